@@ -1,6 +1,6 @@
 //! What is sought, and what is kept: the best few and the front of those that no other beats in both time and energy.
 
-use crate::target::{Bound, Pick};
+use crate::target::{CostBound, TargetChoice};
 
 /// What is to be least.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,7 +45,7 @@ pub struct Candidate<C> {
     pub choice: C,
 }
 
-impl<C: Pick> Candidate<C> {
+impl<C: TargetChoice> Candidate<C> {
     /// Which of two that take the same comes first.
     fn order(&self) -> (u64, u32, u64) {
         (self.choice.rank(), self.frame, self.choice.code())
@@ -58,7 +58,7 @@ impl<C: Pick> Candidate<C> {
 
 /// The best few and the front.
 #[derive(Clone, Debug)]
-pub struct Kept<C> {
+pub struct BestCandidates<C> {
     goal: Goal,
     most: usize,
     best: Vec<Candidate<C>>,
@@ -67,10 +67,16 @@ pub struct Kept<C> {
     beaten_by: (u64, u64),
 }
 
-impl<C: Pick> Kept<C> {
+impl<C: TargetChoice> BestCandidates<C> {
     /// Keeps so many.
-    pub fn new(goal: Goal, most: usize) -> Kept<C> {
-        Kept { goal, most: most.max(1), best: Vec::new(), front: Vec::new(), beaten_by: (u64::MAX, u64::MAX) }
+    pub fn new(goal: Goal, most: usize) -> BestCandidates<C> {
+        BestCandidates {
+            goal,
+            most: most.max(1),
+            best: Vec::new(),
+            front: Vec::new(),
+            beaten_by: (u64::MAX, u64::MAX),
+        }
     }
 
     /// The best, best first.
@@ -144,7 +150,7 @@ impl<C: Pick> Kept<C> {
     }
 
     /// Whether nothing that takes at least so much can belong to the best, nor to the front.
-    pub fn excludes(&self, least: Bound) -> bool {
+    pub fn excludes(&self, least: CostBound) -> bool {
         let value = self.goal.value(least.ticks, least.energy_fj);
         let full = self.best.len() == self.most;
         let worst = self.best.last().map(|last| self.goal.value(last.ticks, last.energy_fj));

@@ -17,6 +17,6 @@ pub mod search;
 pub mod target;
 pub mod tcp;
 
-pub use goal::{Candidate, Goal, Kept};
-pub use search::{Found, Options, search};
-pub use target::{Bound, Target};
+pub use goal::{BestCandidates, Candidate, Goal};
+pub use search::{SearchOptions, SearchResult, search};
+pub use target::{CostBound, SearchTarget};

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use tilewright_explore::Goal;
-use tilewright_explore::refusal::Reason;
-use tilewright_explore::search::FoundOf;
+use tilewright_explore::refusal::RefusalReason;
+use tilewright_explore::search::SearchResultOf;
 use tilewright_report::columns::{Align, table, thousands};
-use tilewright_verify::Check;
+use tilewright_verify::CandidateCheck;
 
 use super::args::ExploreArgs;
 use super::shown::{Look, Shown};
@@ -14,9 +14,9 @@ use super::shown::{Look, Shown};
 /// Everything about a search that found something.
 pub(crate) fn answer<S: Shown>(
     shown: &S,
-    found: &FoundOf<S::Target>,
+    found: &SearchResultOf<S::Target>,
     args: &ExploreArgs,
-    checks: &[Check],
+    checks: &[CandidateCheck],
     goal: Goal,
     seconds: f64,
 ) -> String {
@@ -35,7 +35,7 @@ pub(crate) fn answer<S: Shown>(
 }
 
 /// Time and energy of the points that no other beats in both, fastest first.
-fn front_words<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> String {
+fn front_words<S: Shown>(shown: &S, found: &SearchResultOf<S::Target>) -> String {
     const MOST: usize = 8;
     let front = found.kept.front();
     let mut words: Vec<String> = front
@@ -50,7 +50,12 @@ fn front_words<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> String {
 }
 
 /// What was searched, how far, and what bounds it.
-pub(crate) fn headline<S: Shown>(shown: &S, found: &FoundOf<S::Target>, goal: Goal, seconds: f64) -> String {
+pub(crate) fn headline<S: Shown>(
+    shown: &S,
+    found: &SearchResultOf<S::Target>,
+    goal: Goal,
+    seconds: f64,
+) -> String {
     let time = if shown.time_value(0).0 == "cycles" { "cycles" } else { "time" };
     let what = match goal {
         Goal::Time => format!("least {time}"),
@@ -70,7 +75,7 @@ pub(crate) fn headline<S: Shown>(shown: &S, found: &FoundOf<S::Target>, goal: Go
         thousands(found.evaluated),
         thousands(found.legal)
     );
-    let refused: Vec<String> = Reason::ALL
+    let refused: Vec<String> = RefusalReason::ALL
         .iter()
         .filter(|reason| found.refused.count(**reason) > 0)
         .map(|reason| format!("{} {}", reason.name(), thousands(found.refused.count(*reason))))
@@ -122,7 +127,7 @@ fn candidates<S: Shown>(shown: &S, best: &[Look]) -> String {
 }
 
 /// A verification in a line.
-pub(crate) fn checked<S: Shown>(shown: &S, number: usize, check: &Check) -> String {
+pub(crate) fn checked<S: Shown>(shown: &S, number: usize, check: &CandidateCheck) -> String {
     let values = match check.values {
         None => "values not compared, there are too many products".to_string(),
         Some(values) if values.different == 0 => {
@@ -149,7 +154,7 @@ pub(crate) fn checked<S: Shown>(shown: &S, number: usize, check: &Check) -> Stri
 }
 
 /// Why nothing is legal: the rule that binds, by how much the closest candidate misses, and the least change that helps.
-pub(crate) fn nothing<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> String {
+pub(crate) fn nothing<S: Shown>(shown: &S, found: &SearchResultOf<S::Target>) -> String {
     let mut text = format!("no {} of {} is legal", shown.called(), shown.einsum());
     let Some(binding) = found.refused.binding() else { return text };
     let _ = write!(
@@ -161,7 +166,7 @@ pub(crate) fn nothing<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> String
         thousands(found.refused.count(binding.reason)),
         binding.reason.unit()
     );
-    let others: Vec<String> = Reason::ALL
+    let others: Vec<String> = RefusalReason::ALL
         .iter()
         .filter(|reason| **reason != binding.reason && found.refused.count(**reason) > 0)
         .map(|reason| format!("{} {}", reason.name(), thousands(found.refused.count(*reason))))

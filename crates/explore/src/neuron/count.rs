@@ -3,17 +3,17 @@
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_sim::schedule::dma::{apart_ps, queue_of};
 
-use super::cut::Cut;
-use super::facts::{Facts, IDLE, Leaving, PARTS};
-use super::point::{Drain, Plan, Side};
-use super::table::{InputLoads, Table, kind};
+use super::blocked_axis::BlockedAxis;
+use super::cost_table::{CostTable, InputLoads, kind};
+use super::instruction_cost::{DrainStep, IDLE, InstructionCost, PARTS};
+use super::point::{DrainEngine, MatmulAxis, TilingPlan};
 
 /// Line of a load of the stationary operand, of the moving one, and of stores: each may have a queue of its own.
 pub const LINES: [u32; 3] = [0, 1, 2];
 
 /// Sums over all instructions of a candidate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Totals {
+pub struct CandidateTotals {
     /// The tensor engine.
     pub tensor_ps: u64,
     /// Engines that take results out of PSUM: Vector and Scalar.
@@ -42,12 +42,12 @@ pub struct Totals {
     pub fj: [f64; PARTS],
 }
 
-impl Totals {
+impl CandidateTotals {
     /// Counts all instructions of a candidate.
-    pub fn new(chip: &Chip, plan: &Plan, table: &Table<'_>) -> Totals {
-        let mut totals = Totals::default();
+    pub fn new(chip: &Chip, plan: &TilingPlan, table: &CostTable<'_>) -> CandidateTotals {
+        let mut totals = CandidateTotals::default();
         totals.tiles(plan, table);
-        for (at, side) in [Side::Held, Side::Moving].into_iter().enumerate() {
+        for (at, side) in [MatmulAxis::Held, MatmulAxis::Moving].into_iter().enumerate() {
             totals.loads(chip, plan, (at, side), table.loads[at]);
         }
         totals.stores(chip, plan, table);
@@ -64,13 +64,13 @@ impl Totals {
         self.fj.iter().take(IDLE).sum()
     }
 
-    fn energy(&mut self, facts: &Facts, count: f64) {
+    fn energy(&mut self, facts: &InstructionCost, count: f64) {
         for (sum, part) in self.fj.iter_mut().zip(facts.fj) {
             *sum += part * count;
         }
     }
 
-    fn tiles(&mut self, plan: &Plan, table: &Table<'_>) {
+    fn tiles(&mut self, plan: &TilingPlan, table: &CostTable<'_>) {
         let [held, moving, summed] = plan.cuts;
         let blocks = if plan.adds() { summed.blocks() } else { 1 };
         // A sum begins with a short tile only where the last block is one.
@@ -99,11 +99,11 @@ impl Totals {
         }
     }
 
-    fn leaves(&mut self, plan: &Plan, table: &Table<'_>, (h, m): (usize, usize), results: u64) {
+    fn leaves(&mut self, plan: &TilingPlan, table: &CostTable<'_>, (h, m): (usize, usize), results: u64) {
         let facts = &table.tiles.leave[h][m];
         if plan.adds() {
-            let middle = plan.cut(Side::Summed).blocks() - 2;
-            for (how, times) in [(Leaving::First, 1), (Leaving::Add, middle), (Leaving::Last, 1)] {
+            let middle = plan.cut(MatmulAxis::Summed).blocks() - 2;
+            for (how, times) in [(DrainStep::First, 1), (DrainStep::Add, middle), (DrainStep::Last, 1)] {
                 let count = results.saturating_mul(times);
                 let one = &facts[how as usize][0];
                 self.drain_ps[0] = self.drain_ps[0].saturating_add(one.busy_ps.saturating_mul(count));
@@ -112,11 +112,11 @@ impl Totals {
             }
             return;
         }
-        let [vector, scalar] = &facts[Leaving::Whole as usize];
+        let [vector, scalar] = &facts[DrainStep::Whole as usize];
         let parts = match plan.choice.drain {
-            Drain::Vector => [1.0, 0.0],
-            Drain::Scalar => [0.0, 1.0],
-            Drain::Both => [0.5, 0.5],
+            DrainEngine::Vector => [1.0, 0.0],
+            DrainEngine::Scalar => [0.0, 1.0],
+            DrainEngine::Both => [0.5, 0.5],
         };
         self.leaves = self.leaves.saturating_add(results);
         for (at, one) in [vector, scalar].into_iter().enumerate() {
@@ -127,8 +127,8 @@ impl Totals {
         }
     }
 
-    fn loads(&mut self, chip: &Chip, plan: &Plan, (at, side): (usize, Side), loads: &InputLoads) {
-        let (free, summed) = (plan.cut(side), plan.cut(Side::Summed));
+    fn loads(&mut self, chip: &Chip, plan: &TilingPlan, (at, side): (usize, MatmulAxis), loads: &InputLoads) {
+        let (free, summed) = (plan.cut(side), plan.cut(MatmulAxis::Summed));
         let pairs = free.blocks().saturating_mul(summed.blocks()).max(1);
         let times = plan.loads(side) / pairs;
         let queue = queue_of(chip, LINES[at]);
@@ -156,9 +156,9 @@ impl Totals {
         }
     }
 
-    fn stores(&mut self, chip: &Chip, plan: &Plan, table: &Table<'_>) {
-        let moving: &Cut = plan.cut(Side::Moving);
-        for (short, rows) in plan.cut(Side::Held).counts().into_iter().enumerate() {
+    fn stores(&mut self, chip: &Chip, plan: &TilingPlan, table: &CostTable<'_>) {
+        let moving: &BlockedAxis = plan.cut(MatmulAxis::Moving);
+        for (short, rows) in plan.cut(MatmulAxis::Held).counts().into_iter().enumerate() {
             for (block, blocks) in moving.kinds() {
                 let count = rows.saturating_mul(blocks).saturating_mul(plan.batch);
                 let facts = &table.stores[short][kind(moving, block)];

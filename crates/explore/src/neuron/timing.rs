@@ -11,25 +11,25 @@ use tilewright_neuron_isa::{Chip, EngineKind};
 use tilewright_neuron_sim::schedule::dma::{Copy, Flight, Transfers, lead_ps, queue_of};
 use tilewright_neuron_sim::schedule::{Ramp, hop_ps};
 
+use super::cost_table::{BlockLoad, CostTable, kind};
 use super::count::LINES;
-use super::facts::{Facts, Leaving, index};
-use super::point::{Drain, Plan, Side};
-use super::room::ROWS_OUT;
+use super::instruction_cost::{DrainStep, InstructionCost, index};
+use super::memory_use::ROWS_OUT;
+use super::point::{DrainEngine, MatmulAxis, TilingPlan};
 use super::space::MOST_BUFFERS;
-use super::table::{BlockLoad, Table, kind};
 
 /// Iterations of the outermost loop that are followed at its end: loads are at most so many blocks ahead.
 const LAST: u64 = MOST_BUFFERS as u64;
 
 /// Times after each iteration of the outermost loop.
-type Marks = [u64; 6];
+type IterationMarks = [u64; 6];
 
 /// Picoseconds from the first load to the last result in HBM. `slots` is how many tiles of sums PSUM holds,
 /// `hbm_bytes` what goes to and from HBM.
-pub fn picoseconds(chip: &Chip, plan: &Plan, table: &Table<'_>, slots: u64, hbm_bytes: u64) -> u64 {
-    let mut clock = Clock::new(chip, plan, table, slots);
+pub fn picoseconds(chip: &Chip, plan: &TilingPlan, table: &CostTable<'_>, slots: u64, hbm_bytes: u64) -> u64 {
+    let mut clock = EngineClocks::new(chip, plan, table, slots);
     let count = clock.steps.outer_count();
-    let mut marks: [Marks; 3] = [Marks::default(); 3];
+    let mut marks: [IterationMarks; 3] = [IterationMarks::default(); 3];
     let (mut at, mut offset_ps) = (0, 0_u64);
     while at < count {
         clock.iteration(at);
@@ -51,18 +51,18 @@ pub fn picoseconds(chip: &Chip, plan: &Plan, table: &Table<'_>, slots: u64, hbm_
 
 /// The steps of a program: batch positions and blocks, the last loop running fastest.
 #[derive(Clone, Copy, Debug)]
-struct Steps {
+struct BlockSteps {
     sizes: [u64; 4],
-    order: [Side; 3],
+    order: [MatmulAxis; 3],
     at: [u64; 4],
     over: bool,
 }
 
-impl Steps {
-    fn new(plan: &Plan) -> Steps {
+impl BlockSteps {
+    fn new(plan: &TilingPlan) -> BlockSteps {
         let order = plan.order();
         let [first, second, third] = order.map(|side| plan.cut(side).blocks());
-        Steps { sizes: [plan.batch, first, second, third], order, at: [0; 4], over: false }
+        BlockSteps { sizes: [plan.batch, first, second, third], order, at: [0; 4], over: false }
     }
 
     /// The outermost loop that has more than one iteration.
@@ -104,7 +104,7 @@ impl Steps {
 }
 
 /// How long an iteration takes, if the last two took equally long for everybody.
-fn period(marks: &[Marks; 3]) -> Option<u64> {
+fn period(marks: &[IterationMarks; 3]) -> Option<u64> {
     let period = marks[2][0].checked_sub(marks[1][0])?;
     let steady = marks[0].iter().zip(&marks[1]).zip(&marks[2]).all(|((first, second), third)| {
         let (before, now) = (second.saturating_sub(*first), third.saturating_sub(*second));
@@ -115,7 +115,7 @@ fn period(marks: &[Marks; 3]) -> Option<u64> {
 
 /// A block of an input in SBUF.
 #[derive(Clone, Debug, Default)]
-struct Buffer {
+struct BlockBuffer {
     /// When each tile along the sum is there.
     arrivals_ps: Vec<u64>,
     /// When all are.
@@ -130,8 +130,8 @@ struct Buffer {
 
 /// Blocks of one input, used in turn.
 #[derive(Clone, Debug)]
-struct Ring {
-    buffers: Vec<Buffer>,
+struct BlockRing {
+    buffers: Vec<BlockBuffer>,
     /// Block that is in use, block that was loaded last: counted from the first.
     used: Option<u64>,
     loaded: Option<u64>,
@@ -140,10 +140,10 @@ struct Ring {
     loaded_key: Option<[u64; 3]>,
 }
 
-impl Ring {
-    fn new(buffers: u64) -> Ring {
-        Ring {
-            buffers: vec![Buffer::default(); index(buffers).max(1)],
+impl BlockRing {
+    fn new(buffers: u64) -> BlockRing {
+        BlockRing {
+            buffers: vec![BlockBuffer::default(); index(buffers).max(1)],
             used: None,
             loaded: None,
             used_key: None,
@@ -164,17 +164,17 @@ impl Ring {
     }
 }
 
-struct Clock<'a> {
+struct EngineClocks<'a> {
     chip: &'a Chip,
-    plan: &'a Plan,
-    table: &'a Table<'a>,
+    plan: &'a TilingPlan,
+    table: &'a CostTable<'a>,
     transfers: Transfers,
     /// The step that is computed next, and the one whose blocks are loaded next.
-    steps: Steps,
-    loads: Steps,
+    steps: BlockSteps,
+    loads: BlockSteps,
     /// Steps whose blocks are loaded or lined up, and copies of the last of them that have not started.
     ahead: u64,
-    pending: VecDeque<(usize, &'a Facts, u64, u64)>,
+    pending: VecDeque<(usize, &'a InstructionCost, u64, u64)>,
     lead_ps: u64,
     hop_ps: u64,
     arrival_hop_ps: u64,
@@ -185,7 +185,7 @@ struct Clock<'a> {
     tensor_free_ps: u64,
     ramp: Ramp,
     drain_free_ps: [u64; 2],
-    rings: [Ring; 2],
+    rings: [BlockRing; 2],
     /// When each tile of PSUM is free again.
     slots_ps: Vec<u64>,
     next_slot: usize,
@@ -201,16 +201,16 @@ struct Clock<'a> {
     reads_ps: Vec<u64>,
 }
 
-impl<'a> Clock<'a> {
-    fn new(chip: &'a Chip, plan: &'a Plan, table: &'a Table<'a>, slots: u64) -> Clock<'a> {
-        let open = if plan.cut(Side::Summed).blocks() > 1 { index(plan.open_tiles()) } else { 0 };
-        Clock {
+impl<'a> EngineClocks<'a> {
+    fn new(chip: &'a Chip, plan: &'a TilingPlan, table: &'a CostTable<'a>, slots: u64) -> EngineClocks<'a> {
+        let open = if plan.cut(MatmulAxis::Summed).blocks() > 1 { index(plan.open_tiles()) } else { 0 };
+        EngineClocks {
             chip,
             plan,
             table,
             transfers: Transfers::new(chip, 1),
-            steps: Steps::new(plan),
-            loads: Steps::new(plan),
+            steps: BlockSteps::new(plan),
+            loads: BlockSteps::new(plan),
             ahead: 0,
             pending: VecDeque::new(),
             lead_ps: lead_ps(chip),
@@ -223,7 +223,7 @@ impl<'a> Clock<'a> {
             tensor_free_ps: 0,
             ramp: Ramp::default(),
             drain_free_ps: [0; 2],
-            rings: [Side::Held, Side::Moving].map(|side| Ring::new(plan.buffers(side))),
+            rings: [MatmulAxis::Held, MatmulAxis::Moving].map(|side| BlockRing::new(plan.buffers(side))),
             slots_ps: vec![0; index(slots).max(1)],
             next_slot: 0,
             open_slots: vec![0; open],
@@ -236,7 +236,7 @@ impl<'a> Clock<'a> {
         }
     }
 
-    fn marks(&self) -> Marks {
+    fn marks(&self) -> IterationMarks {
         let [first, second] = self.load_free_ps;
         let [vector, scalar] = self.drain_free_ps;
         [self.tensor_free_ps, first, second, vector, scalar, self.store_free_ps]
@@ -308,11 +308,11 @@ impl<'a> Clock<'a> {
 
     /// The number of a block of results among those that are open at once.
     fn open_block(&self, block: [u64; 3]) -> u64 {
-        if self.plan.cut(Side::Summed).blocks() == 1 {
+        if self.plan.cut(MatmulAxis::Summed).blocks() == 1 {
             return 0;
         }
         let order = self.plan.order();
-        let inside = order.iter().rev().take_while(|side| **side != Side::Summed).count();
+        let inside = order.iter().rev().take_while(|side| **side != MatmulAxis::Summed).count();
         order[3 - inside..]
             .iter()
             .fold(0, |number, side| number * self.plan.cut(*side).blocks() + block[*side as usize])
@@ -361,10 +361,10 @@ impl<'a> Clock<'a> {
         self.loads.advance();
         self.ahead += 1;
         let [h, m, s] = block;
-        let summed = self.plan.cut(Side::Summed);
+        let summed = self.plan.cut(MatmulAxis::Summed);
         let table = self.table;
         let mut missing: [Option<&'a BlockLoad>; 2] = [None; 2];
-        for (at, (side, own)) in [(Side::Held, h), (Side::Moving, m)].into_iter().enumerate() {
+        for (at, (side, own)) in [(MatmulAxis::Held, h), (MatmulAxis::Moving, m)].into_iter().enumerate() {
             let ring = &mut self.rings[at];
             let key = Some([batch, own, s]);
             if ring.loaded_key == key {
@@ -407,7 +407,7 @@ impl<'a> Clock<'a> {
         self.load_free_ps[queue_of(self.chip, LINES[at]).min(1)].max(free_ps)
     }
 
-    fn copy(&mut self, at: usize, facts: &Facts, brought: u64, tiles: u64) {
+    fn copy(&mut self, at: usize, facts: &InstructionCost, brought: u64, tiles: u64) {
         let queue = queue_of(self.chip, LINES[at]).min(1);
         let start_ps = self.copy_start_ps(at, brought, tiles);
         let copy = Copy {
@@ -430,9 +430,9 @@ impl<'a> Clock<'a> {
 
     /// The matmuls of one tile of results over a block of the sum; when their result can be read.
     fn run(&mut self, block: [u64; 3], (row, column): (usize, usize), begins_ps: u64) -> u64 {
-        let summed = self.plan.cut(Side::Summed);
-        let tiles = summed.block_tiles(block[Side::Summed as usize]);
-        let short = summed.is_short(block[Side::Summed as usize], tiles.saturating_sub(1));
+        let summed = self.plan.cut(MatmulAxis::Summed);
+        let tiles = summed.block_tiles(block[MatmulAxis::Summed as usize]);
+        let short = summed.is_short(block[MatmulAxis::Summed as usize], tiles.saturating_sub(1));
         let facts = &self.table.tiles.matmul[row][column];
         let (whole, part) = (facts[0][0].busy_ps, facts[1][0].busy_ps);
         let [held, moving] = [0, 1].map(|at| self.rings[at].place(self.rings[at].used));
@@ -467,30 +467,30 @@ impl<'a> Clock<'a> {
     /// Takes a tile of sums out of PSUM; when what it gives can be read.
     fn leave(
         &mut self,
-        facts: &[[Facts; 2]; 4],
+        facts: &[[InstructionCost; 2]; 4],
         (first, last): (bool, bool),
         (tile, slot): (usize, usize),
         done_ps: u64,
     ) -> u64 {
         let how = match (self.plan.adds(), first, last) {
-            (false, _, _) => Leaving::Whole,
-            (true, true, _) => Leaving::First,
-            (true, false, false) => Leaving::Add,
-            (true, false, true) => Leaving::Last,
+            (false, _, _) => DrainStep::Whole,
+            (true, true, _) => DrainStep::First,
+            (true, false, false) => DrainStep::Add,
+            (true, false, true) => DrainStep::Last,
         };
         let engine = match self.plan.choice.drain {
             _ if self.plan.adds() => 0,
-            Drain::Vector => 0,
-            Drain::Scalar => 1,
-            Drain::Both => index(self.drained % 2),
+            DrainEngine::Vector => 0,
+            DrainEngine::Scalar => 1,
+            DrainEngine::Both => index(self.drained % 2),
         };
         self.drained += 1;
         let one = &facts[how as usize][engine];
         let mut start_ps = self.drain_free_ps[engine].max(done_ps.saturating_add(self.hop_ps));
-        if matches!(how, Leaving::Whole | Leaving::Last) {
+        if matches!(how, DrainStep::Whole | DrainStep::Last) {
             start_ps = start_ps.max(self.rows_ps[self.next_row]);
         }
-        if matches!(how, Leaving::Add | Leaving::Last) {
+        if matches!(how, DrainStep::Add | DrainStep::Last) {
             start_ps = start_ps.max(self.waiting_ps.get(tile).copied().unwrap_or(0));
         }
         if self.chip.neuron.access.vector_scalar_exclusive {
@@ -507,7 +507,7 @@ impl<'a> Clock<'a> {
     }
 
     /// A row of results goes to HBM.
-    fn store(&mut self, facts: &Facts, ready_ps: u64, step_is_over: bool) {
+    fn store(&mut self, facts: &InstructionCost, ready_ps: u64, step_is_over: bool) {
         let start_ps = self.store_free_ps.max(ready_ps.saturating_add(self.hop_ps));
         self.load_until(start_ps, step_is_over);
         let copy = Copy {

@@ -7,16 +7,16 @@
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::energy::{Counts, energy_fj};
 
-use crate::target::Bound;
-use crate::tcp::brought::times;
+use crate::target::CostBound;
 use crate::tcp::events::energy;
-use crate::tcp::nest::Framed;
-use crate::tcp::point::Role;
-use crate::tcp::task::Task;
+use crate::tcp::nest::FrameContext;
+use crate::tcp::operand_transfers::times;
+use crate::tcp::point::AxisRole;
+use crate::tcp::task::TcpTask;
 
 /// What choices have settled so far.
 #[derive(Clone, Copy, Debug)]
-pub struct Settled {
+pub struct PartialChoice {
     /// Lanes in use; the most if that is open.
     pub lanes: u64,
     /// Rows in a packet, if settled.
@@ -24,18 +24,18 @@ pub struct Settled {
 }
 
 /// The bound of a frame, or of those of its choices that agree with what is settled.
-pub fn bound(task: &Task<'_>, framed: &Framed, settled: Settled) -> Bound {
+pub fn bound(task: &TcpTask<'_>, framed: &FrameContext, settled: PartialChoice) -> CostBound {
     let setup = &task.setup;
     let machine = setup.machine;
-    let [batch, held, streamed, summed] = Role::ALL.map(|role| framed.positions(role));
+    let [batch, held, streamed, summed] = AxisRole::ALL.map(|role| framed.positions(role));
     let bits = setup.element_bits();
     let flit_bytes = machine.network.flit_bytes;
     let bytes = |elements: u64| elements.saturating_mul(bits).div_ceil(8);
-    let lane_rows = ceil_inner(held, framed.share(Role::Held), settled.lanes);
+    let lane_rows = ceil_inner(held, framed.share(AxisRole::Held), settled.lanes);
     let (rows, chunks) = match settled.packet {
         Some((columns, tree)) => (
-            ceil_inner(streamed, framed.share(Role::Streamed), columns),
-            ceil_inner(summed, framed.share(Role::Summed), tree),
+            ceil_inner(streamed, framed.share(AxisRole::Streamed), columns),
+            ceil_inner(summed, framed.share(AxisRole::Summed), tree),
         ),
         None => (1, streamed.saturating_mul(summed).div_ceil(setup.packet_elements())),
     };
@@ -56,7 +56,7 @@ pub fn bound(task: &Task<'_>, framed: &Framed, settled: Settled) -> Bound {
         .iter()
         .chain(&brought_fj)
         .fold(0, |all: u64, part| all.saturating_add(*part));
-    Bound { ticks: cycles, energy_fj }
+    CostBound { ticks: cycles, energy_fj }
 }
 
 /// Groups of the innermost axis, times the others.
@@ -66,14 +66,14 @@ fn ceil_inner(positions: u64, share: u64, group: u64) -> u64 {
 
 /// What every candidate of a frame takes for operands from off-chip memory: each comes whole, the held one for every slice along the
 /// streamed axes, at no more than the engine's rate.
-fn least_brought(task: &Task<'_>, framed: &Framed) -> (u64, Counts) {
+fn least_brought(task: &TcpTask<'_>, framed: &FrameContext) -> (u64, Counts) {
     let machine = task.setup.machine;
     let (mut cycles, mut counts) = (0_u64, Counts::default());
     for (operand, _) in [Operand::In0, Operand::In1].into_iter().zip(task.from_hbm).filter(|(_, from)| *from)
     {
         let elements =
             task.axes_of(operand).fold(1_u64, |all, axis| all.saturating_mul(framed.frame.extents[axis]));
-        let copies = if operand == framed.stationary() { framed.slices(Role::Streamed) } else { 1 };
+        let copies = if operand == framed.stationary() { framed.slices(AxisRole::Streamed) } else { 1 };
         let bytes = (elements.saturating_mul(task.setup.element_bits()) / 8).saturating_mul(copies);
         let moved = bytes.div_ceil(machine.tdma.bandwidth_bytes_per_cycle.max(1));
         let times = times(task, &framed.frame, operand);
@@ -93,22 +93,22 @@ fn least_brought(task: &Task<'_>, framed: &Framed) -> (u64, Counts) {
 }
 
 /// Events that every candidate of a frame has: each product once, each input read once, each result written once.
-fn least_counts(task: &Task<'_>, framed: &Framed, steps: u64) -> Counts {
+fn least_counts(task: &TcpTask<'_>, framed: &FrameContext, steps: u64) -> Counts {
     use tilewright_num::Dtype;
-    let extent = |roles: &[Role]| {
+    let extent = |roles: &[AxisRole]| {
         let axes = (0..task.axes.len()).filter(|axis| roles.contains(&framed.role(*axis)));
         axes.fold(1_u64, |all, axis| all.saturating_mul(framed.frame.extents[axis]))
     };
     let setup = &task.setup;
     let bytes = |elements: u64| elements.saturating_mul(setup.element_bits()) / 8;
-    let held = bytes(extent(&[Role::Batch, Role::Held, Role::Summed]));
-    let streamed = bytes(extent(&[Role::Batch, Role::Streamed, Role::Summed]));
-    let macs = extent(&Role::ALL);
+    let held = bytes(extent(&[AxisRole::Batch, AxisRole::Held, AxisRole::Summed]));
+    let streamed = bytes(extent(&[AxisRole::Batch, AxisRole::Streamed, AxisRole::Summed]));
+    let macs = extent(&AxisRole::ALL);
     let mut counts = Counts {
         contraction_cycles: steps.saturating_mul(setup.slices()),
         trf_written_bytes: held,
         fetch_bytes: held.saturating_add(streamed),
-        commit_bytes: extent(&[Role::Batch, Role::Held, Role::Streamed]).saturating_mul(4),
+        commit_bytes: extent(&[AxisRole::Batch, AxisRole::Held, AxisRole::Streamed]).saturating_mul(4),
         ..Counts::default()
     };
     match setup.dtype {

@@ -14,16 +14,16 @@ use tilewright_tcp_isa::flow::packet_flits;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
-use crate::refusal::{Reason, Refusal};
-use crate::tcp::brought::Brought;
-use crate::tcp::point::{Choice, Loading, Nest, ORDERS, Supply, Turn};
+use crate::refusal::{CandidateRefusal, RefusalReason};
+use crate::tcp::operand_transfers::OperandTransfers;
+use crate::tcp::point::{LoadContext, LoopNest, ORDERS, StreamSupply, TcpChoice, TimeLoop};
 
 /// Bytes of a sum.
 pub(crate) const WORD_BYTES: u64 = 4;
 
 /// Sums that must be kept at once for each output of a lane, and how they are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Groups {
+pub struct SumGroups {
     /// Groups that are summed one after the other.
     pub groups: u64,
     /// Steps of one.
@@ -33,32 +33,41 @@ pub struct Groups {
 }
 
 /// Splits the loops in time at the outermost sum.
-pub fn groups(nest: &Nest, choice: &Choice) -> Groups {
+pub fn groups(nest: &LoopNest, choice: &TcpChoice) -> SumGroups {
     if nest.chunks == 1 {
-        return Groups { groups: nest.steps(), steps: 1, open: 1 };
+        return SumGroups { groups: nest.steps(), steps: 1, open: 1 };
     }
     let mut outside = 1_u64;
     for turn in ORDERS[usize::from(choice.order)] {
-        if turn == Turn::Chunks {
+        if turn == TimeLoop::Chunks {
             break;
         }
         outside = outside.saturating_mul(nest.turn(turn, choice.supply));
     }
     let steps = nest.steps() / outside.max(1);
-    Groups { groups: outside, steps, open: steps / nest.chunks }
+    SumGroups { groups: outside, steps, open: steps / nest.chunks }
 }
 
 /// Whether the accumulators hold all open sums if they leave in the candidate's order.
 ///
 /// # Errors
 /// More open sums than it holds.
-pub fn check_drain(setup: &Setup<'_>, nest: &Nest, drain: Drain, open: u64) -> Result<(), Refusal> {
+pub fn check_drain(
+    setup: &Setup<'_>,
+    nest: &LoopNest,
+    drain: Drain,
+    open: u64,
+) -> Result<(), CandidateRefusal> {
     let have = drain_capacity(setup.machine, drain, nest.lanes, nest.columns);
-    if open > have { Err(Refusal { reason: Reason::Accumulators, need: open, have }) } else { Ok(()) }
+    if open > have {
+        Err(CandidateRefusal { reason: RefusalReason::Accumulators, need: open, have })
+    } else {
+        Ok(())
+    }
 }
 
 /// Bytes of results that leave in a cycle, in whole words of data memory.
-pub fn valid_bytes(setup: &Setup<'_>, nest: &Nest, drain: Drain) -> u64 {
+pub fn valid_bytes(setup: &Setup<'_>, nest: &LoopNest, drain: Drain) -> u64 {
     let valid = match drain {
         Drain::Interleaved => nest.lanes,
         Drain::Sequential => nest.columns.min(setup.machine.ce.drain_elements_per_cycle),
@@ -90,33 +99,37 @@ pub fn access_bytes(setup: &Setup<'_>, packet_bytes: u64, run_bytes: u64) -> u64
 
 /// The commands of a candidate, ready for the closed forms.
 #[derive(Clone, Copy, Debug)]
-pub struct Commands {
+pub struct CandidateCommands {
     /// Data memory to register files.
     pub load: Command,
     /// The contraction.
     pub contract: Command,
     /// From sums that cannot be written where they belong to where they do.
     pub bridge: Option<Command>,
-    groups: Groups,
+    groups: SumGroups,
     drain: Drain,
 }
 
-impl Commands {
+impl CandidateCommands {
     /// The stages of a candidate.
     ///
     /// # Errors
     /// More open sums than the accumulators hold in the order in which they leave.
-    pub fn new(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Result<Commands, Refusal> {
+    pub fn new(
+        setup: &Setup<'_>,
+        nest: &LoopNest,
+        choice: &TcpChoice,
+    ) -> Result<CandidateCommands, CandidateRefusal> {
         check_drain(setup, nest, choice.drain, groups(nest, choice).open)?;
-        Ok(Commands::unchecked(setup, nest, choice))
+        Ok(CandidateCommands::unchecked(setup, nest, choice))
     }
 
     /// The stages of a candidate, whether the accumulators hold its sums or not.
-    pub fn unchecked(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> Commands {
+    pub fn unchecked(setup: &Setup<'_>, nest: &LoopNest, choice: &TcpChoice) -> CandidateCommands {
         let (groups, drain) = (groups(nest, choice), choice.drain);
         let contract = contract(setup, nest, choice, groups);
         let bridge = bridges(nest).then(|| bridge(setup, nest));
-        Commands { load: load(setup, nest, choice.loading), contract, bridge, groups, drain }
+        CandidateCommands { load: load(setup, nest, choice.loading), contract, bridge, groups, drain }
     }
 
     /// Which order sums leave in.
@@ -125,19 +138,19 @@ impl Commands {
     }
 
     /// How sums are grouped.
-    pub fn groups(&self) -> Groups {
+    pub fn groups(&self) -> SumGroups {
         self.groups
     }
 }
 
 /// Single sums are less than the commit unit writes: they go through a copy.
-pub fn bridges(nest: &Nest) -> bool {
+pub fn bridges(nest: &LoopNest) -> bool {
     nest.lanes == 1 && nest.columns == 1
 }
 
 /// The stages of a load.
-pub fn load(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> Command {
-    let context = if loading == Loading::Main { Context::Main } else { Context::Sub };
+pub fn load(setup: &Setup<'_>, nest: &LoopNest, loading: LoadContext) -> Command {
+    let context = if loading == LoadContext::Main { Context::Main } else { Context::Sub };
     let (_, read) = row_bytes(setup, nest.tree);
     let rows = nest.held_elements() / nest.tree.max(1);
     let flits = packet_flits(setup.machine, read);
@@ -158,15 +171,15 @@ pub fn load(setup: &Setup<'_>, nest: &Nest, loading: Loading) -> Command {
 }
 
 /// The ring of a candidate.
-pub fn topology(nest: &Nest, choice: &Choice) -> Topology {
+pub fn topology(nest: &LoopNest, choice: &TcpChoice) -> Topology {
     let ring = Ring { slice1: nest.ring, slice0: nest.summed_slices };
     match choice.supply {
-        Supply::Own => Topology::Forwarding,
+        StreamSupply::Own => Topology::Forwarding,
         _ if nest.ring == 1 => Topology::Forwarding,
-        Supply::RingInner => Topology::Broadcast1(ring),
-        Supply::RingOuter => {
+        StreamSupply::RingInner => Topology::Broadcast1(ring),
+        StreamSupply::RingOuter => {
             let turns = ORDERS[usize::from(choice.order)];
-            let inside = turns.iter().rev().take_while(|turn| **turn != Turn::Rows);
+            let inside = turns.iter().rev().take_while(|turn| **turn != TimeLoop::Rows);
             let inside =
                 inside.fold(nest.rows, |all, turn| all.saturating_mul(nest.turn(*turn, choice.supply)));
             Topology::Broadcast01(Ring { slice1: nest.ring, slice0: 1 }, inside)
@@ -174,7 +187,7 @@ pub fn topology(nest: &Nest, choice: &Choice) -> Topology {
     }
 }
 
-fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, groups: Groups) -> Command {
+fn contract(setup: &Setup<'_>, nest: &LoopNest, choice: &TcpChoice, groups: SumGroups) -> Command {
     let machine = setup.machine;
     let packet_bytes = bytes(setup, nest.columns * nest.tree);
     let own_packets = nest.packets() / nest.ring;
@@ -227,7 +240,7 @@ fn contract(setup: &Setup<'_>, nest: &Nest, choice: &Choice, groups: Groups) -> 
 }
 
 /// Single words, a flit apart, fetched one by one and written densely.
-fn bridge(setup: &Setup<'_>, nest: &Nest) -> Command {
+fn bridge(setup: &Setup<'_>, nest: &LoopNest) -> Command {
     let machine = setup.machine;
     let granule = machine.dm.write_granule_bytes;
     let all = nest.results().saturating_mul(WORD_BYTES).next_multiple_of(granule);
@@ -257,7 +270,7 @@ fn bridge(setup: &Setup<'_>, nest: &Nest) -> Command {
 
 /// Cycles of a candidate, stage by stage, for one command and for all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Columns {
+pub struct StageCycles {
     /// Steps of the lanes.
     pub mac: u64,
     /// Fetch, network and feed.
@@ -291,10 +304,10 @@ pub struct Columns {
 /// Times a candidate that is repeated for so many parts, where all parts together wait so long for transfers.
 pub fn columns(
     setup: &Setup<'_>,
-    commands: &Commands,
+    commands: &CandidateCommands,
     parts: u64,
-    (brought, all_brought_cycles): (&Brought, u64),
-) -> Columns {
+    (brought, all_brought_cycles): (&OperandTransfers, u64),
+) -> StageCycles {
     let machine = setup.machine;
     let load = command_cycles(machine, &commands.load);
     let contract = command_cycles(machine, &commands.contract);
@@ -307,7 +320,7 @@ pub fn columns(
         of(&contract, Stage::Fetch).max(of(&contract, Stage::Switch)).max(of(&contract, Stage::Collect));
     let binding = of(&contract, contract.binding);
     let each = load.total_cycles.saturating_add(contract.total_cycles).saturating_add(bridge);
-    Columns {
+    StageCycles {
         mac: steps,
         stream: stream.max(feed),
         drain: of(&contract, Stage::Drain),

@@ -8,11 +8,16 @@ use tilewright_tcp_cost::energy::{COMPONENTS, Component, Counts, energy_fj};
 use tilewright_tcp_isa::flow::packet_flits;
 use tilewright_tcp_isa::switch::ring_slices;
 
-use crate::tcp::cost::{Commands, WORD_BYTES, bytes, row_bytes};
-use crate::tcp::point::{Choice, Nest, ORDERS, Supply, Turn};
+use crate::tcp::cost::{CandidateCommands, WORD_BYTES, bytes, row_bytes};
+use crate::tcp::point::{LoopNest, ORDERS, StreamSupply, TcpChoice, TimeLoop};
 
 /// Events of all commands of one part, on all slices of the group.
-pub fn counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Commands) -> Counts {
+pub fn counts(
+    setup: &Setup<'_>,
+    nest: &LoopNest,
+    choice: &TcpChoice,
+    commands: &CandidateCommands,
+) -> Counts {
     let slices = setup.slices();
     let mut all = Counts::default();
     all.add(&load_counts(setup, nest, commands), slices);
@@ -36,7 +41,7 @@ pub fn counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Comman
     all
 }
 
-impl Nest {
+impl LoopNest {
     /// Slices that write results: one of each group that adds its parts.
     fn writing_slices(&self) -> u64 {
         if self.summed_slices > 1 {
@@ -52,14 +57,19 @@ impl Nest {
     }
 }
 
-fn load_counts(setup: &Setup<'_>, nest: &Nest, commands: &Commands) -> Counts {
+fn load_counts(setup: &Setup<'_>, nest: &LoopNest, commands: &CandidateCommands) -> Counts {
     let (_, read) = row_bytes(setup, nest.tree);
     let rows = commands.load.collect.map_or(0, |collect| collect.packets);
     let flits = rows.saturating_mul(packet_flits(setup.machine, read));
     Counts { fetch_bytes: rows.saturating_mul(read), flits, ..Counts::default() }
 }
 
-fn contract_counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &Commands) -> Counts {
+fn contract_counts(
+    setup: &Setup<'_>,
+    nest: &LoopNest,
+    choice: &TcpChoice,
+    commands: &CandidateCommands,
+) -> Counts {
     let machine = setup.machine;
     let groups = commands.groups();
     let steps = groups.groups.saturating_mul(groups.steps);
@@ -109,7 +119,7 @@ fn contract_counts(setup: &Setup<'_>, nest: &Nest, choice: &Choice, commands: &C
 }
 
 /// Bytes that a slice reads from the arrays of its register files and from their caches: all that the order of loops decides.
-pub fn register_reads(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> (u64, u64) {
+pub fn register_reads(setup: &Setup<'_>, nest: &LoopNest, choice: &TcpChoice) -> (u64, u64) {
     let (stride, read) = row_bytes(setup, nest.tree);
     let reads = row_reads(setup.machine, row_loops(nest, choice), read, stride);
     let lane_bytes = setup.machine.trf.row_payload_bytes.saturating_mul(nest.lanes);
@@ -117,15 +127,15 @@ pub fn register_reads(setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> (u64, 
 }
 
 /// Loops over the rows of the register file, innermost first.
-fn row_loops(nest: &Nest, choice: &Choice) -> impl Iterator<Item = RowLoop> {
+fn row_loops(nest: &LoopNest, choice: &TcpChoice) -> impl Iterator<Item = RowLoop> {
     let (nest, supply) = (*nest, choice.supply);
-    let inner_ring = if supply == Supply::RingInner { nest.ring } else { 1 };
+    let inner_ring = if supply == StreamSupply::RingInner { nest.ring } else { 1 };
     let inner =
         [RowLoop { size: nest.repeats, advances: true }, RowLoop { size: inner_ring, advances: false }];
     let turns = ORDERS[usize::from(choice.order)].into_iter().rev();
-    inner
-        .into_iter()
-        .chain(turns.map(move |turn| RowLoop { size: nest.turn(turn, supply), advances: turn != Turn::Rows }))
+    inner.into_iter().chain(
+        turns.map(move |turn| RowLoop { size: nest.turn(turn, supply), advances: turn != TimeLoop::Rows }),
+    )
 }
 
 /// Energy of all parts by component: events, and the clock and leakage of the group's slices for as long as it takes. What the rest

@@ -13,17 +13,17 @@ use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_lower::{Options, lower};
 
 use crate::goal::Goal;
-use crate::tcp::brought::of_program;
 use crate::tcp::events::cycle_fj;
-use crate::tcp::nest::Framed;
+use crate::tcp::nest::FrameContext;
+use crate::tcp::operand_transfers::of_program;
 use crate::tcp::program::as_chosen;
 use crate::tcp::spell::spell;
-use crate::tcp::task::Task;
-use crate::tcp::{Candidate, Found};
+use crate::tcp::task::TcpTask;
+use crate::tcp::{TcpCandidate, TcpSearchResult};
 
 /// Shapes that are given.
 #[derive(Clone, Debug, Default)]
-pub struct Neighbours {
+pub struct NeighbourShapes {
     /// Where in0 lies.
     pub in0: Option<LoweredShape>,
     /// Where in1 lies.
@@ -32,7 +32,7 @@ pub struct Neighbours {
     pub out: Option<LoweredShape>,
 }
 
-impl Neighbours {
+impl NeighbourShapes {
     /// Whether any is given.
     pub fn any(&self) -> bool {
         self.in0.is_some() || self.in1.is_some() || self.out.is_some()
@@ -41,9 +41,9 @@ impl Neighbours {
 
 /// A candidate with its bridges.
 #[derive(Clone, Debug)]
-pub struct Bridged {
+pub struct BridgedCandidate {
     /// The candidate, as it was without neighbours.
-    pub candidate: Candidate,
+    pub candidate: TcpCandidate,
     /// Cycles of all commands.
     pub cycles: u64,
     /// Energy of all commands, and of the group's slices meanwhile.
@@ -58,9 +58,9 @@ pub struct Bridged {
 
 /// What became of the candidates that a search kept.
 #[derive(Clone, Debug, Default)]
-pub struct Fitted {
+pub struct FitResult {
     /// Those that fit, best first.
-    pub fitting: Vec<Bridged>,
+    pub fitting: Vec<BridgedCandidate>,
     /// Candidates that were asked about.
     pub asked: u64,
     /// The first complaint about one that does not fit.
@@ -68,8 +68,14 @@ pub struct Fitted {
 }
 
 /// Puts the kept candidates of a search between neighbours.
-pub fn fit(task: &Task<'_>, found: &Found, neighbours: &Neighbours, goal: Goal, options: &Options) -> Fitted {
-    let mut fitted = Fitted::default();
+pub fn fit(
+    task: &TcpTask<'_>,
+    found: &TcpSearchResult,
+    neighbours: &NeighbourShapes,
+    goal: Goal,
+    options: &Options,
+) -> FitResult {
+    let mut fitted = FitResult::default();
     let mut seen: Vec<(u32, u64)> = Vec::new();
     for candidate in found.kept.best().iter().chain(found.kept.front()) {
         let number = (candidate.frame, candidate.choice.code());
@@ -90,17 +96,17 @@ pub fn fit(task: &Task<'_>, found: &Found, neighbours: &Neighbours, goal: Goal, 
 }
 
 fn bridged(
-    task: &Task<'_>,
-    found: &Found,
-    candidate: &Candidate,
-    neighbours: &Neighbours,
+    task: &TcpTask<'_>,
+    found: &TcpSearchResult,
+    candidate: &TcpCandidate,
+    neighbours: &NeighbourShapes,
     options: &Options,
-) -> Result<Bridged, String> {
+) -> Result<BridgedCandidate, String> {
     let frame = found.frame(candidate).ok_or("no such frame")?;
     if frame.commands() > 1 {
         return Err("the einsum runs in parts, and given shapes hold all of it".to_string());
     }
-    let mut spelled = spell(task, &Framed::new(task, frame), &candidate.choice).ok_or("refused")?;
+    let mut spelled = spell(task, &FrameContext::new(task, frame), &candidate.choice).ok_or("refused")?;
     spelled.in0 = neighbours.in0.clone().or(spelled.in0);
     spelled.in1 = neighbours.in1.clone().or(spelled.in1);
     spelled.out = neighbours.out.clone().or(spelled.out);
@@ -125,5 +131,5 @@ fn bridged(
     let cycles = commands.iter().fold(0, |all: u64, (_, cycles)| all.saturating_add(*cycles));
     let events_fj = energy_fj(machine, &events).iter().fold(0, |all: u64, part| all.saturating_add(*part));
     let energy_fj = events_fj.saturating_add(cycle_fj(&task.setup).saturating_mul(cycles));
-    Ok(Bridged { candidate: *candidate, cycles, energy_fj, commands, text, program })
+    Ok(BridgedCandidate { candidate: *candidate, cycles, energy_fj, commands, text, program })
 }

@@ -9,7 +9,7 @@ use tilewright_tcp_cost::energy::{COMPONENTS, Component};
 
 /// `batch` independent products of `rows0 x sum` by `rows1 x sum`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Product {
+pub struct SectionProduct {
     /// Batch positions.
     pub batch: u64,
     /// Rows of in0.
@@ -22,7 +22,7 @@ pub struct Product {
 
 /// A tactic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tactic {
+pub struct SectionTactic {
     /// Slices along batch, rows of in0, rows of in1, and the sum.
     pub split: [u64; 4],
     /// The register files hold in1; in0 if not.
@@ -39,7 +39,7 @@ pub struct Tactic {
 
 /// Cycles of each stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stages {
+pub struct SectionCycles {
     /// Products.
     pub mac: u64,
     /// The stream.
@@ -53,7 +53,7 @@ pub struct Stages {
 }
 
 /// Extents on one slice: batch, held rows, streamed rows, sum.
-fn extents(product: &Product, tactic: &Tactic) -> [u64; 4] {
+fn extents(product: &SectionProduct, tactic: &SectionTactic) -> [u64; 4] {
     let [batch, rows0, rows1, sum] = tactic.split;
     let (in0, in1) = (product.rows0.div_ceil(rows0), product.rows1.div_ceil(rows1));
     let (held, streamed) = if tactic.holds_in1 { (in1, in0) } else { (in0, in1) };
@@ -61,17 +61,17 @@ fn extents(product: &Product, tactic: &Tactic) -> [u64; 4] {
 }
 
 /// Slices that share a stream.
-fn ring(tactic: &Tactic) -> u64 {
+fn ring(tactic: &SectionTactic) -> u64 {
     if tactic.holds_in1 { tactic.split[2] } else { tactic.split[1] }
 }
 
 /// Rows of the stream in one packet.
-fn columns(setup: &Setup<'_>, tactic: &Tactic) -> u64 {
+fn columns(setup: &Setup<'_>, tactic: &SectionTactic) -> u64 {
     setup.packet_elements() >> tactic.depth
 }
 
 /// Whether registers, accumulators and axes have room for a tactic.
-pub fn fits(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> bool {
+pub fn fits(setup: &Setup<'_>, product: &SectionProduct, tactic: &SectionTactic) -> bool {
     let machine = setup.machine;
     let [_, held, streamed, sum] = extents(product, tactic);
     let columns = columns(setup, tactic);
@@ -87,7 +87,7 @@ pub fn fits(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> bool {
 }
 
 /// The closed forms.
-pub fn stages(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> Stages {
+pub fn stages(setup: &Setup<'_>, product: &SectionProduct, tactic: &SectionTactic) -> SectionCycles {
     let machine = setup.machine;
     let [batch, held, streamed, sum] = extents(product, tactic);
     let columns = columns(setup, tactic);
@@ -100,16 +100,16 @@ pub fn stages(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> Stages {
     let drain = batch * held * streamed / drained;
     let load = batch * bytes(held * sum) / machine.fetch.sub_width_bytes;
     let cycles = mac.max(stream).max(drain) + ring(tactic) + machine.ce.fill_cycles;
-    Stages { mac, stream, drain, load, cycles }
+    SectionCycles { mac, stream, drain, load, cycles }
 }
 
 /// Power of a slice in mW at the chip's clock while it contracts.
-pub fn slice_milliwatts(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> f64 {
+pub fn slice_milliwatts(setup: &Setup<'_>, product: &SectionProduct, tactic: &SectionTactic) -> f64 {
     slice_parts(setup, product, tactic).iter().sum()
 }
 
 /// The same by component: the events of the closed forms, a cache hit for every register read of a block that the cache holds.
-pub fn slice_parts(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> [f64; COMPONENTS] {
+pub fn slice_parts(setup: &Setup<'_>, product: &SectionProduct, tactic: &SectionTactic) -> [f64; COMPONENTS] {
     let energy = &setup.machine.energy;
     let [batch, held, streamed, sum] = extents(product, tactic).map(count);
     let stages = stages(setup, product, tactic);
@@ -156,7 +156,7 @@ fn count(value: u64) -> f64 {
 }
 
 /// Calls `visit` with every tactic that fits, on all slices of the setup, fetched in whole words.
-pub fn every_tactic(setup: &Setup<'_>, product: &Product, visit: &mut dyn FnMut(&Tactic)) {
+pub fn every_tactic(setup: &Setup<'_>, product: &SectionProduct, visit: &mut dyn FnMut(&SectionTactic)) {
     let slices = setup.slices();
     let fetch = &setup.machine.fetch;
     let widths = fetch.main_widths_bytes.iter().copied().filter(|width| *width >= fetch.packet_granule_bytes);
@@ -178,7 +178,8 @@ pub fn every_tactic(setup: &Setup<'_>, product: &Product, visit: &mut dyn FnMut(
                 for depth in 0..=setup.packet_elements().ilog2() {
                     for repeats in powers(product.rows0.max(product.rows1)) {
                         for fetch_bytes in widths.clone() {
-                            let tactic = Tactic { split, holds_in1, lanes, depth, repeats, fetch_bytes };
+                            let tactic =
+                                SectionTactic { split, holds_in1, lanes, depth, repeats, fetch_bytes };
                             if fits(setup, product, &tactic) {
                                 visit(&tactic);
                             }

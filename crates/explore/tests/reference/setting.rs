@@ -1,7 +1,7 @@
 //! Machines and tasks from text.
 
 use tilewright_base::{SourceId, Sources};
-use tilewright_explore::tcp::Task;
+use tilewright_explore::tcp::TcpTask;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
@@ -23,9 +23,9 @@ pub(crate) fn machine(name: &str) -> Tcp {
 }
 
 /// An einsum with its sizes.
-pub(crate) fn task<'m>(machine: &'m Tcp, dtype: Dtype, text: &str) -> Task<'m> {
+pub(crate) fn task<'m>(machine: &'m Tcp, dtype: Dtype, text: &str) -> TcpTask<'m> {
     let program = parser::program(text, SourceId(0)).expect("a legal setting");
     let problem = Problem::new(&program).expect("a legal setting");
-    Task::new(Setup::new(machine, 1, dtype).expect("a legal setting"), &program, &problem)
+    TcpTask::new(Setup::new(machine, 1, dtype).expect("a legal setting"), &program, &problem)
         .expect("a legal setting")
 }

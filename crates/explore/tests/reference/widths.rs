@@ -1,8 +1,8 @@
 //! Orders of sums that leave and widths of writes: programs with them are those that the estimate means.
 
-use tilewright_explore::tcp::Told;
+use tilewright_explore::tcp::TcpReport;
 use tilewright_explore::tcp::program::{lowered, program_cycles};
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::{Goal, SearchOptions, search};
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::{ArrayError, Wanted, read};
@@ -14,11 +14,11 @@ use crate::setting::{machine, task};
 fn slow_writes_take_what_was_estimated() {
     let toy = machine("toy-tcp");
     let task = task(&toy, Dtype::I8, "mk,nk->mn; dims m=16, n=16, k=16");
-    let found = search(&task, &Options::everything(Goal::Time, usize::MAX), &mut |_, _| false);
+    let found = search(&task, &SearchOptions::everything(Goal::Time, usize::MAX), &mut |_, _| false);
     let every = (found.kept.best().len() / 120).max(1);
     let (mut narrow, mut sequential, mut slower) = (0, 0, 0);
     for candidate in found.kept.best().iter().step_by(every) {
-        let told = Told::new(&task, &found, candidate).expect("a legal candidate");
+        let told = TcpReport::new(&task, &found, candidate).expect("a legal candidate");
         let commit = told.commands.contract.commit.expect("results are written");
         let is_narrow = commit.write_bytes < commit.valid_bytes;
         narrow += usize::from(is_narrow);

@@ -4,29 +4,29 @@ use tilewright_notation::syntax::ast::Program;
 use tilewright_tcp_cost::energy::{COMPONENTS, Counts, energy_fj};
 
 use crate::goal::milliwatts;
-use crate::tcp::brought::{Memo, brought};
-use crate::tcp::cost::{Columns, Commands, columns};
+use crate::tcp::cost::{CandidateCommands, StageCycles, columns};
 use crate::tcp::events::{counts, energy};
 use crate::tcp::legality::data_memory_bytes;
-use crate::tcp::nest::Framed;
-use crate::tcp::point::Nest;
+use crate::tcp::nest::FrameContext;
+use crate::tcp::operand_transfers::{TransferMemo, brought};
+use crate::tcp::point::LoopNest;
 use crate::tcp::spell::spell;
-use crate::tcp::task::Task;
-use crate::tcp::{Candidate, Found};
+use crate::tcp::task::TcpTask;
+use crate::tcp::{TcpCandidate, TcpSearchResult};
 
 /// A candidate in full.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct TcpReport {
     /// The candidate.
-    pub candidate: Candidate,
+    pub candidate: TcpCandidate,
     /// Its frame.
-    pub framed: Framed,
+    pub framed: FrameContext,
     /// Sizes of its loops.
-    pub nest: Nest,
+    pub nest: LoopNest,
     /// The stages of its commands.
-    pub commands: Commands,
+    pub commands: CandidateCommands,
     /// Cycles by stage.
-    pub columns: Columns,
+    pub columns: StageCycles,
     /// Energy of all commands by component, in fJ.
     pub energy_fj: [u64; COMPONENTS],
     /// Events of one command.
@@ -49,15 +49,15 @@ pub struct Told {
     pub program: Program,
 }
 
-impl Told {
+impl TcpReport {
     /// Says all about a candidate of a search; `None` if it is none.
-    pub fn new(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option<Told> {
+    pub fn new(task: &TcpTask<'_>, found: &TcpSearchResult, candidate: &TcpCandidate) -> Option<TcpReport> {
         let frame = found.frame(candidate)?;
-        let framed = Framed::new(task, frame);
+        let framed = FrameContext::new(task, frame);
         let nest = framed.nest(&candidate.choice).ok()?;
         let setup = &task.setup;
-        let commands = Commands::new(setup, &nest, &candidate.choice).ok()?;
-        let brought = brought(task, &framed, &nest, &mut Memo::new()).ok()?;
+        let commands = CandidateCommands::new(setup, &nest, &candidate.choice).ok()?;
+        let brought = brought(task, &framed, &nest, &mut TransferMemo::new()).ok()?;
         let waited = (&brought, brought.all_cycles(task, frame));
         let columns = columns(setup, &commands, frame.commands(), waited);
         let counts = counts(setup, &nest, &candidate.choice, &commands);
@@ -71,7 +71,7 @@ impl Told {
         let could = each.iter().map(|factor| *factor as f64).product::<f64>();
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let asked = task.macs() as f64;
-        Some(Told {
+        Some(TcpReport {
             candidate: *candidate,
             energy_fj: parts_fj,
             milliwatts: milliwatts(setup.machine.chip.clock_hz, candidate.ticks, candidate.energy_fj),

@@ -14,7 +14,7 @@ use tilewright_neuron_sim::reading::energy::energy;
 use tilewright_neuron_sim::schedule::Timeline;
 use tilewright_num::Dtype;
 
-use super::task::Task;
+use super::task::NeuronTask;
 
 /// Components of energy, in the engine's order; the last is what the core takes whatever it does.
 pub const PARTS: usize = 9;
@@ -23,7 +23,7 @@ pub const IDLE: usize = PARTS - 1;
 
 /// What an instruction takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Facts {
+pub struct InstructionCost {
     /// Time until the engine can start its next instruction.
     pub busy_ps: u64,
     /// Time from then until the result can be read.
@@ -53,7 +53,7 @@ pub fn idle_fj_per_ps(chip: &Chip) -> f64 {
 
 /// How results leave PSUM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaving {
+pub enum DrainStep {
     /// The whole sum, as the output's type.
     Whole,
     /// The first part of a sum, to wait in SBUF.
@@ -64,16 +64,20 @@ pub enum Leaving {
     Last,
 }
 
-impl Leaving {
+impl DrainStep {
     /// All of them.
-    pub const ALL: [Leaving; 4] = [Leaving::Whole, Leaving::First, Leaving::Add, Leaving::Last];
+    pub const ALL: [DrainStep; 4] = [DrainStep::Whole, DrainStep::First, DrainStep::Add, DrainStep::Last];
 }
 
 /// A matmul of tiles of so many columns, partitions deep.
 ///
 /// # Errors
 /// What the engine refuses.
-pub fn matmul(task: &Task<'_>, [held, moving, summed]: [u64; 3], accumulate: bool) -> Result<Facts, Refusal> {
+pub fn matmul(
+    task: &NeuronTask<'_>,
+    [held, moving, summed]: [u64; 3],
+    accumulate: bool,
+) -> Result<InstructionCost, Refusal> {
     let stationary = tile(0, Memory::Sbuf, task.dtype, &[summed, held])?;
     let stream = tile(1, Memory::Sbuf, task.dtype, &[summed, moving])?;
     let sums = tile(2, Memory::Psum, Dtype::F32, &[held, moving])?;
@@ -87,19 +91,19 @@ pub fn matmul(task: &Task<'_>, [held, moving, summed]: [u64; 3], accumulate: boo
 /// # Errors
 /// What the engine refuses.
 pub fn leave(
-    task: &Task<'_>,
-    how: Leaving,
+    task: &NeuronTask<'_>,
+    how: DrainStep,
     [rows, columns]: [u64; 2],
     engine: EngineKind,
-) -> Result<Facts, Refusal> {
+) -> Result<InstructionCost, Refusal> {
     let sums = tile(0, Memory::Psum, Dtype::F32, &[rows, columns])?;
     let waiting = tile(1, Memory::Sbuf, Dtype::F32, &[rows, columns])?;
     let out = tile(2, Memory::Sbuf, task.out_dtype(), &[rows, columns])?;
     let done = match how {
-        Leaving::Whole => vector::tensor_copy(task.chip, &out, &sums, Some(engine)),
-        Leaving::First => vector::tensor_copy(task.chip, &waiting, &sums, Some(engine)),
-        Leaving::Add => vector::tensor_tensor(task.chip, &waiting, &waiting, &sums, AluOp::Add, None),
-        Leaving::Last => vector::tensor_tensor(task.chip, &out, &waiting, &sums, AluOp::Add, None),
+        DrainStep::Whole => vector::tensor_copy(task.chip, &out, &sums, Some(engine)),
+        DrainStep::First => vector::tensor_copy(task.chip, &waiting, &sums, Some(engine)),
+        DrainStep::Add => vector::tensor_tensor(task.chip, &waiting, &waiting, &sums, AluOp::Add, None),
+        DrainStep::Last => vector::tensor_tensor(task.chip, &out, &waiting, &sums, AluOp::Add, None),
     }?;
     Ok(facts(task.chip, done, &[&sums, &waiting, &out]))
 }
@@ -110,11 +114,11 @@ pub fn leave(
 /// # Errors
 /// What the engine refuses.
 pub fn load(
-    task: &Task<'_>,
+    task: &NeuronTask<'_>,
     [partitions, tiles, columns]: [u64; 3],
     row: u64,
     wide: u64,
-) -> Result<Facts, Refusal> {
+) -> Result<InstructionCost, Refusal> {
     let far = tile(0, Memory::Hbm, task.dtype, &[partitions * tiles, row])?;
     let near = tile(1, Memory::Sbuf, task.dtype, &[partitions, tiles * wide])?;
     let source =
@@ -129,7 +133,11 @@ pub fn load(
 ///
 /// # Errors
 /// What the engine refuses.
-pub fn store(task: &Task<'_>, [partitions, columns]: [u64; 2], row: u64) -> Result<Facts, Refusal> {
+pub fn store(
+    task: &NeuronTask<'_>,
+    [partitions, columns]: [u64; 2],
+    row: u64,
+) -> Result<InstructionCost, Refusal> {
     let far = tile(0, Memory::Hbm, task.out_dtype(), &[partitions, row])?;
     let near = tile(1, Memory::Sbuf, task.out_dtype(), &[partitions, columns])?;
     let target = Tile { view: strided(&far.view, [partitions, 1, columns], [row, row, 1]), ..far };
@@ -165,7 +173,7 @@ fn tile(id: u32, memory: Memory, dtype: Dtype, shape: &[u64]) -> Result<Tile, Re
     Ok(Tile { storage: Arc::new(Storage::without_values(request)?), view })
 }
 
-fn facts(chip: &Chip, done: Instruction, tiles: &[&Tile]) -> Facts {
+fn facts(chip: &Chip, done: Instruction, tiles: &[&Tile]) -> InstructionCost {
     let (cost, dma) = (done.cost, done.dma.unwrap_or_default());
     let (hbm_read_bytes, hbm_written_bytes) = (done.hbm_read_bytes, done.hbm_written_bytes);
     let allocations = tiles.iter().map(|tile| allocation(&tile.storage)).collect();
@@ -174,7 +182,14 @@ fn facts(chip: &Chip, done: Instruction, tiles: &[&Tile]) -> Facts {
     for (to, part) in fj.iter_mut().zip(energy(chip, &program, &Timeline::default())) {
         *to = part.joules * 1e15;
     }
-    Facts { busy_ps: cost.busy_ps, latency_ps: cost.latency_ps, dma, hbm_read_bytes, hbm_written_bytes, fj }
+    InstructionCost {
+        busy_ps: cost.busy_ps,
+        latency_ps: cost.latency_ps,
+        dma,
+        hbm_read_bytes,
+        hbm_written_bytes,
+        fj,
+    }
 }
 
 /// What a program says of a tensor.

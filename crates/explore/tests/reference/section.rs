@@ -1,16 +1,18 @@
 //! The paper's QK^T space: how many tactics it has, the listed ones stage by stage, and what figures 14 and 15 say of it.
 
-use tilewright_explore::tcp::section::{Product, Stages, Tactic, every_tactic, slice_milliwatts, stages};
+use tilewright_explore::tcp::section::{
+    SectionCycles, SectionProduct, SectionTactic, every_tactic, slice_milliwatts, stages,
+};
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
 
 use crate::setting::machine;
 
-const QK: Product = Product { batch: 4, rows0: 256, rows1: 256, sum: 128 };
+const QK: SectionProduct = SectionProduct { batch: 4, rows0: 256, rows1: 256, sum: 128 };
 
 /// Figure 10: sixteen slices a head, keys held.
-const FIG10: Tactic =
-    Tactic { split: [4, 1, 16, 1], holds_in1: true, lanes: 8, depth: 6, repeats: 2, fetch_bytes: 32 };
+const FIG10: SectionTactic =
+    SectionTactic { split: [4, 1, 16, 1], holds_in1: true, lanes: 8, depth: 6, repeats: 2, fetch_bytes: 32 };
 
 #[test]
 fn the_space_has_so_many_tactics_and_full_rate_takes_all_lanes() {
@@ -37,20 +39,24 @@ fn listed_tactics_take_what_the_list_says() {
     let setup = Setup::new(&tcp, 1, Dtype::I8).unwrap();
     let rows = [
         (FIG10, [1024, 1024, 512, 256, 1060]),
-        (Tactic { split: [4, 16, 1, 1], repeats: 32, ..FIG10 }, [1024, 64, 512, 4096, 1045]),
-        (Tactic { split: [4, 4, 4, 1], repeats: 8, ..FIG10 }, [1024, 256, 512, 1024, 1048]),
-        (Tactic { split: [4, 4, 4, 1], repeats: 8, depth: 3, ..FIG10 }, [1024, 256, 512, 1024, 1048]),
-        (Tactic { split: [4, 1, 8, 2], repeats: 4, ..FIG10 }, [1024, 512, 1024, 256, 1052]),
-        (Tactic { repeats: 1, ..FIG10 }, [1024, 2048, 512, 256, 2084]),
-        (Tactic { fetch_bytes: 16, ..FIG10 }, [1024, 2048, 512, 256, 2084]),
-        (Tactic { fetch_bytes: 8, ..FIG10 }, [1024, 4096, 512, 256, 4132]),
-        (Tactic { lanes: 4, repeats: 4, ..FIG10 }, [2048, 1024, 1024, 256, 2084]),
-        (Tactic { lanes: 2, repeats: 8, ..FIG10 }, [4096, 1024, 2048, 256, 4132]),
-        (Tactic { lanes: 1, repeats: 16, ..FIG10 }, [8192, 1024, 4096, 256, 8228]),
-        (Tactic { depth: 0, ..FIG10 }, [1024, 1024, 512, 256, 1060]),
+        (SectionTactic { split: [4, 16, 1, 1], repeats: 32, ..FIG10 }, [1024, 64, 512, 4096, 1045]),
+        (SectionTactic { split: [4, 4, 4, 1], repeats: 8, ..FIG10 }, [1024, 256, 512, 1024, 1048]),
+        (SectionTactic { split: [4, 4, 4, 1], repeats: 8, depth: 3, ..FIG10 }, [1024, 256, 512, 1024, 1048]),
+        (SectionTactic { split: [4, 1, 8, 2], repeats: 4, ..FIG10 }, [1024, 512, 1024, 256, 1052]),
+        (SectionTactic { repeats: 1, ..FIG10 }, [1024, 2048, 512, 256, 2084]),
+        (SectionTactic { fetch_bytes: 16, ..FIG10 }, [1024, 2048, 512, 256, 2084]),
+        (SectionTactic { fetch_bytes: 8, ..FIG10 }, [1024, 4096, 512, 256, 4132]),
+        (SectionTactic { lanes: 4, repeats: 4, ..FIG10 }, [2048, 1024, 1024, 256, 2084]),
+        (SectionTactic { lanes: 2, repeats: 8, ..FIG10 }, [4096, 1024, 2048, 256, 4132]),
+        (SectionTactic { lanes: 1, repeats: 16, ..FIG10 }, [8192, 1024, 4096, 256, 8228]),
+        (SectionTactic { depth: 0, ..FIG10 }, [1024, 1024, 512, 256, 1060]),
     ];
     for (tactic, [mac, stream, drain, load, cycles]) in rows {
-        assert_eq!(stages(&setup, &QK, &tactic), Stages { mac, stream, drain, load, cycles }, "{tactic:?}");
+        assert_eq!(
+            stages(&setup, &QK, &tactic),
+            SectionCycles { mac, stream, drain, load, cycles },
+            "{tactic:?}"
+        );
     }
 }
 
@@ -79,8 +85,14 @@ fn figures_14_and_15() {
         assert!(bucket[0] < bucket[1], "{least:?}");
     }
     // They differ in fetch supply and accumulator use; few lanes with supply to spare are inefficient.
-    let power = |tactic: &Tactic| slice_milliwatts(&setup, &QK, tactic);
-    assert!(power(&Tactic { repeats: 1, ..FIG10 }) < power(&Tactic { lanes: 4, repeats: 4, ..FIG10 }));
-    assert!(power(&Tactic { fetch_bytes: 8, ..FIG10 }) < power(&Tactic { lanes: 2, repeats: 8, ..FIG10 }));
-    assert!(power(&Tactic { depth: 0, ..FIG10 }) > power(&FIG10));
+    let power = |tactic: &SectionTactic| slice_milliwatts(&setup, &QK, tactic);
+    assert!(
+        power(&SectionTactic { repeats: 1, ..FIG10 })
+            < power(&SectionTactic { lanes: 4, repeats: 4, ..FIG10 })
+    );
+    assert!(
+        power(&SectionTactic { fetch_bytes: 8, ..FIG10 })
+            < power(&SectionTactic { lanes: 2, repeats: 8, ..FIG10 })
+    );
+    assert!(power(&SectionTactic { depth: 0, ..FIG10 }) > power(&FIG10));
 }

@@ -1,10 +1,10 @@
 //! Branch and bound against a search that looks at everything, on random small einsums.
 
 use proptest::prelude::*;
-use tilewright_explore::tcp::nest::Framed;
-use tilewright_explore::tcp::plain::every_choice;
+use tilewright_explore::tcp::exhaustive::every_choice;
+use tilewright_explore::tcp::nest::FrameContext;
 use tilewright_explore::tcp::space::frames;
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::{Goal, SearchOptions, search};
 use tilewright_num::Dtype;
 use tilewright_testkit::draws;
 
@@ -25,7 +25,7 @@ proptest! {
         let mut best: Option<(u128, u64, u64)> = None;
         let mut legal = 0_u64;
         for frame in frames(&task) {
-            every_choice(&task, &Framed::new(&task, &frame), &mut |_, judged| {
+            every_choice(&task, &FrameContext::new(&task, &frame), &mut |_, judged| {
                 if let Ok((cycles, energy_fj)) = judged {
                     legal += 1;
                     let key = (goal.value(cycles, energy_fj), cycles, energy_fj);
@@ -33,9 +33,9 @@ proptest! {
                 }
             });
         }
-        let all = search(&task, &Options::everything(goal, 1), &mut |_, _| false);
+        let all = search(&task, &SearchOptions::everything(goal, 1), &mut |_, _| false);
         prop_assert_eq!(all.legal, legal);
-        let bounded = search(&task, &Options::exact(goal, 1), &mut |_, _| false);
+        let bounded = search(&task, &SearchOptions::exact(goal, 1), &mut |_, _| false);
         let found = bounded.kept.best().first().map(|c| (goal.value(c.ticks, c.energy_fj), c.ticks, c.energy_fj));
         prop_assert_eq!(found, best);
         prop_assert_eq!(bounded.kept.best(), all.kept.best());
@@ -62,11 +62,11 @@ proptest! {
             .with_inputs_in_hbm(from_hbm);
         let mut alone = Vec::new();
         for (number, frame) in (0_u32..).zip(frames(&task)) {
-            every_choice(&task, &Framed::new(&task, &frame), &mut |choice, judged| {
+            every_choice(&task, &FrameContext::new(&task, &frame), &mut |choice, judged| {
                 alone.extend(judged.ok().map(|(cycles, energy_fj)| (number, choice.code(), cycles, energy_fj)));
             });
         }
-        let all = search(&task, &Options::everything(Goal::Time, usize::MAX), &mut |_, _| false);
+        let all = search(&task, &SearchOptions::everything(Goal::Time, usize::MAX), &mut |_, _| false);
         let best = all.kept.best().iter();
         let mut shared: Vec<_> = best.map(|c| (c.frame, c.choice.code(), c.ticks, c.energy_fj)).collect();
         alone.sort_unstable();
@@ -79,7 +79,7 @@ proptest! {
 fn the_number_of_threads_changes_nothing() {
     let tcp = machine("tcp");
     let task = task(&tcp, Dtype::I8, "hqd, hkd -> hqk; dims h=4, q=64, k=64, d=64");
-    let options = Options { cloud: true, ..Options::exact(Goal::EnergyDelay, 9) };
+    let options = SearchOptions { cloud: true, ..SearchOptions::exact(Goal::EnergyDelay, 9) };
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
         pool.install(|| search(&task, &options, &mut |_, _| false))

@@ -1,15 +1,15 @@
 //! Where nothing is legal, each change that is offered makes something legal.
 
-use tilewright_explore::tcp::Task;
+use tilewright_explore::tcp::TcpTask;
 use tilewright_explore::tcp::remedy::{Remedy, remedies};
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::{Goal, SearchOptions, search};
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
 
 use crate::setting::{machine, task};
 
-fn is_legal(task: &Task<'_>) -> bool {
-    !search(task, &Options::exact(Goal::Time, 1), &mut |_, kept| !kept.best().is_empty())
+fn is_legal(task: &TcpTask<'_>) -> bool {
+    !search(task, &SearchOptions::exact(Goal::Time, 1), &mut |_, kept| !kept.best().is_empty())
         .kept
         .best()
         .is_empty()

@@ -2,55 +2,58 @@
 
 use tilewright_neuron_isa::{EngineKind, Refusal};
 
-use super::cut::Cut;
-use super::facts::{Facts, Leaving, idle_fj_per_ps, leave, load, matmul, store};
-use super::point::{Copies, Frame, Side};
-use super::task::Task;
+use super::blocked_axis::BlockedAxis;
+use super::instruction_cost::{DrainStep, InstructionCost, idle_fj_per_ps, leave, load, matmul, store};
+use super::point::{BlockCopies, MatmulAxis, NeuronFrame};
+use super::task::NeuronTask;
 
 /// Engines that take results out of PSUM.
 pub const DRAINS: [EngineKind; 2] = [EngineKind::Vector, EngineKind::Scalar];
 
 /// Instructions that the tiles of a frame decide. Indices say whether a tile is the short last one.
 #[derive(Clone, Debug)]
-pub struct Tiles {
+pub struct TileCosts {
     /// By held, moving, summed, and whether PSUM is added to.
-    pub matmul: [[[[Facts; 2]; 2]; 2]; 2],
+    pub matmul: [[[[InstructionCost; 2]; 2]; 2]; 2],
     /// By held, moving, how, and engine.
-    pub leave: [[[[Facts; 2]; 4]; 2]; 2],
+    pub leave: [[[[InstructionCost; 2]; 4]; 2]; 2],
     /// Energy of the core for a picosecond.
     pub idle_fj_per_ps: f64,
 }
 
-impl Tiles {
+impl TileCosts {
     /// Asks the engine.
     ///
     /// # Errors
     /// What the engine refuses.
-    pub fn new(task: &Task<'_>, frame: &Frame) -> Result<Tiles, Refusal> {
+    pub fn new(task: &NeuronTask<'_>, frame: &NeuronFrame) -> Result<TileCosts, Refusal> {
         let extents = task.extents(frame.stationary);
-        let cut =
-            |side: Side| Cut { extent: extents[side as usize], tile: frame.tile[side as usize], block: 1 };
+        let cut = |side: MatmulAxis| BlockedAxis {
+            extent: extents[side as usize],
+            tile: frame.tile[side as usize],
+            block: 1,
+        };
         // Where there is no short tile, a whole one stands for it.
-        let size = |side: Side, short: usize| {
+        let size = |side: MatmulAxis, short: usize| {
             let cut = cut(side);
             cut.size(short == 1 && cut.counts()[1] > 0)
         };
-        let mut tiles = Tiles {
+        let mut tiles = TileCosts {
             matmul: Default::default(),
             leave: Default::default(),
             idle_fj_per_ps: idle_fj_per_ps(task.chip),
         };
         for held in 0..2 {
             for moving in 0..2 {
-                let (rows, columns) = (size(Side::Held, held), size(Side::Moving, moving));
+                let (rows, columns) = (size(MatmulAxis::Held, held), size(MatmulAxis::Moving, moving));
                 for summed in 0..2 {
-                    let sizes = [rows, columns, size(Side::Summed, summed)];
+                    let sizes = [rows, columns, size(MatmulAxis::Summed, summed)];
                     for accumulate in 0..2 {
                         tiles.matmul[held][moving][summed][accumulate] =
                             matmul(task, sizes, accumulate == 1)?;
                     }
                 }
-                for (at, how) in Leaving::ALL.into_iter().enumerate() {
+                for (at, how) in DrainStep::ALL.into_iter().enumerate() {
                     for (engine, kind) in DRAINS.into_iter().enumerate() {
                         tiles.leave[held][moving][at][engine] = leave(task, how, [rows, columns], kind)?;
                     }
@@ -65,22 +68,22 @@ impl Tiles {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockLoad {
     /// A copy of whole tiles.
-    pub main: Facts,
+    pub main: InstructionCost,
     /// How many of them there are.
     pub copies: u64,
     /// Tiles that each brings.
     pub tiles_each: u64,
     /// The copy of the short last tile.
-    pub short: Option<Facts>,
+    pub short: Option<InstructionCost>,
 }
 
 impl BlockLoad {
     fn new(
-        task: &Task<'_>,
-        free: &Cut,
-        summed: &Cut,
+        task: &NeuronTask<'_>,
+        free: &BlockedAxis,
+        summed: &BlockedAxis,
         (free_block, summed_block): (u64, u64),
-        how: Copies,
+        how: BlockCopies,
     ) -> Result<BlockLoad, Refusal> {
         let columns = free.block_extent(free_block);
         let tiles = summed.block_tiles(summed_block);
@@ -89,11 +92,11 @@ impl BlockLoad {
         let whole = tiles - u64::from(short);
         let (copies, tiles_each) = match how {
             _ if whole == 0 => (0, 0),
-            Copies::Block => (1, whole),
-            Copies::Tile => (whole, 1),
+            BlockCopies::Block => (1, whole),
+            BlockCopies::Tile => (whole, 1),
         };
         let main = if copies == 0 {
-            Facts::default()
+            InstructionCost::default()
         } else {
             load(task, [summed.size(false), tiles_each, columns], free.extent, free.widest_block())?
         };
@@ -106,14 +109,14 @@ impl BlockLoad {
     }
 
     /// All copies in order.
-    pub fn each(&self) -> impl Iterator<Item = (&Facts, u64)> {
+    pub fn each(&self) -> impl Iterator<Item = (&InstructionCost, u64)> {
         let main =
             std::iter::repeat_n((&self.main, self.tiles_each), usize::try_from(self.copies).unwrap_or(0));
         main.chain(self.short.as_ref().map(|short| (short, 1)))
     }
 
     /// The first copy.
-    pub fn first(&self) -> &Facts {
+    pub fn first(&self) -> &InstructionCost {
         match &self.short {
             Some(short) if self.copies == 0 => short,
             _ => &self.main,
@@ -122,7 +125,7 @@ impl BlockLoad {
 }
 
 /// Whether a block is the smaller last one, as an index.
-pub fn kind(cut: &Cut, block: u64) -> usize {
+pub fn kind(cut: &BlockedAxis, block: u64) -> usize {
     usize::from(
         cut.block_extent(block) < cut.block.saturating_mul(cut.tile)
             && block + 1 == cut.blocks()
@@ -137,7 +140,12 @@ pub type InputLoads = [[BlockLoad; 2]; 2];
 ///
 /// # Errors
 /// What the engine refuses.
-pub fn input_loads(task: &Task<'_>, free: &Cut, summed: &Cut, how: Copies) -> Result<InputLoads, Refusal> {
+pub fn input_loads(
+    task: &NeuronTask<'_>,
+    free: &BlockedAxis,
+    summed: &BlockedAxis,
+    how: BlockCopies,
+) -> Result<InputLoads, Refusal> {
     let mut loads = InputLoads::default();
     for (free_block, _) in free.kinds() {
         for (summed_block, _) in summed.kinds() {
@@ -149,14 +157,14 @@ pub fn input_loads(task: &Task<'_>, free: &Cut, summed: &Cut, how: Copies) -> Re
 }
 
 /// Stores of a row of tiles: by whether the held tile is short, and by kind of the block along the moving side.
-pub type Stores = [[Facts; 2]; 2];
+pub type RowStores = [[InstructionCost; 2]; 2];
 
 /// Asks the engine for all kinds of stores.
 ///
 /// # Errors
 /// What the engine refuses.
-pub fn stores(task: &Task<'_>, held: &Cut, moving: &Cut) -> Result<Stores, Refusal> {
-    let mut stores = Stores::default();
+pub fn stores(task: &NeuronTask<'_>, held: &BlockedAxis, moving: &BlockedAxis) -> Result<RowStores, Refusal> {
+    let mut stores = RowStores::default();
     for (short, _) in held.counts().into_iter().enumerate().filter(|(_, count)| *count > 0) {
         for (block, _) in moving.kinds() {
             let sizes = [held.size(short == 1), moving.block_extent(block)];
@@ -168,11 +176,11 @@ pub fn stores(task: &Task<'_>, held: &Cut, moving: &Cut) -> Result<Stores, Refus
 
 /// Everything that a candidate's instructions take.
 #[derive(Clone, Copy, Debug)]
-pub struct Table<'a> {
+pub struct CostTable<'a> {
     /// Instructions of tiles.
-    pub tiles: &'a Tiles,
+    pub tiles: &'a TileCosts,
     /// Loads of the stationary operand, and of the moving one.
     pub loads: [&'a InputLoads; 2],
     /// Stores.
-    pub stores: &'a Stores,
+    pub stores: &'a RowStores,
 }

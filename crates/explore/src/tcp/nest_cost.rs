@@ -10,29 +10,29 @@ use tilewright_tcp_cost::cycles::{OpenPace, command_cycles, commit, fetch};
 use tilewright_tcp_cost::energy::{Counts, energy_fj};
 use tilewright_tcp_isa::program::exec::Drain;
 
-use crate::refusal::Refusal;
-use crate::tcp::cost::{Commands, Groups, groups, load};
+use crate::refusal::CandidateRefusal;
+use crate::tcp::cost::{CandidateCommands, SumGroups, groups, load};
 use crate::tcp::events::{counts, register_reads};
-use crate::tcp::legality::{Banked, check_loading};
-use crate::tcp::point::{Choice, Loading, Nest, ORDERS, Supply};
+use crate::tcp::legality::{BankPattern, check_loading};
+use crate::tcp::point::{LoadContext, LoopNest, ORDERS, StreamSupply, TcpChoice};
 use crate::tcp::space::{self, MOST_WIDTHS};
 
 /// Who may load.
-pub const LOADINGS: [Loading; 2] = [Loading::Main, Loading::Sub];
+pub const LOADINGS: [LoadContext; 2] = [LoadContext::Main, LoadContext::Sub];
 
 /// What all orders of a nest share.
 #[derive(Clone, Debug)]
-pub struct Priced {
+pub struct NestCost {
     /// Commands that are repeated.
     pub parts: u64,
     /// Widths of fetches.
-    pub fetches: Vec<Fetched>,
+    pub fetches: Vec<FetchWidth>,
     /// Orders in which sums may leave.
-    pub drains: Vec<Drained>,
+    pub drains: Vec<DrainCost>,
     /// Cycles of loading with each of [`LOADINGS`], or why it cannot load.
-    pub loads: [Result<u64, Refusal>; 2],
+    pub loads: [Result<u64, CandidateRefusal>; 2],
     /// Orders of loops that cost the same, and are legal alike: the first of each set stands for it.
-    pub alike: Vec<Alike>,
+    pub alike: Vec<OrderClass>,
     /// The orders that are candidates at all, and what was asked for to find them.
     orders: Vec<u8>,
     orders_of: Option<([bool; 4], bool)>,
@@ -42,19 +42,19 @@ pub struct Priced {
 
 /// A width of fetches.
 #[derive(Clone, Copy, Debug)]
-pub struct Fetched {
+pub struct FetchWidth {
     /// Bytes.
     pub bytes: u64,
     /// Cycles of the fetch unit.
     pub cycles: u64,
-    banked: Banked,
+    banked: BankPattern,
 }
 
 /// Orders of loops that nothing tells apart.
 #[derive(Clone, Copy, Debug)]
-pub struct Alike {
+pub struct OrderClass {
     /// How steps are grouped.
-    pub groups: Groups,
+    pub groups: SumGroups,
     /// Energy of what all slices read from register files in all parts.
     pub reads_fj: u64,
     /// The widths of fetches that may not be: a bit for each.
@@ -63,7 +63,7 @@ pub struct Alike {
     count: usize,
 }
 
-impl Alike {
+impl OrderClass {
     /// The orders.
     pub fn orders(&self) -> &[u8] {
         self.orders.get(..self.count).unwrap_or_default()
@@ -72,24 +72,26 @@ impl Alike {
     /// The rule of the banks for a width of fetches, by its number.
     ///
     /// # Errors
-    /// As [`Banked::check`].
+    /// As [`BankPattern::check`].
     pub fn check(
         &self,
         width: usize,
-        fetched: &Fetched,
-        nest: &Nest,
-        choice: &Choice,
-    ) -> Result<(), Refusal> {
+        fetched: &FetchWidth,
+        nest: &LoopNest,
+        choice: &TcpChoice,
+    ) -> Result<(), CandidateRefusal> {
         if self.refused >> width & 1 == 0 {
             return Ok(());
         }
-        fetched.banked.check(nest, &Choice { order: self.orders[0], fetch_bytes: fetched.bytes, ..*choice })
+        fetched
+            .banked
+            .check(nest, &TcpChoice { order: self.orders[0], fetch_bytes: fetched.bytes, ..*choice })
     }
 }
 
 /// What all orders of a nest share whose sums leave alike.
 #[derive(Clone, Copy, Debug)]
-pub struct Drained {
+pub struct DrainCost {
     /// How they leave.
     pub drain: Drain,
     /// The contraction.
@@ -102,18 +104,18 @@ pub struct Drained {
     widths: usize,
 }
 
-impl Drained {
+impl DrainCost {
     /// Widths of writes, with the cycles of all stages behind the sums.
     pub fn commits(&self) -> &[(u64, u64)] {
         self.commits.get(..self.widths).unwrap_or_default()
     }
 }
 
-impl Priced {
+impl NestCost {
     /// Nothing yet.
-    pub fn new(setup: &Setup<'_>) -> Priced {
+    pub fn new(setup: &Setup<'_>) -> NestCost {
         let each_fj = |counts: Counts| all_fj(setup, &counts);
-        Priced {
+        NestCost {
             parts: 1,
             fetches: Vec::new(),
             drains: Vec::new(),
@@ -127,7 +129,7 @@ impl Priced {
     }
 
     /// Prices another nest; order and widths of the choice do not matter.
-    pub fn price(&mut self, setup: &Setup<'_>, parts: u64, nest: &Nest, choice: Choice) {
+    pub fn price(&mut self, setup: &Setup<'_>, parts: u64, nest: &LoopNest, choice: TcpChoice) {
         self.parts = parts;
         self.loads = LOADINGS.map(|loading| {
             check_loading(nest, loading)?;
@@ -136,14 +138,14 @@ impl Priced {
         self.fetches.clear();
         self.drains.clear();
         for drain in space::drains(nest) {
-            let choice = Choice { drain, ..choice };
-            let commands = Commands::unchecked(setup, nest, &choice);
+            let choice = TcpChoice { drain, ..choice };
+            let commands = CandidateCommands::unchecked(setup, nest, &choice);
             let fetch = commands.contract.fetch.filter(|_| self.fetches.is_empty());
             if let Some(fetched) = fetch {
-                self.fetches.extend(space::fetch_widths(setup, nest).map(|bytes| Fetched {
+                self.fetches.extend(space::fetch_widths(setup, nest).map(|bytes| FetchWidth {
                     bytes,
                     cycles: fetch::stream_cycles(setup.machine, &Fetch { read_bytes: bytes, ..fetched }),
-                    banked: Banked::new(setup, nest, bytes),
+                    banked: BankPattern::new(setup, nest, bytes),
                 }));
             }
             self.drains.extend(drained(setup, parts, nest, &choice, &commands));
@@ -152,20 +154,21 @@ impl Priced {
     }
 
     /// Sorts the orders of the nest by what they cost.
-    fn sort_orders(&mut self, setup: &Setup<'_>, nest: &Nest, choice: Choice) {
+    fn sort_orders(&mut self, setup: &Setup<'_>, nest: &LoopNest, choice: TcpChoice) {
         self.find_orders(nest, choice.supply);
         self.alike.clear();
         for order in &self.orders {
-            let choice = Choice { order: *order, ..choice };
+            let choice = TcpChoice { order: *order, ..choice };
             let groups = groups(nest, &choice);
             let reads_fj = self.reads_fj(setup, nest, &choice);
             let mut refused = 0;
             for (width, fetched) in self.fetches.iter().enumerate() {
-                let choice = Choice { fetch_bytes: fetched.bytes, ..choice };
+                let choice = TcpChoice { fetch_bytes: fetched.bytes, ..choice };
                 refused |= u64::from(fetched.banked.check(nest, &choice).is_err()) << width;
             }
-            let same =
-                |one: &&mut Alike| (one.groups, one.reads_fj, one.refused) == (groups, reads_fj, refused);
+            let same = |one: &&mut OrderClass| {
+                (one.groups, one.reads_fj, one.refused) == (groups, reads_fj, refused)
+            };
             match self.alike.iter_mut().find(same) {
                 Some(alike) => {
                     alike.orders[alike.count] = *order;
@@ -173,14 +176,14 @@ impl Priced {
                 }
                 None => {
                     let orders = [*order; ORDERS.len()];
-                    self.alike.push(Alike { groups, reads_fj, refused, orders, count: 1 });
+                    self.alike.push(OrderClass { groups, reads_fj, refused, orders, count: 1 });
                 }
             }
         }
     }
 
     /// Nests whose loops of one iteration are the same have the same orders.
-    fn find_orders(&mut self, nest: &Nest, supply: Supply) {
+    fn find_orders(&mut self, nest: &LoopNest, supply: StreamSupply) {
         let long = ORDERS[0].map(|turn| nest.turn(turn, supply) > 1);
         let asked = (long, space::rings_inside(nest, supply));
         if self.orders_of.replace(asked) != Some(asked) {
@@ -190,7 +193,7 @@ impl Priced {
         }
     }
 
-    fn reads_fj(&self, setup: &Setup<'_>, nest: &Nest, choice: &Choice) -> u64 {
+    fn reads_fj(&self, setup: &Setup<'_>, nest: &LoopNest, choice: &TcpChoice) -> u64 {
         let (array_bytes, cached_bytes) = register_reads(setup, nest, choice);
         let array_fj = array_bytes.saturating_mul(self.array_byte_fj);
         let slice_fj = array_fj.saturating_add(cached_bytes.saturating_mul(self.cached_byte_fj));
@@ -201,10 +204,10 @@ impl Priced {
 fn drained(
     setup: &Setup<'_>,
     parts: u64,
-    nest: &Nest,
-    choice: &Choice,
-    commands: &Commands,
-) -> Option<Drained> {
+    nest: &LoopNest,
+    choice: &TcpChoice,
+    commands: &CandidateCommands,
+) -> Option<DrainCost> {
     let machine = setup.machine;
     let pace = OpenPace::new(machine, &commands.contract)?;
     let committed = commands.contract.commit?;
@@ -217,7 +220,7 @@ fn drained(
     let counts = counts(setup, nest, choice, commands);
     let counts = Counts { trf_array_bytes: 0, trf_cached_bytes: 0, ..counts };
     let bridge = commands.bridge.as_ref();
-    Some(Drained {
+    Some(DrainCost {
         drain: choice.drain,
         pace,
         bridge_cycles: bridge.map_or(0, |bridge| command_cycles(machine, bridge).total_cycles),

@@ -1,10 +1,10 @@
 //! What the closed forms refuse because of banks or registers, the engine refuses too.
 
 use tilewright_base::SourceId;
-use tilewright_explore::refusal::Reason;
-use tilewright_explore::tcp::Task;
-use tilewright_explore::tcp::nest::Framed;
-use tilewright_explore::tcp::plain::every_choice;
+use tilewright_explore::refusal::RefusalReason;
+use tilewright_explore::tcp::TcpTask;
+use tilewright_explore::tcp::exhaustive::every_choice;
+use tilewright_explore::tcp::nest::FrameContext;
 use tilewright_explore::tcp::space::frames;
 use tilewright_explore::tcp::spell::spell;
 use tilewright_notation::problem::Problem;
@@ -15,7 +15,7 @@ use tilewright_tcp_lower::{Options, lower};
 use crate::setting::{machine, task};
 
 /// The code of the engine's refusal; `None` if it accepts.
-fn refusal_of_engine(task: &Task<'_>, text: &str) -> Option<String> {
+fn refusal_of_engine(task: &TcpTask<'_>, text: &str) -> Option<String> {
     let program = parser::program(text, SourceId(0)).expect("a legal setting");
     let problem = Problem::new(&program).expect("a legal setting");
     let verdict = tilewright_tcp_cost::check(&task.setup, &problem);
@@ -36,13 +36,13 @@ fn banks_and_memories_are_refused_by_the_engine_too() {
     for task in &tasks {
         let mut asked = [0_usize; 3];
         for frame in frames(task).iter().step_by(7) {
-            let framed = Framed::new(task, frame);
+            let framed = FrameContext::new(task, frame);
             every_choice(task, &framed, &mut |choice, judged| {
                 let Err(refusal) = judged else { return };
                 let at = match refusal.reason {
-                    Reason::Banks => 0,
-                    Reason::Registers => 1,
-                    Reason::DataMemory => 2,
+                    RefusalReason::Banks => 0,
+                    RefusalReason::Registers => 1,
+                    RefusalReason::DataMemory => 2,
                     _ => return,
                 };
                 asked[at] += 1;

@@ -1,9 +1,9 @@
 //! What a candidate takes of SBUF and PSUM (NKI architecture guide, data movement): blocks of both inputs, rows of results on their way out, sums
 //! that wait in SBUF; and banks of PSUM for open sums.
 
-use super::point::{Plan, Side, Sums};
-use super::task::Task;
-use crate::refusal::{Reason, Refusal};
+use super::point::{MatmulAxis, PartialSums, TilingPlan};
+use super::task::NeuronTask;
+use crate::refusal::{CandidateRefusal, RefusalReason};
 
 /// Bytes of a sum.
 pub const SUM_BYTES: u64 = 4;
@@ -12,7 +12,7 @@ pub const ROWS_OUT: u64 = 2;
 
 /// Bytes of each partition of SBUF, by what they hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct MemoryUse {
     /// Blocks of the stationary operand.
     pub held_bytes: u64,
     /// Blocks of the moving operand.
@@ -27,24 +27,24 @@ pub struct Room {
     pub slots: u64,
 }
 
-impl Room {
+impl MemoryUse {
     /// What a candidate takes.
-    pub fn of(task: &Task<'_>, plan: &Plan) -> Room {
+    pub fn of(task: &NeuronTask<'_>, plan: &TilingPlan) -> MemoryUse {
         let (input, output) = task.element_bytes();
         let psum = &task.chip.neuron.psum;
-        let deep = plan.cut(Side::Summed).block.min(plan.cut(Side::Summed).tiles());
-        let block = |side: Side| {
+        let deep = plan.cut(MatmulAxis::Summed).block.min(plan.cut(MatmulAxis::Summed).tiles());
+        let block = |side: MatmulAxis| {
             let columns = plan.cut(side).widest_block();
             columns.saturating_mul(deep).saturating_mul(input).saturating_mul(plan.buffers(side))
         };
-        let row = plan.cut(Side::Moving).widest_block();
-        let rows = plan.cut(Side::Held).block.min(plan.cut(Side::Held).tiles());
+        let row = plan.cut(MatmulAxis::Moving).widest_block();
+        let rows = plan.cut(MatmulAxis::Held).block.min(plan.cut(MatmulAxis::Held).tiles());
         let waiting = if plan.adds() { plan.open_blocks().saturating_mul(rows) } else { 0 };
-        let tile_bytes = plan.cut(Side::Moving).size(false).saturating_mul(SUM_BYTES);
+        let tile_bytes = plan.cut(MatmulAxis::Moving).size(false).saturating_mul(SUM_BYTES);
         let tile_banks = tile_bytes.div_ceil(psum.bank_bytes.max(1)).max(1);
-        Room {
-            held_bytes: block(Side::Held),
-            moving_bytes: block(Side::Moving),
+        MemoryUse {
+            held_bytes: block(MatmulAxis::Held),
+            moving_bytes: block(MatmulAxis::Moving),
             out_bytes: row.saturating_mul(output).saturating_mul(ROWS_OUT),
             sums_bytes: row.saturating_mul(SUM_BYTES).saturating_mul(waiting),
             tile_banks,
@@ -64,24 +64,24 @@ impl Room {
 ///
 /// # Errors
 /// The memory that is too small.
-pub fn check(task: &Task<'_>, plan: &Plan) -> Result<Room, Refusal> {
-    let room = Room::of(task, plan);
+pub fn check(task: &NeuronTask<'_>, plan: &TilingPlan) -> Result<MemoryUse, CandidateRefusal> {
+    let room = MemoryUse::of(task, plan);
     let banks = task.chip.neuron.psum.banks;
-    let open = if plan.choice.sums == Sums::Psum { plan.open_tiles_in_psum() } else { 1 };
+    let open = if plan.choice.sums == PartialSums::Psum { plan.open_tiles_in_psum() } else { 1 };
     let need = open.saturating_mul(room.tile_banks);
     if need > banks {
-        return Err(Refusal { reason: Reason::Psum, need, have: banks });
+        return Err(CandidateRefusal { reason: RefusalReason::Psum, need, have: banks });
     }
     let (need, have) = (room.sbuf_bytes(), task.chip.sbuf_usable_bytes());
     if need > have {
-        return Err(Refusal { reason: Reason::Sbuf, need, have });
+        return Err(CandidateRefusal { reason: RefusalReason::Sbuf, need, have });
     }
     Ok(room)
 }
 
-impl Plan {
+impl TilingPlan {
     /// Tiles of results that must stay in PSUM at once where it adds over blocks; one otherwise.
     fn open_tiles_in_psum(&self) -> u64 {
-        if self.cut(Side::Summed).blocks() > 1 { self.open_tiles() } else { 1 }
+        if self.cut(MatmulAxis::Summed).blocks() > 1 { self.open_tiles() } else { 1 }
     }
 }

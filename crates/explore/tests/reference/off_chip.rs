@@ -1,10 +1,10 @@
 //! Inputs that start in off-chip memory: programs with their transfers take what was estimated, give the einsum, and have no findings.
 
 use proptest::prelude::*;
-use tilewright_explore::tcp::brought::of_program;
+use tilewright_explore::tcp::operand_transfers::of_program;
 use tilewright_explore::tcp::program::{lowered, program_cycles};
-use tilewright_explore::tcp::{Candidate, Found, Task, Told};
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::tcp::{TcpCandidate, TcpReport, TcpSearchResult, TcpTask};
+use tilewright_explore::{Goal, SearchOptions, search};
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::einsum::compare_run;
@@ -16,9 +16,9 @@ use tilewright_testkit::draws;
 use crate::setting::{machine, task};
 
 /// Lowers and runs a candidate; the words of a disagreement if there is one.
-fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option<String> {
+fn disagreement(task: &TcpTask<'_>, found: &TcpSearchResult, candidate: &TcpCandidate) -> Option<String> {
     let machine = task.setup.machine;
-    let told = Told::new(task, found, candidate).expect("a legal candidate");
+    let told = TcpReport::new(task, found, candidate).expect("a legal candidate");
     let text = told.program.to_string();
     let program =
         match lowered(task, &told.framed, &candidate.choice, &tilewright_tcp_lower::Options::default()) {
@@ -60,8 +60,8 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
     (compared.different > 0).then(|| format!("{text}\n{compared:?}"))
 }
 
-fn all_agree(task: &Task<'_>, most: usize, skip: usize) {
-    let found = search(task, &Options::everything(Goal::Time, usize::MAX), &mut |_, _| false);
+fn all_agree(task: &TcpTask<'_>, most: usize, skip: usize) {
+    let found = search(task, &SearchOptions::everything(Goal::Time, usize::MAX), &mut |_, _| false);
     let every = (found.kept.best().len() / most).max(1);
     let some = found.kept.best().iter().skip(skip % every).step_by(every);
     let wrong: Vec<String> = some.filter_map(|candidate| disagreement(task, &found, candidate)).collect();
@@ -100,9 +100,9 @@ fn winners_of_decoding_from_off_chip_memory() {
     for rows in [1, 16, 128] {
         let text = format!("mk, n_8k -> mn_8; dims m={rows}, n=4096, k=4096");
         let task = task(&tcp, Dtype::I8, &text).with_inputs_in_hbm([true, true]);
-        let found = search(&task, &Options::exact(Goal::Time, 1), &mut |_, _| false);
+        let found = search(&task, &SearchOptions::exact(Goal::Time, 1), &mut |_, _| false);
         let best = found.kept.best().first().expect("something is legal");
-        let told = Told::new(&task, &found, best).expect("it can be told");
+        let told = TcpReport::new(&task, &found, best).expect("it can be told");
         let program = lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::Options::default());
         let program = program.unwrap_or_else(|complaints| panic!("{text}: {complaints:?}")).program;
         let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));

@@ -2,30 +2,30 @@
 
 use tilewright_tcp_cost::energy::energy_fj;
 
-use crate::refusal::Refusal;
-use crate::tcp::brought::{Memo, brought};
-use crate::tcp::cost::{Commands, columns};
+use crate::refusal::CandidateRefusal;
+use crate::tcp::cost::{CandidateCommands, columns};
 use crate::tcp::events::{counts, energy};
 use crate::tcp::legality::{check_banks, check_loading, check_sizes};
-use crate::tcp::nest::Framed;
-use crate::tcp::point::{Choice, Loading, Nest, ORDERS};
+use crate::tcp::nest::FrameContext;
+use crate::tcp::operand_transfers::{TransferMemo, brought};
+use crate::tcp::point::{LoadContext, LoopNest, ORDERS, TcpChoice};
 use crate::tcp::space;
-use crate::tcp::task::Task;
+use crate::tcp::task::TcpTask;
 
 /// Takes a choice with its cycles and energy, or why it is refused.
-pub type Visit<'a> = dyn FnMut(&Choice, Result<(u64, u64), Refusal>) + 'a;
+pub type TcpChoiceVisitor<'a> = dyn FnMut(&TcpChoice, Result<(u64, u64), CandidateRefusal>) + 'a;
 
 /// Calls `visit` with every choice of a frame and its cycles and energy, or why it is refused.
-pub fn every_choice(task: &Task<'_>, framed: &Framed, visit: &mut Visit<'_>) {
+pub fn every_choice(task: &TcpTask<'_>, framed: &FrameContext, visit: &mut TcpChoiceVisitor<'_>) {
     let setup = &task.setup;
-    let mut all = All { task, framed, memo: Memo::new(), visit };
+    let mut all = ExhaustiveWalk { task, framed, memo: TransferMemo::new(), visit };
     for lanes in space::lanes(setup) {
         for columns in space::columns(setup, framed) {
             for tree in space::trees(setup, framed, columns) {
                 for repeats in space::repeats(framed, lanes) {
                     for supply in space::supplies(framed) {
                         let choice =
-                            Choice { lanes, columns, tree, repeats, supply: *supply, ..Choice::open() };
+                            TcpChoice { lanes, columns, tree, repeats, supply: *supply, ..TcpChoice::open() };
                         all.in_every_order(choice);
                     }
                 }
@@ -35,16 +35,16 @@ pub fn every_choice(task: &Task<'_>, framed: &Framed, visit: &mut Visit<'_>) {
 }
 
 /// What goes through all choices.
-struct All<'a, 'v> {
-    task: &'a Task<'a>,
-    framed: &'a Framed,
+struct ExhaustiveWalk<'a, 'v> {
+    task: &'a TcpTask<'a>,
+    framed: &'a FrameContext,
     /// Transfers are asked about once each; they are the slow part.
-    memo: Memo,
-    visit: &'a mut Visit<'v>,
+    memo: TransferMemo,
+    visit: &'a mut TcpChoiceVisitor<'v>,
 }
 
-impl All<'_, '_> {
-    fn in_every_order(&mut self, choice: Choice) {
+impl ExhaustiveWalk<'_, '_> {
+    fn in_every_order(&mut self, choice: TcpChoice) {
         let nest = match self.framed.nest(&choice) {
             Ok(nest) => nest,
             Err(refusal) => return (self.visit)(&choice, Err(refusal)),
@@ -52,17 +52,17 @@ impl All<'_, '_> {
         let orders = 0..u8::try_from(ORDERS.len()).unwrap_or(0);
         for order in orders.filter(|order| space::is_canonical(&nest, *order, choice.supply)) {
             for drain in space::drains(&nest) {
-                self.in_every_width(&nest, Choice { order, drain, ..choice });
+                self.in_every_width(&nest, TcpChoice { order, drain, ..choice });
             }
         }
     }
 
-    fn in_every_width(&mut self, nest: &Nest, choice: Choice) {
+    fn in_every_width(&mut self, nest: &LoopNest, choice: TcpChoice) {
         let setup = &self.task.setup;
         for fetch_bytes in space::fetch_widths(setup, nest) {
             for commit_bytes in space::commit_widths(setup, nest, choice.drain) {
-                for loading in [Loading::Main, Loading::Sub] {
-                    let choice = Choice { fetch_bytes, commit_bytes, loading, ..choice };
+                for loading in [LoadContext::Main, LoadContext::Sub] {
+                    let choice = TcpChoice { fetch_bytes, commit_bytes, loading, ..choice };
                     let judged = judge(self.task, self.framed, &choice, &mut self.memo);
                     (self.visit)(&choice, judged);
                 }
@@ -76,15 +76,15 @@ impl All<'_, '_> {
 /// # Errors
 /// The first rule that it breaks.
 pub fn judge(
-    task: &Task<'_>,
-    framed: &Framed,
-    choice: &Choice,
-    memo: &mut Memo,
-) -> Result<(u64, u64), Refusal> {
+    task: &TcpTask<'_>,
+    framed: &FrameContext,
+    choice: &TcpChoice,
+    memo: &mut TransferMemo,
+) -> Result<(u64, u64), CandidateRefusal> {
     let setup = &task.setup;
     let nest = framed.nest(choice)?;
     check_sizes(setup, &nest, choice.supply)?;
-    let commands = Commands::new(setup, &nest, choice)?;
+    let commands = CandidateCommands::new(setup, &nest, choice)?;
     check_banks(setup, &nest, choice)?;
     check_loading(&nest, choice.loading)?;
     let brought = brought(task, framed, &nest, memo)?;

@@ -15,29 +15,29 @@ use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::{Program, Transfer};
 use tilewright_tcp_lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
 
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{CandidateRefusal, RefusalReason};
 use crate::tcp::cost::bytes;
-use crate::tcp::nest::Framed;
-use crate::tcp::point::{Frame, Nest, Role};
-use crate::tcp::task::Task;
+use crate::tcp::nest::FrameContext;
+use crate::tcp::point::{AxisRole, LoopNest, TcpFrame};
+use crate::tcp::task::TcpTask;
 
 /// What bringing operands takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Brought {
+pub struct OperandTransfers {
     /// Cycles for in0 and for in1.
     pub cycles: [u64; 2],
     /// Events of each, on one group.
     pub counts: [Counts; 2],
 }
 
-impl Brought {
+impl OperandTransfers {
     /// Cycles of one part: both operands.
     pub fn part_cycles(&self) -> u64 {
         self.cycles.iter().fold(0, |all, cycles| all.saturating_add(*cycles))
     }
 
     /// Cycles of all parts.
-    pub fn all_cycles(&self, task: &Task<'_>, frame: &Frame) -> u64 {
+    pub fn all_cycles(&self, task: &TcpTask<'_>, frame: &TcpFrame) -> u64 {
         let times = [Operand::In0, Operand::In1].map(|operand| times(task, frame, operand));
         self.cycles
             .iter()
@@ -46,7 +46,7 @@ impl Brought {
     }
 
     /// Events of all parts.
-    pub fn all_counts(&self, task: &Task<'_>, frame: &Frame) -> Counts {
+    pub fn all_counts(&self, task: &TcpTask<'_>, frame: &TcpFrame) -> Counts {
         let mut all = Counts::default();
         for (counts, operand) in self.counts.iter().zip([Operand::In0, Operand::In1]) {
             all.add(counts, times(task, frame, operand));
@@ -56,20 +56,25 @@ impl Brought {
 }
 
 /// How often an operand is brought: once, or for each part if parts have different ones.
-pub fn times(task: &Task<'_>, frame: &Frame, operand: Operand) -> u64 {
+pub fn times(task: &TcpTask<'_>, frame: &TcpFrame, operand: Operand) -> u64 {
     let cut = task.axes_of(operand).any(|axis| frame.parts[axis] > 1);
     if cut { frame.commands() } else { 1 }
 }
 
 /// Images and what they took: many candidates of a frame bring the same.
-pub type Memo = BTreeMap<Image, Result<(u64, Counts), Refusal>>;
+pub type TransferMemo = BTreeMap<Image, Result<(u64, Counts), CandidateRefusal>>;
 
 /// What the operands of a candidate take that start in off-chip memory.
 ///
 /// # Errors
 /// More loops than a DMA engine has.
-pub fn brought(task: &Task<'_>, framed: &Framed, nest: &Nest, memo: &mut Memo) -> Result<Brought, Refusal> {
-    let mut brought = Brought::default();
+pub fn brought(
+    task: &TcpTask<'_>,
+    framed: &FrameContext,
+    nest: &LoopNest,
+    memo: &mut TransferMemo,
+) -> Result<OperandTransfers, CandidateRefusal> {
+    let mut brought = OperandTransfers::default();
     if task.from_hbm == [false; 2] {
         return Ok(brought);
     }
@@ -87,7 +92,13 @@ pub fn brought(task: &Task<'_>, framed: &Framed, nest: &Nest, memo: &mut Memo) -
 }
 
 /// An operand as the candidate's slices take it.
-pub fn image(task: &Task<'_>, framed: &Framed, nest: &Nest, operand: Operand, hbm_base: u64) -> Image {
+pub fn image(
+    task: &TcpTask<'_>,
+    framed: &FrameContext,
+    nest: &LoopNest,
+    operand: Operand,
+    hbm_base: u64,
+) -> Image {
     let held = operand == framed.stationary();
     let mut image = Image {
         digits: [SliceDigit::default(); MOST_DIGITS],
@@ -109,7 +120,7 @@ pub fn image(task: &Task<'_>, framed: &Framed, nest: &Nest, operand: Operand, hb
         }
     };
     let copies = |slots: u64| SliceDigit { live: slots, slots, copies: true };
-    let parts = |role: Role| {
+    let parts = |role: AxisRole| {
         let axes = (0..task.axes.len()).filter(move |axis| framed.role(*axis) == role);
         axes.map(|axis| SliceDigit {
             live: nest.live[axis],
@@ -117,32 +128,36 @@ pub fn image(task: &Task<'_>, framed: &Framed, nest: &Nest, operand: Operand, hb
             copies: false,
         })
     };
-    parts(Role::Batch).for_each(&mut push);
+    parts(AxisRole::Batch).for_each(&mut push);
     if held {
         push(copies(nest.streamed_slices));
-        parts(Role::Held).for_each(&mut push);
+        parts(AxisRole::Held).for_each(&mut push);
     } else {
-        parts(Role::Streamed).for_each(&mut push);
+        parts(AxisRole::Streamed).for_each(&mut push);
         if nest.ring > 1 {
             push(SliceDigit { live: nest.ring, slots: nest.ring, copies: false });
         } else {
             push(copies(nest.held_slices));
         }
     }
-    parts(Role::Summed).for_each(&mut push);
+    parts(AxisRole::Summed).for_each(&mut push);
     image
 }
 
 /// One image of each group, all at the same time: cycles, and events of one group.
-fn together(task: &Task<'_>, image: &Image) -> Result<(u64, Counts), Refusal> {
+fn together(task: &TcpTask<'_>, image: &Image) -> Result<(u64, Counts), CandidateRefusal> {
     let machine = task.setup.machine;
     let stride = image.end(machine).saturating_sub(image.hbm_base);
     let of_group = |group: u64| {
         let hbm_base = image.hbm_base.saturating_add(stride.saturating_mul(group));
         let transfers = Image { hbm_base, ..*image }.transfers(machine, "bring");
-        transfers.map_err(|need| Refusal { reason: Reason::Transfer, need, have: machine.tdma.loops })
+        transfers.map_err(|need| CandidateRefusal {
+            reason: RefusalReason::Transfer,
+            need,
+            have: machine.tdma.loops,
+        })
     };
-    let groups: Result<Vec<Vec<Transfer>>, Refusal> = (0..task.groups).map(of_group).collect();
+    let groups: Result<Vec<Vec<Transfer>>, CandidateRefusal> = (0..task.groups).map(of_group).collect();
     Ok(side_by_side(machine, &groups?))
 }
 

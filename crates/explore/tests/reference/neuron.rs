@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 use tilewright_base::{SourceId, Sources};
-use tilewright_explore::neuron::plain::{every_choice, judge};
-use tilewright_explore::neuron::point::{Drain, Plan};
+use tilewright_explore::neuron::exhaustive::{every_choice, judge};
+use tilewright_explore::neuron::point::{DrainEngine, TilingPlan};
 use tilewright_explore::neuron::program::{program, run};
 use tilewright_explore::neuron::space::frames;
 use tilewright_explore::neuron::walk::every;
-use tilewright_explore::neuron::{Candidate, Task, Told};
-use tilewright_explore::{Goal, Options, Target, search};
+use tilewright_explore::neuron::{NeuronCandidate, NeuronReport, NeuronTask};
+use tilewright_explore::{Goal, SearchOptions, SearchTarget, search};
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_sim::reading::energy::energy;
 use tilewright_neuron_sim::schedule::Timeline;
@@ -24,14 +24,14 @@ fn chip(name: &str) -> Chip {
     Chip::new(name, loaded.machine.neuron().expect("a NeuronCore").clone())
 }
 
-fn task<'m>(chip: &'m Chip, dtype: Dtype, text: &str) -> Task<'m> {
+fn task<'m>(chip: &'m Chip, dtype: Dtype, text: &str) -> NeuronTask<'m> {
     let program = parser::program(text, SourceId(0)).expect("an einsum");
     let problem = Problem::new(&program).expect("sizes");
-    Task::new(chip, dtype, &program, &problem).expect("a contraction")
+    NeuronTask::new(chip, dtype, &program, &problem).expect("a contraction")
 }
 
 /// Part by which the scheduler differs from the estimate; values must be right and nothing found.
-fn difference(task: &Task<'_>, plan: &Plan, estimated: u64, values: bool) -> f64 {
+fn difference(task: &NeuronTask<'_>, plan: &TilingPlan, estimated: u64, values: bool) -> f64 {
     let ran = run(task, plan, values.then_some(u64::MAX)).expect("legal instructions");
     assert_eq!(ran.findings, 0, "{plan:?}");
     if let Some([compared, results, different]) = ran.values {
@@ -60,9 +60,9 @@ proptest! {
                 }
             });
         }
-        let all = search(&task, &Options::everything(goal, 3), &mut |_, _| false);
+        let all = search(&task, &SearchOptions::everything(goal, 3), &mut |_, _| false);
         prop_assert_eq!(all.legal, legal);
-        let bounded = search(&task, &Options::exact(goal, 3), &mut |_, _| false);
+        let bounded = search(&task, &SearchOptions::exact(goal, 3), &mut |_, _| false);
         let found = bounded.kept.best().first().map(|c| (goal.value(c.ticks, c.energy_fj), c.ticks, c.energy_fj));
         prop_assert_eq!(found, best);
         prop_assert_eq!(bounded.kept.best(), all.kept.best());
@@ -91,8 +91,8 @@ proptest! {
                     return;
                 }
                 let Ok((ticks, energy_fj)) = judge(&task, plan) else { return };
-                let candidate = Candidate { ticks, energy_fj, frame: 0, choice: plan.choice };
-                let told = Told::of(&task, plan, &candidate).expect("legal");
+                let candidate = NeuronCandidate { ticks, energy_fj, frame: 0, choice: plan.choice };
+                let told = NeuronReport::of(&task, plan, &candidate).expect("legal");
                 assert!(told.bound_ps <= ticks, "{} > {ticks}: {plan:?}", told.bound_ps);
                 assert!(bound.ticks <= ticks && bound.energy_fj <= energy_fj, "{bound:?} {ticks} {energy_fj} {plan:?}");
             });
@@ -101,12 +101,12 @@ proptest! {
 }
 
 /// Candidates of a space, spread over it.
-fn spread(task: &Task<'_>, most: usize) -> Vec<Plan> {
+fn spread(task: &NeuronTask<'_>, most: usize) -> Vec<TilingPlan> {
     let mut plans = Vec::new();
     for frame in frames(task) {
         every_choice(task, &frame, &mut |choice, judged| {
             if judged.is_ok() {
-                plans.push(Plan::new(task, &frame, choice));
+                plans.push(TilingPlan::new(task, &frame, choice));
             }
         });
     }
@@ -133,12 +133,12 @@ fn toy_programs_give_the_einsum_and_take_what_was_estimated() {
             (all, count) = (all + off.abs(), count + 1.0);
             let program = program(&task, &plan).expect("legal");
             let parts = energy(&toy, &program, &Timeline::default());
-            let candidate = Candidate { ticks, energy_fj, frame: 0, choice: plan.choice };
-            let told = Told::of(&task, &plan, &candidate).expect("legal");
+            let candidate = NeuronCandidate { ticks, energy_fj, frame: 0, choice: plan.choice };
+            let told = NeuronReport::of(&task, &plan, &candidate).expect("legal");
             for (part, fj) in parts.iter().zip(told.energy_fj).filter(|(part, _)| part.name != "idle") {
                 let off = part.joules * 1e15 - fj;
                 // Two engines in turn: which of them has the odd tile is not counted.
-                let slack = if plan.choice.drain == Drain::Both { 0.5 } else { 1e-6 };
+                let slack = if plan.choice.drain == DrainEngine::Both { 0.5 } else { 1e-6 };
                 assert!(
                     off.abs() <= slack * fj.max(1.0),
                     "{} {off:+.1} of {fj:.1} {text} {plan:?}",
@@ -155,12 +155,12 @@ fn types_that_the_tensor_engine_does_not_multiply_are_refused() {
     let toy = chip("toy-neuron");
     let program = parser::program("mk,kn->mn; dims m=8, n=8, k=8", SourceId(0)).expect("an einsum");
     let problem = Problem::new(&program).expect("sizes");
-    assert!(Task::new(&toy, Dtype::Bf16, &program, &problem).is_ok());
-    let refused = Task::new(&toy, Dtype::I8, &program, &problem).expect_err("integers");
+    assert!(NeuronTask::new(&toy, Dtype::Bf16, &program, &problem).is_ok());
+    let refused = NeuronTask::new(&toy, Dtype::I8, &program, &problem).expect_err("integers");
     assert_eq!(refused.code, "explore/dtype");
     let program = parser::program("mk,kn->mn; dims m=65536, n=8, k=65536", SourceId(0)).expect("an einsum");
     let problem = Problem::new(&program).expect("sizes");
-    let refused = Task::new(&toy, Dtype::Bf16, &program, &problem).expect_err("more than a device has");
+    let refused = NeuronTask::new(&toy, Dtype::Bf16, &program, &problem).expect_err("more than a device has");
     assert_eq!(refused.code, "explore/size");
 }
 
@@ -169,10 +169,10 @@ fn types_that_the_tensor_engine_does_not_multiply_are_refused() {
 fn a_budget_gives_the_best_so_far_and_how_far_it_may_be_from_the_optimum() {
     let chip = chip("trainium1");
     let task = task(&chip, Dtype::Bf16, "mk,kn->mn; dims m=512, n=768, k=640");
-    let exact = search(&task, &Options::exact(Goal::Time, 1), &mut |_, _| false);
+    let exact = search(&task, &SearchOptions::exact(Goal::Time, 1), &mut |_, _| false);
     let optimum = exact.kept.best().first().expect("something fits").ticks;
     for budget in [8, 64, 512, 1_000_000] {
-        let options = Options { budget: Some(budget), ..Options::exact(Goal::Time, 1) };
+        let options = SearchOptions { budget: Some(budget), ..SearchOptions::exact(Goal::Time, 1) };
         let with = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
             pool.install(|| search(&task, &options, &mut |_, _| false))
@@ -207,9 +207,9 @@ fn winners_take_what_was_estimated() {
             "mk,kn->mn; dims m=300, n=700, k=500",
         ] {
             let task = task(&chip, dtype, text);
-            let found = search(&task, &Options::exact(Goal::Time, 1), &mut |_, _| false);
+            let found = search(&task, &SearchOptions::exact(Goal::Time, 1), &mut |_, _| false);
             let best = found.kept.best().first().expect("something fits");
-            let plan = Plan::new(&task, found.frame(best).expect("its frame"), &best.choice);
+            let plan = TilingPlan::new(&task, found.frame(best).expect("its frame"), &best.choice);
             let off = difference(&task, &plan, best.ticks, false);
             assert!(off.abs() <= 0.03, "{off:+.4} on {name}: {text} {plan:?}");
         }
@@ -231,9 +231,9 @@ fn winners_of_llama_take_what_was_estimated() {
             ] {
                 let task = task(&chip, Dtype::Bf16, &text);
                 for goal in [Goal::Time, Goal::Energy, Goal::EnergyDelay] {
-                    let found = search(&task, &Options::exact(goal, 1), &mut |_, _| false);
+                    let found = search(&task, &SearchOptions::exact(goal, 1), &mut |_, _| false);
                     let best = found.kept.best().first().expect("something fits");
-                    let plan = Plan::new(&task, found.frame(best).expect("its frame"), &best.choice);
+                    let plan = TilingPlan::new(&task, found.frame(best).expect("its frame"), &best.choice);
                     let off = difference(&task, &plan, best.ticks, false);
                     assert!(off.abs() <= 0.03, "{off:+.4} on {name}: {goal:?} {text} {plan:?}");
                 }

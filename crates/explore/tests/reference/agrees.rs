@@ -1,14 +1,14 @@
 //! Every candidate that the closed forms call legal is legal for the engine, can be lowered, and takes what they say.
 
 use proptest::prelude::*;
-use tilewright_explore::tcp::brought::Brought;
-use tilewright_explore::tcp::cost::{Commands, columns};
+use tilewright_explore::tcp::cost::{CandidateCommands, columns};
 use tilewright_explore::tcp::events::{counts, energy};
-use tilewright_explore::tcp::nest::Framed;
+use tilewright_explore::tcp::nest::FrameContext;
+use tilewright_explore::tcp::operand_transfers::OperandTransfers;
 use tilewright_explore::tcp::program::lowered;
 use tilewright_explore::tcp::spell::spell;
-use tilewright_explore::tcp::{Candidate, Found, Task};
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::tcp::{TcpCandidate, TcpSearchResult, TcpTask};
+use tilewright_explore::{Goal, SearchOptions, search};
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_cost::energy::Counts;
@@ -18,9 +18,9 @@ use tilewright_testkit::draws;
 use crate::setting::{machine, task};
 
 /// Lowers a candidate and compares; the words of a disagreement if there is one.
-fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option<String> {
+fn disagreement(task: &TcpTask<'_>, found: &TcpSearchResult, candidate: &TcpCandidate) -> Option<String> {
     let frame = &found.frames[candidate.frame as usize];
-    let framed = Framed::new(task, frame);
+    let framed = FrameContext::new(task, frame);
     let choice = &candidate.choice;
     let program = spell(task, &framed, choice)?;
     let text = program.to_string();
@@ -29,8 +29,8 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
         Err(complaints) => return Some(format!("{text}{choice:?}\n{complaints:?}")),
     };
     let nest = framed.nest(choice).expect("a legal setting");
-    let commands = Commands::new(&task.setup, &nest, choice).expect("a legal setting");
-    let columns = columns(&task.setup, &commands, 1, (&Brought::default(), 0));
+    let commands = CandidateCommands::new(&task.setup, &nest, choice).expect("a legal setting");
+    let columns = columns(&task.setup, &commands, 1, (&OperandTransfers::default(), 0));
     let names: Vec<&str> = lowered.execs.iter().map(|exec| exec.name.as_str()).collect();
     let cycles: Vec<u64> =
         lowered.execs.iter().map(|exec| exec_cycles(task.setup.machine, exec).total_cycles).collect();
@@ -54,8 +54,8 @@ fn disagreement(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option
     (frame.commands() == 1 && sum != candidate.energy_fj).then(|| format!("{text} {sum}"))
 }
 
-fn everything(goal: Goal) -> Options {
-    Options::everything(goal, usize::MAX)
+fn everything(goal: Goal) -> SearchOptions {
+    SearchOptions::everything(goal, usize::MAX)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 /// An axis in tiles, and tiles in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct BlockedAxis {
     /// Positions.
     pub extent: u64,
     /// Positions of a tile.
@@ -11,7 +11,7 @@ pub struct Cut {
     pub block: u64,
 }
 
-impl Cut {
+impl BlockedAxis {
     /// Tiles.
     pub fn tiles(&self) -> u64 {
         self.extent.div_ceil(self.tile.max(1)).max(1)

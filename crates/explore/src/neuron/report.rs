@@ -1,29 +1,29 @@
 //! Everything there is to say about one candidate: time and energy by engine, traffic, reuse, room, use of the array.
 
 use super::bound;
-use super::count::Totals;
-use super::facts::{IDLE, PARTS};
-use super::plain::Asked;
-use super::point::{Plan, Side};
-use super::room::Room;
-use super::task::Task;
-use super::{Candidate, Found};
-use crate::axes::Class;
+use super::count::CandidateTotals;
+use super::exhaustive::CandidateCosts;
+use super::instruction_cost::{IDLE, PARTS};
+use super::memory_use::MemoryUse;
+use super::point::{MatmulAxis, TilingPlan};
+use super::task::NeuronTask;
+use super::{NeuronCandidate, NeuronSearchResult};
+use crate::axes::AxisClass;
 use crate::goal::milliwatts;
-use crate::target::Target;
+use crate::target::SearchTarget;
 use tilewright_notation::syntax::ast::Operand;
 
 /// A candidate in full.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct NeuronReport {
     /// The candidate.
-    pub candidate: Candidate,
+    pub candidate: NeuronCandidate,
     /// Its loops.
-    pub plan: Plan,
+    pub plan: TilingPlan,
     /// What it takes of SBUF and PSUM.
-    pub room: Room,
+    pub room: MemoryUse,
     /// Sums over its instructions.
-    pub totals: Totals,
+    pub totals: CandidateTotals,
     /// Energy by component, in fJ.
     pub energy_fj: [f64; PARTS],
     /// What every candidate with the same instructions takes at least, in ps.
@@ -36,18 +36,22 @@ pub struct Told {
     pub reuse: [f64; 2],
 }
 
-impl Told {
+impl NeuronReport {
     /// Says all about a candidate of a search; `None` if it is none.
-    pub fn new(task: &Task<'_>, found: &Found, candidate: &Candidate) -> Option<Told> {
-        let plan = Plan::new(task, found.frame(candidate)?, &candidate.choice);
-        Told::of(task, &plan, candidate)
+    pub fn new(
+        task: &NeuronTask<'_>,
+        found: &NeuronSearchResult,
+        candidate: &NeuronCandidate,
+    ) -> Option<NeuronReport> {
+        let plan = TilingPlan::new(task, found.frame(candidate)?, &candidate.choice);
+        NeuronReport::of(task, &plan, candidate)
     }
 
     /// The same for loops that are known.
-    pub fn of(task: &Task<'_>, plan: &Plan, candidate: &Candidate) -> Option<Told> {
-        let asked = Asked::new(task, plan)?;
+    pub fn of(task: &NeuronTask<'_>, plan: &TilingPlan, candidate: &NeuronCandidate) -> Option<NeuronReport> {
+        let asked = CandidateCosts::new(task, plan)?;
         let table = asked.table();
-        let totals = Totals::new(task.chip, plan, &table);
+        let totals = CandidateTotals::new(task.chip, plan, &table);
         let mut energy_fj = totals.fj;
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
         let (ticks, macs) = (candidate.ticks as f64, task.macs() as f64);
@@ -55,19 +59,19 @@ impl Told {
         let tensor = &task.chip.neuron.tensor;
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
         let could = (tensor.rows * tensor.columns) as f64 * tensor.clock_hz as f64 * ticks * 1e-12;
-        let reuse = [Side::Moving, Side::Held].map(|other| {
-            let side = if other == Side::Moving { Side::Held } else { Side::Moving };
-            let pairs = plan.cut(side).blocks().saturating_mul(plan.cut(Side::Summed).blocks()).max(1);
+        let reuse = [MatmulAxis::Moving, MatmulAxis::Held].map(|other| {
+            let side = if other == MatmulAxis::Moving { MatmulAxis::Held } else { MatmulAxis::Moving };
+            let pairs = plan.cut(side).blocks().saturating_mul(plan.cut(MatmulAxis::Summed).blocks()).max(1);
             let times = (plan.loads(side) / plan.batch.max(1) / pairs).max(1);
             #[expect(clippy::cast_precision_loss, reason = "figures for people")]
             let reuse = plan.cut(other).extent as f64 / times as f64;
             reuse
         });
         let reuse = if plan.frame.stationary == Operand::In0 { reuse } else { [reuse[1], reuse[0]] };
-        Some(Told {
+        Some(NeuronReport {
             candidate: *candidate,
             plan: *plan,
-            room: Room::of(task, plan),
+            room: MemoryUse::of(task, plan),
             totals,
             energy_fj,
             bound_ps: bound::candidate(task, plan, &table, &totals).ticks,
@@ -78,9 +82,10 @@ impl Told {
     }
 
     /// How in0, in1 and the output lie in HBM: axes, outermost first.
-    pub fn layouts(&self, task: &Task<'_>) -> [String; 3] {
+    pub fn layouts(&self, task: &NeuronTask<'_>) -> [String; 3] {
         let [batch, free0, free1, summed] =
-            [Class::Batch, Class::Free0, Class::Free1, Class::Contracted].map(|class| task.names(class));
+            [AxisClass::Batch, AxisClass::Free0, AxisClass::Free1, AxisClass::Contracted]
+                .map(|class| task.names(class));
         let (rows, columns) =
             if self.plan.frame.stationary == Operand::In0 { (&free0, &free1) } else { (&free1, &free0) };
         [
@@ -109,10 +114,10 @@ impl Told {
 }
 
 /// A side in one word.
-pub fn side_name(side: Side) -> &'static str {
+pub fn side_name(side: MatmulAxis) -> &'static str {
     match side {
-        Side::Held => "held",
-        Side::Moving => "moving",
-        Side::Summed => "sum",
+        MatmulAxis::Held => "held",
+        MatmulAxis::Moving => "moving",
+        MatmulAxis::Summed => "sum",
     }
 }

@@ -1,8 +1,8 @@
 //! The winners of all contractions of LLaMA-2 7B on one PE, simulated: cycles are those of the estimate.
 
-use tilewright_explore::tcp::Told;
+use tilewright_explore::tcp::TcpReport;
 use tilewright_explore::tcp::program::{lowered, program_cycles};
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::{Goal, SearchOptions, search};
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::{ArrayError, Wanted, read};
@@ -25,10 +25,10 @@ fn winners(goal: Goal) {
         for text in OPERATORS {
             let text = text.replace("ROWS", &rows.to_string());
             let task = task(&tcp, Dtype::I8, &text);
-            let found = search(&task, &Options::exact(goal, 1), &mut |_, _| false);
+            let found = search(&task, &SearchOptions::exact(goal, 1), &mut |_, _| false);
             assert!(found.complete, "{text}: not proved");
             let best = found.kept.best().first().expect("something is legal");
-            let told = Told::new(&task, &found, best).expect("it can be told");
+            let told = TcpReport::new(&task, &found, best).expect("it can be told");
             let program =
                 lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::Options::default());
             let program = program.unwrap_or_else(|complaints| panic!("{text}: {complaints:?}")).program;
