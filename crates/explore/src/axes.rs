@@ -3,6 +3,7 @@
 //! An axis of both inputs that the output keeps is a batch axis; one that only one input has is free; one that the output lacks is
 //! contracted. Extents are those of one group: what one group of PEs, or one core, computes.
 
+use tilewright_base::invariant::Exact;
 use tilewright_base::{Diagnostic, Name};
 use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_notation::syntax::ast::Operand;
@@ -22,6 +23,9 @@ pub enum AxisClass {
     /// In both inputs, summed.
     Contracted,
 }
+
+/// Products of an einsum that are too many to count what candidates take.
+const MOST_PRODUCTS: u64 = 1 << 62;
 
 /// An axis of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +80,24 @@ pub fn sorted(problem: &Problem) -> Result<Vec<ExploreAxis>, Box<Diagnostic>> {
         };
         axes.push(ExploreAxis { name: axis.name, class, extent: axis.extent, dynamic: axis.dynamic });
     }
+    if axes
+        .iter()
+        .try_fold(1_u64, |all, axis| all.checked_mul(axis.extent))
+        .is_none_or(|all| all >= MOST_PRODUCTS)
+    {
+        return Err(Box::new(
+            Diagnostic::error("explore/size", "the einsum asks for more products than can be counted")
+                .at(problem.span, "")
+                .allowed(format!("fewer than {MOST_PRODUCTS} products on one group"))
+                .instead("smaller axes, or axes split over PEs or cores"),
+        ));
+    }
     Ok(axes)
 }
 
 /// Products that the einsum asks for on one group.
 pub fn products(axes: &[ExploreAxis]) -> u128 {
-    axes.iter().fold(1, |all: u128, axis| all.saturating_mul(u128::from(axis.extent)))
+    axes.iter().fold(1, |all: u128, axis| all.exact_mul(u128::from(axis.extent)))
 }
 
 fn class(problem: &Problem, id: AxisId) -> Option<AxisClass> {

@@ -1,5 +1,6 @@
 //! What is sought, and what is kept: the best few and the front of those that no other beats in both time and energy.
 
+use crate::cost_math::INFINITE;
 use crate::target::{CostBound, TargetChoice};
 
 /// What is to be least.
@@ -29,7 +30,7 @@ impl Goal {
 /// Average power in mW of so much energy in so many ticks.
 pub fn milliwatts(ticks_per_s: u64, ticks: u64, energy_fj: u64) -> u64 {
     let per_s = u128::from(energy_fj) * u128::from(ticks_per_s) / u128::from(ticks.max(1));
-    u64::try_from(per_s / 1_000_000_000_000).unwrap_or(u64::MAX)
+    u64::try_from(per_s / 1_000_000_000_000).unwrap_or(INFINITE)
 }
 
 /// A legal candidate with its cost.

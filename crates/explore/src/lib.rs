@@ -10,6 +10,7 @@
 pub mod axes;
 mod batch;
 pub mod cloud;
+pub mod cost_math;
 pub mod goal;
 pub mod neuron;
 pub mod refusal;

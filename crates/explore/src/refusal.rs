@@ -41,11 +41,13 @@ pub enum RefusalReason {
     Instruction,
     /// The average power is above what was asked for.
     Power,
+    /// Its time or its energy is more than can be counted.
+    Uncountable,
 }
 
 impl RefusalReason {
     /// All reasons, in the order in which they are asked for.
-    pub const ALL: [RefusalReason; 19] = [
+    pub const ALL: [RefusalReason; 20] = [
         RefusalReason::IdleSlices,
         RefusalReason::Lanes,
         RefusalReason::Repeats,
@@ -65,6 +67,7 @@ impl RefusalReason {
         RefusalReason::Sbuf,
         RefusalReason::Instruction,
         RefusalReason::Power,
+        RefusalReason::Uncountable,
     ];
 
     /// A short name, as in JSON.
@@ -89,6 +92,7 @@ impl RefusalReason {
             RefusalReason::Sbuf => "sbuf",
             RefusalReason::Instruction => "instruction",
             RefusalReason::Power => "power",
+            RefusalReason::Uncountable => "uncountable",
         }
     }
 
@@ -114,6 +118,7 @@ impl RefusalReason {
             RefusalReason::Sbuf => "B of SBUF a partition",
             RefusalReason::Instruction => "instructions of these tiles",
             RefusalReason::Power => "mW on average",
+            RefusalReason::Uncountable => "ticks or fJ that can be counted",
         }
     }
 }
@@ -184,7 +189,8 @@ impl RefusalCounts {
 
     /// The rule that binds: the last, in the order in which rules are asked, that refused anything. What it refused had passed all others.
     pub fn binding(&self) -> Option<CandidateRefusal> {
-        const ASKED: [RefusalReason; 19] = [
+        const ASKED: [RefusalReason; 20] = [
+            RefusalReason::Uncountable,
             RefusalReason::Power,
             RefusalReason::Sbuf,
             RefusalReason::Psum,

@@ -6,6 +6,7 @@
 
 use crate::batch::{StopFlag, side_by_side};
 use crate::cloud::Cloud;
+use crate::cost_math::{CostMath, INFINITE};
 use crate::goal::{BestCandidates, Candidate, Goal, milliwatts};
 use crate::refusal::{CandidateRefusal, RefusalCounts, RefusalReason};
 use crate::target::{CostBound, SearchTarget, TargetChoice};
@@ -144,7 +145,7 @@ pub fn search<T: SearchTarget>(
         if order.is_empty() || left.stopped {
             break;
         }
-        share = share.map(|share| share.saturating_mul(GROWTH));
+        share = share.map(|share| share.times_cost(GROWTH));
     }
     found.open = order.into_iter().map(|(bound, _)| bound).reduce(CostBound::least);
     found.complete = found.open.is_none();
@@ -240,7 +241,7 @@ fn one_frame<T: SearchTarget>(
         before,
         halt,
         ticks_per_s: target.ticks_per_s(),
-        share: share.unwrap_or(u64::MAX),
+        share: share.unwrap_or(INFINITE),
         tally: FrameTally {
             kept: Some(BestCandidates::new(options.goal, options.keep)),
             ..FrameTally::default()
@@ -303,6 +304,11 @@ impl<C: TargetChoice> FrameVisitor<'_, C> {
     pub fn add_alike<K>(&mut self, ticks: u64, energy_fj: u64, all: &[K], choice: impl Fn(&K) -> C) {
         let count = all.len() as u64;
         self.tally.evaluated += count;
+        if ticks == INFINITE || energy_fj == INFINITE {
+            let refusal =
+                CandidateRefusal { reason: RefusalReason::Uncountable, need: INFINITE, have: INFINITE - 1 };
+            return self.tally.refused.add_times(refusal, count);
+        }
         if let Goal::TimeBelow(have) = self.options.goal {
             let need = milliwatts(self.ticks_per_s, ticks, energy_fj);
             if need > have {

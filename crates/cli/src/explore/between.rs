@@ -31,7 +31,7 @@ pub(crate) fn answer(
     let options = Options { machine: args.target.chip.clone(), ..Options::default() };
     let fitted = fit(task, found, neighbours, goal, &options);
     let Some(best) = fitted.fitting.first() else {
-        let why = fitted.complaint.unwrap_or_default();
+        let why = fitted.complaint.map_or_else(String::new, |complaint| complaint.to_string());
         return Err(Outcome {
             code: FAILED,
             ..Outcome::usage(&format!(

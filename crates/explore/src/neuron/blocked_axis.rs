@@ -1,5 +1,7 @@
 //! A side of the matmul cut into blocks of tiles; the last of each may be smaller.
 
+use tilewright_base::invariant::Exact;
+
 /// An axis in tiles, and tiles in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockedAxis {
@@ -24,29 +26,29 @@ impl BlockedAxis {
 
     /// Tiles of a block by number.
     pub fn block_tiles(&self, block: u64) -> u64 {
-        self.block.min(self.tiles().saturating_sub(block.saturating_mul(self.block)))
+        self.block.min(self.tiles().exact_sub(block.exact_mul(self.block)))
     }
 
     /// First position of a block.
     pub fn block_start(&self, block: u64) -> u64 {
-        block.saturating_mul(self.block).saturating_mul(self.tile)
+        block.exact_mul(self.block).exact_mul(self.tile)
     }
 
     /// Positions of a block.
     pub fn block_extent(&self, block: u64) -> u64 {
-        let whole = self.block.saturating_mul(self.tile);
-        whole.min(self.extent.saturating_sub(self.block_start(block)))
+        let whole = self.block.exact_mul(self.tile);
+        whole.min(self.extent.exact_sub(self.block_start(block)))
     }
 
     /// Positions of the widest block.
     pub fn widest_block(&self) -> u64 {
-        self.block.saturating_mul(self.tile).min(self.extent)
+        self.block.exact_mul(self.tile).min(self.extent)
     }
 
     /// Positions of a tile of a block.
     pub fn tile_extent(&self, block: u64, tile: u64) -> u64 {
-        let start = self.block_start(block).saturating_add(tile.saturating_mul(self.tile));
-        self.tile.min(self.extent.saturating_sub(start))
+        let start = self.block_start(block).exact_add(tile.exact_mul(self.tile));
+        self.tile.min(self.extent.exact_sub(start))
     }
 
     /// Whether a tile of a block is the smaller last one.
@@ -68,7 +70,7 @@ impl BlockedAxis {
     /// Blocks of the same make, as the number of one of them and how many there are: whole ones, and the last if it differs.
     pub fn kinds(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let blocks = self.blocks();
-        let differs = self.block_extent(blocks - 1) < self.block.saturating_mul(self.tile);
+        let differs = self.block_extent(blocks - 1) < self.block.exact_mul(self.tile);
         let (whole, last) = if differs { (blocks - 1, 1) } else { (blocks, 0) };
         [(0, whole), (blocks - 1, last)].into_iter().filter(|(_, count)| *count > 0)
     }

@@ -3,6 +3,7 @@
 //! Every engine and queue is busy for the sum of what it has to do; before the tensor engine starts, a tile of each input must have come, and
 //! after it ends, the last results must leave. Where an input has room for one block only, the tensor engine waits while the next one comes.
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::chip::{bytes_ps, hbm_ps};
 use tilewright_neuron_isa::{EngineKind, Refusal};
 use tilewright_neuron_sim::schedule::dma::{apart_ps, lead_ps, queue_of};
@@ -37,7 +38,7 @@ impl EdgeTimes {
         let all = tiles.leave.iter().flatten().flatten().flatten();
         let leave = all.map(|facts| facts.busy_ps + facts.latency_ps);
         let last = [self.hop_ps, leave.min().unwrap_or(0), self.hop_ps, self.lead_ps, store_ps];
-        last.into_iter().fold(0, u64::saturating_add)
+        last.into_iter().fold(0, u64::exact_add)
     }
 }
 
@@ -72,7 +73,7 @@ pub fn candidate(
         let longest =
             longest.flat_map(|load| [load.main.dma.data_ps, load.short.map_or(0, |short| short.dma.data_ps)]);
         let longest = apart_ps(chip, longest.max().unwrap_or(0));
-        totals.load_queue_ps[at].saturating_sub(longest).saturating_add(after)
+        totals.load_queue_ps[at].saturating_sub(longest).exact_add(after)
     });
     let engines = totals.load_engines_ps / chip.neuron.dma.engines_per_core.max(1);
     let drain = match plan.choice.drain {
@@ -99,7 +100,7 @@ pub fn candidate(
     let longest_store = table.stores.iter().flatten().map(|facts| facts.dma.data_ps).max().unwrap_or(0);
     let stores = totals.store_queue_ps.saturating_sub(apart_ps(chip, longest_store));
     let stores = head_ps + matmul.busy_ps + matmul.latency_ps + tail_ps.saturating_sub(store_ps) + stores;
-    let hbm = hbm_ps(chip, totals.hbm_read_bytes.saturating_add(totals.hbm_written_bytes));
+    let hbm = hbm_ps(chip, totals.hbm_read_bytes.exact_add(totals.hbm_written_bytes));
     let ticks =
         [tensor, queues[0], queues[1], engines + after, drain, stores, hbm].into_iter().max().unwrap_or(0);
     CostBound { ticks, energy_fj: energy_fj(totals.dynamic_fj(), table.tiles.idle_fj_per_ps, ticks) }
@@ -121,10 +122,10 @@ fn waits_ps(plan: &TilingPlan, table: &CostTable<'_>, ends: &EdgeTimes) -> u64 {
         // Single tiles may come while the last run still reads those behind them.
         let ahead = match plan.choice.copies {
             BlockCopies::Block if summed.counts()[1] == 0 => 0,
-            _ => longest.saturating_mul(summed.block.min(summed.tiles()) - 1),
+            _ => longest.exact_mul(summed.block.min(summed.tiles()) - 1),
         };
         let gap = (ends.hop_ps + ends.lead_ps + data + ends.arrival_ps).saturating_sub(ahead);
-        most = most.max(gap.saturating_mul(loads - 1));
+        most = most.max(gap.exact_mul(loads - 1));
     }
     most
 }
@@ -150,12 +151,11 @@ pub fn frame(task: &NeuronTask<'_>, frame: &NeuronFrame, tiles: &TileCosts) -> R
     };
     for (h, rows) in held.counts().into_iter().enumerate() {
         for (m, columns) in moving.counts().into_iter().enumerate() {
-            let results = rows.saturating_mul(columns).saturating_mul(task.batch);
+            let results = rows.exact_mul(columns).exact_mul(task.batch);
             for (s, deep) in summed.counts().into_iter().enumerate() {
                 let facts = &tiles.matmul[h][m][s][0];
-                tensor_ps =
-                    tensor_ps.saturating_add(facts.busy_ps.saturating_mul(results.saturating_mul(deep)));
-                add(facts, results.saturating_mul(deep));
+                tensor_ps = tensor_ps.exact_add(facts.busy_ps.exact_mul(results.exact_mul(deep)));
+                add(facts, results.exact_mul(deep));
             }
             let [vector, scalar] = &tiles.leave[h][m][DrainStep::Whole as usize];
             let total = |facts: &InstructionCost| facts.fj.iter().sum::<f64>();
@@ -166,21 +166,21 @@ pub fn frame(task: &NeuronTask<'_>, frame: &NeuronFrame, tiles: &TileCosts) -> R
     for free in [&held, &moving] {
         for (short, deep) in summed.counts().into_iter().enumerate().filter(|(_, deep)| *deep > 0) {
             let facts = load(task, [summed.size(short == 1), deep, free.extent], free.extent, free.extent)?;
-            bytes[0] = bytes[0].saturating_add(facts.hbm_read_bytes.saturating_mul(task.batch));
+            bytes[0] = bytes[0].exact_add(facts.hbm_read_bytes.exact_mul(task.batch));
             add(&facts, task.batch);
         }
     }
     for (short, rows) in held.counts().into_iter().enumerate().filter(|(_, rows)| *rows > 0) {
         let facts = store(task, [held.size(short == 1), moving.extent], moving.extent)?;
-        let count = rows.saturating_mul(task.batch);
-        bytes[1] = bytes[1].saturating_add(facts.hbm_written_bytes.saturating_mul(count));
+        let count = rows.exact_mul(task.batch);
+        bytes[1] = bytes[1].exact_add(facts.hbm_written_bytes.exact_mul(count));
         add(&facts, count);
     }
     let dma = &task.chip.neuron.dma;
     let head_ps = ends.lead_ps + ends.arrival_ps;
     let tail_ps = least_matmul(tiles).latency_ps + ends.tail_ps(tiles, 0);
     let lanes_ps = bytes_ps(bytes[0] / dma.engines_per_core.max(1), dma.achieved_bytes_per_s);
-    let hbm_ps = hbm_ps(task.chip, bytes[0].saturating_add(bytes[1]));
+    let hbm_ps = hbm_ps(task.chip, bytes[0].exact_add(bytes[1]));
     let ticks = (head_ps + tensor_ps.max(lanes_ps) + tail_ps).max(hbm_ps);
     Ok(CostBound { ticks, energy_fj: energy_fj(fj, tiles.idle_fj_per_ps, ticks) })
 }

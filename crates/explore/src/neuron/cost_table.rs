@@ -1,5 +1,6 @@
 //! What the instructions of a candidate take: those that only tiles decide, for a frame, and transfers, for its blocks.
 
+use tilewright_base::invariant::{Exact, to_index};
 use tilewright_neuron_isa::{EngineKind, Refusal};
 
 use super::blocked_axis::BlockedAxis;
@@ -87,7 +88,7 @@ impl BlockLoad {
     ) -> Result<BlockLoad, Refusal> {
         let columns = free.block_extent(free_block);
         let tiles = summed.block_tiles(summed_block);
-        let last = tiles.saturating_sub(1);
+        let last = tiles.exact_sub(1);
         let short = summed.is_short(summed_block, last);
         let whole = tiles - u64::from(short);
         let (copies, tiles_each) = match how {
@@ -110,8 +111,7 @@ impl BlockLoad {
 
     /// All copies in order.
     pub fn each(&self) -> impl Iterator<Item = (&InstructionCost, u64)> {
-        let main =
-            std::iter::repeat_n((&self.main, self.tiles_each), usize::try_from(self.copies).unwrap_or(0));
+        let main = std::iter::repeat_n((&self.main, self.tiles_each), to_index(self.copies));
         main.chain(self.short.as_ref().map(|short| (short, 1)))
     }
 
@@ -127,9 +127,7 @@ impl BlockLoad {
 /// Whether a block is the smaller last one, as an index.
 pub fn kind(cut: &BlockedAxis, block: u64) -> usize {
     usize::from(
-        cut.block_extent(block) < cut.block.saturating_mul(cut.tile)
-            && block + 1 == cut.blocks()
-            && block > 0,
+        cut.block_extent(block) < cut.block.exact_mul(cut.tile) && block + 1 == cut.blocks() && block > 0,
     )
 }
 

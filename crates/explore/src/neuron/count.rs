@@ -1,5 +1,6 @@
 //! How many instructions of each kind a candidate has, and what they take together: busy time of each engine, queue time, bytes, energy.
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_sim::schedule::dma::{apart_ps, queue_of};
 
@@ -56,7 +57,7 @@ impl CandidateTotals {
 
     /// Bytes that HBM reads and writes.
     pub fn hbm_bytes(&self) -> u64 {
-        self.hbm_read_bytes.saturating_add(self.hbm_written_bytes)
+        self.hbm_read_bytes.exact_add(self.hbm_written_bytes)
     }
 
     /// Energy without the idle part.
@@ -79,18 +80,18 @@ impl CandidateTotals {
             && summed.is_short(summed.blocks() - 1, 0);
         for (h, rows) in held.counts().into_iter().enumerate() {
             for (m, columns) in moving.counts().into_iter().enumerate() {
-                let results = rows.saturating_mul(columns).saturating_mul(plan.batch);
+                let results = rows.exact_mul(columns).exact_mul(plan.batch);
                 if results == 0 {
                     continue;
                 }
                 for (s, deep) in summed.counts().into_iter().enumerate() {
                     let firsts =
                         if s == 1 { u64::from(begins_short) } else { blocks - u64::from(begins_short) };
-                    let firsts = results.saturating_mul(firsts.min(deep));
-                    let all = results.saturating_mul(deep);
+                    let firsts = results.exact_mul(firsts.min(deep));
+                    let all = results.exact_mul(deep);
                     let facts = &table.tiles.matmul[h][m][s];
-                    self.tensor_ps = self.tensor_ps.saturating_add(facts[0].busy_ps.saturating_mul(all));
-                    self.matmuls = self.matmuls.saturating_add(all);
+                    self.tensor_ps = self.tensor_ps.exact_add(facts[0].busy_ps.exact_mul(all));
+                    self.matmuls = self.matmuls.exact_add(all);
                     self.energy(&facts[0], real(firsts));
                     self.energy(&facts[1], real(all - firsts));
                 }
@@ -104,10 +105,10 @@ impl CandidateTotals {
         if plan.adds() {
             let middle = plan.cut(MatmulAxis::Summed).blocks() - 2;
             for (how, times) in [(DrainStep::First, 1), (DrainStep::Add, middle), (DrainStep::Last, 1)] {
-                let count = results.saturating_mul(times);
+                let count = results.exact_mul(times);
                 let one = &facts[how as usize][0];
-                self.drain_ps[0] = self.drain_ps[0].saturating_add(one.busy_ps.saturating_mul(count));
-                self.leaves = self.leaves.saturating_add(count);
+                self.drain_ps[0] = self.drain_ps[0].exact_add(one.busy_ps.exact_mul(count));
+                self.leaves = self.leaves.exact_add(count);
                 self.energy(one, real(count));
             }
             return;
@@ -118,38 +119,37 @@ impl CandidateTotals {
             DrainEngine::Scalar => [0.0, 1.0],
             DrainEngine::Both => [0.5, 0.5],
         };
-        self.leaves = self.leaves.saturating_add(results);
+        self.leaves = self.leaves.exact_add(results);
         for (at, one) in [vector, scalar].into_iter().enumerate() {
             self.energy(one, real(results) * parts[at]);
             let busy = if parts[at] < 1.0 { one.busy_ps / 2 } else { one.busy_ps };
-            let busy = if parts[at] > 0.0 { busy.saturating_mul(results) } else { 0 };
-            self.drain_ps[at] = self.drain_ps[at].saturating_add(busy);
+            let busy = if parts[at] > 0.0 { busy.exact_mul(results) } else { 0 };
+            self.drain_ps[at] = self.drain_ps[at].exact_add(busy);
         }
     }
 
     fn loads(&mut self, chip: &Chip, plan: &TilingPlan, (at, side): (usize, MatmulAxis), loads: &InputLoads) {
         let (free, summed) = (plan.cut(side), plan.cut(MatmulAxis::Summed));
-        let pairs = free.blocks().saturating_mul(summed.blocks()).max(1);
+        let pairs = free.blocks().exact_mul(summed.blocks()).max(1);
         let times = plan.loads(side) / pairs;
         let queue = queue_of(chip, LINES[at]);
         let engines = chip.neuron.dma.engines_per_core.max(1);
         for (free_block, free_count) in free.kinds() {
             for (summed_block, summed_count) in summed.kinds() {
                 let block = &loads[kind(free, free_block)][kind(summed, summed_block)];
-                let blocks = times.saturating_mul(free_count).saturating_mul(summed_count);
+                let blocks = times.exact_mul(free_count).exact_mul(summed_count);
                 for (facts, copies) in [(Some(&block.main), block.copies), (block.short.as_ref(), 1)] {
                     let Some(facts) = facts.filter(|_| copies > 0) else { continue };
-                    let count = blocks.saturating_mul(copies);
-                    let apart = apart_ps(chip, facts.dma.data_ps).saturating_mul(count);
-                    self.load_queue_ps[queue.min(1)] = self.load_queue_ps[queue.min(1)].saturating_add(apart);
+                    let count = blocks.exact_mul(copies);
+                    let apart = apart_ps(chip, facts.dma.data_ps).exact_mul(count);
+                    self.load_queue_ps[queue.min(1)] = self.load_queue_ps[queue.min(1)].exact_add(apart);
                     let used = u64::from(facts.dma.engines).min(engines);
-                    let data = facts.dma.data_ps.saturating_mul(used).saturating_mul(count);
-                    self.load_engines_ps = self.load_engines_ps.saturating_add(data);
+                    let data = facts.dma.data_ps.exact_mul(used).exact_mul(count);
+                    self.load_engines_ps = self.load_engines_ps.exact_add(data);
                     self.hbm_read_bytes =
-                        self.hbm_read_bytes.saturating_add(facts.hbm_read_bytes.saturating_mul(count));
-                    self.load_copies[at] = self.load_copies[at].saturating_add(count);
-                    self.descriptors =
-                        self.descriptors.saturating_add(facts.dma.descriptors.saturating_mul(count));
+                        self.hbm_read_bytes.exact_add(facts.hbm_read_bytes.exact_mul(count));
+                    self.load_copies[at] = self.load_copies[at].exact_add(count);
+                    self.descriptors = self.descriptors.exact_add(facts.dma.descriptors.exact_mul(count));
                     self.energy(facts, real(count));
                 }
             }
@@ -160,18 +160,17 @@ impl CandidateTotals {
         let moving: &BlockedAxis = plan.cut(MatmulAxis::Moving);
         for (short, rows) in plan.cut(MatmulAxis::Held).counts().into_iter().enumerate() {
             for (block, blocks) in moving.kinds() {
-                let count = rows.saturating_mul(blocks).saturating_mul(plan.batch);
+                let count = rows.exact_mul(blocks).exact_mul(plan.batch);
                 let facts = &table.stores[short][kind(moving, block)];
                 if count == 0 {
                     continue;
                 }
-                let apart = apart_ps(chip, facts.dma.data_ps).saturating_mul(count);
-                self.store_queue_ps = self.store_queue_ps.saturating_add(apart);
+                let apart = apart_ps(chip, facts.dma.data_ps).exact_mul(count);
+                self.store_queue_ps = self.store_queue_ps.exact_add(apart);
                 self.hbm_written_bytes =
-                    self.hbm_written_bytes.saturating_add(facts.hbm_written_bytes.saturating_mul(count));
-                self.store_copies = self.store_copies.saturating_add(count);
-                self.descriptors =
-                    self.descriptors.saturating_add(facts.dma.descriptors.saturating_mul(count));
+                    self.hbm_written_bytes.exact_add(facts.hbm_written_bytes.exact_mul(count));
+                self.store_copies = self.store_copies.exact_add(count);
+                self.descriptors = self.descriptors.exact_add(facts.dma.descriptors.exact_mul(count));
                 self.energy(facts, real(count));
             }
         }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_neuron_exec::engine::{dma, tensor, vector};
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::alu::AluOp;
@@ -159,7 +160,7 @@ fn strided(whole: &View, sizes: [u64; 3], strides: [u64; 3]) -> View {
 }
 
 pub(super) fn index(value: u64) -> usize {
-    usize::try_from(value).unwrap_or(usize::MAX)
+    to_index(value)
 }
 
 pub(super) fn signed(value: u64) -> isize {
@@ -202,7 +203,7 @@ pub(super) fn allocation(storage: &Storage) -> Allocation {
         name: storage.name.clone(),
         source: storage.source,
         places: Vec::new(),
-        partitions: u32::try_from(storage.partitions()).unwrap_or(u32::MAX),
+        partitions: u32::try_from(storage.partitions()).or_broken("partitions of a tile"),
         made_at: 0,
     }
 }

@@ -4,6 +4,7 @@
 use super::point::{MatmulAxis, PartialSums, TilingPlan};
 use super::task::NeuronTask;
 use crate::refusal::{CandidateRefusal, RefusalReason};
+use tilewright_base::invariant::Exact;
 
 /// Bytes of a sum.
 pub const SUM_BYTES: u64 = 4;
@@ -35,18 +36,18 @@ impl MemoryUse {
         let deep = plan.cut(MatmulAxis::Summed).block.min(plan.cut(MatmulAxis::Summed).tiles());
         let block = |side: MatmulAxis| {
             let columns = plan.cut(side).widest_block();
-            columns.saturating_mul(deep).saturating_mul(input).saturating_mul(plan.buffers(side))
+            columns.exact_mul(deep).exact_mul(input).exact_mul(plan.buffers(side))
         };
         let row = plan.cut(MatmulAxis::Moving).widest_block();
         let rows = plan.cut(MatmulAxis::Held).block.min(plan.cut(MatmulAxis::Held).tiles());
-        let waiting = if plan.adds() { plan.open_blocks().saturating_mul(rows) } else { 0 };
-        let tile_bytes = plan.cut(MatmulAxis::Moving).size(false).saturating_mul(SUM_BYTES);
+        let waiting = if plan.adds() { plan.open_blocks().exact_mul(rows) } else { 0 };
+        let tile_bytes = plan.cut(MatmulAxis::Moving).size(false).exact_mul(SUM_BYTES);
         let tile_banks = tile_bytes.div_ceil(psum.bank_bytes.max(1)).max(1);
         MemoryUse {
             held_bytes: block(MatmulAxis::Held),
             moving_bytes: block(MatmulAxis::Moving),
-            out_bytes: row.saturating_mul(output).saturating_mul(ROWS_OUT),
-            sums_bytes: row.saturating_mul(SUM_BYTES).saturating_mul(waiting),
+            out_bytes: row.exact_mul(output).exact_mul(ROWS_OUT),
+            sums_bytes: row.exact_mul(SUM_BYTES).exact_mul(waiting),
             tile_banks,
             slots: psum.banks / tile_banks,
         }
@@ -56,7 +57,7 @@ impl MemoryUse {
     pub fn sbuf_bytes(&self) -> u64 {
         [self.held_bytes, self.moving_bytes, self.out_bytes, self.sums_bytes]
             .into_iter()
-            .fold(0, u64::saturating_add)
+            .fold(0, u64::exact_add)
     }
 }
 
@@ -68,7 +69,7 @@ pub fn check(task: &NeuronTask<'_>, plan: &TilingPlan) -> Result<MemoryUse, Cand
     let room = MemoryUse::of(task, plan);
     let banks = task.chip.neuron.psum.banks;
     let open = if plan.choice.sums == PartialSums::Psum { plan.open_tiles_in_psum() } else { 1 };
-    let need = open.saturating_mul(room.tile_banks);
+    let need = open.exact_mul(room.tile_banks);
     if need > banks {
         return Err(CandidateRefusal { reason: RefusalReason::Psum, need, have: banks });
     }

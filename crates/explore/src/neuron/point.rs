@@ -1,5 +1,6 @@
 //! One candidate: which operand is stationary, tiles of the tensor engine, blocks in SBUF, and the order of it all.
 
+use tilewright_base::invariant::Exact;
 use tilewright_notation::syntax::ast::Operand;
 
 use super::blocked_axis::BlockedAxis;
@@ -146,12 +147,12 @@ impl TilingPlan {
         let mut outside = 1_u64;
         for side in self.order() {
             let blocks = self.cut(side).blocks();
-            outside = outside.saturating_mul(blocks);
+            outside = outside.exact_mul(blocks);
             if (side == free || side == MatmulAxis::Summed) && blocks > 1 {
                 loads = outside;
             }
         }
-        loads.saturating_mul(self.batch)
+        loads.exact_mul(self.batch)
     }
 
     /// Blocks of the output that are open at once: those inside the loop over the sum.
@@ -160,13 +161,13 @@ impl TilingPlan {
             return 1;
         }
         let inside = self.order().into_iter().rev().take_while(|side| *side != MatmulAxis::Summed);
-        inside.fold(1, |all: u64, side| all.saturating_mul(self.cut(side).blocks()))
+        inside.fold(1, |all: u64, side| all.exact_mul(self.cut(side).blocks()))
     }
 
     /// Tiles of the output that are open at once.
     pub fn open_tiles(&self) -> u64 {
         let tiles = |side: MatmulAxis| self.cut(side).block.min(self.cut(side).tiles());
-        self.open_blocks().saturating_mul(tiles(MatmulAxis::Held)).saturating_mul(tiles(MatmulAxis::Moving))
+        self.open_blocks().exact_mul(tiles(MatmulAxis::Held)).exact_mul(tiles(MatmulAxis::Moving))
     }
 
     /// Blocks of an input that SBUF has room for; never more than there are.

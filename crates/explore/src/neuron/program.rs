@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_neuron_exec::engine::{dma, tensor, vector};
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::alu::AluOp;
@@ -66,7 +67,7 @@ pub fn program(task: &NeuronTask<'_>, plan: &TilingPlan) -> Result<Program, Refu
 /// An element of an input: a small whole number, different from place to place.
 fn element(input: u64, place: u64) -> i32 {
     let mixed = place.wrapping_add(input << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    i32::try_from((mixed >> 33) % 5).unwrap_or(0) - 2
+    i32::try_from((mixed >> 33) % 5).or_broken("a number below 5") - 2
 }
 
 struct ProgramBuilder<'a> {
@@ -213,7 +214,7 @@ impl<'a> ProgramBuilder<'a> {
 
     fn slot(&mut self, tile: usize, new: bool) -> usize {
         if !new {
-            return self.open_slots.get(tile).copied().unwrap_or(0);
+            return self.open_slots[tile];
         }
         let slot = self.next_slot;
         self.next_slot = (slot + 1) % self.slots.len();
@@ -399,7 +400,7 @@ impl TensorMaker<'_> {
     }
 
     fn request(&self, memory: Memory, dtype: Dtype, shape: &[u64]) -> TensorDecl {
-        let id = u32::try_from(self.program.allocations.len()).unwrap_or(u32::MAX);
+        let id = u32::try_from(self.program.allocations.len()).or_broken("numbers of allocations");
         let shape = shape.iter().map(|size| index(*size)).collect();
         TensorDecl { id, memory, dtype, shape, blocks: 0, name: String::new(), source: 0 }
     }

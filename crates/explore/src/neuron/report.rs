@@ -11,6 +11,7 @@ use super::{NeuronCandidate, NeuronSearchResult};
 use crate::axes::AxisClass;
 use crate::goal::milliwatts;
 use crate::target::SearchTarget;
+use tilewright_base::invariant::Exact;
 use tilewright_notation::syntax::ast::Operand;
 
 /// A candidate in full.
@@ -61,7 +62,7 @@ impl NeuronReport {
         let could = (tensor.rows * tensor.columns) as f64 * tensor.clock_hz as f64 * ticks * 1e-12;
         let reuse = [MatmulAxis::Moving, MatmulAxis::Held].map(|other| {
             let side = if other == MatmulAxis::Moving { MatmulAxis::Held } else { MatmulAxis::Moving };
-            let pairs = plan.cut(side).blocks().saturating_mul(plan.cut(MatmulAxis::Summed).blocks()).max(1);
+            let pairs = plan.cut(side).blocks().exact_mul(plan.cut(MatmulAxis::Summed).blocks()).max(1);
             let times = (plan.loads(side) / plan.batch.max(1) / pairs).max(1);
             #[expect(clippy::cast_precision_loss, reason = "figures for people")]
             let reuse = plan.cut(other).extent as f64 / times as f64;

@@ -7,6 +7,7 @@ use tilewright_notation::syntax::ast::{Operand, Program};
 use tilewright_num::Dtype;
 
 use crate::axes::{AxisClass, ExploreAxis, products, sorted};
+use crate::cost_math::CostMath;
 
 /// Most elements of one tensor: what the engine takes.
 const MOST_ELEMENTS: u64 = 1 << 32;
@@ -57,13 +58,13 @@ impl<'m> NeuronTask<'m> {
         let of = |class: AxisClass| {
             axes.iter()
                 .filter(|axis| axis.class == class)
-                .fold(1_u64, |all, axis| all.saturating_mul(axis.extent))
+                .fold(1_u64, |all, axis| all.times_cost(axis.extent))
         };
         let batch = of(AxisClass::Batch);
         let sizes = [of(AxisClass::Free0), of(AxisClass::Free1), of(AxisClass::Contracted)];
         let [m, n, k] = sizes;
         for (name, rows, columns) in [("in0", k, m), ("in1", k, n), ("the output", m, n)] {
-            let elements = batch.saturating_mul(rows).saturating_mul(columns);
+            let elements = batch.times_cost(rows).times_cost(columns);
             if elements >= MOST_ELEMENTS {
                 return Err(Box::new(
                     Diagnostic::error("explore/size", format!("{name} has {elements} elements"))

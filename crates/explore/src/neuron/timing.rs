@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::chip::hbm_ps;
 use tilewright_neuron_isa::{Chip, EngineKind};
 use tilewright_neuron_sim::schedule::dma::{Copy, Flight, Transfers, lead_ps, queue_of};
@@ -39,14 +40,14 @@ pub fn picoseconds(chip: &Chip, plan: &TilingPlan, table: &CostTable<'_>, slots:
             && left > LAST
             && let Some(period_ps) = period(&marks)
         {
-            offset_ps = offset_ps.saturating_add(period_ps.saturating_mul(left - LAST));
+            offset_ps = offset_ps.exact_add(period_ps.exact_mul(left - LAST));
             clock.skip(left - LAST);
             at = count - LAST;
         } else {
             at += 1;
         }
     }
-    clock.end_ps.saturating_add(offset_ps).max(hbm_ps(chip, hbm_bytes))
+    clock.end_ps.exact_add(offset_ps).max(hbm_ps(chip, hbm_bytes))
 }
 
 /// The steps of a program: batch positions and blocks, the last loop running fastest.
@@ -98,7 +99,7 @@ impl BlockSteps {
     /// Leaves out iterations of the outermost loop.
     fn skip(&mut self, iterations: u64) {
         let outer = self.outer();
-        self.at[outer] = self.at[outer].saturating_add(iterations);
+        self.at[outer] = self.at[outer].exact_add(iterations);
         self.over |= self.at[outer] >= self.sizes[outer];
     }
 }
@@ -268,7 +269,7 @@ impl<'a> EngineClocks<'a> {
                 self.copy(at, facts, brought, tiles);
             }
         }
-        self.ahead = self.ahead.saturating_sub(1);
+        self.ahead = self.ahead.exact_sub(1);
         for (at, own) in block[..2].iter().enumerate() {
             let (ring, key) = (&mut self.rings[at], Some([batch, *own, block[2]]));
             if ring.used_key != key {
@@ -327,7 +328,7 @@ impl<'a> EngineClocks<'a> {
             }
             return slot;
         }
-        self.open_slots.get(tile).copied().unwrap_or(0)
+        self.open_slots[tile]
     }
 
     /// Starts copies that come before a store: HBM serves transfers in the order in which they start.
@@ -398,12 +399,12 @@ impl<'a> EngineClocks<'a> {
         // Tiles that come later are read later by the last run over what the buffer held.
         let upto = buffer.arrivals_ps.len() + index(brought);
         let behind = tiles.saturating_sub(upto as u64);
-        let dense_ps = buffer.read_ps.saturating_sub(behind.saturating_mul(buffer.tile_ps));
+        let dense_ps = buffer.read_ps.saturating_sub(behind.exact_mul(buffer.tile_ps));
         let free_ps = match buffer.reads_ps.last() {
             None => dense_ps,
             Some(last) => buffer.reads_ps.get(upto.saturating_sub(1)).copied().unwrap_or(*last),
         };
-        let free_ps = if buffer.read_ps == 0 { 0 } else { free_ps.saturating_add(self.hop_ps) };
+        let free_ps = if buffer.read_ps == 0 { 0 } else { free_ps.exact_add(self.hop_ps) };
         self.load_free_ps[queue_of(self.chip, LINES[at]).min(1)].max(free_ps)
     }
 
@@ -417,10 +418,10 @@ impl<'a> EngineClocks<'a> {
             hbm_read_bytes: facts.hbm_read_bytes,
             hbm_written_bytes: 0,
         };
-        let moved = self.transfers.place(&copy, start_ps.saturating_add(self.lead_ps));
+        let moved = self.transfers.place(&copy, start_ps.exact_add(self.lead_ps));
         self.load_free_ps[queue] =
             self.load_flights[queue].after(self.chip, start_ps, facts.dma.data_ps, moved.end_ps);
-        let there_ps = moved.end_ps.saturating_add(self.arrival_hop_ps);
+        let there_ps = moved.end_ps.exact_add(self.arrival_hop_ps);
         let ring = &mut self.rings[at];
         let place = ring.place(ring.loaded);
         let buffer = &mut ring.buffers[place];
@@ -441,17 +442,16 @@ impl<'a> EngineClocks<'a> {
         if at_ps >= there_ps && self.ramp.is_full(self.chip, at_ps) {
             self.reads_ps.clear();
             let all = if short { whole * (tiles - 1) + part } else { whole * tiles };
-            at_ps = at_ps.saturating_add(self.ramp.slowed(self.chip, at_ps, all));
+            at_ps = at_ps.exact_add(self.ramp.slowed(self.chip, at_ps, all));
         } else {
             self.reads_ps.clear();
             for tile in 0..tiles {
-                let arrival = |at: usize, buffer: usize| {
-                    self.rings[at].buffers[buffer].arrivals_ps.get(index(tile)).copied().unwrap_or(0)
-                };
+                let arrival =
+                    |at: usize, buffer: usize| self.rings[at].buffers[buffer].arrivals_ps[index(tile)];
                 let there_ps = arrival(0, held).max(arrival(1, moving));
                 let busy = if short && tile + 1 == tiles { part } else { whole };
                 let start_ps = at_ps.max(there_ps);
-                at_ps = start_ps.saturating_add(self.ramp.slowed(self.chip, start_ps, busy));
+                at_ps = start_ps.exact_add(self.ramp.slowed(self.chip, start_ps, busy));
                 self.reads_ps.push(at_ps);
             }
         }
@@ -461,7 +461,7 @@ impl<'a> EngineClocks<'a> {
             ring.buffers[buffer].tile_ps = whole;
             ring.buffers[buffer].reads_ps.clone_from(&self.reads_ps);
         }
-        at_ps.saturating_add(facts[0][0].latency_ps)
+        at_ps.exact_add(facts[0][0].latency_ps)
     }
 
     /// Takes a tile of sums out of PSUM; when what it gives can be read.
@@ -486,7 +486,7 @@ impl<'a> EngineClocks<'a> {
         };
         self.drained += 1;
         let one = &facts[how as usize][engine];
-        let mut start_ps = self.drain_free_ps[engine].max(done_ps.saturating_add(self.hop_ps));
+        let mut start_ps = self.drain_free_ps[engine].max(done_ps.exact_add(self.hop_ps));
         if matches!(how, DrainStep::Whole | DrainStep::Last) {
             start_ps = start_ps.max(self.rows_ps[self.next_row]);
         }
@@ -496,10 +496,10 @@ impl<'a> EngineClocks<'a> {
         if self.chip.neuron.access.vector_scalar_exclusive {
             start_ps = start_ps.max(self.drain_free_ps[1 - engine]);
         }
-        let end_ps = start_ps.saturating_add(one.busy_ps);
+        let end_ps = start_ps.exact_add(one.busy_ps);
         self.drain_free_ps[engine] = end_ps;
-        self.slots_ps[slot] = end_ps.saturating_add(self.hop_ps);
-        let ready_ps = end_ps.saturating_add(one.latency_ps);
+        self.slots_ps[slot] = end_ps.exact_add(self.hop_ps);
+        let ready_ps = end_ps.exact_add(one.latency_ps);
         if let Some(waiting) = self.waiting_ps.get_mut(tile) {
             *waiting = ready_ps;
         }
@@ -508,7 +508,7 @@ impl<'a> EngineClocks<'a> {
 
     /// A row of results goes to HBM.
     fn store(&mut self, facts: &InstructionCost, ready_ps: u64, step_is_over: bool) {
-        let start_ps = self.store_free_ps.max(ready_ps.saturating_add(self.hop_ps));
+        let start_ps = self.store_free_ps.max(ready_ps.exact_add(self.hop_ps));
         self.load_until(start_ps, step_is_over);
         let copy = Copy {
             node: 0,
@@ -517,9 +517,9 @@ impl<'a> EngineClocks<'a> {
             hbm_read_bytes: 0,
             hbm_written_bytes: facts.hbm_written_bytes,
         };
-        let moved = self.transfers.place(&copy, start_ps.saturating_add(self.lead_ps));
+        let moved = self.transfers.place(&copy, start_ps.exact_add(self.lead_ps));
         self.store_free_ps = self.store_flight.after(self.chip, start_ps, facts.dma.data_ps, moved.end_ps);
-        self.rows_ps[self.next_row] = moved.end_ps.saturating_add(self.arrival_hop_ps);
+        self.rows_ps[self.next_row] = moved.end_ps.exact_add(self.arrival_hop_ps);
         self.next_row = (self.next_row + 1) % self.rows_ps.len();
         self.end_ps = self.end_ps.max(moved.end_ps);
     }

@@ -1,5 +1,6 @@
 //! The NeuronCore as a target of the search: all tilings of a frame with their bounds, then their times, those with the least bounds first.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_neuron_isa::Refusal as EngineRefusal;
 
 use super::blocked_axis::BlockedAxis;
@@ -88,7 +89,7 @@ pub fn every(task: &NeuronTask<'_>, frame: &NeuronFrame, visit: &mut dyn FnMut(&
     for summed in blocks[2].iter().rev() {
         for held in blocks[0].iter().rev() {
             for moving in blocks[1].iter().rev() {
-                for order in 0..u8::try_from(ORDERS.len()).unwrap_or(0) {
+                for order in 0..u8::try_from(ORDERS.len()).or_broken("orders have numbers of a byte") {
                     let choice = NeuronChoice {
                         block: [*held, *moving, *summed],
                         order,

@@ -1,6 +1,7 @@
 //! How long a candidate takes, from its loop sizes: the stages of its commands for the closed forms of the engine (the rules are
 //! `tilewright_tcp_cost::cycles`; nothing here allocates).
 
+use tilewright_base::invariant::Exact;
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_cost::cycles::collect::Collect;
 use tilewright_tcp_cost::cycles::commit::Commit;
@@ -14,6 +15,7 @@ use tilewright_tcp_isa::flow::packet_flits;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
+use crate::cost_math::CostMath;
 use crate::refusal::{CandidateRefusal, RefusalReason};
 use crate::tcp::operand_transfers::OperandTransfers;
 use crate::tcp::point::{LoadContext, LoopNest, ORDERS, StreamSupply, TcpChoice, TimeLoop};
@@ -42,7 +44,7 @@ pub fn groups(nest: &LoopNest, choice: &TcpChoice) -> SumGroups {
         if turn == TimeLoop::Chunks {
             break;
         }
-        outside = outside.saturating_mul(nest.turn(turn, choice.supply));
+        outside = outside.times_cost(nest.turn(turn, choice.supply));
     }
     let steps = nest.steps() / outside.max(1);
     SumGroups { groups: outside, steps, open: steps / nest.chunks }
@@ -87,7 +89,7 @@ pub fn row_bytes(setup: &Setup<'_>, tree: u64) -> (u64, u64) {
 
 /// Bytes of so many input elements.
 pub(crate) fn bytes(setup: &Setup<'_>, elements: u64) -> u64 {
-    elements.saturating_mul(setup.element_bits()).div_ceil(8)
+    elements.times_cost(setup.element_bits()).div_ceil(8)
 }
 
 /// Bytes of one access to a run that is `run_bytes` long, of packets of `packet_bytes`.
@@ -165,7 +167,7 @@ pub fn load(setup: &Setup<'_>, nest: &LoopNest, loading: LoadContext) -> Command
             cast: false,
         }),
         collect: Some(Collect { packets: rows, packet_bytes: read }),
-        load: Some(Load { context, slice_bytes: rows.saturating_mul(row) }),
+        load: Some(Load { context, slice_bytes: rows.times_cost(row) }),
         ..Command::default()
     }
 }
@@ -180,8 +182,7 @@ pub fn topology(nest: &LoopNest, choice: &TcpChoice) -> Topology {
         StreamSupply::RingOuter => {
             let turns = ORDERS[usize::from(choice.order)];
             let inside = turns.iter().rev().take_while(|turn| **turn != TimeLoop::Rows);
-            let inside =
-                inside.fold(nest.rows, |all, turn| all.saturating_mul(nest.turn(*turn, choice.supply)));
+            let inside = inside.fold(nest.rows, |all, turn| all.times_cost(nest.turn(*turn, choice.supply)));
             Topology::Broadcast01(Ring { slice1: nest.ring, slice0: 1 }, inside)
         }
     }
@@ -243,7 +244,7 @@ fn contract(setup: &Setup<'_>, nest: &LoopNest, choice: &TcpChoice, groups: SumG
 fn bridge(setup: &Setup<'_>, nest: &LoopNest) -> Command {
     let machine = setup.machine;
     let granule = machine.dm.write_granule_bytes;
-    let all = nest.results().saturating_mul(WORD_BYTES).next_multiple_of(granule);
+    let all = nest.results().times_cost(WORD_BYTES).next_multiple_of(granule);
     let mut packet_bytes = machine.network.flit_bytes;
     while !all.is_multiple_of(packet_bytes) {
         packet_bytes /= 2;
@@ -312,28 +313,28 @@ pub fn columns(
     let load = command_cycles(machine, &commands.load);
     let contract = command_cycles(machine, &commands.contract);
     let bridge = commands.bridge.as_ref().map_or(0, |bridge| command_cycles(machine, bridge).total_cycles);
-    let steps = commands.groups.groups.saturating_mul(commands.groups.steps);
+    let steps = commands.groups.groups.times_cost(commands.groups.steps);
     let of = |cycles: &CommandCycles, stage: Stage| cycles.stream_cycles[stage as usize];
     let feed = commands.contract.contraction.as_ref();
     let feed = feed.map_or(0, |shape| tilewright_tcp_cost::cycles::contraction::feed_cycles(machine, shape));
     let stream =
         of(&contract, Stage::Fetch).max(of(&contract, Stage::Switch)).max(of(&contract, Stage::Collect));
     let binding = of(&contract, contract.binding);
-    let each = load.total_cycles.saturating_add(contract.total_cycles).saturating_add(bridge);
+    let each = load.total_cycles.plus_cost(contract.total_cycles).plus_cost(bridge);
     StageCycles {
         mac: steps,
         stream: stream.max(feed),
         drain: of(&contract, Stage::Drain),
         vector: of(&contract, Stage::Vector),
         commit: of(&contract, Stage::Commit),
-        load: load.total_cycles.saturating_sub(load.overhead_cycles),
-        fill: contract.total_cycles.saturating_sub(contract.overhead_cycles).saturating_sub(binding),
+        load: load.total_cycles.exact_sub(load.overhead_cycles),
+        fill: contract.total_cycles.exact_sub(contract.overhead_cycles).exact_sub(binding),
         binding: contract.binding,
         load_cycles: load.total_cycles,
         contract_cycles: contract.total_cycles,
         bridge_cycles: bridge,
         bring_cycles: brought.cycles,
-        part_cycles: each.saturating_add(brought.part_cycles()),
-        cycles: each.saturating_mul(parts).saturating_add(all_brought_cycles),
+        part_cycles: each.plus_cost(brought.part_cycles()),
+        cycles: each.times_cost(parts).plus_cost(all_brought_cycles),
     }
 }

@@ -1,7 +1,9 @@
 //! The same space without cleverness: every choice of a frame, one after the other, each asked every question. The judge of the search.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_tcp_cost::energy::energy_fj;
 
+use crate::cost_math::CostMath;
 use crate::refusal::CandidateRefusal;
 use crate::tcp::cost::{CandidateCommands, columns};
 use crate::tcp::events::{counts, energy};
@@ -49,7 +51,7 @@ impl ExhaustiveWalk<'_, '_> {
             Ok(nest) => nest,
             Err(refusal) => return (self.visit)(&choice, Err(refusal)),
         };
-        let orders = 0..u8::try_from(ORDERS.len()).unwrap_or(0);
+        let orders = 0..u8::try_from(ORDERS.len()).or_broken("orders have numbers of a byte");
         for order in orders.filter(|order| space::is_canonical(&nest, *order, choice.supply)) {
             for drain in space::drains(&nest) {
                 self.in_every_width(&nest, TcpChoice { order, drain, ..choice });
@@ -92,5 +94,5 @@ pub fn judge(
     let cycles = columns(setup, &commands, parts, (&brought, brought.all_cycles(task, frame))).cycles;
     let parts_fj = energy(setup, &counts(setup, &nest, choice, &commands), cycles, parts);
     let brought_fj = energy_fj(setup.machine, &brought.all_counts(task, frame));
-    Ok((cycles, parts_fj.iter().chain(&brought_fj).fold(0, |all: u64, part| all.saturating_add(*part))))
+    Ok((cycles, parts_fj.iter().chain(&brought_fj).fold(0, |all: u64, part| all.plus_cost(*part))))
 }

@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
+use tilewright_base::invariant::Exact;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::cycles::Stage;
 use tilewright_tcp_isa::program::exec::Drain;
 
+use crate::cost_math::CostMath;
 use crate::tcp::operand_transfers::times;
 use crate::tcp::point::{LoadContext, ORDERS, StreamSupply, TimeLoop};
 use crate::tcp::report::TcpReport;
@@ -159,7 +161,7 @@ fn cycles(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
         "The contraction takes {} cycles: {overhead} to start, {slowest} for {}, {} that do not overlap.",
         columns.contract_cycles,
         bounds.join(" and "),
-        columns.contract_cycles.saturating_sub(overhead).saturating_sub(slowest)
+        columns.contract_cycles.exact_sub(overhead).exact_sub(slowest)
     ));
     if columns.bridge_cycles > 0 {
         line(format!(
@@ -182,12 +184,12 @@ fn cycles(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
         "It is bound by {bound}; {:.1} % of the group's multipliers are used.",
         100.0 * told.utilisation
     ));
-    let transfers = columns.bring_cycles.iter().fold(0_u64, |all, cycles| all.saturating_add(*cycles));
+    let transfers = columns.bring_cycles.iter().fold(0_u64, |all, cycles| all.plus_cost(*cycles));
     if transfers > 0 {
         line(format!(
             "Of the {} cycles of a part, {transfers} wait for HBM and {} are for commands.",
             columns.part_cycles,
-            columns.part_cycles.saturating_sub(transfers)
+            columns.part_cycles.exact_sub(transfers)
         ));
     }
 }

@@ -2,6 +2,7 @@
 
 use tilewright_notation::syntax::ast::Operand;
 
+use crate::cost_math::CostMath;
 use crate::refusal::{CandidateRefusal, RefusalReason};
 use crate::tcp::point::{AxisRole, LoopNest, StreamSupply, TcpChoice, TcpFrame};
 use crate::tcp::task::{MAX_AXES, TcpTask};
@@ -38,7 +39,7 @@ impl FrameContext {
             let others = (0..task.axes.len()).filter(|index| Some(*index) != inner);
             let outer = others
                 .filter(|index| frame.role(task.axes[*index].class) == role)
-                .fold(1_u64, |all, index| all.saturating_mul(frame.share(index)));
+                .fold(1_u64, |all, index| all.times_cost(frame.share(index)));
             let share = inner.map_or(1, |index| frame.share(index));
             RoleShare { inner, outer, share, slices: frame.role_slices(task, role) }
         });
@@ -60,7 +61,7 @@ impl FrameContext {
 
     /// Positions of all axes of a role on one slice.
     pub fn positions(&self, role: AxisRole) -> u64 {
-        self.part(role).outer.saturating_mul(self.part(role).share)
+        self.part(role).outer.times_cost(self.part(role).share)
     }
 
     /// The axis of a role that is cut into lanes, repeats, columns or packets.
@@ -99,11 +100,11 @@ impl FrameContext {
         let rows = streamed.share.div_ceil(choice.columns * ring);
         let chunks = summed.share.div_ceil(choice.tree);
         let mut nest = LoopNest {
-            batch: batch.outer.saturating_mul(batch.share),
-            passes: held.outer.saturating_mul(rest),
-            rows: streamed.outer.saturating_mul(rows),
+            batch: batch.outer.times_cost(batch.share),
+            passes: held.outer.times_cost(rest),
+            rows: streamed.outer.times_cost(rows),
             ring,
-            chunks: summed.outer.saturating_mul(chunks),
+            chunks: summed.outer.times_cost(chunks),
             repeats: choice.repeats,
             lanes: choice.lanes,
             columns: choice.columns,
@@ -153,7 +154,7 @@ impl FrameContext {
         if self.axis_roles[axis] != AxisRole::Summed {
             nest.live_groups *= nest.live[axis];
         }
-        if share.saturating_mul(slices) > extent {
+        if share.times_cost(slices) > extent {
             nest.held_padded |= self.axis_roles[axis] != AxisRole::Streamed;
             nest.streamed_padded |= self.axis_roles[axis] != AxisRole::Held;
         }

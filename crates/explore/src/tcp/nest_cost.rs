@@ -3,6 +3,7 @@
 //! The order of loops decides how steps are grouped, which rows of the register files are read again, and what is legal. Stages, all other
 //! events and the widths that there are depend on the nest, and on the order in which sums leave. Nothing here allocates once the lists have grown.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_cost::cycles::commit::Commit;
 use tilewright_tcp_cost::cycles::fetch::Fetch;
@@ -10,6 +11,7 @@ use tilewright_tcp_cost::cycles::{OpenPace, command_cycles, commit, fetch};
 use tilewright_tcp_cost::energy::{Counts, energy_fj};
 use tilewright_tcp_isa::program::exec::Drain;
 
+use crate::cost_math::CostMath;
 use crate::refusal::CandidateRefusal;
 use crate::tcp::cost::{CandidateCommands, SumGroups, groups, load};
 use crate::tcp::events::{counts, register_reads};
@@ -66,7 +68,7 @@ pub struct OrderClass {
 impl OrderClass {
     /// The orders.
     pub fn orders(&self) -> &[u8] {
-        self.orders.get(..self.count).unwrap_or_default()
+        &self.orders[..self.count]
     }
 
     /// The rule of the banks for a width of fetches, by its number.
@@ -107,7 +109,7 @@ pub struct DrainCost {
 impl DrainCost {
     /// Widths of writes, with the cycles of all stages behind the sums.
     pub fn commits(&self) -> &[(u64, u64)] {
-        self.commits.get(..self.widths).unwrap_or_default()
+        &self.commits[..self.widths]
     }
 }
 
@@ -187,7 +189,7 @@ impl NestCost {
         let long = ORDERS[0].map(|turn| nest.turn(turn, supply) > 1);
         let asked = (long, space::rings_inside(nest, supply));
         if self.orders_of.replace(asked) != Some(asked) {
-            let all = 0..u8::try_from(ORDERS.len()).unwrap_or(0);
+            let all = 0..u8::try_from(ORDERS.len()).or_broken("orders have numbers of a byte");
             self.orders.clear();
             self.orders.extend(all.filter(|order| space::is_canonical(nest, *order, supply)));
         }
@@ -195,9 +197,9 @@ impl NestCost {
 
     fn reads_fj(&self, setup: &Setup<'_>, nest: &LoopNest, choice: &TcpChoice) -> u64 {
         let (array_bytes, cached_bytes) = register_reads(setup, nest, choice);
-        let array_fj = array_bytes.saturating_mul(self.array_byte_fj);
-        let slice_fj = array_fj.saturating_add(cached_bytes.saturating_mul(self.cached_byte_fj));
-        slice_fj.saturating_mul(setup.slices()).saturating_mul(self.parts)
+        let array_fj = array_bytes.times_cost(self.array_byte_fj);
+        let slice_fj = array_fj.plus_cost(cached_bytes.times_cost(self.cached_byte_fj));
+        slice_fj.times_cost(setup.slices()).times_cost(self.parts)
     }
 }
 
@@ -224,12 +226,12 @@ fn drained(
         drain: choice.drain,
         pace,
         bridge_cycles: bridge.map_or(0, |bridge| command_cycles(machine, bridge).total_cycles),
-        events_fj: all_fj(setup, &counts).saturating_mul(parts),
+        events_fj: all_fj(setup, &counts).times_cost(parts),
         commits,
         widths,
     })
 }
 
 fn all_fj(setup: &Setup<'_>, counts: &Counts) -> u64 {
-    energy_fj(setup.machine, counts).iter().fold(0, |all: u64, part| all.saturating_add(*part))
+    energy_fj(setup.machine, counts).iter().fold(0, |all: u64, part| all.plus_cost(*part))
 }

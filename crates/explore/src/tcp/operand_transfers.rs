@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::{Exact, to_index};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::cycles::hbm::reached_q32;
@@ -15,6 +16,7 @@ use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::{Program, Transfer};
 use tilewright_tcp_lower::off_chip::{Image, MOST_DIGITS, SliceDigit};
 
+use crate::cost_math::{CostMath, INFINITE};
 use crate::refusal::{CandidateRefusal, RefusalReason};
 use crate::tcp::cost::bytes;
 use crate::tcp::nest::FrameContext;
@@ -33,16 +35,13 @@ pub struct OperandTransfers {
 impl OperandTransfers {
     /// Cycles of one part: both operands.
     pub fn part_cycles(&self) -> u64 {
-        self.cycles.iter().fold(0, |all, cycles| all.saturating_add(*cycles))
+        self.cycles.iter().fold(0, |all, cycles| all.plus_cost(*cycles))
     }
 
     /// Cycles of all parts.
     pub fn all_cycles(&self, task: &TcpTask<'_>, frame: &TcpFrame) -> u64 {
         let times = [Operand::In0, Operand::In1].map(|operand| times(task, frame, operand));
-        self.cycles
-            .iter()
-            .zip(times)
-            .fold(0, |all, (cycles, times)| all.saturating_add(cycles.saturating_mul(times)))
+        self.cycles.iter().zip(times).fold(0, |all, (cycles, times)| all.plus_cost(cycles.times_cost(times)))
     }
 
     /// Events of all parts.
@@ -83,8 +82,8 @@ pub fn brought(
         [Operand::In0, Operand::In1].into_iter().enumerate().filter(|(at, _)| task.from_hbm[*at])
     {
         let image = image(task, framed, nest, operand, hbm_base);
-        let image_bytes = image.end(task.setup.machine).saturating_sub(hbm_base);
-        hbm_base = hbm_base.saturating_add(image_bytes.saturating_mul(task.groups));
+        let image_bytes = image.end(task.setup.machine).exact_sub(hbm_base);
+        hbm_base = hbm_base.plus_cost(image_bytes.times_cost(task.groups));
         let known = memo.entry(image).or_insert_with(|| together(task, &image));
         (brought.cycles[at], brought.counts[at]) = (*known)?;
     }
@@ -147,9 +146,9 @@ pub fn image(
 /// One image of each group, all at the same time: cycles, and events of one group.
 fn together(task: &TcpTask<'_>, image: &Image) -> Result<(u64, Counts), CandidateRefusal> {
     let machine = task.setup.machine;
-    let stride = image.end(machine).saturating_sub(image.hbm_base);
+    let stride = image.end(machine).exact_sub(image.hbm_base);
     let of_group = |group: u64| {
-        let hbm_base = image.hbm_base.saturating_add(stride.saturating_mul(group));
+        let hbm_base = image.hbm_base.plus_cost(stride.times_cost(group));
         let transfers = Image { hbm_base, ..*image }.transfers(machine, "bring");
         transfers.map_err(|need| CandidateRefusal {
             reason: RefusalReason::Transfer,
@@ -185,14 +184,14 @@ fn side_by_side(machine: &Tcp, groups: &[Vec<Transfer>]) -> (u64, Counts) {
         let mut shared = channels(machine, &cost);
         for other in others.iter().filter_map(|group| transfer_cost(machine, group.get(at)?)) {
             for (all, one) in shared.iter_mut().zip(channels(machine, &other)) {
-                *all = all.saturating_add(one);
+                *all = all.exact_add(one);
             }
         }
         // Whoever moves data shares what a channel reaches.
         let busiest_q32 = shared.into_iter().max().unwrap_or(0);
         let memory = busiest_q32.div_ceil(u128::from(reached_q32(machine).max(1)));
-        let moved = cost.moved_cycles.max(u64::try_from(memory).unwrap_or(u64::MAX));
-        cycles = cycles.saturating_add(cost.cycles.startup_cycles).saturating_add(moved);
+        let moved = cost.moved_cycles.max(u64::try_from(memory).unwrap_or(INFINITE));
+        cycles = cycles.plus_cost(cost.cycles.startup_cycles).plus_cost(moved);
         counts.add(&counts_transfer(machine, &cost), 1);
     }
     (cycles, counts)
@@ -200,7 +199,7 @@ fn side_by_side(machine: &Tcp, groups: &[Vec<Transfer>]) -> (u64, Counts) {
 
 /// Time of each channel, times 2^32.
 fn channels(machine: &Tcp, cost: &TransferCost) -> Vec<u128> {
-    let count = usize::try_from(machine.hbm_channels()).unwrap_or(0);
+    let count = to_index(machine.hbm_channels());
     match &cost.read {
         Some(read) if read.channels_q32.is_empty() => vec![read.busiest_q32; count],
         Some(read) => read.channels_q32.clone(),

@@ -6,6 +6,7 @@
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_isa::program::exec::Drain;
 
+use crate::cost_math::CostMath;
 use crate::tcp::task::{AxisClass, MAX_AXES, TcpTask};
 
 /// What the axes of a class do once it is known which operand is held.
@@ -216,12 +217,12 @@ pub struct LoopNest {
 impl LoopNest {
     /// Steps of the contraction engine.
     pub fn steps(&self) -> u64 {
-        self.packets().saturating_mul(self.repeats)
+        self.packets().times_cost(self.repeats)
     }
 
     /// Packets that reach a slice.
     pub fn packets(&self) -> u64 {
-        [self.batch, self.passes, self.rows, self.ring, self.chunks].into_iter().fold(1, u64::saturating_mul)
+        [self.batch, self.passes, self.rows, self.ring, self.chunks].into_iter().fold(1, u64::times_cost)
     }
 
     /// The size of a loop in time.
@@ -238,18 +239,18 @@ impl LoopNest {
     /// Elements of the held operand that a slice has.
     pub fn held_elements(&self) -> u64 {
         let rows = [self.batch, self.passes, self.chunks, self.repeats, self.lanes];
-        rows.into_iter().fold(self.tree, u64::saturating_mul)
+        rows.into_iter().fold(self.tree, u64::times_cost)
     }
 
     /// Elements of the streamed operand that a slice has.
     pub fn streamed_elements(&self) -> u64 {
-        [self.batch, self.rows, self.chunks, self.columns].into_iter().fold(self.tree, u64::saturating_mul)
+        [self.batch, self.rows, self.chunks, self.columns].into_iter().fold(self.tree, u64::times_cost)
     }
 
     /// Results of a slice.
     pub fn results(&self) -> u64 {
         let loops = [self.batch, self.passes, self.rows, self.ring, self.repeats, self.lanes];
-        loops.into_iter().fold(self.columns, u64::saturating_mul)
+        loops.into_iter().fold(self.columns, u64::times_cost)
     }
 }
 
@@ -271,7 +272,7 @@ impl TcpFrame {
 
     /// Commands.
     pub fn commands(&self) -> u64 {
-        self.parts.iter().fold(1, |all: u64, parts| all.saturating_mul(*parts))
+        self.parts.iter().fold(1, |all: u64, parts| all.times_cost(*parts))
     }
 
     /// The axis of a role whose digits go to lanes, packets and repeats: the last that has more than one position, or the last.

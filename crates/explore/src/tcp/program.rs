@@ -10,6 +10,7 @@ use tilewright_tcp_isa::program::control::{Command, Queue, StepKind};
 use tilewright_tcp_isa::program::exec::{Body, Context};
 use tilewright_tcp_lower::{Options, lower};
 
+use crate::cost_math::CostMath;
 use crate::tcp::nest::FrameContext;
 use crate::tcp::point::{LoadContext, TcpChoice};
 use crate::tcp::spell::spell;
@@ -96,8 +97,8 @@ pub fn program_cycles(task: &TcpTask<'_>, commands_cycles: u64) -> u64 {
     let machine = task.setup.machine;
     // A transfer starts at once; a command takes its image and its start.
     let first = if task.from_hbm == [false; 2] { 2 } else { 1 };
-    let pushes = machine.queue.push_cycles.saturating_mul(first);
+    let pushes = machine.queue.push_cycles.times_cost(first);
     [machine.command.launch_cycles, pushes, commands_cycles, machine.command.finish_cycles]
         .into_iter()
-        .fold(0, u64::saturating_add)
+        .fold(0, u64::plus_cost)
 }

@@ -3,6 +3,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::Setup;
 
+use crate::cost_math::CostMath;
 use crate::goal::Goal;
 use crate::refusal::RefusalReason;
 use crate::search::{SearchOptions, search};
@@ -99,11 +100,11 @@ fn sizes(task: &TcpTask<'_>) -> Option<Remedy> {
         other
     };
     let remedy = |axis: usize, extent: u64| {
-        Some(Remedy::Size(task.axes[axis].name.to_string(), extent.saturating_mul(groups(task, axis))))
+        Some(Remedy::Size(task.axes[axis].name.to_string(), extent.times_cost(groups(task, axis))))
     };
     for added in 1..=MOST_ADDED {
         for axis in 0..task.axes.len() {
-            let extent = task.axes[axis].extent.saturating_add(added);
+            let extent = task.axes[axis].extent.plus_cost(added);
             if task.axes[axis].extent <= MOST_ADDED && is_legal(&with(axis, extent)) {
                 return remedy(axis, extent);
             }

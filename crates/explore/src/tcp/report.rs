@@ -3,6 +3,7 @@
 use tilewright_notation::syntax::ast::Program;
 use tilewright_tcp_cost::energy::{COMPONENTS, Counts, energy_fj};
 
+use crate::cost_math::CostMath;
 use crate::goal::milliwatts;
 use crate::tcp::cost::{CandidateCommands, StageCycles, columns};
 use crate::tcp::events::{counts, energy};
@@ -64,7 +65,7 @@ impl TcpReport {
         let transferred = brought.all_counts(task, frame);
         let mut parts_fj = energy(setup, &counts, columns.cycles, frame.commands());
         for (part, fj) in parts_fj.iter_mut().zip(energy_fj(setup.machine, &transferred)) {
-            *part = part.saturating_add(fj);
+            *part = part.plus_cost(fj);
         }
         let each = [candidate.ticks, setup.slices(), setup.machine.ce.lanes, setup.packet_elements()];
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]

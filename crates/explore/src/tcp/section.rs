@@ -4,6 +4,7 @@
 //! Splits over slices are powers of two that use all of them; the register files hold one batch position at a time; a packet is held for
 //! powers of two of steps. Cycles are the slowest stage, and to fill the ring and the pipeline.
 
+use crate::cost_math::CostMath;
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_cost::energy::{COMPONENTS, Component};
 
@@ -76,7 +77,7 @@ pub fn fits(setup: &Setup<'_>, product: &SectionProduct, tactic: &SectionTactic)
     let [_, held, streamed, sum] = extents(product, tactic);
     let columns = columns(setup, tactic);
     let tree = setup.packet_elements() / columns.max(1);
-    let held_bytes = held.saturating_mul(sum).saturating_mul(setup.element_bits()) / 8;
+    let held_bytes = held.times_cost(sum).times_cost(setup.element_bits()) / 8;
     let sums = tactic.repeats * tactic.lanes * columns;
     held_bytes <= machine.ce.lanes * machine.trf_lane_payload_bytes()
         && tactic.lanes <= held

@@ -7,6 +7,7 @@ use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_isa::program::exec::Drain;
 
+use crate::cost_math::CostMath;
 use crate::refusal::{CandidateRefusal, RefusalCounts, RefusalReason};
 use crate::tcp::cost::{access_bytes, valid_bytes};
 use crate::tcp::nest::FrameContext;
@@ -147,17 +148,17 @@ fn smallest_part(task: &TcpTask<'_>, whole: &TcpFrame) -> TcpFrame {
 fn fits(task: &TcpTask<'_>, frame: &TcpFrame) -> Result<(), CandidateRefusal> {
     let framed = FrameContext::new(task, frame);
     let machine = task.setup.machine;
-    let bytes = |elements: u64| elements.saturating_mul(task.setup.element_bits()).div_ceil(8);
+    let bytes = |elements: u64| elements.times_cost(task.setup.element_bits()).div_ceil(8);
     let [batch, held, streamed, summed] = AxisRole::ALL.map(|role| framed.positions(role));
-    let held_bytes = bytes(batch.saturating_mul(held).saturating_mul(summed));
+    let held_bytes = bytes(batch.times_cost(held).times_cost(summed));
     let ring = framed.slices(AxisRole::Held);
-    let streamed_bytes = bytes(batch.saturating_mul(streamed).saturating_mul(summed)) / ring;
-    let results = batch.saturating_mul(held).saturating_mul(streamed).saturating_mul(4);
+    let streamed_bytes = bytes(batch.times_cost(streamed).times_cost(summed)) / ring;
+    let results = batch.times_cost(held).times_cost(streamed).times_cost(4);
     let registers = machine.ce.lanes * machine.trf_lane_payload_bytes();
     if held_bytes > registers {
         return Err(CandidateRefusal { reason: RefusalReason::Registers, need: held_bytes, have: registers });
     }
-    let need = held_bytes.saturating_add(streamed_bytes).saturating_add(results);
+    let need = held_bytes.plus_cost(streamed_bytes).plus_cost(results);
     let have = machine.dm.capacity_bytes;
     if need > have { Err(CandidateRefusal { reason: RefusalReason::DataMemory, need, have }) } else { Ok(()) }
 }

@@ -3,6 +3,7 @@
 //! Digits over slices stand in one order for all operands: batch, streamed, held, summed, the last on neighbouring slices so that
 //! the reducer can add them. Within a slice each operand lies in the order in which the loops run, so that walks join.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_base::{Name, Span};
 use tilewright_notation::syntax::ast::{Dim, LoweredShape, Operand, Place, Program, SpanOf, Tactic, Term};
 use tilewright_notation::syntax::expr::Expr;
@@ -73,8 +74,12 @@ impl Speller<'_> {
         for axis in 0..self.task.axes.len() {
             let parts = self.framed.frame.parts[axis];
             for dim in dims.iter_mut().filter(|dim| parts > 1 && dim.name.same_letters(&self.name(axis))) {
-                let groups =
-                    self.task.program.size_value(&dim.most).unwrap_or(1) / self.task.axes[axis].extent.max(1);
+                let groups = self
+                    .task
+                    .program
+                    .size_value(&dim.most)
+                    .or_broken("a dimension of a checked einsum has a size")
+                    / self.task.axes[axis].extent.max(1);
                 dim.most = Expr::Int(self.extent(axis) * groups.max(1));
                 dim.least = dim.most.clone();
             }

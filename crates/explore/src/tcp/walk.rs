@@ -3,6 +3,7 @@
 use tilewright_tcp_cost::cycles::batches::Batched;
 use tilewright_tcp_cost::energy::energy_fj;
 
+use crate::cost_math::CostMath;
 use crate::refusal::{CandidateRefusal, RefusalCounts};
 use crate::search::FrameVisitor;
 use crate::target::{CostBound, SearchTarget, TargetChoice};
@@ -124,7 +125,7 @@ impl FrameWalk<'_, '_> {
         let frame = &self.framed.frame;
         let brought = brought(self.task, self.framed, nest, &mut self.memo)?;
         let events = energy_fj(self.task.setup.machine, &brought.all_counts(self.task, frame));
-        let events_fj = events.iter().fold(0, |all: u64, part| all.saturating_add(*part));
+        let events_fj = events.iter().fold(0, |all: u64, part| all.plus_cost(*part));
         Ok(TransferStalls { cycles: brought.all_cycles(self.task, frame), events_fj })
     }
 
@@ -138,8 +139,7 @@ impl FrameWalk<'_, '_> {
                     self.seen.refuse(refusal, alike.orders().len());
                     continue;
                 }
-                let events_fj =
-                    drained.events_fj.saturating_add(alike.reads_fj).saturating_add(waits.events_fj);
+                let events_fj = drained.events_fj.plus_cost(alike.reads_fj).plus_cost(waits.events_fj);
                 let ordered = OrderedNest {
                     nest,
                     alike,
@@ -184,7 +184,7 @@ impl OrderedNest<'_> {
             for (commit_bytes, behind_cycles) in self.drained.commits() {
                 let behind = Batched::new(*behind_cycles, groups);
                 let contract = self.drained.pace.total_cycles(front, behind);
-                let others = contract.saturating_add(self.drained.bridge_cycles);
+                let others = contract.plus_cost(self.drained.bridge_cycles);
                 for (loading, load) in LOADINGS.into_iter().zip(&priced.loads) {
                     let load = match load {
                         Ok(load) => *load,
@@ -193,9 +193,9 @@ impl OrderedNest<'_> {
                             continue;
                         }
                     };
-                    let each = others.saturating_add(load);
-                    let cycles = each.saturating_mul(priced.parts).saturating_add(self.waits_cycles);
-                    let energy_fj = self.events_fj.saturating_add(self.cycle_fj.saturating_mul(cycles));
+                    let each = others.plus_cost(load);
+                    let cycles = each.times_cost(priced.parts).plus_cost(self.waits_cycles);
+                    let energy_fj = self.events_fj.plus_cost(self.cycle_fj.times_cost(cycles));
                     let (fetch_bytes, commit_bytes) = (fetched.bytes, *commit_bytes);
                     seen.add_alike(cycles, energy_fj, orders, |order| TcpChoice {
                         order: *order,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::limits::index;
+use tilewright_base::invariant::Exact;
 
 /// Runs that are alike, in two loops of even steps: what register file loads are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +78,7 @@ impl EvenRuns {
 
     /// How many runs.
     pub(crate) fn count(&self) -> usize {
-        self.loops.iter().map(|row| row.0).fold(1, usize::saturating_mul)
+        self.loops.iter().map(|row| row.0).fold(1, usize::exact_mul)
     }
 
     /// All runs in their order.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::Exact;
 use tilewright_num::{Dtype, RuleSet, commit_relu, convert};
 use tilewright_tcp_isa::program::exec::{Commit, Fill, Memory, Short};
 
@@ -78,13 +79,13 @@ impl<'a> CommitWriter<'a> {
     /// First bytes of all runs, and their bytes.
     pub(super) fn runs(&self) -> (impl Iterator<Item = u64>, usize) {
         let (base, (walk, flits)) = (self.base, self.runs.clone());
-        let start = move |offset| base.saturating_add(offset).unsigned_abs();
-        (walk.map(start), index(flits.saturating_mul(self.image.bytes)))
+        let start = move |offset| base.exact_add(offset).unsigned_abs();
+        (walk.map(start), index(flits.exact_mul(self.image.bytes)))
     }
 
     /// [`Self::runs`] as loops.
     pub(super) fn side(&self) -> RunSide {
-        let bytes = self.runs.1.saturating_mul(self.image.bytes);
+        let bytes = self.runs.1.exact_mul(self.image.bytes);
         RunSide { first: self.base, loops: self.runs.0.loops().collect(), bytes }
     }
 
@@ -134,8 +135,8 @@ impl<'a> CommitWriter<'a> {
             return self.write_flits(sizes, memory, flits);
         }
         let (kept, pitch) = (index(self.image.bytes), flits.packet_bytes.max(1));
-        let bytes = index(self.runs.1.saturating_mul(self.image.bytes));
-        let run = index(self.runs.1).saturating_mul(pitch).max(1);
+        let bytes = index(self.runs.1.exact_mul(self.image.bytes));
+        let run = index(self.runs.1).exact_mul(pitch).max(1);
         let few = self.runs.0.left() <= MAX_STARTS;
         let starts = self.starts.get_or_init(|| few.then(|| self.runs().0.collect()));
         let starts = starts.as_ref().map_or_else(|| Cow::Owned(self.runs().0.collect()), Cow::Borrowed);
@@ -155,7 +156,7 @@ impl<'a> CommitWriter<'a> {
         let flit_bytes = flits.packet_bytes;
         for (step, offset) in self.walk.clone().enumerate() {
             let range = step * flit_bytes..step * flit_bytes + kept;
-            let at = self.base.saturating_add(offset).unsigned_abs();
+            let at = self.base.exact_add(offset).unsigned_abs();
             let bytes = flits.bytes.get(range.clone()).unwrap_or_default();
             match flits.extra.as_ref().and_then(|extra| extra.get(range)) {
                 Some(extra) => memory.write_extra(sizes, at, bytes, extra),
@@ -210,7 +211,7 @@ pub(super) fn fill(state: &mut MemoryState, group: PeGroup, fill: &Fill) -> Resu
                     .for_each(|at| memory.clear_dm(&sizes, index(at)..index(at).saturating_add(bytes)));
             }
             for offset in writer.walk.clone() {
-                let at = writer.base.saturating_add(offset).unsigned_abs();
+                let at = writer.base.exact_add(offset).unsigned_abs();
                 memory.write(&sizes, fill.commit.memory, at, &bytes);
             }
         }

@@ -1,6 +1,7 @@
 //! Switch engine: which packets of which slices a slice receives, in which order (paper section IV-B; topologies from the vISA
 //! book, switch engine).
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::exec::Switch;
 use tilewright_tcp_isa::switch;
@@ -41,7 +42,7 @@ impl<'a> SwitchExchange<'a> {
         match self.image.topology {
             Topology::Custom(ring) => {
                 let kept = self.image.sources.get(index(slice % ring.max(1))).map_or(0, Vec::len);
-                self.packets.saturating_mul(kept as u64)
+                self.packets.exact_mul(kept as u64)
             }
             topology => switch::delivered_packets(topology, self.packets),
         }
@@ -66,17 +67,21 @@ impl<'a> SwitchExchange<'a> {
     /// What a slice receives of what all send.
     pub(super) fn deliver(&self, sent: &[Packets], slice: u64) -> Packets {
         let packet_bytes = sent.first().map_or(0, |packets| packets.packet_bytes);
-        let room = index(self.received(slice)).saturating_mul(packet_bytes);
+        let room = index(self.received(slice)).exact_mul(packet_bytes);
         let wide = sent.iter().any(|packets| packets.extra.is_some());
         let mut bytes = Vec::with_capacity(room);
         let mut extra = wide.then(|| Vec::with_capacity(room));
         self.each_source(slice, |source, time, count| {
             let Some(from) = sent.get(index(source)) else { return };
             let range = index(time) * packet_bytes..index(time + count) * packet_bytes;
-            bytes.extend_from_slice(from.bytes.get(range.clone()).unwrap_or_default());
+            bytes.extend_from_slice(
+                from.bytes.get(range.clone()).or_broken("all slices send the same packets"),
+            );
             if let Some(extra) = &mut extra {
                 match &from.extra {
-                    Some(plane) => extra.extend_from_slice(plane.get(range).unwrap_or_default()),
+                    Some(plane) => {
+                        extra.extend_from_slice(plane.get(range).or_broken("extra bits of all bytes"))
+                    }
                     None => extra.resize(bytes.len(), 0),
                 }
             }

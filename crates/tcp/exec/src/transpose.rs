@@ -1,5 +1,6 @@
 //! Transpose engine: tiles of rows x columns leave as columns, one to a flit (vISA book, transpose engine).
 
+use tilewright_base::invariant::Exact;
 use tilewright_tcp_isa::program::exec::Transpose;
 
 use super::fault::{ExecProblem, divide, product};
@@ -31,7 +32,7 @@ pub(super) fn transpose(image: &Transpose, bits: u64, flits: &Packets) -> Result
     let taken = index(flit_elements(bits));
     let (rows, columns, kept) = (index(image.rows), index(image.columns), index(image.kept));
     let tile_flits = rows * columns / taken;
-    let mut bytes = vec![0; index(leaving).saturating_mul(flit_bytes)];
+    let mut bytes = vec![0; index(leaving).exact_mul(flit_bytes)];
     let tiles = flits.bytes.chunks_exact(tile_flits * flit_bytes);
     for (tile, out) in tiles.zip(bytes.chunks_exact_mut((kept * flit_bytes).max(1))) {
         for (column, flit) in out.chunks_exact_mut(flit_bytes).enumerate() {

@@ -1,5 +1,6 @@
 //! Random legal commands, drawn from a list of numbers: the same list gives the same command, and smaller numbers smaller commands.
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::Command;
 use tilewright_tcp_cost::cycles::cast::Cast;
@@ -53,7 +54,7 @@ impl<'list> SampleChoices<'list> {
     }
 
     fn pick<T: Copy>(&mut self, from: &[T], default: T) -> T {
-        let index = usize::try_from(self.number()).unwrap_or(0) % from.len().max(1);
+        let index = to_index(self.number()) % from.len().max(1);
         from.get(index).copied().unwrap_or(default)
     }
 

@@ -14,6 +14,7 @@ mod max_min;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::hbm::reached_q32;
 use tilewright_tcp_cost::cycles::image::TransferCost;
@@ -75,7 +76,7 @@ impl ResourceUses {
             let (of, time) = (SharedResource::Path(used.path), part(used.cycles_q32, cycles));
             match uses.0.iter_mut().find(|other| other.of == of) {
                 // Both sides on one network: one after the other.
-                Some(other) => other.most_q32 = other.most_q32.saturating_add(time).min(FULL_Q32),
+                Some(other) => other.most_q32 = other.most_q32.exact_add(time).min(FULL_Q32),
                 None => uses.0.push(ResourceUse { of, most_q32: time, channels_q32: Vec::new() }),
             }
         }
@@ -102,10 +103,10 @@ impl ResourceUses {
         let count = first.len().max(second.len());
         let at = |uses: &[u64], even: u64, channel: usize| uses.get(channel).copied().unwrap_or(even);
         let sum = |channel| {
-            at(&first, other.most_q32, channel).saturating_add(at(&second, most_q32, channel)).min(FULL_Q32)
+            at(&first, other.most_q32, channel).exact_add(at(&second, most_q32, channel)).min(FULL_Q32)
         };
         other.channels_q32 = (0..count).map(sum).collect();
-        let both = other.most_q32.saturating_add(most_q32).min(FULL_Q32);
+        let both = other.most_q32.exact_add(most_q32).min(FULL_Q32);
         other.most_q32 = other.channels_q32.iter().copied().max().unwrap_or(both);
     }
 }
@@ -156,7 +157,7 @@ struct ActiveTransfer {
 impl ActiveTransfer {
     /// It has a speed from now on.
     fn go_on(&mut self, now: u64, speed_q32: u64) {
-        let passed = u128::from(now.saturating_sub(self.at_cycles));
+        let passed = u128::from(now.exact_sub(self.at_cycles));
         self.left_q32 = self.left_q32.saturating_sub(passed * u128::from(self.speed_q32));
         self.at_cycles = now;
         self.speed_q32 = speed_q32.max(1);
@@ -248,7 +249,7 @@ impl BandwidthSharing {
             let at = self.thing(used.of);
             things.push(at);
             let thing = &mut self.things[at];
-            thing.wanted_q32 = thing.wanted_q32.saturating_add(used.most_q32);
+            thing.wanted_q32 = thing.wanted_q32.exact_add(used.most_q32);
             thing.users.push((owner, at_use));
         }
         let place = owner as usize;
@@ -282,7 +283,7 @@ impl BandwidthSharing {
         }
         for (used, at) in ended.uses.0.iter().zip(&ended.things) {
             let thing = &mut self.things[*at];
-            thing.wanted_q32 = thing.wanted_q32.saturating_sub(used.most_q32);
+            thing.wanted_q32 = thing.wanted_q32.exact_sub(used.most_q32);
             thing.users.retain(|(user, _)| *user != owner);
         }
         self.share(now);

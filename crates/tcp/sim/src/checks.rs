@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
 use tilewright_tcp_isa::program::event::PeId;
@@ -208,7 +209,7 @@ fn work(outcome: &SimOutcome, ledger: &Ledger) -> Vec<Violation> {
     }
     let standing = [Component::Slices, Component::Uncore].map(|part| outcome.energy_fj[part as usize]);
     let all: u128 = outcome.energy_fj.iter().sum();
-    let (commands_fj, fj) = (ledger.commands_fj, all.saturating_sub(standing.iter().sum()));
+    let (commands_fj, fj) = (ledger.commands_fj, all.exact_sub(standing.iter().sum()));
     if commands_fj != fj {
         found.push(Violation::Commands { commands_fj, fj });
     }
@@ -244,6 +245,7 @@ fn products(machine: &Tcp, outcome: &SimOutcome) -> Vec<Violation> {
     let (useful, issued) = (counts.macs_useful, counts.macs());
     let widest = machine.ce.int4_elements.max(machine.ce.int8_elements);
     let widest = widest.max(machine.ce.fp8_elements).max(machine.ce.bf16_elements);
+    // More than can be counted is possible: no count of products exceeds it.
     let possible = counts.contraction_cycles.saturating_mul(machine.ce.lanes).saturating_mul(widest);
     let mut found = Vec::new();
     if useful > issued {
@@ -289,7 +291,7 @@ fn power(outcome: &SimOutcome) -> Option<Violation> {
     let power = totals.filter(|(counter, _)| counter.name == "power");
     let (mut milliwatt_cycles, mut chips) = (0_u128, 0_u128);
     for (_, totals) in power {
-        milliwatt_cycles = milliwatt_cycles.saturating_add(totals.value_cycles);
+        milliwatt_cycles = milliwatt_cycles.exact_add(totals.value_cycles);
         chips += 1;
     }
     let finished = outcome.ended == RunEnd::Finished;
@@ -297,13 +299,13 @@ fn power(outcome: &SimOutcome) -> Option<Violation> {
         return None;
     }
     let clock_hz = u128::from(layout.clock_hz.get());
-    let integral_fj = milliwatt_cycles.saturating_mul(1_000_000_000_000) / clock_hz;
+    let integral_fj = milliwatt_cycles.exact_mul(1_000_000_000_000) / clock_hz;
     let fj: u128 = outcome.energy_fj.iter().sum();
     let cycle_fj = 1_000_000_000_000_u128.div_ceil(clock_hz);
-    let rounding = (u128::from(outcome.cycles) * chips + 1).saturating_mul(cycle_fj);
+    let rounding = (u128::from(outcome.cycles) * chips + 1).exact_mul(cycle_fj);
     let commands = u128::from(outcome.execs + outcome.transfers);
     // A transfer that is slowed ends up to a cycle late, at the power it had.
-    let slack = rounding.saturating_add(commands.saturating_mul(fj / 1000 + 1).min(fj / 100));
+    let slack = rounding.exact_add(commands.exact_mul(fj / 1000 + 1).min(fj / 100));
     (integral_fj.abs_diff(fj) > slack).then_some(Violation::Power { integral_fj, fj })
 }
 
@@ -314,7 +316,7 @@ fn bounds(outcome: &SimOutcome) -> Vec<Violation> {
     found.extend(busy.map(|engine| Violation::Utilisation { ppm: engine.ppm() }));
     let cycles = outcome.cycles;
     let parts = outcome.utilisation.iter().take(3).map(|engine| engine.busy_cycles);
-    let sum_cycles = parts.sum::<u128>().saturating_add(outcome.latency_cycles);
+    let sum_cycles = parts.sum::<u128>().exact_add(outcome.latency_cycles);
     if u128::from(cycles) > sum_cycles && outcome.ended == RunEnd::Finished {
         found.push(Violation::TooLong { cycles, sum_cycles });
     }

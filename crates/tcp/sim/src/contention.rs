@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::{Exact, to_index};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
 use tilewright_tcp_cost::cycles::image::sub_speed_q32;
@@ -51,9 +52,10 @@ impl ContentionSpeeds {
 impl<S: Sink> World<'_, '_, S> {
     /// Commands on a PE changed, or DMA came to it: its networks get what is left of the banks. Asked again when that changes.
     pub(crate) fn leave_banks(&mut self, pe: usize) -> Result<(), SimError> {
+        // A transfer may leave the machine, which is a finding of its own: no command runs there.
         let Some(state) = self.pes.get(pe) else { return Ok(()) };
-        let (chip, first) = (state.id.chip, state.id.pe.saturating_mul(self.machine.pe.dmns));
-        let networks = first..first.saturating_add(self.machine.pe.dmns);
+        let (chip, first) = (state.id.chip, state.id.pe.exact_mul(self.machine.pe.dmns));
+        let networks = first..first.exact_add(self.machine.pe.dmns);
         if !networks.clone().any(|network| self.bandwidth.uses_network(chip, network)) {
             return Ok(());
         }
@@ -91,9 +93,11 @@ impl<S: Sink> World<'_, '_, S> {
     pub(crate) fn leave_banks_to(&mut self, uses: &ResourceUses) -> Result<(), SimError> {
         let dmns = self.machine.pe.dmns.max(1);
         for (chip, network) in uses.networks() {
-            let chip = usize::try_from(chip).unwrap_or(usize::MAX);
-            let pe = usize::try_from(network / dmns).unwrap_or(usize::MAX);
-            self.leave_banks(chip.saturating_mul(self.pes_per_chip).saturating_add(pe))?;
+            let first = to_index(chip).checked_mul(self.pes_per_chip);
+            let Some(pe) = first.and_then(|first| first.checked_add(to_index(network / dmns))) else {
+                continue;
+            };
+            self.leave_banks(pe)?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! long keeps DMA still to its end. A fused command has its context on all PEs of its group.
 
 use tilewright_base::Span;
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_record::Sink;
 use tilewright_tcp_cost::cycles::Stage;
 use tilewright_tcp_isa::program::event::{Event, Image, PeId, Unit};
@@ -73,9 +74,9 @@ impl<S: Sink> World<'_, '_, S> {
             let held = &mut self.pes[at];
             held.used = true;
             held.owner[context] = Some(small(pe));
-            held.bank_accesses = held.bank_accesses.saturating_add(plan.occupies.bank_accesses);
+            held.bank_accesses = held.bank_accesses.exact_add(plan.occupies.bank_accesses);
             if bitmap_cycles > 0 {
-                let until = self.now.saturating_add(bitmap_cycles);
+                let until = self.now.exact_add(bitmap_cycles);
                 held.bitmap_until = until;
                 self.events.plan(until, EventKind::Bitmap(small(at)));
             }
@@ -128,7 +129,7 @@ impl<S: Sink> World<'_, '_, S> {
     fn may_start(&self, pe: usize, context: usize, plan: &ExecPlan) -> bool {
         let state = &self.pes[pe];
         let dma_idle = state.sending.is_none();
-        let held = state.bank_accesses.saturating_add(plan.occupies.bank_accesses);
+        let held = state.bank_accesses.exact_add(plan.occupies.bank_accesses);
         let bitmap = plan.occupies.bitmap_cycles > 0;
         let written = self.now >= state.bitmap_until;
         let beside = state.owner[1 - context].and_then(|owner| {
@@ -143,7 +144,7 @@ impl<S: Sink> World<'_, '_, S> {
 
     /// The main contexts of a group changed: subs beside them may run slower or faster.
     fn slow_subs(&mut self, pe: usize, pes: u64) -> Result<(), SimError> {
-        let last = pe + usize::try_from(pes).unwrap_or(1);
+        let last = pe.exact_add(to_index(pes));
         for at in pe..last.min(self.pes.len()) {
             if let Some(owner) = self.pes[at].owner[SUB] {
                 self.slow_sub(owner as usize)?;
@@ -154,7 +155,7 @@ impl<S: Sink> World<'_, '_, S> {
 
     /// Commands of a group changed: DMA behind them gets more or less of the banks.
     fn slow_dma(&mut self, pe: usize, pes: u64) -> Result<(), SimError> {
-        let last = pe + usize::try_from(pes).unwrap_or(1);
+        let last = pe.exact_add(to_index(pes));
         (pe..last.min(self.pes.len())).try_for_each(|at| self.leave_banks(at))
     }
 
@@ -162,7 +163,7 @@ impl<S: Sink> World<'_, '_, S> {
     pub(crate) fn slow_sub(&mut self, pe: usize) -> Result<(), SimError> {
         let Some(running) = &self.pes[pe].running[SUB] else { return Ok(()) };
         let (sub, sub_from) = (running.plan.clone(), first_access(running));
-        let last = pe + usize::try_from(sub.exec.pes).unwrap_or(1);
+        let last = pe.exact_add(to_index(sub.exec.pes));
         let (mut speed, mut later) = (FULL_Q32, None);
         for at in pe..last.min(self.pes.len()) {
             let main = self.pes[at].owner[MAIN].and_then(|owner| self.pes.get(owner as usize));
@@ -209,11 +210,12 @@ impl<S: Sink> World<'_, '_, S> {
         };
         let generation = running.generation;
         let full = self.trace.power_of(running.plan.all_fj(), running.plan.cycles.total_cycles);
-        let power = u64::try_from((u128::from(full) * u128::from(speed_q32)) >> 32).unwrap_or(u64::MAX);
+        let power = u64::try_from((u128::from(full) * u128::from(speed_q32)) >> 32)
+            .or_broken("power below full speed");
         let before = std::mem::replace(&mut running.power, power);
         self.trace.power(state.id.chip, now, before, power)?;
         let Some(cycles) = cycles else { return Ok(()) };
-        let at = self.after(u64::try_from(cycles).unwrap_or(u64::MAX))?;
+        let at = self.after(u64::try_from(cycles).map_err(|_| SimError::TooLong)?)?;
         let slot = if context == MAIN { 0 } else { 1 };
         self.events.plan(at, EventKind::ExecDone(small(pe), slot, generation));
         Ok(())
@@ -235,7 +237,7 @@ impl<S: Sink> World<'_, '_, S> {
         self.sums.ledger.exec(&running.plan, self.now - running.started);
         self.tell(&Event::Done { ticket: running.ticket, at_cycles: self.now });
         self.command_done(pe);
-        let last = pe + usize::try_from(running.plan.exec.pes).unwrap_or(1);
+        let last = pe.exact_add(to_index(running.plan.exec.pes));
         self.pump_chip(pe)?;
         for at in pe..last.min(self.pes.len()) {
             self.start_transfer(at)?;
@@ -247,16 +249,16 @@ impl<S: Sink> World<'_, '_, S> {
     fn release(&mut self, pe: usize, context: usize, running: &ActiveExec) -> Result<(), SimError> {
         let chip = self.pes[pe].id.chip;
         self.trace.power(chip, self.now, running.power, 0)?;
-        let last = pe + usize::try_from(running.plan.exec.pes).unwrap_or(1);
+        let last = pe.exact_add(to_index(running.plan.exec.pes));
         let lasted = self.now - running.started;
         let unit = if context == MAIN { EngineUnit::Main } else { EngineUnit::Sub };
         for at in pe..last.min(self.pes.len()) {
             let state = &mut self.pes[at];
             state.owner[context] = None;
-            state.bank_accesses = state.bank_accesses.saturating_sub(running.plan.occupies.bank_accesses);
-            state.busy[unit as usize] = state.busy[unit as usize].saturating_add(lasted);
+            state.bank_accesses = state.bank_accesses.exact_sub(running.plan.occupies.bank_accesses);
+            state.busy[unit as usize] = state.busy[unit as usize].exact_add(lasted);
             for (engine, cycles) in engine_cycles(&running.plan) {
-                state.busy[engine as usize] = state.busy[engine as usize].saturating_add(cycles);
+                state.busy[engine as usize] = state.busy[engine as usize].exact_add(cycles);
             }
             let grew = state.touched.join(&running.plan.touched);
             self.sums.ledger.holds(self.machine, state.id, &state.touched, self.now);
@@ -272,10 +274,10 @@ impl<S: Sink> World<'_, '_, S> {
 /// When an execution is done with ports and banks, but for what drains.
 pub(crate) fn last_access(running: &ActiveExec) -> u64 {
     let cycles = &running.plan.cycles;
-    first_access(running).saturating_add(cycles.stage_cycles(cycles.binding))
+    first_access(running).exact_add(cycles.stage_cycles(cycles.binding))
 }
 
 /// When an execution first uses a port or a bank.
 pub(crate) fn first_access(running: &ActiveExec) -> u64 {
-    running.started.saturating_add(running.plan.cycles.overhead_cycles)
+    running.started.exact_add(running.plan.cycles.overhead_cycles)
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tilewright_base::Span;
+use tilewright_base::invariant::Exact;
 use tilewright_record::Sink;
 use tilewright_tcp_cost::cycles::image::transfer::cycles_of_ns;
 use tilewright_tcp_isa::program::RegisterId;
@@ -349,7 +350,7 @@ impl<'p, S: Sink> World<'p, '_, S> {
         let machine = self.machine;
         let bell_ns = if from.chip == to.chip { machine.noc.doorbell_ns } else { machine.pcie.doorbell_ns };
         let bell_cycles = cycles_of_ns(machine, bell_ns);
-        let arrives = self.after(machine.queue.push_cycles.saturating_add(bell_cycles))?;
+        let arrives = self.after(machine.queue.push_cycles.exact_add(bell_cycles))?;
         self.latency(bell_cycles);
         self.tell(&Event::Posted { from, to });
         let area = self.pes[target].core.inbox.entry(pe).or_default();

@@ -2,6 +2,7 @@
 //!
 //! A transfer takes its start-up, then moves data as fast as [`crate::bandwidth`] lets it.
 
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_record::Sink;
 use tilewright_tcp_isa::program::event::Event;
 
@@ -53,7 +54,7 @@ impl<S: Sink> World<'_, '_, S> {
         let state = &mut self.pes[pe];
         state.transfers[usize::from(sending.id)].busy = false;
         let busy = &mut state.busy[EngineUnit::Dma as usize];
-        *busy = busy.saturating_add(self.now - sending.started);
+        *busy = busy.exact_add(self.now.exact_sub(sending.started));
         self.wake_core(pe, WaitReason::Command { transfer: true, id: sending.id });
         self.sums.transfers += 1;
         self.sums.counts.add(&plan.counts, 1);
@@ -70,9 +71,9 @@ impl<S: Sink> World<'_, '_, S> {
     /// Marks the memory that a transfer wrote.
     fn touch(&mut self, plan: &crate::plan::TransferPlan) -> Result<(), SimError> {
         let Some((chip, pe, parts)) = plan.touched else { return Ok(()) };
-        let chip = usize::try_from(chip).unwrap_or(usize::MAX);
-        let at = chip.saturating_mul(self.pes_per_chip).saturating_add(usize::try_from(pe).unwrap_or(0));
-        let Some(state) = self.pes.get_mut(at) else { return Ok(()) };
+        let at = to_index(chip).exact_mul(self.pes_per_chip).exact_add(to_index(pe));
+        let state =
+            self.pes.get_mut(at).or_broken("a transfer that has a cost writes to a PE of the machine");
         let grew = state.touched.join(&parts);
         self.sums.ledger.holds(self.machine, state.id, &state.touched, self.now);
         if grew {
@@ -87,7 +88,7 @@ impl<S: Sink> World<'_, '_, S> {
         if !self.trace.follows_power() {
             return Ok(());
         }
-        let mut rates = vec![0_u64; usize::try_from(self.program.chips).unwrap_or(0)];
+        let mut rates = vec![0_u64; to_index(self.program.chips)];
         for (owner, speed_q32) in self.bandwidth.speeds() {
             let Some(sending) = &self.pes[owner as usize].sending else { continue };
             let cost = &sending.plan.cost;
@@ -96,7 +97,7 @@ impl<S: Sink> World<'_, '_, S> {
                 if let Some(rate) = chip {
                     let bytes = u128::from(side.unit_bytes) * u128::from(speed_q32);
                     let per_cycle = (bytes / u128::from(cost.moved_cycles.max(1))) >> 32;
-                    *rate = rate.saturating_add(u64::try_from(per_cycle).unwrap_or(u64::MAX));
+                    *rate = rate.exact_add(u64::try_from(per_cycle).or_broken("bytes of a cycle"));
                 }
             }
         }
@@ -108,7 +109,8 @@ impl<S: Sink> World<'_, '_, S> {
             let chip = state.id.chip;
             let Some(sending) = &mut state.sending else { continue };
             let full = self.trace.power_of(sending.plan.all_fj(), sending.plan.cost.moved_cycles);
-            let power = u64::try_from((u128::from(full) * u128::from(speed_q32)) >> 32).unwrap_or(u64::MAX);
+            let power = u64::try_from((u128::from(full) * u128::from(speed_q32)) >> 32)
+                .or_broken("power below full speed");
             let before = std::mem::replace(&mut sending.power, power);
             self.trace.power(chip, self.now, before, power)?;
         }

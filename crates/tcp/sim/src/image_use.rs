@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_tcp_cost::cycles::Stage;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::Unit;
@@ -47,7 +48,8 @@ impl ImageUses {
 
     /// An execution ended.
     pub(crate) fn exec(&mut self, plan: &ExecPlan, start_cycles: u64, end_cycles: u64) {
-        let Some(row) = self.rows.get_mut(plan.image as usize) else { return };
+        let row =
+            self.rows.get_mut(plan.image as usize).or_broken("an execution has an image of the program");
         if row.ran(start_cycles, end_cycles, plan.all_fj()) {
             let stage = plan.cycles.binding;
             row.slowest = Some((stage, plan.cycles.stage_cycles(stage)));
@@ -56,9 +58,9 @@ impl ImageUses {
 
     /// A transfer ended.
     pub(crate) fn transfer(&mut self, plan: &TransferPlan, start_cycles: u64, end_cycles: u64) {
-        if let Some(row) = self.rows.get_mut(self.execs.saturating_add(plan.image as usize)) {
-            row.ran(start_cycles, end_cycles, plan.all_fj());
-        }
+        let row = self.rows.get_mut(self.execs.exact_add(plan.image as usize));
+        let row = row.or_broken("a transfer has an image of the program");
+        row.ran(start_cycles, end_cycles, plan.all_fj());
     }
 
     /// Those that ran, by their first start.
@@ -72,13 +74,13 @@ impl ImageUses {
 impl ImageUse {
     /// Adds a run; whether it is the longest until now.
     fn ran(&mut self, start_cycles: u64, end_cycles: u64, energy_fj: u64) -> bool {
-        let cycles = end_cycles.saturating_sub(start_cycles);
+        let cycles = end_cycles.exact_sub(start_cycles);
         let longest = self.runs == 0 || cycles > self.longest_cycles;
-        self.runs = self.runs.saturating_add(1);
+        self.runs = self.runs.exact_add(1);
         self.first_cycles = self.first_cycles.min(start_cycles);
         self.last_cycles = self.last_cycles.max(end_cycles);
-        self.busy_cycles = self.busy_cycles.saturating_add(u128::from(cycles));
-        self.energy_fj = self.energy_fj.saturating_add(u128::from(energy_fj));
+        self.busy_cycles = self.busy_cycles.exact_add(u128::from(cycles));
+        self.energy_fj = self.energy_fj.exact_add(u128::from(energy_fj));
         self.longest_cycles = self.longest_cycles.max(cycles);
         longest
     }

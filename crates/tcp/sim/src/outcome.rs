@@ -1,6 +1,7 @@
 //! What a run gives back, and what it may be asked for.
 
 use tilewright_base::Span;
+use tilewright_base::invariant::Exact;
 use tilewright_record::Record;
 use tilewright_tcp_cost::energy::{COMPONENTS, Counts};
 use tilewright_tcp_isa::program::event::PeId;
@@ -213,7 +214,7 @@ pub struct EngineUse {
 impl EngineUse {
     /// Busy cycles as parts per million of all, rounded down.
     pub fn ppm(&self) -> u64 {
-        let parts = self.busy_cycles.saturating_mul(1_000_000).checked_div(self.available_cycles);
+        let parts = self.busy_cycles.exact_mul(1_000_000).checked_div(self.available_cycles);
         parts.and_then(|parts| u64::try_from(parts).ok()).unwrap_or(0)
     }
 }

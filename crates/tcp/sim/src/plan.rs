@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use tilewright_base::Span;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::CommandCycles;
 use tilewright_tcp_cost::cycles::image::{
@@ -19,7 +20,8 @@ use tilewright_tcp_isa::program::{Count, ExecId, Program, RegisterId, TransferId
 use crate::SimError;
 use crate::bandwidth::ResourceUses;
 use crate::contention::ContentionSpeeds;
-use crate::ledger::ImageWork;
+use crate::ledger::{ImageWork, moved_bytes};
+use crate::state::MOST_CYCLES;
 use crate::touched::{self, TouchedMemory};
 
 /// Sets of register values that are kept for one image.
@@ -86,7 +88,9 @@ impl<T> ImagePlans<T> {
             return self.fixed.clone();
         }
         values.clear();
-        values.extend(self.registers.iter().map(|id| registers.get(*id as usize).copied().unwrap_or(0)));
+        values.extend(self.registers.iter().map(|id| {
+            registers.get(*id as usize).copied().or_broken("an image names registers of the program")
+        }));
         self.by_values.get(values.as_slice()).cloned()
     }
 
@@ -139,7 +143,7 @@ impl PlanCache {
     pub(crate) fn trim(&mut self) {
         let execs: usize = self.execs.iter().map(|kept| kept.by_values.len()).sum();
         let transfers: usize = self.transfers.iter().map(|kept| kept.by_values.len()).sum();
-        if execs.saturating_add(transfers) > KEPT_BETWEEN {
+        if execs.exact_add(transfers) > KEPT_BETWEEN {
             self.execs.iter_mut().for_each(|kept| kept.by_values.clear());
             self.transfers.iter_mut().for_each(|kept| kept.by_values.clear());
         }
@@ -161,6 +165,12 @@ impl PlanCache {
         }
         let exec = Arc::new(if kept.registers.is_empty() { exec.clone() } else { exec.resolved(registers) });
         let counts = counts(machine, &exec);
+        let energy_fj = energy_fj(machine, &counts);
+        let cycles = exec_cycles(machine, &exec);
+        let occupies = occupies(machine, &exec);
+        let longest = cycles.total_cycles.max(occupies.bank_accesses);
+        let work = ImageWork::of(machine, &exec).filter(|_| is_counted(&energy_fj, longest));
+        let work = work.ok_or(SimError::TooLong)?;
         self.made = self.made.wrapping_add(1);
         let plan = ExecPlan {
             number: self.made,
@@ -168,12 +178,12 @@ impl PlanCache {
             traffic: OnceLock::new(),
             bank_shares: OnceLock::new(),
             name: kept.name.clone(),
-            cycles: exec_cycles(machine, &exec),
-            occupies: occupies(machine, &exec),
-            energy_fj: energy_fj(machine, &counts),
+            cycles,
+            occupies,
+            energy_fj,
             counts,
             touched: touched::exec(machine, &exec),
-            work: ImageWork::of(machine, &exec),
+            work,
             exec,
         };
         Ok(kept.keep(plan, &self.values))
@@ -196,10 +206,15 @@ impl PlanCache {
         }
         let transfer =
             Arc::new(if kept.registers.is_empty() { transfer.clone() } else { transfer.resolved(registers) });
-        let Some(cost) = transfer_cost(machine, &transfer) else {
+        let on_chips = |cost: &TransferCost| cost.source.chip.max(cost.target.chip) < program.chips;
+        let Some(cost) = transfer_cost(machine, &transfer).filter(on_chips) else {
             return Err(SimError::NoMemory { name: transfer.name.clone(), span });
         };
         let counts = counts_transfer(machine, &cost);
+        let energy_fj = energy_fj(machine, &counts);
+        if moved_bytes(&transfer).is_none() || !is_counted(&energy_fj, cost.moved_cycles) {
+            return Err(SimError::TooLong);
+        }
         let touched = match cost.target.medium {
             Medium::Dm { slice } => {
                 let capacity_bytes = machine.dm.capacity_bytes;
@@ -218,7 +233,7 @@ impl PlanCache {
             image: id.0,
             name: kept.name.clone(),
             uses: Arc::new(ResourceUses::new(&cost)),
-            energy_fj: energy_fj(machine, &counts),
+            energy_fj,
             counts,
             touched,
             transfer,
@@ -241,7 +256,7 @@ impl ExecPlan {
 
     /// Energy of all components.
     pub(crate) fn all_fj(&self) -> u64 {
-        self.energy_fj.iter().fold(0, |sum, part| sum.saturating_add(*part))
+        self.energy_fj.iter().fold(0, |sum: u64, part| sum.exact_add(*part))
     }
 
     /// Index of the context: main, sub.
@@ -253,8 +268,14 @@ impl ExecPlan {
 impl TransferPlan {
     /// Energy of all components.
     pub(crate) fn all_fj(&self) -> u64 {
-        self.energy_fj.iter().fold(0, |sum, part| sum.saturating_add(*part))
+        self.energy_fj.iter().fold(0, |sum: u64, part| sum.exact_add(*part))
     }
+}
+
+/// Whether the energy and the cycles of a command are numbers: whoever counts stops at the greatest that there is.
+fn is_counted(energy_fj: &[u64; COMPONENTS], cycles: u64) -> bool {
+    let all = energy_fj.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part));
+    all.is_some_and(|all| all < u64::MAX) && cycles < MOST_CYCLES
 }
 
 /// Main is 0, sub is 1.

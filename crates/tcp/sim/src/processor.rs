@@ -3,6 +3,7 @@
 //! An id names one command until that is done, so a command whose id is still in use holds the queue; at most 256 transfers
 //! wait for an engine. A wait takes the time of one look at least. Loads are part of the overhead of their execution.
 
+use tilewright_base::invariant::Exact;
 use tilewright_record::Sink;
 use tilewright_tcp_isa::program::event::{Event, Image, Unit};
 
@@ -124,7 +125,7 @@ impl<S: Sink> World<'_, '_, S> {
 
     /// A command of this PE's queue is done.
     pub(crate) fn command_done(&mut self, pe: usize) {
-        self.pes[pe].outstanding = self.pes[pe].outstanding.saturating_sub(1);
+        self.pes[pe].outstanding = self.pes[pe].outstanding.exact_sub(1);
         self.wake_if_idle(pe);
     }
 

@@ -1,6 +1,7 @@
 //! The loop over events, from launch to finish.
 
 use tilewright_base::Span;
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
 use tilewright_tcp_cost::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
@@ -90,7 +91,7 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
         observer: &'j mut dyn Observer,
     ) -> Result<World<'p, 'j, S>, SimError> {
         let RunSetup { machine, program, options, .. } = *run;
-        let pes_per_chip = usize::try_from(machine.pes()).unwrap_or(1);
+        let pes_per_chip = to_index(machine.pes());
         let ids = (0..program.chips).flat_map(|chip| (0..machine.pes()).map(move |pe| PeId { chip, pe }));
         Ok(World {
             machine,

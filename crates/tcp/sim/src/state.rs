@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tilewright_base::Span;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
 use tilewright_tcp_cost::energy::Counts;
@@ -23,6 +24,9 @@ use crate::plan::{ExecPlan, PlanCache, TransferPlan};
 use crate::touched::TouchedMemory;
 use crate::trace::RunTrace;
 use crate::{Observer, SimError};
+
+/// Cycles that a run may last, and a command, so that sums of a few of them can be counted.
+pub(crate) const MOST_CYCLES: u64 = 1 << 62;
 
 /// Tickets that a command waited for.
 pub(crate) type WaitTickets = SmallVec<[Ticket; 2]>;
@@ -86,7 +90,7 @@ pub(crate) struct CommandIdState {
 impl CommandIdState {
     /// A command leaves the queue and runs.
     pub(crate) fn start(&mut self, ticket: Ticket) {
-        *self = CommandIdState { ticket: Some(ticket), busy: true, queued: self.queued.saturating_sub(1) };
+        *self = CommandIdState { ticket: Some(ticket), busy: true, queued: self.queued.exact_sub(1) };
     }
 }
 
@@ -216,7 +220,7 @@ impl<S: Sink> World<'_, '_, S> {
 
     /// A cycle after now; refuses what cannot be counted.
     pub(crate) fn after(&self, cycles: u64) -> Result<u64, SimError> {
-        let at = self.now.checked_add(cycles).filter(|at| *at < 1 << 62);
+        let at = self.now.checked_add(cycles).filter(|at| *at < MOST_CYCLES);
         at.ok_or(SimError::TooLong)
     }
 
@@ -228,5 +232,5 @@ impl<S: Sink> World<'_, '_, S> {
 
 /// An index as events carry it.
 pub(crate) fn small(index: usize) -> u32 {
-    u32::try_from(index).unwrap_or(u32::MAX)
+    u32::try_from(index).or_broken("more PEs than a run has room for")
 }

@@ -3,6 +3,7 @@
 
 use std::num::NonZeroU64;
 
+use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::{
     ComponentId, CounterId, FlowId, Interval, Layout, Record, Recorder, Sample, Sink, TrackId, TrackKind,
@@ -157,9 +158,9 @@ impl<S: Sink> RunTrace<S> {
         else {
             return Ok(());
         };
-        *sum = sum.saturating_add(u128::from(after)).saturating_sub(u128::from(before));
+        *sum = sum.exact_add(u128::from(after)).exact_sub(u128::from(before));
         // 10^12 fJ a second are a milliwatt.
-        let fj_per_s = ((*sum + self.standing) >> 16).saturating_mul(u128::from(self.clock_hz));
+        let fj_per_s = ((*sum + self.standing) >> 16).exact_mul(u128::from(self.clock_hz));
         let value = u64::try_from(fj_per_s / 1_000_000_000_000).unwrap_or(u64::MAX);
         let counter = *counter;
         self.recorder.sample(Sample { counter, at_cycles, value })?;
@@ -212,9 +213,9 @@ impl<S: Sink> RunTrace<S> {
         self.recorder.interval(interval)?;
         let engines = tracks.detail.as_ref().and_then(|detail| detail.engines.get(context));
         let Some(engines) = engines else { return Ok(()) };
-        let begin = running.started.saturating_add(plan.cycles.overhead_cycles).min(end_cycles);
+        let begin = running.started.exact_add(plan.cycles.overhead_cycles).min(end_cycles);
         for (engine, cycles) in engine_cycles(plan) {
-            let end = begin.saturating_add(cycles).min(end_cycles);
+            let end = begin.exact_add(cycles).min(end_cycles);
             self.recorder.interval(Interval::new(engines[engine as usize], plan.name.clone(), begin, end))?;
         }
         Ok(())

@@ -4,6 +4,7 @@
 //! As many places are used as the steps ask for; together they must take in the whole stream. What a window shows before the
 //! buffer or behind it is zero.
 
+use tilewright_base::invariant::Exact;
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::exec::{FlitTranspose, Shift};
 
@@ -115,7 +116,7 @@ fn windows(plan: &ContractionPlan<'_>, shift: &Shift, flits: &Packets) -> Result
 }
 
 fn shift_plane(plan: &ContractionPlan<'_>, shift: &Shift, places: u64, plane: &[u8], bits: u64) -> Vec<u8> {
-    let mut out = vec![0; index(places.saturating_mul(shift.shifts)).saturating_mul(plan.packet_bytes)];
+    let mut out = vec![0; index(places.exact_mul(shift.shifts)).exact_mul(plan.packet_bytes)];
     let mut packets = out.chunks_exact_mut(plan.packet_bytes);
     for place in 0..places {
         let first = index(place.saturating_mul(shift.pop)).saturating_mul(plan.flit_bytes);

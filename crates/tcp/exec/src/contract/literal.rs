@@ -1,6 +1,7 @@
 //! The contraction step by step: every lane multiplies its packet, the tree combines neighbours level by level, accumulators take
 //! the result in. The definition that faster ways are compared with.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::{Dtype, RuleSet, add_f32, decode, int_value, mul_f32, tree_add};
 use tilewright_tcp_isa::program::exec::ContractOp;
 
@@ -112,7 +113,7 @@ impl LaneArithmetic for IntegerArithmetic {
     }
 
     fn product(&self, a_type: Dtype, a: u32, b_type: Dtype, b: u32) -> i32 {
-        i32::try_from(int_value(a_type, a) * int_value(b_type, b)).unwrap_or(0)
+        i32::try_from(int_value(a_type, a) * int_value(b_type, b)).or_broken("a product of two i9")
     }
 
     fn combine(&self, op: ContractOp, left: i32, right: i32) -> i32 {

@@ -12,6 +12,7 @@ mod rows;
 use std::ops::Range;
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, subtract_zero_point};
 
 use super::fault::{ExecProblem, divide};
@@ -106,7 +107,7 @@ impl<'a> Fetcher<'a> {
     /// Element by element.
     fn step(&self, dm: &[u8], slice: u64) -> Result<Packets, ExecProblem> {
         let packet_bytes = index(self.packet_bytes);
-        let room = index(self.packets.saturating_mul(self.packet_bytes));
+        let room = index(self.packets.exact_mul(self.packet_bytes));
         let mut packets = Packets { bytes: vec![0; room], extra: None, packet_bytes };
         let leaves = self.image.leaves();
         // Elements from one packet's start to the next: with 4 bits, an odd packet leaves half a byte unused.
@@ -161,7 +162,7 @@ impl<'a> Fetcher<'a> {
             let leaves = self.image.leaves();
             let zero_point = i32::try_from(zero_point)
                 .map_err(|_| ExecProblem::Setting("the zero point is no 32-bit number"))?;
-            let value = i32::try_from(int_value(dtype, pattern)).unwrap_or(0);
+            let value = i32::try_from(int_value(dtype, pattern)).or_broken("an integer of at most 32 bits");
             let difference = subtract_zero_point(dtype, leaves, value, zero_point)?;
             pattern = int_pattern(leaves, i64::from(difference));
         }

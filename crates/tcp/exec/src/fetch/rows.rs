@@ -2,6 +2,7 @@
 //! adapter together. Gives what the sequencer gives element by element.
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::Exact;
 use tilewright_num::{Dtype, int_value};
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::exec::Fetch;
@@ -132,10 +133,10 @@ impl FetchRows {
     pub(super) fn fetch(&self, fetcher: &Fetcher<'_>, dm: &[u8], slice: u64) -> Result<Packets, ExecProblem> {
         let image = fetcher.image;
         let width = index(fetcher.bits / 8);
-        let elements = index(fetcher.packets.saturating_mul(image.packet));
-        let mut bytes = Vec::with_capacity(elements.saturating_mul(width));
+        let elements = index(fetcher.packets.exact_mul(image.packet));
+        let mut bytes = Vec::with_capacity(elements.exact_mul(width));
         if let Some(firsts) = &self.firsts {
-            let length = index(self.size).saturating_mul(width);
+            let length = index(self.size).exact_mul(width);
             firsts.iter().for_each(|first| super::push_run(&mut bytes, dm, *first, length));
             return self.adapt(fetcher, bytes, elements, &[]);
         }

@@ -1,5 +1,6 @@
 //! Bytes from one memory to another without a stop between, where both are on one chip: what DMA does most.
 
+use tilewright_base::invariant::Exact;
 use tilewright_tcp_isa::program::transfer::Address;
 
 use super::pages::HbmPages;
@@ -86,7 +87,7 @@ impl MemoryState {
                 _ => None,
             }
         };
-        let most = self.sizes.slices.saturating_mul(self.sizes.pes);
+        let most = self.sizes.slices.exact_mul(self.sizes.pes);
         let parts: Option<Vec<_>> = if *count > most { None } else { (0..*count).map(part).collect() };
         let Some(parts) = parts else { return false };
         let apart = parts.windows(2).all(|pair| pair[0].0 == pair[1].0 && pair[0].1 < pair[1].1);

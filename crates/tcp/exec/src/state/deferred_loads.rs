@@ -8,6 +8,7 @@ use std::ops::Range;
 use super::overlay::ByteSource;
 use crate::byte_runs::EvenRuns;
 use crate::limits::index;
+use tilewright_base::invariant::Exact;
 
 /// Loads below so many bytes are carried out at once.
 const LEAST_BYTES: usize = 1 << 10;
@@ -76,14 +77,14 @@ impl LoadTarget {
 
     /// Bytes of every lane.
     fn part(&self) -> Range<usize> {
-        self.start..self.start.saturating_add(self.rows.saturating_mul(self.row_bytes))
+        self.start..self.start.exact_add(self.rows.exact_mul(self.row_bytes))
     }
 
     /// Whether one of some bytes of the register file is written.
     fn meets(&self, offset: usize, bytes: usize) -> bool {
         let (lane, at) = (offset / self.lane_bytes, offset % self.lane_bytes);
         let part = self.part();
-        let within = at.saturating_add(bytes) <= self.lane_bytes;
+        let within = at.exact_add(bytes) <= self.lane_bytes;
         !within || (lane < self.lanes && at < part.end && part.start < at + bytes)
     }
 }

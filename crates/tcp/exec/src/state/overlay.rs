@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::shared_bytes::SharedBytes;
+use tilewright_base::invariant::Exact;
 
 /// Most parts that are known to be zeros; of more than that the shortest are forgotten.
 const MAX_ZEROS: usize = 16;
@@ -153,7 +154,7 @@ impl Overlay {
 
     /// Puts bytes that are elsewhere over what was read from a place on.
     pub(super) fn read(&self, start: usize, bytes: &mut [u8]) {
-        let part = start..start.saturating_add(bytes.len());
+        let part = start..start.exact_add(bytes.len());
         for held in self.held.iter().filter(|held| meet(&held.range(), &part)) {
             let (from, end) = (held.start.max(part.start), held.range().end.min(part.end));
             let source = held.shared.bytes().get(from - held.start..end - held.start);

@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use tilewright_base::invariant::OrBroken;
+
 /// Who holds the bytes.
 type BytesOwner = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
@@ -23,7 +25,7 @@ impl SharedBytes {
 
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        (*self.holder).as_ref().get(self.range.clone()).unwrap_or_default()
+        (*self.holder).as_ref().get(self.range.clone()).or_broken("the owner keeps the bytes that it shares")
     }
 
     /// How many.

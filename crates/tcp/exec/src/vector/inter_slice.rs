@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tilewright_base::invariant::{Exact, to_index};
 use tilewright_num::{self as num, RuleSet};
 use tilewright_tcp_isa::program::vector::{Between, Gives, ReduceOp, Word};
 
@@ -111,7 +112,7 @@ fn give(
         Gives::First if slice > 0 => Arc::clone(&zeros),
         Gives::First | Gives::Broadcast => Arc::clone(&sum),
         Gives::Scatter { inner } => {
-            let run = usize::try_from(inner).unwrap_or(usize::MAX).saturating_mul(FLIT).max(1);
+            let run = to_index(inner).exact_mul(FLIT).max(1);
             Arc::new(sum.chunks(run).skip(slice).step_by(slices).flatten().copied().collect())
         }
     }));

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_num::{self as num, RuleSet};
 use tilewright_tcp_isa::program::vector::{Reduce, ReduceLimit, ReduceOp, Word};
 use tilewright_tcp_isa::vector::steps::{Rewiden, Steps, fixed, rewiden, steps};
@@ -122,11 +123,11 @@ impl SliceReduction<'_> {
     }
 
     fn slice(&self, slice: u64, words: &[u32], f: &impl Fn(u32, u32) -> u32, results: &mut Vec<u32>) {
-        let length = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-        results.reserve(words.len().min(length(self.sizes.results).saturating_mul(HALF)));
+        let length = to_index;
+        results.reserve(words.len().min(length(self.sizes.results).exact_mul(HALF)));
         let mut slots = vec![HalfFlit::ABSENT; length(self.sizes.slots)];
         let mut odometer = Odometer::new(self.reduce);
-        let group = length(self.sizes.group).saturating_mul(HALF).max(HALF);
+        let group = length(self.sizes.group).exact_mul(HALF).max(HALF);
         for group in words.chunks(group) {
             slots.fill(HalfFlit::ABSENT);
             for entering in group.chunks_exact(HALF) {
@@ -147,7 +148,7 @@ impl SliceReduction<'_> {
         half.words.copy_from_slice(entering);
         for limit in &self.reduce.limits {
             let position = slice_position(limit, slice).saturating_add(odometer.position(limit));
-            let extent = fixed(limit.extent).unwrap_or(0);
+            let extent = fixed(limit.extent).or_broken("a command runs with sizes that are numbers");
             for (element, live) in (0..).zip(&mut half.live) {
                 *live &= position.saturating_add(limit.element.saturating_mul(element)) < extent;
             }
@@ -184,14 +185,19 @@ struct Odometer {
 
 impl Odometer {
     fn new(reduce: &Reduce) -> Odometer {
-        let size: Vec<u64> = reduce.steps.iter().map(|step| fixed(step.size).unwrap_or(0)).collect();
+        let size: Vec<u64> = reduce
+            .steps
+            .iter()
+            .map(|step| fixed(step.size).or_broken("a command runs with sizes that are numbers"))
+            .collect();
         let outer = reduce.steps.iter().position(|step| step.summed).unwrap_or(size.len());
         let mut worth = vec![0; size.len()];
         let mut slots = 1_usize;
         for (at, step) in reduce.steps.iter().enumerate().skip(outer).rev().filter(|(_, step)| !step.summed) {
             worth[at] = slots;
-            slots =
-                slots.saturating_mul(usize::try_from(fixed(step.size).unwrap_or(0)).unwrap_or(usize::MAX));
+            slots = slots.exact_mul(to_index(
+                fixed(step.size).or_broken("a command runs with sizes that are numbers"),
+            ));
         }
         Odometer { index: vec![0; size.len()], size, worth, slot: 0 }
     }
@@ -208,8 +214,7 @@ impl Odometer {
             if *index < *size {
                 return;
             }
-            let turns = usize::try_from(*index).unwrap_or(usize::MAX);
-            self.slot = self.slot.saturating_sub(turns.saturating_mul(*worth));
+            self.slot = self.slot.exact_sub(to_index(*index).exact_mul(*worth));
             *index = 0;
         }
     }

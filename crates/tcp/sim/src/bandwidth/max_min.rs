@@ -4,6 +4,7 @@
 
 use super::ResourceUse;
 use crate::contention::FULL_Q32;
+use tilewright_base::invariant::{Exact, OrBroken};
 
 /// A filling under way, and its memory between two.
 #[derive(Debug, Default)]
@@ -51,7 +52,7 @@ impl MaxMinFill {
         self.sums.resize(channels, 0);
         for (_, used) in uses.clone() {
             for (channel, sum) in self.sums.iter_mut().enumerate() {
-                *sum = sum.saturating_add(used.of_channel(channel));
+                *sum = sum.exact_add(used.of_channel(channel));
             }
         }
         for (channel, sum) in self.sums.iter().enumerate() {
@@ -79,7 +80,8 @@ impl MaxMinFill {
                 let held = |owner: u32| speeds.get(owner as usize).copied().filter(|speed| *speed > 0);
                 for (want, speed) in one.wants.iter().filter_map(|(want, at)| Some((*want, held(*at)?))) {
                     let taken = (u128::from(want) * u128::from(speed)) >> 32;
-                    one.left = one.left.saturating_sub(u64::try_from(taken).unwrap_or(u64::MAX));
+                    one.left =
+                        one.left.saturating_sub(u64::try_from(taken).or_broken("a part of what is wanted"));
                 }
                 one.wants.retain(|(_, owner)| held(*owner).is_none());
                 if one.wants.len() != before {
@@ -96,7 +98,7 @@ impl MaxMinFill {
             let level = *one.level.get_or_insert_with(|| level(&one.wants, one.left));
             // The last one wants the most, so the level slows it most.
             let Some((most, _)) = one.wants.last().filter(|(want, _)| *want > level) else { continue };
-            let speed = level.saturating_mul(FULL_Q32) / (*most).max(1);
+            let speed = level.exact_mul(FULL_Q32) / (*most).max(1);
             if slowest.is_none_or(|(other, ..)| speed < other) {
                 slowest = Some((speed, index, level));
             }
@@ -114,7 +116,7 @@ impl MaxMinFill {
                 self.speeds_q32.resize(place + 1, 0);
             }
             // The level is below what is wanted, which is at most 2^32. Nobody stands still.
-            self.speeds_q32[place] = (level.saturating_mul(FULL_Q32) / (*want).max(1)).max(1);
+            self.speeds_q32[place] = (level.exact_mul(FULL_Q32) / (*want).max(1)).max(1);
             self.held.push(*owner);
         }
     }

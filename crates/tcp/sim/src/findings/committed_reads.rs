@@ -1,6 +1,7 @@
 //! Which slices of a command are heard: all slices of a group run the same image, but what a slice reads matters only if some slice
 //! that commits may get it, through the ring of the switch or through the reducer between slices (vISA book, commit unit: slice mask).
 
+use tilewright_base::invariant::Exact;
 use tilewright_tcp_isa::footprint::{Access, Store};
 use tilewright_tcp_isa::program::Exec;
 use tilewright_tcp_isa::program::exec::Body;
@@ -22,8 +23,8 @@ pub(super) fn committed_reads(exec: Option<&Exec>, first: u64, access: &Access) 
     let together = together.max(1);
     let mut parts: Vec<Access> = Vec::new();
     for (start, end) in &stream.commit.slices {
-        let from = first.saturating_add(start / together * together).max(access.slices.0);
-        let to = first.saturating_add(end.div_ceil(together).saturating_mul(together)).min(access.slices.1);
+        let from = first.exact_add(start / together * together).max(access.slices.0);
+        let to = first.exact_add(end.div_ceil(together).exact_mul(together)).min(access.slices.1);
         if from < to {
             parts.push(Access { slices: (from, to), ..access.clone() });
         }

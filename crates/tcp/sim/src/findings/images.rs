@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
@@ -268,7 +269,7 @@ fn race_code(memory: Store) -> &'static str {
 
 /// The halves of lanes that an access touches, whole (vISA book: rows are filled and read by halves).
 fn halves(machine: &Tcp, access: &Access) -> ByteSet {
-    let parts = access.lanes.max(1).saturating_mul(machine.trf.halves.max(1));
+    let parts = access.lanes.max(1).exact_mul(machine.trf.halves.max(1));
     let size = (Store::Trf.capacity_bytes(machine) / parts).max(1);
     let whole = |run: &(u64, u64)| (run.0 / size * size, run.1.div_ceil(size) * size);
     ByteSet::from_runs(access.bytes.runs().iter().map(whole).collect())

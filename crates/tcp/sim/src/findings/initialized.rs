@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 
 use tilewright_tcp_isa::footprint::{Access, ByteSet, Store};
@@ -75,7 +76,7 @@ fn granules((start, end): (u64, u64), granule: u64) -> (u64, u64) {
 /// One bit for each granule that the set touches.
 fn bits(bytes: &ByteSet, granule: u64) -> Vec<u64> {
     let Some((_, end)) = bytes.bounds() else { return Vec::new() };
-    let words = usize::try_from(end.div_ceil(granule).div_ceil(64)).unwrap_or(0);
+    let words = to_index(end.div_ceil(granule).div_ceil(64));
     let mut mask = vec![0_u64; words];
     for run in bytes.runs() {
         let (mut at, end) = granules(*run, granule);

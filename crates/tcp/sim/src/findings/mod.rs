@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use tilewright_base::Span;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 
 pub use finding::{CODES, FaultKind, Finding, FindingCommand, MemorySpot, WaitLink};
@@ -151,7 +152,7 @@ impl<'m> FindingsChecker<'m> {
         if !self.images.get(live.image).is_some_and(|known| known.settled) {
             self.settle(live, name, at_cycles);
         }
-        let regions = self.images.get(live.image).map(|known| known.regions.clone()).unwrap_or_default();
+        let regions = self.images.get(live.image).or_broken("a live command has an image").regions.clone();
         let mut met: BTreeSet<Ticket> = BTreeSet::new();
         for region in regions {
             let others = self.unordered(region, live);
@@ -205,7 +206,7 @@ impl<'m> FindingsChecker<'m> {
         let Some(known) = self.images.get_mut(live.image) else { return };
         known.settled = true;
         let footprint = known.footprint.clone();
-        let first = live.pe.pe.saturating_mul(self.machine.pe.slices);
+        let first = live.pe.pe.exact_mul(self.machine.pe.slices);
         let reads = footprint.accesses.iter().filter(|access| !access.write && access.bytes.is_exact());
         let reads: Vec<Access> =
             reads.flat_map(|access| committed_reads(known.exec(), first, access)).collect();
@@ -285,6 +286,7 @@ impl<'m> FindingsChecker<'m> {
                 let mut total = (own, vec![run.clone()]);
                 for other in runs.iter().filter(|other| other.unit != run.unit) {
                     if apart(other, &transfer) && apart(other, run) {
+                        // Both are compared with a limit: more than can be counted is above it.
                         let both = own.saturating_add(self.hold_of(other.image));
                         if both > total.0 {
                             total = (both, vec![run.clone(), other.clone()]);

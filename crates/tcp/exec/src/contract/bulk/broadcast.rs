@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::{Dtype, RuleSet, decode, decode_slice, int_value};
 
 use super::{ContractionPlan, ProductLayout, RegisterFileView};
@@ -89,7 +90,7 @@ fn bf16_finite(bytes: &[u8]) -> bool {
 
 /// A value of at most 9 bits.
 fn narrow(value: i64) -> i32 {
-    i32::try_from(value).unwrap_or(0)
+    i32::try_from(value).or_broken("an integer of at most 9 bits")
 }
 
 fn run<T: Copy + Default>(
