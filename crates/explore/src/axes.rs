@@ -1,7 +1,8 @@
 //! The axes of an einsum of two inputs, sorted by what happens to them (paper section II-B).
 //!
-//! An axis of both inputs that the output keeps is a batch axis; one that only one input has is free; one that the output lacks is
-//! contracted. Extents are those of one group: what one group of PEs, or one core, computes.
+//! An axis of both inputs that the output keeps is a batch axis; one that only one input has is free; one
+//! that the output lacks is contracted. Extents are those of one group: what one group of PEs, or one core,
+//! computes.
 
 use tilewright_base::invariant::Exact;
 use tilewright_base::{Diagnostic, Name};
@@ -36,7 +37,7 @@ pub struct ExploreAxis {
     pub class: AxisClass,
     /// Positions on one group; the most of them if it is known only at run time.
     pub extent: u64,
-    /// Known only at run time; all estimates are for its greatest size.
+    /// Known only at run time; all estimates are for its largest size.
     pub dynamic: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Frames that are searched side by side while somebody waits: whoever waits is asked now and then whether to go on.
+//! Frames that are searched side by side while somebody waits: whoever waits is asked now and then whether to
+//! go on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};

@@ -1,8 +1,8 @@
 //! Costs and sizes of candidates, some of which are more than can be counted.
 //!
-//! Candidates are asked about before anybody knows whether they fit, so that products of their loop sizes, and costs of bad
-//! ones, may exceed every number. Such a size is above every limit of a machine, and such a cost is worse than any other: it is
-//! [`INFINITE`], and a candidate that has it is refused, never kept.
+//! Candidates are asked about before anybody knows whether they fit, so that products of their loop sizes,
+//! and costs of bad ones, may exceed every number. Such a size is above every limit of a machine, and such a
+//! cost is worse than any other: it is [`INFINITE`], and a candidate that has it is refused, never kept.
 
 /// More than can be counted.
 pub const INFINITE: u64 = u64::MAX;

@@ -1,4 +1,5 @@
-//! What is sought, and what is kept: the best few and the front of those that no other beats in both time and energy.
+//! What is sought, and what is kept: the best few and the front of those that no other beats in both time and
+//! energy.
 
 use crate::cost_math::INFINITE;
 use crate::target::{CostBound, TargetChoice};
@@ -90,13 +91,15 @@ impl<C: TargetChoice> BestCandidates<C> {
         &self.front
     }
 
-    /// Takes a candidate in, if it belongs. What is kept does not depend on the order in which candidates come.
+    /// Takes a candidate in, if it belongs. What is kept does not depend on the order in which candidates
+    /// come.
     pub fn add(&mut self, candidate: Candidate<C>) {
         self.add_best(candidate);
         self.add_front(candidate);
     }
 
-    /// False for most candidates that do not belong, told from their cost alone: worse than all of the best, and beaten by one of the front.
+    /// False for most candidates that do not belong, told from their cost alone: worse than all of the best,
+    /// and beaten by one of the front.
     #[inline]
     pub fn may_take(&mut self, ticks: u64, energy_fj: u64) -> bool {
         let value = self.goal.value(ticks, energy_fj);

@@ -1,8 +1,10 @@
-//! The explorer: from an einsum to the lowered shapes and tactics, or the tilings, that are best on a machine.
+//! The explorer: from an einsum to the lowered shapes and tactics, or the tilings, that are best on a
+//! machine.
 //!
 //! - [`axes`]: the axes of the einsum by what happens to them;
 //! - [`target`]: what a machine must say to be searched; [`tcp`] and [`neuron`] say it;
-//! - [`search`](mod@search), [`goal`]: the best and the front, exactly or within a budget; [`cloud`]: where all others lie;
+//! - [`search`](mod@search), [`goal`]: the best and the front, exactly or within a budget; [`cloud`]: where
+//!   all others lie;
 //! - [`refusal`]: why candidates do not fit, and by how much they miss.
 //!
 //! Nothing here reads a clock or a file; results are the same for any number of threads.

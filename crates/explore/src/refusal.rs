@@ -187,7 +187,8 @@ impl RefusalCounts {
         self.closest[reason as usize]
     }
 
-    /// The rule that binds: the last, in the order in which rules are asked, that refused anything. What it refused had passed all others.
+    /// The rule that binds: the last, in the order in which rules are asked, that refused anything. What it
+    /// refused had passed all others.
     pub fn binding(&self) -> Option<CandidateRefusal> {
         const ASKED: [RefusalReason; 20] = [
             RefusalReason::Uncountable,

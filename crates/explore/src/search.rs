@@ -1,8 +1,9 @@
 //! The search: frames in the order of their bounds, choices within a frame with bounds of their own.
 //!
-//! Frames go in batches of fixed sizes. Within a batch each frame is searched by itself against what was kept before it, so that
-//! what is found and what is counted do not depend on the number of threads. Without a budget the search is exact. With one, frames are
-//! first looked at in part, those with the least bounds first, and then in larger parts, until the budget is used up or nothing is left.
+//! Frames go in batches of fixed sizes. Within a batch each frame is searched by itself against what was kept
+//! before it, so that what is found and what is counted do not depend on the number of threads. Without a
+//! budget the search is exact. With one, frames are first looked at in part, those with the least bounds
+//! first, and then in larger parts, until the budget is used up or nothing is left.
 
 use crate::batch::{StopFlag, side_by_side};
 use crate::cloud::Cloud;
@@ -13,7 +14,8 @@ use crate::target::{CostBound, SearchTarget, TargetChoice};
 
 /// Frames that are searched side by side: few at first, so that the others meet what these found, then more.
 const BATCHES: std::ops::RangeInclusive<usize> = 2..=64;
-/// Parts of the budget that one frame gets in the first round, and by how much a frame's part grows from round to round.
+/// Parts of the budget that one frame gets in the first round, and by how much a frame's part grows from
+/// round to round.
 const FIRST_SHARES: u64 = 256;
 const GROWTH: u64 = 4;
 
@@ -76,7 +78,8 @@ pub struct SearchResult<F, C> {
     pub cloud: Cloud,
     /// Nothing takes less than this.
     pub bound: Option<CostBound>,
-    /// Nothing of what was not looked at takes less than this; none if the whole space was looked at or excluded.
+    /// Nothing of what was not looked at takes less than this; none if the whole space was looked at or
+    /// excluded.
     pub open: Option<CostBound>,
     /// The whole space was looked at or excluded.
     pub complete: bool,
@@ -284,7 +287,8 @@ impl<C: TargetChoice> FrameVisitor<'_, C> {
         excluded
     }
 
-    /// Whether the walk should end here: the frame had its part of the budget, or nobody waits any more. The rest of the frame stays open.
+    /// Whether the walk should end here: the frame had its part of the budget, or nobody waits any more. The
+    /// rest of the frame stays open.
     pub fn enough(&mut self) -> bool {
         self.tally.cut |= self.tally.evaluated >= self.share || self.halt.asked();
         self.tally.cut

@@ -1,5 +1,5 @@
-//! The seam between the search and what is searched. A target says which candidates there are, in frames, and walks through the choices
-//! of a frame; the search keeps, excludes and counts, and knows no machine.
+//! The seam between the search and what is searched. A target says which candidates there are, in frames, and
+//! walks through the choices of a frame; the search keeps, excludes and counts, and knows no machine.
 
 use std::fmt::Debug;
 
@@ -38,10 +38,11 @@ pub trait TargetChoice: Copy + Debug + PartialEq + Send + Sync {
 pub trait SearchTarget: Sync {
     /// What is settled first.
     type Frame: Clone + Debug + Send + Sync;
-    /// The rest.
+    /// What a frame leaves open.
     type Choice: TargetChoice;
 
-    /// Ticks of a second: time is counted in cycles of a clock, or in picoseconds where engines have clocks of their own.
+    /// Ticks of a second: time is counted in cycles of a clock, or in picoseconds where engines have clocks
+    /// of their own.
     fn ticks_per_s(&self) -> u64;
 
     /// All frames in a fixed order; those that nothing can come of are counted as refused.
@@ -50,6 +51,7 @@ pub trait SearchTarget: Sync {
     /// What every candidate of a frame takes at least.
     fn bound(&self, frame: &Self::Frame) -> CostBound;
 
-    /// Shows all choices of a frame, always in the same order, until enough are seen. Sets that `seen` excludes are left out.
+    /// Shows all choices of a frame, always in the same order, until enough are seen. Sets that `seen`
+    /// excludes are left out.
     fn walk(&self, frame: &Self::Frame, seen: &mut FrameVisitor<'_, Self::Choice>);
 }

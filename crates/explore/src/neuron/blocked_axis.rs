@@ -67,7 +67,8 @@ impl BlockedAxis {
         [self.tiles() - short, short]
     }
 
-    /// Blocks of the same make, as the number of one of them and how many there are: whole ones, and the last if it differs.
+    /// Blocks of the same make, as the number of one of them and how many there are: whole ones, and the last
+    /// if it differs.
     pub fn kinds(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let blocks = self.blocks();
         let differs = self.block_extent(blocks - 1) < self.block.exact_mul(self.tile);

@@ -1,7 +1,8 @@
 //! What candidates take at least.
 //!
-//! Every engine and queue is busy for the sum of what it has to do; before the tensor engine starts, a tile of each input must have come, and
-//! after it ends, the last results must leave. Where an input has room for one block only, the tensor engine waits while the next one comes.
+//! Every engine and queue is busy for the sum of what it has to do; before the tensor engine starts, a tile
+//! of each input must have come, and after it ends, the last results must leave. Where an input has room for
+//! one block only, the tensor engine waits while the next one comes.
 
 use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::chip::{bytes_ps, hbm_ps};
@@ -106,7 +107,8 @@ pub fn candidate(
     CostBound { ticks, energy_fj: energy_fj(totals.dynamic_fj(), table.tiles.idle_fj_per_ps, ticks) }
 }
 
-/// Time in which the tensor engine waits for blocks that can come only once the block before them has been used.
+/// Time in which the tensor engine waits for blocks that can come only once the block before them has been
+/// used.
 fn waits_ps(plan: &TilingPlan, table: &CostTable<'_>, ends: &EdgeTimes) -> u64 {
     let mut most = 0;
     for (at, side) in [MatmulAxis::Held, MatmulAxis::Moving].into_iter().enumerate() {

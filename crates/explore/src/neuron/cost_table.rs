@@ -1,4 +1,5 @@
-//! What the instructions of a candidate take: those that only tiles decide, for a frame, and transfers, for its blocks.
+//! What the instructions of a candidate take: those that only tiles decide, for a frame, and transfers, for
+//! its blocks.
 
 use tilewright_base::invariant::{Exact, to_index};
 use tilewright_neuron_isa::{EngineKind, Refusal};
@@ -154,7 +155,8 @@ pub fn input_loads(
     Ok(loads)
 }
 
-/// Stores of a row of tiles: by whether the held tile is short, and by kind of the block along the moving side.
+/// Stores of a row of tiles: by whether the held tile is short, and by kind of the block along the moving
+/// side.
 pub type RowStores = [[InstructionCost; 2]; 2];
 
 /// Asks the engine for all kinds of stores.

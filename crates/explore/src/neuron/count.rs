@@ -1,4 +1,5 @@
-//! How many instructions of each kind a candidate has, and what they take together: busy time of each engine, queue time, bytes, energy.
+//! How many instructions of each kind a candidate has, and what they take together: busy time of each engine,
+//! queue time, bytes, energy.
 
 use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::Chip;
@@ -9,7 +10,8 @@ use super::cost_table::{CostTable, InputLoads, kind};
 use super::instruction_cost::{DrainStep, IDLE, InstructionCost, PARTS};
 use super::point::{DrainEngine, MatmulAxis, TilingPlan};
 
-/// Line of a load of the stationary operand, of the moving one, and of stores: each may have a queue of its own.
+/// Line of a load of the stationary operand, of the moving one, and of stores: each may have a queue of its
+/// own.
 pub const LINES: [u32; 3] = [0, 1, 2];
 
 /// Sums over all instructions of a candidate.

@@ -1,4 +1,5 @@
-//! The same space without cleverness: every tiling in turn, each timed. The judge of the search.
+//! The same space without cleverness: every tiling, one after the other, each timed. The reference that the
+//! search is compared with.
 
 use super::cost_table::{CostTable, InputLoads, RowStores, TileCosts, input_loads, stores};
 use super::count::{CandidateTotals, energy_fj};
@@ -17,11 +18,11 @@ pub fn every_choice(task: &NeuronTask<'_>, frame: &NeuronFrame, visit: &mut Neur
     let refused = CandidateRefusal { reason: RefusalReason::Instruction, need: 1, have: 0 };
     let transfers = FrameTransfers::new(task, frame).ok();
     every(task, frame, &mut |plan| {
-        let judged = check(task, plan).and_then(|room| {
+        let evaluated = check(task, plan).and_then(|room| {
             let table = transfers.as_ref().and_then(|transfers| transfers.table(&plan.choice));
             Ok(timed(task, plan, &table.ok_or(refused)?, room.slots))
         });
-        visit(&plan.choice, judged);
+        visit(&plan.choice, evaluated);
     });
 }
 
@@ -62,7 +63,7 @@ impl CandidateCosts {
 ///
 /// # Errors
 /// The first rule that it breaks.
-pub fn judge(task: &NeuronTask<'_>, plan: &TilingPlan) -> Result<(u64, u64), CandidateRefusal> {
+pub fn evaluate(task: &NeuronTask<'_>, plan: &TilingPlan) -> Result<(u64, u64), CandidateRefusal> {
     let room = check(task, plan)?;
     let refused = CandidateRefusal { reason: RefusalReason::Instruction, need: 1, have: 0 };
     let asked = CandidateCosts::new(task, plan).ok_or(refused)?;

@@ -1,5 +1,6 @@
-//! What single instructions take, asked of the engine itself: each is made on tiles without values, and its cost, transfer and energy are
-//! read from what the engine recorded. No rule of the hardware is repeated here.
+//! What single instructions take, asked of the engine itself: each is made on tiles without values, and its
+//! cost, transfer and energy are read from what the engine recorded. No rule of the hardware is repeated
+//! here.
 
 use std::sync::Arc;
 
@@ -109,8 +110,8 @@ pub fn leave(
     Ok(facts(task.chip, done, &[&sums, &waiting, &out]))
 }
 
-/// A load of `tiles` tiles along the sum, each of `partitions` rows of `columns` elements, from a tensor whose rows are `row` long, to tiles
-/// that lie `wide` elements apart.
+/// A load of `tiles` tiles along the sum, each of `partitions` rows of `columns` elements, from a tensor
+/// whose rows are `row` long, to tiles that lie `wide` elements apart.
 ///
 /// # Errors
 /// What the engine refuses.

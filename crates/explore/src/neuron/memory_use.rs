@@ -1,5 +1,5 @@
-//! What a candidate takes of SBUF and PSUM (NKI architecture guide, data movement): blocks of both inputs, rows of results on their way out, sums
-//! that wait in SBUF; and banks of PSUM for open sums.
+//! What a candidate takes of SBUF and PSUM (NKI architecture guide, data movement): blocks of both inputs,
+//! rows of results on their way out, sums that wait in SBUF; and banks of PSUM for open sums.
 
 use super::point::{MatmulAxis, PartialSums, TilingPlan};
 use super::task::NeuronTask;

@@ -1,4 +1,5 @@
-//! One candidate: which operand is stationary, tiles of the tensor engine, blocks in SBUF, and the order of it all.
+//! One candidate: which operand is stationary, tiles of the tensor engine, blocks in SBUF, and the order of
+//! it all.
 
 use tilewright_base::invariant::Exact;
 use tilewright_notation::syntax::ast::Operand;

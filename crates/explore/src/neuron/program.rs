@@ -1,5 +1,5 @@
-//! A candidate as a program of the NeuronCore: every instruction made by the engine, which computes at once and records. The engine's
-//! scheduler then says when each runs, and a plain loop what the results should be.
+//! A candidate as a program of the NeuronCore: every instruction made by the engine, which computes at once
+//! and records. The engine's scheduler then says when each runs, and a plain loop what the results should be.
 
 use std::sync::Arc;
 
@@ -30,11 +30,13 @@ pub struct ProgramRun {
     pub findings: usize,
     /// Instructions.
     pub instructions: usize,
-    /// Results that were computed again, that there are, and that differ; none if only the time was asked for.
+    /// Results that were computed again, that there are, and that differ; none if only the time was asked
+    /// for.
     pub values: Option<[u64; 3]>,
 }
 
-/// Runs a candidate. With `values`, on small whole numbers whose sums are exact, and compares at most so many products.
+/// Runs a candidate. With `values`, on small whole numbers whose sums are exact, and compares at most so many
+/// products.
 ///
 /// # Errors
 /// What the engine refuses.
@@ -268,7 +270,8 @@ impl<'a> ProgramBuilder<'a> {
         );
         let (ring, next, _) = &self.rings[at];
         let near = &ring[*next];
-        // A tile has the same place in every block, so that narrow blocks do not touch what their neighbours read.
+        // A tile has the same place in every block, so that narrow blocks do not touch what their neighbours
+        // read.
         let wide = free.widest_block();
         let target = loops(near, first * wide, [(partitions, pitch(near)), (count, wide), (columns, 1)]);
         let done = dma::dma_copy(self.task.chip, &target, &source, None)?;

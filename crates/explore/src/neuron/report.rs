@@ -1,4 +1,5 @@
-//! Everything there is to say about one candidate: time and energy by engine, traffic, reuse, room, use of the array.
+//! Everything there is to say about one candidate: time and energy by engine, traffic, reuse, room, use of
+//! the array.
 
 use super::bound;
 use super::count::CandidateTotals;

@@ -1,7 +1,7 @@
 //! The space: which tiles, blocks and orders are tried.
 //!
-//! Tiles are as large as the array takes, halves and quarters of it, or as large as makes all tiles equal. Blocks are powers of two, and
-//! the whole axis.
+//! Tiles are as large as the array takes, halves and quarters of it, or as large as makes all tiles equal.
+//! Blocks are powers of two, and the whole axis.
 
 use tilewright_notation::syntax::ast::Operand;
 
@@ -49,7 +49,8 @@ pub fn blocks(tiles: u64) -> Vec<u64> {
     sizes
 }
 
-/// Orders that differ: of those that run the same loops in the same order once loops of one iteration are left out, the first.
+/// Orders that differ: of those that run the same loops in the same order once loops of one iteration are
+/// left out, the first.
 pub fn is_canonical(plan: &TilingPlan) -> bool {
     let long = |order: [MatmulAxis; 3]| order.map(|side| (plan.cut(side).blocks() > 1).then_some(side));
     let same = |a: [MatmulAxis; 3], b: [MatmulAxis; 3]| long(a).iter().flatten().eq(long(b).iter().flatten());
@@ -57,7 +58,8 @@ pub fn is_canonical(plan: &TilingPlan) -> bool {
     ORDERS.iter().take(at).all(|earlier| !same(*earlier, plan.order()))
 }
 
-/// What is tried for a block and an order: places of sums, copies, buffers and who drains, without those that change nothing.
+/// What is tried for a block and an order: places of sums, copies, buffers and who drains, without those that
+/// change nothing.
 pub fn variants(plan: &TilingPlan) -> impl Iterator<Item = NeuronChoice> + use<> {
     let plan = *plan;
     let summed = plan.cut(MatmulAxis::Summed);

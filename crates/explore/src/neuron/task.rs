@@ -1,4 +1,5 @@
-//! What is explored on a NeuronCore: an einsum of two inputs as one matmul for each batch position, on one core.
+//! What is explored on a NeuronCore: an einsum of two inputs as one matmul for each batch position, on one
+//! core.
 
 use tilewright_base::Diagnostic;
 use tilewright_neuron_isa::Chip;
@@ -36,7 +37,8 @@ impl<'m> NeuronTask<'m> {
     /// Sorts the axes of an einsum.
     ///
     /// # Errors
-    /// Einsums that are no contraction of two inputs, types that the tensor engine does not multiply, tensors larger than a device.
+    /// Einsums that are no contraction of two inputs, types that the tensor engine does not multiply, tensors
+    /// larger than a device.
     pub fn new(
         chip: &'m Chip,
         dtype: Dtype,

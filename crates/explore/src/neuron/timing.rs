@@ -1,8 +1,10 @@
-//! When the instructions of a candidate run: engines and queues in the order of the program, each instruction as soon as its operands, its
-//! engine and the room for its result are there. The rules of queues, transfers and hops are those of the engine's scheduler; what is
-//! left out is the scheduler's search for instructions that are ready, as these programs keep their order.
+//! When the instructions of a candidate run: engines and queues in the order of the program, each instruction
+//! as soon as its operands, its engine and the room for its result are there. The rules of queues, transfers
+//! and hops are those of the engine's scheduler; what is left out is the scheduler's search for instructions
+//! that are ready, as these programs keep their order.
 //!
-//! The outermost loop is followed until two of its iterations in a row take equally long; the rest then takes as long as these.
+//! The outermost loop is followed until two of its iterations in a row take equally long; the rest then takes
+//! as long as these.
 
 use std::collections::VecDeque;
 
@@ -157,7 +159,8 @@ impl BlockRing {
         index(block.unwrap_or(0)) % self.buffers.len()
     }
 
-    /// Whether the buffer of the next block has been read for the last time; `over` if the block in use has been, too.
+    /// Whether the buffer of the next block has been read for the last time; `over` if the block in use has
+    /// been, too.
     fn has_room(&self, over: bool) -> bool {
         let Some(loaded) = self.loaded else { return true };
         let room = self.buffers.len() as u64;
@@ -356,7 +359,8 @@ impl<'a> EngineClocks<'a> {
         }
     }
 
-    /// Makes room for the blocks of the next step that are not there, and lines up their copies, those of both inputs in turn.
+    /// Makes room for the blocks of the next step that are not there, and lines up their copies, those of
+    /// both inputs in turn.
     fn load_next(&mut self) {
         let Some((batch, block)) = self.loads.step() else { return };
         self.loads.advance();

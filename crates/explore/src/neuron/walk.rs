@@ -1,4 +1,5 @@
-//! The NeuronCore as a target of the search: all tilings of a frame with their bounds, then their times, those with the least bounds first.
+//! The NeuronCore as a target of the search: all tilings of a frame with their bounds, then their times,
+//! those with the least bounds first.
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_neuron_isa::Refusal as EngineRefusal;

@@ -1,8 +1,8 @@
 //! What candidates must take at least, before all of their choices are made.
 //!
-//! Commands cost their overhead. Lanes multiply at most so many elements a cycle, sums leave at most so many a cycle, every slice
-//! receives its rows at one flit a cycle and loads its part of the held operand at one flit a cycle. Every product, read and result
-//! costs its energy.
+//! Commands cost their overhead. Lanes multiply at most so many elements a cycle, sums leave at most so many
+//! a cycle, every slice receives its rows at one flit a cycle and loads its part of the held operand at one
+//! flit a cycle. Every product, read and result costs its energy.
 
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::energy::{Counts, energy_fj};
@@ -64,8 +64,8 @@ fn ceil_inner(positions: u64, share: u64, group: u64) -> u64 {
     (positions / share.max(1)).times_cost(share.div_ceil(group.max(1)))
 }
 
-/// What every candidate of a frame takes for operands from off-chip memory: each comes whole, the held one for every slice along the
-/// streamed axes, at no more than the engine's rate.
+/// What every candidate of a frame takes for operands from off-chip memory: each comes whole, the held one
+/// for every slice along the streamed axes, at no more than the engine's rate.
 fn least_brought(task: &TcpTask<'_>, framed: &FrameContext) -> (u64, Counts) {
     let machine = task.setup.machine;
     let (mut cycles, mut counts) = (0_u64, Counts::default());
@@ -92,7 +92,8 @@ fn least_brought(task: &TcpTask<'_>, framed: &FrameContext) -> (u64, Counts) {
     (cycles, counts)
 }
 
-/// Events that every candidate of a frame has: each product once, each input read once, each result written once.
+/// Events that every candidate of a frame has: each product once, each input read once, each result written
+/// once.
 fn least_counts(task: &TcpTask<'_>, framed: &FrameContext, steps: u64) -> Counts {
     use tilewright_num::Dtype;
     let extent = |roles: &[AxisRole]| {

@@ -1,5 +1,5 @@
-//! How long a candidate takes, from its loop sizes: the stages of its commands for the closed forms of the engine (the rules are
-//! `tilewright_tcp_cost::cycles`; nothing here allocates).
+//! How long a candidate takes, from its loop sizes: the stages of its commands for the closed forms of the
+//! engine (the rules are `tilewright_tcp_cost::cycles`; nothing here allocates).
 
 use tilewright_base::invariant::Exact;
 use tilewright_tcp_cost::Setup;

@@ -1,5 +1,5 @@
-//! What a candidate does, counted from its loop sizes, and the energy of it (the figures and components are `tilewright_tcp_cost::energy`; nothing
-//! here allocates).
+//! What a candidate does, counted from its loop sizes, and the energy of it (the figures and components are
+//! `tilewright_tcp_cost::energy`; nothing here allocates).
 
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
@@ -118,7 +118,8 @@ fn contract_counts(
     counts
 }
 
-/// Bytes that a slice reads from the arrays of its register files and from their caches: all that the order of loops decides.
+/// Bytes that a slice reads from the arrays of its register files and from their caches: all that the order
+/// of loops decides.
 pub fn register_reads(setup: &Setup<'_>, nest: &LoopNest, choice: &TcpChoice) -> (u64, u64) {
     let (stride, read) = row_bytes(setup, nest.tree);
     let reads = row_reads(setup.machine, row_loops(nest, choice), read, stride);
@@ -138,8 +139,8 @@ fn row_loops(nest: &LoopNest, choice: &TcpChoice) -> impl Iterator<Item = RowLoo
     )
 }
 
-/// Energy of all parts by component: events, and the clock and leakage of the group's slices for as long as it takes. What the rest
-/// of the chip takes meanwhile is nobody's choice here.
+/// Energy of all parts by component: events, and the clock and leakage of the group's slices for as long as
+/// it takes. What the rest of the chip takes meanwhile is nobody's choice here.
 pub fn energy(setup: &Setup<'_>, counts: &Counts, cycles: u64, parts: u64) -> [u64; COMPONENTS] {
     let mut energy = energy_fj(setup.machine, counts).map(|part| part.times_cost(parts));
     energy[Component::Slices as usize] = cycle_fj(setup).times_cost(cycles);

@@ -1,4 +1,5 @@
-//! The same space without cleverness: every choice of a frame, one after the other, each asked every question. The judge of the search.
+//! The same space without cleverness: every choice of a frame, one after the other, each asked every
+//! question. The reference that the search is compared with.
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_tcp_cost::energy::energy_fj;
@@ -65,8 +66,8 @@ impl ExhaustiveWalk<'_, '_> {
             for commit_bytes in space::commit_widths(setup, nest, choice.drain) {
                 for loading in [LoadContext::Main, LoadContext::Sub] {
                     let choice = TcpChoice { fetch_bytes, commit_bytes, loading, ..choice };
-                    let judged = judge(self.task, self.framed, &choice, &mut self.memo);
-                    (self.visit)(&choice, judged);
+                    let evaluated = evaluate(self.task, self.framed, &choice, &mut self.memo);
+                    (self.visit)(&choice, evaluated);
                 }
             }
         }
@@ -77,7 +78,7 @@ impl ExhaustiveWalk<'_, '_> {
 ///
 /// # Errors
 /// The first rule that it breaks.
-pub fn judge(
+pub fn evaluate(
     task: &TcpTask<'_>,
     framed: &FrameContext,
     choice: &TcpChoice,

@@ -1,5 +1,6 @@
-//! Whether the loop sizes of a candidate fit the machine: the rules of `tilewright_tcp_cost::legality`, asked of numbers alone so that millions of
-//! candidates can be asked about. What is called legal here is legal for `tilewright_tcp_cost::check` and can be lowered.
+//! Whether the loop sizes of a candidate fit the machine: the rules of `tilewright_tcp_cost::legality`, asked
+//! of numbers alone so that millions of candidates can be asked about. What is called legal here is legal for
+//! `tilewright_tcp_cost::check` and can be lowered.
 
 use tilewright_tcp_cost::Setup;
 
@@ -104,7 +105,8 @@ impl BankPattern {
     /// # Errors
     /// Streams so short that they stay in a few banks.
     pub fn check(&self, nest: &LoopNest, choice: &TcpChoice) -> Result<(), CandidateRefusal> {
-        // Accesses leave a bank at once; a packet in parts meets it once for each, and for those of the next packet.
+        // Accesses leave a bank at once; a packet in parts meets it once for each, and for those of the next
+        // packet.
         let mut held = self.parts.times_cost(2);
         if nest.passes > 1 && self.in_step {
             // One access for each part, again and again, stays in one bank.

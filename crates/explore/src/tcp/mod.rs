@@ -1,11 +1,14 @@
 //! The TCP as a target: lowered shapes and tactics (paper sections V-B and VII).
 //!
 //! - [`task`]: the einsum on a setup; [`walk`]: what the search asks for;
-//! - [`point`], [`nest`]: a candidate and the loop sizes that follow from it; [`space`]: which candidates there are;
-//! - [`legality`]: which of them fit; [`cost`], [`events`]: cycles and energy, through the closed forms of the engine;
+//! - [`point`], [`nest`]: a candidate and the loop sizes that follow from it; [`space`]: which candidates
+//!   there are;
+//! - [`legality`]: which of them fit; [`cost`], [`events`]: cycles and energy, through the closed forms of
+//!   the engine;
 //! - [`nest_cost`]: what orders of loops share of them;
 //! - [`operand_transfers`]: operands that start in off-chip memory;
-//! - [`bound`]: what candidates take at least; [`exhaustive`]: the same space without bounds or shortcuts, to judge the search by;
+//! - [`bound`]: what candidates take at least; [`exhaustive`]: the same space without bounds or shortcuts,
+//!   the reference of the search;
 //! - [`section`]: the space of the paper's figures 14 and 15, by its own closed forms;
 //! - [`report`], [`explain`](mod@explain): one candidate in numbers and in words;
 //! - [`neighbours`]: candidates between given shapes, with their bridges;

@@ -1,7 +1,9 @@
-//! Candidates between given neighbours: operands that lie as their producers left them, results as their consumer wants them.
+//! Candidates between given neighbours: operands that lie as their producers left them, results as their
+//! consumer wants them.
 //!
-//! A given shape takes the place of the candidate's own. The engine then puts commands before and after the contraction where they are
-//! needed: copies through the switch, and bridges. What they take is counted, and so are transfers of inputs that start in off-chip memory.
+//! A given shape takes the place of the candidate's own. The engine then puts commands before and after the
+//! contraction where they are needed: copies through the switch, and bridges. What they take is counted, and
+//! so are transfers of inputs that start in off-chip memory.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! From a frame and a choice to loop sizes: shares of slices, rounding up, and what does not come out (paper section II-A).
+//! From a frame and a choice to loop sizes: shares of slices, rounding up, and what does not come out (paper
+//! section II-A).
 
 use tilewright_notation::syntax::ast::Operand;
 

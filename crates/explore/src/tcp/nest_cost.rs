@@ -1,7 +1,8 @@
 //! A nest as far as it costs the same in every order of its loops, so that millions of candidates share it.
 //!
-//! The order of loops decides how steps are grouped, which rows of the register files are read again, and what is legal. Stages, all other
-//! events and the widths that there are depend on the nest, and on the order in which sums leave. Nothing here allocates once the lists have grown.
+//! The order of loops decides how steps are grouped, which rows of the register files are read again, and
+//! what is legal. Stages, all other events and the widths that there are depend on the nest, and on the order
+//! in which sums leave. Nothing here allocates once the lists have grown.
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_tcp_cost::Setup;
@@ -33,8 +34,9 @@ pub struct NestCost {
     pub drains: Vec<DrainCost>,
     /// Cycles of loading with each of [`LOADINGS`], or why it cannot load.
     pub loads: [Result<u64, CandidateRefusal>; 2],
-    /// Orders of loops that cost the same, and are legal alike: the first of each set stands for it.
-    pub alike: Vec<OrderClass>,
+    /// Orders of loops that cost the same, and are legal or not together: the first of each set stands for
+    /// it.
+    pub classes: Vec<OrderClass>,
     /// The orders that are candidates at all, and what was asked for to find them.
     orders: Vec<u8>,
     orders_of: Option<([bool; 4], bool)>,
@@ -91,7 +93,7 @@ impl OrderClass {
     }
 }
 
-/// What all orders of a nest share whose sums leave alike.
+/// What all orders of a nest share whose sums leave in the same way.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainCost {
     /// How they leave.
@@ -122,7 +124,7 @@ impl NestCost {
             fetches: Vec::new(),
             drains: Vec::new(),
             loads: [Ok(0); 2],
-            alike: Vec::new(),
+            classes: Vec::new(),
             orders: Vec::new(),
             orders_of: None,
             array_byte_fj: each_fj(Counts { trf_array_bytes: 1, ..Counts::default() }),
@@ -158,7 +160,7 @@ impl NestCost {
     /// Sorts the orders of the nest by what they cost.
     fn sort_orders(&mut self, setup: &Setup<'_>, nest: &LoopNest, choice: TcpChoice) {
         self.find_orders(nest, choice.supply);
-        self.alike.clear();
+        self.classes.clear();
         for order in &self.orders {
             let choice = TcpChoice { order: *order, ..choice };
             let groups = groups(nest, &choice);
@@ -171,14 +173,14 @@ impl NestCost {
             let same = |one: &&mut OrderClass| {
                 (one.groups, one.reads_fj, one.refused) == (groups, reads_fj, refused)
             };
-            match self.alike.iter_mut().find(same) {
-                Some(alike) => {
-                    alike.orders[alike.count] = *order;
-                    alike.count += 1;
+            match self.classes.iter_mut().find(same) {
+                Some(class) => {
+                    class.orders[class.count] = *order;
+                    class.count += 1;
                 }
                 None => {
                     let orders = [*order; ORDERS.len()];
-                    self.alike.push(OrderClass { groups, reads_fj, refused, orders, count: 1 });
+                    self.classes.push(OrderClass { groups, reads_fj, refused, orders, count: 1 });
                 }
             }
         }

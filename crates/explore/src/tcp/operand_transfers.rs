@@ -1,8 +1,10 @@
-//! Operands that start in off-chip memory: what it takes to bring them to the data memories, before the commands of a candidate
-//! (the transfers are `tilewright_tcp_lower::off_chip`, what they cost `tilewright_tcp_cost::cycles`).
+//! Operands that start in off-chip memory: what it takes to bring them to the data memories, before the
+//! commands of a candidate (the transfers are `tilewright_tcp_lower::off_chip`, what they cost
+//! `tilewright_tcp_cost::cycles`).
 //!
-//! One DMA engine brings one operand after the other, and commands wait for both. Groups of PEs do so at the same time and share the channels of
-//! off-chip memory. Where the einsum runs in parts, an operand that is the same for all of them comes once.
+//! One DMA engine brings one operand after the other, and commands wait for both. Groups of PEs do so at the
+//! same time and share the channels of off-chip memory. Where the einsum runs in parts, an operand that is
+//! the same for all of them comes once.
 
 use std::collections::BTreeMap;
 
@@ -175,7 +177,8 @@ pub fn of_program(machine: &Tcp, program: &Program) -> (u64, Counts) {
     side_by_side(machine, &groups)
 }
 
-/// Groups that each run their transfers one after the other, all groups in step: cycles, and events of one group.
+/// Groups that each run their transfers one after the other, all groups in step: cycles, and events of one
+/// group.
 fn side_by_side(machine: &Tcp, groups: &[Vec<Transfer>]) -> (u64, Counts) {
     let (mut cycles, mut counts) = (0_u64, Counts::default());
     let Some((first, others)) = groups.split_first() else { return (cycles, counts) };

@@ -1,7 +1,8 @@
-//! One candidate: how an einsum is cut into commands, slices, lanes, packets and loops (paper sections II-B and IV-C).
+//! One candidate: how an einsum is cut into commands, slices, lanes, packets and loops (paper sections II-B
+//! and IV-C).
 //!
-//! A frame says what is settled first: commands, slices, and which operand the register files hold. A choice says the rest. Together
-//! they give a nest, the sizes of all loops, from which everything else follows.
+//! A frame says what is settled first: commands, slices, and which operand the register files hold. A choice
+//! says the rest. Together they give a nest, the sizes of all loops, from which everything else follows.
 
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_isa::program::exec::Drain;
@@ -102,7 +103,8 @@ impl TcpChoice {
         }
     }
 
-    /// A number that differs from that of any other choice of the same frame, and orders ties: wide fetches first, then wide writes.
+    /// A number that differs from that of any other choice of the same frame, and orders ties: wide fetches
+    /// first, then wide writes.
     pub fn code(&self) -> u64 {
         let fields = [
             (log2(self.lanes), 4),
@@ -275,7 +277,8 @@ impl TcpFrame {
         self.parts.iter().fold(1, |all: u64, parts| all.times_cost(*parts))
     }
 
-    /// The axis of a role whose digits go to lanes, packets and repeats: the last that has more than one position, or the last.
+    /// The axis of a role whose digits go to lanes, packets and repeats: the last that has more than one
+    /// position, or the last.
     pub fn inner_axis(&self, task: &TcpTask<'_>, role: AxisRole) -> Option<usize> {
         let of_role = |index: &usize| self.role(task.axes[*index].class) == role;
         let long = (0..task.axes.len()).rev().filter(of_role).find(|index| self.extents[*index] > 1);

@@ -1,5 +1,5 @@
-//! From a candidate to the program that runs it: spelled, checked and lowered by the engine, with the load on the context that the
-//! candidate chose. What a program takes besides its commands is counted here.
+//! From a candidate to the program that runs it: spelled, checked and lowered by the engine, with the load on
+//! the context that the candidate chose. What a program takes besides its commands is counted here.
 
 use tilewright_base::{Diagnostic, SourceId};
 use tilewright_machine::tcp::Tcp;
@@ -91,8 +91,9 @@ fn on_main(queue: &mut Queue, at: usize) {
     }
 }
 
-/// Cycles of a task's program whose transfers and commands take so many, one after the other: launch, the pushes before the first of them
-/// starts, the commands, the end. All later pushes are done while commands run.
+/// Cycles of a task's program whose transfers and commands take so many, one after the other: launch, the
+/// pushes before the first of them starts, the commands, the end. All later pushes are done while commands
+/// run.
 pub fn program_cycles(task: &TcpTask<'_>, commands_cycles: u64) -> u64 {
     let machine = task.setup.machine;
     // A transfer starts at once; a command takes its image and its start.

@@ -1,4 +1,5 @@
-//! What to change where nothing is legal: single changes, each tried, and given only if something is legal with it.
+//! What to change where nothing is legal: single changes, each tried, and given only if something is legal
+//! with it.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::Setup;
@@ -129,7 +130,7 @@ fn sizes(task: &TcpTask<'_>) -> Option<Remedy> {
     if low == 0 { None } else { remedy(longest, low) }
 }
 
-/// Groups over which an axis is dealt out, whose sizes are of the whole.
+/// Groups over which an axis is sharded; its size is that of the whole axis.
 fn groups(task: &TcpTask<'_>, axis: usize) -> u64 {
     let axis = &task.axes[axis];
     let whole = task.program.dims.iter().find(|dim| dim.name.same_letters(&axis.name));

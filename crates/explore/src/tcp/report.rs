@@ -1,4 +1,5 @@
-//! Everything there is to say about one candidate: its columns, energy by component, traffic, reuse, use of the multipliers.
+//! Everything there is to say about one candidate: its columns, energy by component, traffic, reuse, use of
+//! the multipliers.
 
 use tilewright_notation::syntax::ast::Program;
 use tilewright_tcp_cost::energy::{COMPONENTS, Counts, energy_fj};

@@ -1,8 +1,9 @@
-//! The space and the closed forms of one section of a PE as the paper's figures 14 and 15 have them: a contraction without command
-//! overhead, its load beside it, every stage at its full width.
+//! The space and the closed forms of one section of a PE as the paper's figures 14 and 15 have them: a
+//! contraction without command overhead, its load beside it, every stage at its full width.
 //!
-//! Splits over slices are powers of two that use all of them; the register files hold one batch position at a time; a packet is held for
-//! powers of two of steps. Cycles are the slowest stage, and to fill the ring and the pipeline.
+//! Splits over slices are powers of two that use all of them; the register files hold one batch position at a
+//! time; a packet is held for powers of two of steps. Cycles are the slowest stage, and to fill the ring and
+//! the pipeline.
 
 use crate::cost_math::CostMath;
 use tilewright_tcp_cost::Setup;
@@ -109,7 +110,8 @@ pub fn slice_milliwatts(setup: &Setup<'_>, product: &SectionProduct, tactic: &Se
     slice_parts(setup, product, tactic).iter().sum()
 }
 
-/// The same by component: the events of the closed forms, a cache hit for every register read of a block that the cache holds.
+/// The same by component: the events of the closed forms, a cache hit for every register read of a block that
+/// the cache holds.
 pub fn slice_parts(setup: &Setup<'_>, product: &SectionProduct, tactic: &SectionTactic) -> [f64; COMPONENTS] {
     let energy = &setup.machine.energy;
     let [batch, held, streamed, sum] = extents(product, tactic).map(count);

@@ -1,7 +1,8 @@
 //! The space: which frames there are, and which choices each leaves open.
 //!
-//! Slices along an axis are powers of two. A command is repeated for parts of an axis only where one command's operands would not fit the
-//! register files or data memory; then for as few parts as fit, or twice as many along one axis.
+//! Slices along an axis are powers of two. A command is repeated for parts of an axis only where one
+//! command's operands would not fit the register files or data memory; then for as few parts as fit, or twice
+//! as many along one axis.
 
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::Setup;
@@ -24,7 +25,8 @@ pub fn frames(task: &TcpTask<'_>) -> Vec<TcpFrame> {
     frames_and_misses(task, &mut RefusalCounts::default())
 }
 
-/// The same; splits that no number of parts makes fit are counted as refused, with what misses of the smallest part.
+/// The same; splits that no number of parts makes fit are counted as refused, with what misses of the
+/// smallest part.
 pub fn frames_and_misses(task: &TcpTask<'_>, refused: &mut RefusalCounts) -> Vec<TcpFrame> {
     let mut frames = Vec::new();
     for stationary in [Operand::In1, Operand::In0] {
@@ -86,7 +88,8 @@ fn parted(
     frames.extend(all.iter().map(|cut| frame(task, stationary, slices_log2, *cut)));
 }
 
-/// Whether commands may be repeated for parts of an axis: not of a sum, nor of one whose size is known only at run time.
+/// Whether commands may be repeated for parts of an axis: not of a sum, nor of one whose size is known only
+/// at run time.
 fn is_cut(task: &TcpTask<'_>, axis: usize) -> bool {
     task.axes[axis].class != AxisClass::Contracted && !task.axes[axis].dynamic
 }
@@ -173,8 +176,8 @@ pub fn columns(setup: &Setup<'_>, framed: &FrameContext) -> impl Iterator<Item =
     powers(setup.machine.ce.outputs_per_lane.min(framed.share(AxisRole::Streamed)))
 }
 
-/// Summed elements of a packet to try: powers of two that are whole words of the fetch unit, up to the first that takes the whole sum;
-/// and the sum itself, where nothing else is in the packet.
+/// Summed elements of a packet to try: powers of two that are whole words of the fetch unit, up to the first
+/// that takes the whole sum; and the sum itself, where nothing else is in the packet.
 pub fn trees(setup: &Setup<'_>, framed: &FrameContext, columns: u64) -> impl Iterator<Item = u64> + use<> {
     let word = (setup.machine.fetch.packet_granule_bytes * 8 / setup.element_bits()).max(1);
     let (share, most) = (framed.share(AxisRole::Summed), setup.packet_elements() / columns);
@@ -202,8 +205,8 @@ pub fn supplies(framed: &FrameContext) -> &'static [StreamSupply] {
     }
 }
 
-/// Whether no other choice has the same loops: those of one iteration come first, in the order of their kinds, and passes directly around
-/// the repeats are repeats.
+/// Whether no other choice has the same loops: those of one iteration come first, in the order of their
+/// kinds, and passes directly around the repeats are repeats.
 pub fn is_canonical(nest: &LoopNest, order: u8, supply: StreamSupply) -> bool {
     let turns = ORDERS[usize::from(order)];
     if turns[3] == TimeLoop::Passes && nest.passes > 1 && !rings_inside(nest, supply) {
@@ -242,7 +245,8 @@ pub fn fetch_widths(setup: &Setup<'_>, nest: &LoopNest) -> impl Iterator<Item = 
     std::iter::once(widest).chain(narrower)
 }
 
-/// Orders in which sums may leave: one lane of one column in turn, or rows of one sum, are less than the commit unit writes.
+/// Orders in which sums may leave: one lane of one column in turn, or rows of one sum, are less than the
+/// commit unit writes.
 pub fn drains(nest: &LoopNest) -> impl Iterator<Item = Drain> + use<> {
     let interleaved = (nest.lanes > 1 || nest.columns == 1).then_some(Drain::Interleaved);
     let sequential = (nest.columns > 1).then_some(Drain::Sequential);

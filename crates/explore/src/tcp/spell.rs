@@ -1,7 +1,9 @@
-//! A candidate as text: lowered shapes of all operands and a tactic with every role stated (paper section II).
+//! A candidate as text: lowered shapes of all operands and a tactic with every role stated (paper section
+//! II).
 //!
-//! Digits over slices stand in one order for all operands: batch, streamed, held, summed, the last on neighbouring slices so that
-//! the reducer can add them. Within a slice each operand lies in the order in which the loops run, so that walks join.
+//! Digits over slices stand in one order for all operands: batch, streamed, held, summed, the last on
+//! neighbouring slices so that the reducer can add them. Within a slice each operand lies in the order in
+//! which the loops run, so that walks join.
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_base::{Name, Span};
@@ -101,7 +103,8 @@ impl Speller<'_> {
         (size > 1).then(|| term(Some(self.name(axis)), stride, size, padded.then_some(size)))
     }
 
-    /// The loops of a role in time: outer axes first, then what lanes, repeats and packets leave of the inner one.
+    /// The loops of a role in time: outer axes first, then what lanes, repeats and packets leave of the inner
+    /// one.
     fn time(&self, role: AxisRole) -> Vec<Term> {
         let mut terms = Vec::new();
         let inner = self.framed.inner(role);
@@ -189,7 +192,8 @@ impl Speller<'_> {
         }
     }
 
-    /// The operand in the register files, as it lies in data memory before: copies for every slice that uses it.
+    /// The operand in the register files, as it lies in data memory before: copies for every slice that uses
+    /// it.
     fn held_shape(&self) -> LoweredShape {
         let mut inter = self.parallel(&[AxisRole::Batch]);
         inter.extend(copies(self.nest.streamed_slices));

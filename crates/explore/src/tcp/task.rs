@@ -1,4 +1,5 @@
-//! What is explored on the TCP: an einsum of two inputs with numbers, on a setup. Extents are those of one group of PEs.
+//! What is explored on the TCP: an einsum of two inputs with numbers, on a setup. Extents are those of one
+//! group of PEs.
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::Problem;
@@ -27,8 +28,8 @@ impl<'m> TcpTask<'m> {
     /// Sorts the axes of an einsum.
     ///
     /// # Errors
-    /// Einsums that the contraction engine does not compute in one kind of command: one input, windows, axes summed by one input
-    /// alone, too many axes.
+    /// Einsums that the contraction engine does not compute in one kind of command: one input, windows, axes
+    /// summed by one input alone, too many axes.
     pub fn new(
         setup: Setup<'m>,
         program: &Program,

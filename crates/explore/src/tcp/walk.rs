@@ -1,4 +1,5 @@
-//! The TCP as a target of the search: the choices of a frame, from lanes and packets inwards, each level with a bound or a rule.
+//! The TCP as a target of the search: the choices of a frame, from lanes and packets inwards, each level with
+//! a bound or a rule.
 
 use tilewright_tcp_cost::cycles::batches::Batched;
 use tilewright_tcp_cost::energy::energy_fj;
@@ -47,11 +48,11 @@ impl SearchTarget for TcpTask<'_> {
         bound(self, &FrameContext::new(self, frame), open)
     }
 
-    fn walk(&self, frame: &TcpFrame, seen: &mut FrameVisitor<'_, TcpChoice>) {
+    fn walk(&self, frame: &TcpFrame, visitor: &mut FrameVisitor<'_, TcpChoice>) {
         let framed = FrameContext::new(self, frame);
         let (cycle_fj, memo) = (cycle_fj(&self.setup), TransferMemo::new());
-        let priced = NestCost::new(&self.setup);
-        FrameWalk { task: self, framed: &framed, cycle_fj, memo, priced, seen }.packets();
+        let nest_cost = NestCost::new(&self.setup);
+        FrameWalk { task: self, framed: &framed, cycle_fj, memo, nest_cost, visitor }.packets();
     }
 }
 
@@ -62,13 +63,13 @@ struct FrameWalk<'a, 'b> {
     cycle_fj: u64,
     /// Transfers that were asked about.
     memo: TransferMemo,
-    priced: NestCost,
-    seen: &'a mut FrameVisitor<'b, TcpChoice>,
+    nest_cost: NestCost,
+    visitor: &'a mut FrameVisitor<'b, TcpChoice>,
 }
 
 impl FrameWalk<'_, '_> {
     fn excluded(&mut self, settled: PartialChoice) -> bool {
-        self.seen.prunes() && self.seen.excludes(bound(self.task, self.framed, settled))
+        self.visitor.prunes() && self.visitor.excludes(bound(self.task, self.framed, settled))
     }
 
     /// Lanes and packets, widest first.
@@ -85,7 +86,7 @@ impl FrameWalk<'_, '_> {
                 let mut trees: Vec<u64> = space::trees(setup, self.framed, columns).collect();
                 trees.reverse();
                 for tree in trees {
-                    if self.seen.enough() {
+                    if self.visitor.enough() {
                         return;
                     }
                     if !self.excluded(PartialChoice { lanes, packet: Some((columns, tree)) }) {
@@ -103,7 +104,7 @@ impl FrameWalk<'_, '_> {
         all_repeats.reverse();
         for repeats in all_repeats {
             for supply in space::supplies(self.framed) {
-                if self.seen.enough() {
+                if self.visitor.enough() {
                     return;
                 }
                 let choice =
@@ -114,7 +115,7 @@ impl FrameWalk<'_, '_> {
                 let checked = checked.and_then(|nest| Ok((nest, self.brought(&nest)?)));
                 match checked {
                     Ok((nest, waits)) => self.orders(&nest, choice, waits),
-                    Err(refusal) => self.seen.refuse(refusal, 1),
+                    Err(refusal) => self.visitor.refuse(refusal, 1),
                 }
             }
         }
@@ -129,26 +130,27 @@ impl FrameWalk<'_, '_> {
         Ok(TransferStalls { cycles: brought.all_cycles(self.task, frame), events_fj })
     }
 
-    /// Orders of loops and of sums that leave, widths of fetches and writes, contexts of loads. Orders that cost the same are asked once.
+    /// Orders of loops and of sums that leave, widths of fetches and writes, contexts of loads. Orders that
+    /// cost the same are asked once.
     fn orders(&mut self, nest: &LoopNest, choice: TcpChoice, waits: TransferStalls) {
         let setup = &self.task.setup;
-        self.priced.price(setup, self.framed.frame.commands(), nest, choice);
-        for alike in &self.priced.alike {
-            for drained in &self.priced.drains {
-                if let Err(refusal) = check_drain(setup, nest, drained.drain, alike.groups.open) {
-                    self.seen.refuse(refusal, alike.orders().len());
+        self.nest_cost.price(setup, self.framed.frame.commands(), nest, choice);
+        for class in &self.nest_cost.classes {
+            for drained in &self.nest_cost.drains {
+                if let Err(refusal) = check_drain(setup, nest, drained.drain, class.groups.open) {
+                    self.visitor.refuse(refusal, class.orders().len());
                     continue;
                 }
-                let events_fj = drained.events_fj.plus_cost(alike.reads_fj).plus_cost(waits.events_fj);
+                let events_fj = drained.events_fj.plus_cost(class.reads_fj).plus_cost(waits.events_fj);
                 let ordered = OrderedNest {
                     nest,
-                    alike,
+                    class,
                     drained,
                     events_fj,
                     waits_cycles: waits.cycles,
                     cycle_fj: self.cycle_fj,
                 };
-                ordered.widths(&self.priced, TcpChoice { drain: drained.drain, ..choice }, self.seen);
+                ordered.widths(&self.nest_cost, TcpChoice { drain: drained.drain, ..choice }, self.visitor);
             }
         }
     }
@@ -164,7 +166,7 @@ struct TransferStalls {
 /// A nest whose loops have one of some orders that cost the same, and whose sums leave in one.
 struct OrderedNest<'a> {
     nest: &'a LoopNest,
-    alike: &'a OrderClass,
+    class: &'a OrderClass,
     drained: &'a DrainCost,
     /// Energy of all events of all parts.
     events_fj: u64,
@@ -173,11 +175,11 @@ struct OrderedNest<'a> {
 }
 
 impl OrderedNest<'_> {
-    fn widths(&self, priced: &NestCost, choice: TcpChoice, seen: &mut FrameVisitor<'_, TcpChoice>) {
-        let (orders, groups) = (self.alike.orders(), self.alike.groups.groups);
-        for (width, fetched) in priced.fetches.iter().enumerate() {
-            if let Err(refusal) = self.alike.check(width, fetched, self.nest, &choice) {
-                seen.refuse(refusal, orders.len());
+    fn widths(&self, nest_cost: &NestCost, choice: TcpChoice, visitor: &mut FrameVisitor<'_, TcpChoice>) {
+        let (orders, groups) = (self.class.orders(), self.class.groups.groups);
+        for (width, fetched) in nest_cost.fetches.iter().enumerate() {
+            if let Err(refusal) = self.class.check(width, fetched, self.nest, &choice) {
+                visitor.refuse(refusal, orders.len());
                 continue;
             }
             let front = Batched::new(self.drained.pace.front_cycles(fetched.cycles), groups);
@@ -185,19 +187,19 @@ impl OrderedNest<'_> {
                 let behind = Batched::new(*behind_cycles, groups);
                 let contract = self.drained.pace.total_cycles(front, behind);
                 let others = contract.plus_cost(self.drained.bridge_cycles);
-                for (loading, load) in LOADINGS.into_iter().zip(&priced.loads) {
+                for (loading, load) in LOADINGS.into_iter().zip(&nest_cost.loads) {
                     let load = match load {
                         Ok(load) => *load,
                         Err(refusal) => {
-                            seen.refuse(*refusal, orders.len());
+                            visitor.refuse(*refusal, orders.len());
                             continue;
                         }
                     };
                     let each = others.plus_cost(load);
-                    let cycles = each.times_cost(priced.parts).plus_cost(self.waits_cycles);
+                    let cycles = each.times_cost(nest_cost.parts).plus_cost(self.waits_cycles);
                     let energy_fj = self.events_fj.plus_cost(self.cycle_fj.times_cost(cycles));
                     let (fetch_bytes, commit_bytes) = (fetched.bytes, *commit_bytes);
-                    seen.add_alike(cycles, energy_fj, orders, |order| TcpChoice {
+                    visitor.add_alike(cycles, energy_fj, orders, |order| TcpChoice {
                         order: *order,
                         fetch_bytes,
                         commit_bytes,

@@ -1,4 +1,5 @@
-//! Every candidate that the closed forms call legal is legal for the engine, can be lowered, and takes what they say.
+//! Every candidate that the closed forms call legal is legal for the engine, can be lowered, and takes what
+//! they say.
 
 use proptest::prelude::*;
 use tilewright_explore::tcp::cost::{CandidateCommands, columns};

@@ -9,7 +9,8 @@ use tilewright_runtime::{ArrayError, Wanted, read};
 
 use crate::setting::{machine, task};
 
-/// Projections share a shape where they have the same weights: query, key, value and output; gate and up; down.
+/// Projections share a shape where they have the same weights: query, key, value and output; gate and up;
+/// down.
 const OPERATORS: [&str; 5] = [
     "mk, n_8k -> mn_8; dims m=ROWS, n=4096, k=4096",
     "mk, n_8k -> mn_8; dims m=ROWS, n=11008, k=4096",

@@ -1,4 +1,5 @@
-//! Judges of the explorer: the engine that checks and lowers, the simulator's counts, and a search without shortcuts.
+//! Judges of the explorer: the engine that checks and lowers, the simulator's counts, and a search without
+//! shortcuts.
 
 mod agrees;
 mod exhaustive;

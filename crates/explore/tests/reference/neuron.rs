@@ -1,8 +1,9 @@
-//! Tilings of the NeuronCore: branch and bound against everything, estimates against the engine's scheduler, values against a plain loop.
+//! Tilings of the NeuronCore: branch and bound against everything, estimates against the engine's scheduler,
+//! values against a plain loop.
 
 use proptest::prelude::*;
 use tilewright_base::{SourceId, Sources};
-use tilewright_explore::neuron::exhaustive::{every_choice, judge};
+use tilewright_explore::neuron::exhaustive::{evaluate, every_choice};
 use tilewright_explore::neuron::point::{DrainEngine, TilingPlan};
 use tilewright_explore::neuron::program::{program, run};
 use tilewright_explore::neuron::space::frames;
@@ -90,7 +91,7 @@ proptest! {
                 if number % 1999 != pick % 1999 {
                     return;
                 }
-                let Ok((ticks, energy_fj)) = judge(&task, plan) else { return };
+                let Ok((ticks, energy_fj)) = evaluate(&task, plan) else { return };
                 let candidate = NeuronCandidate { ticks, energy_fj, frame: 0, choice: plan.choice };
                 let told = NeuronReport::of(&task, plan, &candidate).expect("legal");
                 assert!(told.bound_ps <= ticks, "{} > {ticks}: {plan:?}", told.bound_ps);
@@ -125,10 +126,11 @@ fn toy_programs_give_the_einsum_and_take_what_was_estimated() {
     ] {
         let task = task(&toy, Dtype::Bf16, text);
         for plan in spread(&task, 60) {
-            let (ticks, energy_fj) = judge(&task, &plan).expect("legal");
+            let (ticks, energy_fj) = evaluate(&task, &plan).expect("legal");
             let off = difference(&task, &plan, ticks, true);
-            // Programs of a few microseconds, all latency: in which order HBM serves loads and stores that start at about the same time is
-            // followed less exactly here than it matters for winners on real chips, below.
+            // Programs of a few microseconds, all latency: in which order HBM serves loads and stores that
+            // start at about the same time is followed less exactly here than it matters for winners on real
+            // chips, below.
             assert!(off.abs() <= 0.2, "{off:+.4} {text} {plan:?}");
             (all, count) = (all + off.abs(), count + 1.0);
             let program = program(&task, &plan).expect("legal");
@@ -164,7 +166,8 @@ fn types_that_the_tensor_engine_does_not_multiply_are_refused() {
     assert_eq!(refused.code, "explore/size");
 }
 
-/// A part of the budget, then all of it: never better than the optimum, within the gap that is told, and the same with any threads.
+/// A part of the budget, then all of it: never better than the optimum, within the gap that is told, and the
+/// same with any threads.
 #[test]
 fn a_budget_gives_the_best_so_far_and_how_far_it_may_be_from_the_optimum() {
     let chip = chip("trainium1");

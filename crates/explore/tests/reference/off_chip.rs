@@ -1,4 +1,5 @@
-//! Inputs that start in off-chip memory: programs with their transfers take what was estimated, give the einsum, and have no findings.
+//! Inputs that start in off-chip memory: programs with their transfers take what was estimated, give the
+//! einsum, and have no findings.
 
 use proptest::prelude::*;
 use tilewright_explore::tcp::operand_transfers::of_program;
@@ -118,7 +119,8 @@ fn winners_of_decoding_from_off_chip_memory() {
     }
 }
 
-/// Slices that continue each other are one loop; odd parts take a second transfer; too many loops are refused.
+/// Slices that continue each other are one loop; odd parts take a second transfer; too many loops are
+/// refused.
 #[test]
 fn transfers_of_an_image() {
     let tcp = machine("tcp");

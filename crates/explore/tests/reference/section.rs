@@ -1,4 +1,5 @@
-//! The paper's QK^T space: how many tactics it has, the listed ones stage by stage, and what figures 14 and 15 say of it.
+//! The paper's QK^T space: how many tactics it has, the listed ones stage by stage, and what figures 14 and
+//! 15 say of it.
 
 use tilewright_explore::tcp::section::{
     SectionCycles, SectionProduct, SectionTactic, every_tactic, slice_milliwatts, stages,
@@ -78,7 +79,8 @@ fn figures_14_and_15() {
             *slot = slot.min(power);
         }
     });
-    // Figure 14: the fastest point also takes more power than the efficient ones at twice and four times its time.
+    // Figure 14: the fastest point also takes more power than the efficient ones at twice and four times its
+    // time.
     assert!(least[0][0] > least[1][0] && least[1][0] > least[2][0], "{least:?}");
     // Figure 15: at equal time the efficient tactics use all lanes.
     for bucket in &least[1..] {

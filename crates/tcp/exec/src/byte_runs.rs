@@ -1,4 +1,4 @@
-//! Runs of bytes that a command moves: alike in loops of even steps, matched between both sides.
+//! Runs of bytes that a command moves: equal runs in loops of even steps, matched between both sides.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::limits::index;
 use tilewright_base::invariant::Exact;
 
-/// Runs that are alike, in two loops of even steps: what register file loads are.
+/// Runs of equal length, in two loops of even steps: what register file loads are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EvenRuns {
     pub(crate) first: ByteRun,
@@ -37,7 +37,8 @@ impl RunSide {
 }
 
 impl EvenRuns {
-    /// The part of data memory from the first byte that is read to the last; what lies before its start does not count.
+    /// The part of data memory from the first byte that is read to the last; what lies before its start does
+    /// not count.
     pub(crate) fn reads(&self) -> Range<usize> {
         let ends = self.loops.iter().map(|(size, from, _)| from.saturating_mul(*size as i64 - 1));
         let (low, high) = ends.fold((self.first.from, self.first.from), |(low, high), end| {
@@ -47,7 +48,8 @@ impl EvenRuns {
         byte(low)..byte(high).saturating_add(self.first.bytes)
     }
 
-    /// What is read from one side and written to the other; `None` if it takes more than two loops, or the sides differ in size.
+    /// What is read from one side and written to the other; `None` if it takes more than two loops, or the
+    /// sides differ in size.
     pub(crate) fn of(from: &RunSide, to: &RunSide) -> Option<EvenRuns> {
         let bytes = from.bytes.min(to.bytes);
         let (mut sources, mut targets) = (from.cut(bytes)?, to.cut(bytes)?);
@@ -94,7 +96,7 @@ impl EvenRuns {
         places.map(run)
     }
 
-    /// `None` if they are not alike.
+    /// `None` if runs differ in length or steps are uneven.
     pub(crate) fn new(runs: &[ByteRun]) -> Option<EvenRuns> {
         let first = *runs.first()?;
         let step = |run: &ByteRun| {

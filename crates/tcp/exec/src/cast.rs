@@ -1,4 +1,5 @@
-//! Cast engine: the 8 words of each flit become a narrow type at its front (vISA book, cast engine; rules of `tilewright_num`).
+//! Cast engine: the 8 words of each flit become a narrow type at its front (vISA book, cast engine; rules of
+//! `tilewright_num`).
 
 use tilewright_num::{Dtype, RuleSet, convert};
 use tilewright_tcp_isa::memory::payload_bits;

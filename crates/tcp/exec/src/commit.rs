@@ -1,5 +1,5 @@
-//! Commit unit: the valid part of each flit to the next address of a memory (paper section IV-D; vISA book, commit engine). Fills
-//! and short loads write in the same way.
+//! Commit unit: the valid part of each flit to the next address of a memory (paper section IV-D; vISA book,
+//! commit engine). Fills and short loads write in the same way.
 
 use std::borrow::Cow;
 use std::ops::Range;

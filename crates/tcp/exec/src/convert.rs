@@ -1,4 +1,5 @@
-//! Many elements from one type to another, each as `tilewright_num::convert` does it (cast engine, fetch adapter, commit unit).
+//! Many elements from one type to another, each as `tilewright_num::convert` does it (cast engine, fetch
+//! adapter, commit unit).
 
 use tilewright_num::{
     Dtype, RuleSet, convert, decode_slice, encode_slice, load, pack_ints, store, unpack_ints,

@@ -1,5 +1,5 @@
-//! Commands that only move bytes from data memory to another place of the same slice: loads of register files, copies. Runs of both
-//! sides are matched once for all slices.
+//! Commands that only move bytes from data memory to another place of the same slice: loads of register
+//! files, copies. Runs of both sides are matched once for all slices.
 
 use tilewright_tcp_isa::program::exec::{Memory, Stream};
 use tilewright_tcp_isa::switch::Topology;
@@ -186,7 +186,8 @@ mod tests {
                     let runs: Vec<ByteRun> = even.runs().collect();
                     prop_assert_eq!(Some(runs), literally(&from, &to));
                 }
-                // One run on one side, and what fits it on the other, never takes more than the other's loops.
+                // One run on one side, and what fits it on the other, never takes more than the other's
+                // loops.
                 None => {
                     let other = total(&from) != total(&to);
                     prop_assert!(other || !from.loops.is_empty() || to.loops.len() > 2);

@@ -1,5 +1,5 @@
-//! Slices on which a command does what it does on the one before: they read the same bytes. With one token most slices have the same row
-//! of it, and one of them computes for all.
+//! Slices on which a command does what it does on the one before: they read the same bytes. With one token
+//! most slices have the same row of it, and one of them computes for all.
 
 use std::ops::Range;
 
@@ -14,16 +14,16 @@ use super::vector::{counts_slices, part};
 /// Bytes that are compared for every byte that is fetched, at most.
 const COMPARED: usize = 4;
 
-/// Slices by what they read.
+/// Classes of slices that read the same bytes.
 pub(super) struct SliceClasses {
-    /// The first of each kind.
+    /// The first slice of each class, which computes for all of them.
     pub(super) representatives: Vec<usize>,
-    /// The kind of every slice.
+    /// The class of every slice.
     pub(super) of: Vec<usize>,
 }
 
 impl SliceClasses {
-    /// `None` where slices are told apart by more than their own bytes, or where few of them are alike.
+    /// `None` where slices are told apart by more than their own bytes, or where few of them are equal.
     pub(super) fn new(
         image: &Stream,
         fetcher: &Fetcher<'_>,
@@ -45,18 +45,18 @@ impl SliceClasses {
             return None;
         }
         let same = |one: &SliceMemory, other: &SliceMemory| {
-            let alike = |one: &[u8], other: &[u8], range: &Range<usize>| {
+            let equal = |one: &[u8], other: &[u8], range: &Range<usize>| {
                 one.len() == other.len() && part(one, range) == part(other, range)
             };
-            alike(one.dm(), other.dm(), &first)
-                && alike(one.dm(), other.dm(), &second)
-                && alike(one.vrf(), other.vrf(), &file)
+            equal(one.dm(), other.dm(), &first)
+                && equal(one.dm(), other.dm(), &second)
+                && equal(one.vrf(), other.vrf(), &file)
         };
         let mut found = SliceClasses { representatives: vec![0], of: vec![0; memories.len()] };
         for slice in 1..memories.len() {
             if !same(memories[slice - 1], memories[slice]) {
                 found.representatives.push(slice);
-                // Most slices are alike, or it does not pay.
+                // Most slices are equal, or it does not pay.
                 if 2 * found.representatives.len() > memories.len() {
                     return None;
                 }

@@ -12,11 +12,11 @@ use crate::values::ContractError;
 /// A command that cannot run as its registers say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecFault {
-    /// Where.
+    /// The unit that failed.
     pub stage: ExecStage,
     /// Slice of the group, if it is of one slice.
     pub slice: Option<u64>,
-    /// What.
+    /// What did not fit.
     pub problem: ExecProblem,
 }
 
@@ -43,7 +43,7 @@ pub enum ExecProblem {
     Unequal {
         /// What is counted.
         what: &'static str,
-        /// How many.
+        /// How many there are of what is counted.
         count: u64,
         /// What it meets.
         other: &'static str,
@@ -54,7 +54,7 @@ pub enum ExecProblem {
     NotMultiple {
         /// What is counted.
         what: &'static str,
-        /// How many.
+        /// How many there are of what is counted.
         count: u64,
         /// Of this.
         of: u64,
@@ -83,9 +83,9 @@ pub enum ExecProblem {
     Stepped(Address, i64),
     /// No such chip, PE or slice.
     Nowhere {
-        /// What.
+        /// The kind of thing that is missing.
         what: &'static str,
-        /// Which.
+        /// Its number.
         number: u64,
         /// How many there are.
         count: u64,

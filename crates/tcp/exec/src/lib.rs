@@ -1,8 +1,9 @@
-//! The values reading of single commands: what one tensor unit command or one transfer does to the memories, bit for bit.
+//! The values reading of single commands: what one tensor unit command or one transfer does to the memories,
+//! bit for bit.
 //!
-//! Units follow their registers literally, in the order in which data passes them (paper section IV; vISA book). A command reads
-//! everything before it writes anything; whether commands disturb each other is for the findings to say. Slices are computed in
-//! parallel, and no result depends on the number of threads.
+//! Units follow their registers literally, in the order in which data passes them (paper section IV; vISA
+//! book). A command reads everything before it writes anything; whether commands disturb each other is for
+//! the findings to say. Slices are computed in parallel, and no result depends on the number of threads.
 //!
 //! | file | owns |
 //! |---|---|
@@ -10,7 +11,7 @@
 //! | [`fault`] | why a command could not be run |
 //! | `walk` | the loop sequencer, followed address by address |
 //! | `limits` | how a command is followed, and how much of it is held at once |
-//! | `byte_runs` | runs of bytes that are alike on both sides of a copy |
+//! | `byte_runs` | runs of bytes that match on both sides of a copy |
 //! | `parallel` | slices shared between host threads |
 //! | `packets` | what is in flight on one slice: bytes, and the extra bits of i5 and i9 |
 //! | `stage_data` | what passes from one engine to the next on a slice |
@@ -68,7 +69,8 @@ pub fn exec(machine: &Tcp, state: &mut MemoryState, pe: PeId, exec: &Exec) -> Re
     exec_in(machine, state, pe, exec, ExecMode::Bulk)
 }
 
-/// [`exec`] as registers say it, element by element and flit by flit: the definition that [`exec`] is compared with.
+/// [`exec`] as registers say it, element by element and flit by flit: the definition that [`exec`] is
+/// compared with.
 ///
 /// # Errors
 /// As [`exec`].

@@ -5,7 +5,7 @@ use tilewright_machine::NumberRules;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::RuleSet;
 
-/// How a command is followed; both give the same.
+/// How a command is executed; both modes give the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExecMode {
     /// Element by element.

@@ -1,6 +1,7 @@
 //! From results to flits as the commit unit writes them: cast, transpose, the commit unit's own conversion.
 //!
-//! In bulk, flits keep only the bytes that hold elements: [`Packets::packet_bytes`] is then less than that of a flit.
+//! In bulk, flits keep only the bytes that hold elements: [`Packets::packet_bytes`] is then less than that of
+//! a flit.
 
 use std::borrow::Cow;
 use std::sync::Arc;

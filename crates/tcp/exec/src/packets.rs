@@ -1,8 +1,9 @@
 //! What is in flight on one slice: packets or flits as bytes, and beside them the extra bits of i5 and i9.
 //!
-//! An i5 takes 4 bits and an i9 8, as in the register file (vISA book, tensor register file). The plane of extra bits has a byte for
-//! each payload byte: bit 0, and bit 1 for the high nibble, say that the extra bit differs from the sign below it. So plain i4
-//! and i8 need no plane, and whatever is written without one reads as sign-extended.
+//! An i5 takes 4 bits and an i9 8, as in the register file (vISA book, tensor register file). The plane of
+//! extra bits has a byte for each payload byte: bit 0, and bit 1 for the high nibble, say that the extra bit
+//! differs from the sign below it. So plain i4 and i8 need no plane, and whatever is written without one
+//! reads as sign-extended.
 
 use tilewright_num::{Dtype, int_pattern, int_value};
 
@@ -23,7 +24,7 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// How many.
+    /// Number of packets.
     pub fn count(&self) -> usize {
         self.bytes.len().checked_div(self.packet_bytes).unwrap_or(0)
     }

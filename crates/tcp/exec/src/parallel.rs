@@ -1,20 +1,22 @@
-//! The same on every slice, in parallel where a command is large enough to pay for handing it to other threads. No result depends
-//! on the number of threads: of several faults, that of the lowest slice counts.
+//! The same on every slice, in parallel where a command is large enough to pay for handing it to other
+//! threads. No result depends on the number of threads: of several faults, that of the lowest slice counts.
 
 use rayon::prelude::*;
 use tilewright_tcp_isa::program::exec::Stream;
 
 use super::ExecFault;
 
-/// Host work, in steps of about a nanosecond, from which on threads share it: a hand-off within a pool takes some thousands.
+/// Host work, in steps of about a nanosecond, from which on threads share it: a hand-off within a pool takes
+/// some thousands.
 const SHARED_STEPS: u64 = 30_000;
-/// Host work of a contraction on a slice whatever it multiplies: operands are found, accumulators and results take room.
+/// Host work of a contraction on a slice whatever it multiplies: operands are found, accumulators and results
+/// take room.
 const CONTRACTION_STEPS: u64 = 1_000;
 /// Host work of a result that leaves a lane, besides its products.
 const RESULT_STEPS: u64 = 2;
 
-/// Host work of a command's parts, over all slices, in steps of about a nanosecond: an estimate, which stops at the greatest
-/// number and changes no result.
+/// Host work of a command's parts, over all slices, in steps of about a nanosecond: an estimate, which stops
+/// at the greatest number and changes no result.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HostWork {
     /// Fetch, switch and collect.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::packets::Packets;
 use super::vector::SharedWords;
 
-/// What is between two engines on one slice.
+/// The data between two engines on one slice.
 pub(super) enum StageData<'s> {
     /// Flits, perhaps those of other slices too.
     Flits(Cow<'s, Packets>),

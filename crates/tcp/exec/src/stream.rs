@@ -1,7 +1,9 @@
-//! The engines of one command in order: fetch, switch, collect, contraction, vector, cast, transpose, commit (paper section IV).
+//! The engines of one command in order: fetch, switch, collect, contraction, vector, cast, transpose, commit
+//! (paper section IV).
 //!
-//! Slices that receive the same packets share them. Two ways through the engines give the same bytes: the literal one follows
-//! registers element by element and flit by flit, the other one takes runs and whole streams at once.
+//! Slices that receive the same packets share them. Two ways through the engines give the same bytes: the
+//! literal one follows registers element by element and flit by flit, the other one takes runs and whole
+//! streams at once.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -154,7 +156,8 @@ impl<'a> CommandEngines<'a> {
         self.leaving(flows)
     }
 
-    /// [`Self::written`] by one slice of those that do the same; `None` if they do not, or if something is wrong with one of them.
+    /// [`Self::written`] by one slice of those that do the same; `None` if they do not, or if something is
+    /// wrong with one of them.
     fn written_once(&self, sizes: &MemorySizes, memories: &[&SliceMemory]) -> Option<WrittenFlits<'static>> {
         let SliceClasses { representatives, of } = SliceClasses::new(self.image, &self.fetcher, memories)?;
         let memories: Vec<&SliceMemory> = representatives.iter().map(|slice| memories[*slice]).collect();

@@ -1,5 +1,5 @@
-//! Switch engine: which packets of which slices a slice receives, in which order (paper section IV-B; topologies from the vISA
-//! book, switch engine).
+//! Switch engine: which packets of which slices a slice receives, in which order (paper section IV-B;
+//! topologies from the vISA book, switch engine).
 
 use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
@@ -89,7 +89,8 @@ impl<'a> SwitchExchange<'a> {
         Packets { bytes, extra, packet_bytes }
     }
 
-    /// Calls `visit` with source slice and first source time of packets, and how many they are, in the order in which they arrive.
+    /// Calls `visit` with source slice and first source time of packets, and how many they are, in the order
+    /// in which they arrive.
     fn each_source(&self, slice: u64, mut visit_all: impl FnMut(u64, u64, u64)) {
         let all = self.packets;
         let mut visit = |source: u64, time: u64| visit_all(source, time, 1);

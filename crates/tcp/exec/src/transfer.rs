@@ -1,7 +1,9 @@
-//! DMA: paired loops over source and target, packet by packet in loop order, with rows by index (vISA book, DMA engine).
+//! DMA: paired loops over source and target, packet by packet in loop order, with rows by index (vISA book,
+//! DMA engine).
 //!
-//! Any medium to any medium. A packet is read whole before it is written. Inner loops that step through neighbours on both sides
-//! become part of the packet; a transfer whose source and target overlap that closely races with itself.
+//! Any medium to any medium. A packet is read whole before it is written. Inner loops that step through
+//! neighbours on both sides become part of the packet; a transfer whose source and target overlap that
+//! closely races with itself.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, int_value};

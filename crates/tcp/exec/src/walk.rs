@@ -75,8 +75,8 @@ impl OffsetWalk {
         self.loops.iter().copied()
     }
 
-    /// Takes the innermost loops off as one run of neighbours, each so far from the last: the walk of the rest, and the length of
-    /// the run.
+    /// Takes the innermost loops off as one run of neighbours, each so far from the last: the walk of the
+    /// rest, and the length of the run.
     pub(super) fn runs(loops: &[(u64, i64)], apart: u64) -> Result<(OffsetWalk, u64), ExecProblem> {
         let mut run = 1_u64;
         let mut outer = loops;

@@ -1,7 +1,9 @@
-//! Ports of the data memory banks of a slice: one access of a bank in a cycle, by priority (vISA book, data memory).
+//! Ports of the data memory banks of a slice: one access of a bank in a cycle, by priority (vISA book, data
+//! memory).
 //!
-//! Main fetch comes before main commit, sub fetch and sub commit. Fetch and commit of one context never starve each other: a commit
-//! that has lost a few cycles in a row to the fetch unit of its own context wins the next. Between contexts the priority is strict.
+//! Main fetch comes before main commit, sub fetch and sub commit. Fetch and commit of one context never
+//! starve each other: a commit that has lost a few cycles in a row to the fetch unit of its own context wins
+//! the next. Between contexts the priority is strict.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -37,7 +39,8 @@ pub(crate) struct BankArbiter {
 }
 
 impl BankArbiter {
-    /// Which requests are served: of main fetch, main commit, sub fetch, sub commit. Units of a context that is `apart` never meet.
+    /// Which requests are served: of main fetch, main commit, sub fetch, sub commit. Units of a context that
+    /// is `apart` never meet.
     pub(crate) fn grant(
         &mut self,
         requests: [Option<u128>; UNITS],

@@ -1,7 +1,8 @@
-//! Contraction engine: feed buffer, products and tree, accumulators, drain bus (paper section IV-C; feed unit, accumulators and drain
-//! orders from the vISA book).
+//! Contraction engine: feed buffer, products and tree, accumulators, drain bus (paper section IV-C; feed
+//! unit, accumulators and drain orders from the vISA book).
 //!
-//! A group of sums drains after its last step has left the tree ("accumulation of N steps delays the output by N").
+//! A group of sums drains after its last step has left the tree ("accumulation of N steps delays the output
+//! by N").
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::contraction::Contraction;
@@ -13,10 +14,12 @@ use crate::register_file::{RegisterFile, RegisterReads};
 /// Where sums wait while the next group accumulates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accumulators {
-    /// Every group drains from a copy: one group drains while the next accumulates, however many cells a group has.
+    /// Every group drains from a copy: one group drains while the next accumulates, however many cells a
+    /// group has.
     #[default]
     Copied,
-    /// One set of cells, given out slot by slot in turn: a slot takes the sums of a later group when it has drained.
+    /// One set of cells, given out slot by slot in turn: a slot takes the sums of a later group when it has
+    /// drained.
     Shared,
 }
 

@@ -1,4 +1,5 @@
-//! Fetch unit: one access a cycle; bytes become flits, a packet's last flit may be partly filled (vISA book, fetch engine).
+//! Fetch unit: one access a cycle; bytes become flits, a packet's last flit may be partly filled (vISA book,
+//! fetch engine).
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::fetch::Fetch;

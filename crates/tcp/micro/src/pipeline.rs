@@ -1,4 +1,5 @@
-//! One context of one slice: fetch unit, the queue to the network, engines with a queue before each, and the last unit.
+//! One context of one slice: fetch unit, the queue to the network, engines with a queue before each, and the
+//! last unit.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::Command;

@@ -1,12 +1,13 @@
-//! Register file of the contraction engine: two banks with one port each, a direct-mapped read cache before each bank
-//! (vISA book, tensor register file). A read that hits leaves the bank alone; a read beats a store.
+//! Register file of the contraction engine: two banks with one port each, a direct-mapped read cache before
+//! each bank (vISA book, tensor register file). A read that hits leaves the bank alone; a read beats a store.
 //!
 //! Lanes run in lockstep, so the banks of one lane tell what those of all lanes do.
 
 use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 
-/// What a contraction reads: step `i` reads unit `i / held % units` times `stride`, a unit being a row of one bank (narrow) or of all (wide).
+/// What a contraction reads: step `i` reads unit `i / held % units` times `stride`, a unit being a row of one
+/// bank (narrow) or of all (wide).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisterReads {
     /// A step reads a row of every bank, not of one.

@@ -1,9 +1,11 @@
-//! Routers of a ring: packets gather in one direction and are multicast in the other (paper section IV-B; vISA book, switch engine).
+//! Routers of a ring: packets gather in one direction and are multicast in the other (paper section IV-B;
+//! vISA book, switch engine).
 //!
-//! The ring is bidirectional and circuit switched. Each router appends its packet to those of the slices before it, so the last
-//! router sees all packets in the strict order that the topology asks for; it turns the stream around, and on the way back every
-//! router sees every packet and keeps its own. A link moves one flit a cycle. This order of events is our reading: it is the
-//! simplest that gives both what the book counts (ring size times flits) and what it measures (a fill of two cycles a slice).
+//! The ring is bidirectional and circuit switched. Each router appends its packet to those of the slices
+//! before it, so the last router sees all packets in the strict order that the topology asks for; it turns
+//! the stream around, and on the way back every router sees every packet and keeps its own. A link moves one
+//! flit a cycle. This order of events is our reading: it is the simplest that gives both what the book counts
+//! (ring size times flits) and what it measures (a fill of two cycles a slice).
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::switch::Switch;

@@ -1,4 +1,5 @@
-//! Random legal commands, drawn from a list of numbers: the same list gives the same command, and smaller numbers smaller commands.
+//! Random legal commands, drawn from a list of numbers: the same list gives the same command, and smaller
+//! numbers smaller commands.
 
 use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
@@ -72,7 +73,8 @@ pub fn choices_of_seed(seed: u64) -> [u16; CHOICES] {
     std::array::from_fn(|_| u16::try_from(tilewright_base::random::next(&mut state) & 0xFFFF).unwrap_or(0))
 }
 
-/// A command of one slice: a contraction half of the time, otherwise a copy, a vector command, a transpose or a load.
+/// A command of one slice: a contraction half of the time, otherwise a copy, a vector command, a transpose or
+/// a load.
 pub fn one_slice(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     match choices.between(0, 7) {
         0 => copy(machine, choices),
@@ -271,7 +273,8 @@ fn back_end(machine: &Tcp, choices: &mut SampleChoices<'_>, command: &mut Comman
     let mut committed = flits;
     let mut tile = tile(machine, choices);
     tile.tiles = flits / tile_flits(&tile);
-    // Rows that leave may be many more than the flits that came: no more than the simulation takes, each a whole flit.
+    // Rows that leave may be many more than the flits that came: no more than the simulation takes, each a
+    // whole flit.
     let few = tile.tiles.saturating_mul(tile.output_rows) <= crate::CYCLES_MAX / machine.network.flit_bytes;
     if choices.chance(4) && few && flits.is_multiple_of(tile_flits(&tile)) {
         committed = tile.tiles * tile.output_rows;

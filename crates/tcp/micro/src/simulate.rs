@@ -1,4 +1,5 @@
-//! The clock: slices of a ring, each with two contexts over shared banks and a shared register file, cycle by cycle.
+//! The clock: slices of a ring, each with two contexts over shared banks and a shared register file, cycle by
+//! cycle.
 
 use tilewright_machine::tcp::Tcp;
 

@@ -55,7 +55,8 @@ impl CommitUnit {
     }
 }
 
-/// A register file load at work: the main context stores a flit at once, the sub context as much as it fetches in a cycle.
+/// A register file load at work: the main context stores a flit at once, the sub context as much as it
+/// fetches in a cycle.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreUnit {
     width_bytes: u64,

@@ -1,5 +1,5 @@
-//! Engines behind the network, each a step of one cycle between two queues: collect, vector engine, cast, transpose
-//! (vISA book, the engine of each name).
+//! Engines behind the network, each a step of one cycle between two queues: collect, vector engine, cast,
+//! transpose (vISA book, the engine of each name).
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::vector::Vector;
@@ -35,7 +35,8 @@ impl MicroStage {
     }
 }
 
-/// A chain of vector units: it takes a flit in as many cycles as the narrow stages split it in, and may give fewer than it takes.
+/// A chain of vector units: it takes a flit in as many cycles as the narrow stages split it in, and may give
+/// fewer than it takes.
 #[derive(Clone, Debug)]
 pub(crate) struct VectorEngine {
     flit_cycles: u64,

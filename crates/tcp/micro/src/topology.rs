@@ -1,4 +1,5 @@
-//! Who keeps which packet, and in which order packets pass: the generators of the vISA book's switch engine, packet by packet.
+//! Who keeps which packet, and in which order packets pass: the generators of the vISA book's switch engine,
+//! packet by packet.
 
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
@@ -36,7 +37,8 @@ pub(crate) fn sent(topology: Topology, place: u64) -> RingPacket {
     }
 }
 
-/// Whether a slice of the ring keeps a packet; a custom bitmap keeps `custom_sources` sources from the slice itself on.
+/// Whether a slice of the ring keeps a packet; a custom bitmap keeps `custom_sources` sources from the slice
+/// itself on.
 pub(crate) fn keeps(topology: Topology, custom_sources: u64, slice: u64, sent: RingPacket) -> bool {
     let ring = parts(topology);
     let (source1, source0) = (sent.source / ring.slice0, sent.source % ring.slice0);
@@ -54,9 +56,11 @@ pub(crate) fn keeps(topology: Topology, custom_sources: u64, slice: u64, sent: R
     }
 }
 
-/// Cycles by which the last packet that a slice keeps arrives earlier than the last packet passes the last slice.
+/// Cycles by which the last packet that a slice keeps arrives earlier than the last packet passes the last
+/// slice.
 ///
-/// On the way back the wave passes the last slice first, and not every slice keeps the last packet of the order.
+/// On the way back the wave passes the last slice first, and not every slice keeps the last packet of the
+/// order.
 pub(crate) fn early_cycles(
     topology: Topology,
     custom_sources: u64,

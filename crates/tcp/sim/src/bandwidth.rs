@@ -1,13 +1,15 @@
-//! Off-chip memory, data memory networks, ports of PEs and PCIe links as a fluid: whoever moves data takes a share of the time of each,
-//! and shares are fair.
+//! Off-chip memory, data memory networks, ports of PEs and PCIe links with max-min fair sharing of bandwidth:
+//! every transfer takes a share of the time of each.
 //!
-//! A transfer alone goes at the pace of its closed form and then keeps each channel busy for a known part of the time. When the
-//! parts of all transfers under way exceed what a channel gives (the machine's efficiency, which contains refresh, applied once), each gets
-//! an equal share, except those that want less. Whoever is held back by one thing takes less of all others, which is divided among the rest:
-//! nothing stands idle while someone waits for it alone. A network gives what commands leave of the banks behind it: DMA comes last there, and a
-//! network is taken to work off its requests in order, so that a slice that is late holds it. A transfer goes as fast as its
-//! scarcest share lets it. Speeds change only when a transfer or such a command starts or ends, and only those of transfers that want
-//! the same scarce things, or whose neighbours do. All arithmetic is in integers: times in 2^-32 cycles, speeds and shares in parts of 2^32.
+//! A transfer alone goes at the pace of its closed form and then keeps each channel busy for a known part of
+//! the time. When the parts of all transfers under way exceed what a channel gives (the machine's efficiency,
+//! which contains refresh, applied once), each gets an equal share, except those that want less. Whoever is
+//! held back by one thing takes less of all others, which is divided among the rest: nothing stands idle
+//! while someone waits for it alone. A network gives what commands leave of the banks behind it: DMA comes
+//! last there, and a network is taken to work off its requests in order, so that a slice that is late holds
+//! it. A transfer goes as fast as its scarcest share lets it. Speeds change only when a transfer or such a
+//! command starts or ends, and only those of transfers that want the same scarce things, or whose neighbours
+//! do. All arithmetic is in integers: times in 2^-32 cycles, speeds and shares in parts of 2^32.
 
 mod max_min;
 
@@ -24,7 +26,7 @@ use tilewright_tcp_cost::cycles::image::transfer::OffChip;
 use self::max_min::MaxMinFill;
 use crate::contention::FULL_Q32;
 
-/// What transfers share.
+/// A resource whose bandwidth transfers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SharedResource {
     /// Off-chip memory of a chip.
@@ -37,13 +39,13 @@ enum SharedResource {
     Path(Path),
 }
 
-/// The part of a shared thing's time that a transfer takes at its own pace.
+/// The share of a resource's time that a transfer takes at its own pace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ResourceUse {
     of: SharedResource,
     /// Of its busiest channel.
     most_q32: u64,
-    /// Of each channel; empty if all are alike.
+    /// Share of each channel's time; empty if all channels have the same.
     channels_q32: Vec<u64>,
 }
 
@@ -54,7 +56,7 @@ impl ResourceUse {
     }
 }
 
-/// What a transfer takes of everything that is shared.
+/// The shares that a transfer takes of all resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceUses(Vec<ResourceUse>);
 
@@ -117,7 +119,7 @@ fn part(time_q32: u128, cycles: u64) -> u64 {
     u64::try_from(part).unwrap_or(FULL_Q32).min(FULL_Q32)
 }
 
-/// Something that transfers share, with those that are under way.
+/// A shared resource with the transfers under way that use it.
 #[derive(Debug)]
 struct ResourceState {
     of: SharedResource,
@@ -166,7 +168,7 @@ impl ActiveTransfer {
     }
 }
 
-/// All transfers that move data.
+/// Bandwidth sharing among all transfers under way.
 #[derive(Debug)]
 pub struct BandwidthSharing {
     /// In the order in which they started.
@@ -402,7 +404,8 @@ mod tests {
             FULL_Q32 / 16 * (1 + self.below(16))
         }
 
-        /// A network of one of two chips, perhaps its off-chip memory, with channels or without, and perhaps a link.
+        /// A network of one of two chips, perhaps its off-chip memory, with channels or without, and perhaps
+        /// a link.
         fn uses(&mut self) -> ResourceUses {
             let chip = self.below(2);
             let channels_q32: Vec<u64> = (0..4 * self.below(2)).map(|_| self.part()).collect();

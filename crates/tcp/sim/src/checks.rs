@@ -1,4 +1,5 @@
-//! What must hold after every run: conservation of bytes, products and energy, and bounds that no schedule beats.
+//! What must hold after every run: conservation of bytes, products and energy, and bounds that no schedule
+//! beats.
 //!
 //! The checks are numbered as in the project's cost model. Those that compare two runs take both.
 
@@ -44,7 +45,8 @@ pub enum Violation {
         /// From the loops.
         expected: u128,
     },
-    /// 3 and 4: fetch units read fewer bytes than their elements have, or more than their packets, as if each receiver read them.
+    /// 3 and 4: fetch units read fewer bytes than their elements have, or more than their packets, as if each
+    /// receiver read them.
     Fetched {
         /// Counted as events.
         counted: u64,
@@ -73,7 +75,7 @@ pub enum Violation {
     Capacity {
         /// Whose.
         pe: PeId,
-        /// When.
+        /// The cycle at which it happened.
         at_cycles: u64,
     },
     /// 4: slices kept more than the rings carried past them.
@@ -92,7 +94,7 @@ pub enum Violation {
     },
     /// 5: a component's energy is not its events times their figures.
     Energy {
-        /// Which.
+        /// The component of the energy.
         component: Component,
         /// In the outcome.
         fj: u128,
@@ -122,7 +124,7 @@ pub enum Violation {
     },
     /// 6: a command was quicker than one of its stages, or than it is alone.
     Hurried {
-        /// Which.
+        /// The command.
         name: Arc<str>,
         /// How long it took.
         cycles: u64,
@@ -219,7 +221,8 @@ fn work(outcome: &SimOutcome, ledger: &Ledger) -> Vec<Violation> {
     found
 }
 
-/// Check 3: what goes into data memory and register files, and what DMA takes out, are the bytes of the commands' loops.
+/// Check 3: what goes into data memory and register files, and what DMA takes out, are the bytes of the
+/// commands' loops.
 fn moved(outcome: &SimOutcome, ledger: &Ledger) -> impl Iterator<Item = Violation> {
     let counts = &outcome.counts;
     let rows = [
@@ -232,8 +235,8 @@ fn moved(outcome: &SimOutcome, ledger: &Ledger) -> impl Iterator<Item = Violatio
     wrong.map(|(what, counted, expected)| Violation::Moved { what, counted, expected })
 }
 
-/// Check 1: what must be read at least. Every run is held to the distinct bytes of its largest transfer; a caller may know more: weights
-/// once, and the context's keys and values.
+/// Check 1: what must be read at least. Every run is held to the distinct bytes of its largest transfer; a
+/// caller may know more: weights once, and the context's keys and values.
 pub fn compulsory(outcome: &SimOutcome, needed_bytes: u64) -> Option<Violation> {
     let read_bytes = outcome.counts.hbm_read_bytes;
     (read_bytes < needed_bytes).then_some(Violation::Compulsory { read_bytes, needed_bytes })
@@ -284,7 +287,8 @@ fn energy(machine: &Tcp, outcome: &SimOutcome) -> Vec<Violation> {
     found
 }
 
-/// Check 5: the integral of power is the energy, up to one milliwatt a cycle and the rounding of each command.
+/// Check 5: the integral of power is the energy, up to one milliwatt a cycle and the rounding of each
+/// command.
 fn power(outcome: &SimOutcome) -> Option<Violation> {
     let layout = &outcome.record.layout;
     let totals = outcome.record.layout.counters.iter().zip(&outcome.record.totals.counters);
@@ -309,7 +313,8 @@ fn power(outcome: &SimOutcome) -> Option<Violation> {
     (integral_fj.abs_diff(fj) > slack).then_some(Violation::Power { integral_fj, fj })
 }
 
-/// Checks 6 and 7: nobody is busier than time allows, and the run is no longer than all of its parts in a row.
+/// Checks 6 and 7: nobody is busier than time allows, and the run is no longer than all of its parts in a
+/// row.
 fn bounds(outcome: &SimOutcome) -> Vec<Violation> {
     let mut found = Vec::new();
     let busy = outcome.utilisation.iter().filter(|engine| engine.busy_cycles > engine.available_cycles);

@@ -50,7 +50,8 @@ impl ContentionSpeeds {
 }
 
 impl<S: Sink> World<'_, '_, S> {
-    /// Commands on a PE changed, or DMA came to it: its networks get what is left of the banks. Asked again when that changes.
+    /// Commands on a PE changed, or DMA came to it: its networks get what is left of the banks. Asked again
+    /// when that changes.
     pub(crate) fn leave_banks(&mut self, pe: usize) -> Result<(), SimError> {
         // A transfer may leave the machine, which is a finding of its own: no command runs there.
         let Some(state) = self.pes.get(pe) else { return Ok(()) };
@@ -103,7 +104,8 @@ impl<S: Sink> World<'_, '_, S> {
     }
 }
 
-/// When an execution accesses banks: a main command while its slowest stage works, a sub command until it ends.
+/// When an execution accesses banks: a main command while its slowest stage works, a sub command until it
+/// ends.
 fn busy_cycles(running: &ActiveExec, context: usize) -> (u64, u64) {
     let from = first_access(running);
     (from, if context == 0 { last_access(running) } else { u64::MAX })

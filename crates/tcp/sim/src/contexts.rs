@@ -1,8 +1,9 @@
 //! Executions: which may run side by side, on how many PEs, and for how long (vISA book, contexts).
 //!
-//! A context runs one command at a time. Two contexts do not share the vector engine or a half of the register file; a command
-//! that writes a switch bitmap starts when sub and DMA stand still and keeps them so while it writes; one that holds a bank too
-//! long keeps DMA still to its end. A fused command has its context on all PEs of its group.
+//! A context runs one command at a time. Two contexts do not share the vector engine or a half of the
+//! register file; a command that writes a switch bitmap starts when sub and DMA are idle and stalls them
+//! while it writes; one that holds a bank too long keeps DMA still to its end. A fused command has its
+//! context on all PEs of its group.
 
 use tilewright_base::Span;
 use tilewright_base::invariant::{Exact, OrBroken, to_index};
@@ -159,7 +160,8 @@ impl<S: Sink> World<'_, '_, S> {
         (pe..last.min(self.pes.len())).try_for_each(|at| self.leave_banks(at))
     }
 
-    /// The speed of a sub command: that of the slowest PE of its group. Commands use no port or bank before their overhead is over.
+    /// The speed of a sub command: that of the slowest PE of its group. Commands use no port or bank before
+    /// their overhead is over.
     pub(crate) fn slow_sub(&mut self, pe: usize) -> Result<(), SimError> {
         let Some(running) = &self.pes[pe].running[SUB] else { return Ok(()) };
         let (sub, sub_from) = (running.plan.clone(), first_access(running));
@@ -202,7 +204,7 @@ impl<S: Sink> World<'_, '_, S> {
         state.generation = state.generation.wrapping_add(1);
         running.generation = state.generation;
         let cycles = match speed_q32 {
-            // It stands still until the command beside it ends.
+            // It stalls until the command beside it ends.
             0 => None,
             // The common case, and exact.
             FULL_Q32 => Some(running.left_q32.div_ceil(u128::from(FULL_Q32))),

@@ -1,7 +1,9 @@
-//! The control core of a PE: runs its steps, feeds its queue, reads the device and talks to other cores (paper sections III-C, V-A).
+//! The control core of a PE: runs its steps, feeds its queue, reads the device and talks to other cores
+//! (paper sections III-C, V-A).
 //!
-//! Register arithmetic and branches take no time of their own: a push takes tens of cycles and hides them. Sizes held in registers
-//! are taken when the core pushes the command, so that results do not depend on how fast the queue is.
+//! Register arithmetic and branches take no time of their own: a push takes tens of cycles and hides them.
+//! Sizes held in registers are taken when the core pushes the command, so that results do not depend on how
+//! fast the queue is.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,5 @@
-//! The DMA engine of a PE: one transfer at a time, in the order in which the queue issued them (paper section III-D).
+//! The DMA engine of a PE: one transfer at a time, in the order in which the queue issued them (paper section
+//! III-D).
 //!
 //! A transfer takes its start-up, then moves data as fast as [`crate::bandwidth`] lets it.
 

@@ -18,7 +18,8 @@ pub(crate) enum EventKind {
     Bell(u32, u32),
     /// A switch bitmap is written.
     Bitmap(u32),
-    /// A sub command and a main command beside it begin to use ports and banks, or one of them is done with that.
+    /// A sub command and a main command beside it begin to use ports and banks, or one of them is done with
+    /// that.
     Contends(u32),
     /// Commands begin to use banks that DMA needs, or are done with them.
     Banks(u32),

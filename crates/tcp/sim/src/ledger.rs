@@ -1,4 +1,5 @@
-//! What a run counts a second way, for the checks alone: from the loops of its commands, without the formulas of costs and energy.
+//! What a run counts a second way, for the checks alone: from the loops of its commands, without the formulas
+//! of costs and energy.
 
 use std::sync::Arc;
 
@@ -109,7 +110,8 @@ impl Ledger {
     }
 }
 
-/// Work of one image from which on a run cannot sum it up; what a machine can do in its lifetime is far below.
+/// Work of one image from which on a run cannot sum it up; what a machine can do in its lifetime is far
+/// below.
 const MOST_WORK: u128 = 1 << 96;
 
 /// Work of an image on all of its slices, from its loops alone.

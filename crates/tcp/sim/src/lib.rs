@@ -1,8 +1,9 @@
 //! The timeline of a program: when every command runs, what it waits for, and what the chips use meanwhile.
 //!
-//! Event-driven, one event for each thing that a control core, a command processor, a context or a DMA engine does; how long a
-//! command takes alone is asked of its engine (`tilewright_tcp_cost::cycles::image`), once for each image and register values. Values
-//! are computed elsewhere: a [`Observer`] is told what happens, in order, as are the [`findings`].
+//! Event-driven, one event for each thing that a control core, a command processor, a context or a DMA engine
+//! does; how long a command takes alone is asked of its engine (`tilewright_tcp_cost::cycles::image`), once
+//! for each image and register values. Values are computed elsewhere: a [`Observer`] is told what happens, in
+//! order, as are the [`findings`].
 //!
 //! | file | owns |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Who listens to a run: values and findings plug in here.
+//! Observers of a run: the computation of values and the checker of findings plug in here.
 
 use std::ops::ControlFlow;
 
@@ -6,7 +6,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::event::Event;
 use tilewright_tcp_isa::program::transfer::Address;
 
-/// Told what happens, in the order in which it happens. A command's values are those of its end.
+/// Receives the events of a run in the order in which they happen. A command's values are those of its end.
 pub trait Observer {
     /// Something happened; breaking ends the run with [`crate::RunEnd::Stopped`].
     fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()>;
@@ -15,7 +15,7 @@ pub trait Observer {
     fn read(&mut self, address: Address, dtype: Dtype) -> Option<i64>;
 }
 
-/// Listens to nothing and computes no values.
+/// An observer that ignores all events and computes no values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoObserver;
 

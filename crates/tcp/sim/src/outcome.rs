@@ -78,7 +78,7 @@ pub enum RunEnd {
     Finished,
     /// Nothing can go on: who waits for whom, from the first core that waits until the chain closes or ends.
     Deadlock(Vec<BlockedCore>),
-    /// A judge stopped it.
+    /// An observer stopped it.
     Stopped,
 }
 
@@ -118,7 +118,7 @@ pub struct QueueOverflow {
     pub pe: PeId,
     /// The step that pushed.
     pub span: Span,
-    /// When.
+    /// The cycle at which it happened.
     pub at_cycles: u64,
 }
 
@@ -203,7 +203,7 @@ impl EngineUnit {
 /// How busy a kind of engine was, over all PEs that took part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineUse {
-    /// Which.
+    /// The kind of engine.
     pub engine: EngineUnit,
     /// Cycles in which it was busy, summed over PEs.
     pub busy_cycles: u128,

@@ -272,7 +272,8 @@ impl TransferPlan {
     }
 }
 
-/// Whether the energy and the cycles of a command are numbers: whoever counts stops at the greatest that there is.
+/// Whether the energy and the cycles of a command are numbers: whoever counts stops at the greatest that
+/// there is.
 fn is_counted(energy_fj: &[u64; COMPONENTS], cycles: u64) -> bool {
     let all = energy_fj.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part));
     all.is_some_and(|all| all < u64::MAX) && cycles < MOST_CYCLES

@@ -10,7 +10,8 @@ use crate::plan::PlanCache;
 use crate::simulate::{RunSetup, run};
 use crate::{Observer, SimError, SimOptions, SimOutcome};
 
-/// A machine, a program, and what earlier runs asked of the engines. Every run gives what [`crate::simulate`] gives.
+/// A machine, a program, and what earlier runs asked of the engines. Every run gives what [`crate::simulate`]
+/// gives.
 #[derive(Debug)]
 pub struct PreparedSim {
     machine: Arc<Tcp>,

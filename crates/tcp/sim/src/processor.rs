@@ -1,7 +1,9 @@
-//! The command processor of a PE: takes entries in order, starts work, and holds where an entry has to wait (paper section V-A).
+//! The command processor of a PE: takes entries in order, starts work, and holds where an entry has to wait
+//! (paper section V-A).
 //!
-//! An id names one command until that is done, so a command whose id is still in use holds the queue; at most 256 transfers
-//! wait for an engine. A wait takes the time of one look at least. Loads are part of the overhead of their execution.
+//! An id names one command until that is done, so a command whose id is still in use holds the queue; at most
+//! 256 transfers wait for an engine. A wait takes the time of one look at least. Loads are part of the
+//! overhead of their execution.
 
 use tilewright_base::invariant::Exact;
 use tilewright_record::Sink;

@@ -25,8 +25,8 @@ const SETTLED_EVENTS: u32 = 256;
 
 /// Runs a program on a machine.
 ///
-/// The sink decides how much of the record is kept, the judge computes values and findings. Memory grows with the program and
-/// with what the sink keeps.
+/// The sink decides how much of the record is kept, the observer computes values and findings. Memory grows
+/// with the program and with what the sink keeps.
 pub fn simulate<S: Sink>(
     machine: &Tcp,
     program: &Program,

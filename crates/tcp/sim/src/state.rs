@@ -196,7 +196,7 @@ pub(crate) struct World<'p, 'j, S> {
 }
 
 impl<S: Sink> World<'_, '_, S> {
-    /// Tells the judge.
+    /// Tells the observer.
     pub(crate) fn tell(&mut self, event: &Event<'_>) {
         if self.observer.observe(event) == ControlFlow::Break(()) {
             self.stopped = true;

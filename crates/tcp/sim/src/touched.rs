@@ -1,4 +1,5 @@
-//! Which parts of a slice's memories a command touches, in 128 parts of each memory, so that occupancy over time is cheap.
+//! Which parts of a slice's memories a command touches, in 128 parts of each memory, so that occupancy over
+//! time is cheap.
 //!
 //! Nests with few wide steps are marked step by step; others as the whole range between their ends.
 

@@ -1,5 +1,5 @@
-//! What a run leaves in its record: a track for each context, engine and DMA engine, counters for queues, memories and power,
-//! flows from what was waited for to what waited, and the counts of each command.
+//! What a run leaves in its record: a track for each context, engine and DMA engine, counters for queues,
+//! memories and power, flows from what was waited for to what waited, and the counts of each command.
 
 use std::num::NonZeroU64;
 

@@ -1,7 +1,9 @@
-//! The loops of a contraction cut until each has one meaning for everyone: for the step loops, the feed unit and the register file.
+//! The loops of a contraction cut until each has one meaning for everyone: for the step loops, the feed unit
+//! and the register file.
 //!
-//! All of them count the same sequence, the elements of all steps. Their borders, seen from the innermost element outwards, must divide
-//! one another; then every piece between two borders lies within one loop of each.
+//! All of them count the same sequence, the elements of all steps. Their borders, seen from the innermost
+//! element outwards, must divide one another; then every piece between two borders lies within one loop of
+//! each.
 
 use smallvec::SmallVec;
 
@@ -73,7 +75,8 @@ pub(super) fn digits(plan: &ContractionPlan<'_>) -> Option<LoopDigits> {
     Some(found)
 }
 
-/// Loops, outermost first, as spans of a sequence whose innermost iteration counts `unit`; loops of one iteration are left out.
+/// Loops, outermost first, as spans of a sequence whose innermost iteration counts `unit`; loops of one
+/// iteration are left out.
 fn spans<T: Copy>(
     unit: u64,
     loops: impl DoubleEndedIterator<Item = (u64, T)>,

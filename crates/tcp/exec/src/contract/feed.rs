@@ -1,8 +1,9 @@
-//! Feed unit: flits to packets, with in-flit transposes and the shifting window of convolutions (vISA book, contraction engine).
+//! Feed unit: flits to packets, with in-flit transposes and the shifting window of convolutions (vISA book,
+//! contraction engine).
 //!
-//! In convolution mode the buffer stands at flits 0, `pop`, 2 `pop`, ... of the stream; at each place `shifts` windows are looked at.
-//! As many places are used as the steps ask for; together they must take in the whole stream. What a window shows before the
-//! buffer or behind it is zero.
+//! In convolution mode the buffer stands at flits 0, `pop`, 2 `pop`, ... of the stream; at each place
+//! `shifts` windows are looked at. As many places are used as the steps ask for; together they must take in
+//! the whole stream. What a window shows before the buffer or behind it is zero.
 
 use tilewright_base::invariant::Exact;
 use tilewright_tcp_isa::memory::payload_bits;
@@ -55,8 +56,9 @@ fn transpose(
     let (rows, columns) = (index(image.rows), index(image.columns));
     // An extra bit of i5 lies with its nibble's byte: two bits to a byte, read as such below.
     let turn = |plane: &[u8], load: &dyn Fn(&[u8], usize) -> u32, store: &dyn Fn(&mut [u8], usize, u32)| {
-        let mut turned = vec![0; plane.len()];
-        let flit_pairs = plane.chunks_exact(plan.flit_bytes).zip(turned.chunks_exact_mut(plan.flit_bytes));
+        let mut transposed = vec![0; plane.len()];
+        let flit_pairs =
+            plane.chunks_exact(plan.flit_bytes).zip(transposed.chunks_exact_mut(plan.flit_bytes));
         for (source, target) in flit_pairs {
             for row in 0..rows {
                 for column in 0..columns {
@@ -64,7 +66,7 @@ fn transpose(
                 }
             }
         }
-        turned
+        transposed
     };
     let per_byte = if bits == 4 { 2 } else { 1 };
     let load_flag = |plane: &[u8], at: usize| u32::from(plane[at / per_byte] >> (at % per_byte) & 1);

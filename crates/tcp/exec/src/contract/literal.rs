@@ -1,5 +1,5 @@
-//! The contraction step by step: every lane multiplies its packet, the tree combines neighbours level by level, accumulators take
-//! the result in. The definition that faster ways are compared with.
+//! The contraction step by step: every lane multiplies its packet, the tree combines neighbours level by
+//! level, accumulators take the result in. The definition that faster ways are compared with.
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_num::{Dtype, RuleSet, add_f32, decode, int_value, mul_f32, tree_add};

@@ -1,7 +1,8 @@
 //! Contraction engine (paper section IV-C; feed unit, register file walk, drains from the vISA book).
 //!
-//! Flits become packets, each packet meets the register files for so many steps, the tree combines neighbours, accumulators take the
-//! steps in, and results leave in groups. Accumulators start at +0 (sums) or below everything (maxima).
+//! Flits become packets, each packet meets the register files for so many steps, the tree combines
+//! neighbours, accumulators take the steps in, and results leave in groups. Accumulators start at +0 (sums)
+//! or below everything (maxima).
 //!
 //! - `feed`: in-flit transposes, packing, the shifting window of convolutions;
 //! - `plan`: what the loops of an image mean, checked once for all slices;
@@ -70,7 +71,8 @@ impl<'a> GroupContraction<'a> {
         (!self.takes_loads()).then(|| self.plan.reads())
     }
 
-    /// [`Self::words`] with loads of the register file that were not carried out; `None` where the register file has to be looked at.
+    /// [`Self::words`] with loads of the register file that were not carried out; `None` where the register
+    /// file has to be looked at.
     pub(super) fn words_of_loads(&self, packets: &Packets, loads: SliceLoads<'_>) -> Option<Vec<u32>> {
         self.layout.as_ref()?.contract_loads(packets, loads)
     }

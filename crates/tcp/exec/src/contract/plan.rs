@@ -120,8 +120,8 @@ impl<'a> ContractionPlan<'a> {
         flits * self.flit_words
     }
 
-    /// Where among them the result of a lane and column is: interleaved, a flit holds one column of all lanes; sequential, eight
-    /// columns of one lane.
+    /// Where among them the result of a lane and column is: interleaved, a flit holds one column of all
+    /// lanes; sequential, eight columns of one lane.
     pub(super) fn word_of(&self, lane: usize, column: usize) -> usize {
         match self.image.drain {
             Drain::Interleaved => column * self.flit_words + lane,

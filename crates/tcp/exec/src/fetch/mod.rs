@@ -1,8 +1,8 @@
-//! Fetch unit: the sequencer's elements, masked, looked up, cast and shifted by a zero point, packet by packet (vISA book, fetch
-//! engine; order of the adapter's stages as there).
+//! Fetch unit: the sequencer's elements, masked, looked up, cast and shifted by a zero point, packet by
+//! packet (vISA book, fetch engine; order of the adapter's stages as there).
 //!
-//! A masked element leaves the adapter as zero, whatever table or zero point follows the mask (an assumption: padding must not
-//! influence results). Elements outside data memory read as 0.
+//! A masked element leaves the adapter as zero, whatever table or zero point follows the mask (an assumption:
+//! padding must not influence results). Elements outside data memory read as 0.
 //!
 //! - here: element by element, which is the definition;
 //! - `rows`: row by row.
@@ -73,7 +73,8 @@ impl<'a> Fetcher<'a> {
         Ok(fetcher)
     }
 
-    /// Parts of data memory, each from the first byte that may be read to the last; the second is that of an interleaved fetch.
+    /// Parts of data memory, each from the first byte that may be read to the last; the second is that of an
+    /// interleaved fetch.
     pub(super) fn reads(&self) -> [Range<usize>; 2] {
         if self.image.indirect.is_some() {
             return [0..usize::MAX, 0..0];

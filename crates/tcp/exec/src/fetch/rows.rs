@@ -1,5 +1,5 @@
-//! Fetch in bulk: the sequence as rows, each one loop of neighbours or of even steps; rows are copied, then all elements pass the
-//! adapter together. Gives what the sequencer gives element by element.
+//! Fetch in bulk: the sequence as rows, each one loop of neighbours or of even steps; rows are copied, then
+//! all elements pass the adapter together. Gives what the sequencer gives element by element.
 
 use smallvec::SmallVec;
 use tilewright_base::invariant::Exact;

@@ -32,8 +32,8 @@ impl MemoryState {
         self.write_at(target, buffer)
     }
 
-    /// Copies packet after packet of one loop, given as size and strides of both sides; false, and nothing is done, unless each side
-    /// stays within a memory of its own.
+    /// Copies packet after packet of one loop, given as size and strides of both sides; false, and nothing is
+    /// done, unless each side stays within a memory of its own.
     pub(crate) fn copy_all(
         &mut self,
         from: Address,
@@ -56,8 +56,9 @@ impl MemoryState {
         self.copy_packets(source, target, (size, from_step, to_step), bytes)
     }
 
-    /// Copies what nested loops ask for from HBM to data memories, a slice for each iteration of the outermost, by several threads; false,
-    /// and nothing is done, unless every iteration has a slice of its own and all bytes are inside.
+    /// Copies what nested loops ask for from HBM to data memories, a slice for each iteration of the
+    /// outermost, by several threads; false, and nothing is done, unless every iteration has a slice of its
+    /// own and all bytes are inside.
     pub(crate) fn copy_to_slices(
         &mut self,
         from: Address,
@@ -122,7 +123,8 @@ impl MemoryState {
         true
     }
 
-    /// Copies packets that are known to be inside; false, and nothing is done, unless a shorter way than through a buffer is known.
+    /// Copies packets that are known to be inside; false, and nothing is done, unless a shorter way than
+    /// through a buffer is known.
     fn copy_packets(
         &mut self,
         source: Located,

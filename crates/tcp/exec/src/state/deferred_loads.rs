@@ -1,7 +1,8 @@
-//! Loads of the contraction engine's register file that were not carried out: their bytes lie unchanged where data memory had them from, or
-//! in data memory itself until they change there.
+//! Loads of the contraction engine's register file that were not carried out: their bytes lie unchanged where
+//! data memory had them from, or in data memory itself until they change there.
 //!
-//! With one token every byte of a weight meets one element of the stream, so that a copy would take longer than the products.
+//! With one token every byte of a weight meets one element of the stream, so that a copy would take longer
+//! than the products.
 
 use std::ops::Range;
 
@@ -55,7 +56,8 @@ pub(crate) enum LoadedRows<'l> {
 }
 
 impl LoadTarget {
-    /// What a load writes to a register file of so many lanes and bytes; `None` if lanes differ or rows have gaps.
+    /// What a load writes to a register file of so many lanes and bytes; `None` if lanes differ or rows have
+    /// gaps.
     pub(crate) fn of(even: &EvenRuns, lanes: u64, capacity: u64) -> Option<(LoadTarget, [(usize, i64); 2])> {
         let lane_bytes = capacity.checked_div(lanes)?;
         let lane_stride = i64::try_from(lane_bytes).ok()?;

@@ -1,8 +1,8 @@
 //! All memories of a program's chips: HBM, data memories, register files and scratchpads (paper section III).
 //!
-//! What was never written reads as zeros and takes no room. Data memories are addressed through a table for each PE that says which
-//! of its slices answers to a number, so that a program runs unchanged when a spare slice replaces a faulty one (paper section
-//! III-B). Register files belong to the slice and move with it.
+//! What was never written reads as zeros and takes no room. Data memories are addressed through a table for
+//! each PE that says which of its slices answers to a number, so that a program runs unchanged when a spare
+//! slice replaces a faulty one (paper section III-B). Register files belong to the slice and move with it.
 //!
 //! | file | owns |
 //! |---|---|
@@ -113,7 +113,8 @@ impl MemoryState {
         MemoryState { sizes, chips: BTreeMap::new(), untouched: SliceMemory::default() }
     }
 
-    /// Lets the next spare slice of a PE answer to the number of a faulty one. What the faulty slice held is lost.
+    /// Lets the next spare slice of a PE answer to the number of a faulty one. What the faulty slice held is
+    /// lost.
     ///
     /// # Errors
     /// No such slice, or no spare left.

@@ -1,8 +1,8 @@
-//! What is known of a slice's data memory without looking at its bytes: parts that are still read where DMA took them from, and parts
-//! that are zeros because nobody wrote anything else.
+//! What is known of a slice's data memory without looking at its bytes: parts that are still read where DMA
+//! took them from, and parts that are zeros because nobody wrote anything else.
 //!
-//! Weights pass data memory once on their way to the register files. Bytes that somebody else holds unchanged need not be copied for
-//! that; they are, once another command reads them or writes beside them.
+//! Weights pass data memory once on their way to the register files. Bytes that somebody else holds unchanged
+//! need not be copied for that; they are, once another command reads them or writes beside them.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ pub(crate) enum ByteSource {
     Own(Range<usize>),
 }
 
-/// Bytes that are to be found elsewhere.
+/// A range of data memory whose bytes are read from their owner until they change.
 #[derive(Clone, Debug)]
 pub(super) struct BorrowedRange {
     start: usize,
@@ -210,7 +210,8 @@ mod tests {
     const BYTES: usize = 64;
 
     proptest! {
-        /// Lending, writing and reading in any order shows what a plain memory shows, and nothing is called zeros that has another byte.
+        /// Lending, writing and reading in any order shows what a plain memory shows, and nothing is called
+        /// zeros that has another byte.
         #[test]
         fn it_shows_what_a_plain_memory_shows(
             steps in prop::collection::vec((0..5_usize, 0..BYTES, 1..24_usize), 1..40)

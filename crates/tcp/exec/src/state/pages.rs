@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::shared_bytes::SharedBytes;
 use crate::limits::index;
 
-/// Log2 of the bytes of a page: the host takes memory for what is touched only, and few transfers reach across the end of one.
+/// Log2 of the bytes of a page: the host takes memory for what is touched only, and few transfers reach
+/// across the end of one.
 const PAGE_SHIFT: u32 = 22;
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Fewer bytes are copied sooner than they are held.
@@ -17,8 +18,8 @@ pub(super) struct HbmPages {
     pages: Vec<Option<HbmPage>>,
 }
 
-/// A page: in front what may be lent, behind it what was written while others held it. So weights are lent although caches, which
-/// change, begin on the page where they end.
+/// A page: in front what may be lent, behind it what was written while others held it. So weights are lent
+/// although caches, which change, begin on the page where they end.
 #[derive(Clone, Debug)]
 struct HbmPage {
     /// All bytes of the page, of which those before `behind` count.
@@ -104,7 +105,8 @@ impl HbmPage {
         }
     }
 
-    /// Before bytes that others hold are written: what follows them is parted the first time, all of the page is copied the second time.
+    /// Before bytes that others hold are written: what follows them is parted the first time, all of the page
+    /// is copied the second time.
     fn part(&mut self, start: usize) {
         let all = self.front.get();
         if self.behind.is_empty() && !self.changes {
@@ -162,7 +164,8 @@ impl HbmPages {
         }
     }
 
-    /// Bytes that stay as they are for whoever holds them; `None` where they are few, cross the end of a page, or change.
+    /// Bytes that stay as they are for whoever holds them; `None` where they are few, cross the end of a
+    /// page, or change.
     pub(super) fn held(&self, offset: u64, bytes: usize) -> Option<SharedBytes> {
         let (page, start, length) = piece(offset, bytes);
         let page = self.pages.get(page).and_then(Option::as_ref)?;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use tilewright_base::invariant::OrBroken;
 
-/// Who holds the bytes.
+/// The owner of shared bytes.
 type BytesOwner = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// A part of somebody's bytes, which stay as long as it does.
+/// A range of bytes of an owner, which it keeps alive and unchanged.
 #[derive(Clone)]
 pub struct SharedBytes {
     holder: BytesOwner,
@@ -28,7 +28,7 @@ impl SharedBytes {
         (*self.holder).as_ref().get(self.range.clone()).or_broken("the owner keeps the bytes that it shares")
     }
 
-    /// How many.
+    /// How many bytes are shared.
     pub(super) fn len(&self) -> usize {
         self.range.len()
     }

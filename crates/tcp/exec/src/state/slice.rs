@@ -1,7 +1,8 @@
 //! The memories of one slice: data memory and both register files (paper section IV).
 //!
-//! Bytes may be elsewhere: parts of data memory where DMA found them (`overlay`), parts of the register file where data memory has
-//! them from (`loads`). Who reads or writes comes through here, where they are brought first.
+//! Bytes may be elsewhere: parts of data memory where DMA found them (`overlay`), parts of the register file
+//! where data memory has them from (`loads`). Who reads or writes comes through here, where they are brought
+//! first.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -159,8 +160,8 @@ impl SliceMemory {
         }
     }
 
-    /// Keeps a load of the register file instead of carrying it out; false, and nothing is done, where its bytes may change in data
-    /// memory, or where it has not the form of weights.
+    /// Keeps a load of the register file instead of carrying it out; false, and nothing is done, where its
+    /// bytes may change in data memory, or where it has not the form of weights.
     pub(crate) fn keep_load(&mut self, sizes: &MemorySizes, memory: Memory, even: &EvenRuns) -> bool {
         let Memory::Trf { lanes } = memory else { return false };
         let Some((target, steps, part)) = DeferredLoad::reads(even, lanes, sizes.trf) else { return false };
@@ -187,7 +188,8 @@ impl SliceMemory {
         }
     }
 
-    /// Before all bytes of a target are written: of loads that were not carried out, none writes there any more.
+    /// Before all bytes of a target are written: of loads that were not carried out, none writes there any
+    /// more.
     pub(crate) fn make_way_for(&mut self, sizes: &MemorySizes, target: &LoadTarget) {
         if !self.loads.is_empty() {
             self.loads.make_way(target, room(&mut self.trf, sizes.trf), &self.dm);
@@ -230,7 +232,8 @@ impl SliceMemory {
         }
     }
 
-    /// [`Self::copy_from_dm`] to a register file for runs that are alike; false, and nothing is done, where there is no short way.
+    /// [`Self::copy_from_dm`] to a register file for runs that are alike; false, and nothing is done, where
+    /// there is no short way.
     pub(crate) fn copy_even(&mut self, sizes: &MemorySizes, memory: Memory, even: &EvenRuns) -> bool {
         self.settle_dm(&even.reads());
         let target = match memory {
@@ -281,7 +284,8 @@ impl SliceMemory {
         span(content, offset, bytes)
     }
 
-    /// A memory in whole, bytes of a part of which are about to be written; `None` where something has to be done before each.
+    /// A memory in whole, bytes of a part of which are about to be written; `None` where something has to be
+    /// done before each.
     pub(crate) fn open(
         &mut self,
         sizes: &MemorySizes,
@@ -310,7 +314,8 @@ impl SliceMemory {
         }
     }
 
-    /// Before bytes of the register file are written: their extra bits are gone, and no load is to be carried out there later.
+    /// Before bytes of the register file are written: their extra bits are gone, and no load is to be carried
+    /// out there later.
     fn change_trf(&mut self, sizes: &MemorySizes, offset: u64, bytes: usize) {
         if let Some(flags) = span(&mut self.extra, offset, bytes) {
             flags.fill(0);

@@ -1,4 +1,5 @@
-//! Tensors at rest: row-major elements to the places that a lowered shape gives them, and back (paper section II).
+//! Tensors at rest: row-major elements to the places that a lowered shape gives them, and back (paper section
+//! II).
 
 use smallvec::SmallVec;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET, RadixMap, SLICE};
@@ -27,10 +28,12 @@ struct ElementRun {
 }
 
 impl MemoryState {
-    /// Writes a tensor's elements, given as row-major patterns, to all their copies; padding is left as it is.
+    /// Writes a tensor's elements, given as row-major patterns, to all their copies; padding is left as it
+    /// is.
     ///
     /// # Errors
-    /// Patterns that are not as many as the elements, a shape that does not fit the tensor, places outside the memory.
+    /// Patterns that are not as many as the elements, a shape that does not fit the tensor, places outside
+    /// the memory.
     pub fn put(&mut self, tensor: &Tensor, patterns: &[u32]) -> Result<(), ExecFault> {
         let elements = self.check_tensor(tensor).map_err(|problem| problem.at(ExecStage::Tensor))?;
         equal("patterns", patterns.len() as u64, "elements", elements)

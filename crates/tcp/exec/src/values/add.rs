@@ -1,5 +1,5 @@
-//! Sums of words side by side: results of several slices, as the reducer between them adds them, and rows times a factor. Floats by the
-//! rules of the chip: every product and every sum is rounded and flushed.
+//! Sums of words side by side: results of several slices, as the reducer between them adds them, and rows
+//! times a factor. Floats by the rules of the chip: every product and every sum is rounded and flushed.
 
 use tilewright_num::{RuleSet, add_f32, mul_f32};
 

@@ -1,12 +1,13 @@
-//! Dot products of a few rows with one row, all of i8: for contractions whose rows are too few to be worth packing. Sums wrap, so that
-//! every order gives the same.
+//! Dot products of a few rows with one row, all of i8: for contractions whose rows are too few to be worth
+//! packing. Sums wrap, so that every order gives the same.
 
 use super::dot_row::row_sum;
 #[cfg(target_arch = "x86_64")]
 use super::dot_x86;
 use super::simd_path::SimdPath;
 
-/// Adds to each sum the products of a row of `a` with `b`; rows of `a` follow each other and are as long as `b`.
+/// Adds to each sum the products of a row of `a` with `b`; rows of `a` follow each other and are as long as
+/// `b`.
 pub(crate) fn dot_i8(path: SimdPath, a: &[u8], b: &[u8], sums: &mut [i32]) {
     if b.is_empty() {
         return;

@@ -135,8 +135,8 @@ fn int_max(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
     tile_int::max::<COLUMNS>(tile, sums);
 }
 
-// SAFETY of every block below: the two types are private, and used only by the functions above, which have the
-// features. Loads and stores are unaligned, within slices whose length is checked just before.
+// SAFETY of every block below: the two types are private, and used only by the functions above, which have
+// the features. Loads and stores are unaligned, within slices whose length is checked just before.
 
 #[derive(Clone, Copy)]
 struct Floats(__m256);

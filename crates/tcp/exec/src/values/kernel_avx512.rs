@@ -1,7 +1,7 @@
 //! Kernels for x86-64 with AVX-512 F, BW, DQ and VNNI: sixteen columns, integers of 8 bits four to a word.
 //!
-//! VNNI multiplies unsigned with signed bytes, so `a` is given plus 128, and 128 times the sums of `b` are taken off
-//! again. All of it wraps, and so is exact.
+//! VNNI multiplies unsigned with signed bytes, so `a` is given plus 128, and 128 times the sums of `b` are
+//! taken off again. All of it wraps, and so is exact.
 
 #![expect(unsafe_code, reason = "vector instructions are entered only after the host was asked for them")]
 

@@ -1,5 +1,5 @@
-//! Rows of `b` in panels: so many columns of the output side by side, word after word of k, so that a kernel loads
-//! one vector for each word.
+//! Rows of `b` in panels: so many columns of the output side by side, word after word of k, so that a kernel
+//! loads one vector for each word.
 
 use super::shape::ContractError;
 use super::simd_path::MAX_TILE_COLUMNS;
@@ -57,7 +57,7 @@ impl<W: OperandWord> Panels<W> {
     }
 }
 
-/// Words that are turned from rows to lines at a time, so that both sides stay in the nearest cache.
+/// Words that are transposed from rows to lines at a time, so that both sides stay in the nearest cache.
 const TURNED_WORDS: usize = 64;
 
 fn pack_rows<W: OperandWord>(

@@ -59,7 +59,7 @@ pub enum ContractError {
     },
     /// The tree cannot reduce so many neighbours.
     Tree {
-        /// Asked.
+        /// Neighbours that were asked for.
         asked_elements: usize,
         /// The largest power of two for the type.
         largest_elements: usize,

@@ -1,9 +1,10 @@
-//! One row of the stream with many rows of the register files, taken as they lie there: with one token each of their bytes is used
-//! once, so that packing them first would take longer than the products.
+//! One row of the stream with many rows of the register files, taken as they lie there: with one token each
+//! of their bytes is used once, so that packing them first would take longer than the products.
 //!
-//! Rows follow each other, and so do the steps of a row; the tree's part of one step is a unit. Sixteen units are summed side by side:
-//! neighbours become pairs as they are multiplied, pairs are folded level by level in the order of the tree. Floats go this way
-//! only while nothing can be subnormal (see `range`); integers wrap, so that every order gives the same.
+//! Rows follow each other, and so do the steps of a row; the tree's part of one step is a unit. Sixteen units
+//! are summed side by side: neighbours become pairs as they are multiplied, pairs are folded level by level
+//! in the order of the tree. Floats go this way only while nothing can be subnormal (see `range`); integers
+//! wrap, so that every order gives the same.
 
 use std::borrow::Cow;
 
@@ -115,7 +116,8 @@ impl SingleRow {
         Some(SingleRow { path, tree, steps: elements / tree, row_bytes: row.len(), form })
     }
 
-    /// A word for each of the rows, which are as long as this one; false, and nothing of use is written, where floats may be subnormal.
+    /// A word for each of the rows, which are as long as this one; false, and nothing of use is written,
+    /// where floats may be subnormal.
     pub(crate) fn sums(&self, dtype: Dtype, rows: &[u8], out: &mut [u32]) -> bool {
         if rows.len() != out.len().saturating_mul(self.row_bytes) {
             return false;

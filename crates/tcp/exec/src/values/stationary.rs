@@ -1,7 +1,7 @@
 //! The operand that stays, packed once, and the loop that streams blocks of rows past it.
 //!
-//! A block of rows is decoded 2 KiB a row at a time and meets every panel before the next 2 KiB; partial results
-//! rest in `out`, which is where the engine's accumulators have them.
+//! A block of rows is decoded 2 KiB a row at a time and meets every panel before the next 2 KiB; partial
+//! results rest in `out`, which is where the engine's accumulators have them.
 
 use tilewright_num::Dtype;
 
@@ -17,7 +17,8 @@ const BLOCK_ROWS: usize = 64;
 ///
 /// ```
 /// use tilewright_num::Dtype;
-/// use tilewright_tcp_exec::values::{SimdPath, TreeReduce, OperandRows, ContractionShape, StationaryOperand, AccumulatorRows};
+/// use tilewright_tcp_exec::values::{SimdPath, TreeReduce, OperandRows, ContractionShape, StationaryOperand,
+/// AccumulatorRows};
 ///
 /// let shape = ContractionShape { rows_a: 2, rows_b: 2, k: 3, tree_elements: 64, reduce: TreeReduce::Add };
 /// let (a, b) = ([1, 2, 3, 4, 5, 6], OperandRows { dtype: Dtype::I8, bytes: &[1, 0, 0, 1, 1, 1] });

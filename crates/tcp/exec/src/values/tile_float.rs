@@ -1,5 +1,5 @@
-//! Float tiles: the adder tree of the packet reducer and the accumulation of its steps, for so many rows of `a`
-//! and one vector of columns, written once over the vector type.
+//! Float tiles: the adder tree of the packet reducer and the accumulation of its steps, for so many rows of
+//! `a` and one vector of columns, written once over the vector type.
 //!
 //! The tree is walked depth first, so that a pending sum for each level is all that it keeps.
 

@@ -7,8 +7,8 @@ use tilewright_num::{Dtype, RuleSet, decode_slice, unpack_ints};
 use super::range::FloatRange;
 use super::shape::TreeReduce;
 
-/// Words of a row that kernels take at a time: 2 KiB of each row, a panel of 16 columns within the L1 cache. A
-/// multiple of every tree.
+/// Words of a row that kernels take at a time: 2 KiB of each row, a panel of 16 columns within the L1 cache.
+/// A multiple of every tree.
 pub(super) const BLOCK_WORDS: usize = 512;
 
 /// What an operand row becomes on its way to a kernel.
@@ -57,8 +57,8 @@ pub(super) struct RowReader {
 }
 
 impl RowReader {
-    /// Words `first..first + words.len()` of a row. Behind element k a sum gets zeros; a maximum gets the last
-    /// element again, which changes nothing.
+    /// Words `first..first + words.len()` of a row. Behind element k a sum gets zeros; a maximum gets the
+    /// last element again, which changes nothing.
     pub(super) fn read<W: OperandWord>(&self, row: &[u8], first: usize, words: &mut [W]) {
         let per_word = self.form.elements();
         let start = (first * per_word).min(self.k);

@@ -1,5 +1,5 @@
-//! Reduction between neighbouring slices, in ring order from the lowest slice on (an assumption), and who gets the results
-//! (vISA book, inter-slice reducer).
+//! Reduction between neighbouring slices, in ring order from the lowest slice on (an assumption), and who
+//! gets the results (vISA book, inter-slice reducer).
 
 use std::sync::Arc;
 

@@ -1,12 +1,17 @@
-//! What the vector engine computes: every slice's words through the chain, then between slices (vISA book, vector engine).
+//! What the vector engine computes: every slice's words through the chain, then between slices (vISA book,
+//! vector engine).
 //!
-//! Operations run one after the other over all words of some slices, so that each is a plain loop. Floats are settled by the rule set as
-//! they enter a unit and leave it; an element that no guard matches passes as it is. Assumptions, besides those of `vector`:
+//! Operations run one after the other over all words of some slices, so that each is a plain loop. Floats are
+//! settled by the rule set as they enter a unit and leave it; an element that no guard matches passes as it
+//! is. Assumptions, besides those of `vector`:
 //!
-//! - fused multiply-add is `element * first + second`, rounded once; functions are correctly rounded (`tilewright_num::Function`);
+//! - fused multiply-add is `element * first + second`, rounded once; functions are correctly rounded
+//!   (`tilewright_num::Function`);
 //! - shifts by more than 31 follow the same arithmetic: logical ones give 0, arithmetic ones the sign;
-//! - the clip unit's integer sum wraps; maxima and minima of floats let NaN give way and put minus zero below plus zero;
-//! - in pair mode the first of two flits is the stream's element, the second the pair operand; the result has the first one's tag;
+//! - the clip unit's integer sum wraps; maxima and minima of floats let NaN give way and put minus zero below
+//!   plus zero;
+//! - in pair mode the first of two flits is the stream's element, the second the pair operand; the result has
+//!   the first one's tag;
 //! - half flits that narrow stages leave out come back as zeros, with an empty tag;
 //! - a reduction settles what enters; tags end there.
 
@@ -55,7 +60,7 @@ pub enum VectorError {
     },
     /// The number of slices is no multiple of the groups that the reducer combines.
     Slices {
-        /// How many.
+        /// How many there are.
         found: usize,
         /// Slices of a group.
         group: u64,
@@ -97,7 +102,8 @@ impl From<Fault> for VectorError {
 /// A slice's words; slices with the same ones may share them.
 pub(super) type SharedWords = Arc<Vec<u32>>;
 
-/// Runs a chain over the words of all slices of a group: 8 to a flit, in time order. `vrf` holds each slice's register file.
+/// Runs a chain over the words of all slices of a group: 8 to a flit, in time order. `vrf` holds each slice's
+/// register file.
 ///
 /// # Errors
 /// A chain that is not legal on any machine, streams that it does not fit, reads outside a register file.
@@ -112,7 +118,8 @@ pub fn apply(
     Ok(done.into_iter().map(Arc::unwrap_or_clone).collect())
 }
 
-/// [`apply`] for some slices: others may be without words where slices are not reduced, and may leave without.
+/// [`apply`] for some slices: others may be without words where slices are not reduced, and may leave
+/// without.
 ///
 /// # Errors
 /// As [`apply`].
@@ -192,7 +199,8 @@ fn placed(error: VectorError, numbers: &[usize]) -> VectorError {
     }
 }
 
-/// Runs the operations of a chain over the words of neighbouring slices, of which the first has a number in the group.
+/// Runs the operations of a chain over the words of neighbouring slices, of which the first has a number in
+/// the group.
 fn chain(
     rules: &RuleSet,
     vector: &Vector,
@@ -201,9 +209,9 @@ fn chain(
     first: usize,
 ) -> Result<(Vec<SharedWords>, Word), VectorError> {
     let words = slices.first().map_or(0, |words| words.len());
-    let alike = alike(vector, slices, vrf);
+    let classes = equal_slices(vector, slices, vrf);
     let own = |slice: &usize| {
-        let numbers = alike.as_deref().and_then(|numbers| numbers.get(slice.checked_sub(1)?..=*slice));
+        let numbers = classes.as_deref().and_then(|numbers| numbers.get(slice.checked_sub(1)?..=*slice));
         numbers.is_none_or(|pair| pair.first() != pair.last())
     };
     let kinds: Vec<usize> = (0..slices.len()).filter(own).collect();
@@ -228,11 +236,11 @@ fn chain(
     let mut word = vector.input;
     let mut results: Vec<SharedWords> = Vec::with_capacity(kinds.len());
     for result in done {
-        let (words, leaving) = result.map_err(|error| located(error, alike.as_deref()))?;
+        let (words, leaving) = result.map_err(|error| located(error, classes.as_deref()))?;
         results.extend(words);
         word = leaving;
     }
-    if let Some(numbers) = alike {
+    if let Some(numbers) = classes {
         results = numbers.iter().filter_map(|number| results.get(*number).cloned()).collect();
     }
     Ok((results, word))
@@ -248,7 +256,8 @@ fn word_steps(kind: &OpKind) -> u64 {
     }
 }
 
-/// Bytes of register files that are looked at for every byte that goes through the chain, at most: more cost as much as the chain.
+/// Bytes of register files that are looked at for every byte that goes through the chain, at most: more cost
+/// as much as the chain.
 const COMPARED: usize = 4;
 
 /// Whether a chain does something else on other slices.
@@ -266,9 +275,9 @@ pub(super) fn part<'m>(memory: &'m [u8], part: &Range<usize>) -> &'m [u8] {
     memory.get(part.start.min(end)..end).unwrap_or_default()
 }
 
-/// Slices on which the chain does what it does on the one before, numbered by the first of them: same words, same register files, and
-/// nothing that counts slices. `None` if there are few.
-fn alike(vector: &Vector, slices: &[SharedWords], vrf: &[&[u8]]) -> Option<Vec<usize>> {
+/// Slices on which the chain does what it does on the one before, numbered by the first of them: same words,
+/// same register files, and nothing that counts slices. `None` if there are few.
+fn equal_slices(vector: &Vector, slices: &[SharedWords], vrf: &[&[u8]]) -> Option<Vec<usize>> {
     let reads = reads(vector);
     let costly = slices.first().is_none_or(|words| words.len().saturating_mul(4 * COMPARED) < reads.len());
     if vrf.len() != slices.len() || counts_slices(vector) || costly {
@@ -282,7 +291,7 @@ fn alike(vector: &Vector, slices: &[SharedWords], vrf: &[&[u8]]) -> Option<Vec<u
         let same = (Arc::ptr_eq(one, other) || one == other) && read(slice) == read(slice - 1);
         number += usize::from(!same);
         numbers[slice] = number;
-        // Most slices are alike, or it does not pay.
+        // Most slices are equal, or it does not pay.
         if 2 * number > slices.len() {
             return None;
         }
@@ -291,8 +300,8 @@ fn alike(vector: &Vector, slices: &[SharedWords], vrf: &[&[u8]]) -> Option<Vec<u
 }
 
 /// An error with the number of the slice that it was found on.
-fn located(error: VectorError, alike: Option<&[usize]>) -> VectorError {
-    match (error, alike) {
+fn located(error: VectorError, classes: Option<&[usize]>) -> VectorError {
+    match (error, classes) {
         (VectorError::Vrf { slice, at }, Some(numbers)) => {
             let first = numbers.iter().position(|number| *number == slice);
             VectorError::Vrf { slice: first.unwrap_or(slice), at }

@@ -1,4 +1,5 @@
-//! Operands of an operation for all elements at once: immediates, register file walks, stash, the other group, by tag.
+//! Operands of an operation for all elements at once: immediates, register file walks, stash, the other
+//! group, by tag.
 
 use tilewright_tcp_isa::program::exec::Loop;
 use tilewright_tcp_isa::program::vector::{Choice, Guarded, Op, Source};

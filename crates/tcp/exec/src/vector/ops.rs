@@ -1,4 +1,5 @@
-//! Operations on words, each a loop over the whole stream (tcp rule set: wrapping, saturation, rounding in `tilewright_num`).
+//! Operations on words, each a loop over the whole stream (tcp rule set: wrapping, saturation, rounding in
+//! `tilewright_num`).
 
 use tilewright_num as num;
 use tilewright_num::{Function, RuleSet};

@@ -1,7 +1,8 @@
-//! Reduction within a slice: half flits enter, results leave when their group ends (vISA book, intra-slice reduce).
+//! Reduction within a slice: half flits enter, results leave when their group ends (vISA book, intra-slice
+//! reduce).
 //!
-//! The four elements combine as `op(op(a, b), op(c, d))`, then each slot takes what enters in step order. Elements past a limit take
-//! no part; a result without any element is the operation's identity.
+//! The four elements combine as `op(op(a, b), op(c, d))`, then each slot takes what enters in step order.
+//! Elements past a limit take no part; a result without any element is the operation's identity.
 
 use std::ops::Range;
 

@@ -291,8 +291,8 @@ fn the_edges_of_exact_products_are_right() {
     }
 }
 
-/// A start with its last bit set, against a product that cancels all but that bit, around the least accumulator
-/// that needs no flush.
+/// A start with its last bit set, against a product that cancels all but that bit, around the least
+/// accumulator that needs no flush.
 #[test]
 fn the_edge_of_exact_accumulators_is_right() {
     let a = bytes_of(&[(127 - 52) << 7]);

@@ -1,4 +1,5 @@
-//! One set of accumulators for all groups, instead of a copy that drains: what the closed forms do not assume.
+//! One set of accumulators for all groups, instead of a copy that drains: what the closed forms do not
+//! assume.
 
 use proptest::prelude::*;
 use tilewright_tcp_cost::cycles::contraction::shared_group_cycles;
@@ -9,7 +10,8 @@ use tilewright_tcp_micro::{Accumulators, MicroCommand};
 
 use crate::{choices, gap, tcp};
 
-/// Cycles of a group before its sums, on the drain bus and behind its sums, by the slowest stage of each part.
+/// Cycles of a group before its sums, on the drain bus and behind its sums, by the slowest stage of each
+/// part.
 fn group_cycles(work: &MicroCommand, shape: &Contraction) -> [u64; 3] {
     let cost = command_cycles(tcp(), &work.command);
     let slowest = |stages: &[Stage]| stages.iter().map(|&s| cost.stage_cycles(s)).max().unwrap_or(0);
@@ -21,7 +23,8 @@ fn group_cycles(work: &MicroCommand, shape: &Contraction) -> [u64; 3] {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Queues make up for a part of it: those before the products for slow operands, those behind the drain bus for slow engines.
+    /// Queues make up for a part of it: those before the products for slow operands, those behind the drain
+    /// bus for slow engines.
     #[test]
     fn groups_that_share_cells_wait_for_their_slots(list in choices()) {
         let mut work = sample::contracted(tcp(), &mut SampleChoices::new(&list));

@@ -94,8 +94,9 @@ proptest! {
         prop_assert!(simulated.abs_diff(closed) <= SLACK, "{closed} {simulated} {reads:?}");
     }
 
-    /// A store waits for a narrow read of its own bank only. The rule counts half of the reads that miss. Four stores to a row pass seven reads
-    /// that all miss; where fewer miss, stores and reads may fall together each time (every fifth read) or never (every fourth).
+    /// A store waits for a narrow read of its own bank only. The rule counts half of the reads that miss.
+    /// Four stores to a row pass seven reads that all miss; where fewer miss, stores and reads may fall
+    /// together each time (every fifth read) or never (every fourth).
     #[test]
     fn narrow_reads_make_stores_wait_for_about_half_of_them(
         steps in 16..3000_u64, flits in 1..600_u64, held_steps in prop::sample::select(vec![1, 2, 3, 4, 5, 8, 64]),

@@ -1,5 +1,5 @@
-//! What random commands once got wrong, shrunk.
-//! Each was a closed form without a rule that it has now: see `tilewright_tcp_cost::cycles::batches` and `switch::burst_cycles`.
+//! What random commands once got wrong, shrunk. Each was a closed form without a rule that it has now: see
+//! `tilewright_tcp_cost::cycles::batches` and `switch::burst_cycles`.
 
 use tilewright_tcp_cost::cycles::collect::Collect;
 use tilewright_tcp_cost::cycles::commit::Commit;
@@ -63,7 +63,8 @@ fn the_last_tile_leaves_as_fast_as_it_is_committed() {
     assert!(gap.is_tight() && gap.holds() && gap.closed_cycles >= 256 + 64, "{gap:?}");
 }
 
-/// Tiles of both buffers neither fill while they leave nor leave while they fill: slow neighbours add up, but for what queues hide.
+/// Tiles of both buffers neither fill while they leave nor leave while they fill: slow neighbours add up, but
+/// for what queues hide.
 #[test]
 fn wide_tiles_add_up_slow_neighbours() {
     let tile =
@@ -78,7 +79,8 @@ fn wide_tiles_add_up_slow_neighbours() {
     assert!(gap.simulated_cycles > gap.closed_cycles * 5 / 4, "{gap:?}");
 }
 
-/// Under Broadcast01 a slice sends t0 packets in a row: a fetch unit that is fast enough on average is too slow for that.
+/// Under Broadcast01 a slice sends t0 packets in a row: a fetch unit that is fast enough on average is too
+/// slow for that.
 #[test]
 fn slow_fetches_stop_a_broadcast_in_bursts() {
     let topology = Topology::Broadcast01(Ring { slice1: 4, slice0: 1 }, 64);

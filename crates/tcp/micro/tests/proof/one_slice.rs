@@ -27,7 +27,8 @@ proptest! {
         prop_assert!(gap.cycles() >= 0 && gap.holds(), "{gap:?} {work:?}");
     }
 
-    /// Fetch and commit of a command may meet in a bank; then each waits for the other at most once for each of its own accesses.
+    /// Fetch and commit of a command may meet in a bank; then each waits for the other at most once for each
+    /// of its own accesses.
     #[test]
     fn meeting_in_a_bank_costs_at_most_the_accesses_of_the_other(list in choices()) {
         let mut work = sample::one_slice(tcp(), &mut SampleChoices::new(&list));

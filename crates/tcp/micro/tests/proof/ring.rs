@@ -7,8 +7,9 @@ use tilewright_tcp_micro::sample::{self, SampleChoices};
 
 use crate::{choices, gap, tcp};
 
-/// The closed form counts until the last packet has passed every slice. Where each slice keeps all, that is exact; elsewhere the last
-/// packet that is kept may be earlier, by at most the way around the ring and one step of it.
+/// The closed form counts until the last packet has passed every slice. Where each slice keeps all, that is
+/// exact; elsewhere the last packet that is kept may be earlier, by at most the way around the ring and one
+/// step of it.
 fn check(list: &[u16], slices: u64) -> Result<CycleGap, TestCaseError> {
     let work = sample::ring(tcp(), &mut SampleChoices::new(list), slices);
     let gap = gap(&work);

@@ -1,4 +1,5 @@
-//! Stages that take equally long, where a queue that is too small would show most: fetch and products, products and drain, all of them.
+//! Stages that take equally long, where a queue that is too small would show most: fetch and products,
+//! products and drain, all of them.
 
 use tilewright_tcp_cost::cycles::Command;
 use tilewright_tcp_cost::cycles::collect::Collect;

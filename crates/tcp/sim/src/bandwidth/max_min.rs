@@ -1,12 +1,14 @@
 //! How scarce things are divided: fair shares by progressive filling.
 //!
-//! Whatever is scarcest for those who want it is divided first. Those whom it holds back take less of everything else, which leaves more to others.
+//! Whatever is scarcest for those who want it is divided first. Those whom it holds back take less of
+//! everything else, which leaves more to others.
 
 use super::ResourceUse;
 use crate::contention::FULL_Q32;
 use tilewright_base::invariant::{Exact, OrBroken};
 
-/// A filling under way, and its memory between two.
+/// Max-min fair division of contended channels by progressive filling; its buffers are kept between two
+/// divisions.
 #[derive(Debug, Default)]
 pub(super) struct MaxMinFill {
     /// The first `count` are of this filling.
@@ -21,7 +23,7 @@ pub(super) struct MaxMinFill {
     sums: Vec<u64>,
 }
 
-/// A channel that is wanted more than it gives.
+/// A channel of which more is wanted than it has.
 #[derive(Debug, Default)]
 struct ContendedChannel {
     /// What is left of it for those who want it.
@@ -41,7 +43,8 @@ impl MaxMinFill {
         }
     }
 
-    /// Channels of a thing that are wanted more than it gives. Those that are not never will be: who is held back takes less.
+    /// Channels of a thing that are wanted more than it gives. Those that are not never will be: who is held
+    /// back takes less.
     pub(super) fn add<'u>(
         &mut self,
         capacity: u64,
@@ -115,7 +118,7 @@ impl MaxMinFill {
             if self.speeds_q32.len() <= place {
                 self.speeds_q32.resize(place + 1, 0);
             }
-            // The level is below what is wanted, which is at most 2^32. Nobody stands still.
+            // The level is below what is wanted, which is at most 2^32. No transfer stalls.
             self.speeds_q32[place] = (level.exact_mul(FULL_Q32) / (*want).max(1)).max(1);
             self.held.push(*owner);
         }
@@ -130,7 +133,8 @@ impl MaxMinFill {
     }
 }
 
-/// The most that anyone gets: those who want less get what they want, and the rest is divided evenly. Wants are in their order.
+/// The most that anyone gets: those who want less get what they want, and the rest is divided evenly. Wants
+/// are in their order.
 fn level(wants: &[(u64, u32)], capacity: u64) -> u64 {
     let (mut left, mut others) = (capacity, wants.len() as u64);
     for (want, _) in wants {

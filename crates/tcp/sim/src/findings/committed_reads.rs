@@ -1,5 +1,6 @@
-//! Which slices of a command are heard: all slices of a group run the same image, but what a slice reads matters only if some slice
-//! that commits may get it, through the ring of the switch or through the reducer between slices (vISA book, commit unit: slice mask).
+//! Which slices of a command reach a commit: all slices of a group run the same image, but what a slice reads
+//! matters only if some slice that commits may get it, through the ring of the switch or through the reducer
+//! between slices (vISA book, commit unit: slice mask).
 
 use tilewright_base::invariant::Exact;
 use tilewright_tcp_isa::footprint::{Access, Store};
@@ -7,7 +8,7 @@ use tilewright_tcp_isa::program::Exec;
 use tilewright_tcp_isa::program::exec::Body;
 use tilewright_tcp_isa::switch::ring_slices;
 
-/// The parts of a read that are heard. `first` is the first slice of the group.
+/// The parts of a read that may reach a commit. `first` is the first slice of the group.
 pub(super) fn committed_reads(exec: Option<&Exec>, first: u64, access: &Access) -> Vec<Access> {
     let Some(Body::Stream(stream)) = exec.map(|exec| &exec.body) else { return vec![access.clone()] };
     if stream.commit.slices.is_empty() {

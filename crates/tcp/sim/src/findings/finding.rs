@@ -158,8 +158,8 @@ impl Finding {
         }
     }
 
-    /// No queue and no core can go on. `waits` form the cycle, each held by the next and the last by the first; a wait that
-    /// nobody can end stands alone.
+    /// No queue and no core can go on. `waits` form the cycle, each held by the next and the last by the
+    /// first; a wait that nobody can end stands alone.
     pub fn deadlock(waits: &[WaitLink], at_cycles: u64) -> Finding {
         let who = |pe: PeId| format!("chip {} pe {}", pe.chip, pe.pe);
         let chain: Vec<String> = waits.iter().map(|wait| who(wait.pe)).collect();

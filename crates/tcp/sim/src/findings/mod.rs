@@ -1,8 +1,8 @@
 //! The findings of a run: what its commands did to each other and to memory that they must not.
 //!
-//! A [`FindingsChecker`] is told every [`Event`] of a run and keeps no more than it needs: images with their footprints, the commands that are not
-//! yet ordered before all that can follow, and which bytes hold something. Time plays no part: a race is found whether or not the two
-//! commands met in this run.
+//! A [`FindingsChecker`] is told every [`Event`] of a run and keeps no more than it needs: images with their
+//! footprints, the commands that are not yet ordered before all that can follow, and which bytes hold
+//! something. Time plays no part: a race is found whether or not the two commands met in this run.
 //!
 //! | file | holds |
 //! |---|---|
@@ -56,7 +56,7 @@ struct UnitLane {
     next_prune: usize,
 }
 
-/// Judges a run while it happens.
+/// Checks a run while it happens, and collects its findings.
 #[derive(Clone, Debug)]
 pub struct FindingsChecker<'m> {
     machine: &'m Tcp,
@@ -76,7 +76,7 @@ pub struct FindingsChecker<'m> {
 const FIRST_PRUNE: usize = 16;
 
 impl<'m> FindingsChecker<'m> {
-    /// A judge of a program's run on a machine.
+    /// A checker of a program's run on a machine.
     pub fn new(machine: &'m Tcp, program: &Program) -> FindingsChecker<'m> {
         let pes = program.queues.iter().map(|queue| PeId { chip: queue.chip, pe: queue.pe });
         let mut checker = FindingsChecker {
@@ -169,7 +169,8 @@ impl<'m> FindingsChecker<'m> {
         }
     }
 
-    /// Commands of a region that are not ordered before another; of HBM only those that it has something against.
+    /// Commands of a region that are not ordered before another; of HBM only those that it has something
+    /// against.
     fn unordered(&mut self, region: FindingRegion, live: &LiveCommand) -> Vec<LiveCommand> {
         let machine = self.machine;
         let (images, lanes) = (&mut self.images, self.lanes.get(&region));
@@ -186,8 +187,8 @@ impl<'m> FindingsChecker<'m> {
         others
     }
 
-    /// Adds a command to its lane. Of equal images the later stands for both: whatever is not ordered after the earlier is not
-    /// ordered after the later either.
+    /// Adds a command to its lane. Of equal images the later stands for both: whatever is not ordered after
+    /// the earlier is not ordered after the later either.
     fn keep(&mut self, region: FindingRegion, live: &LiveCommand) {
         let lane = self.lanes.entry(region).or_default().entry(live.stamp.unit).or_default();
         if let Some(at) = lane.live.iter().rposition(|kept| kept.image == live.image) {
@@ -201,7 +202,8 @@ impl<'m> FindingsChecker<'m> {
         }
     }
 
-    /// What an image does by itself: addresses outside of memories, reads of nothing. Its writes count from now on.
+    /// What an image does by itself: addresses outside of memories, reads of nothing. Its writes count from
+    /// now on.
     fn settle(&mut self, live: &LiveCommand, name: &str, at_cycles: u64) {
         let Some(known) = self.images.get_mut(live.image) else { return };
         known.settled = true;
@@ -262,7 +264,8 @@ impl<'m> FindingsChecker<'m> {
         }
     }
 
-    /// The bank rule: commands that may run beside a transfer hold a bank too long, alone or both contexts together.
+    /// The bank rule: commands that may run beside a transfer hold a bank too long, alone or both contexts
+    /// together.
     fn hold(&mut self, region: FindingRegion, others: &[LiveCommand], live: &LiveCommand, at_cycles: u64) {
         let most = self.machine.starvation_accesses();
         let beside = || others.iter().chain([live]);

@@ -1,13 +1,15 @@
-//! What is ordered before what, by vector clocks over the units of all PEs (paper section V-A: queues, waits, doorbells).
+//! What is ordered before what, by vector clocks over the units of all PEs (paper section V-A: queues, waits,
+//! doorbells).
 //!
-//! - Commands of one unit that one queue issues run in order. Those of another queue on the same unit (a command of a fused group runs on
-//!   the units of all its PEs) take turns with them, in whatever order they come: nothing is ordered by that.
-//! - A wait orders the command before everything that the queue issues later. So does an `exec`, for the command that ran before it in its
-//!   context: the queue is held until the context is free.
-//! - A core knows what it saw done: its own queue when it synced, a command that it awaited, and what messages carried. It does not know
-//!   what its queue waited for.
-//! - A message is ordered before the commands that its receiver pushed after it, not before those that its queue held already. So is a
-//!   command that the core awaited.
+//! - Commands of one unit that one queue issues run in order. Those of another queue on the same unit (a
+//!   command of a fused group runs on the units of all its PEs) take turns with them, in whatever order they
+//!   come: nothing is ordered by that.
+//! - A wait orders the command before everything that the queue issues later. So does an `exec`, for the
+//!   command that ran before it in its context: the queue is held until the context is free.
+//! - A core knows what it saw done: its own queue when it synced, a command that it awaited, and what
+//!   messages carried. It does not know what its queue waited for.
+//! - A message is ordered before the commands that its receiver pushed after it, not before those that its
+//!   queue held already. So is a command that the core awaited.
 //! - A core's reads follow a sync, and order like commands of a unit of its own.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -77,8 +79,8 @@ struct PeOrder {
     queue: VectorClock,
     /// What the core knows to be done.
     core: VectorClock,
-    /// Messages and commands that the core has waited for, and what those carried that not all commands in the queue come after, by their
-    /// number.
+    /// Messages and commands that the core has waited for, and what those carried that not all commands in
+    /// the queue come after, by their number.
     received: u64,
     carried: VecDeque<(u64, VectorClock)>,
     /// The last command it issued on each unit.

@@ -7,7 +7,8 @@ use tilewright_tcp_isa::program::text;
 use tilewright_tcp_isa::verify::verify;
 use tilewright_tcp_sim::{Detail, NoObserver, SimOptions, simulate};
 
-/// 2048 x 4096 x 11008 in INT8 on one PE: 512 columns a turn, eight on each slice, while the next weights arrive.
+/// 2048 x 4096 x 11008 in INT8 on one PE: 512 columns a turn, eight on each slice, while the next weights
+/// arrive.
 const CONTRACTION: &str = "
 program tcp 1
 machine tcp

@@ -1,5 +1,5 @@
-//! Contractions without depth: the register file loop of a packet stands still, so that one element meets the whole packet, and the
-//! tree sums nothing. Products are scaled packets, added step after step.
+//! Contractions without depth: the register file loop of a packet has stride 0, so that one element meets the
+//! whole packet, and the tree sums nothing. Products are scaled packets, added step after step.
 
 use std::ops::Range;
 
@@ -62,7 +62,8 @@ impl<'p> FloatStream<'p> {
 
     /// Adds some elements times a factor to sums.
     fn add(&mut self, sums: &mut [f32], part: Range<usize>, factor: f32) {
-        // Zero times what is finite changes no sum: sums begin with plus zero, and none of them becomes minus zero.
+        // Zero times what is finite changes no sum: sums begin with plus zero, and none of them becomes minus
+        // zero.
         if factor == 0.0 && self.finite {
             return;
         }

@@ -1,4 +1,5 @@
-//! Products of few rows of the stream with register file loads that were not carried out: their bytes are met where they lie.
+//! Products of few rows of the stream with register file loads that were not carried out: their bytes are met
+//! where they lie.
 
 use super::DigitOffsets;
 use super::product::{SliceProduct, is_run};
@@ -80,7 +81,8 @@ impl SliceProduct<'_> {
         Some(())
     }
 
-    /// Where the results of one row of the stream leave, if they leave row after row of the register files, lane after lane.
+    /// Where the results of one row of the stream leave, if they leave row after row of the register files,
+    /// lane after lane.
     fn joined_place<'w>(
         &self,
         batch: &DigitOffsets,

@@ -18,7 +18,8 @@ impl ProductLayout<'_> {
 }
 
 impl SliceProduct<'_> {
-    /// Puts the results of one product where they leave; false, and some may be wrong, if they have to be found in another way.
+    /// Puts the results of one product where they leave; false, and some may be wrong, if they have to be
+    /// found in another way.
     pub(super) fn few(&self, batch: &DigitOffsets, column: usize, a: &[u8], words: &mut [u32]) -> bool {
         let (layout, dtype) = (self.layout, self.stream_type);
         let paired = matches!((dtype, self.trf_type), (Dtype::Bf16, Dtype::Bf16) | (Dtype::I8, Dtype::I8));
@@ -68,7 +69,8 @@ impl SliceProduct<'_> {
         layout.plan.lane(self.trf.bytes, lane).get(start..start.checked_add(length)?)
     }
 
-    /// Puts the sums of one row of the stream where they leave: lane after lane, for each row of the register files.
+    /// Puts the sums of one row of the stream where they leave: lane after lane, for each row of the register
+    /// files.
     pub(super) fn drain_row(
         &self,
         batch: &DigitOffsets,

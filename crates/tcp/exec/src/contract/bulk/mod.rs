@@ -1,8 +1,9 @@
-//! The contraction as matrix products of [`crate::values`]: wherever the loops nest, rows of the stream meet rows of the register
-//! files, and the bulk kernels give the bits of the literal way.
+//! The contraction as matrix products of [`crate::values`]: wherever the loops nest, rows of the stream meet
+//! rows of the register files, and the bulk kernels give the bits of the literal way.
 //!
-//! A surviving digit during which a packet is held numbers rows of the register files, one during which the register files stand
-//! still rows of the stream, any other a product of its own. Summed digits, in their order, and the neighbours of the tree are k.
+//! A surviving digit during which a packet is held numbers rows of the register files, one during which the
+//! register files stand still rows of the stream, any other a product of its own. Summed digits, in their
+//! order, and the neighbours of the tree are k.
 //!
 //! - `layout` (here): what follows from the registers, found once for all slices;
 //! - `product`: one slice's operands and results;
@@ -37,7 +38,8 @@ const KERNEL_RESULTS: usize = 256;
 /// Steps of a sum that are.
 const KERNEL_STEPS: usize = 32;
 
-/// Words of the flits that leave, for packets from [`ContractionPlan::feed`]; `None` if the loops do not nest.
+/// Words of the flits that leave, for packets from [`ContractionPlan::feed`]; `None` if the loops do not
+/// nest.
 ///
 /// # Errors
 /// What the kernels refuse.
@@ -132,7 +134,8 @@ impl<'a> ProductLayout<'a> {
         product.run().map(Some)
     }
 
-    /// Whether register file loads may be met where their bytes lie: few rows of the stream, and rows of lanes one after the other.
+    /// Whether register file loads may be met where their bytes lie: few rows of the stream, and rows of
+    /// lanes one after the other.
     pub(super) fn takes_loads(&self) -> bool {
         let plan = &self.plan;
         let paired =
@@ -140,7 +143,8 @@ impl<'a> ProductLayout<'a> {
         paired && plan.steps > 0 && self.trf_rows_in_order && !self.is_broadcast() && self.is_few()
     }
 
-    /// [`Self::contract`] with loads that were not carried out; `None` where the register file has to be looked at.
+    /// [`Self::contract`] with loads that were not carried out; `None` where the register file has to be
+    /// looked at.
     pub(super) fn contract_loads(&self, packets: &Packets, loads: SliceLoads<'_>) -> Option<Vec<u32>> {
         let unread = RegisterFileView { bytes: &[], extra: None };
         let product = self.takes_loads().then(|| SliceProduct::new(self, packets, unread))??;
@@ -179,7 +183,8 @@ impl<'a> ProductLayout<'a> {
     }
 }
 
-/// Whether elements that a partly inactive tree lacks may be zeros on both sides: their products are what sums start from.
+/// Whether elements that a partly inactive tree lacks may be zeros on both sides: their products are what
+/// sums start from.
 fn adds_zeros(plan: &ContractionPlan<'_>) -> bool {
     plan.active < plan.tree
         && plan.image.op == ContractOp::Add

@@ -1,6 +1,8 @@
-//! The paper's Fig. 10 as register images: HQD, HKD -> HQK with H = 4, L = 256, D = 128 on 64 slices, 16 to a head.
+//! The paper's Fig. 10 as register images: HQD, HKD -> HQK with H = 4, L = 256, D = 128 on 64 slices, 16 to a
+//! head.
 //!
-//! K goes to the register files by a command of the sub context, queries are multicast within the 16 slices of a head.
+//! K goes to the register files by a command of the sub context, queries are multicast within the 16 slices
+//! of a head.
 
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET, SLICE};

@@ -12,7 +12,8 @@ use crate::run::images::{Dice, OUT, at, copy, fetch, read, row, run, tcp, words}
 
 /// Rows of 96 values, kernels of 5 taps with padding of 2: one window of 32 outputs for each tap.
 ///
-/// The tree is off: column c of the step of tap t takes in `x[c + t - 2] * w[t]`, and taps are summed in time.
+/// The tree is off: column c of the step of tap t takes in `x[c + t - 2] * w[t]`, and taps are summed in
+/// time.
 #[test]
 fn windows_shift_over_a_row() {
     let machine = tcp();
@@ -56,7 +57,8 @@ fn windows_shift_over_a_row() {
     }
 }
 
-/// A long row: the buffer moves on flit by flit, so that a whole row is convolved without its being fetched twice.
+/// A long row: the buffer moves on flit by flit, so that a whole row is convolved without its being fetched
+/// twice.
 #[test]
 fn the_buffer_moves_along_a_row() {
     let machine = tcp();

@@ -1,4 +1,5 @@
-//! Whole commands in bulk and element by element: random images leave the same memories, or fail the same way.
+//! Whole commands in bulk and element by element: random images leave the same memories, or fail the same
+//! way.
 
 use proptest::prelude::*;
 use tilewright_machine::Tcp;
@@ -237,8 +238,8 @@ fn draw(dice: &mut Dice) -> Stream {
     Stream { fetch, switch, contract, vector, cast, transpose, commit }
 }
 
-/// Memories of all slices; neighbours have the same data as long as their number divided by `alike` is the same, and the
-/// same register files for a while longer.
+/// Memories of all slices; neighbours have the same data as long as their number divided by `alike` is the
+/// same, and the same register files for a while longer.
 fn filled(machine: &Tcp, seed: u64, alike: u64) -> MemoryState {
     let mut state = MemoryState::new(machine, 1);
     for slice in 0..SLICES {

@@ -93,7 +93,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// From HBM to slices, which several threads may share, also where spares answer and steps leave slices out.
+    /// From HBM to slices, which several threads may share, also where spares answer and steps leave slices
+    /// out.
     #[test]
     fn slices_get_what_naive_loops_give_them(seed: u64) {
         let dice = &mut Dice(seed);

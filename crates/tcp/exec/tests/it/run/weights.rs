@@ -1,5 +1,5 @@
-//! Weights on their way from HBM through data memory and the register files to products: bytes that are met where they lie give what
-//! bytes that were copied give, whatever is written meanwhile.
+//! Weights on their way from HBM through data memory and the register files to products: bytes that are met
+//! where they lie give what bytes that were copied give, whatever is written meanwhile.
 
 use proptest::prelude::*;
 use tilewright_machine::Tcp;

@@ -1,4 +1,5 @@
-//! The judge: one element at a time, written from the description of the hardware without the loops of the engine.
+//! The judge: one element at a time, written from the description of the hardware without the loops of the
+//! engine.
 
 use std::collections::BTreeMap;
 

@@ -203,7 +203,8 @@ fn racing(graph: &Graph, ran: &[Ran]) -> BTreeSet<(Key, Key)> {
     races
 }
 
-/// Scripts in which waits name commands of their own queue that were not waited for, and groups lie within the PEs.
+/// Scripts in which waits name commands of their own queue that were not waited for, and groups lie within
+/// the PEs.
 fn scripts() -> impl Strategy<Value = Vec<Happens>> {
     let one = (0_u64..PES, 0_usize..8, 0_u64..PES, 0_u8..17);
     proptest::collection::vec(one, 1..24).prop_map(|drawn| {

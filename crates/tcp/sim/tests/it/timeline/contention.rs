@@ -1,4 +1,5 @@
-//! Two commands side by side, as the timeline has them and as a simulation by the cycle does (`crates/tcp/micro`).
+//! Two commands side by side, as the timeline has them and as a simulation by the cycle does
+//! (`crates/tcp/micro`).
 //!
 //! The judge starts both at their first access; here the second starts two pushes after the first.
 
@@ -53,7 +54,8 @@ fn load_work(bytes: u64) -> MicroCommand {
     MicroCommand { fetch: AccessWalk { base_bytes: 0, stride_bytes: 8 }, ..MicroCommand::new(command) }
 }
 
-/// Cycles from the first access of the sub command to its end, and those of the main command: here and by the judge.
+/// Cycles from the first access of the sub command to its end, and those of the main command: here and by the
+/// judge.
 fn both(main: Exec, main_work: &MicroCommand, bytes: u64) -> [(u64, u64); 2] {
     let steps = [run_exec(0, Context::Main, 0), run_exec(1, Context::Sub, 1)].concat();
     // The upper half of the first lane.
@@ -78,7 +80,8 @@ fn product_and_load(rows: u64, held: u64, wide: bool, bytes: u64) -> [(u64, u64)
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Each stands for what the closed rule allows: a fourteenth of narrow reads, and half of them where some hit.
+    /// Each stands for what the closed rule allows: a fourteenth of narrow reads, and half of them where some
+    /// hit.
     #[test]
     fn a_load_under_a_contraction_takes_what_the_judge_counts(
         rows in 8..96_u64, held in 1..33_u64, wide: bool, flits in 1..128_u64,

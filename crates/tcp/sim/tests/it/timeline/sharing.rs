@@ -49,7 +49,8 @@ fn one_to_eight_pes_share_off_chip_memory_fairly() {
     }
 }
 
-/// The book's eight engines that never toggle the stack bit, each a PE's own: the channels they use are the same.
+/// The book's eight engines that never toggle the stack bit, each a PE's own: the channels they use are the
+/// same.
 #[test]
 fn eight_engines_on_half_of_the_channels_take_1866() {
     let mut machine = tcp();
@@ -193,7 +194,8 @@ fn the_port_of_a_pe_is_shared_by_its_networks() {
     assert_eq!(moved(&machine, vec![inside]), 4);
 }
 
-/// Section 3.4 of the reference: 0.75 TB/s of reads, 0.1875 each; 192 and 182.4 B a cycle at 1.536 TB/s and at 0.95 of it.
+/// Section 3.4 of the reference: 0.75 TB/s of reads, 0.1875 each; 192 and 182.4 B a cycle at 1.536 TB/s and
+/// at 0.95 of it.
 #[test]
 fn four_engines_within_off_chip_memory_share_its_rate_between_reads_and_writes() {
     let mut machine = tcp();
@@ -228,7 +230,8 @@ fn beside_copy(flits: u64, pe: u64) -> (u64, (u64, u64)) {
 
 #[test]
 fn dma_gets_what_commands_leave_of_the_banks() {
-    // Fetch and commit take 32 B in every cycle each: together half of all banks, so the transfer goes at half speed.
+    // Fetch and commit take 32 B in every cycle each: together half of all banks, so the transfer goes at
+    // half speed.
     assert_eq!(beside_copy(8000, 0).0, 2048 * 2);
     assert_eq!(beside_copy(8000, 1).0, 2048, "other slices");
     // It goes on at full speed when the command is done.
