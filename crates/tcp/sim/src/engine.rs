@@ -72,9 +72,9 @@ impl<S: Sink> World<'_, '_, S> {
     /// Marks the memory that a transfer wrote.
     fn touch(&mut self, plan: &crate::plan::TransferPlan) -> Result<(), SimError> {
         let Some((chip, pe, parts)) = plan.touched else { return Ok(()) };
-        let at = to_index(chip).exact_mul(self.pes_per_chip).exact_add(to_index(pe));
-        let state =
-            self.pes.get_mut(at).or_broken("a transfer that has a cost writes to a PE of the machine");
+        let at = to_index(chip).checked_mul(self.pes_per_chip).and_then(|at| at.checked_add(to_index(pe)));
+        // A transfer may leave the machine, which is a finding of its own: nothing is held there.
+        let Some((at, state)) = at.and_then(|at| Some((at, self.pes.get_mut(at)?))) else { return Ok(()) };
         let grew = state.touched.join(&parts);
         self.sums.ledger.holds(self.machine, state.id, &state.touched, self.now);
         if grew {
