@@ -8,8 +8,8 @@ use tilewright_bench::{Bench, measure};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_record::KeepLast;
 use tilewright_runtime::{Device, Prepared, ReadingOptions};
-use tilewright_tcp_exec::state::At;
-use tilewright_tcp_exec::{State, exec, transfer};
+use tilewright_tcp_exec::state::SliceAddress;
+use tilewright_tcp_exec::{MemoryState, exec, transfer};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::Memory;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
@@ -81,7 +81,7 @@ const ROWS: &[(&str, u64, &str, f64)] = &[
     ("short", SLICES * 4096, "B", 0.0),
 ];
 
-fn run(machine: &Tcp, program: &Program, state: &mut State, name: &str) {
+fn run(machine: &Tcp, program: &Program, state: &mut MemoryState, name: &str) {
     let pe = PeId { chip: 0, pe: 0 };
     for image in program.execs.iter().filter(|exec| exec.name == name) {
         exec(machine, state, pe, image).unwrap_or_else(|fault| panic!("{name}: {fault}"));
@@ -99,8 +99,8 @@ fn tcp() -> Tcp {
 }
 
 /// Memories full of small numbers, whatever type they are read as.
-fn filled(machine: &Tcp) -> State {
-    let mut state = State::new(machine, 1);
+fn filled(machine: &Tcp) -> MemoryState {
+    let mut state = MemoryState::new(machine, 1);
     let mut seed = 1_u64;
     let mut content = |bytes: u64| -> Vec<u8> {
         let next = |at: u64| {
@@ -114,7 +114,9 @@ fn filled(machine: &Tcp) -> State {
         for (memory, bytes) in
             [(Memory::Dm, 0x40000), (Memory::Trf { lanes: 8 }, 0x10000), (Memory::Vrf, 8192)]
         {
-            state.write_slice(At { chip: 0, slice, memory, offset: 0 }, &content(bytes)).expect("it fits");
+            state
+                .write_slice(SliceAddress { chip: 0, slice, memory, offset: 0 }, &content(bytes))
+                .expect("it fits");
         }
     }
     let hbm = |offset| Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset });

@@ -23,7 +23,7 @@ use tilewright_tcp_isa::program::transfer::{
     Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
 };
 use tilewright_tcp_isa::program::{Count, ExecId, Program, Register, RegisterId, TransferId};
-use tilewright_tcp_sim::{Detail, Judge, NoJudge, Options, Outcome, simulate};
+use tilewright_tcp_sim::{Detail, NoObserver, Observer, SimOptions, SimOutcome, simulate};
 
 fn main() {
     let machine = tcp();
@@ -48,13 +48,13 @@ fn main() {
     for (name, program, _) in &rows[..2] {
         let outcome = run(&machine, program);
         rates(&format!("{name}, findings"), &outcome, [0.0; 2], || {
-            let mut judge = Findings(tilewright_tcp_sim::findings::Judge::new(&machine, program));
+            let mut judge = Findings(tilewright_tcp_sim::findings::FindingsChecker::new(&machine, program));
             black_box(observed(&machine, black_box(program), Detail::Totals, KeepLast::new(0), &mut judge));
             black_box(judge.0.finish());
         });
         rates(&format!("{name}, trace"), &outcome, [0.0; 2], || {
             let sink = perfetto::Stream::new(std::io::sink());
-            black_box(observed(&machine, black_box(program), Detail::Everything, sink, &mut NoJudge));
+            black_box(observed(&machine, black_box(program), Detail::Everything, sink, &mut NoObserver));
         });
     }
     println!("{:<52} {:>12} KiB", "peak memory of all of these", peak_kib());
@@ -64,7 +64,7 @@ fn main() {
 const BLOCK: [(i64, u64, u64); 6] =
     [(3, 2048, 4096), (16, 2048, 128), (1, 2048, 2048), (1, 2048, 4096), (6, 2048, 4096), (8, 2048, 1408)];
 
-fn rates(name: &str, outcome: &Outcome, goals: [f64; 2], mut body: impl FnMut()) {
+fn rates(name: &str, outcome: &SimOutcome, goals: [f64; 2], mut body: impl FnMut()) {
     let commands =
         Bench { name: &format!("{name}, commands"), goal_per_s: goals[0], items: outcome.commands };
     let rate = measure(&commands, &mut body);
@@ -100,9 +100,9 @@ fn peak_kib() -> u64 {
 }
 
 /// Judges races and the like while the timeline runs.
-struct Findings<'m>(tilewright_tcp_sim::findings::Judge<'m>);
+struct Findings<'m>(tilewright_tcp_sim::findings::FindingsChecker<'m>);
 
-impl Judge for Findings<'_> {
+impl Observer for Findings<'_> {
     fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
         self.0.observe(event);
         ControlFlow::Continue(())
@@ -119,8 +119,8 @@ fn tcp() -> Tcp {
     load(&mut sources, id, &|_| None).expect("tcp loads").machine.tcp().expect("a tcp").clone()
 }
 
-fn run(machine: &Tcp, program: &Program) -> Outcome {
-    observed(machine, program, Detail::Totals, KeepLast::new(0), &mut NoJudge)
+fn run(machine: &Tcp, program: &Program) -> SimOutcome {
+    observed(machine, program, Detail::Totals, KeepLast::new(0), &mut NoObserver)
 }
 
 fn observed<S: Sink>(
@@ -128,9 +128,9 @@ fn observed<S: Sink>(
     program: &Program,
     detail: Detail,
     sink: S,
-    judge: &mut dyn Judge,
-) -> Outcome {
-    let options = Options { detail, check: false, ..Options::default() };
+    judge: &mut dyn Observer,
+) -> SimOutcome {
+    let options = SimOptions { detail, check: false, ..SimOptions::default() };
     simulate(machine, program, &options, sink, judge).expect("it runs")
 }
 

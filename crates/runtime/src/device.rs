@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
-use tilewright_tcp_exec::state::Lent;
-use tilewright_tcp_exec::{Fault, State};
+use tilewright_tcp_exec::state::SharedBytes;
+use tilewright_tcp_exec::{ExecFault, MemoryState};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::tensor::{Tensor, TensorRole};
 use tilewright_tcp_isa::program::transfer::Address;
@@ -24,7 +24,7 @@ use crate::readings::{Reading, ReadingError, ReadingOptions, input};
 pub struct Device {
     machine: Arc<Tcp>,
     chips: u64,
-    state: State,
+    state: MemoryState,
     replaced: BTreeSet<(PeId, u64)>,
 }
 
@@ -34,7 +34,7 @@ impl Device {
         Device {
             machine: Arc::new(machine.clone()),
             chips,
-            state: State::new(machine, chips),
+            state: MemoryState::new(machine, chips),
             replaced: BTreeSet::new(),
         }
     }
@@ -48,7 +48,7 @@ impl Device {
     ///
     /// # Errors
     /// An address where nothing is mapped, or bytes past the end of the memory.
-    pub fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), Fault> {
+    pub fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), ExecFault> {
         self.state.write(address, bytes)
     }
 
@@ -56,7 +56,7 @@ impl Device {
     ///
     /// # Errors
     /// An address that is not in HBM, or bytes past its end.
-    pub fn lend(&mut self, address: Address, lent: &Lent) -> Result<(), Fault> {
+    pub fn lend(&mut self, address: Address, lent: &SharedBytes) -> Result<(), ExecFault> {
         self.state.lend(address, lent)
     }
 
@@ -64,7 +64,7 @@ impl Device {
     ///
     /// # Errors
     /// An address where nothing is mapped, or bytes past the end of the memory.
-    pub fn read(&self, address: Address, bytes: &mut [u8]) -> Result<(), Fault> {
+    pub fn read(&self, address: Address, bytes: &mut [u8]) -> Result<(), ExecFault> {
         self.state.read(address, bytes)
     }
 
@@ -72,7 +72,7 @@ impl Device {
     ///
     /// # Errors
     /// Patterns that are not as many as the elements, places outside the memory.
-    pub fn put(&mut self, tensor: &Tensor, patterns: &[u32]) -> Result<(), Fault> {
+    pub fn put(&mut self, tensor: &Tensor, patterns: &[u32]) -> Result<(), ExecFault> {
         self.state.put(tensor, patterns)
     }
 
@@ -80,7 +80,7 @@ impl Device {
     ///
     /// # Errors
     /// Places outside the memory.
-    pub fn get(&self, tensor: &Tensor) -> Result<Vec<u32>, Fault> {
+    pub fn get(&self, tensor: &Tensor) -> Result<Vec<u32>, ExecFault> {
         self.state.get(tensor)
     }
 
@@ -120,7 +120,7 @@ impl Device {
     /// No input is written: see [`Device::load`] and [`Device::put`]; outputs are read with [`Device::get`].
     ///
     /// Memories change if values are wanted, or needed for what is wanted. A command that cannot be run stops
-    /// the run ([`tilewright_tcp_sim::Ended::Stopped`]) and is a finding.
+    /// the run ([`tilewright_tcp_sim::RunEnd::Stopped`]) and is a finding.
     ///
     /// # Errors
     /// A program of another machine or of more chips, a value outside of its register's range, a run that
@@ -160,11 +160,11 @@ impl Device {
         Ok(())
     }
 
-    pub(crate) fn state_mut(&mut self) -> &mut State {
+    pub(crate) fn state_mut(&mut self) -> &mut MemoryState {
         &mut self.state
     }
 }
 
-fn placed(tensor: &Tensor, fault: Fault) -> ReadingError {
+fn placed(tensor: &Tensor, fault: ExecFault) -> ReadingError {
     ReadingError::Fault { name: tensor.name.clone(), fault }
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use tilewright_base::invariant::to_index;
 
 use tilewright_record::{KeepLast, Sink};
-use tilewright_tcp_sim::Ended;
+use tilewright_tcp_sim::RunEnd;
 
 use crate::model::{ModelDevice, ModelError};
 use crate::readings::{Reading, ReadingOptions};
@@ -157,7 +157,7 @@ fn run<S: Sink + Send>(
 
 /// A reading of a run that came to its end.
 pub(crate) fn ended(reading: Reading) -> Result<Reading, ModelError> {
-    if reading.outcome.ended != Ended::Finished {
+    if reading.outcome.ended != RunEnd::Finished {
         let found = reading.findings.first().map(|finding| finding.to_diagnostic().message);
         return Err(ModelError::Stopped(found.unwrap_or_else(|| format!("{:?}", reading.outcome.ended))));
     }

@@ -6,7 +6,7 @@ use tilewright_compile::general::Planned;
 use tilewright_compile::general::kernel::Origin;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
-use tilewright_tcp_exec::Fault;
+use tilewright_tcp_exec::ExecFault;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 
 use crate::Device;
@@ -132,6 +132,6 @@ fn place(planned: &Planned, number: usize) -> Address {
     hbm(planned.places[number])
 }
 
-fn faulted(name: &str, fault: Fault) -> ReadingError {
+fn faulted(name: &str, fault: ExecFault) -> ReadingError {
     ReadingError::Fault { name: name.to_string(), fault }
 }

@@ -11,8 +11,8 @@ use tilewright_compile::{CompileError, Compiled, Inputs};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::{KeepLast, Sink};
-use tilewright_tcp_exec::Fault;
-use tilewright_tcp_exec::state::Lent;
+use tilewright_tcp_exec::ExecFault;
+use tilewright_tcp_exec::state::SharedBytes;
 
 use crate::device::Device;
 use crate::prepared::Prepared;
@@ -50,7 +50,7 @@ pub enum ModelError {
     Reading(#[from] ReadingError),
     /// Memory that is not there.
     #[error("memory of the device: {0}")]
-    Fault(#[from] Fault),
+    Fault(#[from] ExecFault),
     /// A prompt without tokens, or with more than fit.
     #[error("the prompt has {found} tokens\n  = allowed: 1 to {context}, the context")]
     Prompt {
@@ -113,7 +113,7 @@ impl ModelDevice {
     ///
     /// # Errors
     /// More bytes than the memory has.
-    pub fn load_packed(&mut self, chips: &[Lent]) -> Result<(), ModelError> {
+    pub fn load_packed(&mut self, chips: &[SharedBytes]) -> Result<(), ModelError> {
         for (chip, lent) in (0..).zip(chips) {
             self.device.lend(hbm(chip, 0), lent)?;
         }

@@ -17,7 +17,7 @@ use crate::value_dependence::ValueDependence;
 /// threads.
 #[derive(Debug)]
 pub struct Prepared {
-    sim: sim::Prepared,
+    sim: sim::PreparedSim,
     decides: ValueDependence,
     complaints: Vec<Diagnostic>,
 }
@@ -39,7 +39,7 @@ impl Prepared {
         let program = program.into();
         let complaints = accepted(&machine, &program)?;
         let decides = ValueDependence::of(&program);
-        Ok(Prepared { sim: sim::Prepared::new(machine, program), decides, complaints })
+        Ok(Prepared { sim: sim::PreparedSim::new(machine, program), decides, complaints })
     }
 
     /// The machine.
@@ -85,7 +85,7 @@ impl Prepared {
         &self,
         registers: &[(RegisterId, i64)],
         wanted: &ReadingOptions,
-        state: &mut tilewright_tcp_exec::State,
+        state: &mut tilewright_tcp_exec::MemoryState,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         self.listen(self.decides, registers, wanted, state, sink)
@@ -96,7 +96,7 @@ impl Prepared {
         decides: ValueDependence,
         registers: &[(RegisterId, i64)],
         wanted: &ReadingOptions,
-        state: &mut tilewright_tcp_exec::State,
+        state: &mut tilewright_tcp_exec::MemoryState,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         let (machine, program) = (self.machine(), self.program());

@@ -7,13 +7,13 @@ use thiserror::Error;
 use tilewright_base::{Diagnostic, Severity};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::{KeepLast, RecordError, Sink};
-use tilewright_tcp_exec::Fault;
+use tilewright_tcp_exec::ExecFault;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::tensor::{Tensor, TensorData};
 use tilewright_tcp_isa::verify::verify;
 use tilewright_tcp_sim::findings::Finding;
-use tilewright_tcp_sim::{Outcome, SimError, simulate};
+use tilewright_tcp_sim::{SimError, SimOutcome, simulate};
 
 use crate::array::{Array, ArrayError};
 use crate::device::Device;
@@ -39,7 +39,7 @@ pub struct ReadingOptions {
 #[derive(Debug)]
 pub struct Reading {
     /// Timeline and energy.
-    pub outcome: Outcome,
+    pub outcome: SimOutcome,
     /// What went wrong, if it was asked for.
     pub findings: Vec<Finding>,
     /// Outputs by name, in the program's order, if values were asked for; of a run on a device that is kept,
@@ -70,7 +70,7 @@ pub enum ReadingError {
         /// Which.
         name: String,
         /// What.
-        fault: Fault,
+        fault: ExecFault,
     },
     /// A program and a device that do not go together.
     #[error("the program does not fit the device: {0}")]
@@ -105,7 +105,7 @@ pub fn read<S: Sink + Send>(
         |options, checker| simulate(machine, program, options, sink, checker),
         |options, checker| simulate(machine, program, options, KeepLast::new(0), checker),
     )?;
-    let stopped = reading.outcome.ended == tilewright_tcp_sim::Ended::Stopped;
+    let stopped = reading.outcome.ended == tilewright_tcp_sim::RunEnd::Stopped;
     if wanted.values && !stopped {
         reading.outputs = device.outputs(program)?;
     }

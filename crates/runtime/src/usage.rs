@@ -8,7 +8,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_cost::energy::EnergyCounts;
-use tilewright_tcp_sim::{EngineUse, Outcome};
+use tilewright_tcp_sim::{EngineUse, SimOutcome};
 
 /// Sums over runs.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ pub struct KindUse {
 
 impl Usage {
     /// Adds a run that took some tokens.
-    pub fn add(&mut self, outcome: &Outcome, tokens: u64) {
+    pub fn add(&mut self, outcome: &SimOutcome, tokens: u64) {
         self.runs += 1;
         self.tokens = self.tokens.exact_add(tokens);
         self.cycles = self.cycles.exact_add(outcome.cycles);

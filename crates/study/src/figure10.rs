@@ -209,7 +209,7 @@ fn way(svg: &mut Svg, top: f64, figure: &Figure10) {
 }
 
 /// Sizes of the example: batch, rows of both inputs, length of the sum.
-pub(crate) fn sizes(machine: &Tcp) -> Option<tilewright_explore::tcp::section::Product> {
+pub(crate) fn sizes(machine: &Tcp) -> Option<tilewright_explore::tcp::section::SectionProduct> {
     let Example { problem, .. } = example(machine)?;
     let [mut batch, mut rows0, mut rows1, mut sum] = [1; 4];
     for id in problem.axis_ids() {
@@ -222,5 +222,5 @@ pub(crate) fn sizes(machine: &Tcp) -> Option<tilewright_explore::tcp::section::P
             };
         *place *= problem.axis(id).extent;
     }
-    Some(tilewright_explore::tcp::section::Product { batch, rows0, rows1, sum })
+    Some(tilewright_explore::tcp::section::SectionProduct { batch, rows0, rows1, sum })
 }

@@ -9,7 +9,7 @@ use tilewright_base::invariant::OrBroken;
 
 use serde::Serialize;
 use tilewright_explore::cloud::Cloud;
-use tilewright_explore::tcp::section::{Product, Tactic, every_tactic, slice_parts, stages};
+use tilewright_explore::tcp::section::{SectionProduct, SectionTactic, every_tactic, slice_parts, stages};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_report::chart::{Axis, Bar, Plane, stacked};
@@ -78,16 +78,16 @@ pub struct Figure14 {
 }
 
 /// A tactic with its power, by component.
-type TacticPower = (Tactic, [f64; COMPONENTS]);
+type TacticPower = (SectionTactic, [f64; COMPONENTS]);
 
 fn power((_, parts): &TacticPower) -> f64 {
     parts.iter().sum()
 }
 
 /// The figures on a machine.
-pub(crate) fn figure14(machine: &Tcp, product: Product) -> Option<Figure14> {
+pub(crate) fn figure14(machine: &Tcp, product: SectionProduct) -> Option<Figure14> {
     let setup = Setup::new(machine, 1, Dtype::I8).ok()?;
-    let slowest = |tactic: &Tactic| {
+    let slowest = |tactic: &SectionTactic| {
         let stages = stages(&setup, &product, tactic);
         stages.mac.max(stages.stream).max(stages.drain)
     };
@@ -121,7 +121,7 @@ pub(crate) fn figure14(machine: &Tcp, product: Product) -> Option<Figure14> {
                 .extend(found.map(|found| told(&setup, &product, format!("{name} {number}"), class, &found)));
         }
     }
-    let Product { batch, rows0, rows1, sum } = product;
+    let SectionProduct { batch, rows0, rows1, sum } = product;
     let sizes = [batch, rows0, rows1, sum];
     Some(Figure14 { sizes, slices: setup.slices(), tactics, in_class, chosen, cloud })
 }
@@ -133,7 +133,13 @@ fn femtojoules(picojoules: f64) -> u64 {
     whole
 }
 
-fn told(setup: &Setup<'_>, product: &Product, name: String, class: u64, found: &TacticPower) -> ChosenTactic {
+fn told(
+    setup: &Setup<'_>,
+    product: &SectionProduct,
+    name: String,
+    class: u64,
+    found: &TacticPower,
+) -> ChosenTactic {
     let (tactic, parts) = found;
     let stages = stages(setup, product, tactic);
     let columns = setup.packet_elements() >> tactic.depth;

@@ -12,7 +12,7 @@ use tilewright_record::{KeepAll, KeepLast};
 use tilewright_runtime::prepared::Prepared;
 use tilewright_runtime::{ReadingError, ReadingOptions};
 use tilewright_tcp_cost::energy::{COMPONENTS, EnergyCounts};
-use tilewright_tcp_sim::Outcome;
+use tilewright_tcp_sim::SimOutcome;
 
 use crate::llama::Scales;
 
@@ -62,7 +62,7 @@ impl Pass {
         real(u128::from(self.counts.hbm_read_bytes + self.counts.hbm_written_bytes))
     }
 
-    fn add(&mut self, outcome: &Outcome, pes: u64) {
+    fn add(&mut self, outcome: &SimOutcome, pes: u64) {
         self.cycles += outcome.cycles;
         self.runs += 1;
         self.commands += outcome.commands;
@@ -76,8 +76,8 @@ impl Pass {
             let mean = u64::try_from(used.busy_cycles / u128::from(pes.max(1)))
                 .or_broken("cycles of a unit fit 64 bits");
             match used.engine {
-                tilewright_tcp_sim::Engine::Main => self.main_cycles += mean,
-                tilewright_tcp_sim::Engine::Dma => self.dma_cycles += mean,
+                tilewright_tcp_sim::EngineUnit::Main => self.main_cycles += mean,
+                tilewright_tcp_sim::EngineUnit::Dma => self.dma_cycles += mean,
                 _ => {}
             }
         }
@@ -103,7 +103,7 @@ pub(crate) struct PromptChunk<'c> {
     pub(crate) past: u64,
     /// Tokens of the run.
     pub(crate) count: u64,
-    pub(crate) outcome: &'c Outcome,
+    pub(crate) outcome: &'c SimOutcome,
 }
 
 /// Looks at the runs of a prompt.
@@ -198,7 +198,7 @@ impl MeasuredModel<'_> {
         prepared: &Prepared,
         inputs: &tilewright_compile::Inputs,
         record: bool,
-    ) -> Result<Outcome, MeasureError> {
+    ) -> Result<SimOutcome, MeasureError> {
         let named =
             inputs.registers.iter().filter_map(|(name, value)| Some((prepared.register(name)?, *value)));
         let registers: Vec<_> = named.collect();

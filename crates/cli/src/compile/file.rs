@@ -10,7 +10,7 @@ use tilewright_compile::{Compiled, Options, compile_chosen, weights};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::state::Lent;
+use tilewright_tcp_exec::state::SharedBytes;
 
 use super::args::{CompileArgs, ExecArgs};
 use crate::host::{Host, map_bytes};
@@ -65,8 +65,8 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let kernels = artifact.kernels().map_err(|error| refused(&error))?;
     let options = Options { batch: artifact.plan.batch, ..target.options(&machine, 1)? };
     // Weights are read where the file is mapped: whoever runs them holds it.
-    let lent = |hbm: &&[u8]| Lent::new(Arc::<Mapped>::clone(&file), file.range(hbm)?);
-    let hbm: Option<Vec<Lent>> = artifact.hbm.iter().map(lent).collect();
+    let lent = |hbm: &&[u8]| SharedBytes::new(Arc::<Mapped>::clone(&file), file.range(hbm)?);
+    let hbm: Option<Vec<SharedBytes>> = artifact.hbm.iter().map(lent).collect();
     let hbm = hbm.ok_or_else(|| unreadable(path, &ArtifactError::Missing("weights")))?;
     let choices = &artifact.plan.choices;
     if choices.window > 0 {

@@ -2,16 +2,16 @@
 //! whatever the target.
 
 use serde_json::Value;
-use tilewright_explore::refusal::Refusal;
-use tilewright_explore::search::FoundOf;
-use tilewright_explore::{Candidate, Target};
-use tilewright_verify::Check;
+use tilewright_explore::refusal::CandidateRefusal;
+use tilewright_explore::search::SearchResultOf;
+use tilewright_explore::{Candidate, SearchTarget};
+use tilewright_verify::CandidateCheck;
 
 use super::args::ExploreArgs;
 use crate::host::Host;
 
 /// A candidate of a target.
-pub(crate) type CandidateOf<T> = Candidate<<T as Target>::Choice>;
+pub(crate) type CandidateOf<T> = Candidate<<T as SearchTarget>::Choice>;
 
 /// One candidate, ready to be shown.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct Roofline {
 /// A target and how its candidates are shown.
 pub(crate) trait CandidateDisplay {
     /// The target.
-    type Target: Target;
+    type Target: SearchTarget;
 
     /// What is searched.
     fn target(&self) -> &Self::Target;
@@ -85,20 +85,25 @@ pub(crate) trait CandidateDisplay {
     /// A candidate of a search.
     fn look(
         &self,
-        found: &FoundOf<Self::Target>,
+        found: &SearchResultOf<Self::Target>,
         candidate: &CandidateOf<Self::Target>,
         number: usize,
     ) -> Option<CandidateView>;
     /// A candidate in sentences.
-    fn explain(&self, found: &FoundOf<Self::Target>, candidate: &CandidateOf<Self::Target>) -> String;
+    fn explain(&self, found: &SearchResultOf<Self::Target>, candidate: &CandidateOf<Self::Target>) -> String;
     /// What to say below the bound.
     fn notes(&self) -> String;
     /// The least change that would let the closest candidate through.
-    fn advice(&self, refusal: Refusal) -> String;
+    fn advice(&self, refusal: CandidateRefusal) -> String;
     /// The roof over candidates.
     fn roof(&self) -> Roofline;
     /// Runs the first of the best.
-    fn verify(&self, found: &FoundOf<Self::Target>, args: &ExploreArgs, host: &mut dyn Host) -> Vec<Check>;
+    fn verify(
+        &self,
+        found: &SearchResultOf<Self::Target>,
+        args: &ExploreArgs,
+        host: &mut dyn Host,
+    ) -> Vec<CandidateCheck>;
     /// What was run, in a few words, and its unit of time.
     fn ran(&self, ticks: u64) -> String;
 }

@@ -16,16 +16,16 @@ use tilewright_base::invariant::OrBroken;
 
 use serde_json::Value;
 use tilewright_base::Sources;
-use tilewright_explore::neuron::Task;
-use tilewright_explore::search::FoundOf;
-use tilewright_explore::tcp::neighbours::Neighbours;
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::neuron::NeuronTask;
+use tilewright_explore::search::SearchResultOf;
+use tilewright_explore::tcp::neighbours::NeighbourShapes;
+use tilewright_explore::{Goal, SearchOptions, search};
 use tilewright_machine::LoadedMachine;
 use tilewright_neuron_isa::Chip;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Program;
 use tilewright_num::Dtype;
-use tilewright_verify::Check;
+use tilewright_verify::CandidateCheck;
 
 use crate::args::NotationArgs;
 use crate::chip::load_chip;
@@ -117,7 +117,7 @@ fn one(
     if let Some(figures) = loaded.machine.neuron() {
         let chip = Chip::new(loaded.name.clone(), figures.clone());
         let dtype = core_dtype(&gathered.program)?;
-        let task = Task::new(&chip, dtype, &gathered.program, &problem)
+        let task = NeuronTask::new(&chip, dtype, &gathered.program, &problem)
             .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?;
         no_shapes(&neighbours)?;
         no_data_memory(&args.from)?;
@@ -125,7 +125,7 @@ fn one(
     }
     let tcp = gather::tcp(&loaded, &args.target)?;
     let setup = gather::setup(&gathered, &tcp, args.target.pes)?;
-    let task = tilewright_explore::tcp::Task::new(setup, &gathered.program, &problem)
+    let task = tilewright_explore::tcp::TcpTask::new(setup, &gathered.program, &problem)
         .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?
         .with_inputs_in_hbm(from_hbm);
     if neighbours.any() {
@@ -136,7 +136,7 @@ fn one(
     searched_and_told(&task, args, goal, host)
 }
 
-fn something<S: CandidateDisplay>(shown: &S, found: &FoundOf<S::Target>) -> Result<(), Outcome> {
+fn something<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::Target>) -> Result<(), Outcome> {
     if !found.kept.best().is_empty() {
         return Ok(());
     }
@@ -165,7 +165,7 @@ fn searched_and_told<S: CandidateDisplay>(
         write(path, &plot::file(shown, &found, path.ends_with(".html")), host)?;
         text.push_str(&format!("drawn     {path}\n"));
     }
-    let code = if checks.iter().all(Check::good) { GOOD } else { FAILED };
+    let code = if checks.iter().all(CandidateCheck::good) { GOOD } else { FAILED };
     Ok(SearchAnswer { text, value: json::answer(shown, &found, &checks, goal, seconds), code })
 }
 
@@ -173,7 +173,7 @@ fn searched_and_told<S: CandidateDisplay>(
 fn core_dtype(program: &Program) -> Result<Dtype, Outcome> {
     let asked = program.dtype.as_ref().map_or("bf16", |(name, _)| name.as_str());
     tilewright_num::RuleSet::NEURON.dtype(asked).ok_or_else(|| {
-        let allowed: Vec<&str> = Task::MULTIPLIED.iter().map(|dtype| dtype.name()).collect();
+        let allowed: Vec<&str> = NeuronTask::MULTIPLIED.iter().map(|dtype| dtype.name()).collect();
         Outcome::usage(&format!(
             "--dtype {asked} is no element type\n  = allowed: {}\n  = instead: --dtype bf16",
             allowed.join(", ")
@@ -182,7 +182,7 @@ fn core_dtype(program: &Program) -> Result<Dtype, Outcome> {
 }
 
 /// Lowered shapes speak of slices, of which a NeuronCore has none.
-fn no_shapes(neighbours: &Neighbours) -> Result<(), Outcome> {
+fn no_shapes(neighbours: &NeighbourShapes) -> Result<(), Outcome> {
     if neighbours.any() {
         return Err(Outcome::usage(
             "--in0, --in1 and --out with a lowered shape, on a machine without slices\n  \
@@ -215,9 +215,9 @@ fn searched<S: CandidateDisplay>(
     args: &ExploreArgs,
     least_kept: usize,
     host: &mut dyn Host,
-) -> (FoundOf<S::Target>, f64) {
+) -> (SearchResultOf<S::Target>, f64) {
     let keep = args.keep.max(args.explain.unwrap_or(0)).max(args.verified()).max(least_kept);
-    let options = Options {
+    let options = SearchOptions {
         goal,
         keep,
         prune: args.plot.is_none(),
@@ -249,7 +249,7 @@ fn write(path: &str, text: &str, host: &mut dyn Host) -> Result<(), Outcome> {
 
 fn explained<S: CandidateDisplay>(
     shown: &S,
-    found: &FoundOf<S::Target>,
+    found: &SearchResultOf<S::Target>,
     number: usize,
 ) -> Result<String, Outcome> {
     let best = found.kept.best();
@@ -263,8 +263,8 @@ fn explained<S: CandidateDisplay>(
     Ok(format!("explained #{number}\n{words}"))
 }
 
-fn neighbours(program: &Program) -> Neighbours {
-    Neighbours { in0: program.in0.clone(), in1: program.in1.clone(), out: program.out.clone() }
+fn neighbours(program: &Program) -> NeighbourShapes {
+    NeighbourShapes { in0: program.in0.clone(), in1: program.in1.clone(), out: program.out.clone() }
 }
 
 fn notation_args(args: &ExploreArgs, setting: &SweepPoint) -> NotationArgs {

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use serde_json::json;
 use tilewright_explore::Goal;
 use tilewright_explore::goal::milliwatts;
-use tilewright_explore::tcp::neighbours::{Bridged, Neighbours, fit};
+use tilewright_explore::tcp::neighbours::{BridgedCandidate, NeighbourShapes, fit};
 use tilewright_explore::tcp::program::program_cycles;
-use tilewright_explore::tcp::{Found, Task};
+use tilewright_explore::tcp::{TcpSearchResult, TcpTask};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::{Align, table, thousands};
 use tilewright_tcp_lower::LowerOptions;
-use tilewright_verify::Check;
+use tilewright_verify::CandidateCheck;
 use tilewright_verify::tcp::run_program;
 
 use super::SearchAnswer;
@@ -22,16 +22,16 @@ use crate::outcome::{FAILED, GOOD, Outcome};
 /// Puts what was found between neighbours and says which is best there.
 pub(crate) fn answer(
     args: &ExploreArgs,
-    task: &Task<'_>,
-    found: &Found,
-    neighbours: &Neighbours,
+    task: &TcpTask<'_>,
+    found: &TcpSearchResult,
+    neighbours: &NeighbourShapes,
     goal: Goal,
     seconds: f64,
 ) -> Result<SearchAnswer, Outcome> {
     let options = LowerOptions { machine: args.target.chip.clone(), ..LowerOptions::default() };
     let fitted = fit(task, found, neighbours, goal, &options);
     let Some(best) = fitted.fitting.first() else {
-        let why = fitted.complaint.unwrap_or_default();
+        let why = fitted.complaint.map_or_else(String::new, |complaint| complaint.to_string());
         return Err(Outcome {
             code: FAILED,
             ..Outcome::usage(&format!(
@@ -42,11 +42,11 @@ pub(crate) fn answer(
         });
     };
     let limits = args.limits();
-    let check = |bridged: &Bridged| {
+    let check = |bridged: &BridgedCandidate| {
         let estimated = program_cycles(task, bridged.cycles);
         run_program(task, &bridged.program, estimated, task.macs() <= limits.products)
     };
-    let checks: Vec<Check> = fitted.fitting.iter().take(limits.candidates).map(check).collect();
+    let checks: Vec<CandidateCheck> = fitted.fitting.iter().take(limits.candidates).map(check).collect();
     let mut text = headline(task, found, goal, seconds);
     let _ = writeln!(
         text,
@@ -59,7 +59,7 @@ pub(crate) fn answer(
     for (number, check) in checks.iter().enumerate() {
         let _ = writeln!(text, "{}", checked(task, number + 1, check));
     }
-    let code = if checks.iter().all(Check::good) { GOOD } else { FAILED };
+    let code = if checks.iter().all(CandidateCheck::good) { GOOD } else { FAILED };
     let value = json!({
         "einsum": task.program.einsum.to_string(),
         "evaluated": found.evaluated,
@@ -73,7 +73,7 @@ pub(crate) fn answer(
     Ok(SearchAnswer { text, value, code })
 }
 
-fn one(task: &Task<'_>, bridged: &Bridged) -> serde_json::Value {
+fn one(task: &TcpTask<'_>, bridged: &BridgedCandidate) -> serde_json::Value {
     let shape = |operand| bridged.text.shape(operand).map(ToString::to_string);
     let commands: Vec<_> =
         bridged.commands.iter().map(|(name, cycles)| json!({ "name": name, "cycles": cycles })).collect();
@@ -88,7 +88,7 @@ fn one(task: &Task<'_>, bridged: &Bridged) -> serde_json::Value {
     })
 }
 
-fn rows(task: &Task<'_>, fitting: &[Bridged], keep: usize) -> String {
+fn rows(task: &TcpTask<'_>, fitting: &[BridgedCandidate], keep: usize) -> String {
     let head = ["#", "cycles", "without", "pJ", "mW", "commands"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     for (number, bridged) in fitting.iter().take(keep).enumerate() {
@@ -108,7 +108,7 @@ fn rows(task: &Task<'_>, fitting: &[Bridged], keep: usize) -> String {
     table(&aligns, &rows)
 }
 
-fn spelled(bridged: &Bridged) -> String {
+fn spelled(bridged: &BridgedCandidate) -> String {
     let mut text = String::from("best\n");
     for operand in Operand::ALL {
         if let Some(shape) = bridged.text.shape(operand) {

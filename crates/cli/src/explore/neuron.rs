@@ -3,14 +3,14 @@
 use serde_json::{Map, Value, json};
 use tilewright_base::invariant::OrBroken;
 use tilewright_explore::neuron::explain::explain;
-use tilewright_explore::neuron::facts::part_names;
-use tilewright_explore::neuron::point::{Copies, Drain, Sums};
-use tilewright_explore::neuron::told::side_name;
-use tilewright_explore::neuron::{Candidate, Found, Task, Told};
-use tilewright_explore::refusal::{Reason, Refusal};
+use tilewright_explore::neuron::instruction_cost::part_names;
+use tilewright_explore::neuron::point::{BlockCopies, DrainEngine, PartialSums};
+use tilewright_explore::neuron::report::side_name;
+use tilewright_explore::neuron::{NeuronCandidate, NeuronReport, NeuronSearchResult, NeuronTask};
+use tilewright_explore::refusal::{CandidateRefusal, RefusalReason};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::thousands;
-use tilewright_verify::Check;
+use tilewright_verify::CandidateCheck;
 use tilewright_verify::neuron::verify;
 
 use super::args::ExploreArgs;
@@ -20,14 +20,14 @@ use crate::host::Host;
 
 /// A task with the name of its machine and what its energies rest on.
 pub(crate) struct CoreTask<'m> {
-    pub(crate) task: Task<'m>,
+    pub(crate) task: NeuronTask<'m>,
     pub(crate) assumed: Vec<String>,
 }
 
 impl<'m> CandidateDisplay for CoreTask<'m> {
-    type Target = Task<'m>;
+    type Target = NeuronTask<'m>;
 
-    fn target(&self) -> &Task<'m> {
+    fn target(&self) -> &NeuronTask<'m> {
         &self.task
     }
 
@@ -91,8 +91,13 @@ impl<'m> CandidateDisplay for CoreTask<'m> {
         "tiling"
     }
 
-    fn look(&self, found: &Found, candidate: &Candidate, number: usize) -> Option<CandidateView> {
-        let told = Told::new(&self.task, found, candidate)?;
+    fn look(
+        &self,
+        found: &NeuronSearchResult,
+        candidate: &NeuronCandidate,
+        number: usize,
+    ) -> Option<CandidateView> {
+        let told = NeuronReport::new(&self.task, found, candidate)?;
         Some(CandidateView {
             row: row(number, &told),
             value: value(self, &told),
@@ -106,8 +111,10 @@ impl<'m> CandidateDisplay for CoreTask<'m> {
         })
     }
 
-    fn explain(&self, found: &Found, candidate: &Candidate) -> String {
-        Told::new(&self.task, found, candidate).map(|told| explain(&self.task, &told)).unwrap_or_default()
+    fn explain(&self, found: &NeuronSearchResult, candidate: &NeuronCandidate) -> String {
+        NeuronReport::new(&self.task, found, candidate)
+            .map(|told| explain(&self.task, &told))
+            .unwrap_or_default()
     }
 
     fn notes(&self) -> String {
@@ -117,15 +124,15 @@ impl<'m> CandidateDisplay for CoreTask<'m> {
         format!("assumed   {}\n", self.assumed.join(", "))
     }
 
-    fn advice(&self, refusal: Refusal) -> String {
+    fn advice(&self, refusal: CandidateRefusal) -> String {
         match refusal.reason {
-            Reason::Sbuf => {
+            RefusalReason::Sbuf => {
                 let all = refusal.need.saturating_add(self.task.chip.neuron.sbuf.reserved_bytes);
                 format!("--set sbuf.partition_bytes={}", all.checked_next_power_of_two().unwrap_or(all))
             }
-            Reason::Psum => format!("--set psum.banks={}", refusal.need.next_power_of_two()),
+            RefusalReason::Psum => format!("--set psum.banks={}", refusal.need.next_power_of_two()),
             #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-            Reason::Power => format!("--goal time@{:.3}", refusal.need as f64 / 1000.0),
+            RefusalReason::Power => format!("--goal time@{:.3}", refusal.need as f64 / 1000.0),
             _ => "smaller axes".to_string(),
         }
     }
@@ -145,7 +152,12 @@ impl<'m> CandidateDisplay for CoreTask<'m> {
         }
     }
 
-    fn verify(&self, found: &Found, args: &ExploreArgs, host: &mut dyn Host) -> Vec<Check> {
+    fn verify(
+        &self,
+        found: &NeuronSearchResult,
+        args: &ExploreArgs,
+        host: &mut dyn Host,
+    ) -> Vec<CandidateCheck> {
         verify(&self.task, found, args.limits(), &mut || host.interrupted())
     }
 
@@ -155,7 +167,7 @@ impl<'m> CandidateDisplay for CoreTask<'m> {
 }
 
 /// Products for each byte of HBM, and tera products a second.
-fn under_roof(task: &Task<'_>, told: &Told) -> (f64, f64) {
+fn under_roof(task: &NeuronTask<'_>, told: &NeuronReport) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
     let macs = task.macs() as f64;
     (macs / real(told.totals.hbm_bytes()).max(1.0), macs / real(told.candidate.ticks).max(1.0))
@@ -166,38 +178,38 @@ fn sides(sizes: [u64; 3]) -> String {
     sizes.map(|size| size.to_string()).join("x")
 }
 
-fn loops(told: &Told) -> String {
+fn loops(told: &NeuronReport) -> String {
     let long = told.plan.order().into_iter().filter(|side| told.plan.cut(*side).blocks() > 1);
     let words: Vec<&str> = long.map(side_name).collect();
     if words.is_empty() { "-".to_string() } else { words.join(",") }
 }
 
-fn sums(sums: Sums) -> &'static str {
+fn sums(sums: PartialSums) -> &'static str {
     match sums {
-        Sums::Psum => "psum",
-        Sums::Sbuf => "sbuf",
+        PartialSums::Psum => "psum",
+        PartialSums::Sbuf => "sbuf",
     }
 }
 
-fn copies(copies: Copies) -> &'static str {
+fn copies(copies: BlockCopies) -> &'static str {
     match copies {
-        Copies::Block => "block",
-        Copies::Tile => "tile",
+        BlockCopies::Block => "block",
+        BlockCopies::Tile => "tile",
     }
 }
 
-fn drain(drain: Drain) -> &'static str {
+fn drain(drain: DrainEngine) -> &'static str {
     match drain {
-        Drain::Vector => "vector",
-        Drain::Scalar => "scalar",
-        Drain::Both => "both",
+        DrainEngine::Vector => "vector",
+        DrainEngine::Scalar => "scalar",
+        DrainEngine::Both => "both",
     }
 }
 
-fn row(number: usize, told: &Told) -> Vec<String> {
+fn row(number: usize, told: &NeuronReport) -> Vec<String> {
     let (choice, totals) = (&told.plan.choice, &told.totals);
     let us = |ps: u64| format!("{:.1}", real(ps) * 1e-6);
-    let drained = if choice.drain == Drain::Both {
+    let drained = if choice.drain == DrainEngine::Both {
         totals.drain_ps[0].max(totals.drain_ps[1])
     } else {
         totals.drain_ps.iter().sum()
@@ -224,7 +236,7 @@ fn row(number: usize, told: &Told) -> Vec<String> {
     ]
 }
 
-fn spelled(task: &Task<'_>, told: &Told) -> String {
+fn spelled(task: &NeuronTask<'_>, told: &NeuronReport) -> String {
     let [in0, in1, out] = told.layouts(task);
     let stationary = told.plan.frame.stationary;
     let role = |operand: Operand| if operand == stationary { "stationary" } else { "moving" };
@@ -236,7 +248,7 @@ fn spelled(task: &Task<'_>, told: &Told) -> String {
     )
 }
 
-fn value(shown: &CoreTask<'_>, told: &Told) -> Value {
+fn value(shown: &CoreTask<'_>, told: &NeuronReport) -> Value {
     let (plan, totals, room) = (&told.plan, &told.totals, &told.room);
     let energy: Map<String, Value> = shown
         .parts()

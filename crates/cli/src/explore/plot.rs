@@ -1,8 +1,8 @@
 //! Pictures of a search: performance against power with the front marked (after Fig. 14 of the paper), energy
 //! of the front by component (after Fig. 15), and a roofline.
 
-use tilewright_explore::Target;
-use tilewright_explore::search::FoundOf;
+use tilewright_explore::SearchTarget;
+use tilewright_explore::search::SearchResultOf;
 use tilewright_report::chart::{Axis, Bar, Plane, short, stacked};
 use tilewright_report::svg::{Anchor, Svg};
 
@@ -20,7 +20,7 @@ const PARTS: [&str; 11] = [
 const BARS: usize = 10;
 
 /// The pictures as one file: SVG, or HTML around it with the front as a table.
-pub(crate) fn file<S: CandidateDisplay>(shown: &S, found: &FoundOf<S::Target>, html: bool) -> String {
+pub(crate) fn file<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::Target>, html: bool) -> String {
     let look = |candidate: &CandidateOf<S::Target>| shown.look(found, candidate, 0);
     let front: Vec<CandidateView> = found.kept.front().iter().filter_map(look).collect();
     let best = found.kept.best().first().and_then(look);
@@ -52,7 +52,7 @@ fn tops<S: CandidateDisplay>(shown: &S, ticks: f64) -> f64 {
 
 fn power<S: CandidateDisplay>(
     shown: &S,
-    found: &FoundOf<S::Target>,
+    found: &SearchResultOf<S::Target>,
     front: &[CandidateView],
     best: Option<&CandidateView>,
     svg: &mut Svg,

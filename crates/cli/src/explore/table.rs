@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use tilewright_explore::Goal;
-use tilewright_explore::refusal::Reason;
-use tilewright_explore::search::FoundOf;
+use tilewright_explore::refusal::RefusalReason;
+use tilewright_explore::search::SearchResultOf;
 use tilewright_report::columns::{Align, table, thousands};
-use tilewright_verify::Check;
+use tilewright_verify::CandidateCheck;
 
 use super::args::ExploreArgs;
 use super::display::{CandidateDisplay, CandidateView};
@@ -14,9 +14,9 @@ use super::display::{CandidateDisplay, CandidateView};
 /// Everything about a search that found something.
 pub(crate) fn answer<S: CandidateDisplay>(
     shown: &S,
-    found: &FoundOf<S::Target>,
+    found: &SearchResultOf<S::Target>,
     args: &ExploreArgs,
-    checks: &[Check],
+    checks: &[CandidateCheck],
     goal: Goal,
     seconds: f64,
 ) -> String {
@@ -36,7 +36,7 @@ pub(crate) fn answer<S: CandidateDisplay>(
 }
 
 /// Time and energy of the points that no other beats in both, fastest first.
-fn front_words<S: CandidateDisplay>(shown: &S, found: &FoundOf<S::Target>) -> String {
+fn front_words<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::Target>) -> String {
     const MOST: usize = 8;
     let front = found.kept.front();
     let mut words: Vec<String> = front
@@ -53,7 +53,7 @@ fn front_words<S: CandidateDisplay>(shown: &S, found: &FoundOf<S::Target>) -> St
 /// What was searched, how far, and what bounds it.
 pub(crate) fn headline<S: CandidateDisplay>(
     shown: &S,
-    found: &FoundOf<S::Target>,
+    found: &SearchResultOf<S::Target>,
     goal: Goal,
     seconds: f64,
 ) -> String {
@@ -76,7 +76,7 @@ pub(crate) fn headline<S: CandidateDisplay>(
         thousands(found.evaluated),
         thousands(found.legal)
     );
-    let refused: Vec<String> = Reason::ALL
+    let refused: Vec<String> = RefusalReason::ALL
         .iter()
         .filter(|reason| found.refused.count(**reason) > 0)
         .map(|reason| format!("{} {}", reason.name(), thousands(found.refused.count(*reason))))
@@ -128,7 +128,7 @@ fn candidates<S: CandidateDisplay>(shown: &S, best: &[CandidateView]) -> String 
 }
 
 /// A verification in a line.
-pub(crate) fn checked<S: CandidateDisplay>(shown: &S, number: usize, check: &Check) -> String {
+pub(crate) fn checked<S: CandidateDisplay>(shown: &S, number: usize, check: &CandidateCheck) -> String {
     let values = match check.values {
         None => "values not compared, there are too many products".to_string(),
         Some(values) if values.different == 0 => {
@@ -156,7 +156,7 @@ pub(crate) fn checked<S: CandidateDisplay>(shown: &S, number: usize, check: &Che
 
 /// Why nothing is legal: the rule that binds, by how much the closest candidate misses, and the least change
 /// that helps.
-pub(crate) fn nothing<S: CandidateDisplay>(shown: &S, found: &FoundOf<S::Target>) -> String {
+pub(crate) fn nothing<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::Target>) -> String {
     let mut text = format!("no {} of {} is legal", shown.called(), shown.einsum());
     let Some(binding) = found.refused.binding() else { return text };
     let _ = write!(
@@ -168,7 +168,7 @@ pub(crate) fn nothing<S: CandidateDisplay>(shown: &S, found: &FoundOf<S::Target>
         thousands(found.refused.count(binding.reason)),
         binding.reason.unit()
     );
-    let others: Vec<String> = Reason::ALL
+    let others: Vec<String> = RefusalReason::ALL
         .iter()
         .filter(|reason| **reason != binding.reason && found.refused.count(**reason) > 0)
         .map(|reason| format!("{} {}", reason.name(), thousands(found.refused.count(*reason))))

@@ -13,7 +13,7 @@ use tilewright_record::perfetto::Stream;
 use tilewright_runtime::ReadingError;
 use tilewright_runtime::generate::{Generation, Limits, encode, generate, trace_last};
 use tilewright_runtime::model::{ModelDevice, ModelError};
-use tilewright_tcp_exec::state::Lent;
+use tilewright_tcp_exec::state::SharedBytes;
 
 use super::args::PromptArgs;
 use super::report::Report;
@@ -27,7 +27,7 @@ pub(crate) enum WeightSource<'w> {
     /// From a model, to be packed.
     Constants(&'w Constants<'w>),
     /// Packed before.
-    Packed(&'w [Lent]),
+    Packed(&'w [SharedBytes]),
 }
 
 /// A model to be run on a chip.

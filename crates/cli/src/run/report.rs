@@ -9,7 +9,7 @@ use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::generate::Generation;
 use tilewright_runtime::model::ModelDevice;
 use tilewright_runtime::usage::Usage;
-use tilewright_tcp_sim::Engine;
+use tilewright_tcp_sim::EngineUnit;
 
 use super::device::ModelJob;
 use crate::machine::to_json;
@@ -211,15 +211,15 @@ impl Report<'_> {
     }
 
     fn utilisation(&self, usage: &Usage) -> Utilisation {
-        let engine = |engine: Engine| {
+        let engine = |engine: EngineUnit| {
             let used = usage.engines.iter().find(|used| used.engine == engine);
             used.map_or(0.0, |used| real(used.ppm()) / 1e6)
         };
         let (machine, options) = (self.job.machine, &self.device.compiled().plan.options);
         Utilisation {
-            main: engine(Engine::Main),
-            sub: engine(Engine::Sub),
-            dma: engine(Engine::Dma),
+            main: engine(EngineUnit::Main),
+            sub: engine(EngineUnit::Sub),
+            dma: engine(EngineUnit::Dma),
             mac: usage.mac_use(machine, options.all_pes(), options.dtype),
             hbm: usage.hbm_use(machine, options.chips),
         }

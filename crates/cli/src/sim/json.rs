@@ -6,7 +6,7 @@ use tilewright_base::{Diagnostic, Sources};
 use tilewright_runtime::Reading;
 use tilewright_tcp_cost::energy::Component;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_sim::{Ended, ImageUse};
+use tilewright_tcp_sim::{ImageUse, RunEnd};
 
 use super::ReadingSelection;
 
@@ -16,9 +16,9 @@ pub(super) fn reading(asked: ReadingSelection, program: &Program, reading: &Read
     let mut put = |name: &str, value: Value| top.insert(name.to_string(), value);
     put("machine", json!(program.machine));
     let ended = match outcome.ended {
-        Ended::Finished => "finished",
-        Ended::Deadlock(_) => "deadlock",
-        Ended::Stopped => "stopped",
+        RunEnd::Finished => "finished",
+        RunEnd::Deadlock(_) => "deadlock",
+        RunEnd::Stopped => "stopped",
     };
     put("ended", json!(ended));
     if asked.timeline {

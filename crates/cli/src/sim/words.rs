@@ -11,7 +11,7 @@ use tilewright_runtime::{Array, Reading};
 use tilewright_tcp_cost::energy::{Component, EnergyCounts};
 use tilewright_tcp_isa::program::exec::{Context, ExecBody, Stream};
 use tilewright_tcp_isa::program::{Exec, Program};
-use tilewright_tcp_sim::{Ended, Outcome};
+use tilewright_tcp_sim::{RunEnd, SimOutcome};
 
 use super::ReadingSelection;
 use crate::args::ReadingArgs;
@@ -80,13 +80,13 @@ fn line(text: &mut String, what: &str, words: &str) {
     debug_assert!(written.is_ok(), "strings take all text");
 }
 
-fn timeline(text: &mut String, tcp: &Tcp, program: &Program, outcome: &Outcome) {
+fn timeline(text: &mut String, tcp: &Tcp, program: &Program, outcome: &SimOutcome) {
     let ns = outcome.cycles.saturating_mul(1_000_000_000) / tcp.chip.clock_hz.max(1);
     line(text, "cycles", &format!("{} ({} ns)", thousands(outcome.cycles), thousands(ns)));
     let ended = match &outcome.ended {
-        Ended::Finished => String::new(),
-        Ended::Deadlock(_) => ", then nothing could go on".to_string(),
-        Ended::Stopped => ", then it was stopped".to_string(),
+        RunEnd::Finished => String::new(),
+        RunEnd::Deadlock(_) => ", then nothing could go on".to_string(),
+        RunEnd::Stopped => ", then it was stopped".to_string(),
     };
     line(
         text,
@@ -117,7 +117,7 @@ fn timeline(text: &mut String, tcp: &Tcp, program: &Program, outcome: &Outcome) 
 const MOST_COMMANDS: usize = 32;
 
 /// What each command took, a line for all runs of an image.
-fn commands(text: &mut String, outcome: &Outcome) {
+fn commands(text: &mut String, outcome: &SimOutcome) {
     use Align::{Left, Right};
     let aligns = [Left, Left, Right, Right, Right, Right, Left, Right];
     let head = ["command", "unit", "runs", "first start", "last end", "cycles", "slowest stage", "energy pJ"];
@@ -143,7 +143,7 @@ fn commands(text: &mut String, outcome: &Outcome) {
     }
 }
 
-fn energy(text: &mut String, tcp: &Tcp, outcome: &Outcome) {
+fn energy(text: &mut String, tcp: &Tcp, outcome: &SimOutcome) {
     let total: u128 = outcome.energy_fj.iter().sum();
     let seconds = outcome.cycles.max(1);
     // Femtojoules a cycle times cycles a second, in milliwatts.

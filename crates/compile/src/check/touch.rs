@@ -182,10 +182,9 @@ fn regions_of(machine: &Tcp, access: &MemoryAccess) -> impl Iterator<Item = Memo
     let (chip, memory) = (access.chip, access.memory);
     let per_pe = if memory == MemoryKind::Spm { 1 } else { machine.pe.slices.max(1) };
     let (first, end) = (access.slices.0 / per_pe, access.slices.1.div_ceil(per_pe));
-    (first..end)
-        .map(
-        move |pe| if memory == MemoryKind::Hbm { MemoryRegion::Hbm(chip) } else { MemoryRegion::Pe(chip, pe) },
-    )
+    (first..end).map(move |pe| {
+        if memory == MemoryKind::Hbm { MemoryRegion::Hbm(chip) } else { MemoryRegion::Pe(chip, pe) }
+    })
 }
 
 fn meeting(one: &CommandAccess, other: &CommandAccess) -> Option<AccessConflict> {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use tilewright_base::{Diagnostic, SourceId};
 use tilewright_explore::tcp::program::lowered;
-use tilewright_explore::tcp::{Task, Told};
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::tcp::{TcpReport, TcpTask};
+use tilewright_explore::{Goal, SearchOptions, search};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
@@ -63,13 +63,13 @@ pub fn tactics(machine: &Tcp, sizes: Sizes, keep: usize) -> Result<Vec<Tactic>, 
     let parsed = parser::program(&text, SourceId(0)).map_err(|complaint| complaint.message.clone())?;
     let problem = Problem::new(&parsed).map_err(first)?;
     let setup = Setup::new(machine, 1, Dtype::Bf16).map_err(|_| "a machine without bf16".to_string())?;
-    let task = Task::new(setup, &parsed, &problem).map_err(|complaint| complaint.message.clone())?;
-    let options = Options { budget: Some(BUDGET), ..Options::exact(Goal::Time, keep) };
+    let task = TcpTask::new(setup, &parsed, &problem).map_err(|complaint| complaint.message.clone())?;
+    let options = SearchOptions { budget: Some(BUDGET), ..SearchOptions::exact(Goal::Time, keep) };
     let found = search(&task, &options, &mut |_, _| false);
     let mut all = Vec::new();
     let mut why = "no tactic is legal".to_string();
     for best in found.kept.best() {
-        let Some(told) = Told::new(&task, &found, best) else { continue };
+        let Some(told) = TcpReport::new(&task, &found, best) else { continue };
         let options = tilewright_tcp_lower::LowerOptions {
             data: [TensorData::None, TensorData::None],
             ..tilewright_tcp_lower::LowerOptions::default()

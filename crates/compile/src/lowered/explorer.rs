@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use tilewright_base::SourceId;
-use tilewright_explore::tcp::{Task, Told};
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::tcp::{TcpReport, TcpTask};
+use tilewright_explore::{Goal, SearchOptions, search};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
@@ -176,10 +176,10 @@ impl SearchCache {
 fn best(machine: &Tcp, einsum: &str, dtype: Dtype) -> Option<ExplorerBest> {
     let parsed = parser::program(einsum, SourceId(0)).ok()?;
     let problem = Problem::new(&parsed).ok()?;
-    let task = Task::new(Setup::new(machine, 1, dtype).ok()?, &parsed, &problem).ok()?;
-    let options = Options { budget: Some(BUDGET), ..Options::exact(Goal::Time, 1) };
+    let task = TcpTask::new(Setup::new(machine, 1, dtype).ok()?, &parsed, &problem).ok()?;
+    let options = SearchOptions { budget: Some(BUDGET), ..SearchOptions::exact(Goal::Time, 1) };
     let found = search(&task, &options, &mut |_, _| false);
-    let told = Told::new(&task, &found, found.kept.best().first()?)?;
+    let told = TcpReport::new(&task, &found, found.kept.best().first()?)?;
     let einsum = &told.program.einsum;
     let held = match told.framed.stationary() {
         Operand::In1 => einsum.in1.as_ref().map_or(String::new(), ToString::to_string),

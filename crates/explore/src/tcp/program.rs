@@ -1,5 +1,5 @@
-//! From a candidate to the program that runs it: spelled, checked and lowered by the engine, with the load on the context that the
-//! candidate chose. What a program takes besides its commands is counted here.
+//! From a candidate to the program that runs it: spelled, checked and lowered by the engine, with the load on
+//! the context that the candidate chose. What a program takes besides its commands is counted here.
 
 use tilewright_base::{Diagnostic, SourceId};
 use tilewright_machine::tcp::Tcp;
@@ -10,14 +10,15 @@ use tilewright_tcp_isa::program::control::{Command, Queue, StepKind};
 use tilewright_tcp_isa::program::exec::{Context, ExecBody};
 use tilewright_tcp_lower::{LowerOptions, lower};
 
-use crate::tcp::nest::Framed;
-use crate::tcp::point::{Choice, Loading};
+use crate::cost_math::CostMath;
+use crate::tcp::nest::FrameContext;
+use crate::tcp::point::{LoadContext, TcpChoice};
 use crate::tcp::spell::spell;
-use crate::tcp::task::Task;
+use crate::tcp::task::TcpTask;
 
 /// A candidate that the engine has accepted.
 #[derive(Clone, Debug)]
-pub struct Lowered {
+pub struct LoweredCandidate {
     /// Shapes and tactic as they are written.
     pub text: ast::Program,
     /// The commands.
@@ -29,11 +30,11 @@ pub struct Lowered {
 /// # Errors
 /// What the engine complains about; the closed forms should have refused it first.
 pub fn lowered(
-    task: &Task<'_>,
-    framed: &Framed,
-    choice: &Choice,
+    task: &TcpTask<'_>,
+    framed: &FrameContext,
+    choice: &TcpChoice,
     options: &LowerOptions,
-) -> Result<Lowered, Vec<Diagnostic>> {
+) -> Result<LoweredCandidate, Vec<Diagnostic>> {
     let wrong = |what: &str| vec![Diagnostic::error("explore/spelling", what.to_string())];
     let spelled = spell(task, framed, choice).ok_or_else(|| wrong("this candidate is refused"))?;
     let text = parser::program(&spelled.to_string(), SourceId(0)).map_err(|complaint| vec![*complaint])?;
@@ -46,12 +47,12 @@ pub fn lowered(
         lower(&task.setup, &problem, &verdict, &LowerOptions { from_hbm: task.from_hbm, ..options.clone() })
             .map_err(|refused| vec![*refused])?;
     as_chosen(task.setup.machine, choice, &mut program);
-    Ok(Lowered { text, program })
+    Ok(LoweredCandidate { text, program })
 }
 
 /// What shapes and tactic do not say: who loads, and how wide results are written.
-pub(crate) fn as_chosen(machine: &Tcp, choice: &Choice, program: &mut Program) {
-    if choice.loading == Loading::Main {
+pub(crate) fn as_chosen(machine: &Tcp, choice: &TcpChoice, program: &mut Program) {
+    if choice.loading == LoadContext::Main {
         load_on_main(machine, program);
     }
     for exec in program.execs.iter_mut().filter(|exec| exec.name == "contract") {
@@ -90,14 +91,15 @@ fn on_main(queue: &mut Queue, at: usize) {
     }
 }
 
-/// Cycles of a task's program whose transfers and commands take so many, one after the other: launch, the pushes before the first of them
-/// starts, the commands, the end. All later pushes are done while commands run.
-pub fn program_cycles(task: &Task<'_>, commands_cycles: u64) -> u64 {
+/// Cycles of a task's program whose transfers and commands take so many, one after the other: launch, the
+/// pushes before the first of them starts, the commands, the end. All later pushes are done while commands
+/// run.
+pub fn program_cycles(task: &TcpTask<'_>, commands_cycles: u64) -> u64 {
     let machine = task.setup.machine;
     // A transfer starts at once; a command takes its image and its start.
     let first = if task.from_hbm == [false; 2] { 2 } else { 1 };
-    let pushes = machine.queue.push_cycles.saturating_mul(first);
+    let pushes = machine.queue.push_cycles.times_cost(first);
     [machine.command.launch_cycles, pushes, commands_cycles, machine.command.finish_cycles]
         .into_iter()
-        .fold(0, u64::saturating_add)
+        .fold(0, u64::plus_cost)
 }

@@ -14,8 +14,8 @@ use std::path::Path;
 use prost::Message as _;
 use tilewright_base::{SourceId, Sources};
 use tilewright_explore::tcp::program::lowered;
-use tilewright_explore::tcp::{Task, Told};
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::tcp::{TcpReport, TcpTask};
+use tilewright_explore::{Goal, SearchOptions, search};
 use tilewright_filetest::node_tests;
 use tilewright_graph::graph::GraphOutput;
 use tilewright_graph::{Dtype as GraphType, Graph, Op, StoredTensor, primitives};
@@ -105,10 +105,10 @@ fn program(machine: &Tcp, text: &str) -> Result<Program, String> {
     };
     let problem = Problem::new(&parsed).map_err(first)?;
     let setup = Setup::new(machine, 1, Dtype::Bf16).map_err(|_| "a setting".to_string())?;
-    let task = Task::new(setup, &parsed, &problem).map_err(|complaint| complaint.message.clone())?;
-    let found = search(&task, &Options::exact(Goal::Time, 1), &mut |_, _| false);
+    let task = TcpTask::new(setup, &parsed, &problem).map_err(|complaint| complaint.message.clone())?;
+    let found = search(&task, &SearchOptions::exact(Goal::Time, 1), &mut |_, _| false);
     let best = found.kept.best().first().ok_or("no tactic is legal")?;
-    let told = Told::new(&task, &found, best).ok_or("no words for it")?;
+    let told = TcpReport::new(&task, &found, best).ok_or("no words for it")?;
     lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::LowerOptions::default())
         .map(|done| done.program)
         .map_err(first)

@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/record", &[]),
     ("crates/tcp/isa", &["base", "ir", "machine", "notation", "num"]),
     ("crates/tcp/cost", &["base", "machine", "notation", "num", "tcp-isa"]),
-    ("crates/tcp/exec", &["machine", "notation", "num", "tcp-isa"]),
+    ("crates/tcp/exec", &["base", "machine", "notation", "num", "tcp-isa"]),
     ("crates/tcp/lower", &["base", "machine", "notation", "num", "tcp-cost", "tcp-isa"]),
     ("crates/tcp/sim", &["base", "machine", "num", "record", "tcp-cost", "tcp-isa"]),
     ("crates/tcp/micro", &["base", "machine", "tcp-cost", "tcp-isa"]),

@@ -8,13 +8,13 @@ use std::ops::ControlFlow;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::State;
+use tilewright_tcp_exec::MemoryState;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::{RunEvent, Ticket};
 use tilewright_tcp_isa::program::tensor::TensorRole;
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_sim::findings::{self, Finding};
-use tilewright_tcp_sim::{Detail, Ended, Judge, Options, Outcome, SimError, WaitsFor};
+use tilewright_tcp_sim::{Detail, Observer, RunEnd, SimError, SimOptions, SimOutcome, WaitReason};
 
 use crate::readings::{Reading, ReadingError, ReadingOptions};
 use crate::value_dependence::ValueDependence;
@@ -42,9 +42,9 @@ pub(crate) struct ObservedRun<'a> {
 /// does `again`, whose record nobody looks at.
 pub(crate) fn run(
     what: &ObservedRun<'_>,
-    state: &mut State,
-    simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError> + Send,
-    again: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError>,
+    state: &mut MemoryState,
+    simulate: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError> + Send,
+    again: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError>,
 ) -> Result<Reading, ReadingError> {
     let mut values = ValueExecutor::new(what.machine, state);
     if !what.decides.computed(what.wanted) {
@@ -67,11 +67,11 @@ fn in_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
 }
 
 impl<'a> ObservedRun<'a> {
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> SimOptions {
+        SimOptions {
             detail: if self.wanted.trace { Detail::Everything } else { Detail::Totals },
-            max_steps: self.wanted.max_steps.unwrap_or(Options::default().max_steps),
-            ..Options::default()
+            max_steps: self.wanted.max_steps.unwrap_or(SimOptions::default().max_steps),
+            ..SimOptions::default()
         }
     }
 
@@ -80,8 +80,9 @@ impl<'a> ObservedRun<'a> {
         !self.decides.time && !self.wanted.trace && rayon::current_num_threads() > 1
     }
 
-    fn checker(&self) -> Option<findings::Judge<'a>> {
-        let mut checker = self.wanted.findings.then(|| findings::Judge::new(self.machine, self.program))?;
+    fn checker(&self) -> Option<findings::FindingsChecker<'a>> {
+        let mut checker =
+            self.wanted.findings.then(|| findings::FindingsChecker::new(self.machine, self.program))?;
         if self.before == InitialMemory::Inputs {
             let inputs = self.program.tensors.iter().filter(|tensor| tensor.role != TensorRole::Output);
             inputs.for_each(|tensor| checker.holds(tensor));
@@ -93,7 +94,7 @@ impl<'a> ObservedRun<'a> {
     fn timeline(
         &self,
         follows: Option<&mut dyn CommandObserver>,
-        simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError>,
+        simulate: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError>,
     ) -> Result<TimelineReading, SimError> {
         let mut listener = RunListener { findings: self.checker(), under_way: InFlight::default(), follows };
         let outcome = simulate(&self.options(), &mut listener)?;
@@ -105,7 +106,7 @@ impl<'a> ObservedRun<'a> {
 
 /// What a run tells without its values.
 struct TimelineReading {
-    outcome: Outcome,
+    outcome: SimOutcome,
     findings: Vec<Finding>,
 }
 
@@ -122,25 +123,25 @@ impl TimelineReading {
 }
 
 /// What only the end of a run shows.
-fn conclude(machine: &Tcp, mut checker: findings::Judge<'_>, outcome: &Outcome) -> Vec<Finding> {
+fn conclude(machine: &Tcp, mut checker: findings::FindingsChecker<'_>, outcome: &SimOutcome) -> Vec<Finding> {
     for lost in &outcome.overflows {
         let entries = machine.queue.entries;
         checker.report(Finding::queue_overflow(lost.pe, lost.span, "a command", entries, lost.at_cycles));
     }
-    if let Ended::Deadlock(chain) = &outcome.ended {
-        let waits: Vec<findings::Wait> = chain
+    if let RunEnd::Deadlock(chain) = &outcome.ended {
+        let waits: Vec<findings::WaitLink> = chain
             .iter()
             .map(|waiting| {
                 let (for_what, on) = match waiting.on {
-                    WaitsFor::Message(pe) => {
+                    WaitReason::Message(pe) => {
                         (format!("a message of chip {} pe {}", pe.chip, pe.pe), Some(pe))
                     }
-                    WaitsFor::Room => ("room in its queue".to_string(), None),
-                    WaitsFor::Sync => ("its queue to empty".to_string(), None),
-                    WaitsFor::Command { transfer: true, id } => (format!("transfer {id} to end"), None),
-                    WaitsFor::Command { transfer: false, id } => (format!("execution {id} to end"), None),
+                    WaitReason::Room => ("room in its queue".to_string(), None),
+                    WaitReason::Sync => ("its queue to empty".to_string(), None),
+                    WaitReason::Command { transfer: true, id } => (format!("transfer {id} to end"), None),
+                    WaitReason::Command { transfer: false, id } => (format!("execution {id} to end"), None),
                 };
-                findings::Wait { pe: waiting.pe, span: waiting.span, for_what, on }
+                findings::WaitLink { pe: waiting.pe, span: waiting.span, for_what, on }
             })
             .collect();
         checker.report(Finding::deadlock(&waits, outcome.cycles));
@@ -167,12 +168,12 @@ impl CommandObserver for Ticket {
 }
 
 struct RunListener<'f, 'm> {
-    findings: Option<findings::Judge<'m>>,
+    findings: Option<findings::FindingsChecker<'m>>,
     under_way: InFlight,
     follows: Option<&'f mut dyn CommandObserver>,
 }
 
-impl Judge for RunListener<'_, '_> {
+impl Observer for RunListener<'_, '_> {
     fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
         if let Some(checker) = &mut self.findings {
             checker.observe(event);

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::State;
+use tilewright_tcp_exec::MemoryState;
 use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Exec, Transfer};
-use tilewright_tcp_sim::findings::{FaultKind, Finding, Party};
+use tilewright_tcp_sim::findings::{FaultKind, Finding, FindingCommand};
 
 use super::CommandObserver;
 
@@ -21,11 +21,12 @@ pub(super) struct FinishedCommand {
     pe: PeId,
     unit: ExecUnit,
     span: Span,
-    image: CommandImage,
+    image: IssuedImage,
     at_cycles: u64,
 }
 
-enum CommandImage {
+/// What a command does, kept while it is under way.
+enum IssuedImage {
     Exec(Arc<Exec>),
     Transfer(Arc<Transfer>),
 }
@@ -40,8 +41,8 @@ impl InFlight {
         match event {
             RunEvent::Issue { ticket, pe, unit, image, span, at_cycles, .. } => {
                 let image = match image {
-                    CommandImage::Exec(exec) => CommandImage::Exec(Arc::clone(exec)),
-                    CommandImage::Transfer(transfer) => CommandImage::Transfer(Arc::clone(transfer)),
+                    CommandImage::Exec(exec) => IssuedImage::Exec(Arc::clone(exec)),
+                    CommandImage::Transfer(transfer) => IssuedImage::Transfer(Arc::clone(transfer)),
                 };
                 let (ticket, pe, unit, span, at_cycles) = (*ticket, *pe, *unit, *span, *at_cycles);
                 self.0.insert(ticket, FinishedCommand { ticket, pe, unit, span, image, at_cycles });
@@ -59,12 +60,12 @@ impl InFlight {
 /// The memories, and the command that could not be carried out.
 pub(super) struct ValueExecutor<'a> {
     machine: &'a Tcp,
-    state: &'a mut State,
+    state: &'a mut MemoryState,
     pub(super) fault: Option<(Ticket, Finding)>,
 }
 
 impl<'a> ValueExecutor<'a> {
-    pub(super) fn new(machine: &'a Tcp, state: &'a mut State) -> ValueExecutor<'a> {
+    pub(super) fn new(machine: &'a Tcp, state: &'a mut MemoryState) -> ValueExecutor<'a> {
         ValueExecutor { machine, state, fault: None }
     }
 }
@@ -73,15 +74,15 @@ impl CommandObserver for ValueExecutor<'_> {
     /// Carries a command out; breaks if that cannot be done.
     fn take(&mut self, command: FinishedCommand) -> ControlFlow<()> {
         let (name, done) = match &command.image {
-            CommandImage::Exec(exec) => {
+            IssuedImage::Exec(exec) => {
                 (&exec.name, tilewright_tcp_exec::exec(self.machine, self.state, command.pe, exec))
             }
-            CommandImage::Transfer(transfer) => {
+            IssuedImage::Transfer(transfer) => {
                 (&transfer.name, tilewright_tcp_exec::transfer(self.machine, self.state, transfer))
             }
         };
         let Err(fault) = done else { return ControlFlow::Continue(()) };
-        let party = Party::new(name, command.pe, command.unit.name(), command.ticket, command.span);
+        let party = FindingCommand::new(name, command.pe, command.unit.name(), command.ticket, command.span);
         let kind = if fault.is_out_of_bounds() { FaultKind::OutOfBounds } else { FaultKind::Registers };
         let finding = Finding::fault(party, kind, fault.to_string(), command.at_cycles);
         self.fault = Some((command.ticket, finding));

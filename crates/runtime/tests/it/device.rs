@@ -11,7 +11,7 @@ use tilewright_record::{KeepAll, KeepLast};
 use tilewright_runtime::{Array, ArrayError, Device, Prepared, Reading, ReadingError, ReadingOptions, read};
 use tilewright_tcp_isa::program::{Program, RegisterId, Tensor, text};
 use tilewright_tcp_lower::kernels;
-use tilewright_tcp_sim::{Ended, SimError};
+use tilewright_tcp_sim::{RunEnd, SimError};
 
 /// Adds 1 to as many rows as a register says.
 const ROWS: &str = r#"
@@ -132,7 +132,7 @@ fn without_values_memory_stays_as_it_is() {
     let without = device.run(&prepared, &[], &ReadingOptions::default(), KeepAll::default()).unwrap();
     assert!(told(&with) == told(&without));
     assert_eq!(device.get(x).unwrap(), (0..64).collect::<Vec<u32>>());
-    assert_eq!(without.outcome.ended, Ended::Finished);
+    assert_eq!(without.outcome.ended, RunEnd::Finished);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_fault_ends_a_run_at_the_same_cycle_whether_values_are_computed_beside_it_or
     for findings in [true, false] {
         let wanted = ReadingOptions { findings, ..all() };
         let (told, outputs, reading) = run(&wanted);
-        assert_eq!((reading.outcome.ended, reading.findings.len()), (Ended::Stopped, 1));
+        assert_eq!((reading.outcome.ended, reading.findings.len()), (RunEnd::Stopped, 1));
         assert_eq!(reading.findings[0].code, "tcp/out-of-bounds");
         let zeros = |at: usize| outputs[at].1.patterns.iter().all(|pattern| *pattern == 0);
         assert_eq!([1, 2].map(zeros), [false, true], "before, after");

@@ -8,9 +8,9 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::transfer::Address;
-use tilewright_tcp_sim::Judge;
+use tilewright_tcp_sim::Observer;
 
-use super::{CommandImage, TimedCommand};
+use super::{ResolvedImage, TimedCommand};
 
 /// The last command of each unit that somebody knows to be done: units run in order.
 type LastDone = BTreeMap<(PeId, ExecUnit), Ticket>;
@@ -51,9 +51,9 @@ impl TimingListener {
         at: u64,
     ) {
         let (name, ran) = match image {
-            CommandImage::Exec(exec) => (exec.name.clone(), CommandImage::Exec(Arc::clone(exec))),
+            CommandImage::Exec(exec) => (exec.name.clone(), ResolvedImage::Exec(Arc::clone(exec))),
             CommandImage::Transfer(transfer) => {
-                (transfer.name.clone(), CommandImage::Transfer(Arc::clone(transfer)))
+                (transfer.name.clone(), ResolvedImage::Transfer(Arc::clone(transfer)))
             }
         };
         let front = self.front(pe);
@@ -83,7 +83,7 @@ fn merge(into: &mut LastDone, known: &LastDone) {
     }
 }
 
-impl Judge for TimingListener {
+impl Observer for TimingListener {
     fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
         match *event {
             RunEvent::Issue { ticket, pe, unit, image, received, at_cycles, .. } => {

@@ -11,7 +11,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind, of_exec, of_transfer};
 use tilewright_tcp_isa::program::event::{PeId, Ticket};
 
-use super::{CommandImage, TimedCommand};
+use super::{ResolvedImage, TimedCommand};
 
 /// Bytes from one place on that one command wrote, or that were there before.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,8 +160,8 @@ pub(super) fn areas(
 /// What a command touches in the first slice of a PE and in its chip's HBM.
 fn touched(machine: &Tcp, command: &TimedCommand, pe: PeId) -> Vec<MemoryAccess> {
     let mut accesses = match &command.ran {
-        CommandImage::Exec(exec) => of_exec(machine, exec, command.pe, &[]).accesses,
-        CommandImage::Transfer(transfer) => of_transfer(machine, transfer, &[]).accesses,
+        ResolvedImage::Exec(exec) => of_exec(machine, exec, command.pe, &[]).accesses,
+        ResolvedImage::Transfer(transfer) => of_transfer(machine, transfer, &[]).accesses,
     };
     let first = pe.pe * machine.pe.slices;
     accesses.retain(|access| {

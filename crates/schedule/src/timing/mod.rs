@@ -24,7 +24,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_record::KeepLast;
 use tilewright_tcp_isa::program::event::{ExecUnit, PeId, Ticket};
 use tilewright_tcp_isa::program::{Exec, Program, RegisterId, Transfer};
-use tilewright_tcp_sim::{Detail, Judge, Options, Outcome, SimError};
+use tilewright_tcp_sim::{Detail, Observer, SimError, SimOptions, SimOutcome};
 
 pub use stalls::{MainStall, TimeSplit};
 pub use tilewright_compile::schedule_text::EXPLAINED_PERCENT;
@@ -54,12 +54,12 @@ pub struct TimedCommand {
     /// What its control core knew to be done when it pushed it, and its queue did not wait for.
     pub told: Vec<Ticket>,
     /// What ran.
-    pub ran: CommandImage,
+    pub ran: ResolvedImage,
 }
 
 /// An image as it ran, every size a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CommandImage {
+pub enum ResolvedImage {
     /// On a context.
     Exec(Arc<Exec>),
     /// On the DMA engine.
@@ -215,18 +215,18 @@ pub fn simulated(
     machine: &Tcp,
     program: &Program,
     values: &[(RegisterId, i64)],
-) -> Result<Outcome, SimError> {
-    run(machine, program, values, &mut tilewright_tcp_sim::NoJudge)
+) -> Result<SimOutcome, SimError> {
+    run(machine, program, values, &mut tilewright_tcp_sim::NoObserver)
 }
 
 fn run(
     machine: &Tcp,
     program: &Program,
     values: &[(RegisterId, i64)],
-    checker: &mut dyn Judge,
-) -> Result<Outcome, SimError> {
-    let options = Options { detail: Detail::Totals, check: false, ..Options::default() };
-    let prepared = tilewright_tcp_sim::Prepared::new(Arc::new(machine.clone()), Arc::new(program.clone()));
+    checker: &mut dyn Observer,
+) -> Result<SimOutcome, SimError> {
+    let options = SimOptions { detail: Detail::Totals, check: false, ..SimOptions::default() };
+    let prepared = tilewright_tcp_sim::PreparedSim::new(Arc::new(machine.clone()), Arc::new(program.clone()));
     prepared.simulate(values, &options, KeepLast::new(0), checker)
 }
 

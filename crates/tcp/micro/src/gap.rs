@@ -5,10 +5,10 @@ use tilewright_tcp_cost::cycles::{
     CommandStages, PipelineStage, command_cycles, contraction, switch, vector, worst_cycles,
 };
 
+use crate::command::{MicroCommand, MicroError};
 use crate::pipeline::custom_sources;
 use crate::simulate::run;
 use crate::topology;
-use crate::work::{MicroError, Work};
 
 /// Cycles that a simulation may take longer than the closed form and its fill.
 pub const SLACK_CYCLES: u64 = 64;
@@ -19,7 +19,7 @@ pub const PERCENT: u64 = 3;
 
 /// Both counts of a command, without what it costs before its first access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct CycleGap {
     /// By the closed form.
     pub closed_cycles: u64,
     /// By the closed form where no queue hides bursts and alternation; the same for most commands.
@@ -34,13 +34,13 @@ pub struct Gap {
     pub binding: PipelineStage,
 }
 
-impl Gap {
+impl CycleGap {
     /// Runs a command alone.
-    pub fn of(machine: &Tcp, work: &Work) -> Result<Gap, MicroError> {
+    pub fn of(machine: &Tcp, work: &MicroCommand) -> Result<CycleGap, MicroError> {
         let command = &work.command;
         let cost = command_cycles(machine, command);
         let bitmap = command.switch.map_or(0, |s| switch::bitmap_cycles(machine, s.topology));
-        Ok(Gap {
+        Ok(CycleGap {
             closed_cycles: cost.total_cycles - cost.overhead_cycles - bitmap,
             worst_cycles: worst_cycles(machine, command) - cost.overhead_cycles - bitmap,
             early_cycles: early_cycles(machine, command),

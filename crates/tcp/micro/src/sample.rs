@@ -1,5 +1,7 @@
-//! Random legal commands, drawn from a list of numbers: the same list gives the same command, and smaller numbers smaller commands.
+//! Random legal commands, drawn from a list of numbers: the same list gives the same command, and smaller
+//! numbers smaller commands.
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::CommandStages;
 use tilewright_tcp_cost::cycles::cast::CastStage;
@@ -14,9 +16,9 @@ use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_isa::transpose::TransposeStage;
 
-use crate::banks::Walk;
-use crate::register_file::Reads;
-use crate::work::Work;
+use crate::banks::AccessWalk;
+use crate::command::MicroCommand;
+use crate::register_file::RegisterReads;
 
 /// Numbers that are enough for any command here.
 pub const CHOICES: usize = 48;
@@ -27,14 +29,14 @@ const STEPS: u64 = 1 << 13;
 
 /// A list of numbers, taken one after the other; zeros follow.
 #[derive(Clone, Debug)]
-pub struct Choices<'list> {
+pub struct SampleChoices<'list> {
     rest: &'list [u16],
 }
 
-impl<'list> Choices<'list> {
+impl<'list> SampleChoices<'list> {
     /// Choices from a list.
-    pub fn new(list: &'list [u16]) -> Choices<'list> {
-        Choices { rest: list }
+    pub fn new(list: &'list [u16]) -> SampleChoices<'list> {
+        SampleChoices { rest: list }
     }
 
     fn number(&mut self) -> u64 {
@@ -53,7 +55,7 @@ impl<'list> Choices<'list> {
     }
 
     fn pick<T: Copy>(&mut self, from: &[T], default: T) -> T {
-        let index = usize::try_from(self.number()).unwrap_or(0) % from.len().max(1);
+        let index = to_index(self.number()) % from.len().max(1);
         from.get(index).copied().unwrap_or(default)
     }
 
@@ -71,8 +73,9 @@ pub fn choices_of_seed(seed: u64) -> [u16; CHOICES] {
     std::array::from_fn(|_| u16::try_from(tilewright_base::random::next(&mut state) & 0xFFFF).unwrap_or(0))
 }
 
-/// A command of one slice: a contraction half of the time, otherwise a copy, a vector command, a transpose or a load.
-pub fn one_slice(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
+/// A command of one slice: a contraction half of the time, otherwise a copy, a vector command, a transpose or
+/// a load.
+pub fn one_slice(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     match choices.between(0, 7) {
         0 => copy(machine, choices),
         1 => vector(machine, choices),
@@ -83,7 +86,7 @@ pub fn one_slice(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
 }
 
 /// Fetch, contract, then any of vector engine, cast and transpose, and commit.
-pub fn contracted(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
+pub fn contracted(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     let (shape, inner_steps) = contraction(machine, choices);
     let packets = (shape.groups * shape.group_steps).div_ceil(shape.repeats);
     let flits = packets * shape.packet_bytes.div_ceil(machine.network.flit_bytes);
@@ -94,7 +97,7 @@ pub fn contracted(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
         Drain::Sequential => shape.lanes * shape.columns.div_ceil(machine.ce.drain_elements_per_cycle),
     };
     back_end(machine, choices, &mut command, shape.groups * shape.group_output_steps * slot_flits);
-    Work {
+    MicroCommand {
         reads: reads(choices, shape.packet_bytes > machine.trf.row_payload_bytes),
         inner_steps,
         ..placed(choices, command)
@@ -102,7 +105,7 @@ pub fn contracted(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
 }
 
 /// A contraction whose sums fit the accumulators, and its steps in a row that add to one slot.
-pub fn contraction(machine: &Tcp, choices: &mut Choices<'_>) -> (ContractionStage, u64) {
+pub fn contraction(machine: &Tcp, choices: &mut SampleChoices<'_>) -> (ContractionStage, u64) {
     let ce = &machine.ce;
     let drain = choices.pick(&[Drain::Interleaved, Drain::Sequential], Drain::Interleaved);
     let lanes = choices.pick(&[8, 4, 2, 1], 8);
@@ -133,7 +136,7 @@ pub fn contraction(machine: &Tcp, choices: &mut Choices<'_>) -> (ContractionStag
 }
 
 /// Fetch and commit, in either context.
-pub fn copy(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
+pub fn copy(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     let context = choices.pick(&[Context::Main, Context::Sub], Context::Main);
     let flits = choices.between(1, 1024);
     let mut command = fetched(machine, choices, context, flits, false);
@@ -142,7 +145,7 @@ pub fn copy(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
 }
 
 /// Fetch, perhaps with a cast, vector engine, perhaps a cast, commit.
-fn vector(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
+fn vector(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     let flits = choices.between(1, 1024);
     let cast = choices.chance(2);
     let mut command = fetched(machine, choices, Context::Main, flits, cast);
@@ -152,7 +155,7 @@ fn vector(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
 }
 
 /// Fetch, transpose, commit.
-fn transposed(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
+fn transposed(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     let mut tile = tile(machine, choices);
     tile.tiles = choices.between(1, 64);
     let flits = tile.tiles * tile_flits(&tile);
@@ -163,13 +166,13 @@ fn transposed(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
 }
 
 /// A load of register files, by either context.
-pub fn loaded(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
+pub fn loaded(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     let context = choices.pick(&[Context::Main, Context::Sub], Context::Main);
     load(machine, choices, context)
 }
 
 /// A load of register files by one context.
-pub fn load(machine: &Tcp, choices: &mut Choices<'_>, context: Context) -> Work {
+pub fn load(machine: &Tcp, choices: &mut SampleChoices<'_>, context: Context) -> MicroCommand {
     let packet_flits = choices.pick(&[1, 2, 4, 8], 1);
     let packets = choices.between(1, 1024 / packet_flits);
     let packet_bytes = packet_flits * machine.network.flit_bytes;
@@ -184,7 +187,7 @@ pub fn load(machine: &Tcp, choices: &mut Choices<'_>, context: Context) -> Work 
 }
 
 /// An exchange in rings of this many slices, with what follows a fetch.
-pub fn ring(machine: &Tcp, choices: &mut Choices<'_>, slices: u64) -> Work {
+pub fn ring(machine: &Tcp, choices: &mut SampleChoices<'_>, slices: u64) -> MicroCommand {
     let slice0 = 1 << choices.between(0, u64::from(slices.trailing_zeros()));
     let ring = Ring { slice1: slices / slice0, slice0 };
     let time0 = choices.pick(&[1, 2, 4, 8], 1);
@@ -224,7 +227,7 @@ pub fn ring(machine: &Tcp, choices: &mut Choices<'_>, slices: u64) -> Work {
 }
 
 /// A contraction of flits that are given: one group for each of some.
-fn contract_arrived(machine: &Tcp, choices: &mut Choices<'_>, command: &mut CommandStages, flits: u64) {
+fn contract_arrived(machine: &Tcp, choices: &mut SampleChoices<'_>, command: &mut CommandStages, flits: u64) {
     let (shape, _) = contraction(machine, choices);
     let packet_flits = choices.divisor(flits, &[1, 2]);
     let packets = flits / packet_flits;
@@ -247,7 +250,7 @@ fn contract_arrived(machine: &Tcp, choices: &mut Choices<'_>, command: &mut Comm
 /// Fetch and collect of so many flits, in packets of some of them.
 fn fetched(
     machine: &Tcp,
-    choices: &mut Choices<'_>,
+    choices: &mut SampleChoices<'_>,
     context: Context,
     flits: u64,
     cast: bool,
@@ -265,7 +268,7 @@ fn fetched(
 }
 
 /// Any of vector engine, cast and transpose, then commit.
-fn back_end(machine: &Tcp, choices: &mut Choices<'_>, command: &mut CommandStages, flits: u64) {
+fn back_end(machine: &Tcp, choices: &mut SampleChoices<'_>, command: &mut CommandStages, flits: u64) {
     if command.vector.is_none() && choices.chance(2) {
         command.vector = Some(vector_chain(choices, flits));
     }
@@ -274,7 +277,8 @@ fn back_end(machine: &Tcp, choices: &mut Choices<'_>, command: &mut CommandStage
     let mut committed = flits;
     let mut tile = tile(machine, choices);
     tile.tiles = flits / tile_flits(&tile);
-    // Rows that leave may be many more than the flits that came: no more than the simulation takes, each a whole flit.
+    // Rows that leave may be many more than the flits that came: no more than the simulation takes, each a
+    // whole flit.
     let few = tile.tiles.saturating_mul(tile.output_rows) <= crate::CYCLES_MAX / machine.network.flit_bytes;
     if choices.chance(4) && few && flits.is_multiple_of(tile_flits(&tile)) {
         committed = tile.tiles * tile.output_rows;
@@ -283,7 +287,7 @@ fn back_end(machine: &Tcp, choices: &mut Choices<'_>, command: &mut CommandStage
     command.commit = Some(commit(choices, machine, Context::Main, committed, cast));
 }
 
-fn vector_chain(choices: &mut Choices<'_>, flits: u64) -> VectorStage {
+fn vector_chain(choices: &mut SampleChoices<'_>, flits: u64) -> VectorStage {
     VectorStage {
         flits,
         chain_flits: flits,
@@ -294,7 +298,7 @@ fn vector_chain(choices: &mut Choices<'_>, flits: u64) -> VectorStage {
     }
 }
 
-fn tile(machine: &Tcp, choices: &mut Choices<'_>) -> TransposeStage {
+fn tile(machine: &Tcp, choices: &mut SampleChoices<'_>) -> TransposeStage {
     let element_bits = choices.pick(&[8, 16, 32, 4], 8);
     let most_rows = match element_bits {
         4 => machine.transpose.rows_4bit_max,
@@ -319,14 +323,20 @@ fn tile_flits(tile: &TransposeStage) -> u64 {
     (tile.rows * tile.columns).div_ceil(tile.flit_elements)
 }
 
-fn commit(choices: &mut Choices<'_>, machine: &Tcp, context: Context, flits: u64, cast: bool) -> CommitStage {
+fn commit(
+    choices: &mut SampleChoices<'_>,
+    machine: &Tcp,
+    context: Context,
+    flits: u64,
+    cast: bool,
+) -> CommitStage {
     let valid_bytes = if cast { choices.pick(&[8, 16], 8) } else { choices.pick(&[32, 24, 16, 8], 32) };
     let write_bytes = choices.divisor(valid_bytes, &machine.commit.main_widths_bytes);
     CommitStage { context, flits, valid_bytes, write_bytes }
 }
 
-fn reads(choices: &mut Choices<'_>, wide: bool) -> Reads {
-    Reads {
+fn reads(choices: &mut SampleChoices<'_>, wide: bool) -> RegisterReads {
+    RegisterReads {
         wide,
         held_steps: choices.pick(&[1, 2, 4, 16], 1),
         units: choices.between(1, 64),
@@ -335,12 +345,12 @@ fn reads(choices: &mut Choices<'_>, wide: bool) -> Reads {
 }
 
 /// A command whose fetch and commit walk data memory without a gap, from any bank on.
-fn placed(choices: &mut Choices<'_>, command: CommandStages) -> Work {
-    let mut work = Work::new(command);
+fn placed(choices: &mut SampleChoices<'_>, command: CommandStages) -> MicroCommand {
+    let mut work = MicroCommand::new(command);
     let width = |context: Context, main: u64| if context == Context::Sub { 8 } else { main };
     let fetch_bytes = command.fetch.map_or(8, |fetch| width(fetch.context, fetch.read_bytes));
     let commit_bytes = command.commit.map_or(8, |commit| width(commit.context, commit.write_bytes));
-    work.fetch = Walk { base_bytes: 8 * choices.between(0, 15), stride_bytes: fetch_bytes };
-    work.commit = Walk { base_bytes: 8 * choices.between(0, 15), stride_bytes: commit_bytes };
+    work.fetch = AccessWalk { base_bytes: 8 * choices.between(0, 15), stride_bytes: fetch_bytes };
+    work.commit = AccessWalk { base_bytes: 8 * choices.between(0, 15), stride_bytes: commit_bytes };
     work
 }

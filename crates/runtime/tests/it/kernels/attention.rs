@@ -73,7 +73,12 @@ fn the_paper_s_head_group() {
 
 #[test]
 fn other_lengths_and_depths() {
-    compare(&ran(AttentionHeads { length: 128, depth: 64, scale: 1.0 / 8192.0, ..AttentionHeads::default() }));
+    compare(&ran(AttentionHeads {
+        length: 128,
+        depth: 64,
+        scale: 1.0 / 8192.0,
+        ..AttentionHeads::default()
+    }));
     compare(&ran(AttentionHeads { heads: 8, depth: 64, scale: 1.0 / 8192.0, ..AttentionHeads::default() }));
 }
 

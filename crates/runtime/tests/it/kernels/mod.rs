@@ -26,7 +26,7 @@ use tilewright_runtime::{Array, ArrayError, Reading, ReadingOptions, read, readi
 use tilewright_tcp_exec::rules;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::tensor::TensorRole;
-use tilewright_tcp_sim::Ended;
+use tilewright_tcp_sim::RunEnd;
 
 /// The machine.
 fn tcp() -> &'static Tcp {
@@ -44,7 +44,7 @@ fn run(program: &Program) -> Reading {
     let mut none = |_: &tilewright_tcp_isa::program::Tensor| Err(ArrayError::Format("no file".into()));
     let reading =
         read(tcp(), program, &mut none, &wanted, KeepLast::new(0)).unwrap_or_else(|why| panic!("{why:#?}"));
-    assert_eq!(reading.outcome.ended, Ended::Finished);
+    assert_eq!(reading.outcome.ended, RunEnd::Finished);
     assert!(reading.findings.is_empty(), "{:#?}", reading.findings);
     assert!(reading.outcome.violations.is_empty(), "{:?}", reading.outcome.violations);
     reading

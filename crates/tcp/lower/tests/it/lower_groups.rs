@@ -9,7 +9,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::{Setup, check};
-use tilewright_tcp_exec::{State, exec, transfer};
+use tilewright_tcp_exec::{MemoryState, exec, transfer};
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::tensor::{Tensor, TensorPlace};
@@ -67,7 +67,7 @@ fn lowered_from(
 fn run(
     machine: &Tcp,
     program: &Program,
-    state: &mut State,
+    state: &mut MemoryState,
     (pe, registers): (u64, &mut [i64]),
     steps: &[Step],
 ) {
@@ -104,8 +104,8 @@ fn outputs(
     sizes: &[(String, u64)],
     origin: Origin<'_>,
     pattern: &dyn Fn(usize, &[u64]) -> u32,
-) -> State {
-    let mut state = State::new(machine, 1);
+) -> MemoryState {
+    let mut state = MemoryState::new(machine, 1);
     for tensor in &program.tensors {
         let Some(input) = ["in0", "in1"].iter().position(|name| tensor.name.starts_with(name)) else {
             continue;
@@ -169,7 +169,7 @@ fn compare(machine: &Tcp, text: &str, whole: &str, program: &Program, dtype: Dty
 fn compare_sums(
     text: &str,
     program: &Program,
-    state: &State,
+    state: &MemoryState,
     sums: &[(Vec<u64>, Option<i32>)],
     origin: Origin<'_>,
 ) {

@@ -13,7 +13,7 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::{Setup, check};
-use tilewright_tcp_exec::{State, exec, transfer};
+use tilewright_tcp_exec::{MemoryState, exec, transfer};
 use tilewright_tcp_isa::program::control::{Command, StepKind};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::{Exec, ExecBody, Shift};
@@ -58,7 +58,7 @@ fn tcp() -> Tcp {
 
 /// Runs a program's steps in order over tensors filled by [`element`], with registers at given values.
 fn outputs(machine: &Tcp, program: &Program, sizes: &[(String, u64)]) -> (Dtype, Vec<u32>) {
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     for (seed, tensor) in program.tensors[..2].iter().enumerate() {
         let extents: Vec<u64> = tensor.axes.iter().map(|(_, extent)| *extent).collect();
         let patterns: Vec<u32> = positions(&extents)

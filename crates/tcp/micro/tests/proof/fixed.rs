@@ -1,5 +1,5 @@
-//! What random commands once got wrong, shrunk.
-//! Each was a closed form without a rule that it has now: see `tilewright_tcp_cost::cycles::batches` and `switch::burst_cycles`.
+//! What random commands once got wrong, shrunk. Each was a closed form without a rule that it has now: see
+//! `tilewright_tcp_cost::cycles::batches` and `switch::burst_cycles`.
 
 use tilewright_tcp_cost::cycles::collect::CollectStage;
 use tilewright_tcp_cost::cycles::commit::CommitStage;
@@ -10,7 +10,7 @@ use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_isa::transpose::TransposeStage;
-use tilewright_tcp_micro::{MicroError, Work, run};
+use tilewright_tcp_micro::{MicroCommand, MicroError, run};
 
 use crate::{gap, tcp};
 
@@ -42,7 +42,7 @@ fn sums_of_a_group_that_is_fetched_slowly_leave_after_it() {
         columns: 1,
         drain: Drain::Interleaved,
     };
-    let work = Work::new(CommandStages {
+    let work = MicroCommand::new(CommandStages {
         contraction: Some(contraction),
         commit: commit(128, 32, 8),
         ..fetched(8, 32, 1)
@@ -57,29 +57,37 @@ fn sums_of_a_group_that_is_fetched_slowly_leave_after_it() {
 fn the_last_tile_leaves_as_fast_as_it_is_committed() {
     let tile =
         TransposeStage { element_bits: 8, rows: 8, columns: 16, output_rows: 16, flit_elements: 8, tiles: 4 };
-    let work =
-        Work::new(CommandStages { transpose: Some(tile), commit: commit(64, 32, 8), ..fetched(64, 32, 8) });
+    let work = MicroCommand::new(CommandStages {
+        transpose: Some(tile),
+        commit: commit(64, 32, 8),
+        ..fetched(64, 32, 8)
+    });
     let gap = gap(&work);
     assert!(gap.is_tight() && gap.holds() && gap.closed_cycles >= 256 + 64, "{gap:?}");
 }
 
-/// Tiles of both buffers neither fill while they leave nor leave while they fill: slow neighbours add up, but for what queues hide.
+/// Tiles of both buffers neither fill while they leave nor leave while they fill: slow neighbours add up, but
+/// for what queues hide.
 #[test]
 fn wide_tiles_add_up_slow_neighbours() {
     let tile =
         TransposeStage { element_bits: 8, rows: 8, columns: 32, output_rows: 32, flit_elements: 8, tiles: 8 };
-    let work =
-        Work::new(CommandStages { transpose: Some(tile), commit: commit(256, 32, 8), ..fetched(256, 32, 8) });
+    let work = MicroCommand::new(CommandStages {
+        transpose: Some(tile),
+        commit: commit(256, 32, 8),
+        ..fetched(256, 32, 8)
+    });
     let gap = gap(&work);
     assert!(gap.holds() && gap.worst_cycles > gap.closed_cycles, "{gap:?}");
     assert!(gap.simulated_cycles > gap.closed_cycles * 5 / 4, "{gap:?}");
 }
 
-/// Under Broadcast01 a slice sends t0 packets in a row: a fetch unit that is fast enough on average is too slow for that.
+/// Under Broadcast01 a slice sends t0 packets in a row: a fetch unit that is fast enough on average is too
+/// slow for that.
 #[test]
 fn slow_fetches_stop_a_broadcast_in_bursts() {
     let topology = Topology::Broadcast01(Ring { slice1: 4, slice0: 1 }, 64);
-    let work = Work::new(CommandStages {
+    let work = MicroCommand::new(CommandStages {
         switch: Some(SwitchStage { topology, packets: 64, packet_flits: 1 }),
         collect: Some(CollectStage { packets: 256, packet_bytes: 32 }),
         commit: commit(256, 32, 32),
@@ -95,7 +103,7 @@ fn a_ring_of_8_takes_343_of_which_264_come_before_the_first_access() {
     let tile =
         TransposeStage { element_bits: 16, rows: 4, columns: 8, output_rows: 1, flit_elements: 8, tiles: 2 };
     let topology = Topology::InterTranspose(Ring { slice1: 8, slice0: 1 }, 1);
-    let work = Work::new(CommandStages {
+    let work = MicroCommand::new(CommandStages {
         switch: Some(SwitchStage { topology, packets: 8, packet_flits: 1 }),
         transpose: Some(tile),
         commit: commit(2, 8, 8),
@@ -108,7 +116,7 @@ fn a_ring_of_8_takes_343_of_which_264_come_before_the_first_access() {
 #[test]
 fn what_cannot_run_is_refused() {
     let machine = tcp();
-    let refused = |command| run(machine, Some(&Work::new(command)), None);
+    let refused = |command| run(machine, Some(&MicroCommand::new(command)), None);
     assert_eq!(refused(CommandStages::default()), Err(MicroError::NoFetch));
     assert_eq!(refused(fetched(1, 32, 32)), Err(MicroError::NoSink));
     let flits = MicroError::Flits { given: 2, taken: 3 };

@@ -1,4 +1,5 @@
-//! Stages that take equally long, where a queue that is too small would show most: fetch and products, products and drain, all of them.
+//! Stages that take equally long, where a queue that is too small would show most: fetch and products,
+//! products and drain, all of them.
 
 use tilewright_tcp_cost::cycles::CommandStages;
 use tilewright_tcp_cost::cycles::collect::CollectStage;
@@ -7,12 +8,12 @@ use tilewright_tcp_cost::cycles::fetch::FetchStage;
 use tilewright_tcp_cost::cycles::vector::VectorStage;
 use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
-use tilewright_tcp_micro::{Reads, Work};
+use tilewright_tcp_micro::{MicroCommand, RegisterReads};
 
 use crate::gap;
 
 /// A contraction of 64-byte packets that takes `repeats` steps of each, read at `read_bytes` a cycle.
-fn contraction(shape: ContractionStage, read_bytes: u64, narrow: bool) -> Work {
+fn contraction(shape: ContractionStage, read_bytes: u64, narrow: bool) -> MicroCommand {
     let context = Context::Main;
     let packets = shape.groups * shape.group_steps / shape.repeats;
     let packet_bytes = shape.packet_bytes;
@@ -32,8 +33,8 @@ fn contraction(shape: ContractionStage, read_bytes: u64, narrow: bool) -> Work {
         commit: Some(CommitStage { context, flits, valid_bytes: 32, write_bytes: 32 }),
         ..CommandStages::default()
     };
-    let reads = Reads { wide: true, held_steps: 1, units: 4, stride_units: 1 };
-    Work { reads, ..Work::new(command) }
+    let reads = RegisterReads { wide: true, held_steps: 1, units: 4, stride_units: 1 };
+    MicroCommand { reads, ..MicroCommand::new(command) }
 }
 
 fn shape(repeats: u64, groups: u64, passes: u64, slots: u64, columns: u64) -> ContractionStage {
@@ -54,7 +55,7 @@ fn shape(repeats: u64, groups: u64, passes: u64, slots: u64, columns: u64) -> Co
 #[test]
 fn figure_10_with_every_stage_equally_long() {
     let work = contraction(shape(2, 256, 2, 2, 1), 32, true);
-    let figure = gap(&Work { banks_apart: false, ..work });
+    let figure = gap(&MicroCommand { banks_apart: false, ..work });
     assert!(figure.closed_cycles >= 1024 && figure.holds(), "{figure:?}");
     assert!(figure.cycles() <= 16, "{figure:?}");
 }

@@ -1,11 +1,13 @@
-//! The paper's Fig. 10 as register images: HQD, HKD -> HQK with H = 4, L = 256, D = 128 on 64 slices, 16 to a head.
+//! The paper's Fig. 10 as register images: HQD, HKD -> HQK with H = 4, L = 256, D = 128 on 64 slices, 16 to a
+//! head.
 //!
-//! K goes to the register files by a command of the sub context, queries are multicast within the 16 slices of a head.
+//! K goes to the register files by a command of the sub context, queries are multicast within the 16 slices
+//! of a head.
 
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET, SLICE};
 use tilewright_num::{Dtype, int_value};
-use tilewright_tcp_exec::{State, exec};
+use tilewright_tcp_exec::{MemoryState, exec};
 use tilewright_tcp_isa::program::exec::{Context, Drain, ExecBody, Memory, Stream};
 use tilewright_tcp_isa::program::tensor::TensorPlace;
 use tilewright_tcp_isa::program::{Count, Tensor};
@@ -98,7 +100,7 @@ fn multiply() -> Stream {
 
 fn scores(replaced: Option<u64>) -> Vec<u32> {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     if let Some(slice) = replaced {
         state.replace_slice(0, 0, slice).unwrap();
     }

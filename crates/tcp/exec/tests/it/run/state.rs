@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{Copies, MapDigit, OFFSET, SLICE};
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::{Fault, State};
+use tilewright_tcp_exec::{ExecFault, MemoryState};
 use tilewright_tcp_isa::program::Tensor;
 use tilewright_tcp_isa::program::exec::Memory;
 use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace, TensorRole};
@@ -56,7 +56,7 @@ proptest! {
     fn tensors_lie_where_their_shape_says(seed: u64) {
         let dice = &mut Dice(seed);
         let machine = tcp();
-        let mut state = State::new(machine, 1);
+        let mut state = MemoryState::new(machine, 1);
         let dtype = dice.pick(&[Dtype::I4, Dtype::I8, Dtype::Bf16, Dtype::F32]);
         let in_dm = dice.roll(2) == 0;
         let map = draw(dice, in_dm);
@@ -88,9 +88,9 @@ proptest! {
 }
 
 #[test]
-fn tensors_that_do_not_fit_are_refused() -> Result<(), Fault> {
+fn tensors_that_do_not_fit_are_refused() -> Result<(), ExecFault> {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let map = draw(&mut Dice(8), false);
     let good = tensor(Dtype::I8, TensorPlace::Hbm { chip: 0, base: 0 }, map);
     state.put(&good, &[1; 96])?;
@@ -121,9 +121,9 @@ fn tensors_that_do_not_fit_are_refused() -> Result<(), Fault> {
 }
 
 #[test]
-fn a_spare_slice_answers_to_the_number_of_a_faulty_one() -> Result<(), Fault> {
+fn a_spare_slice_answers_to_the_number_of_a_faulty_one() -> Result<(), ExecFault> {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     state.write_slice(at(67, Memory::Dm, 0), &[1; 8])?;
     state.replace_slice(0, 1, 3)?;
     assert_eq!(read(&state, 67, Memory::Dm, 0, 8), [0; 8], "what the faulty slice held is lost");

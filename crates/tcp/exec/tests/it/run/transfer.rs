@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::{Stage, State, transfer};
+use tilewright_tcp_exec::{ExecStage, MemoryState, transfer};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::transfer::{
     Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferIndex, TransferLoop,
@@ -40,7 +40,7 @@ fn bytes(first: Address, loops: &[(u64, i64)], packet: u64, found: &mut Vec<Addr
     }
 }
 
-fn byte(state: &State, at: Address) -> u8 {
+fn byte(state: &MemoryState, at: Address) -> u8 {
     let mut byte = [0];
     state.read(at, &mut byte).unwrap();
     byte[0]
@@ -53,7 +53,7 @@ proptest! {
     fn moves_what_naive_loops_move(seed: u64) {
         let dice = &mut Dice(seed);
         let machine = tcp();
-        let mut state = State::new(machine, 2);
+        let mut state = MemoryState::new(machine, 2);
         let mut medium = |low: u64| {
             let slice = dice.roll(500);
             let pe = dice.roll(8);
@@ -93,12 +93,13 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// From HBM to slices, which several threads may share, also where spares answer and steps leave slices out.
+    /// From HBM to slices, which several threads may share, also where spares answer and steps leave slices
+    /// out.
     #[test]
     fn slices_get_what_naive_loops_give_them(seed: u64) {
         let dice = &mut Dice(seed);
         let machine = tcp();
-        let mut state = State::new(machine, 1);
+        let mut state = MemoryState::new(machine, 1);
         if dice.roll(2) == 0 {
             state.replace_slice(0, 1, dice.roll(8)).unwrap();
         }
@@ -125,20 +126,20 @@ proptest! {
 #[test]
 fn a_slice_that_is_not_there_stops_the_slices_behind_it() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let (source, first) = (address(0, MemoryInstance::Hbm, 0), 510);
     state.write(source, &[7; 256]).unwrap();
     let target = address(0, MemoryInstance::Dm { slice: first }, 0);
     let fault =
         transfer(machine, &mut state, &image(source, target, &[(4, 64, SLICE_STRIDE)], 64)).unwrap_err();
-    assert_eq!(fault.stage, Stage::Dma, "{fault}");
+    assert_eq!(fault.stage, ExecStage::Dma, "{fault}");
     assert_eq!(byte(&state, address(0, MemoryInstance::Dm { slice: 511 }, 63)), 7);
 }
 
 #[test]
 fn slices_follow_each_other_at_the_virtual_stride() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let data = Dice(6).bytes(64 * 256);
     state.write(address(0, MemoryInstance::Hbm, 4096), &data).unwrap();
     let stride = SLICE_STRIDE;
@@ -163,7 +164,7 @@ fn rows_are_gathered_and_scattered_by_index() {
     let data = Dice(7).bytes(8 * 48);
     for (table_medium, scale) in [(MemoryInstance::Hbm, 48), (MemoryInstance::Dm { slice: 3 }, 1)] {
         for scatter in [false, true] {
-            let mut state = State::new(machine, 1);
+            let mut state = MemoryState::new(machine, 1);
             let (source, target) =
                 (address(0, MemoryInstance::Hbm, 0x1000), address(0, MemoryInstance::Spm { pe: 1 }, 0x2000));
             let table = address(0, table_medium, 0x100);
@@ -190,7 +191,7 @@ fn rows_are_gathered_and_scattered_by_index() {
 #[test]
 fn unmapped_bytes_are_refused() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let good = address(0, MemoryInstance::Hbm, 0);
     let dm_end = address(0, MemoryInstance::Dm { slice: 0 }, machine.dm.capacity_bytes - 4);
     let bad = [
@@ -203,7 +204,7 @@ fn unmapped_bytes_are_refused() {
     for bad in bad {
         for (source, target) in [(bad, good), (good, bad)] {
             let fault = transfer(machine, &mut state, &image(source, target, &[], 8)).unwrap_err();
-            assert_eq!(fault.stage, Stage::Dma, "{fault}");
+            assert_eq!(fault.stage, ExecStage::Dma, "{fault}");
         }
     }
     let loops = vec![(1 << 30, 0, 0); 3];

@@ -1,10 +1,10 @@
-//! Weights on their way from HBM through data memory and the register files to products: bytes that are met where they lie give what
-//! bytes that were copied give, whatever is written meanwhile.
+//! Weights on their way from HBM through data memory and the register files to products: bytes that are met
+//! where they lie give what bytes that were copied give, whatever is written meanwhile.
 
 use proptest::prelude::*;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::{State, exec, exec_literally, transfer};
+use tilewright_tcp_exec::{MemoryState, exec, exec_literally, transfer};
 use tilewright_tcp_isa::program::exec::{ExecBody, Fill, Memory, Stream};
 use tilewright_tcp_isa::program::transfer::{
     Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
@@ -129,7 +129,7 @@ fn event(dice: &mut Dice) -> Vec<Event> {
     }
 }
 
-fn happen(machine: &Tcp, state: &mut State, event: &Event, literally: bool) {
+fn happen(machine: &Tcp, state: &mut MemoryState, event: &Event, literally: bool) {
     match event {
         Event::Transfer(image) => transfer(machine, state, image).unwrap(),
         Event::Exec(image) if literally => exec_literally(machine, state, PE, image).unwrap(),
@@ -148,7 +148,7 @@ proptest! {
     fn weights_that_are_not_copied_give_what_copies_give(seed: u64) {
         let dice = &mut Dice(seed);
         let machine = small();
-        let mut kept = State::new(&machine, 1);
+        let mut kept = MemoryState::new(&machine, 1);
         kept.write(hbm(0), &numbers(dice, HBM_BYTES)).unwrap();
         for slice in 0..SLICES / 2 {
             kept.write_slice(at(slice, Memory::Dm, 0), &numbers(dice, 64)).unwrap();

@@ -1,4 +1,5 @@
-//! Chains that models need: softmax, norms, activations, rotation, requantisation, with results worked out beside them.
+//! Chains that models need: softmax, norms, activations, rotation, requantisation, with results worked out
+//! beside them.
 
 use tilewright_num::{Function, RuleSet, add_f32, div_f32, mul_f32, sub_f32};
 use tilewright_tcp_exec::vector::apply;

@@ -13,7 +13,7 @@ use tilewright_tcp_isa::vector::unit::{operand_count, reversible};
 use tilewright_tcp_isa::vector::{check, flits_out, misfit, output, unit};
 
 use crate::vector::build::{RULES, bytes, chain, choice, machine, op, reduce, vrf};
-use crate::vector::judge::judge;
+use crate::vector::reference::reference;
 
 /// Numbers from a seed.
 struct Random(u64);
@@ -300,7 +300,7 @@ proptest! {
             .collect();
         let files: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
         let ours = apply(RULES, &vector, input.clone(), &files).expect("fits");
-        let theirs = judge(&vector, input, &files);
+        let theirs = reference(&vector, input, &files);
         prop_assert_eq!(&ours, &theirs, "{:?}", vector);
         let leaving = usize::try_from(flits_out(&vector, flits).expect("fits") * 8).expect("fits");
         prop_assert!(ours.iter().all(|words| words.len() == leaving), "{:?}", vector);

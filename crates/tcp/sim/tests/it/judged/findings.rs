@@ -7,10 +7,10 @@ use tilewright_tcp_isa::program::exec::{Context, ExecBody, Memory};
 use tilewright_tcp_isa::program::tensor::{TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::{Exec, Program, Transfer};
 use tilewright_tcp_isa::switch::{Ring, Topology};
-use tilewright_tcp_sim::findings::{CODES, FaultKind, Finding, Party, Wait};
+use tilewright_tcp_sim::findings::{CODES, FaultKind, Finding, FindingCommand, WaitLink};
 
 use crate::judged::build::*;
-use crate::judged::script::Happens::{Dma, Exec as Run, Posted, Received, Synced, Waited};
+use crate::judged::script::Happens::{Dma, Exec as RunSetup, Posted, Received, Synced, Waited};
 use crate::judged::script::{Happens, judged, pe};
 
 fn program(execs: Vec<Exec>, transfers: Vec<Transfer>) -> Program {
@@ -122,38 +122,46 @@ const CASES: &[Case] = &[
     Case {
         code: "tcp/race-dm",
         program: race_dm,
-        found: &[Dma(0, 0), Run(0, 0)],
+        found: &[Dma(0, 0), RunSetup(0, 0)],
         legal: race_dm,
-        clean: &[Dma(0, 0), Waited(0, 0), Run(0, 0)],
+        clean: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0)],
     },
     // A core that posts without a sync knows nothing of its queue.
     Case {
         code: "tcp/race-dm",
         program: race_dm,
-        found: &[Dma(1, 0), Waited(1, 0), Posted(1, 0), Received(0, 1), Run(0, 0)],
+        found: &[Dma(1, 0), Waited(1, 0), Posted(1, 0), Received(0, 1), RunSetup(0, 0)],
         legal: race_dm,
-        clean: &[Dma(1, 0), Synced(1), Posted(1, 0), Received(0, 1), Run(0, 0)],
+        clean: &[Dma(1, 0), Synced(1), Posted(1, 0), Received(0, 1), RunSetup(0, 0)],
     },
     Case {
         code: "tcp/race-trf",
         program: race_trf,
-        found: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Waited(0, 1), Run(0, 1), Run(0, 0)],
+        found: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Waited(0, 1), RunSetup(0, 1), RunSetup(0, 0)],
         legal: race_trf,
-        clean: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Waited(0, 1), Run(0, 1), Waited(0, 2), Run(0, 0)],
+        clean: &[
+            Dma(0, 0),
+            Waited(0, 0),
+            RunSetup(0, 0),
+            Waited(0, 1),
+            RunSetup(0, 1),
+            Waited(0, 2),
+            RunSetup(0, 0),
+        ],
     },
     Case {
         code: "tcp/trf-half",
         program: race_trf,
-        found: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Waited(0, 1), Run(0, 1), Run(0, 3)],
+        found: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Waited(0, 1), RunSetup(0, 1), RunSetup(0, 3)],
         legal: race_trf,
-        clean: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Waited(0, 1), Run(0, 1), Run(0, 4)],
+        clean: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Waited(0, 1), RunSetup(0, 1), RunSetup(0, 4)],
     },
     Case {
         code: "tcp/race-vrf",
         program: race_vrf,
-        found: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Run(0, 1)],
+        found: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), RunSetup(0, 1)],
         legal: race_vrf,
-        clean: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Waited(0, 1), Run(0, 1)],
+        clean: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Waited(0, 1), RunSetup(0, 1)],
     },
     Case {
         code: "tcp/race-hbm",
@@ -172,9 +180,9 @@ const CASES: &[Case] = &[
     Case {
         code: "tcp/uninitialised",
         program: race_dm,
-        found: &[Run(0, 0)],
+        found: &[RunSetup(0, 0)],
         legal: race_dm,
-        clean: &[Dma(0, 0), Waited(0, 0), Run(0, 0)],
+        clean: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0)],
     },
     Case {
         code: "tcp/out-of-bounds",
@@ -186,16 +194,16 @@ const CASES: &[Case] = &[
     Case {
         code: "tcp/bank-hold",
         program: || banks(128),
-        found: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Dma(0, 1)],
+        found: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Dma(0, 1)],
         legal: || banks(128),
-        clean: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Waited(0, 1), Dma(0, 1)],
+        clean: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Waited(0, 1), Dma(0, 1)],
     },
     Case {
         code: "tcp/bank-hold",
         program: || banks(128),
-        found: &[Dma(0, 0), Waited(0, 0), Dma(0, 1), Run(0, 0)],
+        found: &[Dma(0, 0), Waited(0, 0), Dma(0, 1), RunSetup(0, 0)],
         legal: || banks(136),
-        clean: &[Dma(0, 0), Waited(0, 0), Dma(0, 1), Run(0, 0)],
+        clean: &[Dma(0, 0), Waited(0, 0), Dma(0, 1), RunSetup(0, 0)],
     },
     Case {
         code: "tcp/output-unwritten",
@@ -232,7 +240,7 @@ fn every_code_is_covered() {
 }
 
 fn fault() -> Finding {
-    let command = Party::new("scale", pe(1), "main", Ticket(7), span(4));
+    let command = FindingCommand::new("scale", pe(1), "main", Ticket(7), span(4));
     Finding::fault(command, FaultKind::Registers, "vector engine, slice 3: no such word".into(), 90)
 }
 
@@ -248,7 +256,7 @@ fn overflow() -> Finding {
 }
 
 fn deadlock() -> Finding {
-    let wait = |at, on, for_what: &str| Wait {
+    let wait = |at, on, for_what: &str| WaitLink {
         pe: pe(at),
         span: span(9),
         for_what: for_what.into(),
@@ -301,11 +309,11 @@ fn both_contexts_together_hold_a_bank_too_long() {
         }
     }
     let start = [Dma(0, 0), Waited(0, 0)];
-    let alone = judged(&program, &[&start[..], &[Run(0, 0), Dma(0, 1)]].concat());
+    let alone = judged(&program, &[&start[..], &[RunSetup(0, 0), Dma(0, 1)]].concat());
     assert_eq!(codes(&alone), Vec::<&str>::new(), "{alone:#?}");
-    let both = judged(&program, &[&start[..], &[Run(0, 0), Run(0, 1), Dma(0, 1)]].concat());
+    let both = judged(&program, &[&start[..], &[RunSetup(0, 0), RunSetup(0, 1), Dma(0, 1)]].concat());
     assert_eq!(codes(&both), ["tcp/bank-hold"], "{both:#?}");
-    let ordered = [Run(0, 0), Waited(0, 1), Run(0, 1), Dma(0, 1)];
+    let ordered = [RunSetup(0, 0), Waited(0, 1), RunSetup(0, 1), Dma(0, 1)];
     let one = judged(&program, &[&start[..], &ordered].concat());
     assert_eq!(codes(&one), Vec::<&str>::new(), "{one:#?}");
 }
@@ -315,7 +323,7 @@ fn slices_that_nobody_hears_may_read_anything() {
     // Slices 0..4 hold data and commit; the other 60 run the same image.
     let mut program = race_dm();
     program.transfers[0].loops[0] = transfer_loop(4, 0, 1 << 22);
-    let run = [Dma(0, 0), Waited(0, 0), Run(0, 0)];
+    let run = [Dma(0, 0), Waited(0, 0), RunSetup(0, 0)];
     let mut with = |slices: Vec<(u64, u64)>, switch: Topology| {
         let ExecBody::Stream(stream) = &mut program.execs[0].body else { panic!("a stream") };
         stream.commit.slices = slices;

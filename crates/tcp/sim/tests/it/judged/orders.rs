@@ -8,7 +8,7 @@ use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::ExecUnit;
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance};
-use tilewright_tcp_sim::findings::Party;
+use tilewright_tcp_sim::findings::FindingCommand;
 
 use crate::judged::build::*;
 use crate::judged::enumerated::{Byte, enumerate_exec, enumerate_transfer};
@@ -203,7 +203,8 @@ fn racing(graph: &Graph, ran: &[Ran]) -> BTreeSet<(Key, Key)> {
     races
 }
 
-/// Scripts in which waits name commands of their own queue that were not waited for, and groups lie within the PEs.
+/// Scripts in which waits name commands of their own queue that were not waited for, and groups lie within
+/// the PEs.
 fn scripts() -> impl Strategy<Value = Vec<Happens>> {
     let one = (0_u64..PES, 0_usize..8, 0_u64..PES, 0_u8..17);
     proptest::collection::vec(one, 1..24).prop_map(|drawn| {
@@ -251,7 +252,7 @@ proptest! {
         let races = found.iter().filter(|finding| finding.code.starts_with("tcp/race"));
         let named: BTreeSet<_> = races
             .filter_map(|finding| {
-                let key = |party: &Party| (party.name.clone(), matches!(party.unit, "main" | "sub").then_some(party.pe));
+                let key = |party: &FindingCommand| (party.name.clone(), matches!(party.unit, "main" | "sub").then_some(party.pe));
                 Some((key(finding.first.as_ref()?), key(finding.second.as_ref()?)))
             })
             .collect();

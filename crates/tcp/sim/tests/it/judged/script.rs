@@ -7,7 +7,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Exec, Program, Transfer};
-use tilewright_tcp_sim::findings::{Finding, Judge};
+use tilewright_tcp_sim::findings::{Finding, FindingsChecker};
 
 use crate::judged::build::span;
 use crate::judged::tcp;
@@ -35,9 +35,9 @@ pub(crate) fn pe(pe: u64) -> PeId {
 
 /// Tells a judge a whole run.
 pub(crate) fn judged(program: &Program, script: &[Happens]) -> Vec<Finding> {
-    let mut judge = Judge::new(tcp(), program);
-    tell(&mut judge, &program.execs, &program.transfers, script);
-    judge.finish()
+    let mut checker = FindingsChecker::new(tcp(), program);
+    tell(&mut checker, &program.execs, &program.transfers, script);
+    checker.finish()
 }
 
 /// What the script knows of a core.
@@ -48,7 +48,12 @@ struct Core {
     pushed: Option<u64>,
 }
 
-pub(crate) fn tell(judge: &mut Judge<'_>, execs: &[Exec], transfers: &[Transfer], script: &[Happens]) {
+pub(crate) fn tell(
+    checker: &mut FindingsChecker<'_>,
+    execs: &[Exec],
+    transfers: &[Transfer],
+    script: &[Happens],
+) {
     let execs: Vec<Arc<Exec>> = execs.iter().cloned().map(Arc::new).collect();
     let transfers: Vec<Arc<Transfer>> = transfers.iter().cloned().map(Arc::new).collect();
     let mut tickets = 0_u64;
@@ -86,7 +91,7 @@ pub(crate) fn tell(judge: &mut Judge<'_>, execs: &[Exec], transfers: &[Transfer]
                 RunEvent::Read { ticket, pe: pe(at), address, dtype: Dtype::I32, span, at_cycles: 5 }
             }
         };
-        judge.observe(&event);
+        checker.observe(&event);
     }
 }
 

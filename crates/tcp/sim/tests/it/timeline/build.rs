@@ -15,7 +15,7 @@ use tilewright_tcp_isa::program::transfer::{
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Vector, Word};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, Register, TransferId};
 use tilewright_tcp_isa::switch::Topology;
-use tilewright_tcp_sim::{Ended, NoJudge, Options, Outcome, SimError, simulate};
+use tilewright_tcp_sim::{NoObserver, RunEnd, SimError, SimOptions, SimOutcome, simulate};
 
 /// Cycles from the end of the launch to the first entry in a queue.
 pub(crate) const PUSH: u64 = 20;
@@ -195,21 +195,21 @@ pub(crate) fn register(name: &str, initial: i64, most: i64) -> Register {
     Register { name: name.into(), initial, least: 0, most, span: Span::default() }
 }
 
-pub(crate) fn try_run(machine: &Tcp, program: &Program) -> Result<Outcome, SimError> {
-    let options = Options { max_steps: 100_000, check: true, ..Options::default() };
-    simulate(machine, program, &options, KeepAll::default(), &mut NoJudge)
+pub(crate) fn try_run(machine: &Tcp, program: &Program) -> Result<SimOutcome, SimError> {
+    let options = SimOptions { max_steps: 100_000, check: true, ..SimOptions::default() };
+    simulate(machine, program, &options, KeepAll::default(), &mut NoObserver)
 }
 
 /// Runs to the end, with every check.
-pub(crate) fn run(machine: &Tcp, program: &Program) -> Outcome {
+pub(crate) fn run(machine: &Tcp, program: &Program) -> SimOutcome {
     let outcome = try_run(machine, program).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, RunEnd::Finished);
     assert_eq!(outcome.violations, []);
     outcome
 }
 
 /// Start and end of every interval of a track.
-pub(crate) fn spans(outcome: &Outcome, path: &str) -> Vec<(u64, u64)> {
+pub(crate) fn spans(outcome: &SimOutcome, path: &str) -> Vec<(u64, u64)> {
     let record = &outcome.record;
     let events = record.events.iter().filter_map(|event| match event {
         tilewright_record::Event::Interval(interval) => Some(interval),

@@ -12,7 +12,7 @@ use tilewright_tcp_isa::program::exec::{Context, Loop};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::vector::Relation;
 use tilewright_tcp_isa::program::{Count, ExecId, Program, RegisterId};
-use tilewright_tcp_sim::{Ended, Judge, Options, SimError, WaitsFor, simulate};
+use tilewright_tcp_sim::{Observer, RunEnd, SimError, SimOptions, WaitReason, simulate};
 
 use crate::timeline::build::{
     ENDS, PUSH, START, copy, dm, dma, loops, program, push, queue, register, run, run_exec, spans, step,
@@ -148,9 +148,9 @@ fn cores_that_wait_for_each_other_are_a_deadlock_with_its_cycle() {
     ];
     let all = with_register(program(vec![], vec![], queues), 10);
     let outcome = try_run(&tcp(), &all).expect("it runs");
-    let Ended::Deadlock(waits) = outcome.ended else { panic!("{:?}", outcome.ended) };
-    let chain: Vec<(u64, WaitsFor)> = waits.iter().map(|waiting| (waiting.pe.pe, waiting.on)).collect();
-    let on = |pe| WaitsFor::Message(PeId { chip: 0, pe });
+    let RunEnd::Deadlock(waits) = outcome.ended else { panic!("{:?}", outcome.ended) };
+    let chain: Vec<(u64, WaitReason)> = waits.iter().map(|waiting| (waiting.pe.pe, waiting.on)).collect();
+    let on = |pe| WaitReason::Message(PeId { chip: 0, pe });
     assert_eq!(chain, [(0, on(1)), (1, on(2)), (2, on(1))]);
 }
 
@@ -158,7 +158,7 @@ fn cores_that_wait_for_each_other_are_a_deadlock_with_its_cycle() {
 fn a_message_that_nobody_sends_is_a_deadlock_too() {
     let queues = vec![queue(0, 0, vec![step(receive(5))])];
     let outcome = try_run(&tcp(), &with_register(program(vec![], vec![], queues), 10)).expect("it runs");
-    assert!(matches!(outcome.ended, Ended::Deadlock(waits) if waits.len() == 1));
+    assert!(matches!(outcome.ended, RunEnd::Deadlock(waits) if waits.len() == 1));
 }
 
 #[test]
@@ -204,7 +204,7 @@ struct Counting {
     stops_at: Option<usize>,
 }
 
-impl Judge for Counting {
+impl Observer for Counting {
     fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
         self.seen.push(match event {
             RunEvent::Issue { .. } => "issue",
@@ -247,21 +247,21 @@ fn reading() -> Program {
 
 #[test]
 fn judges_hear_everything_in_order_and_answer_reads() {
-    let mut judge = Counting::default();
-    let outcome =
-        simulate(&tcp(), &reading(), &Options::default(), KeepAll::default(), &mut judge).expect("it runs");
+    let mut observer = Counting::default();
+    let outcome = simulate(&tcp(), &reading(), &SimOptions::default(), KeepAll::default(), &mut observer)
+        .expect("it runs");
     assert_eq!(outcome.transfers, 6);
     let start = ["issue", "start", "done", "waited", "issue", "start", "done", "synced", "read"];
-    assert_eq!(judge.seen[..9], start);
-    assert_eq!(judge.seen.iter().filter(|seen| **seen == "done").count(), 7);
+    assert_eq!(observer.seen[..9], start);
+    assert_eq!(observer.seen.iter().filter(|seen| **seen == "done").count(), 7);
 }
 
 #[test]
 fn a_judge_may_stop_the_run_and_reads_need_one() {
-    let mut judge = Counting { stops_at: Some(3), ..Counting::default() };
-    let outcome =
-        simulate(&tcp(), &reading(), &Options::default(), KeepAll::default(), &mut judge).expect("it runs");
-    assert_eq!((outcome.ended, judge.seen.len()), (Ended::Stopped, 3));
+    let mut observer = Counting { stops_at: Some(3), ..Counting::default() };
+    let outcome = simulate(&tcp(), &reading(), &SimOptions::default(), KeepAll::default(), &mut observer)
+        .expect("it runs");
+    assert_eq!((outcome.ended, observer.seen.len()), (RunEnd::Stopped, 3));
     assert!(matches!(try_run(&tcp(), &reading()), Err(SimError::NoValue { .. })));
 }
 

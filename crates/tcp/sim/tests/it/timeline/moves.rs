@@ -7,7 +7,7 @@ use tilewright_tcp_isa::program::transfer::{
     Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
 };
 use tilewright_tcp_isa::program::{Count, Program};
-use tilewright_tcp_sim::Outcome;
+use tilewright_tcp_sim::SimOutcome;
 
 use crate::timeline::build::{ENDS, PUSH, START, dm, dma, hbm, program, queue, run, spans, step, weights};
 use crate::timeline::tcp;
@@ -27,8 +27,9 @@ fn at_once(transfers: Vec<Transfer>) -> u64 {
     run(&tcp(), &program(vec![], transfers, queues)).cycles - ENDS - PUSH
 }
 
-/// The bars of the published schedule (vISA book) that four engines of a cluster share, in cycles of the model beside what is published.
-/// The model has the book's start-up and channels, and nothing that was fitted to these bars, so it is short of all of them.
+/// The bars of the published schedule (vISA book) that four engines of a cluster share, in cycles of the
+/// model beside what is published. The model has the book's start-up and channels, and nothing that was
+/// fitted to these bars, so it is short of all of them.
 #[test]
 fn published_moves_of_a_cluster() {
     // 32 slices of 16 B, from 512 B in a row: published 612, 15 % more.
@@ -41,7 +42,8 @@ fn published_moves_of_a_cluster() {
     };
     let different = at_once((0..4).map(|engine| quarter(engine, 1600)).collect());
     assert_eq!(different, 1013);
-    // All the same 1,600 B, so that 7 channels answer, from one bank group each: published 5,498, two thirds more.
+    // All the same 1,600 B, so that 7 channels answer, from one bank group each: published 5,498, two thirds
+    // more.
     let same = at_once((0..4).map(|engine| quarter(engine, 0)).collect());
     assert_eq!(same, 3316);
 }
@@ -63,7 +65,7 @@ impl WithStrides for Transfer {
     }
 }
 
-fn chips(transfers: Vec<Transfer>, queues: Vec<tilewright_tcp_isa::program::control::Queue>) -> Outcome {
+fn chips(transfers: Vec<Transfer>, queues: Vec<tilewright_tcp_isa::program::control::Queue>) -> SimOutcome {
     run(&tcp(), &Program { chips: 2, ..program(vec![], transfers, queues) })
 }
 
@@ -74,7 +76,8 @@ fn between_chips_data_takes_the_link_and_no_energy_is_made_up_for_it() {
     // 50 GB/s after a microsecond.
     assert_eq!(one.cycles - ENDS - PUSH, START + 1000 + bytes / 50 + 1);
     assert_eq!(one.counts.link_bytes, bytes);
-    // No machine file has a figure for the link: data memory and the networks of both chips are all that is counted.
+    // No machine file has a figure for the link: data memory and the networks of both chips are all that is
+    // counted.
     let bits = u128::from(bytes) * 8;
     assert_eq!(one.energy_fj[Component::Noc as usize], bits * 1200);
     assert_eq!(one.energy_fj[Component::OffChip as usize], 0);

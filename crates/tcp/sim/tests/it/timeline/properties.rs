@@ -8,7 +8,7 @@ use tilewright_tcp_isa::program::transfer::{Address, TransferLoop};
 use tilewright_tcp_isa::program::vector::{InterSliceReduce, ReduceOp, ReduceOutput};
 use tilewright_tcp_isa::program::{Count, Exec, Program, RegisterId, Transfer};
 use tilewright_tcp_isa::switch::{Ring, Topology};
-use tilewright_tcp_sim::{Detail, Ended, NoJudge, Options, SimError, checks, simulate};
+use tilewright_tcp_sim::{Detail, NoObserver, RunEnd, SimError, SimOptions, checks, simulate};
 
 use crate::timeline::build::{
     contraction, copy, custom, dma, program, push, queue, register, run, run_exec, short, starving, step,
@@ -148,9 +148,9 @@ proptest! {
     fn what_is_recorded_changes_no_cycle(all in programs()) {
         let machine = tcp();
         let full = run(&machine, &all);
-        let options = Options { detail: Detail::Totals, check: true, ..Options::default() };
-        let totals = simulate(&machine, &all, &options, KeepLast::new(0), &mut NoJudge).unwrap();
-        prop_assert_eq!(&totals.ended, &Ended::Finished);
+        let options = SimOptions { detail: Detail::Totals, check: true, ..SimOptions::default() };
+        let totals = simulate(&machine, &all, &options, KeepLast::new(0), &mut NoObserver).unwrap();
+        prop_assert_eq!(&totals.ended, &RunEnd::Finished);
         prop_assert_eq!(&totals.violations, &vec![]);
         prop_assert_eq!((totals.cycles, totals.counts, totals.energy_fj), (full.cycles, full.counts, full.energy_fj));
         prop_assert_eq!(totals.utilisation, full.utilisation);
