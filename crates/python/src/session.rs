@@ -18,7 +18,7 @@ use tilewright_neuron_isa::program::Allocation;
 use tilewright_neuron_isa::{
     Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region, TensorDecl,
 };
-use tilewright_neuron_sim::run::Run;
+use tilewright_neuron_sim::ScheduledProgram;
 
 use tilewright_num::Dtype;
 
@@ -45,12 +45,12 @@ pub(crate) struct Session {
     pub(crate) current_program: u32,
     /// How often the core that runs now has met the others.
     #[pyo3(get, set)]
-    pub(crate) current_meeting: u32,
+    pub(crate) current_barrier: u32,
     /// Tensors have values; without, only times and shapes are followed.
     #[pyo3(get, set)]
     pub(crate) values: bool,
     /// The timeline of so many instructions.
-    pub(crate) timeline: Mutex<Option<(usize, Arc<Run>)>>,
+    pub(crate) timeline: Mutex<Option<(usize, Arc<ScheduledProgram>)>>,
     /// Where the ranks of the launch are.
     pub(crate) network: Option<Arc<Network>>,
     /// How often each core has met the same ranks.
@@ -130,7 +130,7 @@ impl Session {
             Ok(mut instruction) => {
                 instruction.source = line;
                 instruction.program = self.current_program;
-                instruction.meeting = self.current_meeting;
+                instruction.barrier = self.current_barrier;
                 self.own_registers(&instruction);
                 self.follow_branch(&mut instruction);
                 self.program.instructions.push(instruction);
@@ -273,7 +273,7 @@ impl Session {
             seed: 0,
             lanes: BTreeMap::new(),
             current_program: 0,
-            current_meeting: 0,
+            current_barrier: 0,
             values: true,
             timeline: Mutex::new(None),
             network: None,

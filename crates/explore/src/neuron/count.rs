@@ -1,7 +1,7 @@
 //! How many instructions of each kind a candidate has, and what they take together: busy time of each engine, queue time, bytes, energy.
 
 use tilewright_neuron_isa::Chip;
-use tilewright_neuron_sim::schedule::dma::{apart_ps, queue_of};
+use tilewright_neuron_sim::schedule::dma::{issue_interval_ps, queue_of};
 
 use super::cut::Cut;
 use super::facts::{Facts, IDLE, Leaving, PARTS};
@@ -140,7 +140,7 @@ impl Totals {
                 for (facts, copies) in [(Some(&block.main), block.copies), (block.short.as_ref(), 1)] {
                     let Some(facts) = facts.filter(|_| copies > 0) else { continue };
                     let count = blocks.saturating_mul(copies);
-                    let apart = apart_ps(chip, facts.dma.data_ps).saturating_mul(count);
+                    let apart = issue_interval_ps(chip, facts.dma.data_ps).saturating_mul(count);
                     self.load_queue_ps[queue.min(1)] = self.load_queue_ps[queue.min(1)].saturating_add(apart);
                     let used = u64::from(facts.dma.engines).min(engines);
                     let data = facts.dma.data_ps.saturating_mul(used).saturating_mul(count);
@@ -165,7 +165,7 @@ impl Totals {
                 if count == 0 {
                     continue;
                 }
-                let apart = apart_ps(chip, facts.dma.data_ps).saturating_mul(count);
+                let apart = issue_interval_ps(chip, facts.dma.data_ps).saturating_mul(count);
                 self.store_queue_ps = self.store_queue_ps.saturating_add(apart);
                 self.hbm_written_bytes =
                     self.hbm_written_bytes.saturating_add(facts.hbm_written_bytes.saturating_mul(count));

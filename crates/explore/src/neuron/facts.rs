@@ -10,7 +10,7 @@ use tilewright_neuron_isa::cost::tensor::MatmulOptions;
 use tilewright_neuron_isa::pattern::Dims;
 use tilewright_neuron_isa::program::{Allocation, DmaShape};
 use tilewright_neuron_isa::{Chip, Dim, EngineKind, Instruction, Memory, Program, Refusal, TensorDecl, View};
-use tilewright_neuron_sim::reading::energy::energy;
+use tilewright_neuron_sim::analysis::energy::energy;
 use tilewright_neuron_sim::schedule::Timeline;
 use tilewright_num::Dtype;
 

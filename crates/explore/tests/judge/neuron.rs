@@ -10,7 +10,7 @@ use tilewright_explore::neuron::walk::every;
 use tilewright_explore::neuron::{Candidate, Task, Told};
 use tilewright_explore::{Goal, Options, Target, search};
 use tilewright_neuron_isa::Chip;
-use tilewright_neuron_sim::reading::energy::energy;
+use tilewright_neuron_sim::analysis::energy::energy;
 use tilewright_neuron_sim::schedule::Timeline;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;

@@ -125,7 +125,7 @@ pub struct Instruction {
     /// Program of the launch grid, or core.
     pub program: u32,
     /// How often the cores have met before it.
-    pub meeting: u32,
+    pub barrier: u32,
 }
 
 impl Instruction {
@@ -181,7 +181,7 @@ impl Instruction {
             exchange: None,
             source: 0,
             program: 0,
-            meeting: 0,
+            barrier: 0,
         }
     }
 

@@ -237,14 +237,14 @@ fn check_region(program: &Program, opcode: &str, region: &Region) -> Result<(), 
 /// Barriers that instructions have passed never fall, and are passed by somebody.
 fn check_barrier(program: &Program, one: &Instruction, latest: &mut u32) -> Result<(), Refusal> {
     let most = u32::try_from(program.instructions.len()).unwrap_or(u32::MAX);
-    rule(one.meeting >= *latest && one.meeting <= most, || {
+    rule(one.barrier >= *latest && one.barrier <= most, || {
         Refusal::new(
             "neuron/program-barrier",
-            format!("{} with barrier={} behind barrier={latest}", one.opcode, one.meeting),
+            format!("{} with barrier={} behind barrier={latest}", one.opcode, one.barrier),
             format!("barriers that rise from instruction to instruction, up to {most}"),
             format!("write barrier={latest}, or move it up"),
         )
     })?;
-    *latest = one.meeting;
+    *latest = one.barrier;
     Ok(())
 }

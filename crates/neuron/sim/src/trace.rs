@@ -10,8 +10,8 @@ use tilewright_record::{
     FlowId, Interval, KeepAll, Layout, RecordError, Recorder, TrackId, TrackKind, perfetto,
 };
 
-use crate::reading::energy::energy;
-use crate::schedule::{Reason, Span, Timeline};
+use crate::analysis::energy::energy;
+use crate::schedule::{StallReason, TimeSpan, Timeline};
 
 /// Picoseconds are the cycles of the record.
 const CLOCK_HZ: u64 = 1_000_000_000_000;
@@ -79,8 +79,9 @@ pub fn perfetto_bytes(chip: &Chip, program: &Program, timeline: &Timeline) -> Re
 }
 
 /// The instruction of another engine, or of another core, that one waited for last.
-fn waited(program: &Program, instruction: &Instruction, span: &Span) -> Option<u32> {
-    let (Reason::Data(before) | Reason::Room(before) | Reason::Meeting(before)) = span.reason else {
+fn waited(program: &Program, instruction: &Instruction, span: &TimeSpan) -> Option<u32> {
+    let (StallReason::Data(before) | StallReason::Space(before) | StallReason::Barrier(before)) = span.reason
+    else {
         return None;
     };
     let track = |one: &Instruction| (program.core(one), one.engine);

@@ -8,7 +8,7 @@ use tilewright_neuron_exec::engine::collective::{Group, Part, collective};
 use tilewright_neuron_isa::cost::exchange::Kind;
 use tilewright_neuron_isa::network::Network;
 use tilewright_neuron_sim::compiler::compiled;
-use tilewright_neuron_sim::schedule::{keep, meet};
+use tilewright_neuron_sim::schedule::{apply_collective_starts, collective_starts};
 
 use super::{Done, Session, Tensor, Tile, alu, unknown};
 use crate::error::raise;
@@ -104,9 +104,9 @@ pub(crate) fn meet_ranks(py: Python<'_>, sessions: Vec<Bound<'_, Session>>) {
             .zip(&programs)
             .map(|(changed, program)| changed.as_ref().unwrap_or(program))
             .collect();
-        meet(&chip, &running)
+        collective_starts(&chip, &running)
     });
     for session in &mut sessions {
-        keep(&mut session.program, &met);
+        apply_collective_starts(&mut session.program, &met);
     }
 }

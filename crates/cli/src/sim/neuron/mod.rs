@@ -9,8 +9,8 @@ use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_neuron_isa::text::{ProgramText, read};
 use tilewright_neuron_isa::verify::verify_text;
 use tilewright_neuron_isa::{Chip, Program};
+use tilewright_neuron_sim::ScheduledProgram;
 use tilewright_neuron_sim::findings::{Finding, findings};
-use tilewright_neuron_sim::run::Run;
 use tilewright_neuron_sim::trace::perfetto_bytes;
 
 use super::{Asked, refused, unwritten};
@@ -26,7 +26,7 @@ const MOST_LINES: usize = 8;
 struct Told<'a> {
     chip: &'a Chip,
     recorded: &'a Program,
-    run: &'a Run,
+    run: &'a ScheduledProgram,
     findings: &'a [Finding],
 }
 
@@ -49,7 +49,7 @@ pub(super) fn simulate(
         return Err(refused(&args.readings, FAILED, &sources, &complaints, host.colour()));
     }
     let recorded = &text.program;
-    let run = Run::of(&chip, recorded);
+    let run = ScheduledProgram::of(&chip, recorded);
     let findings = if asked.findings { findings(&chip, recorded) } else { Vec::new() };
     if let Some(path) = &args.readings.trace {
         let bytes = perfetto_bytes(&chip, run.program(recorded), &run.timeline);

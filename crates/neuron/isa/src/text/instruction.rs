@@ -64,7 +64,7 @@ struct Head {
     engine: EngineKind,
     source: u32,
     program: u32,
-    meeting: u32,
+    barrier: u32,
 }
 
 pub(super) fn read_instruction(node: Node<'_>, opcode: &'static str, log: &mut Log) -> Option<Instruction> {
@@ -77,8 +77,8 @@ pub(super) fn read_instruction(node: Node<'_>, opcode: &'static str, log: &mut L
     let done = read_flags(&fields, &mut one, log).and(done);
     let done = read_alternatives(&fields, &mut one, log).and(done);
     let head = head?;
-    (one.engine, one.source, one.program, one.meeting) =
-        (head.engine, head.source, head.program, head.meeting);
+    (one.engine, one.source, one.program, one.barrier) =
+        (head.engine, head.source, head.program, head.barrier);
     done.map(|()| one)
 }
 
@@ -87,8 +87,8 @@ fn read_head(args: &mut Args<'_>) -> Read<Head> {
     args.named("line")?;
     let source = args.integer("the number of a line")?;
     let program = if args.eat_named("program") { args.integer("a program of the launch")? } else { 0 };
-    let meeting = if args.eat_named("barrier") { args.integer("a number of barriers")? } else { 0 };
-    Ok(Head { engine, source, program, meeting })
+    let barrier = if args.eat_named("barrier") { args.integer("a number of barriers")? } else { 0 };
+    Ok(Head { engine, source, program, barrier })
 }
 
 fn number(fields: &Fields<'_>, name: &'static str, log: &mut Log) -> Option<u64> {
@@ -192,8 +192,8 @@ pub(super) fn print_instruction(one: &Instruction) -> Item {
     if one.program != 0 {
         let _ = write!(head, " program={}", one.program);
     }
-    if one.meeting != 0 {
-        let _ = write!(head, " barrier={}", one.meeting);
+    if one.barrier != 0 {
+        let _ = write!(head, " barrier={}", one.barrier);
     }
     let mut lines = Lines::default();
     lines.number("busy_ps", one.cost.busy_ps, 0);

@@ -59,7 +59,7 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
     let parts = (any_form(), option::of(any_dma()), option::of(any_exchange()), table);
     let others = (option::of(any_cost()), option::of(any_cost()), any::<[bool; 6]>());
     (head, touched, work, parts, others).prop_map(|(head, touched, work, parts, others)| {
-        let (opcode, engine, cost, (source, program, meeting)) = head;
+        let (opcode, engine, cost, (source, program, barrier)) = head;
         let (reads, writes, offsets) = touched;
         let (hbm_read_bytes, hbm_written_bytes, macs, operand_bits, passes, cells, digest) = work;
         let (form, dma, exchange, table) = parts;
@@ -90,7 +90,7 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
             exchange,
             source,
             program,
-            meeting,
+            barrier,
             ..Instruction::untouched(opcode, engine, cost)
         }
     })

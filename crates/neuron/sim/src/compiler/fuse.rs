@@ -6,11 +6,11 @@ use tilewright_neuron_isa::chip::cycles_ps;
 use tilewright_neuron_isa::program::Form;
 use tilewright_neuron_isa::{Chip, EngineKind, Program, Region};
 
-use super::{Users, merge};
-use crate::schedule::Tiles;
+use super::{TileUsers, merge};
+use crate::schedule::TileTable;
 
-pub(super) fn run(chip: &Chip, program: &mut Program, tiles: &Tiles) {
-    let users = Users::of(program, tiles);
+pub(super) fn run(chip: &Chip, program: &mut Program, tiles: &TileTable) {
+    let users = TileUsers::of(program, tiles);
     for at in (0_u32..).take(program.instructions.len()) {
         match program.instructions[at as usize].form {
             Form::Sum => sum(chip, program, tiles, &users, at),
@@ -25,13 +25,19 @@ pub(super) fn run(chip: &Chip, program: &mut Program, tiles: &Tiles) {
 }
 
 /// The last instruction before `at` that writes a tile, if it writes that region and nothing else does.
-fn writer_of(program: &Program, tiles: &Tiles, users: &Users, region: &Region, at: u32) -> Option<u32> {
+fn writer_of(
+    program: &Program,
+    tiles: &TileTable,
+    users: &TileUsers,
+    region: &Region,
+    at: u32,
+) -> Option<u32> {
     let writer = users.last_writer(tiles.number(region), at)?;
     let instruction = program.instructions.get(writer as usize)?;
     (instruction.writes[..] == [*region]).then_some(writer)
 }
 
-fn sum(chip: &Chip, program: &mut Program, tiles: &Tiles, users: &Users, at: u32) {
+fn sum(chip: &Chip, program: &mut Program, tiles: &TileTable, users: &TileUsers, at: u32) {
     let instruction = &program.instructions[at as usize];
     let ([data], [result]) = (&instruction.reads[..], &instruction.writes[..]) else { return };
     let (data, result) = (*data, *result);
@@ -49,7 +55,7 @@ fn sum(chip: &Chip, program: &mut Program, tiles: &Tiles, users: &Users, at: u32
 }
 
 /// A tile combined with its own multiple: x + c x is x (1 + c), and c x x a square, which Scalar and Vector compute of one operand.
-fn own_multiple(program: &mut Program, tiles: &Tiles, users: &Users, at: u32) {
+fn own_multiple(program: &mut Program, tiles: &TileTable, users: &TileUsers, at: u32) {
     let [left, right] = program.instructions[at as usize].reads[..] else { return };
     for (scaled, other) in [(left, right), (right, left)] {
         let tile = tiles.number(&scaled);
@@ -71,7 +77,7 @@ fn own_multiple(program: &mut Program, tiles: &Tiles, users: &Users, at: u32) {
     }
 }
 
-fn division(chip: &Chip, program: &mut Program, tiles: &Tiles, users: &Users, at: u32) {
+fn division(chip: &Chip, program: &mut Program, tiles: &TileTable, users: &TileUsers, at: u32) {
     let reads = program.instructions[at as usize].reads.clone();
     for (place, region) in reads.iter().enumerate() {
         let tile = tiles.number(region);

@@ -3,25 +3,25 @@
 //! #what-is-assumed: loops are fused, invariants hoisted, engines chosen).
 //!
 //! - [`rename`]: a tile that is written as a whole again is a new one;
-//! - [`repeat`]: what was computed before from the same operands is not computed again, copies that change nothing go;
+//! - [`common_subexpressions`]: what was computed before from the same operands is not computed again, copies that change nothing go;
 //! - [`fuse`]: a tile and its own multiple become one operand, sums of an activation's results are taken on the way, a reciprocal and its product become a division;
-//! - [`products`]: FP32 products take fewer passes;
+//! - [`fp32_products`]: FP32 products take fewer passes;
 //! - [`balance`]: what Vector and Scalar can both run, where the kernel names no engine, goes to the one with less work.
 //!
 //! Values never depend on it. Of kernels that place their tiles or keep their order only engines are chosen; those of the second dialect
 //! run as written.
 
 mod balance;
+mod common_subexpressions;
+mod fp32_products;
 mod fuse;
-mod products;
 mod rename;
-mod repeat;
 
 use smallvec::SmallVec;
 use tilewright_neuron_isa::program::{Cost, Instruction};
 use tilewright_neuron_isa::{Chip, Memory, Program, Region};
 
-use crate::schedule::Tiles;
+use crate::schedule::TileTable;
 
 /// The program as the compiler leaves it; none if it changes nothing.
 pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
@@ -31,18 +31,18 @@ pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
     let placed = program.allocations.iter().any(|allocation| !allocation.places.is_empty());
     if placed || program.in_order {
         let mut out = program.clone();
-        products::run(chip, &mut out);
+        fp32_products::run(chip, &mut out);
         balance::run(chip, &mut out);
         return Some(out);
     }
     let mut renamed = program.clone();
     rename::run(&mut renamed);
-    let tiles = Tiles::of(chip, &renamed);
+    let tiles = TileTable::of(chip, &renamed);
     let peak = tiles.peak_bytes(Memory::Sbuf);
     let mut out = renamed.clone();
-    repeat::run(&mut out, &tiles);
+    common_subexpressions::run(&mut out, &tiles);
     // Results that are kept for later take room: not if that is what makes tiles spill.
-    let kept = Tiles::of(chip, &out);
+    let kept = TileTable::of(chip, &out);
     let after = kept.peak_bytes(Memory::Sbuf);
     let kept = if after > peak && after > chip.sbuf_usable_bytes() {
         out = renamed;
@@ -51,7 +51,7 @@ pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
         kept
     };
     fuse::run(chip, &mut out, &kept);
-    products::run(chip, &mut out);
+    fp32_products::run(chip, &mut out);
     balance::run(chip, &mut out);
     Some(out)
 }
@@ -75,16 +75,16 @@ fn is_whole(program: &Program, region: &Region) -> bool {
 }
 
 /// Instructions that write and that read each tile.
-struct Users {
+struct TileUsers {
     writers: Vec<SmallVec<[u32; 2]>>,
     readers: Vec<SmallVec<[u32; 2]>>,
 }
 
-impl Users {
-    fn of(program: &Program, tiles: &Tiles) -> Users {
+impl TileUsers {
+    fn of(program: &Program, tiles: &TileTable) -> TileUsers {
         let count = tiles.facts.len();
         let mut users =
-            Users { writers: vec![SmallVec::new(); count], readers: vec![SmallVec::new(); count] };
+            TileUsers { writers: vec![SmallVec::new(); count], readers: vec![SmallVec::new(); count] };
         for (at, instruction) in (0_u32..).zip(&program.instructions) {
             for region in &instruction.reads {
                 if let Some(list) = users.readers.get_mut(tiles.number(region) as usize) {

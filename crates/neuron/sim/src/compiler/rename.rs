@@ -16,7 +16,7 @@ pub(super) fn run(program: &mut Program) {
         let read: Vec<(u32, u32)> =
             instruction.reads.iter().map(|region| (region.storage, region.tile)).collect();
         for region in &mut instruction.reads {
-            follow(&mut current, region);
+            rename_region(&mut current, region);
         }
         for region in &mut instruction.writes {
             let tile = (region.storage, region.tile);
@@ -25,7 +25,7 @@ pub(super) fn run(program: &mut Program) {
             let again =
                 on_chip && current.contains_key(&tile) && !read.contains(&tile) && is_whole(program, region);
             if !again {
-                follow(&mut current, region);
+                rename_region(&mut current, region);
                 continue;
             }
             let Some(mut fresh) = program.allocations.get(region.storage as usize).cloned() else { continue };
@@ -40,7 +40,7 @@ pub(super) fn run(program: &mut Program) {
 }
 
 /// The tile that stands for a region's tile now.
-fn follow(current: &mut BTreeMap<(u32, u32), u32>, region: &mut Region) {
+fn rename_region(current: &mut BTreeMap<(u32, u32), u32>, region: &mut Region) {
     let tile = (region.storage, region.tile);
     let now = *current.entry(tile).or_insert(region.storage);
     if now != region.storage {

@@ -9,7 +9,7 @@ use tilewright_neuron_isa::{Chip, Generation, Memory};
 use crate::findings::Finding;
 
 /// Who wrote a part of PSUM last.
-struct Written {
+struct PsumWrite {
     region: Region,
     engine: EngineKind,
 }
@@ -19,7 +19,7 @@ pub(crate) fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
     if chip.generation() >= Generation::V4 {
         return Vec::new();
     }
-    let mut psum: BTreeMap<u32, Vec<Written>> = program
+    let mut psum: BTreeMap<u32, Vec<PsumWrite>> = program
         .allocations
         .iter()
         .filter(|allocation| allocation.memory == Memory::Psum)
@@ -35,7 +35,7 @@ pub(crate) fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
                 lines.entry((instruction.source, instruction.opcode)).or_insert(other.engine);
             }
             written.retain(|earlier| !region.covers(&earlier.region));
-            written.push(Written { region: *region, engine: instruction.engine });
+            written.push(PsumWrite { region: *region, engine: instruction.engine });
         }
     }
     lines

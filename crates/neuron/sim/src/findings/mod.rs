@@ -1,9 +1,9 @@
 //! What is wrong with a recorded run though it could be executed: capacity, reads of memory that nobody wrote.
 
 mod accumulation;
-mod outside;
+pub mod hbm_races;
+mod out_of_bounds;
 pub mod placement;
-pub mod sharing;
 
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ pub fn peak(program: &Program, lives: &Lifetimes, memory: Memory) -> Peak {
 pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
     let mut found = uninitialised(program);
     found.extend(outside_tables(program));
-    found.extend(starts(chip, program));
+    found.extend(start_partitions(chip, program));
     let lives = lifetimes(program);
     let memories = [(Memory::Sbuf, chip.sbuf_usable_bytes()), (Memory::Psum, chip.psum_partition_bytes())];
     for (memory, capacity) in memories {
@@ -103,10 +103,10 @@ pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
         }
     }
     found.extend(accumulation::findings(chip, program));
-    found.extend(outside::findings(chip, program));
+    found.extend(out_of_bounds::findings(chip, program));
     found.extend(placement::findings(program, &lives));
-    found.extend(sharing::findings(program));
-    found.extend(crate::reading::advice::slow_transfers(chip, program));
+    found.extend(hbm_races::findings(program));
+    found.extend(crate::analysis::advice::slow_transfers(chip, program));
     found
 }
 
@@ -145,7 +145,7 @@ fn over_capacity(program: &Program, memory: Memory, capacity: u64, peak: &Peak) 
 }
 
 /// Tiles of compute engines that start at a partition where their size may not.
-fn starts(chip: &Chip, program: &Program) -> Vec<Finding> {
+fn start_partitions(chip: &Chip, program: &Program) -> Vec<Finding> {
     let on_chip: BTreeMap<u32, u64> = program
         .allocations
         .iter()

@@ -14,12 +14,12 @@ use tilewright_neuron_isa::program::{Allocation, EngineKind, Program, Region};
 use crate::findings::{Finding, Lifetimes};
 
 /// Steps back from an instruction before a search for an order gives up and says nothing.
-const MOST_STEPS: usize = 50_000;
+const MAX_STEPS: usize = 50_000;
 /// Pairs of tiles that are compared at most.
-const MOST_PAIRS: usize = 4_000_000;
+const MAX_PAIRS: usize = 4_000_000;
 
 /// One placed tile with its life.
-struct Placed<'a> {
+struct PlacedTile<'a> {
     allocation: &'a Allocation,
     tile: u32,
     program: u32,
@@ -28,7 +28,7 @@ struct Placed<'a> {
     life: (usize, usize),
 }
 
-impl Placed<'_> {
+impl PlacedTile<'_> {
     fn name(&self) -> String {
         let tile = if self.allocation.tiles > 1 { format!(" tile {}", self.tile) } else { String::new() };
         let name = &self.allocation.name;
@@ -36,7 +36,7 @@ impl Placed<'_> {
     }
 }
 
-fn meet(a: (u64, u64), b: (u64, u64)) -> bool {
+fn overlaps(a: (u64, u64), b: (u64, u64)) -> bool {
     a.0 < b.1 && b.0 < a.1
 }
 
@@ -50,11 +50,11 @@ pub fn findings(program: &Program, lives: &Lifetimes) -> Vec<Finding> {
         for (at, later) in tiles.iter().enumerate() {
             for earlier in &tiles[..at] {
                 pairs += 1;
-                if pairs > MOST_PAIRS {
+                if pairs > MAX_PAIRS {
                     return found.into_values().collect();
                 }
-                let shares = meet(earlier.bytes, later.bytes)
-                    && meet(earlier.partitions, later.partitions)
+                let shares = overlaps(earlier.bytes, later.bytes)
+                    && overlaps(earlier.partitions, later.partitions)
                     && earlier.program == later.program;
                 let key = (earlier.allocation.source, later.allocation.source);
                 if !shares || found.contains_key(&key) {
@@ -78,13 +78,13 @@ pub fn findings(program: &Program, lives: &Lifetimes) -> Vec<Finding> {
 }
 
 /// Placed tiles of a memory, by the beginning of their life.
-fn placed<'a>(program: &'a Program, lives: &Lifetimes, memory: Memory) -> Vec<Placed<'a>> {
+fn placed<'a>(program: &'a Program, lives: &Lifetimes, memory: Memory) -> Vec<PlacedTile<'a>> {
     let mut tiles = Vec::new();
     for allocation in program.allocations.iter().filter(|allocation| allocation.memory == memory) {
         for (tile, &(partition, byte)) in (0_u32..).zip(&allocation.places) {
             let Some(&life) = lives.get(&(allocation.storage, tile)) else { continue };
             let (partition, count) = (u64::from(partition), u64::from(allocation.partitions));
-            tiles.push(Placed {
+            tiles.push(PlacedTile {
                 allocation,
                 tile,
                 program: program.instructions.get(life.0).map_or(0, |instruction| instruction.program),
@@ -98,7 +98,7 @@ fn placed<'a>(program: &'a Program, lives: &Lifetimes, memory: Memory) -> Vec<Pl
     tiles
 }
 
-fn overlap(program: &Program, memory: Memory, earlier: &Placed<'_>, later: &Placed<'_>) -> Finding {
+fn overlap(program: &Program, memory: Memory, earlier: &PlacedTile<'_>, later: &PlacedTile<'_>) -> Finding {
     Finding {
         code: "neuron/address-overlap",
         error: true,
@@ -120,7 +120,13 @@ fn overlap(program: &Program, memory: Memory, earlier: &Placed<'_>, later: &Plac
     }
 }
 
-fn race(program: &Program, memory: Memory, earlier: &Placed<'_>, later: &Placed<'_>, last: usize) -> Finding {
+fn race(
+    program: &Program,
+    memory: Memory,
+    earlier: &PlacedTile<'_>,
+    later: &PlacedTile<'_>,
+    last: usize,
+) -> Finding {
     let engine = |at: usize| program.instructions.get(at).map_or("?", |one| one.engine.name());
     let opcode = |at: usize| program.instructions.get(at).map_or("?", |one| one.opcode);
     Finding {
@@ -154,8 +160,8 @@ fn line(program: &Program, at: usize) -> &str {
 fn unordered(
     program: &Program,
     before: &[Vec<usize>],
-    earlier: &Placed<'_>,
-    later: &Placed<'_>,
+    earlier: &PlacedTile<'_>,
+    later: &PlacedTile<'_>,
 ) -> Option<usize> {
     let (first, last) = earlier.life;
     let uses = |region: &Region| region.storage == earlier.allocation.storage && region.tile == earlier.tile;
@@ -170,7 +176,7 @@ fn unordered(
     let mut next = vec![later.life.0];
     while let Some(at) = next.pop() {
         open.remove(&at);
-        if open.is_empty() || seen.len() > MOST_STEPS {
+        if open.is_empty() || seen.len() > MAX_STEPS {
             return None;
         }
         for &earlier in before.get(at)?.iter().filter(|&&earlier| earlier >= first) {
@@ -183,12 +189,12 @@ fn unordered(
 }
 
 /// Accesses of each tile that later ones may wait for: where, by whom, and whether it wrote.
-type Accesses = BTreeMap<(u32, u32), Vec<(Region, usize, bool)>>;
+type AccessesByTile = BTreeMap<(u32, u32), Vec<(Region, usize, bool)>>;
 
 /// What each instruction waits for directly.
 fn predecessors(program: &Program) -> Vec<Vec<usize>> {
     let mut streams: BTreeMap<(u32, EngineKind), usize> = BTreeMap::new();
-    let mut accesses = Accesses::new();
+    let mut accesses = AccessesByTile::new();
     let mut before = Vec::with_capacity(program.instructions.len());
     for (at, instruction) in program.instructions.iter().enumerate() {
         let mut waits = Vec::new();

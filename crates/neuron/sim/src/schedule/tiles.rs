@@ -10,7 +10,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// What is known of a tile.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TileFacts {
+pub(crate) struct TileInfo {
     /// Number of its tensor.
     pub(crate) storage: u32,
     /// Number within the tensor.
@@ -31,19 +31,19 @@ pub(crate) struct TileFacts {
 
 /// Tiles of a program that instructions touch.
 #[derive(Debug, Default)]
-pub(crate) struct Tiles {
+pub(crate) struct TileTable {
     /// Facts by number.
-    pub(crate) facts: Vec<TileFacts>,
+    pub(crate) facts: Vec<TileInfo>,
     /// Number of the only tile of a tensor, by tensor.
     single: Vec<u32>,
     /// Numbers of tiles of tensors with several.
     several: BTreeMap<(u32, u32), u32>,
 }
 
-impl Tiles {
+impl TileTable {
     /// The tiles of a program.
-    pub(crate) fn of(chip: &Chip, program: &Program) -> Tiles {
-        let mut tiles = Tiles { single: vec![NONE; program.allocations.len()], ..Tiles::default() };
+    pub(crate) fn of(chip: &Chip, program: &Program) -> TileTable {
+        let mut tiles = TileTable { single: vec![NONE; program.allocations.len()], ..TileTable::default() };
         for (at, instruction) in (0_u32..).zip(&program.instructions) {
             for region in &instruction.reads {
                 tiles.touch(chip, program, region, at, false);
@@ -86,7 +86,7 @@ impl Tiles {
         } else {
             self.several.insert((region.storage, region.tile), number);
         }
-        self.facts.push(TileFacts {
+        self.facts.push(TileInfo {
             storage: region.storage,
             tile: region.tile,
             memory: allocation.memory,

@@ -14,7 +14,7 @@ use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::cost::exchange::{Kind, Question, ask};
 use tilewright_neuron_isa::network::Network;
 use tilewright_neuron_isa::{Chip, Memory, Program, TensorDecl, View};
-use tilewright_neuron_sim::schedule::{schedule, together};
+use tilewright_neuron_sim::schedule::{schedule, schedule_ranks};
 use tilewright_num::Dtype;
 
 /// Chips with an instance and its ranks.
@@ -163,7 +163,7 @@ proptest! {
         let mut programs: Vec<Program> =
             work.iter().map(|work| program(&chip, &network, &ranks, work)).collect();
         let alone: Vec<u64> = programs.iter().map(|program| schedule(&chip, program).total_ps).collect();
-        together(&chip, &mut programs);
+        schedule_ranks(&chip, &mut programs);
         let met: Vec<Vec<(u64, u64)>> = programs
             .iter()
             .map(|program| {
@@ -202,7 +202,7 @@ fn collectives_of_one_core_are_as_many_at_once_as_it_has_cc_cores() {
     let sources = vec!["?".to_owned()];
     let one = Program { instructions: instructions.collect(), allocations, sources, ..Program::default() };
     let mut programs = [one.clone(), one];
-    together(&chip, &mut programs);
+    schedule_ranks(&chip, &mut programs);
     let spans = schedule(&chip, &programs[0]).spans;
     assert_eq!((spans[0].start_ps, spans[1].start_ps), (0, 0), "two at once");
     assert_eq!(spans[2].start_ps, spans[0].done_ps, "the third behind the first");

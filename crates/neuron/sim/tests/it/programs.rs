@@ -6,10 +6,10 @@ use proptest::sample::select;
 use tilewright_neuron_isa::program::{Allocation, DmaShape};
 use tilewright_neuron_isa::verify::verify;
 use tilewright_neuron_isa::{Cost, EngineKind, Instruction, Memory, Program, Region};
+use tilewright_neuron_sim::ScheduledProgram;
+use tilewright_neuron_sim::analysis::critical_path::{critical_path, idle_times};
+use tilewright_neuron_sim::analysis::summary::summary;
 use tilewright_neuron_sim::findings::findings;
-use tilewright_neuron_sim::reading::path::{critical, idle};
-use tilewright_neuron_sim::reading::summary::summary;
-use tilewright_neuron_sim::run::Run;
 use tilewright_neuron_sim::trace::perfetto_bytes;
 
 use crate::chips::chip;
@@ -62,7 +62,7 @@ fn any_program() -> impl Strategy<Value = Program> {
                 let mut barriers = 0;
                 let instructions = instructions.into_iter().map(|(mut one, step)| {
                     barriers += u32::from(step == 0);
-                    one.meeting = barriers;
+                    one.barrier = barriers;
                     one
                 });
                 let allocations = memories.into_iter().zip(0..).map(|(memory, storage)| Allocation {
@@ -95,7 +95,7 @@ proptest! {
         let chip = chip("trainium2");
         let faults = verify(&chip, &program);
         prop_assert!(faults.is_empty(), "{faults:?}");
-        let run = Run::of(&chip, &program);
+        let run = ScheduledProgram::of(&chip, &program);
         let ran = run.program(&program);
         prop_assert_eq!(run.timeline.spans.len(), program.instructions.len());
         for (one, span) in ran.instructions.iter().zip(&run.timeline.spans) {
@@ -103,9 +103,9 @@ proptest! {
         }
         let figures = summary(&chip, ran, &run.timeline);
         prop_assert!(figures.time_ps >= ran.instructions.iter().map(|one| one.cost.busy_ps).max().unwrap_or(0));
-        let path: u64 = critical(ran, &run.timeline).iter().map(|share| share.time_ps).sum();
+        let path: u64 = critical_path(ran, &run.timeline).iter().map(|share| share.time_ps).sum();
         prop_assert!(path <= figures.time_ps);
-        idle(ran, &run.timeline);
+        idle_times(ran, &run.timeline);
         findings(&chip, &program);
         prop_assert!(perfetto_bytes(&chip, ran, &run.timeline).is_ok());
     }

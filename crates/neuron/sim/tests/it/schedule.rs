@@ -14,7 +14,7 @@ use tilewright_neuron_exec::engine::{dma, vector};
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::{Chip, EngineKind, Instruction, Memory, Program, Region, TensorDecl, View};
-use tilewright_neuron_sim::reading::{bound, energy, path, utilisation};
+use tilewright_neuron_sim::analysis::{bound, critical_path, energy, utilisation};
 use tilewright_neuron_sim::schedule::{Timeline, schedule};
 use tilewright_num::Dtype;
 
@@ -131,11 +131,11 @@ proptest! {
         let chip = chip("trainium2");
         let program = program(&chip, &steps, 256);
         let timeline = schedule(&chip, &program);
-        let on_path: u64 = path::critical(&program, &timeline).iter().map(|share| share.time_ps).sum();
+        let on_path: u64 = critical_path::critical_path(&program, &timeline).iter().map(|share| share.time_ps).sum();
         prop_assert!(on_path <= timeline.total_ps, "the path is not longer than the run");
-        let idle = path::idle(&program, &timeline);
+        let idle_times = critical_path::idle_times(&program, &timeline);
         for engine in EngineKind::ALL {
-            let waits: u64 = idle.iter().filter(|((of, _), _)| *of == engine).map(|(_, time_ps)| time_ps).sum();
+            let waits: u64 = idle_times.iter().filter(|((of, _), _)| *of == engine).map(|(_, time_ps)| time_ps).sum();
             let runs = program.instructions.iter().any(|one| one.engine == engine);
             let busy = timeline.busy_ps[engine as usize];
             prop_assert!(!runs || waits + busy == timeline.total_ps, "busy and idle are all of the time");
@@ -159,6 +159,6 @@ fn a_column_in_pieces_of_four_bytes_is_a_finding() {
     let columns = dma::dma_copy(&chip, &sbuf, &turned, None).unwrap();
     for (instruction, found) in [(rows, 0), (columns, 1)] {
         let program = Program { instructions: vec![instruction], ..Program::default() };
-        assert_eq!(tilewright_neuron_sim::reading::advice::slow_transfers(&chip, &program).len(), found);
+        assert_eq!(tilewright_neuron_sim::analysis::advice::slow_transfers(&chip, &program).len(), found);
     }
 }

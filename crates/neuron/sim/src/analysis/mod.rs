@@ -1,12 +1,12 @@
 //! What a scheduled run tells: where the time went, utilisation, energy, and what could be gained.
 //!
 //! - [`mod@summary`]: the figures that every report begins with;
-//! - [`path`]: the critical path by line, and why engines were idle;
+//! - [`critical_path`]: the critical path by line, and why engines were idle;
 //! - [`energy`]: joules by component; [`advice`]: what costs most, with an upper bound on the gain of changing it.
 
 pub mod advice;
+pub mod critical_path;
 pub mod energy;
-pub mod path;
 pub mod summary;
 
 use tilewright_neuron_isa::Chip;

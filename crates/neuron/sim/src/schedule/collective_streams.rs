@@ -8,7 +8,7 @@ use tilewright_neuron_isa::Chip;
 
 /// Streams of one core.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(super) struct CollectiveStreams {
     most: usize,
     /// Ends of those of which it is known.
     ends_ps: Vec<u64>,
@@ -16,11 +16,11 @@ pub(super) struct Streams {
     waiting: usize,
 }
 
-impl Streams {
-    pub(super) fn new(chip: &Chip) -> Streams {
+impl CollectiveStreams {
+    pub(super) fn new(chip: &Chip) -> CollectiveStreams {
         let figures = &chip.neuron.chip;
         let most = usize::try_from(figures.cc_cores / figures.cores.max(1)).unwrap_or(1).max(1);
-        Streams { most, ends_ps: Vec::new(), waiting: 0 }
+        CollectiveStreams { most, ends_ps: Vec::new(), waiting: 0 }
     }
 
     /// A collective begins that ends at `done_ps`; when the next one can.
@@ -55,8 +55,8 @@ impl Streams {
 mod tests {
     use super::*;
 
-    fn streams(most: usize) -> Streams {
-        Streams { most, ends_ps: Vec::new(), waiting: 0 }
+    fn streams(most: usize) -> CollectiveStreams {
+        CollectiveStreams { most, ends_ps: Vec::new(), waiting: 0 }
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn chips_share_their_cc_cores_among_cores() {
-        let most = |name: &str| Streams::new(&crate::testing::tests_chip(name)).most;
+        let most = |name: &str| CollectiveStreams::new(&crate::testing::tests_chip(name)).most;
         assert_eq!([most("trainium1"), most("trainium2"), most("toy-neuron")], [3, 2, 1]);
     }
 }

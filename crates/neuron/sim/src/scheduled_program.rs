@@ -7,19 +7,19 @@ use crate::schedule::{Timeline, schedule};
 
 /// A recorded program as the compiler leaves it, if it changes anything, and when it runs.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct ScheduledProgram {
     /// The program as the compiler leaves it; none if it runs as recorded.
     pub compiled: Option<Program>,
     /// When its instructions run.
     pub timeline: Timeline,
 }
 
-impl Run {
+impl ScheduledProgram {
     /// Compiles and schedules a recorded program.
-    pub fn of(chip: &Chip, recorded: &Program) -> Run {
+    pub fn of(chip: &Chip, recorded: &Program) -> ScheduledProgram {
         let compiled = compiled(chip, recorded);
         let timeline = schedule(chip, compiled.as_ref().unwrap_or(recorded));
-        Run { compiled, timeline }
+        ScheduledProgram { compiled, timeline }
     }
 
     /// The program that runs.

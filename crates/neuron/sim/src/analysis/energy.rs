@@ -8,7 +8,7 @@ use crate::schedule::Timeline;
 
 /// Joules of one component.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Part {
+pub struct ComponentEnergy {
     /// Component.
     pub name: &'static str,
     /// Joules.
@@ -16,9 +16,9 @@ pub struct Part {
 }
 
 /// Energy by component, in a fixed order.
-pub fn energy(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<Part> {
+pub fn energy(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<ComponentEnergy> {
     let costs = &chip.neuron.energy;
-    let mut events = Events::default();
+    let mut events = EnergyEvents::default();
     for instruction in &program.instructions {
         events.engine_ps[instruction.engine as usize] += u128::from(instruction.cost.busy_ps);
         let macs = u128::from(instruction.macs);
@@ -52,7 +52,7 @@ pub fn energy(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<Part> 
         + events.macs_mx as f64 * costs.mac_mx_pj
         + events.macs_fp32 as f64 * costs.mac_fp32_pj;
     let gpsimd_lanes = neuron.gpsimd.processors * neuron.gpsimd.partitions_per_processor;
-    let part = |name, joules| Part { name, joules };
+    let part = |name, joules| ComponentEnergy { name, joules };
     vec![
         part("tensor", macs * 1e-12),
         part(
@@ -78,7 +78,7 @@ pub fn energy(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<Part> 
 }
 
 #[derive(Default)]
-struct Events {
+struct EnergyEvents {
     engine_ps: [u128; 6],
     macs_bf16: u128,
     macs_fp8: u128,
@@ -90,7 +90,7 @@ struct Events {
     descriptors: u128,
 }
 
-impl Events {
+impl EnergyEvents {
     /// Bytes of a region; strided ones count what lies between too.
     fn touch(&mut self, program: &Program, region: &Region) {
         let rows = region.rows.1.saturating_sub(region.rows.0);

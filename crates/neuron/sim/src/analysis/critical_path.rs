@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use tilewright_neuron_isa::program::{EngineKind, Program};
 
-use crate::schedule::{Reason, Timeline};
+use crate::schedule::{StallReason, Timeline};
 
 /// A line's part of the critical path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct CriticalPathShare {
     /// Line, in the program's table.
     pub source: u32,
     /// Time of the path that ends in an instruction of this line.
@@ -21,7 +21,7 @@ pub struct Share {
 }
 
 /// The critical path by line, longest first. Spills count as the line that made their tensor.
-pub fn critical(program: &Program, timeline: &Timeline) -> Vec<Share> {
+pub fn critical_path(program: &Program, timeline: &Timeline) -> Vec<CriticalPathShare> {
     let count = timeline.spans.len().saturating_add(timeline.spills.len());
     let last = (0_u32..).take(count).max_by_key(|&number| {
         (timeline.span(number).map_or(0, |span| span.done_ps), std::cmp::Reverse(number))
@@ -35,34 +35,34 @@ pub fn critical(program: &Program, timeline: &Timeline) -> Vec<Share> {
     {
         steps += 1;
         let before = match span.reason {
-            Reason::Data(before)
-            | Reason::Engine(before)
-            | Reason::Room(before)
-            | Reason::Transfer(before)
-            | Reason::Meeting(before) => Some(before),
-            Reason::Start | Reason::Ranks => None,
+            StallReason::Data(before)
+            | StallReason::Engine(before)
+            | StallReason::Space(before)
+            | StallReason::Transfer(before)
+            | StallReason::Barrier(before) => Some(before),
+            StallReason::Start | StallReason::Ranks => None,
         };
         let from_ps = match (span.reason, before.and_then(|before| timeline.span(before))) {
-            (Reason::Data(_) | Reason::Meeting(_), Some(earlier)) => earlier.done_ps,
+            (StallReason::Data(_) | StallReason::Barrier(_), Some(earlier)) => earlier.done_ps,
             (_, Some(earlier)) => earlier.end_ps,
-            (Reason::Ranks, None) => span.start_ps,
+            (StallReason::Ranks, None) => span.start_ps,
             _ => 0,
         };
-        let share = shares.entry(line(program, timeline, number)).or_default();
+        let share = shares.entry(line_and_engine(program, timeline, number)).or_default();
         share.0 = share.0.saturating_add(mark_ps.saturating_sub(from_ps));
         share.1 += 1;
         mark_ps = mark_ps.min(from_ps);
         at = before;
     }
-    let mut list: Vec<Share> = shares
+    let mut list: Vec<CriticalPathShare> = shares
         .into_iter()
-        .map(|((source, engine), (time_ps, count))| Share { source, time_ps, count, engine })
+        .map(|((source, engine), (time_ps, count))| CriticalPathShare { source, time_ps, count, engine })
         .collect();
     list.sort_by_key(|share| (std::cmp::Reverse(share.time_ps), share.source));
     list
 }
 
-fn line(program: &Program, timeline: &Timeline, number: u32) -> (u32, EngineKind) {
+fn line_and_engine(program: &Program, timeline: &Timeline, number: u32) -> (u32, EngineKind) {
     if let Some(instruction) = program.instructions.get(number as usize) {
         return (instruction.source, instruction.engine);
     }
@@ -73,38 +73,38 @@ fn line(program: &Program, timeline: &Timeline, number: u32) -> (u32, EngineKind
 
 /// Why an engine did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Idle {
+pub enum IdleReason {
     /// It waited for a result of this engine.
-    Waits(EngineKind),
+    Engine(EngineKind),
     /// It waited for room in SBUF or PSUM.
-    Room,
+    Space,
     /// It waited for the other core.
-    Meeting,
+    Barrier,
     /// It waited for other ranks.
     Ranks,
     /// It had nothing left to do.
     Done,
 }
 
-impl Idle {
+impl IdleReason {
     /// In words.
-    pub fn words(self) -> String {
+    pub fn describe(self) -> String {
         match self {
-            Idle::Waits(engine) => format!("waits for {}", engine.name()),
-            Idle::Room => "waits for room".to_owned(),
-            Idle::Meeting => "waits for the other core".to_owned(),
-            Idle::Ranks => "waits for other ranks".to_owned(),
-            Idle::Done => "has nothing left".to_owned(),
+            IdleReason::Engine(engine) => format!("waits for {}", engine.name()),
+            IdleReason::Space => "waits for room".to_owned(),
+            IdleReason::Barrier => "waits for the other core".to_owned(),
+            IdleReason::Ranks => "waits for other ranks".to_owned(),
+            IdleReason::Done => "has nothing left".to_owned(),
         }
     }
 }
 
 /// Start, end and reason of instructions.
-type Lane = Vec<(u64, u64, Reason)>;
+type EngineIntervals = Vec<(u64, u64, StallReason)>;
 
 /// Idle time of each engine by what it waited for, summed over cores; engines that ran nothing are left out.
-pub fn idle(program: &Program, timeline: &Timeline) -> BTreeMap<(EngineKind, Idle), u64> {
-    let mut lanes: BTreeMap<(EngineKind, u32), Lane> = BTreeMap::new();
+pub fn idle_times(program: &Program, timeline: &Timeline) -> BTreeMap<(EngineKind, IdleReason), u64> {
+    let mut lanes: BTreeMap<(EngineKind, u32), EngineIntervals> = BTreeMap::new();
     for (instruction, span) in program.instructions.iter().zip(&timeline.spans) {
         let lane = lanes.entry((instruction.engine, program.core(instruction))).or_default();
         lane.push((span.start_ps, span.end_ps, span.reason));
@@ -115,25 +115,25 @@ pub fn idle(program: &Program, timeline: &Timeline) -> BTreeMap<(EngineKind, Idl
         let mut until_ps = 0;
         for (start_ps, end_ps, reason) in lane {
             if start_ps > until_ps {
-                *found.entry((engine, why(program, reason))).or_insert(0) += start_ps - until_ps;
+                *found.entry((engine, idle_reason(program, reason))).or_insert(0) += start_ps - until_ps;
             }
             until_ps = until_ps.max(end_ps);
         }
-        *found.entry((engine, Idle::Done)).or_insert(0) += timeline.total_ps.saturating_sub(until_ps);
+        *found.entry((engine, IdleReason::Done)).or_insert(0) += timeline.total_ps.saturating_sub(until_ps);
     }
     found
 }
 
-fn why(program: &Program, reason: Reason) -> Idle {
+fn idle_reason(program: &Program, reason: StallReason) -> IdleReason {
     let engine = |number: u32| {
         program.instructions.get(number as usize).map_or(EngineKind::Dma, |instruction| instruction.engine)
     };
     match reason {
-        Reason::Start => Idle::Waits(EngineKind::Dma),
-        Reason::Data(number) | Reason::Engine(number) => Idle::Waits(engine(number)),
-        Reason::Transfer(_) => Idle::Waits(EngineKind::Dma),
-        Reason::Room(_) => Idle::Room,
-        Reason::Meeting(_) => Idle::Meeting,
-        Reason::Ranks => Idle::Ranks,
+        StallReason::Start => IdleReason::Engine(EngineKind::Dma),
+        StallReason::Data(number) | StallReason::Engine(number) => IdleReason::Engine(engine(number)),
+        StallReason::Transfer(_) => IdleReason::Engine(EngineKind::Dma),
+        StallReason::Space(_) => IdleReason::Space,
+        StallReason::Barrier(_) => IdleReason::Barrier,
+        StallReason::Ranks => IdleReason::Ranks,
     }
 }
