@@ -10,7 +10,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyInt, PySlice, PyTuple};
 use smallvec::SmallVec;
-use tilewright_neuron_isa::Region;
+use tilewright_neuron_isa::TensorRegion;
 
 use crate::mask::Mask;
 
@@ -30,7 +30,7 @@ pub(crate) struct Index {
     /// Explicit values in row-major order, in place of constant and coefficients.
     pub(crate) values: Option<Arc<[i64]>>,
     /// Tiles whose elements are in it: it is known only at run time.
-    pub(crate) by: Option<Arc<[Region]>>,
+    pub(crate) by: Option<Arc<[TensorRegion]>>,
 }
 
 impl Index {
@@ -84,13 +84,13 @@ impl Index {
     }
 
     /// The same, known only when those tiles are.
-    pub(crate) fn picked_by(mut self, region: Option<Region>) -> Index {
+    pub(crate) fn picked_by(mut self, region: Option<TensorRegion>) -> Index {
         self.by = region.map(|region| [region].into());
         self
     }
 
     /// Tiles whose elements are in one of them.
-    fn tiles_of(&self, other: &Index) -> Option<Arc<[Region]>> {
+    fn tiles_of(&self, other: &Index) -> Option<Arc<[TensorRegion]>> {
         match (&self.by, &other.by) {
             (Some(a), Some(b)) => Some(a.iter().chain(b.iter()).copied().collect()),
             (by, None) | (None, by) => by.clone(),
@@ -271,14 +271,14 @@ pub(crate) fn operand(value: &Bound<'_, PyAny>) -> PyResult<Option<Index>> {
 }
 
 /// The registers that a number was loaded into; none of a number that is known before the run.
-pub(crate) fn registers_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Arc<[Region]>>> {
+pub(crate) fn registers_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Arc<[TensorRegion]>>> {
     if value.is_exact_instance_of::<PyInt>() {
         return Ok(None);
     }
     let Some(registers) = value.getattr_opt(intern!(value.py(), "__registers__"))? else { return Ok(None) };
-    let mut regions: Vec<Region> = Vec::new();
+    let mut regions: Vec<TensorRegion> = Vec::new();
     for register in registers.try_iter()? {
-        regions.extend(Region::of(&register?.cast::<crate::tensor::Tensor>()?.get().tile));
+        regions.extend(TensorRegion::of(&register?.cast::<crate::tensor::Tensor>()?.get().tile));
     }
     Ok((!regions.is_empty()).then(|| regions.into()))
 }

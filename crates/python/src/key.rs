@@ -7,8 +7,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyString, PyTuple};
 use smallvec::SmallVec;
-use tilewright_neuron_isa::pattern::{Dim, Dims, SKIP, View};
-use tilewright_neuron_isa::{Refusal, Region};
+use tilewright_neuron_isa::pattern::{PatternDim, PatternDims, SKIP, TensorView};
+use tilewright_neuron_isa::{Refusal, TensorRegion};
 
 use crate::error::{out_of_bounds, plain};
 use crate::index::{Index, Shape, broadcast_shapes, operand, registers_of};
@@ -44,7 +44,7 @@ pub(crate) enum Item<'py> {
 }
 
 /// Tiles whose elements a key was made of.
-pub(crate) type Tiles = SmallVec<[Region; 2]>;
+pub(crate) type Tiles = SmallVec<[TensorRegion; 2]>;
 
 /// What a key has to say of a tensor of that shape, one item for each dimension; tiles at which slices start go to `by`.
 pub(crate) fn parse<'py>(
@@ -155,7 +155,7 @@ fn parse_slice<'py>(slice: &Bound<'py, PySlice>, size: usize, by: &mut Tiles) ->
         }
         no_truth(&value)?;
         if let Ok(tile) = value.cast::<Tensor>() {
-            by.extend(Region::of(tile.get().operand()?));
+            by.extend(TensorRegion::of(tile.get().operand()?));
             return tile.get().integer();
         }
         let registers = registers_of(&value)?;
@@ -206,7 +206,7 @@ impl Bounds {
     }
 
     /// The same of elements that a view picks: `positions` count them in row-major order of `shape`.
-    pub(crate) fn of_positions(&self, shape: &[usize], positions: &View) -> Option<Bounds> {
+    pub(crate) fn of_positions(&self, shape: &[usize], positions: &TensorView) -> Option<Bounds> {
         let values = self.index.broadcast(shape).evaluate();
         let place = |at: i64| usize::try_from(at).ok().and_then(|at| values.get(at)).copied().unwrap_or(0);
         let picked = positions.offsets().into_iter().map(place).collect();
@@ -241,35 +241,35 @@ impl Bounds {
 
 /// What a key makes of a view.
 pub(crate) struct Indexed {
-    pub(crate) view: View,
+    pub(crate) view: TensorView,
     pub(crate) bounds: Vec<Bounds>,
 }
 
 /// Applies a key to a view whose elements, or places outside the tensor, are listed: to their positions first.
 pub(crate) fn apply_to_listed(
-    view: &View,
+    view: &TensorView,
     earlier: &[Bounds],
     items: SmallVec<[Item<'_>; 6]>,
     by: Tiles,
     on_chip: bool,
 ) -> PyResult<Indexed> {
     let shape = view.shape();
-    let whole = View {
+    let whole = TensorView {
         mx: view.mx,
         picked_by: view.picked_by.clone(),
-        ..View::whole(&shape, view.dtype, view.blocks)
+        ..TensorView::whole(&shape, view.dtype, view.blocks)
     };
     let Indexed { view: positions, mut bounds } = apply(&whole, items, by, on_chip)?;
     bounds.extend(earlier.iter().filter_map(|bounds| bounds.of_positions(&shape, &positions)));
     let offsets = view.offsets();
     let pick = |at: i64| usize::try_from(at).ok().and_then(|at| offsets.get(at)).copied().unwrap_or(SKIP);
     let gather = Some(positions.offsets().into_iter().map(pick).collect());
-    Ok(Indexed { view: View { gather, offset: 0, ..positions }, bounds })
+    Ok(Indexed { view: TensorView { gather, offset: 0, ..positions }, bounds })
 }
 
 /// Applies a key to a view. `on_chip` tensors keep their partition dimension and at least two dimensions.
 pub(crate) fn apply(
-    view: &View,
+    view: &TensorView,
     items: SmallVec<[Item<'_>; 6]>,
     by: Tiles,
     on_chip: bool,
@@ -302,7 +302,7 @@ pub(crate) fn apply(
     if on_chip {
         while view.dims.len() < 2 + view.blocks {
             let at = if lead { 0 } else { view.dims.len() };
-            view.dims.insert(at, Dim { size: 1, stride: 1 });
+            view.dims.insert(at, PatternDim { size: 1, stride: 1 });
         }
     }
     Ok(indexed)
@@ -380,9 +380,9 @@ impl Affine {
     }
 }
 
-fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyResult<Indexed> {
+fn build(view: &TensorView, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyResult<Indexed> {
     let rank = layout.rank;
-    let mut dims: Dims = SmallVec::from_elem(Dim { size: 1, stride: 0 }, rank);
+    let mut dims: PatternDims = SmallVec::from_elem(PatternDim { size: 1, stride: 0 }, rank);
     for (at, &size) in layout.common.iter().enumerate() {
         dims[layout.first + at].size = size;
     }
@@ -399,7 +399,7 @@ fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyR
             next += 1;
             continue;
         }
-        let Dim { size, stride } = view.dims[axis];
+        let PatternDim { size, stride } = view.dims[axis];
         let stride = stride as i64;
         axis += 1;
         if let Item::Index(index) = item {
@@ -444,7 +444,7 @@ fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyR
             dims[along].stride = dims[along].stride.wrapping_add(step);
         }
     }
-    let mut out = View { dims, mx: view.mx, blocks, ..View::whole(&[], view.dtype, 0) };
+    let mut out = TensorView { dims, mx: view.mx, blocks, ..TensorView::whole(&[], view.dtype, 0) };
     if let Some(computed) = computed {
         gather(&mut out, &computed, offset)?;
     } else if offset >= 0 {
@@ -480,7 +480,7 @@ fn spread(index: &Index, layout: &Layout) -> Index {
 }
 
 /// Turns loops into explicit offsets, with computed ones added.
-fn gather(view: &mut View, computed: &Index, offset: i64) -> PyResult<()> {
+fn gather(view: &mut TensorView, computed: &Index, offset: i64) -> PyResult<()> {
     let shape: Shape = view.dims.iter().map(|dim| dim.size).collect();
     let loops = Index {
         shape: shape.clone(),

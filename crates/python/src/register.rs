@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 use tilewright_neuron_exec::engine::register;
-use tilewright_neuron_isa::{Instruction, Region};
+use tilewright_neuron_isa::{Instruction, TensorRegion};
 
 use crate::session::Session;
 use crate::tensor::Tensor;
@@ -16,7 +16,7 @@ pub(crate) struct Registers {
     /// Loads that no instruction has used yet, by the tensor that stands for their register.
     unused: BTreeMap<u32, usize>,
     /// What the last branch of each program looked at.
-    branches: BTreeMap<u32, SmallVec<[Region; 1]>>,
+    branches: BTreeMap<u32, SmallVec<[TensorRegion; 1]>>,
 }
 
 #[pymethods]
@@ -32,14 +32,15 @@ impl Session {
 
     /// What follows runs after a branch on these registers: every engine takes it.
     fn branch(&mut self, registers: Vec<Bound<'_, Tensor>>) {
-        let regions = registers.iter().filter_map(|register| Region::of(&register.get().tile)).collect();
+        let regions =
+            registers.iter().filter_map(|register| TensorRegion::of(&register.get().tile)).collect();
         self.registers.branches.insert(self.current_program, regions);
     }
 
     /// The last instruction uses these registers.
     fn uses(&mut self, registers: Vec<Bound<'_, Tensor>>) {
         let Some(mut last) = self.program.instructions.pop() else { return };
-        last.reads.extend(registers.iter().filter_map(|register| Region::of(&register.get().tile)));
+        last.reads.extend(registers.iter().filter_map(|register| TensorRegion::of(&register.get().tile)));
         self.own_registers(&last);
         self.program.instructions.push(last);
     }

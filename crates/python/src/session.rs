@@ -16,7 +16,7 @@ use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::network::Network;
 use tilewright_neuron_isa::program::Allocation;
 use tilewright_neuron_isa::{
-    Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region, TensorDecl,
+    Chip, EngineKind, Generation, Instruction, MemorySpace, NeuronProgram, Refusal, TensorDecl, TensorRegion,
 };
 use tilewright_neuron_sim::ScheduledProgram;
 
@@ -33,7 +33,7 @@ use crate::{dtype, source};
 #[pyclass(module = "tilewright._core")]
 pub(crate) struct Session {
     pub(crate) chip: Arc<Chip>,
-    pub(crate) program: Program,
+    pub(crate) program: NeuronProgram,
     precise: bool,
     /// The launch that it belongs to.
     pub(crate) launch: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Session {
     pub(crate) met: BTreeMap<(u32, Vec<u32>), u32>,
     pub(crate) registers: Registers,
     /// Where matmuls wrote, by tensor.
-    summed: BTreeMap<u32, Vec<Region>>,
+    summed: BTreeMap<u32, Vec<TensorRegion>>,
     /// Lines by code object, and by the place in its code, which is found sooner.
     lines: BTreeMap<(usize, i32), u32>,
     places: BTreeMap<(usize, i32), u32>,
@@ -160,7 +160,7 @@ impl Session {
 
     /// Whether a matmul wrote here before; from now on one has.
     pub(crate) fn adds(&mut self, tile: &Tile) -> bool {
-        let Some(region) = Region::of(tile) else { return false };
+        let Some(region) = TensorRegion::of(tile) else { return false };
         let written = self.summed.entry(region.storage).or_default();
         let adds = written.iter().any(|earlier| earlier.overlaps(&region));
         if !written.iter().any(|earlier| earlier.covers(&region)) {
@@ -251,10 +251,10 @@ impl Session {
 
 /// Whether an engine writes to a memory: the tensor engine to PSUM alone, GpSimd and transfers never to it
 /// (NKI architecture guide; docs/hardware-rules.md#tensor-access).
-fn writes_to(engine: EngineKind, memory: Memory) -> bool {
+fn writes_to(engine: EngineKind, memory: MemorySpace) -> bool {
     match engine {
-        EngineKind::Tensor => memory == Memory::Psum,
-        EngineKind::Gpsimd | EngineKind::Dma => memory == Memory::Sbuf,
+        EngineKind::Tensor => memory == MemorySpace::Psum,
+        EngineKind::Gpsimd | EngineKind::Dma => memory == MemorySpace::Sbuf,
         EngineKind::Vector | EngineKind::Scalar | EngineKind::Sync => memory.on_chip(),
     }
 }
@@ -269,7 +269,7 @@ impl Session {
             precise,
             launch: launch.unwrap_or_else(next_launch),
             chip: Arc::new(chip_of(chip)?),
-            program: Program { sources: vec!["?".to_owned()], ..Program::default() },
+            program: NeuronProgram { sources: vec!["?".to_owned()], ..NeuronProgram::default() },
             seed: 0,
             lanes: BTreeMap::new(),
             current_program: 0,
@@ -454,7 +454,7 @@ impl Session {
         } else {
             tilewright_neuron_exec::convert::copy(rules, to, from);
         }
-        let region = Region::of(to);
+        let region = TensorRegion::of(to);
         if let (Some(instruction), Some(region)) =
             (value.fresh().and_then(|at| self.program.instructions.get_mut(at)), region)
         {

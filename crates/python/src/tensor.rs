@@ -10,7 +10,7 @@ use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::mx::MxFormat;
-use tilewright_neuron_isa::{Memory, Refusal, Region, TensorDecl, View};
+use tilewright_neuron_isa::{MemorySpace, Refusal, TensorDecl, TensorRegion, TensorView};
 use tilewright_num::Dtype;
 
 use crate::current;
@@ -73,7 +73,7 @@ impl Tensor {
     }
 
     pub(crate) fn new(storage: Arc<Storage>, launch: u64) -> Tensor {
-        let view = View::whole(&storage.shape, storage.dtype, storage.blocks);
+        let view = TensorView::whole(&storage.shape, storage.dtype, storage.blocks);
         let tile = Tile { storage, view };
         Tensor { tile, bounds: Vec::new(), declared: None, launch, result: Mutex::default() }
     }
@@ -95,7 +95,7 @@ impl Tensor {
         self
     }
 
-    pub(crate) fn with_view(&self, view: View) -> Tensor {
+    pub(crate) fn with_view(&self, view: TensorView) -> Tensor {
         Tensor {
             tile: Tile { storage: self.tile.storage.clone(), view },
             bounds: Vec::new(),
@@ -135,16 +135,19 @@ impl Tensor {
             },
             _ => Index::explicit(shape, read.values),
         };
-        Ok(index.picked_by(Region::of(tile)))
+        Ok(index.picked_by(TensorRegion::of(tile)))
     }
 
     /// The tensor seen as a change of its view makes it; what lies outside still does.
-    pub(crate) fn viewed(&self, change: impl Fn(&View) -> Result<View, Refusal>) -> PyResult<Tensor> {
-        let change = |view: &View| change(view).map_err(|refusal| plain(&refusal));
+    pub(crate) fn viewed(
+        &self,
+        change: impl Fn(&TensorView) -> Result<TensorView, Refusal>,
+    ) -> PyResult<Tensor> {
+        let change = |view: &TensorView| change(view).map_err(|refusal| plain(&refusal));
         let mut out = self.with_view(change(&self.tile.view)?);
         if !self.bounds.is_empty() {
             let (shape, dtype) = (self.shape(), self.tile.view.dtype);
-            let positions = change(&View::whole(&shape, dtype, self.tile.view.blocks))?;
+            let positions = change(&TensorView::whole(&shape, dtype, self.tile.view.blocks))?;
             let moved = self.bounds.iter().filter_map(|bounds| bounds.of_positions(&shape, &positions));
             out.bounds = moved.collect();
         }
@@ -152,7 +155,7 @@ impl Tensor {
     }
 
     /// The same of a change in place.
-    pub(crate) fn affine(&self, change: impl Fn(&mut View) -> Result<(), Refusal>) -> PyResult<Tensor> {
+    pub(crate) fn affine(&self, change: impl Fn(&mut TensorView) -> Result<(), Refusal>) -> PyResult<Tensor> {
         self.viewed(|view| {
             let mut view = view.clone();
             change(&mut view)?;
@@ -438,12 +441,12 @@ impl Tensor {
 }
 
 /// True for memory that a launch shares.
-pub(crate) fn memory_of(name: &str) -> PyResult<Memory> {
+pub(crate) fn memory_of(name: &str) -> PyResult<MemorySpace> {
     match name {
-        "sbuf" => Ok(Memory::Sbuf),
-        "psum" => Ok(Memory::Psum),
-        "hbm" | "private_hbm" => Ok(Memory::Hbm),
-        "shared_hbm" => Ok(Memory::SharedHbm),
+        "sbuf" => Ok(MemorySpace::Sbuf),
+        "psum" => Ok(MemorySpace::Psum),
+        "hbm" | "private_hbm" => Ok(MemorySpace::Hbm),
+        "shared_hbm" => Ok(MemorySpace::SharedHbm),
         _ => Err(PyValueError::new_err(format!("no memory is called {name}"))),
     }
 }

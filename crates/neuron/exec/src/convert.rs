@@ -4,7 +4,7 @@
 //! guide). Elements come and go in the order of the view's loops.
 
 use rayon::prelude::*;
-use tilewright_neuron_isa::View;
+use tilewright_neuron_isa::TensorView;
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
 
 use crate::Tile;
@@ -247,7 +247,7 @@ impl Tile {
 
 impl Content {
     /// Spreads packed elements to their places.
-    pub(crate) fn unpack(&mut self, view: &View, packed: &[u8]) {
+    pub(crate) fn unpack(&mut self, view: &TensorView, packed: &[u8]) {
         let content = self;
         content.changed();
         let size = view.dtype.size_bytes(1);

@@ -7,9 +7,9 @@
 
 use tilewright_neuron_isa::mx::MxFormat;
 use tilewright_neuron_isa::operand::elements_as;
-use tilewright_neuron_isa::pattern::{Dims, signed};
+use tilewright_neuron_isa::pattern::{PatternDims, signed};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Access, View};
+use tilewright_neuron_isa::{TensorAccess, TensorView};
 use tilewright_num::Dtype;
 
 use crate::Tile;
@@ -21,7 +21,7 @@ impl Tile {
     /// If partitions are skipped, or elements lie outside the tensor.
     pub fn explicit(
         &self,
-        mut dims: Dims,
+        mut dims: PatternDims,
         mut offset: usize,
         dtype: Dtype,
         mx: Option<MxFormat>,
@@ -38,7 +38,7 @@ impl Tile {
             let near = first.size <= 1 || first.stride == signed(of_tensor);
             rule(near, || skips_partitions(first.stride, of_tensor, of_view))?;
         }
-        let view = View { offset, dims, mx, ..View::whole(&[], dtype, 0) };
+        let view = TensorView { offset, dims, mx, ..TensorView::whole(&[], dtype, 0) };
         let tile = Tile { storage: self.storage.clone(), view };
         tile.check_bounds()?;
         Ok(tile)

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tilewright_neuron_isa::View;
+use tilewright_neuron_isa::TensorView;
 use tilewright_num::{Dtype, RuleSet};
 
 use crate::convert::change_type;
@@ -34,7 +34,7 @@ pub(crate) fn finish_later(chain: &Arc<Chain>) {
 #[derive(Debug)]
 pub(crate) struct LateCopy {
     /// Where the elements go.
-    pub(crate) view: View,
+    pub(crate) view: TensorView,
     /// The view is all of its tensor, in order.
     pub(crate) whole: bool,
     /// What is copied.
@@ -64,15 +64,15 @@ mod tests {
     use crate::convert::copy;
     use crate::matmul::{Factors, PackedColumns, PackedRows, Results, Rows, multiply_packed};
     use crate::{Storage, Tile};
-    use tilewright_neuron_isa::Memory;
+    use tilewright_neuron_isa::MemorySpace;
     use tilewright_neuron_isa::TensorDecl;
 
     const RULES: RuleSet = RuleSet::NEURON;
     const SIZE: (usize, usize, usize) = (128, 128, 256);
 
-    fn tile(id: u32, memory: Memory, dtype: Dtype, shape: &[usize]) -> Tile {
+    fn tile(id: u32, memory: MemorySpace, dtype: Dtype, shape: &[usize]) -> Tile {
         let shape = shape.to_vec();
-        let view = View::whole(&shape, dtype, 0);
+        let view = TensorView::whole(&shape, dtype, 0);
         let request = TensorDecl { id, memory, dtype, shape, blocks: 0, name: String::new(), source: 0 };
         Tile { storage: Arc::new(Storage::poisoned(request).unwrap()), view }
     }
@@ -109,9 +109,9 @@ mod tests {
 
     #[test]
     fn a_copy_holds_the_sum_of_its_time_whatever_is_added_later() {
-        let psum = tile(0, Memory::Psum, Dtype::F32, &[SIZE.1, SIZE.2]);
+        let psum = tile(0, MemorySpace::Psum, Dtype::F32, &[SIZE.1, SIZE.2]);
         let copies: Vec<Tile> =
-            (1..6).map(|id| tile(id, Memory::Sbuf, Dtype::F32, &[SIZE.1, SIZE.2])).collect();
+            (1..6).map(|id| tile(id, MemorySpace::Sbuf, Dtype::F32, &[SIZE.1, SIZE.2])).collect();
         add(&psum, 0..6, false);
         assert!(!copy(&RULES, &copies[0], &psum));
         // A copy of the copy, further products, and a sum that begins anew.
@@ -132,7 +132,7 @@ mod tests {
     fn many_copies_fill_their_places_and_no_others() {
         const ROWS: usize = 20;
         let (_, m, n) = SIZE;
-        let out = tile(0, Memory::Hbm, Dtype::Bf16, &[ROWS * m, n + 32]);
+        let out = tile(0, MemorySpace::Hbm, Dtype::Bf16, &[ROWS * m, n + 32]);
         let part = |row: usize| {
             let mut part = out.clone();
             part.view.slice(0, row * m, m, 1).unwrap();
@@ -140,7 +140,7 @@ mod tests {
             part
         };
         for row in 0..ROWS {
-            let psum = tile(1, Memory::Psum, Dtype::F32, &[m, n]);
+            let psum = tile(1, MemorySpace::Psum, Dtype::F32, &[m, n]);
             add(&psum, row..row + 2, false);
             assert!(!copy(&RULES, &part(row), &psum));
         }

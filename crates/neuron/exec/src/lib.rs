@@ -13,7 +13,7 @@ pub mod matmul;
 pub mod recycle;
 pub mod storage;
 
-use tilewright_neuron_isa::{Access, TensorDecl, View};
+use tilewright_neuron_isa::{TensorAccess, TensorDecl, TensorView};
 
 pub use storage::Storage;
 
@@ -23,15 +23,15 @@ pub struct Tile {
     /// The bytes.
     pub storage: std::sync::Arc<Storage>,
     /// The part.
-    pub view: View,
+    pub view: TensorView,
 }
 
-impl Access for Tile {
+impl TensorAccess for Tile {
     fn tensor(&self) -> &TensorDecl {
         &self.storage.tensor
     }
 
-    fn view(&self) -> &View {
+    fn view(&self) -> &TensorView {
         &self.view
     }
 }

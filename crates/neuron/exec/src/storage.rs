@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{TensorDecl, View};
+use tilewright_neuron_isa::{TensorDecl, TensorView};
 use tilewright_num::{Dtype, RuleSet, encode_slice};
 
 use crate::late::{LateCopy, finish_later};
@@ -48,7 +48,7 @@ pub struct Content {
     /// Sums that are copied to it when somebody looks, after all products.
     copies: VecDeque<LateCopy>,
     /// Parts of it that matmuls packed.
-    packs: Vec<(View, Pack)>,
+    packs: Vec<(TensorView, Pack)>,
 }
 
 /// Parts of one tensor that are kept packed.
@@ -274,13 +274,13 @@ impl Content {
     }
 
     /// A part that was packed before, as long as nobody wrote to the tensor.
-    pub(crate) fn pack(&self, view: &View, wanted: impl Fn(&Pack) -> bool) -> Option<Pack> {
-        let same = |(part, pack): &&(View, Pack)| part == view && wanted(pack);
+    pub(crate) fn pack(&self, view: &TensorView, wanted: impl Fn(&Pack) -> bool) -> Option<Pack> {
+        let same = |(part, pack): &&(TensorView, Pack)| part == view && wanted(pack);
         self.packs.iter().find(same).map(|(_, pack)| pack.clone())
     }
 
     /// Keeps a part packed.
-    pub(crate) fn keep_pack(&mut self, view: &View, pack: Pack) {
+    pub(crate) fn keep_pack(&mut self, view: &TensorView, pack: Pack) {
         if self.packs.len() < MOST_PACKS {
             self.packs.push((view.clone(), pack));
         }
@@ -359,12 +359,12 @@ fn poison_word(dtype: Dtype) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilewright_neuron_isa::Memory;
+    use tilewright_neuron_isa::MemorySpace;
 
     fn tensor(shape: &[usize]) -> TensorDecl {
         TensorDecl {
             id: 0,
-            memory: Memory::Sbuf,
+            memory: MemorySpace::Sbuf,
             dtype: Dtype::F32,
             shape: shape.to_vec(),
             blocks: 0,

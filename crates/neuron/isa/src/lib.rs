@@ -30,9 +30,9 @@ pub mod text;
 pub mod verify;
 
 pub use chip::{Chip, Generation};
-pub use memory::Memory;
-pub use operand::Access;
-pub use pattern::{Dim, View};
-pub use program::{Cost, EngineKind, Instruction, Program, Region};
+pub use memory::MemorySpace;
+pub use operand::TensorAccess;
+pub use pattern::{PatternDim, TensorView};
+pub use program::{EngineKind, Instruction, InstructionCost, NeuronProgram, TensorRegion};
 pub use refusal::Refusal;
 pub use tensor::TensorDecl;

@@ -55,7 +55,7 @@ impl MxFormat {
     }
 
     /// The exponent of its largest finite element.
-    pub const fn greatest_exponent(self) -> i32 {
+    pub const fn max_exponent(self) -> i32 {
         match self {
             MxFormat::F8E4M3FnX4 => 8,
             MxFormat::F8E5M2X4 => 15,

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use tilewright_machine::neuron::{Instance, instances};
 
 use crate::Chip;
-use crate::cost::exchange::{Answer, Question};
+use crate::cost::collective::{CollectiveCost, CollectiveRequest};
 use crate::refusal::{Refusal, rule};
 
 /// One link of a way from device to device.
@@ -36,7 +36,7 @@ pub struct Network {
     hop_ns: u64,
     server_hop_ns: u64,
     /// Costs that were asked for: every rank of a collective asks the same.
-    known: Mutex<BTreeMap<Question, Answer>>,
+    known: Mutex<BTreeMap<CollectiveRequest, CollectiveCost>>,
 }
 
 impl Network {
@@ -116,14 +116,18 @@ impl Network {
     }
 
     /// The answer to a question that was asked before, or the one that `find` finds.
-    pub(crate) fn answer(&self, question: Question, find: impl FnOnce(&Question) -> Answer) -> Answer {
+    pub(crate) fn cached_cost(
+        &self,
+        request: CollectiveRequest,
+        find: impl FnOnce(&CollectiveRequest) -> CollectiveCost,
+    ) -> CollectiveCost {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = known.get(&question) {
-            return answer.clone();
+        if let Some(found) = known.get(&request) {
+            return found.clone();
         }
-        let answer = find(&question);
-        known.insert(question, answer.clone());
-        answer
+        let found = find(&request);
+        known.insert(request, found.clone());
+        found
     }
 
     /// Devices along each direction: servers first.
@@ -250,9 +254,9 @@ mod tests {
     fn a_switch_is_one_step_for_all() {
         let switched = network("trainium3", "trn3-ultraserver-gen1");
         for device in 1..64 {
-            let way = switched.route(0, device);
-            assert_eq!(way.iter().map(|hop| hop.latency_ns).sum::<u64>(), 1500);
-            assert_eq!(way[0].link, 0, "its own port");
+            let route = switched.route(0, device);
+            assert_eq!(route.iter().map(|hop| hop.latency_ns).sum::<u64>(), 1500);
+            assert_eq!(route[0].link, 0, "its own port");
         }
     }
 

@@ -1,8 +1,8 @@
 //! A recorded run as data: instructions in order, the tensors they use and the lines they come from.
 
 pub use crate::engine_kind::EngineKind;
-pub use crate::instruction::{Cost, DmaShape, Exchange, Form, Instruction};
-pub use crate::region::Region;
+pub use crate::instruction::{CollectiveInfo, ComputeForm, DmaShape, Instruction, InstructionCost};
+pub use crate::region::TensorRegion;
 
 /// A tensor that the program used, for capacity and findings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Allocation {
     /// Number of the tensor.
     pub storage: u32,
     /// Where it lives.
-    pub memory: crate::Memory,
+    pub memory: crate::MemorySpace,
     /// Bytes of a partition that one of its tiles takes; of the whole in HBM.
     pub partition_bytes: u64,
     /// Tiles.
@@ -29,7 +29,7 @@ pub struct Allocation {
 
 /// A recorded run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Program {
+pub struct NeuronProgram {
     /// Instructions in order of execution.
     pub instructions: Vec<Instruction>,
     /// Tensors in order of allocation.
@@ -44,7 +44,7 @@ pub struct Program {
     pub compiled: bool,
 }
 
-impl Program {
+impl NeuronProgram {
     /// The core that an instruction runs on.
     pub fn core(&self, instruction: &Instruction) -> u32 {
         if self.cores > 1 { instruction.program % self.cores } else { 0 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use tilewright_neuron_isa::{Chip, EngineKind, Instruction, Program};
+use tilewright_neuron_isa::{Chip, EngineKind, Instruction, NeuronProgram};
 use tilewright_record::{
     FlowId, Interval, KeepAll, Layout, RecordError, Recorder, TrackId, TrackKind, perfetto,
 };
@@ -20,7 +20,11 @@ const CLOCK_HZ: u64 = 1_000_000_000_000;
 ///
 /// # Errors
 /// If the record of the run is not consistent.
-pub fn perfetto_bytes(chip: &Chip, program: &Program, timeline: &Timeline) -> Result<Vec<u8>, RecordError> {
+pub fn perfetto_bytes(
+    chip: &Chip,
+    program: &NeuronProgram,
+    timeline: &Timeline,
+) -> Result<Vec<u8>, RecordError> {
     let mut layout = Layout::new(NonZeroU64::new(CLOCK_HZ).unwrap_or(NonZeroU64::MIN));
     let root = layout.add_track(None, TrackKind::Chip, chip.name.as_str());
     let mut tracks: Vec<[TrackId; 6]> = Vec::new();
@@ -79,7 +83,7 @@ pub fn perfetto_bytes(chip: &Chip, program: &Program, timeline: &Timeline) -> Re
 }
 
 /// The instruction of another engine, or of another core, that one waited for last.
-fn waited(program: &Program, instruction: &Instruction, span: &TimeSpan) -> Option<u32> {
+fn waited(program: &NeuronProgram, instruction: &Instruction, span: &TimeSpan) -> Option<u32> {
     let (StallReason::Data(before) | StallReason::Space(before) | StallReason::Barrier(before)) = span.reason
     else {
         return None;
@@ -90,7 +94,7 @@ fn waited(program: &Program, instruction: &Instruction, span: &TimeSpan) -> Opti
 }
 
 /// Later instructions that waited for each.
-fn signals(program: &Program, timeline: &Timeline) -> BTreeMap<u32, Vec<u32>> {
+fn signals(program: &NeuronProgram, timeline: &Timeline) -> BTreeMap<u32, Vec<u32>> {
     let mut later: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (number, (instruction, span)) in (0_u32..).zip(program.instructions.iter().zip(&timeline.spans)) {
         if let Some(before) = waited(program, instruction, span) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use tilewright_machine::neuron::instances;
 use tilewright_neuron_exec::engine::collective::{Group, Part, collective};
-use tilewright_neuron_isa::cost::exchange::Kind;
+use tilewright_neuron_isa::cost::collective::CollectiveKind;
 use tilewright_neuron_isa::network::Network;
 use tilewright_neuron_sim::compiler::compiled;
 use tilewright_neuron_sim::schedule::{apply_collective_starts, collective_starts};
@@ -32,7 +32,7 @@ impl Session {
         op: Option<&str>,
         pairs: Vec<(u32, u32)>,
     ) -> Done {
-        let kind = Kind::from_name(kind)
+        let kind = CollectiveKind::from_name(kind)
             .ok_or_else(|| unknown("neuron/operator", "a collective", kind, &["all_reduce", "all_gather"]))?;
         let own = tiles(&own)?;
         let parts = parts
@@ -43,9 +43,9 @@ impl Session {
         let network = self.network(py)?;
         let group = Group { network: &network, ranks: &ranks, pairs: &pairs };
         let mut done = collective(&self.chip, kind, &group, &own, &parts, op);
-        if let Some(exchange) = done.as_mut().ok().and_then(|done| done.exchange.as_mut()) {
-            let met = self.met.entry((self.current_program, exchange.members.clone())).or_default();
-            exchange.number = *met;
+        if let Some(collective) = done.as_mut().ok().and_then(|done| done.collective.as_mut()) {
+            let met = self.met.entry((self.current_program, collective.members.clone())).or_default();
+            collective.number = *met;
             *met += 1;
         }
         self.record(py, done)?;

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use smallvec::SmallVec;
 use tilewright_neuron_exec::engine::dge::{Mode, make_descriptors};
 use tilewright_neuron_exec::engine::{dma, transpose};
-use tilewright_neuron_isa::Region;
+use tilewright_neuron_isa::TensorRegion;
 use tilewright_neuron_isa::pattern::SKIP;
 
 use super::{Done, Instruction, Session, Tensor, Tile, alu, engine_of};
@@ -113,7 +113,7 @@ impl Session {
 /// says where the transfer begins.
 #[derive(Default)]
 struct Descriptors {
-    waits: SmallVec<[Region; 1]>,
+    waits: SmallVec<[TensorRegion; 1]>,
     software: bool,
 }
 
@@ -151,7 +151,7 @@ impl Session {
         if let Some(made) = make_descriptors(&self.chip, mode, &ring, &tiles) {
             self.record(py, Ok(made))?;
         }
-        let waits = Region::of(&ring).into_iter().collect();
+        let waits = TensorRegion::of(&ring).into_iter().collect();
         Ok(Descriptors { waits, software: mode == Mode::Software })
     }
 }

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use tilewright_neuron_exec::Tile;
 use tilewright_neuron_exec::engine::{Operand, Step};
 use tilewright_neuron_isa::alu::AluOp;
-use tilewright_neuron_isa::function::Function;
+use tilewright_neuron_isa::function::ActivationFunction;
 use tilewright_neuron_isa::refusal::rule;
 use tilewright_neuron_isa::{Chip, EngineKind, Instruction, Refusal};
 
@@ -35,8 +35,8 @@ fn alu(name: &str) -> PyResult<AluOp> {
     })
 }
 
-fn function_of(name: &str) -> PyResult<Function> {
-    Function::from_name(name).ok_or_else(|| {
+fn function_of(name: &str) -> PyResult<ActivationFunction> {
+    ActivationFunction::from_name(name).ok_or_else(|| {
         let known: Vec<&str> = tilewright_neuron_isa::function::NAMES.iter().map(|(name, _)| *name).collect();
         unknown("neuron/operator", "an activation function", name, &known)
     })

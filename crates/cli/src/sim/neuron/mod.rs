@@ -8,9 +8,9 @@ use std::path::Path;
 use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_neuron_isa::text::{ProgramText, read};
 use tilewright_neuron_isa::verify::verify_text;
-use tilewright_neuron_isa::{Chip, Program};
+use tilewright_neuron_isa::{Chip, NeuronProgram};
 use tilewright_neuron_sim::ScheduledProgram;
-use tilewright_neuron_sim::findings::{Finding, findings};
+use tilewright_neuron_sim::findings::{NeuronFinding, findings};
 use tilewright_neuron_sim::trace::perfetto_bytes;
 
 use super::{Asked, refused, unwritten};
@@ -25,9 +25,9 @@ const MOST_LINES: usize = 8;
 /// What a run is told from.
 struct Told<'a> {
     chip: &'a Chip,
-    recorded: &'a Program,
+    recorded: &'a NeuronProgram,
     run: &'a ScheduledProgram,
-    findings: &'a [Finding],
+    findings: &'a [NeuronFinding],
 }
 
 /// Runs a text that says that it is such a program.
@@ -99,7 +99,7 @@ fn chip_of(
 }
 
 /// A finding points to the line of the kernel that the program was recorded from.
-fn diagnostic(finding: &Finding) -> Diagnostic {
+fn diagnostic(finding: &NeuronFinding) -> Diagnostic {
     let new = if finding.error { Diagnostic::error } else { Diagnostic::warning };
     let found = new(finding.code, finding.message.clone()).with_note(format!("at {}", finding.source));
     found.allowed(finding.allowed.clone()).instead(finding.instead.clone())

@@ -9,10 +9,10 @@
 //! an address that one element of a tile gives is left to hardware where there is any.
 
 use tilewright_neuron_isa::chip::{cycles_ps, ns_ps};
-use tilewright_neuron_isa::cost::dma::side;
-use tilewright_neuron_isa::program::{Cost, EngineKind, Instruction};
+use tilewright_neuron_isa::cost::dma::transfer_side;
+use tilewright_neuron_isa::program::{EngineKind, Instruction, InstructionCost};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Chip, Generation, Region};
+use tilewright_neuron_isa::{Chip, Generation, TensorRegion};
 
 use crate::Tile;
 
@@ -105,7 +105,7 @@ pub fn make_descriptors(chip: &Chip, mode: Mode, ring: &Tile, tiles: &[&Tile]) -
     let (engine, busy_ps) = match mode {
         Mode::Unknown | Mode::None => return None,
         Mode::Software => {
-            let each = tiles.iter().map(|tile| side(*tile).descriptors).max().unwrap_or(0);
+            let each = tiles.iter().map(|tile| transfer_side(*tile).descriptors).max().unwrap_or(0);
             let gpsimd = &neuron.gpsimd;
             let cycles = gpsimd.startup_cycles.saturating_add(each.saturating_mul(gpsimd.descriptor_cycles));
             (EngineKind::Gpsimd, cycles_ps(cycles, gpsimd.clock_hz))
@@ -115,9 +115,9 @@ pub fn make_descriptors(chip: &Chip, mode: Mode, ring: &Tile, tiles: &[&Tile]) -
         }
         Mode::Hardware(_) => (EngineKind::Sync, ns_ps(neuron.dma.hardware_descriptor_ns)),
     };
-    let cost = Cost { busy_ps, latency_ps: 0 };
+    let cost = InstructionCost { busy_ps, latency_ps: 0 };
     let mut instruction = Instruction::new("dma_descriptors", engine, cost, &[ring], &[]);
     let picked = tiles.iter().filter_map(|tile| tile.view.picked_by.as_deref()).flatten();
-    instruction.reads = picked.copied().collect::<Vec<Region>>().into();
+    instruction.reads = picked.copied().collect::<Vec<TensorRegion>>().into();
     Some(instruction)
 }

@@ -6,7 +6,7 @@ use tilewright_neuron_isa::cost::gpsimd::cost;
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Access, Chip, limits};
+use tilewright_neuron_isa::{Chip, TensorAccess, limits};
 use tilewright_num::Dtype;
 
 use crate::Tile;

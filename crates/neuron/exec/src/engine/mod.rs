@@ -12,7 +12,7 @@ pub mod tensor;
 pub mod transpose;
 pub mod vector;
 
-use tilewright_neuron_isa::Access;
+use tilewright_neuron_isa::TensorAccess;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_num::RuleSet;

@@ -10,7 +10,7 @@ use tilewright_neuron_isa::mx::{LANES, MxFormat, scale};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Chip, Generation, Memory, limits};
+use tilewright_neuron_isa::{Chip, Generation, MemorySpace, limits};
 use tilewright_num::Dtype;
 
 use super::tensor::multiply_into;
@@ -62,7 +62,7 @@ pub fn quantize_mx(chip: &Chip, dst: &Tile, src: &Tile, scales: &Tile) -> Result
         for word in 0..words {
             let at = |lane: usize| (block * BLOCK + lane / LANES) * row + word * LANES + lane % LANES;
             let greatest = (0..BLOCK * LANES).map(|lane| exponent_of(values[at(lane)])).max().unwrap_or(0);
-            let stored = (greatest - (format.greatest_exponent() - HEADROOM)).clamp(0, 254);
+            let stored = (greatest - (format.max_exponent() - HEADROOM)).clamp(0, 254);
             let factor = scale(u32::try_from(stored).unwrap_or(0));
             for lane in 0..BLOCK * LANES {
                 values[at(lane)] /= factor;
@@ -138,14 +138,17 @@ pub fn nc_matmul_mx(
     })?;
     let quadrant = whole_quadrants(chip, NAME, stationary.data)?;
     limits::operand(chip, EngineKind::Tensor, NAME, "the result", dst)?;
-    rule(dst.storage.memory == Memory::Psum && matches!(dst.view.dtype, Dtype::F32 | Dtype::Bf16), || {
-        Refusal::new(
-            "neuron/memory",
-            format!("nc_matmul_mx into {} of {}", dst.view.dtype, dst.storage.memory.name()),
-            "float32 or bfloat16 in PSUM",
-            "allocate the result with buffer=nl.psum, then copy it",
-        )
-    })?;
+    rule(
+        dst.storage.memory == MemorySpace::Psum && matches!(dst.view.dtype, Dtype::F32 | Dtype::Bf16),
+        || {
+            Refusal::new(
+                "neuron/memory",
+                format!("nc_matmul_mx into {} of {}", dst.view.dtype, dst.storage.memory.name()),
+                "float32 or bfloat16 in PSUM",
+                "allocate the result with buffer=nl.psum, then copy it",
+            )
+        },
+    )?;
     rule(dst.view.partitions() == m && dst.view.free_elements() == n, || {
         shape(
             NAME,
@@ -225,7 +228,7 @@ fn whole_quadrants(chip: &Chip, name: &str, tile: &Tile) -> Result<usize, Refusa
 }
 
 fn in_sbuf(name: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
-    rule(tile.storage.memory == Memory::Sbuf, || {
+    rule(tile.storage.memory == MemorySpace::Sbuf, || {
         Refusal::new(
             "neuron/memory",
             format!("{name} with {role} in {}", tile.storage.memory.name()),

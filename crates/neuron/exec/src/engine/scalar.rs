@@ -3,7 +3,7 @@
 
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::scalar as cost;
-use tilewright_neuron_isa::function::Function;
+use tilewright_neuron_isa::function::ActivationFunction;
 use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
@@ -16,7 +16,7 @@ use crate::Tile;
 #[derive(Clone, Debug)]
 pub struct Activation {
     /// Function.
-    pub function: Function,
+    pub function: ActivationFunction,
     /// Added after scaling.
     pub bias: Option<Operand>,
     /// Multiplied with the data.
@@ -97,7 +97,7 @@ pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Res
         Operand::PerPartition(_) => u64::MAX,
     };
     let words = [how.function as u64, word(&how.scale), how.bias.as_ref().map_or(1 << 40, word)];
-    Ok(done.computing(tilewright_neuron_isa::program::Form::Map, &[dst, data], &words))
+    Ok(done.computing(tilewright_neuron_isa::program::ComputeForm::Map, &[dst, data], &words))
 }
 
 /// Writes results and their sums.
@@ -128,7 +128,7 @@ fn finish(
 #[derive(Clone, Debug)]
 pub struct Activate2 {
     /// Function.
-    pub function: Function,
+    pub function: ActivationFunction,
     /// One or two operators before it.
     pub steps: Vec<Step>,
     /// Slope of `relu` for negative inputs.
@@ -169,7 +169,7 @@ pub fn activate2(chip: &Chip, dst: &Tile, data: &Tile, how: &Activate2) -> Resul
     let (mut values, columns) = (read.values, data.view.free_elements());
     let missing = super::vector::apply_steps(chip, &mut values, data, &how.steps)?;
     for row in values.chunks_mut(columns.max(1)) {
-        if how.function == Function::Relu && how.slope != 0.0 {
+        if how.function == ActivationFunction::Relu && how.slope != 0.0 {
             row.iter_mut().filter(|value| **value < 0.0).for_each(|value| *value *= how.slope);
         } else {
             how.function.apply_slice(row);

@@ -8,7 +8,7 @@ use tilewright_neuron_isa::cost::tensor::{self as cost, ArrayPart, MatmulOptions
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Chip, Generation, Memory, limits};
+use tilewright_neuron_isa::{Chip, Generation, MemorySpace, limits};
 use tilewright_num::{Dtype, RuleSet};
 
 use crate::Tile;
@@ -228,7 +228,7 @@ fn check_operands(
     let tensor = &chip.neuron.tensor;
     for (role, tile) in [("stationary", stationary), ("moving", moving)] {
         limits::operand(chip, EngineKind::Tensor, NAME, role, tile)?;
-        rule(tile.storage.memory == Memory::Sbuf, || {
+        rule(tile.storage.memory == MemorySpace::Sbuf, || {
             Refusal::new(
                 "neuron/memory",
                 format!("nc_matmul with the {role} tile in {}", tile.storage.memory.name()),
@@ -285,7 +285,7 @@ fn check_result(
     options: MatmulOptions,
 ) -> Result<(), Refusal> {
     limits::operand(chip, EngineKind::Tensor, "nc_matmul", "the result", dst)?;
-    rule(dst.storage.memory == Memory::Psum, || {
+    rule(dst.storage.memory == MemorySpace::Psum, || {
         Refusal::new(
             "neuron/memory",
             format!("nc_matmul into {}", dst.storage.memory.name()),
@@ -347,7 +347,7 @@ pub fn partition_broadcast(chip: &Chip, dst: &Tile, row: &Tile) -> Result<Instru
             "broadcast in pieces",
         )
     })?;
-    rule(row.storage.memory == Memory::Sbuf && dst.storage.memory == Memory::Psum, || {
+    rule(row.storage.memory == MemorySpace::Sbuf && dst.storage.memory == MemorySpace::Psum, || {
         Refusal::new("neuron/memory", NAME, "from SBUF to PSUM", "copy the row to SBUF first")
     })?;
     let mut uninitialised = false;
@@ -385,7 +385,7 @@ pub fn nc_transpose(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction,
             "transpose in tiles",
         )
     })?;
-    rule(data.storage.memory == Memory::Sbuf && dst.storage.memory == Memory::Psum, || {
+    rule(data.storage.memory == MemorySpace::Sbuf && dst.storage.memory == MemorySpace::Psum, || {
         Refusal::new(
             "neuron/memory",
             format!(

@@ -4,7 +4,7 @@
 //! Not checked: the rule on products of sizes for hardware descriptors, of which the references have the name alone.
 
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Chip, Generation, Memory};
+use tilewright_neuron_isa::{Chip, Generation, MemorySpace};
 
 use crate::Tile;
 
@@ -36,7 +36,7 @@ pub fn order(rank: usize, axes: Option<&[usize]>) -> Result<&'static [usize], Re
 /// # Errors
 /// If it breaks one of these rules.
 pub fn check(chip: &Chip, dst: &Tile, src: &Tile, hardware: bool) -> Result<(), Refusal> {
-    rule(dst.storage.memory == Memory::Sbuf, || {
+    rule(dst.storage.memory == MemorySpace::Sbuf, || {
         Refusal::new(
             "neuron/memory",
             format!("dma_transpose to {}", dst.storage.memory.name()),

@@ -5,8 +5,8 @@ use tilewright_num::Dtype;
 
 use crate::chip::cycles_ps;
 use crate::pattern::as_u64;
-use crate::program::Cost;
-use crate::{Access, Chip};
+use crate::program::InstructionCost;
+use crate::{Chip, TensorAccess};
 
 /// What a matmul does besides multiplying.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,10 +58,10 @@ pub fn cells_of(chip: &Chip, part: Option<ArrayPart>) -> Cells {
 }
 
 /// Cost in a stream of matmuls: the moving rows, at least the turnaround, each of them so many cycles.
-pub fn stream(chip: &Chip, m: u64, n: u64, row_cycles: u64) -> Cost {
+pub fn stream(chip: &Chip, m: u64, n: u64, row_cycles: u64) -> InstructionCost {
     let tensor = &chip.neuron.tensor;
     let rows = n.max(m.min(tensor.turnaround_cycles));
-    Cost {
+    InstructionCost {
         busy_ps: cycles_ps(rows.saturating_mul(row_cycles), tensor.clock_hz),
         latency_ps: cycles_ps(tensor.pipeline_cycles, tensor.clock_hz),
     }
@@ -73,7 +73,12 @@ pub fn passes(dtype: Dtype) -> u8 {
 }
 
 /// Cost of a product in a stream of such products: FP32 takes several times as long.
-pub fn product(chip: &Chip, stationary: &impl Access, moving: &impl Access, options: MatmulOptions) -> Cost {
+pub fn product(
+    chip: &Chip,
+    stationary: &impl TensorAccess,
+    moving: &impl TensorAccess,
+    options: MatmulOptions,
+) -> InstructionCost {
     let tensor = &chip.neuron.tensor;
     let per_pass = if options.double_row { 2 } else { 1 };
     let (m, n) = (

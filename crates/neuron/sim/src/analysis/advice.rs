@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::chip::bytes_ps;
-use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, Program};
+use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, NeuronProgram};
 
 use crate::schedule::{InstructionWork, Timeline, schedule_if};
 
@@ -37,7 +37,7 @@ struct CostChange<'a> {
 const MAX_INSTRUCTIONS: usize = 200_000;
 
 /// Suggestions that would save at least one part in a hundred, largest bound first.
-pub fn advice(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<Advice> {
+pub fn advice(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Vec<Advice> {
     if program.instructions.len() > MAX_INSTRUCTIONS {
         return Vec::new();
     }
@@ -67,7 +67,7 @@ pub fn advice(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<Advice
 }
 
 /// The line with most time in instructions that a change applies to.
-fn costliest_line(program: &Program, applies: &dyn Fn(&Instruction) -> bool) -> Option<u32> {
+fn costliest_line(program: &NeuronProgram, applies: &dyn Fn(&Instruction) -> bool) -> Option<u32> {
     let mut lines: BTreeMap<u32, u64> = BTreeMap::new();
     for instruction in program.instructions.iter().filter(|instruction| applies(instruction)) {
         let time_ps = lines.entry(instruction.source).or_default();
@@ -164,7 +164,7 @@ fn scaled(time_ps: u64, part: f64) -> u64 {
 }
 
 /// Findings about transfers of small pieces, one for each line with many of them.
-pub fn slow_transfers(chip: &Chip, program: &Program) -> Vec<crate::findings::Finding> {
+pub fn slow_transfers(chip: &Chip, program: &NeuronProgram) -> Vec<crate::findings::NeuronFinding> {
     /// Fewer descriptors, or fewer bytes, of a line are not worth a word.
     const MIN_DESCRIPTORS: u64 = 4096;
     const MIN_BYTES: u64 = 65_536;
@@ -179,7 +179,7 @@ pub fn slow_transfers(chip: &Chip, program: &Program) -> Vec<crate::findings::Fi
     lines
         .into_iter()
         .filter(|(_, (bytes, descriptors))| *descriptors >= MIN_DESCRIPTORS && *bytes >= MIN_BYTES)
-        .map(|(source, (bytes, descriptors))| crate::findings::Finding {
+        .map(|(source, (bytes, descriptors))| crate::findings::NeuronFinding {
             code: "neuron/slow-dma",
             error: false,
             source: program.source(source).to_owned(),

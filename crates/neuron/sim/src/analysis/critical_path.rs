@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_neuron_isa::program::{EngineKind, Program};
+use tilewright_neuron_isa::program::{EngineKind, NeuronProgram};
 
 use crate::schedule::{StallReason, Timeline};
 
@@ -21,7 +21,7 @@ pub struct CriticalPathShare {
 }
 
 /// The critical path by line, longest first. Spills count as the line that made their tensor.
-pub fn critical_path(program: &Program, timeline: &Timeline) -> Vec<CriticalPathShare> {
+pub fn critical_path(program: &NeuronProgram, timeline: &Timeline) -> Vec<CriticalPathShare> {
     let count = timeline.spans.len().saturating_add(timeline.spills.len());
     let last = (0_u32..).take(count).max_by_key(|&number| {
         (timeline.span(number).map_or(0, |span| span.done_ps), std::cmp::Reverse(number))
@@ -62,7 +62,7 @@ pub fn critical_path(program: &Program, timeline: &Timeline) -> Vec<CriticalPath
     list
 }
 
-fn line_and_engine(program: &Program, timeline: &Timeline, number: u32) -> (u32, EngineKind) {
+fn line_and_engine(program: &NeuronProgram, timeline: &Timeline, number: u32) -> (u32, EngineKind) {
     if let Some(instruction) = program.instructions.get(number as usize) {
         return (instruction.source, instruction.engine);
     }
@@ -103,7 +103,7 @@ impl IdleReason {
 type EngineIntervals = Vec<(u64, u64, StallReason)>;
 
 /// Idle time of each engine by what it waited for, summed over cores; engines that ran nothing are left out.
-pub fn idle_times(program: &Program, timeline: &Timeline) -> BTreeMap<(EngineKind, IdleReason), u64> {
+pub fn idle_times(program: &NeuronProgram, timeline: &Timeline) -> BTreeMap<(EngineKind, IdleReason), u64> {
     let mut lanes: BTreeMap<(EngineKind, u32), EngineIntervals> = BTreeMap::new();
     for (instruction, span) in program.instructions.iter().zip(&timeline.spans) {
         let lane = lanes.entry((instruction.engine, program.core(instruction))).or_default();
@@ -124,7 +124,7 @@ pub fn idle_times(program: &Program, timeline: &Timeline) -> BTreeMap<(EngineKin
     found
 }
 
-fn idle_reason(program: &Program, reason: StallReason) -> IdleReason {
+fn idle_reason(program: &NeuronProgram, reason: StallReason) -> IdleReason {
     let engine = |number: u32| {
         program.instructions.get(number as usize).map_or(EngineKind::Dma, |instruction| instruction.engine)
     };

@@ -1,8 +1,8 @@
 //! Energy of a run from its events and the constants of the machine file, which name their sources; most are
 //! assumptions or literature for another chip (docs/hardware-rules.md#energy has the anchors).
 
-use tilewright_neuron_isa::program::{EngineKind, Program, Region};
-use tilewright_neuron_isa::{Chip, Memory};
+use tilewright_neuron_isa::program::{EngineKind, NeuronProgram, TensorRegion};
+use tilewright_neuron_isa::{Chip, MemorySpace};
 
 use crate::schedule::Timeline;
 
@@ -16,7 +16,7 @@ pub struct ComponentEnergy {
 }
 
 /// Energy by component, in a fixed order.
-pub fn energy(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<ComponentEnergy> {
+pub fn energy(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Vec<ComponentEnergy> {
     let costs = &chip.neuron.energy;
     let mut events = EnergyEvents::default();
     for instruction in &program.instructions {
@@ -92,12 +92,12 @@ struct EnergyEvents {
 
 impl EnergyEvents {
     /// Bytes of a region; strided ones count what lies between too.
-    fn touch(&mut self, program: &Program, region: &Region) {
+    fn touch(&mut self, program: &NeuronProgram, region: &TensorRegion) {
         let rows = region.rows.1.saturating_sub(region.rows.0);
         let bytes = u128::from(rows) * u128::from(region.bytes.1.saturating_sub(region.bytes.0));
         match program.allocations.get(region.storage as usize).map(|allocation| allocation.memory) {
-            Some(Memory::Sbuf) => self.sbuf_bytes += bytes,
-            Some(Memory::Psum) => self.psum_bytes += bytes,
+            Some(MemorySpace::Sbuf) => self.sbuf_bytes += bytes,
+            Some(MemorySpace::Psum) => self.psum_bytes += bytes,
             _ => {}
         }
     }

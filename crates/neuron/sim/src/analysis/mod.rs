@@ -10,7 +10,7 @@ pub mod energy;
 pub mod summary;
 
 use tilewright_neuron_isa::Chip;
-use tilewright_neuron_isa::program::{EngineKind, Program};
+use tilewright_neuron_isa::program::{EngineKind, NeuronProgram};
 
 use crate::schedule::Timeline;
 
@@ -26,7 +26,7 @@ pub struct Utilisation {
 }
 
 /// Utilisation of a run.
-pub fn utilisation(chip: &Chip, program: &Program, timeline: &Timeline) -> Utilisation {
+pub fn utilisation(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Utilisation {
     let seconds = timeline.total_ps as f64 * 1e-12;
     if seconds <= 0.0 {
         return Utilisation::default();
@@ -53,7 +53,7 @@ pub fn utilisation(chip: &Chip, program: &Program, timeline: &Timeline) -> Utili
 
 /// What profiles count of the tensor engine: MATMUL instructions, and their floating-point operations, transposes and broadcasts included.
 /// Each pass of an FP32 product is an instruction of its own, with all operations of the product.
-pub fn matmuls(program: &Program) -> (u64, u64) {
+pub fn matmuls(program: &NeuronProgram) -> (u64, u64) {
     let ran = program.instructions.iter().filter(|one| !one.merged && one.macs > 0);
     ran.fold((0, 0), |(count, flops), one| {
         let passes = u64::from(one.passes);
@@ -62,7 +62,7 @@ pub fn matmuls(program: &Program) -> (u64, u64) {
 }
 
 /// What a run is bound by: the engine that is busy longest, and the part of the time that it is.
-pub fn bound(program: &Program, timeline: &Timeline) -> (EngineKind, f64) {
+pub fn bound(program: &NeuronProgram, timeline: &Timeline) -> (EngineKind, f64) {
     let cores = u64::from(program.cores.max(1));
     let busiest = EngineKind::ALL.into_iter().max_by_key(|engine| timeline.busy_ps[*engine as usize]);
     let engine = busiest.unwrap_or(EngineKind::Sync);

@@ -1,7 +1,7 @@
 //! The figures of a run that every report begins with.
 
 use tilewright_neuron_isa::Chip;
-use tilewright_neuron_isa::program::{EngineKind, Program};
+use tilewright_neuron_isa::program::{EngineKind, NeuronProgram};
 
 use super::{Utilisation, bound, matmuls, utilisation};
 use crate::schedule::Timeline;
@@ -53,7 +53,7 @@ pub struct RunSummary {
 }
 
 /// The figures of a scheduled program.
-pub fn summary(chip: &Chip, program: &Program, timeline: &Timeline) -> RunSummary {
+pub fn summary(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> RunSummary {
     let mut engines = timeline.busy_ps.map(|busy_ps| EngineUse { busy_ps, instructions: 0 });
     let ran = program.instructions.iter().filter(|one| !one.merged);
     ran.for_each(|one| engines[one.engine as usize].instructions += 1);

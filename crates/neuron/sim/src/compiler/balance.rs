@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
-use tilewright_neuron_isa::{Chip, Memory, Program};
+use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram};
 
-pub(super) fn run(chip: &Chip, program: &mut Program) {
+pub(super) fn run(chip: &Chip, program: &mut NeuronProgram) {
     // Time that each engine of each core has had to work.
     let mut loads: BTreeMap<(u32, EngineKind), u64> = BTreeMap::new();
     let cores = program.cores;
-    let psum: Vec<bool> = program.allocations.iter().map(|one| one.memory == Memory::Psum).collect();
+    let psum: Vec<bool> = program.allocations.iter().map(|one| one.memory == MemorySpace::Psum).collect();
     let one_at_a_time = |instruction: &Instruction| {
         let mut regions = instruction.reads.iter().chain(&instruction.writes);
         chip.neuron.access.vector_scalar_exclusive

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_neuron_isa::program::Form;
+use tilewright_neuron_isa::program::ComputeForm;
 use tilewright_neuron_isa::program::Instruction;
-use tilewright_neuron_isa::{EngineKind, Memory, Program, Region};
+use tilewright_neuron_isa::{EngineKind, MemorySpace, NeuronProgram, TensorRegion};
 
 use super::{TileUsers, is_whole, merge};
 use crate::schedule::TileTable;
@@ -23,7 +23,7 @@ struct ExpressionKey {
     reads: Vec<OperandKey>,
 }
 
-pub(super) fn run(program: &mut Program, tiles: &TileTable) {
+pub(super) fn run(program: &mut NeuronProgram, tiles: &TileTable) {
     let users = TileUsers::of(program, tiles);
     let mut state = ExpressionTable {
         users: &users,
@@ -56,18 +56,18 @@ struct ExpressionTable<'a> {
     /// How often each tile was written so far.
     versions: Vec<u32>,
     /// Results that can be read again: where they are.
-    available: BTreeMap<ExpressionKey, Region>,
+    available: BTreeMap<ExpressionKey, TensorRegion>,
     /// The tensor and tile to read in place of a tile.
     replacements: BTreeMap<u32, (u32, u32)>,
 }
 
 impl ExpressionTable<'_> {
-    fn eliminate(&mut self, program: &Program, at: u32, instruction: &mut Instruction) -> bool {
+    fn eliminate(&mut self, program: &NeuronProgram, at: u32, instruction: &mut Instruction) -> bool {
         let [written] = instruction.writes[..] else { return false };
         if !self.is_only_result(program, at, &written) {
             return false;
         }
-        if instruction.form == Form::Copy {
+        if instruction.form == ComputeForm::Copy {
             return self.eliminate_copy(program, at, instruction, &written);
         }
         if instruction.digest == 0 {
@@ -89,24 +89,25 @@ impl ExpressionTable<'_> {
     }
 
     /// True for a whole tile of SBUF that nobody else writes.
-    fn is_only_result(&self, program: &Program, at: u32, written: &Region) -> bool {
+    fn is_only_result(&self, program: &NeuronProgram, at: u32, written: &TensorRegion) -> bool {
         let tile = self.tiles.number(written);
         let facts = self.tiles.facts.get(tile as usize);
-        facts.is_some_and(|facts| facts.memory == Memory::Sbuf && facts.life.0 == at)
+        facts.is_some_and(|facts| facts.memory == MemorySpace::Sbuf && facts.life.0 == at)
             && self.users.writers(tile) == [at]
             && is_whole(program, written)
     }
 
     fn eliminate_copy(
         &mut self,
-        program: &Program,
+        program: &NeuronProgram,
         at: u32,
         instruction: &mut Instruction,
-        written: &Region,
+        written: &TensorRegion,
     ) -> bool {
         let [read] = instruction.reads[..] else { return false };
         let source = self.tiles.number(&read);
-        let in_sbuf = self.tiles.facts.get(source as usize).is_some_and(|facts| facts.memory == Memory::Sbuf);
+        let in_sbuf =
+            self.tiles.facts.get(source as usize).is_some_and(|facts| facts.memory == MemorySpace::Sbuf);
         let stays = self.users.writers(source).last().is_none_or(|&writer| writer < at);
         let same =
             is_whole(program, &read) && read.pitch_bytes == written.pitch_bytes && read.rows == written.rows;

@@ -2,9 +2,9 @@
 //! over the rows, not of the two that profiles of the second dialect show
 //! (docs/hardware-rules.md#tensor-engine).
 
-use tilewright_neuron_isa::{Chip, Program};
+use tilewright_neuron_isa::{Chip, NeuronProgram};
 
-pub(super) fn run(chip: &Chip, program: &mut Program) {
+pub(super) fn run(chip: &Chip, program: &mut NeuronProgram) {
     let tensor = &chip.neuron.tensor;
     if tensor.fp32_compiled_row_cycles >= tensor.fp32_row_cycles {
         return;

@@ -18,13 +18,13 @@ mod fuse;
 mod rename;
 
 use smallvec::SmallVec;
-use tilewright_neuron_isa::program::{Cost, Instruction};
-use tilewright_neuron_isa::{Chip, Memory, Program, Region};
+use tilewright_neuron_isa::program::{Instruction, InstructionCost};
+use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram, TensorRegion};
 
 use crate::schedule::TileTable;
 
 /// The program as the compiler leaves it; none if it changes nothing.
-pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
+pub fn compiled(chip: &Chip, program: &NeuronProgram) -> Option<NeuronProgram> {
     if !program.compiled {
         return None;
     }
@@ -38,12 +38,12 @@ pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
     let mut renamed = program.clone();
     rename::run(&mut renamed);
     let tiles = TileTable::of(chip, &renamed);
-    let peak = tiles.peak_bytes(Memory::Sbuf);
+    let peak = tiles.peak_bytes(MemorySpace::Sbuf);
     let mut out = renamed.clone();
     common_subexpressions::run(&mut out, &tiles);
     // Results that are kept for later take room: not if that is what makes tiles spill.
     let kept = TileTable::of(chip, &out);
-    let after = kept.peak_bytes(Memory::Sbuf);
+    let after = kept.peak_bytes(MemorySpace::Sbuf);
     let kept = if after > peak && after > chip.sbuf_usable_bytes() {
         out = renamed;
         tiles
@@ -58,7 +58,7 @@ pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
 
 /// An instruction whose work another one does.
 fn merge(instruction: &mut Instruction) {
-    instruction.cost = Cost::default();
+    instruction.cost = InstructionCost::default();
     instruction.reads.clear();
     instruction.writes.clear();
     instruction.table = None;
@@ -66,7 +66,7 @@ fn merge(instruction: &mut Instruction) {
 }
 
 /// True if a region is all of its tile.
-fn is_whole(program: &Program, region: &Region) -> bool {
+fn is_whole(program: &NeuronProgram, region: &TensorRegion) -> bool {
     let allocation = program.allocations.get(region.storage as usize);
     allocation.is_some_and(|allocation| {
         region.rows == (0, u64::from(allocation.partitions))
@@ -81,7 +81,7 @@ struct TileUsers {
 }
 
 impl TileUsers {
-    fn of(program: &Program, tiles: &TileTable) -> TileUsers {
+    fn of(program: &NeuronProgram, tiles: &TileTable) -> TileUsers {
         let count = tiles.facts.len();
         let mut users =
             TileUsers { writers: vec![SmallVec::new(); count], readers: vec![SmallVec::new(); count] };

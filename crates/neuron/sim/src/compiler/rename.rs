@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_neuron_isa::{Program, Region};
+use tilewright_neuron_isa::{NeuronProgram, TensorRegion};
 
 use super::is_whole;
 
-pub(super) fn run(program: &mut Program) {
+pub(super) fn run(program: &mut NeuronProgram) {
     // The tensor that stands for a tile now; none before it is touched.
     let mut current: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut instructions = std::mem::take(&mut program.instructions);
@@ -40,7 +40,7 @@ pub(super) fn run(program: &mut Program) {
 }
 
 /// The tile that stands for a region's tile now.
-fn rename_region(current: &mut BTreeMap<(u32, u32), u32>, region: &mut Region) {
+fn rename_region(current: &mut BTreeMap<(u32, u32), u32>, region: &mut TensorRegion) {
     let tile = (region.storage, region.tile);
     let now = *current.entry(tile).or_insert(region.storage);
     if now != region.storage {

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_neuron_isa::Memory;
-use tilewright_neuron_isa::program::{Program, Region};
+use tilewright_neuron_isa::MemorySpace;
+use tilewright_neuron_isa::program::{NeuronProgram, TensorRegion};
 
-use crate::findings::Finding;
+use crate::findings::NeuronFinding;
 
 /// Pairs of accesses that are compared at most.
 const MAX_PAIRS: usize = 20_000_000;
@@ -15,7 +15,7 @@ const MAX_PAIRS: usize = 20_000_000;
 /// One access of a shared tensor.
 #[derive(Clone, Copy)]
 struct SharedAccess {
-    region: Region,
+    region: TensorRegion,
     at: usize,
     program: u32,
     writes: bool,
@@ -30,7 +30,7 @@ struct SharedTensor {
 }
 
 /// Findings about bytes that two programs share without an order.
-pub fn findings(program: &Program) -> Vec<Finding> {
+pub fn findings(program: &NeuronProgram) -> Vec<NeuronFinding> {
     if program.instructions.iter().all(|instruction| instruction.program == 0) {
         return Vec::new();
     }
@@ -63,11 +63,11 @@ pub fn findings(program: &Program) -> Vec<Finding> {
     found.into_values().collect()
 }
 
-fn accesses(program: &Program) -> BTreeMap<(u32, u32), SharedTensor> {
+fn accesses(program: &NeuronProgram) -> BTreeMap<(u32, u32), SharedTensor> {
     let shared: BTreeMap<u32, ()> = program
         .allocations
         .iter()
-        .filter(|allocation| allocation.memory == Memory::SharedHbm)
+        .filter(|allocation| allocation.memory == MemorySpace::SharedHbm)
         .map(|allocation| (allocation.storage, ()))
         .collect();
     let mut tensors: BTreeMap<(u32, u32), SharedTensor> = BTreeMap::new();
@@ -87,7 +87,12 @@ fn accesses(program: &Program) -> BTreeMap<(u32, u32), SharedTensor> {
     tensors
 }
 
-fn race(program: &Program, storage: u32, earlier: &SharedAccess, later: &SharedAccess) -> Finding {
+fn race(
+    program: &NeuronProgram,
+    storage: u32,
+    earlier: &SharedAccess,
+    later: &SharedAccess,
+) -> NeuronFinding {
     let line = |access: &SharedAccess| {
         program.instructions.get(access.at).map_or("?", |instruction| program.source(instruction.source))
     };
@@ -96,7 +101,7 @@ fn race(program: &Program, storage: u32, earlier: &SharedAccess, later: &SharedA
     let name = name.map_or("", |allocation| allocation.name.as_str());
     let name = if name.is_empty() { "a shared tensor".to_owned() } else { format!("`{name}`") };
     let both = earlier.writes && later.writes;
-    Finding {
+    NeuronFinding {
         code: "neuron/core-race",
         error: !both,
         source: line(later).to_owned(),

@@ -8,12 +8,12 @@ pub mod placement;
 use std::collections::BTreeMap;
 
 use tilewright_neuron_isa::limits::start_grain;
-use tilewright_neuron_isa::program::{EngineKind, Instruction, Program};
-use tilewright_neuron_isa::{Chip, Memory};
+use tilewright_neuron_isa::program::{EngineKind, Instruction, NeuronProgram};
+use tilewright_neuron_isa::{Chip, MemorySpace};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct NeuronFinding {
     /// Stable code, `neuron/rule`.
     pub code: &'static str,
     /// True if the device would refuse the program or give wrong values.
@@ -43,7 +43,7 @@ pub struct Peak {
 pub type Lifetimes = BTreeMap<(u32, u32), (usize, usize)>;
 
 /// When each tile is live.
-pub fn lifetimes(program: &Program) -> Lifetimes {
+pub fn lifetimes(program: &NeuronProgram) -> Lifetimes {
     let mut lives = Lifetimes::new();
     for (at, instruction) in program.instructions.iter().enumerate() {
         for region in instruction.reads.iter().chain(&instruction.writes) {
@@ -55,7 +55,7 @@ pub fn lifetimes(program: &Program) -> Lifetimes {
 }
 
 /// The peak of live bytes of one memory, in order of execution.
-pub fn peak(program: &Program, lives: &Lifetimes, memory: Memory) -> Peak {
+pub fn peak(program: &NeuronProgram, lives: &Lifetimes, memory: MemorySpace) -> Peak {
     let sizes: BTreeMap<u32, u64> = program
         .allocations
         .iter()
@@ -90,12 +90,13 @@ pub fn peak(program: &Program, lives: &Lifetimes, memory: Memory) -> Peak {
 }
 
 /// Everything that can be seen without timing.
-pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
+pub fn findings(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
     let mut found = uninitialised(program);
     found.extend(outside_tables(program));
     found.extend(start_partitions(chip, program));
     let lives = lifetimes(program);
-    let memories = [(Memory::Sbuf, chip.sbuf_usable_bytes()), (Memory::Psum, chip.psum_partition_bytes())];
+    let memories =
+        [(MemorySpace::Sbuf, chip.sbuf_usable_bytes()), (MemorySpace::Psum, chip.psum_partition_bytes())];
     for (memory, capacity) in memories {
         let peak = peak(program, &lives, memory);
         if peak.bytes > capacity {
@@ -110,7 +111,7 @@ pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
     found
 }
 
-fn over_capacity(program: &Program, memory: Memory, capacity: u64, peak: &Peak) -> Finding {
+fn over_capacity(program: &NeuronProgram, memory: MemorySpace, capacity: u64, peak: &Peak) -> NeuronFinding {
     let of = |storage: u32| program.allocations.iter().find(|allocation| allocation.storage == storage);
     let mut places: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
     for &(storage, bytes) in &peak.holders {
@@ -128,8 +129,8 @@ fn over_capacity(program: &Program, memory: Memory, capacity: u64, peak: &Peak) 
     };
     let holders: Vec<String> = places.into_iter().take(5).map(holder).collect();
     let line = program.instructions.get(peak.at).map_or(0, |instruction| instruction.source);
-    Finding {
-        code: if memory == Memory::Sbuf { "neuron/sbuf-capacity" } else { "neuron/psum-capacity" },
+    NeuronFinding {
+        code: if memory == MemorySpace::Sbuf { "neuron/sbuf-capacity" } else { "neuron/psum-capacity" },
         error: true,
         source: program.source(line).to_owned(),
         message: format!(
@@ -145,7 +146,7 @@ fn over_capacity(program: &Program, memory: Memory, capacity: u64, peak: &Peak) 
 }
 
 /// Tiles of compute engines that start at a partition where their size may not.
-fn start_partitions(chip: &Chip, program: &Program) -> Vec<Finding> {
+fn start_partitions(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
     let on_chip: BTreeMap<u32, u64> = program
         .allocations
         .iter()
@@ -171,7 +172,7 @@ fn start_partitions(chip: &Chip, program: &Program) -> Vec<Finding> {
     }
     lines
         .into_iter()
-        .map(|((source, opcode), (start, count))| Finding {
+        .map(|((source, opcode), (start, count))| NeuronFinding {
             code: "neuron/start-partition",
             error: true,
             source: program.source(source).to_owned(),
@@ -183,14 +184,14 @@ fn start_partitions(chip: &Chip, program: &Program) -> Vec<Finding> {
 }
 
 /// Reads of memory that nobody wrote, one finding for each line and instruction.
-fn uninitialised(program: &Program) -> Vec<Finding> {
+fn uninitialised(program: &NeuronProgram) -> Vec<NeuronFinding> {
     let mut lines: BTreeMap<(u32, &str), usize> = BTreeMap::new();
     for Instruction { source, opcode, .. } in program.instructions.iter().filter(|one| one.uninitialised) {
         *lines.entry((*source, opcode)).or_default() += 1;
     }
     lines
         .into_iter()
-        .map(|((source, opcode), count)| Finding {
+        .map(|((source, opcode), count)| NeuronFinding {
             code: "neuron/uninitialised",
             error: false,
             source: program.source(source).to_owned(),
@@ -202,14 +203,14 @@ fn uninitialised(program: &Program) -> Vec<Finding> {
 }
 
 /// Values that a function's table does not reach, one finding for each line (NKI, `nisa.activation`: sine from -pi to pi).
-fn outside_tables(program: &Program) -> Vec<Finding> {
+fn outside_tables(program: &NeuronProgram) -> Vec<NeuronFinding> {
     let mut lines: BTreeMap<(u32, &str), usize> = BTreeMap::new();
     for Instruction { source, opcode, .. } in program.instructions.iter().filter(|one| one.outside_table) {
         *lines.entry((*source, opcode)).or_default() += 1;
     }
     lines
         .into_iter()
-        .map(|((source, opcode), count)| Finding {
+        .map(|((source, opcode), count)| NeuronFinding {
             code: "neuron/domain",
             error: false,
             source: program.source(source).to_owned(),

@@ -4,14 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_neuron_isa::program::{Allocation, EngineKind, Program};
-use tilewright_neuron_isa::{Chip, Memory};
+use tilewright_neuron_isa::program::{Allocation, EngineKind, NeuronProgram};
+use tilewright_neuron_isa::{Chip, MemorySpace};
 
-use crate::findings::Finding;
+use crate::findings::NeuronFinding;
 
 /// One finding for each line that places such a tile.
-pub(crate) fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
-    let mut found: BTreeMap<u32, Finding> = BTreeMap::new();
+pub(crate) fn findings(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
+    let mut found: BTreeMap<u32, NeuronFinding> = BTreeMap::new();
     for allocation in program.allocations.iter().filter(|allocation| allocation.memory.on_chip()) {
         let outside = allocation.places.iter().find_map(|&place| outside(chip, program, allocation, place));
         if let Some(finding) = outside {
@@ -27,15 +27,15 @@ pub(crate) fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
 /// What is wrong with a place, if it is outside its memory.
 fn outside(
     chip: &Chip,
-    program: &Program,
+    program: &NeuronProgram,
     allocation: &Allocation,
     (partition, byte): (u32, u64),
-) -> Option<Finding> {
+) -> Option<NeuronFinding> {
     let last_partition = u64::from(partition).saturating_add(u64::from(allocation.partitions));
     let last_byte = byte.saturating_add(allocation.partition_bytes);
     let partitions = chip.neuron.sbuf.partitions;
     let bytes = match allocation.memory {
-        Memory::Psum => chip.psum_partition_bytes(),
+        MemorySpace::Psum => chip.psum_partition_bytes(),
         _ => chip.sbuf_usable_bytes(),
     };
     let memory = allocation.memory.name();
@@ -59,12 +59,14 @@ fn outside(
 
 /// Tiles of PSUM that one instruction of the tensor engine writes across two banks, by line: of the tile if the kernel
 /// placed it there, otherwise of the instruction, as tiles that are left to be placed begin where a bank does.
-fn across_banks(chip: &Chip, program: &Program) -> BTreeMap<u32, Finding> {
+fn across_banks(chip: &Chip, program: &NeuronProgram) -> BTreeMap<u32, NeuronFinding> {
     let bank = chip.neuron.psum.bank_bytes.max(1);
     let psum: BTreeMap<u32, &Allocation> = program
         .allocations
         .iter()
-        .filter(|one| one.memory == Memory::Psum && (!one.places.is_empty() || one.partition_bytes > bank))
+        .filter(|one| {
+            one.memory == MemorySpace::Psum && (!one.places.is_empty() || one.partition_bytes > bank)
+        })
         .map(|allocation| (allocation.storage, allocation))
         .collect();
     let mut found = BTreeMap::new();
@@ -93,12 +95,12 @@ fn across_banks(chip: &Chip, program: &Program) -> BTreeMap<u32, Finding> {
 
 /// What to say of such a write.
 fn across(
-    program: &Program,
+    program: &NeuronProgram,
     allocation: &Allocation,
     line: u32,
     (opcode, first, last): (&str, u64, u64),
     bank: u64,
-) -> Finding {
+) -> NeuronFinding {
     let (of, instead) = if allocation.places.is_empty() {
         (
             "partition of its tile",
@@ -116,8 +118,14 @@ fn named(allocation: &Allocation) -> String {
     if name.is_empty() { "a tensor".to_owned() } else { format!("`{name}`") }
 }
 
-fn placed(program: &Program, line: u32, message: String, allowed: String, instead: &str) -> Finding {
-    Finding {
+fn placed(
+    program: &NeuronProgram,
+    line: u32,
+    message: String,
+    allowed: String,
+    instead: &str,
+) -> NeuronFinding {
+    NeuronFinding {
         code: "neuron/address",
         error: true,
         source: program.source(line).to_owned(),

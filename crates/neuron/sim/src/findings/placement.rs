@@ -8,10 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_neuron_isa::Memory;
-use tilewright_neuron_isa::program::{Allocation, EngineKind, Program, Region};
+use tilewright_neuron_isa::MemorySpace;
+use tilewright_neuron_isa::program::{Allocation, EngineKind, NeuronProgram, TensorRegion};
 
-use crate::findings::{Finding, Lifetimes};
+use crate::findings::{Lifetimes, NeuronFinding};
 
 /// Steps back from an instruction before a search for an order gives up and says nothing.
 const MAX_STEPS: usize = 50_000;
@@ -41,11 +41,11 @@ fn overlaps(a: (u64, u64), b: (u64, u64)) -> bool {
 }
 
 /// Findings about tiles at addresses of their own.
-pub fn findings(program: &Program, lives: &Lifetimes) -> Vec<Finding> {
+pub fn findings(program: &NeuronProgram, lives: &Lifetimes) -> Vec<NeuronFinding> {
     let mut found = BTreeMap::new();
     let mut before = None;
     let mut pairs = 0;
-    for memory in [Memory::Sbuf, Memory::Psum] {
+    for memory in [MemorySpace::Sbuf, MemorySpace::Psum] {
         let tiles = placed(program, lives, memory);
         for (at, later) in tiles.iter().enumerate() {
             for earlier in &tiles[..at] {
@@ -78,7 +78,7 @@ pub fn findings(program: &Program, lives: &Lifetimes) -> Vec<Finding> {
 }
 
 /// Placed tiles of a memory, by the beginning of their life.
-fn placed<'a>(program: &'a Program, lives: &Lifetimes, memory: Memory) -> Vec<PlacedTile<'a>> {
+fn placed<'a>(program: &'a NeuronProgram, lives: &Lifetimes, memory: MemorySpace) -> Vec<PlacedTile<'a>> {
     let mut tiles = Vec::new();
     for allocation in program.allocations.iter().filter(|allocation| allocation.memory == memory) {
         for (tile, &(partition, byte)) in (0_u32..).zip(&allocation.places) {
@@ -98,8 +98,13 @@ fn placed<'a>(program: &'a Program, lives: &Lifetimes, memory: Memory) -> Vec<Pl
     tiles
 }
 
-fn overlap(program: &Program, memory: Memory, earlier: &PlacedTile<'_>, later: &PlacedTile<'_>) -> Finding {
-    Finding {
+fn overlap(
+    program: &NeuronProgram,
+    memory: MemorySpace,
+    earlier: &PlacedTile<'_>,
+    later: &PlacedTile<'_>,
+) -> NeuronFinding {
+    NeuronFinding {
         code: "neuron/address-overlap",
         error: true,
         source: program.source(later.allocation.source).to_owned(),
@@ -121,15 +126,15 @@ fn overlap(program: &Program, memory: Memory, earlier: &PlacedTile<'_>, later: &
 }
 
 fn race(
-    program: &Program,
-    memory: Memory,
+    program: &NeuronProgram,
+    memory: MemorySpace,
     earlier: &PlacedTile<'_>,
     later: &PlacedTile<'_>,
     last: usize,
-) -> Finding {
+) -> NeuronFinding {
     let engine = |at: usize| program.instructions.get(at).map_or("?", |one| one.engine.name());
     let opcode = |at: usize| program.instructions.get(at).map_or("?", |one| one.opcode);
-    Finding {
+    NeuronFinding {
         code: "neuron/race",
         error: true,
         source: line(program, later.life.0).to_owned(),
@@ -152,19 +157,20 @@ fn race(
     }
 }
 
-fn line(program: &Program, at: usize) -> &str {
+fn line(program: &NeuronProgram, at: usize) -> &str {
     program.instructions.get(at).map_or("?", |instruction| program.source(instruction.source))
 }
 
 /// An access of the earlier tile that the first access of the later one does not wait for.
 fn unordered(
-    program: &Program,
+    program: &NeuronProgram,
     before: &[Vec<usize>],
     earlier: &PlacedTile<'_>,
     later: &PlacedTile<'_>,
 ) -> Option<usize> {
     let (first, last) = earlier.life;
-    let uses = |region: &Region| region.storage == earlier.allocation.storage && region.tile == earlier.tile;
+    let uses =
+        |region: &TensorRegion| region.storage == earlier.allocation.storage && region.tile == earlier.tile;
     let mut open: BTreeSet<usize> = BTreeSet::new();
     for at in first..=last {
         let instruction = program.instructions.get(at)?;
@@ -189,10 +195,10 @@ fn unordered(
 }
 
 /// Accesses of each tile that later ones may wait for: where, by whom, and whether it wrote.
-type AccessesByTile = BTreeMap<(u32, u32), Vec<(Region, usize, bool)>>;
+type AccessesByTile = BTreeMap<(u32, u32), Vec<(TensorRegion, usize, bool)>>;
 
 /// What each instruction waits for directly.
-fn predecessors(program: &Program) -> Vec<Vec<usize>> {
+fn predecessors(program: &NeuronProgram) -> Vec<Vec<usize>> {
     let mut streams: BTreeMap<(u32, EngineKind), usize> = BTreeMap::new();
     let mut accesses = AccessesByTile::new();
     let mut before = Vec::with_capacity(program.instructions.len());

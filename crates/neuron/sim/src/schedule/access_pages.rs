@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_neuron_isa::program::Region;
+use tilewright_neuron_isa::program::TensorRegion;
 
 use super::dependences::TileAccess;
 
@@ -20,14 +20,14 @@ pub(crate) struct AccessPages {
 
 impl AccessPages {
     /// Parts with the row pitch and the size of one of the accesses.
-    pub(crate) fn new(like: &Region) -> AccessPages {
+    pub(crate) fn new(like: &TensorRegion) -> AccessPages {
         let size = |range: (u64, u64)| range.1.saturating_sub(range.0).max(1);
         let grain = (size(like.rows), size(like.bytes));
         AccessPages { pitch_bytes: like.pitch_bytes, grain, parts: BTreeMap::new(), wide: Vec::new() }
     }
 
     /// The parts that a region covers; none if there are too many, or if its rows are others.
-    fn cover(&self, region: &Region) -> Option<((u64, u64), (u64, u64))> {
+    fn cover(&self, region: &TensorRegion) -> Option<((u64, u64), (u64, u64))> {
         if region.pitch_bytes != self.pitch_bytes {
             return None;
         }
@@ -59,7 +59,7 @@ impl AccessPages {
     }
 
     /// Calls `visit(access, it wrote)` for every access that may meet a region; some of them twice.
-    pub(crate) fn visit_overlapping(&self, region: &Region, mut visit: impl FnMut(&TileAccess, bool)) {
+    pub(crate) fn visit_overlapping(&self, region: &TensorRegion, mut visit: impl FnMut(&TileAccess, bool)) {
         self.wide.iter().for_each(|(access, wrote)| visit(access, *wrote));
         match self.cover(region) {
             None => self.parts.values().flatten().for_each(|(access, wrote)| visit(access, *wrote)),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use smallvec::SmallVec;
-use tilewright_neuron_isa::{Chip, Memory, Program};
+use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram};
 
 use super::dependences::{DependenceEdge, DependenceKind};
 use super::tiles::TileTable;
@@ -50,7 +50,7 @@ struct AddressOwner {
 
 /// Room of all cores.
 pub(crate) struct BufferSpace<'a> {
-    program: &'a Program,
+    program: &'a NeuronProgram,
     capacity: [u64; 2],
     pools: BTreeMap<(u32, bool), SpacePool>,
     owners: BTreeMap<(u32, bool, u64), Vec<AddressOwner>>,
@@ -58,7 +58,7 @@ pub(crate) struct BufferSpace<'a> {
 }
 
 impl<'a> BufferSpace<'a> {
-    pub(crate) fn new(chip: &Chip, program: &'a Program) -> BufferSpace<'a> {
+    pub(crate) fn new(chip: &Chip, program: &'a NeuronProgram) -> BufferSpace<'a> {
         let capacity = [chip.sbuf_usable_bytes(), chip.psum_partition_bytes()];
         BufferSpace { program, capacity, pools: BTreeMap::new(), owners: BTreeMap::new(), max_tile_bytes: 0 }
     }
@@ -70,7 +70,7 @@ impl<'a> BufferSpace<'a> {
             return;
         }
         let core = self.core(facts.life.0);
-        let psum = facts.memory == Memory::Psum;
+        let psum = facts.memory == MemorySpace::Psum;
         if let Some((partition, byte)) = self.place(facts.storage, facts.tile) {
             let (rows, end) = ((partition, partition + facts.partitions), byte.saturating_add(facts.bytes));
             self.claim_address(core, psum, rows, (byte, end), found);
@@ -89,7 +89,7 @@ impl<'a> BufferSpace<'a> {
     pub(crate) fn release(&mut self, tiles: &TileTable, tile: u32, users: SmallVec<[u32; 4]>) {
         let Some(facts) = tiles.facts.get(tile as usize) else { return };
         let core = self.core(facts.life.0);
-        let psum = facts.memory == Memory::Psum;
+        let psum = facts.memory == MemorySpace::Psum;
         if let Some((partition, byte)) = self.place(facts.storage, facts.tile) {
             self.max_tile_bytes = self.max_tile_bytes.max(facts.bytes);
             self.owners.entry((core, psum, byte)).or_default().push(AddressOwner {

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use tilewright_neuron_isa::Chip;
-use tilewright_neuron_isa::program::{Cost, Instruction, Program};
+use tilewright_neuron_isa::program::{Instruction, InstructionCost, NeuronProgram};
 
 use super::dependences::{self, DependenceEdges};
 use super::event_loop::EventLoop;
@@ -19,19 +19,19 @@ use super::tiles::TileTable;
 type RendezvousKey = (u32, Vec<u32>, u32);
 
 /// When meetings begin, and what they take.
-pub type CollectiveStarts = BTreeMap<RendezvousKey, (u64, Cost)>;
+pub type CollectiveStarts = BTreeMap<RendezvousKey, (u64, InstructionCost)>;
 
 /// Who came to a meeting.
 #[derive(Default)]
 struct Rendezvous {
     /// Rank in the list of programs, node, and time.
     arrivals: Vec<(usize, u32, u64)>,
-    cost: Cost,
+    cost: InstructionCost,
     links: Vec<(u32, u64)>,
 }
 
 /// When the collectives of programs begin, one program for each rank, in the order of ranks.
-pub fn collective_starts(chip: &Chip, programs: &[&Program]) -> CollectiveStarts {
+pub fn collective_starts(chip: &Chip, programs: &[&NeuronProgram]) -> CollectiveStarts {
     let parts: Vec<(TileTable, ScheduleNodes, DependenceEdges)> = programs
         .iter()
         .map(|program| {
@@ -60,7 +60,7 @@ pub fn collective_starts(chip: &Chip, programs: &[&Program]) -> CollectiveStarts
 }
 
 /// Writes into programs, one for each rank, when their collectives begin and what they take.
-pub fn schedule_ranks(chip: &Chip, programs: &mut [Program]) {
+pub fn schedule_ranks(chip: &Chip, programs: &mut [NeuronProgram]) {
     let starts = collective_starts(chip, &programs.iter().collect::<Vec<_>>());
     for program in programs {
         apply_collective_starts(program, &starts);
@@ -68,23 +68,23 @@ pub fn schedule_ranks(chip: &Chip, programs: &mut [Program]) {
 }
 
 /// Notes in a program when its collectives begin and what they take.
-pub fn apply_collective_starts(program: &mut Program, starts: &CollectiveStarts) {
+pub fn apply_collective_starts(program: &mut NeuronProgram, starts: &CollectiveStarts) {
     for instruction in &mut program.instructions {
         let Some(&(start_ps, cost)) = key(instruction).and_then(|key| starts.get(&key)) else { continue };
         instruction.cost = cost;
-        if let Some(exchange) = &mut instruction.exchange {
-            exchange.start_ps = start_ps;
+        if let Some(collective) = &mut instruction.collective {
+            collective.start_ps = start_ps;
         }
     }
 }
 
 fn key(instruction: &Instruction) -> Option<RendezvousKey> {
-    let exchange = instruction.exchange.as_ref().filter(|exchange| exchange.members.len() > 1)?;
-    Some((instruction.program, exchange.members.clone(), exchange.number))
+    let collective = instruction.collective.as_ref().filter(|collective| collective.members.len() > 1)?;
+    Some((instruction.program, collective.members.clone(), collective.number))
 }
 
 struct RankSimulation<'a> {
-    programs: &'a [&'a Program],
+    programs: &'a [&'a NeuronProgram],
     event_loops: Vec<EventLoop<'a>>,
     /// When each machine goes on; some are out of date.
     agenda: BinaryHeap<Reverse<(u64, usize)>>,
@@ -127,7 +127,7 @@ impl RankSimulation<'_> {
         let arrivals = self.event_loops[at].arrivals.as_mut().map(std::mem::take).unwrap_or_default();
         for (node, time_ps) in arrivals {
             let Some(instruction) = self.programs[at].instructions.get(node as usize) else { continue };
-            let (Some(key), Some(exchange)) = (key(instruction), instruction.exchange.as_ref()) else {
+            let (Some(key), Some(collective)) = (key(instruction), instruction.collective.as_ref()) else {
                 continue;
             };
             let members = key.1.len();
@@ -136,7 +136,7 @@ impl RankSimulation<'_> {
             rendezvous.cost.busy_ps = rendezvous.cost.busy_ps.max(instruction.cost.busy_ps);
             rendezvous.cost.latency_ps = rendezvous.cost.latency_ps.max(instruction.cost.latency_ps);
             if rendezvous.arrivals.len() == 1 || instruction.cost == rendezvous.cost {
-                rendezvous.links.clone_from(&exchange.links);
+                rendezvous.links.clone_from(&collective.links);
             }
             if rendezvous.arrivals.len() == members {
                 self.begin(&key);

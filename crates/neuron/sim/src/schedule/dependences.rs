@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
-use tilewright_neuron_isa::program::{EngineKind, Instruction, Region};
-use tilewright_neuron_isa::{Chip, Memory, Program};
+use tilewright_neuron_isa::program::{EngineKind, Instruction, TensorRegion};
+use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram};
 
 use super::access_pages::AccessPages;
 use super::buffer_space::BufferSpace;
@@ -72,7 +72,7 @@ impl DependenceEdges {
 /// One access that later ones may have to wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TileAccess {
-    pub(crate) region: Region,
+    pub(crate) region: TensorRegion,
     pub(crate) node: u32,
     pub(crate) engine: EngineKind,
     /// How many instructions the engine has before it.
@@ -108,7 +108,7 @@ struct TileAccesses {
 /// Edges of all nodes, in one pass over the order of the program.
 pub(crate) fn edges(
     chip: &Chip,
-    program: &Program,
+    program: &NeuronProgram,
     tiles: &TileTable,
     nodes: &ScheduleNodes,
 ) -> DependenceEdges {
@@ -139,7 +139,7 @@ pub(crate) fn edges(
 }
 
 struct DependenceBuilder<'a> {
-    program: &'a Program,
+    program: &'a NeuronProgram,
     tiles: &'a TileTable,
     accesses: Vec<TileAccesses>,
     space: BufferSpace<'a>,
@@ -216,7 +216,7 @@ impl DependenceBuilder<'_> {
         &self,
         node: u32,
         engine: EngineKind,
-        region: &Region,
+        region: &TensorRegion,
         writing: bool,
         tensor: bool,
         found: &mut SmallVec<[DependenceEdge; 8]>,
@@ -296,7 +296,7 @@ impl DependenceBuilder<'_> {
         found: &mut SmallVec<[DependenceEdge; 8]>,
     ) {
         let Some(facts) = self.tiles.facts.get(tile as usize) else { return };
-        let region = Region {
+        let region = TensorRegion {
             storage: facts.storage,
             tile: facts.tile,
             pitch_bytes: facts.bytes,
@@ -311,7 +311,7 @@ impl DependenceBuilder<'_> {
     fn release(&mut self, tile: u32) {
         let Some(facts) = self.tiles.facts.get(tile as usize) else { return };
         let Some(accesses) = self.accesses.get_mut(tile as usize) else { return };
-        if !matches!(facts.memory, Memory::Sbuf | Memory::Psum) {
+        if !matches!(facts.memory, MemorySpace::Sbuf | MemorySpace::Psum) {
             return;
         }
         let mut users: SmallVec<[u32; 4]> = SmallVec::new();

@@ -6,9 +6,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use tilewright_neuron_isa::chip::{bytes_ps, ns_ps};
-use tilewright_neuron_isa::function::Function;
-use tilewright_neuron_isa::program::{Cost, DmaShape, EngineKind, Instruction};
-use tilewright_neuron_isa::{Chip, Memory, Program};
+use tilewright_neuron_isa::function::ActivationFunction;
+use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, InstructionCost};
+use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram};
 
 use super::collective_streams::CollectiveStreams;
 use super::dependences::{DependenceEdges, DependenceKind};
@@ -21,7 +21,7 @@ use super::{InstructionWork, StallReason, TimeSpan};
 /// Places all nodes in time.
 pub(super) fn run(
     chip: &Chip,
-    program: &Program,
+    program: &NeuronProgram,
     tiles: &TileTable,
     nodes: &ScheduleNodes,
     edges: &DependenceEdges,
@@ -73,7 +73,7 @@ struct NodeState {
 
 pub(super) struct EventLoop<'a> {
     chip: &'a Chip,
-    program: &'a Program,
+    program: &'a NeuronProgram,
     tiles: &'a TileTable,
     nodes: &'a ScheduleNodes,
     override_cost: &'a dyn Fn(&Instruction, InstructionWork) -> InstructionWork,
@@ -84,7 +84,7 @@ pub(super) struct EventLoop<'a> {
     spans: Vec<TimeSpan>,
     events: BinaryHeap<Reverse<(u64, ScheduleEvent)>>,
     transfers: DmaEngines,
-    tables: Vec<Option<Function>>,
+    tables: Vec<Option<ActivationFunction>>,
     arrays: Vec<SystolicArray>,
     /// Until when an engine may not reach SBUF, or PSUM, beside its partner.
     window: usize,
@@ -114,7 +114,7 @@ const ENGINES: usize = 5;
 impl<'a> EventLoop<'a> {
     pub(super) fn new(
         chip: &'a Chip,
-        program: &'a Program,
+        program: &'a NeuronProgram,
         tiles: &'a TileTable,
         nodes: &'a ScheduleNodes,
         edges: &DependenceEdges,
@@ -172,7 +172,7 @@ impl<'a> EventLoop<'a> {
                     if has_barriers {
                         self.barriers.count(instruction.barrier as usize);
                     }
-                    let unit = if instruction.exchange.is_some() {
+                    let unit = if instruction.collective.is_some() {
                         per_core - 1
                     } else {
                         unit_of(instruction, queues)
@@ -291,8 +291,8 @@ impl<'a> EventLoop<'a> {
 
     /// True if the node is a collective that has to wait for other ranks, of which nothing is known yet.
     fn arrives_at_rendezvous(&mut self, at: usize, node: u32, now_ps: u64) -> bool {
-        let exchange = self.program.instructions.get(node as usize).and_then(|one| one.exchange.as_ref());
-        let has_peers = exchange.is_some_and(|exchange| exchange.members.len() > 1);
+        let collective = self.program.instructions.get(node as usize).and_then(|one| one.collective.as_ref());
+        let has_peers = collective.is_some_and(|collective| collective.members.len() > 1);
         let Some(arrivals) = self.arrivals.as_mut().filter(|_| has_peers) else { return false };
         arrivals.push((node, now_ps));
         if let Some(unit) = self.units.get_mut(at) {
@@ -303,7 +303,7 @@ impl<'a> EventLoop<'a> {
     }
 
     /// All ranks came: the collective that this machine waits in runs from `start_ps` on.
-    pub(super) fn begin_collective(&mut self, node: u32, start_ps: u64, cost: Cost) {
+    pub(super) fn begin_collective(&mut self, node: u32, start_ps: u64, cost: InstructionCost) {
         let end_ps = start_ps.saturating_add(cost.busy_ps);
         let done_ps = end_ps.saturating_add(cost.latency_ps);
         let at = self.tasks[node as usize].unit as usize;
@@ -400,8 +400,10 @@ impl<'a> EventLoop<'a> {
     ) -> TimeSpan {
         let core = self.units[at].core;
         let (mut start_ps, mut reason) = (now_ps, cause);
-        if let Some(exchange) = instruction.exchange.as_ref().filter(|exchange| exchange.start_ps > now_ps) {
-            (start_ps, reason) = (exchange.start_ps, StallReason::Ranks);
+        if let Some(collective) =
+            instruction.collective.as_ref().filter(|collective| collective.start_ps > now_ps)
+        {
+            (start_ps, reason) = (collective.start_ps, StallReason::Ranks);
         }
         for partner in self.partners(at, instruction) {
             let Some(unit) = self.units.get(partner) else { continue };
@@ -466,7 +468,7 @@ impl<'a> EventLoop<'a> {
     fn in_psum(&self, instruction: &Instruction) -> bool {
         instruction.reads.iter().chain(&instruction.writes).any(|region| {
             let allocation = self.program.allocations.get(region.storage as usize);
-            allocation.is_some_and(|allocation| allocation.memory == Memory::Psum)
+            allocation.is_some_and(|allocation| allocation.memory == MemorySpace::Psum)
         })
     }
 

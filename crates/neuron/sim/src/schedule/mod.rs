@@ -25,8 +25,8 @@ mod tiles;
 pub use collectives::{CollectiveStarts, apply_collective_starts, collective_starts, schedule_ranks};
 pub use systolic_array::ClockRamp;
 
-use tilewright_neuron_isa::program::{Cost, DmaShape, EngineKind, Instruction, Program};
-use tilewright_neuron_isa::{Chip, Memory};
+use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, InstructionCost, NeuronProgram};
+use tilewright_neuron_isa::{Chip, MemorySpace};
 
 pub(crate) use spill::ScheduleNode;
 pub(crate) use tiles::TileTable;
@@ -122,20 +122,20 @@ impl Timeline {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InstructionWork {
     /// Time on its engine.
-    pub cost: Cost,
+    pub cost: InstructionCost,
     /// How a transfer spreads.
     pub dma: Option<DmaShape>,
 }
 
 /// Places every instruction of a program in time.
-pub fn schedule(chip: &Chip, program: &Program) -> Timeline {
+pub fn schedule(chip: &Chip, program: &NeuronProgram) -> Timeline {
     schedule_if(chip, program, true, &|_, work| work)
 }
 
 /// The same with other costs, and without spills if SBUF is taken as large enough.
 pub fn schedule_if(
     chip: &Chip,
-    program: &Program,
+    program: &NeuronProgram,
     spills: bool,
     change: &dyn Fn(&Instruction, InstructionWork) -> InstructionWork,
 ) -> Timeline {
@@ -144,8 +144,8 @@ pub fn schedule_if(
     let edges = dependences::edges(chip, program, &tiles, &nodes);
     let spans = event_loop::run(chip, program, &tiles, &nodes, &edges, change);
     let mut timeline = Timeline {
-        sbuf_peak_bytes: tiles.peak_bytes(Memory::Sbuf),
-        psum_peak_bytes: tiles.peak_bytes(Memory::Psum),
+        sbuf_peak_bytes: tiles.peak_bytes(MemorySpace::Sbuf),
+        psum_peak_bytes: tiles.peak_bytes(MemorySpace::Psum),
         ..Timeline::default()
     };
     timeline.total_ps = spans.iter().map(|span| span.done_ps).max().unwrap_or(0);
@@ -182,12 +182,12 @@ pub fn hop_ps(chip: &Chip, from: EngineKind, to: EngineKind) -> u64 {
 }
 
 /// Instructions of an engine among which the order may change: one if the kernel keeps its order.
-fn window(chip: &Chip, program: &Program) -> u64 {
+fn window(chip: &Chip, program: &NeuronProgram) -> u64 {
     if program.in_order { 1 } else { chip.neuron.sync.schedule_window.max(1) }
 }
 
 /// Time in which at least one instruction of each engine runs, summed over cores.
-fn busy(program: &Program, timeline: &Timeline) -> [u64; 6] {
+fn busy(program: &NeuronProgram, timeline: &Timeline) -> [u64; 6] {
     let mut intervals: std::collections::BTreeMap<(usize, u32), Vec<(u64, u64)>> =
         std::collections::BTreeMap::new();
     for (instruction, span) in program.instructions.iter().zip(&timeline.spans) {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_neuron_isa::{Chip, EngineKind, Memory, Program};
+use tilewright_neuron_isa::{Chip, EngineKind, MemorySpace, NeuronProgram};
 
 use super::tiles::{NONE, TileTable};
 
@@ -58,11 +58,11 @@ impl ScheduleNodes {
 }
 
 /// The nodes of a program, with spills if the compiler has to make room.
-pub(crate) fn nodes(chip: &Chip, program: &Program, tiles: &TileTable, spills: bool) -> ScheduleNodes {
+pub(crate) fn nodes(chip: &Chip, program: &NeuronProgram, tiles: &TileTable, spills: bool) -> ScheduleNodes {
     let instruction_count = u32::try_from(program.instructions.len()).unwrap_or(NONE - 1);
     let capacity = chip.sbuf_usable_bytes();
     let placed = program.allocations.iter().any(|allocation| !allocation.places.is_empty());
-    if placed || !spills || tiles.peak_bytes(Memory::Sbuf) <= capacity {
+    if placed || !spills || tiles.peak_bytes(MemorySpace::Sbuf) <= capacity {
         return ScheduleNodes {
             instruction_count,
             spills: Vec::new(),
@@ -93,7 +93,7 @@ struct ResidentTiles {
 }
 
 struct Spiller<'a> {
-    program: &'a Program,
+    program: &'a NeuronProgram,
     tiles: &'a TileTable,
     capacity: u64,
     nodes: ScheduleNodes,
@@ -108,13 +108,18 @@ struct Spiller<'a> {
 }
 
 impl<'a> Spiller<'a> {
-    fn new(program: &'a Program, tiles: &'a TileTable, capacity: u64, instruction_count: u32) -> Spiller<'a> {
+    fn new(
+        program: &'a NeuronProgram,
+        tiles: &'a TileTable,
+        capacity: u64,
+        instruction_count: u32,
+    ) -> Spiller<'a> {
         let count = tiles.facts.len();
         let mut uses: Vec<Vec<u32>> = vec![Vec::new(); count];
         for (at, instruction) in (0_u32..).zip(&program.instructions) {
             for region in instruction.reads.iter().chain(&instruction.writes) {
                 let tile = tiles.number(region) as usize;
-                let sbuf = tiles.facts.get(tile).is_some_and(|facts| facts.memory == Memory::Sbuf);
+                let sbuf = tiles.facts.get(tile).is_some_and(|facts| facts.memory == MemorySpace::Sbuf);
                 if let Some(uses) = uses.get_mut(tile).filter(|uses| sbuf && uses.last() != Some(&at)) {
                     uses.push(at);
                 }
@@ -167,7 +172,7 @@ impl<'a> Spiller<'a> {
     }
 
     /// True for a tensor that nobody writes, so that it can be loaded again.
-    fn only_read(&self, region: &tilewright_neuron_isa::Region) -> bool {
+    fn only_read(&self, region: &tilewright_neuron_isa::TensorRegion) -> bool {
         self.tiles.facts.get(self.tiles.number(region) as usize).is_some_and(|facts| !facts.written)
     }
 

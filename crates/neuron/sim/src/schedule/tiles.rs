@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_neuron_isa::program::{Program, Region};
-use tilewright_neuron_isa::{Chip, Memory};
+use tilewright_neuron_isa::program::{NeuronProgram, TensorRegion};
+use tilewright_neuron_isa::{Chip, MemorySpace};
 
 /// No tile, no node.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -16,7 +16,7 @@ pub(crate) struct TileInfo {
     /// Number within the tensor.
     pub(crate) tile: u32,
     /// Where it lies.
-    pub(crate) memory: Memory,
+    pub(crate) memory: MemorySpace,
     /// Bytes of a partition; of all of it in HBM. In PSUM whole banks.
     pub(crate) bytes: u64,
     /// Partitions.
@@ -42,7 +42,7 @@ pub(crate) struct TileTable {
 
 impl TileTable {
     /// The tiles of a program.
-    pub(crate) fn of(chip: &Chip, program: &Program) -> TileTable {
+    pub(crate) fn of(chip: &Chip, program: &NeuronProgram) -> TileTable {
         let mut tiles = TileTable { single: vec![NONE; program.allocations.len()], ..TileTable::default() };
         for (at, instruction) in (0_u32..).zip(&program.instructions) {
             for region in &instruction.reads {
@@ -56,14 +56,14 @@ impl TileTable {
     }
 
     /// Number of the tile that a region lies in.
-    pub(crate) fn number(&self, region: &Region) -> u32 {
+    pub(crate) fn number(&self, region: &TensorRegion) -> u32 {
         match self.single.get(region.storage as usize) {
             Some(&number) if region.tile == 0 && number != NONE => number,
             _ => self.several.get(&(region.storage, region.tile)).copied().unwrap_or(NONE),
         }
     }
 
-    fn touch(&mut self, chip: &Chip, program: &Program, region: &Region, at: u32, writes: bool) {
+    fn touch(&mut self, chip: &Chip, program: &NeuronProgram, region: &TensorRegion, at: u32, writes: bool) {
         let number = self.number(region);
         if let Some(facts) = self.facts.get_mut(number as usize) {
             facts.life.1 = at;
@@ -75,7 +75,7 @@ impl TileTable {
         let Some(allocation) = program.allocations.get(region.storage as usize) else { return };
         let bank = chip.neuron.psum.bank_bytes.max(1);
         let bytes = match allocation.memory {
-            Memory::Psum => allocation.partition_bytes.div_ceil(bank).saturating_mul(bank),
+            MemorySpace::Psum => allocation.partition_bytes.div_ceil(bank).saturating_mul(bank),
             _ => allocation.partition_bytes,
         };
         let number = u32::try_from(self.facts.len()).unwrap_or(NONE);
@@ -99,7 +99,7 @@ impl TileTable {
     }
 
     /// Most bytes of a partition of a memory that are live at once, in the order of recording.
-    pub(crate) fn peak_bytes(&self, memory: Memory) -> u64 {
+    pub(crate) fn peak_bytes(&self, memory: MemorySpace) -> u64 {
         let mut changes: Vec<(u32, bool, u64)> = Vec::new();
         for facts in self.facts.iter().filter(|facts| facts.memory == memory) {
             changes.push((facts.life.0, true, facts.bytes));

@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tilewright_neuron_isa::program::{Allocation, DmaShape};
 use tilewright_neuron_isa::verify::verify;
-use tilewright_neuron_isa::{Cost, EngineKind, Instruction, Memory, Program, Region};
+use tilewright_neuron_isa::{
+    EngineKind, Instruction, InstructionCost, MemorySpace, NeuronProgram, TensorRegion,
+};
 use tilewright_neuron_sim::ScheduledProgram;
 use tilewright_neuron_sim::analysis::critical_path::{critical_path, idle_times};
 use tilewright_neuron_sim::analysis::summary::summary;
@@ -17,14 +19,14 @@ use crate::chips::chip;
 /// Partitions and bytes of a partition of every tensor.
 const SHAPE: (u32, u64) = (8, 4096);
 
-fn any_region(tensors: u32) -> impl Strategy<Value = Region> {
+fn any_region(tensors: u32) -> impl Strategy<Value = TensorRegion> {
     (0..tensors, 0..8_u64, 1..=8_u64, 0..4096_u64, 1..=4096_u64, any::<bool>()).prop_map(
         |(storage, row, rows, byte, bytes, flat)| {
             let bytes = (byte, (byte + bytes).min(4096));
             if flat {
-                return Region { storage, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes };
+                return TensorRegion { storage, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes };
             }
-            Region { storage, tile: 0, pitch_bytes: 4096, rows: (row, (row + rows).min(8)), bytes }
+            TensorRegion { storage, tile: 0, pitch_bytes: 4096, rows: (row, (row + rows).min(8)), bytes }
         },
     )
 }
@@ -47,13 +49,16 @@ fn any_instruction(tensors: u32) -> impl Strategy<Value = Instruction> {
             digest: digest % 3,
             source,
             program,
-            ..Instruction::untouched("tensor_copy", engine, Cost { busy_ps, latency_ps })
+            ..Instruction::untouched("tensor_copy", engine, InstructionCost { busy_ps, latency_ps })
         }
     })
 }
 
-fn any_program() -> impl Strategy<Value = Program> {
-    let memories = vec(select(vec![Memory::Sbuf, Memory::Psum, Memory::Hbm, Memory::SharedHbm]), 1..5);
+fn any_program() -> impl Strategy<Value = NeuronProgram> {
+    let memories = vec(
+        select(vec![MemorySpace::Sbuf, MemorySpace::Psum, MemorySpace::Hbm, MemorySpace::SharedHbm]),
+        1..5,
+    );
     memories.prop_flat_map(|memories| {
         let tensors = u32::try_from(memories.len()).unwrap_or(u32::MAX);
         let instructions = vec((any_instruction(tensors), 0..4_u32), 0..24);
@@ -76,7 +81,7 @@ fn any_program() -> impl Strategy<Value = Program> {
                     partitions: SHAPE.0,
                     made_at: 0,
                 });
-                Program {
+                NeuronProgram {
                     instructions: instructions.collect(),
                     allocations: allocations.collect(),
                     sources: ["a:1", "b:2", "c:3"].map(String::from).to_vec(),

@@ -13,15 +13,17 @@ use proptest::prelude::*;
 use tilewright_neuron_exec::engine::{dma, vector};
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::alu::AluOp;
-use tilewright_neuron_isa::{Chip, EngineKind, Instruction, Memory, Program, Region, TensorDecl, View};
+use tilewright_neuron_isa::{
+    Chip, EngineKind, Instruction, MemorySpace, NeuronProgram, TensorDecl, TensorRegion, TensorView,
+};
 use tilewright_neuron_sim::analysis::{bound, critical_path, energy, utilisation};
 use tilewright_neuron_sim::schedule::{Timeline, schedule};
 use tilewright_num::Dtype;
 
 /// A tensor of 128 partitions without values.
-fn tensor(id: u32, memory: Memory, columns: usize) -> Tile {
+fn tensor(id: u32, memory: MemorySpace, columns: usize) -> Tile {
     let shape = vec![128, columns];
-    let view = View::whole(&shape, Dtype::F32, 0);
+    let view = TensorView::whole(&shape, Dtype::F32, 0);
     let request =
         TensorDecl { id, memory, dtype: Dtype::F32, shape, blocks: 0, name: String::new(), source: 0 };
     Tile { storage: Arc::new(Storage::without_values(request).unwrap()), view }
@@ -43,9 +45,10 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Two tensors in HBM, then eight in SBUF.
-fn program(chip: &Chip, steps: &[Step], columns: usize) -> Program {
-    let tensors: Vec<Tile> =
-        (0..10).map(|id| tensor(id, if id < 2 { Memory::Hbm } else { Memory::Sbuf }, columns)).collect();
+fn program(chip: &Chip, steps: &[Step], columns: usize) -> NeuronProgram {
+    let tensors: Vec<Tile> = (0..10)
+        .map(|id| tensor(id, if id < 2 { MemorySpace::Hbm } else { MemorySpace::Sbuf }, columns))
+        .collect();
     let (hbm, sbuf) = tensors.split_at(2);
     let mut instructions = Vec::new();
     for step in steps {
@@ -60,19 +63,19 @@ fn program(chip: &Chip, steps: &[Step], columns: usize) -> Program {
         instructions.push(done.unwrap());
     }
     let allocations = tensors.iter().map(chips::allocation).collect();
-    Program { instructions, allocations, sources: vec!["?".to_owned()], ..Program::default() }
+    NeuronProgram { instructions, allocations, sources: vec!["?".to_owned()], ..NeuronProgram::default() }
 }
 
 /// True if both touch a byte that one of them writes.
 fn conflict(earlier: &Instruction, later: &Instruction) -> bool {
-    let meet = |a: &[Region], b: &[Region]| a.iter().any(|x| b.iter().any(|y| x.overlaps(y)));
+    let meet = |a: &[TensorRegion], b: &[TensorRegion]| a.iter().any(|x| b.iter().any(|y| x.overlaps(y)));
     meet(&earlier.writes, &later.reads)
         || meet(&earlier.reads, &later.writes)
         || meet(&earlier.writes, &later.writes)
 }
 
 /// A tile that comes back from HBM has another place, so that only reads of what was written keep their order.
-fn judge_order(program: &Program, timeline: &Timeline, renamed: bool) -> Result<(), TestCaseError> {
+fn judge_order(program: &NeuronProgram, timeline: &Timeline, renamed: bool) -> Result<(), TestCaseError> {
     for (j, later) in program.instructions.iter().enumerate() {
         for (i, earlier) in program.instructions[..j].iter().enumerate() {
             let (first, second) = (timeline.spans[i], timeline.spans[j]);
@@ -151,14 +154,14 @@ proptest! {
 #[test]
 fn a_column_in_pieces_of_four_bytes_is_a_finding() {
     let chip = chip("trainium1");
-    let hbm = tensor(0, Memory::Hbm, 128);
-    let sbuf = tensor(1, Memory::Sbuf, 128);
+    let hbm = tensor(0, MemorySpace::Hbm, 128);
+    let sbuf = tensor(1, MemorySpace::Sbuf, 128);
     let mut turned = hbm.clone();
     turned.view.dims.swap(0, 1);
     let rows = dma::dma_copy(&chip, &sbuf, &hbm, None).unwrap();
     let columns = dma::dma_copy(&chip, &sbuf, &turned, None).unwrap();
     for (instruction, found) in [(rows, 0), (columns, 1)] {
-        let program = Program { instructions: vec![instruction], ..Program::default() };
+        let program = NeuronProgram { instructions: vec![instruction], ..NeuronProgram::default() };
         assert_eq!(tilewright_neuron_sim::analysis::advice::slow_transfers(&chip, &program).len(), found);
     }
 }

@@ -2,7 +2,7 @@
 
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::alu::AluOp;
-use tilewright_neuron_isa::cost::vector::{Rate, cost, two_input_cycles};
+use tilewright_neuron_isa::cost::vector::{VectorRate, cost, two_input_cycles};
 use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
@@ -75,12 +75,12 @@ pub fn tensor_reduce(
     let columns = as_u64(data.view.free_elements());
     let quick = half && matches!(op, AluOp::Add | AluOp::Maximum);
     let cost =
-        cost(chip, EngineKind::Vector, if quick { columns / 2 } else { columns }, &[data], Rate::Plain);
+        cost(chip, EngineKind::Vector, if quick { columns / 2 } else { columns }, &[data], VectorRate::Plain);
     let sum = op == AluOp::Add && !negate && kept == 1;
     let form = if sum {
-        tilewright_neuron_isa::program::Form::Sum
+        tilewright_neuron_isa::program::ComputeForm::Sum
     } else {
-        tilewright_neuron_isa::program::Form::Other
+        tilewright_neuron_isa::program::ComputeForm::Other
     };
     Ok(Instruction { form, ..Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data]) }
         .reading(uninitialised))
@@ -133,7 +133,7 @@ pub fn tensor_scalar_reduce(
     }
     result.write(&chip.rules, &totals);
     let cycles = as_u64(data.view.free_elements()) + chip.neuron.scalar.accumulator_read_cycles;
-    let cost = cost(chip, EngineKind::Vector, cycles, &[data, dst], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, cycles, &[data, dst], VectorRate::Plain);
     let mut reads = vec![data];
     reads.extend(step.operand.tile());
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst, result], &reads)
@@ -173,7 +173,7 @@ pub fn tensor_scalar_cumulative(
         }
     }
     dst.write(&chip.rules, &values);
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data, dst], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data, dst], VectorRate::Plain);
     let mut reads = vec![data];
     reads.extend(step.operand.tile());
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads).reading(read.uninitialised | missing))
@@ -216,7 +216,7 @@ pub fn tensor_tensor_scan(
     }
     dst.write(&chip.rules, &values);
     let cycles = two_input_cycles(a, b).max(as_u64(columns).saturating_mul(2));
-    let cost = cost(chip, EngineKind::Vector, cycles, &[a, b, dst], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, cycles, &[a, b, dst], VectorRate::Plain);
     let mut reads = vec![a, b];
     reads.extend(initial.tile());
     let uninitialised = left.uninitialised | right.uninitialised | missing;
@@ -262,7 +262,7 @@ pub fn bn_stats(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction, Ref
         }
     }
     dst.write(&chip.rules, &stats);
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data]).reading(read.uninitialised))
 }
 
@@ -304,6 +304,6 @@ pub fn bn_aggr(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction, Refu
     }
     dst.write(&chip.rules, &results);
     let cycles = as_u64(columns).saturating_mul(13) / 3;
-    let cost = cost(chip, EngineKind::Vector, cycles, &[data], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, cycles, &[data], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data]).reading(read.uninitialised))
 }

@@ -1,7 +1,7 @@
 //! Selections: by a predicate tile, by a range of columns, or by chance.
 
 use tilewright_neuron_isa::alu::AluOp;
-use tilewright_neuron_isa::cost::vector::{Rate, cost, two_input_cycles};
+use tilewright_neuron_isa::cost::vector::{VectorRate, cost, two_input_cycles};
 use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
@@ -83,7 +83,7 @@ pub fn tensor_copy_predicated(
     let one_pass = as_u64(dst.view.free_elements());
     let cycles = src.tile().map_or(one_pass, |tile| two_input_cycles(tile, predicate));
     let tiles: Vec<&Tile> = [dst].into_iter().chain(reads.iter().copied()).collect();
-    let cost = cost(chip, EngineKind::Vector, cycles, &tiles, Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, cycles, &tiles, VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads)
         .reading(uninitialised | (untouched & kept.uninitialised)))
 }
@@ -157,7 +157,7 @@ pub fn select_reduce(
     }
     let mut reads = vec![predicate, on_true];
     reads.extend(on_false.tile());
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns) * 2, &[dst, on_true], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns) * 2, &[dst, on_true], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &writes, &reads)
         .reading(flags.uninitialised | source.uninitialised))
 }
@@ -228,7 +228,7 @@ pub fn range_select(
     }
     let mut reads = vec![data];
     reads.extend(bounds.iter().filter_map(|bound| bound.value.tile()));
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[dst, data], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[dst, data], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &writes, &reads)
         .reading(read.uninitialised | missing0 | missing1))
 }
@@ -260,7 +260,7 @@ pub fn dropout(
         }
     }
     dst.write(&chip.rules, &values);
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[dst, data], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[dst, data], VectorRate::Plain);
     let mut reads = vec![data];
     reads.extend(probability.tile());
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads).reading(read.uninitialised | missing))

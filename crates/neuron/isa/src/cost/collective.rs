@@ -13,11 +13,11 @@
 use crate::Chip;
 use crate::chip::{bytes_ps, hbm_ps, ns_ps};
 use crate::network::Network;
-use crate::program::Cost;
+use crate::program::InstructionCost;
 
 /// Which way messages go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum CollectiveKind {
     /// Everyone has the combination of all.
     AllReduce,
     /// Everyone has what all gave.
@@ -30,31 +30,37 @@ pub enum Kind {
     Permute,
 }
 
-impl Kind {
+impl CollectiveKind {
     /// Its name in kernels.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::AllReduce => "all_reduce",
-            Kind::AllGather => "all_gather",
-            Kind::ReduceScatter => "reduce_scatter",
-            Kind::AllToAll => "all_to_all",
-            Kind::Permute => "collective_permute",
+            CollectiveKind::AllReduce => "all_reduce",
+            CollectiveKind::AllGather => "all_gather",
+            CollectiveKind::ReduceScatter => "reduce_scatter",
+            CollectiveKind::AllToAll => "all_to_all",
+            CollectiveKind::Permute => "collective_permute",
         }
     }
 
     /// The kind of that name.
-    pub fn from_name(name: &str) -> Option<Kind> {
-        [Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::AllToAll, Kind::Permute]
-            .into_iter()
-            .find(|kind| kind.name() == name)
+    pub fn from_name(name: &str) -> Option<CollectiveKind> {
+        [
+            CollectiveKind::AllReduce,
+            CollectiveKind::AllGather,
+            CollectiveKind::ReduceScatter,
+            CollectiveKind::AllToAll,
+            CollectiveKind::Permute,
+        ]
+        .into_iter()
+        .find(|kind| kind.name() == name)
     }
 }
 
 /// A collective whose cost is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Question {
+pub struct CollectiveRequest {
     /// Which way messages go.
-    pub kind: Kind,
+    pub kind: CollectiveKind,
     /// The ranks, in the order of the group.
     pub ranks: Vec<u32>,
     /// From whom to whom, if it is a permutation.
@@ -65,15 +71,15 @@ pub struct Question {
 
 /// What it costs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct CollectiveCost {
     /// Time of the data and of the steps.
-    pub cost: Cost,
+    pub cost: InstructionCost,
     /// Links that it uses, and how long it keeps each of them.
     pub links: Vec<(u32, u64)>,
 }
 
 /// Messages that go at the same time.
-struct Step {
+struct CollectiveStep {
     /// From whom to whom, and bytes.
     messages: Vec<(u32, u32, u64)>,
     /// Receivers combine what comes with what they have.
@@ -83,75 +89,75 @@ struct Step {
 }
 
 /// What a collective costs on a network.
-pub fn ask(chip: &Chip, network: &Network, question: Question) -> Answer {
-    network.answer(question, |question| {
-        let ways = ways(chip, network, question);
-        let answers = ways.iter().map(|steps| add_up(chip, network, steps));
-        answers
-            .min_by_key(|answer| answer.cost.busy_ps.saturating_add(answer.cost.latency_ps))
-            .unwrap_or_else(|| add_up(chip, network, &[]))
+pub fn collective_cost(chip: &Chip, network: &Network, request: CollectiveRequest) -> CollectiveCost {
+    network.cached_cost(request, |request| {
+        let algorithms = algorithms(chip, network, request);
+        let costs = algorithms.iter().map(|steps| sum_steps(chip, network, steps));
+        costs
+            .min_by_key(|one| one.cost.busy_ps.saturating_add(one.cost.latency_ps))
+            .unwrap_or_else(|| sum_steps(chip, network, &[]))
     })
 }
 
 /// The algorithms that a collective of this size may take.
-fn ways(chip: &Chip, network: &Network, question: &Question) -> Vec<Vec<Step>> {
+fn algorithms(chip: &Chip, network: &Network, request: &CollectiveRequest) -> Vec<Vec<CollectiveStep>> {
     let figures = &chip.neuron.collectives;
-    let mut ranks = question.ranks.clone();
+    let mut ranks = request.ranks.clone();
     ranks.sort_by_key(|&rank| (network.place_on_ring(network.device(rank)), rank));
     ranks.dedup();
     if ranks.len() < 2 {
         return Vec::new();
     }
-    let part = question.bytes.div_ceil(ranks.len() as u64);
-    if question.kind == Kind::Permute {
-        let messages = question.pairs.iter().map(|&(from, to)| (from, to, question.bytes)).collect();
-        return vec![vec![Step { messages, reduces: false, times: 1 }]];
+    let part = request.bytes.div_ceil(ranks.len() as u64);
+    if request.kind == CollectiveKind::Permute {
+        let messages = request.pairs.iter().map(|&(from, to)| (from, to, request.bytes)).collect();
+        return vec![vec![CollectiveStep { messages, reduces: false, times: 1 }]];
     }
-    if question.kind == Kind::AllToAll {
+    if request.kind == CollectiveKind::AllToAll {
         return vec![vec![mesh(&ranks, part, false)]];
     }
-    let mut found = vec![phases(question.kind, |reduces| vec![ring(&ranks, part, reduces)])];
-    if question.bytes <= figures.doubling_max_bytes && ranks.len().is_power_of_two() {
-        found.push(phases(question.kind, |reduces| doubling(&ranks, part, reduces)));
+    let mut found = vec![phases(request.kind, |reduces| vec![ring(&ranks, part, reduces)])];
+    if request.bytes <= figures.doubling_max_bytes && ranks.len().is_power_of_two() {
+        found.push(phases(request.kind, |reduces| doubling(&ranks, part, reduces)));
     }
-    if question.bytes <= figures.mesh_max_bytes {
-        found.push(phases(question.kind, |reduces| vec![mesh(&ranks, part, reduces)]));
+    if request.bytes <= figures.mesh_max_bytes {
+        found.push(phases(request.kind, |reduces| vec![mesh(&ranks, part, reduces)]));
     }
     found
 }
 
 /// An all-reduce scatters sums, then gathers them.
-fn phases(kind: Kind, steps: impl Fn(bool) -> Vec<Step>) -> Vec<Step> {
+fn phases(kind: CollectiveKind, steps: impl Fn(bool) -> Vec<CollectiveStep>) -> Vec<CollectiveStep> {
     match kind {
-        Kind::ReduceScatter => steps(true),
-        Kind::AllReduce => steps(true).into_iter().chain(steps(false)).collect(),
-        Kind::AllGather | Kind::AllToAll | Kind::Permute => steps(false),
+        CollectiveKind::ReduceScatter => steps(true),
+        CollectiveKind::AllReduce => steps(true).into_iter().chain(steps(false)).collect(),
+        CollectiveKind::AllGather | CollectiveKind::AllToAll | CollectiveKind::Permute => steps(false),
     }
 }
 
 /// Everyone sends a part to everyone else.
-fn mesh(ranks: &[u32], part: u64, reduces: bool) -> Step {
+fn mesh(ranks: &[u32], part: u64, reduces: bool) -> CollectiveStep {
     let pairs = ranks.iter().flat_map(|&from| ranks.iter().map(move |&to| (from, to)));
     let messages = pairs.filter(|(from, to)| from != to).map(|(from, to)| (from, to, part)).collect();
-    Step { messages, reduces, times: 1 }
+    CollectiveStep { messages, reduces, times: 1 }
 }
 
 /// Everyone sends a part to the next, until every part has been everywhere.
-fn ring(ranks: &[u32], part: u64, reduces: bool) -> Step {
+fn ring(ranks: &[u32], part: u64, reduces: bool) -> CollectiveStep {
     let next = ranks.iter().cycle().skip(1);
     let messages = ranks.iter().zip(next).map(|(&from, &to)| (from, to, part)).collect();
-    Step { messages, reduces, times: ranks.len() as u64 - 1 }
+    CollectiveStep { messages, reduces, times: ranks.len() as u64 - 1 }
 }
 
 /// Pairs that are twice as far apart from step to step exchange what they have; for sums the other way round.
-fn doubling(ranks: &[u32], part: u64, reduces: bool) -> Vec<Step> {
-    let mut steps: Vec<Step> = (0..ranks.len().ilog2())
+fn doubling(ranks: &[u32], part: u64, reduces: bool) -> Vec<CollectiveStep> {
+    let mut steps: Vec<CollectiveStep> = (0..ranks.len().ilog2())
         .map(|step| {
             let messages = ranks.iter().enumerate().filter_map(|(at, &from)| {
                 let to = *ranks.get(at ^ (1 << step))?;
                 Some((from, to, part.saturating_mul(1 << step)))
             });
-            Step { messages: messages.collect(), reduces, times: 1 }
+            CollectiveStep { messages: messages.collect(), reduces, times: 1 }
         })
         .collect();
     if reduces {
@@ -161,32 +167,32 @@ fn doubling(ranks: &[u32], part: u64, reduces: bool) -> Vec<Step> {
 }
 
 /// Steps one after the other.
-fn add_up(chip: &Chip, network: &Network, steps: &[Step]) -> Answer {
+fn sum_steps(chip: &Chip, network: &Network, steps: &[CollectiveStep]) -> CollectiveCost {
     let mut links: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
     let (mut busy_ps, mut latency_ps) = (0_u64, ns_ps(chip.neuron.collectives.fixed_ns));
     for step in steps {
-        let once = time(chip, network, step);
+        let once = step_cost(chip, network, step);
         busy_ps = busy_ps.saturating_add(once.cost.busy_ps.saturating_mul(step.times));
         latency_ps = latency_ps.saturating_add(once.cost.latency_ps.saturating_mul(step.times));
-        for (link, kept_ps) in once.links {
+        for (link, busy_ps) in once.links {
             let sum = links.entry(link).or_default();
-            *sum = sum.saturating_add(kept_ps.saturating_mul(step.times));
+            *sum = sum.saturating_add(busy_ps.saturating_mul(step.times));
         }
     }
-    Answer { cost: Cost { busy_ps, latency_ps }, links: links.into_iter().collect() }
+    CollectiveCost { cost: InstructionCost { busy_ps, latency_ps }, links: links.into_iter().collect() }
 }
 
 /// The busiest link or rank, and the longest way.
-fn time(chip: &Chip, network: &Network, step: &Step) -> Answer {
+fn step_cost(chip: &Chip, network: &Network, step: &CollectiveStep) -> CollectiveCost {
     let mut loads: std::collections::BTreeMap<u32, (u64, u64)> = std::collections::BTreeMap::new();
     let mut ends: std::collections::BTreeMap<u32, (u64, u64)> = std::collections::BTreeMap::new();
     let mut latency_ns = 0;
     for &(from, to, bytes) in &step.messages {
-        let way = network.route(network.device(from), network.device(to));
-        let hops_ns: u64 = way.iter().map(|hop| hop.latency_ns).sum();
-        let step_ns = if way.is_empty() { chip.neuron.sync.dma_round_trip_ns } else { hops_ns };
+        let route = network.route(network.device(from), network.device(to));
+        let hops_ns: u64 = route.iter().map(|hop| hop.latency_ns).sum();
+        let step_ns = if route.is_empty() { chip.neuron.sync.dma_round_trip_ns } else { hops_ns };
         latency_ns = latency_ns.max(step_ns);
-        for hop in way {
+        for hop in route {
             let load = loads.entry(hop.link).or_insert((0, hop.bytes_per_s));
             load.0 = load.0.saturating_add(bytes);
         }
@@ -198,8 +204,8 @@ fn time(chip: &Chip, network: &Network, step: &Step) -> Answer {
     let links: Vec<(u32, u64)> =
         loads.into_iter().map(|(link, (bytes, rate))| (link, bytes_ps(bytes, rate))).collect();
     let ranks = ends.into_values().map(|(sent, received)| local_ps(chip, sent, received, step.reduces));
-    let busy_ps = links.iter().map(|&(_, kept_ps)| kept_ps).chain(ranks).max().unwrap_or(0);
-    Answer { cost: Cost { busy_ps, latency_ps: ns_ps(latency_ns) }, links }
+    let busy_ps = links.iter().map(|&(_, busy_ps)| busy_ps).chain(ranks).max().unwrap_or(0);
+    CollectiveCost { cost: InstructionCost { busy_ps, latency_ps: ns_ps(latency_ns) }, links }
 }
 
 /// Time of a core's DMA engines and of its share of HBM for what its rank sends and receives.
