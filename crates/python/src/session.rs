@@ -10,8 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use tilewright_base::Sources;
 use tilewright_machine::{builtin, load};
-use tilewright_neuron_exec::engine::random::Lanes;
-use tilewright_neuron_exec::engine::tensor::Product;
+use tilewright_neuron_exec::engine::random::RandomLanes;
+use tilewright_neuron_exec::engine::tensor::MatmulProduct;
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::network::Network;
 use tilewright_neuron_isa::program::Allocation;
@@ -39,7 +39,7 @@ pub(crate) struct Session {
     pub(crate) launch: u64,
     pub(crate) seed: u64,
     /// Generators of random numbers, by engine.
-    pub(crate) lanes: BTreeMap<EngineKind, Lanes>,
+    pub(crate) lanes: BTreeMap<EngineKind, RandomLanes>,
     /// Program of the launch grid that runs now.
     #[pyo3(get, set)]
     pub(crate) current_program: u32,
@@ -146,9 +146,9 @@ impl Session {
         if !whole || from.view.gather.is_some() || to.view.gather.is_some() {
             return false;
         }
-        let Some(product) = from.storage.take_later() else { return false };
+        let Some(product) = from.storage.take_deferred() else { return false };
         let adds = add && !to.unwritten();
-        Product::from(product).write(to, adds);
+        MatmulProduct::from(product).write(to, adds);
         true
     }
 

@@ -384,8 +384,8 @@ impl Tensor {
 
     /// True if nobody wrote to a tensor that was made with values.
     #[getter]
-    fn as_given(&self) -> PyResult<bool> {
-        Ok(self.operand()?.storage.lock().as_given())
+    fn as_initialised(&self) -> PyResult<bool> {
+        Ok(self.operand()?.storage.lock().as_initialised())
     }
 
     /// A copy that no instruction writes to: what a rank gave to a collective.

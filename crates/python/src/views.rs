@@ -29,8 +29,8 @@ impl Tensor {
     }
 
     /// The same of picked elements too, for transfers that transpose.
-    fn turned(&self, order: Vec<usize>) -> PyResult<Tensor> {
-        self.viewed(|view| view.turn(&order))
+    fn transposed(&self, order: Vec<usize>) -> PyResult<Tensor> {
+        self.viewed(|view| view.transpose_gather(&order))
     }
 
     /// Sizes of 1 repeated, new dimensions in front.

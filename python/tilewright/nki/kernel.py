@@ -149,7 +149,7 @@ class _Launch:
     def copy_back(self):
         """Arguments that the kernel wrote to change in place."""
         for tensor, value, device, name in self.inputs:
-            if tensor.as_given:
+            if tensor.as_initialised:
                 continue
             found = tensor.numpy()
             if found.tobytes() == device.tobytes():

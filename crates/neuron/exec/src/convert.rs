@@ -8,13 +8,13 @@ use tilewright_neuron_isa::TensorView;
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
 
 use crate::Tile;
-use crate::late::LateCopy;
-use crate::recycle::{give_back, room, to_overwrite, zeros};
+use crate::buffer_pool::{recycle, to_overwrite, with_capacity, zeros};
+use crate::deferred_copy::DeferredCopy;
 use crate::storage::Content;
 
 /// What reading an operand gave.
 #[derive(Clone, Debug, Default)]
-pub struct Values<T> {
+pub struct ReadValues<T> {
     /// Elements in order; those that were skipped are zero.
     pub values: Vec<T>,
     /// True if bytes were read that nobody wrote.
@@ -28,10 +28,10 @@ impl Tile {
     }
 
     /// The elements as FP32.
-    pub fn read(&self, rules: &RuleSet) -> Values<f32> {
+    pub fn read(&self, rules: &RuleSet) -> ReadValues<f32> {
         let mut values = vec![0.0; self.elements()];
         if self.storage.valueless {
-            return Values { values, uninitialised: false };
+            return ReadValues { values, uninitialised: false };
         }
         let content = self.storage.lock();
         if let Some(bytes) = self.contiguous(&content) {
@@ -39,7 +39,7 @@ impl Tile {
         } else {
             decode_slice(rules, self.view.dtype, &self.packed(&content), &mut values);
         }
-        Values { values, uninitialised: self.reads_unwritten(&content) }
+        ReadValues { values, uninitialised: self.reads_unwritten(&content) }
     }
 
     /// Writes FP32 values, rounded to the type of the view. Skipped elements keep what they have.
@@ -65,8 +65,8 @@ impl Tile {
 
     /// True if it has a byte that nobody wrote.
     pub fn unwritten(&self) -> bool {
-        let later = self.storage.valueless || self.storage.has_later();
-        !later && self.reads_unwritten(&self.storage.lock())
+        let deferred = self.storage.valueless || self.storage.has_deferred();
+        !deferred && self.reads_unwritten(&self.storage.lock())
     }
 
     /// True if it is all of its tensor, in order.
@@ -119,7 +119,7 @@ impl Tile {
     /// The elements' bytes one after the other; those of skipped elements are zero.
     pub fn packed(&self, content: &Content) -> Vec<u8> {
         let size = self.view.dtype.size_bytes(1);
-        let mut packed = room(self.elements() * size);
+        let mut packed = with_capacity(self.elements() * size);
         self.view.visit(|start, steps, stride| {
             let Some(start) = start else {
                 packed.resize(packed.len() + steps * size, 0);
@@ -155,7 +155,7 @@ impl Tile {
             self.storage.replace(packed);
         } else {
             self.storage.lock().unpack(&self.view, &packed);
-            give_back(packed);
+            recycle(packed);
         }
     }
 
@@ -182,29 +182,29 @@ impl Tile {
     }
 
     /// The stored words, in the low bits.
-    pub fn read_words(&self) -> Values<u32> {
+    pub fn read_words(&self) -> ReadValues<u32> {
         if self.storage.valueless {
-            return Values { values: vec![0; self.elements()], uninitialised: false };
+            return ReadValues { values: vec![0; self.elements()], uninitialised: false };
         }
         let content = self.storage.lock();
         let packed = self.packed(&content);
         let values = (0..self.elements()).map(|at| load(self.view.dtype, &packed, at)).collect();
-        Values { values, uninitialised: self.reads_unwritten(&content) }
+        ReadValues { values, uninitialised: self.reads_unwritten(&content) }
     }
 
     /// The elements as stored words of a type: as they are if it is their own, through integers between integer types,
     /// through FP32 otherwise.
-    pub(crate) fn read_words_as(&self, rules: &RuleSet, dtype: Dtype) -> Values<u32> {
+    pub(crate) fn read_words_as(&self, rules: &RuleSet, dtype: Dtype) -> ReadValues<u32> {
         if self.view.dtype == dtype {
             return self.read_words();
         }
         if !self.view.dtype.is_float() && !dtype.is_float() {
             let read = self.read_integers(rules);
             let values = read.values.iter().map(|&value| integer_word(rules, dtype, value)).collect();
-            return Values { values, uninitialised: read.uninitialised };
+            return ReadValues { values, uninitialised: read.uninitialised };
         }
         let read = self.read(rules);
-        Values { values: words_of(rules, dtype, &read.values), uninitialised: read.uninitialised }
+        ReadValues { values: words_of(rules, dtype, &read.values), uninitialised: read.uninitialised }
     }
 
     /// Writes stored words as they are.
@@ -221,16 +221,16 @@ impl Tile {
 
     /// The elements as integers; floats are rounded to the nearest.
     #[expect(clippy::cast_possible_truncation, reason = "floats saturate")]
-    pub fn read_integers(&self, rules: &RuleSet) -> Values<i64> {
+    pub fn read_integers(&self, rules: &RuleSet) -> ReadValues<i64> {
         if self.view.dtype.is_float() {
             let read = self.read(rules);
             let values = read.values.iter().map(|value| value.round_ties_even() as i64).collect();
-            return Values { values, uninitialised: read.uninitialised };
+            return ReadValues { values, uninitialised: read.uninitialised };
         }
         let words = self.read_words();
         let values =
             words.values.iter().map(|&word| tilewright_num::int_value(self.view.dtype, word)).collect();
-        Values { values, uninitialised: words.uninitialised }
+        ReadValues { values, uninitialised: words.uninitialised }
     }
 
     /// Writes integers, saturated to an integer type or rounded to a float.
@@ -309,23 +309,24 @@ pub(crate) fn transpose(dst: &Tile, src: &Tile) -> bool {
         let content = src.storage.lock();
         (src.packed(&content), src.reads_unwritten(&content))
     };
-    let mut turned = room(packed.len());
+    let mut transposed = with_capacity(packed.len());
     match src.view.dtype.size_bytes(1) {
-        1 => turn::<1>(&packed, &mut turned, rows, columns),
-        2 => turn::<2>(&packed, &mut turned, rows, columns),
-        _ => turn::<4>(&packed, &mut turned, rows, columns),
+        1 => transpose_elements::<1>(&packed, &mut transposed, rows, columns),
+        2 => transpose_elements::<2>(&packed, &mut transposed, rows, columns),
+        _ => transpose_elements::<4>(&packed, &mut transposed, rows, columns),
     }
-    give_back(packed);
-    dst.put(turned);
+    recycle(packed);
+    dst.put(transposed);
     uninitialised
 }
 
 /// Appends elements of `N` bytes column by column.
-fn turn<const N: usize>(packed: &[u8], turned: &mut Vec<u8>, rows: usize, columns: usize) {
+fn transpose_elements<const N: usize>(packed: &[u8], transposed: &mut Vec<u8>, rows: usize, columns: usize) {
     let elements = packed.as_chunks::<N>().0;
     for column in 0..columns {
         for row in 0..rows {
-            turned.extend_from_slice(elements.get(row * columns + column).map_or(&[0; N], |element| element));
+            transposed
+                .extend_from_slice(elements.get(row * columns + column).map_or(&[0; N], |element| element));
         }
     }
 }
@@ -337,7 +338,7 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
     if src.storage.valueless || dst.storage.valueless {
         return false;
     }
-    if copy_later(rules, dst, src) {
+    if defer_copy(rules, dst, src) {
         return false;
     }
     if from == to {
@@ -367,13 +368,18 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
 }
 
 /// Copies a sum that is still being added up when somebody looks at the copy. False if it is none.
-fn copy_later(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
+fn defer_copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
     let same = src.elements() == dst.elements() && src.view.dtype == src.storage.dtype;
     if !same || dst.view.gather.is_some() || src.storage.id == dst.storage.id || !src.is_whole() {
         return false;
     }
     let Some(sum) = src.storage.sum() else { return false };
-    dst.storage.copy_later(LateCopy { view: dst.view.clone(), whole: dst.is_whole(), sum, rules: *rules });
+    dst.storage.defer_copy(DeferredCopy {
+        view: dst.view.clone(),
+        whole: dst.is_whole(),
+        sum,
+        rules: *rules,
+    });
     true
 }
 

@@ -110,8 +110,8 @@ impl Network {
         }
         let sizes = self.sizes();
         sizes.iter().zip(coordinates(&sizes, device)).fold(0, |place, (&size, at)| {
-            let turned = if place % 2 == 1 { size - 1 - at } else { at };
-            place * size + turned
+            let mirrored = if place % 2 == 1 { size - 1 - at } else { at };
+            place * size + mirrored
         })
     }
 

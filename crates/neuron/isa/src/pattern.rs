@@ -283,12 +283,12 @@ impl TensorView {
     ///
     /// # Errors
     /// If `order` is no permutation.
-    pub fn turn(&self, order: &[usize]) -> Result<TensorView, Refusal> {
+    pub fn transpose_gather(&self, order: &[usize]) -> Result<TensorView, Refusal> {
         let Some(offsets) = &self.gather else { return self.permute(order) };
-        let turned = TensorView::whole(&self.shape(), self.dtype, 0).permute(order)?;
-        let from = turned.offsets().into_iter().map(|at| usize::try_from(at).ok());
+        let transposed = TensorView::whole(&self.shape(), self.dtype, 0).permute(order)?;
+        let from = transposed.offsets().into_iter().map(|at| usize::try_from(at).ok());
         let picked = from.map(|at| at.and_then(|at| offsets.get(at)).copied().unwrap_or(SKIP));
-        let whole = TensorView::whole(&turned.shape(), self.dtype, 0);
+        let whole = TensorView::whole(&transposed.shape(), self.dtype, 0);
         Ok(TensorView { dims: whole.dims, gather: Some(picked.collect()), blocks: 0, ..self.clone() })
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use tilewright_machine::neuron::instances;
-use tilewright_neuron_exec::engine::collective::{Group, Part, collective};
+use tilewright_neuron_exec::engine::collective::{RankGroup, ReceivedChunk, collective};
 use tilewright_neuron_isa::cost::collective::CollectiveKind;
 use tilewright_neuron_isa::network::Network;
 use tilewright_neuron_sim::compiler::compiled;
@@ -37,11 +37,13 @@ impl Session {
         let own = tiles(&own)?;
         let parts = parts
             .iter()
-            .map(|(dst, sources)| Ok(Part { dst: dst.get().operand()?.clone(), sources: tiles(sources)? }))
-            .collect::<PyResult<Vec<Part>>>()?;
+            .map(|(dst, sources)| {
+                Ok(ReceivedChunk { dst: dst.get().operand()?.clone(), sources: tiles(sources)? })
+            })
+            .collect::<PyResult<Vec<ReceivedChunk>>>()?;
         let op = op.map(alu).transpose()?;
         let network = self.network(py)?;
-        let group = Group { network: &network, ranks: &ranks, pairs: &pairs };
+        let group = RankGroup { network: &network, ranks: &ranks, pairs: &pairs };
         let mut done = collective(&self.chip, kind, &group, &own, &parts, op);
         if let Some(collective) = done.as_mut().ok().and_then(|done| done.collective.as_mut()) {
             let met = self.met.entry((self.current_program, collective.members.clone())).or_default();

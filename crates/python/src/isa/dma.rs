@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use smallvec::SmallVec;
-use tilewright_neuron_exec::engine::dge::{Mode, make_descriptors};
+use tilewright_neuron_exec::engine::dge::{DgeMode, make_descriptors};
 use tilewright_neuron_exec::engine::{dma, transpose};
 use tilewright_neuron_isa::TensorRegion;
 use tilewright_neuron_isa::pattern::SKIP;
@@ -141,9 +141,9 @@ impl Session {
         let (py, to) = (dst.py(), dst.get().operand()?);
         let tiles: SmallVec<[&Tile; 4]> = [to].into_iter().chain(sources.iter().copied()).collect();
         let mode =
-            Mode::named(mode, engine_of(engine)?).and_then(|mode| mode.settled(&self.chip, name, &tiles));
+            DgeMode::named(mode, engine_of(engine)?).and_then(|mode| mode.settled(&self.chip, name, &tiles));
         let mode = mode.map_err(|refusal| self.refused(py, &refusal))?;
-        if mode == Mode::None {
+        if mode == DgeMode::None {
             let picked = tiles.iter().filter_map(|tile| tile.view.picked_by.as_deref()).flatten();
             return Ok(Descriptors { waits: picked.copied().collect(), software: false });
         }
@@ -152,7 +152,7 @@ impl Session {
             self.record(py, Ok(made))?;
         }
         let waits = TensorRegion::of(&ring).into_iter().collect();
-        Ok(Descriptors { waits, software: mode == Mode::Software })
+        Ok(Descriptors { waits, software: mode == DgeMode::Software })
     }
 }
 

@@ -1,14 +1,15 @@
 //! Instructions of the Tensor and Scalar engines, and block-scaled ones.
 
 use pyo3::prelude::*;
-use tilewright_neuron_exec::engine::mx::{self, Scaled};
-use tilewright_neuron_exec::engine::scalar::{self, Activate2, Activation, RowSums};
+use tilewright_neuron_exec::engine::mx::{self, MxOperand};
+use tilewright_neuron_exec::engine::scalar::{self, Activate2, Activation, RowReduction};
 use tilewright_neuron_exec::engine::tensor;
 use tilewright_neuron_exec::engine::vector;
 use tilewright_neuron_isa::cost::tensor::{ArrayPart, MatmulOptions};
 
 use super::{
-    Done, EngineKind, Operand, Session, Tensor, alu, engine_of, function_of, optional, scalar_operand, step,
+    Done, EngineKind, ScalarOperand, Session, Tensor, alu, engine_of, function_of, optional, scalar_operand,
+    step,
 };
 
 #[pymethods]
@@ -18,7 +19,7 @@ impl Session {
         self.emit(dst, |chip, to| Ok(tensor::partition_broadcast(chip, to, row)))
     }
 
-    #[pyo3(signature = (dst, data, function, bias=None, scale=None, sums=None, reduce_op="add", go_on=false))]
+    #[pyo3(signature = (dst, data, function, bias=None, scale=None, sums=None, reduce_op="add", accumulate=false))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn activation(
         &mut self,
@@ -30,13 +31,13 @@ impl Session {
         scale: Option<&Bound<'_, PyAny>>,
         sums: Option<&Bound<'_, Tensor>>,
         reduce_op: &str,
-        go_on: bool,
+        accumulate: bool,
     ) -> Done {
         let how = Activation {
             function: function_of(function)?,
             bias: bias.map(scalar_operand).transpose()?,
-            scale: scale.map_or(Ok(Operand::Constant(1.0)), scalar_operand)?,
-            sums: RowSums { tile: optional(sums)?, reduce: alu(reduce_op)?, go_on },
+            scale: scale.map_or(Ok(ScalarOperand::Constant(1.0)), scalar_operand)?,
+            sums: RowReduction { tile: optional(sums)?, reduce: alu(reduce_op)?, accumulate },
         };
         let (to, from) = (dst.get().operand()?.clone(), data.operand()?.clone());
         let chip = self.chip.clone();
@@ -82,7 +83,8 @@ impl Session {
         let (a_scales, b_scales) = (scales.0.get().operand()?.clone(), scales.1.get().operand()?.clone());
         let adds = self.adds(&to);
         let chip = self.chip.clone();
-        let (left, right) = (Scaled { data: &a, scales: &a_scales }, Scaled { data: &b, scales: &b_scales });
+        let (left, right) =
+            (MxOperand { data: &a, scales: &a_scales }, MxOperand { data: &b, scales: &b_scales });
         let done = py.detach(|| mx::nc_matmul_mx(&chip, &to, left, right, accumulate.unwrap_or(adds)));
         self.done(dst, done)
     }
@@ -93,7 +95,7 @@ impl Session {
         done.map_err(|refusal| self.refused(py, &refusal))
     }
 
-    #[pyo3(signature = (dst, data, function, steps, slope, sums=None, reduce_op="add", go_on=false))]
+    #[pyo3(signature = (dst, data, function, steps, slope, sums=None, reduce_op="add", accumulate=false))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn activate2(
         &mut self,
@@ -104,7 +106,7 @@ impl Session {
         slope: f32,
         sums: Option<&Bound<'_, Tensor>>,
         reduce_op: &str,
-        go_on: bool,
+        accumulate: bool,
     ) -> Done {
         let how = Activate2 {
             function: function_of(if function == "prelu" { "relu" } else { function })?,
@@ -113,7 +115,7 @@ impl Session {
                 .map(|(op, operand, reverse)| step(op, operand, *reverse))
                 .collect::<PyResult<_>>()?,
             slope,
-            sums: RowSums { tile: optional(sums)?, reduce: alu(reduce_op)?, go_on },
+            sums: RowReduction { tile: optional(sums)?, reduce: alu(reduce_op)?, accumulate },
         };
         self.emit(dst, |chip, to| Ok(scalar::activate2(chip, to, data.operand()?, &how)))
     }

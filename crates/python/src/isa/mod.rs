@@ -10,7 +10,7 @@ mod vector;
 
 use pyo3::prelude::*;
 use tilewright_neuron_exec::Tile;
-use tilewright_neuron_exec::engine::{Operand, Step};
+use tilewright_neuron_exec::engine::{AluStep, ScalarOperand};
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::function::ActivationFunction;
 use tilewright_neuron_isa::refusal::rule;
@@ -53,14 +53,14 @@ fn engine_of(name: &str) -> PyResult<Option<EngineKind>> {
 }
 
 /// A number or a tile.
-fn scalar_operand(value: &Bound<'_, PyAny>) -> PyResult<Operand> {
+fn scalar_operand(value: &Bound<'_, PyAny>) -> PyResult<ScalarOperand> {
     if let Ok(tensor) = value.cast::<Tensor>() {
-        return Ok(Operand::PerPartition(tensor.get().operand()?.clone()));
+        return Ok(ScalarOperand::PerPartition(tensor.get().operand()?.clone()));
     }
-    Ok(Operand::Constant(value.extract()?))
+    Ok(ScalarOperand::Constant(value.extract()?))
 }
 
-fn step(op: &str, operand: &Bound<'_, PyAny>, reverse: bool) -> PyResult<Step> {
+fn step(op: &str, operand: &Bound<'_, PyAny>, reverse: bool) -> PyResult<AluStep> {
     let op = alu(op)?;
     rule(op.is_unary() || !operand.is_none(), || {
         Refusal::new(
@@ -71,8 +71,8 @@ fn step(op: &str, operand: &Bound<'_, PyAny>, reverse: bool) -> PyResult<Step> {
         )
     })
     .map_err(|refusal| plain(&refusal))?;
-    let operand = if operand.is_none() { Operand::Constant(0.0) } else { scalar_operand(operand)? };
-    Ok(Step { op, operand, reverse })
+    let operand = if operand.is_none() { ScalarOperand::Constant(0.0) } else { scalar_operand(operand)? };
+    Ok(AluStep { op, operand, reverse })
 }
 
 fn optional(tensor: Option<&Bound<'_, Tensor>>) -> PyResult<Option<Tile>> {

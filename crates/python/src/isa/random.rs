@@ -1,15 +1,15 @@
 //! Random numbers.
 
 use pyo3::prelude::*;
-use tilewright_neuron_exec::engine::random::{self, Lanes};
+use tilewright_neuron_exec::engine::random::{self, RandomLanes};
 
 use super::{Done, EngineKind, Session, Tensor, engine_of, scalar_operand};
 
 impl Session {
     /// The generators of an engine.
-    fn lanes(&mut self, engine: EngineKind) -> Lanes {
+    fn lanes(&mut self, engine: EngineKind) -> RandomLanes {
         let partitions = self.chip.partitions();
-        self.lanes.entry(engine).or_insert_with(|| Lanes::seeded(partitions, 0)).clone()
+        self.lanes.entry(engine).or_insert_with(|| RandomLanes::seeded(partitions, 0)).clone()
     }
 }
 

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use tilewright_neuron_exec::engine::vector::{self, Accumulate};
 
-use super::{Done, Operand, Session, Tensor, alu, optional, scalar_operand, step};
+use super::{Done, ScalarOperand, Session, Tensor, alu, optional, scalar_operand, step};
 
 #[pymethods]
 impl Session {
@@ -30,10 +30,10 @@ impl Session {
         reverse0: bool,
         reduce_op: &str,
         reduce_res: &Tensor,
-        go_on: bool,
+        accumulate: bool,
     ) -> Done {
         let step = step(op0, operand0, reverse0)?;
-        let how = if go_on { Accumulate::Continue } else { Accumulate::Reset };
+        let how = if accumulate { Accumulate::Continue } else { Accumulate::Reset };
         let result = reduce_res.operand()?;
         self.emit(dst, |chip, to| {
             Ok(vector::tensor_scalar_reduce(chip, to, data.operand()?, &step, alu(reduce_op)?, result, how))
@@ -130,7 +130,7 @@ impl Session {
         start: Option<&Bound<'_, PyAny>>,
     ) -> Done {
         let largest = scalar_operand(largest)?;
-        let start = start.map_or(Ok(Operand::Constant(0.0)), scalar_operand)?;
+        let start = start.map_or(Ok(ScalarOperand::Constant(0.0)), scalar_operand)?;
         let sums = optional(sums)?;
         let sums = sums.as_ref().map(|tile| (tile, &start));
         self.emit(dst, |chip, to| Ok(vector::exponential(chip, to, src.operand()?, &largest, sums)))

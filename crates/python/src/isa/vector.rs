@@ -2,8 +2,8 @@
 
 use pyo3::prelude::*;
 use smallvec::{SmallVec, smallvec};
-use tilewright_neuron_exec::engine::Step;
-use tilewright_neuron_exec::engine::vector::{self, Bound as RangeBound};
+use tilewright_neuron_exec::engine::AluStep;
+use tilewright_neuron_exec::engine::vector::{self, ColumnBound};
 
 use super::{Done, Session, Tensor, alu, engine_of, optional, scalar_operand, step, unknown};
 
@@ -36,7 +36,7 @@ impl Session {
         reverse1: bool,
         engine: &str,
     ) -> Done {
-        let mut steps: SmallVec<[Step; 2]> = smallvec![step(op0, operand0, reverse0)?];
+        let mut steps: SmallVec<[AluStep; 2]> = smallvec![step(op0, operand0, reverse0)?];
         if let Some(op1) = op1 {
             let none = dst.py().None().into_bound(dst.py());
             steps.push(step(op1, operand1.unwrap_or(&none), reverse1)?);
@@ -128,7 +128,7 @@ impl Session {
         done.map_err(|refusal| self.refused(py, &refusal))
     }
 
-    #[pyo3(signature = (dst, predicate, on_true, on_false, reverse, result=None, go_on=false))]
+    #[pyo3(signature = (dst, predicate, on_true, on_false, reverse, result=None, accumulate=false))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn select_reduce(
         &mut self,
@@ -138,7 +138,7 @@ impl Session {
         on_false: &Bound<'_, PyAny>,
         reverse: bool,
         result: Option<&Bound<'_, Tensor>>,
-        go_on: bool,
+        accumulate: bool,
     ) -> Done {
         let result = optional(result)?;
         self.emit(dst, |chip, to| {
@@ -149,12 +149,12 @@ impl Session {
                 on_true.operand()?,
                 &scalar_operand(on_false)?,
                 reverse,
-                result.as_ref().map(|tile| (tile, go_on)),
+                result.as_ref().map(|tile| (tile, accumulate)),
             ))
         })
     }
 
-    #[pyo3(signature = (dst, data, ops, bounds, start, fill, result=None, go_on=false))]
+    #[pyo3(signature = (dst, data, ops, bounds, start, fill, result=None, accumulate=false))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn range_select(
         &mut self,
@@ -165,14 +165,14 @@ impl Session {
         start: f32,
         fill: f32,
         result: Option<&Bound<'_, Tensor>>,
-        go_on: bool,
+        accumulate: bool,
     ) -> Done {
         let bounds = [
-            RangeBound { op: alu(&ops.0)?, value: scalar_operand(&bounds.0)? },
-            RangeBound { op: alu(&ops.1)?, value: scalar_operand(&bounds.1)? },
+            ColumnBound { op: alu(&ops.0)?, value: scalar_operand(&bounds.0)? },
+            ColumnBound { op: alu(&ops.1)?, value: scalar_operand(&bounds.1)? },
         ];
         let result = optional(result)?;
-        let result = result.as_ref().map(|tile| (tile, go_on));
+        let result = result.as_ref().map(|tile| (tile, accumulate));
         self.emit(dst, |chip, to| {
             Ok(vector::range_select(chip, to, data.operand()?, &bounds, start, fill, result))
         })

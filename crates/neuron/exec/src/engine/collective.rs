@@ -17,7 +17,7 @@ use crate::convert;
 
 /// A part of what a rank receives: the sources are copied, or combined if there are several.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct ReceivedChunk {
     /// Where it goes.
     pub dst: Tile,
     /// What it is made of, in the order of the group.
@@ -26,7 +26,7 @@ pub struct Part {
 
 /// Who takes part.
 #[derive(Clone, Debug)]
-pub struct Group<'a> {
+pub struct RankGroup<'a> {
     /// Where the ranks are.
     pub network: &'a Network,
     /// The ranks, in order.
@@ -42,9 +42,9 @@ pub struct Group<'a> {
 pub fn collective(
     chip: &Chip,
     kind: CollectiveKind,
-    group: &Group<'_>,
+    group: &RankGroup<'_>,
     own: &[Tile],
-    parts: &[Part],
+    parts: &[ReceivedChunk],
     op: Option<AluOp>,
 ) -> Result<Instruction, Refusal> {
     let name = kind.name();
@@ -92,7 +92,7 @@ pub fn collective(
 }
 
 /// Writes one part; true if bytes were read that nobody wrote.
-fn receive(chip: &Chip, name: &str, part: &Part, op: Option<AluOp>) -> Result<bool, Refusal> {
+fn receive(chip: &Chip, name: &str, part: &ReceivedChunk, op: Option<AluOp>) -> Result<bool, Refusal> {
     let dst = &part.dst;
     dst.check_bounds()?;
     for source in &part.sources {
@@ -136,7 +136,7 @@ fn receive(chip: &Chip, name: &str, part: &Part, op: Option<AluOp>) -> Result<bo
     Ok(uninitialised)
 }
 
-fn check_memories(name: &str, own: &[Tile], parts: &[Part]) -> Result<(), Refusal> {
+fn check_memories(name: &str, own: &[Tile], parts: &[ReceivedChunk]) -> Result<(), Refusal> {
     let mut on_chip =
         own.iter().chain(parts.iter().map(|part| &part.dst)).map(|t| t.storage.memory.on_chip());
     let first = on_chip.next().unwrap_or(false);

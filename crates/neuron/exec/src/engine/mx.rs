@@ -61,8 +61,9 @@ pub fn quantize_mx(chip: &Chip, dst: &Tile, src: &Tile, scales: &Tile) -> Result
         let place = scale_place(block, quadrant);
         for word in 0..words {
             let at = |lane: usize| (block * BLOCK + lane / LANES) * row + word * LANES + lane % LANES;
-            let greatest = (0..BLOCK * LANES).map(|lane| exponent_of(values[at(lane)])).max().unwrap_or(0);
-            let stored = (greatest - (format.max_exponent() - HEADROOM)).clamp(0, 254);
+            let max_exponent =
+                (0..BLOCK * LANES).map(|lane| exponent_of(values[at(lane)])).max().unwrap_or(0);
+            let stored = (max_exponent - (format.max_exponent() - HEADROOM)).clamp(0, 254);
             let factor = scale(u32::try_from(stored).unwrap_or(0));
             for lane in 0..BLOCK * LANES {
                 values[at(lane)] /= factor;
@@ -94,7 +95,7 @@ fn write_scales(scales: &Tile, exponents: &[u32], blocks: usize, quadrant: usize
 
 /// What a matmul of block-scaled operands reads.
 #[derive(Clone, Copy, Debug)]
-pub struct Scaled<'a> {
+pub struct MxOperand<'a> {
     /// Words of four elements.
     pub data: &'a Tile,
     /// Their scales.
@@ -109,8 +110,8 @@ pub struct Scaled<'a> {
 pub fn nc_matmul_mx(
     chip: &Chip,
     dst: &Tile,
-    stationary: Scaled<'_>,
-    moving: Scaled<'_>,
+    stationary: MxOperand<'_>,
+    moving: MxOperand<'_>,
     accumulate: bool,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "nc_matmul_mx";
@@ -177,7 +178,7 @@ pub fn nc_matmul_mx(
 fn dequantized(
     chip: &Chip,
     name: &str,
-    operand: Scaled<'_>,
+    operand: MxOperand<'_>,
     quadrant: usize,
 ) -> Result<(Vec<f32>, bool), Refusal> {
     let format = quantized(name, "an operand", operand.data)?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use chips::chip;
 use proptest::prelude::*;
-use tilewright_neuron_exec::engine::collective::{Group, Part, collective};
+use tilewright_neuron_exec::engine::collective::{RankGroup, ReceivedChunk, collective};
 use tilewright_neuron_exec::engine::vector;
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::cost::collective::{CollectiveKind, CollectiveRequest, collective_cost};
@@ -146,14 +146,14 @@ fn tensor(id: u32, memory: MemorySpace) -> Tile {
 /// Copies of a tile, an all-reduce of it, and so on; `work` is how many copies come before each.
 fn program(chip: &Chip, network: &Network, ranks: &[u32], work: &[usize]) -> NeuronProgram {
     let tiles: Vec<Tile> = (0..3).map(|id| tensor(id, MemorySpace::Sbuf)).collect();
-    let group = Group { network, ranks, pairs: &[] };
+    let group = RankGroup { network, ranks, pairs: &[] };
     let mut instructions = Vec::new();
     for (number, &copies) in (0_u32..).zip(work) {
         for _ in 0..copies {
             instructions.push(vector::tensor_copy(chip, &tiles[1], &tiles[0], None).unwrap());
             instructions.push(vector::tensor_copy(chip, &tiles[0], &tiles[1], None).unwrap());
         }
-        let part = Part { dst: tiles[2].clone(), sources: Vec::new() };
+        let part = ReceivedChunk { dst: tiles[2].clone(), sources: Vec::new() };
         let mut done =
             collective(chip, CollectiveKind::AllReduce, &group, &tiles[..1], &[part], None).unwrap();
         done.collective.as_mut().unwrap().number = number;
@@ -202,9 +202,9 @@ fn collectives_of_one_core_are_as_many_at_once_as_it_has_cc_cores() {
     let network = Network::new(&chip, None, 2, 1).unwrap();
     let ranks = [0, 1];
     let tiles: Vec<Tile> = (0..8).map(|id| tensor(id, MemorySpace::Hbm)).collect();
-    let group = Group { network: &network, ranks: &ranks, pairs: &[] };
+    let group = RankGroup { network: &network, ranks: &ranks, pairs: &[] };
     let instructions = (0..4).map(|at| {
-        let part = Part { dst: tiles[at + 4].clone(), sources: Vec::new() };
+        let part = ReceivedChunk { dst: tiles[at + 4].clone(), sources: Vec::new() };
         let mut done =
             collective(&chip, CollectiveKind::AllReduce, &group, &tiles[at..=at], &[part], None).unwrap();
         done.collective.as_mut().unwrap().number = u32::try_from(at).unwrap();

@@ -75,7 +75,7 @@ fn conflict(earlier: &Instruction, later: &Instruction) -> bool {
 }
 
 /// A tile that comes back from HBM has another place, so that only reads of what was written keep their order.
-fn judge_order(program: &NeuronProgram, timeline: &Timeline, renamed: bool) -> Result<(), TestCaseError> {
+fn check_order(program: &NeuronProgram, timeline: &Timeline, renamed: bool) -> Result<(), TestCaseError> {
     for (j, later) in program.instructions.iter().enumerate() {
         for (i, earlier) in program.instructions[..j].iter().enumerate() {
             let (first, second) = (timeline.spans[i], timeline.spans[j]);
@@ -107,7 +107,7 @@ proptest! {
         let chip = chip(if second { "trainium2" } else { "trainium1" });
         let program = program(&chip, &steps, 64);
         let timeline = schedule(&chip, &program);
-        judge_order(&program, &timeline, false)?;
+        check_order(&program, &timeline, false)?;
         let last = timeline.spans.iter().map(|span| span.done_ps).max().unwrap_or(0);
         prop_assert_eq!(timeline.total_ps, last);
         prop_assert_eq!(&schedule(&chip, &program).spans, &timeline.spans, "the same again");
@@ -121,7 +121,7 @@ proptest! {
         let columns = usize::try_from(chip.sbuf_usable_bytes() / 4 / 4).unwrap();
         let program = program(&chip, &steps, columns);
         let timeline = schedule(&chip, &program);
-        judge_order(&program, &timeline, true)?;
+        check_order(&program, &timeline, true)?;
         let (saved, reloaded) = timeline.spill_bytes();
         prop_assert!(saved % (columns as u64 * 4 * 128) == 0 && reloaded % (columns as u64 * 4 * 128) == 0);
         if timeline.sbuf_peak_bytes <= chip.sbuf_usable_bytes() {
@@ -156,10 +156,10 @@ fn a_column_in_pieces_of_four_bytes_is_a_finding() {
     let chip = chip("trainium1");
     let hbm = tensor(0, MemorySpace::Hbm, 128);
     let sbuf = tensor(1, MemorySpace::Sbuf, 128);
-    let mut turned = hbm.clone();
-    turned.view.dims.swap(0, 1);
+    let mut transposed = hbm.clone();
+    transposed.view.dims.swap(0, 1);
     let rows = dma::dma_copy(&chip, &sbuf, &hbm, None).unwrap();
-    let columns = dma::dma_copy(&chip, &sbuf, &turned, None).unwrap();
+    let columns = dma::dma_copy(&chip, &sbuf, &transposed, None).unwrap();
     for (instruction, found) in [(rows, 0), (columns, 1)] {
         let program = NeuronProgram { instructions: vec![instruction], ..NeuronProgram::default() };
         assert_eq!(tilewright_neuron_sim::analysis::advice::slow_transfers(&chip, &program).len(), found);

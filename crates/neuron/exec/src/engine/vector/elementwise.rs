@@ -13,7 +13,7 @@ use tilewright_num::Dtype;
 
 use crate::Tile;
 use crate::convert;
-use crate::engine::{Operand, Step};
+use crate::engine::{AluStep, ScalarOperand};
 
 /// dst = a op b.
 ///
@@ -135,7 +135,7 @@ pub fn tensor_scalar(
     chip: &Chip,
     dst: &Tile,
     data: &Tile,
-    steps: &[Step],
+    steps: &[AluStep],
     engine: Option<EngineKind>,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "tensor_scalar";
@@ -170,8 +170,8 @@ pub fn tensor_scalar(
     let mut words: SmallVec<[u64; 6]> = SmallVec::new();
     for step in steps {
         let constant = match &step.operand {
-            Operand::Constant(value) => value.to_bits(),
-            Operand::PerPartition(_) => u64::MAX,
+            ScalarOperand::Constant(value) => value.to_bits(),
+            ScalarOperand::PerPartition(_) => u64::MAX,
         };
         words.extend([step.op as u64, u64::from(step.reverse), constant]);
     }
@@ -181,7 +181,7 @@ pub fn tensor_scalar(
         .computing(form, &[dst, data], &words)
         .reading(uninitialised);
     done.borrows_port = is_fast(chip, engine, &[data, dst], VectorRate::Fast);
-    let linear = |step: &Step| matches!(step.op, AluOp::Multiply | AluOp::Add);
+    let linear = |step: &AluStep| matches!(step.op, AluOp::Multiply | AluOp::Add);
     let wide = [data, dst].iter().all(|tile| tile.view.dtype.is_float());
     if free && wide && matches!(steps, [one] if linear(one)) {
         done.on_scalar = Some(cost_on(chip, EngineKind::Scalar, columns, &[data, dst]));
@@ -190,7 +190,7 @@ pub fn tensor_scalar(
 }
 
 /// NeuronCore-v3 has only multiply and add on the Scalar engine, in that order.
-fn scalar_operators(chip: &Chip, steps: &[Step]) -> Result<(), Refusal> {
+fn scalar_operators(chip: &Chip, steps: &[AluStep]) -> Result<(), Refusal> {
     let ops: Vec<AluOp> = steps.iter().map(|step| step.op).collect();
     let has = matches!(ops[..], [AluOp::Multiply, AluOp::Add] | [AluOp::Multiply] | [AluOp::Add]);
     rule(has || chip.generation() > Generation::V3, || {
@@ -204,7 +204,7 @@ fn scalar_operators(chip: &Chip, steps: &[Step]) -> Result<(), Refusal> {
     })
 }
 
-fn float_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[Step]) -> Result<bool, Refusal> {
+fn float_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[AluStep]) -> Result<bool, Refusal> {
     let read = data.read(&chip.rules);
     let (mut values, mut uninitialised) = (read.values, read.uninitialised);
     uninitialised |= apply_steps(chip, &mut values, data, steps)?;
@@ -218,12 +218,12 @@ pub(crate) fn apply_steps(
     chip: &Chip,
     values: &mut [f32],
     data: &Tile,
-    steps: &[Step],
+    steps: &[AluStep],
 ) -> Result<bool, Refusal> {
     let (partitions, columns) = (data.view.partitions(), data.view.free_elements());
     let mut uninitialised = false;
     for step in steps {
-        if let Operand::Constant(value) = &step.operand {
+        if let ScalarOperand::Constant(value) = &step.operand {
             step.op.combine_scalar(values, *value as f32, step.reverse);
             continue;
         }
@@ -250,7 +250,7 @@ fn word_constant(op: AluOp, value: f64) -> Result<i64, Refusal> {
     Ok(value as i64)
 }
 
-fn integer_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[Step]) -> Result<bool, Refusal> {
+fn integer_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[AluStep]) -> Result<bool, Refusal> {
     let (partitions, columns) = (data.view.partitions(), data.view.free_elements());
     let read = data.read_integers(&chip.rules);
     let (mut values, mut uninitialised) = (read.values, read.uninitialised);
@@ -258,8 +258,8 @@ fn integer_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[Step]) -> Result
         integers_only(step.op, data)?;
         integers_only(step.op, dst)?;
         let operands: Vec<i64> = match &step.operand {
-            Operand::Constant(value) => vec![word_constant(step.op, *value)?; partitions],
-            Operand::PerPartition(tile) => {
+            ScalarOperand::Constant(value) => vec![word_constant(step.op, *value)?; partitions],
+            ScalarOperand::PerPartition(tile) => {
                 integers_only(step.op, tile)?;
                 let read = tile.read_integers(&chip.rules);
                 uninitialised |= read.uninitialised;
@@ -285,7 +285,7 @@ pub fn scalar_tensor_tensor(
     chip: &Chip,
     dst: &Tile,
     data: &Tile,
-    first: &Step,
+    first: &AluStep,
     tensor: &Tile,
     op: AluOp,
     reverse: bool,

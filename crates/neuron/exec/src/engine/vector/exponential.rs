@@ -10,7 +10,7 @@ use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation};
 
 use crate::Tile;
-use crate::engine::Operand;
+use crate::engine::ScalarOperand;
 
 /// Elements of a lane in a cycle.
 const RATE: u64 = 4;
@@ -23,8 +23,8 @@ pub fn exponential(
     chip: &Chip,
     dst: &Tile,
     src: &Tile,
-    largest: &Operand,
-    sums: Option<(&Tile, &Operand)>,
+    largest: &ScalarOperand,
+    sums: Option<(&Tile, &ScalarOperand)>,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "exponential";
     chip.needs(NAME, Generation::V4)?;

@@ -10,7 +10,7 @@ use tilewright_neuron_isa::refusal::{Refusal, rule};
 
 use super::elementwise::{apply_steps, integers_only};
 use crate::Tile;
-use crate::engine::{Operand, Step};
+use crate::engine::{AluStep, ScalarOperand};
 
 /// dst = the last `axes` dimensions of data reduced.
 ///
@@ -103,7 +103,7 @@ pub fn tensor_scalar_reduce(
     chip: &Chip,
     dst: &Tile,
     data: &Tile,
-    step: &Step,
+    step: &AluStep,
     reduce: AluOp,
     result: &Tile,
     how: Accumulate,
@@ -148,9 +148,9 @@ pub fn tensor_scalar_cumulative(
     chip: &Chip,
     dst: &Tile,
     data: &Tile,
-    step: &Step,
+    step: &AluStep,
     reduce: AluOp,
-    initial: Option<&Operand>,
+    initial: Option<&ScalarOperand>,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "tensor_scalar_cumulative";
     limits::arithmetic(NAME, &[step.op, reduce])?;
@@ -188,7 +188,7 @@ pub fn tensor_tensor_scan(
     dst: &Tile,
     a: &Tile,
     b: &Tile,
-    initial: &Operand,
+    initial: &ScalarOperand,
     ops: [(AluOp, bool); 2],
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "tensor_tensor_scan";

@@ -5,20 +5,20 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Smaller buffers are left to the allocator.
-const LEAST_BYTES: usize = 8 << 10;
-/// Larger ones too: they are few.
-const MOST_BYTES: usize = 8 << 20;
-/// Bytes that one shelf keeps.
-const MOST_KEPT_BYTES: usize = 64 << 20;
+const MIN_BUFFER_BYTES: usize = 8 << 10;
+/// Larger buffers are left to the allocator too: they are few.
+const MAX_BUFFER_BYTES: usize = 8 << 20;
+/// Bytes that one pool keeps for reuse.
+const MAX_POOLED_BYTES: usize = 64 << 20;
 
 /// Buffers that nobody uses now.
 #[derive(Debug)]
-pub struct Shelf<T> {
-    kept: Mutex<Kept<T>>,
+pub struct BufferPool<T> {
+    free: Mutex<FreeBuffers<T>>,
 }
 
 #[derive(Debug)]
-struct Kept<T> {
+struct FreeBuffers<T> {
     buffers: Vec<Vec<T>>,
     bytes: usize,
 }
@@ -27,14 +27,14 @@ fn size_bytes<T>(buffer: &Vec<T>) -> usize {
     buffer.capacity() * size_of::<T>()
 }
 
-impl<T: Clone> Shelf<T> {
-    /// An empty one.
-    pub const fn empty() -> Shelf<T> {
-        Shelf { kept: Mutex::new(Kept { buffers: Vec::new(), bytes: 0 }) }
+impl<T: Clone> BufferPool<T> {
+    /// An empty pool.
+    pub const fn empty() -> BufferPool<T> {
+        BufferPool { free: Mutex::new(FreeBuffers { buffers: Vec::new(), bytes: 0 }) }
     }
 
     /// A buffer without elements that has room for so many.
-    pub fn with_room(&self, count: usize) -> Vec<T> {
+    pub fn with_capacity(&self, count: usize) -> Vec<T> {
         let mut buffer = self.take(count);
         buffer.clear();
         buffer
@@ -42,12 +42,12 @@ impl<T: Clone> Shelf<T> {
 
     /// A buffer that has room for so many, with what it held when it was used before.
     fn take(&self, count: usize) -> Vec<T> {
-        if (LEAST_BYTES..=MOST_BYTES).contains(&(count * size_of::<T>())) {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if (MIN_BUFFER_BYTES..=MAX_BUFFER_BYTES).contains(&(count * size_of::<T>())) {
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
             let fits = |buffer: &Vec<T>| (count..=count + count / 4).contains(&buffer.capacity());
-            if let Some(at) = kept.buffers.iter().rposition(fits) {
-                let buffer = kept.buffers.swap_remove(at);
-                kept.bytes -= size_bytes(&buffer);
+            if let Some(at) = free.buffers.iter().rposition(fits) {
+                let buffer = free.buffers.swap_remove(at);
+                free.bytes -= size_bytes(&buffer);
                 return buffer;
             }
         }
@@ -56,7 +56,7 @@ impl<T: Clone> Shelf<T> {
 
     /// A buffer of so many equal elements.
     pub fn filled(&self, count: usize, value: T) -> Vec<T> {
-        let mut buffer = self.with_room(count);
+        let mut buffer = self.with_capacity(count);
         buffer.resize(count, value);
         buffer
     }
@@ -69,59 +69,59 @@ impl<T: Clone> Shelf<T> {
     }
 
     /// Keeps a buffer for the next.
-    pub fn give(&self, buffer: Vec<T>) {
+    pub fn recycle(&self, buffer: Vec<T>) {
         let bytes = size_bytes(&buffer);
-        if !(LEAST_BYTES..=MOST_BYTES).contains(&bytes) {
+        if !(MIN_BUFFER_BYTES..=MAX_BUFFER_BYTES).contains(&bytes) {
             return;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.bytes + bytes <= MOST_KEPT_BYTES {
-            kept.bytes += bytes;
-            kept.buffers.push(buffer);
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.bytes + bytes <= MAX_POOLED_BYTES {
+            free.bytes += bytes;
+            free.buffers.push(buffer);
         }
     }
 }
 
-static SHELF: Shelf<u8> = Shelf::empty();
+static POOL: BufferPool<u8> = BufferPool::empty();
 
 /// A buffer of bytes without any, with room for so many.
-pub(crate) fn room(count: usize) -> Vec<u8> {
-    SHELF.with_room(count)
+pub(crate) fn with_capacity(count: usize) -> Vec<u8> {
+    POOL.with_capacity(count)
 }
 
 /// A buffer of zeros.
 pub(crate) fn zeros(count: usize) -> Vec<u8> {
-    SHELF.filled(count, 0)
+    POOL.filled(count, 0)
 }
 
 /// A buffer of bytes for one who writes all of them.
 pub(crate) fn to_overwrite(count: usize) -> Vec<u8> {
-    SHELF.to_overwrite(count, 0)
+    POOL.to_overwrite(count, 0)
 }
 
 /// Keeps a buffer for the next.
-pub(crate) fn give_back(bytes: Vec<u8>) {
-    SHELF.give(bytes);
+pub(crate) fn recycle(bytes: Vec<u8>) {
+    POOL.recycle(bytes);
 }
 
 /// Bytes that several may look at; who changes them while others look gets a copy.
 #[derive(Clone, Debug, Default)]
-pub struct Bytes(Arc<Vec<u8>>);
+pub struct SharedBytes(Arc<Vec<u8>>);
 
-impl Bytes {
+impl SharedBytes {
     /// The bytes, to be changed.
     pub fn to_mut(&mut self) -> &mut [u8] {
         Arc::make_mut(&mut self.0).as_mut_slice()
     }
 }
 
-impl From<Vec<u8>> for Bytes {
-    fn from(bytes: Vec<u8>) -> Bytes {
-        Bytes(Arc::new(bytes))
+impl From<Vec<u8>> for SharedBytes {
+    fn from(bytes: Vec<u8>) -> SharedBytes {
+        SharedBytes(Arc::new(bytes))
     }
 }
 
-impl Deref for Bytes {
+impl Deref for SharedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -129,10 +129,10 @@ impl Deref for Bytes {
     }
 }
 
-impl Drop for Bytes {
+impl Drop for SharedBytes {
     fn drop(&mut self) {
         if let Some(bytes) = Arc::get_mut(&mut self.0) {
-            SHELF.give(std::mem::take(bytes));
+            POOL.recycle(std::mem::take(bytes));
         }
     }
 }
@@ -143,18 +143,18 @@ mod tests {
 
     #[test]
     fn a_buffer_comes_back_empty_and_only_for_its_size() {
-        static SHELF: Shelf<u32> = Shelf::empty();
-        SHELF.give(vec![7; 10_000]);
-        assert_ne!(SHELF.with_room(20_000).capacity(), 10_000);
-        assert_eq!(SHELF.filled(9_000, 3), vec![3; 9_000]);
-        assert!(SHELF.with_room(9_000).is_empty());
-        SHELF.give(vec![7; 10_000]);
-        assert_eq!(SHELF.to_overwrite(9_000, 3).len(), 9_000);
+        static POOL: BufferPool<u32> = BufferPool::empty();
+        POOL.recycle(vec![7; 10_000]);
+        assert_ne!(POOL.with_capacity(20_000).capacity(), 10_000);
+        assert_eq!(POOL.filled(9_000, 3), vec![3; 9_000]);
+        assert!(POOL.with_capacity(9_000).is_empty());
+        POOL.recycle(vec![7; 10_000]);
+        assert_eq!(POOL.to_overwrite(9_000, 3).len(), 9_000);
     }
 
     #[test]
     fn who_writes_does_not_change_what_others_see() {
-        let mut mine = Bytes::from(vec![1, 2]);
+        let mut mine = SharedBytes::from(vec![1, 2]);
         let yours = mine.clone();
         mine.to_mut()[0] = 9;
         assert_eq!((mine[0], yours[0]), (9, 1));
