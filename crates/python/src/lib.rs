@@ -38,7 +38,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dtype::register_dtypes, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::promote, module)?)?;
     module.add_function(wrap_pyfunction!(isa::collective::instance_chip, module)?)?;
-    module.add_function(wrap_pyfunction!(isa::collective::meet_ranks, module)?)?;
+    module.add_function(wrap_pyfunction!(isa::collective::schedule_collectives, module)?)?;
     module.add_function(wrap_pyfunction!(isa::collective::place_ranks, module)?)?;
     module.add_function(wrap_pyfunction!(operators::set_operators, module)?)?;
     module.add_function(wrap_pyfunction!(source::set_folder, module)?)?;

@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 
 /// Registers that instructions wait for.
 #[derive(Default)]
-pub(crate) struct Registers {
+pub(crate) struct RegisterTable {
     /// Loads that no instruction has used yet, by the tensor that stands for their register.
     unused: BTreeMap<u32, usize>,
     /// What the last branch of each program looked at.
@@ -23,7 +23,7 @@ pub(crate) struct Registers {
 impl Session {
     /// Loads one element into a register; what is returned stands for it.
     fn register_load(&mut self, py: Python<'_>, src: &Tensor) -> PyResult<Tensor> {
-        let register = self.place_of_its_own(py, "register")?;
+        let register = self.new_buffer(py, "register")?;
         let load = register::register_load(&self.chip, &register.tile, src.operand()?);
         let at = self.record(py, Ok(load))?;
         self.registers.unused.insert(register.tile.storage.id, at);

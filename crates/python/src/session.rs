@@ -25,7 +25,7 @@ use tilewright_num::Dtype;
 use crate::current::next_launch;
 use crate::dtype::ElementType;
 use crate::error::raise;
-use crate::register::Registers;
+use crate::register::RegisterTable;
 use crate::tensor::{Tensor, memory_of};
 use crate::{dtype, source};
 
@@ -54,8 +54,8 @@ pub(crate) struct Session {
     /// Where the ranks of the launch are.
     pub(crate) network: Option<Arc<Network>>,
     /// How often each core has met the same ranks.
-    pub(crate) met: BTreeMap<(u32, Vec<u32>), u32>,
-    pub(crate) registers: Registers,
+    pub(crate) collective_counts: BTreeMap<(u32, Vec<u32>), u32>,
+    pub(crate) registers: RegisterTable,
     /// Where matmuls wrote, by tensor.
     summed: BTreeMap<u32, Vec<TensorRegion>>,
     /// Lines by code object, and by the place in its code, which is found sooner.
@@ -195,7 +195,7 @@ impl Session {
 
     /// A place that stands for what is made at run time and read soon after: descriptors of one transfer, which have theirs in HBM as those
     /// that are known before, or a register.
-    pub(crate) fn place_of_its_own(&mut self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
+    pub(crate) fn new_buffer(&mut self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
         let bytes = ElementType { dtype: Dtype::U8, mx: None }.code();
         let mut request = self.request(py, vec![1], bytes, "private_hbm")?;
         name.clone_into(&mut request.name);
@@ -277,8 +277,8 @@ impl Session {
             values: true,
             timeline: Mutex::new(None),
             network: None,
-            met: BTreeMap::new(),
-            registers: Registers::default(),
+            collective_counts: BTreeMap::new(),
+            registers: RegisterTable::default(),
             summed: BTreeMap::new(),
             lines: BTreeMap::new(),
             places: BTreeMap::new(),

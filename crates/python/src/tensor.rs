@@ -16,8 +16,8 @@ use tilewright_num::Dtype;
 use crate::current;
 use crate::dtype::{self, ElementType};
 use crate::error::plain;
-use crate::index::{Index, Shape};
-use crate::key::{self, Bounds};
+use crate::index::{Index, IndexShape};
+use crate::key::{self, IndexBounds};
 use crate::mask::Mask;
 use crate::operators::{operator, references};
 
@@ -25,17 +25,17 @@ use crate::operators::{operator, references};
 #[pyclass(frozen, module = "tilewright._core")]
 pub(crate) struct Tensor {
     pub(crate) tile: Tile,
-    pub(crate) bounds: Vec<Bounds>,
+    pub(crate) bounds: Vec<IndexBounds>,
     /// The type that the kernel gave it, if its elements are held unrounded.
     pub(crate) declared: Option<Dtype>,
     /// The launch that it belongs to.
     pub(crate) launch: u64,
-    result: Mutex<ResultOf>,
+    result: Mutex<ResultState>,
 }
 
 /// What is known of a tensor that an instruction just wrote.
 #[derive(Clone, Default)]
-struct ResultOf {
+struct ResultState {
     /// Instruction whose result this is, if nothing else happened to it.
     fresh: Option<usize>,
     /// Where the result was computed.
@@ -53,7 +53,7 @@ impl Clone for Tensor {
 }
 
 impl Tensor {
-    fn result(&self) -> MutexGuard<'_, ResultOf> {
+    fn result(&self) -> MutexGuard<'_, ResultState> {
         self.result.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -124,7 +124,7 @@ impl Tensor {
     pub(crate) fn as_index(&self) -> PyResult<Index> {
         let tile = self.operand()?;
         let read = tile.read_integers(&tilewright_num::RuleSet::NEURON);
-        let shape: Shape = self.shape().iter().copied().collect();
+        let shape: IndexShape = self.shape().iter().copied().collect();
         // One element is a constant, and what is indexed with it stays an access pattern.
         let index = match read.values[..] {
             [constant] => Index {
@@ -271,7 +271,7 @@ impl Tensor {
             return self.first_of(mask.get());
         }
         let shape = self.shape();
-        let mut by = key::Tiles::new();
+        let mut by = key::KeyTiles::new();
         let items = key::parse(key, &shape, &mut by)?;
         let (view, on_chip) = (&self.tile.view, self.tile.storage.memory.on_chip());
         let indexed = if view.gather.is_some() || !self.bounds.is_empty() {
@@ -353,7 +353,7 @@ impl Tensor {
     /// Takes over what is known of a part of it: which instruction wrote it, and where it was computed.
     fn adopt(&self, part: &Tensor, mask: &Bound<'_, PyAny>) -> PyResult<()> {
         let mask = Some(Mask::from_python(mask)?);
-        let result = ResultOf { fresh: part.fresh(), mask, ..ResultOf::default() };
+        let result = ResultState { fresh: part.fresh(), mask, ..ResultState::default() };
         *self.result() = result;
         Ok(())
     }

@@ -8,7 +8,7 @@ use tilewright_neuron_isa::{Refusal, TensorRegion, TensorView};
 use crate::dtype::{self, ElementType};
 use crate::error::plain;
 use crate::index::Index;
-use crate::key::Bounds;
+use crate::key::IndexBounds;
 use crate::tensor::Tensor;
 
 #[pymethods]
@@ -138,7 +138,7 @@ impl Tensor {
         let inside = index.range().is_none_or(|(least, most)| least >= 0 && most < limit);
         if !inside {
             let size = usize::try_from(limit).unwrap_or(0);
-            out.bounds.push(Bounds { index, axis: None, size, stride: 1, base });
+            out.bounds.push(IndexBounds { index, axis: None, size, stride: 1, base });
         }
         Ok(out)
     }

@@ -345,7 +345,7 @@ class Kernel:
         sessions = [launch.session for launch in launches]
         instance = _core.place_ranks(sessions, instance, len(_places(self.grid)))
         values = _run_together(ready)
-        _core.meet_ranks(sessions)
+        _core.schedule_collectives(sessions)
         results = [_keep(launch.finish(value)) for launch, value in zip(launches, values)]
         for result in results:
             result.instance = instance

@@ -8,13 +8,13 @@ use tilewright_neuron_exec::engine::vector;
 use tilewright_neuron_isa::cost::tensor::{ArrayPart, MatmulOptions};
 
 use super::{
-    Done, EngineKind, ScalarOperand, Session, Tensor, alu, engine_of, function_of, optional, scalar_operand,
-    step,
+    EngineKind, Recorded, ScalarOperand, Session, Tensor, alu, engine_of, function_of, optional,
+    scalar_operand, step,
 };
 
 #[pymethods]
 impl Session {
-    fn partition_broadcast(&mut self, dst: &Bound<'_, Tensor>, row: &Tensor) -> Done {
+    fn partition_broadcast(&mut self, dst: &Bound<'_, Tensor>, row: &Tensor) -> Recorded {
         let row = row.operand()?;
         self.emit(dst, |chip, to| Ok(tensor::partition_broadcast(chip, to, row)))
     }
@@ -32,7 +32,7 @@ impl Session {
         sums: Option<&Bound<'_, Tensor>>,
         reduce_op: &str,
         accumulate: bool,
-    ) -> Done {
+    ) -> Recorded {
         let how = Activation {
             function: function_of(function)?,
             bias: bias.map(scalar_operand).transpose()?,
@@ -58,7 +58,7 @@ impl Session {
         moving_onezero: bool,
         double_row: bool,
         part: Option<[u64; 4]>,
-    ) -> Done {
+    ) -> Recorded {
         let adds = self.adds(dst.get().operand()?);
         let accumulate = accumulate.unwrap_or(adds && !is_transpose);
         let part = part.map(array_part);
@@ -77,7 +77,7 @@ impl Session {
         moving: &Tensor,
         scales: (Bound<'_, Tensor>, Bound<'_, Tensor>),
         accumulate: Option<bool>,
-    ) -> Done {
+    ) -> Recorded {
         let to = dst.get().operand()?.clone();
         let (a, b) = (stationary.operand()?.clone(), moving.operand()?.clone());
         let (a_scales, b_scales) = (scales.0.get().operand()?.clone(), scales.1.get().operand()?.clone());
@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// Refuses a part of the array that a block-scaled matmul cannot run on.
-    fn check_part(&mut self, py: Python<'_>, name: &str, stationary: &Tensor, part: [u64; 4]) -> Done {
+    fn check_part(&mut self, py: Python<'_>, name: &str, stationary: &Tensor, part: [u64; 4]) -> Recorded {
         let done = tensor::check_part(&self.chip, name, stationary.operand()?, array_part(part), true);
         done.map_err(|refusal| self.refused(py, &refusal))
     }
@@ -107,7 +107,7 @@ impl Session {
         sums: Option<&Bound<'_, Tensor>>,
         reduce_op: &str,
         accumulate: bool,
-    ) -> Done {
+    ) -> Recorded {
         let how = Activate2 {
             function: function_of(if function == "prelu" { "relu" } else { function })?,
             steps: steps
@@ -120,12 +120,12 @@ impl Session {
         self.emit(dst, |chip, to| Ok(scalar::activate2(chip, to, data.operand()?, &how)))
     }
 
-    fn quantize_mx(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, scales: &Tensor) -> Done {
+    fn quantize_mx(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, scales: &Tensor) -> Recorded {
         self.emit(dst, |chip, to| Ok(mx::quantize_mx(chip, to, src.operand()?, scales.operand()?)))
     }
 
     #[pyo3(signature = (dst, data, engine=""))]
-    fn nc_transpose(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, engine: &str) -> Done {
+    fn nc_transpose(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, engine: &str) -> Recorded {
         let on_vector = engine_of(engine)? == Some(EngineKind::Vector);
         let transpose = if on_vector { vector::transpose } else { tensor::nc_transpose };
         self.emit(dst, |chip, to| Ok(transpose(chip, to, data.operand()?)))

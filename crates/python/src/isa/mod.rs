@@ -20,7 +20,7 @@ use crate::error::plain;
 use crate::session::Session;
 use crate::tensor::Tensor;
 
-type Done = PyResult<()>;
+type Recorded = PyResult<()>;
 
 /// What a name that stands for nothing is answered with.
 fn unknown(code: &'static str, what: &str, name: &str, known: &[&str]) -> PyErr {
@@ -85,13 +85,13 @@ impl Session {
         &mut self,
         dst: &Bound<'_, Tensor>,
         run: impl FnOnce(&Chip, &Tile) -> PyResult<Result<Instruction, Refusal>>,
-    ) -> Done {
+    ) -> Recorded {
         let done = run(&self.chip, dst.get().operand()?)?;
         self.done(dst, done)
     }
 
     /// Records and marks the result as fresh.
-    fn done(&mut self, dst: &Bound<'_, Tensor>, done: Result<Instruction, Refusal>) -> Done {
+    fn done(&mut self, dst: &Bound<'_, Tensor>, done: Result<Instruction, Refusal>) -> Recorded {
         let line = self.line_into(dst.py(), dst.get().tile.storage.id);
         let at = self.record_at(dst.py(), line, done)?;
         dst.get().set_fresh(at);
