@@ -9,10 +9,10 @@
 
 mod annotate;
 mod describe;
-mod held;
 mod intern;
 mod lanes;
 mod message;
+mod pending_events;
 mod stream;
 
 use std::io::Write;
@@ -30,11 +30,11 @@ pub fn write(record: &Record, out: impl Write) -> Result<(), RecordError> {
     record.layout.check()?;
     let mut stream = Stream::new(out);
     stream.begin(&record.layout)?;
-    let flows = held::flows(&record.events);
+    let flows = pending_events::flows(&record.events);
     for event in &record.events {
         let mut event = event.clone();
         if let Event::Interval(interval) = &mut event {
-            held::keep(interval, |id, _| flows.contains(&id));
+            pending_events::keep(interval, |id, _| flows.contains(&id));
         }
         stream.write(&event)?;
     }

@@ -11,29 +11,29 @@ use smallvec::SmallVec;
 use crate::event::{Event, FlowId, Interval};
 
 /// Events that are held back, at most: some 16 MB of them.
-pub(super) const ROOM: usize = 1 << 16;
+pub(super) const CAPACITY: usize = 1 << 16;
 
 /// The newest events.
 #[derive(Debug)]
-pub(super) struct Held {
-    room: usize,
+pub(super) struct PendingEvents {
+    capacity: usize,
     events: VecDeque<Event>,
-    ends: BTreeMap<FlowId, Ends>,
+    ends: BTreeMap<FlowId, FlowEnds>,
 }
 
 /// Held events that name a flow.
 #[derive(Debug, Default)]
-struct Ends {
+struct FlowEnds {
     raise: usize,
     wait: usize,
     /// Both ends were held at the same time, so that both are written.
     is_flow: bool,
 }
 
-impl Held {
+impl PendingEvents {
     /// Holds at most so many events.
-    pub(super) fn new(room: usize) -> Held {
-        Held { room, events: VecDeque::new(), ends: BTreeMap::new() }
+    pub(super) fn new(capacity: usize) -> PendingEvents {
+        PendingEvents { capacity, events: VecDeque::new(), ends: BTreeMap::new() }
     }
 
     /// Takes an event; gives the oldest if there are too many.
@@ -46,7 +46,7 @@ impl Held {
             }
         }
         self.events.push_back(event);
-        if self.events.len() > self.room { self.pop() } else { None }
+        if self.events.len() > self.capacity { self.pop() } else { None }
     }
 
     /// The oldest event, with the flows that are written.
@@ -114,8 +114,8 @@ mod tests {
     }
 
     /// Flows that are written with each event, in order.
-    fn written(room: usize, events: Vec<Event>) -> Vec<Vec<u64>> {
-        let mut held = Held::new(room);
+    fn written(capacity: usize, events: Vec<Event>) -> Vec<Vec<u64>> {
+        let mut held = PendingEvents::new(capacity);
         let mut left: Vec<Event> = events.into_iter().filter_map(|event| held.push(event)).collect();
         left.extend(std::iter::from_fn(|| held.pop()));
         let flows = |event: Event| match event {

@@ -7,10 +7,10 @@ use prost::Message as _;
 
 use super::annotate::Annotations;
 use super::describe::{counter, described, first_packet, packet, track};
-use super::held::{Held, ROOM};
 use super::intern::Interner;
-use super::lanes::Lanes;
+use super::lanes::TraceLanes;
 use super::message::{EventType, InternedData, Trace, TracePacket, TrackDescriptor, TrackEvent};
+use super::pending_events::{CAPACITY, PendingEvents};
 use super::{exact_names, is_exact, timestamp_ns};
 use crate::error::RecordError;
 use crate::event::{Event, Interval, Sample};
@@ -23,10 +23,10 @@ use crate::sink::Sink;
 #[derive(Debug)]
 pub struct Stream<W> {
     out: W,
-    held: Held,
+    pending: PendingEvents,
     clock_hz: NonZeroU64,
     /// What descriptions of further lanes repeat, by track.
-    tracks: Vec<(Lanes, TrackDescriptor)>,
+    tracks: Vec<(TraceLanes, TrackDescriptor)>,
     counter_uuids: Vec<u64>,
     next_uuid: u64,
     names: Interner,
@@ -41,7 +41,7 @@ impl<W: Write> Stream<W> {
     pub fn new(out: W) -> Stream<W> {
         Stream {
             out,
-            held: Held::new(ROOM),
+            pending: PendingEvents::new(CAPACITY),
             clock_hz: NonZeroU64::MIN,
             tracks: Vec::new(),
             counter_uuids: Vec::new(),
@@ -55,7 +55,7 @@ impl<W: Write> Stream<W> {
 
     /// Takes an event, and writes one that was held back long enough.
     fn take(&mut self, event: Event) -> Result<(), RecordError> {
-        let Some(event) = self.held.push(event) else { return Ok(()) };
+        let Some(event) = self.pending.push(event) else { return Ok(()) };
         self.write(&event)
     }
 
@@ -145,7 +145,7 @@ impl<W: Write> Stream<W> {
         for each in &layout.tracks {
             let description = track(each, self.next_uuid);
             self.trace.packet.push(described(self.next_uuid, &description));
-            self.tracks.push((Lanes::new(self.next_uuid), description));
+            self.tracks.push((TraceLanes::new(self.next_uuid), description));
             self.next_uuid += 1;
         }
         for each in &layout.counters {
@@ -185,7 +185,7 @@ impl<W: Write> Sink for Stream<W> {
     }
 
     fn finish(&mut self) -> Result<Vec<Event>, RecordError> {
-        while let Some(event) = self.held.pop() {
+        while let Some(event) = self.pending.pop() {
             self.write(&event)?;
         }
         self.out.flush()?;
