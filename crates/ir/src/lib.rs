@@ -44,5 +44,5 @@ pub mod tree;
 
 pub use args::{Args, Quoted, Read, Word};
 pub use fields::{Fields, Log};
-pub use print::{Item, Layout};
+pub use print::{BlockLayout, Item};
 pub use tree::{Bracket, Kind, Node, Sign, Tree};

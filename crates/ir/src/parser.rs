@@ -6,7 +6,7 @@ use tilewright_base::{Diagnostic, SourceId, Sources, Span};
 
 use crate::args::shortened;
 use crate::fields::Log;
-use crate::lexer::{Bad, Lexer, Token, TokenKind};
+use crate::lexer::{BadToken, Lexer, Token, TokenKind};
 use crate::tree::{Bracket, Kind, Statement, Tree};
 
 /// Blocks within blocks, at most.
@@ -241,22 +241,22 @@ impl Parser<'_> {
     }
 
     #[cold]
-    fn bad_token(&self, bad: Bad, word: &str) -> Diagnostic {
+    fn bad_token(&self, bad: BadToken, word: &str) -> Diagnostic {
         let (what, allowed, instead) = match bad {
-            Bad::Character => (
+            BadToken::Character => (
                 format!("no value begins with `{word}`"),
                 "words, numbers, \"texts\", brackets and = : , + - * / % < > -> ..",
                 "a quoted text, if it is a name",
             ),
-            Bad::OpenText => {
+            BadToken::OpenText => {
                 ("a quoted text does not end".to_string(), "\"...\" on one line", "a quote at its end")
             }
-            Bad::Number => (
+            BadToken::Number => (
                 format!("`{word}` is no number"),
                 "128, -5, 65_536, 0x1f, 0.125, 1e-3",
                 "a blank behind the number, or a quoted text, if it is a name",
             ),
-            Bad::Huge => (
+            BadToken::Huge => (
                 format!("the number {word} is too large"),
                 "at most 18446744073709551615",
                 "a number of at most 64 bits",

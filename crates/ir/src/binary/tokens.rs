@@ -11,7 +11,7 @@ const MOST_TEXT_BYTES: u64 = 1 << 28;
 
 /// The statements of a text.
 pub fn encode(tree: &Tree<'_>) -> Vec<u8> {
-    let mut words = Words::default();
+    let mut words = WordTable::default();
     let mut body = Vec::new();
     let statements: Vec<Node<'_>> = tree.statements().collect();
     block(tree, &statements, &mut words, &mut body);
@@ -26,12 +26,12 @@ pub fn encode(tree: &Tree<'_>) -> Vec<u8> {
 }
 
 #[derive(Default)]
-struct Words<'a> {
+struct WordTable<'a> {
     numbers: BTreeMap<&'a str, u64>,
     in_order: Vec<&'a str>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> WordTable<'a> {
     fn number(&mut self, word: &'a str) -> u64 {
         let next = self.in_order.len() as u64;
         *self.numbers.entry(word).or_insert_with(|| {
@@ -41,7 +41,7 @@ impl<'a> Words<'a> {
     }
 }
 
-fn block<'a>(tree: &'a Tree<'a>, statements: &[Node<'a>], words: &mut Words<'a>, out: &mut Vec<u8>) {
+fn block<'a>(tree: &'a Tree<'a>, statements: &[Node<'a>], words: &mut WordTable<'a>, out: &mut Vec<u8>) {
     varint(out, statements.len() as u64);
     for statement in statements {
         varint(out, words.number(statement.head().text));
@@ -90,7 +90,7 @@ fn varint(out: &mut Vec<u8>, mut number: u64) {
 /// # Errors
 /// Bytes that no [`encode`] gives.
 pub fn decode(bytes: &[u8]) -> Result<String, BinaryError> {
-    let mut reader = Reader { bytes, at: 0, words: Vec::new(), text: String::new() };
+    let mut reader = TokenReader { bytes, at: 0, words: Vec::new(), text: String::new() };
     reader.words()?;
     reader.block(0)?;
     if reader.at != bytes.len() {
@@ -99,14 +99,14 @@ pub fn decode(bytes: &[u8]) -> Result<String, BinaryError> {
     Ok(reader.text)
 }
 
-struct Reader<'a> {
+struct TokenReader<'a> {
     bytes: &'a [u8],
     at: usize,
     words: Vec<&'a str>,
     text: String,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TokenReader<'a> {
     fn meaning(&self, what: &'static str, found: u64) -> BinaryError {
         BinaryError::Meaning { what, found, at: self.at }
     }

@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 use super::precise;
-use super::reduction::{Reduced, reduce};
+use super::reduction::{ReducedArgument, reduce};
 
 /// Adding and subtracting it rounds to an integer: 1.5 * 2^52.
 const ROUND: f64 = 6_755_399_441_055_744.0;
@@ -128,7 +128,7 @@ fn sin_reduced(r: f64, quadrant: u64) -> f64 {
 
 /// Sine of `a`, not negative, plus so many right angles.
 #[inline(always)]
-fn sin_turned(a: f64, more: u64) -> f64 {
+fn sin_in_quadrant(a: f64, more: u64) -> f64 {
     let biased = a * std::f64::consts::FRAC_2_PI + ROUND;
     let n = biased - ROUND;
     let r = ((a - n * HALF_PI[0]) - n * HALF_PI[1]) - n * HALF_PI[2];
@@ -138,18 +138,18 @@ fn sin_turned(a: f64, more: u64) -> f64 {
 
 #[inline(always)]
 pub(super) fn sin(a: f64) -> f64 {
-    let value = sin_turned(a.abs(), 0);
+    let value = sin_in_quadrant(a.abs(), 0);
     f64::from_bits(value.to_bits() ^ (a.to_bits() & (1 << 63)))
 }
 
 #[inline(always)]
 pub(super) fn cos(a: f64) -> f64 {
-    sin_turned(a.abs(), 1)
+    sin_in_quadrant(a.abs(), 1)
 }
 
 /// Sine of any finite `a` plus so many right angles, by the long reduction.
 pub(super) fn sin_far(a: f32, more: u32) -> f64 {
-    let Reduced { quadrant, r } = reduce(a.abs());
+    let ReducedArgument { quadrant, r } = reduce(a.abs());
     sin_reduced(r.hi, u64::from(quadrant + more))
 }
 

@@ -20,7 +20,7 @@ mod reduction;
 
 use crate::RuleSet;
 use crate::arith::{settle, settle_result};
-use double::Double;
+use double::DoubleDouble;
 pub(crate) use double::add_to_odd;
 
 /// A function of one f32.
@@ -110,7 +110,7 @@ impl Function {
         if self == Self::Sqrt || a.is_nan() || is_decided {
             return None;
         }
-        self.precise(a).map(Double::distance_to_middle)
+        self.precise(a).map(DoubleDouble::distance_to_middle)
     }
 
     /// Relative difference between the f64 evaluation and the long one, where both exist. For those who check.
@@ -131,7 +131,7 @@ impl Function {
             (Self::Sqrt, _) => a.sqrt(),
             (Self::Log, _) if a == 0.0 => f32::NEG_INFINITY,
             (Self::Log, f32::INFINITY) => a,
-            _ => self.precise(a).map_or(f32::NAN, Double::to_f32),
+            _ => self.precise(a).map_or(f32::NAN, DoubleDouble::to_f32),
         }
     }
 
@@ -193,7 +193,7 @@ impl Function {
     }
 
     /// The long evaluation; `None` where there is no finite value to evaluate.
-    fn precise(self, a: f32) -> Option<Double> {
+    fn precise(self, a: f32) -> Option<DoubleDouble> {
         match self {
             Self::Sqrt => None,
             Self::Tanh => Some(precise::tanh(a)),
