@@ -14,7 +14,7 @@ use crate::analysis::energy::energy;
 use crate::schedule::{StallReason, TimeSpan, Timeline};
 
 /// Picoseconds are the cycles of the record.
-const CLOCK_HZ: u64 = 1_000_000_000_000;
+const CLOCK_HZ: NonZeroU64 = NonZeroU64::new(1_000_000_000_000).unwrap();
 
 /// A trace of a run.
 ///
@@ -25,7 +25,7 @@ pub fn perfetto_bytes(
     program: &NeuronProgram,
     timeline: &Timeline,
 ) -> Result<Vec<u8>, RecordError> {
-    let mut layout = Layout::new(NonZeroU64::new(CLOCK_HZ).unwrap_or(NonZeroU64::MIN));
+    let mut layout = Layout::new(CLOCK_HZ);
     let root = layout.add_track(None, TrackKind::Chip, chip.name.as_str());
     let mut tracks: Vec<[TrackId; 6]> = Vec::new();
     for core in 0..program.cores.max(1) {
@@ -49,10 +49,9 @@ pub fn perfetto_bytes(
         if instruction.merged {
             continue;
         }
-        let core = tracks.get(program.core(instruction) as usize).or(tracks.first());
-        let Some(track) = core.and_then(|core| core.get(instruction.engine as usize)) else { continue };
-        let name = names.get(instruction.opcode).cloned().unwrap_or_else(|| Arc::from(instruction.opcode));
-        let mut interval = Interval::new(*track, name, span.start_ps, span.end_ps);
+        let track = tracks[program.core(instruction) as usize][instruction.engine as usize];
+        let name = Arc::clone(&names[instruction.opcode]);
+        let mut interval = Interval::new(track, name, span.start_ps, span.end_ps);
         interval.source = lines.get(instruction.source as usize).cloned();
         if let Some(dma) = instruction.dma {
             interval = interval.with_count("bytes", dma.bytes).with_count("descriptors", dma.descriptors);

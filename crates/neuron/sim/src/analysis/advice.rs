@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::chip::bytes_ps;
 use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, NeuronProgram};
@@ -47,21 +48,23 @@ pub fn advice(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Vec<
         let other = schedule_if(chip, program, true, &|instruction, work| {
             if (change.applies)(instruction) { (change.change)(instruction, work) } else { work }
         });
+        // Another order may take longer in the end: then nothing is gained.
         let at_most_ps = timeline.total_ps.saturating_sub(other.total_ps);
         found.push(Advice { name: change.name, source, text: change.text.to_owned(), at_most_ps });
     }
-    if !timeline.spills.is_empty() {
+    if let Some(first) = timeline.spills.first() {
         let other = schedule_if(chip, program, false, &|_, work| work);
-        let storage = timeline.spills.first().map_or(0, |spill| spill.storage);
+        let storage = first.storage;
         found.push(Advice {
             name: "spills",
-            source: program.allocations.get(storage as usize).map_or(0, |allocation| allocation.source),
+            source: program.allocations[storage as usize].source,
             text: "tiles go to HBM and come back: keep fewer bytes live at once".to_owned(),
             at_most_ps: timeline.total_ps.saturating_sub(other.total_ps),
         });
     }
-    found
-        .retain(|advice| advice.at_most_ps.saturating_mul(100) >= timeline.total_ps && advice.at_most_ps > 0);
+    found.retain(|advice| {
+        u128::from(advice.at_most_ps) * 100 >= u128::from(timeline.total_ps) && advice.at_most_ps > 0
+    });
     found.sort_by_key(|advice| (std::cmp::Reverse(advice.at_most_ps), advice.name));
     found
 }
@@ -71,7 +74,7 @@ fn costliest_line(program: &NeuronProgram, applies: &dyn Fn(&Instruction) -> boo
     let mut lines: BTreeMap<u32, u64> = BTreeMap::new();
     for instruction in program.instructions.iter().filter(|instruction| applies(instruction)) {
         let time_ps = lines.entry(instruction.source).or_default();
-        *time_ps = time_ps.saturating_add(instruction.cost.busy_ps);
+        *time_ps = time_ps.exact_add(instruction.cost.busy_ps);
     }
     lines
         .into_iter()
@@ -117,7 +120,8 @@ fn changes(chip: &Chip) -> Vec<CostChange<'_>> {
             }),
             change: Box::new(|_, mut work| {
                 if let Some(shape) = &mut work.dma {
-                    let all = u32::try_from(dma.engines_per_core).unwrap_or(u32::MAX).max(1);
+                    let all =
+                        u32::try_from(dma.engines_per_core).or_broken("more DMA engines than machines have");
                     shape.data_ps = shape.data_ps * u64::from(shape.engines.max(1)) / u64::from(all);
                     shape.engines = all;
                 }
@@ -172,7 +176,7 @@ pub fn slow_transfers(chip: &Chip, program: &NeuronProgram) -> Vec<crate::findin
     for instruction in &program.instructions {
         if let Some(dma) = instruction.dma.filter(|dma| small_pieces(chip, dma)) {
             let line = lines.entry(instruction.source).or_default();
-            *line = (line.0.saturating_add(dma.bytes), line.1.saturating_add(dma.descriptors));
+            *line = (line.0.exact_add(dma.bytes), line.1.exact_add(dma.descriptors));
         }
     }
     let least_bytes = chip.neuron.dma.small_descriptor_bytes;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_neuron_isa::program::{EngineKind, NeuronProgram};
 
 use crate::schedule::{StallReason, Timeline};
@@ -22,9 +23,9 @@ pub struct CriticalPathShare {
 
 /// The critical path by line, longest first. Spills count as the line that made their tensor.
 pub fn critical_path(program: &NeuronProgram, timeline: &Timeline) -> Vec<CriticalPathShare> {
-    let count = timeline.spans.len().saturating_add(timeline.spills.len());
+    let count = timeline.spans.len() + timeline.spills.len();
     let last = (0_u32..).take(count).max_by_key(|&number| {
-        (timeline.span(number).map_or(0, |span| span.done_ps), std::cmp::Reverse(number))
+        (timeline.span(number).or_broken("a number without a span").done_ps, std::cmp::Reverse(number))
     });
     let mut shares: BTreeMap<(u32, EngineKind), (u64, u64)> = BTreeMap::new();
     let (mut at, mut mark_ps) = (last, timeline.total_ps);
@@ -49,7 +50,8 @@ pub fn critical_path(program: &NeuronProgram, timeline: &Timeline) -> Vec<Critic
             _ => 0,
         };
         let share = shares.entry(line_and_engine(program, timeline, number)).or_default();
-        share.0 = share.0.saturating_add(mark_ps.saturating_sub(from_ps));
+        // What a later step of the path covers already is not counted again.
+        share.0 = share.0.exact_add(mark_ps.saturating_sub(from_ps));
         share.1 += 1;
         mark_ps = mark_ps.min(from_ps);
         at = before;
@@ -66,9 +68,8 @@ fn line_and_engine(program: &NeuronProgram, timeline: &Timeline, number: u32) ->
     if let Some(instruction) = program.instructions.get(number as usize) {
         return (instruction.source, instruction.engine);
     }
-    let spill = timeline.spills.get((number as usize).saturating_sub(timeline.spans.len()));
-    let allocation = spill.and_then(|spill| program.allocations.get(spill.storage as usize));
-    (allocation.map_or(0, |allocation| allocation.source), EngineKind::Dma)
+    let spill = &timeline.spills[(number as usize).exact_sub(timeline.spans.len())];
+    (program.allocations[spill.storage as usize].source, EngineKind::Dma)
 }
 
 /// Why an engine did nothing.
@@ -119,7 +120,7 @@ pub fn idle_times(program: &NeuronProgram, timeline: &Timeline) -> BTreeMap<(Eng
             }
             until_ps = until_ps.max(end_ps);
         }
-        *found.entry((engine, IdleReason::Done)).or_insert(0) += timeline.total_ps.saturating_sub(until_ps);
+        *found.entry((engine, IdleReason::Done)).or_insert(0) += timeline.total_ps.exact_sub(until_ps);
     }
     found
 }

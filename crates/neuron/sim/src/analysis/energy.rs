@@ -1,6 +1,7 @@
 //! Energy of a run from its events and the constants of the machine file, which name their sources; most are
 //! assumptions or literature for another chip (docs/hardware-rules.md#energy has the anchors).
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::program::{EngineKind, NeuronProgram, TensorRegion};
 use tilewright_neuron_isa::{Chip, MemorySpace};
 
@@ -93,8 +94,8 @@ struct EnergyEvents {
 impl EnergyEvents {
     /// Bytes of a region; strided ones count what lies between too.
     fn touch(&mut self, program: &NeuronProgram, region: &TensorRegion) {
-        let rows = region.rows.1.saturating_sub(region.rows.0);
-        let bytes = u128::from(rows) * u128::from(region.bytes.1.saturating_sub(region.bytes.0));
+        let rows = region.rows.1.exact_sub(region.rows.0);
+        let bytes = u128::from(rows) * u128::from(region.bytes.1.exact_sub(region.bytes.0));
         match program.allocations.get(region.storage as usize).map(|allocation| allocation.memory) {
             Some(MemorySpace::Sbuf) => self.sbuf_bytes += bytes,
             Some(MemorySpace::Psum) => self.psum_bytes += bytes,

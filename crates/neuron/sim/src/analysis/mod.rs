@@ -9,6 +9,7 @@ pub mod critical_path;
 pub mod energy;
 pub mod summary;
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::program::{EngineKind, NeuronProgram};
 
@@ -36,14 +37,14 @@ pub fn utilisation(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) ->
     let peak = (tensor.rows * tensor.columns) as f64 * tensor.clock_hz as f64 * seconds * cores;
     let (mut useful, mut all) = (0_u64, 0_u64);
     for instruction in &program.instructions {
-        all = all.saturating_add(instruction.macs);
+        all = all.exact_add(instruction.macs);
         if instruction.opcode == "nc_matmul_mx" || instruction.full_rows {
-            useful = useful.saturating_add(instruction.macs);
+            useful = useful.exact_add(instruction.macs);
         }
     }
     let (read, written) = program.hbm_bytes();
     let (saved, reloaded) = timeline.spill_bytes();
-    let moved = read.saturating_add(written).saturating_add(saved).saturating_add(reloaded);
+    let moved = read.exact_add(written).exact_add(saved).exact_add(reloaded);
     Utilisation {
         mfu: useful as f64 / peak,
         hfu: all as f64 / peak,
@@ -57,15 +58,15 @@ pub fn matmuls(program: &NeuronProgram) -> (u64, u64) {
     let ran = program.instructions.iter().filter(|one| !one.merged && one.macs > 0);
     ran.fold((0, 0), |(count, flops), one| {
         let passes = u64::from(one.passes);
-        (count + passes, one.macs.saturating_mul(2 * passes).saturating_add(flops))
+        (count + passes, one.macs.exact_mul(2 * passes).exact_add(flops))
     })
 }
 
 /// What a run is bound by: the engine that is busy longest, and the part of the time that it is.
 pub fn bound(program: &NeuronProgram, timeline: &Timeline) -> (EngineKind, f64) {
-    let cores = u64::from(program.cores.max(1));
+    let cores = u128::from(program.cores.max(1));
     let busiest = EngineKind::ALL.into_iter().max_by_key(|engine| timeline.busy_ps[*engine as usize]);
-    let engine = busiest.unwrap_or(EngineKind::Sync);
-    let total = timeline.total_ps.saturating_mul(cores).max(1);
-    (engine, timeline.busy_ps[engine as usize] as f64 / total as f64)
+    let engine = busiest.or_broken("a chip without engines");
+    let total = u128::from(timeline.total_ps) * cores;
+    (engine, timeline.busy_ps[engine as usize] as f64 / total.max(1) as f64)
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram};
 
@@ -28,8 +29,8 @@ pub(super) fn run(chip: &Chip, program: &mut NeuronProgram) {
             for (engine, cost) in others {
                 let Some(cost) = cost else { continue };
                 let end = |engine: EngineKind, busy_ps: u64| {
-                    let load_ps = loads.get(&(core, engine)).copied().unwrap_or_default();
-                    if excludes { busy_ps } else { load_ps.saturating_add(busy_ps) }
+                    let load_ps = loads.get(&(core, engine)).map_or(0, |&load_ps| load_ps);
+                    if excludes { busy_ps } else { load_ps.exact_add(busy_ps) }
                 };
                 if end(engine, cost.busy_ps) < end(best.0, best.1.busy_ps) {
                     best = (engine, cost);
@@ -38,6 +39,6 @@ pub(super) fn run(chip: &Chip, program: &mut NeuronProgram) {
             (instruction.engine, instruction.cost) = best;
         }
         let load = loads.entry((core, instruction.engine)).or_default();
-        *load = load.saturating_add(instruction.cost.busy_ps);
+        *load = load.exact_add(instruction.cost.busy_ps);
     }
 }

@@ -75,7 +75,7 @@ impl ExpressionTable<'_> {
         }
         let reads = instruction.reads.iter().map(|region| {
             let tile = self.tiles.number(region);
-            (tile, self.versions.get(tile as usize).copied().unwrap_or_default(), region.rows, region.bytes)
+            (tile, self.versions[tile as usize], region.rows, region.bytes)
         });
         let (digest, source) = (instruction.digest, instruction.source);
         let key = ExpressionKey { digest, source, program: instruction.program, reads: reads.collect() };

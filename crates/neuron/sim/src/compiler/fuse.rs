@@ -2,6 +2,7 @@
 //! Scalar engine takes on the way (docs/hardware-rules.md#scalar-engine), a tile and its own multiple, and a
 //! reciprocal with the product that it is for, which is a division.
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::chip::cycles_ps;
 use tilewright_neuron_isa::program::ComputeForm;
 use tilewright_neuron_isa::{Chip, EngineKind, NeuronProgram, TensorRegion};
@@ -49,7 +50,7 @@ fn sum(chip: &Chip, program: &mut NeuronProgram, tiles: &TileTable, users: &Tile
     }
     let scalar = &chip.neuron.scalar;
     let read_ps = cycles_ps(scalar.accumulator_read_cycles, scalar.clock_hz);
-    map.cost.busy_ps = map.cost.busy_ps.saturating_add(read_ps);
+    map.cost.busy_ps = map.cost.busy_ps.exact_add(read_ps);
     map.writes.push(result);
     merge(&mut program.instructions[at as usize]);
 }
@@ -94,9 +95,10 @@ fn division(chip: &Chip, program: &mut NeuronProgram, tiles: &TileTable, users: 
             continue;
         }
         let fixed_ps = cycles_ps(chip.neuron.vector.fixed_cycles, chip.neuron.vector.clock_hz);
+        // A program that was read may state less than the fixed time.
         let pass_ps = reciprocal.cost.busy_ps.saturating_sub(fixed_ps) / chip.neuron.vector.reciprocal_cycles;
         let product = &mut program.instructions[at as usize];
-        product.cost.busy_ps = times(pass_ps, chip.neuron.vector.divide_cycles).saturating_add(fixed_ps);
+        product.cost.busy_ps = times(pass_ps, chip.neuron.vector.divide_cycles).exact_add(fixed_ps);
         if let Some(read) = product.reads.get_mut(place) {
             *read = data;
         }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_neuron_isa::{NeuronProgram, TensorRegion};
 
 use super::is_whole;
@@ -28,8 +29,9 @@ pub(super) fn run(program: &mut NeuronProgram) {
                 rename_region(&mut current, region);
                 continue;
             }
-            let Some(mut fresh) = program.allocations.get(region.storage as usize).cloned() else { continue };
-            fresh.storage = u32::try_from(program.allocations.len()).unwrap_or(u32::MAX);
+            let mut fresh = program.allocations[region.storage as usize].clone();
+            fresh.storage =
+                u32::try_from(program.allocations.len()).or_broken("more tensors than are numbered");
             fresh.tiles = 1;
             (region.storage, region.tile) = (fresh.storage, 0);
             current.insert(tile, fresh.storage);

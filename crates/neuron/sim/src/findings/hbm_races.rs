@@ -50,9 +50,7 @@ pub fn findings(program: &NeuronProgram) -> Vec<NeuronFinding> {
                     && (earlier.writes || later.writes)
                     && earlier.region.overlaps(&later.region);
                 if clash {
-                    let line = |access: &SharedAccess| {
-                        program.instructions.get(access.at).map_or(0, |one| one.source)
-                    };
+                    let line = |access: &SharedAccess| program.instructions[access.at].source;
                     found
                         .entry((storage, line(earlier), line(later), earlier.writes, later.writes))
                         .or_insert_with(|| race(program, storage, earlier, later));

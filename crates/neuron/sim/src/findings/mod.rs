@@ -7,6 +7,7 @@ pub mod placement;
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::limits::start_grain;
 use tilewright_neuron_isa::program::{EngineKind, Instruction, NeuronProgram};
 use tilewright_neuron_isa::{Chip, MemorySpace};
@@ -73,7 +74,7 @@ pub fn peak(program: &NeuronProgram, lives: &Lifetimes, memory: MemorySpace) -> 
     changes.sort_unstable_by_key(|&(at, begins, _)| (at, begins));
     let (mut live, mut best, mut best_at) = (0_u64, 0_u64, 0_usize);
     for (at, begins, bytes) in changes {
-        live = if begins { live.saturating_add(bytes) } else { live.saturating_sub(bytes) };
+        live = if begins { live.exact_add(bytes) } else { live.exact_sub(bytes) };
         if live > best {
             (best, best_at) = (live, at);
         }
@@ -117,8 +118,8 @@ fn over_capacity(program: &NeuronProgram, memory: MemorySpace, capacity: u64, pe
     for &(storage, bytes) in &peak.holders {
         let Some(allocation) = of(storage) else { continue };
         let place = places.entry((&allocation.name, program.source(allocation.source))).or_default();
-        place.0 = place.0.saturating_add(bytes);
-        place.1 = place.1.saturating_add(bytes.checked_div(allocation.partition_bytes).unwrap_or(1));
+        place.0 = place.0.exact_add(bytes);
+        place.1 = place.1.exact_add(bytes.checked_div(allocation.partition_bytes).unwrap_or(1));
     }
     let mut places: Vec<_> = places.into_iter().collect();
     places.sort_by_key(|(_, (bytes, _))| std::cmp::Reverse(*bytes));
@@ -128,7 +129,7 @@ fn over_capacity(program: &NeuronProgram, memory: MemorySpace, capacity: u64, pe
         format!("{name}{bytes} B{many} from {line}")
     };
     let holders: Vec<String> = places.into_iter().take(5).map(holder).collect();
-    let line = program.instructions.get(peak.at).map_or(0, |instruction| instruction.source);
+    let line = program.instructions[peak.at].source;
     NeuronFinding {
         code: if memory == MemorySpace::Sbuf { "neuron/sbuf-capacity" } else { "neuron/psum-capacity" },
         error: true,

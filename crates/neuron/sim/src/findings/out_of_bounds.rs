@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::program::{Allocation, EngineKind, NeuronProgram};
 use tilewright_neuron_isa::{Chip, MemorySpace};
 
@@ -31,7 +32,8 @@ fn outside(
     allocation: &Allocation,
     (partition, byte): (u32, u64),
 ) -> Option<NeuronFinding> {
-    let last_partition = u64::from(partition).saturating_add(u64::from(allocation.partitions));
+    let last_partition = u64::from(partition) + u64::from(allocation.partitions);
+    // The kernel chose the address, so that its end may lie beyond 64 bits: outside of every memory all the same.
     let last_byte = byte.saturating_add(allocation.partition_bytes);
     let partitions = chip.neuron.sbuf.partitions;
     let bytes = match allocation.memory {
@@ -76,13 +78,14 @@ fn across_banks(chip: &Chip, program: &NeuronProgram) -> BTreeMap<u32, NeuronFin
     for instruction in program.instructions.iter().filter(|one| one.engine == EngineKind::Tensor) {
         for region in &instruction.writes {
             let Some(allocation) = psum.get(&region.storage) else { continue };
-            let tile = usize::try_from(region.tile).unwrap_or(usize::MAX);
+            let tile = region.tile as usize;
             let is_placed = !allocation.places.is_empty();
             let place = if is_placed { allocation.places.get(tile).copied() } else { Some((0, 0)) };
             let Some((_, start)) = place else { continue };
+            // As in `outside`: the kernel chose where the tile starts.
             let (first, last) = (start.saturating_add(region.bytes.0), start.saturating_add(region.bytes.1));
             // More than a bank at once is what later generations allow, and whole banks then.
-            let crosses = first / bank != last.saturating_sub(1) / bank && !first.is_multiple_of(bank);
+            let crosses = first / bank != last.exact_sub(1) / bank && !first.is_multiple_of(bank);
             if crosses {
                 let line = if is_placed { allocation.source } else { instruction.source };
                 let write = (instruction.opcode, first, last);

@@ -87,8 +87,9 @@ fn placed<'a>(program: &'a NeuronProgram, lives: &Lifetimes, memory: MemorySpace
             tiles.push(PlacedTile {
                 allocation,
                 tile,
-                program: program.instructions.get(life.0).map_or(0, |instruction| instruction.program),
-                partitions: (partition, partition.saturating_add(count)),
+                program: program.instructions[life.0].program,
+                partitions: (partition, partition + count),
+                // The kernel chose the address: one that no memory has is a finding of `out_of_bounds`.
                 bytes: (byte, byte.saturating_add(allocation.partition_bytes)),
                 life,
             });

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::program::TensorRegion;
 
 use super::dependences::TileAccess;
@@ -21,7 +22,7 @@ pub(crate) struct AccessPages {
 impl AccessPages {
     /// Parts with the row pitch and the size of one of the accesses.
     pub(crate) fn new(like: &TensorRegion) -> AccessPages {
-        let size = |range: (u64, u64)| range.1.saturating_sub(range.0).max(1);
+        let size = |range: (u64, u64)| range.1.exact_sub(range.0).max(1);
         let grain = (size(like.rows), size(like.bytes));
         AccessPages { pitch_bytes: like.pitch_bytes, grain, parts: BTreeMap::new(), wide: Vec::new() }
     }
@@ -31,11 +32,11 @@ impl AccessPages {
         if region.pitch_bytes != self.pitch_bytes {
             return None;
         }
-        let last = |range: (u64, u64)| range.1.saturating_sub(1).max(range.0);
+        let last = |range: (u64, u64)| range.1.exact_sub(1).max(range.0);
         let rows = (region.rows.0 / self.grain.0, last(region.rows) / self.grain.0);
         let bytes = (region.bytes.0 / self.grain.1, last(region.bytes) / self.grain.1);
-        let count = (rows.1 - rows.0 + 1).saturating_mul(bytes.1 - bytes.0 + 1);
-        (count <= MAX_PAGES).then_some((rows, bytes))
+        let count = (rows.1 - rows.0 + 1).checked_mul(bytes.1 - bytes.0 + 1);
+        count.is_some_and(|count| count <= MAX_PAGES).then_some((rows, bytes))
     }
 
     /// Adds an access; those that a write covers are no longer waited for.

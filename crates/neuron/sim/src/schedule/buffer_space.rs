@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram};
 
 use super::dependences::{DependenceEdge, DependenceKind};
@@ -24,8 +25,9 @@ struct SpacePool {
 
 impl SpacePool {
     fn claim(&mut self, bytes: u64, found: &mut SmallVec<[DependenceEdge; 8]>) {
+        // A memory that is too full has nothing free: a finding says so.
         let mut missing = bytes.saturating_sub(self.capacity.saturating_sub(self.used));
-        self.used = self.used.saturating_add(bytes);
+        self.used = self.used.exact_add(bytes);
         while missing > 0 {
             // What never becomes free is taken as fitting; a finding says so.
             let Some(freed) = self.freed.front_mut() else { break };
@@ -33,6 +35,7 @@ impl SpacePool {
             found.extend(freed.users.iter().map(|&user| (user, DependenceKind::Space)));
             freed.bytes -= part;
             missing -= part;
+            // A tile that is read before it is written was never counted.
             self.used = self.used.saturating_sub(part);
             if freed.bytes == 0 {
                 self.freed.pop_front();
@@ -65,13 +68,14 @@ impl<'a> BufferSpace<'a> {
 
     /// Takes room for a tile; adds what it waits for.
     pub(crate) fn claim(&mut self, tiles: &TileTable, tile: u32, found: &mut SmallVec<[DependenceEdge; 8]>) {
-        let Some(facts) = tiles.facts.get(tile as usize) else { return };
+        let facts = &tiles.facts[tile as usize];
         if !facts.memory.on_chip() {
             return;
         }
         let core = self.core(facts.life.0);
         let psum = facts.memory == MemorySpace::Psum;
         if let Some((partition, byte)) = self.place(facts.storage, facts.tile) {
+            // The kernel chose the address: one that no memory has is a finding.
             let (rows, end) = ((partition, partition + facts.partitions), byte.saturating_add(facts.bytes));
             self.claim_address(core, psum, rows, (byte, end), found);
             return;
@@ -87,7 +91,7 @@ impl<'a> BufferSpace<'a> {
 
     /// Gives the room of a tile back, free once its users are over.
     pub(crate) fn release(&mut self, tiles: &TileTable, tile: u32, users: SmallVec<[u32; 4]>) {
-        let Some(facts) = tiles.facts.get(tile as usize) else { return };
+        let facts = &tiles.facts[tile as usize];
         let core = self.core(facts.life.0);
         let psum = facts.memory == MemorySpace::Psum;
         if let Some((partition, byte)) = self.place(facts.storage, facts.tile) {
@@ -110,6 +114,7 @@ impl<'a> BufferSpace<'a> {
         bytes: (u64, u64),
         found: &mut SmallVec<[DependenceEdge; 8]>,
     ) {
+        // No tile starts before byte 0.
         let from = (core, psum, bytes.0.saturating_sub(self.max_tile_bytes));
         let mut empty = Vec::new();
         for (&key, owners) in self.owners.range_mut(from..(core, psum, bytes.1)) {
@@ -135,7 +140,6 @@ impl<'a> BufferSpace<'a> {
     }
 
     fn core(&self, node: u32) -> u32 {
-        let instruction = self.program.instructions.get(node as usize);
-        instruction.map_or(0, |instruction| self.program.core(instruction))
+        self.program.core(&self.program.instructions[node as usize])
     }
 }

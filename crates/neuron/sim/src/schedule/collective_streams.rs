@@ -4,7 +4,11 @@
 //! core has an equal share of them, one collective takes one of them from where its ranks meet to its last
 //! result, and they start in the order of the program.
 
+use tilewright_base::invariant::{Exact, to_index};
 use tilewright_neuron_isa::Chip;
+
+/// The time of what does not happen unless something else does first.
+pub(super) const NEVER_PS: u64 = u64::MAX;
 
 /// Streams of one core.
 #[derive(Debug)]
@@ -19,7 +23,7 @@ pub(super) struct CollectiveStreams {
 impl CollectiveStreams {
     pub(super) fn new(chip: &Chip) -> CollectiveStreams {
         let figures = &chip.neuron.chip;
-        let most = usize::try_from(figures.cc_cores / figures.cores.max(1)).unwrap_or(1).max(1);
+        let most = to_index(figures.cc_cores / figures.cores).max(1);
         CollectiveStreams { most, ends_ps: Vec::new(), waiting: 0 }
     }
 
@@ -37,7 +41,7 @@ impl CollectiveStreams {
 
     /// The ranks that one waited for came; when the next one can begin.
     pub(super) fn go_on(&mut self, now_ps: u64, done_ps: u64) -> u64 {
-        self.waiting = self.waiting.saturating_sub(1);
+        self.waiting = self.waiting.exact_sub(1);
         self.begin(now_ps, done_ps)
     }
 
@@ -46,8 +50,10 @@ impl CollectiveStreams {
         self.ends_ps.retain(|&end_ps| end_ps > now_ps);
         self.ends_ps.sort_unstable();
         let taken = self.ends_ps.len() + self.waiting;
-        let over = taken.saturating_sub(self.most);
-        if taken < self.most { now_ps } else { self.ends_ps.get(over).copied().unwrap_or(u64::MAX) }
+        if taken < self.most {
+            return now_ps;
+        }
+        self.ends_ps.get(taken - self.most).copied().unwrap_or(NEVER_PS)
     }
 }
 

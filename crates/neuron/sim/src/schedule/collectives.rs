@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::program::{Instruction, InstructionCost, NeuronProgram};
 
@@ -124,9 +125,10 @@ impl RankSimulation<'_> {
 
     /// Takes the collectives that a machine came to; those begin that nobody is missing from.
     fn collect_arrivals(&mut self, at: usize) {
-        let arrivals = self.event_loops[at].arrivals.as_mut().map(std::mem::take).unwrap_or_default();
+        let arrivals =
+            self.event_loops[at].arrivals.as_mut().map(std::mem::take).or_broken("no list of arrivals");
         for (node, time_ps) in arrivals {
-            let Some(instruction) = self.programs[at].instructions.get(node as usize) else { continue };
+            let instruction = &self.programs[at].instructions[node as usize];
             let (Some(key), Some(collective)) = (key(instruction), instruction.collective.as_ref()) else {
                 continue;
             };
@@ -146,11 +148,12 @@ impl RankSimulation<'_> {
 
     fn begin(&mut self, key: &RendezvousKey) {
         let Some(rendezvous) = self.open.remove(key) else { return };
-        let last_arrival_ps = rendezvous.arrivals.iter().map(|arrivals| arrivals.2).max().unwrap_or(0);
+        let last_arrival_ps =
+            rendezvous.arrivals.iter().map(|arrivals| arrivals.2).max().or_broken("no rank arrived");
         let free_ps = rendezvous.links.iter().filter_map(|(link, _)| self.links.get(link)).max();
-        let start_ps = last_arrival_ps.max(free_ps.copied().unwrap_or(0));
+        let start_ps = free_ps.map_or(last_arrival_ps, |&free_ps| last_arrival_ps.max(free_ps));
         for (link, busy_ps) in &rendezvous.links {
-            self.links.insert(*link, start_ps.saturating_add(*busy_ps));
+            self.links.insert(*link, start_ps.exact_add(*busy_ps));
         }
         self.starts.insert(key.clone(), (start_ps, rendezvous.cost));
         for (at, node, _) in rendezvous.arrivals {

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_neuron_isa::program::{EngineKind, Instruction, TensorRegion};
 use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram};
 
@@ -39,8 +40,8 @@ pub(crate) struct DependenceEdges {
 impl DependenceEdges {
     /// What a node waits for.
     pub(crate) fn edges_into(&self, node: u32) -> &[DependenceEdge] {
-        let (start, end) = self.ranges.get(node as usize).copied().unwrap_or_default();
-        self.list.get(start as usize..end as usize).unwrap_or_default()
+        let (start, end) = self.ranges[node as usize];
+        &self.list[start as usize..end as usize]
     }
 
     /// Edges of each node, all the other way round: start of each node's part, and (later node, kind).
@@ -87,7 +88,7 @@ impl TileAccess {
     pub(crate) fn outlasts(&self, earlier: &TileAccess, window: u32) -> bool {
         earlier.engine == self.engine
             && self.engine != EngineKind::Dma
-            && earlier.place.saturating_add(window) <= self.place
+            && earlier.place.exact_add(window) <= self.place
             && self.region.covers(&earlier.region)
     }
 
@@ -119,7 +120,8 @@ pub(crate) fn edges(
         space: BufferSpace::new(chip, program),
         saved: BTreeMap::new(),
         places: BTreeMap::new(),
-        window: u32::try_from(super::window(chip, program)).unwrap_or(NONE),
+        window: u32::try_from(super::window(chip, program))
+            .or_broken("a window beyond the range of machines"),
     };
     let mut edges = DependenceEdges { ranges: vec![(0, 0); nodes.count()], list: Vec::new() };
     let mut found: SmallVec<[DependenceEdge; 8]> = SmallVec::new();
@@ -130,7 +132,8 @@ pub(crate) fn edges(
         found.dedup_by_key(|&mut (from, _)| from);
         let start = edges.list.len();
         edges.list.extend(found.iter().copied().filter(|&(from, _)| from != node));
-        let range = (u32::try_from(start).unwrap_or(NONE), u32::try_from(edges.list.len()).unwrap_or(NONE));
+        let number = |count: usize| u32::try_from(count).or_broken("more edges than are numbered");
+        let range = (number(start), number(edges.list.len()));
         if let Some(place) = edges.ranges.get_mut(node as usize) {
             *place = range;
         }
@@ -154,7 +157,7 @@ impl DependenceBuilder<'_> {
     fn visit(&mut self, nodes: &ScheduleNodes, node: u32, found: &mut SmallVec<[DependenceEdge; 8]>) {
         match nodes.node(node) {
             ScheduleNode::Instruction(at) => {
-                let Some(instruction) = self.program.instructions.get(at as usize) else { return };
+                let instruction = &self.program.instructions[at as usize];
                 self.instruction(node, instruction, found);
             }
             ScheduleNode::Save(tile) => {
@@ -190,7 +193,7 @@ impl DependenceBuilder<'_> {
         }
         let engine = instruction.engine;
         let place = self.places.entry((self.program.core(instruction), engine)).or_default();
-        *place = place.saturating_add(1);
+        *place = place.exact_add(1);
         let place = *place;
         for region in &instruction.reads {
             self.record_access(TileAccess { region: *region, node, engine, place }, false);
@@ -222,8 +225,8 @@ impl DependenceBuilder<'_> {
         found: &mut SmallVec<[DependenceEdge; 8]>,
     ) {
         let tile = self.tiles.number(region);
-        let Some(accesses) = self.accesses.get(tile as usize) else { return };
-        if !self.tiles.facts.get(tile as usize).is_some_and(|facts| facts.written) {
+        let accesses = &self.accesses[tile as usize];
+        if !self.tiles.facts[tile as usize].written {
             return;
         }
         let in_order = |other: EngineKind| other == engine && engine != EngineKind::Dma;
@@ -258,12 +261,15 @@ impl DependenceBuilder<'_> {
         /// From here on accesses are kept by place.
         const MANY: usize = 96;
         let tile = self.tiles.number(&access.region);
-        let Some(facts) = self.tiles.facts.get(tile as usize).filter(|facts| facts.written) else { return };
+        let facts = &self.tiles.facts[tile as usize];
+        if !facts.written {
+            return;
+        }
         // Nobody waits for reads behind the last write, unless for room.
         if !writing && !facts.memory.on_chip() && access.node > facts.last_write {
             return;
         }
-        let Some(accesses) = self.accesses.get_mut(tile as usize) else { return };
+        let accesses = &mut self.accesses[tile as usize];
         if let Some(pages) = &mut accesses.pages {
             pages.add(access, writing, self.window);
             return;
@@ -295,7 +301,7 @@ impl DependenceBuilder<'_> {
         writing: bool,
         found: &mut SmallVec<[DependenceEdge; 8]>,
     ) {
-        let Some(facts) = self.tiles.facts.get(tile as usize) else { return };
+        let facts = &self.tiles.facts[tile as usize];
         let region = TensorRegion {
             storage: facts.storage,
             tile: facts.tile,
@@ -309,8 +315,8 @@ impl DependenceBuilder<'_> {
 
     /// Room that a tile leaves to later ones, once its last accesses are over.
     fn release(&mut self, tile: u32) {
-        let Some(facts) = self.tiles.facts.get(tile as usize) else { return };
-        let Some(accesses) = self.accesses.get_mut(tile as usize) else { return };
+        let facts = &self.tiles.facts[tile as usize];
+        let accesses = &mut self.accesses[tile as usize];
         if !matches!(facts.memory, MemorySpace::Sbuf | MemorySpace::Psum) {
             return;
         }

@@ -5,12 +5,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_neuron_isa::chip::{bytes_ps, ns_ps};
 use tilewright_neuron_isa::function::ActivationFunction;
 use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, InstructionCost};
 use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram};
 
-use super::collective_streams::CollectiveStreams;
+use super::collective_streams::{CollectiveStreams, NEVER_PS};
 use super::dependences::{DependenceEdges, DependenceKind};
 use super::dma::{DmaCopy, DmaEngines, DmaQueue, transfer_start_latency_ps};
 use super::spill::{ScheduleNode, ScheduleNodes};
@@ -120,8 +121,8 @@ impl<'a> EventLoop<'a> {
         edges: &DependenceEdges,
         override_cost: &'a dyn Fn(&Instruction, InstructionWork) -> InstructionWork,
     ) -> EventLoop<'a> {
-        let cores = usize::try_from(program.cores).unwrap_or(1).max(1);
-        let queues = usize::try_from(chip.neuron.dma.copy_queues).unwrap_or(1).max(1);
+        let cores = program.cores.max(1) as usize;
+        let queues = to_index(chip.neuron.dma.copy_queues);
         let per_core = ENGINES + 2 * queues + 3;
         let units = (0..cores * per_core)
             .map(|at| {
@@ -153,7 +154,7 @@ impl<'a> EventLoop<'a> {
             transfers: DmaEngines::new(chip, cores),
             tables: vec![None; cores],
             arrays: vec![SystolicArray::default(); cores],
-            window: usize::try_from(super::window(chip, program)).unwrap_or(1),
+            window: to_index(super::window(chip, program)),
             barriers: CoreBarriers::default(),
             arrivals: None,
         };
@@ -167,7 +168,7 @@ impl<'a> EventLoop<'a> {
         for &node in &self.nodes.order {
             let unit = match self.nodes.node(node) {
                 ScheduleNode::Instruction(at) => {
-                    let Some(instruction) = self.program.instructions.get(at as usize) else { continue };
+                    let instruction = &self.program.instructions[at as usize];
                     let core = self.program.core(instruction) as usize;
                     if has_barriers {
                         self.barriers.count(instruction.barrier as usize);
@@ -188,8 +189,8 @@ impl<'a> EventLoop<'a> {
             else {
                 continue;
             };
-            task.unit = u32::try_from(unit).unwrap_or(NONE);
-            task.place = u32::try_from(unit_state.list.len()).unwrap_or(NONE);
+            task.unit = u32::try_from(unit).or_broken("more units than are numbered");
+            task.place = u32::try_from(unit_state.list.len()).or_broken("more nodes than are numbered");
             unit_state.list.push(node);
         }
         // Cores that meet before they do anything wait for nobody.
@@ -197,8 +198,8 @@ impl<'a> EventLoop<'a> {
     }
 
     fn core_of(&self, tile: u32) -> usize {
-        let first = self.tiles.facts.get(tile as usize).map_or(0, |facts| facts.life.0);
-        self.program.instructions.get(first as usize).map_or(0, |one| self.program.core(one) as usize)
+        let first = self.tiles.facts[tile as usize].life.0;
+        self.program.core(&self.program.instructions[first as usize]) as usize
     }
 
     /// When something happens next.
@@ -218,7 +219,7 @@ impl<'a> EventLoop<'a> {
 
     pub(super) fn start(&mut self, edges: &DependenceEdges) {
         for node in (0_u32..).take(self.tasks.len()) {
-            let open = u32::try_from(edges.edges_into(node).len()).unwrap_or(NONE);
+            let open = u32::try_from(edges.edges_into(node).len()).or_broken("more edges than are numbered");
             self.tasks[node as usize].open = open;
             if open == 0 {
                 self.events.push(Reverse((0, ScheduleEvent::Ready(node))));
@@ -237,7 +238,7 @@ impl<'a> EventLoop<'a> {
             if self.barriers.defer(barrier, node) {
                 return;
             }
-            let (after_ps, last) = self.barriers.times_ps.get(barrier).copied().unwrap_or_default();
+            let (after_ps, last) = self.barriers.times_ps[barrier];
             if after_ps > time_ps {
                 let task = &mut self.tasks[node as usize];
                 (task.ready_ps, task.cause) = (after_ps, StallReason::Barrier(last));
@@ -252,18 +253,18 @@ impl<'a> EventLoop<'a> {
     /// Starts what the unit can start now.
     fn issue(&mut self, at: usize, now_ps: u64) {
         loop {
-            let Some(unit) = self.units.get_mut(at) else { return };
+            let unit = &mut self.units[at];
             if unit.free_ps > now_ps {
                 return;
             }
             let Some(&Reverse(place)) = unit.waiting.peek() else { return };
             // Ranks could wait for each other if collectives changed places.
             let window = if unit.streams.is_some() { 1 } else { self.window };
-            if place as usize >= unit.oldest.saturating_add(window) {
+            if place as usize >= unit.oldest.exact_add(window) {
                 return;
             }
             unit.waiting.pop();
-            let Some(&node) = unit.list.get(place as usize) else { return };
+            let node = unit.list[place as usize];
             let (behind, before_ps) = (unit.last, unit.free_ps);
             let task = self.tasks[node as usize];
             let cause = match behind {
@@ -284,8 +285,11 @@ impl<'a> EventLoop<'a> {
         self.spans[node as usize] = span;
         self.wake(node, span);
         let free_ps = self.units[at].free_ps;
-        if free_ps < u64::MAX {
-            self.events.push(Reverse((free_ps, ScheduleEvent::Free(u32::try_from(at).unwrap_or(NONE)))));
+        if free_ps < NEVER_PS {
+            self.events.push(Reverse((
+                free_ps,
+                ScheduleEvent::Free(u32::try_from(at).or_broken("more units than are numbered")),
+            )));
         }
     }
 
@@ -304,8 +308,8 @@ impl<'a> EventLoop<'a> {
 
     /// All ranks came: the collective that this machine waits in runs from `start_ps` on.
     pub(super) fn begin_collective(&mut self, node: u32, start_ps: u64, cost: InstructionCost) {
-        let end_ps = start_ps.saturating_add(cost.busy_ps);
-        let done_ps = end_ps.saturating_add(cost.latency_ps);
+        let end_ps = start_ps.exact_add(cost.busy_ps);
+        let done_ps = end_ps.exact_add(cost.latency_ps);
         let at = self.tasks[node as usize].unit as usize;
         if let Some(unit) = self.units.get_mut(at) {
             unit.free_ps = unit.streams.as_mut().map_or(end_ps, |streams| streams.go_on(start_ps, done_ps));
@@ -363,13 +367,13 @@ impl<'a> EventLoop<'a> {
 
     fn spill(&self, at: usize, node: u32, tile: u32, saves: bool) -> DmaCopy {
         let dma = &self.chip.neuron.dma;
-        let facts = self.tiles.facts.get(tile as usize);
-        let bytes = facts.map_or(0, |facts| facts.bytes.saturating_mul(facts.partitions));
-        let partitions = facts.map_or(1, |facts| facts.partitions);
+        let facts = &self.tiles.facts[tile as usize];
+        let bytes = facts.bytes.exact_mul(facts.partitions);
+        let partitions = facts.partitions;
         let engines =
             partitions.div_ceil(dma.partitions_per_engine.max(1)).clamp(1, dma.engines_per_core.max(1));
         let shape = DmaShape {
-            engines: u32::try_from(engines).unwrap_or(1),
+            engines: u32::try_from(engines).or_broken("more DMA engines than machines have"),
             data_ps: bytes_ps(bytes.div_ceil(engines), dma.achieved_bytes_per_s),
             bytes,
             descriptors: partitions,
@@ -380,7 +384,7 @@ impl<'a> EventLoop<'a> {
     }
 
     fn transfer(&mut self, at: usize, copy: &DmaCopy, now_ps: u64, cause: StallReason) -> TimeSpan {
-        let from_ps = now_ps.saturating_add(transfer_start_latency_ps(self.chip, &copy.shape));
+        let from_ps = now_ps.exact_add(transfer_start_latency_ps(self.chip, &copy.shape));
         let moved = self.transfers.place(copy, from_ps);
         let reason = moved.behind.map_or(cause, StallReason::Transfer);
         let reason =
@@ -406,7 +410,7 @@ impl<'a> EventLoop<'a> {
             (start_ps, reason) = (collective.start_ps, StallReason::Ranks);
         }
         for partner in self.partners(at, instruction) {
-            let Some(unit) = self.units.get(partner) else { continue };
+            let unit = &self.units[partner];
             let Some(last) = unit.last.filter(|_| unit.free_ps > start_ps) else { continue };
             if self.excludes(instruction, last) {
                 start_ps = unit.free_ps;
@@ -419,11 +423,10 @@ impl<'a> EventLoop<'a> {
         {
             self.tables[core] = instruction.table;
             // ACT_TABLE_LOAD stands before the activation in the engine's stream and needs no operand: it runs while those are waited for.
-            let loaded_ps =
-                self.units[at].free_ps.saturating_add(ns_ps(self.chip.neuron.scalar.table_load_ns));
+            let loaded_ps = self.units[at].free_ps.exact_add(ns_ps(self.chip.neuron.scalar.table_load_ns));
             start_ps = start_ps.max(loaded_ps);
         }
-        let mut end_ps = start_ps.saturating_add(work.cost.busy_ps);
+        let mut end_ps = start_ps.exact_add(work.cost.busy_ps);
         self.units[at].free_ps = end_ps;
         if instruction.engine == EngineKind::Tensor
             && let Some(array) = self.arrays.get_mut(core)
@@ -431,7 +434,7 @@ impl<'a> EventLoop<'a> {
             let placed = array.place(self.chip, instruction.cells, start_ps, work.cost.busy_ps);
             (start_ps, end_ps, self.units[at].free_ps) = (placed.start_ps, placed.end_ps, placed.next_ps);
         }
-        let done_ps = end_ps.saturating_add(work.cost.latency_ps);
+        let done_ps = end_ps.exact_add(work.cost.latency_ps);
         let unit = &mut self.units[at];
         if let Some(streams) = &mut unit.streams {
             unit.free_ps = streams.begin(now_ps, done_ps);
@@ -480,9 +483,9 @@ impl<'a> EventLoop<'a> {
             let (later, wait) = self.later[at];
             let to = self.engine_of(later);
             let time_ps = match wait {
-                DependenceKind::Done => span.done_ps.saturating_add(super::hop_ps(self.chip, engine, to)),
+                DependenceKind::Done => span.done_ps.exact_add(super::hop_ps(self.chip, engine, to)),
                 DependenceKind::Read | DependenceKind::Space => {
-                    span.end_ps.saturating_add(super::hop_ps(self.chip, engine, to))
+                    span.end_ps.exact_add(super::hop_ps(self.chip, engine, to))
                 }
                 DependenceKind::Order => span.start_ps,
             };
@@ -495,7 +498,7 @@ impl<'a> EventLoop<'a> {
                     StallReason::Data(node)
                 };
             }
-            task.open = task.open.saturating_sub(1);
+            task.open = task.open.exact_sub(1);
             if task.open == 0 {
                 let ready_ps = task.ready_ps;
                 self.events.push(Reverse((ready_ps, ScheduleEvent::Ready(later))));
@@ -506,7 +509,7 @@ impl<'a> EventLoop<'a> {
                 self.program.instructions.get(node as usize).map(|one| one.barrier as usize)
         {
             let hop_ps = ns_ps(self.chip.neuron.sync.dma_round_trip_ns);
-            for deferred in self.barriers.node_done(barrier, node, span.done_ps.saturating_add(hop_ps)) {
+            for deferred in self.barriers.node_done(barrier, node, span.done_ps.exact_add(hop_ps)) {
                 self.events.push(Reverse((span.start_ps, ScheduleEvent::Ready(deferred))));
             }
         }
@@ -540,9 +543,7 @@ impl CoreBarriers {
 
     /// A node is over, and the other core knows; those that may go on now.
     fn node_done(&mut self, barrier: usize, node: u32, known_ps: u64) -> Vec<u32> {
-        if let Some(pending) = self.pending.get_mut(barrier) {
-            *pending = pending.saturating_sub(1);
-        }
+        self.pending[barrier] = self.pending[barrier].exact_sub(1);
         if known_ps > self.time_ps {
             (self.time_ps, self.last) = (known_ps, node);
         }

@@ -25,6 +25,7 @@ mod tiles;
 pub use collectives::{CollectiveStarts, apply_collective_starts, collective_starts, schedule_ranks};
 pub use systolic_array::ClockRamp;
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, InstructionCost, NeuronProgram};
 use tilewright_neuron_isa::{Chip, MemorySpace};
 
@@ -157,10 +158,9 @@ pub fn schedule_if(
             ScheduleNode::Drop(tile) | ScheduleNode::Instruction(tile) => (tile, true),
         };
         let moves = matches!(node, ScheduleNode::Save(_) | ScheduleNode::Reload(_));
-        let facts = tiles.facts.get(tile as usize);
-        let bytes = facts.filter(|_| moves).map_or(0, |facts| facts.bytes.saturating_mul(facts.partitions));
-        let storage = facts.map_or(0, |facts| facts.storage);
-        timeline.spills.push(Spill { storage, saves, bytes, span: *span });
+        let facts = &tiles.facts[tile as usize];
+        let bytes = if moves { facts.bytes.exact_mul(facts.partitions) } else { 0 };
+        timeline.spills.push(Spill { storage: facts.storage, saves, bytes, span: *span });
     }
     timeline.spans = spans;
     timeline.spans.truncate(program.instructions.len());
@@ -203,6 +203,7 @@ fn busy(program: &NeuronProgram, timeline: &Timeline) -> [u64; 6] {
         intervals.sort_unstable();
         let mut until = 0;
         for (start, end) in intervals {
+            // Nothing of an interval that earlier ones cover.
             busy[engine] += end.saturating_sub(start.max(until));
             until = until.max(end);
         }

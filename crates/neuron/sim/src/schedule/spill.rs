@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_neuron_isa::{Chip, EngineKind, MemorySpace, NeuronProgram};
 
 use super::tiles::{NONE, TileTable};
@@ -40,9 +41,7 @@ impl ScheduleNodes {
     pub(crate) fn node(&self, node: u32) -> ScheduleNode {
         match node.checked_sub(self.instruction_count) {
             None => ScheduleNode::Instruction(node),
-            Some(spills) => {
-                self.spills.get(spills as usize).copied().unwrap_or(ScheduleNode::Instruction(node))
-            }
+            Some(spills) => self.spills[spills as usize],
         }
     }
 
@@ -59,7 +58,8 @@ impl ScheduleNodes {
 
 /// The nodes of a program, with spills if the compiler has to make room.
 pub(crate) fn nodes(chip: &Chip, program: &NeuronProgram, tiles: &TileTable, spills: bool) -> ScheduleNodes {
-    let instruction_count = u32::try_from(program.instructions.len()).unwrap_or(NONE - 1);
+    let instruction_count =
+        u32::try_from(program.instructions.len()).or_broken("more instructions than are numbered");
     let capacity = chip.sbuf_usable_bytes();
     let placed = program.allocations.iter().any(|allocation| !allocation.places.is_empty());
     if placed || !spills || tiles.peak_bytes(MemorySpace::Sbuf) <= capacity {
@@ -177,21 +177,21 @@ impl<'a> Spiller<'a> {
     }
 
     fn next_use(&self, tile: u32) -> u32 {
-        let uses_done = self.uses_done.get(tile as usize).copied().unwrap_or_default();
-        self.uses.get(tile as usize).and_then(|uses| uses.get(uses_done as usize)).copied().unwrap_or(NONE)
+        let uses_done = self.uses_done[tile as usize];
+        self.uses[tile as usize].get(uses_done as usize).copied().unwrap_or(NONE)
     }
 
     fn bytes(&self, tile: u32) -> u64 {
-        self.tiles.facts.get(tile as usize).map_or(0, |facts| facts.bytes)
+        self.tiles.facts[tile as usize].bytes
     }
 
     /// Makes sure that a tile is in SBUF.
     fn ensure_resident(&mut self, core: u32, tile: u32, needed: &[u32]) {
-        if self.resident.get(tile as usize).copied().unwrap_or(true) {
+        if self.resident[tile as usize] {
             return;
         }
         let bytes = self.bytes(tile);
-        while self.cores.entry(core).or_default().used.saturating_add(bytes) > self.capacity {
+        while self.cores.entry(core).or_default().used.exact_add(bytes) > self.capacity {
             let Some(resident) = self.cores.get(&core) else { break };
             let victim =
                 resident.by_use.iter().rev().map(|&(_, tile)| tile).find(|tile| !needed.contains(tile));
@@ -203,7 +203,7 @@ impl<'a> Spiller<'a> {
         }
         let next = self.next_use(tile);
         let resident = self.cores.entry(core).or_default();
-        resident.used = resident.used.saturating_add(bytes);
+        resident.used = resident.used.exact_add(bytes);
         resident.by_use.insert((next, tile));
         self.resident[tile as usize] = true;
     }
@@ -217,6 +217,7 @@ impl<'a> Spiller<'a> {
     fn remove(&mut self, core: u32, tile: u32) {
         let (bytes, next) = (self.bytes(tile), self.next_use(tile));
         let resident = self.cores.entry(core).or_default();
+        // Another core may have brought the tile in, and counts it.
         resident.used = resident.used.saturating_sub(bytes);
         resident.by_use.remove(&(next, tile));
         self.resident[tile as usize] = false;
@@ -230,7 +231,8 @@ impl<'a> Spiller<'a> {
         let resident = self.cores.entry(core).or_default();
         resident.by_use.remove(&(before, tile));
         if next == NONE {
-            let bytes = self.tiles.facts.get(tile as usize).map_or(0, |facts| facts.bytes);
+            let bytes = self.tiles.facts[tile as usize].bytes;
+            // Another core may have brought the tile in, and counts it.
             resident.used = resident.used.saturating_sub(bytes);
             self.resident[tile as usize] = false;
         } else {
@@ -242,7 +244,7 @@ impl<'a> Spiller<'a> {
         let number = self
             .nodes
             .instruction_count
-            .saturating_add(u32::try_from(self.nodes.spills.len()).unwrap_or(NONE));
+            .exact_add(u32::try_from(self.nodes.spills.len()).or_broken("more spills than are numbered"));
         self.nodes.spills.push(node);
         self.nodes.order.push(number);
     }

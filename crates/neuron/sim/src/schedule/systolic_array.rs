@@ -4,6 +4,7 @@
 //! linearly, which is an assumption). A rest is a whole such time without work: that the limit also returns
 //! when less than half of a window is busy is documented, but published times of attention contradict it.
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::chip::{cycles_ps, ns_ps};
 use tilewright_neuron_isa::cost::tensor::{Cells, SIDE};
@@ -16,7 +17,8 @@ pub(super) struct SystolicArray {
     ramp: ClockRamp,
 }
 
-/// The rate that the array has come to.
+/// The rate that the array has come to. Parts that run side by side may start before it was last busy: then no time has
+/// passed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClockRamp {
     /// When it last began to come back from a rest.
@@ -38,17 +40,20 @@ impl SystolicArray {
         let all = if cells == 0 { Cells::MAX } else { cells };
         let used = |at: usize| all & (1 << at) != 0;
         let free = self.busy_ps.iter().enumerate().filter(|(at, _)| used(*at)).map(|(_, &time_ps)| time_ps);
-        let start_ps = free.max().unwrap_or(0).max(from_ps);
-        let end_ps = start_ps.saturating_add(self.ramp.ramped_ps(chip, start_ps, busy_ps));
+        let start_ps = free.max().or_broken("an instruction without cells").max(from_ps);
+        let end_ps = start_ps.exact_add(self.ramp.ramped_ps(chip, start_ps, busy_ps));
         for (_, time_ps) in self.busy_ps.iter_mut().enumerate().filter(|(at, _)| used(*at)) {
             *time_ps = end_ps;
         }
         // The next part's weights can be loaded at once, several columns in a cycle.
-        let widest = (0..SIDE).map(|row| (all >> (row * SIDE) & 0xf).count_ones()).max().unwrap_or(0);
+        let widest = (0..SIDE)
+            .map(|row| (all >> (row * SIDE) & 0xf).count_ones())
+            .max()
+            .or_broken("an array without rows");
         let tensor = &chip.neuron.tensor;
         let columns = u64::from(widest) * tensor.stationary_free_max / SIDE;
         let load_ps = cycles_ps(columns.div_ceil(tensor.load_speedup), tensor.clock_hz);
-        let next_ps = if cells == 0 { end_ps } else { start_ps.saturating_add(load_ps).min(end_ps) };
+        let next_ps = if cells == 0 { end_ps } else { start_ps.exact_add(load_ps).min(end_ps) };
         ArraySpan { start_ps, end_ps, next_ps }
     }
 }
@@ -66,13 +71,12 @@ impl ClockRamp {
         if ramp_ps == 0 {
             return busy_ps;
         }
-        if self.since_ps.is_none() || start_ps.saturating_sub(self.end_ps) >= ramp_ps {
-            self.since_ps = Some(start_ps);
-        }
-        let since = self.since_ps.unwrap_or(start_ps);
+        let rested = start_ps.saturating_sub(self.end_ps) >= ramp_ps;
+        let since = self.since_ps.filter(|_| !rested).unwrap_or(start_ps);
+        self.since_ps = Some(since);
         let part = (start_ps.saturating_sub(since) as f64 / ramp_ps as f64).min(1.0);
         let taken_ps = (busy_ps as f64 / (begin + (1.0 - begin) * part)) as u64;
-        self.end_ps = self.end_ps.max(start_ps.saturating_add(taken_ps));
+        self.end_ps = self.end_ps.max(start_ps.exact_add(taken_ps));
         taken_ps
     }
 }

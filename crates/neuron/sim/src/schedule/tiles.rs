@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_neuron_isa::program::{NeuronProgram, TensorRegion};
 use tilewright_neuron_isa::{Chip, MemorySpace};
 
@@ -72,13 +73,13 @@ impl TileTable {
             }
             return;
         }
-        let Some(allocation) = program.allocations.get(region.storage as usize) else { return };
+        let allocation = &program.allocations[region.storage as usize];
         let bank = chip.neuron.psum.bank_bytes.max(1);
         let bytes = match allocation.memory {
-            MemorySpace::Psum => allocation.partition_bytes.div_ceil(bank).saturating_mul(bank),
+            MemorySpace::Psum => allocation.partition_bytes.div_ceil(bank).exact_mul(bank),
             _ => allocation.partition_bytes,
         };
-        let number = u32::try_from(self.facts.len()).unwrap_or(NONE);
+        let number = u32::try_from(self.facts.len()).or_broken("more tiles than are numbered");
         if region.tile == 0 {
             if let Some(single) = self.single.get_mut(region.storage as usize) {
                 *single = number;
@@ -103,12 +104,12 @@ impl TileTable {
         let mut changes: Vec<(u32, bool, u64)> = Vec::new();
         for facts in self.facts.iter().filter(|facts| facts.memory == memory) {
             changes.push((facts.life.0, true, facts.bytes));
-            changes.push((facts.life.1.saturating_add(1), false, facts.bytes));
+            changes.push((facts.life.1.exact_add(1), false, facts.bytes));
         }
         changes.sort_unstable();
         let (mut live, mut most) = (0_u64, 0_u64);
         for (_, begins, bytes) in changes {
-            live = if begins { live.saturating_add(bytes) } else { live.saturating_sub(bytes) };
+            live = if begins { live.exact_add(bytes) } else { live.exact_sub(bytes) };
             most = most.max(live);
         }
         most
