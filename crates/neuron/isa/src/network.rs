@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::neuron::{Instance, instances};
 
 use crate::Chip;
@@ -66,7 +67,7 @@ impl Network {
 
     /// The device of a rank.
     pub fn device(&self, rank: u32) -> u64 {
-        u64::from(rank).saturating_mul(self.cores_per_rank) / self.cores_per_device
+        u64::from(rank).exact_mul(self.cores_per_rank) / self.cores_per_device
     }
 
     /// The links from one device to another, in order; none within a device.
@@ -75,7 +76,8 @@ impl Network {
             return Vec::new();
         }
         let hop = |device: u64, lanes: u64, lane: u64, bytes_per_s: u64, latency_ns: u64| Hop {
-            link: u32::try_from(device.saturating_mul(lanes).saturating_add(lane)).unwrap_or(u32::MAX),
+            link: u32::try_from(device.exact_mul(lanes).exact_add(lane))
+                .or_broken("more links than are numbered"),
             bytes_per_s,
             latency_ns,
         };

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 
 use crate::mx::MxFormat;
@@ -482,5 +483,5 @@ pub fn signed(size: usize) -> isize {
 
 /// A size as a figure of the machine.
 pub fn as_u64(size: usize) -> u64 {
-    u64::try_from(size).unwrap_or(u64::MAX)
+    u64::try_from(size).or_broken("a size of more than 64 bits")
 }

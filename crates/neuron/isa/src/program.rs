@@ -3,6 +3,7 @@
 pub use crate::engine_kind::EngineKind;
 pub use crate::instruction::{CollectiveInfo, ComputeForm, DmaShape, Instruction, InstructionCost};
 pub use crate::region::TensorRegion;
+use tilewright_base::invariant::Exact;
 
 /// A tensor that the program used, for capacity and findings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,10 +54,7 @@ impl NeuronProgram {
     /// Bytes read from and written to HBM.
     pub fn hbm_bytes(&self) -> (u64, u64) {
         self.instructions.iter().fold((0_u64, 0_u64), |(read, written), instruction| {
-            (
-                read.saturating_add(instruction.hbm_read_bytes),
-                written.saturating_add(instruction.hbm_written_bytes),
-            )
+            (read.exact_add(instruction.hbm_read_bytes), written.exact_add(instruction.hbm_written_bytes))
         })
     }
 

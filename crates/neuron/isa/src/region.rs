@@ -3,6 +3,7 @@
 use crate::operand::TensorAccess;
 use crate::pattern::{TensorView, as_u64};
 use crate::tensor::TensorDecl;
+use tilewright_base::invariant::Exact;
 
 /// Bytes of one tensor that an instruction touches: rows of a pitch, and bytes within a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +71,8 @@ impl TensorRegion {
 
     /// First byte and the one after the last, over all rows.
     fn span(&self) -> (u64, u64) {
-        let last = self.rows.1.saturating_sub(1);
-        let at = |row: u64, byte: u64| row.saturating_mul(self.pitch_bytes).saturating_add(byte);
+        let last = self.rows.1.exact_sub(1);
+        let at = |row: u64, byte: u64| row.exact_mul(self.pitch_bytes).exact_add(byte);
         (at(self.rows.0, self.bytes.0), at(last, self.bytes.1))
     }
 }

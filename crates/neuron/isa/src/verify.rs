@@ -6,7 +6,7 @@
 
 use tilewright_base::{Diagnostic, Span};
 
-use crate::Chip;
+use crate::chip::{LONGEST_PS, ns_ps, rate_of};
 use crate::engine_kind::EngineKind;
 use crate::instruction::Instruction;
 use crate::program::{Allocation, NeuronProgram};
@@ -14,9 +14,10 @@ use crate::refusal::{Refusal, rule};
 use crate::region::TensorRegion;
 use crate::tensor::MAX_TENSOR_BYTES;
 use crate::text::ProgramText;
+use crate::{Chip, MemorySpace};
 
 /// Most that all times of a program, or all of its bytes or multiplications, may add up to: two weeks of picoseconds.
-const MAX_SUM: u64 = 1 << 60;
+const MAX_SUM: u64 = LONGEST_PS;
 
 /// Most tiles of all tensors together.
 const MAX_TILES: u64 = 1 << 24;
@@ -68,6 +69,7 @@ pub fn verify(chip: &Chip, program: &NeuronProgram) -> Vec<ProgramFault> {
     };
     check(FaultSite::Program, chip.check_launch(program.cores.max(1) as usize));
     check(FaultSite::Program, check_sums(program));
+    check(FaultSite::Program, check_time(chip, program));
     for (at, allocation) in program.allocations.iter().enumerate() {
         check(FaultSite::Tensor(at), check_tensor(program, at, allocation));
     }
@@ -132,6 +134,56 @@ fn check_sums(program: &NeuronProgram) -> Result<(), Refusal> {
             format!("tensors of {tiles} tiles together"),
             format!("at most {MAX_TILES}"),
             "make fewer tiles",
+        )
+    })
+}
+
+/// An upper bound on what a schedule takes at the rates of the chip, every instruction and every spill after the other:
+/// the arithmetic of schedules is exact below.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a factor of at most a hundred")]
+fn check_time(chip: &Chip, program: &NeuronProgram) -> Result<(), Refusal> {
+    /// Twice the sums of times and bytes leaves room for what readings add up.
+    const MAX_PS: u128 = 1 << 62;
+    let (dma, hbm, tensor) = (&chip.neuron.dma, &chip.neuron.hbm, &chip.neuron.tensor);
+    let (sync, scalar, vector) = (&chip.neuron.sync, &chip.neuron.scalar, &chip.neuron.vector);
+    let rate = rate_of(hbm.stack_bytes_per_s, hbm.efficiency).min(dma.achieved_bytes_per_s).max(1);
+    // The slowest start of the array, and a division in place of a reciprocal.
+    let slower = (1.0 / tensor.ramp_start_fraction).max(vector.divide_cycles).ceil();
+    let fixed_ns = [
+        dma.trigger_ns.max(dma.software_descriptor_ns),
+        dma.copy_ns,
+        dma.fixed_ns,
+        sync.semaphore_ns,
+        sync.dma_to_compute_ns,
+        sync.dma_round_trip_ns,
+        scalar.table_load_ns,
+    ];
+    let fixed_ps: u128 = fixed_ns.into_iter().map(|ns| u128::from(ns_ps(ns))).sum();
+    let ps = |one: &Instruction| {
+        let costs = [Some(one.cost), one.on_scalar, one.on_gpsimd].into_iter().flatten();
+        let costs: u128 = costs.map(|cost| u128::from(cost.busy_ps) + u128::from(cost.latency_ps)).sum();
+        let data = one.dma.map_or(0, |dma| u128::from(dma.data_ps));
+        let start = one.collective.as_ref().map_or(0, |collective| u128::from(collective.start_ps));
+        // A tile is saved and loaded again at most once for each use.
+        let tile = |region: &TensorRegion| {
+            let tensor = program
+                .allocations
+                .get(region.storage as usize)
+                .filter(|one| one.memory == MemorySpace::Sbuf);
+            tensor.map_or(0, |one| u128::from(one.partition_bytes) * u128::from(one.partitions.max(1)))
+        };
+        let spilled = 2 * one.reads.iter().chain(&one.writes).map(tile).sum::<u128>();
+        let moved = one.dma.map_or(0, |dma| u128::from(dma.bytes));
+        let bytes = u128::from(one.hbm_read_bytes) + u128::from(one.hbm_written_bytes) + moved + spilled;
+        costs * slower as u128 + data + start + fixed_ps + bytes * 1_000_000_000_000 / u128::from(rate)
+    };
+    let total = program.instructions.iter().map(ps).fold(0, u128::saturating_add);
+    rule(total <= MAX_PS, || {
+        Refusal::new(
+            "neuron/program-size",
+            format!("a program that may take {total} picoseconds on {}", chip.name),
+            format!("at most {MAX_PS}"),
+            "write what the instructions really take and move",
         )
     })
 }

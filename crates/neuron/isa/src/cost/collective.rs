@@ -14,6 +14,7 @@ use crate::Chip;
 use crate::chip::{bytes_ps, hbm_ps, ns_ps};
 use crate::network::Network;
 use crate::program::InstructionCost;
+use tilewright_base::invariant::Exact;
 
 /// Which way messages go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,7 +95,7 @@ pub fn collective_cost(chip: &Chip, network: &Network, request: CollectiveReques
         let algorithms = algorithms(chip, network, request);
         let costs = algorithms.iter().map(|steps| sum_steps(chip, network, steps));
         costs
-            .min_by_key(|one| one.cost.busy_ps.saturating_add(one.cost.latency_ps))
+            .min_by_key(|one| one.cost.busy_ps.exact_add(one.cost.latency_ps))
             .unwrap_or_else(|| sum_steps(chip, network, &[]))
     })
 }
@@ -155,7 +156,7 @@ fn doubling(ranks: &[u32], part: u64, reduces: bool) -> Vec<CollectiveStep> {
         .map(|step| {
             let messages = ranks.iter().enumerate().filter_map(|(at, &from)| {
                 let to = *ranks.get(at ^ (1 << step))?;
-                Some((from, to, part.saturating_mul(1 << step)))
+                Some((from, to, part.exact_mul(1 << step)))
             });
             CollectiveStep { messages: messages.collect(), reduces, times: 1 }
         })
@@ -172,11 +173,11 @@ fn sum_steps(chip: &Chip, network: &Network, steps: &[CollectiveStep]) -> Collec
     let (mut busy_ps, mut latency_ps) = (0_u64, ns_ps(chip.neuron.collectives.fixed_ns));
     for step in steps {
         let once = step_cost(chip, network, step);
-        busy_ps = busy_ps.saturating_add(once.cost.busy_ps.saturating_mul(step.times));
-        latency_ps = latency_ps.saturating_add(once.cost.latency_ps.saturating_mul(step.times));
+        busy_ps = busy_ps.exact_add(once.cost.busy_ps.exact_mul(step.times));
+        latency_ps = latency_ps.exact_add(once.cost.latency_ps.exact_mul(step.times));
         for (link, busy_ps) in once.links {
             let sum = links.entry(link).or_default();
-            *sum = sum.saturating_add(busy_ps.saturating_mul(step.times));
+            *sum = sum.exact_add(busy_ps.exact_mul(step.times));
         }
     }
     CollectiveCost { cost: InstructionCost { busy_ps, latency_ps }, links: links.into_iter().collect() }
@@ -194,12 +195,12 @@ fn step_cost(chip: &Chip, network: &Network, step: &CollectiveStep) -> Collectiv
         latency_ns = latency_ns.max(step_ns);
         for hop in route {
             let load = loads.entry(hop.link).or_insert((0, hop.bytes_per_s));
-            load.0 = load.0.saturating_add(bytes);
+            load.0 = load.0.exact_add(bytes);
         }
         let sent = &mut ends.entry(from).or_default().0;
-        *sent = sent.saturating_add(bytes);
+        *sent = sent.exact_add(bytes);
         let received = &mut ends.entry(to).or_default().1;
-        *received = received.saturating_add(bytes);
+        *received = received.exact_add(bytes);
     }
     let links: Vec<(u32, u64)> =
         loads.into_iter().map(|(link, (bytes, rate))| (link, bytes_ps(bytes, rate))).collect();
@@ -211,12 +212,12 @@ fn step_cost(chip: &Chip, network: &Network, step: &CollectiveStep) -> Collectiv
 /// Time of a core's DMA engines and of its share of HBM for what its rank sends and receives.
 fn local_ps(chip: &Chip, sent: u64, received: u64, reduces: bool) -> u64 {
     let (dma, hbm) = (&chip.neuron.dma, &chip.neuron.hbm);
-    let rate = dma.engines_per_core.saturating_mul(dma.achieved_bytes_per_s);
-    let combined = if reduces { received.saturating_mul(dma.accumulate_factor) } else { received };
+    let rate = dma.engines_per_core.exact_mul(dma.achieved_bytes_per_s);
+    let combined = if reduces { received.exact_mul(dma.accumulate_factor) } else { received };
     let engines_ps = bytes_ps(sent.max(combined), rate);
     // A sum is read before it is written.
-    let touched = sent.saturating_add(if reduces { received.saturating_mul(2) } else { received });
+    let touched = sent.exact_add(if reduces { received.exact_mul(2) } else { received });
     let stacks_ps = hbm_ps(chip, touched);
     let share = chip.neuron.chip.cores.div_ceil(hbm.stacks.max(1)).max(1);
-    engines_ps.max(stacks_ps.saturating_mul(share))
+    engines_ps.max(stacks_ps.exact_mul(share))
 }

@@ -5,6 +5,7 @@ use crate::chip::{bytes_ps, ns_ps};
 use crate::pattern::{SKIP, as_u64, signed};
 use crate::program::{DmaShape, EngineKind, Instruction, InstructionCost};
 use crate::{Chip, TensorAccess};
+use tilewright_base::invariant::{Exact, OrBroken};
 
 /// Bytes of a side that is in HBM; skipped elements do not count.
 pub fn hbm_bytes(tile: &impl TensorAccess) -> u64 {
@@ -25,7 +26,7 @@ pub fn transfer_side(tile: &impl TensorAccess) -> TransferSide {
     if let Some(offsets) = &tile.view().gather {
         let used = offsets.iter().filter(|offset| **offset != SKIP).count();
         let joined = offsets.windows(2).filter(|pair| pair[0] != SKIP && pair[1] == pair[0] + 1).count();
-        return TransferSide { bytes: as_u64(used) * size, descriptors: as_u64(used.saturating_sub(joined)) };
+        return TransferSide { bytes: as_u64(used) * size, descriptors: as_u64(used.exact_sub(joined)) };
     }
     let mut runs = 0_u64;
     let elements = as_u64(tile.view().elements());
@@ -36,7 +37,7 @@ pub fn transfer_side(tile: &impl TensorAccess) -> TransferSide {
         if dim.size > 1 && (partition || dim.stride != signed(run)) {
             break;
         }
-        run = run.saturating_mul(dim.size.max(1));
+        run = run.exact_mul(dim.size.max(1));
     }
     runs += elements / as_u64(run.max(1));
     TransferSide { bytes: elements * size, descriptors: runs }
@@ -59,16 +60,16 @@ pub fn transfer<T: TensorAccess>(
     let rows = on_chip.map_or(descriptors, |tile| as_u64(tile.view().partitions()));
     let engines = rows.div_ceil(dma.partitions_per_engine.max(1)).clamp(1, dma.engines_per_core);
     // Short runs take as long as those of some bytes.
-    let least = descriptors.saturating_mul(dma.descriptor_least_bytes);
-    let phase = bytes.max(least).saturating_mul(factor).div_ceil(engines);
+    let least = descriptors.exact_mul(dma.descriptor_least_bytes);
+    let phase = bytes.max(least).exact_mul(factor).div_ceil(engines);
     let data = bytes_ps(phase, dma.achieved_bytes_per_s);
-    let data = data.saturating_add(ns_ps(dma.descriptor_ns.saturating_mul(descriptors.div_ceil(engines))));
+    let data = data.exact_add(ns_ps(dma.descriptor_ns.exact_mul(descriptors.div_ceil(engines))));
     let cost = InstructionCost { busy_ps: data, latency_ps: ns_ps(dma.fixed_ns) };
     let mut instruction = Instruction::new(name, EngineKind::Dma, cost, &[dst], &[src]);
     instruction.hbm_read_bytes = hbm_bytes(src);
     instruction.hbm_written_bytes = hbm_bytes(dst);
     instruction.dma = Some(DmaShape {
-        engines: u32::try_from(engines).unwrap_or(u32::MAX),
+        engines: u32::try_from(engines).or_broken("more DMA engines than machines have"),
         data_ps: data,
         bytes,
         descriptors,

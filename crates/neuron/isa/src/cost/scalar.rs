@@ -6,6 +6,7 @@ use crate::chip::cycles_ps;
 use crate::pattern::as_u64;
 use crate::program::InstructionCost;
 use crate::{Chip, TensorAccess, TensorView};
+use tilewright_base::invariant::Exact;
 
 /// Cost of an activation; reading the accumulated sums takes some cycles more.
 pub fn activation(
@@ -34,5 +35,5 @@ pub fn slowed(chip: &Chip, tiles: &[&impl TensorAccess], cycles: u64) -> u64 {
 
 fn slowed_views(chip: &Chip, views: &[&TensorView], cycles: u64) -> u64 {
     let slow = |view: &&TensorView| as_u64(view.inner_stride_bytes()) >= chip.neuron.access.slow_stride_bytes;
-    if views.iter().any(slow) { cycles.saturating_mul(2) } else { cycles }
+    if views.iter().any(slow) { cycles.exact_mul(2) } else { cycles }
 }

@@ -1,6 +1,7 @@
 //! What products on the systolic array take, and on which of its cells they run
 //! (NKI instruction pages, nc_matmul; neuron.md section 2.2).
 
+use tilewright_base::invariant::Exact;
 use tilewright_num::Dtype;
 
 use crate::chip::cycles_ps;
@@ -62,7 +63,7 @@ pub fn stream(chip: &Chip, m: u64, n: u64, row_cycles: u64) -> InstructionCost {
     let tensor = &chip.neuron.tensor;
     let rows = n.max(m.min(tensor.turnaround_cycles));
     InstructionCost {
-        busy_ps: cycles_ps(rows.saturating_mul(row_cycles), tensor.clock_hz),
+        busy_ps: cycles_ps(rows.exact_mul(row_cycles), tensor.clock_hz),
         latency_ps: cycles_ps(tensor.pipeline_cycles, tensor.clock_hz),
     }
 }

@@ -6,6 +6,7 @@ use crate::chip::cycles_ps;
 use crate::pattern::as_u64;
 use crate::program::{EngineKind, InstructionCost};
 use crate::{Chip, MemorySpace, TensorAccess, TensorView};
+use tilewright_base::invariant::Exact;
 
 /// How fast an instruction can go where its operands allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,5 +95,5 @@ fn vector_rate(chip: &Chip, tiles: &[&impl TensorAccess], rate: VectorRate) -> u
 pub fn two_input_cycles(a: &impl TensorAccess, b: &impl TensorAccess) -> u64 {
     let columns = as_u64(a.view().free_elements().max(b.view().free_elements()));
     let psum = [a.tensor(), b.tensor()].iter().any(|tensor| tensor.memory == MemorySpace::Psum);
-    if psum { columns } else { columns.saturating_mul(2) }
+    if psum { columns } else { columns.exact_mul(2) }
 }
