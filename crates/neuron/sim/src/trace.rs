@@ -1,5 +1,5 @@
-//! The timeline as a Perfetto trace: a track for each engine of each core, arrows from what an instruction waited for,
-//! spills, and energy by component.
+//! The timeline as a Perfetto trace: a track for each engine of each core, arrows from what an instruction
+//! waited for, spills, and energy by component.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;

@@ -1,5 +1,5 @@
-//! What could be gained: for each pattern that costs time, the run is timed again as if it cost nothing more than it
-//! must. The difference is an upper bound, since another engine may bind before.
+//! What could be gained: for each pattern that costs time, the run is timed again as if it cost nothing more
+//! than it must. The difference is an upper bound, since another engine may bind before.
 
 use std::collections::BTreeMap;
 

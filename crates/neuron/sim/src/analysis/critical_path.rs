@@ -1,5 +1,5 @@
-//! The critical path: from the last result back through what each instruction waited for; and what engines waited for
-//! while they were idle.
+//! The critical path: from the last result back through what each instruction waited for; and what engines
+//! waited for while they were idle.
 
 use std::collections::BTreeMap;
 
@@ -91,11 +91,11 @@ impl IdleReason {
     /// In words.
     pub fn describe(self) -> String {
         match self {
-            IdleReason::Engine(engine) => format!("waits for {}", engine.name()),
-            IdleReason::Space => "waits for room".to_owned(),
-            IdleReason::Barrier => "waits for the other core".to_owned(),
-            IdleReason::Ranks => "waits for other ranks".to_owned(),
-            IdleReason::Done => "has nothing left".to_owned(),
+            IdleReason::Engine(engine) => format!("stalled on {}", engine.name()),
+            IdleReason::Space => "stalled on buffer space".to_owned(),
+            IdleReason::Barrier => "stalled on the core barrier".to_owned(),
+            IdleReason::Ranks => "stalled on other ranks".to_owned(),
+            IdleReason::Done => "finished".to_owned(),
         }
     }
 }

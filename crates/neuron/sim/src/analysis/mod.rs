@@ -2,7 +2,8 @@
 //!
 //! - [`mod@summary`]: the figures that every report begins with;
 //! - [`critical_path`]: the critical path by line, and why engines were idle;
-//! - [`energy`]: joules by component; [`advice`]: what costs most, with an upper bound on the gain of changing it.
+//! - [`energy`]: joules by component; [`advice`]: what costs most, with an upper bound on the gain of
+//!   changing it.
 
 pub mod advice;
 pub mod critical_path;
@@ -20,7 +21,7 @@ use crate::schedule::Timeline;
 pub struct Utilisation {
     /// Multiplications on the tensor engine over its BF16 peak, transposes and broadcasts aside.
     pub mfu: f64,
-    /// The same with all that the tensor engine did.
+    /// All multiplications of the tensor engine, transposes and broadcasts included, over its BF16 peak.
     pub hfu: f64,
     /// Bytes of HBM over the rate of one stack.
     pub mbu: f64,
@@ -52,8 +53,9 @@ pub fn utilisation(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) ->
     }
 }
 
-/// What profiles count of the tensor engine: MATMUL instructions, and their floating-point operations, transposes and broadcasts included.
-/// Each pass of an FP32 product is an instruction of its own, with all operations of the product.
+/// What profiles count of the tensor engine: MATMUL instructions, and their floating-point operations,
+/// transposes and broadcasts included. Each pass of an FP32 product is an instruction of its own, with all
+/// operations of the product.
 pub fn matmuls(program: &NeuronProgram) -> (u64, u64) {
     let ran = program.instructions.iter().filter(|one| !one.merged && one.macs > 0);
     ran.fold((0, 0), |(count, flops), one| {

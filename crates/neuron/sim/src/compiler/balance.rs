@@ -1,7 +1,8 @@
-//! Engines of instructions for which the kernel names none: copies and additions or multiplications with one number for each
-//! partition run on Vector or, as an activation, on Scalar; those of two tiles on Vector or, where it does not share Vector's port, on
-//! GpSimd. In the order of the program each goes to the engine that has had less to do; where Vector and Scalar keep each other from PSUM,
-//! one that needs PSUM goes to the engine that needs it for less time.
+//! Engines of instructions for which the kernel names none: copies and additions or multiplications with one
+//! number for each partition run on Vector or, as an activation, on Scalar; those of two tiles on Vector or,
+//! where it does not share Vector's port, on GpSimd. In the order of the program each goes to the engine that
+//! has had less to do; where Vector and Scalar keep each other from PSUM, one that needs PSUM goes to the
+//! engine that needs it for less time.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
-//! Common subexpressions: an instruction that computes from unchanged operands what an earlier one of the same line did, as a loop
-//! does with what does not depend on it, is left out, and its readers read the earlier result. A copy of a whole tile of SBUF
-//! without a change of type is left out too, if neither side is written again.
+//! Common subexpressions: an instruction that computes from unchanged operands what an earlier one of the
+//! same line did, as a loop does with what does not depend on it, is left out, and its readers read the
+//! earlier result. A copy of a whole tile of SBUF without a change of type is left out too, if neither side
+//! is written again.
 
 use std::collections::BTreeMap;
 

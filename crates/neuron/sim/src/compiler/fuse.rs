@@ -55,7 +55,8 @@ fn sum(chip: &Chip, program: &mut NeuronProgram, tiles: &TileTable, users: &Tile
     merge(&mut program.instructions[at as usize]);
 }
 
-/// A tile combined with its own multiple: x + c x is x (1 + c), and c x x a square, which Scalar and Vector compute of one operand.
+/// A tile combined with its own multiple: x + c x is x (1 + c), and c x x a square, which Scalar and Vector
+/// compute of one operand.
 fn own_multiple(program: &mut NeuronProgram, tiles: &TileTable, users: &TileUsers, at: u32) {
     let [left, right] = program.instructions[at as usize].reads[..] else { return };
     for (scaled, other) in [(left, right), (right, left)] {

@@ -3,13 +3,16 @@
 //! #what-is-assumed: loops are fused, invariants hoisted, engines chosen).
 //!
 //! - [`rename`]: a tile that is written as a whole again is a new one;
-//! - [`common_subexpressions`]: what was computed before from the same operands is not computed again, copies that change nothing go;
-//! - [`fuse`]: a tile and its own multiple become one operand, sums of an activation's results are taken on the way, a reciprocal and its product become a division;
+//! - [`common_subexpressions`]: what was computed before from the same operands is not computed again, copies
+//!   that change nothing go;
+//! - [`fuse`]: a tile and its own multiple become one operand, sums of an activation's results are taken on
+//!   the way, a reciprocal and its product become a division;
 //! - [`fp32_products`]: FP32 products take fewer passes;
-//! - [`balance`]: what Vector and Scalar can both run, where the kernel names no engine, goes to the one with less work.
+//! - [`balance`]: what Vector and Scalar can both run, where the kernel names no engine, goes to the one with
+//!   less work.
 //!
-//! Values never depend on it. Of kernels that place their tiles or keep their order only engines are chosen; those of the second dialect
-//! run as written.
+//! Values never depend on it. Of kernels that place their tiles or keep their order only engines are chosen;
+//! those of the second dialect run as written.
 
 mod balance;
 mod common_subexpressions;

@@ -1,4 +1,5 @@
-//! What is wrong with a recorded run though it could be executed: capacity, reads of memory that nobody wrote.
+//! What is wrong with a recorded run though it could be executed: capacity, reads of memory that nobody
+//! wrote.
 
 mod accumulation;
 pub mod hbm_races;
@@ -203,7 +204,8 @@ fn uninitialised(program: &NeuronProgram) -> Vec<NeuronFinding> {
         .collect()
 }
 
-/// Values that a function's table does not reach, one finding for each line (NKI, `nisa.activation`: sine from -pi to pi).
+/// Values that a function's table does not reach, one finding for each line (NKI, `nisa.activation`: sine
+/// from -pi to pi).
 fn outside_tables(program: &NeuronProgram) -> Vec<NeuronFinding> {
     let mut lines: BTreeMap<(u32, &str), usize> = BTreeMap::new();
     for Instruction { source, opcode, .. } in program.instructions.iter().filter(|one| one.outside_table) {

@@ -59,8 +59,9 @@ fn outside(
     Some(placed(program, allocation.source, message, allowed, instead))
 }
 
-/// Tiles of PSUM that one instruction of the tensor engine writes across two banks, by line: of the tile if the kernel
-/// placed it there, otherwise of the instruction, as tiles that are left to be placed begin where a bank does.
+/// Tiles of PSUM that one instruction of the tensor engine writes across two banks, by line: of the tile if
+/// the kernel placed it there, otherwise of the instruction, as tiles that are left to be placed begin where
+/// a bank does.
 fn across_banks(chip: &Chip, program: &NeuronProgram) -> BTreeMap<u32, NeuronFinding> {
     let bank = chip.neuron.psum.bank_bytes.max(1);
     let psum: BTreeMap<u32, &Allocation> = program

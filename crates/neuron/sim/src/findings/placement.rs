@@ -1,5 +1,6 @@
-//! Tiles that the kernel itself places (`address=`, `sbuf.alloc`, `psum.mod_alloc`): two that hold values at the same
-//! bytes at once, and two that follow each other there while nothing makes the second wait for the first.
+//! Tiles that the kernel itself places (`address=`, `sbuf.alloc`, `psum.mod_alloc`): two that hold values at
+//! the same bytes at once, and two that follow each other there while nothing makes the second wait for the
+//! first.
 //!
 //! Waits come from the tiles that instructions share and from the order of each engine
 //! (docs/hardware-rules.md#order-and-synchronisation). DMA queues have no order among each other. Assumed:

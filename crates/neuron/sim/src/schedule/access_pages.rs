@@ -1,4 +1,5 @@
-//! Many accesses of one tensor, kept by the part of it that they touch, so that a new one is compared with few.
+//! Many accesses of one tensor, kept by the part of it that they touch, so that a new one is compared with
+//! few.
 
 use std::collections::BTreeMap;
 

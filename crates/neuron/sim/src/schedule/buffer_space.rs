@@ -1,5 +1,5 @@
-//! Room in SBUF and PSUM: a new tile takes what earlier ones left, in the order of the program, and waits for their
-//! last use. Tiles with an address wait for those that had the same bytes before.
+//! Room in SBUF and PSUM: a new tile takes what earlier ones left, in the order of the program, and waits for
+//! their last use. Tiles with an address wait for those that had the same bytes before.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -16,7 +16,7 @@ pub(super) struct CollectiveStreams {
     most: usize,
     /// Ends of those of which it is known.
     ends_ps: Vec<u64>,
-    /// Those that wait for other ranks.
+    /// How many collectives wait for other ranks.
     waiting: usize,
 }
 

@@ -1,8 +1,9 @@
 //! Ranks side by side: a collective begins when the last of its ranks has come and its links are free, and
 //! ends for all of them at once (docs/hardware-rules.md#collectives).
 //!
-//! The event loops of all ranks run in one order of time. What is found is written into the programs, so that each of
-//! them can be read alone afterwards. Collectives that want the same link take turns, in the order in which they begin.
+//! The event loops of all ranks run in one order of time. What is found is written into the programs, so that
+//! each of them can be read alone afterwards. Collectives that want the same link take turns, in the order in
+//! which they begin.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

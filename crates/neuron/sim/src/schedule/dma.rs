@@ -15,8 +15,8 @@ struct DmaLane {
     last: Option<u32>,
 }
 
-/// DMA engines of one core. Each moves data in both directions at once: published runs that stream in and out reach
-/// more than the rate of one direction.
+/// DMA engines of one core. Each moves data in both directions at once: published runs that stream in and out
+/// reach more than the rate of one direction.
 #[derive(Debug)]
 struct CoreDma {
     loads: Vec<DmaLane>,
@@ -133,7 +133,8 @@ pub fn start_latency_ps(chip: &Chip) -> u64 {
     ns_ps(chip.neuron.dma.trigger_ns.exact_add(chip.neuron.dma.copy_ns))
 }
 
-/// The same of one transfer: software that made its descriptors has its own time from the trigger to the first byte.
+/// Time from the start of one transfer by its queue until its data moves: software that made its descriptors
+/// has its own time from the trigger to the first byte.
 pub fn transfer_start_latency_ps(chip: &Chip, shape: &DmaShape) -> u64 {
     let dma = &chip.neuron.dma;
     if !shape.software {

@@ -457,8 +457,9 @@ impl<'a> EventLoop<'a> {
         [gpsimd, scalar].into_iter().flatten()
     }
 
-    /// Whether two instructions of engines that exclude each other need the same memory: Vector and GpSimd share SBUF
-    /// always, or where Vector has fast modes only in those, Vector and Scalar exclude each other from PSUM.
+    /// Whether two instructions of engines that exclude each other need the same memory: Vector and GpSimd
+    /// share SBUF always, or where Vector has fast modes only in those, Vector and Scalar exclude each other
+    /// from PSUM.
     fn excludes(&self, instruction: &Instruction, other: u32) -> bool {
         let Some(other) = self.program.instructions.get(other as usize) else { return false };
         if [instruction.engine, other.engine].contains(&EngineKind::Gpsimd) {

@@ -2,14 +2,15 @@
 //! #what-is-assumed).
 //!
 //! - [`tiles`]: what is live when; [`spill`]: what goes to HBM because SBUF is full;
-//! - [`dependences`]: who waits for whom, through bytes that both touch ([`access_pages`]) and through buffer space
-//!   ([`buffer_space`]);
+//! - [`dependences`]: who waits for whom, through bytes that both touch ([`access_pages`]) and through buffer
+//!   space ([`buffer_space`]);
 //! - [`event_loop`]: engines in order within a window, event by event; [`dma`]: queues, DMA engines and HBM;
-//! - [`collectives`]: ranks side by side, where they meet in collectives; [`collective_streams`]: how many of those
-//!   at once.
+//! - [`collectives`]: ranks side by side, where they meet in collectives; [`collective_streams`]: how many of
+//!   those at once.
 //!
-//! The compiler's scheduler is modelled as one that picks the first ready instruction of a window of each engine.
-//! Tiles that a kernel places wait for what had their bytes before; a kernel that keeps its order runs as it is written.
+//! The compiler's scheduler is modelled as one that picks the first ready instruction of a window of each
+//! engine. Tiles that a kernel places wait for what had their bytes before; a kernel that keeps its order
+//! runs as it is written.
 
 mod access_pages;
 mod buffer_space;
@@ -96,7 +97,7 @@ pub struct Timeline {
     pub busy_ps: [u64; 6],
     /// Most bytes of an SBUF partition that are live at once.
     pub sbuf_peak_bytes: u64,
-    /// The same of PSUM, in whole banks.
+    /// Most bytes of a PSUM partition that are live at once, in whole banks.
     pub psum_peak_bytes: u64,
 }
 
@@ -133,7 +134,7 @@ pub fn schedule(chip: &Chip, program: &NeuronProgram) -> Timeline {
     schedule_if(chip, program, true, &|_, work| work)
 }
 
-/// The same with other costs, and without spills if SBUF is taken as large enough.
+/// Places every instruction in time with other costs, and without spills if SBUF is taken as large enough.
 pub fn schedule_if(
     chip: &Chip,
     program: &NeuronProgram,

@@ -17,8 +17,8 @@ pub(super) struct SystolicArray {
     ramp: ClockRamp,
 }
 
-/// The rate that the array has come to. Parts that run side by side may start before it was last busy: then no time has
-/// passed.
+/// The rate that the array has come to. Parts that run side by side may start before it was last busy: then
+/// no time has passed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClockRamp {
     /// When it last began to come back from a rest.

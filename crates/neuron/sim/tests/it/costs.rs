@@ -1,4 +1,5 @@
-//! Costs of instructions against the closed forms of the vendor's instruction pages, and the order of a schedule.
+//! Costs of instructions against the closed forms of the vendor's instruction pages, and the order of a
+//! schedule.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 

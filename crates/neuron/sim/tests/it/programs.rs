@@ -1,4 +1,5 @@
-//! Any program that was verified is scheduled to its end: every instruction runs, and what it waits for has run before.
+//! Any program that was verified is scheduled to its end: every instruction runs, and what it waits for has
+//! run before.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

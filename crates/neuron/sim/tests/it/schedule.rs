@@ -1,5 +1,5 @@
-//! Random programs on the engines, judged plainly: every pair of instructions that share bytes keeps its order, engines
-//! run one instruction at a time, and memory is never over-full.
+//! Random programs on the engines, judged plainly: every pair of instructions that share bytes keeps its
+//! order, engines run one instruction at a time, and memory is never over-full.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
@@ -74,7 +74,8 @@ fn conflict(earlier: &Instruction, later: &Instruction) -> bool {
         || meet(&earlier.writes, &later.writes)
 }
 
-/// A tile that comes back from HBM has another place, so that only reads of what was written keep their order.
+/// A tile that comes back from HBM has another place, so that only reads of what was written keep their
+/// order.
 fn check_order(program: &NeuronProgram, timeline: &Timeline, renamed: bool) -> Result<(), TestCaseError> {
     for (j, later) in program.instructions.iter().enumerate() {
         for (i, earlier) in program.instructions[..j].iter().enumerate() {
