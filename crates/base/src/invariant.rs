@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_ends_the_run_and_says_why() {
-        assert_eq!(message(|| drop(u64::MAX.exact_add(1))), format!("{BROKEN}{} + 1 overflows", u64::MAX));
-        assert_eq!(message(|| drop(0usize.exact_sub(1))), format!("{BROKEN}0 - 1 overflows"));
+        assert_eq!(message(|| _ = u64::MAX.exact_add(1)), format!("{BROKEN}{} + 1 overflows", u64::MAX));
+        assert_eq!(message(|| _ = 0usize.exact_sub(1)), format!("{BROKEN}0 - 1 overflows"));
         assert_eq!(message(|| None.or_broken("no kernel 7")), format!("{BROKEN}no kernel 7"));
     }
 }

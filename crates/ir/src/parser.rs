@@ -1,4 +1,5 @@
-//! Tokens to the tree. A statement that makes no sense is complained about and left out; reading goes on behind it.
+//! Tokens to the tree. A statement that makes no sense is complained about and left out; reading goes on
+//! behind it.
 //!
 //! Open blocks and groups are kept on a stack of bounded depth, so no text can exhaust the machine's stack.
 

@@ -1,5 +1,6 @@
-//! Statements to their one canonical text: two blanks for each block, one statement a line. A line is broken only within a long
-//! list in square brackets, between its items; whatever else is too long for a line belongs into a block.
+//! Statements to their one canonical text: two blanks for each block, one statement a line. A line is broken
+//! only within a long list in square brackets, between its items; whatever else is too long for a line
+//! belongs into a block.
 
 use std::fmt::Write as _;
 
@@ -139,7 +140,8 @@ fn wrap(out: &mut String, text: &str, indent: usize) {
     out.push_str(&text[from..]);
 }
 
-/// The outermost lists in square brackets: where each opens, the commas between its items, and where it closes.
+/// The outermost lists in square brackets: where each opens, the commas between its items, and where it
+/// closes.
 fn lists(text: &str) -> Vec<(usize, Vec<usize>, usize)> {
     let (mut found, mut commas) = (Vec::new(), Vec::new());
     let (mut depth, mut open, mut quoted, mut escaped) = (0_usize, 0, false, false);

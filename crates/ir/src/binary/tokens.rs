@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::BinaryError;
 use crate::parser::MAX_BLOCKS;
 use crate::tree::{Bracket, Kind, Node, Sign, Tree};
+use tilewright_base::invariant::OrBroken;
 
 /// Bytes of a text that is read back, at most: words are stored once and may be named often.
 const MOST_TEXT_BYTES: u64 = 1 << 28;
@@ -59,8 +60,11 @@ fn block<'a>(tree: &'a Tree<'a>, statements: &[Node<'a>], words: &mut WordTable<
                 Kind::Open(bracket) => out.push(if bracket == Bracket::Round { 8 } else { 10 }),
                 Kind::Close(bracket) => out.push(if bracket == Bracket::Round { 9 } else { 11 }),
                 Kind::Sign(sign) => {
-                    let at = Sign::ALL.iter().position(|other| *other == sign).unwrap_or(0);
-                    out.push(16 + u8::try_from(at).unwrap_or(0));
+                    let at = Sign::ALL
+                        .iter()
+                        .position(|other| *other == sign)
+                        .or_broken("a sign that is not listed");
+                    out.push(16 + u8::try_from(at).or_broken("more signs than a byte tells apart"));
                 }
             }
         }
@@ -79,10 +83,10 @@ fn named(out: &mut Vec<u8>, tag: u8, number: u64) {
 
 fn varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
-        out.push(u8::try_from(number & 0x7F).unwrap_or(0) | 0x80);
+        out.push(u8::try_from(number & 0x7F).or_broken("seven bits") | 0x80);
         number >>= 7;
     }
-    out.push(u8::try_from(number).unwrap_or(0));
+    out.push(u8::try_from(number).or_broken("a last group of more than seven bits"));
 }
 
 /// A text that reads as the statements that were encoded: a line each, not laid out further.

@@ -1,9 +1,10 @@
 //! Explicit access patterns, `.ap` of the second dialect: steps and counts over the storage of a tensor.
 //!
-//! On chip the first pair is the partitions, and they must be neighbours: its step is the elements that a partition of
-//! the tensor holds (NKI deep dive on access patterns, requirement on the partition dimension). A pattern says over
-//! what it steps: with the elements of the whole tensor it is one over the storage, whatever the view; with those of
-//! the view it was called on it begins where the view begins, so that patterns of patterns mean what they say.
+//! On chip the first pair is the partitions, and they must be neighbours: its step is the elements that a
+//! partition of the tensor holds (NKI deep dive on access patterns, requirement on the partition dimension).
+//! A pattern says over what it steps: with the elements of the whole tensor it is one over the storage,
+//! whatever the view; with those of the view it was called on it begins where the view begins, so that
+//! patterns of patterns mean what they say.
 
 use tilewright_neuron_isa::mx::MxFormat;
 use tilewright_neuron_isa::operand::elements_as;

@@ -1,5 +1,5 @@
-//! Memory of the host that is used again: tiles come and go by the thousand, and an allocator that gives their pages back
-//! to the system has them cleared each time.
+//! Memory of the host that is used again: tiles come and go by the thousand, and an allocator that gives
+//! their pages back to the system has them cleared each time.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};

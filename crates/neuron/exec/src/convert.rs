@@ -1,9 +1,10 @@
 //! Operands as FP32 values or raw integers, and results rounded to the type of their tile.
 //!
-//! Vector, Scalar and GpSimd compute in FP32 whatever the storage type; casts in and out are free (NKI architecture
-//! guide). Elements come and go in the order of the view's loops.
+//! Vector, Scalar and GpSimd compute in FP32 whatever the storage type; casts in and out are free (NKI
+//! architecture guide). Elements come and go in the order of the view's loops.
 
 use rayon::prelude::*;
+use tilewright_base::invariant::OrBroken;
 use tilewright_neuron_isa::TensorView;
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
 
@@ -74,8 +75,8 @@ impl Tile {
         self.whole_run().is_some_and(|run| run == (0..self.storage.size_bytes()))
     }
 
-    /// Changes the elements' bytes where they lie, if they lie one after the other, or in a copy. Without `keep` the
-    /// bytes need not be those that are there.
+    /// Changes the elements' bytes where they lie, if they lie one after the other, or in a copy. Without
+    /// `keep` the bytes need not be those that are there.
     pub(crate) fn update(&self, content: &mut Content, keep: bool, change: impl FnOnce(&mut [u8])) {
         if let Some(range) = self.whole_run() {
             content.changed();
@@ -192,8 +193,8 @@ impl Tile {
         ReadValues { values, uninitialised: self.reads_unwritten(&content) }
     }
 
-    /// The elements as stored words of a type: as they are if it is their own, through integers between integer types,
-    /// through FP32 otherwise.
+    /// The elements as stored words of a type: as they are if it is their own, through integers between
+    /// integer types, through FP32 otherwise.
     pub(crate) fn read_words_as(&self, rules: &RuleSet, dtype: Dtype) -> ReadValues<u32> {
         if self.view.dtype == dtype {
             return self.read_words();
@@ -290,19 +291,19 @@ fn words_of(rules: &RuleSet, dtype: Dtype, values: &[f32]) -> Vec<u32> {
 #[expect(clippy::cast_possible_truncation, reason = "constants are FP32, or integers of at most 32 bits")]
 pub(crate) fn word_of(rules: &RuleSet, dtype: Dtype, value: f64) -> u32 {
     if dtype.is_float() {
-        return words_of(rules, dtype, &[value as f32]).first().copied().unwrap_or_default();
+        return words_of(rules, dtype, &[value as f32])[0];
     }
     integer_word(rules, dtype, value.round_ties_even() as i64)
 }
 
 /// An integer as a stored word of an integer type, saturated.
 fn integer_word(rules: &RuleSet, dtype: Dtype, value: i64) -> u32 {
-    let narrowed = tilewright_num::narrow_int(rules, dtype, value).unwrap_or_default();
+    let narrowed = tilewright_num::narrow_int(rules, dtype, value).or_broken("a tile of i5 or i9");
     tilewright_num::int_pattern(dtype, narrowed)
 }
 
-/// Moves elements of one type with rows and columns swapped, bit for bit; both tiles have the type. True if bytes were
-/// read that nobody wrote.
+/// Moves elements of one type with rows and columns swapped, bit for bit; both tiles have the type. True if
+/// bytes were read that nobody wrote.
 pub(crate) fn transpose(dst: &Tile, src: &Tile) -> bool {
     let (rows, columns) = (src.view.partitions(), src.view.free_elements());
     let (packed, uninitialised) = {
@@ -386,7 +387,8 @@ fn defer_copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
 /// Elements that one thread converts at a time.
 const CONVERTED_AT_ONCE: usize = 1 << 12;
 
-/// Elements of one type as elements of another, through FP32; many of them by several threads, if they may be `shared`.
+/// Elements of one type as elements of another, through FP32; many of them by several threads, if they may be
+/// `shared`.
 pub(crate) fn change_type(
     rules: &RuleSet,
     (from, bytes): (Dtype, &[u8]),
@@ -461,8 +463,9 @@ fn pack<const N: usize>(packed: &mut Vec<u8>, bytes: &[u8], start: usize, steps:
     }
 }
 
-/// The type that an instruction's result has when the kernel names none: floats win over integers, the wider of two
-/// floats over the other, F16 with BF16 give F32, two 8-bit floats BF16; integers widen (NKI 0.1, type promotion).
+/// The type that an instruction's result has when the kernel names none: floats win over integers, the wider
+/// of two floats over the other, F16 with BF16 give F32, two 8-bit floats BF16; integers widen (NKI 0.1, type
+/// promotion).
 pub fn promote(a: Dtype, b: Dtype) -> Dtype {
     if a == b {
         return a;

@@ -1,5 +1,6 @@
-//! Copies of sums that are still being added up: the kernel goes on, and whoever looks at the copy first waits for the sum.
-//! Values are those of a copy made at once; only the time at which the host computes them differs.
+//! Copies of sums that are still being added up: the kernel goes on, and whoever looks at the copy first
+//! waits for the sum. Values are those of a copy made at once; only the time at which the host computes them
+//! differs.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,8 +12,8 @@ use crate::buffer_pool::SharedBytes;
 use crate::convert::change_type;
 use crate::matmul::AccumulationChain;
 
-/// Sums that may be unfinished at once: enough that no thread of the host runs out of them, few enough that their operands
-/// are no burden.
+/// Sums that may be unfinished at once: enough that no thread of the host runs out of them, few enough that
+/// their operands are no burden.
 const MAX_UNFINISHED: usize = 8;
 
 static UNFINISHED: Mutex<VecDeque<Weak<AccumulationChain>>> = Mutex::new(VecDeque::new());

@@ -1,8 +1,10 @@
-//! What the NeuronCore's instructions give: tensors with real bytes, and the instructions of `nki.isa`, each in the
-//! file of its engine.
+//! What the NeuronCore's instructions give: tensors with real bytes, and the instructions of `nki.isa`, each
+//! in the file of its engine.
 //!
-//! - [`storage`], [`access_pattern`], `deferred_copy`: tensors with real bytes, patterns over them, and copies that wait for a sum;
-//! - [`convert`]: operands as FP32 values or integers, results rounded; [`matmul`], [`buffer_pool`]: products, and their memory;
+//! - [`storage`], [`access_pattern`], `deferred_copy`: tensors with real bytes, patterns over them, and
+//!   copies that wait for a sum;
+//! - [`convert`]: operands as FP32 values or integers, results rounded; [`matmul`], [`buffer_pool`]:
+//!   products, and their memory;
 //! - [`engine`]: instructions by engine: each checks its operands, computes, and says what was done.
 
 pub mod access_pattern;

@@ -1,12 +1,13 @@
 //! Tensors with real bytes: SBUF, PSUM and HBM, and which of their bytes were ever written.
 //!
-//! Every tensor has bytes of its own, whatever address it is given later: values never alias by accident. Memory that
-//! nobody wrote holds NaN, or 4 in integers, as in the vendor's own simulator.
+//! Every tensor has bytes of its own, whatever address it is given later: values never alias by accident.
+//! Memory that nobody wrote holds NaN, or 4 in integers, as in the vendor's own simulator.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{TensorDecl, TensorView};
 use tilewright_num::{Dtype, RuleSet, encode_slice};
@@ -39,7 +40,7 @@ pub struct Content {
     untouched: bool,
     /// Products that are added to all of it when somebody looks.
     deferred: Vec<(RuleSet, MatmulOperands)>,
-    /// Those before them, which workers add already.
+    /// The running sum of earlier products, which workers add up already.
     chain: Option<Arc<AccumulationChain>>,
     /// Others copy that sum: nothing is added to it any more.
     chain_closed: bool,
@@ -113,7 +114,8 @@ impl Storage {
         content
     }
 
-    /// The bytes, for one who writes all of them at once: those of a new tensor are zero and count as written.
+    /// The bytes, for one who writes all of them at once: those of a new tensor are zero and count as
+    /// written.
     pub(crate) fn lock_to_overwrite(&self) -> MutexGuard<'_, Content> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         content.discard_deferred();
@@ -132,7 +134,8 @@ impl Storage {
         *content = Content { bytes: bytes.into(), ..Content::default() };
     }
 
-    /// Adds a product to the whole tensor when somebody looks at it; without `accumulate` it is all that is there.
+    /// Adds a product to the whole tensor when somebody looks at it; without `accumulate` it is all that is
+    /// there.
     pub(crate) fn defer_product(&self, rules: RuleSet, factors: MatmulOperands, accumulate: bool) {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         content.packs.clear();
@@ -307,7 +310,7 @@ impl Content {
                 *word |= mask;
             }
         });
-        self.unwritten_bytes = self.unwritten_bytes.saturating_sub(added);
+        self.unwritten_bytes = self.unwritten_bytes.exact_sub(added);
         if self.unwritten_bytes == 0 {
             self.written = None;
         }

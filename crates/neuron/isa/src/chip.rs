@@ -104,7 +104,8 @@ impl Chip {
     }
 }
 
-/// Longest time that is told apart, two weeks: whatever takes longer is never best, and no program that does is scheduled.
+/// Longest time that is told apart, two weeks: whatever takes longer is never best, and no program that does
+/// is scheduled.
 pub const LONGEST_PS: u64 = 1 << 60;
 
 /// Picoseconds of so many cycles, [`LONGEST_PS`] at most.

@@ -1,7 +1,7 @@
 //! Activation functions of the Scalar engine as values: the function in double precision, rounded to FP32.
 //!
-//! The tables of the hardware are not published, so the exact function stands in for them; only the behaviour of
-//! `sin` outside its range is documented, a cubic that runs away (NKI instruction pages, activation).
+//! The tables of the hardware are not published, so the exact function stands in for them; only the behaviour
+//! of `sin` outside its range is documented, a cubic that runs away (NKI instruction pages, activation).
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E, PI, SQRT_2};
 
@@ -106,7 +106,7 @@ impl ActivationFunction {
         match self {
             ActivationFunction::Copy => {}
             ActivationFunction::Exp => {
-                values.iter_mut().for_each(|value| *value = exp(f64::from(*value)) as f32)
+                values.iter_mut().for_each(|value| *value = exp(f64::from(*value)) as f32);
             }
             ActivationFunction::Square => values.iter_mut().for_each(|value| *value *= *value),
             _ => values.iter_mut().for_each(|value| *value = self.apply(*value)),
@@ -156,7 +156,8 @@ impl ActivationFunction {
     }
 }
 
-/// e to the x, to about 2^-45: far finer than FP32, with nothing but sums and products, which every host rounds alike.
+/// e to the x, to about 2^-45: far finer than FP32, with nothing but sums and products, which every host
+/// rounds alike.
 #[inline(always)]
 pub fn exp(x: f64) -> f64 {
     const COEFFICIENTS: [f64; 12] = [

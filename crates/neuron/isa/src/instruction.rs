@@ -94,7 +94,8 @@ pub struct Instruction {
     pub block_scaled: bool,
     /// MATMUL instructions that a product of the tensor engine is.
     pub passes: u8,
-    /// A product of the tensor engine that takes all passes of its type: no transpose, nothing of zeros and ones.
+    /// A product of the tensor engine that takes all passes of its type: no transpose, nothing of zeros and
+    /// ones.
     pub full_rows: bool,
     /// Cells of the systolic array that it runs on, as bits; 0 for all of them.
     pub cells: u16,
@@ -112,7 +113,7 @@ pub struct Instruction {
     pub digest: u64,
     /// What it takes on the Scalar engine, if it may as well run there.
     pub on_scalar: Option<InstructionCost>,
-    /// The same of the GpSimd engine.
+    /// What it takes on the GpSimd engine, if it may as well run there.
     pub on_gpsimd: Option<InstructionCost>,
     /// A Vector instruction in a fast mode, for which it borrows GpSimd's port of SBUF.
     pub borrows_port: bool,
@@ -198,7 +199,7 @@ impl Instruction {
         self
     }
 
-    /// The same, with what reading its operands showed.
+    /// The instruction, marked if reading its operands met bytes that nobody wrote.
     #[must_use]
     pub fn reading(mut self, uninitialised: bool) -> Instruction {
         self.uninitialised |= uninitialised;
@@ -206,8 +207,8 @@ impl Instruction {
     }
 }
 
-/// A number for what an instruction computes: a hash of its name, its operands' patterns and its other operands, word by word; 0 for
-/// patterns that are no loops.
+/// A number for what an instruction computes: a hash of its name, its operands' patterns and its other
+/// operands, word by word; 0 for patterns that are no loops.
 fn digest(opcode: &str, tiles: &[&impl TensorAccess], words: &[u64]) -> u64 {
     // Odd, half of its bits set: a word changes all that lie above its own bits, the shift brings them down again.
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

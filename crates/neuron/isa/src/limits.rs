@@ -66,7 +66,8 @@ fn memory(
     })
 }
 
-/// How many partitions, and that they are neighbours. Where they start is a finding: compilers may move a tile that starts elsewhere.
+/// How many partitions, and that they are neighbours. Where they start is a finding: compilers may move a
+/// tile that starts elsewhere.
 fn partitions(chip: &Chip, instruction: &str, role: &str, tile: &impl TensorAccess) -> Result<(), Refusal> {
     let count = tile.view().partitions();
     let most = chip.partitions();
@@ -211,7 +212,8 @@ pub fn engine_of(instruction: &str, engine: EngineKind, allowed: &[EngineKind]) 
     })
 }
 
-/// Bit operators belong to `tensor_tensor`, `tensor_scalar` and reductions; other instructions compute in FP32 (instruction pages).
+/// Bit operators belong to `tensor_tensor`, `tensor_scalar` and reductions; other instructions compute in
+/// FP32 (instruction pages).
 ///
 /// # Errors
 /// If one of the operators works on bits.

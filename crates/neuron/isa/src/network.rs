@@ -1,10 +1,11 @@
 //! Devices of an instance, the links between them, and which rank is where
 //! (docs/hardware-rules.md#instances-and-logical-cores and #collectives).
 //!
-//! Documented: devices, wiring and rates of the instances (`machines/instances.toml` says which of them are assumed),
-//! and 1 to 2 us for a hop inside a server, 15 us between servers. Assumed: ranks take cores in order, so that the first
-//! ranks share the first device; messages take the shortest way, direction by direction, and forward where both ways
-//! round are as long; a link carries messages both ways at once, each at its rate.
+//! Documented: devices, wiring and rates of the instances (`machines/instances.toml` says which of them are
+//! assumed), and 1 to 2 us for a hop inside a server, 15 us between servers. Assumed: ranks take cores in
+//! order, so that the first ranks share the first device; messages take the shortest way, direction by
+//! direction, and forward where both ways round are as long; a link carries messages both ways at once, each
+//! at its rate.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -105,7 +106,8 @@ impl Network {
         hops
     }
 
-    /// Place of a device on a ring through all of them, in which followers are neighbours: rows there and back.
+    /// Place of a device on a ring through all of them, in which followers are neighbours: rows there and
+    /// back.
     pub fn place_on_ring(&self, device: u64) -> u64 {
         if self.instance.switch > 0 {
             return device;

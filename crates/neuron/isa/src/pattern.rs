@@ -1,8 +1,8 @@
 //! Access patterns: which elements of a tensor an operand means, in which order.
 //!
 //! A pattern is an offset and nested (size, stride) loops in elements, outermost first, as the access-pattern
-//! hardware of every engine runs it (NKI architecture guide, data movement). What no such loops describe, rows
-//! picked by an index tile or elements cut out by a mask, is a list of element offsets.
+//! hardware of every engine runs it (NKI architecture guide, data movement). What no such loops describe,
+//! rows picked by an index tile or elements cut out by a mask, is a list of element offsets.
 
 use std::sync::Arc;
 
@@ -280,7 +280,8 @@ impl TensorView {
         Ok(TensorView { dims, blocks: 0, ..self.clone() })
     }
 
-    /// Dimensions in another order, of picked elements too: what a transfer reads when it transposes rows that a tile picks.
+    /// Dimensions in another order, of picked elements too: what a transfer reads when it transposes rows
+    /// that a tile picks.
     ///
     /// # Errors
     /// If `order` is no permutation.

@@ -37,7 +37,8 @@ pub struct NeuronProgram {
     pub allocations: Vec<Allocation>,
     /// Lines, as `file:line`.
     pub sources: Vec<String>,
-    /// Cores that run the programs of the launch side by side; programs of other launches follow each other on one.
+    /// Cores that run the programs of the launch side by side; programs of other launches follow each other
+    /// on one.
     pub cores: u32,
     /// The kernel asks for its own order of instructions.
     pub in_order: bool,

@@ -1,5 +1,5 @@
-//! Whether a program can be scheduled and read at all: what it names exists, what it touches lies within its tensors,
-//! its order can run, and its counters can be added up.
+//! Whether a program can be scheduled and read at all: what it names exists, what it touches lies within its
+//! tensors, its order can run, and its counters can be added up.
 //!
 //! A recorded program holds all of this. One that was read from a text is hostile until it was verified.
 //! Whether it is right, in capacity, races or reads of memory that nobody wrote, is a matter of findings.
@@ -16,7 +16,8 @@ use crate::tensor::MAX_TENSOR_BYTES;
 use crate::text::ProgramText;
 use crate::{Chip, MemorySpace};
 
-/// Most that all times of a program, or all of its bytes or multiplications, may add up to: two weeks of picoseconds.
+/// Most that all times of a program, or all of its bytes or multiplications, may add up to: two weeks of
+/// picoseconds.
 const MAX_SUM: u64 = LONGEST_PS;
 
 /// Most tiles of all tensors together.
@@ -25,7 +26,8 @@ const MAX_TILES: u64 = 1 << 24;
 /// Complaints that are made before the rest is left out.
 const MAX_FAULTS: usize = 20;
 
-/// Codes of what is refused, and what each means; a launch on more cores than share their memory is `neuron/launch`.
+/// Codes of what is refused, and what each means; a launch on more cores than share their memory is
+/// `neuron/launch`.
 pub const CODES: &[(&str, &str)] = &[
     ("neuron/program-size", "times, bytes, operations or tiles that no device comes to"),
     ("neuron/program-number", "a line or tensor that does not exist, or is not numbered in order"),
@@ -81,7 +83,7 @@ pub fn verify(chip: &Chip, program: &NeuronProgram) -> Vec<ProgramFault> {
     faults
 }
 
-/// The same of a text, as complaints that point to its statements.
+/// What is wrong with a program that was read from a text, as complaints that point to its statements.
 pub fn verify_text(chip: &Chip, text: &ProgramText) -> Vec<Diagnostic> {
     let place = |site: FaultSite| -> Span {
         let found = match site {
@@ -138,8 +140,8 @@ fn check_sums(program: &NeuronProgram) -> Result<(), Refusal> {
     })
 }
 
-/// An upper bound on what a schedule takes at the rates of the chip, every instruction and every spill after the other:
-/// the arithmetic of schedules is exact below.
+/// An upper bound on what a schedule takes at the rates of the chip, every instruction and every spill after
+/// the other: the arithmetic of schedules is exact below.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a factor of at most a hundred")]
 fn check_time(chip: &Chip, program: &NeuronProgram) -> Result<(), Refusal> {
     /// Twice the sums of times and bytes leaves room for what readings add up.

@@ -1,9 +1,10 @@
 //! Collectives between ranks: values (docs/hardware-rules.md#transfers-and-communication). Times on the links
 //! are in [`tilewright_neuron_isa::cost::collective`].
 //!
-//! A rank gives what it sends and takes what belongs to it of what all ranks of its group sent. Sums are taken in the
-//! order of the group, so that every rank has the same bits.
+//! A rank gives what it sends and takes what belongs to it of what all ranks of its group sent. Sums are
+//! taken in the order of the group, so that every rank has the same bits.
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::collective::{CollectiveKind, CollectiveRequest, collective_cost};
 use tilewright_neuron_isa::network::Network;
@@ -156,12 +157,12 @@ fn message_bytes(tile: &Tile) -> u64 {
 
 /// Bytes of the whole that ranks contribute to; of one message, if it is a permutation.
 fn request_bytes(kind: CollectiveKind, own: &[Tile], dsts: &[&Tile], ranks: u64) -> u64 {
-    let received = || dsts.iter().map(|tile| message_bytes(tile)).fold(0, u64::saturating_add);
+    let received = || dsts.iter().map(|tile| message_bytes(tile)).fold(0, u64::exact_add);
     match kind {
         CollectiveKind::AllReduce | CollectiveKind::AllGather | CollectiveKind::AllToAll => received(),
         // What a rank keeps is one of as many parts as there are ranks.
-        CollectiveKind::ReduceScatter => received().saturating_mul(ranks),
-        CollectiveKind::Permute => own.iter().map(message_bytes).fold(0, u64::saturating_add),
+        CollectiveKind::ReduceScatter => received().exact_mul(ranks),
+        CollectiveKind::Permute => own.iter().map(message_bytes).fold(0, u64::exact_add),
     }
 }
 

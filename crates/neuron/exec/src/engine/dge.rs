@@ -1,13 +1,15 @@
 //! Where the descriptors of a transfer come from, and what making them takes (NKI reference of descriptor
 //! generation; docs/hardware-rules.md#dma and #descriptors).
 //!
-//! Documented: `none` finds them in HBM and is the quickest; `swdge` takes time of GpSimd and is the only one for rows that a
-//! tile picks; `hwdge` takes about 600 ns for each transfer on the sequencer that triggers it, Sync or Scalar, and what Scalar
-//! triggers is hidden behind the instructions before it. Assumed, since no page says it: descriptors are made as soon as
-//! their addresses are known and their engine is free, before the data is there; a trigger of Scalar keeps that engine as
-//! long as it takes to issue an instruction. Left to the compiler, descriptors are stored if addresses are known before the run;
-//! an address that one element of a tile gives is left to hardware where there is any.
+//! Documented: `none` finds them in HBM and is the quickest; `swdge` takes time of GpSimd and is the only one
+//! for rows that a tile picks; `hwdge` takes about 600 ns for each transfer on the sequencer that triggers
+//! it, Sync or Scalar, and what Scalar triggers is hidden behind the instructions before it. Assumed, since
+//! no page says it: descriptors are made as soon as their addresses are known and their engine is free,
+//! before the data is there; a trigger of Scalar keeps that engine as long as it takes to issue an
+//! instruction. Left to the compiler, descriptors are stored if addresses are known before the run; an
+//! address that one element of a tile gives is left to hardware where there is any.
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::chip::{cycles_ps, ns_ps};
 use tilewright_neuron_isa::cost::dma::transfer_side;
 use tilewright_neuron_isa::program::{EngineKind, Instruction, InstructionCost};
@@ -99,7 +101,8 @@ impl DgeMode {
     }
 }
 
-/// The instruction that makes the descriptors of a transfer between these tiles at run time; none if they are stored before.
+/// The instruction that makes the descriptors of a transfer between these tiles at run time; none if they are
+/// stored before.
 pub fn make_descriptors(chip: &Chip, mode: DgeMode, ring: &Tile, tiles: &[&Tile]) -> Option<Instruction> {
     let neuron = &chip.neuron;
     let (engine, busy_ps) = match mode {
@@ -107,7 +110,7 @@ pub fn make_descriptors(chip: &Chip, mode: DgeMode, ring: &Tile, tiles: &[&Tile]
         DgeMode::Software => {
             let each = tiles.iter().map(|tile| transfer_side(*tile).descriptors).max().unwrap_or(0);
             let gpsimd = &neuron.gpsimd;
-            let cycles = gpsimd.startup_cycles.saturating_add(each.saturating_mul(gpsimd.descriptor_cycles));
+            let cycles = gpsimd.startup_cycles.exact_add(each.exact_mul(gpsimd.descriptor_cycles));
             (EngineKind::Gpsimd, cycles_ps(cycles, gpsimd.clock_hz))
         }
         DgeMode::Hardware(EngineKind::Scalar) => {

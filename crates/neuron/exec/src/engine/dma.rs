@@ -1,6 +1,7 @@
 //! DMA engines: copies, gathers, scatters, transposes and read-modify-write between HBM and SBUF (NKI guide
 //! to DMA; docs/hardware-rules.md#transfers-and-communication and #dma).
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::chip::{bytes_ps, cycles_ps};
 use tilewright_neuron_isa::cost::dma::{hbm_bytes, transfer, transfer_side};
@@ -142,7 +143,7 @@ pub fn gpsimd_exchange(chip: &Chip, dst: &Tile, src: &Tile) -> Result<Instructio
     let uninitialised = convert::copy(&chip.rules, dst, src);
     let gpsimd = &chip.neuron.gpsimd;
     let moving_ps = bytes_ps(transfer_side(src).bytes, gpsimd.dma_bytes_per_s / 2);
-    let busy_ps = cycles_ps(gpsimd.startup_cycles, gpsimd.clock_hz).saturating_add(moving_ps);
+    let busy_ps = cycles_ps(gpsimd.startup_cycles, gpsimd.clock_hz).exact_add(moving_ps);
     let cost = InstructionCost { busy_ps, latency_ps: 0 };
     Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[src]).reading(uninitialised))
 }
@@ -167,7 +168,8 @@ pub fn check_exchange(chip: &Chip, tile: &Tile) -> Result<(), Refusal> {
 /// dst = the sum of the sources, each scaled, in FP32.
 ///
 /// # Errors
-/// If the sides have different numbers of elements, or one lies outside its tensor; if it asks for more than sums.
+/// If the sides have different numbers of elements, or one lies outside its tensor; if it asks for more than
+/// sums.
 pub fn dma_compute(
     chip: &Chip,
     dst: &Tile,

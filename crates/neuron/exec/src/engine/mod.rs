@@ -22,7 +22,8 @@ use crate::Tile;
 /// A constant, or a value for each partition.
 #[derive(Clone, Debug)]
 pub enum ScalarOperand {
-    /// The same for all partitions: rounded to FP32 by arithmetic, taken as a word of 32 bits by bit operators.
+    /// The same for all partitions: rounded to FP32 by arithmetic, taken as a word of 32 bits by bit
+    /// operators.
     Constant(f64),
     /// A tile of one element for each partition.
     PerPartition(Tile),

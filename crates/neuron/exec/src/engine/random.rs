@@ -1,10 +1,11 @@
 //! Random numbers: seeds, states, raw bits and uniform floats (NKI instruction pages;
 //! docs/hardware-rules.md#random-numbers).
 //!
-//! Generators with a state that kernels can set are XORWOW (Marsaglia, "Xorshift RNGs"), one for each partition. How the
-//! hardware spreads a seed over lanes is not published, nor is the shift register of the older Vector generator: the
-//! seeds of lanes are ours, drawn from a splitmix sequence.
+//! Generators with a state that kernels can set are XORWOW (Marsaglia, "Xorshift RNGs"), one for each
+//! partition. How the hardware spreads a seed over lanes is not published, nor is the shift register of the
+//! older Vector generator: the seeds of lanes are ours, drawn from a splitmix sequence.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_neuron_isa::cost::vector::{cost_on, plain_cost};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
@@ -43,7 +44,7 @@ impl RandomLanes {
     pub fn seeded(partitions: usize, mut seed: u64) -> RandomLanes {
         let mut word = || {
             let bits = tilewright_base::random::next(&mut seed);
-            u32::try_from(bits >> 32).unwrap_or(u32::MAX)
+            u32::try_from(bits >> 32).or_broken("more than the high half")
         };
         let lane = |_| {
             let mut state = [0; STATE_WORDS];

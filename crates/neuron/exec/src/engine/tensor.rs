@@ -58,7 +58,8 @@ pub fn check_part(
     })
 }
 
-/// dst (+)= stationary transposed times moving. As many columns as the moving tile may have fill a bank of PSUM.
+/// dst (+)= stationary transposed times moving. As many columns as the moving tile may have fill a bank of
+/// PSUM.
 ///
 /// # Errors
 /// If an operand breaks a rule of the tensor engine.
@@ -194,11 +195,12 @@ fn packed_columns(rules: &RuleSet, tile: &Tile, rows_per_pass: usize) -> Arc<Pac
     columns
 }
 
-/// Who writes to a tensor while a product still needs it copies the tensor, so only a part that is at least this share
-/// of it is left where it lies.
+/// Who writes to a tensor while a product still needs it copies the tensor, so only a part that is at least
+/// this share of it is left where it lies.
 const LEAST_SHARE: usize = 4;
 
-/// An operand as it is now: where it lies if its rows do and it is not a small part of something large, or a copy.
+/// An operand as it is now: where it lies if its rows do and it is not a small part of something large, or a
+/// copy.
 fn rows_of(tile: &Tile, source: &Content, rows_per_pass: usize) -> OperandRows {
     let (dtype, length) = (tile.view.dtype, tile.view.free_elements() / rows_per_pass);
     let steps = tile.view.partitions() * rows_per_pass;

@@ -1,5 +1,6 @@
-//! The sum of several products: columns are shared out, and each share is a chain of its own, added to in the order of the
-//! products by whichever thread is free. Workers begin while the kernel still runs; who wants the sum waits for the rest.
+//! The sum of several products: columns are shared out, and each share is a chain of its own, added to in the
+//! order of the products by whichever thread is free. Workers begin while the kernel still runs; who wants
+//! the sum waits for the rest.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -46,7 +47,8 @@ fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl AccumulationChain {
-    /// A sum of products like `first`, which is not among them yet; it begins with nothing, or with what is given.
+    /// A sum of products like `first`, which is not among them yet; it begins with nothing, or with what is
+    /// given.
     pub fn new(
         rules: &RuleSet,
         first: &MatmulOperands,
@@ -138,8 +140,8 @@ impl AccumulationChain {
         }
     }
 
-    /// Adds to a share all that it lacks: product by product, so that one stationary operand, one panel and the sums
-    /// stay close.
+    /// Adds to a share all that it lacks: product by product, so that one stationary operand, one panel and
+    /// the sums stay close.
     fn drain(&self, index: usize, shard: &mut ColumnShard) {
         let missing: Vec<MatmulOperands> =
             locked(&self.factors).get(shard.done..).unwrap_or_default().to_vec();
@@ -169,8 +171,8 @@ impl AccumulationChain {
         shard.done += missing.len();
     }
 
-    /// Adds the rest and gives the sum, which nothing may be added to any more. Threads that add already go on with it,
-    /// the caller with what they left.
+    /// Adds the rest and gives the sum, which nothing may be added to any more. Threads that add already go
+    /// on with it, the caller with what they left.
     pub fn result(&self) -> SharedBytes {
         let finished = self.result.get_or_init(|| {
             // Workers begin with the first share.

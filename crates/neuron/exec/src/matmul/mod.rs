@@ -1,9 +1,10 @@
-//! Products of the tensor engine: sums in FP32 in the order of the contraction, each step one fused multiply-add.
+//! Products of the tensor engine: sums in FP32 in the order of the contraction, each step one fused
+//! multiply-add.
 //!
-//! With operands of 16 bits or fewer a product is exact in FP32, so fused or not makes no difference; with FP32
-//! operands the fused step is our definition. Vector instructions and threads only change the speed: threads share
-//! out columns, and every sum is taken in the same order, by one of them at a time. Operands are packed by those threads too, and
-//! what was packed is kept with the tensor until somebody writes to it.
+//! With operands of 16 bits or fewer a product is exact in FP32, so fused or not makes no difference; with
+//! FP32 operands the fused step is our definition. Vector instructions and threads only change the speed:
+//! threads share out columns, and every sum is taken in the same order, by one of them at a time. Operands
+//! are packed by those threads too, and what was packed is kept with the tensor until somebody writes to it.
 
 mod accumulation;
 mod block;

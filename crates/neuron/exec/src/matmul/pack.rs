@@ -1,4 +1,5 @@
-//! Operands in the order in which blocks of results read them: taken as they are, packed when the product is computed.
+//! Operands in the order in which blocks of results read them: taken as they are, packed when the product is
+//! computed.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -42,7 +43,7 @@ pub trait PackGroup: Copy + Send + 'static {
     const WIDTH: usize;
     /// None of them.
     const ZERO: Self;
-    /// Those that were used before and are free again.
+    /// The pool of buffers of this group that are free again.
     fn pool() -> &'static BufferPool<Self>;
     /// The elements.
     fn elements(&mut self) -> &mut [f32];

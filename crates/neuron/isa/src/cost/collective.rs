@@ -1,14 +1,15 @@
 //! What collectives cost on the links of an instance (docs/hardware-rules.md#collectives and
 //! #what-is-assumed).
 //!
-//! Documented: time is steps times the latency of a step, plus bytes over the rate of the links; up to 1 MB messages may
-//! go straight to every rank (mesh), up to 56 MB pairs may exchange halves (recursive doubling and halving), and any
-//! size may go round a ring. Assumed, since no page says it: of those that a size allows the fastest is taken, so that
-//! more bytes never take less; the ring follows the torus and uses one link of a device each way; steps do not overlap;
-//! the fixed time of `collectives.fixed_ns`.
+//! Documented: time is steps times the latency of a step, plus bytes over the rate of the links; up to 1 MB
+//! messages may go straight to every rank (mesh), up to 56 MB pairs may exchange halves (recursive doubling
+//! and halving), and any size may go round a ring. Assumed, since no page says it: of those that a size
+//! allows the fastest is taken, so that more bytes never take less; the ring follows the torus and uses one
+//! link of a device each way; steps do not overlap; the fixed time of `collectives.fixed_ns`.
 //!
-//! Cores of one device exchange through HBM, without links: the DMA engines of a core and its share of HBM bound every
-//! rank, and a step takes as long as a semaphore through a transfer. Sums take `dma.accumulate_factor` as long.
+//! Cores of one device exchange through HBM, without links: the DMA engines of a core and its share of HBM
+//! bound every rank, and a step takes as long as a semaphore through a transfer. Sums take
+//! `dma.accumulate_factor` as long.
 
 use crate::Chip;
 use crate::chip::{bytes_ps, hbm_ps, ns_ps};

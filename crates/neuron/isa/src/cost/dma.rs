@@ -43,7 +43,8 @@ pub fn transfer_side(tile: &impl TensorAccess) -> TransferSide {
     TransferSide { bytes: elements * size, descriptors: runs }
 }
 
-/// A transfer as an instruction: rows spread over the engines, each moving its part with a fixed time for the whole.
+/// A transfer as an instruction: rows spread over the engines, each moving its part with a fixed time for the
+/// whole.
 pub fn transfer<T: TensorAccess>(
     chip: &Chip,
     name: &'static str,

@@ -1,4 +1,5 @@
-//! What instructions of the Scalar engine take (NKI architecture guide, scalar engine; neuron.md section 2.4).
+//! What instructions of the Scalar engine take (NKI architecture guide, scalar engine; neuron.md section
+//! 2.4).
 
 use smallvec::SmallVec;
 

@@ -68,7 +68,8 @@ pub fn stream(chip: &Chip, m: u64, n: u64, row_cycles: u64) -> InstructionCost {
     }
 }
 
-/// MATMUL instructions that profiles show for one product: FP32 operands pass in two halves (neuron.md section 2.2).
+/// MATMUL instructions that profiles show for one product: FP32 operands pass in two halves (neuron.md
+/// section 2.2).
 pub fn passes(dtype: Dtype) -> u8 {
     if dtype == Dtype::F32 { 2 } else { 1 }
 }

@@ -1,6 +1,7 @@
 //! Element-wise instructions: every element by itself, or with a partner.
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::vector::{VectorRate, cost, cost_on, is_fast, two_input_cycles};
 use tilewright_neuron_isa::limits::{self, same_shape};
@@ -70,8 +71,8 @@ pub fn tensor_tensor(
     Ok(done)
 }
 
-/// Cycles of `tensor_tensor`: one pass also for sums, differences and products of BF16 that lie side by side in SBUF (instruction page,
-/// nc 2; later generations have a rate of their own for them).
+/// Cycles of `tensor_tensor`: one pass also for sums, differences and products of BF16 that lie side by side
+/// in SBUF (instruction page, nc 2; later generations have a rate of their own for them).
 fn pair_cycles(chip: &Chip, dst: &Tile, a: &Tile, b: &Tile, op: AluOp) -> u64 {
     let simple = matches!(op, AluOp::Add | AluOp::Subtract | AluOp::Multiply);
     let quick = [dst, a, b].iter().all(|tile| {
@@ -236,7 +237,8 @@ pub(crate) fn apply_steps(
     Ok(uninitialised)
 }
 
-/// Constants of bit operators are words: whole numbers of 32 bits, and no negative number of places to shift by.
+/// Constants of bit operators are words: whole numbers of 32 bits, and no negative number of places to shift
+/// by.
 #[expect(clippy::cast_possible_truncation, reason = "whole numbers of 32 bits")]
 fn word_constant(op: AluOp, value: f64) -> Result<i64, Refusal> {
     let shift = matches!(op, AluOp::LeftShift | AluOp::RightShift);
@@ -398,7 +400,7 @@ pub fn reciprocal(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction, R
     let mut values = read.values;
     AluOp::Reciprocal.combine_scalar(&mut values, 0.0, false);
     dst.write(&chip.rules, &values);
-    let cycles = as_u64(data.view.free_elements()).saturating_mul(chip.neuron.vector.reciprocal_cycles);
+    let cycles = as_u64(data.view.free_elements()).exact_mul(chip.neuron.vector.reciprocal_cycles);
     let cost = cost(chip, EngineKind::Vector, cycles, &[data, dst], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data])
         .computing(ComputeForm::Reciprocal, &[dst, data], &[])

@@ -1,5 +1,6 @@
 //! Reductions over the free dimensions, scans, and the statistics of batch normalisation.
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::vector::{VectorRate, cost, two_input_cycles};
@@ -215,7 +216,7 @@ pub fn tensor_tensor_scan(
         }
     }
     dst.write(&chip.rules, &values);
-    let cycles = two_input_cycles(a, b).max(as_u64(columns).saturating_mul(2));
+    let cycles = two_input_cycles(a, b).max(as_u64(columns).exact_mul(2));
     let cost = cost(chip, EngineKind::Vector, cycles, &[a, b, dst], VectorRate::Plain);
     let mut reads = vec![a, b];
     reads.extend(initial.tile());
@@ -223,7 +224,8 @@ pub fn tensor_tensor_scan(
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads).reading(uninitialised))
 }
 
-/// Six numbers for each partition: count, mean and variance times count of the even elements, then of the odd ones.
+/// Six numbers for each partition: count, mean and variance times count of the even elements, then of the odd
+/// ones.
 ///
 /// # Errors
 /// If an operand breaks a rule of the engine.
@@ -303,7 +305,7 @@ pub fn bn_aggr(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction, Refu
         results.extend([mean as f32, (spread / count) as f32]);
     }
     dst.write(&chip.rules, &results);
-    let cycles = as_u64(columns).saturating_mul(13) / 3;
+    let cycles = as_u64(columns).exact_mul(13) / 3;
     let cost = cost(chip, EngineKind::Vector, cycles, &[data], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data]).reading(read.uninitialised))
 }

@@ -239,7 +239,8 @@ pub fn range_select(
         .reading(read.uninitialised | missing0 | missing1))
 }
 
-/// dst = data with elements set to zero with a probability. The generator's sequence is ours: none is published.
+/// dst = data with elements set to zero with a probability. The generator's sequence is ours: none is
+/// published.
 ///
 /// # Errors
 /// If an operand breaks a rule of the engine.
