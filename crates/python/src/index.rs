@@ -1,7 +1,7 @@
 //! Index expressions of kernels: `nl.arange`, `nl.mgrid` and what arithmetic makes of them.
 //!
-//! An expression is affine as long as it can be: a constant and a coefficient for each axis of its shape, so that an
-//! indexed tensor stays an access pattern. Division and data-dependent indices give explicit values.
+//! An expression is affine as long as it can be: a constant and a coefficient for each axis of its shape, so
+//! that an indexed tensor stays an access pattern. Division and data-dependent indices give explicit values.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl Index {
         Index { by: self.by.clone(), ..Index::explicit(shape.into(), values) }
     }
 
-    /// The same, known only when those tiles are.
+    /// The expression, known only when those tiles are.
     pub(crate) fn picked_by(mut self, region: Option<TensorRegion>) -> Index {
         self.by = region.map(|region| [region].into());
         self

@@ -1,8 +1,8 @@
 //! Views whose elements are named by a tile of offsets (NKI tensor, `indirect`;
 //! docs/hardware-rules.md#tensor-indirection).
 //!
-//! Offset i of a group of partitions is in partition i mod G of the group, column i div G. The page says so for one group;
-//! that every group reads its own partitions is our reading of it, as `local_gather` does.
+//! Offset i of a group of partitions is in partition i mod G of the group, column i div G. The page says so
+//! for one group; that every group reads its own partitions is our reading of it, as `local_gather` does.
 
 use std::sync::Arc;
 

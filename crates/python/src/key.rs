@@ -46,7 +46,8 @@ pub(crate) enum KeyItem<'py> {
 /// Tiles whose elements a key was made of.
 pub(crate) type KeyTiles = SmallVec<[TensorRegion; 2]>;
 
-/// What a key has to say of a tensor of that shape, one item for each dimension; tiles at which slices start go to `by`.
+/// What a key has to say of a tensor of that shape, one item for each dimension; tiles at which slices start
+/// go to `by`.
 pub(crate) fn parse<'py>(
     key: &Bound<'py, PyAny>,
     shape: &[usize],
@@ -200,7 +201,7 @@ impl IndexBounds {
         (!inside).then_some((least, most))
     }
 
-    /// The same while an element still lies outside.
+    /// The bounds, as long as an element still lies outside.
     pub(crate) fn still(self) -> Option<IndexBounds> {
         self.outside().is_some().then_some(self)
     }
@@ -245,7 +246,8 @@ pub(crate) struct IndexedView {
     pub(crate) bounds: Vec<IndexBounds>,
 }
 
-/// Applies a key to a view whose elements, or places outside the tensor, are listed: to their positions first.
+/// Applies a key to a view whose elements, or places outside the tensor, are listed: to their positions
+/// first.
 pub(crate) fn apply_to_listed(
     view: &TensorView,
     earlier: &[IndexBounds],
@@ -339,8 +341,8 @@ impl KeyLayout {
     }
 }
 
-/// Where an item without explicit values leads: a constant, and the axes of the result that it moves along, with the size
-/// and the coefficient of each.
+/// Where an item without explicit values leads: a constant, and the axes of the result that it moves along,
+/// with the size and the coefficient of each.
 struct AffineIndex {
     constant: i64,
     terms: SmallVec<[(usize, usize, i64); 4]>,

@@ -1,5 +1,5 @@
-//! The Rust core of the Python package: tensors, index expressions, instructions that execute at once and are recorded,
-//! and the readings of what was recorded.
+//! The Rust core of the Python package: tensors, index expressions, instructions that execute at once and are
+//! recorded, and the readings of what was recorded.
 
 #![expect(clippy::needless_pass_by_value, reason = "arguments come from Python by value")]
 

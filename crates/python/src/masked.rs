@@ -112,8 +112,8 @@ impl Tensor {
         })
     }
 
-    /// The first rows and columns, which an operand of a product has under a mask between its brackets: `x[i <= 64]`
-    /// (NKI API masking, operand masking).
+    /// The first rows and columns, which an operand of a product has under a mask between its brackets: `x[i
+    /// <= 64]` (NKI API masking, operand masking).
     pub(crate) fn first_of(&self, mask: &Mask) -> PyResult<Tensor> {
         let ranges = self.ranges(mask)?;
         let leading =

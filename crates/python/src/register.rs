@@ -1,4 +1,5 @@
-//! Registers of a run: which instruction loads each, which engine has it, and what runs only after a branch on one.
+//! Registers of a run: which instruction loads each, which engine has it, and what runs only after a branch
+//! on one.
 
 use std::collections::BTreeMap;
 

@@ -111,7 +111,8 @@ impl Session {
         self.record_at(py, line, done)
     }
 
-    /// The line of the kernel that asked for what is written to a tensor: that of a result was found when it was made.
+    /// The line of the kernel that asked for what is written to a tensor: that of a result was found when it
+    /// was made.
     pub(crate) fn line_into(&mut self, py: Python<'_>, storage: u32) -> u32 {
         match self.result.take() {
             Some((made, line)) if made == storage => line,
@@ -193,8 +194,8 @@ impl Session {
         Ok(Tensor::new(Arc::new(storage), self.launch))
     }
 
-    /// A place that stands for what is made at run time and read soon after: descriptors of one transfer, which have theirs in HBM as those
-    /// that are known before, or a register.
+    /// A place that stands for what is made at run time and read soon after: descriptors of one transfer,
+    /// which have theirs in HBM as those that are known before, or a register.
     pub(crate) fn new_buffer(&mut self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
         let bytes = ElementType { dtype: Dtype::U8, mx: None }.code();
         let mut request = self.request(py, vec![1], bytes, "private_hbm")?;
@@ -261,7 +262,8 @@ fn writes_to(engine: EngineKind, memory: MemorySpace) -> bool {
 
 #[pymethods]
 impl Session {
-    /// Without `precise`, tiles of narrow floats hold their values unrounded. Ranks that run together have one launch.
+    /// Without `precise`, tiles of narrow floats hold their values unrounded. Ranks that run together have
+    /// one launch.
     #[new]
     #[pyo3(signature = (chip, precise=true, launch=None))]
     fn new(chip: &str, precise: bool, launch: Option<u64>) -> PyResult<Session> {
@@ -432,8 +434,8 @@ impl Session {
         Ok(tensor.holding(dtype::from_code(code)?.mx))
     }
 
-    /// As [`Session::retarget`], if that is all there is to do: a fresh result without a mask, of the same shape, in a
-    /// memory that its instruction can write. False if nothing was done.
+    /// As [`Session::retarget`], if that is all there is to do: a fresh result without a mask, of the same
+    /// shape, in a memory that its instruction can write. False if nothing was done.
     pub(crate) fn take_over(&mut self, target: &Tensor, value: &Tensor) -> PyResult<bool> {
         if value.is_masked() || value.shape() != target.shape() || !self.reaches(value, target) {
             return Ok(false);
@@ -442,8 +444,8 @@ impl Session {
         Ok(true)
     }
 
-    /// The instruction that wrote `value` writes `target` instead; the values are copied. With `add`, they are added
-    /// as the tensor engine adds to PSUM.
+    /// The instruction that wrote `value` writes `target` instead; the values are copied. With `add`, they
+    /// are added as the tensor engine adds to PSUM.
     fn retarget(&mut self, target: &Tensor, value: &Tensor, add: bool) -> PyResult<()> {
         let (to, from) = (target.operand()?, value.operand()?);
         let rules = &self.chip.rules;
@@ -468,7 +470,8 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the instruction whose result this is could have written to the target itself; false if it is not fresh.
+    /// Whether the instruction whose result this is could have written to the target itself; false if it is
+    /// not fresh.
     fn reaches(&self, value: &Tensor, target: &Tensor) -> bool {
         let producer = value.fresh().and_then(|at| self.program.instructions.get(at));
         producer.is_some_and(|producer| writes_to(producer.engine, target.tile.storage.memory))

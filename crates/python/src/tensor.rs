@@ -154,7 +154,7 @@ impl Tensor {
         Ok(out)
     }
 
-    /// The same of a change in place.
+    /// An operator that changes its first operand in place.
     pub(crate) fn affine(&self, change: impl Fn(&mut TensorView) -> Result<(), Refusal>) -> PyResult<Tensor> {
         self.viewed(|view| {
             let mut view = view.clone();

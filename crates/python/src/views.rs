@@ -119,7 +119,8 @@ impl Tensor {
         out
     }
 
-    /// Explicit element offsets over the whole storage; negative ones are skipped. `by` is the tile that picked them.
+    /// Explicit element offsets over the whole storage; negative ones are skipped. `by` is the tile that
+    /// picked them.
     #[pyo3(signature = (offsets, shape, base, limit, by=None))]
     fn gathered(
         &self,

@@ -31,7 +31,8 @@ impl LogAxis {
         ((value.max(f64::MIN_POSITIVE) / self.least).ln() / span).clamp(0.0, 1.0)
     }
 
-    /// One, two and five times powers of ten within the axis; only powers if there are many, steps between them if there are few.
+    /// One, two and five times powers of ten within the axis; only powers if there are many, steps between
+    /// them if there are few.
     fn ticks(&self) -> Vec<f64> {
         const FEW: usize = 4;
         const MANY: usize = 12;

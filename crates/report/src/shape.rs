@@ -1,7 +1,7 @@
 //! Which coordinates each slice holds, as a grid: Fig. 1 of the TCP paper for any lowered shape.
 //!
-//! Each axis is cut into blocks within which the slice number does not change. The grid has the last cut axis across and the
-//! others down; a cell names the slice, or the slices if there are copies.
+//! Each axis is cut into blocks within which the slice number does not change. The grid has the last cut axis
+//! across and the others down; a cell names the slice, or the slices if there are copies.
 
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{OFFSET, SLICE};

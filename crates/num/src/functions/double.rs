@@ -53,7 +53,8 @@ impl DoubleDouble {
         Self { hi: self.hi * power, lo: self.lo * power }
     }
 
-    /// The nearest f32, ties to even: through an f64 that is rounded to odd, so that the second rounding sees what the first lost.
+    /// The nearest f32, ties to even: through an f64 that is rounded to odd, so that the second rounding sees
+    /// what the first lost.
     #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is what is wanted")]
     pub(super) fn to_f32(self) -> f32 {
         to_odd(self.hi, self.lo) as f32

@@ -1,7 +1,8 @@
-//! The f64 evaluation: a relative error below 2^-48, no branches that hinder vectorisation, NaN where it does not apply.
+//! The f64 evaluation: a relative error below 2^-48, no branches that hinder vectorisation, NaN where it does
+//! not apply.
 //!
-//! Polynomials are Taylor series: longer than best approximations, but their error is seen at a glance. The pieces of erf come from
-//! the long evaluation, once in a process.
+//! Polynomials are Taylor series: longer than best approximations, but their error is seen at a glance. The
+//! pieces of erf come from the long evaluation, once in a process.
 
 use std::sync::OnceLock;
 
@@ -160,7 +161,8 @@ pub(super) type ErfTable = [[f64; ERF_TERMS]; 33];
 
 /// Taylor series of erf around multiples of 1/8.
 ///
-/// The derivative g = 2 / sqrt(pi) e^-(c + t)^2 satisfies g' = -2 (c + t) g, which gives its series term by term.
+/// The derivative g = 2 / sqrt(pi) e^-(c + t)^2 satisfies g' = -2 (c + t) g, which gives its series term by
+/// term.
 pub(super) fn erf_table() -> &'static ErfTable {
     static TABLE: OnceLock<ErfTable> = OnceLock::new();
     TABLE.get_or_init(|| {

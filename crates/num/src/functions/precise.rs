@@ -82,7 +82,8 @@ pub(super) fn log(a: f32) -> DoubleDouble {
     scale + sum.scaled(2.0)
 }
 
-/// `2 / sqrt(pi) e^-a^2 (a + 2 a^3 / 3 + 4 a^5 / 15 + ...)`: every term has the sign of `a`. 1 to more than f32 from 5 on.
+/// `2 / sqrt(pi) e^-a^2 (a + 2 a^3 / 3 + 4 a^5 / 15 + ...)`: every term has the sign of `a`. 1 to more than
+/// f32 from 5 on.
 pub(super) fn erf(a: f32) -> DoubleDouble {
     let a = clamped(a, 5.0);
     if a == 0.0 {

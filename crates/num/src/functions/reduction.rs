@@ -1,7 +1,9 @@
-//! Arguments of sine and cosine less multiples of a right angle, exactly enough for any f32 (Payne and Hanek 1983).
+//! Arguments of sine and cosine less multiples of a right angle, exactly enough for any f32 (Payne and Hanek
+//! 1983).
 //!
-//! `a = m 2^e` with an integer m of 24 bits; `m` times 320 bits of `2 / pi` is an integer whose bits above `320 - e` count right
-//! angles and whose bits below are the fraction, wrong by less than 2^-190. No f32 comes nearer to a multiple than about 2^-35.
+//! `a = m 2^e` with an integer m of 24 bits; `m` times 320 bits of `2 / pi` is an integer whose bits above
+//! `320 - e` count right angles and whose bits below are the fraction, wrong by less than 2^-190. No f32
+//! comes nearer to a multiple than about 2^-35.
 
 use super::double::DoubleDouble;
 

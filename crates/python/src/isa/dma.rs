@@ -109,8 +109,8 @@ impl Session {
     }
 }
 
-/// Descriptors that are made for a transfer: where they lie, and whether software makes them; of those that are stored before only what
-/// says where the transfer begins.
+/// Descriptors that are made for a transfer: where they lie, and whether software makes them; of those that
+/// are stored before only what says where the transfer begins.
 #[derive(Default)]
 struct DmaDescriptors {
     waits: SmallVec<[TensorRegion; 1]>,

@@ -1,11 +1,12 @@
 //! Records as Perfetto traces (`perfetto.protos.Trace`), to be opened at <https://ui.perfetto.dev>.
 //!
-//! One packet sequence, no clock snapshot: timestamps are nanoseconds of the default trace clock, from
-//! zero. Tracks and counters are described first, in the order of the layout. Then each interval is a
-//! slice begin and a slice end, and each sample a counter event, in order of arrival; a reader sorts
-//! them by time and keeps the order of the file among equals. A flow is written where both its ends are
-//! (`held`): a signal that nobody waits for is none. The same events give the same bytes, written as they come
-//! ([`Stream`]) or afterwards ([`write()`]), unless more than 65,536 events lie between the ends of a flow: then only the latter has it.
+//! One packet sequence, no clock snapshot: timestamps are nanoseconds of the default trace clock, from zero.
+//! Tracks and counters are described first, in the order of the layout. Then each interval is a slice begin
+//! and a slice end, and each sample a counter event, in order of arrival; a reader sorts them by time and
+//! keeps the order of the file among equals. A flow is written where both its ends are (`held`): a signal
+//! that nobody waits for is none. The same events give the same bytes, written as they come ([`Stream`]) or
+//! afterwards ([`write()`]), unless more than 65,536 events lie between the ends of a flow: then only the
+//! latter has it.
 
 mod annotate;
 mod describe;

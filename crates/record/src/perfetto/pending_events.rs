@@ -1,8 +1,9 @@
 //! Events on their way to the file, held back so that a flow is written only where both its ends are.
 //!
-//! Every command names the signal that it raises, and most of these nobody waits for. Whether somebody does is known only later, while a slice
-//! is written with its flows. So the newest events wait here, in their order; a signal and a wait that meet among them are a flow, and what meets
-//! nothing before it leaves is written without one. Where all events are known the flows are too ([`flows`]).
+//! Every command names the signal that it raises, and most of these nobody waits for. Whether somebody does
+//! is known only later, while a slice is written with its flows. So the newest events wait here, in their
+//! order; a signal and a wait that meet among them are a flow, and what meets nothing before it leaves is
+//! written without one. Where all events are known the flows are too ([`flows`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -134,7 +135,8 @@ mod tests {
         assert_eq!(written(9, events), [vec![1], vec![1], vec![], vec![]]);
     }
 
-    /// Neither end is written of what is too far apart; what met is written at both, and where more wait for it while one of them is held.
+    /// Neither end is written of what is too far apart; what met is written at both, and where more wait for
+    /// it while one of them is held.
     #[test]
     fn flows_that_are_too_far_apart_have_no_end() {
         let far = vec![interval(&[1], &[]), interval(&[], &[]), interval(&[], &[]), interval(&[], &[1])];

@@ -1,4 +1,5 @@
-//! A trace written while the run goes on. Memory is that of the lanes, of the interned strings and of the newest events.
+//! A trace written while the run goes on. Memory is that of the lanes, of the interned strings and of the
+//! newest events.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -17,7 +18,8 @@ use crate::event::{Event, Interval, Sample};
 use crate::layout::Layout;
 use crate::sink::Sink;
 
-/// Writes a Perfetto trace as events come, the newest when they are no longer needed to find both ends of flows.
+/// Writes a Perfetto trace as events come, the newest when they are no longer needed to find both ends of
+/// flows.
 ///
 /// Writes are small, one an event: give a buffered writer.
 #[derive(Debug)]
