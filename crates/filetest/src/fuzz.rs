@@ -94,14 +94,14 @@ pub fn neuron_program(bytes: &[u8]) {
         assert!(render::plain(&sources, &complaints).contains("error["));
         return;
     }
-    let run = tilewright_neuron_sim::run::Run::of(chip, &read.program);
+    let run = tilewright_neuron_sim::ScheduledProgram::of(chip, &read.program);
     let (program, timeline) = (run.program(&read.program), &run.timeline);
     assert_eq!(timeline.spans.len(), read.program.instructions.len());
     tilewright_neuron_sim::findings::findings(chip, &read.program);
-    tilewright_neuron_sim::reading::summary::summary(chip, program, timeline);
-    tilewright_neuron_sim::reading::path::critical(program, timeline);
-    tilewright_neuron_sim::reading::path::idle(program, timeline);
-    tilewright_neuron_sim::reading::advice::advice(chip, program, timeline);
+    tilewright_neuron_sim::analysis::summary::summary(chip, program, timeline);
+    tilewright_neuron_sim::analysis::critical_path::critical_path(program, timeline);
+    tilewright_neuron_sim::analysis::critical_path::idle_times(program, timeline);
+    tilewright_neuron_sim::analysis::advice::advice(chip, program, timeline);
     tilewright_neuron_sim::trace::perfetto_bytes(chip, program, timeline).expect("a run is a record");
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use tilewright_machine::Tcp;
 use tilewright_record::{Event, Interval, Record, Sample, perfetto};
 use tilewright_report::columns::{Align, table};
-use tilewright_report::lanes::{Bar, Frame, Lane, draw};
+use tilewright_report::lanes::{ChartLane, LaneBar, LaneFrame, draw};
 use tilewright_report::svg::{Anchor, Svg, colour};
 use tilewright_tcp_isa::program::event::ExecUnit;
 
@@ -182,13 +182,13 @@ pub(crate) fn picture(prompts: &[(u64, &PromptActivity)], hz: f64) -> String {
         let (Some(block), Some(activity)) = (&seen.last, seen.activities.last()) else { continue };
         labels = block.operators.iter().map(|operator| operator.label).collect();
         let us = |cycles: u64| size(cycles) / hz * 1e6;
-        let lane = |name: &str, unit: ExecUnit| Lane {
+        let lane = |name: &str, unit: ExecUnit| ChartLane {
             name: name.to_string(),
             bars: block
                 .commands
                 .iter()
                 .filter(|command| command.unit == unit)
-                .map(|command| Bar {
+                .map(|command| LaneBar {
                     start: us(command.span.0),
                     end: us(command.span.1),
                     colour: command
@@ -199,7 +199,7 @@ pub(crate) fn picture(prompts: &[(u64, &PromptActivity)], hz: f64) -> String {
         };
         let lanes =
             [lane("TU, main", ExecUnit::Main), lane("TU, sub", ExecUnit::Sub), lane("TDMA", ExecUnit::Dma)];
-        let frame = Frame { left: LEFT, top, width: WIDTH, label: "time, us", most: activity.us };
+        let frame = LaneFrame { left: LEFT, top, width: WIDTH, label: "time, us", most: activity.us };
         let title = format!(
             "Fig. 13: decoder block {} of a prompt of {tokens}, tokens {} to {}, PE 0",
             block.layer,

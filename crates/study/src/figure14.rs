@@ -12,7 +12,7 @@ use tilewright_explore::cloud::Cloud;
 use tilewright_explore::tcp::section::{SectionProduct, SectionTactic, every_tactic, slice_parts, stages};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_report::chart::{Axis, Bar, Plane, stacked};
+use tilewright_report::chart::{ChartPlane, LogAxis, StackedBar, stacked};
 use tilewright_report::columns::{Align, table};
 use tilewright_report::svg::{Anchor, Svg};
 use tilewright_tcp_cost::Setup;
@@ -238,13 +238,13 @@ pub(crate) fn picture(figure: &Figure14, hz: f64) -> String {
     let mut svg = Svg::default();
     let milliwatts = |fj_per_cycle: f64| fj_per_cycle * 1e-15 * hz * 1e3;
     let cloud: Vec<(f64, f64)> = figure.cloud.points().map(|(cycles, fj)| (cycles, milliwatts(fj))).collect();
-    let plane = Plane {
+    let plane = ChartPlane {
         left: 84.0,
         top: 60.0,
         width: 480.0,
         height: 420.0,
-        x: Axis::around("time, cycles", cloud.iter().map(|(x, _)| *x)),
-        y: Axis::around("power of a slice, mW", cloud.iter().map(|(_, y)| *y)),
+        x: LogAxis::around("time, cycles", cloud.iter().map(|(x, _)| *x)),
+        y: LogAxis::around("power of a slice, mW", cloud.iter().map(|(_, y)| *y)),
     };
     plane.draw(&mut svg, "Fig. 14: tactics of QK^T, time against power");
     let places: Vec<(f64, f64)> = cloud.iter().map(|(x, y)| plane.place(*x, *y)).collect();
@@ -266,10 +266,10 @@ pub(crate) fn picture(figure: &Figure14, hz: f64) -> String {
     }
     let legend: Vec<(String, String)> =
         PARTS.iter().map(|(part, colour)| (part.name().to_string(), (*colour).to_string())).collect();
-    let bars: Vec<Bar> = figure
+    let bars: Vec<StackedBar> = figure
         .chosen
         .iter()
-        .map(|chosen| Bar {
+        .map(|chosen| StackedBar {
             name: chosen.name.clone(),
             parts: PARTS
                 .iter()

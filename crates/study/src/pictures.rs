@@ -1,6 +1,6 @@
 //! Lines on logarithmic axes, as several figures have them.
 
-use tilewright_report::chart::{Axis, Plane};
+use tilewright_report::chart::{ChartPlane, LogAxis};
 use tilewright_report::svg::{Anchor, Svg};
 
 use crate::sizes::size;
@@ -18,13 +18,13 @@ pub(crate) struct ChartLine<'p> {
 /// Lines over tokens, with a legend below.
 pub(crate) fn chart(svg: &mut Svg, (left, top): (f64, f64), title: &str, y: &str, lines: &[ChartLine<'_>]) {
     let all = || lines.iter().flat_map(|line| line.points.iter());
-    let plane = Plane {
+    let plane = ChartPlane {
         left,
         top,
         width: 420.0,
         height: 300.0,
-        x: Axis::around("tokens, L", all().map(|(x, _)| *x)),
-        y: Axis::around(y, all().map(|(_, y)| *y)),
+        x: LogAxis::around("tokens, L", all().map(|(x, _)| *x)),
+        y: LogAxis::around(y, all().map(|(_, y)| *y)),
     };
     plane.draw(svg, title);
     for (index, line) in lines.iter().enumerate() {

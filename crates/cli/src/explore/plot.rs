@@ -3,7 +3,7 @@
 
 use tilewright_explore::SearchTarget;
 use tilewright_explore::search::SearchResultOf;
-use tilewright_report::chart::{Axis, Bar, Plane, short, stacked};
+use tilewright_report::chart::{ChartPlane, LogAxis, StackedBar, short, stacked};
 use tilewright_report::svg::{Anchor, Svg};
 
 use super::display::{CandidateDisplay, CandidateOf, CandidateView, Roofline};
@@ -63,13 +63,13 @@ fn power<S: CandidateDisplay>(
     let cloud: Vec<(f64, f64)> =
         found.cloud.points().map(|(ticks, fj)| (watts(fj), tops(shown, ticks))).collect();
     let all: Vec<(f64, f64)> = cloud.iter().copied().chain(front.iter().map(of)).collect();
-    let plane = Plane {
+    let plane = ChartPlane {
         left: 84.0,
         top: 76.0,
         width: 520.0,
         height: 520.0,
-        x: Axis::around(&format!("average power of {}, W", shown.power_of()), all.iter().map(|(x, _)| *x)),
-        y: Axis::around("performance, tera operations a second", all.iter().map(|(_, y)| *y)),
+        x: LogAxis::around(&format!("average power of {}, W", shown.power_of()), all.iter().map(|(x, _)| *x)),
+        y: LogAxis::around("performance, tera operations a second", all.iter().map(|(_, y)| *y)),
     };
     plane.draw(svg, "Performance against power");
     let places: Vec<(f64, f64)> = cloud.iter().map(|(x, y)| plane.place(*x, *y)).collect();
@@ -124,12 +124,12 @@ fn energy<S: CandidateDisplay>(
     let colour = |at: usize| PARTS.get(at).copied().unwrap_or("#444").to_string();
     let legend: Vec<(String, String)> =
         parts.iter().map(|at| (names.get(*at).copied().unwrap_or("").to_string(), colour(*at))).collect();
-    let bar = |name: String, look: &CandidateView| Bar {
+    let bar = |name: String, look: &CandidateView| StackedBar {
         name,
         parts: parts.iter().map(|at| of(look, *at) * 1e-9).collect(),
     };
     let every = front.len().div_ceil(BARS).max(1);
-    let mut bars: Vec<Bar> = best.map(|look| bar("best".to_string(), look)).into_iter().collect();
+    let mut bars: Vec<StackedBar> = best.map(|look| bar("best".to_string(), look)).into_iter().collect();
     bars.extend(front.iter().enumerate().step_by(every).map(|(at, look)| bar(format!("#{}", at + 1), look)));
     stacked(
         svg,
@@ -154,13 +154,13 @@ fn roofline<S: CandidateDisplay>(
     let knee = peak / slope;
     let xs = points.iter().map(|(x, _)| *x).chain([knee / 8.0, knee * 16.0]);
     let ys = points.iter().map(|(_, y)| *y).chain([peak / 16.0, peak]);
-    let plane = Plane {
+    let plane = ChartPlane {
         left: 720.0,
         top: 430.0,
         width: 470.0,
         height: 210.0,
-        x: Axis::around(x, xs),
-        y: Axis::around(y, ys),
+        x: LogAxis::around(x, xs),
+        y: LogAxis::around(y, ys),
     };
     plane.draw(svg, title);
     let (least, most) = (plane.x.least, plane.x.most);

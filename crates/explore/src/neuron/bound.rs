@@ -7,7 +7,7 @@
 use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::chip::{bytes_ps, hbm_ps};
 use tilewright_neuron_isa::{EngineKind, Refusal};
-use tilewright_neuron_sim::schedule::dma::{apart_ps, lead_ps, queue_of};
+use tilewright_neuron_sim::schedule::dma::{issue_interval_ps, queue_of, start_latency_ps};
 use tilewright_neuron_sim::schedule::hop_ps;
 
 use super::blocked_axis::BlockedAxis;
@@ -20,7 +20,7 @@ use crate::target::CostBound;
 
 /// Times at both ends of a program, and of hops.
 struct EdgeTimes {
-    lead_ps: u64,
+    start_latency_ps: u64,
     hop_ps: u64,
     arrival_ps: u64,
 }
@@ -28,7 +28,7 @@ struct EdgeTimes {
 impl EdgeTimes {
     fn new(task: &NeuronTask<'_>) -> EdgeTimes {
         EdgeTimes {
-            lead_ps: lead_ps(task.chip),
+            start_latency_ps: start_latency_ps(task.chip),
             hop_ps: hop_ps(task.chip, EngineKind::Tensor, EngineKind::Vector),
             arrival_ps: hop_ps(task.chip, EngineKind::Dma, EngineKind::Tensor),
         }
@@ -38,7 +38,7 @@ impl EdgeTimes {
     fn tail_ps(&self, tiles: &TileCosts, store_ps: u64) -> u64 {
         let all = tiles.leave.iter().flatten().flatten().flatten();
         let leave = all.map(|facts| facts.busy_ps + facts.latency_ps);
-        let last = [self.hop_ps, leave.min().unwrap_or(0), self.hop_ps, self.lead_ps, store_ps];
+        let last = [self.hop_ps, leave.min().unwrap_or(0), self.hop_ps, self.start_latency_ps, store_ps];
         last.into_iter().fold(0, u64::exact_add)
     }
 }
@@ -59,8 +59,8 @@ pub fn candidate(
     let chip = task.chip;
     let [held, moving] = [0, 1].map(|at| table.loads[at][0][0].first().dma.data_ps);
     let together = queue_of(chip, LINES[0]) == queue_of(chip, LINES[1]);
-    let second = if together { apart_ps(chip, held) } else { 0 };
-    let head_ps = ends.lead_ps + ends.arrival_ps + (second + moving).max(held);
+    let second = if together { issue_interval_ps(chip, held) } else { 0 };
+    let head_ps = ends.start_latency_ps + ends.arrival_ps + (second + moving).max(held);
     let store_ps =
         table.stores.iter().flatten().filter(|facts| facts.dma.bytes > 0).map(|facts| facts.dma.data_ps);
     let store_ps = store_ps.min().unwrap_or(0);
@@ -68,12 +68,12 @@ pub fn candidate(
     let matmul = least_matmul(table.tiles);
     let tensor = head_ps + totals.tensor_ps + waits_ps(plan, table, &ends) + matmul.latency_ps + tail_ps;
     // The last copy of a queue only has to come; its queue need not wait for it.
-    let after = ends.lead_ps + ends.arrival_ps + matmul.busy_ps + matmul.latency_ps + tail_ps;
+    let after = ends.start_latency_ps + ends.arrival_ps + matmul.busy_ps + matmul.latency_ps + tail_ps;
     let queues = [0, 1].map(|at| {
         let longest = table.loads.iter().flat_map(|loads| loads.iter().flatten());
         let longest =
             longest.flat_map(|load| [load.main.dma.data_ps, load.short.map_or(0, |short| short.dma.data_ps)]);
-        let longest = apart_ps(chip, longest.max().unwrap_or(0));
+        let longest = issue_interval_ps(chip, longest.max().unwrap_or(0));
         totals.load_queue_ps[at].saturating_sub(longest).exact_add(after)
     });
     let engines = totals.load_engines_ps / chip.neuron.dma.engines_per_core.max(1);
@@ -96,10 +96,10 @@ pub fn candidate(
         + ends.hop_ps
         + drain
         + ends.hop_ps
-        + ends.lead_ps
+        + ends.start_latency_ps
         + store_ps;
     let longest_store = table.stores.iter().flatten().map(|facts| facts.dma.data_ps).max().unwrap_or(0);
-    let stores = totals.store_queue_ps.saturating_sub(apart_ps(chip, longest_store));
+    let stores = totals.store_queue_ps.saturating_sub(issue_interval_ps(chip, longest_store));
     let stores = head_ps + matmul.busy_ps + matmul.latency_ps + tail_ps.saturating_sub(store_ps) + stores;
     let hbm = hbm_ps(chip, totals.hbm_read_bytes.exact_add(totals.hbm_written_bytes));
     let ticks =
@@ -126,7 +126,7 @@ fn waits_ps(plan: &TilingPlan, table: &CostTable<'_>, ends: &EdgeTimes) -> u64 {
             BlockCopies::Block if summed.counts()[1] == 0 => 0,
             _ => longest.exact_mul(summed.block.min(summed.tiles()) - 1),
         };
-        let gap = (ends.hop_ps + ends.lead_ps + data + ends.arrival_ps).saturating_sub(ahead);
+        let gap = (ends.hop_ps + ends.start_latency_ps + data + ends.arrival_ps).saturating_sub(ahead);
         most = most.max(gap.exact_mul(loads - 1));
     }
     most
@@ -179,7 +179,7 @@ pub fn frame(task: &NeuronTask<'_>, frame: &NeuronFrame, tiles: &TileCosts) -> R
         add(&facts, count);
     }
     let dma = &task.chip.neuron.dma;
-    let head_ps = ends.lead_ps + ends.arrival_ps;
+    let head_ps = ends.start_latency_ps + ends.arrival_ps;
     let tail_ps = least_matmul(tiles).latency_ps + ends.tail_ps(tiles, 0);
     let lanes_ps = bytes_ps(bytes[0] / dma.engines_per_core.max(1), dma.achieved_bytes_per_s);
     let hbm_ps = hbm_ps(task.chip, bytes[0].exact_add(bytes[1]));

@@ -3,7 +3,7 @@
 
 use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::Chip;
-use tilewright_neuron_sim::schedule::dma::{apart_ps, queue_of};
+use tilewright_neuron_sim::schedule::dma::{issue_interval_ps, queue_of};
 
 use super::blocked_axis::BlockedAxis;
 use super::cost_table::{CostTable, InputLoads, kind};
@@ -143,7 +143,7 @@ impl CandidateTotals {
                 for (facts, copies) in [(Some(&block.main), block.copies), (block.short.as_ref(), 1)] {
                     let Some(facts) = facts.filter(|_| copies > 0) else { continue };
                     let count = blocks.exact_mul(copies);
-                    let apart = apart_ps(chip, facts.dma.data_ps).exact_mul(count);
+                    let apart = issue_interval_ps(chip, facts.dma.data_ps).exact_mul(count);
                     self.load_queue_ps[queue.min(1)] = self.load_queue_ps[queue.min(1)].exact_add(apart);
                     let used = u64::from(facts.dma.engines).min(engines);
                     let data = facts.dma.data_ps.exact_mul(used).exact_mul(count);
@@ -167,7 +167,7 @@ impl CandidateTotals {
                 if count == 0 {
                     continue;
                 }
-                let apart = apart_ps(chip, facts.dma.data_ps).exact_mul(count);
+                let apart = issue_interval_ps(chip, facts.dma.data_ps).exact_mul(count);
                 self.store_queue_ps = self.store_queue_ps.exact_add(apart);
                 self.hbm_written_bytes =
                     self.hbm_written_bytes.exact_add(facts.hbm_written_bytes.exact_mul(count));

@@ -9,10 +9,12 @@ use tilewright_neuron_exec::engine::{dma, tensor, vector};
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::tensor::MatmulOptions;
-use tilewright_neuron_isa::pattern::Dims;
+use tilewright_neuron_isa::pattern::PatternDims;
 use tilewright_neuron_isa::program::{Allocation, DmaShape};
-use tilewright_neuron_isa::{Chip, Dim, EngineKind, Instruction, Memory, Program, Refusal, TensorDecl, View};
-use tilewright_neuron_sim::reading::energy::energy;
+use tilewright_neuron_isa::{
+    Chip, EngineKind, Instruction, MemorySpace, NeuronProgram, PatternDim, Refusal, TensorDecl, TensorView,
+};
+use tilewright_neuron_sim::analysis::energy::energy;
 use tilewright_neuron_sim::schedule::Timeline;
 use tilewright_num::Dtype;
 
@@ -42,14 +44,14 @@ pub struct InstructionCost {
 
 /// Names of the components of energy.
 pub fn part_names(chip: &Chip) -> Vec<&'static str> {
-    energy(chip, &Program::default(), &Timeline::default()).iter().map(|part| part.name).collect()
+    energy(chip, &NeuronProgram::default(), &Timeline::default()).iter().map(|part| part.name).collect()
 }
 
 /// Energy of a core that does nothing for a picosecond.
 pub fn idle_fj_per_ps(chip: &Chip) -> f64 {
     const PS: u64 = 1_000_000_000_000;
     let second = Timeline { total_ps: PS, ..Timeline::default() };
-    let parts = energy(chip, &Program::default(), &second);
+    let parts = energy(chip, &NeuronProgram::default(), &second);
     parts.iter().map(|part| part.joules * 1e15).sum::<f64>() / PS as f64
 }
 
@@ -80,9 +82,9 @@ pub fn matmul(
     [held, moving, summed]: [u64; 3],
     accumulate: bool,
 ) -> Result<InstructionCost, Refusal> {
-    let stationary = tile(0, Memory::Sbuf, task.dtype, &[summed, held])?;
-    let stream = tile(1, Memory::Sbuf, task.dtype, &[summed, moving])?;
-    let sums = tile(2, Memory::Psum, Dtype::F32, &[held, moving])?;
+    let stationary = tile(0, MemorySpace::Sbuf, task.dtype, &[summed, held])?;
+    let stream = tile(1, MemorySpace::Sbuf, task.dtype, &[summed, moving])?;
+    let sums = tile(2, MemorySpace::Psum, Dtype::F32, &[held, moving])?;
     let options = MatmulOptions { accumulate, ..MatmulOptions::default() };
     let done = tensor::nc_matmul(task.chip, &sums, &stationary, &stream, options)?;
     Ok(facts(task.chip, done, &[&stationary, &stream, &sums]))
@@ -98,9 +100,9 @@ pub fn leave(
     [rows, columns]: [u64; 2],
     engine: EngineKind,
 ) -> Result<InstructionCost, Refusal> {
-    let sums = tile(0, Memory::Psum, Dtype::F32, &[rows, columns])?;
-    let waiting = tile(1, Memory::Sbuf, Dtype::F32, &[rows, columns])?;
-    let out = tile(2, Memory::Sbuf, task.out_dtype(), &[rows, columns])?;
+    let sums = tile(0, MemorySpace::Psum, Dtype::F32, &[rows, columns])?;
+    let waiting = tile(1, MemorySpace::Sbuf, Dtype::F32, &[rows, columns])?;
+    let out = tile(2, MemorySpace::Sbuf, task.out_dtype(), &[rows, columns])?;
     let done = match how {
         DrainStep::Whole => vector::tensor_copy(task.chip, &out, &sums, Some(engine)),
         DrainStep::First => vector::tensor_copy(task.chip, &waiting, &sums, Some(engine)),
@@ -121,8 +123,8 @@ pub fn load(
     row: u64,
     wide: u64,
 ) -> Result<InstructionCost, Refusal> {
-    let far = tile(0, Memory::Hbm, task.dtype, &[partitions * tiles, row])?;
-    let near = tile(1, Memory::Sbuf, task.dtype, &[partitions, tiles * wide])?;
+    let far = tile(0, MemorySpace::Hbm, task.dtype, &[partitions * tiles, row])?;
+    let near = tile(1, MemorySpace::Sbuf, task.dtype, &[partitions, tiles * wide])?;
     let source =
         Tile { view: strided(&far.view, [partitions, tiles, columns], [row, partitions * row, 1]), ..far };
     let target =
@@ -140,24 +142,24 @@ pub fn store(
     [partitions, columns]: [u64; 2],
     row: u64,
 ) -> Result<InstructionCost, Refusal> {
-    let far = tile(0, Memory::Hbm, task.out_dtype(), &[partitions, row])?;
-    let near = tile(1, Memory::Sbuf, task.out_dtype(), &[partitions, columns])?;
+    let far = tile(0, MemorySpace::Hbm, task.out_dtype(), &[partitions, row])?;
+    let near = tile(1, MemorySpace::Sbuf, task.out_dtype(), &[partitions, columns])?;
     let target = Tile { view: strided(&far.view, [partitions, 1, columns], [row, row, 1]), ..far };
     let done = dma::dma_copy(task.chip, &target, &near, None)?;
     Ok(facts(task.chip, done, &[&target, &near]))
 }
 
 /// Three loops over a tensor from its start.
-fn strided(whole: &View, sizes: [u64; 3], strides: [u64; 3]) -> View {
-    let dims: Dims = sizes
+fn strided(whole: &TensorView, sizes: [u64; 3], strides: [u64; 3]) -> TensorView {
+    let dims: PatternDims = sizes
         .into_iter()
         .zip(strides)
         .enumerate()
         // Loops of one iteration are left out, except the first: it is the partition.
         .filter(|(at, (size, _))| *at != 1 || *size > 1)
-        .map(|(_, (size, stride))| Dim { size: index(size), stride: signed(stride) })
+        .map(|(_, (size, stride))| PatternDim { size: index(size), stride: signed(stride) })
         .collect();
-    View { dims, ..whole.clone() }
+    TensorView { dims, ..whole.clone() }
 }
 
 pub(super) fn index(value: u64) -> usize {
@@ -168,9 +170,9 @@ pub(super) fn signed(value: u64) -> isize {
     isize::try_from(value).unwrap_or(isize::MAX)
 }
 
-fn tile(id: u32, memory: Memory, dtype: Dtype, shape: &[u64]) -> Result<Tile, Refusal> {
+fn tile(id: u32, memory: MemorySpace, dtype: Dtype, shape: &[u64]) -> Result<Tile, Refusal> {
     let shape: Vec<usize> = shape.iter().map(|size| index(*size)).collect();
-    let view = View::whole(&shape, dtype, 0);
+    let view = TensorView::whole(&shape, dtype, 0);
     let request = TensorDecl { id, memory, dtype, shape, blocks: 0, name: String::new(), source: 0 };
     Ok(Tile { storage: Arc::new(Storage::without_values(request)?), view })
 }
@@ -179,7 +181,7 @@ fn facts(chip: &Chip, done: Instruction, tiles: &[&Tile]) -> InstructionCost {
     let (cost, dma) = (done.cost, done.dma.unwrap_or_default());
     let (hbm_read_bytes, hbm_written_bytes) = (done.hbm_read_bytes, done.hbm_written_bytes);
     let allocations = tiles.iter().map(|tile| allocation(&tile.storage)).collect();
-    let program = Program { instructions: vec![done], allocations, ..Program::default() };
+    let program = NeuronProgram { instructions: vec![done], allocations, ..NeuronProgram::default() };
     let mut fj = [0.0; PARTS];
     for (to, part) in fj.iter_mut().zip(energy(chip, &program, &Timeline::default())) {
         *to = part.joules * 1e15;

@@ -8,8 +8,10 @@ use tilewright_neuron_exec::engine::{dma, tensor, vector};
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::tensor::MatmulOptions;
-use tilewright_neuron_isa::pattern::Dims;
-use tilewright_neuron_isa::{Dim, EngineKind, Instruction, Memory, Program, Refusal, TensorDecl, View};
+use tilewright_neuron_isa::pattern::PatternDims;
+use tilewright_neuron_isa::{
+    EngineKind, Instruction, MemorySpace, NeuronProgram, PatternDim, Refusal, TensorDecl, TensorView,
+};
 use tilewright_neuron_sim::findings::findings;
 use tilewright_neuron_sim::schedule::schedule;
 use tilewright_notation::syntax::ast::Operand;
@@ -60,7 +62,7 @@ pub fn run(task: &NeuronTask<'_>, plan: &TilingPlan, values: Option<u64>) -> Res
 ///
 /// # Errors
 /// What the engine refuses.
-pub fn program(task: &NeuronTask<'_>, plan: &TilingPlan) -> Result<Program, Refusal> {
+pub fn program(task: &NeuronTask<'_>, plan: &TilingPlan) -> Result<NeuronProgram, Refusal> {
     let mut builder = ProgramBuilder::new(task, plan, false)?;
     builder.all()?;
     Ok(builder.program)
@@ -75,7 +77,7 @@ fn element(input: u64, place: u64) -> i32 {
 struct ProgramBuilder<'a> {
     task: &'a NeuronTask<'a>,
     plan: &'a TilingPlan,
-    program: Program,
+    program: NeuronProgram,
     /// Stationary and moving operand, and the output.
     far: [Tile; 3],
     rings: [(Vec<Tile>, usize, Option<[u64; 3]>); 2],
@@ -96,7 +98,7 @@ impl<'a> ProgramBuilder<'a> {
     ) -> Result<ProgramBuilder<'a>, Refusal> {
         let [held, moving, summed] = plan.cuts;
         let room = MemoryUse::of(task, plan);
-        let mut program = Program { cores: 1, in_order: true, ..Program::default() };
+        let mut program = NeuronProgram { cores: 1, in_order: true, ..NeuronProgram::default() };
         program.sources = ["stationary", "moving", "out", "matmul", "drain"].map(str::to_string).to_vec();
         let mut maker = TensorMaker { program: &mut program, values };
         let rows = task.batch * summed.extent;
@@ -105,24 +107,25 @@ impl<'a> ProgramBuilder<'a> {
         let far = [
             maker.input(task, stationary, &[rows, held.extent])?,
             maker.input(task, 1 - stationary, &[rows, moving.extent])?,
-            maker.tensor(Memory::Hbm, out, &[task.batch * held.extent, moving.extent])?,
+            maker.tensor(MemorySpace::Hbm, out, &[task.batch * held.extent, moving.extent])?,
         ];
         let deep = summed.block.min(summed.tiles());
         let mut ring = |side: MatmulAxis| -> Result<Vec<Tile>, Refusal> {
             let shape = [summed.size(false), deep * plan.cut(side).widest_block()];
-            (0..plan.buffers(side)).map(|_| maker.tensor(Memory::Sbuf, inputs, &shape)).collect()
+            (0..plan.buffers(side)).map(|_| maker.tensor(MemorySpace::Sbuf, inputs, &shape)).collect()
         };
         let rings = [(ring(MatmulAxis::Held)?, 0, None), (ring(MatmulAxis::Moving)?, 0, None)];
         let row = moving.widest_block();
         let out_rows: Result<Vec<Tile>, Refusal> =
-            (0..ROWS_OUT).map(|_| maker.tensor(Memory::Sbuf, out, &[held.size(false), row])).collect();
+            (0..ROWS_OUT).map(|_| maker.tensor(MemorySpace::Sbuf, out, &[held.size(false), row])).collect();
         let slots: Result<Vec<Tile>, Refusal> = (0..room.slots.max(1))
-            .map(|_| maker.tensor(Memory::Psum, Dtype::F32, &[held.size(false), moving.size(false)]))
+            .map(|_| maker.tensor(MemorySpace::Psum, Dtype::F32, &[held.size(false), moving.size(false)]))
             .collect();
         let open = if summed.blocks() > 1 { plan.open_tiles() } else { 0 };
         let lines = if plan.adds() { plan.open_blocks() * held.block.min(held.tiles()) } else { 0 };
-        let waiting: Result<Vec<Tile>, Refusal> =
-            (0..lines).map(|_| maker.tensor(Memory::Sbuf, Dtype::F32, &[held.size(false), row])).collect();
+        let waiting: Result<Vec<Tile>, Refusal> = (0..lines)
+            .map(|_| maker.tensor(MemorySpace::Sbuf, Dtype::F32, &[held.size(false), row]))
+            .collect();
         Ok(ProgramBuilder {
             task,
             plan,
@@ -376,12 +379,12 @@ fn rounded(task: &NeuronTask<'_>, sum: i64) -> f32 {
 
 /// Makes tensors and tells the program of them.
 struct TensorMaker<'a> {
-    program: &'a mut Program,
+    program: &'a mut NeuronProgram,
     values: bool,
 }
 
 impl TensorMaker<'_> {
-    fn tensor(&mut self, memory: Memory, dtype: Dtype, shape: &[u64]) -> Result<Tile, Refusal> {
+    fn tensor(&mut self, memory: MemorySpace, dtype: Dtype, shape: &[u64]) -> Result<Tile, Refusal> {
         let request = self.request(memory, dtype, shape);
         let storage =
             if self.values { Storage::poisoned(request) } else { Storage::without_values(request) }?;
@@ -391,18 +394,18 @@ impl TensorMaker<'_> {
     /// An input with its elements.
     fn input(&mut self, task: &NeuronTask<'_>, number: u64, shape: &[u64]) -> Result<Tile, Refusal> {
         if !self.values {
-            return self.tensor(Memory::Hbm, task.dtype, shape);
+            return self.tensor(MemorySpace::Hbm, task.dtype, shape);
         }
         let count = shape.iter().product();
         #[expect(clippy::cast_precision_loss, reason = "small whole numbers")]
         let elements: Vec<f32> = (0..count).map(|place| element(number, place) as f32).collect();
         let mut bytes = vec![0; task.dtype.size_bytes(elements.len())];
         let _ = encode_slice(&task.chip.rules, task.dtype, &elements, &mut bytes);
-        let storage = Storage::filled(self.request(Memory::Hbm, task.dtype, shape), bytes)?;
+        let storage = Storage::filled(self.request(MemorySpace::Hbm, task.dtype, shape), bytes)?;
         Ok(self.made(storage))
     }
 
-    fn request(&self, memory: Memory, dtype: Dtype, shape: &[u64]) -> TensorDecl {
+    fn request(&self, memory: MemorySpace, dtype: Dtype, shape: &[u64]) -> TensorDecl {
         let id = u32::try_from(self.program.allocations.len()).or_broken("numbers of allocations");
         let shape = shape.iter().map(|size| index(*size)).collect();
         TensorDecl { id, memory, dtype, shape, blocks: 0, name: String::new(), source: 0 }
@@ -410,7 +413,7 @@ impl TensorMaker<'_> {
 
     fn made(&mut self, storage: Storage) -> Tile {
         self.program.allocations.push(allocation(&storage));
-        let view = View::whole(&storage.shape, storage.dtype, 0);
+        let view = TensorView::whole(&storage.shape, storage.dtype, 0);
         Tile { storage: Arc::new(storage), view }
     }
 }
@@ -428,12 +431,12 @@ fn part(tile: &Tile, [(row, rows), (column, columns)]: [(u64, u64); 2]) -> Tile 
 
 /// Loops over a tensor, (size, stride) each; the middle one is left out where it has one iteration.
 fn loops(tile: &Tile, offset: u64, loops: [(u64, u64); 3]) -> Tile {
-    let dims: Dims = loops
+    let dims: PatternDims = loops
         .into_iter()
         .enumerate()
         .filter(|(at, (size, _))| *at != 1 || *size > 1)
-        .map(|(_, (size, stride))| Dim { size: index(size), stride: signed(stride) })
+        .map(|(_, (size, stride))| PatternDim { size: index(size), stride: signed(stride) })
         .collect();
-    let view = View { offset: index(offset), dims, ..tile.view.clone() };
+    let view = TensorView { offset: index(offset), dims, ..tile.view.clone() };
     Tile { storage: tile.storage.clone(), view }
 }

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::chip::hbm_ps;
 use tilewright_neuron_isa::{Chip, EngineKind};
-use tilewright_neuron_sim::schedule::dma::{Copy, Flight, Transfers, lead_ps, queue_of};
-use tilewright_neuron_sim::schedule::{Ramp, hop_ps};
+use tilewright_neuron_sim::schedule::dma::{DmaCopy, DmaEngines, DmaQueue, queue_of, start_latency_ps};
+use tilewright_neuron_sim::schedule::{ClockRamp, hop_ps};
 
 use super::cost_table::{BlockLoad, CostTable, kind};
 use super::count::LINES;
@@ -172,22 +172,22 @@ struct EngineClocks<'a> {
     chip: &'a Chip,
     plan: &'a TilingPlan,
     table: &'a CostTable<'a>,
-    transfers: Transfers,
+    transfers: DmaEngines,
     /// The step that is computed next, and the one whose blocks are loaded next.
     steps: BlockSteps,
     loads: BlockSteps,
     /// Steps whose blocks are loaded or lined up, and copies of the last of them that have not started.
     ahead: u64,
     pending: VecDeque<(usize, &'a InstructionCost, u64, u64)>,
-    lead_ps: u64,
+    start_latency_ps: u64,
     hop_ps: u64,
     arrival_hop_ps: u64,
     load_free_ps: [u64; 2],
-    load_flights: [Flight; 2],
+    load_flights: [DmaQueue; 2],
     store_free_ps: u64,
-    store_flight: Flight,
+    store_flight: DmaQueue,
     tensor_free_ps: u64,
-    ramp: Ramp,
+    ramp: ClockRamp,
     drain_free_ps: [u64; 2],
     rings: [BlockRing; 2],
     /// When each tile of PSUM is free again.
@@ -212,20 +212,20 @@ impl<'a> EngineClocks<'a> {
             chip,
             plan,
             table,
-            transfers: Transfers::new(chip, 1),
+            transfers: DmaEngines::new(chip, 1),
             steps: BlockSteps::new(plan),
             loads: BlockSteps::new(plan),
             ahead: 0,
             pending: VecDeque::new(),
-            lead_ps: lead_ps(chip),
+            start_latency_ps: start_latency_ps(chip),
             hop_ps: hop_ps(chip, EngineKind::Tensor, EngineKind::Vector),
             arrival_hop_ps: hop_ps(chip, EngineKind::Dma, EngineKind::Tensor),
             load_free_ps: [0; 2],
             load_flights: Default::default(),
             store_free_ps: 0,
-            store_flight: Flight::default(),
+            store_flight: DmaQueue::default(),
             tensor_free_ps: 0,
-            ramp: Ramp::default(),
+            ramp: ClockRamp::default(),
             drain_free_ps: [0; 2],
             rings: [MatmulAxis::Held, MatmulAxis::Moving].map(|side| BlockRing::new(plan.buffers(side))),
             slots_ps: vec![0; index(slots).max(1)],
@@ -415,16 +415,16 @@ impl<'a> EngineClocks<'a> {
     fn copy(&mut self, at: usize, facts: &InstructionCost, brought: u64, tiles: u64) {
         let queue = queue_of(self.chip, LINES[at]).min(1);
         let start_ps = self.copy_start_ps(at, brought, tiles);
-        let copy = Copy {
+        let copy = DmaCopy {
             node: 0,
             core: 0,
             shape: facts.dma,
             hbm_read_bytes: facts.hbm_read_bytes,
             hbm_written_bytes: 0,
         };
-        let moved = self.transfers.place(&copy, start_ps.exact_add(self.lead_ps));
+        let moved = self.transfers.place(&copy, start_ps.exact_add(self.start_latency_ps));
         self.load_free_ps[queue] =
-            self.load_flights[queue].after(self.chip, start_ps, facts.dma.data_ps, moved.end_ps);
+            self.load_flights[queue].next_start_ps(self.chip, start_ps, facts.dma.data_ps, moved.end_ps);
         let there_ps = moved.end_ps.exact_add(self.arrival_hop_ps);
         let ring = &mut self.rings[at];
         let place = ring.place(ring.loaded);
@@ -446,7 +446,7 @@ impl<'a> EngineClocks<'a> {
         if at_ps >= there_ps && self.ramp.is_full(self.chip, at_ps) {
             self.reads_ps.clear();
             let all = if short { whole * (tiles - 1) + part } else { whole * tiles };
-            at_ps = at_ps.exact_add(self.ramp.slowed(self.chip, at_ps, all));
+            at_ps = at_ps.exact_add(self.ramp.ramped_ps(self.chip, at_ps, all));
         } else {
             self.reads_ps.clear();
             for tile in 0..tiles {
@@ -455,7 +455,7 @@ impl<'a> EngineClocks<'a> {
                 let there_ps = arrival(0, held).max(arrival(1, moving));
                 let busy = if short && tile + 1 == tiles { part } else { whole };
                 let start_ps = at_ps.max(there_ps);
-                at_ps = start_ps.exact_add(self.ramp.slowed(self.chip, start_ps, busy));
+                at_ps = start_ps.exact_add(self.ramp.ramped_ps(self.chip, start_ps, busy));
                 self.reads_ps.push(at_ps);
             }
         }
@@ -514,15 +514,16 @@ impl<'a> EngineClocks<'a> {
     fn store(&mut self, facts: &InstructionCost, ready_ps: u64, step_is_over: bool) {
         let start_ps = self.store_free_ps.max(ready_ps.exact_add(self.hop_ps));
         self.load_until(start_ps, step_is_over);
-        let copy = Copy {
+        let copy = DmaCopy {
             node: 0,
             core: 0,
             shape: facts.dma,
             hbm_read_bytes: 0,
             hbm_written_bytes: facts.hbm_written_bytes,
         };
-        let moved = self.transfers.place(&copy, start_ps.exact_add(self.lead_ps));
-        self.store_free_ps = self.store_flight.after(self.chip, start_ps, facts.dma.data_ps, moved.end_ps);
+        let moved = self.transfers.place(&copy, start_ps.exact_add(self.start_latency_ps));
+        self.store_free_ps =
+            self.store_flight.next_start_ps(self.chip, start_ps, facts.dma.data_ps, moved.end_ps);
         self.rows_ps[self.next_row] = moved.end_ps.exact_add(self.arrival_hop_ps);
         self.next_row = (self.next_row + 1) % self.rows_ps.len();
         self.end_ps = self.end_ps.max(moved.end_ps);

@@ -11,7 +11,7 @@ use tilewright_explore::neuron::walk::every;
 use tilewright_explore::neuron::{NeuronCandidate, NeuronReport, NeuronTask};
 use tilewright_explore::{Goal, SearchOptions, SearchTarget, search};
 use tilewright_neuron_isa::Chip;
-use tilewright_neuron_sim::reading::energy::energy;
+use tilewright_neuron_sim::analysis::energy::energy;
 use tilewright_neuron_sim::schedule::Timeline;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;

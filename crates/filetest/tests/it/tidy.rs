@@ -26,7 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/tcp/micro", &["base", "machine", "tcp-cost", "tcp-isa"]),
     ("crates/neuron/isa", &["base", "ir", "machine", "num"]),
     ("crates/neuron/exec", &["base", "neuron-isa", "num"]),
-    ("crates/neuron/sim", &["neuron-isa", "record"]),
+    ("crates/neuron/sim", &["base", "neuron-isa", "record"]),
     (
         "crates/runtime",
         &["base", "compile", "machine", "num", "record", "tcp-cost", "tcp-exec", "tcp-isa", "tcp-sim"],

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 use tilewright_base::invariant::OrBroken;
 use tilewright_neuron_isa::EngineKind;
-use tilewright_neuron_sim::reading::advice::advice;
-use tilewright_neuron_sim::reading::energy::energy;
-use tilewright_neuron_sim::reading::path::{critical, idle};
-use tilewright_neuron_sim::reading::summary::summary;
+use tilewright_neuron_sim::analysis::advice::advice;
+use tilewright_neuron_sim::analysis::critical_path::{critical_path, idle_times};
+use tilewright_neuron_sim::analysis::energy::energy;
+use tilewright_neuron_sim::analysis::summary::summary;
 
 use super::NeuronReport;
 use crate::sim::ReadingSelection;
@@ -43,8 +43,8 @@ fn timeline(told: &NeuronReport<'_>) -> Map<String, Value> {
     let figures = summary(told.chip, program, timeline);
     let mut waits: Map<String, Value> =
         EngineKind::ALL.iter().map(|engine| (engine.name().to_owned(), json!({}))).collect();
-    for ((engine, why), time_ps) in idle(program, timeline) {
-        waits[engine.name()][why.words()] = json!(seconds(time_ps));
+    for ((engine, why), time_ps) in idle_times(program, timeline) {
+        waits[engine.name()][why.describe()] = json!(seconds(time_ps));
     }
     let engines: Map<String, Value> = EngineKind::ALL
         .iter()
@@ -54,7 +54,7 @@ fn timeline(told: &NeuronReport<'_>) -> Map<String, Value> {
             (engine.name().to_owned(), used)
         })
         .collect();
-    let path = critical(program, timeline).into_iter().take(super::MOST_LINES).map(|share| {
+    let path = critical_path(program, timeline).into_iter().take(super::MOST_LINES).map(|share| {
         json!({
             "line": program.source(share.source),
             "engine": share.engine.name(),

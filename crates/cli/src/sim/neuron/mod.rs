@@ -9,9 +9,9 @@ use std::path::Path;
 use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_neuron_isa::text::{ProgramText, read};
 use tilewright_neuron_isa::verify::verify_text;
-use tilewright_neuron_isa::{Chip, Program};
-use tilewright_neuron_sim::findings::{Finding, findings};
-use tilewright_neuron_sim::run::Run;
+use tilewright_neuron_isa::{Chip, NeuronProgram};
+use tilewright_neuron_sim::ScheduledProgram;
+use tilewright_neuron_sim::findings::{NeuronFinding, findings};
 use tilewright_neuron_sim::trace::perfetto_bytes;
 
 use super::{ReadingSelection, refused, unwritten};
@@ -26,9 +26,9 @@ const MOST_LINES: usize = 8;
 /// What a run is told from.
 struct NeuronReport<'a> {
     chip: &'a Chip,
-    recorded: &'a Program,
-    run: &'a Run,
-    findings: &'a [Finding],
+    recorded: &'a NeuronProgram,
+    run: &'a ScheduledProgram,
+    findings: &'a [NeuronFinding],
 }
 
 /// Runs a text that says that it is such a program.
@@ -50,7 +50,7 @@ pub(super) fn simulate(
         return Err(refused(&args.readings, FAILED, &sources, &complaints, host.colour()));
     }
     let recorded = &text.program;
-    let run = Run::of(&chip, recorded);
+    let run = ScheduledProgram::of(&chip, recorded);
     let findings = if asked.findings { findings(&chip, recorded) } else { Vec::new() };
     if let Some(path) = &args.readings.trace {
         let bytes = perfetto_bytes(&chip, run.program(recorded), &run.timeline);
@@ -100,7 +100,7 @@ fn chip_of(
 }
 
 /// A finding points to the line of the kernel that the program was recorded from.
-fn diagnostic(finding: &Finding) -> Diagnostic {
+fn diagnostic(finding: &NeuronFinding) -> Diagnostic {
     let new = if finding.error { Diagnostic::error } else { Diagnostic::warning };
     let found = new(finding.code, finding.message.clone()).with_note(format!("at {}", finding.source));
     found.allowed(finding.allowed.clone()).instead(finding.instead.clone())

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use tilewright_neuron_isa::EngineKind;
-use tilewright_neuron_sim::reading::energy::energy;
-use tilewright_neuron_sim::reading::path::critical;
-use tilewright_neuron_sim::reading::summary::{Summary, summary};
+use tilewright_neuron_sim::analysis::critical_path::critical_path;
+use tilewright_neuron_sim::analysis::energy::energy;
+use tilewright_neuron_sim::analysis::summary::{RunSummary, summary};
 use tilewright_report::columns::{Align, counted, table, thousands};
 
 use super::{MOST_LINES, NeuronReport};
@@ -62,7 +62,7 @@ fn timeline(text: &mut String, told: &NeuronReport<'_>) {
     text.push_str(&path(told));
 }
 
-fn engines(figures: &Summary) -> String {
+fn engines(figures: &RunSummary) -> String {
     use Align::{Left, Right};
     let mut rows = vec![["engine", "instructions", "busy us", "of the time"].map(String::from).to_vec()];
     let whole_ps = figures.time_ps.saturating_mul(u64::from(figures.cores)).max(1);
@@ -84,7 +84,7 @@ fn path(told: &NeuronReport<'_>) -> String {
     use Align::{Left, Right};
     let (program, timeline) = (told.run.program(told.recorded), &told.run.timeline);
     let mut rows = vec![["critical path", "engine", "us"].map(String::from).to_vec()];
-    for share in critical(program, timeline).iter().take(MOST_LINES) {
+    for share in critical_path(program, timeline).iter().take(MOST_LINES) {
         rows.push(vec![
             program.source(share.source).to_owned(),
             share.engine.name().to_owned(),

@@ -21,6 +21,6 @@ pub use reduce::{
 };
 pub use search::{max8, nc_find_index8, nc_match_replace8};
 pub use select::{
-    Bound, check_predicate, dropout, largest_only, range_select, select_reduce, tensor_copy_predicated,
+    ColumnBound, check_predicate, dropout, largest_only, range_select, select_reduce, tensor_copy_predicated,
     uniform,
 };

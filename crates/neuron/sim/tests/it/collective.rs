@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use chips::chip;
 use proptest::prelude::*;
-use tilewright_neuron_exec::engine::collective::{Group, Part, collective};
+use tilewright_neuron_exec::engine::collective::{RankGroup, ReceivedChunk, collective};
 use tilewright_neuron_exec::engine::vector;
 use tilewright_neuron_exec::{Storage, Tile};
-use tilewright_neuron_isa::cost::exchange::{Kind, Question, ask};
+use tilewright_neuron_isa::cost::collective::{CollectiveKind, CollectiveRequest, collective_cost};
 use tilewright_neuron_isa::network::Network;
-use tilewright_neuron_isa::{Chip, Memory, Program, TensorDecl, View};
-use tilewright_neuron_sim::schedule::{schedule, together};
+use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram, TensorDecl, TensorView};
+use tilewright_neuron_sim::schedule::{schedule, schedule_ranks};
 use tilewright_num::Dtype;
 
 /// Chips with an instance and its ranks.
@@ -25,8 +25,13 @@ const PLACES: &[(&str, &str, u32)] = &[
     ("trainium3", "trn3-ultraserver-gen1", 512),
 ];
 
-const KINDS: &[Kind] =
-    &[Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::AllToAll, Kind::Permute];
+const KINDS: &[CollectiveKind] = &[
+    CollectiveKind::AllReduce,
+    CollectiveKind::AllGather,
+    CollectiveKind::ReduceScatter,
+    CollectiveKind::AllToAll,
+    CollectiveKind::Permute,
+];
 
 fn network(place: usize) -> (Chip, Network, u32) {
     let (name, instance, ranks) = PLACES[place];
@@ -38,13 +43,13 @@ fn network(place: usize) -> (Chip, Network, u32) {
 fn total_ps(
     chip: &Chip,
     network: &Network,
-    kind: Kind,
+    kind: CollectiveKind,
     ranks: &[u32],
     pairs: &[(u32, u32)],
     bytes: u64,
 ) -> u64 {
-    let question = Question { kind, ranks: ranks.to_vec(), pairs: pairs.to_vec(), bytes };
-    let cost = ask(chip, network, question).cost;
+    let question = CollectiveRequest { kind, ranks: ranks.to_vec(), pairs: pairs.to_vec(), bytes };
+    let cost = collective_cost(chip, network, question).cost;
     cost.busy_ps + cost.latency_ps
 }
 
@@ -73,7 +78,7 @@ proptest! {
         let (a, b) = (a % ranks, b % ranks);
         let hops = |to| network.route(network.device(0), network.device(to)).len();
         let (near, far) = if hops(a) <= hops(b) { (a, b) } else { (b, a) };
-        let time = |to| total_ps(&chip, &network, Kind::Permute, &[0, to], &[(0, to)], bytes);
+        let time = |to| total_ps(&chip, &network, CollectiveKind::Permute, &[0, to], &[(0, to)], bytes);
         prop_assume!(near > 0);
         prop_assert!(time(far) >= time(near), "{far} and {near}");
     }
@@ -85,7 +90,7 @@ proptest! {
         let ranks: Vec<u32> = (0..all).filter(|&rank| network.device(rank) < devices).collect();
         let count = ranks.len() as u64;
         prop_assert_eq!(count, devices * cores);
-        let time = total_ps(&chip, &network, Kind::AllReduce, &ranks, &[], bytes);
+        let time = total_ps(&chip, &network, CollectiveKind::AllReduce, &ranks, &[], bytes);
         let rate = u128::from(network.instance.link_bytes_per_s);
         let ps = |bytes: u128, rate: u128| u64::try_from(bytes * 1_000_000_000_000 / rate).unwrap();
         // However it is done, a device sends all but its own part of the sums, and its sums to the others.
@@ -106,8 +111,9 @@ fn pairs_that_share_a_link_share_its_rate() {
     let bytes = 100_000_000;
     let busy = |pairs: &[(u32, u32)]| {
         let ranks: Vec<u32> = (0..24).collect();
-        let question = Question { kind: Kind::Permute, ranks, pairs: pairs.to_vec(), bytes };
-        ask(&chip, &network, question).cost.busy_ps
+        let question =
+            CollectiveRequest { kind: CollectiveKind::Permute, ranks, pairs: pairs.to_vec(), bytes };
+        collective_cost(&chip, &network, question).cost.busy_ps
     };
     // Two cores to a device: 0 and 1 send over the same link, 0 and 2 over links of their own.
     assert!(busy(&[(0, 2), (1, 3)]).abs_diff(2 * busy(&[(0, 2)])) <= 1, "twice, but for rounding");
@@ -118,38 +124,43 @@ fn pairs_that_share_a_link_share_its_rate() {
 fn cores_of_one_device_need_no_link() {
     let (chip, network, _) = network(1);
     let answer = |ranks: Vec<u32>| {
-        ask(&chip, &network, Question { kind: Kind::AllReduce, ranks, pairs: Vec::new(), bytes: 1 << 20 })
+        collective_cost(
+            &chip,
+            &network,
+            CollectiveRequest { kind: CollectiveKind::AllReduce, ranks, pairs: Vec::new(), bytes: 1 << 20 },
+        )
     };
     assert!(answer(vec![0, 1]).links.is_empty());
     assert!(!answer(vec![0, 2]).links.is_empty());
     assert!(answer(vec![0, 2]).cost.busy_ps > answer(vec![0, 1]).cost.busy_ps);
 }
 
-fn tensor(id: u32, memory: Memory) -> Tile {
+fn tensor(id: u32, memory: MemorySpace) -> Tile {
     let shape = vec![128, 64];
-    let view = View::whole(&shape, Dtype::F32, 0);
+    let view = TensorView::whole(&shape, Dtype::F32, 0);
     let request =
         TensorDecl { id, memory, dtype: Dtype::F32, shape, blocks: 0, name: String::new(), source: 0 };
     Tile { storage: Arc::new(Storage::without_values(request).unwrap()), view }
 }
 
 /// Copies of a tile, an all-reduce of it, and so on; `work` is how many copies come before each.
-fn program(chip: &Chip, network: &Network, ranks: &[u32], work: &[usize]) -> Program {
-    let tiles: Vec<Tile> = (0..3).map(|id| tensor(id, Memory::Sbuf)).collect();
-    let group = Group { network, ranks, pairs: &[] };
+fn program(chip: &Chip, network: &Network, ranks: &[u32], work: &[usize]) -> NeuronProgram {
+    let tiles: Vec<Tile> = (0..3).map(|id| tensor(id, MemorySpace::Sbuf)).collect();
+    let group = RankGroup { network, ranks, pairs: &[] };
     let mut instructions = Vec::new();
     for (number, &copies) in (0_u32..).zip(work) {
         for _ in 0..copies {
             instructions.push(vector::tensor_copy(chip, &tiles[1], &tiles[0], None).unwrap());
             instructions.push(vector::tensor_copy(chip, &tiles[0], &tiles[1], None).unwrap());
         }
-        let part = Part { dst: tiles[2].clone(), sources: Vec::new() };
-        let mut done = collective(chip, Kind::AllReduce, &group, &tiles[..1], &[part], None).unwrap();
-        done.exchange.as_mut().unwrap().number = number;
+        let part = ReceivedChunk { dst: tiles[2].clone(), sources: Vec::new() };
+        let mut done =
+            collective(chip, CollectiveKind::AllReduce, &group, &tiles[..1], &[part], None).unwrap();
+        done.collective.as_mut().unwrap().number = number;
         instructions.push(done);
     }
     let allocations = tiles.iter().map(chips::allocation).collect();
-    Program { instructions, allocations, sources: vec!["?".to_owned()], ..Program::default() }
+    NeuronProgram { instructions, allocations, sources: vec!["?".to_owned()], ..NeuronProgram::default() }
 }
 
 proptest! {
@@ -160,16 +171,16 @@ proptest! {
         let chip = chip("trainium1");
         let ranks: Vec<u32> = (0_u32..).take(work.len()).collect();
         let network = Network::new(&chip, Some("trn1.32xlarge"), ranks.len() as u64, 1).unwrap();
-        let mut programs: Vec<Program> =
+        let mut programs: Vec<NeuronProgram> =
             work.iter().map(|work| program(&chip, &network, &ranks, work)).collect();
         let alone: Vec<u64> = programs.iter().map(|program| schedule(&chip, program).total_ps).collect();
-        together(&chip, &mut programs);
+        schedule_ranks(&chip, &mut programs);
         let met: Vec<Vec<(u64, u64)>> = programs
             .iter()
             .map(|program| {
                 let spans = schedule(&chip, program).spans;
                 let of = program.instructions.iter().zip(spans);
-                of.filter(|(one, _)| one.exchange.is_some()).map(|(_, span)| (span.start_ps, span.done_ps)).collect()
+                of.filter(|(one, _)| one.collective.is_some()).map(|(_, span)| (span.start_ps, span.done_ps)).collect()
             })
             .collect();
         for one in &met {
@@ -179,7 +190,7 @@ proptest! {
             prop_assert!(schedule(&chip, program).total_ps >= alone, "waiting saves nothing");
         }
         // Each rank's own work bounds when it can come.
-        let copy_ps = programs[0].instructions.iter().find(|one| one.exchange.is_none()).map_or(0, |one| one.cost.busy_ps);
+        let copy_ps = programs[0].instructions.iter().find(|one| one.collective.is_none()).map_or(0, |one| one.cost.busy_ps);
         let most = work.iter().map(|work| work[0]).max().unwrap_or(0) as u64;
         prop_assert!(met[0][0].0 >= 2 * most * copy_ps);
     }
@@ -190,19 +201,25 @@ fn collectives_of_one_core_are_as_many_at_once_as_it_has_cc_cores() {
     let chip = chip("trainium2");
     let network = Network::new(&chip, None, 2, 1).unwrap();
     let ranks = [0, 1];
-    let tiles: Vec<Tile> = (0..8).map(|id| tensor(id, Memory::Hbm)).collect();
-    let group = Group { network: &network, ranks: &ranks, pairs: &[] };
+    let tiles: Vec<Tile> = (0..8).map(|id| tensor(id, MemorySpace::Hbm)).collect();
+    let group = RankGroup { network: &network, ranks: &ranks, pairs: &[] };
     let instructions = (0..4).map(|at| {
-        let part = Part { dst: tiles[at + 4].clone(), sources: Vec::new() };
-        let mut done = collective(&chip, Kind::AllReduce, &group, &tiles[at..=at], &[part], None).unwrap();
-        done.exchange.as_mut().unwrap().number = u32::try_from(at).unwrap();
+        let part = ReceivedChunk { dst: tiles[at + 4].clone(), sources: Vec::new() };
+        let mut done =
+            collective(&chip, CollectiveKind::AllReduce, &group, &tiles[at..=at], &[part], None).unwrap();
+        done.collective.as_mut().unwrap().number = u32::try_from(at).unwrap();
         done
     });
     let allocations = tiles.iter().map(chips::allocation).collect();
     let sources = vec!["?".to_owned()];
-    let one = Program { instructions: instructions.collect(), allocations, sources, ..Program::default() };
+    let one = NeuronProgram {
+        instructions: instructions.collect(),
+        allocations,
+        sources,
+        ..NeuronProgram::default()
+    };
     let mut programs = [one.clone(), one];
-    together(&chip, &mut programs);
+    schedule_ranks(&chip, &mut programs);
     let spans = schedule(&chip, &programs[0]).spans;
     assert_eq!((spans[0].start_ps, spans[1].start_ps), (0, 0), "two at once");
     assert_eq!(spans[2].start_ps, spans[0].done_ps, "the third behind the first");

@@ -4,14 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_neuron_isa::program::{Allocation, EngineKind, Program};
-use tilewright_neuron_isa::{Chip, Memory};
+use tilewright_base::invariant::Exact;
+use tilewright_neuron_isa::program::{Allocation, EngineKind, NeuronProgram};
+use tilewright_neuron_isa::{Chip, MemorySpace};
 
-use crate::findings::Finding;
+use crate::findings::NeuronFinding;
 
 /// One finding for each line that places such a tile.
-pub(crate) fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
-    let mut found: BTreeMap<u32, Finding> = BTreeMap::new();
+pub(crate) fn findings(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
+    let mut found: BTreeMap<u32, NeuronFinding> = BTreeMap::new();
     for allocation in program.allocations.iter().filter(|allocation| allocation.memory.on_chip()) {
         let outside = allocation.places.iter().find_map(|&place| outside(chip, program, allocation, place));
         if let Some(finding) = outside {
@@ -27,15 +28,16 @@ pub(crate) fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
 /// What is wrong with a place, if it is outside its memory.
 fn outside(
     chip: &Chip,
-    program: &Program,
+    program: &NeuronProgram,
     allocation: &Allocation,
     (partition, byte): (u32, u64),
-) -> Option<Finding> {
-    let last_partition = u64::from(partition).saturating_add(u64::from(allocation.partitions));
+) -> Option<NeuronFinding> {
+    let last_partition = u64::from(partition) + u64::from(allocation.partitions);
+    // The kernel chose the address, so that its end may lie beyond 64 bits: outside of every memory all the same.
     let last_byte = byte.saturating_add(allocation.partition_bytes);
     let partitions = chip.neuron.sbuf.partitions;
     let bytes = match allocation.memory {
-        Memory::Psum => chip.psum_partition_bytes(),
+        MemorySpace::Psum => chip.psum_partition_bytes(),
         _ => chip.sbuf_usable_bytes(),
     };
     let memory = allocation.memory.name();
@@ -57,14 +59,17 @@ fn outside(
     Some(placed(program, allocation.source, message, allowed, instead))
 }
 
-/// Tiles of PSUM that one instruction of the tensor engine writes across two banks, by line: of the tile if the kernel
-/// placed it there, otherwise of the instruction, as tiles that are left to be placed begin where a bank does.
-fn across_banks(chip: &Chip, program: &Program) -> BTreeMap<u32, Finding> {
+/// Tiles of PSUM that one instruction of the tensor engine writes across two banks, by line: of the tile if
+/// the kernel placed it there, otherwise of the instruction, as tiles that are left to be placed begin where
+/// a bank does.
+fn across_banks(chip: &Chip, program: &NeuronProgram) -> BTreeMap<u32, NeuronFinding> {
     let bank = chip.neuron.psum.bank_bytes.max(1);
     let psum: BTreeMap<u32, &Allocation> = program
         .allocations
         .iter()
-        .filter(|one| one.memory == Memory::Psum && (!one.places.is_empty() || one.partition_bytes > bank))
+        .filter(|one| {
+            one.memory == MemorySpace::Psum && (!one.places.is_empty() || one.partition_bytes > bank)
+        })
         .map(|allocation| (allocation.storage, allocation))
         .collect();
     let mut found = BTreeMap::new();
@@ -74,13 +79,14 @@ fn across_banks(chip: &Chip, program: &Program) -> BTreeMap<u32, Finding> {
     for instruction in program.instructions.iter().filter(|one| one.engine == EngineKind::Tensor) {
         for region in &instruction.writes {
             let Some(allocation) = psum.get(&region.storage) else { continue };
-            let tile = usize::try_from(region.tile).unwrap_or(usize::MAX);
+            let tile = region.tile as usize;
             let is_placed = !allocation.places.is_empty();
             let place = if is_placed { allocation.places.get(tile).copied() } else { Some((0, 0)) };
             let Some((_, start)) = place else { continue };
+            // As in `outside`: the kernel chose where the tile starts.
             let (first, last) = (start.saturating_add(region.bytes.0), start.saturating_add(region.bytes.1));
             // More than a bank at once is what later generations allow, and whole banks then.
-            let crosses = first / bank != last.saturating_sub(1) / bank && !first.is_multiple_of(bank);
+            let crosses = first / bank != last.exact_sub(1) / bank && !first.is_multiple_of(bank);
             if crosses {
                 let line = if is_placed { allocation.source } else { instruction.source };
                 let write = (instruction.opcode, first, last);
@@ -93,12 +99,12 @@ fn across_banks(chip: &Chip, program: &Program) -> BTreeMap<u32, Finding> {
 
 /// What to say of such a write.
 fn across(
-    program: &Program,
+    program: &NeuronProgram,
     allocation: &Allocation,
     line: u32,
     (opcode, first, last): (&str, u64, u64),
     bank: u64,
-) -> Finding {
+) -> NeuronFinding {
     let (of, instead) = if allocation.places.is_empty() {
         (
             "partition of its tile",
@@ -116,8 +122,14 @@ fn named(allocation: &Allocation) -> String {
     if name.is_empty() { "a tensor".to_owned() } else { format!("`{name}`") }
 }
 
-fn placed(program: &Program, line: u32, message: String, allowed: String, instead: &str) -> Finding {
-    Finding {
+fn placed(
+    program: &NeuronProgram,
+    line: u32,
+    message: String,
+    allowed: String,
+    instead: &str,
+) -> NeuronFinding {
+    NeuronFinding {
         code: "neuron/address",
         error: true,
         source: program.source(line).to_owned(),

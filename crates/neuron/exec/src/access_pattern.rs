@@ -1,15 +1,16 @@
 //! Explicit access patterns, `.ap` of the second dialect: steps and counts over the storage of a tensor.
 //!
-//! On chip the first pair is the partitions, and they must be neighbours: its step is the elements that a partition of
-//! the tensor holds (NKI deep dive on access patterns, requirement on the partition dimension). A pattern says over
-//! what it steps: with the elements of the whole tensor it is one over the storage, whatever the view; with those of
-//! the view it was called on it begins where the view begins, so that patterns of patterns mean what they say.
+//! On chip the first pair is the partitions, and they must be neighbours: its step is the elements that a
+//! partition of the tensor holds (NKI deep dive on access patterns, requirement on the partition dimension).
+//! A pattern says over what it steps: with the elements of the whole tensor it is one over the storage,
+//! whatever the view; with those of the view it was called on it begins where the view begins, so that
+//! patterns of patterns mean what they say.
 
 use tilewright_neuron_isa::mx::MxFormat;
 use tilewright_neuron_isa::operand::elements_as;
-use tilewright_neuron_isa::pattern::{Dims, signed};
+use tilewright_neuron_isa::pattern::{PatternDims, signed};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Access, View};
+use tilewright_neuron_isa::{TensorAccess, TensorView};
 use tilewright_num::Dtype;
 
 use crate::Tile;
@@ -21,7 +22,7 @@ impl Tile {
     /// If partitions are skipped, or elements lie outside the tensor.
     pub fn explicit(
         &self,
-        mut dims: Dims,
+        mut dims: PatternDims,
         mut offset: usize,
         dtype: Dtype,
         mx: Option<MxFormat>,
@@ -38,7 +39,7 @@ impl Tile {
             let near = first.size <= 1 || first.stride == signed(of_tensor);
             rule(near, || skips_partitions(first.stride, of_tensor, of_view))?;
         }
-        let view = View { offset, dims, mx, ..View::whole(&[], dtype, 0) };
+        let view = TensorView { offset, dims, mx, ..TensorView::whole(&[], dtype, 0) };
         let tile = Tile { storage: self.storage.clone(), view };
         tile.check_bounds()?;
         Ok(tile)

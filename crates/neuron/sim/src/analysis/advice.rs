@@ -1,13 +1,14 @@
-//! What could be gained: for each pattern that costs time, the run is timed again as if it cost nothing more than it
-//! must. The difference is an upper bound, since another engine may bind before.
+//! What could be gained: for each pattern that costs time, the run is timed again as if it cost nothing more
+//! than it must. The difference is an upper bound, since another engine may bind before.
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::chip::bytes_ps;
-use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, Program};
+use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, NeuronProgram};
 
-use crate::schedule::{Timeline, Work, schedule_if};
+use crate::schedule::{InstructionWork, Timeline, schedule_if};
 
 /// Something to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,55 +24,57 @@ pub struct Advice {
 }
 
 /// Other costs of an instruction.
-type Recost<'a> = Box<dyn Fn(&Instruction, Work) -> Work + 'a>;
+type CostOverride<'a> = Box<dyn Fn(&Instruction, InstructionWork) -> InstructionWork + 'a>;
 
 /// A change of costs that stands for a change of the kernel.
-struct Change<'a> {
+struct CostChange<'a> {
     name: &'static str,
     text: &'static str,
     applies: Box<dyn Fn(&Instruction) -> bool + 'a>,
-    change: Recost<'a>,
+    change: CostOverride<'a>,
 }
 
 /// Most instructions of a program that is timed again for each suggestion.
-const MOST_INSTRUCTIONS: usize = 200_000;
+const MAX_INSTRUCTIONS: usize = 200_000;
 
 /// Suggestions that would save at least one part in a hundred, largest bound first.
-pub fn advice(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<Advice> {
-    if program.instructions.len() > MOST_INSTRUCTIONS {
+pub fn advice(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Vec<Advice> {
+    if program.instructions.len() > MAX_INSTRUCTIONS {
         return Vec::new();
     }
     let mut found = Vec::new();
     for change in changes(chip) {
-        let Some(source) = most(program, &*change.applies) else { continue };
+        let Some(source) = costliest_line(program, &*change.applies) else { continue };
         let other = schedule_if(chip, program, true, &|instruction, work| {
             if (change.applies)(instruction) { (change.change)(instruction, work) } else { work }
         });
+        // Another order may take longer in the end: then nothing is gained.
         let at_most_ps = timeline.total_ps.saturating_sub(other.total_ps);
         found.push(Advice { name: change.name, source, text: change.text.to_owned(), at_most_ps });
     }
-    if !timeline.spills.is_empty() {
+    if let Some(first) = timeline.spills.first() {
         let other = schedule_if(chip, program, false, &|_, work| work);
-        let storage = timeline.spills.first().map_or(0, |spill| spill.storage);
+        let storage = first.storage;
         found.push(Advice {
             name: "spills",
-            source: program.allocations.get(storage as usize).map_or(0, |allocation| allocation.source),
+            source: program.allocations[storage as usize].source,
             text: "tiles go to HBM and come back: keep fewer bytes live at once".to_owned(),
             at_most_ps: timeline.total_ps.saturating_sub(other.total_ps),
         });
     }
-    found
-        .retain(|advice| advice.at_most_ps.saturating_mul(100) >= timeline.total_ps && advice.at_most_ps > 0);
+    found.retain(|advice| {
+        u128::from(advice.at_most_ps) * 100 >= u128::from(timeline.total_ps) && advice.at_most_ps > 0
+    });
     found.sort_by_key(|advice| (std::cmp::Reverse(advice.at_most_ps), advice.name));
     found
 }
 
 /// The line with most time in instructions that a change applies to.
-fn most(program: &Program, applies: &dyn Fn(&Instruction) -> bool) -> Option<u32> {
+fn costliest_line(program: &NeuronProgram, applies: &dyn Fn(&Instruction) -> bool) -> Option<u32> {
     let mut lines: BTreeMap<u32, u64> = BTreeMap::new();
     for instruction in program.instructions.iter().filter(|instruction| applies(instruction)) {
         let time_ps = lines.entry(instruction.source).or_default();
-        *time_ps = time_ps.saturating_add(instruction.cost.busy_ps);
+        *time_ps = time_ps.exact_add(instruction.cost.busy_ps);
     }
     lines
         .into_iter()
@@ -84,16 +87,16 @@ pub fn small_pieces(chip: &Chip, dma: &DmaShape) -> bool {
     dma.bytes > 0 && dma.bytes / dma.descriptors.max(1) < chip.neuron.dma.small_descriptor_bytes
 }
 
-fn changes(chip: &Chip) -> Vec<Change<'_>> {
+fn changes(chip: &Chip) -> Vec<CostChange<'_>> {
     let dma = &chip.neuron.dma;
     let tensor = &chip.neuron.tensor;
-    let faster = |work: Work, by: u64| {
+    let faster = |work: InstructionWork, by: u64| {
         let mut work = work;
         work.cost.busy_ps /= by.max(1);
         work
     };
     vec![
-        Change {
+        CostChange {
             name: "small descriptors",
             text: "pieces of less than 512 bytes: load rows as they lie and turn or slice the tile on the chip",
             applies: Box::new(|one| one.dma.as_ref().is_some_and(|dma| small_pieces(chip, dma))),
@@ -107,7 +110,7 @@ fn changes(chip: &Chip) -> Vec<Change<'_>> {
                 work
             }),
         },
-        Change {
+        CostChange {
             name: "few DMA engines",
             text: "transfers of few partitions keep most DMA engines idle: spread the tile over 128 partitions",
             applies: Box::new(|one| {
@@ -117,14 +120,15 @@ fn changes(chip: &Chip) -> Vec<Change<'_>> {
             }),
             change: Box::new(|_, mut work| {
                 if let Some(shape) = &mut work.dma {
-                    let all = u32::try_from(dma.engines_per_core).unwrap_or(u32::MAX).max(1);
+                    let all =
+                        u32::try_from(dma.engines_per_core).or_broken("more DMA engines than machines have");
                     shape.data_ps = shape.data_ps * u64::from(shape.engines.max(1)) / u64::from(all);
                     shape.engines = all;
                 }
                 work
             }),
         },
-        Change {
+        CostChange {
             name: "FP32 products",
             text: "the tensor engine takes several cycles for a row of FP32: cast the operands to bfloat16",
             applies: Box::new(|one| one.engine == EngineKind::Tensor && one.operand_bits > 16),
@@ -137,7 +141,7 @@ fn changes(chip: &Chip) -> Vec<Change<'_>> {
                 faster(work, by)
             }),
         },
-        Change {
+        CostChange {
             name: "small products",
             text: "products that fill only a part of the array: use 128 rows, 128 columns and long moving tiles",
             applies: Box::new(move |one| one.opcode == "nc_matmul" && fill(chip, one) < 0.9),
@@ -164,22 +168,22 @@ fn scaled(time_ps: u64, part: f64) -> u64 {
 }
 
 /// Findings about transfers of small pieces, one for each line with many of them.
-pub fn slow_transfers(chip: &Chip, program: &Program) -> Vec<crate::findings::Finding> {
+pub fn slow_transfers(chip: &Chip, program: &NeuronProgram) -> Vec<crate::findings::NeuronFinding> {
     /// Fewer descriptors, or fewer bytes, of a line are not worth a word.
-    const LEAST: u64 = 4096;
-    const LEAST_BYTES: u64 = 65_536;
+    const MIN_DESCRIPTORS: u64 = 4096;
+    const MIN_BYTES: u64 = 65_536;
     let mut lines: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for instruction in &program.instructions {
         if let Some(dma) = instruction.dma.filter(|dma| small_pieces(chip, dma)) {
             let line = lines.entry(instruction.source).or_default();
-            *line = (line.0.saturating_add(dma.bytes), line.1.saturating_add(dma.descriptors));
+            *line = (line.0.exact_add(dma.bytes), line.1.exact_add(dma.descriptors));
         }
     }
     let least_bytes = chip.neuron.dma.small_descriptor_bytes;
     lines
         .into_iter()
-        .filter(|(_, (bytes, descriptors))| *descriptors >= LEAST && *bytes >= LEAST_BYTES)
-        .map(|(source, (bytes, descriptors))| crate::findings::Finding {
+        .filter(|(_, (bytes, descriptors))| *descriptors >= MIN_DESCRIPTORS && *bytes >= MIN_BYTES)
+        .map(|(source, (bytes, descriptors))| crate::findings::NeuronFinding {
             code: "neuron/slow-dma",
             error: false,
             source: program.source(source).to_owned(),

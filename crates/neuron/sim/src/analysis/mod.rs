@@ -1,16 +1,18 @@
 //! What a scheduled run tells: where the time went, utilisation, energy, and what could be gained.
 //!
 //! - [`mod@summary`]: the figures that every report begins with;
-//! - [`path`]: the critical path by line, and why engines were idle;
-//! - [`energy`]: joules by component; [`advice`]: what costs most, with an upper bound on the gain of changing it.
+//! - [`critical_path`]: the critical path by line, and why engines were idle;
+//! - [`energy`]: joules by component; [`advice`]: what costs most, with an upper bound on the gain of
+//!   changing it.
 
 pub mod advice;
+pub mod critical_path;
 pub mod energy;
-pub mod path;
 pub mod summary;
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_neuron_isa::Chip;
-use tilewright_neuron_isa::program::{EngineKind, Program};
+use tilewright_neuron_isa::program::{EngineKind, NeuronProgram};
 
 use crate::schedule::Timeline;
 
@@ -19,14 +21,14 @@ use crate::schedule::Timeline;
 pub struct Utilisation {
     /// Multiplications on the tensor engine over its BF16 peak, transposes and broadcasts aside.
     pub mfu: f64,
-    /// The same with all that the tensor engine did.
+    /// All multiplications of the tensor engine, transposes and broadcasts included, over its BF16 peak.
     pub hfu: f64,
     /// Bytes of HBM over the rate of one stack.
     pub mbu: f64,
 }
 
 /// Utilisation of a run.
-pub fn utilisation(chip: &Chip, program: &Program, timeline: &Timeline) -> Utilisation {
+pub fn utilisation(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Utilisation {
     let seconds = timeline.total_ps as f64 * 1e-12;
     if seconds <= 0.0 {
         return Utilisation::default();
@@ -36,14 +38,14 @@ pub fn utilisation(chip: &Chip, program: &Program, timeline: &Timeline) -> Utili
     let peak = (tensor.rows * tensor.columns) as f64 * tensor.clock_hz as f64 * seconds * cores;
     let (mut useful, mut all) = (0_u64, 0_u64);
     for instruction in &program.instructions {
-        all = all.saturating_add(instruction.macs);
+        all = all.exact_add(instruction.macs);
         if instruction.opcode == "nc_matmul_mx" || instruction.full_rows {
-            useful = useful.saturating_add(instruction.macs);
+            useful = useful.exact_add(instruction.macs);
         }
     }
     let (read, written) = program.hbm_bytes();
     let (saved, reloaded) = timeline.spill_bytes();
-    let moved = read.saturating_add(written).saturating_add(saved).saturating_add(reloaded);
+    let moved = read.exact_add(written).exact_add(saved).exact_add(reloaded);
     Utilisation {
         mfu: useful as f64 / peak,
         hfu: all as f64 / peak,
@@ -51,21 +53,22 @@ pub fn utilisation(chip: &Chip, program: &Program, timeline: &Timeline) -> Utili
     }
 }
 
-/// What profiles count of the tensor engine: MATMUL instructions, and their floating-point operations, transposes and broadcasts included.
-/// Each pass of an FP32 product is an instruction of its own, with all operations of the product.
-pub fn matmuls(program: &Program) -> (u64, u64) {
+/// What profiles count of the tensor engine: MATMUL instructions, and their floating-point operations,
+/// transposes and broadcasts included. Each pass of an FP32 product is an instruction of its own, with all
+/// operations of the product.
+pub fn matmuls(program: &NeuronProgram) -> (u64, u64) {
     let ran = program.instructions.iter().filter(|one| !one.merged && one.macs > 0);
     ran.fold((0, 0), |(count, flops), one| {
         let passes = u64::from(one.passes);
-        (count + passes, one.macs.saturating_mul(2 * passes).saturating_add(flops))
+        (count + passes, one.macs.exact_mul(2 * passes).exact_add(flops))
     })
 }
 
 /// What a run is bound by: the engine that is busy longest, and the part of the time that it is.
-pub fn bound(program: &Program, timeline: &Timeline) -> (EngineKind, f64) {
-    let cores = u64::from(program.cores.max(1));
+pub fn bound(program: &NeuronProgram, timeline: &Timeline) -> (EngineKind, f64) {
+    let cores = u128::from(program.cores.max(1));
     let busiest = EngineKind::ALL.into_iter().max_by_key(|engine| timeline.busy_ps[*engine as usize]);
-    let engine = busiest.unwrap_or(EngineKind::Sync);
-    let total = timeline.total_ps.saturating_mul(cores).max(1);
-    (engine, timeline.busy_ps[engine as usize] as f64 / total as f64)
+    let engine = busiest.or_broken("a chip without engines");
+    let total = u128::from(timeline.total_ps) * cores;
+    (engine, timeline.busy_ps[engine as usize] as f64 / total.max(1) as f64)
 }

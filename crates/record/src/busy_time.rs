@@ -5,14 +5,14 @@
 
 /// The union of half-open intervals of one track.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Busy {
+pub(crate) struct BusyTime {
     /// Length of the stretches that nothing can touch any more.
     closed_cycles: u64,
     /// Stretches with gaps between them, in order.
     open: Vec<(u64, u64)>,
 }
 
-impl Busy {
+impl BusyTime {
     /// Adds an interval; nothing that comes later starts before `settled_cycles`.
     pub(crate) fn add(&mut self, start: u64, end: u64, settled_cycles: u64) {
         self.settle(settled_cycles);
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn overlaps_count_once_and_gaps_not_at_all() {
-        let mut busy = Busy::default();
+        let mut busy = BusyTime::default();
         for (start, end) in [(10, 20), (30, 40), (15, 17), (20, 25), (5, 12), (50, 50)] {
             busy.add(start, end, 0);
         }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn settled_time_takes_no_memory() {
-        let mut busy = Busy::default();
+        let mut busy = BusyTime::default();
         for step in 0..10_000 {
             busy.add(10 * step, 10 * step + 5, 10 * step);
             assert!(busy.remembered() <= 2);

@@ -1,29 +1,29 @@
 //! A run of a recorded program: what the compiler leaves of it, and when its instructions run.
 
-use tilewright_neuron_isa::{Chip, Program};
+use tilewright_neuron_isa::{Chip, NeuronProgram};
 
 use crate::compiler::compiled;
 use crate::schedule::{Timeline, schedule};
 
 /// A recorded program as the compiler leaves it, if it changes anything, and when it runs.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct ScheduledProgram {
     /// The program as the compiler leaves it; none if it runs as recorded.
-    pub compiled: Option<Program>,
+    pub compiled: Option<NeuronProgram>,
     /// When its instructions run.
     pub timeline: Timeline,
 }
 
-impl Run {
+impl ScheduledProgram {
     /// Compiles and schedules a recorded program.
-    pub fn of(chip: &Chip, recorded: &Program) -> Run {
+    pub fn of(chip: &Chip, recorded: &NeuronProgram) -> ScheduledProgram {
         let compiled = compiled(chip, recorded);
         let timeline = schedule(chip, compiled.as_ref().unwrap_or(recorded));
-        Run { compiled, timeline }
+        ScheduledProgram { compiled, timeline }
     }
 
     /// The program that runs.
-    pub fn program<'a>(&'a self, recorded: &'a Program) -> &'a Program {
+    pub fn program<'a>(&'a self, recorded: &'a NeuronProgram) -> &'a NeuronProgram {
         self.compiled.as_ref().unwrap_or(recorded)
     }
 }

@@ -1,30 +1,31 @@
-//! Copies of sums that are still being added up: the kernel goes on, and whoever looks at the copy first waits for the sum.
-//! Values are those of a copy made at once; only the time at which the host computes them differs.
+//! Copies of sums that are still being added up: the kernel goes on, and whoever looks at the copy first
+//! waits for the sum. Values are those of a copy made at once; only the time at which the host computes them
+//! differs.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tilewright_neuron_isa::View;
+use tilewright_neuron_isa::TensorView;
 use tilewright_num::{Dtype, RuleSet};
 
+use crate::buffer_pool::SharedBytes;
 use crate::convert::change_type;
-use crate::matmul::Chain;
-use crate::recycle::Bytes;
+use crate::matmul::AccumulationChain;
 
-/// Sums that may be unfinished at once: enough that no thread of the host runs out of them, few enough that their operands
-/// are no burden.
-const MOST_UNFINISHED: usize = 8;
+/// Sums that may be unfinished at once: enough that no thread of the host runs out of them, few enough that
+/// their operands are no burden.
+const MAX_UNFINISHED: usize = 8;
 
-static UNFINISHED: Mutex<VecDeque<Weak<Chain>>> = Mutex::new(VecDeque::new());
+static UNFINISHED: Mutex<VecDeque<Weak<AccumulationChain>>> = Mutex::new(VecDeque::new());
 
 /// Lets a sum be finished later; waits for the oldest one if there are many.
-pub(crate) fn finish_later(chain: &Arc<Chain>) {
+pub(crate) fn defer_finish(chain: &Arc<AccumulationChain>) {
     let oldest = {
         let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
         unfinished.push_back(Arc::downgrade(chain));
-        if unfinished.len() > MOST_UNFINISHED { unfinished.pop_front() } else { None }
+        if unfinished.len() > MAX_UNFINISHED { unfinished.pop_front() } else { None }
     };
-    chain.work_on();
+    chain.advance();
     if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade()) {
         oldest.result();
     }
@@ -32,26 +33,26 @@ pub(crate) fn finish_later(chain: &Arc<Chain>) {
 
 /// A copy that is still to be made.
 #[derive(Debug)]
-pub(crate) struct LateCopy {
+pub(crate) struct DeferredCopy {
     /// Where the elements go.
-    pub(crate) view: View,
+    pub(crate) view: TensorView,
     /// The view is all of its tensor, in order.
     pub(crate) whole: bool,
     /// What is copied.
-    pub(crate) sum: Arc<Chain>,
+    pub(crate) sum: Arc<AccumulationChain>,
     /// How numbers change their type.
     pub(crate) rules: RuleSet,
 }
 
-impl LateCopy {
+impl DeferredCopy {
     /// The sum, if a tensor of that type holds it unchanged.
-    pub(crate) fn unchanged(&self, dtype: Dtype) -> Option<&Arc<Chain>> {
+    pub(crate) fn unchanged(&self, dtype: Dtype) -> Option<&Arc<AccumulationChain>> {
         let same = self.whole && self.sum.dtype() == dtype && self.view.dtype == dtype;
         same.then_some(&self.sum)
     }
 
     /// Its elements, in order.
-    pub(crate) fn bytes(&self) -> Bytes {
+    pub(crate) fn bytes(&self) -> SharedBytes {
         let (from, to) = (self.sum.dtype(), self.view.dtype);
         let sums = self.sum.result();
         if from == to { sums } else { change_type(&self.rules, (from, &sums), to, false).into() }
@@ -62,44 +63,46 @@ impl LateCopy {
 mod tests {
     use super::*;
     use crate::convert::copy;
-    use crate::matmul::{Factors, PackedColumns, PackedRows, Results, Rows, multiply_packed};
+    use crate::matmul::{
+        MatmulOperands, OperandRows, PackedColumns, PackedRows, ResultRows, multiply_packed,
+    };
     use crate::{Storage, Tile};
-    use tilewright_neuron_isa::Memory;
+    use tilewright_neuron_isa::MemorySpace;
     use tilewright_neuron_isa::TensorDecl;
 
     const RULES: RuleSet = RuleSet::NEURON;
     const SIZE: (usize, usize, usize) = (128, 128, 256);
 
-    fn tile(id: u32, memory: Memory, dtype: Dtype, shape: &[usize]) -> Tile {
+    fn tile(id: u32, memory: MemorySpace, dtype: Dtype, shape: &[usize]) -> Tile {
         let shape = shape.to_vec();
-        let view = View::whole(&shape, dtype, 0);
+        let view = TensorView::whole(&shape, dtype, 0);
         let request = TensorDecl { id, memory, dtype, shape, blocks: 0, name: String::new(), source: 0 };
         Tile { storage: Arc::new(Storage::poisoned(request).unwrap()), view }
     }
 
-    fn factors(seed: usize) -> Factors {
+    fn factors(seed: usize) -> MatmulOperands {
         let (steps, m, n) = SIZE;
         let rows = |length: usize| {
             let value = |at: usize| (((at + seed) * 7919 % 1009) as f32 / 331.0 - 1.5).to_le_bytes();
             let bytes = (0..steps * length).flat_map(value).collect::<Vec<u8>>().into();
-            Rows { bytes, dtype: Dtype::F32, offset: 0, pitch: length, length, steps }
+            OperandRows { bytes, dtype: Dtype::F32, offset: 0, pitch: length, length, steps }
         };
         let (rows, columns) = (PackedRows::new(&RULES, rows(m)), PackedColumns::new(&RULES, rows(n)));
-        Factors { rows: Arc::new(rows), columns: Arc::new(columns) }
+        MatmulOperands { rows: Arc::new(rows), columns: Arc::new(columns) }
     }
 
     /// The sum of products, added at once.
     fn expected(seeds: std::ops::Range<usize>) -> Vec<u8> {
         let mut bytes = vec![0; SIZE.1 * SIZE.2 * 4];
-        let factors: Vec<Factors> = seeds.map(factors).collect();
-        let out = Results { bytes: &mut bytes, dtype: Dtype::F32, accumulate: false };
+        let factors: Vec<MatmulOperands> = seeds.map(factors).collect();
+        let out = ResultRows { bytes: &mut bytes, dtype: Dtype::F32, accumulate: false };
         multiply_packed(&RULES, &factors, out);
         bytes
     }
 
     fn add(psum: &Tile, seeds: std::ops::Range<usize>, accumulate: bool) {
         for seed in seeds.clone() {
-            psum.storage.add_later(RULES, factors(seed), accumulate || seed > seeds.start);
+            psum.storage.defer_product(RULES, factors(seed), accumulate || seed > seeds.start);
         }
     }
 
@@ -109,9 +112,9 @@ mod tests {
 
     #[test]
     fn a_copy_holds_the_sum_of_its_time_whatever_is_added_later() {
-        let psum = tile(0, Memory::Psum, Dtype::F32, &[SIZE.1, SIZE.2]);
+        let psum = tile(0, MemorySpace::Psum, Dtype::F32, &[SIZE.1, SIZE.2]);
         let copies: Vec<Tile> =
-            (1..6).map(|id| tile(id, Memory::Sbuf, Dtype::F32, &[SIZE.1, SIZE.2])).collect();
+            (1..6).map(|id| tile(id, MemorySpace::Sbuf, Dtype::F32, &[SIZE.1, SIZE.2])).collect();
         add(&psum, 0..6, false);
         assert!(!copy(&RULES, &copies[0], &psum));
         // A copy of the copy, further products, and a sum that begins anew.
@@ -132,7 +135,7 @@ mod tests {
     fn many_copies_fill_their_places_and_no_others() {
         const ROWS: usize = 20;
         let (_, m, n) = SIZE;
-        let out = tile(0, Memory::Hbm, Dtype::Bf16, &[ROWS * m, n + 32]);
+        let out = tile(0, MemorySpace::Hbm, Dtype::Bf16, &[ROWS * m, n + 32]);
         let part = |row: usize| {
             let mut part = out.clone();
             part.view.slice(0, row * m, m, 1).unwrap();
@@ -140,7 +143,7 @@ mod tests {
             part
         };
         for row in 0..ROWS {
-            let psum = tile(1, Memory::Psum, Dtype::F32, &[m, n]);
+            let psum = tile(1, MemorySpace::Psum, Dtype::F32, &[m, n]);
             add(&psum, row..row + 2, false);
             assert!(!copy(&RULES, &part(row), &psum));
         }

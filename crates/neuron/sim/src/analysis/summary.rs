@@ -1,7 +1,7 @@
 //! The figures of a run that every report begins with.
 
 use tilewright_neuron_isa::Chip;
-use tilewright_neuron_isa::program::{EngineKind, Program};
+use tilewright_neuron_isa::program::{EngineKind, NeuronProgram};
 
 use super::{Utilisation, bound, matmuls, utilisation};
 use crate::schedule::Timeline;
@@ -17,7 +17,7 @@ pub struct EngineUse {
 
 /// Times, bytes and utilisation of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary {
+pub struct RunSummary {
     /// From the first start to the last result.
     pub time_ps: u64,
     /// What each engine did, in the order of [`EngineKind::ALL`].
@@ -53,7 +53,7 @@ pub struct Summary {
 }
 
 /// The figures of a scheduled program.
-pub fn summary(chip: &Chip, program: &Program, timeline: &Timeline) -> Summary {
+pub fn summary(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> RunSummary {
     let mut engines = timeline.busy_ps.map(|busy_ps| EngineUse { busy_ps, instructions: 0 });
     let ran = program.instructions.iter().filter(|one| !one.merged);
     ran.for_each(|one| engines[one.engine as usize].instructions += 1);
@@ -61,7 +61,7 @@ pub fn summary(chip: &Chip, program: &Program, timeline: &Timeline) -> Summary {
     let (spill_save_bytes, spill_reload_bytes) = timeline.spill_bytes();
     let (matmuls, matmul_flops) = matmuls(program);
     let (bound_by, bound_part) = bound(program, timeline);
-    Summary {
+    RunSummary {
         time_ps: timeline.total_ps,
         engines,
         hbm_read_bytes,

@@ -5,36 +5,37 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_neuron_isa::chip::{bytes_ps, ns_ps};
-use tilewright_neuron_isa::function::Function;
-use tilewright_neuron_isa::program::{Cost, DmaShape, EngineKind, Instruction};
-use tilewright_neuron_isa::{Chip, Memory, Program};
+use tilewright_neuron_isa::function::ActivationFunction;
+use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, InstructionCost};
+use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram};
 
-use super::array::Array;
-use super::depend::{Edges, Wait};
-use super::dma::{Copy, Flight, Transfers, lead_of_ps};
-use super::spill::{Node, Nodes};
-use super::streams::Streams;
-use super::tiles::{NONE, Tiles};
-use super::{Reason, Span, Work};
+use super::collective_streams::{CollectiveStreams, NEVER_PS};
+use super::dependences::{DependenceEdges, DependenceKind};
+use super::dma::{DmaCopy, DmaEngines, DmaQueue, transfer_start_latency_ps};
+use super::spill::{ScheduleNode, ScheduleNodes};
+use super::systolic_array::SystolicArray;
+use super::tiles::{NONE, TileTable};
+use super::{InstructionWork, StallReason, TimeSpan};
 
 /// Places all nodes in time.
 pub(super) fn run(
     chip: &Chip,
-    program: &Program,
-    tiles: &Tiles,
-    nodes: &Nodes,
-    edges: &Edges,
-    change: &dyn Fn(&Instruction, Work) -> Work,
-) -> Vec<Span> {
-    let mut machine = Machine::new(chip, program, tiles, nodes, edges, change);
-    machine.start(edges);
-    while machine.step() {}
-    machine.spans
+    program: &NeuronProgram,
+    tiles: &TileTable,
+    nodes: &ScheduleNodes,
+    edges: &DependenceEdges,
+    override_cost: &dyn Fn(&Instruction, InstructionWork) -> InstructionWork,
+) -> Vec<TimeSpan> {
+    let mut event_loop = EventLoop::new(chip, program, tiles, nodes, edges, override_cost);
+    event_loop.start(edges);
+    while event_loop.step() {}
+    event_loop.spans
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Event {
+pub(super) enum ScheduleEvent {
     /// A unit can start its next instruction.
     Free(u32),
     /// A node has all that it waits for.
@@ -43,7 +44,7 @@ pub(super) enum Event {
 
 /// An engine of a core, or a queue of transfers.
 #[derive(Default)]
-struct Unit {
+struct IssueUnit {
     core: usize,
     free_ps: u64,
     /// Its nodes in the order of the program.
@@ -53,53 +54,53 @@ struct Unit {
     /// Ready ones, by their place in the list.
     waiting: BinaryHeap<Reverse<u32>>,
     last: Option<u32>,
-    flight: Flight,
+    dma_queue: DmaQueue,
     /// Collectives under way, if it is the unit of them.
-    streams: Option<Streams>,
+    streams: Option<CollectiveStreams>,
 }
 
 /// What is known of a node that runs.
 #[derive(Clone, Copy)]
-struct Task {
+struct NodeState {
     unit: u32,
     /// Place in the unit's list.
     place: u32,
     /// Edges that are still open.
     open: u32,
     ready_ps: u64,
-    cause: Reason,
+    cause: StallReason,
     started: bool,
 }
 
-pub(super) struct Machine<'a> {
+pub(super) struct EventLoop<'a> {
     chip: &'a Chip,
-    program: &'a Program,
-    tiles: &'a Tiles,
-    nodes: &'a Nodes,
-    change: &'a dyn Fn(&Instruction, Work) -> Work,
+    program: &'a NeuronProgram,
+    tiles: &'a TileTable,
+    nodes: &'a ScheduleNodes,
+    override_cost: &'a dyn Fn(&Instruction, InstructionWork) -> InstructionWork,
     starts: Vec<u32>,
-    later: Vec<(u32, Wait)>,
-    units: Vec<Unit>,
-    tasks: Vec<Task>,
-    spans: Vec<Span>,
-    events: BinaryHeap<Reverse<(u64, Event)>>,
-    transfers: Transfers,
-    tables: Vec<Option<Function>>,
-    arrays: Vec<Array>,
+    later: Vec<(u32, DependenceKind)>,
+    units: Vec<IssueUnit>,
+    tasks: Vec<NodeState>,
+    spans: Vec<TimeSpan>,
+    events: BinaryHeap<Reverse<(u64, ScheduleEvent)>>,
+    transfers: DmaEngines,
+    tables: Vec<Option<ActivationFunction>>,
+    arrays: Vec<SystolicArray>,
     /// Until when an engine may not reach SBUF, or PSUM, beside its partner.
     window: usize,
-    meetings: Meetings,
+    barriers: CoreBarriers,
     /// Collectives that came to where they meet others; `None` if it is known when they start.
-    pub(super) came: Option<Vec<(u32, u64)>>,
+    pub(super) arrivals: Option<Vec<(u32, u64)>>,
 }
 
 /// Cores that meet: nothing after a meeting starts before all that is before it is over.
 #[derive(Default)]
-struct Meetings {
+struct CoreBarriers {
     /// Nodes that are not over, for each meeting.
-    left: Vec<u32>,
+    pending: Vec<u32>,
     /// Nodes that wait for their meeting.
-    held: Vec<Vec<u32>>,
+    deferred: Vec<Vec<u32>>,
     open: usize,
     /// Until when all that is before a meeting is over.
     time_ps: u64,
@@ -111,87 +112,94 @@ struct Meetings {
 
 const ENGINES: usize = 5;
 
-impl<'a> Machine<'a> {
+impl<'a> EventLoop<'a> {
     pub(super) fn new(
         chip: &'a Chip,
-        program: &'a Program,
-        tiles: &'a Tiles,
-        nodes: &'a Nodes,
-        edges: &Edges,
-        change: &'a dyn Fn(&Instruction, Work) -> Work,
-    ) -> Machine<'a> {
-        let cores = usize::try_from(program.cores).unwrap_or(1).max(1);
-        let queues = usize::try_from(chip.neuron.dma.copy_queues).unwrap_or(1).max(1);
+        program: &'a NeuronProgram,
+        tiles: &'a TileTable,
+        nodes: &'a ScheduleNodes,
+        edges: &DependenceEdges,
+        override_cost: &'a dyn Fn(&Instruction, InstructionWork) -> InstructionWork,
+    ) -> EventLoop<'a> {
+        let cores = program.cores.max(1) as usize;
+        let queues = to_index(chip.neuron.dma.copy_queues);
         let per_core = ENGINES + 2 * queues + 3;
         let units = (0..cores * per_core)
             .map(|at| {
-                let streams = (at % per_core == per_core - 1).then(|| Streams::new(chip));
-                Unit { core: at / per_core, streams, ..Unit::default() }
+                let streams = (at % per_core == per_core - 1).then(|| CollectiveStreams::new(chip));
+                IssueUnit { core: at / per_core, streams, ..IssueUnit::default() }
             })
             .collect();
         let (starts, later) = edges.reversed();
-        let task = Task { unit: NONE, place: 0, open: 0, ready_ps: 0, cause: Reason::Start, started: false };
-        let mut machine = Machine {
+        let task = NodeState {
+            unit: NONE,
+            place: 0,
+            open: 0,
+            ready_ps: 0,
+            cause: StallReason::Start,
+            started: false,
+        };
+        let mut event_loop = EventLoop {
             chip,
             program,
             tiles,
             nodes,
-            change,
+            override_cost,
             starts,
             later,
             units,
             tasks: vec![task; nodes.count()],
-            spans: vec![Span::default(); nodes.count()],
+            spans: vec![TimeSpan::default(); nodes.count()],
             events: BinaryHeap::with_capacity(1024),
-            transfers: Transfers::new(chip, cores),
+            transfers: DmaEngines::new(chip, cores),
             tables: vec![None; cores],
-            arrays: vec![Array::default(); cores],
-            window: usize::try_from(super::window(chip, program)).unwrap_or(1),
-            meetings: Meetings::default(),
-            came: None,
+            arrays: vec![SystolicArray::default(); cores],
+            window: to_index(super::window(chip, program)),
+            barriers: CoreBarriers::default(),
+            arrivals: None,
         };
-        machine.enlist(per_core, queues);
-        machine
+        event_loop.assign_units(per_core, queues);
+        event_loop
     }
 
     /// Gives every node its unit.
-    fn enlist(&mut self, per_core: usize, queues: usize) {
-        let meet = self.program.cores > 1;
+    fn assign_units(&mut self, per_core: usize, queues: usize) {
+        let has_barriers = self.program.cores > 1;
         for &node in &self.nodes.order {
             let unit = match self.nodes.node(node) {
-                Node::Run(at) => {
-                    let Some(instruction) = self.program.instructions.get(at as usize) else { continue };
+                ScheduleNode::Instruction(at) => {
+                    let instruction = &self.program.instructions[at as usize];
                     let core = self.program.core(instruction) as usize;
-                    if meet {
-                        self.meetings.count(instruction.meeting as usize);
+                    if has_barriers {
+                        self.barriers.count(instruction.barrier as usize);
                     }
-                    let unit = if instruction.exchange.is_some() {
+                    let unit = if instruction.collective.is_some() {
                         per_core - 1
                     } else {
                         unit_of(instruction, queues)
                     };
                     core * per_core + unit
                 }
-                Node::Save(tile) => self.core_of(tile) * per_core + ENGINES + 2 * queues,
-                Node::Reload(tile) => self.core_of(tile) * per_core + ENGINES + 2 * queues + 1,
-                Node::Drop(_) => continue,
+                ScheduleNode::Save(tile) => self.core_of(tile) * per_core + ENGINES + 2 * queues,
+                ScheduleNode::Reload(tile) => self.core_of(tile) * per_core + ENGINES + 2 * queues + 1,
+                ScheduleNode::Drop(_) => continue,
             };
             let (Some(task), Some(unit_state)) =
                 (self.tasks.get_mut(node as usize), self.units.get_mut(unit))
             else {
                 continue;
             };
-            task.unit = u32::try_from(unit).unwrap_or(NONE);
-            task.place = u32::try_from(unit_state.list.len()).unwrap_or(NONE);
+            task.unit = u32::try_from(unit).or_broken("more units than are numbered");
+            task.place = u32::try_from(unit_state.list.len()).or_broken("more nodes than are numbered");
             unit_state.list.push(node);
         }
         // Cores that meet before they do anything wait for nobody.
-        self.meetings.advance();
+        self.barriers.advance();
     }
 
     fn core_of(&self, tile: u32) -> usize {
-        let first = self.tiles.facts.get(tile as usize).map_or(0, |facts| facts.life.0);
-        self.program.instructions.get(first as usize).map_or(0, |one| self.program.core(one) as usize)
+        let first = self.tiles.facts[tile as usize].life.0;
+        self.program.core(&self.program.instructions[first as usize]) as usize
     }
 
     /// When something happens next.
@@ -203,18 +211,18 @@ impl<'a> Machine<'a> {
     pub(super) fn step(&mut self) -> bool {
         let Some(Reverse((time_ps, event))) = self.events.pop() else { return false };
         match event {
-            Event::Ready(node) => self.ready(node, time_ps),
-            Event::Free(unit) => self.issue(unit as usize, time_ps),
+            ScheduleEvent::Ready(node) => self.ready(node, time_ps),
+            ScheduleEvent::Free(unit) => self.issue(unit as usize, time_ps),
         }
         true
     }
 
-    pub(super) fn start(&mut self, edges: &Edges) {
+    pub(super) fn start(&mut self, edges: &DependenceEdges) {
         for node in (0_u32..).take(self.tasks.len()) {
-            let open = u32::try_from(edges.waits_of(node).len()).unwrap_or(NONE);
+            let open = u32::try_from(edges.edges_into(node).len()).or_broken("more edges than are numbered");
             self.tasks[node as usize].open = open;
             if open == 0 {
-                self.events.push(Reverse((0, Event::Ready(node))));
+                self.events.push(Reverse((0, ScheduleEvent::Ready(node))));
             }
         }
     }
@@ -224,17 +232,17 @@ impl<'a> Machine<'a> {
         let task = self.tasks[node as usize];
         let Some(unit) = self.units.get_mut(task.unit as usize) else { return };
         if self.program.cores > 1
-            && let Some(meeting) =
-                self.program.instructions.get(node as usize).map(|one| one.meeting as usize)
+            && let Some(barrier) =
+                self.program.instructions.get(node as usize).map(|one| one.barrier as usize)
         {
-            if self.meetings.holds(meeting, node) {
+            if self.barriers.defer(barrier, node) {
                 return;
             }
-            let (after_ps, last) = self.meetings.times_ps.get(meeting).copied().unwrap_or_default();
+            let (after_ps, last) = self.barriers.times_ps[barrier];
             if after_ps > time_ps {
                 let task = &mut self.tasks[node as usize];
-                (task.ready_ps, task.cause) = (after_ps, Reason::Meeting(last));
-                self.events.push(Reverse((after_ps, Event::Ready(node))));
+                (task.ready_ps, task.cause) = (after_ps, StallReason::Barrier(last));
+                self.events.push(Reverse((after_ps, ScheduleEvent::Ready(node))));
                 return;
             }
         }
@@ -245,25 +253,25 @@ impl<'a> Machine<'a> {
     /// Starts what the unit can start now.
     fn issue(&mut self, at: usize, now_ps: u64) {
         loop {
-            let Some(unit) = self.units.get_mut(at) else { return };
+            let unit = &mut self.units[at];
             if unit.free_ps > now_ps {
                 return;
             }
             let Some(&Reverse(place)) = unit.waiting.peek() else { return };
             // Ranks could wait for each other if collectives changed places.
             let window = if unit.streams.is_some() { 1 } else { self.window };
-            if place as usize >= unit.oldest.saturating_add(window) {
+            if place as usize >= unit.oldest.exact_add(window) {
                 return;
             }
             unit.waiting.pop();
-            let Some(&node) = unit.list.get(place as usize) else { return };
+            let node = unit.list[place as usize];
             let (behind, before_ps) = (unit.last, unit.free_ps);
             let task = self.tasks[node as usize];
             let cause = match behind {
-                Some(behind) if before_ps >= task.ready_ps && before_ps > 0 => Reason::Engine(behind),
+                Some(behind) if before_ps >= task.ready_ps && before_ps > 0 => StallReason::Engine(behind),
                 _ => task.cause,
             };
-            if self.comes(at, node, now_ps) {
+            if self.arrives_at_rendezvous(at, node, now_ps) {
                 continue;
             }
             let span = self.place(at, node, now_ps, cause);
@@ -273,21 +281,24 @@ impl<'a> Machine<'a> {
     }
 
     /// Notes when a node runs, and who can go on then.
-    fn finish(&mut self, at: usize, node: u32, span: Span) {
+    fn finish(&mut self, at: usize, node: u32, span: TimeSpan) {
         self.spans[node as usize] = span;
         self.wake(node, span);
         let free_ps = self.units[at].free_ps;
-        if free_ps < u64::MAX {
-            self.events.push(Reverse((free_ps, Event::Free(u32::try_from(at).unwrap_or(NONE)))));
+        if free_ps < NEVER_PS {
+            self.events.push(Reverse((
+                free_ps,
+                ScheduleEvent::Free(u32::try_from(at).or_broken("more units than are numbered")),
+            )));
         }
     }
 
     /// True if the node is a collective that has to wait for other ranks, of which nothing is known yet.
-    fn comes(&mut self, at: usize, node: u32, now_ps: u64) -> bool {
-        let exchange = self.program.instructions.get(node as usize).and_then(|one| one.exchange.as_ref());
-        let meets = exchange.is_some_and(|exchange| exchange.members.len() > 1);
-        let Some(came) = self.came.as_mut().filter(|_| meets) else { return false };
-        came.push((node, now_ps));
+    fn arrives_at_rendezvous(&mut self, at: usize, node: u32, now_ps: u64) -> bool {
+        let collective = self.program.instructions.get(node as usize).and_then(|one| one.collective.as_ref());
+        let has_peers = collective.is_some_and(|collective| collective.members.len() > 1);
+        let Some(arrivals) = self.arrivals.as_mut().filter(|_| has_peers) else { return false };
+        arrivals.push((node, now_ps));
         if let Some(unit) = self.units.get_mut(at) {
             unit.free_ps = unit.streams.as_mut().map_or(now_ps, |streams| streams.wait(now_ps));
         }
@@ -296,14 +307,14 @@ impl<'a> Machine<'a> {
     }
 
     /// All ranks came: the collective that this machine waits in runs from `start_ps` on.
-    pub(super) fn meet(&mut self, node: u32, start_ps: u64, cost: Cost) {
-        let end_ps = start_ps.saturating_add(cost.busy_ps);
-        let done_ps = end_ps.saturating_add(cost.latency_ps);
+    pub(super) fn begin_collective(&mut self, node: u32, start_ps: u64, cost: InstructionCost) {
+        let end_ps = start_ps.exact_add(cost.busy_ps);
+        let done_ps = end_ps.exact_add(cost.latency_ps);
         let at = self.tasks[node as usize].unit as usize;
         if let Some(unit) = self.units.get_mut(at) {
             unit.free_ps = unit.streams.as_mut().map_or(end_ps, |streams| streams.go_on(start_ps, done_ps));
         }
-        self.finish(at, node, Span { start_ps, end_ps, done_ps, reason: Reason::Ranks });
+        self.finish(at, node, TimeSpan { start_ps, end_ps, done_ps, reason: StallReason::Ranks });
     }
 
     fn started(&mut self, at: usize, node: u32) {
@@ -317,17 +328,20 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn place(&mut self, at: usize, node: u32, now_ps: u64, cause: Reason) -> Span {
+    fn place(&mut self, at: usize, node: u32, now_ps: u64, cause: StallReason) -> TimeSpan {
         match self.nodes.node(node) {
-            Node::Run(number) => {
+            ScheduleNode::Instruction(number) => {
                 let program = self.program;
                 let Some(instruction) = program.instructions.get(number as usize) else {
-                    return Span::default();
+                    return TimeSpan::default();
                 };
-                let work = (self.change)(instruction, Work { cost: instruction.cost, dma: instruction.dma });
+                let work = (self.override_cost)(
+                    instruction,
+                    InstructionWork { cost: instruction.cost, dma: instruction.dma },
+                );
                 // Collectives take the time of their links, not of the queues.
                 if let (EngineKind::Dma, Some(shape)) = (instruction.engine, work.dma) {
-                    let copy = Copy {
+                    let copy = DmaCopy {
                         node,
                         core: self.units[at].core,
                         shape,
@@ -339,65 +353,68 @@ impl<'a> Machine<'a> {
                     self.compute(at, instruction, work, now_ps, cause)
                 }
             }
-            Node::Save(tile) => {
+            ScheduleNode::Save(tile) => {
                 let copy = self.spill(at, node, tile, true);
                 self.transfer(at, &copy, now_ps, cause)
             }
-            Node::Reload(tile) => {
+            ScheduleNode::Reload(tile) => {
                 let copy = self.spill(at, node, tile, false);
                 self.transfer(at, &copy, now_ps, cause)
             }
-            Node::Drop(_) => Span::default(),
+            ScheduleNode::Drop(_) => TimeSpan::default(),
         }
     }
 
-    fn spill(&self, at: usize, node: u32, tile: u32, saves: bool) -> Copy {
+    fn spill(&self, at: usize, node: u32, tile: u32, saves: bool) -> DmaCopy {
         let dma = &self.chip.neuron.dma;
-        let facts = self.tiles.facts.get(tile as usize);
-        let bytes = facts.map_or(0, |facts| facts.bytes.saturating_mul(facts.partitions));
-        let partitions = facts.map_or(1, |facts| facts.partitions);
+        let facts = &self.tiles.facts[tile as usize];
+        let bytes = facts.bytes.exact_mul(facts.partitions);
+        let partitions = facts.partitions;
         let engines =
             partitions.div_ceil(dma.partitions_per_engine.max(1)).clamp(1, dma.engines_per_core.max(1));
         let shape = DmaShape {
-            engines: u32::try_from(engines).unwrap_or(1),
+            engines: u32::try_from(engines).or_broken("more DMA engines than machines have"),
             data_ps: bytes_ps(bytes.div_ceil(engines), dma.achieved_bytes_per_s),
             bytes,
             descriptors: partitions,
             software: false,
         };
         let (read, written) = if saves { (0, bytes) } else { (bytes, 0) };
-        Copy { node, core: self.units[at].core, shape, hbm_read_bytes: read, hbm_written_bytes: written }
+        DmaCopy { node, core: self.units[at].core, shape, hbm_read_bytes: read, hbm_written_bytes: written }
     }
 
-    fn transfer(&mut self, at: usize, copy: &Copy, now_ps: u64, cause: Reason) -> Span {
-        let from_ps = now_ps.saturating_add(lead_of_ps(self.chip, &copy.shape));
+    fn transfer(&mut self, at: usize, copy: &DmaCopy, now_ps: u64, cause: StallReason) -> TimeSpan {
+        let from_ps = now_ps.exact_add(transfer_start_latency_ps(self.chip, &copy.shape));
         let moved = self.transfers.place(copy, from_ps);
-        let reason = moved.behind.map_or(cause, Reason::Transfer);
-        let reason = if let Reason::Engine(behind) = reason { Reason::Transfer(behind) } else { reason };
+        let reason = moved.behind.map_or(cause, StallReason::Transfer);
+        let reason =
+            if let StallReason::Engine(behind) = reason { StallReason::Transfer(behind) } else { reason };
         let unit = &mut self.units[at];
-        unit.free_ps = unit.flight.after(self.chip, now_ps, copy.shape.data_ps, moved.end_ps);
-        Span { start_ps: moved.start_ps, end_ps: moved.end_ps, done_ps: moved.end_ps, reason }
+        unit.free_ps = unit.dma_queue.next_start_ps(self.chip, now_ps, copy.shape.data_ps, moved.end_ps);
+        TimeSpan { start_ps: moved.start_ps, end_ps: moved.end_ps, done_ps: moved.end_ps, reason }
     }
 
     fn compute(
         &mut self,
         at: usize,
         instruction: &Instruction,
-        work: Work,
+        work: InstructionWork,
         now_ps: u64,
-        cause: Reason,
-    ) -> Span {
+        cause: StallReason,
+    ) -> TimeSpan {
         let core = self.units[at].core;
         let (mut start_ps, mut reason) = (now_ps, cause);
-        if let Some(exchange) = instruction.exchange.as_ref().filter(|exchange| exchange.start_ps > now_ps) {
-            (start_ps, reason) = (exchange.start_ps, Reason::Ranks);
+        if let Some(collective) =
+            instruction.collective.as_ref().filter(|collective| collective.start_ps > now_ps)
+        {
+            (start_ps, reason) = (collective.start_ps, StallReason::Ranks);
         }
         for partner in self.partners(at, instruction) {
-            let Some(unit) = self.units.get(partner) else { continue };
+            let unit = &self.units[partner];
             let Some(last) = unit.last.filter(|_| unit.free_ps > start_ps) else { continue };
             if self.excludes(instruction, last) {
                 start_ps = unit.free_ps;
-                reason = Reason::Engine(last);
+                reason = StallReason::Engine(last);
             }
         }
         if instruction.engine == EngineKind::Scalar
@@ -406,11 +423,10 @@ impl<'a> Machine<'a> {
         {
             self.tables[core] = instruction.table;
             // ACT_TABLE_LOAD stands before the activation in the engine's stream and needs no operand: it runs while those are waited for.
-            let loaded_ps =
-                self.units[at].free_ps.saturating_add(ns_ps(self.chip.neuron.scalar.table_load_ns));
+            let loaded_ps = self.units[at].free_ps.exact_add(ns_ps(self.chip.neuron.scalar.table_load_ns));
             start_ps = start_ps.max(loaded_ps);
         }
-        let mut end_ps = start_ps.saturating_add(work.cost.busy_ps);
+        let mut end_ps = start_ps.exact_add(work.cost.busy_ps);
         self.units[at].free_ps = end_ps;
         if instruction.engine == EngineKind::Tensor
             && let Some(array) = self.arrays.get_mut(core)
@@ -418,12 +434,12 @@ impl<'a> Machine<'a> {
             let placed = array.place(self.chip, instruction.cells, start_ps, work.cost.busy_ps);
             (start_ps, end_ps, self.units[at].free_ps) = (placed.start_ps, placed.end_ps, placed.next_ps);
         }
-        let done_ps = end_ps.saturating_add(work.cost.latency_ps);
+        let done_ps = end_ps.exact_add(work.cost.latency_ps);
         let unit = &mut self.units[at];
         if let Some(streams) = &mut unit.streams {
             unit.free_ps = streams.begin(now_ps, done_ps);
         }
-        Span { start_ps, end_ps, done_ps, reason }
+        TimeSpan { start_ps, end_ps, done_ps, reason }
     }
 
     /// Units that may keep an instruction from memory.
@@ -441,8 +457,9 @@ impl<'a> Machine<'a> {
         [gpsimd, scalar].into_iter().flatten()
     }
 
-    /// Whether two instructions of engines that exclude each other need the same memory: Vector and GpSimd share SBUF
-    /// always, or where Vector has fast modes only in those, Vector and Scalar exclude each other from PSUM.
+    /// Whether two instructions of engines that exclude each other need the same memory: Vector and GpSimd
+    /// share SBUF always, or where Vector has fast modes only in those, Vector and Scalar exclude each other
+    /// from PSUM.
     fn excludes(&self, instruction: &Instruction, other: u32) -> bool {
         let Some(other) = self.program.instructions.get(other as usize) else { return false };
         if [instruction.engine, other.engine].contains(&EngineKind::Gpsimd) {
@@ -455,40 +472,46 @@ impl<'a> Machine<'a> {
     fn in_psum(&self, instruction: &Instruction) -> bool {
         instruction.reads.iter().chain(&instruction.writes).any(|region| {
             let allocation = self.program.allocations.get(region.storage as usize);
-            allocation.is_some_and(|allocation| allocation.memory == Memory::Psum)
+            allocation.is_some_and(|allocation| allocation.memory == MemorySpace::Psum)
         })
     }
 
     /// Tells later nodes when they may go on.
-    fn wake(&mut self, node: u32, span: Span) {
+    fn wake(&mut self, node: u32, span: TimeSpan) {
         let (start, end) = (self.starts[node as usize] as usize, self.starts[node as usize + 1] as usize);
         let engine = self.engine_of(node);
         for at in start..end {
             let (later, wait) = self.later[at];
             let to = self.engine_of(later);
             let time_ps = match wait {
-                Wait::Done => span.done_ps.saturating_add(super::hop_ps(self.chip, engine, to)),
-                Wait::Read | Wait::Room => span.end_ps.saturating_add(super::hop_ps(self.chip, engine, to)),
-                Wait::Order => span.start_ps,
+                DependenceKind::Done => span.done_ps.exact_add(super::hop_ps(self.chip, engine, to)),
+                DependenceKind::Read | DependenceKind::Space => {
+                    span.end_ps.exact_add(super::hop_ps(self.chip, engine, to))
+                }
+                DependenceKind::Order => span.start_ps,
             };
             let task = &mut self.tasks[later as usize];
             if time_ps >= task.ready_ps {
                 task.ready_ps = time_ps;
-                task.cause = if wait == Wait::Room { Reason::Room(node) } else { Reason::Data(node) };
+                task.cause = if wait == DependenceKind::Space {
+                    StallReason::Space(node)
+                } else {
+                    StallReason::Data(node)
+                };
             }
-            task.open = task.open.saturating_sub(1);
+            task.open = task.open.exact_sub(1);
             if task.open == 0 {
                 let ready_ps = task.ready_ps;
-                self.events.push(Reverse((ready_ps, Event::Ready(later))));
+                self.events.push(Reverse((ready_ps, ScheduleEvent::Ready(later))));
             }
         }
         if self.program.cores > 1
-            && let Some(meeting) =
-                self.program.instructions.get(node as usize).map(|one| one.meeting as usize)
+            && let Some(barrier) =
+                self.program.instructions.get(node as usize).map(|one| one.barrier as usize)
         {
             let hop_ps = ns_ps(self.chip.neuron.sync.dma_round_trip_ns);
-            for held in self.meetings.over(meeting, node, span.done_ps.saturating_add(hop_ps)) {
-                self.events.push(Reverse((span.start_ps, Event::Ready(held))));
+            for deferred in self.barriers.node_done(barrier, node, span.done_ps.exact_add(hop_ps)) {
+                self.events.push(Reverse((span.start_ps, ScheduleEvent::Ready(deferred))));
             }
         }
     }
@@ -498,32 +521,30 @@ impl<'a> Machine<'a> {
     }
 }
 
-impl Meetings {
-    fn count(&mut self, meeting: usize) {
-        if self.left.len() <= meeting {
-            self.left.resize(meeting + 1, 0);
-            self.held.resize_with(meeting + 1, Vec::new);
-            self.times_ps.resize(meeting + 1, (0, 0));
+impl CoreBarriers {
+    fn count(&mut self, barrier: usize) {
+        if self.pending.len() <= barrier {
+            self.pending.resize(barrier + 1, 0);
+            self.deferred.resize_with(barrier + 1, Vec::new);
+            self.times_ps.resize(barrier + 1, (0, 0));
         }
-        self.left[meeting] += 1;
+        self.pending[barrier] += 1;
     }
 
     /// Keeps a node back until its meeting.
-    fn holds(&mut self, meeting: usize, node: u32) -> bool {
-        if meeting <= self.open {
+    fn defer(&mut self, barrier: usize, node: u32) -> bool {
+        if barrier <= self.open {
             return false;
         }
-        if let Some(held) = self.held.get_mut(meeting) {
-            held.push(node);
+        if let Some(deferred) = self.deferred.get_mut(barrier) {
+            deferred.push(node);
         }
         true
     }
 
     /// A node is over, and the other core knows; those that may go on now.
-    fn over(&mut self, meeting: usize, node: u32, known_ps: u64) -> Vec<u32> {
-        if let Some(left) = self.left.get_mut(meeting) {
-            *left = left.saturating_sub(1);
-        }
+    fn node_done(&mut self, barrier: usize, node: u32, known_ps: u64) -> Vec<u32> {
+        self.pending[barrier] = self.pending[barrier].exact_sub(1);
         if known_ps > self.time_ps {
             (self.time_ps, self.last) = (known_ps, node);
         }
@@ -533,10 +554,12 @@ impl Meetings {
     /// Opens the meetings before which nothing is left to do; those that may go on now.
     fn advance(&mut self) -> Vec<u32> {
         let mut free = Vec::new();
-        while self.left.get(self.open).is_some_and(|&left| left == 0) && self.open + 1 < self.left.len() {
+        while self.pending.get(self.open).is_some_and(|&pending| pending == 0)
+            && self.open + 1 < self.pending.len()
+        {
             self.open += 1;
             self.times_ps[self.open] = (self.time_ps, self.last);
-            free.append(&mut self.held[self.open]);
+            free.append(&mut self.deferred[self.open]);
         }
         free
     }

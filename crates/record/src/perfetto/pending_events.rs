@@ -1,8 +1,9 @@
 //! Events on their way to the file, held back so that a flow is written only where both its ends are.
 //!
-//! Every command names the signal that it raises, and most of these nobody waits for. Whether somebody does is known only later, while a slice
-//! is written with its flows. So the newest events wait here, in their order; a signal and a wait that meet among them are a flow, and what meets
-//! nothing before it leaves is written without one. Where all events are known the flows are too ([`flows`]).
+//! Every command names the signal that it raises, and most of these nobody waits for. Whether somebody does
+//! is known only later, while a slice is written with its flows. So the newest events wait here, in their
+//! order; a signal and a wait that meet among them are a flow, and what meets nothing before it leaves is
+//! written without one. Where all events are known the flows are too ([`flows`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,29 +12,29 @@ use smallvec::SmallVec;
 use crate::event::{Event, FlowId, Interval};
 
 /// Events that are held back, at most: some 16 MB of them.
-pub(super) const ROOM: usize = 1 << 16;
+pub(super) const CAPACITY: usize = 1 << 16;
 
 /// The newest events.
 #[derive(Debug)]
-pub(super) struct Held {
-    room: usize,
+pub(super) struct PendingEvents {
+    capacity: usize,
     events: VecDeque<Event>,
-    ends: BTreeMap<FlowId, Ends>,
+    ends: BTreeMap<FlowId, FlowEnds>,
 }
 
 /// Held events that name a flow.
 #[derive(Debug, Default)]
-struct Ends {
+struct FlowEnds {
     raise: usize,
     wait: usize,
     /// Both ends were held at the same time, so that both are written.
     is_flow: bool,
 }
 
-impl Held {
+impl PendingEvents {
     /// Holds at most so many events.
-    pub(super) fn new(room: usize) -> Held {
-        Held { room, events: VecDeque::new(), ends: BTreeMap::new() }
+    pub(super) fn new(capacity: usize) -> PendingEvents {
+        PendingEvents { capacity, events: VecDeque::new(), ends: BTreeMap::new() }
     }
 
     /// Takes an event; gives the oldest if there are too many.
@@ -46,7 +47,7 @@ impl Held {
             }
         }
         self.events.push_back(event);
-        if self.events.len() > self.room { self.pop() } else { None }
+        if self.events.len() > self.capacity { self.pop() } else { None }
     }
 
     /// The oldest event, with the flows that are written.
@@ -114,8 +115,8 @@ mod tests {
     }
 
     /// Flows that are written with each event, in order.
-    fn written(room: usize, events: Vec<Event>) -> Vec<Vec<u64>> {
-        let mut held = Held::new(room);
+    fn written(capacity: usize, events: Vec<Event>) -> Vec<Vec<u64>> {
+        let mut held = PendingEvents::new(capacity);
         let mut left: Vec<Event> = events.into_iter().filter_map(|event| held.push(event)).collect();
         left.extend(std::iter::from_fn(|| held.pop()));
         let flows = |event: Event| match event {
@@ -134,7 +135,8 @@ mod tests {
         assert_eq!(written(9, events), [vec![1], vec![1], vec![], vec![]]);
     }
 
-    /// Neither end is written of what is too far apart; what met is written at both, and where more wait for it while one of them is held.
+    /// Neither end is written of what is too far apart; what met is written at both, and where more wait for
+    /// it while one of them is held.
     #[test]
     fn flows_that_are_too_far_apart_have_no_end() {
         let far = vec![interval(&[1], &[]), interval(&[], &[]), interval(&[], &[]), interval(&[], &[1])];

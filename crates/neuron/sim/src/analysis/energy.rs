@@ -1,14 +1,15 @@
 //! Energy of a run from its events and the constants of the machine file, which name their sources; most are
 //! assumptions or literature for another chip (docs/hardware-rules.md#energy has the anchors).
 
-use tilewright_neuron_isa::program::{EngineKind, Program, Region};
-use tilewright_neuron_isa::{Chip, Memory};
+use tilewright_base::invariant::Exact;
+use tilewright_neuron_isa::program::{EngineKind, NeuronProgram, TensorRegion};
+use tilewright_neuron_isa::{Chip, MemorySpace};
 
 use crate::schedule::Timeline;
 
 /// Joules of one component.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Part {
+pub struct ComponentEnergy {
     /// Component.
     pub name: &'static str,
     /// Joules.
@@ -16,9 +17,9 @@ pub struct Part {
 }
 
 /// Energy by component, in a fixed order.
-pub fn energy(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<Part> {
+pub fn energy(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Vec<ComponentEnergy> {
     let costs = &chip.neuron.energy;
-    let mut events = Events::default();
+    let mut events = EnergyEvents::default();
     for instruction in &program.instructions {
         events.engine_ps[instruction.engine as usize] += u128::from(instruction.cost.busy_ps);
         let macs = u128::from(instruction.macs);
@@ -52,7 +53,7 @@ pub fn energy(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<Part> 
         + events.macs_mx as f64 * costs.mac_mx_pj
         + events.macs_fp32 as f64 * costs.mac_fp32_pj;
     let gpsimd_lanes = neuron.gpsimd.processors * neuron.gpsimd.partitions_per_processor;
-    let part = |name, joules| Part { name, joules };
+    let part = |name, joules| ComponentEnergy { name, joules };
     vec![
         part("tensor", macs * 1e-12),
         part(
@@ -78,7 +79,7 @@ pub fn energy(chip: &Chip, program: &Program, timeline: &Timeline) -> Vec<Part> 
 }
 
 #[derive(Default)]
-struct Events {
+struct EnergyEvents {
     engine_ps: [u128; 6],
     macs_bf16: u128,
     macs_fp8: u128,
@@ -90,14 +91,14 @@ struct Events {
     descriptors: u128,
 }
 
-impl Events {
+impl EnergyEvents {
     /// Bytes of a region; strided ones count what lies between too.
-    fn touch(&mut self, program: &Program, region: &Region) {
-        let rows = region.rows.1.saturating_sub(region.rows.0);
-        let bytes = u128::from(rows) * u128::from(region.bytes.1.saturating_sub(region.bytes.0));
+    fn touch(&mut self, program: &NeuronProgram, region: &TensorRegion) {
+        let rows = region.rows.1.exact_sub(region.rows.0);
+        let bytes = u128::from(rows) * u128::from(region.bytes.1.exact_sub(region.bytes.0));
         match program.allocations.get(region.storage as usize).map(|allocation| allocation.memory) {
-            Some(Memory::Sbuf) => self.sbuf_bytes += bytes,
-            Some(Memory::Psum) => self.psum_bytes += bytes,
+            Some(MemorySpace::Sbuf) => self.sbuf_bytes += bytes,
+            Some(MemorySpace::Psum) => self.psum_bytes += bytes,
             _ => {}
         }
     }

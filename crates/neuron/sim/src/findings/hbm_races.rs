@@ -4,18 +4,18 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_neuron_isa::Memory;
-use tilewright_neuron_isa::program::{Program, Region};
+use tilewright_neuron_isa::MemorySpace;
+use tilewright_neuron_isa::program::{NeuronProgram, TensorRegion};
 
-use crate::findings::Finding;
+use crate::findings::NeuronFinding;
 
 /// Pairs of accesses that are compared at most.
-const MOST_PAIRS: usize = 20_000_000;
+const MAX_PAIRS: usize = 20_000_000;
 
 /// One access of a shared tensor.
 #[derive(Clone, Copy)]
-struct Access {
-    region: Region,
+struct SharedAccess {
+    region: TensorRegion,
     at: usize,
     program: u32,
     writes: bool,
@@ -23,14 +23,14 @@ struct Access {
 
 /// Accesses of one tensor between two meetings.
 #[derive(Default)]
-struct Shared {
-    all: Vec<Access>,
+struct SharedTensor {
+    all: Vec<SharedAccess>,
     written: bool,
     programs: (u32, u32),
 }
 
 /// Findings about bytes that two programs share without an order.
-pub fn findings(program: &Program) -> Vec<Finding> {
+pub fn findings(program: &NeuronProgram) -> Vec<NeuronFinding> {
     if program.instructions.iter().all(|instruction| instruction.program == 0) {
         return Vec::new();
     }
@@ -43,15 +43,14 @@ pub fn findings(program: &Program) -> Vec<Finding> {
         for (index, later) in shared.all.iter().enumerate() {
             for earlier in &shared.all[..index] {
                 pairs += 1;
-                if pairs > MOST_PAIRS {
+                if pairs > MAX_PAIRS {
                     return found.into_values().collect();
                 }
                 let clash = earlier.program != later.program
                     && (earlier.writes || later.writes)
                     && earlier.region.overlaps(&later.region);
                 if clash {
-                    let line =
-                        |access: &Access| program.instructions.get(access.at).map_or(0, |one| one.source);
+                    let line = |access: &SharedAccess| program.instructions[access.at].source;
                     found
                         .entry((storage, line(earlier), line(later), earlier.writes, later.writes))
                         .or_insert_with(|| race(program, storage, earlier, later));
@@ -62,40 +61,45 @@ pub fn findings(program: &Program) -> Vec<Finding> {
     found.into_values().collect()
 }
 
-fn accesses(program: &Program) -> BTreeMap<(u32, u32), Shared> {
+fn accesses(program: &NeuronProgram) -> BTreeMap<(u32, u32), SharedTensor> {
     let shared: BTreeMap<u32, ()> = program
         .allocations
         .iter()
-        .filter(|allocation| allocation.memory == Memory::SharedHbm)
+        .filter(|allocation| allocation.memory == MemorySpace::SharedHbm)
         .map(|allocation| (allocation.storage, ()))
         .collect();
-    let mut tensors: BTreeMap<(u32, u32), Shared> = BTreeMap::new();
+    let mut tensors: BTreeMap<(u32, u32), SharedTensor> = BTreeMap::new();
     for (at, instruction) in program.instructions.iter().enumerate() {
         for (regions, writes) in [(&instruction.reads[..], false), (&instruction.writes[..], true)] {
             for region in regions.iter().filter(|region| shared.contains_key(&region.storage)) {
                 let number = instruction.program;
-                let tensor = tensors
-                    .entry((region.storage, instruction.meeting))
-                    .or_insert_with(|| Shared { programs: (number, number), ..Shared::default() });
+                let tensor = tensors.entry((region.storage, instruction.barrier)).or_insert_with(|| {
+                    SharedTensor { programs: (number, number), ..SharedTensor::default() }
+                });
                 tensor.programs = (tensor.programs.0.min(number), tensor.programs.1.max(number));
                 tensor.written |= writes;
-                tensor.all.push(Access { region: *region, at, program: number, writes });
+                tensor.all.push(SharedAccess { region: *region, at, program: number, writes });
             }
         }
     }
     tensors
 }
 
-fn race(program: &Program, storage: u32, earlier: &Access, later: &Access) -> Finding {
-    let line = |access: &Access| {
+fn race(
+    program: &NeuronProgram,
+    storage: u32,
+    earlier: &SharedAccess,
+    later: &SharedAccess,
+) -> NeuronFinding {
+    let line = |access: &SharedAccess| {
         program.instructions.get(access.at).map_or("?", |instruction| program.source(instruction.source))
     };
-    let verb = |access: &Access| if access.writes { "writes" } else { "reads" };
+    let verb = |access: &SharedAccess| if access.writes { "writes" } else { "reads" };
     let name = program.allocations.iter().find(|allocation| allocation.storage == storage);
     let name = name.map_or("", |allocation| allocation.name.as_str());
     let name = if name.is_empty() { "a shared tensor".to_owned() } else { format!("`{name}`") };
     let both = earlier.writes && later.writes;
-    Finding {
+    NeuronFinding {
         code: "neuron/core-race",
         error: !both,
         source: line(later).to_owned(),

@@ -4,23 +4,27 @@
 //! core has an equal share of them, one collective takes one of them from where its ranks meet to its last
 //! result, and they start in the order of the program.
 
+use tilewright_base::invariant::{Exact, to_index};
 use tilewright_neuron_isa::Chip;
+
+/// The time of what does not happen unless something else does first.
+pub(super) const NEVER_PS: u64 = u64::MAX;
 
 /// Streams of one core.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub(super) struct CollectiveStreams {
     most: usize,
     /// Ends of those of which it is known.
     ends_ps: Vec<u64>,
-    /// Those that wait for other ranks.
+    /// How many collectives wait for other ranks.
     waiting: usize,
 }
 
-impl Streams {
-    pub(super) fn new(chip: &Chip) -> Streams {
+impl CollectiveStreams {
+    pub(super) fn new(chip: &Chip) -> CollectiveStreams {
         let figures = &chip.neuron.chip;
-        let most = usize::try_from(figures.cc_cores / figures.cores.max(1)).unwrap_or(1).max(1);
-        Streams { most, ends_ps: Vec::new(), waiting: 0 }
+        let most = to_index(figures.cc_cores / figures.cores).max(1);
+        CollectiveStreams { most, ends_ps: Vec::new(), waiting: 0 }
     }
 
     /// A collective begins that ends at `done_ps`; when the next one can.
@@ -37,7 +41,7 @@ impl Streams {
 
     /// The ranks that one waited for came; when the next one can begin.
     pub(super) fn go_on(&mut self, now_ps: u64, done_ps: u64) -> u64 {
-        self.waiting = self.waiting.saturating_sub(1);
+        self.waiting = self.waiting.exact_sub(1);
         self.begin(now_ps, done_ps)
     }
 
@@ -46,8 +50,10 @@ impl Streams {
         self.ends_ps.retain(|&end_ps| end_ps > now_ps);
         self.ends_ps.sort_unstable();
         let taken = self.ends_ps.len() + self.waiting;
-        let over = taken.saturating_sub(self.most);
-        if taken < self.most { now_ps } else { self.ends_ps.get(over).copied().unwrap_or(u64::MAX) }
+        if taken < self.most {
+            return now_ps;
+        }
+        self.ends_ps.get(taken - self.most).copied().unwrap_or(NEVER_PS)
     }
 }
 
@@ -55,8 +61,8 @@ impl Streams {
 mod tests {
     use super::*;
 
-    fn streams(most: usize) -> Streams {
-        Streams { most, ends_ps: Vec::new(), waiting: 0 }
+    fn streams(most: usize) -> CollectiveStreams {
+        CollectiveStreams { most, ends_ps: Vec::new(), waiting: 0 }
     }
 
     #[test]
@@ -78,7 +84,7 @@ mod tests {
 
     #[test]
     fn chips_share_their_cc_cores_among_cores() {
-        let most = |name: &str| Streams::new(&crate::testing::tests_chip(name)).most;
+        let most = |name: &str| CollectiveStreams::new(&crate::testing::tests_chip(name)).most;
         assert_eq!([most("trainium1"), most("trainium2"), most("toy-neuron")], [3, 2, 1]);
     }
 }

@@ -1,45 +1,47 @@
-//! Many accesses of one tensor, kept by the part of it that they touch, so that a new one is compared with few.
+//! Many accesses of one tensor, kept by the part of it that they touch, so that a new one is compared with
+//! few.
 
 use std::collections::BTreeMap;
 
-use tilewright_neuron_isa::program::Region;
+use tilewright_base::invariant::Exact;
+use tilewright_neuron_isa::program::TensorRegion;
 
-use super::depend::Access;
+use super::dependences::TileAccess;
 
 /// Parts that an access may cover before it is kept apart.
-const MOST: u64 = 512;
+const MAX_PAGES: u64 = 512;
 
 /// Accesses by part.
-pub(crate) struct Pages {
+pub(crate) struct AccessPages {
     pitch_bytes: u64,
     /// Rows and bytes of a row that a part has.
     grain: (u64, u64),
-    parts: BTreeMap<(u64, u64), Vec<(Access, bool)>>,
-    wide: Vec<(Access, bool)>,
+    parts: BTreeMap<(u64, u64), Vec<(TileAccess, bool)>>,
+    wide: Vec<(TileAccess, bool)>,
 }
 
-impl Pages {
+impl AccessPages {
     /// Parts with the row pitch and the size of one of the accesses.
-    pub(crate) fn new(like: &Region) -> Pages {
-        let size = |range: (u64, u64)| range.1.saturating_sub(range.0).max(1);
+    pub(crate) fn new(like: &TensorRegion) -> AccessPages {
+        let size = |range: (u64, u64)| range.1.exact_sub(range.0).max(1);
         let grain = (size(like.rows), size(like.bytes));
-        Pages { pitch_bytes: like.pitch_bytes, grain, parts: BTreeMap::new(), wide: Vec::new() }
+        AccessPages { pitch_bytes: like.pitch_bytes, grain, parts: BTreeMap::new(), wide: Vec::new() }
     }
 
     /// The parts that a region covers; none if there are too many, or if its rows are others.
-    fn cover(&self, region: &Region) -> Option<((u64, u64), (u64, u64))> {
+    fn cover(&self, region: &TensorRegion) -> Option<((u64, u64), (u64, u64))> {
         if region.pitch_bytes != self.pitch_bytes {
             return None;
         }
-        let last = |range: (u64, u64)| range.1.saturating_sub(1).max(range.0);
+        let last = |range: (u64, u64)| range.1.exact_sub(1).max(range.0);
         let rows = (region.rows.0 / self.grain.0, last(region.rows) / self.grain.0);
         let bytes = (region.bytes.0 / self.grain.1, last(region.bytes) / self.grain.1);
-        let count = (rows.1 - rows.0 + 1).saturating_mul(bytes.1 - bytes.0 + 1);
-        (count <= MOST).then_some((rows, bytes))
+        let count = (rows.1 - rows.0 + 1).checked_mul(bytes.1 - bytes.0 + 1);
+        count.is_some_and(|count| count <= MAX_PAGES).then_some((rows, bytes))
     }
 
     /// Adds an access; those that a write covers are no longer waited for.
-    pub(crate) fn add(&mut self, access: Access, writes: bool, window: u32) {
+    pub(crate) fn add(&mut self, access: TileAccess, writes: bool, window: u32) {
         let region = access.region;
         match self.cover(&region) {
             None => {
@@ -59,7 +61,7 @@ impl Pages {
     }
 
     /// Calls `visit(access, it wrote)` for every access that may meet a region; some of them twice.
-    pub(crate) fn meet(&self, region: &Region, mut visit: impl FnMut(&Access, bool)) {
+    pub(crate) fn visit_overlapping(&self, region: &TensorRegion, mut visit: impl FnMut(&TileAccess, bool)) {
         self.wide.iter().for_each(|(access, wrote)| visit(access, *wrote));
         match self.cover(region) {
             None => self.parts.values().flatten().for_each(|(access, wrote)| visit(access, *wrote)),
@@ -83,10 +85,10 @@ impl Pages {
     }
 }
 
-fn prune(list: &mut Vec<(Access, bool)>, writes: bool, by: Access, window: u32) {
+fn prune(list: &mut Vec<(TileAccess, bool)>, writes: bool, by: TileAccess, window: u32) {
     if writes {
         list.retain(|(earlier, _)| !by.region.covers(&earlier.region));
-    } else if Access::many(list.len()) {
+    } else if TileAccess::many(list.len()) {
         list.retain(|(earlier, wrote)| *wrote || !by.outlasts(earlier, window));
     }
 }
