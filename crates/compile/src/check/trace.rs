@@ -161,7 +161,7 @@ impl TraceWalk<'_, '_> {
             match &step.kind {
                 StepKind::Push(Command::Dma { id, .. }) => self.op(TraceOp::Skip { transfer: true, id: *id }),
                 StepKind::Push(Command::Exec { id, .. }) => {
-                    self.op(TraceOp::Skip { transfer: false, id: *id })
+                    self.op(TraceOp::Skip { transfer: false, id: *id });
                 }
                 StepKind::If { then, otherwise, .. } => {
                     self.skip(then, depth + 1);

@@ -1,9 +1,9 @@
 //! Weights quantised in blocks of 32: integers, a scale and perhaps a smallest value a block (ggml's Q8_0,
 //! Q4_0, Q4_1).
 //!
-//! At the graph level they stay integers with scales, so that a compiler may keep them so: `w` is `w.q * w.d
-//! + w.m`, with the integers as `[rows, blocks, 32]` and the scales as `[rows, blocks, 1]`. Elements 0 to 15
-//! of a block of 4 bits are the low halves of its bytes, 16 to 31 the high halves.
+//! At the graph level they stay integers with scales, so that a compiler may keep them so: `w` is
+//! `w.q * w.d + w.m`, with the integers as `[rows, blocks, 32]` and the scales as `[rows, blocks, 1]`.
+//! Elements 0 to 15 of a block of 4 bits are the low halves of its bytes, 16 to 31 the high halves.
 
 use tilewright_graph::{BuildResult, Builder, Dim, Dtype, StoredTensor, TensorStore, ValueId};
 

@@ -80,7 +80,7 @@ impl<'a> SwitchExchange<'a> {
             if let Some(extra) = &mut extra {
                 match &from.extra {
                     Some(plane) => {
-                        extra.extend_from_slice(plane.get(range).or_broken("extra bits of all bytes"))
+                        extra.extend_from_slice(plane.get(range).or_broken("extra bits of all bytes"));
                     }
                     None => extra.resize(bytes.len(), 0),
                 }

@@ -141,7 +141,7 @@ impl ImageWork {
                 let bits = u128::from(payload_bits(stream.fetch.dtype));
                 let flit = u128::from(machine.network.flit_bytes.max(1));
                 let packet_bytes = packet.checked_mul(bits)?.div_ceil(8).div_ceil(flit).checked_mul(flit)?;
-                let packets = if packet == 0 { 0 } else { elements / packet };
+                let packets = elements.checked_div(packet).unwrap_or(0);
                 // Every register file address is met once on every lane.
                 let products = match &stream.contract {
                     Some(contract) => all(&contract.loops)?.checked_mul(u128::from(contract.lanes))?,

@@ -103,7 +103,7 @@ impl StationaryOperand {
         check_size("out", given, rows_a, self.shape.rows_b)?;
         match (&self.packed, out) {
             (PackedPanels::Float(loaded), AccumulatorRows::F32(out)) => {
-                self.stream(loaded, a, row_bytes, out)
+                self.stream(loaded, a, row_bytes, out);
             }
             (PackedPanels::Int(loaded), AccumulatorRows::I32(out)) => self.stream(loaded, a, row_bytes, out),
             (PackedPanels::Nothing, _) if (needed == Dtype::I32) == self.dtype_a.is_float() => {}

@@ -100,7 +100,7 @@ impl OperandWord for i32 {
     fn decode(form: WordForm, dtype: Dtype, bytes: &[u8], count: usize, words: &mut [Self]) {
         match (form, dtype) {
             (WordForm::QuadI8, Dtype::I5 | Dtype::I8) | (WordForm::PairI16, Dtype::I9) => {
-                copy_words(bytes, 0, words)
+                copy_words(bytes, 0, words);
             }
             (WordForm::QuadU8, Dtype::I5 | Dtype::I8) => copy_words(bytes, QUAD_OFFSET, words),
             (WordForm::PairI16, Dtype::I5 | Dtype::I8) => widen_words(bytes, words),

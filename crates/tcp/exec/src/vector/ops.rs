@@ -125,7 +125,7 @@ fn fused(rules: &RuleSet, factor: &VectorOperand, addend: &VectorOperand, words:
     match (factor, addend) {
         (VectorOperand::Nothing, _) | (_, VectorOperand::Nothing) => {}
         (VectorOperand::Uniform(b), VectorOperand::Uniform(c)) => {
-            words.iter_mut().for_each(|a| *a = fma(*a, *b, *c))
+            words.iter_mut().for_each(|a| *a = fma(*a, *b, *c));
         }
         (VectorOperand::Each(others), VectorOperand::Uniform(c)) => {
             words.iter_mut().zip(others).for_each(|(a, b)| *a = fma(*a, *b, *c));
