@@ -4,7 +4,7 @@
 //!
 //! Shapes follow from the sizes that the templates take ([`shapes`]); everything else is read off the
 //! commands that they gave ([`commands`]), costs by the closed forms of the engines. Partitions are written
-//! as the paper writes them: `BLE_4` has its last axis dealt out over four PEs.
+//! as the paper writes them: `BLE_4` has its last axis sharded over four PEs.
 //!
 //! Its text is that of the kernels, with what was decided before it and what follows from that below each
 //! kernel. It reads back ([`read`]) and is compiled on from there; what it states must be what the commands

@@ -450,8 +450,10 @@ impl<'a> EngineClocks<'a> {
         } else {
             self.reads_ps.clear();
             for tile in 0..tiles {
-                let arrival =
-                    |at: usize, buffer: usize| self.rings[at].buffers[buffer].arrivals_ps[index(tile)];
+                // An operand that stays over the summed axis has fewer tiles: the others were there before.
+                let arrival = |at: usize, buffer: usize| {
+                    self.rings[at].buffers[buffer].arrivals_ps.get(index(tile)).copied().unwrap_or(0)
+                };
                 let there_ps = arrival(0, held).max(arrival(1, moving));
                 let busy = if short && tile + 1 == tiles { part } else { whole };
                 let start_ps = at_ps.max(there_ps);

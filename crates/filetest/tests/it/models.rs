@@ -308,7 +308,7 @@ fn scales_of_a_text_stay_with_the_model() {
     let with = "--dtype w8a8 --calibrate text --context 64";
     let kernels = good(&format!("compile m/model.bin {with} --emit kernels"), &mut host);
     // A norm and a combination, twice in each block; the last norm.
-    assert_eq!(kernels.lines().filter(|line| line.starts_with("peak ")).count(), 4 * 2 + 1);
+    assert_eq!(kernels.lines().filter(|line| line.starts_with("amax ")).count(), 4 * 2 + 1);
     good(&format!("compile m/model.bin {with} --effort 0 -o m.twb"), &mut host);
     let file = host.written["m.twb"].clone();
     host.given.insert("m.twb".into(), file);
@@ -319,7 +319,7 @@ fn scales_of_a_text_stay_with_the_model() {
     let with = "--dtype bf16 --cache int8 --calibrate text --context 64 --effort 1";
     let kernels = good(&format!("compile m/model.bin {with} --emit kernels"), &mut host);
     let starts = |word: &str| kernels.lines().filter(|line| line.starts_with(word)).count();
-    assert_eq!((starts("range "), starts("peak ")), (2, 0), "{kernels}");
+    assert_eq!((starts("range "), starts("amax ")), (2, 0), "{kernels}");
     good(&format!("compile m/model.bin {with} -o cache.twb"), &mut host);
     let run = good(&format!("run m/model.bin --prompt abc --max-tokens 5 --json {with}"), &mut host);
     assert_eq!(run, good("exec cache.twb --prompt abc --max-tokens 5 --json", &mut host));

@@ -70,8 +70,7 @@ pub fn verify(chip: &Chip, program: &NeuronProgram) -> Vec<ProgramFault> {
         }
     };
     check(FaultSite::Program, chip.check_launch(program.cores.max(1) as usize));
-    check(FaultSite::Program, check_sums(program));
-    check(FaultSite::Program, check_time(chip, program));
+    check(FaultSite::Program, check_sums(program).and_then(|()| check_time(chip, program)));
     for (at, allocation) in program.allocations.iter().enumerate() {
         check(FaultSite::Tensor(at), check_tensor(program, at, allocation));
     }
