@@ -6,12 +6,12 @@
 //!
 //! ```
 //! use tilewright_graph::{Builder, Dtype, Type, primitives};
-//! use tilewright_graph::rich::{Attrs, Rich};
+//! use tilewright_graph::rich::{Attrs, RichOp};
 //!
 //! let mut b = Builder::new("example");
 //! let seq = b.axis("seq", 1, 512);
 //! let x = b.input("x", Type::new(Dtype::F32, [seq, 64.into()]))?;
-//! let y = b.rich_one(Rich::Softmax, &[x], Attrs::default().int("axis", -1))?;
+//! let y = b.rich_one(RichOp::Softmax, &[x], Attrs::default().int("axis", -1))?;
 //! b.output("y", y);
 //! let graph = b.finish();
 //! assert_eq!(graph.nodes.len(), 1);
