@@ -28,13 +28,13 @@ fn one(
     candidate: &NeuronCandidate,
     most_products: u128,
 ) -> Option<CandidateCheck> {
-    let told = NeuronReport::new(task, found, candidate)?;
-    let (estimated, matmuls) = (candidate.ticks, told.totals.matmuls);
+    let report = NeuronReport::new(task, found, candidate)?;
+    let (estimated, matmuls) = (candidate.ticks, report.totals.matmuls);
     if matmuls > MOST_MATMULS {
         return Some(CandidateCheck::not_run(estimated, VerifyError::Large { matmuls, most: MOST_MATMULS }));
     }
     let values = (task.macs() <= most_products).then_some(COMPARED_PRODUCTS);
-    Some(match run(task, &told.plan, values) {
+    Some(match run(task, &report.plan, values) {
         Err(refusal) => CandidateCheck::not_run(estimated, refusal.into()),
         Ok(ran) => CandidateCheck {
             estimated,

@@ -35,12 +35,12 @@ fn one(
     candidate: &TcpCandidate,
     (options, most_products): (&LowerOptions, u128),
 ) -> Option<CandidateCheck> {
-    let told = TcpReport::new(task, found, candidate)?;
-    let estimated = program_cycles(task, told.columns.part_cycles);
-    Some(match lowered(task, &told.framed, &candidate.choice, options) {
+    let report = TcpReport::new(task, found, candidate)?;
+    let estimated = program_cycles(task, report.columns.part_cycles);
+    Some(match lowered(task, &report.framed, &candidate.choice, options) {
         Err(complaints) => CandidateCheck::not_run(estimated, VerifyError::Lower(complaints)),
         Ok(LoweredCandidate { program, .. }) => {
-            let extents = told.framed.frame.extents.iter();
+            let extents = report.framed.frame.extents.iter();
             let products = extents.fold(1_u128, |all, extent| all.saturating_mul(u128::from(*extent)));
             run_program(task, &program, estimated, products <= most_products)
         }

@@ -65,8 +65,8 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let kernels = artifact.kernels().map_err(|error| refused(&error))?;
     let options = Options { batch: artifact.plan.batch, ..target.options(&machine, 1)? };
     // Weights are read where the file is mapped: whoever runs them holds it.
-    let lent = |hbm: &&[u8]| SharedBytes::new(Arc::<Mapped>::clone(&file), file.range(hbm)?);
-    let hbm: Option<Vec<SharedBytes>> = artifact.hbm.iter().map(lent).collect();
+    let shared_bytes = |hbm: &&[u8]| SharedBytes::new(Arc::<Mapped>::clone(&file), file.range(hbm)?);
+    let hbm: Option<Vec<SharedBytes>> = artifact.hbm.iter().map(shared_bytes).collect();
     let hbm = hbm.ok_or_else(|| unreadable(path, &ArtifactError::Missing("weights")))?;
     let choices = &artifact.plan.choices;
     if choices.window > 0 {

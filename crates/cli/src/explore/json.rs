@@ -21,8 +21,8 @@ pub(crate) fn answer<S: CandidateDisplay>(
         .filter(|reason| found.refused.count(**reason) > 0)
         .map(|reason| (reason.name().to_string(), json!(found.refused.count(*reason))))
         .collect();
-    let told = |candidate: &CandidateOf<S::Target>| shown.look(found, candidate, 0).map(|look| look.value);
-    let mut best = found.kept.best().first().and_then(told).unwrap_or(Value::Null);
+    let report = |candidate: &CandidateOf<S::Target>| shown.look(found, candidate, 0).map(|look| look.value);
+    let mut best = found.kept.best().first().and_then(report).unwrap_or(Value::Null);
     if let (Some(best), Some(bound)) = (best.as_object_mut(), &found.bound) {
         let (unit, least) = shown.time_value(bound.ticks);
         best.insert("bound".to_string(), json!({ unit: least, "energy_pj": bound.energy_fj / 1000 }));
@@ -39,8 +39,8 @@ pub(crate) fn answer<S: CandidateDisplay>(
         "excluded": { "frames": found.excluded_frames, "sets": found.excluded_sets, "of_frames": found.frames.len() },
         "complete": found.complete,
         "best": best,
-        "candidates": found.kept.best().iter().filter_map(told).collect::<Vec<_>>(),
-        "pareto": found.kept.front().iter().filter_map(told).collect::<Vec<_>>(),
+        "candidates": found.kept.best().iter().filter_map(report).collect::<Vec<_>>(),
+        "pareto": found.kept.front().iter().filter_map(report).collect::<Vec<_>>(),
         "verified": checks.iter().map(|check| checked(shown.time_value(0).0, check)).collect::<Vec<_>>(),
     })
 }

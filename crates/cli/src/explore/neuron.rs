@@ -97,23 +97,23 @@ impl<'m> CandidateDisplay for CoreTask<'m> {
         candidate: &NeuronCandidate,
         number: usize,
     ) -> Option<CandidateView> {
-        let told = NeuronReport::new(&self.task, found, candidate)?;
+        let report = NeuronReport::new(&self.task, found, candidate)?;
         Some(CandidateView {
-            row: row(number, &told),
-            value: value(self, &told),
-            spelled: spelled(&self.task, &told),
-            brief: told.tiling(),
+            row: row(number, &report),
+            value: value(self, &report),
+            spelled: spelled(&self.task, &report),
+            brief: report.tiling(),
             ticks: candidate.ticks,
             energy_fj: candidate.energy_fj,
-            milliwatts: told.milliwatts,
-            parts_fj: told.energy_fj.to_vec(),
-            roof: under_roof(&self.task, &told),
+            milliwatts: report.milliwatts,
+            parts_fj: report.energy_fj.to_vec(),
+            roof: under_roof(&self.task, &report),
         })
     }
 
     fn explain(&self, found: &NeuronSearchResult, candidate: &NeuronCandidate) -> String {
         NeuronReport::new(&self.task, found, candidate)
-            .map(|told| explain(&self.task, &told))
+            .map(|report| explain(&self.task, &report))
             .unwrap_or_default()
     }
 
@@ -167,10 +167,10 @@ impl<'m> CandidateDisplay for CoreTask<'m> {
 }
 
 /// Products for each byte of HBM, and tera products a second.
-fn under_roof(task: &NeuronTask<'_>, told: &NeuronReport) -> (f64, f64) {
+fn under_roof(task: &NeuronTask<'_>, report: &NeuronReport) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
     let macs = task.macs() as f64;
-    (macs / real(told.totals.hbm_bytes()).max(1.0), macs / real(told.candidate.ticks).max(1.0))
+    (macs / real(report.totals.hbm_bytes()).max(1.0), macs / real(report.candidate.ticks).max(1.0))
 }
 
 /// Sizes along the stationary, the moving and the summed side.
@@ -178,8 +178,8 @@ fn sides(sizes: [u64; 3]) -> String {
     sizes.map(|size| size.to_string()).join("x")
 }
 
-fn loops(told: &NeuronReport) -> String {
-    let long = told.plan.order().into_iter().filter(|side| told.plan.cut(*side).blocks() > 1);
+fn loops(report: &NeuronReport) -> String {
+    let long = report.plan.order().into_iter().filter(|side| report.plan.cut(*side).blocks() > 1);
     let words: Vec<&str> = long.map(side_name).collect();
     if words.is_empty() { "-".to_string() } else { words.join(",") }
 }
@@ -206,8 +206,8 @@ fn drain(drain: DrainEngine) -> &'static str {
     }
 }
 
-fn row(number: usize, told: &NeuronReport) -> Vec<String> {
-    let (choice, totals) = (&told.plan.choice, &told.totals);
+fn row(number: usize, report: &NeuronReport) -> Vec<String> {
+    let (choice, totals) = (&report.plan.choice, &report.totals);
     let us = |ps: u64| format!("{:.1}", real(ps) * 1e-6);
     let drained = if choice.drain == DrainEngine::Both {
         totals.drain_ps[0].max(totals.drain_ps[1])
@@ -216,52 +216,52 @@ fn row(number: usize, told: &NeuronReport) -> Vec<String> {
     };
     vec![
         number.to_string(),
-        told.plan.frame.stationary.name().to_string(),
-        sides(told.plan.frame.tile),
+        report.plan.frame.stationary.name().to_string(),
+        sides(report.plan.frame.tile),
         sides(choice.block),
-        loops(told),
+        loops(report),
         sums(choice.sums).to_string(),
         copies(choice.copies).to_string(),
         choice.buffers.to_string(),
         drain(choice.drain).to_string(),
-        thousands(told.room.sbuf_bytes()),
+        thousands(report.room.sbuf_bytes()),
         us(totals.tensor_ps),
         us(drained),
         us(totals.load_queue_ps[0].max(totals.load_queue_ps[1])),
         us(totals.store_queue_ps),
-        format!("{:.2}", real(told.candidate.ticks) * 1e-6),
-        format!("{:.1}", real(told.candidate.energy_fj) * 1e-9),
-        thousands(told.milliwatts),
-        format!("{:.1} %", 100.0 * told.utilisation),
+        format!("{:.2}", real(report.candidate.ticks) * 1e-6),
+        format!("{:.1}", real(report.candidate.energy_fj) * 1e-9),
+        thousands(report.milliwatts),
+        format!("{:.1} %", 100.0 * report.utilisation),
     ]
 }
 
-fn spelled(task: &NeuronTask<'_>, told: &NeuronReport) -> String {
-    let [in0, in1, out] = told.layouts(task);
-    let stationary = told.plan.frame.stationary;
+fn spelled(task: &NeuronTask<'_>, report: &NeuronReport) -> String {
+    let [in0, in1, out] = report.layouts(task);
+    let stationary = report.plan.frame.stationary;
     let role = |operand: Operand| if operand == stationary { "stationary" } else { "moving" };
     format!(
         "  in0    @hbm {in0}, {}\n  in1    @hbm {in1}, {}\n  out    @hbm {out}\n  tiling {}\n",
         role(Operand::In0),
         role(Operand::In1),
-        told.tiling()
+        report.tiling()
     )
 }
 
-fn value(shown: &CoreTask<'_>, told: &NeuronReport) -> Value {
-    let (plan, totals, room) = (&told.plan, &told.totals, &told.room);
+fn value(shown: &CoreTask<'_>, report: &NeuronReport) -> Value {
+    let (plan, totals, room) = (&report.plan, &report.totals, &report.room);
     let energy: Map<String, Value> = shown
         .parts()
         .into_iter()
-        .zip(told.energy_fj)
+        .zip(report.energy_fj)
         .filter(|(_, fj)| *fj > 0.0)
         .map(|(name, fj)| (name.to_string(), json!((fj / 1000.0).round())))
         .collect();
-    let [in0, in1, out] = told.layouts(&shown.task);
+    let [in0, in1, out] = report.layouts(&shown.task);
     let clock = shown.task.chip.neuron.tensor.clock_hz;
-    let cycles = u128::from(told.candidate.ticks) * u128::from(clock) / 1_000_000_000_000;
+    let cycles = u128::from(report.candidate.ticks) * u128::from(clock) / 1_000_000_000_000;
     json!({
-        "tactic": told.tiling(),
+        "tactic": report.tiling(),
         "stationary": plan.frame.stationary.name(),
         "shapes": { "in0": in0, "in1": in1, "out": out },
         "tiles": plan.frame.tile,
@@ -271,11 +271,11 @@ fn value(shown: &CoreTask<'_>, told: &NeuronReport) -> Value {
         "copies": copies(plan.choice.copies),
         "buffers": plan.choice.buffers,
         "drain": drain(plan.choice.drain),
-        "picoseconds": told.candidate.ticks,
+        "picoseconds": report.candidate.ticks,
         "cycles": u64::try_from(cycles).or_broken("cycles of a candidate fit 64 bits"),
-        "energy_pj": told.candidate.energy_fj / 1000,
-        "milliwatts": told.milliwatts,
-        "utilisation": told.utilisation,
+        "energy_pj": report.candidate.energy_fj / 1000,
+        "milliwatts": report.milliwatts,
+        "utilisation": report.utilisation,
         "busy_picoseconds": {
             "tensor": totals.tensor_ps, "vector": totals.drain_ps[0], "scalar": totals.drain_ps[1],
             "loads": totals.load_queue_ps, "stores": totals.store_queue_ps,
@@ -286,7 +286,7 @@ fn value(shown: &CoreTask<'_>, told: &NeuronReport) -> Value {
         },
         "hbm_bytes": { "read": totals.hbm_read_bytes, "written": totals.hbm_written_bytes },
         "descriptors": totals.descriptors,
-        "reuse": { "in0": told.reuse[0], "in1": told.reuse[1] },
+        "reuse": { "in0": report.reuse[0], "in1": report.reuse[1] },
         "sbuf_partition_bytes": {
             "stationary": room.held_bytes, "moving": room.moving_bytes, "out": room.out_bytes, "sums": room.sums_bytes,
         },

@@ -76,13 +76,13 @@ fn power<S: CandidateDisplay>(
     svg.dots(&places, 1.7, CLOUD);
     let marks: Vec<(f64, f64)> = front.iter().map(of).map(|(x, y)| plane.place(x, y)).collect();
     svg.path(&marks, FRONT, false);
-    for (number, ((x, y), told)) in marks.iter().zip(front).enumerate() {
-        svg.dot(*x, *y, 3.4, FRONT, &says(shown, number + 1, told));
+    for (number, ((x, y), report)) in marks.iter().zip(front).enumerate() {
+        svg.dot(*x, *y, 3.4, FRONT, &says(shown, number + 1, report));
     }
-    if let Some(told) = best {
-        let (x, y) = of(told);
+    if let Some(report) = best {
+        let (x, y) = of(report);
         let (x, y) = plane.place(x, y);
-        svg.dot(x, y, 5.0, BEST, &format!("best: {}", says(shown, 1, told)));
+        svg.dot(x, y, 5.0, BEST, &format!("best: {}", says(shown, 1, report)));
     }
     legend(
         svg,
@@ -169,13 +169,13 @@ fn roofline<S: CandidateDisplay>(
     svg.path(&roof, "#444", true);
     let (x, y) = plane.place(knee * 1.1, peak);
     svg.text(x, y + 16.0, Anchor::Start, "small", &format!("{peak_name}: {}", short(peak)));
-    for (number, told) in front.iter().enumerate() {
-        let (x, y) = of(told);
+    for (number, report) in front.iter().enumerate() {
+        let (x, y) = of(report);
         let (x, y) = plane.place(x, y);
-        svg.dot(x, y, 3.4, FRONT, &says(shown, number + 1, told));
+        svg.dot(x, y, 3.4, FRONT, &says(shown, number + 1, report));
     }
-    if let Some(told) = best {
-        let (x, y) = of(told);
+    if let Some(report) = best {
+        let (x, y) = of(report);
         let (x, y) = plane.place(x, y);
         svg.dot(x, y, 5.0, BEST, "best");
     }
@@ -187,14 +187,14 @@ fn page<S: CandidateDisplay>(shown: &S, front: &[CandidateView], drawing: &str) 
     let rows: String = front
         .iter()
         .enumerate()
-        .map(|(number, told)| {
+        .map(|(number, report)| {
             format!(
                 "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td><code>{}</code></td></tr>\n",
                 number + 1,
-                shown.time(told.ticks),
-                told.energy_fj / 1000,
-                told.milliwatts,
-                escape(&told.brief)
+                shown.time(report.ticks),
+                report.energy_fj / 1000,
+                report.milliwatts,
+                escape(&report.brief)
             )
         })
         .collect();

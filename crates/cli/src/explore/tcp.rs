@@ -84,23 +84,23 @@ impl CandidateDisplay for TcpTask<'_> {
         candidate: &TcpCandidate,
         number: usize,
     ) -> Option<CandidateView> {
-        let told = TcpReport::new(self, found, candidate)?;
-        let tactic = told.program.tactic.as_ref().map(ToString::to_string).unwrap_or_default();
+        let report = TcpReport::new(self, found, candidate)?;
+        let tactic = report.program.tactic.as_ref().map(ToString::to_string).unwrap_or_default();
         Some(CandidateView {
-            row: row(self, number, &told),
-            value: one(&told),
-            spelled: spelled(&told),
+            row: row(self, number, &report),
+            value: one(&report),
+            spelled: spelled(&report),
             brief: tactic,
             ticks: candidate.ticks,
             energy_fj: candidate.energy_fj,
-            milliwatts: told.milliwatts,
-            parts_fj: told.energy_fj.iter().map(|fj| real(*fj)).collect(),
-            roof: under_roof(self, &told),
+            milliwatts: report.milliwatts,
+            parts_fj: report.energy_fj.iter().map(|fj| real(*fj)).collect(),
+            roof: under_roof(self, &report),
         })
     }
 
     fn explain(&self, found: &TcpSearchResult, candidate: &TcpCandidate) -> String {
-        TcpReport::new(self, found, candidate).map(|told| explain(self, &told)).unwrap_or_default()
+        TcpReport::new(self, found, candidate).map(|report| explain(self, &report)).unwrap_or_default()
     }
 
     fn notes(&self) -> String {
@@ -151,27 +151,27 @@ impl CandidateDisplay for TcpTask<'_> {
 
 /// Products for each byte of the stream, and products a cycle on each slice; or for each byte from HBM, and
 /// on all slices.
-fn under_roof(task: &TcpTask<'_>, told: &TcpReport) -> (f64, f64) {
+fn under_roof(task: &TcpTask<'_>, report: &TcpReport) -> (f64, f64) {
     if task.from_hbm != [false; 2] {
         #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
         let macs = task.macs() as f64;
-        let bytes = real(told.transferred.hbm_read_bytes);
-        return (macs / bytes.max(1.0), macs / real(told.candidate.ticks).max(1.0));
+        let bytes = real(report.transferred.hbm_read_bytes);
+        return (macs / bytes.max(1.0), macs / real(report.candidate.ticks).max(1.0));
     }
-    let nest = &told.nest;
+    let nest = &report.nest;
     let bytes = real((nest.columns * nest.tree * task.setup.element_bits()).div_ceil(8));
     let intensity = real(nest.lanes * nest.repeats * nest.columns * nest.tree) / bytes.max(1.0);
-    let commands = real(told.framed.frame.commands());
+    let commands = real(report.framed.frame.commands());
     let products = real(nest.steps() * nest.lanes * nest.columns * nest.tree) * commands;
-    (intensity, products / real(told.candidate.ticks).max(1.0))
+    (intensity, products / real(report.candidate.ticks).max(1.0))
 }
 
-fn row(task: &TcpTask<'_>, number: usize, told: &TcpReport) -> Vec<String> {
-    let (costs, choice) = (&told.columns, &told.candidate.choice);
+fn row(task: &TcpTask<'_>, number: usize, report: &TcpReport) -> Vec<String> {
+    let (costs, choice) = (&report.columns, &report.candidate.choice);
     let words = [
         number.to_string(),
-        told.framed.stationary().name().to_string(),
-        told.framed.frame.commands().to_string(),
+        report.framed.stationary().name().to_string(),
+        report.framed.frame.commands().to_string(),
         choice.lanes.to_string(),
         choice.tree.to_string(),
         choice.columns.to_string(),
@@ -191,10 +191,10 @@ fn row(task: &TcpTask<'_>, number: usize, told: &TcpReport) -> Vec<String> {
         costs.load,
         costs.fill,
         costs.cycles,
-        told.candidate.energy_fj / 1000,
-        told.milliwatts,
+        report.candidate.energy_fj / 1000,
+        report.milliwatts,
     ];
-    let used = format!("{:.1} %", 100.0 * told.utilisation);
+    let used = format!("{:.1} %", 100.0 * report.utilisation);
     let mut row: Vec<String> = words.into_iter().chain(numbers.map(thousands)).chain([used]).collect();
     if task.from_hbm != [false; 2] {
         row.insert(HBM_COLUMN, thousands(costs.bring_cycles.iter().sum()));
@@ -211,29 +211,29 @@ fn supply(supply: StreamSupply) -> &'static str {
     }
 }
 
-fn spelled(told: &TcpReport) -> String {
+fn spelled(report: &TcpReport) -> String {
     let mut text = String::new();
     for operand in Operand::ALL {
-        if let Some(shape) = told.program.shape(operand) {
+        if let Some(shape) = report.program.shape(operand) {
             let _ = writeln!(text, "  {:<7}{shape}", operand.name());
         }
     }
-    if let Some(tactic) = &told.program.tactic {
+    if let Some(tactic) = &report.program.tactic {
         let _ = writeln!(text, "  tactic {tactic}");
     }
     text
 }
 
-fn one(told: &TcpReport) -> Value {
-    let columns = &told.columns;
-    let shape = |operand| told.program.shape(operand).map(ToString::to_string);
+fn one(report: &TcpReport) -> Value {
+    let columns = &report.columns;
+    let shape = |operand| report.program.shape(operand).map(ToString::to_string);
     let energy: Map<String, Value> = Component::ALL
         .iter()
-        .zip(told.energy_fj)
+        .zip(report.energy_fj)
         .filter(|(_, fj)| *fj > 0)
         .map(|(component, fj)| (component.name().to_string(), json!(fj / 1000)))
         .collect();
-    let traffic: Map<String, Value> = told
+    let traffic: Map<String, Value> = report
         .counts
         .named()
         .into_iter()
@@ -241,25 +241,25 @@ fn one(told: &TcpReport) -> Value {
         .map(|(name, count)| (name.to_string(), json!(count)))
         .collect();
     json!({
-        "tactic": told.program.tactic.as_ref().map(ToString::to_string),
-        "stationary": told.framed.stationary().name(),
+        "tactic": report.program.tactic.as_ref().map(ToString::to_string),
+        "stationary": report.framed.stationary().name(),
         "shapes": { "in0": shape(Operand::In0), "in1": shape(Operand::In1), "out": shape(Operand::Out) },
-        "commands": told.framed.frame.commands(),
-        "choices": choices(&told.candidate.choice),
-        "cycles": told.candidate.ticks,
-        "energy_pj": told.candidate.energy_fj / 1000,
-        "milliwatts": told.milliwatts,
-        "utilisation": told.utilisation,
+        "commands": report.framed.frame.commands(),
+        "choices": choices(&report.candidate.choice),
+        "cycles": report.candidate.ticks,
+        "energy_pj": report.candidate.energy_fj / 1000,
+        "milliwatts": report.milliwatts,
+        "utilisation": report.utilisation,
         "columns": {
             "mac": columns.mac, "stream": columns.stream, "drain": columns.drain, "vector": columns.vector,
             "commit": columns.commit, "load": columns.load, "fill": columns.fill,
             "hbm": columns.bring_cycles,
         },
-        "hbm_bytes": { "read": told.transferred.hbm_read_bytes, "moved": told.transferred.hbm_bits / 8 },
+        "hbm_bytes": { "read": report.transferred.hbm_read_bytes, "moved": report.transferred.hbm_bits / 8 },
         "energy_pj_by_component": energy,
         "events_of_one_command": traffic,
-        "reuse": { "streamed": told.stream_reuse, "held": told.held_reuse },
-        "data_memory_bytes": told.data_memory_bytes,
+        "reuse": { "streamed": report.stream_reuse, "held": report.held_reuse },
+        "data_memory_bytes": report.data_memory_bytes,
     })
 }
 

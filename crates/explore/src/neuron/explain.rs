@@ -9,20 +9,20 @@ use super::task::NeuronTask;
 use tilewright_notation::syntax::ast::Operand;
 
 /// Sentences about a candidate, one a line.
-pub fn explain(task: &NeuronTask<'_>, told: &NeuronReport) -> String {
+pub fn explain(task: &NeuronTask<'_>, report: &NeuronReport) -> String {
     let mut text = String::new();
     let mut line = |words: String| {
         let _ = writeln!(text, "  {words}");
     };
-    tiles(told, &mut line);
-    blocks(task, told, &mut line);
-    sums(task, told, &mut line);
-    times(told, &mut line);
+    tiles(report, &mut line);
+    blocks(task, report, &mut line);
+    sums(task, report, &mut line);
+    times(report, &mut line);
     text
 }
 
-fn tiles(told: &NeuronReport, line: &mut dyn FnMut(String)) {
-    let plan = &told.plan;
+fn tiles(report: &NeuronReport, line: &mut dyn FnMut(String)) {
+    let plan = &report.plan;
     let [held, moving, summed] = plan.cuts;
     let stationary = plan.frame.stationary;
     let other = if stationary == Operand::In0 { Operand::In1 } else { Operand::In0 };
@@ -34,7 +34,7 @@ fn tiles(told: &NeuronReport, line: &mut dyn FnMut(String)) {
         other.name(),
         summed.size(false),
         moving.size(false),
-        told.totals.matmuls
+        report.totals.matmuls
     ));
     let loops: Vec<String> = plan
         .order()
@@ -53,12 +53,12 @@ fn tiles(told: &NeuronReport, line: &mut dyn FnMut(String)) {
     line(format!("In time: {}.", nest.join(", of ")));
 }
 
-fn blocks(task: &NeuronTask<'_>, told: &NeuronReport, line: &mut dyn FnMut(String)) {
-    let plan = &told.plan;
+fn blocks(task: &NeuronTask<'_>, report: &NeuronReport, line: &mut dyn FnMut(String)) {
+    let plan = &report.plan;
     for (at, (side, what)) in
         [(MatmulAxis::Held, "stationary"), (MatmulAxis::Moving, "moving")].into_iter().enumerate()
     {
-        let bytes = if side == MatmulAxis::Held { told.room.held_bytes } else { told.room.moving_bytes };
+        let bytes = if side == MatmulAxis::Held { report.room.held_bytes } else { report.room.moving_bytes };
         let copies = match plan.choice.copies {
             BlockCopies::Block => "one copy for each block",
             BlockCopies::Tile => "one copy for each tile along the sum",
@@ -67,19 +67,19 @@ fn blocks(task: &NeuronTask<'_>, told: &NeuronReport, line: &mut dyn FnMut(Strin
             "The {what} operand has room for {} of its blocks, {bytes} B a partition; {} blocks come from HBM in {} copies, {copies}.",
             plan.buffers(side),
             plan.loads(side),
-            told.totals.load_copies[at]
+            report.totals.load_copies[at]
         ));
     }
     line(format!(
         "{ROWS_OUT} rows of results on their way out take {} B a partition; all of SBUF that is used is {} of {} B.",
-        told.room.out_bytes,
-        told.room.sbuf_bytes(),
+        report.room.out_bytes,
+        report.room.sbuf_bytes(),
         task.chip.sbuf_usable_bytes()
     ));
 }
 
-fn sums(task: &NeuronTask<'_>, told: &NeuronReport, line: &mut dyn FnMut(String)) {
-    let plan = &told.plan;
+fn sums(task: &NeuronTask<'_>, report: &NeuronReport, line: &mut dyn FnMut(String)) {
+    let plan = &report.plan;
     let banks = task.chip.neuron.psum.banks;
     let open = match (plan.cut(MatmulAxis::Summed).blocks(), plan.choice.sums) {
         (1, _) => "each tile of results is summed in one run".to_string(),
@@ -88,21 +88,21 @@ fn sums(task: &NeuronTask<'_>, told: &NeuronReport, line: &mut dyn FnMut(String)
         }
         (blocks, PartialSums::Sbuf) => format!(
             "parts of {blocks} blocks of the sum are added in SBUF, where they take {} B a partition",
-            told.room.sums_bytes
+            report.room.sums_bytes
         ),
     };
-    line(format!("A tile of sums takes {} of {banks} banks of PSUM; {open}.", told.room.tile_banks));
+    line(format!("A tile of sums takes {} of {banks} banks of PSUM; {open}.", report.room.tile_banks));
     let who = match plan.choice.drain {
         DrainEngine::Vector => "the Vector engine",
         DrainEngine::Scalar => "the Scalar engine",
         DrainEngine::Both => "the Vector and the Scalar engine in turn",
     };
-    line(format!("Results leave PSUM through {who}: {} tiles.", told.totals.leaves));
+    line(format!("Results leave PSUM through {who}: {} tiles.", report.totals.leaves));
 }
 
 /// What each engine and queue does, longest first.
-pub fn engines(told: &NeuronReport) -> Vec<(&'static str, u64)> {
-    let totals = &told.totals;
+pub fn engines(report: &NeuronReport) -> Vec<(&'static str, u64)> {
+    let totals = &report.totals;
     let mut engines = vec![
         ("the tensor engine", totals.tensor_ps),
         ("the Vector engine", totals.drain_ps[0]),
@@ -115,20 +115,20 @@ pub fn engines(told: &NeuronReport) -> Vec<(&'static str, u64)> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn times(told: &NeuronReport, line: &mut dyn FnMut(String)) {
-    let ticks = told.candidate.ticks;
+fn times(report: &NeuronReport, line: &mut dyn FnMut(String)) {
+    let ticks = report.candidate.ticks;
     let part = |ps: u64| 100.0 * ps as f64 / ticks.max(1) as f64;
-    let words: Vec<String> = engines(told)
+    let words: Vec<String> = engines(report)
         .iter()
         .filter(|(_, ps)| *ps > 0)
         .map(|(name, ps)| format!("{name} {:.1} us ({:.1} %)", *ps as f64 * 1e-6, part(*ps)))
         .collect();
     line(format!("Busy: {}.", words.join(", ")));
-    let Some((name, ps)) = engines(told).first().copied() else { return };
+    let Some((name, ps)) = engines(report).first().copied() else { return };
     line(format!(
         "It takes {:.1} us and is bound by {name}: {:.1} us are its work, the rest is the way in and out of SBUF and waiting; {:.1} % of the array's products are used.",
         ticks as f64 * 1e-6,
         ps as f64 * 1e-6,
-        100.0 * told.utilisation
+        100.0 * report.utilisation
     ));
 }

@@ -14,22 +14,22 @@ use crate::tcp::report::TcpReport;
 use crate::tcp::task::TcpTask;
 
 /// Sentences about a candidate, one a line.
-pub fn explain(task: &TcpTask<'_>, told: &TcpReport) -> String {
+pub fn explain(task: &TcpTask<'_>, report: &TcpReport) -> String {
     let mut text = String::new();
     let mut line = |words: String| {
         let _ = writeln!(text, "  {words}");
     };
-    slices(task, told, &mut line);
-    brought(task, told, &mut line);
-    operands(task, told, &mut line);
-    loops(told, &mut line);
-    cycles(task, told, &mut line);
+    slices(task, report, &mut line);
+    brought(task, report, &mut line);
+    operands(task, report, &mut line);
+    loops(report, &mut line);
+    cycles(task, report, &mut line);
     text
 }
 
-fn slices(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
-    let nest = &told.nest;
-    let commands = told.framed.frame.commands();
+fn slices(task: &TcpTask<'_>, report: &TcpReport, line: &mut dyn FnMut(String)) {
+    let nest = &report.nest;
+    let commands = report.framed.frame.commands();
     if commands > 1 {
         line(format!(
             "Operands do not fit at once: the einsum runs in {commands} parts of the same size, each a load and a contraction."
@@ -37,20 +37,22 @@ fn slices(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
     }
     let all = task.setup.slices();
     let split: Vec<String> = (0..task.axes.len())
-        .filter(|axis| told.framed.frame.slices_log2[*axis] > 0)
-        .map(|axis| format!("{} over {}", task.axes[axis].name, 1_u64 << told.framed.frame.slices_log2[axis]))
+        .filter(|axis| report.framed.frame.slices_log2[*axis] > 0)
+        .map(|axis| {
+            format!("{} over {}", task.axes[axis].name, 1_u64 << report.framed.frame.slices_log2[axis])
+        })
         .collect();
     let how = if split.is_empty() { "nothing is split".to_string() } else { split.join(", ") };
     line(format!("{} of {all} slices work: {how}.", nest.live_slices));
 }
 
 /// Where operands come from, and how long that takes.
-fn brought(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
-    let frame = &told.framed.frame;
+fn brought(task: &TcpTask<'_>, report: &TcpReport, line: &mut dyn FnMut(String)) {
+    let frame = &report.framed.frame;
     for (at, operand) in
         [Operand::In0, Operand::In1].into_iter().enumerate().filter(|(at, _)| task.from_hbm[*at])
     {
-        let cycles = told.columns.bring_cycles[at];
+        let cycles = report.columns.bring_cycles[at];
         let often = match (times(task, frame, operand), frame.commands()) {
             (_, 1) => String::new(),
             (1, _) => ", once for all parts".to_string(),
@@ -59,17 +61,17 @@ fn brought(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
         line(format!(
             "{} starts in HBM: a transfer brings {} B to the slices in {cycles} cycles{often}; commands wait for it.",
             operand.name(),
-            told.brought_bytes[at]
+            report.brought_bytes[at]
         ));
     }
 }
 
-fn operands(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
-    let nest = &told.nest;
+fn operands(task: &TcpTask<'_>, report: &TcpReport, line: &mut dyn FnMut(String)) {
+    let nest = &report.nest;
     let machine = task.setup.machine;
-    let (held, streamed) = (told.framed.stationary().name(), told.framed.frame.streamed().name());
+    let (held, streamed) = (report.framed.stationary().name(), report.framed.frame.streamed().name());
     let bytes = |elements: u64| elements * task.setup.element_bits() / 8;
-    let context = match told.candidate.choice.loading {
+    let context = match report.candidate.choice.loading {
         LoadContext::Main => "main",
         LoadContext::Sub => "sub",
     };
@@ -77,9 +79,9 @@ fn operands(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) 
         "{held} is held: {} B a slice of {} B of register files, loaded by the {context} context in {} cycles.",
         bytes(nest.held_elements()),
         machine.ce.lanes * machine.trf_lane_payload_bytes(),
-        told.columns.load_cycles
+        report.columns.load_cycles
     ));
-    let arrives = match (told.candidate.choice.supply, nest.held_slices) {
+    let arrives = match (report.candidate.choice.supply, nest.held_slices) {
         (StreamSupply::Own, 1) => "each slice reads its own".to_string(),
         (StreamSupply::Own, copies) => format!("{copies} copies in data memory, each slice reads its own"),
         (StreamSupply::RingOuter, _) => {
@@ -93,18 +95,21 @@ fn operands(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) 
     line(format!(
         "{streamed} is streamed: {} B a slice, {arrives}, in fetches of {} B; an element is multiplied {} times for each fetch.",
         bytes(nest.streamed_elements()),
-        told.candidate.choice.fetch_bytes,
-        told.stream_reuse
+        report.candidate.choice.fetch_bytes,
+        report.stream_reuse
     ));
     let all = machine.dm.capacity_bytes;
-    line(format!("Both and the results take {} of {all} B of data memory a slice.", told.data_memory_bytes));
+    line(format!(
+        "Both and the results take {} of {all} B of data memory a slice.",
+        report.data_memory_bytes
+    ));
     if nest.summed_slices > 1 {
         line(format!("Sums lie in parts on {} slices; the reducer adds them.", nest.summed_slices));
     }
 }
 
-fn loops(told: &TcpReport, line: &mut dyn FnMut(String)) {
-    let (nest, choice) = (&told.nest, &told.candidate.choice);
+fn loops(report: &TcpReport, line: &mut dyn FnMut(String)) {
+    let (nest, choice) = (&report.nest, &report.candidate.choice);
     let mut words: Vec<String> = Vec::new();
     for turn in ORDERS[usize::from(choice.order)] {
         let size = nest.turn(turn, choice.supply);
@@ -130,22 +135,22 @@ fn loops(told: &TcpReport, line: &mut dyn FnMut(String)) {
         "In a step: {} lanes each multiply a packet of {} x {} elements and sum {} of them in the tree.",
         nest.lanes, nest.columns, nest.tree, nest.tree
     ));
-    let groups = told.commands.groups();
+    let groups = report.commands.groups();
     if nest.chunks > 1 {
         line(format!(
             "Accumulators keep {} sums for each output of a lane while {} packets are summed.",
             groups.open, nest.chunks
         ));
     }
-    let order = match told.commands.drain() {
+    let order = match report.commands.drain() {
         Drain::Interleaved => "all lanes side by side",
         Drain::Sequential => "lane after lane",
     };
     line(format!("Sums leave {order}."));
 }
 
-fn cycles(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
-    let columns = &told.columns;
+fn cycles(task: &TcpTask<'_>, report: &TcpReport, line: &mut dyn FnMut(String)) {
+    let columns = &report.columns;
     let stages = [
         (columns.mac, "products"),
         (columns.stream, "the stream"),
@@ -182,7 +187,7 @@ fn cycles(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
     };
     line(format!(
         "It is bound by {bound}; {:.1} % of the group's multipliers are used.",
-        100.0 * told.utilisation
+        100.0 * report.utilisation
     ));
     let transfers = columns.bring_cycles.iter().fold(0_u64, |all, cycles| all.plus_cost(*cycles));
     if transfers > 0 {

@@ -29,14 +29,14 @@ fn winners(goal: Goal) {
             let found = search(&task, &SearchOptions::exact(goal, 1), &mut |_, _| false);
             assert!(found.complete, "{text}: not proved");
             let best = found.kept.best().first().expect("something is legal");
-            let told = TcpReport::new(&task, &found, best).expect("it can be told");
+            let report = TcpReport::new(&task, &found, best).expect("it can be told");
             let program =
-                lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::LowerOptions::default());
+                lowered(&task, &report.framed, &best.choice, &tilewright_tcp_lower::LowerOptions::default());
             let program = program.unwrap_or_else(|complaints| panic!("{text}: {complaints:?}")).program;
             let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
             let wanted = ReadingOptions::default();
             let reading = read(&tcp, &program, &mut files, &wanted, KeepLast::new(0)).expect("it runs");
-            let estimated = program_cycles(&task, told.columns.part_cycles);
+            let estimated = program_cycles(&task, report.columns.part_cycles);
             let simulated = reading.outcome.cycles;
             assert!(simulated.abs_diff(estimated) * 100 <= estimated * 3, "{text}: {simulated}, {estimated}");
         }

@@ -93,8 +93,8 @@ proptest! {
                 }
                 let Ok((ticks, energy_fj)) = evaluate(&task, plan) else { return };
                 let candidate = NeuronCandidate { ticks, energy_fj, frame: 0, choice: plan.choice };
-                let told = NeuronReport::of(&task, plan, &candidate).expect("legal");
-                assert!(told.bound_ps <= ticks, "{} > {ticks}: {plan:?}", told.bound_ps);
+                let report = NeuronReport::of(&task, plan, &candidate).expect("legal");
+                assert!(report.bound_ps <= ticks, "{} > {ticks}: {plan:?}", report.bound_ps);
                 assert!(bound.ticks <= ticks && bound.energy_fj <= energy_fj, "{bound:?} {ticks} {energy_fj} {plan:?}");
             });
         }
@@ -136,8 +136,8 @@ fn toy_programs_give_the_einsum_and_take_what_was_estimated() {
             let program = program(&task, &plan).expect("legal");
             let parts = energy(&toy, &program, &Timeline::default());
             let candidate = NeuronCandidate { ticks, energy_fj, frame: 0, choice: plan.choice };
-            let told = NeuronReport::of(&task, &plan, &candidate).expect("legal");
-            for (part, fj) in parts.iter().zip(told.energy_fj).filter(|(part, _)| part.name != "idle") {
+            let report = NeuronReport::of(&task, &plan, &candidate).expect("legal");
+            for (part, fj) in parts.iter().zip(report.energy_fj).filter(|(part, _)| part.name != "idle") {
                 let off = part.joules * 1e15 - fj;
                 // Two engines in turn: which of them has the odd tile is not counted.
                 let slack = if plan.choice.drain == DrainEngine::Both { 0.5 } else { 1e-6 };

@@ -19,11 +19,11 @@ use crate::setting::{machine, task};
 /// Lowers and runs a candidate; the words of a disagreement if there is one.
 fn disagreement(task: &TcpTask<'_>, found: &TcpSearchResult, candidate: &TcpCandidate) -> Option<String> {
     let machine = task.setup.machine;
-    let told = TcpReport::new(task, found, candidate).expect("a legal candidate");
-    let text = told.program.to_string();
+    let report = TcpReport::new(task, found, candidate).expect("a legal candidate");
+    let text = report.program.to_string();
     let program = match lowered(
         task,
-        &told.framed,
+        &report.framed,
         &candidate.choice,
         &tilewright_tcp_lower::LowerOptions::default(),
     ) {
@@ -31,14 +31,14 @@ fn disagreement(task: &TcpTask<'_>, found: &TcpSearchResult, candidate: &TcpCand
         Err(complaints) => return Some(format!("{text}\n{complaints:?}")),
     };
     let (cycles, counts) = of_program(machine, &program);
-    if cycles != told.columns.bring_cycles.iter().sum::<u64>() {
+    if cycles != report.columns.bring_cycles.iter().sum::<u64>() {
         return Some(format!(
             "{text}\n{cycles} cycles of transfers, estimated {:?}",
-            told.columns.bring_cycles
+            report.columns.bring_cycles
         ));
     }
-    if told.framed.frame.commands() == 1 && counts != told.transferred {
-        return Some(format!("{text}\n{counts:?}\n{:?}", told.transferred));
+    if report.framed.frame.commands() == 1 && counts != report.transferred {
+        return Some(format!("{text}\n{counts:?}\n{:?}", report.transferred));
     }
     let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
     let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
@@ -46,10 +46,10 @@ fn disagreement(task: &TcpTask<'_>, found: &TcpSearchResult, candidate: &TcpCand
         Ok(reading) => reading,
         Err(error) => return Some(format!("{text}\n{error}")),
     };
-    let estimated = program_cycles(task, told.columns.part_cycles);
+    let estimated = program_cycles(task, report.columns.part_cycles);
     let simulated = reading.outcome.cycles;
     if simulated.abs_diff(estimated) > 2 {
-        return Some(format!("{text}\n{simulated} cycles, estimated {estimated} {:?}", told.columns));
+        return Some(format!("{text}\n{simulated} cycles, estimated {estimated} {:?}", report.columns));
     }
     if let Some(finding) = reading.findings.first() {
         return Some(format!("{text}\n{finding:?}"));
@@ -107,20 +107,20 @@ fn winners_of_decoding_from_off_chip_memory() {
         let task = task(&tcp, Dtype::I8, &text).with_inputs_in_hbm([true, true]);
         let found = search(&task, &SearchOptions::exact(Goal::Time, 1), &mut |_, _| false);
         let best = found.kept.best().first().expect("something is legal");
-        let told = TcpReport::new(&task, &found, best).expect("it can be told");
+        let report = TcpReport::new(&task, &found, best).expect("it can be told");
         let program =
-            lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::LowerOptions::default());
+            lowered(&task, &report.framed, &best.choice, &tilewright_tcp_lower::LowerOptions::default());
         let program = program.unwrap_or_else(|complaints| panic!("{text}: {complaints:?}")).program;
         let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
         let reading =
             read(&tcp, &program, &mut files, &ReadingOptions::default(), KeepLast::new(0)).expect("it runs");
-        let estimated = program_cycles(&task, told.columns.part_cycles);
+        let estimated = program_cycles(&task, report.columns.part_cycles);
         let simulated = reading.outcome.cycles;
         assert!(simulated.abs_diff(estimated) * 100 <= estimated * 3, "{text}: {simulated}, {estimated}");
         let bound = found.bound.expect("a bound");
         assert!(bound.ticks <= best.ticks && bound.energy_fj <= best.energy_fj);
         // Weights are 2 MB for each group, and nothing brings them sooner than its engine.
-        assert!(told.brought_bytes[1] >= 4096 * 4096 / 8 && best.ticks > told.brought_bytes[1] / 256);
+        assert!(report.brought_bytes[1] >= 4096 * 4096 / 8 && best.ticks > report.brought_bytes[1] / 256);
     }
 }
 

@@ -18,20 +18,20 @@ fn slow_writes_take_what_was_estimated() {
     let every = (found.kept.best().len() / 120).max(1);
     let (mut narrow, mut sequential, mut slower) = (0, 0, 0);
     for candidate in found.kept.best().iter().step_by(every) {
-        let told = TcpReport::new(&task, &found, candidate).expect("a legal candidate");
-        let commit = told.commands.contract.commit.expect("results are written");
+        let report = TcpReport::new(&task, &found, candidate).expect("a legal candidate");
+        let commit = report.commands.contract.commit.expect("results are written");
         let is_narrow = commit.write_bytes < commit.valid_bytes;
         narrow += usize::from(is_narrow);
-        slower += usize::from(is_narrow && told.columns.commit > told.columns.drain);
+        slower += usize::from(is_narrow && report.columns.commit > report.columns.drain);
         sequential += usize::from(candidate.choice.drain == Drain::Sequential);
         let program =
-            lowered(&task, &told.framed, &candidate.choice, &tilewright_tcp_lower::LowerOptions::default());
+            lowered(&task, &report.framed, &candidate.choice, &tilewright_tcp_lower::LowerOptions::default());
         let program = program.unwrap_or_else(|complaints| panic!("{complaints:?}")).program;
         let mut files = |_: &_| Err(ArrayError::Format("none".to_string()));
         let reading =
             read(&toy, &program, &mut files, &ReadingOptions::default(), KeepLast::new(0)).expect("it runs");
-        let estimated = program_cycles(&task, told.columns.part_cycles);
-        assert_eq!(reading.outcome.cycles, estimated, "{}{:?}", told.program, candidate.choice);
+        let estimated = program_cycles(&task, report.columns.part_cycles);
+        assert_eq!(reading.outcome.cycles, estimated, "{}{:?}", report.program, candidate.choice);
     }
     assert!(narrow > 10 && slower > 3 && sequential > 10, "{narrow} {slower} {sequential}");
 }

@@ -11,19 +11,19 @@ use tilewright_neuron_sim::analysis::summary::summary;
 use super::NeuronReport;
 use crate::sim::ReadingSelection;
 
-pub(super) fn reading(asked: ReadingSelection, told: &NeuronReport<'_>) -> String {
+pub(super) fn reading(asked: ReadingSelection, report: &NeuronReport<'_>) -> String {
     let mut top = Map::new();
-    top.insert("chip".to_owned(), json!(told.chip.name));
+    top.insert("chip".to_owned(), json!(report.chip.name));
     if asked.timeline {
-        top.append(&mut timeline(told));
+        top.append(&mut timeline(report));
     }
     if asked.energy {
-        let parts = energy(told.chip, told.run.program(told.recorded), &told.run.timeline);
+        let parts = energy(report.chip, report.run.program(report.recorded), &report.run.timeline);
         let parts = parts.iter().map(|part| (part.name.to_owned(), json!(part.joules)));
         top.insert("energy_j".to_owned(), Value::Object(parts.collect()));
     }
     if asked.findings {
-        let findings = told.findings.iter().map(|one| {
+        let findings = report.findings.iter().map(|one| {
             json!({
                 "code": one.code,
                 "severity": if one.error { "error" } else { "warning" },
@@ -38,9 +38,9 @@ pub(super) fn reading(asked: ReadingSelection, told: &NeuronReport<'_>) -> Strin
     serde_json::to_string_pretty(&Value::Object(top)).or_broken("a JSON value prints") + "\n"
 }
 
-fn timeline(told: &NeuronReport<'_>) -> Map<String, Value> {
-    let (program, timeline) = (told.run.program(told.recorded), &told.run.timeline);
-    let figures = summary(told.chip, program, timeline);
+fn timeline(report: &NeuronReport<'_>) -> Map<String, Value> {
+    let (program, timeline) = (report.run.program(report.recorded), &report.run.timeline);
+    let figures = summary(report.chip, program, timeline);
     let mut waits: Map<String, Value> =
         EngineKind::ALL.iter().map(|engine| (engine.name().to_owned(), json!({}))).collect();
     for ((engine, why), time_ps) in idle_times(program, timeline) {
@@ -62,7 +62,7 @@ fn timeline(told: &NeuronReport<'_>) -> Map<String, Value> {
             "instructions": share.count,
         })
     });
-    let gains = advice(told.chip, program, timeline).into_iter().map(|one| {
+    let gains = advice(report.chip, program, timeline).into_iter().map(|one| {
         json!({
             "name": one.name,
             "line": program.source(one.source),

@@ -58,12 +58,12 @@ pub(super) fn simulate(
             bytes.map_err(|error| Outcome { code: OUR_FAULT, ..Outcome::usage(&error.to_string()) })?;
         host.write(Path::new(path), &bytes).map_err(|error| unwritten(path, &error))?;
     }
-    let told = NeuronReport { chip: &chip, recorded, run: &run, findings: &findings };
+    let report = NeuronReport { chip: &chip, recorded, run: &run, findings: &findings };
     let diagnostics: Vec<Diagnostic> = findings.iter().map(diagnostic).collect();
     let stdout = if args.readings.json {
-        json::reading(asked, &told)
+        json::reading(asked, &report)
     } else {
-        words::reading(asked, &told) + &super::words::files(&args.readings)
+        words::reading(asked, &report) + &super::words::files(&args.readings)
     };
     let code = if diagnostics.iter().any(|one| one.severity == Severity::Error) { FAILED } else { GOOD };
     Ok(Outcome { code, stdout, stderr: rendered(&sources, &diagnostics, host.colour()) })

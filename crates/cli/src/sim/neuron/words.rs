@@ -11,16 +11,16 @@ use tilewright_report::columns::{Align, counted, table, thousands};
 use super::{MOST_LINES, NeuronReport};
 use crate::sim::ReadingSelection;
 
-pub(super) fn reading(asked: ReadingSelection, told: &NeuronReport<'_>) -> String {
+pub(super) fn reading(asked: ReadingSelection, report: &NeuronReport<'_>) -> String {
     let mut text = String::new();
     if asked.timeline {
-        timeline(&mut text, told);
+        timeline(&mut text, report);
     }
     if asked.energy {
-        joules(&mut text, told);
+        joules(&mut text, report);
     }
     if asked.findings {
-        let count = told.findings.len() as u64;
+        let count = report.findings.len() as u64;
         line(&mut text, "findings", &if count == 0 { "none".to_owned() } else { thousands(count) });
     }
     text
@@ -30,10 +30,10 @@ fn line(text: &mut String, what: &str, words: &str) {
     let _ = writeln!(text, "{what:<12}{words}");
 }
 
-fn timeline(text: &mut String, told: &NeuronReport<'_>) {
-    let program = told.run.program(told.recorded);
-    let figures = summary(told.chip, program, &told.run.timeline);
-    line(text, "time", &format!("{} us on {}", micros(figures.time_ps), told.chip.name));
+fn timeline(text: &mut String, report: &NeuronReport<'_>) {
+    let program = report.run.program(report.recorded);
+    let figures = summary(report.chip, program, &report.run.timeline);
+    line(text, "time", &format!("{} us on {}", micros(figures.time_ps), report.chip.name));
     let ran: u64 = figures.engines.iter().map(|engine| engine.instructions).sum();
     let cores = counted(u64::from(figures.cores), "core");
     line(text, "ran", &format!("{} on {cores}", counted(ran, "instruction")));
@@ -59,7 +59,7 @@ fn timeline(text: &mut String, told: &NeuronReport<'_>) {
         &format!("MFU {}, HFU {}, MBU {}", percent(used.mfu), percent(used.hfu), percent(used.mbu)),
     );
     text.push_str(&engines(&figures));
-    text.push_str(&path(told));
+    text.push_str(&path(report));
 }
 
 fn engines(figures: &RunSummary) -> String {
@@ -80,9 +80,9 @@ fn engines(figures: &RunSummary) -> String {
 }
 
 /// Lines of the kernel that the time went to.
-fn path(told: &NeuronReport<'_>) -> String {
+fn path(report: &NeuronReport<'_>) -> String {
     use Align::{Left, Right};
-    let (program, timeline) = (told.run.program(told.recorded), &told.run.timeline);
+    let (program, timeline) = (report.run.program(report.recorded), &report.run.timeline);
     let mut rows = vec![["critical path", "engine", "us"].map(String::from).to_vec()];
     for share in critical_path(program, timeline).iter().take(MOST_LINES) {
         rows.push(vec![
@@ -94,10 +94,10 @@ fn path(told: &NeuronReport<'_>) -> String {
     table(&[Left, Left, Right], &rows)
 }
 
-fn joules(text: &mut String, told: &NeuronReport<'_>) {
-    let parts = energy(told.chip, told.run.program(told.recorded), &told.run.timeline);
+fn joules(text: &mut String, report: &NeuronReport<'_>) {
+    let parts = energy(report.chip, report.run.program(report.recorded), &report.run.timeline);
     let total: f64 = parts.iter().map(|part| part.joules).sum();
-    let seconds = told.run.timeline.total_ps.max(1) as f64 * 1e-12;
+    let seconds = report.run.timeline.total_ps.max(1) as f64 * 1e-12;
     line(text, "energy", &format!("{:.3} uJ, {:.3} W on average", total * 1e6, total / seconds));
     for part in parts.iter().filter(|part| part.joules > 0.0) {
         let share = percent(part.joules / total);
