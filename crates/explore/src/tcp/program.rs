@@ -50,7 +50,7 @@ pub fn lowered(
 }
 
 /// What shapes and tactic do not say: who loads, and how wide results are written.
-pub(crate) fn as_chosen(machine: &Tcp, choice: &Choice, program: &mut Program) {
+pub fn as_chosen(machine: &Tcp, choice: &Choice, program: &mut Program) {
     if choice.loading == Loading::Main {
         load_on_main(machine, program);
     }
