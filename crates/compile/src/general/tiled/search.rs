@@ -7,7 +7,7 @@ use tilewright_machine::tcp::Tcp;
 use super::super::kernel::Sizes;
 use super::grid::{Grid, Tile, Tiling};
 use super::tile::{Estimate, HALF_BYTES, Split, TileProgram, WORD_BYTES, estimate, tile_program};
-use super::traffic::{Moved, Runs};
+use super::traffic::{Moved, Place, Runs};
 
 /// Candidates whose commands are made, the best by closed forms first, until one can be had.
 const TRIES: usize = 48;
@@ -237,7 +237,36 @@ impl Search<'_> {
                 programs.insert(key, tile_program(self.machine, sizes, candidate.split)?);
             }
         }
-        Ok(programs)
+        let edge = candidate.tiling.columns * WORD_BYTES;
+        let granule = self.machine.tdma.alignment_bytes;
+        let whole = edge.is_multiple_of(granule) || candidate.tiling.columns >= self.sizes.columns;
+        let mut all = programs.iter();
+        if whole && all.all(|(key, program)| self.aligned(*key, program)) {
+            Ok(programs)
+        } else {
+            Err("tiles whose parts are no whole granules".to_string())
+        }
+    }
+
+    /// Whether all transfers of a tile move whole granules.
+    fn aligned(&self, (rows, columns): (u64, u64), program: &TileProgram) -> bool {
+        let Sizes { batch, rows: all_rows, columns: all_columns, summed } = self.sizes;
+        let dims = [[batch, all_rows, summed], [batch, all_columns, summed], [batch, all_rows, all_columns]];
+        let live = [[1, rows, summed], [1, columns, summed], [1, rows, columns]];
+        (0..3).all(|operand| {
+            let place = Place {
+                operand,
+                placed: &program.operands[operand],
+                hbm: 0,
+                dims: dims[operand],
+                first: [0; 3],
+                live: live[operand],
+                slice: 0,
+                offset: 0,
+                element_bytes: if operand == 2 { WORD_BYTES } else { HALF_BYTES },
+            };
+            place.is_aligned(self.machine, operand != 2)
+        })
     }
 }
 

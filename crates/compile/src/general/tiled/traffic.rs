@@ -59,6 +59,20 @@ impl Place<'_> {
     }
 }
 
+impl Place<'_> {
+    /// Whether the engine can move all elements: addresses, strides and packets are whole granules.
+    pub(super) fn is_aligned(&self, machine: &Tcp, to_dm: bool) -> bool {
+        let granule = machine.tdma.alignment_bytes;
+        let whole = |one: &Transfer| {
+            let ends = [one.source.0, one.target.0, one.packet];
+            let strides = one.loops.iter().flat_map(|row| [row.source, row.target]);
+            ends.iter().all(|byte| byte.is_multiple_of(granule))
+                && strides.into_iter().all(|stride| stride.unsigned_abs().is_multiple_of(granule))
+        };
+        self.transfers(machine, "part", to_dm).is_some_and(|all| all.iter().all(whole))
+    }
+}
+
 /// Bytes that lie together at both ends, and how they lie in HBM.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Runs {
