@@ -1,5 +1,7 @@
 //! Single contractions from HBM on one to eight PEs: values against sums in f64, findings, and cycles against the bound.
 
+#![expect(clippy::print_stdout, reason = "the table of cycles and bounds is what `--nocapture` is for")]
+
 use tilewright_base::Sources;
 use tilewright_compile::general::judge::judge;
 use tilewright_compile::general::{Options, Planned, plan, tensors};
@@ -112,6 +114,7 @@ fn cycles_stay_near_the_bound() {
         let wanted = Wanted { values: false, findings: true, ..Wanted::default() };
         let reading = device.run(&[], &wanted, KeepLast::new(0)).expect("a run");
         let (cycles, bound) = (reading.outcome.cycles, bound(&machine, shape));
+        assert!(reading.findings.is_empty(), "{shape:?}: {:?}", reading.findings.first());
         println!(
             "{shape:?} {cycles} {bound:.0} {:.3} {} {how}",
             cycles as f64 / bound,
