@@ -6,11 +6,11 @@ use tilewright_base::{SourceId, Sources, Span};
 use tilewright_bench::{Bench, measure};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::state::At;
-use tilewright_tcp_exec::{State, exec};
+use tilewright_tcp_exec::state::SliceAddress;
+use tilewright_tcp_exec::{MemoryState, exec};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Context, Contract, ContractOp, Drain, Fetch, Loop, Memory, StepLoop, Stream, Switch,
+    Commit, Context, Contract, ContractOp, Drain, ExecBody, Fetch, Loop, Memory, StepLoop, Stream, Switch,
 };
 use tilewright_tcp_isa::program::{Count, Exec};
 
@@ -45,15 +45,15 @@ fn tcp() -> Tcp {
     loaded.machine.tcp().expect("a tensor contraction processor").clone()
 }
 
-fn filled(machine: &Tcp) -> State {
-    let mut state = State::new(machine, 1);
+fn filled(machine: &Tcp) -> MemoryState {
+    let mut state = MemoryState::new(machine, 1);
     let mut seed = 1_u64;
     for slice in 0..SLICES {
         for (memory, bytes) in [(Memory::Dm, ROWS * K), (Memory::Trf { lanes: LANES }, 0x10000)] {
             let content: Vec<u8> = (0..bytes)
                 .map(|_| tilewright_base::random::next(&mut seed).to_be_bytes()[0] & 0xBF)
                 .collect();
-            state.write_slice(At { chip: 0, slice, memory, offset: 0 }, &content).expect("it fits");
+            state.write_slice(SliceAddress { chip: 0, slice, memory, offset: 0 }, &content).expect("it fits");
         }
     }
     state
@@ -111,7 +111,7 @@ fn command(dtype: Dtype) -> Exec {
         name: "contract".to_owned(),
         context: Context::Main,
         pes: 1,
-        body: Body::Stream(Box::new(stream)),
+        body: ExecBody::Stream(Box::new(stream)),
         span: Span { source: SourceId(0), start: 0, end: 0 },
     }
 }

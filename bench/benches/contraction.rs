@@ -9,7 +9,9 @@ use std::hint::black_box;
 
 use tilewright_bench::{Bench, measure};
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::values::{Path, Reduce, Rows, Shape, Stationary, Sums};
+use tilewright_tcp_exec::values::{
+    AccumulatorRows, ContractionShape, OperandRows, SimdPath, StationaryOperand, TreeReduce,
+};
 
 const ROWS_A: usize = 512;
 const ROWS_B: usize = 512;
@@ -17,18 +19,18 @@ const K: usize = 4096;
 const MACS: u64 = (ROWS_A * ROWS_B * K) as u64;
 
 /// Which rows are timed: a name, the type, the tree, what it does, the goal of the fastest path in MAC/s.
-const CASES: [(&str, Dtype, usize, Reduce, f64); 11] = [
-    ("i8", Dtype::I8, 64, Reduce::Add, 40e9),
-    ("i4", Dtype::I4, 128, Reduce::Add, 40e9),
-    ("i9", Dtype::I9, 64, Reduce::Add, 20e9),
-    ("bf16, tree of 32", Dtype::Bf16, 32, Reduce::Add, 8e9),
-    ("bf16, tree of 8", Dtype::Bf16, 8, Reduce::Add, 8e9),
-    ("bf16, no tree", Dtype::Bf16, 1, Reduce::Add, 8e9),
-    ("bf16, tree of 32, flushing", Dtype::Bf16, 32, Reduce::Add, 8e9),
-    ("f8e4m3fn, tree of 64", Dtype::F8E4M3Fn, 64, Reduce::Add, 8e9),
-    ("f8e5m2, tree of 64", Dtype::F8E5M2, 64, Reduce::Add, 8e9),
-    ("i8, max", Dtype::I8, 64, Reduce::Max, 4e9),
-    ("bf16, max", Dtype::Bf16, 32, Reduce::Max, 2e9),
+const CASES: [(&str, Dtype, usize, TreeReduce, f64); 11] = [
+    ("i8", Dtype::I8, 64, TreeReduce::Add, 40e9),
+    ("i4", Dtype::I4, 128, TreeReduce::Add, 40e9),
+    ("i9", Dtype::I9, 64, TreeReduce::Add, 20e9),
+    ("bf16, tree of 32", Dtype::Bf16, 32, TreeReduce::Add, 8e9),
+    ("bf16, tree of 8", Dtype::Bf16, 8, TreeReduce::Add, 8e9),
+    ("bf16, no tree", Dtype::Bf16, 1, TreeReduce::Add, 8e9),
+    ("bf16, tree of 32, flushing", Dtype::Bf16, 32, TreeReduce::Add, 8e9),
+    ("f8e4m3fn, tree of 64", Dtype::F8E4M3Fn, 64, TreeReduce::Add, 8e9),
+    ("f8e5m2, tree of 64", Dtype::F8E5M2, 64, TreeReduce::Add, 8e9),
+    ("i8, max", Dtype::I8, 64, TreeReduce::Max, 4e9),
+    ("bf16, max", Dtype::Bf16, 32, TreeReduce::Max, 2e9),
 ];
 
 fn main() {
@@ -38,9 +40,9 @@ fn main() {
         if !name.starts_with(&wanted) {
             continue;
         }
-        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+        for path in SimdPath::ALL.into_iter().filter(|path| path.is_available()) {
             let goal_per_s = goal_per_s * share_of_goal(path);
-            let shape = Shape { rows_a: ROWS_A, rows_b: ROWS_B, k: K, tree_elements, reduce };
+            let shape = ContractionShape { rows_a: ROWS_A, rows_b: ROWS_B, k: K, tree_elements, reduce };
             let bench = Bench { name: &format!("{name}, {path:?}, MAC"), goal_per_s, items: MACS };
             let rate = contraction(&bench, path, &shape, dtype, name.ends_with("flushing"));
             println!("{:>52} {:>10.2} of sgemm", "", rate / limit);
@@ -49,19 +51,23 @@ fn main() {
 }
 
 /// The goal is for what `contract` takes on this host; the other paths are timed beside it and held to none.
-fn share_of_goal(path: Path) -> f64 {
-    if path == Path::best() { 1.0 } else { 0.0 }
+fn share_of_goal(path: SimdPath) -> f64 {
+    if path == SimdPath::best() { 1.0 } else { 0.0 }
 }
 
 /// Packing included, as `contract` does it.
-fn contraction(bench: &Bench<'_>, path: Path, shape: &Shape, dtype: Dtype, wide: bool) -> f64 {
+fn contraction(bench: &Bench<'_>, path: SimdPath, shape: &ContractionShape, dtype: Dtype, wide: bool) -> f64 {
     let [a, b] = [(ROWS_A, 1), (ROWS_B, 2)].map(|(rows, seed)| operand(dtype, rows * K, seed, wide));
     let mut ints = vec![0_i32; ROWS_A * ROWS_B];
     let mut floats = vec![0.0_f32; ROWS_A * ROWS_B];
     measure(bench, || {
-        let rows_b = Rows { dtype, bytes: black_box(&b) };
-        let packed = Stationary::pack(path, shape, dtype, rows_b).expect("sizes fit");
-        let out = if dtype.is_float() { Sums::F32(&mut floats) } else { Sums::I32(&mut ints) };
+        let rows_b = OperandRows { dtype, bytes: black_box(&b) };
+        let packed = StationaryOperand::pack(path, shape, dtype, rows_b).expect("sizes fit");
+        let out = if dtype.is_float() {
+            AccumulatorRows::F32(&mut floats)
+        } else {
+            AccumulatorRows::I32(&mut ints)
+        };
         packed.contract_rows(ROWS_A, black_box(&a), out).expect("sizes fit");
     })
 }

@@ -7,12 +7,12 @@ use tilewright_base::{SourceId, Sources};
 use tilewright_bench::{Bench, measure};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_record::KeepLast;
-use tilewright_runtime::{Device, Prepared, Wanted};
-use tilewright_tcp_exec::state::At;
-use tilewright_tcp_exec::{State, exec, transfer};
+use tilewright_runtime::{Device, Prepared, ReadingOptions};
+use tilewright_tcp_exec::state::SliceAddress;
+use tilewright_tcp_exec::{MemoryState, exec, transfer};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::Memory;
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 use tilewright_tcp_isa::program::{Program, text};
 
 const SLICES: u64 = 64;
@@ -43,7 +43,7 @@ fn device(machine: &Tcp, program: &Program, only: Option<&str>) {
     let prepared = Prepared::new(machine, program.clone()).unwrap_or_else(|error| panic!("{error:#?}"));
     let mut device = Device::new(machine, 1);
     for (name, values) in [("device, small commands with values", true), ("device, timeline alone", false)] {
-        let wanted = Wanted { values, ..Wanted::default() };
+        let wanted = ReadingOptions { values, ..ReadingOptions::default() };
         let bench = Bench { name, goal_per_s: 0.0, items: 300 };
         measure(&bench, || {
             let reading = device.run(&prepared, &[], &wanted, KeepLast::new(0));
@@ -81,7 +81,7 @@ const ROWS: &[(&str, u64, &str, f64)] = &[
     ("short", SLICES * 4096, "B", 0.0),
 ];
 
-fn run(machine: &Tcp, program: &Program, state: &mut State, name: &str) {
+fn run(machine: &Tcp, program: &Program, state: &mut MemoryState, name: &str) {
     let pe = PeId { chip: 0, pe: 0 };
     for image in program.execs.iter().filter(|exec| exec.name == name) {
         exec(machine, state, pe, image).unwrap_or_else(|fault| panic!("{name}: {fault}"));
@@ -99,8 +99,8 @@ fn tcp() -> Tcp {
 }
 
 /// Memories full of small numbers, whatever type they are read as.
-fn filled(machine: &Tcp) -> State {
-    let mut state = State::new(machine, 1);
+fn filled(machine: &Tcp) -> MemoryState {
+    let mut state = MemoryState::new(machine, 1);
     let mut seed = 1_u64;
     let mut content = |bytes: u64| -> Vec<u8> {
         let next = |at: u64| {
@@ -114,10 +114,12 @@ fn filled(machine: &Tcp) -> State {
         for (memory, bytes) in
             [(Memory::Dm, 0x40000), (Memory::Trf { lanes: 8 }, 0x10000), (Memory::Vrf, 8192)]
         {
-            state.write_slice(At { chip: 0, slice, memory, offset: 0 }, &content(bytes)).expect("it fits");
+            state
+                .write_slice(SliceAddress { chip: 0, slice, memory, offset: 0 }, &content(bytes))
+                .expect("it fits");
         }
     }
-    let hbm = |offset| Address::new(Located { chip: 0, medium: Medium::Hbm, offset });
+    let hbm = |offset| Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset });
     for part in 0..8 {
         state.write(hbm(part << 20), &content(1 << 20)).expect("it fits");
     }

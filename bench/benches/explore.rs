@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use tilewright_base::{SourceId, Sources};
 use tilewright_bench::{Bench, measure, processor_seconds};
-use tilewright_explore::tcp::Task;
-use tilewright_explore::tcp::section::{Product, every_tactic, stages};
-use tilewright_explore::{Goal, Options, neuron, search};
+use tilewright_explore::tcp::TcpTask;
+use tilewright_explore::tcp::section::{SectionProduct, every_tactic, stages};
+use tilewright_explore::{Goal, SearchOptions, neuron, search};
 use tilewright_machine::tcp::Tcp;
 use tilewright_neuron_isa::Chip;
 use tilewright_notation::problem::Problem;
@@ -25,11 +25,11 @@ fn machine() -> Tcp {
     loaded.machine.tcp().expect("a tcp").clone()
 }
 
-fn task<'m>(tcp: &'m Tcp, text: &str) -> Task<'m> {
+fn task<'m>(tcp: &'m Tcp, text: &str) -> TcpTask<'m> {
     let program = parser::program(text, SourceId(0)).expect("an einsum");
     let problem = Problem::new(&program).expect("sizes");
     let setup = Setup::new(tcp, 1, Dtype::I8).expect("a setup");
-    Task::new(setup, &program, &problem).expect("a contraction of two inputs")
+    TcpTask::new(setup, &program, &problem).expect("a contraction of two inputs")
 }
 
 /// Resident memory at its highest, if the system says it.
@@ -49,23 +49,23 @@ fn tilings() {
     let task = |text: &str| {
         let program = parser::program(text, SourceId(0)).expect("an einsum");
         let problem = Problem::new(&program).expect("sizes");
-        neuron::Task::new(&chip, Dtype::Bf16, &program, &problem).expect("a contraction of two inputs")
+        neuron::NeuronTask::new(&chip, Dtype::Bf16, &program, &problem).expect("a contraction of two inputs")
     };
     let small = task("mk, kn -> mn; dims m=512, k=512, n=1024");
-    let all = Options::everything(Goal::Time, 5);
+    let all = SearchOptions::everything(Goal::Time, 5);
     let found = search(&small, &all, &mut |_, _| false);
     let every =
         Bench { name: "tilings of 512 x 512 x 1024, whole space", goal_per_s: 1e5, items: found.evaluated };
     measure(&every, || drop(search(&small, &all, &mut |_, _| false)));
     let large = task("mk, kn -> mn; dims m=4096, k=4096, n=4096");
-    let exact = Options::exact(Goal::Time, 5);
+    let exact = SearchOptions::exact(Goal::Time, 5);
     let optima = Bench { name: "exact optima of 4096 x 4096 x 4096", goal_per_s: 0.1, items: 1 };
     measure(&optima, || drop(search(&large, &exact, &mut |_, _| false)));
 }
 
 /// The whole space of the paper's figures 14 and 15, stage by stage.
 fn figures(setup: &Setup<'_>) {
-    let product = Product { batch: 4, rows0: 256, rows1: 256, sum: 128 };
+    let product = SectionProduct { batch: 4, rows0: 256, rows1: 256, sum: 128 };
     let look = || {
         let (mut all, mut best) = (0, u64::MAX);
         every_tactic(setup, &product, &mut |tactic| {
@@ -84,7 +84,7 @@ fn main() {
     tilings();
     let tcp = machine();
     let qk = task(&tcp, "hqd, hkd -> hqk; dims h=4, q=256, k=256, d=128");
-    let all = Options::everything(Goal::Time, 5);
+    let all = SearchOptions::everything(Goal::Time, 5);
     let before = processor_seconds();
     let found = search(&qk, &all, &mut |_, _| false);
     if let (Some(before), Some(after)) = (before, processor_seconds()) {
@@ -95,7 +95,7 @@ fn main() {
     let every = Bench { name: "candidates of QK^T, whole space", goal_per_s: 2e6, items: found.evaluated };
     measure(&every, || drop(search(&qk, &all, &mut |_, _| false)));
     figures(&qk.setup);
-    let exact = Options::exact(Goal::Time, 5);
+    let exact = SearchOptions::exact(Goal::Time, 5);
     let whole = Bench { name: "exact optima of QK^T", goal_per_s: 1.0, items: 1 };
     measure(&whole, || drop(search(&qk, &exact, &mut |_, _| false)));
     let start = Instant::now();

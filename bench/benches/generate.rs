@@ -20,7 +20,7 @@ use tilewright_import::{Model, gguf, llama2c};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::Wanted;
+use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::generate::best;
 use tilewright_runtime::model::ModelDevice;
 
@@ -110,7 +110,7 @@ impl Known {
         let compiled = compile(&machine, &model.graph, options).expect("it compiles");
         let mut chip = ModelDevice::new(&machine, compiled).expect("legal programs");
         chip.load(&|name: &str| constant(&model.graph, &model.store, name)).expect("all weights");
-        let wanted = Wanted { values: true, ..Wanted::default() };
+        let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
         let (mut token, mut checksum) = (1, 0xCBF2_9CE4_8422_2325_u64);
         let mut next = |chip: &mut ModelDevice| {
             chip.feed(&[token], &wanted, KeepLast::new(0)).expect("room for a token");

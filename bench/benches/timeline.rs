@@ -13,15 +13,17 @@ use tilewright_bench::{Bench, measure};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::Dtype;
 use tilewright_record::{KeepLast, Sink, perfetto};
-use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind, Term, Value};
-use tilewright_tcp_isa::program::event::Event;
+use tilewright_tcp_isa::program::control::{Command, ControlExpr, ControlOperand, Queue, Step, StepKind};
+use tilewright_tcp_isa::program::event::RunEvent;
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Loop, Memory, Short, StepLoop, Stream,
-    Switch,
+    Commit, Context, Contract, ContractOp, Drain, Exec, ExecBody, Fetch, Loop, Memory, ShortLoad, StepLoop,
+    Stream, Switch,
 };
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
+};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, Register, RegisterId, TransferId};
-use tilewright_tcp_sim::{Detail, Judge, NoJudge, Options, Outcome, simulate};
+use tilewright_tcp_sim::{Detail, NoObserver, Observer, SimOptions, SimOutcome, simulate};
 
 fn main() {
     let machine = tcp();
@@ -46,13 +48,13 @@ fn main() {
     for (name, program, _) in &rows[..2] {
         let outcome = run(&machine, program);
         rates(&format!("{name}, findings"), &outcome, [0.0; 2], || {
-            let mut judge = Findings(tilewright_tcp_sim::findings::Judge::new(&machine, program));
+            let mut judge = Findings(tilewright_tcp_sim::findings::FindingsChecker::new(&machine, program));
             black_box(observed(&machine, black_box(program), Detail::Totals, KeepLast::new(0), &mut judge));
             black_box(judge.0.finish());
         });
         rates(&format!("{name}, trace"), &outcome, [0.0; 2], || {
             let sink = perfetto::Stream::new(std::io::sink());
-            black_box(observed(&machine, black_box(program), Detail::Everything, sink, &mut NoJudge));
+            black_box(observed(&machine, black_box(program), Detail::Everything, sink, &mut NoObserver));
         });
     }
     println!("{:<52} {:>12} KiB", "peak memory of all of these", peak_kib());
@@ -62,7 +64,7 @@ fn main() {
 const BLOCK: [(i64, u64, u64); 6] =
     [(3, 2048, 4096), (16, 2048, 128), (1, 2048, 2048), (1, 2048, 4096), (6, 2048, 4096), (8, 2048, 1408)];
 
-fn rates(name: &str, outcome: &Outcome, goals: [f64; 2], mut body: impl FnMut()) {
+fn rates(name: &str, outcome: &SimOutcome, goals: [f64; 2], mut body: impl FnMut()) {
     let commands =
         Bench { name: &format!("{name}, commands"), goal_per_s: goals[0], items: outcome.commands };
     let rate = measure(&commands, &mut body);
@@ -98,10 +100,10 @@ fn peak_kib() -> u64 {
 }
 
 /// Judges races and the like while the timeline runs.
-struct Findings<'m>(tilewright_tcp_sim::findings::Judge<'m>);
+struct Findings<'m>(tilewright_tcp_sim::findings::FindingsChecker<'m>);
 
-impl Judge for Findings<'_> {
-    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+impl Observer for Findings<'_> {
+    fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
         self.0.observe(event);
         ControlFlow::Continue(())
     }
@@ -117,8 +119,8 @@ fn tcp() -> Tcp {
     load(&mut sources, id, &|_| None).expect("tcp loads").machine.tcp().expect("a tcp").clone()
 }
 
-fn run(machine: &Tcp, program: &Program) -> Outcome {
-    observed(machine, program, Detail::Totals, KeepLast::new(0), &mut NoJudge)
+fn run(machine: &Tcp, program: &Program) -> SimOutcome {
+    observed(machine, program, Detail::Totals, KeepLast::new(0), &mut NoObserver)
 }
 
 fn observed<S: Sink>(
@@ -126,9 +128,9 @@ fn observed<S: Sink>(
     program: &Program,
     detail: Detail,
     sink: S,
-    judge: &mut dyn Judge,
-) -> Outcome {
-    let options = Options { detail, check: false, ..Options::default() };
+    judge: &mut dyn Observer,
+) -> SimOutcome {
+    let options = SimOptions { detail, check: false, ..SimOptions::default() };
     simulate(machine, program, &options, sink, judge).expect("it runs")
 }
 
@@ -146,7 +148,7 @@ fn program(pes: u64, contractions: &[(i64, u64, u64)]) -> Program {
         body.extend(run(2 * number, Context::Main, 0));
         body.push(push(Command::WaitD(0)));
         body.push(push(Command::WaitE(1)));
-        let [from, to] = [0, turns].map(|value| Value::Just(Term::Number(value)));
+        let [from, to] = [0, turns].map(|value| ControlExpr::Operand(ControlOperand::Number(value)));
         steps.push(step(StepKind::For { register: RegisterId(0), from, to, body }));
     }
     let most = contractions.iter().map(|(turns, ..)| *turns).max().unwrap_or(0);
@@ -174,20 +176,21 @@ fn weights(slice_bytes: u64) -> Transfer {
         TransferLoop { size: Count::Fixed(rows), source: 4096, target: 4096 },
         TransferLoop { size: Count::Fixed(64), source: stride, target: SLICE_STRIDE },
     ];
-    let source = Address::new(Located { chip: 0, medium: Medium::Hbm, offset: 0 });
-    let target = Address::new(Located { chip: 0, medium: Medium::Dm { slice: 0 }, offset: 0x6_0000 });
+    let source = Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset: 0 });
+    let target =
+        Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Dm { slice: 0 }, offset: 0x6_0000 });
     Transfer { name: "weights".into(), source, target, loops, packet, index: None, span: Span::default() }
 }
 
 /// They go to the upper half, while the lower is in use.
 fn weights_load(slice_bytes: u64) -> Exec {
     let bytes = slice_bytes.min(4096);
-    let short = Short { from: 0x6_0000, bytes, memory: Memory::Trf { lanes: 8 }, base: 4096 };
+    let short = ShortLoad { from: 0x6_0000, bytes, memory: Memory::Trf { lanes: 8 }, base: 4096 };
     Exec {
         name: "load".into(),
         context: Context::Sub,
         pes: 1,
-        body: Body::Short(short),
+        body: ExecBody::Short(short),
         span: Span::default(),
     }
 }
@@ -238,7 +241,7 @@ fn contraction(rows: u64, length: u64) -> Exec {
         name: "contraction".into(),
         context: Context::Main,
         pes: 1,
-        body: Body::Stream(Box::new(stream)),
+        body: ExecBody::Stream(Box::new(stream)),
         span: Span::default(),
     }
 }

@@ -187,7 +187,7 @@ def test_a_collective_begins_when_the_last_rank_comes_and_ends_for_all():
     assert of[0][3:] == of[1][3:] and late.time == early.time
     busy = sum(span[4] - span[3] for span in late.spans if span[0] == "activation")
     assert of[0][3] >= busy > 1000
-    assert early.idle["dma"]["waits for other ranks"] > 0 and "waits for other ranks" not in late.idle["dma"]
+    assert early.idle["dma"]["stalled on other ranks"] > 0 and "stalled on other ranks" not in late.idle["dma"]
 
 
 def times(instance, ranks, columns=64):

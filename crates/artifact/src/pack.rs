@@ -1,6 +1,7 @@
 //! Weights and tables of a compiled model as bytes of HBM, for each chip.
 
 use thiserror::Error;
+use tilewright_base::invariant::to_index;
 use tilewright_compile::tcp::pack::Constants;
 use tilewright_compile::{CompileError, Compiled};
 
@@ -24,13 +25,13 @@ pub enum PackError {
 /// A constant that cannot be had; more bytes than the plan has or the host can hold.
 pub fn pack_hbm(compiled: &Compiled, constants: &Constants<'_>) -> Result<Vec<Vec<u8>>, PackError> {
     let most_bytes = compiled.plan.end;
-    let most = usize::try_from(most_bytes).unwrap_or(usize::MAX);
-    let chips = usize::try_from(compiled.plan.options.chips).unwrap_or(1);
+    let most = to_index(most_bytes);
+    let chips = to_index(compiled.plan.options.chips);
     let mut all: Vec<Vec<u8>> = vec![Vec::new(); chips];
     let mut short = false;
     compiled.pack(constants, &mut |chip, at, bytes| {
         let Some(hbm) = usize::try_from(chip).ok().and_then(|chip| all.get_mut(chip)) else { return };
-        let start = usize::try_from(at).unwrap_or(usize::MAX);
+        let start = to_index(at);
         let end = start.saturating_add(bytes.len());
         let more = end.saturating_sub(hbm.len());
         if end > most || hbm.try_reserve(more).is_err() {

@@ -55,8 +55,8 @@ pub struct Plan {
     pub ends: Option<Vec<u32>>,
     /// What the templates of the compiler leave open.
     pub choices: Choices,
-    /// Calibrated absolute maxima of values (`Kernels::peaks`).
-    pub peaks: BTreeMap<ValueId, f32>,
+    /// Calibrated absolute maxima of values (`Kernels::amax`).
+    pub amax: BTreeMap<ValueId, f32>,
     /// Calibrated ranges of caches (`Kernels::ranges`).
     pub ranges: BTreeMap<usize, [f32; 3]>,
 }
@@ -74,7 +74,7 @@ impl Default for Plan {
             context: None,
             ends: None,
             choices: Choices::default(),
-            peaks: BTreeMap::new(),
+            amax: BTreeMap::new(),
             ranges: BTreeMap::new(),
         }
     }
@@ -121,7 +121,7 @@ impl Plan {
             context: Some(options.context),
             ends,
             choices: compiled.plan.choices.clone(),
-            peaks: compiled.kernels.peaks.clone(),
+            amax: compiled.kernels.amax.clone(),
             ranges: compiled.kernels.ranges.clone(),
         }
     }
@@ -162,7 +162,7 @@ impl Plan {
             "context" => self.context = Some(value.parse().ok()?),
             "peak" => {
                 let (value, peak) = value.split_once('=')?;
-                self.peaks.insert(ValueId(value.parse().ok()?), positive(peak)?);
+                self.amax.insert(ValueId(value.parse().ok()?), positive(peak)?);
             }
             "range" => {
                 let (cache, range) = value.split_once('=')?;
@@ -191,7 +191,7 @@ impl fmt::Display for Plan {
         for setting in &self.set {
             writeln!(f, "set {setting}")?;
         }
-        for (value, peak) in &self.peaks {
+        for (value, peak) in &self.amax {
             writeln!(f, "peak {}={peak:?}", value.0)?;
         }
         for (cache, [query, key, value]) in &self.ranges {

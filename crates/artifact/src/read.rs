@@ -72,8 +72,8 @@ impl<'f> Artifact<'f> {
     /// # Errors
     /// A graph that no kernels are made of.
     pub fn kernels(&self) -> Result<Kernels, CompileError> {
-        let Plan { peaks, ranges, .. } = self.plan.clone();
-        Ok(Kernels { peaks, ranges, ..cluster(&self.graph)? })
+        let Plan { amax, ranges, .. } = self.plan.clone();
+        Ok(Kernels { amax, ranges, ..cluster(&self.graph)? })
     }
 
     /// Whether its programs are those that were compiled from its plan: only then is the plan theirs.

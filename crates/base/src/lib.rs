@@ -16,6 +16,7 @@
 //! ```
 
 pub mod diagnostic;
+pub mod invariant;
 pub mod json;
 pub mod name;
 pub mod nearest;

@@ -1,8 +1,9 @@
-//! Numbers from a seed: SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
+//! Numbers from a seed: SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators",
+//! 2014).
 //!
-//! The generator of this repository, for drawn elements and tests; the search of the compiler's choices keeps a congruence of its
-//! own, on which printed choices rest. The state is a plain word, so that a seed is
-//! a state and nothing is hidden. Results of runs with drawn inputs rest on these numbers: they do not change.
+//! The generator of this repository, for drawn elements and tests; the search of the compiler's choices keeps
+//! a congruence of its own, on which printed choices rest. The state is a plain word, so that a seed is a
+//! state and nothing is hidden. Results of runs with drawn inputs rest on these numbers: they do not change.
 
 /// What the state grows by.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use crate::invariant::OrBroken;
+
 /// Index of a text in [`Sources`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceId(pub u32);
@@ -54,7 +56,7 @@ impl Sources {
 
     /// Adds a text and returns its id.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> SourceId {
-        let id = SourceId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
+        let id = SourceId(u32::try_from(self.sources.len()).or_broken("more sources than are numbered"));
         self.sources.push(Source { name: name.into(), text: text.into() });
         id
     }

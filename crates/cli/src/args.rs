@@ -136,7 +136,7 @@ Examples:
 pub(crate) enum Scales {
     /// One factor for a whole tensor.
     Tensor,
-    /// The greatest of each token.
+    /// The absolute maximum of each token.
     Token,
 }
 
@@ -164,7 +164,7 @@ pub(crate) struct LlamaArgs {
     /// Type of weights, activations and caches: int8 or bf16
     #[arg(long, value_name = "TYPE", default_value = "int8")]
     pub(crate) dtype: String,
-    /// What integer activations are scaled by: one factor for a whole tensor, found beforehand, or the greatest of each token
+    /// What integer activations are scaled by: one factor for a whole tensor, found beforehand, or the absolute maximum of each token
     #[arg(long, value_name = "WHICH", default_value = "tensor")]
     pub(crate) scales: Scales,
     /// Processing elements of a chip: 1, 2, 4 or 8
@@ -481,7 +481,7 @@ pub(crate) struct CheckArgs {
     pub(crate) json: bool,
 }
 
-/// The machine that a program is judged on.
+/// The machine that a program is checked on.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TargetArgs {
     /// A machine by name, or a machine file

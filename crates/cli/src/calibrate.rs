@@ -1,7 +1,8 @@
-//! `--calibrate FILE`: scales of integer activations from a text, a line of it at a time, instead of one for each token as it passes.
+//! `--calibrate FILE`: scales of integer activations from a text, a line of it at a time, instead of one for
+//! each token as it passes.
 
-use tilewright_compile::judge;
 use tilewright_compile::kernel::Kernels;
+use tilewright_compile::reference;
 use tilewright_compile::weights;
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
@@ -48,5 +49,5 @@ pub(crate) fn calibrated(
     let longest = texts.iter().map(Vec::len).max().unwrap_or(0) as u64;
     let options = target.options(machine, longest.max(1))?;
     let constant = |name: &str| weights::constant(&model.graph, &model.store, name);
-    judge::calibrated(machine, &kernels, options, &constant, &texts).map_err(|error| refused(&error))
+    reference::calibrated(machine, &kernels, options, &constant, &texts).map_err(|error| refused(&error))
 }

@@ -1,7 +1,7 @@
 //! `--chip NAME|FILE` and `--set`: a machine from the binary or from a file.
 
 use tilewright_base::{Diagnostic, Sources};
-use tilewright_machine::{Loaded, builtin, builtin_names, load};
+use tilewright_machine::{LoadedMachine, builtin, builtin_names, load};
 
 use crate::host::{Host, read_text};
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
@@ -12,7 +12,7 @@ pub(crate) fn load_chip(
     chip: &str,
     settings: &[String],
     host: &mut dyn Host,
-) -> Result<Loaded, Outcome> {
+) -> Result<LoadedMachine, Outcome> {
     let (name, text) = match builtin(chip) {
         Some(text) => (format!("machines/{chip}.toml"), text.to_string()),
         None if is_path(chip) => {

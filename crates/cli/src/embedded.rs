@@ -8,19 +8,19 @@ use tilewright_import::hf;
 use crate::host::Host;
 use crate::model;
 use crate::outcome::{OUR_FAULT, Outcome};
-use crate::run::args::Prompting;
-use crate::run::{Target, on_chip};
+use crate::run::args::PromptArgs;
+use crate::run::{RunTarget, on_chip};
 use crate::target::ModelTarget;
 
 /// Files of a model, in Hugging Face's layout.
-pub(crate) struct Files {
+pub(crate) struct ModelFiles {
     pub(crate) config: &'static [u8],
     pub(crate) weights: &'static [u8],
     pub(crate) tokenizer: &'static [u8],
 }
 
 /// The model that comes with the binary.
-pub(crate) const FABLES: Files = Files {
+pub(crate) const FABLES: ModelFiles = ModelFiles {
     config: include_bytes!("../../../models/fables/config.json"),
     weights: include_bytes!("../../../models/fables/model.safetensors"),
     tokenizer: include_bytes!("../../../models/fables/tokenizer.json"),
@@ -32,11 +32,11 @@ const TRACE_PATH: &str = "fables.pftrace";
 const PROMPT: &str = "Once there was a";
 const MOST_TOKENS: u32 = 200;
 
-pub(crate) fn run(files: &Files, host: &mut dyn Host) -> Outcome {
+pub(crate) fn run(files: &ModelFiles, host: &mut dyn Host) -> Outcome {
     write(files, host).unwrap_or_else(|refusal| refusal)
 }
 
-fn write(files: &Files, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+fn write(files: &ModelFiles, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let broken = |why: String| Outcome { code: OUR_FAULT, ..Outcome::usage(&why) };
     let file = |name: &str| match name {
         "config.json" => Some(Arc::new(files.config.to_vec())),
@@ -50,8 +50,9 @@ fn write(files: &Files, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         Ok(_) => (Some(TRACE_PATH.to_string()), String::new()),
         Err(error) => (None, format!("tilewright: no trace: cannot write `{TRACE_PATH}`: {error}\n")),
     };
-    let prompting = Prompting {
-        prompt: PROMPT.to_string(),
+    let prompting = PromptArgs {
+        prompts: vec![PROMPT.to_string()],
+        with: Vec::new(),
         max_tokens: MOST_TOKENS,
         tokenizer: None,
         trace,
@@ -59,13 +60,7 @@ fn write(files: &Files, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     };
     let target = ModelTarget::default();
     let machine = target.machine(host)?;
-    let on = Target {
-        machine: &machine,
-        target: &target,
-        tokenizer: &tokenizer,
-        prompting: &prompting,
-        with: &[],
-    };
+    let on = RunTarget { machine: &machine, target: &target, tokenizer: &tokenizer, prompting: &prompting };
     let outcome = on_chip(&on, &loaded, 0, host)?;
     Ok(Outcome { stdout: outcome.stdout + NEXT, stderr: note + &outcome.stderr, ..outcome })
 }

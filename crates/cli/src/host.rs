@@ -36,7 +36,8 @@ pub trait Host {
     }
     /// Writes a file, all of it or nothing; its folder must be there.
     fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()>;
-    /// Begins a file that is written piece by piece; it has its name once it is kept, and is gone if it is not.
+    /// Begins a file that is written piece by piece; it has its name once it is kept, and is gone if it is
+    /// not.
     ///
     /// # Errors
     /// A place that cannot be written to.
@@ -55,7 +56,8 @@ pub trait Host {
     fn interrupted(&self) -> bool {
         false
     }
-    /// Shows what goes on and which part of it is done (0 to 1, if known), in place of what was shown before. An empty phase ends it.
+    /// Shows what goes on and which part of it is done (0 to 1, if known), in place of what was shown before.
+    /// An empty phase ends it.
     fn progress(&mut self, _phase: &str, _part: Option<f64>) {}
     /// Shows a piece of the answer at once if somebody sits before standard output; whether it was shown.
     fn say(&mut self, _text: &str) -> bool {

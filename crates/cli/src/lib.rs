@@ -1,7 +1,7 @@
 //! The command line as a function: arguments and a host in, text and an exit code out.
 //!
-//! Being a function, it is what text goldens and the book's examples call. Exit codes: 0 good, 1 the thing asked about failed,
-//! 2 usage or unreadable input, 3 our own fault.
+//! Being a function, it is what text goldens and the book's examples call. Exit codes: 0 good, 1 the thing
+//! asked about failed, 2 usage or unreadable input, 3 our own fault.
 
 mod args;
 mod calibrate;

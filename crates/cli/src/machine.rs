@@ -32,7 +32,7 @@ pub(crate) fn run(command: MachineCommand, host: &mut dyn Host) -> Outcome {
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct MachineListEntry {
     name: String,
     architecture: String,
     description: String,
@@ -42,7 +42,7 @@ fn list(as_json: bool, host: &mut dyn Host) -> Outcome {
     let mut machines = Vec::new();
     for name in builtin_names() {
         match load_chip(&mut Sources::default(), name, &[], host) {
-            Ok(loaded) => machines.push(Listed {
+            Ok(loaded) => machines.push(MachineListEntry {
                 architecture: loaded.machine.architecture().to_string(),
                 name: loaded.name,
                 description: loaded.description,
@@ -62,7 +62,7 @@ fn list(as_json: bool, host: &mut dyn Host) -> Outcome {
 
 /// One machine that was checked.
 #[derive(Serialize)]
-struct Checked {
+struct MachineCheck {
     name: String,
     good: bool,
     figures: usize,
@@ -80,16 +80,16 @@ fn check(chips: Vec<String>, as_json: bool, host: &mut dyn Host) -> Outcome {
             Ok(loaded) => {
                 let (figures, assumptions) = (loaded.key_values().len(), loaded.assumptions().len());
                 whole.stderr.push_str(&rendered(&sources, &loaded.warnings, host.colour()));
-                checked.push(Checked { name: loaded.name, good: true, figures, assumptions });
+                checked.push(MachineCheck { name: loaded.name, good: true, figures, assumptions });
             }
             Err(outcome) => {
                 whole.code = whole.code.max(outcome.code);
                 whole.stderr.push_str(&outcome.stderr);
-                checked.push(Checked { name: chip, good: false, figures: 0, assumptions: 0 });
+                checked.push(MachineCheck { name: chip, good: false, figures: 0, assumptions: 0 });
             }
         }
     }
-    let line = |c: &Checked| {
+    let line = |c: &MachineCheck| {
         format!("{}: {} figures, each with a source; {} are assumptions\n", c.name, c.figures, c.assumptions)
     };
     whole.stdout =

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-/// Simulated commands take and give back many small pieces of memory: with this one a model generates about a fifth faster.
+/// Simulated commands take and give back many small pieces of memory: with this one a model generates about a
+/// fifth faster.
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

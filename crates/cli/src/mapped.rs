@@ -1,10 +1,13 @@
-//! Files as the system maps them: bytes that come into memory when they are looked at, and that no one copies.
+//! Files as the system maps them: bytes that come into memory when they are looked at, and that no one
+//! copies.
 //!
-//! This is the one file of the command line with `unsafe`. A mapping is sound as long as nobody changes the file below it: bytes that
-//! a slice shows must not change, and pages that were cut off end the process. Binaries of ours are written under another name and
-//! renamed when they are whole (`Host::draft`), so that writing one again leaves the mapped file as it is; whoever edits a binary
-//! in place while it runs is told by the book not to. Everything in a file is checked against its length and its checksums before it
-//! is used, whether it was mapped or read; [`Mapped::Read`] is the same without a mapping, and hosts without files use it.
+//! This is the one file of the command line with `unsafe`. A mapping is sound as long as nobody changes the
+//! file below it: bytes that a slice shows must not change, and pages that were cut off end the process.
+//! Binaries of ours are written under another name and renamed when they are whole (`Host::draft`), so that
+//! writing one again leaves the mapped file as it is; whoever edits a binary in place while it runs is told
+//! by the book not to. Everything in a file is checked against its length and its checksums before it is
+//! used, whether it was mapped or read; [`Mapped::Read`] is the same without a mapping, and hosts without
+//! files use it.
 
 use std::io::{Error, ErrorKind};
 use std::ops::Deref;
@@ -85,17 +88,17 @@ mod tests {
     use super::*;
 
     /// A file of this test alone, gone when it ends.
-    struct Kept(std::path::PathBuf);
+    struct TempFile(std::path::PathBuf);
 
-    impl Kept {
-        fn new(name: &str, bytes: &[u8]) -> Kept {
+    impl TempFile {
+        fn new(name: &str, bytes: &[u8]) -> TempFile {
             let path = std::env::temp_dir().join(format!("tilewright-mapped-{}-{name}", std::process::id()));
             std::fs::write(&path, bytes).unwrap();
-            Kept(path)
+            TempFile(path)
         }
     }
 
-    impl Drop for Kept {
+    impl Drop for TempFile {
         fn drop(&mut self) {
             let _ = std::fs::remove_file(&self.0);
         }
@@ -106,7 +109,7 @@ mod tests {
         for (name, count) in [("empty", 0), ("one", 1), ("page", 4096), ("more", 100_003)] {
             let bytes: Vec<u8> =
                 (0..count).map(|at: u32| at.wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect();
-            let file = Kept::new(name, &bytes);
+            let file = TempFile::new(name, &bytes);
             let mapped = Mapped::open(&file.0, 1 << 20).unwrap();
             let read = Mapped::Read(std::fs::read(&file.0).unwrap());
             assert_eq!(*mapped, *read, "{name}");
@@ -116,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_is_too_long_missing_or_a_folder_is_refused() {
-        let file = Kept::new("long", &[0; 100]);
+        let file = TempFile::new("long", &[0; 100]);
         assert!(Mapped::open(&file.0, 100).is_ok());
         assert_eq!(Mapped::open(&file.0, 99).unwrap_err().kind(), ErrorKind::FileTooLarge);
         assert_eq!(Mapped::open(&file.0.join("below"), 100).unwrap_err().kind(), ErrorKind::NotADirectory);
@@ -125,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_written_again_leaves_what_is_mapped() {
-        let (file, next) = (Kept::new("again", b"first bytes"), Kept::new("next", b"others"));
+        let (file, next) = (TempFile::new("again", b"first bytes"), TempFile::new("next", b"others"));
         let mapped = Mapped::open(&file.0, 100).unwrap();
         std::fs::rename(&next.0, &file.0).unwrap();
         assert_eq!(*mapped, *b"first bytes");

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tilewright_base::{SourceId, Sources};
-use tilewright_graph::{Store, Stored, text};
-use tilewright_import::tokenizer::pieces::Pieces;
+use tilewright_graph::{StoredTensor, TensorStore, text};
+use tilewright_import::tokenizer::vocabulary::Vocabulary;
 use tilewright_import::tokenizer::{Tokenizer, json};
 use tilewright_import::{Model, configs, gguf, hf, llama2c, onnx};
 
@@ -60,22 +60,22 @@ pub(crate) fn own_sizes(path: &str, dims: Option<&str>) -> Result<(), Outcome> {
 pub(crate) fn load_onnx(
     path: &str,
     axes: BTreeMap<String, (u64, u64)>,
-    known: BTreeMap<String, Stored>,
+    known: BTreeMap<String, StoredTensor>,
     host: &dyn Host,
 ) -> Result<Model, Outcome> {
     let bytes = read(path, host)?;
     let files = |name: &str| inside(Path::new(path), name, host);
-    let options = onnx::Options { beside: &files, axes, known, ..onnx::Options::default() };
+    let options = onnx::OnnxOptions { beside: &files, axes, known, ..onnx::OnnxOptions::default() };
     onnx::read(path, &bytes, &options).map_err(|error| Outcome::usage(&error.to_string()))
 }
 
 /// Inputs that an ONNX model asks for.
-pub(crate) fn onnx_inputs(path: &str, host: &dyn Host) -> Result<Vec<onnx::Declared>, Outcome> {
+pub(crate) fn onnx_inputs(path: &str, host: &dyn Host) -> Result<Vec<onnx::DeclaredInput>, Outcome> {
     onnx::inputs(path, &read(path, host)?).map_err(|error| Outcome::usage(&error.to_string()))
 }
 
-/// A file in the folder of a model or below, links followed: in the folder that was named, or in the one where the model really is. Caches of
-/// downloads have a link to each file, all to one folder.
+/// A file in the folder of a model or below, links followed: in the folder that was named, or in the one
+/// where the model really is. Caches of downloads have a link to each file, all to one folder.
 fn inside(model: &Path, name: &str, host: &dyn Host) -> Result<Arc<Vec<u8>>, String> {
     let unread = |error: Error| format!("cannot be read: {error}");
     let here =
@@ -93,7 +93,8 @@ fn inside(model: &Path, name: &str, host: &dyn Host) -> Result<Arc<Vec<u8>>, Str
     host.read(&named).map(Arc::new).map_err(unread)
 }
 
-/// Why a name that ends in nothing known is no model: nothing, a folder without a configuration, or a file of another kind.
+/// Why a name that ends in nothing known is no model: nothing, a folder without a configuration, or a file of
+/// another kind.
 fn unknown(path: &str, config: &Error, host: &dyn Host) -> String {
     let what = match config.kind() {
         // Only whether it can be read is looked at: what is not there is told from a folder.
@@ -118,8 +119,8 @@ fn unknown(path: &str, config: &Error, host: &dyn Host) -> String {
 }
 
 /// The same model with rich operators where its file has patterns of primitives: what the compiler takes.
-pub(crate) fn raised(model: Model) -> Model {
-    Model { graph: tilewright_compile::raise(&model.graph), ..model }
+pub(crate) fn recognised(model: Model) -> Model {
+    Model { graph: tilewright_compile::recognise(&model.graph), ..model }
 }
 
 /// `batch=1,seq=1..512`: names of axes with their smallest and largest size.
@@ -150,7 +151,7 @@ fn graph_text(path: &str, host: &mut dyn Host) -> Result<Model, Outcome> {
     let mut sources = Sources::default();
     sources.add(path, text.clone());
     match text::read(&text, SourceId(0)) {
-        Ok(graph) => Ok(Model { graph, store: Store::default() }),
+        Ok(graph) => Ok(Model { graph, store: TensorStore::default() }),
         Err(complaints) => Err(Outcome::refused(BAD_INPUT, &sources, &complaints, host.colour())),
     }
 }
@@ -181,7 +182,8 @@ fn home<'m>(model: &'m str, host: &dyn Host) -> &'m Path {
     }
 }
 
-/// Tokens that end a text, if the configuration of a folder of Hugging Face, or that beside an ONNX file, says them.
+/// Tokens that end a text, if the configuration of a folder of Hugging Face, or that beside an ONNX file,
+/// says them.
 pub(crate) fn ends(model: &str, host: &dyn Host) -> Result<Option<Vec<u32>>, Outcome> {
     let folder = home(model, host);
     if !model.ends_with(".onnx") && folder != Path::new(model) {
@@ -234,7 +236,7 @@ pub(crate) fn read_tokenizer(path: &str, bytes: &Arc<Vec<u8>>) -> Result<Tokeniz
     } else if path.ends_with(".gguf") {
         gguf::tokenizer(path, bytes)
     } else {
-        Pieces::llama2c(path, bytes).map(Tokenizer::Pieces)
+        Vocabulary::llama2c(path, bytes).map(Tokenizer::Vocabulary)
     };
     tokenizer.map_err(|error| Outcome::usage(&error.to_string()))
 }

@@ -1,4 +1,5 @@
-//! `tilewright assemble` and `disasm`, and what every verb that takes a program reads: its text, or a binary with its arrays.
+//! `tilewright assemble` and `disasm`, and what every verb that takes a program reads: its text, or a binary
+//! with its arrays.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use tilewright_num::Dtype;
 use tilewright_report::columns::thousands;
 use tilewright_runtime::{Array, ArrayError, npy, tensors};
 use tilewright_tcp_isa::program::binary::{self, Arrays};
-use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::tensor::TensorData;
 use tilewright_tcp_isa::program::{Program, Tensor, text};
 
 use crate::args::{AssembleArgs, DisasmArgs};
@@ -17,7 +18,7 @@ use crate::outcome::{BAD_INPUT, FAILED, Outcome};
 
 /// A program with the arrays that its file holds.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedProgram {
     pub(crate) program: Program,
     /// Elements by the name that the program's `file` says.
     arrays: Arrays,
@@ -25,18 +26,18 @@ pub(crate) struct Loaded {
 
 /// Why there is no program.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum LoadError {
     /// The file cannot be read.
     Words(String),
     /// Its text has faults.
     Complaints(Vec<Diagnostic>),
 }
 
-impl Refusal {
+impl LoadError {
     pub(crate) fn outcome(self, sources: &Sources, host: &dyn Host) -> Outcome {
         match self {
-            Refusal::Words(words) => Outcome::usage(&words),
-            Refusal::Complaints(complaints) => {
+            LoadError::Words(words) => Outcome::usage(&words),
+            LoadError::Complaints(complaints) => {
                 Outcome::refused(BAD_INPUT, sources, &complaints, host.colour())
             }
         }
@@ -44,53 +45,67 @@ impl Refusal {
 }
 
 /// The text of a program of any chip family, and the arrays that came with it in a binary.
-pub(crate) struct Written {
+pub(crate) struct ProgramFile {
     pub(crate) text: String,
     arrays: Arrays,
 }
 
 /// Reads a program, text or binary; the texts that complaints are about go to the sources.
-pub(crate) fn load(path: &str, sources: &mut Sources, host: &mut dyn Host) -> Result<Loaded, Refusal> {
+pub(crate) fn load(
+    path: &str,
+    sources: &mut Sources,
+    host: &mut dyn Host,
+) -> Result<LoadedProgram, LoadError> {
     parse(path, written(path, host)?, sources)
 }
 
 /// Reads the text of a program from a file, be it a text or a binary.
-pub(crate) fn written(path: &str, host: &mut dyn Host) -> Result<Written, Refusal> {
-    let bytes = map_bytes(host, path).map_err(Refusal::Words)?;
+pub(crate) fn written(path: &str, host: &mut dyn Host) -> Result<ProgramFile, LoadError> {
+    let bytes = map_bytes(host, path).map_err(LoadError::Words)?;
     if binary::is_binary(&bytes) {
         let unpacked =
-            binary::unpack(&bytes).map_err(|error| Refusal::Words(format!("`{path}`: {error}")))?;
-        return Ok(Written { text: unpacked.text, arrays: unpacked.arrays });
+            binary::unpack(&bytes).map_err(|error| LoadError::Words(format!("`{path}`: {error}")))?;
+        return Ok(ProgramFile { text: unpacked.text, arrays: unpacked.arrays });
     }
-    let text = read_text_of(bytes.into_vec(), path).map_err(Refusal::Words)?;
-    Ok(Written { text, arrays: Arrays::new() })
+    let text = read_text_of(bytes.into_vec(), path).map_err(LoadError::Words)?;
+    Ok(ProgramFile { text, arrays: Arrays::new() })
 }
 
 /// The TCP program of a text, which goes to the sources.
-pub(crate) fn parse(path: &str, written: Written, sources: &mut Sources) -> Result<Loaded, Refusal> {
+pub(crate) fn parse(
+    path: &str,
+    written: ProgramFile,
+    sources: &mut Sources,
+) -> Result<LoadedProgram, LoadError> {
     let name = if path == "-" { "program" } else { path };
     let id = sources.add(name, written.text.clone());
-    let program = text::read(&written.text, id).map_err(Refusal::Complaints)?;
-    Ok(Loaded { program, arrays: written.arrays })
+    let program = text::read(&written.text, id).map_err(LoadError::Complaints)?;
+    Ok(LoadedProgram { program, arrays: written.arrays })
 }
 
-impl Loaded {
-    /// A program without arrays of its own, as its text says it: complaints are about the text, which goes to the sources.
-    pub(crate) fn printed(program: &Program, name: &str, sources: &mut Sources) -> Result<Loaded, Refusal> {
+impl LoadedProgram {
+    /// A program without arrays of its own, as its text says it: complaints are about the text, which goes to
+    /// the sources.
+    pub(crate) fn printed(
+        program: &Program,
+        name: &str,
+        sources: &mut Sources,
+    ) -> Result<LoadedProgram, LoadError> {
         let written = text::print(program);
         let id = sources.add(name, written.clone());
-        let program = text::read(&written, id).map_err(Refusal::Complaints)?;
-        Ok(Loaded { program, arrays: Arrays::new() })
+        let program = text::read(&written, id).map_err(LoadError::Complaints)?;
+        Ok(LoadedProgram { program, arrays: Arrays::new() })
     }
 
-    /// The array of a tensor whose data is a file: one that came with the program, `x.npy`, or `x.safetensors:NAME`.
+    /// The array of a tensor whose data is a file: one that came with the program, `x.npy`, or
+    /// `x.safetensors:NAME`.
     pub(crate) fn array(
         &self,
         tensor: &Tensor,
         rules: &tilewright_num::RuleSet,
         host: &dyn Host,
     ) -> Result<Array, ArrayError> {
-        let Data::File(written) = &tensor.data else {
+        let TensorData::File(written) = &tensor.data else {
             return Err(ArrayError::Format("no file is named".into()));
         };
         if let Some(bytes) = self.arrays.get(written) {
@@ -137,7 +152,7 @@ pub(crate) fn assemble(args: &AssembleArgs, host: &mut dyn Host) -> Result<Outco
     let rules = tilewright_tcp_exec::rules(tcp);
     let mut arrays = Arrays::new();
     for tensor in &loaded.program.tensors {
-        let Data::File(name) = &tensor.data else { continue };
+        let TensorData::File(name) = &tensor.data else { continue };
         let refused = |why: ArrayError| Outcome {
             code: FAILED,
             ..Outcome::usage(&format!("tensor `{}`: {why}", tensor.name))
@@ -164,16 +179,21 @@ pub(crate) fn disassemble(args: &DisasmArgs, host: &mut dyn Host) -> Result<Outc
 }
 
 /// One of several programs of a file.
-fn named(path: &str, name: &str, sources: &mut Sources, host: &mut dyn Host) -> Result<Loaded, Refusal> {
-    let bytes = map_bytes(host, path).map_err(Refusal::Words)?;
+fn named(
+    path: &str,
+    name: &str,
+    sources: &mut Sources,
+    host: &mut dyn Host,
+) -> Result<LoadedProgram, LoadError> {
+    let bytes = map_bytes(host, path).map_err(LoadError::Words)?;
     let bundle =
-        binary::unpack_bundle(&bytes).map_err(|error| Refusal::Words(format!("`{path}`: {error}")))?;
+        binary::unpack_bundle(&bytes).map_err(|error| LoadError::Words(format!("`{path}`: {error}")))?;
     let Some(written) = bundle.program(name) else {
         let names: Vec<&str> = bundle.programs.iter().map(|(name, _)| *name).collect();
         let allowed = names.join(", ");
-        return Err(Refusal::Words(format!("`{path}` has no program `{name}`\n  = allowed: {allowed}")));
+        return Err(LoadError::Words(format!("`{path}` has no program `{name}`\n  = allowed: {allowed}")));
     };
     let id = sources.add(path, written.to_string());
-    let program = text::read(written, id).map_err(Refusal::Complaints)?;
-    Ok(Loaded { program, arrays: Arrays::new() })
+    let program = text::read(written, id).map_err(LoadError::Complaints)?;
+    Ok(LoadedProgram { program, arrays: Arrays::new() })
 }

@@ -1,5 +1,5 @@
-//! How far a long command is, on standard error: a bar with the time that is left for people at a terminal, a line from time to
-//! time where nobody watches. Commands that print JSON show nothing and do not call this.
+//! How far a long command is, on standard error: a bar with the time that is left for people at a terminal, a
+//! line from time to time where nobody watches. Commands that print JSON show nothing and do not call this.
 
 use std::io::{IsTerminal, Write};
 
@@ -12,14 +12,15 @@ const LINE_SECONDS: f64 = 10.0;
 
 /// What is shown now.
 #[derive(Debug, Default)]
-pub(crate) struct Shown {
+pub(crate) struct ProgressState {
     bar: Option<ProgressBar>,
     /// When the last line was written, or the first call came.
     line_seconds: Option<f64>,
 }
 
-impl Shown {
-    /// Shows a phase and which part of it is done, if that is known. An empty phase ends it. `seconds` is the clock's time.
+impl ProgressState {
+    /// Shows a phase and which part of it is done, if that is known. An empty phase ends it. `seconds` is the
+    /// clock's time.
     pub(crate) fn show(&mut self, phase: &str, part: Option<f64>, seconds: f64) {
         if phase.is_empty() {
             if let Some(bar) = self.bar.take() {
@@ -77,7 +78,7 @@ mod tests {
 
     #[test]
     fn lines_come_from_time_to_time() {
-        let mut shown = Shown::default();
+        let mut shown = ProgressState::default();
         let due = [0.0, 9.0, 10.0, 11.0, 19.9, 20.0].map(|seconds| shown.is_due(seconds));
         assert_eq!(due, [false, false, true, false, false, true]);
     }

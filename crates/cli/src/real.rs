@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::mapped::Mapped;
-use crate::progress::Shown;
+use crate::progress::ProgressState;
 use crate::{Draft, Host, OUR_FAULT, Outcome, run};
 
 /// This machine.
@@ -16,7 +16,7 @@ pub struct RealHost {
     /// The interpreter that runs kernels.
     pub python: OsString,
     /// How far the command is.
-    progress: Shown,
+    progress: ProgressState,
 }
 
 impl Host for RealHost {
@@ -143,7 +143,7 @@ impl Drop for FileDraft {
 pub fn run_here(arguments: impl IntoIterator<Item = OsString>, python: OsString) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let outcome = std::panic::catch_unwind(|| {
-        run(arguments, &mut RealHost { python, progress: Shown::default() })
+        run(arguments, &mut RealHost { python, progress: ProgressState::default() })
     })
     .unwrap_or_else(|_| {
         let stderr =

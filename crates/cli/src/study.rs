@@ -6,10 +6,10 @@ use std::path::Path;
 
 use tilewright_base::Sources;
 use tilewright_compile::{Mixed, Options};
-use tilewright_machine::{Loaded, Tcp};
+use tilewright_machine::{LoadedMachine, Tcp};
 use tilewright_num::Dtype;
 use tilewright_study::published::StudyFailed;
-use tilewright_study::{Setting, Study, files, power, published, rows, study, text};
+use tilewright_study::{Study, StudySetup, files, power, published, rows, study, text};
 
 use crate::args::{LlamaArgs, PublishedArgs};
 use crate::chip::load_chip;
@@ -55,7 +55,7 @@ fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
 
 /// Measures a model on a chip.
 fn measured(
-    loaded: &Loaded,
+    loaded: &LoadedMachine,
     machine: &Tcp,
     args: &LlamaArgs,
     dtype: Dtype,
@@ -71,7 +71,7 @@ fn measured(
         chips: args.chips,
         batch: 1,
     };
-    let setting = Setting {
+    let setting = StudySetup {
         machine,
         chip: args.chip.clone(),
         graph: &model.graph,
@@ -133,7 +133,7 @@ fn tcp_rows(args: &PublishedArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
             None => Ok(None),
         }
     };
-    let mut ours = published::Ours { loaded: &loaded, machine, table2: &mut table2 };
+    let mut ours = published::OwnResults { loaded: &loaded, machine, table2: &mut table2 };
     let compared =
         published::compare(TCP, &rows, &mut ours).map_err(|error| Outcome::usage(&error.to_string()))?;
     Ok(Outcome::good(if args.json { to_json(&compared) } else { published::text(&compared) }))

@@ -1,4 +1,5 @@
-//! What a model is compiled for: `--chip`, `--set`, `--dtype`, `--pes`, `--chips`, `--context`, for all verbs that compile.
+//! What a model is compiled for: `--chip`, `--set`, `--dtype`, `--pes`, `--chips`, `--context`, for all verbs
+//! that compile.
 
 use clap::Args;
 use tilewright_base::Sources;
@@ -26,8 +27,8 @@ pub(crate) struct ModelTarget {
     /// Type of the keys and values that are kept: bf16 or int8
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) cache: String,
-    /// Find the scales of integer activations, and the ranges of an int8 cache, on this text beforehand, a line at a time; without it each token
-    /// has its own scales, and every cache the same range
+    /// Find the scales of integer activations, and the ranges of an int8 cache, on this text beforehand, a
+    /// line at a time; without it each token has its own scales, and every cache the same range
     #[arg(long, value_name = "FILE")]
     pub(crate) calibrate: Option<String>,
     /// PEs of a chip that share the work: 1, 2, 4 or 8
@@ -39,7 +40,8 @@ pub(crate) struct ModelTarget {
     /// Longest context in tokens, prompt included; rounded up to a position for every slice
     #[arg(long, value_name = "N")]
     pub(crate) context: Option<u64>,
-    /// Who puts commands in order with `--effort` 1 and more: microlp, or highs or cbc if this was built with them
+    /// Who puts commands in order with `--effort` 1 and more: microlp, or highs or cbc if this was built with
+    /// them
     #[arg(long, value_name = "NAME", default_value = "microlp")]
     pub(crate) solver: String,
 }
@@ -135,8 +137,8 @@ impl ModelTarget {
         Ok(solver)
     }
 
-    /// How to compile. Without `--context` the context is `context`; either is rounded up to a position for every slice, because caches
-    /// are read in whole rows of them.
+    /// How to compile. Without `--context` the context is `context`; either is rounded up to a position for
+    /// every slice, because caches are read in whole rows of them.
     pub(crate) fn options(&self, machine: &Tcp, context: u64) -> Result<Options, Outcome> {
         let (Named { dtype, mixed, .. }, context) = (self.check()?, self.context.unwrap_or(context));
         let slices = machine.pe.slices.max(1);

@@ -1,6 +1,7 @@
 //! A compiled model: all stages in order, and what its programs take and give.
 
 use std::borrow::Cow;
+use tilewright_base::invariant::{OrBroken, to_index};
 
 use tilewright_graph::Graph;
 use tilewright_machine::tcp::Tcp;
@@ -33,7 +34,7 @@ pub struct Compiled {
     /// Takes one of each sequence, if there are several.
     pub batch: Option<Program>,
     /// What is known of `prefill`, `decode` and `batch` besides their steps.
-    pub outlines: Vec<Outline>,
+    pub outlines: Vec<ProgramOutline>,
     pub(crate) slices: u64,
     lanes: u64,
     parts: Vec<Vec<u64>>,
@@ -41,7 +42,7 @@ pub struct Compiled {
 
 /// Where kernels begin in a program's queues, and what lies where.
 #[derive(Clone, Debug)]
-pub struct Outline {
+pub struct ProgramOutline {
     /// The program's name.
     pub name: &'static str,
     /// What it is for.
@@ -64,7 +65,7 @@ pub struct Inputs {
 impl Inputs {
     /// The same for tokens that others follow: no logits are made.
     #[must_use]
-    pub fn silent(mut self) -> Inputs {
+    pub fn without_logits(mut self) -> Inputs {
         let logits = self.registers.iter_mut().filter(|(name, _)| *name == "logits");
         logits.for_each(|(_, wanted)| *wanted = 0);
         self
@@ -87,7 +88,7 @@ pub(crate) const PARTS: [&str; 8] = ["rows0", "rows1", "rows2", "rows3", "rows4"
 const COUNTED: [&str; 8] =
     ["counted0", "counted1", "counted2", "counted3", "counted4", "counted5", "counted6", "counted7"];
 
-/// Chips that a model is dealt out over at most: those of one server (paper section III, peer to peer).
+/// Chips that a model is sharded over at most: those of one server (paper section III, peer to peer).
 const MOST_CHIPS: u64 = 8;
 
 /// Compiles a model.
@@ -129,7 +130,7 @@ pub fn compile_chosen(
     if choices.window > 0 && !choices.solver.is_built() {
         return Err(CompileError::Solver(choices.solver.name()));
     }
-    let kernels = kernels.dealt_out(options.all_pes());
+    let kernels = kernels.sharded(options.all_pes());
     // Caches are read in whole rows of slices.
     let context = options.context.min(kernels.positions).max(1).next_multiple_of(machine.pe.slices);
     let options = Options { context, ..options };
@@ -150,7 +151,7 @@ pub fn compile_chosen(
     let decode = program(machine, &kernels, &plan, Mode::Decode)?;
     let mut outlines = Vec::new();
     let mut outlined = |name, mode, built: Built| {
-        outlines.push(Outline { name, mode, begins: built.begins, places: built.places });
+        outlines.push(ProgramOutline { name, mode, begins: built.begins, places: built.places });
         built.program
     };
     let prefill = outlined("prefill", Mode::Prefill, prefill);
@@ -162,7 +163,7 @@ pub fn compile_chosen(
     };
     let firsts = plan.packed.iter().map(|packed| {
         let weights = kernels.kernels.get(packed.kernel).and_then(crate::tcp::plan::weights_of);
-        plan.parts(machine, &weights.unwrap_or_default()).first
+        plan.parts(machine, &weights.or_broken("packed weights belong to a kernel that has weights")).first
     });
     let parts = firsts.collect();
     Ok(Compiled {
@@ -179,7 +180,8 @@ pub fn compile_chosen(
     })
 }
 
-/// Sequences that a model is compiled for: an encoder has one, and a run takes a token of each in a slice of its own.
+/// Sequences that a model is compiled for: an encoder has one, and a run takes a token of each in a slice of
+/// its own.
 fn check_batch(machine: &Tcp, kernels: &Kernels, found: u64) -> Result<(), CompileError> {
     let allowed = match (kernels.pools(), machine.pe.slices) {
         (true, _) if found != 1 => "1 for an encoder".to_string(),
@@ -190,7 +192,8 @@ fn check_batch(machine: &Tcp, kernels: &Kernels, found: u64) -> Result<(), Compi
 }
 
 impl Compiled {
-    /// Choices as they were taken: rows and slots that there was room for. With them the same programs are made.
+    /// Choices as they were taken: rows and slots that there was room for. With them the same programs are
+    /// made.
     pub fn settled(&self) -> Choices {
         let slots = self.outlines.iter().map(|outline| outline.places.slots.len() as u64).max();
         let choices = self.plan.choices.clone();
@@ -214,11 +217,12 @@ impl Compiled {
         pack(&self.kernels, &self.plan, self.lanes, self.slices, &self.parts, constants, write)
     }
 
-    /// What a run of the batch program is told: for each sequence a token and how many are behind it, or nothing if it is idle. Sequences
-    /// that are not named are idle.
+    /// What a run of the batch program is told: for each sequence a token and how many are behind it, or
+    /// nothing if it is idle. Sequences that are not named are idle.
     ///
     /// # Errors
-    /// A token outside the vocabulary, more sequences than the program has, none that has a token, or no position left.
+    /// A token outside the vocabulary, more sequences than the program has, none that has a token, or no
+    /// position left.
     pub fn batch_inputs(&self, sequences: &[Option<(u64, u64)>]) -> Result<Inputs, CompileError> {
         let plan = &self.plan;
         let found = sequences.iter().flatten().count() as u64;
@@ -267,7 +271,8 @@ impl Compiled {
         self.sequence_inputs(0, past, tokens)
     }
 
-    /// [`Self::inputs`] for a sequence of a batch. One token of another sequence than the first is for the batch program.
+    /// [`Self::inputs`] for a sequence of a batch. One token of another sequence than the first is for the
+    /// batch program.
     ///
     /// # Errors
     /// As there; a sequence that there is not.
@@ -298,7 +303,7 @@ impl Compiled {
             // The newest comes first; places without a token use the first row of tables and the spare row of caches.
             let token = count.checked_sub(place + 1);
             let id = token.and_then(|at| tokens.get(usize::try_from(at).ok()?)).copied().unwrap_or(0);
-            // Places of a row are dealt out over processing elements, or over bands of slices, whose tables follow each other.
+            // Places of a row are sharded over processing elements, or over bands of slices, whose tables follow each other.
             let (row, within) = (place / self.slices, place % self.slices);
             let at = within / own * self.plan.prefill_rows * own + row * own + within % own;
             let at = to_index(if places == 1 { 0 } else { at });
@@ -323,7 +328,7 @@ impl Compiled {
             (plan.sequence_table, vec![begin]),
         ];
         let tables = tables.into_iter().filter_map(|(at, table)| Some((at?, bytes(&table))));
-        let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let whole = |value: u64| i64::try_from(value).or_broken("what a register is told fits 63 bits");
         let key_rows = context.div_ceil(self.slices);
         let parts = (0..).zip(PARTS).map(|(part, name)| (name, whole(self.part_rows(part, rows))));
         let counted = (0..).zip(COUNTED).map(|(pe, name)| (name, whole(count.saturating_sub(pe * own))));
@@ -348,10 +353,9 @@ impl Compiled {
     }
 }
 
-fn to_index(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(0)
-}
-
 fn bytes(table: &[u64]) -> Vec<u8> {
-    table.iter().flat_map(|offset| u32::try_from(*offset).unwrap_or(u32::MAX).to_le_bytes()).collect()
+    table
+        .iter()
+        .flat_map(|offset| u32::try_from(*offset).or_broken("offsets of tables fit 32 bits").to_le_bytes())
+        .collect()
 }

@@ -1,15 +1,16 @@
 //! The kernel level: clusters of operators that one pass over the chip computes (paper section V-C, stage 2).
 //!
-//! A kernel reads, contracts, runs a chain of vector operators and writes. Values are two-dimensional, tokens by width, and are of two
-//! kinds: [`Layout::Features`] are dealt out over the slices by column, [`Layout::Rows`] by token. Projections go from features to
-//! rows, combinations from rows to features, so that no value is ever moved between them by itself.
+//! A kernel reads, contracts, runs a chain of vector operators and writes. Values are two-dimensional, tokens
+//! by width, and are of two kinds: [`ValueLayout::Features`] are sharded over the slices by column,
+//! [`ValueLayout::Rows`] by token. Projections go from features to rows, combinations from rows to features,
+//! so that no value is ever moved between them by itself.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// How a value lies on the chip, before any address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum ValueLayout {
     /// Columns over slices, all tokens in each.
     Features,
     /// Whole rows, tokens over slices (or the same rows in all of them).
@@ -28,16 +29,16 @@ pub struct Value {
     /// Columns.
     pub width: u64,
     /// How it lies.
-    pub layout: Layout,
+    pub layout: ValueLayout,
 }
 
 /// How an axis of a weight is put in order before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum AxisOrder {
     /// As it is.
     Plain,
-    /// Heads of `depth` places, `group` of them to each of so many groups of `slots`; slots without a head are zero. Interleaved pairs
-    /// of a rotation become halves.
+    /// Heads of `depth` places, `group` of them to each of so many groups of `slots`; slots without a head
+    /// are zero. Interleaved pairs of a rotation become halves.
     Heads {
         /// Groups.
         groups: u64,
@@ -54,12 +55,12 @@ pub enum Order {
 
 /// An axis of a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axis {
+pub struct WeightAxis {
     /// Size in the graph.
     pub size: u64,
     /// Order of its places.
-    pub order: Order,
-    /// Parts that it is dealt out in, one for each processing element (section VI, `E_n`).
+    pub order: AxisOrder,
+    /// Parts that it is sharded in, one for each processing element (section VI, `E_n`).
     pub parts: u64,
     /// Processing elements that have the same part.
     pub copies: u64,
@@ -68,13 +69,15 @@ pub struct Axis {
 /// What parts are rounded up to, so that they begin at whole flits.
 const PART: u64 = 8;
 
-impl Axis {
+impl WeightAxis {
     /// Places of one part.
     pub fn stored(&self) -> u64 {
         match self.order {
-            Order::Plain if self.parts > 1 => self.size.div_ceil(self.parts).next_multiple_of(PART),
-            Order::Plain => self.size,
-            Order::Heads { groups, slots, depth, .. } => groups.div_ceil(self.parts.max(1)) * slots * depth,
+            AxisOrder::Plain if self.parts > 1 => self.size.div_ceil(self.parts).next_multiple_of(PART),
+            AxisOrder::Plain => self.size,
+            AxisOrder::Heads { groups, slots, depth, .. } => {
+                groups.div_ceil(self.parts.max(1)) * slots * depth
+            }
         }
     }
 
@@ -82,8 +85,8 @@ impl Axis {
     pub fn source(&self, part: u64, place: u64) -> Option<u64> {
         let part = if self.parts > 1 { part / self.copies.max(1) } else { 0 };
         let source = match self.order {
-            Order::Plain => Some(part * self.stored() + place),
-            Order::Heads { groups, group, slots, depth, interleaved } => {
+            AxisOrder::Plain => Some(part * self.stored() + place),
+            AxisOrder::Heads { groups, group, slots, depth, interleaved } => {
                 let (head, within) = (place / depth, place % depth);
                 let (of, slot) = (part * groups.div_ceil(self.parts.max(1)) + head / slots, head % slots);
                 let half = depth / 2;
@@ -98,11 +101,11 @@ impl Axis {
         source.filter(|source| *source < self.size && place < self.stored())
     }
 
-    /// Deals it out over so many processing elements. Queries of a head of keys and values go to several if there are more of them than
-    /// such heads; `queries` says how many each has.
+    /// Deals it out over so many processing elements. Queries of a head of keys and values go to several if
+    /// there are more of them than such heads; `queries` says how many each has.
     fn deal_out(&mut self, parts: u64, queries: impl Fn(u64) -> u64) {
         (self.parts, self.copies) = (parts, 1);
-        let Order::Heads { groups, group, slots, .. } = &mut self.order else { return };
+        let AxisOrder::Heads { groups, group, slots, .. } = &mut self.order else { return };
         let sharing = sharing(*groups, queries(*groups), parts);
         if sharing == 1 {
             return;
@@ -116,7 +119,8 @@ impl Axis {
     }
 }
 
-/// Processing elements that share a head of keys and values, if there are fewer heads than elements and their queries can be dealt out evenly.
+/// Processing elements that share a head of keys and values, if there are fewer heads than elements and their
+/// queries can be sharded evenly.
 fn sharing(heads: u64, group: u64, parts: u64) -> u64 {
     let each = parts / heads.max(1);
     if parts.is_multiple_of(heads.max(1)) && group.is_multiple_of(each.max(1)) { each.max(1) } else { 1 }
@@ -124,13 +128,13 @@ fn sharing(heads: u64, group: u64, parts: u64) -> u64 {
 
 /// A weight matrix by the name of its value in the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Weight {
+pub struct WeightMatrix {
     /// Name of the value.
     pub name: String,
     /// Rows.
-    pub rows: Axis,
+    pub rows: WeightAxis,
     /// Columns: what is contracted.
-    pub columns: Axis,
+    pub columns: WeightAxis,
     /// Name of a bias for each row.
     pub bias: Option<String>,
 }
@@ -210,7 +214,7 @@ pub enum Kernel {
         /// Of what.
         input: ValueId,
         /// Weights.
-        parts: Vec<Weight>,
+        parts: Vec<WeightMatrix>,
         /// Result.
         out: ValueId,
     },
@@ -256,7 +260,7 @@ pub enum Kernel {
         /// Of what.
         input: ValueId,
         /// Weight.
-        weight: Weight,
+        weight: WeightMatrix,
         /// What the sum is added to.
         residual: ValueId,
         /// Result.
@@ -272,7 +276,7 @@ pub enum Kernel {
         /// Of what.
         input: ValueId,
         /// Weight.
-        weight: Weight,
+        weight: WeightMatrix,
     },
 }
 
@@ -291,11 +295,11 @@ pub struct Kernels {
     pub vocabulary: u64,
     /// Caches, one for each attention.
     pub caches: usize,
-    /// The greatest magnitudes of values that integers are made of, if they were found beforehand: one scale for all tokens. Without,
-    /// each token has its own.
-    pub peaks: BTreeMap<ValueId, f32>,
-    /// The greatest magnitudes of queries, keys and values by cache, likewise: what eight bits of them stand for. Without, a range that
-    /// is the same for all.
+    /// The absolute maxima of values that integers are made of, if they were found beforehand: one scale for
+    /// all tokens. Without, each token has its own.
+    pub amax: BTreeMap<ValueId, f32>,
+    /// The absolute maxima of queries, keys and values by cache, likewise: what eight bits of them stand for.
+    /// Without, a range that is the same for all.
     pub ranges: BTreeMap<usize, [f32; 3]>,
 }
 
@@ -311,13 +315,13 @@ impl Kernels {
     }
 
     /// Adds a value.
-    pub fn add(&mut self, name: impl Into<String>, width: u64, layout: Layout) -> ValueId {
+    pub fn add(&mut self, name: impl Into<String>, width: u64, layout: ValueLayout) -> ValueId {
         self.values.push(Value { name: name.into(), width, layout });
         ValueId(self.values.len() - 1)
     }
 
     /// Weights of contractions, in the order in which they are used.
-    pub fn weights(&self) -> impl Iterator<Item = &Weight> {
+    pub fn weights(&self) -> impl Iterator<Item = &WeightMatrix> {
         self.kernels.iter().flat_map(|kernel| match kernel {
             Kernel::Project { parts, .. } => parts.iter().collect::<Vec<_>>(),
             Kernel::Combine { weight, .. } | Kernel::Head { weight, .. } => vec![weight],
@@ -325,10 +329,11 @@ impl Kernels {
         })
     }
 
-    /// The same for one of so many processing elements: heads and inner widths are dealt out, one-dimensional weight stationary
-    /// (section VI). Combinations then give partial sums. Heads of keys and values that are fewer than parts are shared.
+    /// The same for one of so many processing elements: heads and inner widths are sharded, one-dimensional
+    /// weight stationary (section VI). Combinations then give partial sums. Heads of keys and values that are
+    /// fewer than parts are shared.
     #[must_use]
-    pub fn dealt_out(&self, parts: u64) -> Kernels {
+    pub fn sharded(&self, parts: u64) -> Kernels {
         let parts = parts.max(1);
         let queries = |groups: u64| {
             let group = self.kernels.iter().find_map(|kernel| match kernel {
@@ -337,8 +342,8 @@ impl Kernels {
             });
             group.unwrap_or(1)
         };
-        let mut dealt = self.clone();
-        for kernel in &mut dealt.kernels {
+        let mut sharded = self.clone();
+        for kernel in &mut sharded.kernels {
             match kernel {
                 Kernel::Project { parts: weights, .. } => {
                     weights.iter_mut().for_each(|weight| weight.rows.deal_out(parts, queries));
@@ -354,7 +359,7 @@ impl Kernels {
                 _ => {}
             }
         }
-        dealt
+        sharded
     }
 
     /// Whether something is added to a value later: it is then kept in full, besides what contractions take.
@@ -366,8 +371,8 @@ impl Kernels {
         })
     }
 
-    /// One scale for all tokens of whatever is contracted, though nothing is known of it: for models without weights, whose times do not
-    /// depend on what a unit is worth.
+    /// One scale for all tokens of whatever is contracted, though nothing is known of it: for models without
+    /// weights, whose times do not depend on what a unit is worth.
     pub fn assume_peaks(&mut self) {
         let inputs = self.kernels.iter().filter_map(|kernel| match kernel {
             Kernel::Project { input, .. } | Kernel::Combine { input, .. } | Kernel::Head { input, .. } => {
@@ -375,14 +380,14 @@ impl Kernels {
             }
             _ => None,
         });
-        self.peaks = inputs.collect();
+        self.amax = inputs.collect();
     }
 
-    /// The greatest magnitude of what a kernel contracts, if it was found beforehand.
+    /// The absolute maximum of what a kernel contracts, if it was found beforehand.
     pub fn peak_into(&self, kernel: usize) -> Option<f32> {
         match self.kernels.get(kernel)? {
             Kernel::Project { input, .. } | Kernel::Combine { input, .. } | Kernel::Head { input, .. } => {
-                self.peaks.get(input).copied()
+                self.amax.get(input).copied()
             }
             _ => None,
         }
@@ -400,7 +405,7 @@ impl Kernels {
 
     /// As text.
     pub fn print(&self) -> String {
-        let mut text = format!("kernels 1\n{}", self.head());
+        let mut text = format!("kernels 2\n{}", self.head());
         for kernel in &self.kernels {
             let _ = writeln!(text, "{}", self.line(kernel));
         }
@@ -416,8 +421,8 @@ impl Kernels {
     /// The lines behind those of kernels.
     pub(crate) fn scales(&self) -> String {
         let mut text = String::new();
-        for (value, peak) in &self.peaks {
-            let _ = writeln!(text, "peak {} = {peak:?}", self.name(*value));
+        for (value, amax) in &self.amax {
+            let _ = writeln!(text, "amax {} = {amax:?}", self.name(*value));
         }
         for (cache, [query, key, value]) in &self.ranges {
             let _ = writeln!(text, "range {cache} = {query:?} {key:?} {value:?}");
@@ -427,7 +432,7 @@ impl Kernels {
 
     fn named(&self, id: ValueId) -> String {
         self.value(id).map_or_else(String::new, |value| {
-            let layout = if value.layout == Layout::Features { "features" } else { "rows" };
+            let layout = if value.layout == ValueLayout::Features { "features" } else { "rows" };
             format!("{}: {layout}[{}]", value.name, value.width)
         })
     }
@@ -466,7 +471,7 @@ impl Kernels {
                 self.named(*out),
                 self.name(*input),
                 spell_heads(heads),
-                if *causal { "" } else { " both_ways" }
+                if *causal { "" } else { " noncausal" }
             ),
             Kernel::Activate { input, activation, out } => {
                 let what = if *activation == Activation::GatedSilu { "gated_silu" } else { "gelu" };
@@ -489,12 +494,12 @@ fn spell_heads(heads: &Heads) -> String {
     format!("{}x{}({})x{}", heads.kv, heads.group, heads.slots, heads.depth)
 }
 
-fn spell(weight: &Weight) -> String {
+fn spell(weight: &WeightMatrix) -> String {
     let bias = weight.bias.as_ref().map_or(String::new(), |bias| format!(" + {bias}"));
     format!("{}[{}x{}]{bias}", weight.name, spell_axis(&weight.rows), spell_axis(&weight.columns))
 }
 
-fn spell_axis(axis: &Axis) -> String {
+fn spell_axis(axis: &WeightAxis) -> String {
     let mut text = axis.size.to_string();
     if axis.parts > 1 {
         let _ = write!(text, "/{}", axis.parts);
@@ -502,7 +507,7 @@ fn spell_axis(axis: &Axis) -> String {
     if axis.copies > 1 {
         let _ = write!(text, "*{}", axis.copies);
     }
-    if let Order::Heads { groups, group, slots, depth, interleaved } = axis.order {
+    if let AxisOrder::Heads { groups, group, slots, depth, interleaved } = axis.order {
         let heads = spell_heads(&Heads { kv: groups, group, slots, depth });
         let _ = write!(text, "{{{heads}{}}}", if interleaved { "~" } else { "" });
     }

@@ -2,34 +2,34 @@
 //!
 //! - [`compiled`]: all stages in order;
 //! - [`check`]: the independent checker of schedules;
-//! - [`judge`]: what a chip must give, from kernels alone;
+//! - [`reference`]: what a chip must give, from kernels alone;
 //! - [`kernel`]: the kernel level, clusters of operators with their text;
 //! - [`kernel_text`]: the reader of that text, and its verifier;
-//! - [`mod@raise`]: patterns of primitives to rich operators;
+//! - [`mod@recognise`]: patterns of primitives to rich operators;
 //! - [`cluster`]: stage 2, graphs to kernels;
 //! - [`general`]: any other graph, kernel by kernel;
 //! - [`tcp`]: stages 3 to 5 for the TCP;
 //! - [`lowered`]: kernels with lowered shapes, tactics, exchanges and costs; their text, and its reader;
-//! - [`schedule_text`]: the text of a schedule, its reader and its judge;
+//! - [`schedule_text`]: the text of a schedule, its reader and its checker;
 //! - [`weights`]: constants of a graph as numbers.
 
 pub mod check;
 pub mod cluster;
 pub mod compiled;
 pub mod general;
-pub mod judge;
 pub mod kernel;
 pub mod kernel_text;
 mod lookup;
 pub mod lowered;
-pub mod raise;
+pub mod recognise;
+pub mod reference;
 mod scan;
 pub mod schedule_text;
 pub mod tcp;
 pub mod weights;
 
 pub use compiled::{Compiled, Inputs, compile, compile_chosen, compile_kernels};
-pub use raise::raise;
+pub use recognise::recognise;
 pub use tcp::choices::Choices;
 pub use tcp::mixed::{Mixed, Named};
 pub use tcp::plan::Options;

@@ -4,7 +4,7 @@ use tilewright_base::{Diagnostic, SourceId, Span};
 
 /// A line, and how far it is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line<'t> {
+pub(crate) struct TextLine<'t> {
     text: &'t str,
     at: usize,
     /// Where the line begins in the whole text.
@@ -15,27 +15,27 @@ pub(crate) struct Line<'t> {
 }
 
 /// What a line gives, or what is wrong with it.
-pub(crate) type Scanned<T> = Result<T, Box<Diagnostic>>;
+pub(crate) type ScanResult<T> = Result<T, Box<Diagnostic>>;
 
 /// The lines of a text that are neither empty nor comments.
 pub(crate) fn lines<'t>(
     text: &'t str,
     source: SourceId,
     code: &'static str,
-) -> impl Iterator<Item = Line<'t>> {
+) -> impl Iterator<Item = TextLine<'t>> {
     let mut start = 0;
     text.split_inclusive('\n').filter_map(move |piece| {
         let at = start;
         start += piece.len();
         let said = !piece.trim().is_empty() && !piece.trim_start().starts_with('#');
-        said.then(|| Line { text: piece.trim_end(), at: 0, start: at, source, code })
+        said.then(|| TextLine { text: piece.trim_end(), at: 0, start: at, source, code })
     })
 }
 
-impl<'t> Line<'t> {
+impl<'t> TextLine<'t> {
     /// The same line of a text inside another, which has a code of its own.
-    pub(crate) fn coded(self, code: &'static str) -> Line<'t> {
-        Line { code, ..self }
+    pub(crate) fn coded(self, code: &'static str) -> TextLine<'t> {
+        TextLine { code, ..self }
     }
 
     /// Whether it begins with a space: it belongs to the line before it that does not.
@@ -71,7 +71,7 @@ impl<'t> Line<'t> {
         self.at += self.rest().len() - self.rest().trim_start().len();
     }
 
-    fn refuse<T>(&self, wanted: &str) -> Scanned<T> {
+    fn refuse<T>(&self, wanted: &str) -> ScanResult<T> {
         let found = self.rest().split_whitespace().next().unwrap_or("the end of the line");
         let end = (self.at + found.len()).min(self.text.len()).max(self.at);
         let complaint = Diagnostic::error(self.code, format!("{wanted} is missing before {found}"));
@@ -88,11 +88,29 @@ impl<'t> Line<'t> {
         has
     }
 
-    pub(crate) fn expect(&mut self, signs: &str) -> Scanned<()> {
+    pub(crate) fn expect(&mut self, signs: &str) -> ScanResult<()> {
         if self.has(signs) { Ok(()) } else { self.refuse(&format!("`{signs}`")) }
     }
 
-    fn taken(&mut self, fits: impl Fn(char) -> bool, wanted: &str) -> Scanned<&'t str> {
+    /// The first line of a text: which one it is, and its version; version 1 used other words.
+    pub(crate) fn version(&mut self, word: &str) -> ScanResult<()> {
+        self.expect(word)?;
+        self.skip();
+        if self.words() == "1" {
+            let complaint =
+                Diagnostic::error(self.code, format!("version 1 of `{word}`, which is read no more"));
+            let complaint = complaint.at(self.span(), "words of version 1 have changed");
+            return Err(Box::new(
+                complaint
+                    .allowed(format!("{word} 2"))
+                    .instead("the same text, written again by this compiler"),
+            ));
+        }
+        self.expect("2")?;
+        self.ends()
+    }
+
+    fn taken(&mut self, fits: impl Fn(char) -> bool, wanted: &str) -> ScanResult<&'t str> {
         self.skip();
         let rest = self.rest();
         let length = rest.find(|sign| !fits(sign)).unwrap_or(rest.len());
@@ -104,7 +122,7 @@ impl<'t> Line<'t> {
     }
 
     /// A name of a value.
-    pub(crate) fn name(&mut self) -> Scanned<&'t str> {
+    pub(crate) fn name(&mut self) -> ScanResult<&'t str> {
         let before = self.at;
         let name = self.taken(|sign| sign.is_alphanumeric() || "_./-:@$".contains(sign), "a name")?;
         // Colons stand within names; one at the end says what is named.
@@ -118,7 +136,7 @@ impl<'t> Line<'t> {
     }
 
     /// A whole number.
-    pub(crate) fn number(&mut self) -> Scanned<u64> {
+    pub(crate) fn number(&mut self) -> ScanResult<u64> {
         let before = self.at;
         let digits = self.taken(|sign| sign.is_ascii_digit(), "a number")?;
         digits.parse().or_else(|_| {
@@ -128,7 +146,7 @@ impl<'t> Line<'t> {
     }
 
     /// A number with a point or an exponent.
-    pub(crate) fn float(&mut self) -> Scanned<f32> {
+    pub(crate) fn float(&mut self) -> ScanResult<f32> {
         let before = self.at;
         let digits = self.taken(|sign| sign.is_ascii_alphanumeric() || ".-+".contains(sign), "a number")?;
         digits.parse().or_else(|_| {
@@ -138,7 +156,7 @@ impl<'t> Line<'t> {
     }
 
     /// Nothing may follow.
-    pub(crate) fn ends(&mut self) -> Scanned<()> {
+    pub(crate) fn ends(&mut self) -> ScanResult<()> {
         self.skip();
         if self.rest().is_empty() { Ok(()) } else { self.refuse("the end of the line") }
     }

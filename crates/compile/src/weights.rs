@@ -1,9 +1,10 @@
-//! Constants of a graph as numbers: stored ones, and those that only constants make (weights that are kept as integers and scales).
+//! Constants of a graph as numbers: stored ones, and those that only constants make (weights that are kept as
+//! integers and scales).
 
 use std::collections::BTreeSet;
 
-use tilewright_graph::{Graph, Output, Store, ValueId, primitives};
-use tilewright_interp::{Elements, Interpreter};
+use tilewright_graph::{Graph, GraphOutput, TensorStore, ValueId, primitives};
+use tilewright_reference::{Elements, Interpreter};
 
 use crate::CompileError;
 
@@ -31,7 +32,7 @@ impl Matrix {
 ///
 /// # Errors
 /// No such value, or one that depends on inputs.
-pub fn constant(graph: &Graph, store: &Store, name: &str) -> Result<Matrix, CompileError> {
+pub fn constant(graph: &Graph, store: &TensorStore, name: &str) -> Result<Matrix, CompileError> {
     let refused = |why: String| CompileError::Weight { name: name.to_string(), why };
     let index = graph.values.iter().position(|value| value.name == name);
     let id = index.and_then(|index| u32::try_from(index).ok()).map(ValueId);
@@ -71,7 +72,7 @@ fn behind(graph: &Graph, id: ValueId) -> Graph {
             .cloned()
             .collect(),
         nodes,
-        outputs: vec![Output { name: "value".to_string(), value: id }],
+        outputs: vec![GraphOutput { name: "value".to_string(), value: id }],
         states: Vec::new(),
     }
 }

@@ -1,8 +1,10 @@
 //! The axes of an einsum of two inputs, sorted by what happens to them (paper section II-B).
 //!
-//! An axis of both inputs that the output keeps is a batch axis; one that only one input has is free; one that the output lacks is
-//! contracted. Extents are those of one group: what one group of PEs, or one core, computes.
+//! An axis of both inputs that the output keeps is a batch axis; one that only one input has is free; one
+//! that the output lacks is contracted. Extents are those of one group: what one group of PEs, or one core,
+//! computes.
 
+use tilewright_base::invariant::Exact;
 use tilewright_base::{Diagnostic, Name};
 use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_notation::syntax::ast::Operand;
@@ -12,7 +14,7 @@ pub const MAX_AXES: usize = 8;
 
 /// What happens to an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum AxisClass {
     /// In both inputs and the output.
     Batch,
     /// In in0 and the output.
@@ -23,16 +25,19 @@ pub enum Class {
     Contracted,
 }
 
+/// Products of an einsum that are too many to count what candidates take.
+const MOST_PRODUCTS: u64 = 1 << 62;
+
 /// An axis of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axis {
+pub struct ExploreAxis {
     /// Its name.
     pub name: Name,
     /// What happens to it.
-    pub class: Class,
+    pub class: AxisClass,
     /// Positions on one group; the most of them if it is known only at run time.
     pub extent: u64,
-    /// Known only at run time; all estimates are for its greatest size.
+    /// Known only at run time; all estimates are for its largest size.
     pub dynamic: bool,
 }
 
@@ -40,7 +45,7 @@ pub struct Axis {
 ///
 /// # Errors
 /// Einsums that are no single contraction: one input, windows, axes summed by one input alone, too many axes.
-pub fn sorted(problem: &Problem) -> Result<Vec<Axis>, Box<Diagnostic>> {
+pub fn sorted(problem: &Problem) -> Result<Vec<ExploreAxis>, Box<Diagnostic>> {
     let refuse = |asked: String, allowed: &str, instead: &str| {
         Err(Box::new(
             Diagnostic::error("explore/einsum", asked)
@@ -74,23 +79,35 @@ pub fn sorted(problem: &Problem) -> Result<Vec<Axis>, Box<Diagnostic>> {
             let asked = format!("axis `{}` is summed and only one input has it", axis.name);
             return refuse(asked, "sums over axes of both inputs", "that sum taken before");
         };
-        axes.push(Axis { name: axis.name, class, extent: axis.extent, dynamic: axis.dynamic });
+        axes.push(ExploreAxis { name: axis.name, class, extent: axis.extent, dynamic: axis.dynamic });
+    }
+    if axes
+        .iter()
+        .try_fold(1_u64, |all, axis| all.checked_mul(axis.extent))
+        .is_none_or(|all| all >= MOST_PRODUCTS)
+    {
+        return Err(Box::new(
+            Diagnostic::error("explore/size", "the einsum asks for more products than can be counted")
+                .at(problem.span, "")
+                .allowed(format!("fewer than {MOST_PRODUCTS} products on one group"))
+                .instead("smaller axes, or axes split over PEs or cores"),
+        ));
     }
     Ok(axes)
 }
 
 /// Products that the einsum asks for on one group.
-pub fn products(axes: &[Axis]) -> u128 {
-    axes.iter().fold(1, |all: u128, axis| all.saturating_mul(u128::from(axis.extent)))
+pub fn products(axes: &[ExploreAxis]) -> u128 {
+    axes.iter().fold(1, |all: u128, axis| all.exact_mul(u128::from(axis.extent)))
 }
 
-fn class(problem: &Problem, id: AxisId) -> Option<Class> {
+fn class(problem: &Problem, id: AxisId) -> Option<AxisClass> {
     let [in0, in1, out] = Operand::ALL.map(|operand| problem.has(operand, id));
     match (in0, in1, out) {
-        (true, true, true) => Some(Class::Batch),
-        (true, true, false) => Some(Class::Contracted),
-        (true, false, true) => Some(Class::Free0),
-        (false, true, true) => Some(Class::Free1),
+        (true, true, true) => Some(AxisClass::Batch),
+        (true, true, false) => Some(AxisClass::Contracted),
+        (true, false, true) => Some(AxisClass::Free0),
+        (false, true, true) => Some(AxisClass::Free1),
         _ => None,
     }
 }

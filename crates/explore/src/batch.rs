@@ -1,4 +1,5 @@
-//! Frames that are searched side by side while somebody waits: whoever waits is asked now and then whether to go on.
+//! Frames that are searched side by side while somebody waits: whoever waits is asked now and then whether to
+//! go on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -11,9 +12,9 @@ const QUIET: Duration = Duration::from_millis(50);
 
 /// What tells frames that are being searched to end where they are.
 #[derive(Debug, Default)]
-pub(crate) struct Halt(AtomicBool);
+pub(crate) struct StopFlag(AtomicBool);
 
-impl Halt {
+impl StopFlag {
     /// Whether to end.
     pub(crate) fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
@@ -30,7 +31,7 @@ impl Halt {
 pub(crate) fn side_by_side<I: Sync, R: Send>(
     all: &[I],
     work: impl Fn(&I) -> R + Sync,
-    halt: &Halt,
+    halt: &StopFlag,
     stop: &mut dyn FnMut() -> bool,
 ) -> Vec<R> {
     if rayon::current_thread_index().is_some() {
@@ -65,7 +66,7 @@ mod tests {
 
     #[test]
     fn work_that_waits_for_a_halt_ends() {
-        let halt = Halt::default();
+        let halt = StopFlag::default();
         let wait = |number: &u64| {
             while !halt.asked() {
                 std::thread::yield_now();
@@ -78,7 +79,7 @@ mod tests {
     #[test]
     fn a_pool_of_one_thread_does_the_work_itself() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
-        let halt = Halt::default();
+        let halt = StopFlag::default();
         let results = pool.install(|| side_by_side(&[1, 2, 3], |number| number + 1, &halt, &mut || true));
         assert_eq!(results, [2, 3, 4]);
     }

@@ -9,7 +9,8 @@ const BUCKETS: f64 = 20.0;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cloud {
     buckets: BTreeSet<(u16, u16)>,
-    /// Costs that were marked lately, each at a place of its own: candidates near one another in the search often take the same.
+    /// Costs that were marked lately, each at a place of its own: candidates near one another in the search
+    /// often take the same.
     lately: Vec<(u64, u64)>,
 }
 

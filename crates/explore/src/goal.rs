@@ -1,6 +1,8 @@
-//! What is sought, and what is kept: the best few and the front of those that no other beats in both time and energy.
+//! What is sought, and what is kept: the best few and the front of those that no other beats in both time and
+//! energy.
 
-use crate::target::{Bound, Pick};
+use crate::cost_math::INFINITE;
+use crate::target::{CostBound, TargetChoice};
 
 /// What is to be least.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +31,7 @@ impl Goal {
 /// Average power in mW of so much energy in so many ticks.
 pub fn milliwatts(ticks_per_s: u64, ticks: u64, energy_fj: u64) -> u64 {
     let per_s = u128::from(energy_fj) * u128::from(ticks_per_s) / u128::from(ticks.max(1));
-    u64::try_from(per_s / 1_000_000_000_000).unwrap_or(u64::MAX)
+    u64::try_from(per_s / 1_000_000_000_000).unwrap_or(INFINITE)
 }
 
 /// A legal candidate with its cost.
@@ -45,7 +47,7 @@ pub struct Candidate<C> {
     pub choice: C,
 }
 
-impl<C: Pick> Candidate<C> {
+impl<C: TargetChoice> Candidate<C> {
     /// Which of two that take the same comes first.
     fn order(&self) -> (u64, u32, u64) {
         (self.choice.rank(), self.frame, self.choice.code())
@@ -58,7 +60,7 @@ impl<C: Pick> Candidate<C> {
 
 /// The best few and the front.
 #[derive(Clone, Debug)]
-pub struct Kept<C> {
+pub struct BestCandidates<C> {
     goal: Goal,
     most: usize,
     best: Vec<Candidate<C>>,
@@ -67,10 +69,16 @@ pub struct Kept<C> {
     beaten_by: (u64, u64),
 }
 
-impl<C: Pick> Kept<C> {
+impl<C: TargetChoice> BestCandidates<C> {
     /// Keeps so many.
-    pub fn new(goal: Goal, most: usize) -> Kept<C> {
-        Kept { goal, most: most.max(1), best: Vec::new(), front: Vec::new(), beaten_by: (u64::MAX, u64::MAX) }
+    pub fn new(goal: Goal, most: usize) -> BestCandidates<C> {
+        BestCandidates {
+            goal,
+            most: most.max(1),
+            best: Vec::new(),
+            front: Vec::new(),
+            beaten_by: (u64::MAX, u64::MAX),
+        }
     }
 
     /// The best, best first.
@@ -83,13 +91,15 @@ impl<C: Pick> Kept<C> {
         &self.front
     }
 
-    /// Takes a candidate in, if it belongs. What is kept does not depend on the order in which candidates come.
+    /// Takes a candidate in, if it belongs. What is kept does not depend on the order in which candidates
+    /// come.
     pub fn add(&mut self, candidate: Candidate<C>) {
         self.add_best(candidate);
         self.add_front(candidate);
     }
 
-    /// False for most candidates that do not belong, told from their cost alone: worse than all of the best, and beaten by one of the front.
+    /// False for most candidates that do not belong, told from their cost alone: worse than all of the best,
+    /// and beaten by one of the front.
     #[inline]
     pub fn may_take(&mut self, ticks: u64, energy_fj: u64) -> bool {
         let value = self.goal.value(ticks, energy_fj);
@@ -144,7 +154,7 @@ impl<C: Pick> Kept<C> {
     }
 
     /// Whether nothing that takes at least so much can belong to the best, nor to the front.
-    pub fn excludes(&self, least: Bound) -> bool {
+    pub fn excludes(&self, least: CostBound) -> bool {
         let value = self.goal.value(least.ticks, least.energy_fj);
         let full = self.best.len() == self.most;
         let worst = self.best.last().map(|last| self.goal.value(last.ticks, last.energy_fj));

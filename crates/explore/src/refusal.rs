@@ -2,7 +2,7 @@
 
 /// The rule that a candidate breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub enum RefusalReason {
     /// Half or more of the slices along an axis would be idle.
     IdleSlices,
     /// More lanes than the held axis has positions.
@@ -41,88 +41,93 @@ pub enum Reason {
     Instruction,
     /// The average power is above what was asked for.
     Power,
+    /// Its time or its energy is more than can be counted.
+    Uncountable,
 }
 
-impl Reason {
+impl RefusalReason {
     /// All reasons, in the order in which they are asked for.
-    pub const ALL: [Reason; 19] = [
-        Reason::IdleSlices,
-        Reason::Lanes,
-        Reason::Repeats,
-        Reason::Columns,
-        Reason::Dynamic,
-        Reason::Packet,
-        Reason::Ring,
-        Reason::Accumulators,
-        Reason::Registers,
-        Reason::DataMemory,
-        Reason::Words,
-        Reason::Loading,
-        Reason::Loops,
-        Reason::Banks,
-        Reason::Transfer,
-        Reason::Psum,
-        Reason::Sbuf,
-        Reason::Instruction,
-        Reason::Power,
+    pub const ALL: [RefusalReason; 20] = [
+        RefusalReason::IdleSlices,
+        RefusalReason::Lanes,
+        RefusalReason::Repeats,
+        RefusalReason::Columns,
+        RefusalReason::Dynamic,
+        RefusalReason::Packet,
+        RefusalReason::Ring,
+        RefusalReason::Accumulators,
+        RefusalReason::Registers,
+        RefusalReason::DataMemory,
+        RefusalReason::Words,
+        RefusalReason::Loading,
+        RefusalReason::Loops,
+        RefusalReason::Banks,
+        RefusalReason::Transfer,
+        RefusalReason::Psum,
+        RefusalReason::Sbuf,
+        RefusalReason::Instruction,
+        RefusalReason::Power,
+        RefusalReason::Uncountable,
     ];
 
     /// A short name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Reason::IdleSlices => "idle_slices",
-            Reason::Lanes => "lanes",
-            Reason::Repeats => "repeats",
-            Reason::Columns => "columns",
-            Reason::Dynamic => "dynamic",
-            Reason::Packet => "packet",
-            Reason::Ring => "ring",
-            Reason::Accumulators => "accumulators",
-            Reason::Registers => "registers",
-            Reason::DataMemory => "data_memory",
-            Reason::Words => "words",
-            Reason::Loading => "loading",
-            Reason::Loops => "loops",
-            Reason::Banks => "banks",
-            Reason::Transfer => "transfer",
-            Reason::Psum => "psum",
-            Reason::Sbuf => "sbuf",
-            Reason::Instruction => "instruction",
-            Reason::Power => "power",
+            RefusalReason::IdleSlices => "idle_slices",
+            RefusalReason::Lanes => "lanes",
+            RefusalReason::Repeats => "repeats",
+            RefusalReason::Columns => "columns",
+            RefusalReason::Dynamic => "dynamic",
+            RefusalReason::Packet => "packet",
+            RefusalReason::Ring => "ring",
+            RefusalReason::Accumulators => "accumulators",
+            RefusalReason::Registers => "registers",
+            RefusalReason::DataMemory => "data_memory",
+            RefusalReason::Words => "words",
+            RefusalReason::Loading => "loading",
+            RefusalReason::Loops => "loops",
+            RefusalReason::Banks => "banks",
+            RefusalReason::Transfer => "transfer",
+            RefusalReason::Psum => "psum",
+            RefusalReason::Sbuf => "sbuf",
+            RefusalReason::Instruction => "instruction",
+            RefusalReason::Power => "power",
+            RefusalReason::Uncountable => "uncountable",
         }
     }
 
     /// What the two numbers of a refusal count.
     pub fn unit(self) -> &'static str {
         match self {
-            Reason::IdleSlices => "slices at work along an axis",
-            Reason::Lanes => "positions for lanes",
-            Reason::Repeats => "steps for repeats",
-            Reason::Columns => "rows for a packet",
-            Reason::Dynamic => "loops in time over a dynamic axis",
-            Reason::Packet => "elements of a packet",
-            Reason::Ring => "slices with rows on a ring",
-            Reason::Accumulators => "open sums for each output of a lane",
-            Reason::Registers => "B of register files a slice",
-            Reason::DataMemory => "B of data memory a slice",
-            Reason::Words => "B of results a slice",
-            Reason::Loading => "contexts with masks",
-            Reason::Loops => "sequencer entries",
-            Reason::Banks => "accesses to one bank in a row",
-            Reason::Transfer => "loops of a DMA engine",
-            Reason::Psum => "banks of PSUM",
-            Reason::Sbuf => "B of SBUF a partition",
-            Reason::Instruction => "instructions of these tiles",
-            Reason::Power => "mW on average",
+            RefusalReason::IdleSlices => "slices at work along an axis",
+            RefusalReason::Lanes => "positions for lanes",
+            RefusalReason::Repeats => "steps for repeats",
+            RefusalReason::Columns => "rows for a packet",
+            RefusalReason::Dynamic => "loops in time over a dynamic axis",
+            RefusalReason::Packet => "elements of a packet",
+            RefusalReason::Ring => "slices with rows on a ring",
+            RefusalReason::Accumulators => "open sums for each output of a lane",
+            RefusalReason::Registers => "B of register files a slice",
+            RefusalReason::DataMemory => "B of data memory a slice",
+            RefusalReason::Words => "B of results a slice",
+            RefusalReason::Loading => "contexts with masks",
+            RefusalReason::Loops => "sequencer entries",
+            RefusalReason::Banks => "accesses to one bank in a row",
+            RefusalReason::Transfer => "loops of a DMA engine",
+            RefusalReason::Psum => "banks of PSUM",
+            RefusalReason::Sbuf => "B of SBUF a partition",
+            RefusalReason::Instruction => "instructions of these tiles",
+            RefusalReason::Power => "mW on average",
+            RefusalReason::Uncountable => "ticks or fJ that can be counted",
         }
     }
 }
 
 /// A broken rule with its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct CandidateRefusal {
     /// Which rule.
-    pub reason: Reason,
+    pub reason: RefusalReason,
     /// What the candidate needs.
     pub need: u64,
     /// What there is.
@@ -131,32 +136,32 @@ pub struct Refusal {
 
 /// Refusals by reason, with the closest miss of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusals {
-    counts: [u64; Reason::ALL.len()],
-    closest: [Option<Refusal>; Reason::ALL.len()],
+pub struct RefusalCounts {
+    counts: [u64; RefusalReason::ALL.len()],
+    closest: [Option<CandidateRefusal>; RefusalReason::ALL.len()],
 }
 
-impl Default for Refusals {
-    fn default() -> Refusals {
-        Refusals { counts: [0; Reason::ALL.len()], closest: [None; Reason::ALL.len()] }
+impl Default for RefusalCounts {
+    fn default() -> RefusalCounts {
+        RefusalCounts { counts: [0; RefusalReason::ALL.len()], closest: [None; RefusalReason::ALL.len()] }
     }
 }
 
-impl Refusals {
+impl RefusalCounts {
     /// Counts one.
-    pub fn add(&mut self, refusal: Refusal) {
+    pub fn add(&mut self, refusal: CandidateRefusal) {
         self.add_times(refusal, 1);
     }
 
     /// Counts so many with the same numbers.
-    pub fn add_times(&mut self, refusal: Refusal, times: u64) {
+    pub fn add_times(&mut self, refusal: CandidateRefusal, times: u64) {
         self.counts[refusal.reason as usize] += times;
         self.keep(refusal);
     }
 
     /// Counts those of another list.
-    pub fn merge(&mut self, other: &Refusals) {
-        for reason in Reason::ALL {
+    pub fn merge(&mut self, other: &RefusalCounts) {
+        for reason in RefusalReason::ALL {
             self.counts[reason as usize] += other.count(reason);
             if let Some(refusal) = other.closest(reason) {
                 self.keep(refusal);
@@ -164,8 +169,8 @@ impl Refusals {
         }
     }
 
-    fn keep(&mut self, refusal: Refusal) {
-        let miss = |refusal: &Refusal| refusal.need.abs_diff(refusal.have);
+    fn keep(&mut self, refusal: CandidateRefusal) {
+        let miss = |refusal: &CandidateRefusal| refusal.need.abs_diff(refusal.have);
         let slot = &mut self.closest[refusal.reason as usize];
         if slot.is_none_or(|kept| miss(&refusal) < miss(&kept)) {
             *slot = Some(refusal);
@@ -173,37 +178,39 @@ impl Refusals {
     }
 
     /// How many had this reason.
-    pub fn count(&self, reason: Reason) -> u64 {
+    pub fn count(&self, reason: RefusalReason) -> u64 {
         self.counts[reason as usize]
     }
 
     /// The one that missed by least.
-    pub fn closest(&self, reason: Reason) -> Option<Refusal> {
+    pub fn closest(&self, reason: RefusalReason) -> Option<CandidateRefusal> {
         self.closest[reason as usize]
     }
 
-    /// The rule that binds: the last, in the order in which rules are asked, that refused anything. What it refused had passed all others.
-    pub fn binding(&self) -> Option<Refusal> {
-        const ASKED: [Reason; 19] = [
-            Reason::Power,
-            Reason::Sbuf,
-            Reason::Psum,
-            Reason::Instruction,
-            Reason::Loading,
-            Reason::Banks,
-            Reason::Transfer,
-            Reason::Loops,
-            Reason::Accumulators,
-            Reason::DataMemory,
-            Reason::Registers,
-            Reason::Words,
-            Reason::Ring,
-            Reason::Dynamic,
-            Reason::IdleSlices,
-            Reason::Packet,
-            Reason::Columns,
-            Reason::Repeats,
-            Reason::Lanes,
+    /// The rule that binds: the last, in the order in which rules are asked, that refused anything. What it
+    /// refused had passed all others.
+    pub fn binding(&self) -> Option<CandidateRefusal> {
+        const ASKED: [RefusalReason; 20] = [
+            RefusalReason::Uncountable,
+            RefusalReason::Power,
+            RefusalReason::Sbuf,
+            RefusalReason::Psum,
+            RefusalReason::Instruction,
+            RefusalReason::Loading,
+            RefusalReason::Banks,
+            RefusalReason::Transfer,
+            RefusalReason::Loops,
+            RefusalReason::Accumulators,
+            RefusalReason::DataMemory,
+            RefusalReason::Registers,
+            RefusalReason::Words,
+            RefusalReason::Ring,
+            RefusalReason::Dynamic,
+            RefusalReason::IdleSlices,
+            RefusalReason::Packet,
+            RefusalReason::Columns,
+            RefusalReason::Repeats,
+            RefusalReason::Lanes,
         ];
         ASKED.into_iter().find_map(|reason| self.closest(reason))
     }

@@ -1,24 +1,27 @@
 //! The search: frames in the order of their bounds, choices within a frame with bounds of their own.
 //!
-//! Frames go in batches of fixed sizes. Within a batch each frame is searched by itself against what was kept before it, so that
-//! what is found and what is counted do not depend on the number of threads. Without a budget the search is exact. With one, frames are
-//! first looked at in part, those with the least bounds first, and then in larger parts, until the budget is used up or nothing is left.
+//! Frames go in batches of fixed sizes. Within a batch each frame is searched by itself against what was kept
+//! before it, so that what is found and what is counted do not depend on the number of threads. Without a
+//! budget the search is exact. With one, frames are first looked at in part, those with the least bounds
+//! first, and then in larger parts, until the budget is used up or nothing is left.
 
-use crate::batch::{Halt, side_by_side};
+use crate::batch::{StopFlag, side_by_side};
 use crate::cloud::Cloud;
-use crate::goal::{Candidate, Goal, Kept, milliwatts};
-use crate::refusal::{Reason, Refusal, Refusals};
-use crate::target::{Bound, Pick, Target};
+use crate::cost_math::{CostMath, INFINITE};
+use crate::goal::{BestCandidates, Candidate, Goal, milliwatts};
+use crate::refusal::{CandidateRefusal, RefusalCounts, RefusalReason};
+use crate::target::{CostBound, SearchTarget, TargetChoice};
 
 /// Frames that are searched side by side: few at first, so that the others meet what these found, then more.
 const BATCHES: std::ops::RangeInclusive<usize> = 2..=64;
-/// Parts of the budget that one frame gets in the first round, and by how much a frame's part grows from round to round.
+/// Parts of the budget that one frame gets in the first round, and by how much a frame's part grows from
+/// round to round.
 const FIRST_SHARES: u64 = 256;
 const GROWTH: u64 = 4;
 
 /// How to search.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct SearchOptions {
     /// What is sought.
     pub goal: Goal,
     /// How many of the best are kept.
@@ -31,21 +34,21 @@ pub struct Options {
     pub budget: Option<u64>,
 }
 
-impl Options {
+impl SearchOptions {
     /// An exact search that keeps so many.
-    pub fn exact(goal: Goal, keep: usize) -> Options {
-        Options { goal, keep, prune: true, cloud: false, budget: None }
+    pub fn exact(goal: Goal, keep: usize) -> SearchOptions {
+        SearchOptions { goal, keep, prune: true, cloud: false, budget: None }
     }
 
     /// A search that looks at everything and keeps so many.
-    pub fn everything(goal: Goal, keep: usize) -> Options {
-        Options { prune: false, ..Options::exact(goal, keep) }
+    pub fn everything(goal: Goal, keep: usize) -> SearchOptions {
+        SearchOptions { prune: false, ..SearchOptions::exact(goal, keep) }
     }
 }
 
 /// How far a search is.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct SearchProgress {
     /// Frames that are done.
     pub frames: usize,
     /// Frames that there are.
@@ -56,17 +59,17 @@ pub struct Progress {
 
 /// What a search found.
 #[derive(Clone, Debug)]
-pub struct Found<F, C> {
+pub struct SearchResult<F, C> {
     /// All frames, which candidates name by number.
     pub frames: Vec<F>,
     /// The best and the front.
-    pub kept: Kept<C>,
+    pub kept: BestCandidates<C>,
     /// Candidates whose cost was computed.
     pub evaluated: u64,
     /// Of them, those that are legal.
     pub legal: u64,
     /// Refusals; an early one stands for all candidates that it rules out.
-    pub refused: Refusals,
+    pub refused: RefusalCounts,
     /// Frames that their bound excluded as a whole.
     pub excluded_frames: u64,
     /// Sets of choices that a bound excluded.
@@ -74,14 +77,15 @@ pub struct Found<F, C> {
     /// Where candidates lie, if that was asked for.
     pub cloud: Cloud,
     /// Nothing takes less than this.
-    pub bound: Option<Bound>,
-    /// Nothing of what was not looked at takes less than this; none if the whole space was looked at or excluded.
-    pub open: Option<Bound>,
+    pub bound: Option<CostBound>,
+    /// Nothing of what was not looked at takes less than this; none if the whole space was looked at or
+    /// excluded.
+    pub open: Option<CostBound>,
     /// The whole space was looked at or excluded.
     pub complete: bool,
 }
 
-impl<F, C: Pick> Found<F, C> {
+impl<F, C: TargetChoice> SearchResult<F, C> {
     /// The frame of a candidate.
     pub fn frame(&self, candidate: &Candidate<C>) -> Option<&F> {
         self.frames.get(usize::try_from(candidate.frame).ok()?)
@@ -96,7 +100,7 @@ impl<F, C: Pick> Found<F, C> {
         Some((best as f64 / least.max(1) as f64 - 1.0).max(0.0))
     }
 
-    fn take(&mut self, tally: &Tally<C>) {
+    fn take(&mut self, tally: &FrameTally<C>) {
         self.evaluated += tally.evaluated;
         self.legal += tally.legal;
         self.refused.merge(&tally.refused);
@@ -110,24 +114,24 @@ impl<F, C: Pick> Found<F, C> {
 }
 
 /// What a target's search finds.
-pub type FoundOf<T> = Found<<T as Target>::Frame, <T as Target>::Choice>;
+pub type SearchResultOf<T> = SearchResult<<T as SearchTarget>::Frame, <T as SearchTarget>::Choice>;
 
 /// Searches a target's space, until `stop` says so.
-pub fn search<T: Target>(
+pub fn search<T: SearchTarget>(
     target: &T,
-    options: &Options,
-    stop: &mut dyn FnMut(&Progress, &Kept<T::Choice>) -> bool,
-) -> FoundOf<T> {
-    let mut refused = Refusals::default();
+    options: &SearchOptions,
+    stop: &mut dyn FnMut(&SearchProgress, &BestCandidates<T::Choice>) -> bool,
+) -> SearchResultOf<T> {
+    let mut refused = RefusalCounts::default();
     let frames = target.frames(&mut refused);
-    let mut order: Vec<(Bound, u32)> =
+    let mut order: Vec<(CostBound, u32)> =
         (0_u32..).zip(&frames).map(|(number, frame)| (target.bound(frame), number)).collect();
-    let value = |bound: &Bound| options.goal.value(bound.ticks, bound.energy_fj);
+    let value = |bound: &CostBound| options.goal.value(bound.ticks, bound.energy_fj);
     order.sort_by_key(|(bound, number)| (value(bound), *number));
-    let mut found = Found {
-        bound: order.iter().map(|(bound, _)| *bound).reduce(Bound::least),
+    let mut found = SearchResult {
+        bound: order.iter().map(|(bound, _)| *bound).reduce(CostBound::least),
         frames,
-        kept: Kept::new(options.goal, options.keep),
+        kept: BestCandidates::new(options.goal, options.keep),
         evaluated: 0,
         legal: 0,
         refused,
@@ -144,35 +148,35 @@ pub fn search<T: Target>(
         if order.is_empty() || left.stopped {
             break;
         }
-        share = share.map(|share| share.saturating_mul(GROWTH));
+        share = share.map(|share| share.times_cost(GROWTH));
     }
-    found.open = order.into_iter().map(|(bound, _)| bound).reduce(Bound::least);
+    found.open = order.into_iter().map(|(bound, _)| bound).reduce(CostBound::least);
     found.complete = found.open.is_none();
     found
 }
 
 /// Frames that were not looked at to their end.
-struct Left {
-    cut: Vec<(Bound, u32)>,
+struct RemainingFrames {
+    cut: Vec<(CostBound, u32)>,
     stopped: bool,
 }
 
 /// Goes through frames, each for at most `share` candidates.
-fn round<T: Target>(
+fn round<T: SearchTarget>(
     target: &T,
-    options: &Options,
-    found: &mut FoundOf<T>,
-    order: &[(Bound, u32)],
+    options: &SearchOptions,
+    found: &mut SearchResultOf<T>,
+    order: &[(CostBound, u32)],
     share: Option<u64>,
-    stop: &mut dyn FnMut(&Progress, &Kept<T::Choice>) -> bool,
-) -> Left {
-    let mut left = Left { cut: Vec::new(), stopped: false };
-    let halt = Halt::default();
+    stop: &mut dyn FnMut(&SearchProgress, &BestCandidates<T::Choice>) -> bool,
+) -> RemainingFrames {
+    let mut left = RemainingFrames { cut: Vec::new(), stopped: false };
+    let halt = StopFlag::default();
     let (mut done, mut size) = (0, *BATCHES.start());
     while done < order.len() {
         let finished = found.frames.len() - (order.len() - done) - left.cut.len();
         let progress =
-            Progress { frames: finished, of_frames: found.frames.len(), evaluated: found.evaluated };
+            SearchProgress { frames: finished, of_frames: found.frames.len(), evaluated: found.evaluated };
         let spent = options.budget.is_some_and(|budget| found.evaluated >= budget);
         if halt.asked() || stop(&progress, &found.kept) || spent {
             left.cut.extend(&order[done..]);
@@ -182,7 +186,7 @@ fn round<T: Target>(
         let numbers = &order[done..(done + size).min(order.len())];
         done += numbers.len();
         size = (size * 2).min(*BATCHES.end());
-        let search = |frame: &(Bound, u32)| one_frame(target, options, found, &halt, *frame, share);
+        let search = |frame: &(CostBound, u32)| one_frame(target, options, found, &halt, *frame, share);
         let tallies = side_by_side(numbers, search, &halt, &mut || stop(&progress, &found.kept));
         for (tally, frame) in tallies.iter().zip(numbers) {
             found.take(tally);
@@ -193,24 +197,24 @@ fn round<T: Target>(
 }
 
 /// What a frame gave.
-struct Tally<C> {
-    kept: Option<Kept<C>>,
+struct FrameTally<C> {
+    kept: Option<BestCandidates<C>>,
     evaluated: u64,
     legal: u64,
-    refused: Refusals,
+    refused: RefusalCounts,
     excluded_frames: u64,
     excluded_sets: u64,
     cloud: Cloud,
     cut: bool,
 }
 
-impl<C> Default for Tally<C> {
-    fn default() -> Tally<C> {
-        Tally {
+impl<C> Default for FrameTally<C> {
+    fn default() -> FrameTally<C> {
+        FrameTally {
             kept: None,
             evaluated: 0,
             legal: 0,
-            refused: Refusals::default(),
+            refused: RefusalCounts::default(),
             excluded_frames: 0,
             excluded_sets: 0,
             cloud: Cloud::default(),
@@ -219,46 +223,49 @@ impl<C> Default for Tally<C> {
     }
 }
 
-fn one_frame<T: Target>(
+fn one_frame<T: SearchTarget>(
     target: &T,
-    options: &Options,
-    found: &FoundOf<T>,
-    halt: &Halt,
-    (bound, number): (Bound, u32),
+    options: &SearchOptions,
+    found: &SearchResultOf<T>,
+    halt: &StopFlag,
+    (bound, number): (CostBound, u32),
     share: Option<u64>,
-) -> Tally<T::Choice> {
+) -> FrameTally<T::Choice> {
     let before = &found.kept;
     if options.prune && before.excludes(bound) {
-        return Tally { excluded_frames: 1, ..Tally::default() };
+        return FrameTally { excluded_frames: 1, ..FrameTally::default() };
     }
     let Some(frame) = usize::try_from(number).ok().and_then(|index| found.frames.get(index)) else {
-        return Tally::default();
+        return FrameTally::default();
     };
-    let mut seen = Seen {
+    let mut seen = FrameVisitor {
         options,
         number,
         before,
         halt,
         ticks_per_s: target.ticks_per_s(),
-        share: share.unwrap_or(u64::MAX),
-        tally: Tally { kept: Some(Kept::new(options.goal, options.keep)), ..Tally::default() },
+        share: share.unwrap_or(INFINITE),
+        tally: FrameTally {
+            kept: Some(BestCandidates::new(options.goal, options.keep)),
+            ..FrameTally::default()
+        },
     };
     target.walk(frame, &mut seen);
     seen.tally
 }
 
 /// What a walk through the choices of one frame is told and asked.
-pub struct Seen<'a, C> {
-    options: &'a Options,
+pub struct FrameVisitor<'a, C> {
+    options: &'a SearchOptions,
     number: u32,
-    before: &'a Kept<C>,
-    halt: &'a Halt,
+    before: &'a BestCandidates<C>,
+    halt: &'a StopFlag,
     ticks_per_s: u64,
     share: u64,
-    tally: Tally<C>,
+    tally: FrameTally<C>,
 }
 
-impl<C: Pick> Seen<'_, C> {
+impl<C: TargetChoice> FrameVisitor<'_, C> {
     /// Whether bounds are asked for.
     pub fn prunes(&self) -> bool {
         self.options.prune
@@ -270,7 +277,7 @@ impl<C: Pick> Seen<'_, C> {
     }
 
     /// Whether a set of choices that takes at least so much can be left out; it is counted as excluded.
-    pub fn excludes(&mut self, bound: Bound) -> bool {
+    pub fn excludes(&mut self, bound: CostBound) -> bool {
         if !self.options.prune {
             return false;
         }
@@ -280,14 +287,15 @@ impl<C: Pick> Seen<'_, C> {
         excluded
     }
 
-    /// Whether the walk should end here: the frame had its part of the budget, or nobody waits any more. The rest of the frame stays open.
+    /// Whether the walk should end here: the frame had its part of the budget, or nobody waits any more. The
+    /// rest of the frame stays open.
     pub fn enough(&mut self) -> bool {
         self.tally.cut |= self.tally.evaluated >= self.share || self.halt.asked();
         self.tally.cut
     }
 
     /// Counts so many refusals for the same reason.
-    pub fn refuse(&mut self, refusal: Refusal, times: usize) {
+    pub fn refuse(&mut self, refusal: CandidateRefusal, times: usize) {
         self.tally.refused.add_times(refusal, times as u64);
     }
 
@@ -300,10 +308,18 @@ impl<C: Pick> Seen<'_, C> {
     pub fn add_alike<K>(&mut self, ticks: u64, energy_fj: u64, all: &[K], choice: impl Fn(&K) -> C) {
         let count = all.len() as u64;
         self.tally.evaluated += count;
+        if ticks == INFINITE || energy_fj == INFINITE {
+            let refusal =
+                CandidateRefusal { reason: RefusalReason::Uncountable, need: INFINITE, have: INFINITE - 1 };
+            return self.tally.refused.add_times(refusal, count);
+        }
         if let Goal::TimeBelow(have) = self.options.goal {
             let need = milliwatts(self.ticks_per_s, ticks, energy_fj);
             if need > have {
-                return self.tally.refused.add_times(Refusal { reason: Reason::Power, need, have }, count);
+                return self
+                    .tally
+                    .refused
+                    .add_times(CandidateRefusal { reason: RefusalReason::Power, need, have }, count);
             }
         }
         self.tally.legal += count;

@@ -1,12 +1,13 @@
 //! Fenced examples of Markdown pages.
 //!
-//! A `console` fence holds commands behind `$ ` and what they print; a command may go on in the next line after a backslash,
-//! and `|` between two of ours gives what the first prints to the second. A line `...` of the expected text stands for any
-//! lines. Files that a command writes must equal those in the repository. A `tw` fence is a notation file that must be legal on
-//! the default chip, a `tw refused` fence one that must not be; a `tcp` or `neuron` fence is a program that must run without a certain
-//! finding, a `tcp refused` or `neuron refused` fence one that must not; a `graph` fence is a graph text that
-//! must lower to primitives, a `graph refused` fence one that must not; a `toml machine` fence is a machine file that must load. A file name behind
-//! these (`tcp scale.tcp`) lets later console fences of the page use the text as that file.
+//! A `console` fence holds commands behind `$ ` and what they print; a command may go on in the next line
+//! after a backslash, and `|` between two of ours gives what the first prints to the second. A line `...` of
+//! the expected text stands for any lines. Files that a command writes must equal those in the repository. A
+//! `tw` fence is a notation file that must be legal on the default chip, a `tw refused` fence one that must
+//! not be; a `tcp` or `neuron` fence is a program that must run without a certain finding, a `tcp refused` or
+//! `neuron refused` fence one that must not; a `graph` fence is a graph text that must lower to primitives, a
+//! `graph refused` fence one that must not; a `toml machine` fence is a machine file that must load. A file
+//! name behind these (`tcp scale.tcp`) lets later console fences of the page use the text as that file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +21,7 @@ pub fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut seen = String::new();
     let mut complaints = String::new();
-    let mut given = Given::new();
+    let mut given = NamedTexts::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let _ = writeln!(seen, "{line}");
@@ -49,10 +50,10 @@ pub fn check(path: &Path) -> Result<(), String> {
 }
 
 /// Texts of a page that its commands can name.
-type Given = BTreeMap<String, Vec<u8>>;
+type NamedTexts = BTreeMap<String, Vec<u8>>;
 
 /// The body of a fence as it should read.
-fn example(kind: &str, body: &str, given: &mut Given) -> Result<String, String> {
+fn example(kind: &str, body: &str, given: &mut NamedTexts) -> Result<String, String> {
     let (kind, name) = match kind.rsplit_once(' ') {
         Some((kind, name)) if name.contains('.') => (kind, Some(name)),
         _ => (kind, None),
@@ -84,7 +85,7 @@ fn verdict(words: &[&str], body: &str, wanted: u8) -> Result<String, String> {
     Err(format!("exit {} instead of {wanted}\n{}{}", outcome.code, outcome.stdout, outcome.stderr))
 }
 
-fn console(body: &str, given: &mut Given) -> Result<String, String> {
+fn console(body: &str, given: &mut NamedTexts) -> Result<String, String> {
     let mut seen = String::new();
     let mut lines = body.lines().peekable();
     while let Some(line) = lines.next() {
@@ -108,9 +109,9 @@ fn console(body: &str, given: &mut Given) -> Result<String, String> {
     Ok(seen)
 }
 
-/// What a command prints, or `expected` if that stands for it. Files that it writes are there for the commands after it; those of
-/// the book must be what the repository has.
-fn output_of(command: &str, expected: &str, given: &mut Given) -> Result<String, String> {
+/// What a command prints, or `expected` if that stands for it. Files that it writes are there for the
+/// commands after it; those of the book must be what the repository has.
+fn output_of(command: &str, expected: &str, given: &mut NamedTexts) -> Result<String, String> {
     let mut commands = words::pipe(command);
     for words in &mut commands {
         let demonstration = words.iter().map(String::as_str).eq(["cargo", "run", "--release"]);
@@ -149,7 +150,8 @@ fn same_file(path: &Path, bytes: &[u8]) -> Result<(), String> {
     Err(format!("{} is not what the command writes; to accept: BLESS=1\n", path.display()))
 }
 
-/// Whether `seen` has the parts of `expected` between its `...` lines, in order, the first at the start and the last at the end.
+/// Whether `seen` has the parts of `expected` between its `...` lines, in order, the first at the start and
+/// the last at the end.
 fn abridged(expected: &str, seen: &str) -> bool {
     let parts: Vec<String> = expected
         .split_inclusive('\n')

@@ -1,4 +1,5 @@
-//! What must hold for any bytes: readers answer with a tree or a diagnostic, printing reads back, maps invert.
+//! What must hold for any bytes: readers answer with a tree or a diagnostic, printing reads back, maps
+//! invert.
 //!
 //! Fuzz targets are one call each of these; the corpus is replayed through them as ordinary tests.
 
@@ -7,9 +8,9 @@ use std::sync::{Arc, OnceLock};
 use tilewright_artifact::{Artifact, Plan};
 use tilewright_base::{SourceId, Sources, render};
 use tilewright_ir::binary::{container, tokens};
-use tilewright_machine::{Loaded, Tcp, builtin, load};
+use tilewright_machine::{LoadedMachine, Tcp, builtin, load};
 use tilewright_neuron_isa::{self as neuron, Chip};
-use tilewright_notation::algebra::{Place, PlaceMap, RadixMap};
+use tilewright_notation::algebra::{ElementPlace, PlaceMap, RadixMap};
 use tilewright_notation::problem::{Problem, Shape};
 use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::Program;
@@ -22,7 +23,7 @@ use tilewright_tcp_isa::program::text;
 pub fn notation_program(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match parser::program(text, SourceId(0)) {
-        Ok(program) => judge(&program),
+        Ok(program) => verify_program(&program),
         Err(complaint) => {
             let mut sources = Sources::default();
             sources.add("fuzz", text);
@@ -64,7 +65,8 @@ pub fn machine_file(bytes: &[u8]) {
     }
 }
 
-/// NeuronCore programs: what reads prints and reads back, and what was verified is scheduled and read to its end.
+/// NeuronCore programs: what reads prints and reads back, and what was verified is scheduled and read to its
+/// end.
 pub fn neuron_program(bytes: &[u8]) {
     static CHIP: OnceLock<Chip> = OnceLock::new();
     let chip = CHIP.get_or_init(|| {
@@ -92,14 +94,14 @@ pub fn neuron_program(bytes: &[u8]) {
         assert!(render::plain(&sources, &complaints).contains("error["));
         return;
     }
-    let run = tilewright_neuron_sim::run::Run::of(chip, &read.program);
+    let run = tilewright_neuron_sim::ScheduledProgram::of(chip, &read.program);
     let (program, timeline) = (run.program(&read.program), &run.timeline);
     assert_eq!(timeline.spans.len(), read.program.instructions.len());
     tilewright_neuron_sim::findings::findings(chip, &read.program);
-    tilewright_neuron_sim::reading::summary::summary(chip, program, timeline);
-    tilewright_neuron_sim::reading::path::critical(program, timeline);
-    tilewright_neuron_sim::reading::path::idle(program, timeline);
-    tilewright_neuron_sim::reading::advice::advice(chip, program, timeline);
+    tilewright_neuron_sim::analysis::summary::summary(chip, program, timeline);
+    tilewright_neuron_sim::analysis::critical_path::critical_path(program, timeline);
+    tilewright_neuron_sim::analysis::critical_path::idle_times(program, timeline);
+    tilewright_neuron_sim::analysis::advice::advice(chip, program, timeline);
     tilewright_neuron_sim::trace::perfetto_bytes(chip, program, timeline).expect("a run is a record");
 }
 
@@ -208,16 +210,16 @@ fn is_small(kernels: &tilewright_compile::kernel::Kernels) -> bool {
     few && sizes.all(|size| size <= 512)
 }
 
-/// Schedules: what is read is judged, and prints as itself.
+/// Schedules: what is read is checked, and prints as itself.
 pub fn schedule_text(bytes: &[u8]) {
-    use tilewright_compile::schedule_text::{judge, read};
+    use tilewright_compile::schedule_text::{checker, read};
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match read::read(text, SourceId(0)) {
         Ok(schedule) => {
             let printed = schedule.print();
             let again = read::read(&printed, SourceId(0)).expect("canonical text reads back");
             assert_eq!(again.print(), printed);
-            let complaints = judge::judge(&schedule);
+            let complaints = checker::check(&schedule);
             if !complaints.is_empty() {
                 refused(text, &complaints);
             }
@@ -240,7 +242,7 @@ fn lowers(graph: &tilewright_graph::Graph) {
     }
 }
 
-fn imported(model: tilewright_import::Imported<tilewright_import::Model>) {
+fn imported(model: tilewright_import::ImportResult<tilewright_import::Model>) {
     match model {
         Ok(model) => {
             assert_eq!(tilewright_graph::verify(&model.graph), []);
@@ -252,7 +254,7 @@ fn imported(model: tilewright_import::Imported<tilewright_import::Model>) {
 
 /// ONNX models.
 pub fn onnx_file(bytes: &[u8]) {
-    imported(tilewright_import::onnx::read("fuzz", bytes, &tilewright_import::onnx::Options::default()));
+    imported(tilewright_import::onnx::read("fuzz", bytes, &tilewright_import::onnx::OnnxOptions::default()));
 }
 
 /// GGUF files: models and vocabularies.
@@ -267,7 +269,7 @@ pub fn gguf_file(bytes: &[u8]) {
 /// Checkpoints and vocabularies of llama2.c.
 pub fn llama2c_file(bytes: &[u8]) {
     imported(tilewright_import::llama2c::read("fuzz", &Arc::new(bytes.to_vec())));
-    if let Ok(pieces) = tilewright_import::tokenizer::pieces::Pieces::llama2c("fuzz", bytes) {
+    if let Ok(pieces) = tilewright_import::tokenizer::vocabulary::Vocabulary::llama2c("fuzz", bytes) {
         let _ = pieces.decode(&pieces.encode("Once upon a time, 2026"));
     }
 }
@@ -283,7 +285,7 @@ pub fn hugging_face_file(bytes: &[u8]) {
     }
 }
 
-fn judge(program: &Program) {
+fn verify_program(program: &Program) {
     let printed = program.to_string();
     let again = parser::program(&printed, SourceId(0)).expect("canonical text reads back");
     assert_eq!(&again, program, "{printed}");
@@ -314,16 +316,16 @@ fn inverts(problem: &Problem, shape: &Shape) {
         let mut back = vec![0; narrow.len()];
         assert!(fast.coordinate(place, &mut back));
         assert_eq!(back, narrow);
-        let odd = Place { slice: place.slice ^ 1, offset: place.offset ^ 1 };
+        let odd = ElementPlace { slice: place.slice ^ 1, offset: place.offset ^ 1 };
         let plain = map.source_of(&[u64::from(odd.slice), u64::from(odd.offset)]);
         assert_eq!(fast.coordinate(odd, &mut back), plain.is_some());
     }
 }
 
-/// The machine that programs are judged on.
+/// The machine that programs are checked on.
 pub fn tcp() -> Tcp {
     let mut sources = Sources::default();
     let id = sources.add("tcp", builtin("tcp").expect("tcp comes with the project"));
-    let loaded: Loaded = load(&mut sources, id, &|_| None).expect("tcp loads");
+    let loaded: LoadedMachine = load(&mut sources, id, &|_| None).expect("tcp loads");
     loaded.machine.tcp().expect("tcp is a tcp").clone()
 }

@@ -9,10 +9,11 @@
 //! // | legal on tcp ...
 //! ```
 //!
-//! `FILE` stands for the input, the lines between head and expectations. Comments start with `//` in `.tw`, `.tcp`, `.neuron` and `.graph`
-//! files and with `#` elsewhere, so that an input with its expectations is still a valid file of its kind. `a | b -` gives what `a` prints
-//! to `b`; `tilewright` is not written. `deep = true` leaves a golden that takes long to
-//! `./test deep`. `run = ["..", ".."]` runs several commands on the same input.
+//! `FILE` stands for the input, the lines between head and expectations. Comments start with `//` in `.tw`,
+//! `.tcp`, `.neuron` and `.graph` files and with `#` elsewhere, so that an input with its expectations is
+//! still a valid file of its kind. `a | b -` gives what `a` prints to `b`; `tilewright` is not written. `deep
+//! = true` leaves a golden that takes long to `./test deep`. `run = ["..", ".."]` runs several commands on
+//! the same input.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -8,7 +8,8 @@
 //! // | ...
 //! ```
 //!
-//! A program with a command on top (`//! run = ..`) is a [`crate::golden`] instead. The input is everything before the line that begins with `// == `.
+//! A program with a command on top (`//! run = ..`) is a [`crate::golden`] instead. The input is everything
+//! before the line that begins with `// == `.
 
 use std::fmt::Write as _;
 use std::path::Path;

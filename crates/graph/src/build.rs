@@ -1,16 +1,17 @@
 //! Builds a graph node by node: types are inferred, names made unique, integers that are known folded away.
 
 use std::collections::{BTreeMap, BTreeSet};
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_base::Diagnostic;
 
 use crate::dim::{Axis, AxisId, Dim};
 use crate::dtype::Dtype;
-use crate::graph::{Constant, Data, Graph, Node, Output, State, Type, Value, ValueId};
-use crate::infer::{Built, bounded, infer, shape_error, size_error};
-use crate::known::{Known, MOST_KNOWN, evaluate};
+use crate::graph::{Constant, Data, Graph, GraphOutput, GraphState, Node, Type, Value, ValueId};
+use crate::infer::{BuildResult, bounded, infer, shape_error, size_error};
+use crate::known::{KnownElements, MOST_KNOWN, evaluate};
 use crate::op::{Binary, Fold, Op, Unary};
-use crate::rich::{Attrs, Rich};
+use crate::rich::{Attrs, RichOp};
 
 /// Values of a graph, at most.
 const MOST_VALUES: usize = 1 << 22;
@@ -19,7 +20,7 @@ const MOST_VALUES: usize = 1 << 22;
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     graph: Graph,
-    known: Vec<Option<Known>>,
+    known: Vec<Option<KnownElements>>,
     names: BTreeSet<String>,
     /// Names that values get only if they are called so.
     reserved: BTreeSet<String>,
@@ -47,7 +48,7 @@ impl Builder {
             self.graph.axes.push(Axis { name: name.to_string(), least, most });
             self.graph.axes.len() - 1
         });
-        Dim::axis(AxisId(u32::try_from(at).unwrap_or(u32::MAX)))
+        Dim::axis(AxisId(u32::try_from(at).or_broken("axes of a graph fit 32 bits")))
     }
 
     /// The axes so far.
@@ -77,14 +78,14 @@ impl Builder {
     }
 
     /// The size of an axis of a value.
-    pub fn dim(&self, value: ValueId, axis: usize) -> Built<Dim> {
+    pub fn dim(&self, value: ValueId, axis: usize) -> BuildResult<Dim> {
         let dims = self.dims(value);
         let found = dims.get(axis).cloned();
         found.ok_or_else(|| shape_error(format!("axis {axis} of {}", dims.len()), "an axis that is there"))
     }
 
     /// Its elements, if they are known.
-    pub fn known(&self, value: ValueId) -> Option<&Known> {
+    pub fn known(&self, value: ValueId) -> Option<&KnownElements> {
         self.known.get(value.index())?.as_ref()
     }
 
@@ -110,7 +111,7 @@ impl Builder {
         self.reserved.insert(name.to_string());
     }
 
-    fn define(&mut self, ty: Type, known: Option<Known>) -> Built<ValueId> {
+    fn define(&mut self, ty: Type, known: Option<KnownElements>) -> BuildResult<ValueId> {
         let at = self.graph.values.len();
         if at >= MOST_VALUES {
             return Err(size_error("the graph has too many values", format!("at most {MOST_VALUES}")));
@@ -133,18 +134,18 @@ impl Builder {
         self.names.insert(name.clone());
         self.graph.values.push(Value { name, ty });
         self.known.push(known);
-        Ok(ValueId(u32::try_from(at).unwrap_or(u32::MAX)))
+        Ok(ValueId(u32::try_from(at).or_broken("values of a graph are bounded")))
     }
 
     /// A tensor that a run is given.
-    pub fn input(&mut self, name: &str, ty: Type) -> Built<ValueId> {
+    pub fn input(&mut self, name: &str, ty: Type) -> BuildResult<ValueId> {
         let id = self.called(name).define(ty, None)?;
         self.graph.inputs.push(id);
         Ok(id)
     }
 
     /// A tensor of a store; its name there is also its name here.
-    pub fn stored(&mut self, name: &str, dtype: Dtype, dims: &[u64]) -> Built<ValueId> {
+    pub fn stored(&mut self, name: &str, dtype: Dtype, dims: &[u64]) -> BuildResult<ValueId> {
         let sizes: Option<Vec<Dim>> =
             dims.iter().map(|dim| i64::try_from(*dim).ok().map(Dim::fixed)).collect();
         let sizes = sizes.ok_or_else(|| size_error(format!("tensor `{name}` is too large"), "64 bits"))?;
@@ -155,7 +156,7 @@ impl Builder {
     }
 
     /// A constant; the data must be as long as the type says, or one element for all.
-    pub fn constant(&mut self, ty: Type, data: Data) -> Built<ValueId> {
+    pub fn constant(&mut self, ty: Type, data: Data) -> BuildResult<ValueId> {
         let known = match (&data, ty.fixed_dims()) {
             (Data::Ints(items), Some(dims)) => known_constant(&dims, items),
             _ => None,
@@ -166,7 +167,7 @@ impl Builder {
     }
 
     /// A scalar of a float type or, rounded towards zero, of an integer type.
-    pub fn scalar(&mut self, dtype: Dtype, number: f64) -> Built<ValueId> {
+    pub fn scalar(&mut self, dtype: Dtype, number: f64) -> BuildResult<ValueId> {
         #[expect(clippy::cast_possible_truncation, reason = "f32 is what constants hold; integers are cut")]
         let (float, integer) = (number as f32, number as i64);
         let data =
@@ -186,28 +187,28 @@ impl Builder {
     }
 
     /// Integers along one axis.
-    pub fn integers(&mut self, dtype: Dtype, numbers: &[i64]) -> Built<ValueId> {
-        let dims = [Dim::fixed(i64::try_from(numbers.len()).unwrap_or(i64::MAX))];
+    pub fn integers(&mut self, dtype: Dtype, numbers: &[i64]) -> BuildResult<ValueId> {
+        let dims = [Dim::fixed(i64::try_from(numbers.len()).or_broken("a length fits 63 bits"))];
         self.constant(Type::new(dtype, dims), Data::Ints(numbers.to_vec()))
     }
 
     /// A result of the graph.
     pub fn output(&mut self, name: &str, value: ValueId) {
-        self.graph.outputs.push(Output { name: name.to_string(), value });
+        self.graph.outputs.push(GraphOutput { name: name.to_string(), value });
     }
 
     /// Says that an output enters the next run as an input.
     pub fn state(&mut self, input: ValueId, output: usize) {
-        self.graph.states.push(State { input, output });
+        self.graph.states.push(GraphState { input, output });
     }
 
     /// A primitive.
-    pub fn emit(&mut self, op: Op, inputs: &[ValueId]) -> Built<ValueId> {
+    pub fn emit(&mut self, op: Op, inputs: &[ValueId]) -> BuildResult<ValueId> {
         let types: Vec<&Type> = inputs.iter().map(|id| self.ty(*id)).collect();
         let ty = infer(&op, &types, &self.graph.axes)?;
-        let operands: Vec<Option<&Known>> = inputs.iter().map(|id| self.known(*id)).collect();
+        let operands: Vec<Option<&KnownElements>> = inputs.iter().map(|id| self.known(*id)).collect();
         let known = evaluate(&op, &operands, &ty, &self.graph.axes);
-        if let Some(numbers) = known.as_ref().and_then(Known::fixed) {
+        if let Some(numbers) = known.as_ref().and_then(KnownElements::fixed) {
             return self.constant(ty, Data::Ints(numbers));
         }
         if let (Op::Convert(_), Some(Some(known)), true) = (&op, operands.first(), ty.dtype.is_float())
@@ -224,7 +225,12 @@ impl Builder {
     }
 
     /// A rich operator: its types are those of its decomposition.
-    pub fn rich(&mut self, rich: Rich, inputs: &[Option<ValueId>], attrs: Attrs) -> Built<Vec<ValueId>> {
+    pub fn rich(
+        &mut self,
+        rich: RichOp,
+        inputs: &[Option<ValueId>],
+        attrs: Attrs,
+    ) -> BuildResult<Vec<ValueId>> {
         let types = rich.infer(self, inputs, &attrs)?;
         let hint = self.hint.take();
         let mut outputs = Vec::with_capacity(types.len());
@@ -278,7 +284,7 @@ impl Builder {
     }
 }
 
-fn known_constant(dims: &[i64], items: &[i64]) -> Option<Known> {
+fn known_constant(dims: &[i64], items: &[i64]) -> Option<KnownElements> {
     let dims: Option<Vec<usize>> = dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
     let dims = dims?;
     let count = dims.iter().try_fold(1_usize, |count, dim| count.checked_mul(*dim))?;
@@ -290,59 +296,59 @@ fn known_constant(dims: &[i64], items: &[i64]) -> Option<Known> {
         all if all.len() == count => all.iter().map(|item| Dim::fixed(*item)).collect(),
         _ => return None,
     };
-    Some(Known { dims, items })
+    Some(KnownElements { dims, items })
 }
 
 /// Primitives by name.
 impl Builder {
     /// An elementwise operator of one operand.
-    pub fn unary(&mut self, unary: Unary, x: ValueId) -> Built<ValueId> {
+    pub fn unary(&mut self, unary: Unary, x: ValueId) -> BuildResult<ValueId> {
         self.emit(Op::Unary(unary), &[x])
     }
 
     /// An elementwise operator of two operands.
-    pub fn binary(&mut self, binary: Binary, x: ValueId, y: ValueId) -> Built<ValueId> {
+    pub fn binary(&mut self, binary: Binary, x: ValueId, y: ValueId) -> BuildResult<ValueId> {
         self.emit(Op::Binary(binary), &[x, y])
     }
 
     /// An elementwise operator with a scalar of the same type on the right.
-    pub fn with(&mut self, binary: Binary, x: ValueId, number: f64) -> Built<ValueId> {
+    pub fn with(&mut self, binary: Binary, x: ValueId, number: f64) -> BuildResult<ValueId> {
         let scalar = self.scalar(self.dtype(x), number)?;
         self.binary(binary, x, scalar)
     }
 
     /// Sum.
-    pub fn add(&mut self, x: ValueId, y: ValueId) -> Built<ValueId> {
+    pub fn add(&mut self, x: ValueId, y: ValueId) -> BuildResult<ValueId> {
         self.binary(Binary::Add, x, y)
     }
 
     /// Difference.
-    pub fn sub(&mut self, x: ValueId, y: ValueId) -> Built<ValueId> {
+    pub fn sub(&mut self, x: ValueId, y: ValueId) -> BuildResult<ValueId> {
         self.binary(Binary::Sub, x, y)
     }
 
     /// Product.
-    pub fn mul(&mut self, x: ValueId, y: ValueId) -> Built<ValueId> {
+    pub fn mul(&mut self, x: ValueId, y: ValueId) -> BuildResult<ValueId> {
         self.binary(Binary::Mul, x, y)
     }
 
     /// Quotient.
-    pub fn div(&mut self, x: ValueId, y: ValueId) -> Built<ValueId> {
+    pub fn div(&mut self, x: ValueId, y: ValueId) -> BuildResult<ValueId> {
         self.binary(Binary::Div, x, y)
     }
 
     /// One or the other.
-    pub fn select(&mut self, condition: ValueId, yes: ValueId, no: ValueId) -> Built<ValueId> {
+    pub fn select(&mut self, condition: ValueId, yes: ValueId, no: ValueId) -> BuildResult<ValueId> {
         self.emit(Op::Select, &[condition, yes, no])
     }
 
     /// Another type; nothing if it has it.
-    pub fn convert(&mut self, x: ValueId, dtype: Dtype) -> Built<ValueId> {
+    pub fn convert(&mut self, x: ValueId, dtype: Dtype) -> BuildResult<ValueId> {
         if self.dtype(x) == dtype { Ok(x) } else { self.emit(Op::Convert(dtype), &[x]) }
     }
 
     /// Folds axes, which may come in any order.
-    pub fn reduce(&mut self, fold: Fold, x: ValueId, axes: &[usize], keep: bool) -> Built<ValueId> {
+    pub fn reduce(&mut self, fold: Fold, x: ValueId, axes: &[usize], keep: bool) -> BuildResult<ValueId> {
         let mut axes = axes.to_vec();
         axes.sort_unstable();
         axes.dedup();
@@ -350,16 +356,16 @@ impl Builder {
     }
 
     /// The mean over axes.
-    pub fn mean(&mut self, x: ValueId, axes: &[usize], keep: bool) -> Built<ValueId> {
+    pub fn mean(&mut self, x: ValueId, axes: &[usize], keep: bool) -> BuildResult<ValueId> {
         let sum = self.reduce(Fold::Sum, x, axes, keep)?;
-        let dims: Built<Vec<Dim>> = axes.iter().map(|axis| self.dim(x, *axis)).collect();
+        let dims: BuildResult<Vec<Dim>> = axes.iter().map(|axis| self.dim(x, *axis)).collect();
         let count = Dim::product(&dims?).ok_or_else(|| size_error("a mean of too many", "64 bits"))?;
         let count = self.number(count, self.dtype(x))?;
         self.div(sum, count)
     }
 
     /// A size as a scalar of any type.
-    pub fn number(&mut self, size: Dim, dtype: Dtype) -> Built<ValueId> {
+    pub fn number(&mut self, size: Dim, dtype: Dtype) -> BuildResult<ValueId> {
         if let Some(number) = size.as_fixed() {
             #[expect(clippy::cast_precision_loss, reason = "sizes beyond 2^53 are refused elsewhere")]
             return self.scalar(dtype, number as f64);
@@ -369,7 +375,7 @@ impl Builder {
     }
 
     /// A size as an i64 scalar.
-    pub fn size(&mut self, size: Dim) -> Built<ValueId> {
+    pub fn size(&mut self, size: Dim) -> BuildResult<ValueId> {
         if let Some(found) = self.sizes.get(&size) {
             return Ok(*found);
         }
@@ -379,22 +385,22 @@ impl Builder {
     }
 
     /// Sum of products.
-    pub fn einsum(&mut self, spec: &str, inputs: &[ValueId]) -> Built<ValueId> {
+    pub fn einsum(&mut self, spec: &str, inputs: &[ValueId]) -> BuildResult<ValueId> {
         self.emit(Op::Einsum(spec.to_string()), inputs)
     }
 
     /// Other sizes; nothing if they are these.
-    pub fn reshape(&mut self, x: ValueId, dims: &[Dim]) -> Built<ValueId> {
+    pub fn reshape(&mut self, x: ValueId, dims: &[Dim]) -> BuildResult<ValueId> {
         if self.dims(x) == dims { Ok(x) } else { self.emit(Op::Reshape(dims.to_vec()), &[x]) }
     }
 
     /// Stretched to these sizes.
-    pub fn broadcast(&mut self, x: ValueId, dims: &[Dim]) -> Built<ValueId> {
+    pub fn broadcast(&mut self, x: ValueId, dims: &[Dim]) -> BuildResult<ValueId> {
         if self.dims(x) == dims { Ok(x) } else { self.emit(Op::Broadcast(dims.to_vec()), &[x]) }
     }
 
     /// Axes in another order; nothing if it is this one.
-    pub fn transpose(&mut self, x: ValueId, order: &[usize]) -> Built<ValueId> {
+    pub fn transpose(&mut self, x: ValueId, order: &[usize]) -> BuildResult<ValueId> {
         if order.len() == self.rank(x) && order.is_sorted() && order.iter().copied().eq(0..order.len()) {
             return Ok(x);
         }
@@ -402,7 +408,14 @@ impl Builder {
     }
 
     /// Part of an axis.
-    pub fn slice(&mut self, x: ValueId, axis: usize, start: Dim, size: Dim, step: i64) -> Built<ValueId> {
+    pub fn slice(
+        &mut self,
+        x: ValueId,
+        axis: usize,
+        start: Dim,
+        size: Dim,
+        step: i64,
+    ) -> BuildResult<ValueId> {
         if start.is(0) && step == 1 && self.dim(x, axis)? == size {
             return Ok(x);
         }
@@ -410,34 +423,41 @@ impl Builder {
     }
 
     /// One behind the other.
-    pub fn concat(&mut self, axis: usize, parts: &[ValueId]) -> Built<ValueId> {
+    pub fn concat(&mut self, axis: usize, parts: &[ValueId]) -> BuildResult<ValueId> {
         if let [one] = parts { Ok(*one) } else { self.emit(Op::Concat { axis }, parts) }
     }
 
     /// Elements before and behind an axis.
-    pub fn pad(&mut self, x: ValueId, axis: usize, low: Dim, high: Dim, value: ValueId) -> Built<ValueId> {
+    pub fn pad(
+        &mut self,
+        x: ValueId,
+        axis: usize,
+        low: Dim,
+        high: Dim,
+        value: ValueId,
+    ) -> BuildResult<ValueId> {
         if low.is(0) && high.is(0) { Ok(x) } else { self.emit(Op::Pad { axis, low, high }, &[x, value]) }
     }
 
     /// Slices by number.
-    pub fn gather(&mut self, x: ValueId, axis: usize, indices: ValueId) -> Built<ValueId> {
+    pub fn gather(&mut self, x: ValueId, axis: usize, indices: ValueId) -> BuildResult<ValueId> {
         self.emit(Op::Gather { axis }, &[x, indices])
     }
 
     /// The coordinate along an axis.
-    pub fn iota(&mut self, dtype: Dtype, dims: &[Dim], axis: usize) -> Built<ValueId> {
+    pub fn iota(&mut self, dtype: Dtype, dims: &[Dim], axis: usize) -> BuildResult<ValueId> {
         self.emit(Op::Iota { dtype, dims: dims.to_vec(), axis }, &[])
     }
 
     /// A new axis of size 1.
-    pub fn unsqueeze(&mut self, x: ValueId, axis: usize) -> Built<ValueId> {
+    pub fn unsqueeze(&mut self, x: ValueId, axis: usize) -> BuildResult<ValueId> {
         let mut dims = self.dims(x).to_vec();
         dims.insert(axis.min(dims.len()), Dim::fixed(1));
         self.reshape(x, &dims)
     }
 
     /// A rich operator of one result.
-    pub fn rich_one(&mut self, rich: Rich, inputs: &[ValueId], attrs: Attrs) -> Built<ValueId> {
+    pub fn rich_one(&mut self, rich: RichOp, inputs: &[ValueId], attrs: Attrs) -> BuildResult<ValueId> {
         let inputs: Vec<Option<ValueId>> = inputs.iter().copied().map(Some).collect();
         let outputs = self.rich(rich, &inputs, attrs)?;
         outputs.first().copied().ok_or_else(|| {

@@ -1,7 +1,8 @@
-//! Sizes of tensors: whole numbers, named axes whose size is known only when a graph runs, and sums and products of both.
+//! Sizes of tensors: whole numbers, named axes whose size is known only when a graph runs, and sums and
+//! products of both.
 //!
-//! A [`Dim`] is a polynomial with whole coefficients over axes in one normal form, so equal sizes are equal values.
-//! `past+seq` is the length of a key cache after a step, `4*batch` a flattened pair of axes.
+//! A [`Dim`] is a polynomial with whole coefficients over axes in one normal form, so equal sizes are equal
+//! values. `past+seq` is the length of a key cache after a step, `4*batch` a flattened pair of axes.
 
 use std::fmt::Write as _;
 
@@ -206,7 +207,8 @@ impl From<i64> for Dim {
     }
 }
 
-/// Takes equal sizes out of both lists: what is left must multiply to the same, if both hold as many elements.
+/// Takes equal sizes out of both lists: what is left must multiply to the same, if both hold as many
+/// elements.
 pub fn cancelled(left: &[Dim], right: &[Dim]) -> (Vec<Dim>, Vec<Dim>) {
     let mut rest: Vec<Dim> = right.to_vec();
     let mut kept = Vec::new();

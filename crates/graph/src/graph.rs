@@ -57,7 +57,7 @@ pub struct Value {
 /// Where the elements of a constant are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// In the tensor of this name of a [`Store`].
+    /// In the tensor of this name of a [`TensorStore`].
     Stored(String),
     /// Patterns of f32, for float types; one stands for all.
     Floats(Vec<u32>),
@@ -87,16 +87,17 @@ pub struct Node {
 
 /// A result of the graph under its outside name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
+pub struct GraphOutput {
     /// Outside name.
     pub name: String,
     /// Which value.
     pub value: ValueId,
 }
 
-/// State from run to run: what leaves as an output enters the next run as an input. A key and value cache is state.
+/// State from run to run: what leaves as an output enters the next run as an input. A key and value cache is
+/// state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct GraphState {
     /// The input.
     pub input: ValueId,
     /// Index of the output.
@@ -119,9 +120,9 @@ pub struct Graph {
     /// Operators in an order in which each comes behind its operands.
     pub nodes: Vec<Node>,
     /// Results.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<GraphOutput>,
     /// Outputs that enter the next run.
-    pub states: Vec<State>,
+    pub states: Vec<GraphState>,
 }
 
 impl Graph {
@@ -154,7 +155,7 @@ impl Graph {
 
 /// Bytes of one tensor, a range of a larger buffer that is shared.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredTensor {
     /// Type of the elements.
     pub dtype: Dtype,
     /// Sizes.
@@ -164,31 +165,32 @@ pub struct Stored {
     end: usize,
 }
 
-impl Stored {
-    /// A tensor in part of a buffer, little-endian, row-major; `None` if the range is not as long as the elements.
+impl StoredTensor {
+    /// A tensor in part of a buffer, little-endian, row-major; `None` if the range is not as long as the
+    /// elements.
     pub fn new(
         dtype: Dtype,
         dims: &[u64],
         buffer: &Arc<Vec<u8>>,
         start: usize,
         end: usize,
-    ) -> Option<Stored> {
+    ) -> Option<StoredTensor> {
         let count = dims.iter().try_fold(1_u64, |count, dim| count.checked_mul(*dim))?;
         let bytes = usize::try_from(dtype.size_bytes(count)?).ok()?;
         let fits = start <= end && end <= buffer.len() && end - start == bytes;
-        fits.then(|| Stored { dtype, dims: dims.to_vec(), buffer: Arc::clone(buffer), start, end })
+        fits.then(|| StoredTensor { dtype, dims: dims.to_vec(), buffer: Arc::clone(buffer), start, end })
     }
 
     /// A tensor with bytes of its own.
-    pub fn owned(dtype: Dtype, dims: &[u64], bytes: Vec<u8>) -> Option<Stored> {
+    pub fn owned(dtype: Dtype, dims: &[u64], bytes: Vec<u8>) -> Option<StoredTensor> {
         let end = bytes.len();
-        Stored::new(dtype, dims, &Arc::new(bytes), 0, end)
+        StoredTensor::new(dtype, dims, &Arc::new(bytes), 0, end)
     }
 
     /// An f32 tensor.
-    pub fn floats(dims: &[u64], elements: &[f32]) -> Option<Stored> {
+    pub fn floats(dims: &[u64], elements: &[f32]) -> Option<StoredTensor> {
         let bytes = elements.iter().flat_map(|element| element.to_le_bytes()).collect();
-        Stored::owned(Dtype::F32, dims, bytes)
+        StoredTensor::owned(Dtype::F32, dims, bytes)
     }
 
     /// Its elements as bytes.
@@ -199,7 +201,7 @@ impl Stored {
 
 /// Tensors by name: what the constants of a graph refer to.
 #[derive(Clone, Debug, Default)]
-pub struct Store {
+pub struct TensorStore {
     /// Tensors by name.
-    pub tensors: BTreeMap<String, Stored>,
+    pub tensors: BTreeMap<String, StoredTensor>,
 }

@@ -8,7 +8,7 @@ use crate::graph::Type;
 use crate::op::{Binary, Op, Unary};
 
 /// What was made, or why it cannot be.
-pub type Built<T> = Result<T, Box<Diagnostic>>;
+pub type BuildResult<T> = Result<T, Box<Diagnostic>>;
 
 /// A refusal of shapes.
 pub fn shape_error(what: impl Into<String>, allowed: impl Into<String>) -> Box<Diagnostic> {
@@ -31,8 +31,8 @@ pub const MOST_RANK: usize = 24;
 pub const MOST_ELEMENTS: i128 = 1 << 48;
 
 /// The results of a primitive.
-pub fn infer(op: &Op, inputs: &[&Type], axes: &[Axis]) -> Built<Type> {
-    let rule = Rule { op, axes };
+pub fn infer(op: &Op, inputs: &[&Type], axes: &[Axis]) -> BuildResult<Type> {
+    let rule = ShapeRule { op, axes };
     let ty = match (op, inputs) {
         (Op::Unary(unary), [x]) => rule.unary(*unary, x)?,
         (Op::Binary(binary), [x, y]) => rule.binary(*binary, x, y)?,
@@ -77,7 +77,7 @@ fn operands(op: &Op) -> &'static str {
 }
 
 /// Complains about negative or huge sizes.
-pub fn bounded(ty: &Type, axes: &[Axis]) -> Built<()> {
+pub fn bounded(ty: &Type, axes: &[Axis]) -> BuildResult<()> {
     if ty.dims.len() > MOST_RANK {
         return Err(size_error(
             format!("a tensor with {} axes", ty.dims.len()),
@@ -101,7 +101,7 @@ pub fn bounded(ty: &Type, axes: &[Axis]) -> Built<()> {
 }
 
 /// The shape that two shapes stretch to, aligned at their last axes.
-pub fn stretched(x: &[Dim], y: &[Dim], axes: &[Axis]) -> Built<Vec<Dim>> {
+pub fn stretched(x: &[Dim], y: &[Dim], axes: &[Axis]) -> BuildResult<Vec<Dim>> {
     let rank = x.len().max(y.len());
     let at = |dims: &[Dim], place: usize| -> Dim {
         (place + dims.len())
@@ -121,17 +121,17 @@ pub fn stretched(x: &[Dim], y: &[Dim], axes: &[Axis]) -> Built<Vec<Dim>> {
         .collect()
 }
 
-struct Rule<'r> {
+struct ShapeRule<'r> {
     op: &'r Op,
     axes: &'r [Axis],
 }
 
-impl Rule<'_> {
+impl ShapeRule<'_> {
     fn name(&self) -> &'static str {
         self.op.name()
     }
 
-    fn axis<'d>(&self, axis: usize, dims: &'d [Dim]) -> Built<&'d Dim> {
+    fn axis<'d>(&self, axis: usize, dims: &'d [Dim]) -> BuildResult<&'d Dim> {
         dims.get(axis).ok_or_else(|| {
             shape_error(
                 format!("`{}` along axis {axis} of {}", self.name(), dims.len()),
@@ -140,7 +140,7 @@ impl Rule<'_> {
         })
     }
 
-    fn same_dtype(&self, x: &Type, y: &Type) -> Built<()> {
+    fn same_dtype(&self, x: &Type, y: &Type) -> BuildResult<()> {
         if x.dtype == y.dtype {
             return Ok(());
         }
@@ -150,7 +150,7 @@ impl Rule<'_> {
         ))
     }
 
-    fn unary(&self, unary: Unary, x: &Type) -> Built<Type> {
+    fn unary(&self, unary: Unary, x: &Type) -> BuildResult<Type> {
         let good = match unary {
             Unary::Not => x.dtype == Dtype::Bool,
             Unary::Neg | Unary::Abs | Unary::Sign => x.dtype != Dtype::Bool,
@@ -164,7 +164,7 @@ impl Rule<'_> {
         Ok(Type::new(if tests { Dtype::Bool } else { x.dtype }, x.dims.clone()))
     }
 
-    fn binary(&self, binary: Binary, x: &Type, y: &Type) -> Built<Type> {
+    fn binary(&self, binary: Binary, x: &Type, y: &Type) -> BuildResult<Type> {
         self.same_dtype(x, y)?;
         let logic = x.dtype == Dtype::Bool;
         let equality = matches!(binary, Binary::Eq | Binary::Ne);
@@ -176,7 +176,7 @@ impl Rule<'_> {
         Ok(Type::new(dtype, stretched(&x.dims, &y.dims, self.axes)?))
     }
 
-    fn select(&self, c: &Type, x: &Type, y: &Type) -> Built<Type> {
+    fn select(&self, c: &Type, x: &Type, y: &Type) -> BuildResult<Type> {
         self.same_dtype(x, y)?;
         if c.dtype != Dtype::Bool {
             return Err(dtype_error(format!("`select` by {}", c.dtype), "a condition of bool"));
@@ -185,7 +185,7 @@ impl Rule<'_> {
         Ok(Type::new(x.dtype, stretched(&c.dims, &dims, self.axes)?))
     }
 
-    fn reduce(&self, reduced: &[usize], keep: bool, x: &Type) -> Built<Type> {
+    fn reduce(&self, reduced: &[usize], keep: bool, x: &Type) -> BuildResult<Type> {
         if !reduced.is_sorted_by(|a, b| a < b) {
             return Err(shape_error(format!("axes {reduced:?} of a reduction"), "ascending, each once"));
         }
@@ -199,7 +199,7 @@ impl Rule<'_> {
         Ok(Type::new(x.dtype, dims.collect::<Vec<_>>()))
     }
 
-    fn einsum(&self, spec: &str, inputs: &[&Type]) -> Built<Type> {
+    fn einsum(&self, spec: &str, inputs: &[&Type]) -> BuildResult<Type> {
         let parts = Subscripts::parse(spec)
             .ok_or_else(|| shape_error(format!("`{spec}` as subscripts"), "letters: bse,fe->bsf"))?;
         if parts.inputs.len() != inputs.len() || inputs.is_empty() {
@@ -244,7 +244,7 @@ impl Rule<'_> {
         Ok(Type::new(first, dims))
     }
 
-    fn reshape(&self, dims: &[Dim], x: &Type) -> Built<Type> {
+    fn reshape(&self, dims: &[Dim], x: &Type) -> BuildResult<Type> {
         if same_count(&x.dims, dims) {
             return Ok(Type::new(x.dtype, dims));
         }
@@ -253,7 +253,7 @@ impl Rule<'_> {
         Err(shape_error(what, "as many elements as there are"))
     }
 
-    fn stretch(&self, dims: &[Dim], x: &Type) -> Built<Type> {
+    fn stretch(&self, dims: &[Dim], x: &Type) -> BuildResult<Type> {
         if stretched(&x.dims, dims, self.axes)? == dims {
             return Ok(Type::new(x.dtype, dims));
         }
@@ -264,7 +264,7 @@ impl Rule<'_> {
         ))
     }
 
-    fn transpose(&self, order: &[usize], x: &Type) -> Built<Type> {
+    fn transpose(&self, order: &[usize], x: &Type) -> BuildResult<Type> {
         let mut sorted = order.to_vec();
         sorted.sort_unstable();
         if !sorted.iter().copied().eq(0..x.dims.len()) {
@@ -275,7 +275,7 @@ impl Rule<'_> {
         Ok(Type::new(x.dtype, dims))
     }
 
-    fn slice(&self, axis: usize, (start, size, step): (&Dim, &Dim, i64), x: &Type) -> Built<Type> {
+    fn slice(&self, axis: usize, (start, size, step): (&Dim, &Dim, i64), x: &Type) -> BuildResult<Type> {
         let dim = self.axis(axis, &x.dims)?;
         let what = || {
             let (start, size) = (start.text(self.axes), size.text(self.axes));
@@ -304,7 +304,7 @@ impl Rule<'_> {
         Ok(replaced(x, axis, [size.clone()]))
     }
 
-    fn concat(&self, axis: usize, inputs: &[&Type]) -> Built<Type> {
+    fn concat(&self, axis: usize, inputs: &[&Type]) -> BuildResult<Type> {
         let Some((first, rest)) = inputs.split_first() else {
             return Err(shape_error("nothing to join", "operands"));
         };
@@ -321,7 +321,7 @@ impl Rule<'_> {
         Ok(replaced(first, axis, [sum]))
     }
 
-    fn pad(&self, axis: usize, low: &Dim, high: &Dim, x: &Type, value: &Type) -> Built<Type> {
+    fn pad(&self, axis: usize, low: &Dim, high: &Dim, x: &Type, value: &Type) -> BuildResult<Type> {
         self.same_dtype(x, value)?;
         let dim = self.axis(axis, &x.dims)?;
         if !value.dims.is_empty() || low.range(self.axes).0 < 0 || high.range(self.axes).0 < 0 {
@@ -331,20 +331,20 @@ impl Rule<'_> {
         Ok(replaced(x, axis, [sum.ok_or_else(|| size_error("`pad` to too much", "64 bits"))?]))
     }
 
-    fn gather(&self, axis: usize, x: &Type, indices: &Type) -> Built<Type> {
+    fn gather(&self, axis: usize, x: &Type, indices: &Type) -> BuildResult<Type> {
         self.axis(axis, &x.dims)?;
         self.index_dtype(indices)?;
         Ok(replaced(x, axis, indices.dims.iter().cloned()))
     }
 
-    fn index_dtype(&self, indices: &Type) -> Built<()> {
+    fn index_dtype(&self, indices: &Type) -> BuildResult<()> {
         if matches!(indices.dtype, Dtype::I32 | Dtype::I64) {
             return Ok(());
         }
         Err(dtype_error(format!("`{}` by {}", self.name(), indices.dtype), "indices of i32 or i64"))
     }
 
-    fn scatter(&self, x: &Type, indices: &Type, updates: &Type) -> Built<Type> {
+    fn scatter(&self, x: &Type, indices: &Type, updates: &Type) -> BuildResult<Type> {
         self.same_dtype(x, updates)?;
         self.index_dtype(indices)?;
         self.axis(0, &x.dims)?;
@@ -358,7 +358,7 @@ impl Rule<'_> {
         Ok((*x).clone())
     }
 
-    fn window(&self, axis: usize, size: u64, stride: u64, dilation: u64, x: &Type) -> Built<Type> {
+    fn window(&self, axis: usize, size: u64, stride: u64, dilation: u64, x: &Type) -> BuildResult<Type> {
         let dim = self.axis(axis, &x.dims)?;
         let refused = |why: &str| {
             let what =

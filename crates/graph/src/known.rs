@@ -1,7 +1,7 @@
 //! Integers whose value is known while a graph is built: constants, sizes, and what is computed from them.
 //!
-//! Exported models compute the shapes of their tensors by operators. Those operators run here, on sizes instead of
-//! numbers, and so fold away even where an axis is open.
+//! Exported models compute the shapes of their tensors by operators. Those operators run here, on sizes
+//! instead of numbers, and so fold away even where an axis is open.
 
 use crate::dim::{Axis, Dim};
 use crate::dtype::Dtype;
@@ -13,17 +13,17 @@ pub const MOST_KNOWN: usize = 1024;
 
 /// The elements of an integer or bool tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownElements {
     /// Sizes.
     pub dims: Vec<usize>,
     /// Elements in row-major order.
     pub items: Vec<Dim>,
 }
 
-impl Known {
+impl KnownElements {
     /// A scalar.
-    pub fn scalar(item: Dim) -> Known {
-        Known { dims: Vec::new(), items: vec![item] }
+    pub fn scalar(item: Dim) -> KnownElements {
+        KnownElements { dims: Vec::new(), items: vec![item] }
     }
 
     /// Elements as numbers, if no axis is in them.
@@ -68,19 +68,24 @@ fn coordinates(dims: &[usize]) -> impl Iterator<Item = Vec<usize>> + '_ {
 }
 
 /// The result of an operator on known values; `None` if it is not known.
-pub fn evaluate(op: &Op, inputs: &[Option<&Known>], ty: &Type, axes: &[Axis]) -> Option<Known> {
+pub fn evaluate(
+    op: &Op,
+    inputs: &[Option<&KnownElements>],
+    ty: &Type,
+    axes: &[Axis],
+) -> Option<KnownElements> {
     let dims = sizes(ty)?;
     let each = |item: &dyn Fn(&[usize]) -> Option<Dim>| -> Option<Vec<Dim>> {
         coordinates(&dims).map(|at| item(&at)).collect()
     };
     if let Op::Size(dim) = op {
-        return Some(Known::scalar(dim.clone()));
+        return Some(KnownElements::scalar(dim.clone()));
     }
     if let Op::Iota { axis, .. } = op {
         let items = each(&|at| i64::try_from(*at.get(*axis)?).ok().map(Dim::fixed))?;
-        return Some(Known { dims, items });
+        return Some(KnownElements { dims, items });
     }
-    let known: Vec<&Known> = inputs.iter().copied().collect::<Option<_>>()?;
+    let known: Vec<&KnownElements> = inputs.iter().copied().collect::<Option<_>>()?;
     let first = *known.first()?;
     let items = match op {
         Op::Unary(unary) => first.items.iter().map(|x| one(*unary, x, axes)).collect(),
@@ -115,10 +120,10 @@ pub fn evaluate(op: &Op, inputs: &[Option<&Known>], ty: &Type, axes: &[Axis]) ->
         Op::Gather { axis } => each(&|at| taken(first, known.get(1)?, *axis, at)),
         _ => None,
     }?;
-    Some(Known { dims, items })
+    Some(KnownElements { dims, items })
 }
 
-fn truth(value: bool) -> Dim {
+fn boolean(value: bool) -> Dim {
     Dim::fixed(i64::from(value))
 }
 
@@ -130,7 +135,7 @@ fn one(unary: Unary, x: &Dim, axes: &[Axis]) -> Option<Dim> {
         Unary::Abs if most <= 0 => x.times(&Dim::fixed(-1)),
         Unary::Sign if least > 0 => Some(Dim::fixed(1)),
         Unary::Sign => x.as_fixed().map(|x| Dim::fixed(x.signum())),
-        Unary::Not => x.as_fixed().map(|x| truth(x == 0)),
+        Unary::Not => x.as_fixed().map(|x| boolean(x == 0)),
         _ => None,
     }
 }
@@ -140,7 +145,7 @@ fn two(binary: Binary, x: &Dim, y: &Dim, dtype: Dtype, axes: &[Axis]) -> Option<
         return numbers(binary, x, y).map(|value| Dim::fixed(dtype.wrap(value)));
     }
     let (least, most) = x.minus(y)?.range(axes);
-    let decided = |yes: bool, no: bool| if yes || no { Some(truth(yes)) } else { None };
+    let decided = |yes: bool, no: bool| if yes || no { Some(boolean(yes)) } else { None };
     match binary {
         Binary::Add => x.plus(y),
         Binary::Sub => x.minus(y),
@@ -191,7 +196,7 @@ fn converted(dtype: Dtype, x: &Dim, axes: &[Axis]) -> Option<Dim> {
     let (least, most) = x.range(axes);
     match (x.as_fixed(), dtype) {
         (Some(x), _) => Some(Dim::fixed(dtype.wrap(x))),
-        (None, Dtype::Bool) => (least > 0 || most < 0).then(|| truth(true)),
+        (None, Dtype::Bool) => (least > 0 || most < 0).then(|| boolean(true)),
         (None, Dtype::I64) => Some(x.clone()),
         (None, _) => {
             let (smallest, largest) = dtype.integer_range()?;
@@ -202,7 +207,7 @@ fn converted(dtype: Dtype, x: &Dim, axes: &[Axis]) -> Option<Dim> {
 
 fn reduce(
     fold: Fold,
-    x: &Known,
+    x: &KnownElements,
     reduced: &[usize],
     keep: bool,
     at: &[usize],
@@ -235,7 +240,7 @@ fn reduce(
     sum
 }
 
-fn joined(parts: &[&Known], axis: usize, at: &[usize]) -> Option<Dim> {
+fn joined(parts: &[&KnownElements], axis: usize, at: &[usize]) -> Option<Dim> {
     let mut from = at.to_vec();
     for part in parts {
         let size = *part.dims.get(axis)?;
@@ -248,7 +253,7 @@ fn joined(parts: &[&Known], axis: usize, at: &[usize]) -> Option<Dim> {
     None
 }
 
-fn taken(x: &Known, indices: &Known, axis: usize, at: &[usize]) -> Option<Dim> {
+fn taken(x: &KnownElements, indices: &KnownElements, axis: usize, at: &[usize]) -> Option<Dim> {
     let inner = axis + indices.dims.len();
     let index = indices.stretched(at.get(axis..inner)?)?.as_fixed()?;
     let size = i64::try_from(*x.dims.get(axis)?).ok()?;

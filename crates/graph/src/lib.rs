@@ -1,7 +1,8 @@
 //! The graph level: a model as tensor operators over fixed and named axes.
 //!
-//! A [`Graph`] is data: values defined once, constants by reference to a [`Store`] of tensors, key and value caches as explicit
-//! state. It may hold rich operators ([`rich`]); [`primitives()`] is stage 1 of the compiler and leaves only those of [`op`].
+//! A [`Graph`] is data: values defined once, constants by reference to a [`TensorStore`] of tensors, key and
+//! value caches as explicit state. It may hold rich operators ([`rich`]); [`primitives()`] is stage 1 of the
+//! compiler and leaves only those of [`op`].
 //!
 //! ```
 //! use tilewright_graph::{Builder, Dtype, Type, primitives};
@@ -35,9 +36,11 @@ pub mod verify;
 pub use build::Builder;
 pub use dim::{Axis, AxisId, Dim};
 pub use dtype::Dtype;
-pub use graph::{Constant, Data, Graph, Node, Output, State, Store, Stored, Type, Value, ValueId};
-pub use infer::{Built, Subscripts};
-pub use known::Known;
+pub use graph::{
+    Constant, Data, Graph, GraphOutput, GraphState, Node, StoredTensor, TensorStore, Type, Value, ValueId,
+};
+pub use infer::{BuildResult, Subscripts};
+pub use known::KnownElements;
 pub use op::{Binary, Fold, Op, Unary};
 pub use primitives::{multiply_accumulates, primitives};
 pub use verify::verify;

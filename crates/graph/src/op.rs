@@ -1,12 +1,12 @@
 //! Operators: the primitives of stage 1, and rich operators that decompose into them.
 //!
-//! Section V-B of the TCP paper: every operator becomes elementwise operators, reductions, einsum, reshape and indexing,
-//! conversions and comparisons. Windows of convolution and pooling are an indexing primitive, so that a convolution is an
-//! einsum over windows and a pooling a reduction over them.
+//! Section V-B of the TCP paper: every operator becomes elementwise operators, reductions, einsum, reshape
+//! and indexing, conversions and comparisons. Windows of convolution and pooling are an indexing primitive,
+//! so that a convolution is an einsum over windows and a pooling a reduction over them.
 
 use crate::dim::Dim;
 use crate::dtype::Dtype;
-use crate::rich::{Attrs, Rich};
+use crate::rich::{Attrs, RichOp};
 
 macro_rules! words {
     ($(#[$doc:meta])* $kind:ident { $($(#[$note:meta])* $name:ident $text:literal),* $(,)? }) => {
@@ -66,7 +66,7 @@ words! {
         Round "round",
         /// -1, 0 or 1.
         Sign "sign",
-        /// Truth reversed.
+        /// Logical negation.
         Not "not",
         /// Whether it is no number.
         IsNan "isnan",
@@ -118,12 +118,12 @@ words! {
 }
 
 impl Binary {
-    /// Whether the result is a truth value.
+    /// Whether the result is a bool.
     pub const fn compares(self) -> bool {
         matches!(self, Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge)
     }
 
-    /// Whether operands are truth values.
+    /// Whether operands are bools.
     pub const fn is_logic(self) -> bool {
         matches!(self, Binary::And | Binary::Or | Binary::Xor)
     }
@@ -196,14 +196,14 @@ pub enum Op {
         /// How many behind.
         high: Dim,
     },
-    /// `gather(x, indices)`: slices of an axis by number; the axis is replaced by those of the indices. Negative numbers
-    /// count from the end.
+    /// `gather(x, indices)`: slices of an axis by number; the axis is replaced by those of the indices.
+    /// Negative numbers count from the end.
     Gather {
         /// Which axis.
         axis: usize,
     },
-    /// `scatter(x, indices, updates)`: `x` with rows (along axis 0) replaced by, or folded with, those of `updates`;
-    /// indices have one axis. Without a fold, the last of equal indices wins.
+    /// `scatter(x, indices, updates)`: `x` with rows (along axis 0) replaced by, or folded with, those of
+    /// `updates`; indices have one axis. Without a fold, the last of equal indices wins.
     Scatter {
         /// What is done with the row that is there; nothing replaces it.
         fold: Option<Fold>,
@@ -231,7 +231,7 @@ pub enum Op {
         dilation: u64,
     },
     /// An operator that decomposes.
-    Rich(Rich, Attrs),
+    Rich(RichOp, Attrs),
 }
 
 impl Op {

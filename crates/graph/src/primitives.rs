@@ -5,11 +5,11 @@ use tilewright_base::Diagnostic;
 use crate::build::Builder;
 use crate::dim::Dim;
 use crate::graph::{Graph, ValueId};
-use crate::infer::Built;
+use crate::infer::BuildResult;
 use crate::op::Op;
 
 /// The same graph in primitives.
-pub fn primitives(graph: &Graph) -> Built<Graph> {
+pub fn primitives(graph: &Graph) -> BuildResult<Graph> {
     let mut b = Builder::new(graph.name.clone());
     // What the graph names is called so in primitives too, whatever comes between.
     graph.values.iter().for_each(|value| b.reserve(&value.name));
@@ -30,11 +30,12 @@ pub fn primitives(graph: &Graph) -> Built<Graph> {
     for node in &graph.nodes {
         let names: Vec<String> =
             node.outputs.iter().filter_map(|id| graph.value(*id)).map(|value| value.name.clone()).collect();
-        let find = |id: Option<ValueId>| -> Built<Option<ValueId>> {
+        let find = |id: Option<ValueId>| -> BuildResult<Option<ValueId>> {
             let Some(id) = id else { return Ok(None) };
             Ok(Some(new.get(id.index()).copied().flatten().ok_or_else(missing)?))
         };
-        let inputs: Vec<Option<ValueId>> = node.inputs.iter().map(|id| find(*id)).collect::<Built<_>>()?;
+        let inputs: Vec<Option<ValueId>> =
+            node.inputs.iter().map(|id| find(*id)).collect::<BuildResult<_>>()?;
         let named = |complaint: Box<Diagnostic>| {
             let name = names.first().map_or("", String::as_str);
             Box::new(complaint.with_note(format!("in `{name}`")))

@@ -1,8 +1,10 @@
 //! Takes out what no output needs, and numbers values in one canonical order.
 
 use crate::graph::{Graph, ValueId};
+use tilewright_base::invariant::OrBroken;
 
-/// The same graph without nodes and constants that no output needs; inputs stay. Values are numbered canonically.
+/// The same graph without nodes and constants that no output needs; inputs stay. Values are numbered
+/// canonically.
 pub fn prune(mut graph: Graph) -> Graph {
     let mut needed = vec![false; graph.values.len()];
     let mark = |id: ValueId, needed: &mut Vec<bool>| {
@@ -23,8 +25,8 @@ pub fn prune(mut graph: Graph) -> Graph {
     canonical(graph)
 }
 
-/// The same graph with its values numbered in the order in which its text defines them: inputs, constants, results of nodes.
-/// Values that nothing defines are dropped.
+/// The same graph with its values numbered in the order in which its text defines them: inputs, constants,
+/// results of nodes. Values that nothing defines are dropped.
 pub fn canonical(mut graph: Graph) -> Graph {
     let inputs = graph.inputs.iter().copied();
     let constants = graph.constants.iter().map(|constant| constant.value);
@@ -37,7 +39,7 @@ pub fn canonical(mut graph: Graph) -> Graph {
             continue;
         };
         if slot.is_none() {
-            *slot = Some(ValueId(u32::try_from(values.len()).unwrap_or(u32::MAX)));
+            *slot = Some(ValueId(u32::try_from(values.len()).or_broken("values of a graph are bounded")));
             values.push(value.clone());
         }
     }

@@ -1,6 +1,8 @@
-//! Whether a graph makes sense: every value defined once and before its use, types as the operators give them, sizes bounded.
+//! Whether a graph makes sense: every value defined once and before its use, types as the operators give
+//! them, sizes bounded.
 
 use std::collections::BTreeSet;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_base::Diagnostic;
 
@@ -11,7 +13,7 @@ use crate::op::Op;
 
 /// What a complaint is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum GraphPlace {
     /// A node.
     Node(usize),
     /// An input or a constant.
@@ -39,17 +41,17 @@ pub const CODES: &[(&str, &str)] = &[
 /// Largest size of an axis.
 const MOST_AXIS: u64 = 1 << 32;
 
-type Complaints = Vec<(Place, Diagnostic)>;
+type GraphComplaints = Vec<(GraphPlace, Diagnostic)>;
 
 /// Everything that is wrong with a graph.
-pub fn verify(graph: &Graph) -> Complaints {
+pub fn verify(graph: &Graph) -> GraphComplaints {
     let mut complaints = Vec::new();
     check_axes(graph, &mut complaints);
     if !complaints.is_empty() {
         return complaints;
     }
     let (new, defined) = (vec![None; graph.values.len()], vec![false; graph.values.len()]);
-    let mut checker = Checker { graph, b: Builder::new(""), new, defined, complaints };
+    let mut checker = GraphChecker { graph, b: Builder::new(""), new, defined, complaints };
     for axis in &graph.axes {
         checker.b.axis(&axis.name, axis.least, axis.most);
     }
@@ -61,39 +63,43 @@ pub fn verify(graph: &Graph) -> Complaints {
     checker.complaints
 }
 
-fn check_axes(graph: &Graph, complaints: &mut Complaints) {
+fn check_axes(graph: &Graph, complaints: &mut GraphComplaints) {
     let mut names = BTreeSet::new();
     for (at, axis) in graph.axes.iter().enumerate() {
         if !names.insert(&axis.name) {
             let what = format!("axis `{}` is named twice", axis.name);
-            complaints
-                .push((Place::Axis(at), Diagnostic::error("graph/axis", what).allowed("each name once")));
+            complaints.push((
+                GraphPlace::Axis(at),
+                Diagnostic::error("graph/axis", what).allowed("each name once"),
+            ));
         }
         if axis.least > axis.most || axis.most > MOST_AXIS {
             let what = format!("axis `{}` runs from {} to {}", axis.name, axis.least, axis.most);
             let complaint = Diagnostic::error("graph/axis", what);
-            complaints
-                .push((Place::Axis(at), complaint.allowed(format!("0 to {MOST_AXIS}, the smaller first"))));
+            complaints.push((
+                GraphPlace::Axis(at),
+                complaint.allowed(format!("0 to {MOST_AXIS}, the smaller first")),
+            ));
         }
     }
 }
 
-struct Checker<'g> {
+struct GraphChecker<'g> {
     graph: &'g Graph,
     b: Builder,
     /// Values in the builder; of what was complained about, none.
     new: Vec<Option<ValueId>>,
     defined: Vec<bool>,
-    complaints: Complaints,
+    complaints: GraphComplaints,
 }
 
-impl Checker<'_> {
-    fn say(&mut self, place: Place, complaint: Diagnostic) {
+impl GraphChecker<'_> {
+    fn say(&mut self, place: GraphPlace, complaint: Diagnostic) {
         self.complaints.push((place, complaint));
     }
 
     /// Notes where a value is defined; complains if it is already, or is not there.
-    fn define(&mut self, place: Place, id: ValueId, new: Option<ValueId>) {
+    fn define(&mut self, place: GraphPlace, id: ValueId, new: Option<ValueId>) {
         let name = self.graph.value(id).map_or("", |value| value.name.as_str());
         let twice = Diagnostic::error("graph/order", format!("`{name}` is defined twice")).allowed("once");
         match (self.new.get_mut(id.index()), self.defined.get_mut(id.index())) {
@@ -105,7 +111,9 @@ impl Checker<'_> {
     fn definitions(&mut self) {
         let mut names = BTreeSet::new();
         for (at, value) in self.graph.values.iter().enumerate() {
-            let place = Place::Value(ValueId(u32::try_from(at).unwrap_or(u32::MAX)));
+            let place = GraphPlace::Value(ValueId(
+                u32::try_from(at).or_broken("values of a graph are numbered in 32 bits"),
+            ));
             if !names.insert(&value.name) {
                 let complaint =
                     Diagnostic::error("graph/order", format!("`{}` is defined twice", value.name));
@@ -116,13 +124,13 @@ impl Checker<'_> {
         for id in self.graph.inputs.iter().copied().chain(constants) {
             let Some(value) = self.graph.value(id) else { continue };
             if let Err(complaint) = bounded(&value.ty, &self.graph.axes) {
-                self.say(Place::Value(id), *complaint);
+                self.say(GraphPlace::Value(id), *complaint);
             }
         }
         for id in &self.graph.inputs {
             let new =
                 self.graph.value(*id).and_then(|value| self.b.input(&value.name, value.ty.clone()).ok());
-            self.define(Place::Value(*id), *id, new);
+            self.define(GraphPlace::Value(*id), *id, new);
         }
         for constant in &self.graph.constants {
             let Some(value) = self.graph.value(constant.value) else { continue };
@@ -147,17 +155,17 @@ impl Checker<'_> {
                 let what = format!("constant `{}` of {}", value.name, value.ty.text(&self.graph.axes));
                 let allowed = "fixed sizes, and as many elements of the type as they say, or one for all";
                 self.say(
-                    Place::Value(constant.value),
+                    GraphPlace::Value(constant.value),
                     Diagnostic::error("graph/constant", what).allowed(allowed),
                 );
             }
             let new = self.b.constant(value.ty.clone(), constant.data.clone()).ok();
-            self.define(Place::Value(constant.value), constant.value, new);
+            self.define(GraphPlace::Value(constant.value), constant.value, new);
         }
     }
 
     fn node(&mut self, at: usize) {
-        let place = Place::Node(at);
+        let place = GraphPlace::Node(at);
         let Some(node) = self.graph.nodes.get(at) else { return };
         let mut inputs = Vec::new();
         for id in &node.inputs {
@@ -221,7 +229,7 @@ impl Checker<'_> {
         for id in &self.graph.nodes[at].outputs {
             let new =
                 self.graph.value(*id).and_then(|value| self.b.input(&value.name, value.ty.clone()).ok());
-            self.define(Place::Node(at), *id, new);
+            self.define(GraphPlace::Node(at), *id, new);
         }
     }
 
@@ -231,7 +239,7 @@ impl Checker<'_> {
             if !names.insert(&output.name) || !self.is_defined(output.value) {
                 let what = format!("output `{}` is named twice or is no value", output.name);
                 self.say(
-                    Place::Output(at),
+                    GraphPlace::Output(at),
                     Diagnostic::error("graph/order", what).allowed("a value, each name once"),
                 );
             }
@@ -249,7 +257,7 @@ impl Checker<'_> {
             if !fits {
                 let complaint = Diagnostic::error("graph/state", "a state joins things that do not fit");
                 let complaint = complaint.allowed("an input and an output of one type and rank");
-                self.say(Place::Output(state.output), complaint);
+                self.say(GraphPlace::Output(state.output), complaint);
             }
         }
     }

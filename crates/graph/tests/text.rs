@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 use tilewright_base::{SourceId, Sources, render};
-use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{
-    Binary, Builder, Built, Dtype, Fold, Graph, Op, Type, Unary, ValueId, primitives, text, verify,
+    Binary, BuildResult, Builder, Dtype, Fold, Graph, Op, Type, Unary, ValueId, primitives, text, verify,
 };
 
 /// One random step: an operator and which values it takes.
-fn step(b: &mut Builder, values: &[ValueId], kind: u8, first: usize, second: usize) -> Built<ValueId> {
+fn step(b: &mut Builder, values: &[ValueId], kind: u8, first: usize, second: usize) -> BuildResult<ValueId> {
     let (x, y) = (values[first % values.len()], values[second % values.len()]);
     let rank = b.rank(x);
     let axis = second % rank.max(1);
@@ -29,9 +29,9 @@ fn step(b: &mut Builder, values: &[ValueId], kind: u8, first: usize, second: usi
         }
         10 => b.gather(x, axis, y),
         11 => b.emit(Op::Window { axis, size: 2, stride: 1, dilation: 1 }, &[x]),
-        12 => b.rich_one(Rich::Softmax, &[x], attrs()),
-        13 => b.rich_one(Rich::RmsNorm, &[x, y], attrs().float("eps", 1e-5)),
-        14 => b.rich_one(Rich::Gelu, &[x], Attrs::default().word("approximate", "tanh")),
+        12 => b.rich_one(RichOp::Softmax, &[x], attrs()),
+        13 => b.rich_one(RichOp::RmsNorm, &[x, y], attrs().float("eps", 1e-5)),
+        14 => b.rich_one(RichOp::Gelu, &[x], Attrs::default().word("approximate", "tanh")),
         _ => b.mean(x, &[axis], true),
     }
 }

@@ -1,9 +1,10 @@
 //! Built-in configurations without weights (`models/configs`), for compiling and timing.
 
-use tilewright_graph::{Builder, Built, Dtype, Store, ValueId};
+use tilewright_base::invariant::OrBroken;
+use tilewright_graph::{BuildResult, Builder, Dtype, TensorStore, ValueId};
 
 use crate::Model;
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::hf::llama_config;
 use crate::llama::graph;
 
@@ -25,15 +26,16 @@ pub fn names() -> Vec<&'static str> {
 ///
 /// # Errors
 /// If there is none of this name.
-pub fn read(name: &str) -> Imported<Model> {
+pub fn read(name: &str) -> ImportResult<Model> {
     let found = CONFIGS.iter().find(|(known, _)| *known == name);
     let (_, text) = found
         .ok_or_else(|| ImportError::new(name, "is no built-in configuration").allowed(names().join(", ")))?;
     let root = serde_json::from_str(text).map_err(|error| ImportError::new(name, error.to_string()))?;
     let config = llama_config(&root, name)?;
-    let mut store = Store::default();
-    let mut weight = |b: &mut Builder, role: &str| -> Built<ValueId> {
-        let value = b.stored(role, Dtype::Bf16, &config.weight_dims(role).unwrap_or_default())?;
+    let mut store = TensorStore::default();
+    let mut weight = |b: &mut Builder, role: &str| -> BuildResult<ValueId> {
+        let value =
+            b.stored(role, Dtype::Bf16, &config.weight_dims(role).or_broken("every role has its sizes"))?;
         b.convert(value, Dtype::F32)
     };
     let graph = graph(&config, &mut store, &mut weight);

@@ -5,7 +5,7 @@ use std::fmt;
 use tilewright_base::Diagnostic;
 
 /// What was read, or why it could not be.
-pub type Imported<T> = Result<T, Box<ImportError>>;
+pub type ImportResult<T> = Result<T, Box<ImportError>>;
 
 /// Why a file cannot be read as a model.
 #[derive(Clone, Debug, PartialEq, Eq)]

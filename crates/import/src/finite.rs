@@ -1,11 +1,12 @@
-//! Weights must be numbers: a checkpoint with NaN or an infinity in it would give tokens, and none that mean anything.
+//! Weights must be numbers: a checkpoint with NaN or an infinity in it would give tokens, and none that mean
+//! anything.
 
-use tilewright_graph::{Dtype, Stored};
+use tilewright_graph::{Dtype, StoredTensor};
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 
 /// Refuses a tensor of floats with an element that is no finite number.
-pub(crate) fn check(file: &str, tensor: &str, stored: &Stored) -> Imported<()> {
+pub(crate) fn check(file: &str, tensor: &str, stored: &StoredTensor) -> ImportResult<()> {
     let bytes = stored.bytes();
     let (exponent, mantissa) = match stored.dtype {
         Dtype::F16 => (0x7C00, 0x03FF),
@@ -51,7 +52,7 @@ mod tests {
         for (dtype, bits, said) in cases {
             let width = if dtype == Dtype::F32 { 4 } else { 2 };
             let bytes = [vec![0; 2 * width], bits.to_le_bytes()[..width].to_vec()].concat();
-            let stored = Stored::owned(dtype, &[3], bytes).unwrap();
+            let stored = StoredTensor::owned(dtype, &[3], bytes).unwrap();
             let found = check("f", "w", &stored).map_err(|error| error.to_string());
             match said {
                 None => assert_eq!(found, Ok(())),

@@ -1,6 +1,7 @@
 //! Model files to graphs: bytes in, a graph and a store of tensors out. Nothing here opens a file.
 //!
-//! Files are hostile until read: every length is checked before memory is taken, and a refusal names the file and the tensor.
+//! Files are hostile until read: every length is checked before memory is taken, and a refusal names the file
+//! and the tensor.
 //!
 //! - [`llama`]: the graph of the Llama family, from a configuration and whoever knows where the weights are;
 //! - [`llama2c`]: checkpoints of llama2.c;
@@ -20,9 +21,9 @@ pub mod llama2c;
 pub mod onnx;
 pub mod tokenizer;
 
-use tilewright_graph::{Graph, Store};
+use tilewright_graph::{Graph, TensorStore};
 
-pub use error::{ImportError, Imported};
+pub use error::{ImportError, ImportResult};
 
 /// A model as read.
 #[derive(Clone, Debug)]
@@ -30,5 +31,5 @@ pub struct Model {
     /// What it computes.
     pub graph: Graph,
     /// Its tensors.
-    pub store: Store,
+    pub store: TensorStore,
 }

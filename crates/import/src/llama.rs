@@ -1,10 +1,15 @@
-//! The graph of the Llama family: RMS norm, rotary positions, grouped attention over a key and value cache, gated feed-forward.
+//! The graph of the Llama family: RMS norm, rotary positions, grouped attention over a key and value cache,
+//! gated feed-forward.
 //!
-//! One graph serves prefill and decode: axis `seq` is the new tokens, `past` those in the cache. Caches are state: inputs
-//! `past_kN`, `past_vN` and outputs `present_kN`, `present_vN`. A query sees the keys whose place is at most its position.
+//! One graph serves prefill and decode: axis `seq` is the new tokens, `past` those in the cache. Caches are
+//! state: inputs `past_kN`, `past_vN` and outputs `present_kN`, `present_vN`. A query sees the keys whose
+//! place is at most its position.
 
-use tilewright_graph::rich::{Attrs, Rich};
-use tilewright_graph::{Binary, Builder, Built, Dim, Dtype, Graph, Store, Stored, Type, ValueId};
+use tilewright_base::invariant::OrBroken;
+use tilewright_graph::rich::{Attrs, RichOp};
+use tilewright_graph::{
+    Binary, BuildResult, Builder, Dim, Dtype, Graph, StoredTensor, TensorStore, Type, ValueId,
+};
 
 /// Sequences that run together, at most.
 pub const MOST_BATCH: u64 = 64;
@@ -43,7 +48,7 @@ pub struct Config {
 pub struct Rope {
     /// Base of the frequencies.
     pub theta: f64,
-    /// Whether neighbours are turned together (llama2.c, GGUF), or the halves of a head (Hugging Face).
+    /// Whether neighbours are rotated together (llama2.c, GGUF), or the halves of a head (Hugging Face).
     pub interleaved: bool,
     /// How frequencies are changed for longer contexts.
     pub scaling: Scaling,
@@ -102,7 +107,7 @@ impl Rope {
     }
 
     /// Cosines and sines of all positions as stored tensors `[context, head_width / 2]`.
-    fn tables(&self, head_width: u64, context: u64) -> Option<(Stored, Stored)> {
+    fn tables(&self, head_width: u64, context: u64) -> Option<(StoredTensor, StoredTensor)> {
         let frequencies = self.frequencies(head_width);
         let dims = [context, head_width / 2];
         #[expect(
@@ -112,9 +117,61 @@ impl Rope {
         )]
         let table = |function: fn(f64) -> f64| {
             let angles = (0..context).flat_map(|at| frequencies.iter().map(move |f| at as f64 * f));
-            Stored::floats(&dims, &angles.map(|angle| function(angle) as f32).collect::<Vec<f32>>())
+            StoredTensor::floats(&dims, &angles.map(|angle| function(angle) as f32).collect::<Vec<f32>>())
         };
         Some((table(f64::cos)?, table(f64::sin)?))
+    }
+}
+
+/// Why no model has a configuration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ConfigError {
+    /// A size that is 0 or too large.
+    Size {
+        /// Which.
+        name: &'static str,
+        /// What it is.
+        value: u64,
+        /// The largest that it may be.
+        most: u64,
+    },
+    /// Query heads that key heads do not divide.
+    Heads {
+        /// Query heads.
+        query: u64,
+        /// Key heads.
+        key: u64,
+    },
+    /// The width of a head, which is no multiple of two: positions rotate pairs.
+    OddHead(u64),
+    /// An epsilon of norms that is no number of float32.
+    Epsilon(f32),
+    /// A table of positions that is too long.
+    Table {
+        /// Positions.
+        context: u64,
+        /// Width of a head.
+        head: u64,
+    },
+}
+
+impl std::error::Error for ConfigError {}
+
+impl std::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ConfigError::Size { name, value, most } => write!(f, "{name} is {value}; allowed is 1 to {most}"),
+            ConfigError::Heads { query, key } => {
+                write!(f, "{query} query heads cannot share {key} key heads evenly")
+            }
+            ConfigError::OddHead(width) => write!(f, "the width of a head is {width}; positions turn pairs"),
+            ConfigError::Epsilon(epsilon) => {
+                write!(f, "the epsilon of norms is {epsilon}; allowed are numbers of float32")
+            }
+            ConfigError::Table { context, head } => {
+                write!(f, "a context of {context} with heads of {head} is too long")
+            }
+        }
     }
 }
 
@@ -122,8 +179,11 @@ impl Rope {
 const MOST_TABLE: u64 = 1 << 24;
 
 impl Config {
-    /// What no file may say; the error is a sentence.
-    pub fn check(&self) -> Result<(), String> {
+    /// Refuses sizes that no model has.
+    ///
+    /// # Errors
+    /// The first size that is out of bounds or does not fit another.
+    pub fn check(&self) -> Result<(), ConfigError> {
         let bounded = [
             ("width", self.width, 1 << 20),
             ("hidden width", self.hidden, 1 << 24),
@@ -136,26 +196,20 @@ impl Config {
         ];
         for (name, value, most) in bounded {
             if value == 0 || value > most {
-                return Err(format!("{name} is {value}; allowed is 1 to {most}"));
+                return Err(ConfigError::Size { name, value, most });
             }
         }
         if !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(format!(
-                "{} query heads cannot share {} key heads evenly",
-                self.heads, self.kv_heads
-            ));
+            return Err(ConfigError::Heads { query: self.heads, key: self.kv_heads });
         }
         if !self.head_width.is_multiple_of(2) {
-            return Err(format!("the width of a head is {}; positions turn pairs", self.head_width));
+            return Err(ConfigError::OddHead(self.head_width));
         }
         if !self.norm_eps.is_finite() {
-            return Err(format!("the epsilon of norms is {}; allowed are numbers of float32", self.norm_eps));
+            return Err(ConfigError::Epsilon(self.norm_eps));
         }
         if self.context * (self.head_width / 2) > MOST_TABLE {
-            return Err(format!(
-                "a context of {} with heads of {} is too long",
-                self.context, self.head_width
-            ));
+            return Err(ConfigError::Table { context: self.context, head: self.head_width });
         }
         Ok(())
     }
@@ -191,17 +245,17 @@ impl Config {
 }
 
 /// Gives the value of a weight by its role.
-pub type Weight<'w> = dyn FnMut(&mut Builder, &str) -> Built<ValueId> + 'w;
+pub type Weight<'w> = dyn FnMut(&mut Builder, &str) -> BuildResult<ValueId> + 'w;
 
 /// The graph of a model; tables of positions go into the store.
-pub fn graph(config: &Config, store: &mut Store, weight: &mut Weight<'_>) -> Built<Graph> {
+pub fn graph(config: &Config, store: &mut TensorStore, weight: &mut Weight<'_>) -> BuildResult<Graph> {
     let mut b = Builder::new(config.name.clone());
     let batch = b.axis("batch", 1, MOST_BATCH);
     let past = b.axis("past", 0, config.context.saturating_sub(1));
     let seq = b.axis("seq", 1, config.context);
     let tokens = b.input("tokens", Type::new(Dtype::I64, [batch.clone(), seq.clone()]))?;
     let positions = b.input("positions", Type::new(Dtype::I64, [batch.clone(), seq.clone()]))?;
-    let mut model = Parts { config, batch, seq, past, weight };
+    let mut model = LlamaBuilder { config, batch, seq, past, weight };
     let embedding = model.weight(&mut b, "embedding")?;
     let (cos, sin) = model.angles(&mut b, store, positions)?;
     let mask = model.mask(&mut b, positions)?;
@@ -223,9 +277,9 @@ pub fn graph(config: &Config, store: &mut Store, weight: &mut Weight<'_>) -> Bui
 }
 
 /// Name of the output, the input and the value of a cache.
-type States = Vec<(String, ValueId, ValueId)>;
+type CacheStates = Vec<(String, ValueId, ValueId)>;
 
-struct Parts<'p, 'w> {
+struct LlamaBuilder<'p, 'w> {
     config: &'p Config,
     batch: Dim,
     seq: Dim,
@@ -234,18 +288,23 @@ struct Parts<'p, 'w> {
 }
 
 fn fixed(number: u64) -> Dim {
-    Dim::fixed(i64::try_from(number).unwrap_or(i64::MAX))
+    Dim::fixed(i64::try_from(number).or_broken("sizes of a configuration were checked"))
 }
 
-impl Parts<'_, '_> {
-    fn weight(&mut self, b: &mut Builder, role: &str) -> Built<ValueId> {
+impl LlamaBuilder<'_, '_> {
+    fn weight(&mut self, b: &mut Builder, role: &str) -> BuildResult<ValueId> {
         (self.weight)(b, role)
     }
 
     /// Cosines and sines of the positions, `[batch, 1, seq, head_width / 2]`.
-    fn angles(&self, b: &mut Builder, store: &mut Store, positions: ValueId) -> Built<(ValueId, ValueId)> {
+    fn angles(
+        &self,
+        b: &mut Builder,
+        store: &mut TensorStore,
+        positions: ValueId,
+    ) -> BuildResult<(ValueId, ValueId)> {
         let (width, context) = (self.config.head_width, self.config.context);
-        let rows = |b: &mut Builder, name: &str| -> Built<ValueId> {
+        let rows = |b: &mut Builder, name: &str| -> BuildResult<ValueId> {
             let table = b.stored(name, Dtype::F32, &[context, width / 2])?;
             let rows = b.gather(table, 0, positions)?;
             b.unsqueeze(rows, 1)
@@ -259,26 +318,26 @@ impl Parts<'_, '_> {
     }
 
     /// Which keys a query sees, `[batch, 1, seq, past + seq]`.
-    fn mask(&self, b: &mut Builder, positions: ValueId) -> Built<ValueId> {
-        let keys = self.past.plus(&self.seq).unwrap_or_default();
+    fn mask(&self, b: &mut Builder, positions: ValueId) -> BuildResult<ValueId> {
+        let keys = self.past.plus(&self.seq).or_broken("the sum of two axes has two terms");
         let places = b.iota(Dtype::I64, &[keys], 0)?;
         let positions = b.reshape(positions, &[self.batch.clone(), 1.into(), self.seq.clone(), 1.into()])?;
         b.called("mask").binary(Binary::Le, places, positions)
     }
 
-    fn norm(&mut self, b: &mut Builder, x: ValueId, role: &str) -> Built<ValueId> {
+    fn norm(&mut self, b: &mut Builder, x: ValueId, role: &str) -> BuildResult<ValueId> {
         let scale = self.weight(b, role)?;
         let attrs = Attrs::default().int("axis", -1).float("eps", self.config.norm_eps);
-        b.called(format!("{role}.y")).rich_one(Rich::RmsNorm, &[x, scale], attrs)
+        b.called(format!("{role}.y")).rich_one(RichOp::RmsNorm, &[x, scale], attrs)
     }
 
-    fn linear(&mut self, b: &mut Builder, x: ValueId, role: &str) -> Built<ValueId> {
+    fn linear(&mut self, b: &mut Builder, x: ValueId, role: &str) -> BuildResult<ValueId> {
         let weight = self.weight(b, role)?;
         b.called(format!("{role}.y")).einsum("bse,fe->bsf", &[x, weight])
     }
 
     /// A projection as heads, `[batch, heads, seq, head_width]`.
-    fn heads(&mut self, b: &mut Builder, x: ValueId, role: &str, heads: u64) -> Built<ValueId> {
+    fn heads(&mut self, b: &mut Builder, x: ValueId, role: &str, heads: u64) -> BuildResult<ValueId> {
         let flat = self.linear(b, x, role)?;
         let dims = [self.batch.clone(), self.seq.clone(), fixed(heads), fixed(self.config.head_width)];
         let split = b.reshape(flat, &dims)?;
@@ -286,7 +345,13 @@ impl Parts<'_, '_> {
     }
 
     /// A cache with new rows behind it.
-    fn cached(&self, b: &mut Builder, name: &str, new: ValueId, states: &mut States) -> Built<ValueId> {
+    fn cached(
+        &self,
+        b: &mut Builder,
+        name: &str,
+        new: ValueId,
+        states: &mut CacheStates,
+    ) -> BuildResult<ValueId> {
         let dims = [
             self.batch.clone(),
             fixed(self.config.kv_heads),
@@ -305,8 +370,8 @@ impl Parts<'_, '_> {
         layer: u64,
         x: ValueId,
         (cos, sin, mask): (ValueId, ValueId, ValueId),
-        states: &mut States,
-    ) -> Built<ValueId> {
+        states: &mut CacheStates,
+    ) -> BuildResult<ValueId> {
         let role = |part: &str| format!("layer{layer}.{part}");
         let config = self.config;
         let h = self.norm(b, x, &role("attention_norm"))?;
@@ -315,13 +380,13 @@ impl Parts<'_, '_> {
         let v = self.heads(b, h, &role("wv"), config.kv_heads)?;
         let turn = |b: &mut Builder, x: ValueId| {
             let attrs = Attrs::default().int("interleaved", i64::from(config.rope.interleaved));
-            b.rich_one(Rich::Rope, &[x, cos, sin], attrs)
+            b.rich_one(RichOp::Rope, &[x, cos, sin], attrs)
         };
         let (q, k) = (turn(b, q)?, turn(b, k)?);
         let keys = self.cached(b, &format!("k{layer}"), k, states)?;
         let values = self.cached(b, &format!("v{layer}"), v, states)?;
         let heads = b.called(role("attention")).rich_one(
-            Rich::Attention,
+            RichOp::Attention,
             &[q, keys, values, mask],
             Attrs::default(),
         )?;
@@ -332,7 +397,7 @@ impl Parts<'_, '_> {
         let x = b.called(role("attended")).add(x, y)?;
         let h = self.norm(b, x, &role("feed_forward_norm"))?;
         let gate = self.linear(b, h, &role("gate"))?;
-        let gate = b.rich_one(Rich::Silu, &[gate], Attrs::default())?;
+        let gate = b.rich_one(RichOp::Silu, &[gate], Attrs::default())?;
         let up = self.linear(b, h, &role("up"))?;
         let product = b.mul(gate, up)?;
         let y = self.linear(b, product, &role("down"))?;

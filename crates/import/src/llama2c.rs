@@ -1,41 +1,42 @@
 //! Checkpoints of llama2.c, version 0: seven int32, then float32 arrays without padding.
 //!
-//! Little-endian: width, hidden, layers, heads, key heads, vocabulary (negative: an output matrix of its own comes last),
-//! context. Then for all layers of a kind together: embedding, attention norm, wq, wk, wv, wo, feed-forward norm, gate, down,
-//! up; final norm; two tables of rotary positions, which are not used.
+//! Little-endian: width, hidden, layers, heads, key heads, vocabulary (negative: an output matrix of its own
+//! comes last), context. Then for all layers of a kind together: embedding, attention norm, wq, wk, wv, wo,
+//! feed-forward norm, gate, down, up; final norm; two tables of rotary positions, which are not used.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tilewright_base::invariant::OrBroken;
 
-use tilewright_graph::{Builder, Dtype, Store, Stored};
+use tilewright_graph::{Builder, Dtype, StoredTensor, TensorStore};
 
 use crate::Model;
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::finite;
 use crate::llama::{Config, Rope, Scaling, graph};
 
 const HEADER_BYTES: usize = 28;
 
 /// Reads a checkpoint; `file` is its name for complaints.
-pub fn read(file: &str, bytes: &Arc<Vec<u8>>) -> Imported<Model> {
+pub fn read(file: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Model> {
     let config = config(file, bytes)?;
     config.check().map_err(|why| ImportError::new(file, format!("not a llama2.c checkpoint: {why}")))?;
-    let mut store = Store { tensors: tensors(file, &config, bytes)? };
-    let dims = |role: &str| config.weight_dims(role).unwrap_or_default();
+    let mut store = TensorStore { tensors: tensors(file, &config, bytes)? };
+    let dims = |role: &str| config.weight_dims(role).or_broken("every role has its sizes");
     let mut weight = |b: &mut Builder, role: &str| b.stored(role, Dtype::F32, &dims(role));
     let graph = graph(&config, &mut store, &mut weight);
     let graph = graph.map_err(|complaint| ImportError::graph(file, "graph", &complaint))?;
     Ok(Model { graph, store })
 }
 
-fn config(file: &str, bytes: &[u8]) -> Imported<Config> {
+fn config(file: &str, bytes: &[u8]) -> ImportResult<Config> {
     let header = bytes.get(..HEADER_BYTES).ok_or_else(|| {
         let what = format!("{} bytes are no llama2.c checkpoint", bytes.len());
         ImportError::new(file, what).allowed(format!("a header of {HEADER_BYTES} bytes"))
     })?;
     let mut words = header.as_chunks::<4>().0.iter().map(|word| i32::from_le_bytes(*word));
     let mut next = || i64::from(words.next().unwrap_or(0));
-    let mut number = |name: &str| -> Imported<u64> {
+    let mut number = |name: &str| -> ImportResult<u64> {
         let value = next();
         u64::try_from(value).map_err(|_| {
             ImportError::about(file, "header", format!("{name} is {value}")).allowed("a number from 1")
@@ -66,13 +67,17 @@ fn config(file: &str, bytes: &[u8]) -> Imported<Config> {
     })
 }
 
-fn tensors(file: &str, config: &Config, bytes: &Arc<Vec<u8>>) -> Imported<BTreeMap<String, Stored>> {
+fn tensors(
+    file: &str,
+    config: &Config,
+    bytes: &Arc<Vec<u8>>,
+) -> ImportResult<BTreeMap<String, StoredTensor>> {
     let mut found = BTreeMap::new();
     let mut at = HEADER_BYTES;
-    let mut take = |name: String, dims: &[u64]| -> Imported<Option<Stored>> {
+    let mut take = |name: String, dims: &[u64]| -> ImportResult<Option<StoredTensor>> {
         let elements = dims.iter().fold(1_u64, |count, dim| count.saturating_mul(*dim));
         let end = usize::try_from(elements.saturating_mul(4)).ok().and_then(|size| at.checked_add(size));
-        let tensor = end.and_then(|end| Stored::new(Dtype::F32, dims, bytes, at, end));
+        let tensor = end.and_then(|end| StoredTensor::new(Dtype::F32, dims, bytes, at, end));
         let Some(tensor) = tensor else {
             let left = bytes.len().saturating_sub(at);
             let what = format!("needs {elements} float32, but {left} bytes are left of the file");
@@ -81,11 +86,11 @@ fn tensors(file: &str, config: &Config, bytes: &Arc<Vec<u8>>) -> Imported<BTreeM
         at = end.unwrap_or(at);
         Ok(Some(tensor))
     };
-    let mut all = |parts: &[&str], layers: Option<u64>| -> Imported<()> {
+    let mut all = |parts: &[&str], layers: Option<u64>| -> ImportResult<()> {
         for part in parts {
             for layer in 0..layers.unwrap_or(1) {
                 let role = layers.map_or_else(|| (*part).to_string(), |_| format!("layer{layer}.{part}"));
-                let dims = config.weight_dims(&role).unwrap_or_default();
+                let dims = config.weight_dims(&role).or_broken("every role has its sizes");
                 if let Some(tensor) = take(role.clone(), &dims)? {
                     finite::check(file, &role, &tensor)?;
                     found.insert(role, tensor);
@@ -102,7 +107,7 @@ fn tensors(file: &str, config: &Config, bytes: &Arc<Vec<u8>>) -> Imported<BTreeM
     take("cosines of positions".to_string(), &table)?;
     take("sines of positions".to_string(), &table)?;
     if !config.tied {
-        let dims = config.weight_dims("output").unwrap_or_default();
+        let dims = config.weight_dims("output").or_broken("every role has its sizes");
         if let Some(tensor) = take("output".to_string(), &dims)? {
             finite::check(file, "output", &tensor)?;
             found.insert("output".to_string(), tensor);

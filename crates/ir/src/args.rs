@@ -1,4 +1,5 @@
-//! The values of one statement or group, taken one by one. What does not fit gives a complaint with its place.
+//! The values of one statement or group, taken one by one. What does not fit gives a complaint with its
+//! place.
 
 use std::borrow::Cow;
 

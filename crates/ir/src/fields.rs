@@ -95,7 +95,8 @@ pub struct Fields<'t> {
 }
 
 impl<'t> Fields<'t> {
-    /// Complains about fields that are not known. A field that may come several times is asked for with [`Fields::many`].
+    /// Complains about fields that are not known. A field that may come several times is asked for with
+    /// [`Fields::many`].
     pub fn new(owner: Node<'t>, known: &[&str], log: &mut Log) -> Fields<'t> {
         for field in owner.children() {
             if log.is_full() {

@@ -22,12 +22,12 @@ pub(crate) enum TokenKind {
     Semicolon,
     LineEnd,
     End,
-    Bad(Bad),
+    Bad(BadToken),
 }
 
 /// Why characters are no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bad {
+pub(crate) enum BadToken {
     /// No token begins with this character.
     Character,
     /// A quoted text does not end on its line.
@@ -122,7 +122,7 @@ impl<'a> Lexer<'a> {
             return self.take(1, TokenKind::Value(Kind::Sign(sign)));
         }
         let width = self.text[self.at..].chars().next().map_or(1, char::len_utf8);
-        self.take(width, TokenKind::Bad(Bad::Character))
+        self.take(width, TokenKind::Bad(BadToken::Character))
     }
 
     fn word(&mut self) -> TokenKind {
@@ -153,20 +153,20 @@ impl<'a> Lexer<'a> {
         }
         let digits = self.digits(if hex { 16 } else { 10 });
         let kind = if !hex && self.fraction() { Kind::Float } else { Kind::Integer { negative, hex } };
-        if self.byte(0).is_some_and(word_byte) || digits == Digits::Malformed {
+        if self.byte(0).is_some_and(word_byte) || digits == DigitScan::Malformed {
             while self.byte(0).is_some_and(word_byte) {
                 self.at += 1;
             }
-            return TokenKind::Bad(Bad::Number);
+            return TokenKind::Bad(BadToken::Number);
         }
-        if digits == Digits::Huge && kind != Kind::Float {
-            return TokenKind::Bad(Bad::Huge);
+        if digits == DigitScan::Huge && kind != Kind::Float {
+            return TokenKind::Bad(BadToken::Huge);
         }
         TokenKind::Value(kind)
     }
 
     /// Digits with single underscores between them.
-    fn digits(&mut self, radix: u32) -> Digits {
+    fn digits(&mut self, radix: u32) -> DigitScan {
         let (mut value, mut last_was_digit) = (Some(0_u64), false);
         while let Some(byte) = self.byte(0) {
             match char::from(byte).to_digit(radix) {
@@ -181,9 +181,9 @@ impl<'a> Lexer<'a> {
         }
         self.number = value.unwrap_or(u64::MAX);
         match value {
-            _ if !last_was_digit => Digits::Malformed,
-            None => Digits::Huge,
-            Some(_) => Digits::Fine,
+            _ if !last_was_digit => DigitScan::Malformed,
+            None => DigitScan::Huge,
+            Some(_) => DigitScan::Fine,
         }
     }
 
@@ -220,12 +220,12 @@ impl<'a> Lexer<'a> {
                 _ => self.at += 1,
             }
         }
-        TokenKind::Bad(Bad::OpenText)
+        TokenKind::Bad(BadToken::OpenText)
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Digits {
+enum DigitScan {
     Fine,
     Huge,
     Malformed,

@@ -10,8 +10,9 @@
 //! sign      := = == != : , + - * / % < <= > >= -> ..
 //! ```
 //!
-//! A comment runs from `//` to the end of its line. Line ends count for nothing between brackets. A minus right before a digit
-//! belongs to the number unless an operand touches it from the left. Another language is embedded as a quoted text.
+//! A comment runs from `//` to the end of its line. Line ends count for nothing between brackets. A minus
+//! right before a digit belongs to the number unless an operand touches it from the left. Another language is
+//! embedded as a quoted text.
 //!
 //! - [`lexer`]: characters to tokens, each a span of the text;
 //! - [`tree`]: statements and values in two flat lists, and the views of them that readers use;
@@ -44,5 +45,5 @@ pub mod tree;
 
 pub use args::{Args, Quoted, Read, Word};
 pub use fields::{Fields, Log};
-pub use print::{Item, Layout};
+pub use print::{BlockLayout, Item};
 pub use tree::{Bracket, Kind, Node, Sign, Tree};

@@ -1,4 +1,5 @@
-//! Tokens to the tree. A statement that makes no sense is complained about and left out; reading goes on behind it.
+//! Tokens to the tree. A statement that makes no sense is complained about and left out; reading goes on
+//! behind it.
 //!
 //! Open blocks and groups are kept on a stack of bounded depth, so no text can exhaust the machine's stack.
 
@@ -6,7 +7,7 @@ use tilewright_base::{Diagnostic, SourceId, Sources, Span};
 
 use crate::args::shortened;
 use crate::fields::Log;
-use crate::lexer::{Bad, Lexer, Token, TokenKind};
+use crate::lexer::{BadToken, Lexer, Token, TokenKind};
 use crate::tree::{Bracket, Kind, Statement, Tree};
 
 /// Blocks within blocks, at most.
@@ -241,22 +242,22 @@ impl Parser<'_> {
     }
 
     #[cold]
-    fn bad_token(&self, bad: Bad, word: &str) -> Diagnostic {
+    fn bad_token(&self, bad: BadToken, word: &str) -> Diagnostic {
         let (what, allowed, instead) = match bad {
-            Bad::Character => (
+            BadToken::Character => (
                 format!("no value begins with `{word}`"),
                 "words, numbers, \"texts\", brackets and = : , + - * / % < > -> ..",
                 "a quoted text, if it is a name",
             ),
-            Bad::OpenText => {
+            BadToken::OpenText => {
                 ("a quoted text does not end".to_string(), "\"...\" on one line", "a quote at its end")
             }
-            Bad::Number => (
+            BadToken::Number => (
                 format!("`{word}` is no number"),
                 "128, -5, 65_536, 0x1f, 0.125, 1e-3",
                 "a blank behind the number, or a quoted text, if it is a name",
             ),
-            Bad::Huge => (
+            BadToken::Huge => (
                 format!("the number {word} is too large"),
                 "at most 18446744073709551615",
                 "a number of at most 64 bits",

@@ -1,5 +1,6 @@
-//! Statements to their one canonical text: two blanks for each block, one statement a line. A line is broken only within a long
-//! list in square brackets, between its items; whatever else is too long for a line belongs into a block.
+//! Statements to their one canonical text: two blanks for each block, one statement a line. A line is broken
+//! only within a long list in square brackets, between its items; whatever else is too long for a line
+//! belongs into a block.
 
 use std::fmt::Write as _;
 
@@ -17,14 +18,14 @@ pub struct Item {
     /// Its first word and values, spelled out on one line.
     pub text: String,
     /// Its block, if it has one.
-    pub block: Option<(Layout, Vec<Item>)>,
+    pub block: Option<(BlockLayout, Vec<Item>)>,
     /// Goes on behind the closing brace of the statement before, as `else` does.
     pub joined: bool,
 }
 
 /// How a block is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum BlockLayout {
     /// A line for each statement.
     Lines,
     /// All on one line if it has no block within and fits.
@@ -39,12 +40,12 @@ impl Item {
 
     /// A statement with a line for each statement of its block.
     pub fn lines(text: impl Into<String>, block: Vec<Item>) -> Item {
-        Item { text: text.into(), block: Some((Layout::Lines, block)), joined: false }
+        Item { text: text.into(), block: Some((BlockLayout::Lines, block)), joined: false }
     }
 
     /// A statement with its block on the same line if that fits.
     pub fn fit(text: impl Into<String>, block: Vec<Item>) -> Item {
-        Item { text: text.into(), block: Some((Layout::Fit, block)), joined: false }
+        Item { text: text.into(), block: Some((BlockLayout::Fit, block)), joined: false }
     }
 
     /// The same, but without a block if it would be empty.
@@ -91,11 +92,11 @@ pub fn print_into(out: &mut String, item: &Item, depth: usize) {
     let _ = writeln!(out, "{:indent$}}}", "");
 }
 
-fn on_one_line(item: &Item, layout: Layout, block: &[Item], indent: usize) -> Option<String> {
+fn on_one_line(item: &Item, layout: BlockLayout, block: &[Item], indent: usize) -> Option<String> {
     if block.is_empty() {
         return Some(format!("{} {{ }}", item.text));
     }
-    if layout == Layout::Lines || block.iter().any(|inner| inner.block.is_some()) {
+    if layout == BlockLayout::Lines || block.iter().any(|inner| inner.block.is_some()) {
         return None;
     }
     let length: usize = block.iter().map(|inner| inner.text.len() + 2).sum();
@@ -139,7 +140,8 @@ fn wrap(out: &mut String, text: &str, indent: usize) {
     out.push_str(&text[from..]);
 }
 
-/// The outermost lists in square brackets: where each opens, the commas between its items, and where it closes.
+/// The outermost lists in square brackets: where each opens, the commas between its items, and where it
+/// closes.
 fn lists(text: &str) -> Vec<(usize, Vec<usize>, usize)> {
     let (mut found, mut commas) = (Vec::new(), Vec::new());
     let (mut depth, mut open, mut quoted, mut escaped) = (0_usize, 0, false, false);

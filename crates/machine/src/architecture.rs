@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::derived::{Derived, Row, rows};
+use crate::derived::{Derived, DerivedRow, rows};
 use crate::keys::{SectionSpec, Sections};
 use crate::neuron::{self, Neuron};
 use crate::resolve::Figures;
@@ -76,8 +76,10 @@ impl Architecture {
     /// Names of the quantities derived from the figures.
     pub fn derived_names(self) -> Vec<&'static str> {
         match self {
-            Architecture::Tcp => tcp::derived::ROWS.iter().map(|row: &Row<Tcp>| row.name).collect(),
-            Architecture::Neuron => neuron::derived::ROWS.iter().map(|row: &Row<Neuron>| row.name).collect(),
+            Architecture::Tcp => tcp::derived::ROWS.iter().map(|row: &DerivedRow<Tcp>| row.name).collect(),
+            Architecture::Neuron => {
+                neuron::derived::ROWS.iter().map(|row: &DerivedRow<Neuron>| row.name).collect()
+            }
         }
     }
 

@@ -3,17 +3,17 @@
 use tilewright_base::{Diagnostic, SourceId, Sources, Span};
 
 use crate::architecture::Architecture;
-use crate::document::{Document, Entry, Raw};
+use crate::document::{Document, DocumentEntry, RawValue};
 use crate::nearest::nearest;
 
 /// Gives the text of a base by its name.
-pub type Bases<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type BaseTexts<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Longest chain of bases that is followed.
 const MAX_BASES: usize = 16;
 
 /// One file with what stands at its top.
-pub(crate) struct Layer {
+pub(crate) struct MachineLayer {
     pub(crate) document: Document,
     pub(crate) name: String,
     pub(crate) description: String,
@@ -24,10 +24,10 @@ pub(crate) struct Layer {
 pub(crate) fn read(
     sources: &mut Sources,
     id: SourceId,
-    bases: Bases<'_>,
+    bases: BaseTexts<'_>,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Option<Vec<Layer>> {
-    let mut layers: Vec<Layer> = Vec::new();
+) -> Option<Vec<MachineLayer>> {
+    let mut layers: Vec<MachineLayer> = Vec::new();
     let mut asked: Vec<(String, Span)> = Vec::new();
     let mut next = Some(id);
     while let Some(id) = next {
@@ -47,7 +47,7 @@ fn follow(
     sources: &mut Sources,
     (base, span): (String, Span),
     asked: &mut Vec<(String, Span)>,
-    bases: Bases<'_>,
+    bases: BaseTexts<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<SourceId> {
     if let Some((_, first)) = asked.iter().find(|(name, _)| *name == base) {
@@ -78,11 +78,11 @@ fn follow(
     Some(id)
 }
 
-fn layer(document: Document, diagnostics: &mut Vec<Diagnostic>) -> Layer {
+fn layer(document: Document, diagnostics: &mut Vec<Diagnostic>) -> MachineLayer {
     let mut required = |key| text(&document, key, true, diagnostics).map_or(String::new(), |(text, _)| text);
     let (name, description) = (required("name"), required("description"));
     let architecture = architecture(&document, diagnostics);
-    Layer { document, name, description, architecture }
+    MachineLayer { document, name, description, architecture }
 }
 
 fn architecture(document: &Document, diagnostics: &mut Vec<Diagnostic>) -> Option<(Architecture, Span)> {
@@ -120,7 +120,7 @@ fn text(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<(String, Span)> {
     match document.entry(key) {
-        Some(Entry { value: Raw::Text(text), value_span, .. }) if !text.trim().is_empty() => {
+        Some(DocumentEntry { value: RawValue::Text(text), value_span, .. }) if !text.trim().is_empty() => {
             return Some((text.clone(), *value_span));
         }
         Some(entry) => diagnostics.push(

@@ -2,7 +2,7 @@
 
 use tilewright_base::{Diagnostic, Span};
 
-use crate::document::Raw;
+use crate::document::RawValue;
 use crate::keys::{Allowed, KeySpec};
 use crate::value::{Value, grouped};
 
@@ -10,25 +10,25 @@ use crate::value::{Value, grouped};
 pub(crate) fn value(
     path: &str,
     key: &'static KeySpec,
-    raw: &Raw,
+    raw: &RawValue,
     span: Span,
 ) -> Result<Value, Box<Diagnostic>> {
     match (key.allowed, raw) {
-        (Allowed::Integer { low, high }, Raw::Integer(given)) => integer(*given, low, high)
+        (Allowed::Integer { low, high }, RawValue::Integer(given)) => integer(*given, low, high)
             .map(Value::Integer)
             .ok_or_else(|| range(path, key, &given.to_string(), span)),
-        (Allowed::Number { low, high }, Raw::Integer(_) | Raw::Number(_)) => {
+        (Allowed::Number { low, high }, RawValue::Integer(_) | RawValue::Number(_)) => {
             let given = number(raw);
             let inside = given >= low && given <= high;
             inside.then_some(Value::Number(given)).ok_or_else(|| range(path, key, &given.to_string(), span))
         }
-        (Allowed::Flag, Raw::Flag(given)) => Ok(Value::Flag(*given)),
-        (Allowed::Choice(words), Raw::Text(given)) => words
+        (Allowed::Flag, RawValue::Flag(given)) => Ok(Value::Flag(*given)),
+        (Allowed::Choice(words), RawValue::Text(given)) => words
             .iter()
             .find(|word| *word == given)
             .map(|word| Value::Choice(word))
             .ok_or_else(|| range(path, key, &format!("{given:?}"), span)),
-        (Allowed::List { low, high }, Raw::List(given)) => list(path, key, given, (low, high), span),
+        (Allowed::List { low, high }, RawValue::List(given)) => list(path, key, given, (low, high), span),
         _ => Err(wrong_type(path, key, raw, span)),
     }
 }
@@ -41,10 +41,10 @@ fn integer(given: i128, low: u64, high: u64) -> Option<u64> {
     clippy::cast_precision_loss,
     reason = "ranges of numbers end far below the integers that f64 rounds"
 )]
-fn number(raw: &Raw) -> f64 {
+fn number(raw: &RawValue) -> f64 {
     match raw {
-        Raw::Integer(given) => *given as f64,
-        Raw::Number(given) => *given,
+        RawValue::Integer(given) => *given as f64,
+        RawValue::Number(given) => *given,
         _ => f64::NAN,
     }
 }
@@ -52,13 +52,13 @@ fn number(raw: &Raw) -> f64 {
 fn list(
     path: &str,
     key: &'static KeySpec,
-    given: &[Raw],
+    given: &[RawValue],
     (low, high): (u64, u64),
     span: Span,
 ) -> Result<Value, Box<Diagnostic>> {
     let mut values: Vec<u64> = Vec::new();
     for raw in given {
-        let Raw::Integer(given) = raw else { return Err(wrong_type(path, key, raw, span)) };
+        let RawValue::Integer(given) = raw else { return Err(wrong_type(path, key, raw, span)) };
         let Some(value) = integer(*given, low, high) else {
             return Err(range(path, key, &given.to_string(), span));
         };
@@ -82,14 +82,14 @@ fn range(path: &str, key: &'static KeySpec, given: &str, span: Span) -> Box<Diag
     Box::new(diagnostic)
 }
 
-fn wrong_type(path: &str, key: &'static KeySpec, raw: &Raw, span: Span) -> Box<Diagnostic> {
+fn wrong_type(path: &str, key: &'static KeySpec, raw: &RawValue, span: Span) -> Box<Diagnostic> {
     let given = raw.describe();
     let diagnostic = Diagnostic::error("machine/type", format!("`{path}` is given {given}"))
         .at(span, "of another type")
         .allowed(key.accepts())
         .with_note(key.doc.trim());
     Box::new(match (key.allowed, raw) {
-        (Allowed::Integer { .. }, Raw::Number(given)) if given.fract() == 0.0 && given.abs() < 1e18 => {
+        (Allowed::Integer { .. }, RawValue::Number(given)) if given.fract() == 0.0 && given.abs() < 1e18 => {
             diagnostic.instead(format!("{path} = {given:.0}"))
         }
         _ => diagnostic,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// How one quantity is derived from a machine.
-pub(crate) struct Row<M> {
+pub(crate) struct DerivedRow<M> {
     /// Its name, which ends in its unit.
     pub(crate) name: &'static str,
     /// Its unit; empty for counts.
@@ -28,7 +28,7 @@ pub struct Derived {
 }
 
 /// Every quantity of a machine; one that comes out as zero is not offered by it.
-pub(crate) fn rows<M>(rows: &[Row<M>], machine: &M) -> Vec<Derived> {
+pub(crate) fn rows<M>(rows: &[DerivedRow<M>], machine: &M) -> Vec<Derived> {
     rows.iter()
         .map(|row| Derived {
             name: row.name,

@@ -13,38 +13,38 @@ use crate::repeated;
 
 /// A value as written, before it is known what the key accepts.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Raw {
+pub(crate) enum RawValue {
     Integer(i128),
     Number(f64),
     Flag(bool),
     Text(String),
-    List(Vec<Raw>),
-    Table(Vec<Entry>),
+    List(Vec<RawValue>),
+    Table(Vec<DocumentEntry>),
     /// A date, or an integer of more than 127 bits.
     Other(&'static str),
 }
 
-impl Raw {
+impl RawValue {
     /// The value in a sentence: "the text \"x\"".
     pub(crate) fn describe(&self) -> String {
         match self {
-            Raw::Integer(value) => format!("the integer {value}"),
-            Raw::Number(value) => format!("the number {value}"),
-            Raw::Flag(value) => format!("{value}"),
-            Raw::Text(text) => format!("the text {text:?}"),
-            Raw::List(_) => "a list".to_owned(),
-            Raw::Table(_) => "a table".to_owned(),
-            Raw::Other(what) => (*what).to_owned(),
+            RawValue::Integer(value) => format!("the integer {value}"),
+            RawValue::Number(value) => format!("the number {value}"),
+            RawValue::Flag(value) => format!("{value}"),
+            RawValue::Text(text) => format!("the text {text:?}"),
+            RawValue::List(_) => "a list".to_owned(),
+            RawValue::Table(_) => "a table".to_owned(),
+            RawValue::Other(what) => (*what).to_owned(),
         }
     }
 }
 
 /// A key with its value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct DocumentEntry {
     pub(crate) key: String,
     pub(crate) key_span: Span,
-    pub(crate) value: Raw,
+    pub(crate) value: RawValue,
     pub(crate) value_span: Span,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     pub(crate) source: SourceId,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<DocumentEntry>,
 }
 
 impl Document {
@@ -79,14 +79,14 @@ impl Document {
     }
 
     /// The entry of that name at the top of the file.
-    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+    pub(crate) fn entry(&self, key: &str) -> Option<&DocumentEntry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
     /// The keys of a top-level table; none if it is missing or no table.
-    pub(crate) fn table(&self, key: &str) -> &[Entry] {
+    pub(crate) fn table(&self, key: &str) -> &[DocumentEntry] {
         match self.entry(key).map(|entry| &entry.value) {
-            Some(Raw::Table(entries)) => entries,
+            Some(RawValue::Table(entries)) => entries,
             _ => &[],
         }
     }
@@ -98,11 +98,11 @@ impl Document {
 }
 
 /// One value from a command-line setting; a bare word is a text.
-pub(crate) fn raw_value(text: &str) -> Raw {
+pub(crate) fn raw_value(text: &str) -> RawValue {
     let place = |_: Range<usize>| Span::default();
     match DeValue::parse(text) {
         Ok(value) => raw(value.get_ref(), &place),
-        Err(_) => Raw::Text(text.to_owned()),
+        Err(_) => RawValue::Text(text.to_owned()),
     }
 }
 
@@ -112,10 +112,10 @@ fn syntax(span: Span, message: &str) -> Diagnostic {
         .allowed("`key = value` lines below `[section]` lines")
 }
 
-fn entries(table: &DeTable<'_>, place: &dyn Fn(Range<usize>) -> Span) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = table
+fn entries(table: &DeTable<'_>, place: &dyn Fn(Range<usize>) -> Span) -> Vec<DocumentEntry> {
+    let mut entries: Vec<DocumentEntry> = table
         .iter()
-        .map(|(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| Entry {
+        .map(|(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| DocumentEntry {
             key: key.get_ref().to_string(),
             key_span: place(key.span()),
             value: raw(value.get_ref(), place),
@@ -126,15 +126,19 @@ fn entries(table: &DeTable<'_>, place: &dyn Fn(Range<usize>) -> Span) -> Vec<Ent
     entries
 }
 
-fn raw(value: &DeValue<'_>, place: &dyn Fn(Range<usize>) -> Span) -> Raw {
+fn raw(value: &DeValue<'_>, place: &dyn Fn(Range<usize>) -> Span) -> RawValue {
     match value {
         DeValue::Integer(value) => i128::from_str_radix(value.as_str(), value.radix())
-            .map_or(Raw::Other("an integer of more than 127 bits"), Raw::Integer),
-        DeValue::Float(value) => value.as_str().parse().map_or(Raw::Other("no number"), Raw::Number),
-        DeValue::Boolean(value) => Raw::Flag(*value),
-        DeValue::String(text) => Raw::Text(text.to_string()),
-        DeValue::Datetime(_) => Raw::Other("a date"),
-        DeValue::Array(values) => Raw::List(values.iter().map(|value| raw(value.get_ref(), place)).collect()),
-        DeValue::Table(table) => Raw::Table(entries(table, place)),
+            .map_or(RawValue::Other("an integer of more than 127 bits"), RawValue::Integer),
+        DeValue::Float(value) => {
+            value.as_str().parse().map_or(RawValue::Other("no number"), RawValue::Number)
+        }
+        DeValue::Boolean(value) => RawValue::Flag(*value),
+        DeValue::String(text) => RawValue::Text(text.to_string()),
+        DeValue::Datetime(_) => RawValue::Other("a date"),
+        DeValue::Array(values) => {
+            RawValue::List(values.iter().map(|value| raw(value.get_ref(), place)).collect())
+        }
+        DeValue::Table(table) => RawValue::Table(entries(table, place)),
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::architecture::Architecture;
-use crate::load::{KeyValue, Loaded};
+use crate::load::{KeyValue, LoadedMachine};
 use crate::published::Comparison;
 
 /// A machine as it appears in `--json` output.
@@ -19,7 +19,7 @@ pub struct JsonMachine<'a> {
 }
 
 /// Turns a machine into serialisable data.
-pub fn json(loaded: &Loaded) -> JsonMachine<'_> {
+pub fn json(loaded: &LoadedMachine) -> JsonMachine<'_> {
     JsonMachine {
         name: &loaded.name,
         description: &loaded.description,

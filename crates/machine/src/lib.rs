@@ -43,11 +43,11 @@ mod value;
 
 pub use architecture::{Architecture, Machine};
 pub use builtin::{builtin, builtin_names};
-pub use chain::Bases;
+pub use chain::BaseTexts;
 pub use derived::Derived;
 pub use json::{JsonMachine, json};
 pub use keys::{Allowed, KeySpec, SectionSpec};
-pub use load::{KeyValue, Loaded, load};
+pub use load::{KeyValue, LoadedMachine, load};
 pub use neuron::Neuron;
 pub use numerics::{NumberRules, Numerics};
 pub use provenance::{Provenance, SourceKind};

@@ -5,7 +5,7 @@ use tilewright_base::diagnostic::any_error;
 use tilewright_base::{Diagnostic, SourceId, Sources};
 
 use crate::architecture::{Architecture, Machine};
-use crate::chain::{self, Bases, Layer};
+use crate::chain::{self, BaseTexts, MachineLayer};
 use crate::provenance::{Provenance, SourceKind};
 use crate::published::{self, Comparison, Published};
 use crate::resolve::Figures;
@@ -13,7 +13,7 @@ use crate::value::Value;
 
 /// A machine with everything that its files say about it.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedMachine {
     /// Its name.
     pub name: String,
     /// What it is, in a sentence.
@@ -52,18 +52,22 @@ pub struct KeyValue {
 ///
 /// # Errors
 /// Every complaint about the file and its bases, warnings among them, if any of them refuses it.
-pub fn load(sources: &mut Sources, id: SourceId, bases: Bases<'_>) -> Result<Loaded, Vec<Diagnostic>> {
+pub fn load(
+    sources: &mut Sources,
+    id: SourceId,
+    bases: BaseTexts<'_>,
+) -> Result<LoadedMachine, Vec<Diagnostic>> {
     let mut diagnostics = Vec::new();
     let loaded = chain::read(sources, id, bases, &mut diagnostics)
         .and_then(|layers| resolve(&layers, &mut diagnostics));
     match loaded {
-        Some(loaded) if !any_error(&diagnostics) => Ok(Loaded { warnings: diagnostics, ..loaded }),
+        Some(loaded) if !any_error(&diagnostics) => Ok(LoadedMachine { warnings: diagnostics, ..loaded }),
         _ => Err(diagnostics),
     }
 }
 
 /// Lays the layers over each other, the root base first.
-fn resolve(layers: &[Layer], diagnostics: &mut Vec<Diagnostic>) -> Option<Loaded> {
+fn resolve(layers: &[MachineLayer], diagnostics: &mut Vec<Diagnostic>) -> Option<LoadedMachine> {
     let (own, root) = (layers.first()?, layers.last()?);
     let (architecture, _) = root.architecture?;
     let mut figures = Figures::default();
@@ -76,7 +80,7 @@ fn resolve(layers: &[Layer], diagnostics: &mut Vec<Diagnostic>) -> Option<Loaded
     if !any_error(diagnostics) {
         diagnostics.extend(published::unexplained(&machine, &published));
     }
-    Some(Loaded {
+    Some(LoadedMachine {
         name: own.name.clone(),
         description: own.description.clone(),
         bases: layers[1..].iter().map(|layer| layer.name.clone()).collect(),
@@ -104,7 +108,7 @@ pub(crate) fn build(
     Some(machine)
 }
 
-impl Loaded {
+impl LoadedMachine {
     /// Every figure in the order of the sections.
     pub fn key_values(&self) -> Vec<KeyValue> {
         let mut values = Vec::new();

@@ -10,7 +10,7 @@ use std::fmt;
 use serde::Serialize;
 use tilewright_base::{Diagnostic, Span};
 
-use crate::document::{Entry, Raw};
+use crate::document::{DocumentEntry, RawValue};
 use crate::nearest::nearest;
 
 /// How far a source can be trusted.
@@ -91,7 +91,7 @@ impl fmt::Display for Provenance {
 }
 
 /// One entry of `[sources]`.
-struct Cover {
+struct SourceEntry {
     prefix: String,
     span: Span,
     provenance: Provenance,
@@ -100,18 +100,18 @@ struct Cover {
 
 /// The `[sources]` table of one file.
 #[derive(Default)]
-pub(crate) struct Covers {
-    covers: Vec<Cover>,
+pub(crate) struct SourceTable {
+    covers: Vec<SourceEntry>,
 }
 
-impl Covers {
+impl SourceTable {
     /// Reads the table; entries that cannot be read are reported and left out.
-    pub(crate) fn read(entries: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Covers {
-        let mut covers = Covers::default();
+    pub(crate) fn read(entries: &[DocumentEntry], diagnostics: &mut Vec<Diagnostic>) -> SourceTable {
+        let mut covers = SourceTable::default();
         for entry in entries {
             match &entry.value {
-                Raw::Text(text) => match Provenance::read(text, entry.value_span) {
-                    Ok(provenance) => covers.covers.push(Cover {
+                RawValue::Text(text) => match Provenance::read(text, entry.value_span) {
+                    Ok(provenance) => covers.covers.push(SourceEntry {
                         prefix: entry.key.clone(),
                         span: entry.key_span,
                         provenance,
@@ -148,13 +148,13 @@ impl Covers {
     }
 }
 
-fn not_text(entry: &Entry, value: &Raw) -> Diagnostic {
+fn not_text(entry: &DocumentEntry, value: &RawValue) -> Diagnostic {
     let message = format!("the source for `{}` is {}", entry.key, value.describe());
     let diagnostic = Diagnostic::error("machine/source-kind", message)
         .at(entry.value_span, "")
         .allowed("a text \"kind: place\"");
     match value {
-        Raw::Table(inner) => {
+        RawValue::Table(inner) => {
             let key = inner.first().map_or("key", |inner| inner.key.as_str());
             diagnostic.instead(format!("quote the prefix: \"{}.{key}\" = \"kind: place\"", entry.key))
         }

@@ -8,7 +8,7 @@ use tilewright_base::{Diagnostic, Span};
 
 use crate::architecture::{Architecture, Machine};
 use crate::derived::Derived;
-use crate::document::{Document, Entry, Raw};
+use crate::document::{Document, DocumentEntry, RawValue};
 use crate::nearest::nearest;
 use crate::provenance::Provenance;
 
@@ -105,21 +105,21 @@ pub(crate) fn read(
     published
 }
 
-fn unknown(entry: &Entry, names: &[&'static str]) -> Diagnostic {
+fn unknown(entry: &DocumentEntry, names: &[&'static str]) -> Diagnostic {
     Diagnostic::error("machine/published", format!("`{}` is no derived quantity", entry.key))
         .at(entry.key_span, "")
         .allowed(names.join(", "))
         .instead(nearest(&entry.key, names.iter().copied()))
 }
 
-fn one(entry: &Entry) -> Result<Published, Box<Diagnostic>> {
-    let Raw::Table(fields) = &entry.value else { return Err(shape(entry, entry.value_span)) };
+fn one(entry: &DocumentEntry) -> Result<Published, Box<Diagnostic>> {
+    let RawValue::Table(fields) = &entry.value else { return Err(shape(entry, entry.value_span)) };
     let (mut value, mut source, mut note) = (None, None, None);
     for field in fields {
         match (field.key.as_str(), &field.value) {
-            ("value", Raw::Integer(_) | Raw::Number(_)) => value = number(&field.value),
-            ("source", Raw::Text(text)) => source = Some(Provenance::read(text, field.value_span)?),
-            ("note", Raw::Text(text)) => note = Some(text.clone()),
+            ("value", RawValue::Integer(_) | RawValue::Number(_)) => value = number(&field.value),
+            ("source", RawValue::Text(text)) => source = Some(Provenance::read(text, field.value_span)?),
+            ("note", RawValue::Text(text)) => note = Some(text.clone()),
             _ => return Err(shape(entry, field.key_span)),
         }
     }
@@ -129,16 +129,16 @@ fn one(entry: &Entry) -> Result<Published, Box<Diagnostic>> {
 
 /// A positive number: a ratio to zero says nothing.
 #[expect(clippy::cast_precision_loss, reason = "published figures have few digits")]
-fn number(raw: &Raw) -> Option<f64> {
+fn number(raw: &RawValue) -> Option<f64> {
     let value = match raw {
-        Raw::Integer(value) => *value as f64,
-        Raw::Number(value) => *value,
+        RawValue::Integer(value) => *value as f64,
+        RawValue::Number(value) => *value,
         _ => return None,
     };
     (value > 0.0 && value.is_finite()).then_some(value)
 }
 
-fn shape(entry: &Entry, span: Span) -> Box<Diagnostic> {
+fn shape(entry: &DocumentEntry, span: Span) -> Box<Diagnostic> {
     let message = format!("the published figure `{}` is {}", entry.key, entry.value.describe());
     let diagnostic = Diagnostic::error("machine/published", message)
         .at(span, "")

@@ -9,10 +9,10 @@ use tilewright_base::{Diagnostic, Span};
 
 use crate::architecture::Architecture;
 use crate::check;
-use crate::document::{Document, Entry, Raw};
+use crate::document::{Document, DocumentEntry, RawValue};
 use crate::keys::{KeySpec, SectionSpec};
 use crate::nearest::nearest;
-use crate::provenance::{Covers, Provenance};
+use crate::provenance::{Provenance, SourceTable};
 use crate::value::Value;
 
 /// Top-level tables that are no section of figures.
@@ -22,7 +22,7 @@ pub(crate) const OWN_KEYS: &[&str] = &["name", "description", "architecture", "b
 
 /// A figure with its source and its place.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedFigure {
     pub(crate) value: Value,
     pub(crate) provenance: Provenance,
     /// The machine that states it, or `--set`.
@@ -33,14 +33,14 @@ pub(crate) struct Resolved {
 /// Every figure by `section.key`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
-    pub(crate) by_path: BTreeMap<String, Resolved>,
+    pub(crate) by_path: BTreeMap<String, ResolvedFigure>,
     /// Keys that a file states but that were refused: wrong, yet not missing.
     refused: BTreeSet<String>,
 }
 
 impl Figures {
     /// The figure of a section's key.
-    pub(crate) fn get(&self, section: &str, key: &str) -> Option<&Resolved> {
+    pub(crate) fn get(&self, section: &str, key: &str) -> Option<&ResolvedFigure> {
         self.by_path.get(&format!("{section}.{key}"))
     }
 
@@ -52,10 +52,10 @@ impl Figures {
         architecture: Architecture,
         diagnostics: &mut Vec<Diagnostic>,
     ) {
-        let mut covers = Covers::read(document.table("sources"), diagnostics);
+        let mut covers = SourceTable::read(document.table("sources"), diagnostics);
         for section in document.entries.iter().filter(|entry| is_section(entry)) {
             let Some(spec) = section_spec(section, architecture, diagnostics) else { continue };
-            let Raw::Table(entries) = &section.value else { continue };
+            let RawValue::Table(entries) = &section.value else { continue };
             for entry in entries {
                 let path = format!("{}.{}", spec.name, entry.key);
                 if let Some(figure) = figure(spec, &path, entry, name, &mut covers, diagnostics) {
@@ -69,7 +69,7 @@ impl Figures {
         diagnostics.extend(covers.unused());
     }
 
-    fn warn_if_same(&self, path: &str, figure: &Resolved, diagnostics: &mut Vec<Diagnostic>) {
+    fn warn_if_same(&self, path: &str, figure: &ResolvedFigure, diagnostics: &mut Vec<Diagnostic>) {
         let Some(base) = self.by_path.get(path).filter(|base| base.value == figure.value) else { return };
         let message = format!("`{path}` is {} already in the base", figure.value);
         diagnostics.push(
@@ -124,18 +124,18 @@ fn missing_many(section: &SectionSpec, keys: &[&KeySpec], place: Span) -> Diagno
     .instead("state them, each with a source, or start from a machine that does: base = \"...\"")
 }
 
-fn is_section(entry: &Entry) -> bool {
+fn is_section(entry: &DocumentEntry) -> bool {
     !OWN_TABLES.contains(&entry.key.as_str()) && !OWN_KEYS.contains(&entry.key.as_str())
 }
 
 fn section_spec(
-    entry: &Entry,
+    entry: &DocumentEntry,
     architecture: Architecture,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<&'static SectionSpec> {
     let sections = architecture.sections();
     let found = sections.iter().find(|section| section.name == entry.key);
-    let is_table = matches!(entry.value, Raw::Table(_));
+    let is_table = matches!(entry.value, RawValue::Table(_));
     if is_table && found.is_some() {
         return found;
     }
@@ -162,11 +162,11 @@ fn section_spec(
 fn figure(
     section: &'static SectionSpec,
     path: &str,
-    entry: &Entry,
+    entry: &DocumentEntry,
     name: &str,
-    covers: &mut Covers,
+    covers: &mut SourceTable,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Option<Resolved> {
+) -> Option<ResolvedFigure> {
     let Some(key) = section.key(&entry.key) else {
         diagnostics.push(unknown_key(section, entry));
         return None;
@@ -176,7 +176,7 @@ fn figure(
         diagnostics.push(uncovered(path, section.name, entry));
     }
     match check::value(path, key, &entry.value, entry.value_span) {
-        Ok(value) => provenance.map(|provenance| Resolved {
+        Ok(value) => provenance.map(|provenance| ResolvedFigure {
             value,
             provenance,
             stated_by: name.to_owned(),
@@ -189,7 +189,7 @@ fn figure(
     }
 }
 
-fn unknown_key(section: &SectionSpec, entry: &Entry) -> Diagnostic {
+fn unknown_key(section: &SectionSpec, entry: &DocumentEntry) -> Diagnostic {
     let names: Vec<&str> = section.keys.iter().map(|key| key.name).collect();
     let message = format!("`{}` is no key of [{}]", entry.key, section.name);
     Diagnostic::error("machine/unknown-key", message)
@@ -198,7 +198,7 @@ fn unknown_key(section: &SectionSpec, entry: &Entry) -> Diagnostic {
         .instead(nearest(&entry.key, names))
 }
 
-fn uncovered(path: &str, section: &str, entry: &Entry) -> Diagnostic {
+fn uncovered(path: &str, section: &str, entry: &DocumentEntry) -> Diagnostic {
     Diagnostic::error("machine/source-missing", format!("`{path}` has no source"))
         .at(entry.key_span, "")
         .allowed("every stated figure below an entry of [sources]")

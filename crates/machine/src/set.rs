@@ -10,21 +10,26 @@ use tilewright_base::{Diagnostic, Sources, Span};
 use crate::check;
 use crate::document::raw_value;
 use crate::keys::{KeySpec, SectionSpec};
-use crate::load::{Loaded, build};
+use crate::load::{LoadedMachine, build};
 use crate::nearest::nearest;
 use crate::provenance::{Provenance, SourceKind};
-use crate::resolve::Resolved;
+use crate::resolve::ResolvedFigure;
 
 /// What a setting is called where a machine's name would stand.
 const SET: &str = "--set";
 
-impl Loaded {
-    /// The machine with `section.key=value` settings; the section may be left out where the key is
-    /// in one section only, or stand behind the key as in `slices_per_pe`. Each setting becomes a source text, so that complaints can point at it.
+impl LoadedMachine {
+    /// The machine with `section.key=value` settings; the section may be left out where the key is in one
+    /// section only, or stand behind the key as in `slices_per_pe`. Each setting becomes a source text, so
+    /// that complaints can point at it.
     ///
     /// # Errors
     /// Every complaint about the settings.
-    pub fn override_with(&self, sources: &mut Sources, settings: &[&str]) -> Result<Loaded, Vec<Diagnostic>> {
+    pub fn override_with(
+        &self,
+        sources: &mut Sources,
+        settings: &[&str],
+    ) -> Result<LoadedMachine, Vec<Diagnostic>> {
         let mut diagnostics = Vec::new();
         let mut loaded = self.clone();
         for setting in settings {
@@ -39,7 +44,7 @@ impl Loaded {
         }
         let machine = build(self.machine.architecture(), &loaded.figures, &mut diagnostics);
         match machine {
-            Some(machine) if !any_error(&diagnostics) => Ok(Loaded { machine, ..loaded }),
+            Some(machine) if !any_error(&diagnostics) => Ok(LoadedMachine { machine, ..loaded }),
             _ => Err(diagnostics),
         }
     }
@@ -48,7 +53,7 @@ impl Loaded {
         &self,
         setting: &str,
         place: &dyn Fn(Range<usize>) -> Span,
-    ) -> Result<(String, Resolved), Box<Diagnostic>> {
+    ) -> Result<(String, ResolvedFigure), Box<Diagnostic>> {
         let Some((left, right)) = setting.split_once('=') else {
             let diagnostic = Diagnostic::error("machine/set", format!("`{setting}` sets nothing"))
                 .at(place(0..setting.len()), "")
@@ -62,15 +67,15 @@ impl Loaded {
         let span = place(left.len() + 1..setting.len());
         let value = check::value(&path, key, &raw_value(right.trim()), span)?;
         let provenance = Provenance { kind: SourceKind::Assumption, place: SET.to_owned() };
-        Ok((path, Resolved { value, provenance, stated_by: SET.to_owned(), span }))
+        Ok((path, ResolvedFigure { value, provenance, stated_by: SET.to_owned(), span }))
     }
 
     /// The key of that path, or of that name if one section has it; `slices_per_pe` is `pe.slices`.
-    fn find(&self, given: &str) -> Result<Pair, Box<Diagnostic>> {
+    fn find(&self, given: &str) -> Result<KeyPair, Box<Diagnostic>> {
         let keys = |section: &'static SectionSpec| section.keys.iter().map(move |key| (section, key));
         let all: Vec<_> = self.machine.architecture().sections().iter().flat_map(keys).collect();
-        let per = |(section, key): &Pair| format!("{}_per_{}", key.name, section.name);
-        let named = |pair: &&Pair| pair.1.name == given || path_of(pair) == given || per(pair) == given;
+        let per = |(section, key): &KeyPair| format!("{}_per_{}", key.name, section.name);
+        let named = |pair: &&KeyPair| pair.1.name == given || path_of(pair) == given || per(pair) == given;
         let found: Vec<_> = all.iter().filter(named).copied().collect();
         match found.as_slice() {
             [one] => Ok(*one),
@@ -80,13 +85,13 @@ impl Loaded {
     }
 }
 
-type Pair = (&'static SectionSpec, &'static KeySpec);
+type KeyPair = (&'static SectionSpec, &'static KeySpec);
 
-fn path_of((section, key): &Pair) -> String {
+fn path_of((section, key): &KeyPair) -> String {
     format!("{}.{}", section.name, key.name)
 }
 
-fn unknown(given: &str, machine: &str, all: &[Pair]) -> Diagnostic {
+fn unknown(given: &str, machine: &str, all: &[KeyPair]) -> Diagnostic {
     let paths: Vec<String> = all.iter().map(path_of).collect();
     let bare = all.iter().map(|(_, key)| key.name);
     let dotted = paths.iter().map(String::as_str);
@@ -96,7 +101,7 @@ fn unknown(given: &str, machine: &str, all: &[Pair]) -> Diagnostic {
         .instead(near)
 }
 
-fn ambiguous(given: &str, found: &[Pair]) -> Diagnostic {
+fn ambiguous(given: &str, found: &[KeyPair]) -> Diagnostic {
     let paths: Vec<String> = found.iter().map(path_of).collect();
     Diagnostic::error("machine/ambiguous-key", format!("`{given}` is in {} sections", found.len()))
         .allowed(paths.join(", "))

@@ -4,14 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::load::{KeyValue, Loaded};
+use crate::load::{KeyValue, LoadedMachine};
 use crate::provenance::Provenance;
 use crate::published::Comparison;
 
 const WIDTH: usize = 110;
 
 /// The whole machine as text.
-pub fn show(loaded: &Loaded) -> String {
+pub fn show(loaded: &LoadedMachine) -> String {
     let mut text = head(loaded);
     let comparisons = loaded.comparisons();
     text.push_str("\nDerived, beside what is published\n");
@@ -24,7 +24,7 @@ pub fn show(loaded: &Loaded) -> String {
     text
 }
 
-fn head(loaded: &Loaded) -> String {
+fn head(loaded: &LoadedMachine) -> String {
     let mut text = format!("{} ({})\n", loaded.name, loaded.machine.architecture());
     text.push_str(&wrapped("  ", &loaded.description));
     if let Some(base) = loaded.bases.first() {
@@ -77,13 +77,13 @@ fn published_in(comparisons: &[Comparison]) -> String {
 }
 
 /// The sections, each headed by the source of half of its figures or more.
-fn figure_tables(loaded: &Loaded) -> String {
+fn figure_tables(loaded: &LoadedMachine) -> String {
     let figures = loaded.key_values();
     let sections = figures.chunk_by(|one, other| one.section == other.section);
     sections.map(|section| figure_table(section, loaded)).collect()
 }
 
-fn figure_table(figures: &[KeyValue], loaded: &Loaded) -> String {
+fn figure_table(figures: &[KeyValue], loaded: &LoadedMachine) -> String {
     let Some(first) = figures.first() else { return String::new() };
     let shares = |source: &Provenance| figures.iter().filter(|figure| figure.source == *source).count();
     let most = figures.iter().map(|figure| shares(&figure.source)).max().unwrap_or(0);
@@ -108,7 +108,7 @@ fn figure_table(figures: &[KeyValue], loaded: &Loaded) -> String {
     format!("\n{}{table}", wrapped("", &format!("[{}]{head}", first.section)))
 }
 
-fn mark(figure: &KeyValue, loaded: &Loaded) -> &'static str {
+fn mark(figure: &KeyValue, loaded: &LoadedMachine) -> &'static str {
     if figure.stated_by == "--set" {
         "!"
     } else if figure.stated_by == loaded.name && !loaded.bases.is_empty() {
@@ -118,7 +118,7 @@ fn mark(figure: &KeyValue, loaded: &Loaded) -> &'static str {
     }
 }
 
-fn assumptions(loaded: &Loaded) -> String {
+fn assumptions(loaded: &LoadedMachine) -> String {
     let assumptions = loaded.assumptions();
     let mut text = format!("\nAssumptions that results rest on: {}\n", assumptions.len());
     for figure in assumptions {

@@ -1,7 +1,7 @@
 //! A program with its symbols replaced by numbers: axes with extents, shapes and tactic as digits.
 //!
-//! Resolving settles names and sizes only; whether the digits form a mixed radix is asked in [`crate::radix`],
-//! whether a machine can do it in the machine's engine.
+//! Resolving settles names and sizes only; whether the digits form a mixed radix is asked in
+//! [`crate::radix`], whether a machine can do it in the machine's engine.
 
 use tilewright_base::{Diagnostic, Name, Span};
 

@@ -1,8 +1,8 @@
 //! Rule 1 (and the coverage half of rule 4): the digits of an axis form a mixed radix.
 //!
-//! Sorted by stride the digits start at 1, each next stride is the previous stride times the previous size, and the
-//! last reaches the end of the axis exactly, or passes it as declared padding (paper section II-A). A window is covered by shapes, the
-//! loops that move it by tactics.
+//! Sorted by stride the digits start at 1, each next stride is the previous stride times the previous size,
+//! and the last reaches the end of the axis exactly, or passes it as declared padding (paper section II-A). A
+//! window is covered by shapes, the loops that move it by tactics.
 
 use tilewright_base::{Diagnostic, Span};
 
@@ -22,7 +22,7 @@ pub fn check(problem: &Problem) -> Vec<Diagnostic> {
         for id in problem.axis_ids().filter(|id| problem.window(*id).is_none()) {
             let extent = problem.axis(id).extent;
             check_axis(
-                &Asked { problem, id, extent, who: None, whole: tactic.span },
+                &AxisCheck { problem, id, extent, who: None, whole: tactic.span },
                 digits(),
                 &mut complaints,
             );
@@ -38,12 +38,12 @@ fn check_shape(problem: &Problem, shape: &Shape, complaints: &mut Vec<Diagnostic
     let operand = shape.operand;
     for &id in problem.tensor(operand) {
         let extent = problem.axis(id).extent_in[operand as usize];
-        let asked = Asked { problem, id, extent, who: Some(operand), whole: shape.span };
+        let asked = AxisCheck { problem, id, extent, who: Some(operand), whole: shape.span };
         check_axis(&asked, shape.inter.iter().chain(&shape.intra), complaints);
     }
 }
 
-struct Asked<'a> {
+struct AxisCheck<'a> {
     problem: &'a Problem,
     id: AxisId,
     extent: u64,
@@ -51,7 +51,7 @@ struct Asked<'a> {
     whole: Span,
 }
 
-impl Asked<'_> {
+impl AxisCheck<'_> {
     fn name(&self) -> String {
         self.problem.axis(self.id).name.to_string()
     }
@@ -66,7 +66,7 @@ impl Asked<'_> {
 }
 
 fn check_axis<'a>(
-    asked: &Asked<'_>,
+    asked: &AxisCheck<'_>,
     digits: impl Iterator<Item = &'a Digit>,
     complaints: &mut Vec<Diagnostic>,
 ) {
@@ -104,7 +104,7 @@ fn check_axis<'a>(
     }
 }
 
-fn missing(asked: &Asked<'_>) -> Diagnostic {
+fn missing(asked: &AxisCheck<'_>) -> Diagnostic {
     let (name, extent) = (asked.name(), asked.extent);
     Diagnostic::error(asked.code(), format!("axis `{name}` of size {extent} has no digit in {}", asked.who()))
         .at(asked.whole, format!("no digit of `{name}` here"))
@@ -113,7 +113,7 @@ fn missing(asked: &Asked<'_>) -> Diagnostic {
 }
 
 fn wrong_stride(
-    asked: &Asked<'_>,
+    asked: &AxisCheck<'_>,
     digit: &Digit,
     reached: u64,
     before: Option<&Digit>,
@@ -142,15 +142,15 @@ fn wrong_stride(
             let need = asked.extent.div_ceil(reached);
             format!(
                 "{name}^{}[{need}{}]",
-                raised(reached),
+                superscript(reached),
                 if need * reached > asked.extent { "#" } else { "" }
             )
         } else {
-            format!("{name}^{}[{}]", raised(reached), digit.live)
+            format!("{name}^{}[{}]", superscript(reached), digit.live)
         })
 }
 
-fn too_short(asked: &Asked<'_>, last: &Digit, reached: u64) -> Diagnostic {
+fn too_short(asked: &AxisCheck<'_>, last: &Digit, reached: u64) -> Diagnostic {
     let (name, extent) = (asked.name(), asked.extent);
     let need = extent.div_ceil(last.stride);
     let pad = if need * last.stride > extent { "#" } else { "" };
@@ -160,10 +160,10 @@ fn too_short(asked: &Asked<'_>, last: &Digit, reached: u64) -> Diagnostic {
     )
     .at(last.span, format!("ends at {reached}"))
     .allowed(format!("sizes that multiply to {extent}"))
-    .instead(format!("{}^{}[{need}{pad}]", name, raised(last.stride)))
+    .instead(format!("{}^{}[{need}{pad}]", name, superscript(last.stride)))
 }
 
-fn undeclared_padding(asked: &Asked<'_>, last: &Digit, reached: u64) -> Diagnostic {
+fn undeclared_padding(asked: &AxisCheck<'_>, last: &Digit, reached: u64) -> Diagnostic {
     let (name, extent) = (asked.name(), asked.extent);
     let need = extent.div_ceil(last.stride);
     Diagnostic::error(
@@ -173,19 +173,19 @@ fn undeclared_padding(asked: &Asked<'_>, last: &Digit, reached: u64) -> Diagnost
     .at(last.span, format!("runs {} past the end", reached - extent))
     .allowed(format!("exactly {extent}, or padding declared with #"))
     .instead(if need == last.live {
-        format!("{name}^{}[{need}#]", raised(last.stride))
+        format!("{name}^{}[{need}#]", superscript(last.stride))
     } else if need * last.stride == extent {
         format!(
             "{name}^{0}[{need}], or {name}^{0}[{need}#{1}] to keep {1} places",
-            raised(last.stride),
+            superscript(last.stride),
             last.live
         )
     } else {
-        format!("{name}^{0}[{need}#{1}] for {need} values in {1} places", raised(last.stride), last.live)
+        format!("{name}^{0}[{need}#{1}] for {need} values in {1} places", superscript(last.stride), last.live)
     })
 }
 
-fn dead_values(asked: &Asked<'_>, last: &Digit) -> Diagnostic {
+fn dead_values(asked: &AxisCheck<'_>, last: &Digit) -> Diagnostic {
     let (name, extent) = (asked.name(), asked.extent);
     let need = extent.div_ceil(last.stride);
     let what = format!(
@@ -195,10 +195,10 @@ fn dead_values(asked: &Asked<'_>, last: &Digit) -> Diagnostic {
     Diagnostic::error(asked.code(), what)
         .at(last.span, format!("`{name}` ends after {need} steps of {}", last.stride))
         .allowed("[values#places]: values that hold data, then places kept for them")
-        .instead(format!("{name}^{}[{need}#{}]", raised(last.stride), last.slots))
+        .instead(format!("{name}^{}[{need}#{}]", superscript(last.stride), last.slots))
 }
 
-fn beyond_the_end(asked: &Asked<'_>, digit: &Digit, reached: u64) -> Diagnostic {
+fn beyond_the_end(asked: &AxisCheck<'_>, digit: &Digit, reached: u64) -> Diagnostic {
     let (name, extent) = (asked.name(), asked.extent);
     let what = format!("axis `{name}` of size {extent} ends before this digit of {}", asked.who());
     Diagnostic::error(asked.code(), what)
@@ -215,6 +215,6 @@ fn copies_in_tactic(digit: &Digit) -> Diagnostic {
 }
 
 /// A stride as canonical text.
-pub fn raised(stride: u64) -> String {
+pub fn superscript(stride: u64) -> String {
     if stride < 10 { stride.to_string() } else { format!("{{{stride}}}") }
 }

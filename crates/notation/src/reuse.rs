@@ -1,9 +1,9 @@
 //! How often each fetched element of an operand is used before it is fetched again.
 //!
-//! For a streamed operand X under the tactic `I | t1 .. tk`: the product of the digits of I whose axis X lacks (the network
-//! delivers one fetch to all of those slices), times the digits within a slice that use the fetched packet again: lanes,
-//! and the innermost loops in time whose axes X lacks (repeats of the feed unit). The paper's examples give F (section II-B),
-//! 256 and 128 (section VI-B).
+//! For a streamed operand X under the tactic `I | t1 .. tk`: the product of the digits of I whose axis X
+//! lacks (the network delivers one fetch to all of those slices), times the digits within a slice that use
+//! the fetched packet again: lanes, and the innermost loops in time whose axes X lacks (repeats of the feed
+//! unit). The paper's examples give F (section II-B), 256 and 128 (section VI-B).
 
 use crate::problem::{Digit, Problem};
 use crate::syntax::ast::{Operand, Terms};

@@ -1,8 +1,8 @@
 //! The size table: what `E`, `l` or `s` stand for.
 //!
 //! The paper writes axes small and sizes large in section II and the other way round in section VI, so a
-//! symbol is looked up as written and then without regard to case. An axis given as a range is dynamic: its size
-//! is known only at run time, shapes are laid out for its greatest size.
+//! symbol is looked up as written and then without regard to case. An axis given as a range is dynamic: its
+//! size is known only at run time, shapes are laid out for its largest size.
 
 use tilewright_base::{Diagnostic, Name, Span};
 
@@ -19,7 +19,7 @@ pub struct Size {
     pub name: Name,
     /// Least value; below `most` only for dynamic axes.
     pub least: u64,
-    /// Greatest value, the one that expressions use.
+    /// Largest value, the one that expressions use.
     pub most: u64,
     /// Given as a range.
     pub dynamic: bool,

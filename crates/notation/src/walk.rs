@@ -1,8 +1,10 @@
-//! Runs the loops of a tactic literally, one step after the other: what a tactic means before any machine is asked.
+//! Runs the loops of a tactic literally, one step after the other: what a tactic means before any machine is
+//! asked.
 //!
-//! A window is where its loops have moved it; steps that read outside of what is stored add nothing and are skipped.
+//! A window is where its loops have moved it; steps that read outside of what is stored add nothing and are
+//! skipped.
 //!
-//! Slow by design and independent of the engines, so that it can judge them.
+//! Slow by design and independent of the engines, so that it can check them.
 
 use crate::problem::{AxisId, Digit, Loops, Problem};
 use crate::syntax::ast::{MAX_TERMS, Terms};
@@ -13,13 +15,13 @@ use crate::syntax::ast::{MAX_TERMS, Terms};
 pub fn for_each_step(problem: &Problem, tactic: &Loops, mut visit: impl FnMut(&[u32])) {
     let (lanes, packet): (&[Digit], &[Digit]) =
         tactic.roles.as_ref().map_or((&[], &[]), |roles| (&roles.lanes, &roles.packet));
-    let digits: Vec<Step> = tactic
+    let digits: Vec<WalkDigit> = tactic
         .parallel
         .iter()
         .chain(&tactic.slice)
         .chain(lanes)
         .chain(packet)
-        .filter_map(Step::new)
+        .filter_map(WalkDigit::new)
         .collect();
     let extents: Terms<u32> =
         problem.axes.iter().map(|axis| u32::try_from(axis.extent).unwrap_or(u32::MAX)).collect();
@@ -48,23 +50,23 @@ fn place_windows(problem: &Problem, position: &mut [u32; MAX_TERMS]) {
     }
 }
 
-struct Step {
+struct WalkDigit {
     axis: usize,
     stride: u32,
     size: u32,
 }
 
-impl Step {
-    fn new(digit: &Digit) -> Option<Step> {
+impl WalkDigit {
+    fn new(digit: &Digit) -> Option<WalkDigit> {
         let narrow = |value: u64| u32::try_from(value).ok();
         let axis = usize::from(digit.axis?.0);
-        Some(Step { axis, stride: narrow(digit.stride)?, size: narrow(digit.live)? })
+        Some(WalkDigit { axis, stride: narrow(digit.stride)?, size: narrow(digit.live)? })
             .filter(|step| step.size > 1)
     }
 }
 
 /// Counts up by one, innermost digit fastest; false when every digit has come round.
-fn advance(digits: &[Step], counters: &mut [u32], position: &mut [u32; MAX_TERMS]) -> bool {
+fn advance(digits: &[WalkDigit], counters: &mut [u32], position: &mut [u32; MAX_TERMS]) -> bool {
     for (digit, counter) in digits.iter().zip(counters.iter_mut()).rev() {
         *counter += 1;
         position[digit.axis] = position[digit.axis].wrapping_add(digit.stride);

@@ -1,7 +1,9 @@
-//! Windows: stored axes whose positions are sums of loops, as convolutions need them (the sliding sums of the vISA book).
+//! Windows: stored axes whose positions are sums of loops, as convolutions need them (the sliding sums of the
+//! vISA book).
 //!
-//! `b(y=2x+r)c` stores the axis `y`; loops run over `x` and `r`. A loop moves a digit of the stored axis by its factor, as long as no sum
-//! carries into the digit above. Positions before the start and behind the end read as zero.
+//! `b(y=2x+r)c` stores the axis `y`; loops run over `x` and `r`. A loop moves a digit of the stored axis by
+//! its factor, as long as no sum carries into the digit above. Positions before the start and behind the end
+//! read as zero.
 
 use tilewright_base::{Diagnostic, Span};
 
@@ -41,7 +43,7 @@ pub struct WindowStep {
 
 /// A sum of loops runs from one stored digit into another, so that no stride leads through both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Carry {
+pub struct WindowCarry {
     /// The loop that does, or is not cut where the stored digit begins.
     pub axis: AxisId,
     /// Weight of the stored digit that overflows.
@@ -62,7 +64,7 @@ impl Window {
     }
 
     /// The loops as digits, given the stored axis's digits as `(weight, values)`, weights rising.
-    pub fn steps(&self, problem: &Problem, stored: &[(u64, u64)]) -> Result<Terms<WindowStep>, Carry> {
+    pub fn steps(&self, problem: &Problem, stored: &[(u64, u64)]) -> Result<Terms<WindowStep>, WindowCarry> {
         let mut steps: Terms<WindowStep> = Terms::new();
         for (factor, axis) in &self.terms {
             self.steps_of(problem, *factor, *axis, stored, &mut steps)?;
@@ -74,11 +76,13 @@ impl Window {
                 all.saturating_add((step.size - 1).saturating_mul(step.times).saturating_mul(weight))
             });
             if let (true, Some(step)) = (reach >= above, inside().next_back()) {
-                return Err(Carry { axis: step.axis, weight });
+                return Err(WindowCarry { axis: step.axis, weight });
             }
         }
         match self.terms.first() {
-            Some((_, axis)) if self.before > 0 && stored.len() > 1 => Err(Carry { axis: *axis, weight: 1 }),
+            Some((_, axis)) if self.before > 0 && stored.len() > 1 => {
+                Err(WindowCarry { axis: *axis, weight: 1 })
+            }
             _ => Ok(steps),
         }
     }
@@ -91,7 +95,7 @@ impl Window {
         axis: AxisId,
         stored: &[(u64, u64)],
         steps: &mut Terms<WindowStep>,
-    ) -> Result<(), Carry> {
+    ) -> Result<(), WindowCarry> {
         let extent = problem.axis(axis).extent;
         let begins = stored.iter().map(|(weight, _)| *weight).filter(|weight| weight.is_multiple_of(factor));
         let mut marks: Vec<u64> =
@@ -104,7 +108,7 @@ impl Window {
             let digit = stored.iter().rposition(|(weight, _)| *weight <= moved);
             let weight = digit.and_then(|digit| stored.get(digit)).map_or(1, |(weight, _)| *weight);
             if !moved.is_multiple_of(weight) || above.is_some_and(|above| above % mark != 0) {
-                return Err(Carry { axis, weight });
+                return Err(WindowCarry { axis, weight });
             }
             if size > 1 {
                 steps.push(WindowStep { axis, weight: *mark, size, digit, times: moved / weight });

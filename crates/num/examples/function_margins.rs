@@ -1,5 +1,5 @@
-//! Walks over all 2^32 words and prints, for every function, how many the f64 evaluation leaves open and how near the nearest of them
-//! comes to the middle of two f32 neighbours. Names of functions choose some.
+//! Walks over all 2^32 words and prints, for every function, how many the f64 evaluation leaves open and how
+//! near the nearest of them comes to the middle of two f32 neighbours. Names of functions choose some.
 //!
 //! `cargo run --release -p tilewright-num --example function_margins`
 

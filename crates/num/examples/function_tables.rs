@@ -1,4 +1,5 @@
-//! Writes inputs and results of every function as little-endian u32 files, for comparison with an independent library.
+//! Writes inputs and results of every function as little-endian u32 files, for comparison with an independent
+//! library.
 //!
 //! `cargo run --release -p tilewright-num --example function_tables -- DIRECTORY`
 

@@ -38,7 +38,8 @@ pub fn div_f32(rules: &RuleSet, a: f32, b: f32) -> f32 {
 
 /// `a * b + c` with one rounding (an assumption: the vendor's host model leaves it open).
 ///
-/// The product is exact in f64, the sum is rounded to odd there, so that the rounding to f32 is the only one that counts.
+/// The product is exact in f64, the sum is rounded to odd there, so that the rounding to f32 is the only one
+/// that counts.
 #[inline]
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is what is wanted")]

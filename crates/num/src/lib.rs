@@ -59,9 +59,9 @@
 //! Further assumptions: the low 13 bits of a tf32 word are ignored when read and zero when written; a
 //! conversion between equal types is a move; the rounding right shift of the vector engine takes ties towards
 //! plus infinity; a saturating left shift saturates for every shift; an f32 result counts as subnormal after
-//! rounding; with NaN, absmin and absmax give the second operand; maximum and minimum of floats let NaN give way and put
-//! minus zero below plus zero; a fused multiply-add rounds once; functions such as `exp` are the f32 nearest to the real
-//! function ([`Function`] says what is known about that).
+//! rounding; with NaN, absmin and absmax give the second operand; maximum and minimum of floats let NaN give
+//! way and put minus zero below plus zero; a fused multiply-add rounds once; functions such as `exp` are the
+//! f32 nearest to the real function ([`Function`] says what is known about that).
 
 mod arith;
 mod bulk;

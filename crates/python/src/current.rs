@@ -1,4 +1,5 @@
-//! The run that goes on in this thread, so that operators of tensors find it, and tensors of other runs are told from its own.
+//! The run that goes on in this thread, so that operators of tensors find it, and tensors of other runs are
+//! told from its own.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -5,7 +5,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use tilewright_neuron_isa::View;
+use tilewright_neuron_isa::TensorView;
 use tilewright_neuron_isa::mx::MxFormat;
 use tilewright_num::Dtype;
 
@@ -20,7 +20,7 @@ pub(crate) struct ElementType {
 
 impl ElementType {
     /// The type of a view.
-    pub(crate) fn of(view: &View) -> ElementType {
+    pub(crate) fn of(view: &TensorView) -> ElementType {
         ElementType { dtype: view.dtype, mx: view.mx }
     }
 

@@ -9,7 +9,8 @@ use crate::source;
 
 create_exception!(_core, Refused, PyException, "A rule of the hardware that an instruction breaks.");
 
-/// A refusal as an exception that reads as findings do, with `code`, `asked`, `allowed`, `instead`, `line`, and the `rule`: its file and line.
+/// A refusal as an exception that reads as findings do, with `code`, `asked`, `allowed`, `instead`, `line`,
+/// and the `rule`: its file and line.
 pub(crate) fn raise(py: Python<'_>, refusal: &Refusal, line: &str) -> PyErr {
     let place = if line.is_empty() { String::new() } else { format!(" {line}") };
     let text = format!(

@@ -1,7 +1,7 @@
 //! Index expressions of kernels: `nl.arange`, `nl.mgrid` and what arithmetic makes of them.
 //!
-//! An expression is affine as long as it can be: a constant and a coefficient for each axis of its shape, so that an
-//! indexed tensor stays an access pattern. Division and data-dependent indices give explicit values.
+//! An expression is affine as long as it can be: a constant and a coefficient for each axis of its shape, so
+//! that an indexed tensor stays an access pattern. Division and data-dependent indices give explicit values.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PyInt, PySlice, PyTuple};
 use smallvec::SmallVec;
-use tilewright_neuron_isa::Region;
+use tilewright_neuron_isa::TensorRegion;
 
 use crate::mask::Mask;
 
 /// Sizes of an expression's axes.
-pub(crate) type Shape = SmallVec<[usize; 4]>;
+pub(crate) type IndexShape = SmallVec<[usize; 4]>;
 
 /// Most elements that explicit values may have.
 const MAX_VALUES: usize = 1 << 28;
@@ -24,24 +24,30 @@ const MAX_VALUES: usize = 1 << 28;
 #[pyclass(frozen, from_py_object, module = "tilewright._core")]
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
-    pub(crate) shape: Shape,
+    pub(crate) shape: IndexShape,
     pub(crate) constant: i64,
     pub(crate) coefficients: SmallVec<[i64; 4]>,
     /// Explicit values in row-major order, in place of constant and coefficients.
     pub(crate) values: Option<Arc<[i64]>>,
     /// Tiles whose elements are in it: it is known only at run time.
-    pub(crate) by: Option<Arc<[Region]>>,
+    pub(crate) by: Option<Arc<[TensorRegion]>>,
 }
 
 impl Index {
     /// A number.
     pub(crate) fn constant(value: i64) -> Index {
-        Index { shape: Shape::new(), constant: value, coefficients: SmallVec::new(), values: None, by: None }
+        Index {
+            shape: IndexShape::new(),
+            constant: value,
+            coefficients: SmallVec::new(),
+            values: None,
+            by: None,
+        }
     }
 
     /// `start + step * position` along one axis of `rank`.
     pub(crate) fn axis(rank: usize, axis: usize, start: i64, count: usize, step: i64) -> Index {
-        let mut shape = Shape::from_elem(1, rank);
+        let mut shape = IndexShape::from_elem(1, rank);
         let mut coefficients = SmallVec::from_elem(0, rank);
         shape[axis] = count;
         coefficients[axis] = step;
@@ -49,7 +55,7 @@ impl Index {
     }
 
     /// Explicit values.
-    pub(crate) fn explicit(shape: Shape, values: Vec<i64>) -> Index {
+    pub(crate) fn explicit(shape: IndexShape, values: Vec<i64>) -> Index {
         let coefficients = SmallVec::from_elem(0, shape.len());
         Index { shape, constant: 0, coefficients, values: Some(values.into()), by: None }
     }
@@ -69,7 +75,7 @@ impl Index {
             let by = self.by.clone();
             return Index { shape: shape.into(), constant: self.constant, coefficients, values: None, by };
         }
-        let mut padded = Shape::from_elem(1, missing);
+        let mut padded = IndexShape::from_elem(1, missing);
         padded.extend_from_slice(&self.shape);
         let source = self.values.as_deref().unwrap_or_default();
         let mut values = Vec::with_capacity(shape.iter().product());
@@ -83,14 +89,14 @@ impl Index {
         Index { by: self.by.clone(), ..Index::explicit(shape.into(), values) }
     }
 
-    /// The same, known only when those tiles are.
-    pub(crate) fn picked_by(mut self, region: Option<Region>) -> Index {
+    /// The expression, known only when those tiles are.
+    pub(crate) fn picked_by(mut self, region: Option<TensorRegion>) -> Index {
         self.by = region.map(|region| [region].into());
         self
     }
 
     /// Tiles whose elements are in one of them.
-    fn tiles_of(&self, other: &Index) -> Option<Arc<[Region]>> {
+    fn tiles_of(&self, other: &Index) -> Option<Arc<[TensorRegion]>> {
         match (&self.by, &other.by) {
             (Some(a), Some(b)) => Some(a.iter().chain(b.iter()).copied().collect()),
             (by, None) | (None, by) => by.clone(),
@@ -206,7 +212,7 @@ impl Index {
         };
         let named =
             items.iter().filter(|item| !item.is_none() && !item.is_instance_of::<PyEllipsis>()).count();
-        let mut out = Index { shape: Shape::new(), coefficients: SmallVec::new(), ..self.clone() };
+        let mut out = Index { shape: IndexShape::new(), coefficients: SmallVec::new(), ..self.clone() };
         let mut axis = 0;
         for item in &items {
             if item.is_none() {
@@ -271,14 +277,14 @@ pub(crate) fn operand(value: &Bound<'_, PyAny>) -> PyResult<Option<Index>> {
 }
 
 /// The registers that a number was loaded into; none of a number that is known before the run.
-pub(crate) fn registers_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Arc<[Region]>>> {
+pub(crate) fn registers_of(value: &Bound<'_, PyAny>) -> PyResult<Option<Arc<[TensorRegion]>>> {
     if value.is_exact_instance_of::<PyInt>() {
         return Ok(None);
     }
     let Some(registers) = value.getattr_opt(intern!(value.py(), "__registers__"))? else { return Ok(None) };
-    let mut regions: Vec<Region> = Vec::new();
+    let mut regions: Vec<TensorRegion> = Vec::new();
     for register in registers.try_iter()? {
-        regions.extend(Region::of(&register?.cast::<crate::tensor::Tensor>()?.get().tile));
+        regions.extend(TensorRegion::of(&register?.cast::<crate::tensor::Tensor>()?.get().tile));
     }
     Ok((!regions.is_empty()).then(|| regions.into()))
 }
@@ -376,7 +382,7 @@ impl Index {
 }
 
 /// The shape that both are repeated to.
-pub(crate) fn broadcast_shapes(a: &[usize], b: &[usize]) -> PyResult<Shape> {
+pub(crate) fn broadcast_shapes(a: &[usize], b: &[usize]) -> PyResult<IndexShape> {
     let rank = a.len().max(b.len());
     let size = |shape: &[usize], axis: usize| {
         (axis + shape.len()).checked_sub(rank).and_then(|at| shape.get(at).copied()).unwrap_or(1)

@@ -1,8 +1,8 @@
 //! Views whose elements are named by a tile of offsets (NKI tensor, `indirect`;
 //! docs/hardware-rules.md#tensor-indirection).
 //!
-//! Offset i of a group of partitions is in partition i mod G of the group, column i div G. The page says so for one group;
-//! that every group reads its own partitions is our reading of it, as `local_gather` does.
+//! Offset i of a group of partitions is in partition i mod G of the group, column i div G. The page says so
+//! for one group; that every group reads its own partitions is our reading of it, as `local_gather` does.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tilewright_neuron_exec::Tile;
 use tilewright_neuron_isa::pattern::IndexTile;
-use tilewright_neuron_isa::{Generation, Region, View};
+use tilewright_neuron_isa::{Generation, TensorRegion, TensorView};
 
 use crate::error::out_of_bounds;
 use crate::session::Session;
@@ -49,9 +49,10 @@ impl Session {
         let columns = offsets.view.free_elements();
         let lanes = picked(tile, &values, (partitions, columns), groups.0, count)?;
         let array = picked(tile, &values, (partitions, columns), groups.1, count)?;
-        let region =
-            Region::of(offsets).ok_or_else(|| PyValueError::new_err("indirect with a tile of no offsets"))?;
-        let mut view = View { mx: tile.view.mx, ..View::whole(&[partitions, count], tile.view.dtype, 0) };
+        let region = TensorRegion::of(offsets)
+            .ok_or_else(|| PyValueError::new_err("indirect with a tile of no offsets"))?;
+        let mut view =
+            TensorView { mx: tile.view.mx, ..TensorView::whole(&[partitions, count], tile.view.dtype, 0) };
         let any = lanes.clone().or_else(|| array.clone());
         view.gather = Some(any.ok_or_else(|| {
             PyValueError::new_err(format!(

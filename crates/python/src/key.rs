@@ -7,17 +7,17 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyString, PyTuple};
 use smallvec::SmallVec;
-use tilewright_neuron_isa::pattern::{Dim, Dims, SKIP, View};
-use tilewright_neuron_isa::{Refusal, Region};
+use tilewright_neuron_isa::pattern::{PatternDim, PatternDims, SKIP, TensorView};
+use tilewright_neuron_isa::{Refusal, TensorRegion};
 
 use crate::error::{out_of_bounds, plain};
-use crate::index::{Index, Shape, broadcast_shapes, operand, registers_of};
+use crate::index::{Index, IndexShape, broadcast_shapes, operand, registers_of};
 use crate::tensor::Tensor;
 
 /// An index expression: the kernel's own, or one that was made of what it gave.
 pub(crate) enum Expression<'py> {
-    Given(Bound<'py, Index>),
-    Made(Index),
+    Borrowed(Bound<'py, Index>),
+    Owned(Index),
 }
 
 impl Deref for Expression<'_> {
@@ -25,14 +25,14 @@ impl Deref for Expression<'_> {
 
     fn deref(&self) -> &Index {
         match self {
-            Expression::Given(index) => index.get(),
-            Expression::Made(index) => index,
+            Expression::Borrowed(index) => index.get(),
+            Expression::Owned(index) => index,
         }
     }
 }
 
 /// One item of a key, for one dimension of the tensor.
-pub(crate) enum Item<'py> {
+pub(crate) enum KeyItem<'py> {
     /// A number: the dimension goes away.
     Number(i64),
     /// Start, count and step.
@@ -44,14 +44,15 @@ pub(crate) enum Item<'py> {
 }
 
 /// Tiles whose elements a key was made of.
-pub(crate) type Tiles = SmallVec<[Region; 2]>;
+pub(crate) type KeyTiles = SmallVec<[TensorRegion; 2]>;
 
-/// What a key has to say of a tensor of that shape, one item for each dimension; tiles at which slices start go to `by`.
+/// What a key has to say of a tensor of that shape, one item for each dimension; tiles at which slices start
+/// go to `by`.
 pub(crate) fn parse<'py>(
     key: &Bound<'py, PyAny>,
     shape: &[usize],
-    by: &mut Tiles,
-) -> PyResult<SmallVec<[Item<'py>; 6]>> {
+    by: &mut KeyTiles,
+) -> PyResult<SmallVec<[KeyItem<'py>; 6]>> {
     let items: SmallVec<[Bound<'py, PyAny>; 6]> = match key.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().collect(),
         Err(_) => SmallVec::from_iter([key.clone()]),
@@ -67,14 +68,14 @@ pub(crate) fn parse<'py>(
             shape.len()
         )));
     }
-    let mut parsed: SmallVec<[Item<'py>; 6]> = SmallVec::new();
+    let mut parsed: SmallVec<[KeyItem<'py>; 6]> = SmallVec::new();
     let mut axis = 0;
     for item in &items {
         if item.is_none() {
-            parsed.push(Item::New);
+            parsed.push(KeyItem::New);
         } else if item.is_instance_of::<PyEllipsis>() {
             for _ in 0..shape.len() - named {
-                parsed.push(Item::Slice(0, shape[axis], 1));
+                parsed.push(KeyItem::Slice(0, shape[axis], 1));
                 axis += 1;
             }
         } else if let Some(mesh) = mesh_of(item)? {
@@ -87,7 +88,7 @@ pub(crate) fn parse<'py>(
             axis += 1;
         }
     }
-    parsed.extend(shape[axis..].iter().map(|&size| Item::Slice(0, size, 1)));
+    parsed.extend(shape[axis..].iter().map(|&size| KeyItem::Slice(0, size, 1)));
     Ok(parsed)
 }
 
@@ -100,27 +101,27 @@ fn mesh_of<'py>(item: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>>
     if plain { Ok(None) } else { item.getattr_opt(intern!(item.py(), "__mesh__")) }
 }
 
-fn one<'py>(item: &Bound<'py, PyAny>, size: usize, by: &mut Tiles) -> PyResult<Item<'py>> {
+fn one<'py>(item: &Bound<'py, PyAny>, size: usize, by: &mut KeyTiles) -> PyResult<KeyItem<'py>> {
     let number = |index: &Index| {
-        (index.shape.is_empty() && index.values.is_none()).then_some(Item::Number(index.constant))
+        (index.shape.is_empty() && index.values.is_none()).then_some(KeyItem::Number(index.constant))
     };
     if let Ok(index) = item.cast::<Index>() {
-        return Ok(number(index.get()).unwrap_or_else(|| Item::Index(Expression::Given(index.clone()))));
+        return Ok(number(index.get()).unwrap_or_else(|| KeyItem::Index(Expression::Borrowed(index.clone()))));
     }
     if let Ok(slice) = item.cast::<PySlice>() {
         return parse_slice(slice, size, by);
     }
-    no_truth(item)?;
+    refuse_bool(item)?;
     match operand(item)? {
         Some(index) => {
             let number = number(&index);
             // Those of other expressions are found where these are applied.
             let known_by = index.by.iter().filter(|_| number.is_some());
             by.extend(known_by.flat_map(|tiles| tiles.iter().copied()));
-            Ok(number.unwrap_or(Item::Index(Expression::Made(index))))
+            Ok(number.unwrap_or(KeyItem::Index(Expression::Owned(index))))
         }
         None => match item.call_method0("__index__") {
-            Ok(number) => Ok(Item::Number(number.extract()?)),
+            Ok(number) => Ok(KeyItem::Number(number.extract()?)),
             Err(_) => Err(PyTypeError::new_err(format!(
                 "a tensor cannot be indexed with {}",
                 item.get_type().name()?
@@ -130,7 +131,7 @@ fn one<'py>(item: &Bound<'py, PyAny>, size: usize, by: &mut Tiles) -> PyResult<I
 }
 
 /// Refuses truth values, which Python takes for 0 and 1.
-fn no_truth(item: &Bound<'_, PyAny>) -> PyResult<()> {
+fn refuse_bool(item: &Bound<'_, PyAny>) -> PyResult<()> {
     if !item.is_instance_of::<PyBool>() {
         return Ok(());
     }
@@ -146,16 +147,16 @@ fn no_truth(item: &Bound<'_, PyAny>) -> PyResult<()> {
 }
 
 /// A slice; it may reach beyond the end, where only a mask makes it legal.
-fn parse_slice<'py>(slice: &Bound<'py, PySlice>, size: usize, by: &mut Tiles) -> PyResult<Item<'py>> {
+fn parse_slice<'py>(slice: &Bound<'py, PySlice>, size: usize, by: &mut KeyTiles) -> PyResult<KeyItem<'py>> {
     let py = slice.py();
     let mut number = |name: &Bound<'py, PyString>, default: i64| -> PyResult<i64> {
         let value = slice.getattr(name)?;
         if value.is_none() {
             return Ok(default);
         }
-        no_truth(&value)?;
+        refuse_bool(&value)?;
         if let Ok(tile) = value.cast::<Tensor>() {
-            by.extend(Region::of(tile.get().operand()?));
+            by.extend(TensorRegion::of(tile.get().operand()?));
             return tile.get().integer();
         }
         let registers = registers_of(&value)?;
@@ -174,12 +175,12 @@ fn parse_slice<'py>(slice: &Bound<'py, PySlice>, size: usize, by: &mut Tiles) ->
     let start = wrap(number(intern!(py, "start"), 0)?);
     let stop = wrap(number(intern!(py, "stop"), end)?);
     let count = stop.saturating_sub(start).max(0).saturating_add(step - 1) / step;
-    Ok(Item::Slice(start, usize::try_from(count).unwrap_or(0), step))
+    Ok(KeyItem::Slice(start, usize::try_from(count).unwrap_or(0), step))
 }
 
 /// An index into a dimension of that size that may lie outside it.
 #[derive(Clone, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct IndexBounds {
     /// The index, over the axes of the result.
     pub(crate) index: Index,
     /// The dimension's number; none if the index counts elements of the whole tensor.
@@ -192,7 +193,7 @@ pub(crate) struct Bounds {
     pub(crate) base: i64,
 }
 
-impl Bounds {
+impl IndexBounds {
     /// Least and greatest place that an element has, if one of them lies outside.
     fn outside(&self) -> Option<(i64, i64)> {
         let (least, most) = self.index.range()?;
@@ -200,18 +201,18 @@ impl Bounds {
         (!inside).then_some((least, most))
     }
 
-    /// The same while an element still lies outside.
-    pub(crate) fn still(self) -> Option<Bounds> {
+    /// The bounds, as long as an element still lies outside.
+    pub(crate) fn still(self) -> Option<IndexBounds> {
         self.outside().is_some().then_some(self)
     }
 
     /// The same of elements that a view picks: `positions` count them in row-major order of `shape`.
-    pub(crate) fn of_positions(&self, shape: &[usize], positions: &View) -> Option<Bounds> {
+    pub(crate) fn of_positions(&self, shape: &[usize], positions: &TensorView) -> Option<IndexBounds> {
         let values = self.index.broadcast(shape).evaluate();
         let place = |at: i64| usize::try_from(at).ok().and_then(|at| values.get(at)).copied().unwrap_or(0);
         let picked = positions.offsets().into_iter().map(place).collect();
         let index = Index::explicit(positions.shape().iter().copied().collect(), picked);
-        Bounds { index, ..self.clone() }.still()
+        IndexBounds { index, ..self.clone() }.still()
     }
 
     /// What to say of it. A place that only values of the run give is told as NumPy tells it, as the vendor's
@@ -240,46 +241,47 @@ impl Bounds {
 }
 
 /// What a key makes of a view.
-pub(crate) struct Indexed {
-    pub(crate) view: View,
-    pub(crate) bounds: Vec<Bounds>,
+pub(crate) struct IndexedView {
+    pub(crate) view: TensorView,
+    pub(crate) bounds: Vec<IndexBounds>,
 }
 
-/// Applies a key to a view whose elements, or places outside the tensor, are listed: to their positions first.
+/// Applies a key to a view whose elements, or places outside the tensor, are listed: to their positions
+/// first.
 pub(crate) fn apply_to_listed(
-    view: &View,
-    earlier: &[Bounds],
-    items: SmallVec<[Item<'_>; 6]>,
-    by: Tiles,
+    view: &TensorView,
+    earlier: &[IndexBounds],
+    items: SmallVec<[KeyItem<'_>; 6]>,
+    by: KeyTiles,
     on_chip: bool,
-) -> PyResult<Indexed> {
+) -> PyResult<IndexedView> {
     let shape = view.shape();
-    let whole = View {
+    let whole = TensorView {
         mx: view.mx,
         picked_by: view.picked_by.clone(),
-        ..View::whole(&shape, view.dtype, view.blocks)
+        ..TensorView::whole(&shape, view.dtype, view.blocks)
     };
-    let Indexed { view: positions, mut bounds } = apply(&whole, items, by, on_chip)?;
+    let IndexedView { view: positions, mut bounds } = apply(&whole, items, by, on_chip)?;
     bounds.extend(earlier.iter().filter_map(|bounds| bounds.of_positions(&shape, &positions)));
     let offsets = view.offsets();
     let pick = |at: i64| usize::try_from(at).ok().and_then(|at| offsets.get(at)).copied().unwrap_or(SKIP);
     let gather = Some(positions.offsets().into_iter().map(pick).collect());
-    Ok(Indexed { view: View { gather, offset: 0, ..positions }, bounds })
+    Ok(IndexedView { view: TensorView { gather, offset: 0, ..positions }, bounds })
 }
 
 /// Applies a key to a view. `on_chip` tensors keep their partition dimension and at least two dimensions.
 pub(crate) fn apply(
-    view: &View,
-    items: SmallVec<[Item<'_>; 6]>,
-    by: Tiles,
+    view: &TensorView,
+    items: SmallVec<[KeyItem<'_>; 6]>,
+    by: KeyTiles,
     on_chip: bool,
-) -> PyResult<Indexed> {
+) -> PyResult<IndexedView> {
     let mut items = items;
     let partition = if on_chip { Some(view.blocks) } else { None };
-    let advanced = items.iter().any(|item| matches!(item, Item::Index(_)));
+    let advanced = items.iter().any(|item| matches!(item, KeyItem::Index(_)));
     let mut lead = false;
-    for (axis, item) in items.iter_mut().filter(|item| !matches!(item, Item::New)).enumerate() {
-        if let Item::Number(number) = item {
+    for (axis, item) in items.iter_mut().filter(|item| !matches!(item, KeyItem::New)).enumerate() {
+        if let KeyItem::Number(number) = item {
             if *number < 0 {
                 *number += view.dims[axis].size as i64;
             }
@@ -287,12 +289,12 @@ pub(crate) fn apply(
                 // Beside index expressions a number is one of them.
                 lead = advanced;
                 if !advanced {
-                    *item = Item::Slice(*number, 1, 1);
+                    *item = KeyItem::Slice(*number, 1, 1);
                 }
             }
         }
     }
-    let layout = Layout::of(&items)?;
+    let layout = KeyLayout::of(&items)?;
     let mut by = by;
     if view.gather.is_none() {
         by.extend(view.picked_by.iter().flat_map(|tiles| tiles.iter().copied()));
@@ -302,58 +304,60 @@ pub(crate) fn apply(
     if on_chip {
         while view.dims.len() < 2 + view.blocks {
             let at = if lead { 0 } else { view.dims.len() };
-            view.dims.insert(at, Dim { size: 1, stride: 1 });
+            view.dims.insert(at, PatternDim { size: 1, stride: 1 });
         }
     }
     Ok(indexed)
 }
 
 /// Which axes of the result each item gets.
-struct Layout {
+struct KeyLayout {
     rank: usize,
     /// First axis of the index expressions, and their common shape.
     first: usize,
-    common: Shape,
+    common: IndexShape,
 }
 
-impl Layout {
-    fn of(items: &[Item<'_>]) -> PyResult<Layout> {
-        let mut common = Shape::new();
+impl KeyLayout {
+    fn of(items: &[KeyItem<'_>]) -> PyResult<KeyLayout> {
+        let mut common = IndexShape::new();
         let mut any = false;
         for item in items {
-            if let Item::Index(index) = item {
+            if let KeyItem::Index(index) = item {
                 common = broadcast_shapes(&common, &index.shape)?;
                 any = true;
             }
         }
-        let kept = items.iter().filter(|item| matches!(item, Item::Slice(..) | Item::New)).count();
-        let is_index =
-            |item: &Item<'_>| matches!(item, Item::Index(_)) || (any && matches!(item, Item::Number(_)));
+        let kept = items.iter().filter(|item| matches!(item, KeyItem::Slice(..) | KeyItem::New)).count();
+        let is_index = |item: &KeyItem<'_>| {
+            matches!(item, KeyItem::Index(_)) || (any && matches!(item, KeyItem::Number(_)))
+        };
         let start = items.iter().position(is_index).unwrap_or(0);
         let end = items.iter().rposition(is_index).unwrap_or(0);
         let together = items.get(start..=end).is_some_and(|part| part.iter().all(is_index));
-        let before = items[..start].iter().filter(|item| matches!(item, Item::Slice(..) | Item::New)).count();
-        Ok(Layout { rank: kept + common.len(), first: if any && together { before } else { 0 }, common })
+        let before =
+            items[..start].iter().filter(|item| matches!(item, KeyItem::Slice(..) | KeyItem::New)).count();
+        Ok(KeyLayout { rank: kept + common.len(), first: if any && together { before } else { 0 }, common })
     }
 }
 
-/// Where an item without explicit values leads: a constant, and the axes of the result that it moves along, with the size
-/// and the coefficient of each.
-struct Affine {
+/// Where an item without explicit values leads: a constant, and the axes of the result that it moves along,
+/// with the size and the coefficient of each.
+struct AffineIndex {
     constant: i64,
     terms: SmallVec<[(usize, usize, i64); 4]>,
 }
 
-impl Affine {
-    fn of(item: &Item<'_>, layout: &Layout, next: usize) -> Affine {
+impl AffineIndex {
+    fn of(item: &KeyItem<'_>, layout: &KeyLayout, next: usize) -> AffineIndex {
         let mut terms = SmallVec::new();
         let constant = match item {
-            Item::Number(number) => *number,
-            Item::Slice(start, count, step) => {
+            KeyItem::Number(number) => *number,
+            KeyItem::Slice(start, count, step) => {
                 terms.push((next, *count, *step));
                 *start
             }
-            Item::Index(index) => {
+            KeyItem::Index(index) => {
                 let axes = layout.first + layout.common.len() - index.shape.len()..;
                 let moves = axes.zip(&index.shape).zip(&index.coefficients);
                 terms.extend(
@@ -361,9 +365,9 @@ impl Affine {
                 );
                 index.constant
             }
-            Item::New => 0,
+            KeyItem::New => 0,
         };
-        Affine { constant, terms }
+        AffineIndex { constant, terms }
     }
 
     /// True if every value lies in a dimension of that size, or there is none.
@@ -380,9 +384,14 @@ impl Affine {
     }
 }
 
-fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyResult<Indexed> {
+fn build(
+    view: &TensorView,
+    items: &[KeyItem<'_>],
+    layout: &KeyLayout,
+    mut by: KeyTiles,
+) -> PyResult<IndexedView> {
     let rank = layout.rank;
-    let mut dims: Dims = SmallVec::from_elem(Dim { size: 1, stride: 0 }, rank);
+    let mut dims: PatternDims = SmallVec::from_elem(PatternDim { size: 1, stride: 0 }, rank);
     for (at, &size) in layout.common.iter().enumerate() {
         dims[layout.first + at].size = size;
     }
@@ -395,23 +404,23 @@ fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyR
         if next == layout.first && !layout.common.is_empty() {
             next += layout.common.len();
         }
-        if matches!(item, Item::New) {
+        if matches!(item, KeyItem::New) {
             next += 1;
             continue;
         }
-        let Dim { size, stride } = view.dims[axis];
+        let PatternDim { size, stride } = view.dims[axis];
         let stride = stride as i64;
         axis += 1;
-        if let Item::Index(index) = item {
+        if let KeyItem::Index(index) = item {
             by.extend(index.by.iter().flat_map(|tiles| tiles.iter().copied()));
         }
-        if let Item::Index(index) = item
+        if let KeyItem::Index(index) = item
             && index.values.is_some()
         {
             let index = spread(index, layout);
             let scaled = index.scaled(stride);
             if index.range().is_some_and(|(least, most)| least < 0 || most >= size as i64) {
-                bounds.push(Bounds { index, axis: Some(axis - 1), size, stride, base });
+                bounds.push(IndexBounds { index, axis: Some(axis - 1), size, stride, base });
             }
             computed = Some(match computed {
                 Some(sum) => sum.plus(&scaled)?,
@@ -419,10 +428,10 @@ fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyR
             });
             continue;
         }
-        let affine = Affine::of(item, layout, next);
-        let empty = matches!(item, Item::Index(_)) && layout.common.contains(&0);
+        let affine = AffineIndex::of(item, layout, next);
+        let empty = matches!(item, KeyItem::Index(_)) && layout.common.contains(&0);
         if !empty && !affine.is_inside(size) {
-            bounds.push(Bounds {
+            bounds.push(IndexBounds {
                 index: explained(item, layout, next),
                 axis: Some(axis - 1),
                 size,
@@ -430,7 +439,7 @@ fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyR
                 base,
             });
         }
-        if let Item::Slice(_, count, _) = item {
+        if let KeyItem::Slice(_, count, _) = item {
             dims[next].size = *count;
             // Leading ones that are left still number tiles, whichever were picked before them.
             if axis <= view.blocks && blocks == next {
@@ -444,7 +453,7 @@ fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyR
             dims[along].stride = dims[along].stride.wrapping_add(step);
         }
     }
-    let mut out = View { dims, mx: view.mx, blocks, ..View::whole(&[], view.dtype, 0) };
+    let mut out = TensorView { dims, mx: view.mx, blocks, ..TensorView::whole(&[], view.dtype, 0) };
     if let Some(computed) = computed {
         gather(&mut out, &computed, offset)?;
     } else if offset >= 0 {
@@ -453,24 +462,24 @@ fn build(view: &View, items: &[Item<'_>], layout: &Layout, mut by: Tiles) -> PyR
         gather(&mut out, &Index::constant(0), offset)?;
     }
     out.picked_by = (!by.is_empty()).then(|| by.into_iter().collect());
-    Ok(Indexed { view: out, bounds })
+    Ok(IndexedView { view: out, bounds })
 }
 
 /// An item as an index over the axes of the result, to say where it leaves its dimension.
-fn explained(item: &Item<'_>, layout: &Layout, next: usize) -> Index {
+fn explained(item: &KeyItem<'_>, layout: &KeyLayout, next: usize) -> Index {
     match item {
-        Item::Number(number) => Index::constant(*number),
-        Item::Slice(start, count, step) => Index::axis(layout.rank, next, *start, *count, *step),
-        Item::Index(index) => spread(index, layout),
-        Item::New => Index::constant(0),
+        KeyItem::Number(number) => Index::constant(*number),
+        KeyItem::Slice(start, count, step) => Index::axis(layout.rank, next, *start, *count, *step),
+        KeyItem::Index(index) => spread(index, layout),
+        KeyItem::New => Index::constant(0),
     }
 }
 
 /// An index expression over the axes of the result.
-fn spread(index: &Index, layout: &Layout) -> Index {
+fn spread(index: &Index, layout: &KeyLayout) -> Index {
     let full = index.broadcast(&layout.common);
     let after = layout.rank - layout.first - layout.common.len();
-    let mut shape = Shape::from_elem(1, layout.first);
+    let mut shape = IndexShape::from_elem(1, layout.first);
     shape.extend_from_slice(&full.shape);
     shape.extend(std::iter::repeat_n(1, after));
     let mut coefficients = SmallVec::from_elem(0, layout.first);
@@ -480,8 +489,8 @@ fn spread(index: &Index, layout: &Layout) -> Index {
 }
 
 /// Turns loops into explicit offsets, with computed ones added.
-fn gather(view: &mut View, computed: &Index, offset: i64) -> PyResult<()> {
-    let shape: Shape = view.dims.iter().map(|dim| dim.size).collect();
+fn gather(view: &mut TensorView, computed: &Index, offset: i64) -> PyResult<()> {
+    let shape: IndexShape = view.dims.iter().map(|dim| dim.size).collect();
     let loops = Index {
         shape: shape.clone(),
         constant: offset,

@@ -1,5 +1,5 @@
-//! The Rust core of the Python package: tensors, index expressions, instructions that execute at once and are recorded,
-//! and the readings of what was recorded.
+//! The Rust core of the Python package: tensors, index expressions, instructions that execute at once and are
+//! recorded, and the readings of what was recorded.
 
 #![expect(clippy::needless_pass_by_value, reason = "arguments come from Python by value")]
 
@@ -38,7 +38,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dtype::register_dtypes, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::promote, module)?)?;
     module.add_function(wrap_pyfunction!(isa::collective::instance_chip, module)?)?;
-    module.add_function(wrap_pyfunction!(isa::collective::meet_ranks, module)?)?;
+    module.add_function(wrap_pyfunction!(isa::collective::schedule_collectives, module)?)?;
     module.add_function(wrap_pyfunction!(isa::collective::place_ranks, module)?)?;
     module.add_function(wrap_pyfunction!(operators::set_operators, module)?)?;
     module.add_function(wrap_pyfunction!(source::set_folder, module)?)?;

@@ -7,19 +7,19 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 
-use crate::index::{Index, Shape, broadcast_shapes, for_each_position};
+use crate::index::{Index, IndexShape, broadcast_shapes, for_each_position};
 
 /// Where an index expression holds: a conjunction of `expression >= 0`, or explicit flags.
 #[pyclass(frozen, from_py_object, module = "tilewright._core")]
 #[derive(Clone, Debug)]
 pub(crate) struct Mask {
-    pub(crate) shape: Shape,
+    pub(crate) shape: IndexShape,
     terms: Vec<Index>,
     flags: Option<Arc<[bool]>>,
 }
 
 /// What a mask leaves of a tile.
-pub(crate) enum Extent {
+pub(crate) enum MaskExtent {
     /// All of it.
     Everything,
     /// Nothing.
@@ -52,7 +52,7 @@ impl Mask {
 
     fn constant(holds: bool) -> Mask {
         let terms = if holds { Vec::new() } else { vec![Index::constant(-1)] };
-        Mask { shape: Shape::new(), terms, flags: None }
+        Mask { shape: IndexShape::new(), terms, flags: None }
     }
 
     /// From a mask or a Python bool.
@@ -101,7 +101,7 @@ impl Mask {
     }
 
     /// What it leaves of a tile of that shape.
-    pub(crate) fn extent(&self, shape: &[usize]) -> Extent {
+    pub(crate) fn extent(&self, shape: &[usize]) -> MaskExtent {
         if self.flags.is_some() {
             return self.flag_extent(shape);
         }
@@ -115,7 +115,7 @@ impl Mask {
                 term.coefficients.iter().enumerate().filter(|&(axis, &c)| c != 0 && shape[axis] > 1);
             match (moving.next(), moving.next()) {
                 (None, _) if term.constant >= 0 => {}
-                (None, _) => return Extent::Nothing,
+                (None, _) => return MaskExtent::Nothing,
                 (Some((axis, &c)), None) => {
                     // constant + c * x >= 0
                     let (low, high) = &mut ranges[axis];
@@ -131,28 +131,28 @@ impl Mask {
             }
         }
         if ranges.iter().any(|(low, high)| low >= high) {
-            return Extent::Nothing;
+            return MaskExtent::Nothing;
         }
         if ranges.iter().zip(shape).all(|(&(low, high), &size)| low == 0 && high == size as i64) {
-            return Extent::Everything;
+            return MaskExtent::Everything;
         }
         let size = |value: i64| usize::try_from(value).unwrap_or(0);
-        Extent::Box(ranges.iter().map(|&(low, high)| (size(low), size(high - low))).collect())
+        MaskExtent::Box(ranges.iter().map(|&(low, high)| (size(low), size(high - low))).collect())
     }
 
-    fn flag_extent(&self, shape: &[usize]) -> Extent {
+    fn flag_extent(&self, shape: &[usize]) -> MaskExtent {
         let flags = self.over(shape);
         let held = flags.iter().filter(|&&flag| flag).count();
         if held == flags.len() {
-            return Extent::Everything;
+            return MaskExtent::Everything;
         }
         if held == 0 {
-            return Extent::Nothing;
+            return MaskExtent::Nothing;
         }
         let around = around(&flags, shape);
         // As many elements as the smallest box around them: they are that box.
         let full = around.iter().map(|&(_, count)| count).product::<usize>() == held;
-        if full { Extent::Box(around) } else { Extent::Flags(flags.into()) }
+        if full { MaskExtent::Box(around) } else { MaskExtent::Flags(flags.into()) }
     }
 }
 
@@ -200,8 +200,8 @@ impl Mask {
 
     fn __bool__(&self) -> PyResult<bool> {
         match self.extent(&self.shape) {
-            Extent::Everything => Ok(true),
-            Extent::Nothing => Ok(false),
+            MaskExtent::Everything => Ok(true),
+            MaskExtent::Nothing => Ok(false),
             _ => Err(PyTypeError::new_err(
                 "a mask has no single truth value: join masks with & and |, and write 0 <= i < n as (0 <= i) & (i < n)",
             )),

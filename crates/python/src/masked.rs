@@ -8,20 +8,20 @@ use tilewright_neuron_isa::Refusal;
 use tilewright_neuron_isa::pattern::SKIP;
 
 use crate::error::plain;
-use crate::index::{Index, Shape};
-use crate::key::Bounds;
-use crate::mask::{Extent, Mask};
+use crate::index::{Index, IndexShape};
+use crate::key::IndexBounds;
+use crate::mask::{Mask, MaskExtent};
 use crate::tensor::Tensor;
 
 impl Tensor {
     /// What the mask leaves of the view; elements outside the tensor must be among what it takes away.
     pub(crate) fn masked(&self, mask: &Mask) -> PyResult<Option<Tensor>> {
         let shape = self.shape();
-        let full: Shape = fit(&mask.shape, &shape)?;
+        let full: IndexShape = fit(&mask.shape, &shape)?;
         match mask.extent(&full) {
-            Extent::Everything => Ok(Some(self.clone())),
-            Extent::Nothing => Ok(None),
-            Extent::Box(ranges) => {
+            MaskExtent::Everything => Ok(Some(self.clone())),
+            MaskExtent::Nothing => Ok(None),
+            MaskExtent::Box(ranges) => {
                 let mut view = self.tile.view.clone();
                 if let (Some(offsets), true) = (&view.gather, shape[..] == full[..]) {
                     view.gather = Some(boxed(offsets, &shape, &ranges));
@@ -45,7 +45,7 @@ impl Tensor {
                 out.bounds = bounds;
                 Ok(Some(out))
             }
-            Extent::Flags(flags) => self.flagged(&flags).map(Some),
+            MaskExtent::Flags(flags) => self.flagged(&flags).map(Some),
         }
     }
 
@@ -73,7 +73,7 @@ impl Tensor {
                 }
             }
             let index = Index::explicit(self.shape().iter().copied().collect(), values);
-            out.bounds.push(Bounds { index, ..bounds.clone() });
+            out.bounds.push(IndexBounds { index, ..bounds.clone() });
         }
         Ok(out)
     }
@@ -105,15 +105,15 @@ impl Tensor {
             dims.map(|(axis, (&size, &full))| if size == full { range(axis) } else { (0, size) }).collect()
         };
         Ok(match mask.extent(&full) {
-            Extent::Everything => Some(own(&|axis| (0, shape[axis]))),
-            Extent::Nothing => Some(vec![(0, 0); shape.len()]),
-            Extent::Box(ranges) => Some(own(&|axis| ranges[axis])),
-            Extent::Flags(_) => None,
+            MaskExtent::Everything => Some(own(&|axis| (0, shape[axis]))),
+            MaskExtent::Nothing => Some(vec![(0, 0); shape.len()]),
+            MaskExtent::Box(ranges) => Some(own(&|axis| ranges[axis])),
+            MaskExtent::Flags(_) => None,
         })
     }
 
-    /// The first rows and columns, which an operand of a product has under a mask between its brackets: `x[i <= 64]`
-    /// (NKI API masking, operand masking).
+    /// The first rows and columns, which an operand of a product has under a mask between its brackets: `x[i
+    /// <= 64]` (NKI API masking, operand masking).
     pub(crate) fn first_of(&self, mask: &Mask) -> PyResult<Tensor> {
         let ranges = self.ranges(mask)?;
         let leading =
@@ -134,12 +134,12 @@ impl Tensor {
 }
 
 /// The mask's shape over the axes of a tile.
-fn fit(mask: &[usize], shape: &[usize]) -> PyResult<Shape> {
+fn fit(mask: &[usize], shape: &[usize]) -> PyResult<IndexShape> {
     let missing = shape.len().checked_sub(mask.len());
     let Some(missing) = missing else {
         return Err(PyValueError::new_err(format!("a mask of shape {mask:?} for a tile of shape {shape:?}")));
     };
-    let mut full: Shape = shape.iter().copied().collect();
+    let mut full: IndexShape = shape.iter().copied().collect();
     for (axis, &size) in mask.iter().enumerate() {
         let tile = &mut full[missing + axis];
         if *tile == 1 || size == *tile {
@@ -166,7 +166,7 @@ fn boxed(offsets: &[i64], shape: &[usize], ranges: &[(usize, usize)]) -> Arc<[i6
 }
 
 /// An index after each axis was cut; `None` if it lies inside its dimension now.
-fn shrink(bounds: &Bounds, ranges: &[(usize, usize)]) -> Option<Bounds> {
+fn shrink(bounds: &IndexBounds, ranges: &[(usize, usize)]) -> Option<IndexBounds> {
     let mut index = bounds.index.clone();
     if let Some(values) = &index.values {
         let skip = ranges.len().checked_sub(index.shape.len())?;
@@ -175,7 +175,7 @@ fn shrink(bounds: &Bounds, ranges: &[(usize, usize)]) -> Option<Bounds> {
             own.map(|(&size, &range)| if size > 1 { range } else { (0, 1) }).collect();
         let kept = boxed(values, &index.shape, &ranges).to_vec();
         index = Index::explicit(ranges.iter().map(|&(_, count)| count).collect(), kept);
-        return Bounds { index, ..bounds.clone() }.still();
+        return IndexBounds { index, ..bounds.clone() }.still();
     }
     let skip = ranges.len().saturating_sub(index.shape.len());
     for (axis, &(start, count)) in ranges.iter().skip(skip).enumerate() {
@@ -184,7 +184,7 @@ fn shrink(bounds: &Bounds, ranges: &[(usize, usize)]) -> Option<Bounds> {
             index.constant += index.coefficients[axis] * start as i64;
         }
     }
-    Bounds { index, ..bounds.clone() }.still()
+    IndexBounds { index, ..bounds.clone() }.still()
 }
 
 #[pymethods]

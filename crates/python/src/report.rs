@@ -7,12 +7,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use tilewright_neuron_isa::EngineKind;
 use tilewright_neuron_isa::text::print;
+use tilewright_neuron_sim::ScheduledProgram;
+use tilewright_neuron_sim::analysis::advice::advice;
+use tilewright_neuron_sim::analysis::critical_path::{critical_path, idle_times};
+use tilewright_neuron_sim::analysis::energy::energy;
+use tilewright_neuron_sim::analysis::summary::summary;
 use tilewright_neuron_sim::findings::findings;
-use tilewright_neuron_sim::reading::advice::advice;
-use tilewright_neuron_sim::reading::energy::energy;
-use tilewright_neuron_sim::reading::path::{critical, idle};
-use tilewright_neuron_sim::reading::summary::summary;
-use tilewright_neuron_sim::run::Run;
 use tilewright_neuron_sim::trace::perfetto_bytes;
 
 use crate::session::Session;
@@ -26,7 +26,7 @@ fn seconds(ps: u64) -> f64 {
 
 impl Session {
     /// When each instruction runs; found once for as many instructions.
-    fn scheduled(&self, py: Python<'_>) -> Arc<Run> {
+    fn scheduled(&self, py: Python<'_>) -> Arc<ScheduledProgram> {
         let count = self.program.instructions.len();
         let held = self.timeline.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((known, timeline)) = held
@@ -35,7 +35,7 @@ impl Session {
             return timeline;
         }
         let (chip, program) = (self.chip.clone(), &self.program);
-        let run = Arc::new(py.detach(|| Run::of(&chip, program)));
+        let run = Arc::new(py.detach(|| ScheduledProgram::of(&chip, program)));
         let entry = Some((count, Arc::clone(&run)));
         *self.timeline.lock().unwrap_or_else(PoisonError::into_inner) = entry;
         run
@@ -100,7 +100,7 @@ impl Session {
         let (timeline, program) = (&run.timeline, run.program(&self.program));
         let out = PyDict::new(py);
         let path = PyList::empty(py);
-        for share in critical(program, timeline).iter().take(LINES) {
+        for share in critical_path(program, timeline).iter().take(LINES) {
             let entry = PyDict::new(py);
             entry.set_item("line", program.source(share.source))?;
             entry.set_item("engine", share.engine.name())?;
@@ -113,9 +113,9 @@ impl Session {
         for engine in EngineKind::ALL {
             waits.set_item(engine.name(), PyDict::new(py))?;
         }
-        for ((engine, why), time_ps) in idle(program, timeline) {
+        for ((engine, why), time_ps) in idle_times(program, timeline) {
             if let Some(entry) = waits.get_item(engine.name())? {
-                entry.set_item(why.words(), seconds(time_ps))?;
+                entry.set_item(why.describe(), seconds(time_ps))?;
             }
         }
         out.set_item("idle", waits)?;

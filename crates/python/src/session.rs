@@ -10,22 +10,22 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use tilewright_base::Sources;
 use tilewright_machine::{builtin, load};
-use tilewright_neuron_exec::engine::random::Lanes;
-use tilewright_neuron_exec::engine::tensor::Product;
+use tilewright_neuron_exec::engine::random::RandomLanes;
+use tilewright_neuron_exec::engine::tensor::MatmulProduct;
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::network::Network;
 use tilewright_neuron_isa::program::Allocation;
 use tilewright_neuron_isa::{
-    Chip, EngineKind, Generation, Instruction, Memory, Program, Refusal, Region, TensorDecl,
+    Chip, EngineKind, Generation, Instruction, MemorySpace, NeuronProgram, Refusal, TensorDecl, TensorRegion,
 };
-use tilewright_neuron_sim::run::Run;
+use tilewright_neuron_sim::ScheduledProgram;
 
 use tilewright_num::Dtype;
 
 use crate::current::next_launch;
 use crate::dtype::ElementType;
 use crate::error::raise;
-use crate::register::Registers;
+use crate::register::RegisterTable;
 use crate::tensor::{Tensor, memory_of};
 use crate::{dtype, source};
 
@@ -33,31 +33,31 @@ use crate::{dtype, source};
 #[pyclass(module = "tilewright._core")]
 pub(crate) struct Session {
     pub(crate) chip: Arc<Chip>,
-    pub(crate) program: Program,
+    pub(crate) program: NeuronProgram,
     precise: bool,
     /// The launch that it belongs to.
     pub(crate) launch: u64,
     pub(crate) seed: u64,
     /// Generators of random numbers, by engine.
-    pub(crate) lanes: BTreeMap<EngineKind, Lanes>,
+    pub(crate) lanes: BTreeMap<EngineKind, RandomLanes>,
     /// Program of the launch grid that runs now.
     #[pyo3(get, set)]
     pub(crate) current_program: u32,
     /// How often the core that runs now has met the others.
     #[pyo3(get, set)]
-    pub(crate) current_meeting: u32,
+    pub(crate) current_barrier: u32,
     /// Tensors have values; without, only times and shapes are followed.
     #[pyo3(get, set)]
     pub(crate) values: bool,
     /// The timeline of so many instructions.
-    pub(crate) timeline: Mutex<Option<(usize, Arc<Run>)>>,
+    pub(crate) timeline: Mutex<Option<(usize, Arc<ScheduledProgram>)>>,
     /// Where the ranks of the launch are.
     pub(crate) network: Option<Arc<Network>>,
     /// How often each core has met the same ranks.
-    pub(crate) met: BTreeMap<(u32, Vec<u32>), u32>,
-    pub(crate) registers: Registers,
+    pub(crate) collective_counts: BTreeMap<(u32, Vec<u32>), u32>,
+    pub(crate) registers: RegisterTable,
     /// Where matmuls wrote, by tensor.
-    summed: BTreeMap<u32, Vec<Region>>,
+    summed: BTreeMap<u32, Vec<TensorRegion>>,
     /// Lines by code object, and by the place in its code, which is found sooner.
     lines: BTreeMap<(usize, i32), u32>,
     places: BTreeMap<(usize, i32), u32>,
@@ -111,7 +111,8 @@ impl Session {
         self.record_at(py, line, done)
     }
 
-    /// The line of the kernel that asked for what is written to a tensor: that of a result was found when it was made.
+    /// The line of the kernel that asked for what is written to a tensor: that of a result was found when it
+    /// was made.
     pub(crate) fn line_into(&mut self, py: Python<'_>, storage: u32) -> u32 {
         match self.result.take() {
             Some((made, line)) if made == storage => line,
@@ -130,7 +131,7 @@ impl Session {
             Ok(mut instruction) => {
                 instruction.source = line;
                 instruction.program = self.current_program;
-                instruction.meeting = self.current_meeting;
+                instruction.barrier = self.current_barrier;
                 self.own_registers(&instruction);
                 self.follow_branch(&mut instruction);
                 self.program.instructions.push(instruction);
@@ -146,9 +147,9 @@ impl Session {
         if !whole || from.view.gather.is_some() || to.view.gather.is_some() {
             return false;
         }
-        let Some(product) = from.storage.take_later() else { return false };
+        let Some(product) = from.storage.take_deferred() else { return false };
         let adds = add && !to.unwritten();
-        Product::from(product).write(to, adds);
+        MatmulProduct::from(product).write(to, adds);
         true
     }
 
@@ -160,7 +161,7 @@ impl Session {
 
     /// Whether a matmul wrote here before; from now on one has.
     pub(crate) fn adds(&mut self, tile: &Tile) -> bool {
-        let Some(region) = Region::of(tile) else { return false };
+        let Some(region) = TensorRegion::of(tile) else { return false };
         let written = self.summed.entry(region.storage).or_default();
         let adds = written.iter().any(|earlier| earlier.overlaps(&region));
         if !written.iter().any(|earlier| earlier.covers(&region)) {
@@ -193,9 +194,9 @@ impl Session {
         Ok(Tensor::new(Arc::new(storage), self.launch))
     }
 
-    /// A place that stands for what is made at run time and read soon after: descriptors of one transfer, which have theirs in HBM as those
-    /// that are known before, or a register.
-    pub(crate) fn place_of_its_own(&mut self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
+    /// A place that stands for what is made at run time and read soon after: descriptors of one transfer,
+    /// which have theirs in HBM as those that are known before, or a register.
+    pub(crate) fn new_buffer(&mut self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
         let bytes = ElementType { dtype: Dtype::U8, mx: None }.code();
         let mut request = self.request(py, vec![1], bytes, "private_hbm")?;
         name.clone_into(&mut request.name);
@@ -251,17 +252,18 @@ impl Session {
 
 /// Whether an engine writes to a memory: the tensor engine to PSUM alone, GpSimd and transfers never to it
 /// (NKI architecture guide; docs/hardware-rules.md#tensor-access).
-fn writes_to(engine: EngineKind, memory: Memory) -> bool {
+fn writes_to(engine: EngineKind, memory: MemorySpace) -> bool {
     match engine {
-        EngineKind::Tensor => memory == Memory::Psum,
-        EngineKind::Gpsimd | EngineKind::Dma => memory == Memory::Sbuf,
+        EngineKind::Tensor => memory == MemorySpace::Psum,
+        EngineKind::Gpsimd | EngineKind::Dma => memory == MemorySpace::Sbuf,
         EngineKind::Vector | EngineKind::Scalar | EngineKind::Sync => memory.on_chip(),
     }
 }
 
 #[pymethods]
 impl Session {
-    /// Without `precise`, tiles of narrow floats hold their values unrounded. Ranks that run together have one launch.
+    /// Without `precise`, tiles of narrow floats hold their values unrounded. Ranks that run together have
+    /// one launch.
     #[new]
     #[pyo3(signature = (chip, precise=true, launch=None))]
     fn new(chip: &str, precise: bool, launch: Option<u64>) -> PyResult<Session> {
@@ -269,16 +271,16 @@ impl Session {
             precise,
             launch: launch.unwrap_or_else(next_launch),
             chip: Arc::new(chip_of(chip)?),
-            program: Program { sources: vec!["?".to_owned()], ..Program::default() },
+            program: NeuronProgram { sources: vec!["?".to_owned()], ..NeuronProgram::default() },
             seed: 0,
             lanes: BTreeMap::new(),
             current_program: 0,
-            current_meeting: 0,
+            current_barrier: 0,
             values: true,
             timeline: Mutex::new(None),
             network: None,
-            met: BTreeMap::new(),
-            registers: Registers::default(),
+            collective_counts: BTreeMap::new(),
+            registers: RegisterTable::default(),
             summed: BTreeMap::new(),
             lines: BTreeMap::new(),
             places: BTreeMap::new(),
@@ -432,8 +434,8 @@ impl Session {
         Ok(tensor.holding(dtype::from_code(code)?.mx))
     }
 
-    /// As [`Session::retarget`], if that is all there is to do: a fresh result without a mask, of the same shape, in a
-    /// memory that its instruction can write. False if nothing was done.
+    /// As [`Session::retarget`], if that is all there is to do: a fresh result without a mask, of the same
+    /// shape, in a memory that its instruction can write. False if nothing was done.
     pub(crate) fn take_over(&mut self, target: &Tensor, value: &Tensor) -> PyResult<bool> {
         if value.is_masked() || value.shape() != target.shape() || !self.reaches(value, target) {
             return Ok(false);
@@ -442,8 +444,8 @@ impl Session {
         Ok(true)
     }
 
-    /// The instruction that wrote `value` writes `target` instead; the values are copied. With `add`, they are added
-    /// as the tensor engine adds to PSUM.
+    /// The instruction that wrote `value` writes `target` instead; the values are copied. With `add`, they
+    /// are added as the tensor engine adds to PSUM.
     fn retarget(&mut self, target: &Tensor, value: &Tensor, add: bool) -> PyResult<()> {
         let (to, from) = (target.operand()?, value.operand()?);
         let rules = &self.chip.rules;
@@ -454,7 +456,7 @@ impl Session {
         } else {
             tilewright_neuron_exec::convert::copy(rules, to, from);
         }
-        let region = Region::of(to);
+        let region = TensorRegion::of(to);
         if let (Some(instruction), Some(region)) =
             (value.fresh().and_then(|at| self.program.instructions.get_mut(at)), region)
         {
@@ -468,7 +470,8 @@ impl Session {
         Ok(())
     }
 
-    /// Whether the instruction whose result this is could have written to the target itself; false if it is not fresh.
+    /// Whether the instruction whose result this is could have written to the target itself; false if it is
+    /// not fresh.
     fn reaches(&self, value: &Tensor, target: &Tensor) -> bool {
         let producer = value.fresh().and_then(|at| self.program.instructions.get(at));
         producer.is_some_and(|producer| writes_to(producer.engine, target.tile.storage.memory))

@@ -22,13 +22,13 @@ pub(crate) fn set_folder(py: Python<'_>, folder: String) {
 }
 
 /// A frame of a kernel.
-pub(crate) struct Caller<'py> {
+pub(crate) struct KernelFrame<'py> {
     frame: Bound<'py, PyAny>,
     /// Its code object.
     pub(crate) code: Bound<'py, PyAny>,
 }
 
-impl Caller<'_> {
+impl KernelFrame<'_> {
     /// Where in its code it is: cheaper to ask for than the line.
     pub(crate) fn place(&self) -> i32 {
         self.number(intern!(self.frame.py(), "f_lasti"))
@@ -45,7 +45,7 @@ impl Caller<'_> {
 }
 
 /// The innermost frame that is not of this package.
-pub(crate) fn caller(py: Python<'_>) -> Option<Caller<'_>> {
+pub(crate) fn caller(py: Python<'_>) -> Option<KernelFrame<'_>> {
     let folder = FOLDER.get(py)?;
     let mut frame = innermost(py)?;
     loop {
@@ -53,7 +53,7 @@ pub(crate) fn caller(py: Python<'_>) -> Option<Caller<'_>> {
         let address = code.as_ptr() as usize;
         if !OURS.with_borrow(|ours| ours.binary_search(&address).is_ok()) {
             if !is_ours(&code, folder) {
-                return Some(Caller { frame, code });
+                return Some(KernelFrame { frame, code });
             }
             // Held for good, so that the address stays its own.
             std::mem::forget(code);
@@ -75,7 +75,7 @@ fn innermost(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
 
 /// The frame as `file:line`; empty if there is none.
 pub(crate) fn here(py: Python<'_>) -> String {
-    let place = |caller: Caller<'_>| {
+    let place = |caller: KernelFrame<'_>| {
         let file = caller.code.getattr(intern!(py, "co_filename")).and_then(|name| name.extract::<String>());
         file.map(|file| format!("{file}:{}", caller.line())).ok()
     };

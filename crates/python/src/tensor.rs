@@ -10,14 +10,14 @@ use pyo3::types::PyTuple;
 use smallvec::SmallVec;
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::mx::MxFormat;
-use tilewright_neuron_isa::{Memory, Refusal, Region, TensorDecl, View};
+use tilewright_neuron_isa::{MemorySpace, Refusal, TensorDecl, TensorRegion, TensorView};
 use tilewright_num::Dtype;
 
 use crate::current;
 use crate::dtype::{self, ElementType};
 use crate::error::plain;
-use crate::index::{Index, Shape};
-use crate::key::{self, Bounds};
+use crate::index::{Index, IndexShape};
+use crate::key::{self, IndexBounds};
 use crate::mask::Mask;
 use crate::operators::{operator, references};
 
@@ -25,17 +25,17 @@ use crate::operators::{operator, references};
 #[pyclass(frozen, module = "tilewright._core")]
 pub(crate) struct Tensor {
     pub(crate) tile: Tile,
-    pub(crate) bounds: Vec<Bounds>,
+    pub(crate) bounds: Vec<IndexBounds>,
     /// The type that the kernel gave it, if its elements are held unrounded.
     pub(crate) declared: Option<Dtype>,
     /// The launch that it belongs to.
     pub(crate) launch: u64,
-    result: Mutex<ResultOf>,
+    result: Mutex<ResultState>,
 }
 
 /// What is known of a tensor that an instruction just wrote.
 #[derive(Clone, Default)]
-struct ResultOf {
+struct ResultState {
     /// Instruction whose result this is, if nothing else happened to it.
     fresh: Option<usize>,
     /// Where the result was computed.
@@ -53,7 +53,7 @@ impl Clone for Tensor {
 }
 
 impl Tensor {
-    fn result(&self) -> MutexGuard<'_, ResultOf> {
+    fn result(&self) -> MutexGuard<'_, ResultState> {
         self.result.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -73,7 +73,7 @@ impl Tensor {
     }
 
     pub(crate) fn new(storage: Arc<Storage>, launch: u64) -> Tensor {
-        let view = View::whole(&storage.shape, storage.dtype, storage.blocks);
+        let view = TensorView::whole(&storage.shape, storage.dtype, storage.blocks);
         let tile = Tile { storage, view };
         Tensor { tile, bounds: Vec::new(), declared: None, launch, result: Mutex::default() }
     }
@@ -95,7 +95,7 @@ impl Tensor {
         self
     }
 
-    pub(crate) fn with_view(&self, view: View) -> Tensor {
+    pub(crate) fn with_view(&self, view: TensorView) -> Tensor {
         Tensor {
             tile: Tile { storage: self.tile.storage.clone(), view },
             bounds: Vec::new(),
@@ -124,7 +124,7 @@ impl Tensor {
     pub(crate) fn as_index(&self) -> PyResult<Index> {
         let tile = self.operand()?;
         let read = tile.read_integers(&tilewright_num::RuleSet::NEURON);
-        let shape: Shape = self.shape().iter().copied().collect();
+        let shape: IndexShape = self.shape().iter().copied().collect();
         // One element is a constant, and what is indexed with it stays an access pattern.
         let index = match read.values[..] {
             [constant] => Index {
@@ -135,24 +135,27 @@ impl Tensor {
             },
             _ => Index::explicit(shape, read.values),
         };
-        Ok(index.picked_by(Region::of(tile)))
+        Ok(index.picked_by(TensorRegion::of(tile)))
     }
 
     /// The tensor seen as a change of its view makes it; what lies outside still does.
-    pub(crate) fn viewed(&self, change: impl Fn(&View) -> Result<View, Refusal>) -> PyResult<Tensor> {
-        let change = |view: &View| change(view).map_err(|refusal| plain(&refusal));
+    pub(crate) fn viewed(
+        &self,
+        change: impl Fn(&TensorView) -> Result<TensorView, Refusal>,
+    ) -> PyResult<Tensor> {
+        let change = |view: &TensorView| change(view).map_err(|refusal| plain(&refusal));
         let mut out = self.with_view(change(&self.tile.view)?);
         if !self.bounds.is_empty() {
             let (shape, dtype) = (self.shape(), self.tile.view.dtype);
-            let positions = change(&View::whole(&shape, dtype, self.tile.view.blocks))?;
+            let positions = change(&TensorView::whole(&shape, dtype, self.tile.view.blocks))?;
             let moved = self.bounds.iter().filter_map(|bounds| bounds.of_positions(&shape, &positions));
             out.bounds = moved.collect();
         }
         Ok(out)
     }
 
-    /// The same of a change in place.
-    pub(crate) fn affine(&self, change: impl Fn(&mut View) -> Result<(), Refusal>) -> PyResult<Tensor> {
+    /// An operator that changes its first operand in place.
+    pub(crate) fn affine(&self, change: impl Fn(&mut TensorView) -> Result<(), Refusal>) -> PyResult<Tensor> {
         self.viewed(|view| {
             let mut view = view.clone();
             change(&mut view)?;
@@ -268,7 +271,7 @@ impl Tensor {
             return self.first_of(mask.get());
         }
         let shape = self.shape();
-        let mut by = key::Tiles::new();
+        let mut by = key::KeyTiles::new();
         let items = key::parse(key, &shape, &mut by)?;
         let (view, on_chip) = (&self.tile.view, self.tile.storage.memory.on_chip());
         let indexed = if view.gather.is_some() || !self.bounds.is_empty() {
@@ -350,7 +353,7 @@ impl Tensor {
     /// Takes over what is known of a part of it: which instruction wrote it, and where it was computed.
     fn adopt(&self, part: &Tensor, mask: &Bound<'_, PyAny>) -> PyResult<()> {
         let mask = Some(Mask::from_python(mask)?);
-        let result = ResultOf { fresh: part.fresh(), mask, ..ResultOf::default() };
+        let result = ResultState { fresh: part.fresh(), mask, ..ResultState::default() };
         *self.result() = result;
         Ok(())
     }
@@ -381,8 +384,8 @@ impl Tensor {
 
     /// True if nobody wrote to a tensor that was made with values.
     #[getter]
-    fn as_given(&self) -> PyResult<bool> {
-        Ok(self.operand()?.storage.lock().as_given())
+    fn as_initialised(&self) -> PyResult<bool> {
+        Ok(self.operand()?.storage.lock().as_initialised())
     }
 
     /// A copy that no instruction writes to: what a rank gave to a collective.
@@ -438,12 +441,12 @@ impl Tensor {
 }
 
 /// True for memory that a launch shares.
-pub(crate) fn memory_of(name: &str) -> PyResult<Memory> {
+pub(crate) fn memory_of(name: &str) -> PyResult<MemorySpace> {
     match name {
-        "sbuf" => Ok(Memory::Sbuf),
-        "psum" => Ok(Memory::Psum),
-        "hbm" | "private_hbm" => Ok(Memory::Hbm),
-        "shared_hbm" => Ok(Memory::SharedHbm),
+        "sbuf" => Ok(MemorySpace::Sbuf),
+        "psum" => Ok(MemorySpace::Psum),
+        "hbm" | "private_hbm" => Ok(MemorySpace::Hbm),
+        "shared_hbm" => Ok(MemorySpace::SharedHbm),
         _ => Err(PyValueError::new_err(format!("no memory is called {name}"))),
     }
 }

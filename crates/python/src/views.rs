@@ -2,13 +2,13 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tilewright_neuron_isa::pattern::{Dim, Dims};
-use tilewright_neuron_isa::{Refusal, Region, View};
+use tilewright_neuron_isa::pattern::{PatternDim, PatternDims};
+use tilewright_neuron_isa::{Refusal, TensorRegion, TensorView};
 
 use crate::dtype::{self, ElementType};
 use crate::error::plain;
 use crate::index::Index;
-use crate::key::Bounds;
+use crate::key::IndexBounds;
 use crate::tensor::Tensor;
 
 #[pymethods]
@@ -29,8 +29,8 @@ impl Tensor {
     }
 
     /// The same of picked elements too, for transfers that transpose.
-    fn turned(&self, order: Vec<usize>) -> PyResult<Tensor> {
-        self.viewed(|view| view.turn(&order))
+    fn transposed(&self, order: Vec<usize>) -> PyResult<Tensor> {
+        self.viewed(|view| view.transpose_gather(&order))
     }
 
     /// Sizes of 1 repeated, new dimensions in front.
@@ -38,7 +38,7 @@ impl Tensor {
         let missing = shape.len().saturating_sub(self.tile.view.dims.len());
         self.affine(|view| {
             for _ in 0..missing {
-                view.dims.insert(0, Dim { size: 1, stride: 0 });
+                view.dims.insert(0, PatternDim { size: 1, stride: 0 });
             }
             for (axis, &size) in shape.iter().enumerate() {
                 view.broadcast(axis, size).map_err(|refusal| {
@@ -56,7 +56,7 @@ impl Tensor {
         let rank = isize::try_from(self.tile.view.dims.len()).unwrap_or(isize::MAX);
         let at = self.axis(if axis < 0 { axis + rank + 1 } else { axis })?;
         self.affine(|view| {
-            view.dims.insert(at, Dim { size: 1, stride: 1 });
+            view.dims.insert(at, PatternDim { size: 1, stride: 1 });
             Ok(())
         })
     }
@@ -87,7 +87,7 @@ impl Tensor {
             return Ok(self.clone());
         }
         let view = self.operand()?.view.reinterpret(element.dtype).map_err(|refusal| plain(&refusal))?;
-        Ok(self.with_view(View { mx: element.mx, ..view }))
+        Ok(self.with_view(TensorView { mx: element.mx, ..view }))
     }
 
     /// Explicit strides and counts in elements, and an offset. `by` is the tile that gave the offset.
@@ -99,18 +99,19 @@ impl Tensor {
         code: Option<usize>,
         by: Option<&Tensor>,
     ) -> PyResult<Tensor> {
-        let dims: Dims = pattern.into_iter().map(|(stride, size)| Dim { size, stride }).collect();
+        let dims: PatternDims =
+            pattern.into_iter().map(|(stride, size)| PatternDim { size, stride }).collect();
         let ElementType { dtype, mx } =
             code.map_or(Ok(ElementType::of(&self.tile.view)), dtype::from_code)?;
         let tile = self.tile.explicit(dims, offset, dtype, mx).map_err(|refusal| plain(&refusal))?;
-        let picked_by = by.and_then(|by| Region::of(&by.tile)).map(|region| [region].into());
-        Ok(self.with_view(View { picked_by, ..tile.view }))
+        let picked_by = by.and_then(|by| TensorRegion::of(&by.tile)).map(|region| [region].into());
+        Ok(self.with_view(TensorView { picked_by, ..tile.view }))
     }
 
     /// The same view, whose place is known when these registers are.
     fn placed_by(&self, registers: Vec<Bound<'_, Tensor>>) -> Tensor {
         let mut view = self.tile.view.clone();
-        let known = registers.iter().filter_map(|register| Region::of(&register.get().tile));
+        let known = registers.iter().filter_map(|register| TensorRegion::of(&register.get().tile));
         let earlier = view.picked_by.iter().flat_map(|tiles| tiles.iter().copied());
         view.picked_by = Some(earlier.chain(known).collect());
         let mut out = self.with_view(view);
@@ -118,7 +119,8 @@ impl Tensor {
         out
     }
 
-    /// Explicit element offsets over the whole storage; negative ones are skipped. `by` is the tile that picked them.
+    /// Explicit element offsets over the whole storage; negative ones are skipped. `by` is the tile that
+    /// picked them.
     #[pyo3(signature = (offsets, shape, base, limit, by=None))]
     fn gathered(
         &self,
@@ -129,14 +131,15 @@ impl Tensor {
         by: Option<&Tensor>,
     ) -> PyResult<Tensor> {
         let index = Index::explicit(shape.iter().copied().collect(), offsets.clone());
-        let mut view = View { mx: self.tile.view.mx, ..View::whole(&shape, self.tile.view.dtype, 0) };
+        let mut view =
+            TensorView { mx: self.tile.view.mx, ..TensorView::whole(&shape, self.tile.view.dtype, 0) };
         view.gather = Some(offsets.into());
-        view.picked_by = by.and_then(|by| Region::of(&by.tile)).map(|region| [region].into());
+        view.picked_by = by.and_then(|by| TensorRegion::of(&by.tile)).map(|region| [region].into());
         let mut out = self.with_view(view);
         let inside = index.range().is_none_or(|(least, most)| least >= 0 && most < limit);
         if !inside {
             let size = usize::try_from(limit).unwrap_or(0);
-            out.bounds.push(Bounds { index, axis: None, size, stride: 1, base });
+            out.bounds.push(IndexBounds { index, axis: None, size, stride: 1, base });
         }
         Ok(out)
     }

@@ -59,7 +59,7 @@ impl Interval {
         }
     }
 
-    /// The same with a count.
+    /// The interval with a further count.
     #[must_use]
     pub fn with_count(mut self, name: &'static str, count: u64) -> Interval {
         self.counts.push((name, count));

@@ -23,7 +23,7 @@
 //! # Ok::<(), tilewright_record::RecordError>(())
 //! ```
 
-mod busy;
+mod busy_time;
 mod error;
 mod event;
 pub mod json;

@@ -1,6 +1,6 @@
 //! What simulators feed: checks what comes, adds it up, and hands it to a sink.
 
-use crate::busy::Busy;
+use crate::busy_time::BusyTime;
 use crate::error::RecordError;
 use crate::event::{Interval, Sample};
 use crate::layout::{ComponentId, Layout};
@@ -17,7 +17,7 @@ pub struct Recorder<S> {
     layout: Layout,
     sink: S,
     totals: Totals,
-    busy: Vec<Busy>,
+    busy: Vec<BusyTime>,
     settled_cycles: u64,
 }
 
@@ -27,7 +27,7 @@ impl<S: Sink> Recorder<S> {
         layout.check()?;
         sink.begin(&layout)?;
         let totals = Totals::new(&layout);
-        let busy = vec![Busy::default(); layout.tracks.len()];
+        let busy = vec![BusyTime::default(); layout.tracks.len()];
         Ok(Recorder { layout, sink, totals, busy, settled_cycles: 0 })
     }
 

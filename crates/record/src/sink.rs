@@ -44,7 +44,8 @@ impl Sink for KeepAll {
     }
 }
 
-/// Keeps the last intervals and the last samples, so many of each, and the value that each counter had before.
+/// Keeps the last intervals and the last samples, so many of each, and the value that each counter had
+/// before.
 #[derive(Debug)]
 pub struct KeepLast {
     most: usize,

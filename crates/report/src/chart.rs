@@ -4,7 +4,7 @@ use crate::svg::{Anchor, Svg};
 
 /// A logarithmic axis: what it counts, in which unit, and its ends.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Axis {
+pub struct LogAxis {
     /// Name and unit.
     pub label: String,
     /// Least value that is drawn.
@@ -13,16 +13,16 @@ pub struct Axis {
     pub most: f64,
 }
 
-impl Axis {
+impl LogAxis {
     /// An axis on which all values have room, with some to spare.
-    pub fn around(label: &str, values: impl Iterator<Item = f64>) -> Axis {
+    pub fn around(label: &str, values: impl Iterator<Item = f64>) -> LogAxis {
         let (least, most) = values
             .filter(|value| value.is_finite() && *value > 0.0)
             .fold((f64::MAX, f64::MIN_POSITIVE), |(least, most), value| (least.min(value), most.max(value)));
         if least > most {
-            return Axis { label: label.to_string(), least: 1.0, most: 10.0 };
+            return LogAxis { label: label.to_string(), least: 1.0, most: 10.0 };
         }
-        Axis { label: label.to_string(), least: least / 1.3, most: most * 1.3 }
+        LogAxis { label: label.to_string(), least: least / 1.3, most: most * 1.3 }
     }
 
     /// Part of the axis at which a value lies.
@@ -31,7 +31,8 @@ impl Axis {
         ((value.max(f64::MIN_POSITIVE) / self.least).ln() / span).clamp(0.0, 1.0)
     }
 
-    /// One, two and five times powers of ten within the axis; only powers if there are many, steps between them if there are few.
+    /// One, two and five times powers of ten within the axis; only powers if there are many, steps between
+    /// them if there are few.
     fn ticks(&self) -> Vec<f64> {
         const FEW: usize = 4;
         const MANY: usize = 12;
@@ -58,7 +59,7 @@ impl Axis {
 
 /// Where a chart with two axes lies.
 #[derive(Clone, Debug)]
-pub struct Plane {
+pub struct ChartPlane {
     /// Left edge of the area between the axes.
     pub left: f64,
     /// Top edge.
@@ -68,12 +69,12 @@ pub struct Plane {
     /// Its height.
     pub height: f64,
     /// Horizontal axis.
-    pub x: Axis,
+    pub x: LogAxis,
     /// Vertical axis.
-    pub y: Axis,
+    pub y: LogAxis,
 }
 
-impl Plane {
+impl ChartPlane {
     /// Title, frame, ticks and labels.
     pub fn draw(&self, svg: &mut Svg, title: &str) {
         svg.text(self.left, self.top - 14.0, Anchor::Start, "title", title);
@@ -127,7 +128,7 @@ fn round_up(value: f64) -> f64 {
 
 /// A bar: its name and the parts it is made of.
 #[derive(Clone, Debug)]
-pub struct Bar {
+pub struct StackedBar {
     /// Under the bar.
     pub name: String,
     /// One for each entry of the legend.
@@ -141,12 +142,12 @@ pub fn stacked(
     title: &str,
     unit: &str,
     legend: &[(String, String)],
-    bars: &[Bar],
+    bars: &[StackedBar],
 ) {
     const HEIGHT: f64 = 240.0;
     const STEP: f64 = 46.0;
     svg.text(left, top - 14.0, Anchor::Start, "title", title);
-    let total = |bar: &Bar| bar.parts.iter().sum::<f64>();
+    let total = |bar: &StackedBar| bar.parts.iter().sum::<f64>();
     let most = round_up(bars.iter().map(total).fold(0.0, f64::max).max(f64::MIN_POSITIVE) / 4.0) * 4.0;
     #[expect(clippy::cast_precision_loss, reason = "few bars")]
     let width = bars.len() as f64 * STEP + 16.0;
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn ticks_lie_on_the_axis_and_values_in_order() {
-        let axis = Axis::around("W", [3.0, 40.0].into_iter());
+        let axis = LogAxis::around("W", [3.0, 40.0].into_iter());
         assert_eq!(axis.ticks(), [5.0, 10.0, 20.0, 50.0]);
         assert!(axis.place(3.0) < axis.place(10.0) && axis.place(10.0) < axis.place(40.0));
     }

@@ -7,7 +7,7 @@ use tilewright_notation::syntax::ast::{Operand, Program};
 
 use crate::shape::ShapeGrid;
 use crate::svg::Svg;
-use crate::tactic::{self, LoopRow, Role};
+use crate::tactic::{self, LoopPlacement, LoopRow};
 
 /// Where an engine runs the loops of a contraction, outermost first.
 #[derive(Clone, Copy, Debug)]
@@ -89,13 +89,13 @@ impl Pictures {
 fn rows(problem: &Problem, placed: PlacedLoops<'_>) -> Vec<LoopRow> {
     let (time, repeats) = placed.time.split_at(placed.time.len().saturating_sub(placed.repeats));
     let by_role = [
-        (Role::Slices, placed.slices),
-        (Role::Time, time),
-        (Role::Repeat, repeats),
-        (Role::Lanes, placed.lanes),
-        (Role::Packet, placed.packet),
+        (LoopPlacement::Slices, placed.slices),
+        (LoopPlacement::Time, time),
+        (LoopPlacement::Repeat, repeats),
+        (LoopPlacement::Lanes, placed.lanes),
+        (LoopPlacement::Packet, placed.packet),
     ];
-    let of = |(role, digits): (Role, &[Digit])| {
+    let of = |(role, digits): (LoopPlacement, &[Digit])| {
         digits.iter().map(|digit| LoopRow::new(problem, role, digit)).collect::<Vec<_>>()
     };
     by_role.into_iter().flat_map(of).collect()

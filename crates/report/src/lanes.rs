@@ -4,7 +4,7 @@ use crate::svg::{Anchor, Svg};
 
 /// A bar.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bar {
+pub struct LaneBar {
     /// Where it begins, in the unit of the axis.
     pub start: f64,
     /// Where it ends.
@@ -15,16 +15,16 @@ pub struct Bar {
 
 /// A lane with its name and bars.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Lane {
+pub struct ChartLane {
     /// To the left of it.
     pub name: String,
     /// In any order.
-    pub bars: Vec<Bar>,
+    pub bars: Vec<LaneBar>,
 }
 
 /// Where lanes lie and how long they are.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'f> {
+pub struct LaneFrame<'f> {
     /// Left edge of the bars.
     pub left: f64,
     /// Top edge of the first lane.
@@ -40,11 +40,11 @@ pub struct Frame<'f> {
 const LANE: f64 = 30.0;
 const GAP: f64 = 8.0;
 /// Bars that would be narrower are drawn this wide.
-const LEAST: f64 = 0.3;
+const MIN_WIDTH: f64 = 0.3;
 
 /// Draws lanes below each other; gives the y of what may follow.
-pub fn draw(svg: &mut Svg, frame: &Frame<'_>, title: &str, lanes: &[Lane]) -> f64 {
-    let Frame { left, top, width, label, most } = *frame;
+pub fn draw(svg: &mut Svg, frame: &LaneFrame<'_>, title: &str, lanes: &[ChartLane]) -> f64 {
+    let LaneFrame { left, top, width, label, most } = *frame;
     let x = |value: f64| left + (value / most.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) * width;
     svg.text(left, top - 14.0, Anchor::Start, "title", title);
     let mut y = top;
@@ -53,7 +53,7 @@ pub fn draw(svg: &mut Svg, frame: &Frame<'_>, title: &str, lanes: &[Lane]) -> f6
         svg.rect(left, y, width, LANE, "#fafafa");
         for bar in &lane.bars {
             let (from, to) = (x(bar.start), x(bar.end));
-            svg.block(from, y, (to - from).max(LEAST), LANE, &bar.colour);
+            svg.block(from, y, (to - from).max(MIN_WIDTH), LANE, &bar.colour);
         }
         y += LANE + GAP;
     }
@@ -95,10 +95,10 @@ mod tests {
 
     #[test]
     fn bars_stay_within_their_lane() {
-        let bar = Bar { start: -5.0, end: 500.0, colour: "red".to_string() };
-        let lanes = [Lane { name: "TU".to_string(), bars: vec![bar] }];
+        let bar = LaneBar { start: -5.0, end: 500.0, colour: "red".to_string() };
+        let lanes = [ChartLane { name: "TU".to_string(), bars: vec![bar] }];
         let mut svg = Svg::default();
-        let frame = Frame { left: 100.0, top: 40.0, width: 200.0, label: "time, us", most: 100.0 };
+        let frame = LaneFrame { left: 100.0, top: 40.0, width: 200.0, label: "time, us", most: 100.0 };
         let below = draw(&mut svg, &frame, "t", &lanes);
         assert!(below > 70.0);
         assert!(svg.finish().contains(r#"x="100" y="40" width="200" height="30" fill="red""#));

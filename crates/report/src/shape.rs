@@ -1,7 +1,7 @@
 //! Which coordinates each slice holds, as a grid: Fig. 1 of the TCP paper for any lowered shape.
 //!
-//! Each axis is cut into blocks within which the slice number does not change. The grid has the last cut axis across and the
-//! others down; a cell names the slice, or the slices if there are copies.
+//! Each axis is cut into blocks within which the slice number does not change. The grid has the last cut axis
+//! across and the others down; a cell names the slice, or the slices if there are copies.
 
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{OFFSET, SLICE};
@@ -24,7 +24,7 @@ pub struct ShapeGrid {
     /// Axes cut into blocks, with the size of a block.
     pub blocks: Vec<(String, u64)>,
     /// Header and slices of each row.
-    pub rows: Vec<(String, Vec<Cell>)>,
+    pub rows: Vec<(String, Vec<SliceCell>)>,
     /// Axes that every slice holds whole.
     pub whole: Vec<String>,
     /// One line for each digit of the offset, outermost first: term, stride, size.
@@ -36,12 +36,12 @@ pub struct ShapeGrid {
     /// Elements on each slice, padding included.
     pub elements: u64,
     /// The first rows of slice 0 in order of offset, and its last; `None` where rows are left out.
-    pub rows_of_first: Vec<Option<Row>>,
+    pub rows_of_first: Vec<Option<MemoryRow>>,
 }
 
 /// A contiguous run of a slice's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct MemoryRow {
     /// Its first element.
     pub offset: u64,
     /// `b 0  l 1  e 0..31`.
@@ -50,7 +50,7 @@ pub struct Row {
 
 /// Slices of a cell: the first, and how many copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub struct SliceCell {
     /// First slice.
     pub slice: u64,
     /// All slices that hold it.
@@ -58,17 +58,17 @@ pub struct Cell {
 }
 
 /// Blocks shown of an axis before the middle is left out.
-const MOST_COLUMNS: u64 = 16;
-const MOST_ROWS: u64 = 32;
+const MAX_COLUMNS: u64 = 16;
+const MAX_ROWS: u64 = 32;
 
-struct Cut {
+struct AxisCut {
     axis: usize,
     name: String,
     block: u64,
     extent: u64,
 }
 
-impl Cut {
+impl AxisCut {
     fn blocks(&self) -> u64 {
         self.extent.div_ceil(self.block)
     }
@@ -87,7 +87,7 @@ impl ShapeGrid {
     /// Works the grid out.
     pub fn new(problem: &Problem, shape: &Shape, map: &RadixMap, shape_text: &str) -> ShapeGrid {
         let axes = problem.tensor(shape.operand);
-        let cuts: Vec<Cut> = axes
+        let cuts: Vec<AxisCut> = axes
             .iter()
             .enumerate()
             .map(|(index, id)| {
@@ -95,7 +95,7 @@ impl ShapeGrid {
                 let strides =
                     map.digits.iter().filter(|d| usize::from(d.from_axis) == index && d.to_axis == SLICE);
                 let block = strides.map(|digit| digit.from_stride).min().unwrap_or(extent);
-                Cut { axis: index, name: problem.axis(*id).name.to_string(), block, extent }
+                AxisCut { axis: index, name: problem.axis(*id).name.to_string(), block, extent }
             })
             .collect();
         let names: String = axes.iter().map(|id| problem.axis(*id).name.to_string()).collect();
@@ -129,7 +129,7 @@ impl ShapeGrid {
         rows.push(header);
         for (name, cells) in &self.rows {
             let mut row = vec![name.clone()];
-            row.extend(cells.iter().map(Cell::label));
+            row.extend(cells.iter().map(SliceCell::label));
             rows.push(row);
         }
         let mut aligns = vec![Align::Left];
@@ -164,7 +164,7 @@ impl ShapeGrid {
 
     /// Offset and contents of the rows shown.
     fn row_cells(&self) -> Vec<Vec<String>> {
-        let cells = |row: &Option<Row>| match row {
+        let cells = |row: &Option<MemoryRow>| match row {
             Some(row) => vec![thousands(row.offset), row.holds.clone()],
             None => vec!["...".to_string(), String::new()],
         };
@@ -193,7 +193,7 @@ impl ShapeGrid {
         svg.text(left, top + 42.0, Anchor::Start, "code", &self.shape);
         let header = width_of(self.rows.iter().map(|(name, _)| name).chain([&self.corner]));
         let labels: Vec<String> =
-            self.rows.iter().flat_map(|(_, cells)| cells.iter().map(Cell::label)).collect();
+            self.rows.iter().flat_map(|(_, cells)| cells.iter().map(SliceCell::label)).collect();
         let cell = width_of(self.columns.iter()).max(width_of(labels.iter())).max(44.0);
         let (x0, y0) = (left + header, top + 72.0);
         svg.text(x0 - 10.0, y0 - 8.0, Anchor::End, "small", &self.corner);
@@ -237,7 +237,7 @@ impl ShapeGrid {
     }
 }
 
-impl Cell {
+impl SliceCell {
     fn label(&self) -> String {
         match self.copies.as_slice() {
             [] => "...".to_string(),
@@ -267,21 +267,21 @@ fn shown(count: u64, most: u64) -> Vec<Option<u64>> {
     (0..most - tail - 1).map(Some).chain([None]).chain((count - tail..count).map(Some)).collect()
 }
 
-type Rows = Vec<(String, Vec<Cell>)>;
+type GridRows = Vec<(String, Vec<SliceCell>)>;
 
-fn grid(cuts: &[Cut], map: &RadixMap) -> (String, Vec<String>, Rows) {
+fn grid(cuts: &[AxisCut], map: &RadixMap) -> (String, Vec<String>, GridRows) {
     let across = cuts.iter().rposition(|cut| cut.blocks() > 1).unwrap_or(cuts.len().saturating_sub(1));
-    let down: Vec<&Cut> =
+    let down: Vec<&AxisCut> =
         cuts.iter().enumerate().filter(|(i, c)| *i != across && c.blocks() > 1).map(|(_, c)| c).collect();
     let Some(column_cut) = cuts.get(across) else { return (String::new(), Vec::new(), Vec::new()) };
-    let columns = shown(column_cut.blocks(), MOST_COLUMNS);
+    let columns = shown(column_cut.blocks(), MAX_COLUMNS);
     let row_count = down.iter().map(|cut| cut.blocks()).fold(1, u64::saturating_mul);
     let mut rows = Vec::new();
-    for row in shown(row_count, MOST_ROWS) {
+    for row in shown(row_count, MAX_ROWS) {
         let Some(row) = row else {
             rows.push((
                 "...".to_string(),
-                columns.iter().map(|_| Cell { slice: 0, copies: Vec::new() }).collect(),
+                columns.iter().map(|_| SliceCell { slice: 0, copies: Vec::new() }).collect(),
             ));
             continue;
         };
@@ -295,7 +295,7 @@ fn grid(cuts: &[Cut], map: &RadixMap) -> (String, Vec<String>, Rows) {
 }
 
 /// The label and the coordinates of a row.
-fn row_position(down: &[&Cut], row: u64, axes: usize) -> (String, Vec<u64>) {
+fn row_position(down: &[&AxisCut], row: u64, axes: usize) -> (String, Vec<u64>) {
     let mut position = vec![0; axes];
     let mut names = Vec::new();
     let mut rest = row;
@@ -309,8 +309,8 @@ fn row_position(down: &[&Cut], row: u64, axes: usize) -> (String, Vec<u64>) {
     (names.join("  "), position)
 }
 
-fn cell(cut: &Cut, column: Option<u64>, row: &[u64], map: &RadixMap) -> Cell {
-    let Some(block) = column else { return Cell { slice: 0, copies: Vec::new() } };
+fn cell(cut: &AxisCut, column: Option<u64>, row: &[u64], map: &RadixMap) -> SliceCell {
+    let Some(block) = column else { return SliceCell { slice: 0, copies: Vec::new() } };
     let mut position = row.to_vec();
     position[cut.axis] = block * cut.block;
     let slice = map.apply(&position)[usize::from(SLICE)];
@@ -322,11 +322,11 @@ fn cell(cut: &Cut, column: Option<u64>, row: &[u64], map: &RadixMap) -> Cell {
             .collect();
     }
     copies.sort_unstable();
-    Cell { slice, copies }
+    SliceCell { slice, copies }
 }
 
 /// The rows of slice 0: one for each value of all digits but the innermost.
-fn rows_of_first(shape: &Shape, map: &RadixMap, cuts: &[Cut]) -> Vec<Option<Row>> {
+fn rows_of_first(shape: &Shape, map: &RadixMap, cuts: &[AxisCut]) -> Vec<Option<MemoryRow>> {
     const MOST: u64 = 5;
     let row = shape.intra.last().map_or(1, |digit| digit.slots);
     let live = shape.intra.last().map_or(1, |digit| digit.live);
@@ -344,14 +344,14 @@ fn rows_of_first(shape: &Shape, map: &RadixMap, cuts: &[Cut]) -> Vec<Option<Row>
         .collect()
 }
 
-fn row_at(map: &RadixMap, cuts: &[Cut], offset: u64, live: u64) -> Option<Row> {
+fn row_at(map: &RadixMap, cuts: &[AxisCut], offset: u64, live: u64) -> Option<MemoryRow> {
     let first = map.source_of(&[0, offset])?;
     let last = (0..live).rev().find_map(|step| map.source_of(&[0, offset + step]))?;
-    let span = |cut: &Cut| match (first[cut.axis], last[cut.axis]) {
+    let span = |cut: &AxisCut| match (first[cut.axis], last[cut.axis]) {
         (start, end) if start == end => format!("{} {start}", cut.name),
         (start, end) => format!("{} {start}..{end}", cut.name),
     };
-    Some(Row { offset, holds: cuts.iter().map(span).collect::<Vec<_>>().join("  ") })
+    Some(MemoryRow { offset, holds: cuts.iter().map(span).collect::<Vec<_>>().join("  ") })
 }
 
 /// Digits of the offset with their strides in memory.

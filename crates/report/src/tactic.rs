@@ -1,7 +1,7 @@
 //! The loops of a tactic and where each runs, as a table and as SVG.
 
 use tilewright_notation::problem::{Digit, Problem};
-use tilewright_notation::radix::raised;
+use tilewright_notation::radix::superscript;
 use tilewright_notation::syntax::ast::Operand;
 
 use crate::columns::{Align, table, thousands};
@@ -9,7 +9,7 @@ use crate::svg::{Anchor, Svg};
 
 /// Where a loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum LoopPlacement {
     /// On different slices at once.
     Slices,
     /// One step after the other.
@@ -22,25 +22,25 @@ pub enum Role {
     Packet,
 }
 
-impl Role {
+impl LoopPlacement {
     /// The word in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Role::Slices => "slices",
-            Role::Time => "time",
-            Role::Repeat => "repeat",
-            Role::Lanes => "lanes",
-            Role::Packet => "packet",
+            LoopPlacement::Slices => "slices",
+            LoopPlacement::Time => "time",
+            LoopPlacement::Repeat => "repeat",
+            LoopPlacement::Lanes => "lanes",
+            LoopPlacement::Packet => "packet",
         }
     }
 
     fn fill(self) -> &'static str {
         match self {
-            Role::Slices => "#9ec9e8",
-            Role::Time => "#e4e4e4",
-            Role::Repeat => "#f6e3a1",
-            Role::Lanes => "#b7dfb0",
-            Role::Packet => "#f2b8a6",
+            LoopPlacement::Slices => "#9ec9e8",
+            LoopPlacement::Time => "#e4e4e4",
+            LoopPlacement::Repeat => "#f6e3a1",
+            LoopPlacement::Lanes => "#b7dfb0",
+            LoopPlacement::Packet => "#f2b8a6",
         }
     }
 }
@@ -49,7 +49,7 @@ impl Role {
 #[derive(Clone, Debug)]
 pub struct LoopRow {
     /// Where it runs.
-    pub role: Role,
+    pub role: LoopPlacement,
     /// `K^8[2]`.
     pub term: String,
     /// Steps.
@@ -64,11 +64,11 @@ pub struct LoopRow {
 
 impl LoopRow {
     /// A row for a digit.
-    pub fn new(problem: &Problem, role: Role, digit: &Digit) -> LoopRow {
+    pub fn new(problem: &Problem, role: LoopPlacement, digit: &Digit) -> LoopRow {
         let name = digit.axis.map_or("_".to_string(), |axis| problem.axis(axis).name.to_string());
         LoopRow {
             role,
-            term: format!("{name}^{}[{}]", raised(digit.stride), digit.live),
+            term: format!("{name}^{}[{}]", superscript(digit.stride), digit.live),
             size: digit.live,
             slots: digit.slots,
             uses: Operand::ALL.map(|operand| digit.axis.is_some_and(|axis| problem.has(operand, axis))),
@@ -85,14 +85,14 @@ impl LoopRow {
 
     fn meaning(&self) -> String {
         let what = match (self.role, self.contracted) {
-            (Role::Slices, true) => "partial sums, added across slices",
-            (Role::Slices, false) => "side by side",
-            (Role::Time, true) => "added up in the accumulators",
-            (Role::Time, false) => "one after the other",
-            (Role::Repeat, _) => "the fetched packet is used again",
-            (Role::Lanes, _) => "the packet is broadcast",
-            (Role::Packet, true) => "summed by the tree",
-            (Role::Packet, false) => "a column of every lane",
+            (LoopPlacement::Slices, true) => "partial sums, added across slices",
+            (LoopPlacement::Slices, false) => "side by side",
+            (LoopPlacement::Time, true) => "added up in the accumulators",
+            (LoopPlacement::Time, false) => "one after the other",
+            (LoopPlacement::Repeat, _) => "the fetched packet is used again",
+            (LoopPlacement::Lanes, _) => "the packet is broadcast",
+            (LoopPlacement::Packet, true) => "summed by the tree",
+            (LoopPlacement::Packet, false) => "a column of every lane",
         };
         if self.slots > self.size { format!("{what}; {} places", self.slots) } else { what.to_string() }
     }
@@ -132,7 +132,13 @@ pub fn draw(svg: &mut Svg, top: f64, title: &str, tactic: &str, loops: &[LoopRow
     }
     y += 8.0;
     let mut legend = left;
-    for role in [Role::Slices, Role::Time, Role::Repeat, Role::Lanes, Role::Packet] {
+    for role in [
+        LoopPlacement::Slices,
+        LoopPlacement::Time,
+        LoopPlacement::Repeat,
+        LoopPlacement::Lanes,
+        LoopPlacement::Packet,
+    ] {
         svg.rect(legend, y, 14.0, 14.0, role.fill());
         svg.text(legend + 20.0, y + 11.5, Anchor::Start, "small", role.name());
         legend += 84.0;

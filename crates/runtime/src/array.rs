@@ -1,6 +1,7 @@
 //! A tensor's elements: patterns of one type in row-major order.
 
 use thiserror::Error;
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, load, store};
 
 /// Most elements of an array.
@@ -73,8 +74,8 @@ impl Array {
         usize::try_from(count).ok().filter(|_| count <= MAX_ELEMENTS)
     }
 
-    /// Elements drawn from a seed: integers over the whole range of their type (32-bit ones within a million), floats
-    /// evenly between -1 and 1.
+    /// Elements drawn from a seed: integers over the whole range of their type (32-bit ones within a
+    /// million), floats evenly between -1 and 1.
     pub fn random(rules: &RuleSet, dtype: Dtype, extents: &[u64], seed: u64) -> Option<Array> {
         let count = Array::count(extents)?;
         let patterns = (0..count).map(|index| draw(rules, dtype, seed, index as u64)).collect();
@@ -150,11 +151,12 @@ fn draw(rules: &RuleSet, dtype: Dtype, seed: u64, index: u64) -> u32 {
         // 24 bits: every value is an f32 between -1 and 1.
         #[expect(clippy::cast_precision_loss, reason = "24 bits fit a mantissa")]
         let value = (mixed >> 40) as f32 / 8_388_608.0 - 1.0;
-        return convert(rules, Dtype::F32, dtype, value.to_bits()).unwrap_or(0);
+        return convert(rules, Dtype::F32, dtype, value.to_bits())
+            .or_broken("floats are converted to floats");
     }
-    let (least, most) = dtype.int_range().unwrap_or((0, 0));
+    let (least, most) = dtype.int_range().or_broken("a type is a float or an integer");
     let (least, most) = (least.max(-1_000_000), most.min(1_000_000));
     let span = (most - least).cast_unsigned() + 1;
     let drawn = (u128::from(mixed) * u128::from(span)) >> 64;
-    int_pattern(dtype, least + i64::try_from(drawn).unwrap_or(0))
+    int_pattern(dtype, least + i64::try_from(drawn).or_broken("a draw lies in its span"))
 }

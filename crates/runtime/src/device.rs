@@ -1,5 +1,5 @@
-//! Chips whose memories stay while programs run one after the other: weights and caches are written once, every run reads and
-//! updates them.
+//! Chips whose memories stay while programs run one after the other: weights and caches are written once,
+//! every run reads and updates them.
 //!
 //! Nothing of the timeline stays: each run starts at cycle 0 with empty queues.
 
@@ -8,23 +8,23 @@ use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
-use tilewright_tcp_exec::state::Lent;
-use tilewright_tcp_exec::{Fault, State};
+use tilewright_tcp_exec::state::SharedBytes;
+use tilewright_tcp_exec::{ExecFault, MemoryState};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::tensor::{Role, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorRole};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Program, RegisterId};
 
 use crate::array::{Array, ArrayError};
 use crate::prepared::Prepared;
-use crate::readings::{Reading, ReadingError, Wanted, input};
+use crate::readings::{Reading, ReadingError, ReadingOptions, input};
 
 /// Some chips of a machine, and what their memories hold.
 #[derive(Clone, Debug)]
 pub struct Device {
     machine: Arc<Tcp>,
     chips: u64,
-    state: State,
+    state: MemoryState,
     replaced: BTreeSet<(PeId, u64)>,
 }
 
@@ -34,7 +34,7 @@ impl Device {
         Device {
             machine: Arc::new(machine.clone()),
             chips,
-            state: State::new(machine, chips),
+            state: MemoryState::new(machine, chips),
             replaced: BTreeSet::new(),
         }
     }
@@ -48,7 +48,7 @@ impl Device {
     ///
     /// # Errors
     /// An address where nothing is mapped, or bytes past the end of the memory.
-    pub fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), Fault> {
+    pub fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), ExecFault> {
         self.state.write(address, bytes)
     }
 
@@ -56,7 +56,7 @@ impl Device {
     ///
     /// # Errors
     /// An address that is not in HBM, or bytes past its end.
-    pub fn lend(&mut self, address: Address, lent: &Lent) -> Result<(), Fault> {
+    pub fn lend(&mut self, address: Address, lent: &SharedBytes) -> Result<(), ExecFault> {
         self.state.lend(address, lent)
     }
 
@@ -64,7 +64,7 @@ impl Device {
     ///
     /// # Errors
     /// An address where nothing is mapped, or bytes past the end of the memory.
-    pub fn read(&self, address: Address, bytes: &mut [u8]) -> Result<(), Fault> {
+    pub fn read(&self, address: Address, bytes: &mut [u8]) -> Result<(), ExecFault> {
         self.state.read(address, bytes)
     }
 
@@ -72,7 +72,7 @@ impl Device {
     ///
     /// # Errors
     /// Patterns that are not as many as the elements, places outside the memory.
-    pub fn put(&mut self, tensor: &Tensor, patterns: &[u32]) -> Result<(), Fault> {
+    pub fn put(&mut self, tensor: &Tensor, patterns: &[u32]) -> Result<(), ExecFault> {
         self.state.put(tensor, patterns)
     }
 
@@ -80,12 +80,12 @@ impl Device {
     ///
     /// # Errors
     /// Places outside the memory.
-    pub fn get(&self, tensor: &Tensor) -> Result<Vec<u32>, Fault> {
+    pub fn get(&self, tensor: &Tensor) -> Result<Vec<u32>, ExecFault> {
         self.state.get(tensor)
     }
 
-    /// Writes all inputs of a program that have data; `files` gives arrays for those whose data is a file. [`Device::run`] writes
-    /// none.
+    /// Writes all inputs of a program that have data; `files` gives arrays for those whose data is a file.
+    /// [`Device::run`] writes none.
     ///
     /// # Errors
     /// Data that do not fit their tensor, places outside the memory.
@@ -94,7 +94,7 @@ impl Device {
         program: &Program,
         files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,
     ) -> Result<(), ReadingError> {
-        for tensor in program.tensors.iter().filter(|tensor| tensor.role != Role::Output) {
+        for tensor in program.tensors.iter().filter(|tensor| tensor.role != TensorRole::Output) {
             let refused = |why| ReadingError::Input { name: tensor.name.clone(), why };
             let Some(array) = input(&self.machine, tensor, files).map_err(refused)? else { continue };
             self.state.put(tensor, &array.patterns).map_err(|fault| placed(tensor, fault))?;
@@ -107,7 +107,7 @@ impl Device {
     /// # Errors
     /// Places outside the memory.
     pub fn outputs(&self, program: &Program) -> Result<Vec<(String, Array)>, ReadingError> {
-        let outputs = program.tensors.iter().filter(|tensor| tensor.role != Role::Input);
+        let outputs = program.tensors.iter().filter(|tensor| tensor.role != TensorRole::Input);
         let read = |tensor: &Tensor| {
             let patterns = self.state.get(tensor).map_err(|fault| placed(tensor, fault))?;
             let extents = tensor.axes.iter().map(|(_, extent)| *extent).collect();
@@ -116,19 +116,20 @@ impl Device {
         outputs.map(read).collect()
     }
 
-    /// Runs a program on what memories hold; some registers of all PEs start with other values than it says. No input is written:
-    /// see [`Device::load`] and [`Device::put`]; outputs are read with [`Device::get`].
+    /// Runs a program on what memories hold; some registers of all PEs start with other values than it says.
+    /// No input is written: see [`Device::load`] and [`Device::put`]; outputs are read with [`Device::get`].
     ///
-    /// Memories change if values are wanted, or needed for what is wanted. A command that cannot be run stops the run
-    /// ([`tilewright_tcp_sim::Ended::Stopped`]) and is a finding.
+    /// Memories change if values are wanted, or needed for what is wanted. A command that cannot be run stops
+    /// the run ([`tilewright_tcp_sim::RunEnd::Stopped`]) and is a finding.
     ///
     /// # Errors
-    /// A program of another machine or of more chips, a value outside of its register's range, a run that cannot go on.
+    /// A program of another machine or of more chips, a value outside of its register's range, a run that
+    /// cannot go on.
     pub fn run<S: Sink + Send>(
         &mut self,
         prepared: &Prepared,
         registers: &[(RegisterId, i64)],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         let chips = prepared.program().chips;
@@ -159,11 +160,11 @@ impl Device {
         Ok(())
     }
 
-    pub(crate) fn state_mut(&mut self) -> &mut State {
+    pub(crate) fn state_mut(&mut self) -> &mut MemoryState {
         &mut self.state
     }
 }
 
-fn placed(tensor: &Tensor, fault: Fault) -> ReadingError {
+fn placed(tensor: &Tensor, fault: ExecFault) -> ReadingError {
     ReadingError::Fault { name: tensor.name.clone(), fault }
 }

@@ -1,8 +1,9 @@
-//! A contraction by its definition, element by element: the judge of lowered programs.
+//! A contraction by its definition, element by element: the reference of lowered programs.
 //!
-//! Integers are summed exactly and wrapped to 32 bits. Floats are summed in double precision, and may differ by what single
-//! precision loses in any order of the sum.
+//! Integers are summed exactly and wrapped to 32 bits. Floats are summed in double precision, and may differ
+//! by what single precision loses in any order of the sum.
 
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_machine::Tcp;
 use tilewright_num::{Dtype, RuleSet, decode, int_value};
 use tilewright_tcp_isa::program::tensor::Tensor;
@@ -13,7 +14,7 @@ use crate::readings::{Reading, input};
 
 /// Axis names with extents, and the elements.
 #[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
+pub struct NamedArray<'a> {
     /// Names and extents, outermost first.
     pub axes: &'a [(String, u64)],
     /// Row-major elements.
@@ -22,7 +23,7 @@ pub struct Named<'a> {
 
 /// What a comparison found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Comparison {
+pub struct ValueComparison {
     /// Results that were computed again.
     pub compared: u64,
     /// Results that there are.
@@ -31,11 +32,12 @@ pub struct Comparison {
     pub different: u64,
 }
 
-/// Parts of a float sum's magnitude by which results may differ: single precision over many terms, in any order.
+/// Parts of a float sum's magnitude by which results may differ: single precision over many terms, in any
+/// order.
 const FLOAT_SLACK: f64 = 1e-5;
 
 /// Computes results again, evenly spread over the output, with at most so many products.
-pub fn compare(rules: &RuleSet, [in0, in1, out]: [Named<'_>; 3], most_products: u64) -> Comparison {
+pub fn compare(rules: &RuleSet, [in0, in1, out]: [NamedArray<'_>; 3], most_products: u64) -> ValueComparison {
     let summed: Vec<(&str, u64)> = in0
         .axes
         .iter()
@@ -45,46 +47,47 @@ pub fn compare(rules: &RuleSet, [in0, in1, out]: [Named<'_>; 3], most_products: 
     let terms = summed.iter().fold(1_u64, |all, (_, extent)| all.saturating_mul(*extent));
     let results = out.array.patterns.len() as u64;
     let compared = results.min((most_products / terms.max(1)).max(1));
-    let mut comparison = Comparison { compared, results, different: 0 };
+    let mut comparison = ValueComparison { compared, results, different: 0 };
     for number in 0..compared {
         // Evenly spread, and at a different place within each part.
         let part = results / compared.max(1);
         let index = number * part + number.wrapping_mul(7919) % part.max(1);
         let sum = sum_at(rules, [in0, in1, out], &summed, terms, index);
-        let at = usize::try_from(index).unwrap_or(0);
-        let found = out.array.patterns.get(at).copied().unwrap_or(0);
+        let at = to_index(index);
+        let found = out.array.patterns.get(at).copied().or_broken("an array has all elements of its axes");
         comparison.different += u64::from(!sum.agrees(rules, out.array.dtype, found));
     }
     comparison
 }
 
-/// The same for a run of a program: its inputs as they are given, and the output that the run left; none without them.
+/// The same for a run of a program: its inputs as they are given, and the output that the run left; none
+/// without them.
 pub fn compare_run(
     machine: &Tcp,
     [in0, in1, out]: [&Tensor; 3],
     reading: &Reading,
     files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,
     most_products: u64,
-) -> Option<Comparison> {
+) -> Option<ValueComparison> {
     let a = input(machine, in0, files).ok()??;
     let b = input(machine, in1, files).ok()??;
     let (_, result) = reading.outputs.iter().find(|(name, _)| *name == out.name)?;
     let named = [
-        Named { axes: &in0.axes, array: &a },
-        Named { axes: &in1.axes, array: &b },
-        Named { axes: &out.axes, array: result },
+        NamedArray { axes: &in0.axes, array: &a },
+        NamedArray { axes: &in1.axes, array: &b },
+        NamedArray { axes: &out.axes, array: result },
     ];
     Some(compare(tilewright_tcp_exec::rules(machine), named, most_products))
 }
 
 /// A sum in both arithmetics.
-struct Sum {
+struct ReferenceSum {
     whole: i64,
     real: f64,
     magnitude: f64,
 }
 
-impl Sum {
+impl ReferenceSum {
     fn agrees(&self, rules: &RuleSet, dtype: Dtype, pattern: u32) -> bool {
         if dtype.is_float() {
             let found = f64::from(decode(rules, dtype, pattern));
@@ -99,11 +102,11 @@ impl Sum {
 
 fn sum_at(
     rules: &RuleSet,
-    [in0, in1, out]: [Named<'_>; 3],
+    [in0, in1, out]: [NamedArray<'_>; 3],
     summed: &[(&str, u64)],
     terms: u64,
     index: u64,
-) -> Sum {
+) -> ReferenceSum {
     let mut place: Vec<(&str, u64)> = Vec::with_capacity(out.axes.len() + summed.len());
     let mut rest = index;
     for (name, extent) in out.axes.iter().rev() {
@@ -111,7 +114,7 @@ fn sum_at(
         rest /= extent;
     }
     let survivors = place.len();
-    let mut sum = Sum { whole: 0, real: 0.0, magnitude: 0.0 };
+    let mut sum = ReferenceSum { whole: 0, real: 0.0, magnitude: 0.0 };
     for term in 0..terms {
         place.truncate(survivors);
         let mut rest = term;
@@ -133,11 +136,11 @@ fn sum_at(
     sum
 }
 
-fn element(tensor: Named<'_>, place: &[(&str, u64)]) -> u32 {
+fn element(tensor: NamedArray<'_>, place: &[(&str, u64)]) -> u32 {
     let mut index = 0_u64;
     for (name, extent) in tensor.axes {
         let at = place.iter().find(|(other, _)| other == name).map_or(0, |(_, at)| *at);
         index = index * extent + at;
     }
-    usize::try_from(index).ok().and_then(|index| tensor.array.patterns.get(index)).copied().unwrap_or(0)
+    tensor.array.patterns.get(to_index(index)).copied().or_broken("an array has all elements of its axes")
 }

@@ -1,12 +1,13 @@
 //! Text from a model, greedily: the prompt in as few runs as take it, then a run for each token.
 
 use std::ops::ControlFlow;
+use tilewright_base::invariant::to_index;
 
 use tilewright_record::{KeepLast, Sink};
-use tilewright_tcp_sim::Ended;
+use tilewright_tcp_sim::RunEnd;
 
 use crate::model::{ModelDevice, ModelError};
-use crate::readings::{Reading, Wanted};
+use crate::readings::{Reading, ReadingOptions};
 use crate::usage::Usage;
 
 /// When to stop.
@@ -75,9 +76,9 @@ pub fn generate(
         return Err(ModelError::Prompt { found, context });
     }
     let (mut prefill, mut decode) = (Usage::default(), Usage::default());
-    let most = usize::try_from(chip.compiled().most_tokens()).unwrap_or(usize::MAX).max(1);
+    let most = to_index(chip.compiled().most_tokens()).max(1);
     let mut last = Vec::new();
-    let wanted = Wanted { values: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     let mut parts = prompt.chunks(most).peekable();
     while let Some(part) = parts.next() {
         // Only the last part is asked for a token.
@@ -121,7 +122,7 @@ pub fn encode(chip: &mut ModelDevice, prompt: &[u64]) -> Result<(Vec<f32>, Gener
     if found == 0 || found > context {
         return Err(ModelError::Prompt { found, context });
     }
-    let wanted = Wanted { values: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     let (vector, reading) = chip.encode(prompt, &wanted, KeepLast::new(0))?;
     let reading = ended(reading)?;
     let mut prefill = Usage::default();
@@ -149,14 +150,14 @@ fn run<S: Sink + Send>(
     trace: bool,
     sink: S,
 ) -> Result<Reading, ModelError> {
-    let wanted = Wanted { values: true, trace, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, trace, ..ReadingOptions::default() };
     let (_, reading) = chip.feed(tokens, &wanted, sink)?;
     ended(reading)
 }
 
 /// A reading of a run that came to its end.
 pub(crate) fn ended(reading: Reading) -> Result<Reading, ModelError> {
-    if reading.outcome.ended != Ended::Finished {
+    if reading.outcome.ended != RunEnd::Finished {
         let found = reading.findings.first().map(|finding| finding.to_diagnostic().message);
         return Err(ModelError::Stopped(found.unwrap_or_else(|| format!("{:?}", reading.outcome.ended))));
     }

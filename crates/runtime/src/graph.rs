@@ -1,16 +1,18 @@
-//! A general graph on a device: constants are written once, every run takes inputs and gives results as words.
+//! A general graph on a device: constants are written once, every run takes inputs and gives results as
+//! words.
 
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_compile::general::Planned;
 use tilewright_compile::general::kernel::Origin;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, RuleSet, convert};
 use tilewright_record::Sink;
-use tilewright_tcp_exec::Fault;
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium};
+use tilewright_tcp_exec::ExecFault;
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 
 use crate::Device;
 use crate::prepared::Prepared;
-use crate::readings::{Reading, ReadingError, Wanted};
+use crate::readings::{Reading, ReadingError, ReadingOptions};
 
 /// A graph whose constants are in the memory of a chip.
 #[derive(Debug)]
@@ -46,14 +48,15 @@ impl GraphDevice {
         &self.planned
     }
 
-    /// Runs once. Inputs are words in the order of the graph's inputs; results are found with [`GraphDevice::value`].
+    /// Runs once. Inputs are words in the order of the graph's inputs; results are found with
+    /// [`GraphDevice::value`].
     ///
     /// # Errors
     /// Inputs of another length, a run that cannot go on.
     pub fn run<S: Sink + Send>(
         &mut self,
         inputs: &[Vec<u32>],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         for (number, words) in self.planned.kernels.inputs.iter().zip(inputs) {
@@ -80,8 +83,8 @@ impl GraphDevice {
     /// A place outside of HBM, a value that never leaves data memory.
     pub fn value(&self, number: usize) -> Result<Vec<u32>, ReadingError> {
         let value = &self.planned.kernels.values[number];
-        let each = usize::try_from(value.element_bytes()).unwrap_or(4);
-        let count = usize::try_from(value.count()).unwrap_or(0);
+        let each = to_index(value.element_bytes());
+        let count = to_index(value.count());
         let words = |from: Address, count: usize| {
             let mut bytes = vec![0; count * each];
             let read = self.device.read(from, &mut bytes);
@@ -98,9 +101,10 @@ impl GraphDevice {
             Some(Some(laid)) => laid,
         };
         let image = &laid.placed.image;
-        let block = words(hbm(laid.base), usize::try_from(image.elements()).unwrap_or(0))?;
+        let block = words(hbm(laid.base), to_index(image.elements()))?;
         let mut all = vec![0; count];
-        for part in image.parts(number, &laid.axes, false).unwrap_or_default() {
+        for part in image.parts(number, &laid.axes, false).or_broken("a value that was placed has its parts")
+        {
             part.each(|row_major, place| {
                 if let (Some(slot), Some(word)) = (all.get_mut(row_major), block.get(place)) {
                     *slot = *word;
@@ -127,13 +131,13 @@ fn bytes(patterns: &[u32], half: bool) -> Vec<u8> {
 }
 
 fn hbm(offset: u64) -> Address {
-    Address::new(Located { chip: 0, medium: Medium::Hbm, offset })
+    Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset })
 }
 
 fn place(planned: &Planned, number: usize) -> Address {
     hbm(planned.places[number])
 }
 
-fn faulted(name: &str, fault: Fault) -> ReadingError {
+fn faulted(name: &str, fault: ExecFault) -> ReadingError {
     ReadingError::Fault { name: name.to_string(), fault }
 }

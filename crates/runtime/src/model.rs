@@ -1,6 +1,8 @@
-//! A compiled model on a device: weights written once, then prompts and tokens, the caches kept from run to run.
+//! A compiled model on a device: weights written once, then prompts and tokens, the caches kept from run to
+//! run.
 
 use std::sync::Arc;
+use tilewright_base::invariant::to_index;
 
 use thiserror::Error;
 use tilewright_compile::tcp::image::hbm;
@@ -9,12 +11,12 @@ use tilewright_compile::{CompileError, Compiled, Inputs};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::{KeepLast, Sink};
-use tilewright_tcp_exec::Fault;
-use tilewright_tcp_exec::state::Lent;
+use tilewright_tcp_exec::ExecFault;
+use tilewright_tcp_exec::state::SharedBytes;
 
 use crate::device::Device;
 use crate::prepared::Prepared;
-use crate::readings::{Reading, ReadingError, Wanted};
+use crate::readings::{Reading, ReadingError, ReadingOptions};
 
 /// A model on a chip, with one sequence.
 pub struct ModelDevice {
@@ -48,7 +50,7 @@ pub enum ModelError {
     Reading(#[from] ReadingError),
     /// Memory that is not there.
     #[error("memory of the device: {0}")]
-    Fault(#[from] Fault),
+    Fault(#[from] ExecFault),
     /// A prompt without tokens, or with more than fit.
     #[error("the prompt has {found} tokens\n  = allowed: 1 to {context}, the context")]
     Prompt {
@@ -72,7 +74,7 @@ impl ModelDevice {
         let decode = Prepared::new(machine, compiled.decode.clone())?;
         let batch = compiled.batch.clone().map(|program| Prepared::new(machine, program)).transpose()?;
         let device = Device::new(machine, compiled.plan.options.chips);
-        let seen_by = vec![0; usize::try_from(compiled.plan.options.batch).unwrap_or(0)];
+        let seen_by = vec![0; to_index(compiled.plan.options.batch)];
         Ok(ModelDevice { device, compiled, prefill, decode, batch, seen: 0, seen_by })
     }
 
@@ -97,16 +99,21 @@ impl ModelDevice {
     /// Runs the program that all others begin with.
     fn begin(&mut self) -> Result<(), ModelError> {
         let clear = Prepared::shared(Arc::clone(self.device.machine()), self.compiled.clear.clone())?;
-        self.device.run(&clear, &[], &Wanted { values: true, ..Wanted::default() }, KeepLast::new(0))?;
+        self.device.run(
+            &clear,
+            &[],
+            &ReadingOptions { values: true, ..ReadingOptions::default() },
+            KeepLast::new(0),
+        )?;
         Ok(())
     }
 
-    /// Writes weights and tables that were packed before, for each chip from the first byte of its HBM on, and runs the program that all
-    /// others begin with.
+    /// Writes weights and tables that were packed before, for each chip from the first byte of its HBM on,
+    /// and runs the program that all others begin with.
     ///
     /// # Errors
     /// More bytes than the memory has.
-    pub fn load_packed(&mut self, chips: &[Lent]) -> Result<(), ModelError> {
+    pub fn load_packed(&mut self, chips: &[SharedBytes]) -> Result<(), ModelError> {
         for (chip, lent) in (0..).zip(chips) {
             self.device.lend(hbm(chip, 0), lent)?;
         }
@@ -144,14 +151,15 @@ impl ModelDevice {
         self.seen_by.fill(0);
     }
 
-    /// Takes tokens behind those it has, at most [`Compiled::most_tokens`]; the reading of the run, and which program it was.
+    /// Takes tokens behind those it has, at most [`Compiled::most_tokens`]; the reading of the run, and which
+    /// program it was.
     ///
     /// # Errors
     /// Tokens that the model does not have room for.
     pub fn feed<S: Sink + Send>(
         &mut self,
         tokens: &[u64],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<(Phase, Reading), ModelError> {
         let inputs = self.compiled.inputs(self.seen, tokens)?;
@@ -165,10 +173,10 @@ impl ModelDevice {
     pub fn feed_before<S: Sink + Send>(
         &mut self,
         tokens: &[u64],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<(Phase, Reading), ModelError> {
-        let inputs = self.compiled.inputs(self.seen, tokens)?.silent();
+        let inputs = self.compiled.inputs(self.seen, tokens)?.without_logits();
         self.take(&inputs, tokens, wanted, sink)
     }
 
@@ -176,7 +184,7 @@ impl ModelDevice {
         &mut self,
         inputs: &Inputs,
         tokens: &[u64],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<(Phase, Reading), ModelError> {
         self.write_tables(inputs)?;
@@ -188,19 +196,20 @@ impl ModelDevice {
         Ok((phase, reading))
     }
 
-    /// Takes tokens of one sequence of a batch, behind those that it took before: a prompt, or a part of one. [`Self::logits`] gives
-    /// what follows them.
+    /// Takes tokens of one sequence of a batch, behind those that it took before: a prompt, or a part of one.
+    /// [`Self::logits`] gives what follows them.
     ///
     /// # Errors
-    /// As [`Self::feed`]; a sequence that there is not, or fewer than two tokens: one is for [`Self::feed_batch`].
+    /// As [`Self::feed`]; a sequence that there is not, or fewer than two tokens: one is for
+    /// [`Self::feed_batch`].
     pub fn feed_sequence<S: Sink + Send>(
         &mut self,
         sequence: u64,
         tokens: &[u64],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ModelError> {
-        let at = usize::try_from(sequence).unwrap_or(usize::MAX);
+        let at = to_index(sequence);
         let inputs =
             self.compiled.sequence_inputs(sequence, self.seen_by.get(at).copied().unwrap_or(0), tokens)?;
         if tokens.len() == 1 {
@@ -216,15 +225,16 @@ impl ModelDevice {
         Ok(reading)
     }
 
-    /// Takes one token of each sequence that has one, behind those that it took before; caches hold what earlier runs of this kind left.
-    /// Sequences may have come differently far, and those without a token, or not named, stay where they are.
+    /// Takes one token of each sequence that has one, behind those that it took before; caches hold what
+    /// earlier runs of this kind left. Sequences may have come differently far, and those without a token, or
+    /// not named, stay where they are.
     ///
     /// # Errors
     /// A model that was compiled for one sequence, tokens that it does not have room for.
     pub fn feed_batch<S: Sink + Send>(
         &mut self,
         tokens: &[Option<u64>],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ModelError> {
         let past = self.seen_by.iter().copied().chain(std::iter::repeat(0));
@@ -252,7 +262,7 @@ impl ModelDevice {
     pub fn encode<S: Sink + Send>(
         &mut self,
         tokens: &[u64],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<(Vec<f32>, Reading), ModelError> {
         if !self.compiled.kernels.pools() {
@@ -287,7 +297,7 @@ impl ModelDevice {
     }
 
     fn floats(&self, at: u64, words: u64) -> Result<Vec<f32>, ModelError> {
-        let mut bytes = vec![0; Dtype::F32.size_bytes(usize::try_from(words).unwrap_or(0))];
+        let mut bytes = vec![0; Dtype::F32.size_bytes(to_index(words))];
         self.device.read(hbm(0, at), &mut bytes)?;
         let words = bytes.chunks_exact(4).filter_map(|word| word.try_into().ok());
         Ok(words.map(f32::from_le_bytes).collect())

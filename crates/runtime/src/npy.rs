@@ -1,8 +1,10 @@
 //! NumPy's `.npy`: a header that is a Python dictionary, then elements (NEP 1).
 //!
-//! Types that NumPy lacks are written as the next one that holds them exactly: narrow floats as `<f4`, 4-bit integers as `|i1`. Opaque
-//! elements of one or two bytes (`|V1`, `<V2`: how NumPy stores foreign types) are read as patterns of the type asked for.
+//! Types that NumPy lacks are written as the next one that holds them exactly: narrow floats as `<f4`, 4-bit
+//! integers as `|i1`. Opaque elements of one or two bytes (`|V1`, `<V2`: how NumPy stores foreign types) are
+//! read as patterns of the type asked for.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, load};
 
 use crate::array::{Array, ArrayError};
@@ -18,7 +20,7 @@ pub fn read(bytes: &[u8], wanted: Dtype, rules: &RuleSet) -> Result<Array, Array
     }
     let extents = shape(header).ok_or_else(|| bad("its header has no 'shape' of numbers"))?;
     let count = Array::count(&extents).ok_or_else(|| bad("it has too many elements"))?;
-    if let Some(wide) = Wide::of(kind) {
+    if let Some(wide) = WideElement::of(kind) {
         return wide.read(data, count, extents)?.converted(rules, wanted);
     }
     let refused = || ArrayError::Type { found: numpy_name(kind), wanted: wanted.name() };
@@ -30,7 +32,7 @@ pub fn read(bytes: &[u8], wanted: Dtype, rules: &RuleSet) -> Result<Array, Array
     Array { dtype: stored, extents, patterns }.converted(rules, wanted)
 }
 
-/// Reads integers or truth values of any width that NumPy has, with their extents.
+/// Reads integers or bools of any width that NumPy has, with their extents.
 ///
 /// # Errors
 /// What is no array of integers.
@@ -62,8 +64,8 @@ pub fn write_ints(extents: &[u64], values: &[i64]) -> Vec<u8> {
     bytes
 }
 
-/// Writes truth values: what is not zero is true.
-pub fn write_truths(extents: &[u64], values: &[i64]) -> Vec<u8> {
+/// Writes bools: what is not zero is true.
+pub fn write_bools(extents: &[u64], values: &[i64]) -> Vec<u8> {
     let mut bytes = head("|b1", extents);
     bytes.extend(values.iter().map(|value| u8::from(*value != 0)));
     bytes
@@ -100,14 +102,16 @@ fn head(kind: &str, extents: &[u64]) -> Vec<u8> {
     header.push('\n');
     let mut bytes = MAGIC.to_vec();
     bytes.extend([1, 0]);
-    bytes.extend(u16::try_from(header.len()).unwrap_or(u16::MAX).to_le_bytes());
+    bytes.extend(
+        u16::try_from(header.len()).or_broken("a header of a few extents fits 16 bits").to_le_bytes(),
+    );
     bytes.extend(header.as_bytes());
     bytes
 }
 
 fn widen(rules: &RuleSet, from: Dtype, to: Dtype, pattern: u32) -> u32 {
     if from.is_float() {
-        convert(rules, from, to, pattern).unwrap_or(0)
+        convert(rules, from, to, pattern).or_broken("floats are converted to floats")
     } else {
         int_pattern(to, int_value(from, pattern))
     }
@@ -132,16 +136,16 @@ fn stored_type(kind: &str, wanted: Dtype) -> Option<Dtype> {
 
 /// What NumPy makes unless told otherwise: eight bytes an element.
 #[derive(Clone, Copy)]
-enum Wide {
+enum WideElement {
     Integer,
     Float,
 }
 
-impl Wide {
-    fn of(kind: &str) -> Option<Wide> {
+impl WideElement {
+    fn of(kind: &str) -> Option<WideElement> {
         match kind {
-            "<i8" => Some(Wide::Integer),
-            "<f8" => Some(Wide::Float),
+            "<i8" => Some(WideElement::Integer),
+            "<f8" => Some(WideElement::Float),
             _ => None,
         }
     }
@@ -158,11 +162,11 @@ impl Wide {
             .chunks_exact(8)
             .map(|bytes| bytes.iter().rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte)));
         let dtype = match self {
-            Wide::Integer => Dtype::I32,
-            Wide::Float => Dtype::F32,
+            WideElement::Integer => Dtype::I32,
+            WideElement::Float => Dtype::F32,
         };
         let pattern = |(index, word): (usize, u64)| match self {
-            Wide::Integer => {
+            WideElement::Integer => {
                 let value = word.cast_signed();
                 let narrow = i32::try_from(value);
                 narrow.map(i32::cast_unsigned).map_err(|_| ArrayError::Range {
@@ -172,7 +176,7 @@ impl Wide {
                 })
             }
             #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest")]
-            Wide::Float => Ok((f64::from_bits(word) as f32).to_bits()),
+            WideElement::Float => Ok((f64::from_bits(word) as f32).to_bits()),
         };
         let patterns: Result<Vec<u32>, ArrayError> = words.enumerate().map(pattern).collect();
         Ok(Array { dtype, extents, patterns: patterns? })
@@ -283,11 +287,11 @@ mod tests {
     }
 
     #[test]
-    fn wide_integers_and_truths_read_back() {
+    fn wide_integers_and_bools_read_back() {
         let values = [i64::MIN, -1, 0, 7, i64::MAX, 1 << 40];
         assert_eq!(read_ints(&write_ints(&[2, 3], &values)).unwrap(), (vec![2, 3], values.to_vec()));
-        let truths = (vec![3], vec![1, 0, 1]);
-        assert_eq!(read_ints(&write_truths(&[3], &[5, 0, -1])).unwrap(), truths);
+        let bools = (vec![3], vec![1, 0, 1]);
+        assert_eq!(read_ints(&write_bools(&[3], &[5, 0, -1])).unwrap(), bools);
         let floats = Array::random(&RuleSet::TCP, Dtype::F32, &[3], 1).unwrap();
         assert!(read_ints(&write(&floats, &RuleSet::TCP)).is_err());
         let mut short = write_ints(&[2, 3], &values);

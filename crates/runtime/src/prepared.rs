@@ -9,15 +9,16 @@ use tilewright_tcp_isa::program::{Program, RegisterId};
 use tilewright_tcp_sim as sim;
 
 use crate::Device;
-use crate::decides::Decides;
-use crate::listener::{self, Before};
-use crate::readings::{Reading, ReadingError, Wanted, accepted};
+use crate::listener::{self, InitialMemory};
+use crate::readings::{Reading, ReadingError, ReadingOptions, accepted};
+use crate::value_dependence::ValueDependence;
 
-/// A legal program of a machine, with what its images cost once somebody asked. May be shared between threads.
+/// A legal program of a machine, with what its images cost once somebody asked. May be shared between
+/// threads.
 #[derive(Debug)]
 pub struct Prepared {
-    sim: sim::Prepared,
-    decides: Decides,
+    sim: sim::PreparedSim,
+    decides: ValueDependence,
     complaints: Vec<Diagnostic>,
 }
 
@@ -37,8 +38,8 @@ impl Prepared {
     pub fn shared(machine: Arc<Tcp>, program: impl Into<Arc<Program>>) -> Result<Prepared, ReadingError> {
         let program = program.into();
         let complaints = accepted(&machine, &program)?;
-        let decides = Decides::of(&program);
-        Ok(Prepared { sim: sim::Prepared::new(machine, program), decides, complaints })
+        let decides = ValueDependence::of(&program);
+        Ok(Prepared { sim: sim::PreparedSim::new(machine, program), decides, complaints })
     }
 
     /// The machine.
@@ -62,18 +63,19 @@ impl Prepared {
         u32::try_from(at).ok().map(RegisterId)
     }
 
-    /// Timeline, energy and, if wanted, findings, without a device: [`Wanted::values`] is not looked at.
+    /// Timeline, energy and, if wanted, findings, without a device: [`ReadingOptions::values`] is not looked
+    /// at.
     ///
     /// # Errors
     /// As [`Device::run`]; a program whose timeline depends on values needs a device.
     pub fn time<S: Sink + Send>(
         &self,
         registers: &[(RegisterId, i64)],
-        wanted: &Wanted,
+        wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ReadingError> {
-        let decides = Decides { time: false, places: false };
-        let wanted = Wanted { values: false, ..wanted.clone() };
+        let decides = ValueDependence { time: false, places: false };
+        let wanted = ReadingOptions { values: false, ..wanted.clone() };
         let mut nothing = Device::new(self.machine(), 0);
         self.listen(decides, registers, &wanted, nothing.state_mut(), sink)
     }
@@ -82,8 +84,8 @@ impl Prepared {
     pub(crate) fn run<S: Sink + Send>(
         &self,
         registers: &[(RegisterId, i64)],
-        wanted: &Wanted,
-        state: &mut tilewright_tcp_exec::State,
+        wanted: &ReadingOptions,
+        state: &mut tilewright_tcp_exec::MemoryState,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         self.listen(self.decides, registers, wanted, state, sink)
@@ -91,19 +93,19 @@ impl Prepared {
 
     fn listen<S: Sink + Send>(
         &self,
-        decides: Decides,
+        decides: ValueDependence,
         registers: &[(RegisterId, i64)],
-        wanted: &Wanted,
-        state: &mut tilewright_tcp_exec::State,
+        wanted: &ReadingOptions,
+        state: &mut tilewright_tcp_exec::MemoryState,
         sink: S,
     ) -> Result<Reading, ReadingError> {
         let (machine, program) = (self.machine(), self.program());
-        let what = listener::Run { machine, program, decides, wanted, before: Before::Inputs };
+        let what = listener::ObservedRun { machine, program, decides, wanted, before: InitialMemory::Inputs };
         listener::run(
             &what,
             state,
-            |options, judge| self.sim.simulate(registers, options, sink, judge),
-            |options, judge| self.sim.simulate(registers, options, KeepLast::new(0), judge),
+            |options, checker| self.sim.simulate(registers, options, sink, checker),
+            |options, checker| self.sim.simulate(registers, options, KeepLast::new(0), checker),
         )
     }
 }

@@ -1,27 +1,28 @@
 //! All readings of one run of a TCP program: values, timeline, energy and findings from the same events.
 //!
-//! The simulator tells what happens; values are computed when a command is done, findings are judged as commands are issued.
+//! The simulator tells what happens; values are computed when a command is done, findings are checked as
+//! commands are issued.
 
 use thiserror::Error;
 use tilewright_base::{Diagnostic, Severity};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::{KeepLast, RecordError, Sink};
-use tilewright_tcp_exec::Fault;
+use tilewright_tcp_exec::ExecFault;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::tensor::{Data, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData};
 use tilewright_tcp_isa::verify::verify;
 use tilewright_tcp_sim::findings::Finding;
-use tilewright_tcp_sim::{Outcome, SimError, simulate};
+use tilewright_tcp_sim::{SimError, SimOutcome, simulate};
 
 use crate::array::{Array, ArrayError};
-use crate::decides::Decides;
 use crate::device::Device;
-use crate::listener::{self, Before};
+use crate::listener::{self, InitialMemory};
+use crate::value_dependence::ValueDependence;
 
 /// What to compute besides the timeline, which everything else rests on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ReadingOptions {
     /// Outputs.
     pub values: bool,
     /// Races, uninitialised reads and so on.
@@ -38,10 +39,11 @@ pub struct Wanted {
 #[derive(Debug)]
 pub struct Reading {
     /// Timeline and energy.
-    pub outcome: Outcome,
+    pub outcome: SimOutcome,
     /// What went wrong, if it was asked for.
     pub findings: Vec<Finding>,
-    /// Outputs by name, in the program's order, if values were asked for; of a run on a device that is kept, none.
+    /// Outputs by name, in the program's order, if values were asked for; of a run on a device that is kept,
+    /// none.
     pub outputs: Vec<(String, Array)>,
 }
 
@@ -68,7 +70,7 @@ pub enum ReadingError {
         /// Which.
         name: String,
         /// What.
-        fault: Fault,
+        fault: ExecFault,
     },
     /// A program and a device that do not go together.
     #[error("the program does not fit the device: {0}")]
@@ -86,24 +88,24 @@ pub fn read<S: Sink + Send>(
     machine: &Tcp,
     program: &Program,
     files: &mut dyn FnMut(&Tensor) -> Result<Array, ArrayError>,
-    wanted: &Wanted,
+    wanted: &ReadingOptions,
     sink: S,
 ) -> Result<Reading, ReadingError> {
     accepted(machine, program)?;
-    let decides = Decides::of(program);
+    let decides = ValueDependence::of(program);
     let mut device = Device::new(machine, program.chips.max(1));
     if decides.computed(wanted) {
         device.replace_slices(&wanted.faulty_slices)?;
         device.load(program, files)?;
     }
-    let what = listener::Run { machine, program, decides, wanted, before: Before::Nothing };
+    let what = listener::ObservedRun { machine, program, decides, wanted, before: InitialMemory::Nothing };
     let mut reading = listener::run(
         &what,
         device.state_mut(),
-        |options, judge| simulate(machine, program, options, sink, judge),
-        |options, judge| simulate(machine, program, options, KeepLast::new(0), judge),
+        |options, checker| simulate(machine, program, options, sink, checker),
+        |options, checker| simulate(machine, program, options, KeepLast::new(0), checker),
     )?;
-    let stopped = reading.outcome.ended == tilewright_tcp_sim::Ended::Stopped;
+    let stopped = reading.outcome.ended == tilewright_tcp_sim::RunEnd::Stopped;
     if wanted.values && !stopped {
         reading.outputs = device.outputs(program)?;
     }
@@ -132,10 +134,10 @@ pub fn input(
     let large = || ArrayError::Format("it has too many elements".to_string());
     let rules = tilewright_tcp_exec::rules(machine);
     Ok(Some(match &tensor.data {
-        Data::None => return Ok(None),
-        Data::Zeros => Array::zeros(tensor.dtype, &extents).ok_or_else(large)?,
-        Data::Random(seed) => Array::random(rules, tensor.dtype, &extents, *seed).ok_or_else(large)?,
-        Data::Patterns(patterns) => Array { dtype: tensor.dtype, extents, patterns: patterns.clone() },
-        Data::File(_) => files(tensor)?.converted(rules, tensor.dtype)?.shaped(&extents)?,
+        TensorData::None => return Ok(None),
+        TensorData::Zeros => Array::zeros(tensor.dtype, &extents).ok_or_else(large)?,
+        TensorData::Random(seed) => Array::random(rules, tensor.dtype, &extents, *seed).ok_or_else(large)?,
+        TensorData::Patterns(patterns) => Array { dtype: tensor.dtype, extents, patterns: patterns.clone() },
+        TensorData::File(_) => files(tensor)?.converted(rules, tensor.dtype)?.shaped(&extents)?,
     }))
 }

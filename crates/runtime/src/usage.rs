@@ -1,12 +1,14 @@
-//! What many runs took together: cycles, energy, how busy engines were, and which kinds of commands the time went to.
+//! What many runs took together: cycles, energy, how busy engines were, and which kinds of commands the time
+//! went to.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::Exact;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
-use tilewright_tcp_cost::energy::Counts;
-use tilewright_tcp_sim::{EngineUse, Outcome};
+use tilewright_tcp_cost::energy::EnergyCounts;
+use tilewright_tcp_sim::{EngineUse, SimOutcome};
 
 /// Sums over runs.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +26,7 @@ pub struct Usage {
     /// Kinds of commands, by name and unit.
     pub kinds: BTreeMap<(String, &'static str), KindUse>,
     /// Events.
-    pub counts: Counts,
+    pub counts: EnergyCounts,
 }
 
 /// All commands of one kind.
@@ -40,27 +42,27 @@ pub struct KindUse {
 
 impl Usage {
     /// Adds a run that took some tokens.
-    pub fn add(&mut self, outcome: &Outcome, tokens: u64) {
+    pub fn add(&mut self, outcome: &SimOutcome, tokens: u64) {
         self.runs += 1;
-        self.tokens = self.tokens.saturating_add(tokens);
-        self.cycles = self.cycles.saturating_add(outcome.cycles);
+        self.tokens = self.tokens.exact_add(tokens);
+        self.cycles = self.cycles.exact_add(outcome.cycles);
         let energy: u128 = outcome.energy_fj.iter().sum();
-        self.energy_fj = self.energy_fj.saturating_add(energy);
+        self.energy_fj = self.energy_fj.exact_add(energy);
         self.counts.add(&outcome.counts, 1);
         for used in &outcome.utilisation {
             match self.engines.iter_mut().find(|known| known.engine == used.engine) {
                 Some(known) => {
-                    known.busy_cycles = known.busy_cycles.saturating_add(used.busy_cycles);
-                    known.available_cycles = known.available_cycles.saturating_add(used.available_cycles);
+                    known.busy_cycles = known.busy_cycles.exact_add(used.busy_cycles);
+                    known.available_cycles = known.available_cycles.exact_add(used.available_cycles);
                 }
                 None => self.engines.push(*used),
             }
         }
         for image in outcome.images.iter().filter(|image| image.runs > 0) {
             let kind = self.kinds.entry((kind(&image.name).to_string(), image.unit.name())).or_default();
-            kind.runs = kind.runs.saturating_add(image.runs);
-            kind.busy_cycles = kind.busy_cycles.saturating_add(image.busy_cycles);
-            kind.energy_fj = kind.energy_fj.saturating_add(image.energy_fj);
+            kind.runs = kind.runs.exact_add(image.runs);
+            kind.busy_cycles = kind.busy_cycles.exact_add(image.busy_cycles);
+            kind.energy_fj = kind.energy_fj.exact_add(image.energy_fj);
         }
     }
 
@@ -72,12 +74,12 @@ impl Usage {
         kinds
     }
 
-    /// Products that commands make, as a part of what the engines of so many PEs could have made. Empty elements of packets are left out;
-    /// rows and columns that templates pad are elements like others.
+    /// Products that commands make, as a part of what the engines of so many PEs could have made. Empty
+    /// elements of packets are left out; rows and columns that templates pad are elements like others.
     pub fn mac_use(&self, machine: &Tcp, pes: u64, dtype: Dtype) -> f64 {
         let each = Setup::new(machine, 1, dtype).map_or(0, |setup| setup.packet_elements());
-        let slices = machine.pe.slices.saturating_mul(pes);
-        let products = slices.saturating_mul(machine.ce.lanes).saturating_mul(each);
+        let slices = machine.pe.slices.exact_mul(pes);
+        let products = slices.exact_mul(machine.ce.lanes).exact_mul(each);
         let most = real(u128::from(self.cycles)) * real(u128::from(products));
         part(real(u128::from(self.counts.macs_useful)), most)
     }

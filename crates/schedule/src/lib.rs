@@ -8,4 +8,4 @@
 pub mod timing;
 pub mod tune;
 
-pub use timing::{Schedule, schedule};
+pub use timing::{TimedSchedule, schedule};

@@ -7,15 +7,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tilewright_base::invariant::Exact;
 
 use tilewright_compile::Compiled;
 use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_record::{Interval, Record, TrackId};
-use tilewright_tcp_isa::program::event::Unit;
-use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::program::event::ExecUnit;
+use tilewright_tcp_isa::program::transfer::MemoryInstance;
 
-use crate::measure::{Chunk, kind_of, real};
-use crate::spans::Span;
+use crate::measure::{PromptChunk, kind_of, real};
+use crate::spans::CycleSpan;
 
 /// The first command of every norm.
 const NORM_STARTS: &str = "squares";
@@ -26,7 +27,7 @@ pub(crate) const EXCHANGES: [&str; 3] = ["sums", "tokens", "worths"];
 
 /// A kernel of the block.
 #[derive(Clone, Debug)]
-pub(crate) struct Operator {
+pub(crate) struct BlockOperator {
     pub(crate) label: &'static str,
     pub(crate) kernel: usize,
     owns: &'static [&'static str],
@@ -34,14 +35,14 @@ pub(crate) struct Operator {
 
 /// A command of the first PE, from the beginning of the block.
 #[derive(Clone, Debug)]
-pub(crate) struct Command {
-    pub(crate) unit: Unit,
+pub(crate) struct BlockCommand {
+    pub(crate) unit: ExecUnit,
     pub(crate) name: Arc<str>,
     /// Index of its operator; none for what another block needs.
     pub(crate) operator: Option<usize>,
     /// Of weights for the next block, the operator there: as much came for this one before it began.
     pub(crate) ahead: Option<usize>,
-    pub(crate) span: Span,
+    pub(crate) span: CycleSpan,
     /// The stage that decided how long it took.
     pub(crate) binding: Option<&'static str>,
     /// Products, and those that are no padding.
@@ -57,19 +58,19 @@ pub(crate) struct Command {
 pub(crate) struct Block {
     pub(crate) layer: usize,
     /// Where it lies in its run.
-    pub(crate) window: Span,
-    pub(crate) operators: Vec<Operator>,
-    pub(crate) commands: Vec<Command>,
+    pub(crate) window: CycleSpan,
+    pub(crate) operators: Vec<BlockOperator>,
+    pub(crate) commands: Vec<BlockCommand>,
 }
 
 impl Block {
     /// How long it takes.
     pub(crate) fn cycles(&self) -> u64 {
-        self.window.1.saturating_sub(self.window.0)
+        self.window.1.exact_sub(self.window.0)
     }
 
     /// Stretches of the commands that `which` picks.
-    pub(crate) fn spans(&self, which: impl Fn(&Command) -> bool) -> Vec<Span> {
+    pub(crate) fn spans(&self, which: impl Fn(&BlockCommand) -> bool) -> Vec<CycleSpan> {
         crate::spans::union(self.commands.iter().filter(|command| which(command)).map(|command| command.span))
     }
 }
@@ -81,13 +82,13 @@ pub(crate) fn middle(kernels: &Kernels) -> usize {
 }
 
 /// Finds a block in a run; `None` if the model has no such blocks or the record does not show them.
-pub(crate) fn find(chunk: &Chunk<'_>, layer: usize) -> Option<Block> {
-    let Chunk { compiled, outcome, .. } = chunk;
+pub(crate) fn find(chunk: &PromptChunk<'_>, layer: usize) -> Option<Block> {
+    let PromptChunk { compiled, outcome, .. } = chunk;
     let kernels = &compiled.kernels.kernels;
     let (first, next) = bounds(kernels, layer)?;
     let norms = |before: usize| kernels.iter().take(before).filter(|kernel| is_norm(kernel)).count();
     let tracks = tracks(&outcome.record);
-    let mut intervals: Vec<(Unit, &Interval)> = outcome
+    let mut intervals: Vec<(ExecUnit, &Interval)> = outcome
         .record
         .intervals()
         .filter_map(|interval| Some((*tracks.get(&interval.track)?, interval)))
@@ -95,13 +96,13 @@ pub(crate) fn find(chunk: &Chunk<'_>, layer: usize) -> Option<Block> {
     intervals.sort_by_key(|(_, interval)| (interval.start_cycles, interval.end_cycles));
     let starts: Vec<u64> = intervals
         .iter()
-        .filter(|(unit, interval)| *unit == Unit::Main && kind_of(&interval.name) == NORM_STARTS)
+        .filter(|(unit, interval)| *unit == ExecUnit::Main && kind_of(&interval.name) == NORM_STARTS)
         .map(|(_, interval)| interval.start_cycles)
         .collect();
     let all = norms(kernels.len());
     let each = starts.len().checked_div(all).filter(|each| *each > 0 && each * all == starts.len())?;
     let window = (*starts.get(norms(first) * each)?, *starts.get(norms(next) * each)?);
-    let operators: Vec<Operator> = (first..next).filter_map(|at| operator(kernels, at)).collect();
+    let operators: Vec<BlockOperator> = (first..next).filter_map(|at| operator(kernels, at)).collect();
     let mut block = Block { layer, window, operators, commands: Vec::new() };
     let energies = energies(chunk);
     for (unit, interval) in intervals {
@@ -110,7 +111,7 @@ pub(crate) fn find(chunk: &Chunk<'_>, layer: usize) -> Option<Block> {
             let count = |name: &str| {
                 interval.counts.iter().find(|(what, _)| *what == name).map_or(0, |(_, count)| *count)
             };
-            block.commands.push(Command {
+            block.commands.push(BlockCommand {
                 unit,
                 name: interval.name.clone(),
                 operator: None,
@@ -140,8 +141,8 @@ fn bounds(kernels: &[Kernel], layer: usize) -> Option<(usize, usize)> {
 }
 
 /// Tracks of the first PE.
-fn tracks(record: &Record) -> BTreeMap<TrackId, Unit> {
-    let units = [("main", Unit::Main), ("sub", Unit::Sub), ("dma", Unit::Dma)];
+fn tracks(record: &Record) -> BTreeMap<TrackId, ExecUnit> {
+    let units = [("main", ExecUnit::Main), ("sub", ExecUnit::Sub), ("dma", ExecUnit::Dma)];
     (0..)
         .map(TrackId)
         .zip(&record.layout.tracks)
@@ -154,7 +155,7 @@ fn tracks(record: &Record) -> BTreeMap<TrackId, Unit> {
 }
 
 /// What one run of each image takes.
-fn energies<'c>(chunk: &Chunk<'c>) -> BTreeMap<(&'static str, &'c str), f64> {
+fn energies<'c>(chunk: &PromptChunk<'c>) -> BTreeMap<(&'static str, &'c str), f64> {
     let images = chunk.outcome.images.iter();
     images
         .map(|image| {
@@ -167,21 +168,21 @@ fn energies<'c>(chunk: &Chunk<'c>) -> BTreeMap<(&'static str, &'c str), f64> {
 fn fills(compiled: &Compiled) -> BTreeMap<&str, usize> {
     let pes = compiled.plan.options.pes;
     let kernel_of = |offset: u64| {
-        let holds = |at: u64, pe_bytes: u64| at <= offset && offset < at.saturating_add(pe_bytes * pes);
+        let holds = |at: u64, pe_bytes: u64| at <= offset && offset < at.exact_add(pe_bytes.exact_mul(pes));
         let packed = compiled.plan.packed.iter();
         packed.into_iter().find(|packed| packed.fills.iter().any(|fill| holds(fill.at, fill.pe_bytes)))
     };
     let transfers = compiled.prefill.transfers.iter().filter(|transfer| kind_of(&transfer.name) == WEIGHTS);
     transfers
         .filter_map(|transfer| {
-            let source = transfer.source.locate().filter(|from| from.medium == Medium::Hbm)?;
+            let source = transfer.source.locate().filter(|from| from.medium == MemoryInstance::Hbm)?;
             Some((transfer.name.as_str(), kernel_of(source.offset)?.kernel))
         })
         .collect()
 }
 
 /// What a kernel is called, and the names of its commands.
-fn operator(kernels: &[Kernel], at: usize) -> Option<Operator> {
+fn operator(kernels: &[Kernel], at: usize) -> Option<BlockOperator> {
     let before_attention = kernels.get(at..)?.iter().take_while(|kernel| !ends_half(kernel)).count();
     let attends =
         kernels.get(at..at + before_attention)?.iter().any(|kernel| matches!(kernel, Kernel::Attend { .. }));
@@ -256,7 +257,7 @@ fn operator(kernels: &[Kernel], at: usize) -> Option<Operator> {
         }
         Kernel::Embed { .. } | Kernel::Head { .. } => return None,
     };
-    Some(Operator { label, kernel: at, owns })
+    Some(BlockOperator { label, kernel: at, owns })
 }
 
 /// A combination ends the half of a block that it is in.
@@ -273,7 +274,7 @@ fn assign(block: &mut Block, fills: &BTreeMap<&str, usize>, kernels: usize) {
     let mut current = 0;
     for command in &mut block.commands {
         let kind = kind_of(&command.name);
-        if command.unit == Unit::Main && !owns(current, kind) {
+        if command.unit == ExecUnit::Main && !owns(current, kind) {
             let later = (current..operators.len()).find(|at| owns(*at, kind));
             current = later.or_else(|| (0..current).rev().find(|at| owns(*at, kind))).unwrap_or(current);
         }
@@ -281,9 +282,9 @@ fn assign(block: &mut Block, fills: &BTreeMap<&str, usize>, kernels: usize) {
         let kernel = fills.get(&*command.name);
         command.ahead = kernel.and_then(|kernel| for_kernel(kernel.checked_sub(kernels)?));
         command.operator = match (command.unit, kernel) {
-            (Unit::Main, _) => Some(current),
+            (ExecUnit::Main, _) => Some(current),
             (_, Some(kernel)) => for_kernel(*kernel),
-            (Unit::Dma, None) => nearest(&operators, current, kind, false),
+            (ExecUnit::Dma, None) => nearest(&operators, current, kind, false),
             _ => nearest(&operators, current, kind, true),
         };
     }
@@ -291,7 +292,7 @@ fn assign(block: &mut Block, fills: &BTreeMap<&str, usize>, kernels: usize) {
 
 /// The operator nearest to a place that owns a kind of command: loads are for what comes, transfers follow
 /// what was.
-fn nearest(operators: &[Operator], place: usize, kind: &str, later: bool) -> Option<usize> {
+fn nearest(operators: &[BlockOperator], place: usize, kind: &str, later: bool) -> Option<usize> {
     let owners = operators.iter().enumerate().filter(|(_, operator)| operator.owns.contains(&kind));
     owners.map(|(at, _)| at).min_by_key(|at| (at.abs_diff(place), (*at > place) != later))
 }

@@ -6,7 +6,7 @@ use tilewright_report::svg::Svg;
 
 use crate::llama::StudyRun;
 use crate::measure::{MeasureError, Pass};
-use crate::pictures::{COLOURS, Line, chart};
+use crate::pictures::{COLOURS, ChartLine, chart};
 use crate::sizes::size;
 
 /// Contexts and batches of Fig. 12.
@@ -194,8 +194,8 @@ pub(crate) fn text(points: &[Point]) -> String {
     table(&[Align::Right; 11], &rows)
 }
 
-fn uses(points: &[&Point], prefix: &str, colours: [&'static str; 2]) -> Vec<Line<'static>> {
-    let line = |name: String, colour, of: fn(&Point) -> f64| Line {
+fn uses(points: &[&Point], prefix: &str, colours: [&'static str; 2]) -> Vec<ChartLine<'static>> {
+    let line = |name: String, colour, of: fn(&Point) -> f64| ChartLine {
         name,
         points: points.iter().map(|point| (size(point.tokens), of(point) * 100.0)).collect(),
         colour,
@@ -210,7 +210,7 @@ fn uses(points: &[&Point], prefix: &str, colours: [&'static str; 2]) -> Vec<Line
 pub(crate) fn figures(figure11: &[Point], figure12: &[Point]) -> String {
     let mut svg = Svg::default();
     let first: Vec<&Point> = figure11.iter().collect();
-    let line = Line {
+    let line = ChartLine {
         name: "B=1".to_string(),
         points: first.iter().map(|point| (size(point.tokens), point.ms)).collect(),
         colour: COLOURS[0],
@@ -222,10 +222,10 @@ pub(crate) fn figures(figure11: &[Point], figure12: &[Point]) -> String {
         let mut batches: Vec<u64> = figure12.iter().map(|point| point.batch).collect();
         batches.dedup();
         let of = |batch: u64| figure12.iter().filter(move |point| point.batch == batch);
-        let lines: Vec<Line<'_>> = batches
+        let lines: Vec<ChartLine<'_>> = batches
             .iter()
             .zip(COLOURS)
-            .map(|(batch, colour)| Line {
+            .map(|(batch, colour)| ChartLine {
                 name: format!("B={batch}"),
                 points: of(*batch).map(|point| (size(point.tokens), point.ms)).collect(),
                 colour,
@@ -233,7 +233,7 @@ pub(crate) fn figures(figure11: &[Point], figure12: &[Point]) -> String {
             .collect();
         chart(&mut svg, (80.0, 490.0), "Fig. 12a: next token", "latency, ms", &lines);
         let ends = [batches.first(), batches.last()];
-        let lines: Vec<Line<'_>> = ends
+        let lines: Vec<ChartLine<'_>> = ends
             .into_iter()
             .flatten()
             .zip([[COLOURS[0], COLOURS[1]], [COLOURS[2], COLOURS[3]]])

@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 use tilewright_base::SourceId;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::Tcp;
 use tilewright_notation::problem::{Digit, Problem};
 use tilewright_notation::syntax::ast::{Operand, Program};
@@ -14,14 +15,14 @@ use tilewright_num::Dtype;
 use tilewright_report::einsum::{Pictures, PlacedLoops};
 use tilewright_report::svg::{Anchor, Svg};
 use tilewright_tcp_cost::legality::Verdict;
-use tilewright_tcp_cost::{Placed, Setup};
+use tilewright_tcp_cost::{PlacedTactic, Setup};
 
 /// The paper's example.
 const TACTIC: &str = include_str!("../../../kernels/qk-fig10.tw");
 
 /// A tensor of the figure, and where it lies.
 #[derive(Clone, Debug, Serialize)]
-pub struct HeldTensor {
+pub struct PlacedTensor {
     /// The operand.
     pub tensor: &'static str,
     /// Its lowered shape.
@@ -44,7 +45,7 @@ pub struct Figure10 {
     /// Slices that it runs on.
     pub slices: u64,
     /// Its tensors.
-    pub held: Vec<HeldTensor>,
+    pub held: Vec<PlacedTensor>,
     /// Slices that a fetched query passes.
     pub reuse_slices: u64,
     /// Lanes that use it on each slice.
@@ -77,18 +78,18 @@ fn example(machine: &Tcp) -> Option<Example<'_>> {
 }
 
 fn product(digits: &[Digit]) -> u64 {
-    digits.iter().fold(1, |all, digit| all.saturating_mul(digit.live))
+    digits.iter().fold(1, |all, digit| all.exact_mul(digit.live))
 }
 
 /// The figure on a machine; `None` if the tactic is not legal there.
 pub(crate) fn figure10(machine: &Tcp) -> Option<Figure10> {
     let Example { setup, program, problem, verdict } = example(machine)?;
     let reuse = verdict.reuse.as_ref()?;
-    let placed: &Placed = verdict.placed.as_ref()?;
+    let placed: &PlacedTactic = verdict.placed.as_ref()?;
     let packet_bytes = (placed.packet_elements() * setup.element_bits()).div_ceil(8);
     let held = Operand::ALL.into_iter().filter_map(|operand| {
         let found = verdict.footprints.iter().find(|footprint| footprint.operand == operand)?;
-        Some(HeldTensor {
+        Some(PlacedTensor {
             tensor: operand.name(),
             shape: program.shape(operand)?.to_string(),
             slices: found.slices,
@@ -147,7 +148,7 @@ pub(crate) fn picture(machine: &Tcp, figure: &Figure10) -> String {
 }
 
 /// Where the engine runs the loops, as pictures take them.
-fn loops(placed: &Placed) -> PlacedLoops<'_> {
+fn loops(placed: &PlacedTactic) -> PlacedLoops<'_> {
     PlacedLoops {
         slices: &placed.parallel,
         time: &placed.time,
@@ -166,14 +167,14 @@ fn way(svg: &mut Svg, top: f64, figure: &Figure10) {
     let title = format!("the way of one query: {} uses for one fetch", figure.reuse);
     svg.text(LEFT, top, Anchor::Start, "title", &title);
     let (y, lane) = (top + 16.0, 9.0);
-    let lanes = f64::from(u32::try_from(figure.reuse_lanes).unwrap_or(0));
+    let lanes = f64::from(u32::try_from(figure.reuse_lanes).or_broken("a picture has few lines"));
     let height = 24.0 + lanes * lane;
     let mut x = LEFT;
     for slice in 0..figure.reuse_slices {
         svg.rect(x, y, SLICE, height, if slice == 0 { "#9ec9e8" } else { "#eef3f8" });
         svg.text(x + SLICE / 2.0, y + 15.0, Anchor::Middle, "small", &slice.to_string());
         for index in 0..figure.reuse_lanes {
-            let at = y + 20.0 + lane * f64::from(u32::try_from(index).unwrap_or(0));
+            let at = y + 20.0 + lane * f64::from(u32::try_from(index).or_broken("a picture has few lines"));
             svg.block(x + 5.0, at, SLICE - 10.0, lane - 2.0, "#b8dfb0");
         }
         if slice + 1 < figure.reuse_slices {
@@ -202,13 +203,13 @@ fn way(svg: &mut Svg, top: f64, figure: &Figure10) {
         ),
     ];
     for (at, note) in notes.iter().enumerate() {
-        let line = f64::from(u32::try_from(at).unwrap_or(0)) * Svg::LINE;
+        let line = f64::from(u32::try_from(at).or_broken("a picture has few lines")) * Svg::LINE;
         svg.text(LEFT, y + height + 22.0 + line, Anchor::Start, "small", note);
     }
 }
 
 /// Sizes of the example: batch, rows of both inputs, length of the sum.
-pub(crate) fn sizes(machine: &Tcp) -> Option<tilewright_explore::tcp::section::Product> {
+pub(crate) fn sizes(machine: &Tcp) -> Option<tilewright_explore::tcp::section::SectionProduct> {
     let Example { problem, .. } = example(machine)?;
     let [mut batch, mut rows0, mut rows1, mut sum] = [1; 4];
     for id in problem.axis_ids() {
@@ -221,5 +222,5 @@ pub(crate) fn sizes(machine: &Tcp) -> Option<tilewright_explore::tcp::section::P
             };
         *place *= problem.axis(id).extent;
     }
-    Some(tilewright_explore::tcp::section::Product { batch, rows0, rows1, sum })
+    Some(tilewright_explore::tcp::section::SectionProduct { batch, rows0, rows1, sum })
 }

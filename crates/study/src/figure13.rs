@@ -5,16 +5,16 @@ use serde::Serialize;
 use tilewright_machine::Tcp;
 use tilewright_record::{Event, Interval, Record, Sample, perfetto};
 use tilewright_report::columns::{Align, table};
-use tilewright_report::lanes::{Bar, Frame, Lane, draw};
+use tilewright_report::lanes::{ChartLane, LaneBar, LaneFrame, draw};
 use tilewright_report::svg::{Anchor, Svg, colour};
-use tilewright_tcp_isa::program::event::Unit;
+use tilewright_tcp_isa::program::event::ExecUnit;
 
 use crate::block::{Block, WEIGHTS, find, middle};
 use crate::layout::{BlockLayout, layout};
-use crate::measure::{Chunk, kind_of};
+use crate::measure::{PromptChunk, kind_of};
 use crate::operators::Breakdown;
 use crate::sizes::size;
-use crate::spans::{Span, common, length, union};
+use crate::spans::{CycleSpan, common, length, union};
 
 /// The block in one run of a prompt's program, on the first PE.
 #[derive(Clone, Debug, Serialize)]
@@ -47,7 +47,7 @@ pub struct Activity {
 
 /// What was seen of a prompt.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct PromptActivity {
     /// One for each run.
     pub(crate) activities: Vec<Activity>,
     /// Operators of the block, over all runs.
@@ -61,9 +61,9 @@ pub(crate) struct Seen {
     pub(crate) dma_hbm_bytes: u64,
 }
 
-impl Seen {
+impl PromptActivity {
     /// Looks at a run of a prompt of so many tokens.
-    pub(crate) fn look(&mut self, machine: &Tcp, tokens: u64, pes: u64, chunk: &Chunk<'_>) {
+    pub(crate) fn look(&mut self, machine: &Tcp, tokens: u64, pes: u64, chunk: &PromptChunk<'_>) {
         self.dma_hbm_bytes += off_chip_bytes(chunk);
         let Some(block) = find(chunk, middle(&chunk.compiled.kernels)) else { return };
         self.activities.push(activity(&block, tokens, size(machine.chip.clock_hz), chunk));
@@ -77,11 +77,11 @@ impl Seen {
 }
 
 /// Bytes of all transfers from or to off-chip memory.
-fn off_chip_bytes(chunk: &Chunk<'_>) -> u64 {
-    use tilewright_tcp_isa::program::transfer::Medium;
+fn off_chip_bytes(chunk: &PromptChunk<'_>) -> u64 {
+    use tilewright_tcp_isa::program::transfer::MemoryInstance;
     let transfers = &chunk.compiled.prefill.transfers;
     let outside = |address: tilewright_tcp_isa::program::transfer::Address| {
-        address.locate().is_some_and(|located| located.medium == Medium::Hbm)
+        address.locate().is_some_and(|located| located.medium == MemoryInstance::Hbm)
     };
     let names: std::collections::BTreeSet<&str> = transfers
         .iter()
@@ -94,10 +94,10 @@ fn off_chip_bytes(chunk: &Chunk<'_>) -> u64 {
     chunk.outcome.record.intervals().filter(|interval| names.contains(&*interval.name)).map(bytes).sum()
 }
 
-fn activity(block: &Block, tokens: u64, hz: f64, chunk: &Chunk<'_>) -> Activity {
+fn activity(block: &Block, tokens: u64, hz: f64, chunk: &PromptChunk<'_>) -> Activity {
     let cycles = block.cycles();
-    let tensor_unit = block.spans(|command| command.unit != Unit::Dma);
-    let dma = block.spans(|command| command.unit == Unit::Dma);
+    let tensor_unit = block.spans(|command| command.unit != ExecUnit::Dma);
+    let dma = block.spans(|command| command.unit == ExecUnit::Dma);
     let weights = block.spans(|command| kind_of(&command.name) == WEIGHTS);
     let part = |cycles_of: u64| size(cycles_of) / size(cycles.max(1));
     let both = length(&common(&tensor_unit, &dma));
@@ -119,7 +119,7 @@ fn activity(block: &Block, tokens: u64, hz: f64, chunk: &Chunk<'_>) -> Activity 
 }
 
 /// A stretch of a record, from its own beginning on.
-fn cut(record: &Record, (from, to): Span) -> Record {
+fn cut(record: &Record, (from, to): CycleSpan) -> Record {
     let mut before: Vec<Option<u64>> = vec![None; record.layout.counters.len()];
     let mut events = Vec::new();
     for event in &record.events {
@@ -174,7 +174,7 @@ const WIDTH: f64 = 900.0;
 const OTHER: &str = "#888";
 
 /// As a picture: for each prompt a lane for main, sub, and DMA.
-pub(crate) fn picture(prompts: &[(u64, &Seen)], hz: f64) -> String {
+pub(crate) fn picture(prompts: &[(u64, &PromptActivity)], hz: f64) -> String {
     let mut svg = Svg::default();
     let mut top = 50.0;
     let mut labels: Vec<&str> = Vec::new();
@@ -182,13 +182,13 @@ pub(crate) fn picture(prompts: &[(u64, &Seen)], hz: f64) -> String {
         let (Some(block), Some(activity)) = (&seen.last, seen.activities.last()) else { continue };
         labels = block.operators.iter().map(|operator| operator.label).collect();
         let us = |cycles: u64| size(cycles) / hz * 1e6;
-        let lane = |name: &str, unit: Unit| Lane {
+        let lane = |name: &str, unit: ExecUnit| ChartLane {
             name: name.to_string(),
             bars: block
                 .commands
                 .iter()
                 .filter(|command| command.unit == unit)
-                .map(|command| Bar {
+                .map(|command| LaneBar {
                     start: us(command.span.0),
                     end: us(command.span.1),
                     colour: command
@@ -197,8 +197,9 @@ pub(crate) fn picture(prompts: &[(u64, &Seen)], hz: f64) -> String {
                 })
                 .collect(),
         };
-        let lanes = [lane("TU, main", Unit::Main), lane("TU, sub", Unit::Sub), lane("TDMA", Unit::Dma)];
-        let frame = Frame { left: LEFT, top, width: WIDTH, label: "time, us", most: activity.us };
+        let lanes =
+            [lane("TU, main", ExecUnit::Main), lane("TU, sub", ExecUnit::Sub), lane("TDMA", ExecUnit::Dma)];
+        let frame = LaneFrame { left: LEFT, top, width: WIDTH, label: "time, us", most: activity.us };
         let title = format!(
             "Fig. 13: decoder block {} of a prompt of {tokens}, tokens {} to {}, PE 0",
             block.layer,

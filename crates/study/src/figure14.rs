@@ -5,13 +5,14 @@
 //! time, twice and four times as much.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use serde::Serialize;
 use tilewright_explore::cloud::Cloud;
-use tilewright_explore::tcp::section::{Product, Tactic, every_tactic, slice_parts, stages};
+use tilewright_explore::tcp::section::{SectionProduct, SectionTactic, every_tactic, slice_parts, stages};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_report::chart::{Axis, Bar, Plane, stacked};
+use tilewright_report::chart::{ChartPlane, LogAxis, StackedBar, stacked};
 use tilewright_report::columns::{Align, table};
 use tilewright_report::svg::{Anchor, Svg};
 use tilewright_tcp_cost::Setup;
@@ -77,23 +78,23 @@ pub struct Figure14 {
 }
 
 /// A tactic with its power, by component.
-type Found = (Tactic, [f64; COMPONENTS]);
+type TacticPower = (SectionTactic, [f64; COMPONENTS]);
 
-fn power((_, parts): &Found) -> f64 {
+fn power((_, parts): &TacticPower) -> f64 {
     parts.iter().sum()
 }
 
 /// The figures on a machine.
-pub(crate) fn figure14(machine: &Tcp, product: Product) -> Option<Figure14> {
+pub(crate) fn figure14(machine: &Tcp, product: SectionProduct) -> Option<Figure14> {
     let setup = Setup::new(machine, 1, Dtype::I8).ok()?;
-    let slowest = |tactic: &Tactic| {
+    let slowest = |tactic: &SectionTactic| {
         let stages = stages(&setup, &product, tactic);
         stages.mac.max(stages.stream).max(stages.drain)
     };
     let mut least = u64::MAX;
     every_tactic(&setup, &product, &mut |tactic| least = least.min(slowest(tactic)));
     let (mut tactics, mut in_class, mut cloud) = (0, [0; 3], Cloud::default());
-    let mut ends: [[Option<Found>; 2]; 3] = [[None; 2]; 3];
+    let mut ends: [[Option<TacticPower>; 2]; 3] = [[None; 2]; 3];
     every_tactic(&setup, &product, &mut |tactic| {
         tactics += 1;
         let found = (*tactic, slice_parts(&setup, &product, tactic));
@@ -120,7 +121,7 @@ pub(crate) fn figure14(machine: &Tcp, product: Product) -> Option<Figure14> {
                 .extend(found.map(|found| told(&setup, &product, format!("{name} {number}"), class, &found)));
         }
     }
-    let Product { batch, rows0, rows1, sum } = product;
+    let SectionProduct { batch, rows0, rows1, sum } = product;
     let sizes = [batch, rows0, rows1, sum];
     Some(Figure14 { sizes, slices: setup.slices(), tactics, in_class, chosen, cloud })
 }
@@ -132,11 +133,19 @@ fn femtojoules(picojoules: f64) -> u64 {
     whole
 }
 
-fn told(setup: &Setup<'_>, product: &Product, name: String, class: u64, found: &Found) -> ChosenTactic {
+fn told(
+    setup: &Setup<'_>,
+    product: &SectionProduct,
+    name: String,
+    class: u64,
+    found: &TacticPower,
+) -> ChosenTactic {
     let (tactic, parts) = found;
     let stages = stages(setup, product, tactic);
     let columns = setup.packet_elements() >> tactic.depth;
-    let part = |component: Component| parts.get(component as usize).copied().unwrap_or(0.0);
+    let part = |component: Component| {
+        parts.get(component as usize).copied().or_broken("every component has its part")
+    };
     let named = Component::ALL.iter().zip(parts).filter(|(_, mw)| **mw > 0.0);
     ChosenTactic {
         name,
@@ -229,13 +238,13 @@ pub(crate) fn picture(figure: &Figure14, hz: f64) -> String {
     let mut svg = Svg::default();
     let milliwatts = |fj_per_cycle: f64| fj_per_cycle * 1e-15 * hz * 1e3;
     let cloud: Vec<(f64, f64)> = figure.cloud.points().map(|(cycles, fj)| (cycles, milliwatts(fj))).collect();
-    let plane = Plane {
+    let plane = ChartPlane {
         left: 84.0,
         top: 60.0,
         width: 480.0,
         height: 420.0,
-        x: Axis::around("time, cycles", cloud.iter().map(|(x, _)| *x)),
-        y: Axis::around("power of a slice, mW", cloud.iter().map(|(_, y)| *y)),
+        x: LogAxis::around("time, cycles", cloud.iter().map(|(x, _)| *x)),
+        y: LogAxis::around("power of a slice, mW", cloud.iter().map(|(_, y)| *y)),
     };
     plane.draw(&mut svg, "Fig. 14: tactics of QK^T, time against power");
     let places: Vec<(f64, f64)> = cloud.iter().map(|(x, y)| plane.place(*x, *y)).collect();
@@ -257,10 +266,10 @@ pub(crate) fn picture(figure: &Figure14, hz: f64) -> String {
     }
     let legend: Vec<(String, String)> =
         PARTS.iter().map(|(part, colour)| (part.name().to_string(), (*colour).to_string())).collect();
-    let bars: Vec<Bar> = figure
+    let bars: Vec<StackedBar> = figure
         .chosen
         .iter()
-        .map(|chosen| Bar {
+        .map(|chosen| StackedBar {
             name: chosen.name.clone(),
             parts: PARTS
                 .iter()

@@ -7,15 +7,15 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use tilewright_compile::Compiled;
-use tilewright_compile::kernel::{Kernel, Weight};
+use tilewright_compile::kernel::{Kernel, WeightMatrix};
 use tilewright_compile::tcp::plan::{Packed, weights_of};
 use tilewright_machine::Tcp;
 use tilewright_report::columns::{Align, table};
-use tilewright_tcp_isa::footprint::{Store, of_exec};
+use tilewright_tcp_isa::footprint::{MemoryKind, of_exec};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::program::transfer::MemoryInstance;
 
-use crate::block::{Operator, WEIGHTS};
+use crate::block::{BlockOperator, WEIGHTS};
 use crate::measure::kind_of;
 use crate::sizes::size;
 
@@ -76,7 +76,7 @@ pub struct BlockLayout {
 }
 
 /// The layout of a block's operators.
-pub(crate) fn layout(machine: &Tcp, compiled: &Compiled, operators: &[Operator]) -> BlockLayout {
+pub(crate) fn layout(machine: &Tcp, compiled: &Compiled, operators: &[BlockOperator]) -> BlockLayout {
     let weights = operators.iter().filter_map(|operator| {
         let packed = compiled.plan.packed(operator.kernel)?;
         let kernel = compiled.kernels.kernels.get(operator.kernel)?;
@@ -86,12 +86,17 @@ pub(crate) fn layout(machine: &Tcp, compiled: &Compiled, operators: &[Operator])
     BlockLayout { slots: slots(compiled), weights: weights.collect(), inner }
 }
 
-fn model_bytes(compiled: &Compiled, weights: &[Weight]) -> u64 {
+fn model_bytes(compiled: &Compiled, weights: &[WeightMatrix]) -> u64 {
     let elements: u64 = weights.iter().map(|weight| weight.rows.size * weight.columns.size).sum();
     elements * u64::from(compiled.plan.options.dtype.storage_bits()) / 8
 }
 
-fn of_weights(compiled: &Compiled, label: &'static str, packed: &Packed, weights: &[Weight]) -> WeightLayout {
+fn of_weights(
+    compiled: &Compiled,
+    label: &'static str,
+    packed: &Packed,
+    weights: &[WeightMatrix],
+) -> WeightLayout {
     let stored: u64 = packed.fills.iter().map(|fill| fill.slice_bytes * packed.slices).sum();
     let stored_bytes = stored * compiled.plan.options.all_pes();
     let model_bytes = model_bytes(compiled, weights);
@@ -112,8 +117,8 @@ fn slots(compiled: &Compiled) -> usize {
     let transfers = compiled.prefill.transfers.iter().filter(|transfer| kind_of(&transfer.name) == WEIGHTS);
     let places = transfers.filter_map(|transfer| {
         let (from, to) = (transfer.source.locate()?, transfer.target.locate()?);
-        let first = from.medium == Medium::Hbm && starts.contains(&from.offset);
-        (first && to.medium == (Medium::Dm { slice: 0 })).then_some(to.offset)
+        let first = from.medium == MemoryInstance::Hbm && starts.contains(&from.offset);
+        (first && to.medium == (MemoryInstance::Dm { slice: 0 })).then_some(to.offset)
     });
     places.collect::<BTreeSet<u64>>().len()
 }
@@ -155,7 +160,7 @@ pub(crate) fn score_bytes(machine: &Tcp, compiled: &Compiled) -> u64 {
         let bytes = images.map(|exec| {
             let footprint = of_exec(machine, &exec.resolved(&most), PeId { chip: 0, pe: 0 }, &[]);
             let writes =
-                footprint.accesses.iter().filter(|access| access.write && access.memory == Store::Dm);
+                footprint.accesses.iter().filter(|access| access.write && access.memory == MemoryKind::Dm);
             writes.map(|access| access.bytes.len()).max().unwrap_or(0)
         });
         bytes.max().unwrap_or(0)

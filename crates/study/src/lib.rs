@@ -7,7 +7,7 @@
 //! No file is read here: whoever calls has read the model, the machine and the rows.
 
 mod block;
-mod closed;
+mod closed_form;
 pub mod curves;
 pub mod figure10;
 pub mod figure13;
@@ -30,5 +30,5 @@ pub mod text;
 pub mod whatif;
 
 pub use files::files;
-pub use llama::{Scales, Setting, Study, study};
+pub use llama::{Scales, Study, StudySetup, study};
 pub use measure::MeasureError;

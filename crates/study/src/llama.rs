@@ -5,6 +5,7 @@
 //! from the machine's peaks and the model's sizes.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use serde::Serialize;
 use tilewright_compile::Options;
@@ -15,15 +16,15 @@ use tilewright_tcp_cost::energy::Component;
 
 use crate::curves::Point;
 use crate::figure10::{Figure10, figure10};
-use crate::figure13::{Activity, Seen};
+use crate::figure13::{Activity, PromptActivity};
 use crate::figure14::{Figure14, figure14};
 use crate::layout::BlockLayout;
-use crate::measure::{MeasureError, Model, Pass, real};
+use crate::measure::{MeasureError, MeasuredModel, Pass, real};
 use crate::operators::Breakdown;
 use crate::parts::{CommandKind, parts};
 use crate::power::{MachineFigure, Power, power};
 use crate::rows::published;
-use crate::sizes::{Sizes, size};
+use crate::sizes::{BlockSizes, size};
 use crate::table2::Table2Row;
 use crate::whatif::TwiceHbm;
 
@@ -93,7 +94,7 @@ pub struct Study {
     pub power: Power,
     /// Bytes that transfers moved between HBM and slices, one by one, beside those that were counted as
     /// events.
-    pub transfers: Vec<Transferred>,
+    pub transfers: Vec<TransferredBytes>,
     /// Everything that was counted in the prompt of 2048 tokens.
     pub counts_2048: BTreeMap<&'static str, u64>,
     /// Joules of the prompt of 2048 tokens, by component.
@@ -104,14 +105,14 @@ pub struct Study {
     #[serde(skip)]
     pub papers: bool,
     #[serde(skip)]
-    pub(crate) seen: Vec<(u64, Seen)>,
+    pub(crate) seen: Vec<(u64, PromptActivity)>,
     #[serde(skip)]
     pub(crate) hz: f64,
 }
 
 /// Bytes of a prompt that transfers moved between HBM and slices.
 #[derive(Clone, Debug, Serialize)]
-pub struct Transferred {
+pub struct TransferredBytes {
     /// Tokens of the prompt.
     pub tokens: u64,
     /// Bytes, added transfer by transfer.
@@ -121,7 +122,7 @@ pub struct Transferred {
 }
 
 /// What a case study is of.
-pub struct Setting<'s> {
+pub struct StudySetup<'s> {
     /// The machine.
     pub machine: &'s Tcp,
     /// Name or file of the machine.
@@ -145,7 +146,7 @@ pub struct Setting<'s> {
     pub brief: bool,
 }
 
-impl Setting<'_> {
+impl StudySetup<'_> {
     fn scales_name(&self) -> Option<&'static str> {
         (self.options.dtype == Dtype::I8).then_some(match self.scales {
             Scales::Tensor => "one for a tensor, found beforehand",
@@ -156,9 +157,9 @@ impl Setting<'_> {
 
 /// A study under way.
 pub(crate) struct StudyRun<'s> {
-    pub(crate) setting: &'s Setting<'s>,
-    pub(crate) model: Model<'s>,
-    pub(crate) sizes: Sizes,
+    pub(crate) setting: &'s StudySetup<'s>,
+    pub(crate) model: MeasuredModel<'s>,
+    pub(crate) sizes: BlockSizes,
     pub(crate) hz: f64,
     /// Peaks, products and bytes a second.
     pub(crate) macs_per_s: f64,
@@ -169,21 +170,21 @@ pub(crate) struct StudyRun<'s> {
 ///
 /// # Errors
 /// A model that does not compile, programs that cannot be simulated.
-pub fn study(setting: &Setting<'_>, say: &mut dyn FnMut(&str)) -> Result<Study, MeasureError> {
+pub fn study(setting: &StudySetup<'_>, say: &mut dyn FnMut(&str)) -> Result<Study, MeasureError> {
     let (machine, options) = (setting.machine, setting.options);
     let kernels = cluster(setting.graph)?;
     let elements = 8 * machine.ce.packet_bytes / u64::from(options.dtype.storage_bits());
     let hz = size(machine.chip.clock_hz);
     let run = StudyRun {
         setting,
-        model: Model {
+        model: MeasuredModel {
             machine,
             graph: setting.graph,
             stretches: setting.is_configuration,
             scales: setting.scales,
             options,
         },
-        sizes: Sizes::new(&kernels, options.dtype, options.cache),
+        sizes: BlockSizes::new(&kernels, options.dtype, options.cache),
         hz,
         macs_per_s: size(machine.slices() * options.chips * machine.ce.lanes * elements) * hz,
         bytes_per_s: machine.hbm_bytes_per_s() * size(options.chips),
@@ -193,23 +194,23 @@ pub fn study(setting: &Setting<'_>, say: &mut dyn FnMut(&str)) -> Result<Study, 
 
 /// Prompts that were measured.
 #[derive(Default)]
-struct Prompts {
+struct PromptMeasurements {
     points: Vec<Point>,
     passes: Vec<(u64, Pass)>,
-    seen: Vec<(u64, Seen)>,
+    seen: Vec<(u64, PromptActivity)>,
 }
 
-impl Prompts {
+impl PromptMeasurements {
     fn pass(&self, tokens: u64) -> Option<&Pass> {
         self.passes.iter().find(|(length, _)| *length == tokens).map(|(_, pass)| pass)
     }
 
     /// Bytes of prompts that were looked at.
-    fn transferred(&self) -> Vec<Transferred> {
+    fn transferred(&self) -> Vec<TransferredBytes> {
         let counted = |pass: &Pass| pass.counts.hbm_read_bytes + pass.counts.hbm_written_bytes;
-        let one = |(tokens, seen): &(u64, Seen)| {
+        let one = |(tokens, seen): &(u64, PromptActivity)| {
             let counted = self.pass(*tokens).map_or(0, counted);
-            Transferred { tokens: *tokens, by_transfer: seen.dma_hbm_bytes, counted }
+            TransferredBytes { tokens: *tokens, by_transfer: seen.dma_hbm_bytes, counted }
         };
         self.seen.iter().map(one).collect()
     }
@@ -225,7 +226,7 @@ impl StudyRun<'_> {
         let mut missing = Vec::new();
         let mut prompts = self.prompts(say, &mut missing)?;
         let mut figure12 = if self.setting.brief { Vec::new() } else { self.figure12(say, &mut missing)? };
-        let short = prompts.pass(SHORT).cloned().unwrap_or_default();
+        let short = prompts.pass(SHORT).cloned().or_broken("a study without its short prompt ended before");
         let long = prompts.pass(LONG).cloned();
         let (short_ms, long_ms) = (self.ms(short.cycles), long.as_ref().map(|pass| self.ms(pass.cycles)));
         let short_published = published("B=1,L=128").filter(|_| self.setting.papers);
@@ -299,7 +300,11 @@ impl StudyRun<'_> {
     }
 
     /// All prompts of Fig. 11, those of Table II with their records.
-    fn prompts(&self, say: &mut dyn FnMut(&str), missing: &mut Vec<String>) -> Result<Prompts, MeasureError> {
+    fn prompts(
+        &self,
+        say: &mut dyn FnMut(&str),
+        missing: &mut Vec<String>,
+    ) -> Result<PromptMeasurements, MeasureError> {
         if self.setting.brief {
             return self.each_prompt(&FEW_PROMPTS, None, say, missing);
         }
@@ -326,12 +331,12 @@ impl StudyRun<'_> {
         mut measured: Option<Result<Pass, MeasureError>>,
         say: &mut dyn FnMut(&str),
         missing: &mut Vec<String>,
-    ) -> Result<Prompts, MeasureError> {
-        let mut prompts = Prompts::default();
+    ) -> Result<PromptMeasurements, MeasureError> {
+        let mut prompts = PromptMeasurements::default();
         for tokens in lengths {
             say(&format!("prefill of {tokens} tokens"));
-            let mut seen = Seen::default();
-            let mut look = |chunk: &crate::measure::Chunk<'_>| {
+            let mut seen = PromptActivity::default();
+            let mut look = |chunk: &crate::measure::PromptChunk<'_>| {
                 seen.look(self.setting.machine, *tokens, self.setting.options.all_pes(), chunk);
             };
             let looked = [SHORT, LONG].contains(tokens);
@@ -391,7 +396,7 @@ impl Study {
     }
 
     /// Prompts whose runs were looked at.
-    pub(crate) fn prompts_seen(&self) -> Vec<(u64, &Seen)> {
+    pub(crate) fn prompts_seen(&self) -> Vec<(u64, &PromptActivity)> {
         self.seen.iter().map(|(tokens, seen)| (*tokens, seen)).collect()
     }
 }

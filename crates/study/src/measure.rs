@@ -2,6 +2,7 @@
 //! tokens of a batch.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::{OrBroken, to_index};
 
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::{CompileError, Compiled, Options, compile_kernels};
@@ -9,9 +10,9 @@ use tilewright_graph::Graph;
 use tilewright_machine::Tcp;
 use tilewright_record::{KeepAll, KeepLast};
 use tilewright_runtime::prepared::Prepared;
-use tilewright_runtime::{ReadingError, Wanted};
-use tilewright_tcp_cost::energy::{COMPONENTS, Counts};
-use tilewright_tcp_sim::Outcome;
+use tilewright_runtime::{ReadingError, ReadingOptions};
+use tilewright_tcp_cost::energy::{COMPONENTS, EnergyCounts};
+use tilewright_tcp_sim::SimOutcome;
 
 use crate::llama::Scales;
 
@@ -21,7 +22,7 @@ pub(crate) struct Pass {
     pub(crate) cycles: u64,
     pub(crate) runs: u64,
     pub(crate) commands: u64,
-    pub(crate) counts: Counts,
+    pub(crate) counts: EnergyCounts,
     pub(crate) energy_fj: [u128; COMPONENTS],
     /// Cycles of main context and DMA engine, the mean over PEs.
     pub(crate) main_cycles: u64,
@@ -61,7 +62,7 @@ impl Pass {
         real(u128::from(self.counts.hbm_read_bytes + self.counts.hbm_written_bytes))
     }
 
-    fn add(&mut self, outcome: &Outcome, pes: u64) {
+    fn add(&mut self, outcome: &SimOutcome, pes: u64) {
         self.cycles += outcome.cycles;
         self.runs += 1;
         self.commands += outcome.commands;
@@ -72,10 +73,11 @@ impl Pass {
             *all += part;
         }
         for used in &outcome.utilisation {
-            let mean = u64::try_from(used.busy_cycles / u128::from(pes.max(1))).unwrap_or(u64::MAX);
+            let mean = u64::try_from(used.busy_cycles / u128::from(pes.max(1)))
+                .or_broken("cycles of a unit fit 64 bits");
             match used.engine {
-                tilewright_tcp_sim::Engine::Main => self.main_cycles += mean,
-                tilewright_tcp_sim::Engine::Dma => self.dma_cycles += mean,
+                tilewright_tcp_sim::EngineUnit::Main => self.main_cycles += mean,
+                tilewright_tcp_sim::EngineUnit::Dma => self.dma_cycles += mean,
                 _ => {}
             }
         }
@@ -95,21 +97,21 @@ pub(crate) fn kind_of(name: &str) -> &str {
 }
 
 /// One run of a prompt's program, with its record.
-pub(crate) struct Chunk<'c> {
+pub(crate) struct PromptChunk<'c> {
     pub(crate) compiled: &'c Compiled,
     /// Tokens before those of the run.
     pub(crate) past: u64,
     /// Tokens of the run.
     pub(crate) count: u64,
-    pub(crate) outcome: &'c Outcome,
+    pub(crate) outcome: &'c SimOutcome,
 }
 
 /// Looks at the runs of a prompt.
-pub(crate) type Look<'l> = dyn FnMut(&Chunk<'_>) + 'l;
+pub(crate) type ChunkObserver<'l> = dyn FnMut(&PromptChunk<'_>) + 'l;
 
 /// A model on a machine.
 #[derive(Clone, Copy)]
-pub(crate) struct Model<'m> {
+pub(crate) struct MeasuredModel<'m> {
     pub(crate) machine: &'m Tcp,
     pub(crate) graph: &'m Graph,
     /// Contexts may be longer than the positions of the model: only its configuration is known, and that its
@@ -120,7 +122,7 @@ pub(crate) struct Model<'m> {
     pub(crate) options: Options,
 }
 
-impl Model<'_> {
+impl MeasuredModel<'_> {
     /// Programs for a context and a batch.
     pub(crate) fn compiled(&self, context: u64, batch: u64) -> Result<Compiled, MeasureError> {
         let mut kernels = cluster(self.graph)?;
@@ -134,7 +136,11 @@ impl Model<'_> {
     }
 
     /// The first token after a prompt: all its chunks. With a look they are recorded.
-    pub(crate) fn prefill(&self, tokens: u64, mut look: Option<&mut Look<'_>>) -> Result<Pass, MeasureError> {
+    pub(crate) fn prefill(
+        &self,
+        tokens: u64,
+        mut look: Option<&mut ChunkObserver<'_>>,
+    ) -> Result<Pass, MeasureError> {
         let compiled = self.compiled(tokens, 1)?;
         let prepared = Prepared::new(self.machine, compiled.prefill.clone())?;
         let run_tokens = compiled.most_tokens().min(tokens);
@@ -148,11 +154,11 @@ impl Model<'_> {
             let before = past.min(tokens - count);
             let inputs = compiled.inputs(before, &vec![0; index(count)])?;
             // Only the last part of a prompt is asked for a token.
-            let inputs = if past + count < tokens { inputs.silent() } else { inputs };
+            let inputs = if past + count < tokens { inputs.without_logits() } else { inputs };
             let outcome = self.time(&prepared, &inputs, look.is_some())?;
             pass.add(&outcome, self.options.all_pes());
             if let Some(look) = look.as_mut() {
-                look(&Chunk { compiled: &compiled, past: before, count, outcome: &outcome });
+                look(&PromptChunk { compiled: &compiled, past: before, count, outcome: &outcome });
             }
             past += count;
         }
@@ -160,8 +166,8 @@ impl Model<'_> {
     }
 
     /// The next token of each of `batch` sequences that have `context` tokens.
-    pub(crate) fn decode(&self, prepared: &Step) -> Result<Pass, MeasureError> {
-        let Step { compiled, program, context } = prepared;
+    pub(crate) fn decode(&self, prepared: &DecodeStep) -> Result<Pass, MeasureError> {
+        let DecodeStep { compiled, program, context } = prepared;
         let batch = compiled.plan.options.batch;
         let inputs = if batch > 1 {
             compiled.batch_inputs(&vec![Some((*context, 0)); index(batch)])?
@@ -173,12 +179,12 @@ impl Model<'_> {
         Ok(pass)
     }
 
-    /// The program of single tokens, for contexts up to a greatest.
+    /// The program of single tokens, for contexts up to a longest.
     pub(crate) fn steps(&self, batch: u64, contexts: &[u64]) -> Result<Vec<(u64, Pass)>, MeasureError> {
         let most = contexts.iter().max().copied().unwrap_or(1) + 1;
         let compiled = self.compiled(most, batch)?;
         let program = compiled.batch.clone().unwrap_or_else(|| compiled.decode.clone());
-        let mut step = Step { program: Prepared::new(self.machine, program)?, compiled, context: 0 };
+        let mut step = DecodeStep { program: Prepared::new(self.machine, program)?, compiled, context: 0 };
         let mut passes = Vec::new();
         for context in contexts {
             step.context = *context;
@@ -192,11 +198,11 @@ impl Model<'_> {
         prepared: &Prepared,
         inputs: &tilewright_compile::Inputs,
         record: bool,
-    ) -> Result<Outcome, MeasureError> {
+    ) -> Result<SimOutcome, MeasureError> {
         let named =
             inputs.registers.iter().filter_map(|(name, value)| Some((prepared.register(name)?, *value)));
         let registers: Vec<_> = named.collect();
-        let wanted = Wanted { trace: record, ..Wanted::default() };
+        let wanted = ReadingOptions { trace: record, ..ReadingOptions::default() };
         let reading = if record {
             prepared.time(&registers, &wanted, KeepAll::default())?
         } else {
@@ -207,14 +213,14 @@ impl Model<'_> {
 }
 
 /// A program of single tokens and the context that it is run with.
-pub(crate) struct Step {
+pub(crate) struct DecodeStep {
     compiled: Compiled,
     program: Prepared,
     context: u64,
 }
 
 pub(crate) fn index(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(usize::MAX)
+    to_index(count)
 }
 
 /// A count as a real number.

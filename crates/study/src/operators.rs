@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tilewright_report::columns::{Align, table};
-use tilewright_tcp_isa::program::event::Unit;
+use tilewright_tcp_isa::program::event::ExecUnit;
 
-use crate::block::{Block, Command, EXCHANGES, WEIGHTS};
+use crate::block::{Block, BlockCommand, EXCHANGES, WEIGHTS};
 use crate::measure::kind_of;
 use crate::sizes::size;
-use crate::spans::{Span, common, gaps, length};
+use crate::spans::{CycleSpan, common, gaps, length};
 
 /// An operator of a block, over all runs of a prompt.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -61,10 +61,10 @@ impl Breakdown {
             self.operators = block.operators.iter().map(|operator| new(operator.label)).collect();
         }
         self.cycles += block.cycles();
-        let waits = Waits::new(block);
+        let waits = StallCauses::new(block);
         for (at, operator) in self.operators.iter_mut().enumerate() {
-            let is_own = |command: &&Command| command.operator == Some(at) || command.ahead == Some(at);
-            let own: Vec<&Command> = block.commands.iter().filter(is_own).collect();
+            let is_own = |command: &&BlockCommand| command.operator == Some(at) || command.ahead == Some(at);
+            let own: Vec<&BlockCommand> = block.commands.iter().filter(is_own).collect();
             operator.commands(&own, pes);
             for span in spans_of(block, at) {
                 operator.decided(span, &own, &waits);
@@ -80,11 +80,11 @@ impl Breakdown {
 }
 
 /// Stretches of an operator: from its first main command on until one of another operator starts.
-fn spans_of(block: &Block, at: usize) -> Vec<Span> {
+fn spans_of(block: &Block, at: usize) -> Vec<CycleSpan> {
     let main: Vec<(usize, u64)> = block
         .commands
         .iter()
-        .filter(|command| command.unit == Unit::Main)
+        .filter(|command| command.unit == ExecUnit::Main)
         .filter_map(|command| Some((command.operator?, command.span.0)))
         .collect();
     let mut spans = Vec::new();
@@ -99,17 +99,17 @@ fn spans_of(block: &Block, at: usize) -> Vec<Span> {
 }
 
 /// Why a main context may wait: transfers under way.
-struct Waits {
-    kinds: [(&'static str, Vec<Span>); 3],
+struct StallCauses {
+    kinds: [(&'static str, Vec<CycleSpan>); 3],
 }
 
-impl Waits {
-    fn new(block: &Block) -> Waits {
+impl StallCauses {
+    fn new(block: &Block) -> StallCauses {
         let dma = |which: &dyn Fn(&str) -> bool| {
-            block.spans(|command| command.unit == Unit::Dma && which(kind_of(&command.name)))
+            block.spans(|command| command.unit == ExecUnit::Dma && which(kind_of(&command.name)))
         };
         let exchange = |kind: &str| EXCHANGES.contains(&kind);
-        Waits {
+        StallCauses {
             kinds: [
                 ("exchange between PEs", dma(&exchange)),
                 ("weights", dma(&|kind| kind == WEIGHTS)),
@@ -120,12 +120,12 @@ impl Waits {
 }
 
 impl OperatorTime {
-    fn commands(&mut self, own: &[&Command], pes: u64) {
+    fn commands(&mut self, own: &[&BlockCommand], pes: u64) {
         for command in own {
             let cycles = command.span.1 - command.span.0;
             match command.unit {
-                Unit::Main => self.main_cycles += cycles,
-                Unit::Sub => self.sub_cycles += cycles,
+                ExecUnit::Main => self.main_cycles += cycles,
+                ExecUnit::Sub => self.sub_cycles += cycles,
                 _ => self.dma_cycles += cycles,
             }
             if kind_of(&command.name) == WEIGHTS {
@@ -138,15 +138,15 @@ impl OperatorTime {
     }
 
     /// What decided the cycles of a stretch.
-    fn decided(&mut self, span: Span, own: &[&Command], waits: &Waits) {
+    fn decided(&mut self, span: CycleSpan, own: &[&BlockCommand], waits: &StallCauses) {
         self.cycles += span.1 - span.0;
         let mut add = |what: String, cycles: u64| {
             if cycles > 0 {
                 *self.by.entry(what).or_default() += cycles;
             }
         };
-        let within = |command: &&&Command| {
-            command.unit == Unit::Main && command.span.0 < span.1 && command.span.1 > span.0
+        let within = |command: &&&BlockCommand| {
+            command.unit == ExecUnit::Main && command.span.0 < span.1 && command.span.1 > span.0
         };
         let mut busy = Vec::new();
         for command in own.iter().filter(within) {

@@ -1,6 +1,6 @@
 //! Lines on logarithmic axes, as several figures have them.
 
-use tilewright_report::chart::{Axis, Plane};
+use tilewright_report::chart::{ChartPlane, LogAxis};
 use tilewright_report::svg::{Anchor, Svg};
 
 use crate::sizes::size;
@@ -9,22 +9,22 @@ use crate::sizes::size;
 pub(crate) const COLOURS: [&str; 4] = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd"];
 
 /// One line of a chart.
-pub(crate) struct Line<'p> {
+pub(crate) struct ChartLine<'p> {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
     pub(crate) colour: &'p str,
 }
 
 /// Lines over tokens, with a legend below.
-pub(crate) fn chart(svg: &mut Svg, (left, top): (f64, f64), title: &str, y: &str, lines: &[Line<'_>]) {
+pub(crate) fn chart(svg: &mut Svg, (left, top): (f64, f64), title: &str, y: &str, lines: &[ChartLine<'_>]) {
     let all = || lines.iter().flat_map(|line| line.points.iter());
-    let plane = Plane {
+    let plane = ChartPlane {
         left,
         top,
         width: 420.0,
         height: 300.0,
-        x: Axis::around("tokens, L", all().map(|(x, _)| *x)),
-        y: Axis::around(y, all().map(|(_, y)| *y)),
+        x: LogAxis::around("tokens, L", all().map(|(x, _)| *x)),
+        y: LogAxis::around(y, all().map(|(_, y)| *y)),
     };
     plane.draw(svg, title);
     for (index, line) in lines.iter().enumerate() {

@@ -5,7 +5,7 @@
 //! averages, not peaks. Times are those of the programs: what a calibrated latency would take is not known.
 
 use serde::Serialize;
-use tilewright_machine::Loaded;
+use tilewright_machine::LoadedMachine;
 use tilewright_report::columns::{Align, table};
 
 use crate::curves::Point;
@@ -57,7 +57,7 @@ pub struct Power {
 }
 
 /// Figures of the machine that energy and TDP are made of.
-pub fn figures(loaded: &Loaded) -> Vec<MachineFigure> {
+pub fn figures(loaded: &LoadedMachine) -> Vec<MachineFigure> {
     let assumed: Vec<(&str, &str)> =
         loaded.assumptions().iter().map(|figure| (figure.section, figure.key)).collect();
     let of_energy = |section: &str, key: &str| section == "energy" || (section, key) == ("chip", "tdp_w");

@@ -6,21 +6,21 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tilewright_base::SourceId;
-use tilewright_machine::{Loaded, Tcp};
+use tilewright_machine::{LoadedMachine, Tcp};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_report::columns::{Align, table};
 use tilewright_tcp_cost::Setup;
 
-use crate::closed::{self, Fetched, Moved, Stages, Switched, Turned};
-use crate::rows::Row;
+use crate::closed_form::{self, CommandCase, FetchCase, SwitchCase, TransferCase, TransposeCase};
+use crate::rows::PublishedRow;
 use crate::sizes::size;
 
 /// What reproduces a row.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct How {
+struct RowRecipe {
     cannot: Option<String>,
     /// A row of Table II, as it is, over another's figure, another's over it, or the part by which it is
     /// below it.
@@ -35,17 +35,17 @@ struct How {
     /// An einsum with its tactic, and what of it is measured.
     tactic: Option<String>,
     measure: Option<String>,
-    fetch: Option<Fetched>,
+    fetch: Option<FetchCase>,
     waste: Option<u64>,
-    switch: Option<Switched>,
-    transpose: Option<Turned>,
-    dma: Option<Moved>,
-    command: Option<Stages>,
+    switch: Option<SwitchCase>,
+    transpose: Option<TransposeCase>,
+    dma: Option<TransferCase>,
+    command: Option<CommandCase>,
 }
 
 /// A row with ours, or with the reason why there is none. The same form as rows of Neuron chips have.
 #[derive(Clone, Debug, Serialize)]
-pub struct Compared {
+pub struct ComparedRow {
     /// The chip.
     pub chip: String,
     /// The table or figure that the row is from.
@@ -76,17 +76,17 @@ pub struct Compared {
 
 /// All rows of a chip.
 #[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
+pub struct PublishedComparison {
     /// The chip.
     pub chip: String,
     /// Its rows, in the order of the file.
-    pub rows: Vec<Compared>,
+    pub rows: Vec<ComparedRow>,
 }
 
 /// What rows are compared with.
-pub struct Ours<'o> {
+pub struct OwnResults<'o> {
     /// The machine file, with derived figures and sources.
-    pub loaded: &'o Loaded,
+    pub loaded: &'o LoadedMachine,
     /// Its machine.
     pub machine: &'o Tcp,
     /// Our value of a row of Table II; asked only if a row needs it.
@@ -150,11 +150,16 @@ pub enum RowFault {
 ///
 /// # Errors
 /// A row that says nothing that can be done.
-pub fn compare(chip: &str, rows: &[&Row], ours: &mut Ours<'_>) -> Result<Comparison, RowError> {
+pub fn compare(
+    chip: &str,
+    rows: &[&PublishedRow],
+    ours: &mut OwnResults<'_>,
+) -> Result<PublishedComparison, RowError> {
     let mut compared = Vec::new();
     for row in rows {
         let faulty = |fault: RowFault| RowError { row: row.name.clone(), fault };
-        let how: How = row.how.clone().try_into().map_err(|error: toml::de::Error| faulty(error.into()))?;
+        let how: RowRecipe =
+            row.how.clone().try_into().map_err(|error: toml::de::Error| faulty(error.into()))?;
         let (value, by) = match &how.cannot {
             Some(_) => (None, None),
             None => {
@@ -162,7 +167,7 @@ pub fn compare(chip: &str, rows: &[&Row], ours: &mut Ours<'_>) -> Result<Compari
                 (Some(value), Some(by))
             }
         };
-        compared.push(Compared {
+        compared.push(ComparedRow {
             chip: chip.to_string(),
             group: row.group.clone(),
             name: row.name.clone(),
@@ -176,11 +181,11 @@ pub fn compare(chip: &str, rows: &[&Row], ours: &mut Ours<'_>) -> Result<Compari
             by,
         });
     }
-    Ok(Comparison { chip: chip.to_string(), rows: compared })
+    Ok(PublishedComparison { chip: chip.to_string(), rows: compared })
 }
 
 /// Our value, and where it comes from.
-fn value(how: &How, ours: &mut Ours<'_>) -> Result<(f64, &'static str), RowFault> {
+fn value(how: &RowRecipe, ours: &mut OwnResults<'_>) -> Result<(f64, &'static str), RowFault> {
     const CLOSED: &str = "closed form of an engine";
     let machine = ours.machine;
     let known = |cycles: Option<u64>| cycles.map(size).ok_or(RowFault::Stage);
@@ -212,12 +217,12 @@ fn value(how: &How, ours: &mut Ours<'_>) -> Result<(f64, &'static str), RowFault
         return Ok((tactic(machine, text, measure)?, "rules of the notation"));
     }
     let value = match how {
-        How { fetch: Some(fetch), .. } => size(closed::fetched(machine, fetch)),
-        How { waste: Some(bytes), .. } => closed::wasted(machine, *bytes) * 100.0,
-        How { switch: Some(switch), .. } => known(closed::switched(switch))?,
-        How { transpose: Some(tiles), .. } => size(closed::turned(machine, tiles)),
-        How { dma: Some(transfer), .. } => known(closed::moved(machine, transfer))?,
-        How { command: Some(stages), .. } => known(closed::command(machine, stages))?,
+        RowRecipe { fetch: Some(fetch), .. } => size(closed_form::fetched(machine, fetch)),
+        RowRecipe { waste: Some(bytes), .. } => closed_form::wasted(machine, *bytes) * 100.0,
+        RowRecipe { switch: Some(switch), .. } => known(closed_form::switched(switch))?,
+        RowRecipe { transpose: Some(tiles), .. } => size(closed_form::transposed(machine, tiles)),
+        RowRecipe { dma: Some(transfer), .. } => known(closed_form::moved(machine, transfer))?,
+        RowRecipe { command: Some(stages), .. } => known(closed_form::command(machine, stages))?,
         _ => return Err(RowFault::Nothing),
     };
     Ok((value, CLOSED))
@@ -244,7 +249,7 @@ fn tactic(machine: &Tcp, text: &str, measure: &str) -> Result<f64, RowFault> {
 const LARGE: f64 = 0.25;
 
 /// The comparison as a table.
-pub fn text(comparison: &Comparison) -> String {
+pub fn text(comparison: &PublishedComparison) -> String {
     let head = ["row", "published", "unit", "ours", "error", "", "by, or why not"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     let number = |value: f64| {

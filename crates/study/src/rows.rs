@@ -1,13 +1,14 @@
 //! The rows of `bench/published.toml`: what others published, with its source, and how it is reproduced.
 
 use serde::Deserialize;
+use tilewright_base::invariant::OrBroken;
 
 /// The file, as it comes with the binary.
 pub const FILE: &str = include_str!("../../../bench/published.toml");
 
 /// A published figure and how it is reproduced.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Row {
+pub struct PublishedRow {
     /// The chip that it was measured on.
     pub chip: String,
     /// Other chips that it holds of.
@@ -31,23 +32,23 @@ pub struct Row {
 }
 
 #[derive(Deserialize)]
-struct Rows {
+struct PublishedRows {
     #[serde(default)]
-    row: Vec<Row>,
+    row: Vec<PublishedRow>,
 }
 
 /// The rows of a file's text.
 ///
 /// # Errors
 /// A text that is no such file.
-pub fn read(text: &str) -> Result<Vec<Row>, toml::de::Error> {
-    toml::from_str::<Rows>(text).map(|rows| rows.row)
+pub fn read(text: &str) -> Result<Vec<PublishedRow>, toml::de::Error> {
+    toml::from_str::<PublishedRows>(text).map(|rows| rows.row)
 }
 
 /// The rows of a chip, of one group or of all.
-pub fn of_chip<'r>(rows: &'r [Row], chip: &str, group: Option<&str>) -> Vec<&'r Row> {
-    let is_its = |row: &&Row| row.chip == chip || row.also.iter().any(|also| also == chip);
-    let in_group = |row: &&Row| group.is_none_or(|group| group == row.group);
+pub fn of_chip<'r>(rows: &'r [PublishedRow], chip: &str, group: Option<&str>) -> Vec<&'r PublishedRow> {
+    let is_its = |row: &&PublishedRow| row.chip == chip || row.also.iter().any(|also| also == chip);
+    let in_group = |row: &&PublishedRow| group.is_none_or(|group| group == row.group);
     rows.iter().filter(is_its).filter(in_group).collect()
 }
 
@@ -56,7 +57,7 @@ const TABLE2: (&str, &str) = ("tcp", "Table II");
 
 /// A published value of Table II; GPUs have their name before that of the row.
 pub(crate) fn published(name: &str) -> Option<f64> {
-    let rows = read(FILE).unwrap_or_default();
-    let is = |row: &&Row| (row.chip.as_str(), row.group.as_str()) == TABLE2 && row.name == name;
+    let rows = read(FILE).or_broken("the published rows that come with the binary are valid");
+    let is = |row: &&PublishedRow| (row.chip.as_str(), row.group.as_str()) == TABLE2 && row.name == name;
     rows.iter().find(is).map(|row| row.published)
 }

@@ -6,7 +6,7 @@ use tilewright_num::Dtype;
 use crate::measure::real;
 
 /// Sizes that bounds and uses follow from.
-pub(crate) struct Sizes {
+pub(crate) struct BlockSizes {
     pub(crate) weight_bytes: f64,
     pub(crate) linear_macs: f64,
     pub(crate) head_macs: f64,
@@ -16,8 +16,8 @@ pub(crate) struct Sizes {
     pub(crate) pair_macs: f64,
 }
 
-impl Sizes {
-    pub(crate) fn new(kernels: &Kernels, dtype: Dtype, cache: Dtype) -> Sizes {
+impl BlockSizes {
+    pub(crate) fn new(kernels: &Kernels, dtype: Dtype, cache: Dtype) -> BlockSizes {
         let bytes = |dtype: Dtype| f64::from(dtype.storage_bits()) / 8.0;
         let (mut macs, mut head, mut kv, mut pairs) = (0.0, 0.0, 0.0, 0.0);
         for kernel in &kernels.kernels {
@@ -33,7 +33,7 @@ impl Sizes {
         for weight in kernels.weights() {
             macs += size(weight.rows.size) * size(weight.columns.size);
         }
-        Sizes {
+        BlockSizes {
             weight_bytes: macs * bytes(dtype),
             linear_macs: macs - head,
             head_macs: head,

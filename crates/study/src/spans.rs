@@ -1,13 +1,13 @@
 //! Stretches of time: their union, their length, what two of them have in common.
 
 /// From a cycle to before another.
-pub(crate) type Span = (u64, u64);
+pub(crate) type CycleSpan = (u64, u64);
 
 /// The same cycles as stretches in order with gaps between them.
-pub(crate) fn union(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
-    let mut spans: Vec<Span> = spans.into_iter().filter(|(start, end)| start < end).collect();
+pub(crate) fn union(spans: impl IntoIterator<Item = CycleSpan>) -> Vec<CycleSpan> {
+    let mut spans: Vec<CycleSpan> = spans.into_iter().filter(|(start, end)| start < end).collect();
     spans.sort_unstable();
-    let mut joined: Vec<Span> = Vec::new();
+    let mut joined: Vec<CycleSpan> = Vec::new();
     for (start, end) in spans {
         match joined.last_mut() {
             Some(last) if start <= last.1 => last.1 = last.1.max(end),
@@ -18,12 +18,12 @@ pub(crate) fn union(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
 }
 
 /// Cycles of a union.
-pub(crate) fn length(union: &[Span]) -> u64 {
+pub(crate) fn length(union: &[CycleSpan]) -> u64 {
     union.iter().map(|(start, end)| end - start).sum()
 }
 
 /// What two unions have in common.
-pub(crate) fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
+pub(crate) fn common(a: &[CycleSpan], b: &[CycleSpan]) -> Vec<CycleSpan> {
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     let mut both = Vec::new();
     while let (Some(left), Some(right)) = (a.peek(), b.peek()) {
@@ -41,7 +41,7 @@ pub(crate) fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
 }
 
 /// What a union leaves of a stretch.
-pub(crate) fn gaps(union: &[Span], (start, end): Span) -> Vec<Span> {
+pub(crate) fn gaps(union: &[CycleSpan], (start, end): CycleSpan) -> Vec<CycleSpan> {
     let mut left = Vec::new();
     let mut from = start;
     for (busy, free) in union {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     /// Cycles that a set of stretches covers, one by one.
-    fn covered(spans: &[Span]) -> Vec<bool> {
+    fn covered(spans: &[CycleSpan]) -> Vec<bool> {
         (0..100).map(|cycle| spans.iter().any(|(start, end)| *start <= cycle && cycle < *end)).collect()
     }
 
@@ -70,7 +70,7 @@ mod tests {
         let mut state = 1_u64;
         let mut next = |most: u64| tilewright_base::random::below(&mut state, most);
         for _ in 0..500 {
-            let mut some = || -> Vec<Span> {
+            let mut some = || -> Vec<CycleSpan> {
                 let count = next(6);
                 (0..count).map(|_| (next(90), next(100))).collect()
             };

@@ -1,10 +1,11 @@
 //! What if off-chip memory were twice as fast: who waits for weights gains, who waits for products does not.
 
 use serde::Serialize;
+use tilewright_base::invariant::Exact;
 use tilewright_report::columns::{Align, table};
 
 use crate::llama::StudyRun;
-use crate::measure::{MeasureError, Model};
+use crate::measure::{MeasureError, MeasuredModel};
 
 /// A prompt on the chip as it is, and with twice the off-chip memory.
 #[derive(Clone, Debug, Serialize)]
@@ -25,9 +26,9 @@ impl StudyRun<'_> {
     pub(crate) fn twice_hbm(&self, prompts: &[(u64, f64)]) -> Result<Vec<TwiceHbm>, MeasureError> {
         let mut machine = self.setting.machine.clone();
         // The bus of a channel, and the DRAM commands that feed it.
-        machine.hbm.channel_clock_hz = machine.hbm.channel_clock_hz.saturating_mul(2);
-        machine.hbm.timing_clock_hz = machine.hbm.timing_clock_hz.saturating_mul(2);
-        let model = Model { machine: &machine, ..self.model };
+        machine.hbm.channel_clock_hz = machine.hbm.channel_clock_hz.exact_mul(2);
+        machine.hbm.timing_clock_hz = machine.hbm.timing_clock_hz.exact_mul(2);
+        let model = MeasuredModel { machine: &machine, ..self.model };
         let passes: Vec<_> = std::thread::scope(|scope| {
             let measured =
                 prompts.iter().map(|(tokens, _)| scope.spawn(move || model.prefill(*tokens, None)));

@@ -3,7 +3,7 @@
 //!
 //! The explorer estimates and knows no simulator; here its candidates become programs that the simulators of
 //! their chips run ([`tcp`], [`neuron`]). How many are run, up to which size values are compared, and when to
-//! stop is up to whoever asks ([`Limits`]).
+//! stop is up to whoever asks ([`VerifyLimits`]).
 
 pub mod neuron;
 pub mod tcp;
@@ -11,14 +11,14 @@ pub mod tcp;
 use thiserror::Error;
 use tilewright_base::Diagnostic;
 use tilewright_runtime::ReadingError;
-use tilewright_runtime::einsum::Comparison;
+use tilewright_runtime::einsum::ValueComparison;
 
 /// Part of the estimate by which a simulation may differ from it.
 const MOST_ERROR: f64 = 0.03;
 
 /// How much is verified.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct VerifyLimits {
     /// Candidates that are run, best first.
     pub candidates: usize,
     /// Products of an einsum up to which values are computed.
@@ -27,7 +27,7 @@ pub struct Limits {
 
 /// Why a candidate has no simulated time.
 #[derive(Debug, Error)]
-pub enum NotRun {
+pub enum VerifyError {
     /// It cannot be lowered to a program.
     #[error("{}", messages(.0))]
     Lower(Vec<Diagnostic>),
@@ -54,21 +54,21 @@ fn messages(complaints: &[Diagnostic]) -> String {
 
 /// A candidate beside its simulation.
 #[derive(Debug)]
-pub struct Check {
+pub struct CandidateCheck {
     /// Ticks of its program as estimated.
     pub estimated: u64,
     /// Ticks of its program as simulated, or why there are none.
-    pub simulated: Result<u64, NotRun>,
+    pub simulated: Result<u64, VerifyError>,
     /// Results that were computed again, where values were compared.
-    pub values: Option<Comparison>,
+    pub values: Option<ValueComparison>,
     /// Findings of the run.
     pub findings: usize,
 }
 
-impl Check {
+impl CandidateCheck {
     /// A candidate that did not run.
-    fn not_run(estimated: u64, why: NotRun) -> Check {
-        Check { estimated, simulated: Err(why), values: None, findings: 0 }
+    fn not_run(estimated: u64, why: VerifyError) -> CandidateCheck {
+        CandidateCheck { estimated, simulated: Err(why), values: None, findings: 0 }
     }
 
     /// Part by which the simulation differs from the estimate.
@@ -80,7 +80,7 @@ impl Check {
 
     /// It ran, near its estimate, and all that was compared is equal; or it is too large to run.
     pub fn good(&self) -> bool {
-        if matches!(self.simulated, Err(NotRun::Large { .. })) {
+        if matches!(self.simulated, Err(VerifyError::Large { .. })) {
             return true;
         }
         let values = self.values.is_none_or(|values| values.different == 0);
@@ -92,9 +92,9 @@ impl Check {
 mod tests {
     use super::*;
 
-    fn ran(simulated: u64, different: u64, findings: usize) -> Check {
-        let values = Some(Comparison { compared: 4, results: 4, different });
-        Check { estimated: 1000, simulated: Ok(simulated), values, findings }
+    fn ran(simulated: u64, different: u64, findings: usize) -> CandidateCheck {
+        let values = Some(ValueComparison { compared: 4, results: 4, different });
+        CandidateCheck { estimated: 1000, simulated: Ok(simulated), values, findings }
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn only_what_is_too_large_may_stay_unsimulated() {
-        assert!(Check::not_run(1000, NotRun::Large { matmuls: 9, most: 8 }).good());
-        assert!(!Check::not_run(1000, NotRun::Lower(Vec::new())).good());
+        assert!(CandidateCheck::not_run(1000, VerifyError::Large { matmuls: 9, most: 8 }).good());
+        assert!(!CandidateCheck::not_run(1000, VerifyError::Lower(Vec::new())).good());
     }
 }

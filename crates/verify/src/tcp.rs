@@ -1,45 +1,45 @@
 //! Candidates of the TCP, lowered and run on the simulator.
 
-use tilewright_explore::tcp::program::{Lowered, lowered, program_cycles};
-use tilewright_explore::tcp::{Candidate, Found, Task, Told};
+use tilewright_explore::tcp::program::{LoweredCandidate, lowered, program_cycles};
+use tilewright_explore::tcp::{TcpCandidate, TcpReport, TcpSearchResult, TcpTask};
 use tilewright_machine::Tcp;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_record::KeepLast;
-use tilewright_runtime::einsum::{Comparison, compare_run};
-use tilewright_runtime::{Array, ArrayError, Reading, Wanted, read};
+use tilewright_runtime::einsum::{ValueComparison, compare_run};
+use tilewright_runtime::{Array, ArrayError, Reading, ReadingOptions, read};
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::tensor::Tensor;
-use tilewright_tcp_lower::Options;
+use tilewright_tcp_lower::LowerOptions;
 
-use crate::{Check, Limits, NotRun};
+use crate::{CandidateCheck, VerifyError, VerifyLimits};
 
 /// Products that the comparison computes again.
 const COMPARED_PRODUCTS: u64 = 1 << 22;
 
 /// Runs the first of the best, on a machine of a name, until `stop` says so.
 pub fn verify(
-    task: &Task<'_>,
-    found: &Found,
+    task: &TcpTask<'_>,
+    found: &TcpSearchResult,
     machine: &str,
-    limits: Limits,
+    limits: VerifyLimits,
     stop: &mut dyn FnMut() -> bool,
-) -> Vec<Check> {
-    let options = Options { machine: machine.to_string(), ..Options::default() };
+) -> Vec<CandidateCheck> {
+    let options = LowerOptions { machine: machine.to_string(), ..LowerOptions::default() };
     let best = found.kept.best().iter().take(limits.candidates).take_while(|_| !stop());
     best.filter_map(|candidate| one(task, found, candidate, (&options, limits.products))).collect()
 }
 
 fn one(
-    task: &Task<'_>,
-    found: &Found,
-    candidate: &Candidate,
-    (options, most_products): (&Options, u128),
-) -> Option<Check> {
-    let told = Told::new(task, found, candidate)?;
+    task: &TcpTask<'_>,
+    found: &TcpSearchResult,
+    candidate: &TcpCandidate,
+    (options, most_products): (&LowerOptions, u128),
+) -> Option<CandidateCheck> {
+    let told = TcpReport::new(task, found, candidate)?;
     let estimated = program_cycles(task, told.columns.part_cycles);
     Some(match lowered(task, &told.framed, &candidate.choice, options) {
-        Err(complaints) => Check::not_run(estimated, NotRun::Lower(complaints)),
-        Ok(Lowered { program, .. }) => {
+        Err(complaints) => CandidateCheck::not_run(estimated, VerifyError::Lower(complaints)),
+        Ok(LoweredCandidate { program, .. }) => {
             let extents = told.framed.frame.extents.iter();
             let products = extents.fold(1_u128, |all, extent| all.saturating_mul(u128::from(*extent)));
             run_program(task, &program, estimated, products <= most_products)
@@ -49,12 +49,17 @@ fn one(
 
 /// Simulates a program of an einsum and compares: its cycles with an estimate, and its values if that is
 /// wanted.
-pub fn run_program(task: &Task<'_>, program: &Program, estimated: u64, with_values: bool) -> Check {
+pub fn run_program(
+    task: &TcpTask<'_>,
+    program: &Program,
+    estimated: u64,
+    with_values: bool,
+) -> CandidateCheck {
     let machine = task.setup.machine;
-    let wanted = Wanted { values: with_values, findings: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: with_values, findings: true, ..ReadingOptions::default() };
     match read(machine, program, &mut no_files, &wanted, KeepLast::new(0)) {
-        Err(error) => Check::not_run(estimated, error.into()),
-        Ok(reading) => Check {
+        Err(error) => CandidateCheck::not_run(estimated, error.into()),
+        Ok(reading) => CandidateCheck {
             estimated,
             simulated: Ok(reading.outcome.cycles),
             values: with_values.then(|| values(machine, program, &reading)).flatten(),
@@ -70,7 +75,7 @@ fn no_files(_: &Tensor) -> Result<Array, ArrayError> {
 
 /// Results of all groups of PEs, or of the first, against the definition; none if some tensors are whole and
 /// others parts.
-fn values(machine: &Tcp, program: &Program, reading: &Reading) -> Option<Comparison> {
+fn values(machine: &Tcp, program: &Program, reading: &Reading) -> Option<ValueComparison> {
     let of = |operand: Operand| {
         let first = format!("{}_pe0", operand.name());
         program.tensors.iter().find(|tensor| tensor.name == operand.name() || tensor.name == first)

@@ -149,7 +149,7 @@ class _Launch:
     def copy_back(self):
         """Arguments that the kernel wrote to change in place."""
         for tensor, value, device, name in self.inputs:
-            if tensor.as_given:
+            if tensor.as_initialised:
                 continue
             found = tensor.numpy()
             if found.tobytes() == device.tobytes():
@@ -230,7 +230,7 @@ def _start(program, grid, place, shared, session, core):
     """Makes a program of a launch the one that is to run in this thread; `_core.enter` follows when it is its turn."""
     program.grid, program.place, program.shared = grid, place, shared
     program.loops, program.reductions, program.lanes, program.placed = [], {}, {}, set()
-    program.at, program.meeting, program.calls, program.chosen_psum = 0, 0, {}, set()
+    program.at, program.barrier, program.calls, program.chosen_psum = 0, 0, {}, set()
     program.session, program.core = session, core
 
 
@@ -243,7 +243,7 @@ def _run_alone(func, grid, args, kwargs, session):
         for number, place in enumerate(_places(grid)):
             _start(program, grid, place, shared, session, number)
             _core.enter(session)
-            session.current_program, session.current_meeting = number, 0
+            session.current_program, session.current_barrier = number, 0
             value = func(*args, **kwargs)
             if number == 0:
                 first = value
@@ -345,7 +345,7 @@ class Kernel:
         sessions = [launch.session for launch in launches]
         instance = _core.place_ranks(sessions, instance, len(_places(self.grid)))
         values = _run_together(ready)
-        _core.meet_ranks(sessions)
+        _core.schedule_collectives(sessions)
         results = [_keep(launch.finish(value)) for launch, value in zip(launches, values)]
         for result in results:
             result.instance = instance

@@ -492,15 +492,15 @@ def accumulate(engine, command, result, partitions, initial=None):
             state.running().preset(result, float(initial))
         return result, True
     lanes = state.program.lanes.get((engine, partitions))
-    go_on = number != _RESET_REDUCE
+    accumulates = number != _RESET_REDUCE
     if result is None:
-        if lanes is None or not go_on:
+        if lanes is None or not accumulates:
             lanes = state.program.lanes[engine, partitions] = new([partitions, 1], dtypes.F32)
-            go_on = False
-        return lanes, go_on
-    if go_on and number == _REDUCE and lanes is not None:
+            accumulates = False
+        return lanes, accumulates
+    if accumulates and number == _REDUCE and lanes is not None:
         state.running().retarget(result, lanes, False)
-    return result, go_on
+    return result, accumulates
 
 
 def cumulative(dst, src, op0, op1, imm0, imm1, command):

@@ -21,9 +21,9 @@ class Program(threading.local):
         self.session = None
         self.rank = 0
         self.core = 0
-        #: How often it took part in each kind of meeting.
+        #: How often it took part in each kind of barrier or collective.
         self.calls = {}
-        self.meeting = 0
+        self.barrier = 0
         self.placed = set()
         #: Tensors that were put into PSUM without the kernel asking for it.
         self.chosen_psum = set()

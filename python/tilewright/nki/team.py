@@ -77,7 +77,7 @@ class Team:
                 raise Stopped("another program failed")
         program = state.program
         program.session.current_program = program.core
-        program.session.current_meeting = program.meeting
+        program.session.current_barrier = program.barrier
 
     def pass_on(self, member):
         """Lets the next member run, and comes back when it is this one's turn."""
@@ -140,8 +140,8 @@ def run(bodies, members):
 
 def met():
     """What comes now is ordered behind what came before on the other programs."""
-    state.program.meeting += 1
-    state.program.session.current_meeting = state.program.meeting
+    state.program.barrier += 1
+    state.program.session.current_barrier = state.program.barrier
 
 
 def stored(dst):

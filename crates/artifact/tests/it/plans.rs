@@ -28,7 +28,7 @@ fn a_plan_with_every_line_reads_and_prints_as_it_was() {
     let plan = Plan::read(FULL).unwrap();
     assert_eq!((plan.pes, plan.chips, plan.batch, plan.context), (2, 2, 4, Some(128)));
     assert_eq!(plan.ends.as_deref(), Some(&[2, 5][..]));
-    assert_eq!(plan.peaks.get(&ValueId(12)), Some(&3.5));
+    assert_eq!(plan.amax.get(&ValueId(12)), Some(&3.5));
     assert_eq!(Plan::read(&plan.to_string()).unwrap(), plan);
     assert_eq!(plan.to_string(), FULL);
 }
@@ -80,7 +80,7 @@ prop_compose! {
         counts in any::<[u64; 3]>(),
         context in prop::option::of(any::<u64>()),
         ends in prop::option::of(prop::collection::vec(any::<u32>(), 1..4)),
-        peaks in prop::collection::btree_map(any::<usize>(), 1e-30_f32..1e30, 0..4),
+        amax in prop::collection::btree_map(any::<usize>(), 1e-30_f32..1e30, 0..4),
         ranges in prop::collection::btree_map(any::<usize>(), prop::array::uniform3(1e-30_f32..1e30), 0..4),
     ) -> Plan {
         Plan {
@@ -88,7 +88,7 @@ prop_compose! {
             cache: if int8 { Dtype::I8 } else { Dtype::Bf16 },
             pes: counts[0], chips: counts[1], batch: counts[2],
             choices: Choices::default(),
-            peaks: peaks.into_iter().map(|(value, peak)| (ValueId(value), peak)).collect::<BTreeMap<_, _>>(),
+            amax: amax.into_iter().map(|(value, peak)| (ValueId(value), peak)).collect::<BTreeMap<_, _>>(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::run::args::Prompting;
+use crate::run::args::PromptArgs;
 use crate::target::ModelTarget;
 
 pub(crate) const COMPILE_EXAMPLES: &str = "\
@@ -19,11 +19,11 @@ Examples:
   tilewright compile stories260K.bin --goal energy        choices that take the least energy; time@20: the fastest below 20 W
   tilewright compile model.kernels --emit commands        the same from a text of kernels, without weights
   tilewright compile model.lowered --emit commands        the same from a text of lowered kernels, with the choices that it has
-  tilewright compile model.schedule                       judges a schedule: queues, units, waits, areas, and what it reports
+  tilewright compile model.schedule                       checks a schedule: queues, units, waits, areas, and what it reports
   tilewright compile stories260K.bin -o stories.twb       programs and packed weights in one file
   tilewright exec stories.twb --prompt 'Once upon a time'
   tilewright compile stories260K.bin --batch 4 -o stories.twb   the same for up to four texts at the same time
-  tilewright exec stories.twb --prompt 'Once upon a time' --with 'The cat'";
+  tilewright exec stories.twb --prompt 'Once upon a time' --prompt 'The cat'";
 
 /// What to compile and which stage to print.
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub(crate) struct CompileArgs {
     /// What is to be least for a token, simulated: time, energy, edp, or time@WATTS for the fastest below a power
     #[arg(long, value_name = "GOAL", default_value = "time")]
     pub(crate) goal: String,
-    /// How many choices are judged by a simulation: 0 none (the rule), 1 a few, 2 and more many
+    /// How many choices are evaluated by a simulation: 0 none (the rule), 1 a few, 2 and more many
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=9))]
     pub(crate) effort: u64,
     /// Do not check that every read of the programs sees its write and every wait has its signal
@@ -112,8 +112,5 @@ pub(crate) struct ExecArgs {
     /// A file that `tilewright compile -o` wrote
     pub(crate) file: String,
     #[command(flatten)]
-    pub(crate) prompting: Prompting,
-    /// Another text to go on from at the same time, if the file was compiled with `--batch`; as often as wanted
-    #[arg(long = "with", value_name = "TEXT", conflicts_with = "trace")]
-    pub(crate) with: Vec<String>,
+    pub(crate) prompting: PromptArgs,
 }

@@ -10,14 +10,14 @@ use tilewright_compile::{Compiled, Options, compile_chosen, weights};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::state::Lent;
+use tilewright_tcp_exec::state::SharedBytes;
 
 use super::args::{CompileArgs, ExecArgs};
 use crate::host::{Host, map_bytes};
 use crate::mapped::Mapped;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
-use crate::run::{Target, Weights, refused};
+use crate::run::{RunTarget, WeightSource, refused};
 use crate::target::{ModelTarget, here};
 
 /// The bytes of the file.
@@ -40,10 +40,10 @@ pub(super) fn bytes(
 }
 
 /// A section's name and the file that goes there.
-type Named = (&'static str, Arc<Vec<u8>>);
+type NamedSection = (&'static str, Arc<Vec<u8>>);
 
 /// The tokenizer's file, if it is one of its own: one that is named must be there, one beside the model may.
-fn tokenizer_file(args: &CompileArgs, host: &dyn Host) -> Result<Option<Named>, Outcome> {
+fn tokenizer_file(args: &CompileArgs, host: &dyn Host) -> Result<Option<NamedSection>, Outcome> {
     let Some(path) = model::tokenizer_path(&args.model, args.tokenizer.as_deref(), host) else {
         return Ok(None);
     };
@@ -56,6 +56,7 @@ fn tokenizer_file(args: &CompileArgs, host: &dyn Host) -> Result<Option<Named>, 
 
 /// Runs a file.
 pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    args.prompting.check(false)?;
     let path = &args.file;
     let file = Arc::new(map_bytes(host, path).map_err(|why| Outcome::usage(&why))?);
     let artifact = Artifact::read(&file).map_err(|error| unreadable(path, &error))?;
@@ -64,8 +65,8 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let kernels = artifact.kernels().map_err(|error| refused(&error))?;
     let options = Options { batch: artifact.plan.batch, ..target.options(&machine, 1)? };
     // Weights are read where the file is mapped: whoever runs them holds it.
-    let lent = |hbm: &&[u8]| Lent::new(Arc::<Mapped>::clone(&file), file.range(hbm)?);
-    let hbm: Option<Vec<Lent>> = artifact.hbm.iter().map(lent).collect();
+    let lent = |hbm: &&[u8]| SharedBytes::new(Arc::<Mapped>::clone(&file), file.range(hbm)?);
+    let hbm: Option<Vec<SharedBytes>> = artifact.hbm.iter().map(lent).collect();
     let hbm = hbm.ok_or_else(|| unreadable(path, &ArtifactError::Missing("weights")))?;
     let choices = &artifact.plan.choices;
     if choices.window > 0 {
@@ -78,14 +79,9 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
         Some(ends) => tokenizer.with_ends(ends),
         None => tokenizer,
     };
-    let on = Target {
-        machine: &machine,
-        target: &target,
-        tokenizer: &tokenizer,
-        prompting: &args.prompting,
-        with: &args.with,
-    };
-    on.job()?.run(compiled, &Weights::Packed(&hbm), host)
+    let on =
+        RunTarget { machine: &machine, target: &target, tokenizer: &tokenizer, prompting: &args.prompting };
+    on.job()?.run(compiled, &WeightSource::Packed(&hbm), host)
 }
 
 /// What is said of a file that does not run.

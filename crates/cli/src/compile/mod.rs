@@ -1,4 +1,5 @@
-//! `tilewright compile`: a model through the stages of the compiler, as text or as a file that `tilewright exec` runs.
+//! `tilewright compile`: a model through the stages of the compiler, as text or as a file that `tilewright
+//! exec` runs.
 
 pub(crate) mod args;
 mod file;
@@ -12,13 +13,13 @@ use std::path::Path;
 use tilewright_artifact::programs;
 use tilewright_base::Sources;
 use tilewright_compile::Compiled;
-use tilewright_compile::compiled::Outline;
+use tilewright_compile::compiled::ProgramOutline;
 use tilewright_compile::lowered::{Origin, lowered};
 use tilewright_explore::Goal;
 use tilewright_graph::primitives;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
-use tilewright_schedule::tune::{Taken, Tuned, watts};
+use tilewright_schedule::tune::{TokenCost, TunedModel, watts};
 use tilewright_tcp_isa::program::{Program, text as commands};
 
 use crate::calibrate;
@@ -26,7 +27,7 @@ use crate::goal::goal;
 use crate::host::Host;
 use crate::outcome::{FAILED, OUR_FAULT, Outcome};
 use args::{CompileArgs, ExecArgs, ProgramName, Stage};
-use source::{Made, Source};
+use source::{CompileInput, CompileOutput};
 
 pub(crate) fn run(args: &CompileArgs, host: &mut dyn Host) -> Outcome {
     compile(args, host).unwrap_or_else(|outcome| outcome)
@@ -42,9 +43,9 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
     // What cannot be compiled is refused before a large file is read.
     calibrate::check(&args.target)?;
     goal(&args.goal)?;
-    let loaded = Source::load(args, host)?;
-    if let Some(judged) = judged(args, &loaded, host) {
-        return judged;
+    let loaded = CompileInput::load(args, host)?;
+    if let Some(checked) = checked(args, &loaded, host) {
+        return checked;
     }
     let bytes = match args.emit {
         Some(stage) => {
@@ -55,7 +56,7 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
             printed.into_bytes()
         }
         None => {
-            let Made { machine, tuned, .. } = loaded.made(args, host)?;
+            let CompileOutput { machine, tuned, .. } = loaded.made(args, host)?;
             let checked = if args.no_check { String::new() } else { check(&machine, &tuned.compiled)? };
             if args.output.is_none() {
                 return Ok(Outcome::good(summary(&tuned, goal(&args.goal)?) + &checked));
@@ -86,23 +87,23 @@ fn check(machine: &Tcp, compiled: &Compiled) -> Result<String, Outcome> {
 }
 
 /// What is said of a schedule that is right.
-fn judged(args: &CompileArgs, loaded: &Source, host: &dyn Host) -> Option<Result<Outcome, Outcome>> {
-    let Source::Schedule(read) = loaded else { return None };
+fn checked(args: &CompileArgs, loaded: &CompileInput, host: &dyn Host) -> Option<Result<Outcome, Outcome>> {
+    let CompileInput::Schedule(read) = loaded else { return None };
     let emit = match (args.emit, &args.output) {
         (emit @ (None | Some(Stage::Schedule)), None) => emit.is_some(),
         _ => return Some(Err(source::ended())),
     };
-    Some(schedule::judged(&read.0, &read.1, emit, host.colour()).map(Outcome::good))
+    Some(schedule::checked(&read.0, &read.1, emit, host.colour()).map(Outcome::good))
 }
 
 /// The text of a stage.
 fn printed(
     stage: Stage,
     args: &CompileArgs,
-    loaded: &Source,
+    loaded: &CompileInput,
     host: &mut dyn Host,
 ) -> Result<String, Outcome> {
-    if let Source::Model(model) = loaded
+    if let CompileInput::Model(model) = loaded
         && let Some(text) = general::printed(stage, args, model, host)?
     {
         return Ok(text);
@@ -117,7 +118,7 @@ fn printed(
         }
         Stage::Kernels => loaded.kernels(args, host)?.print(),
         Stage::Lowered | Stage::Commands | Stage::Schedule => {
-            let Made { machine, target, kernels, tuned } = loaded.made(args, host)?;
+            let CompileOutput { machine, target, kernels, tuned } = loaded.made(args, host)?;
             let (compiled, name) = (&tuned.compiled, loaded.program(args));
             let program = program(compiled, name)?;
             match stage {
@@ -136,7 +137,7 @@ fn printed(
 }
 
 /// What is known of a program besides its steps.
-fn outline(compiled: &Compiled, name: ProgramName) -> Result<&Outline, Outcome> {
+fn outline(compiled: &Compiled, name: ProgramName) -> Result<&ProgramOutline, Outcome> {
     let found = compiled.outlines.iter().find(|outline| outline.name == name.name());
     found.ok_or_else(|| {
         let name = name.name();
@@ -159,14 +160,14 @@ fn program(compiled: &Compiled, name: ProgramName) -> Result<&Program, Outcome> 
 }
 
 /// Energy and average power of a token by the rule, and as it is.
-fn energies(rule: Taken, own: Taken) -> String {
-    let nanojoules = |taken: Taken| thousands(taken.energy_fj / 1_000_000);
-    let watts = |taken: Taken| watts(taken.milliwatts);
+fn energies(rule: TokenCost, own: TokenCost) -> String {
+    let nanojoules = |taken: TokenCost| thousands(taken.energy_fj / 1_000_000);
+    let watts = |taken: TokenCost| watts(taken.milliwatts);
     format!("{} -> {} nJ, {} -> {} W", nanojoules(rule), nanojoules(own), watts(rule), watts(own))
 }
 
 /// What the compiler made, in a few lines.
-fn summary(tuned: &Tuned, goal: Goal) -> String {
+fn summary(tuned: &TunedModel, goal: Goal) -> String {
     let compiled = &tuned.compiled;
     let mut text = String::new();
     let mut line = |what: &str, words: &str| text.push_str(&format!("{what:<12}{words}\n"));
@@ -188,7 +189,7 @@ fn summary(tuned: &Tuned, goal: Goal) -> String {
         );
         line(name, &words);
     }
-    line("choices", &format!("{}, {} judged", compiled.plan.choices, tuned.evaluations));
+    line("choices", &format!("{}, {} candidates evaluated", compiled.plan.choices, tuned.evaluations));
     if let Some((rule, own)) = tuned.times {
         let to = |before: u64, after: u64| format!("{} -> {} cycles", thousands(before), thousands(after));
         line("a token", &to(rule.decode.millicycles / 1000, own.decode.millicycles / 1000));

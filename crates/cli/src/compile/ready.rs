@@ -1,4 +1,5 @@
-//! `tilewright run` of a file that `tilewright compile` wrote: what `exec` does. What the file decides cannot be asked for once more.
+//! `tilewright run` of a file that `tilewright compile` wrote: what `exec` does. What the file decides cannot
+//! be asked for once more.
 
 use tilewright_tcp_isa::program::binary::is_binary;
 
@@ -23,12 +24,12 @@ pub(crate) fn executed(args: &RunArgs, host: &mut dyn Host) -> Option<Outcome> {
     }
     if let Some(option) = decided(args) {
         return Some(Outcome::usage(&format!(
-            "--{option} with `{path}`, which is compiled\n  = allowed: --prompt, --with, --max-tokens, --tokenizer, --trace, --json\n  \
+            "--{option} with `{path}`, which is compiled\n  = allowed: --prompt, --max-tokens, --tokenizer, --trace, --json\n  \
              = instead: leave it out, or run the model"
         )));
     }
-    let (file, prompting, with) = (path.to_string(), args.prompting.clone(), args.with.clone());
-    Some(super::exec(&ExecArgs { file, prompting, with }, host))
+    let (file, prompting) = (path.to_string(), args.prompting.clone());
+    Some(super::exec(&ExecArgs { file, prompting }, host))
 }
 
 /// An option that was given and that a file decides, or that has nothing to do with text.

@@ -1,9 +1,9 @@
-//! `--emit schedule`: a program of a model, timed; and the judge of such texts.
+//! `--emit schedule`: a program of a model, timed; and the checker of such texts.
 
 use tilewright_base::Sources;
 use tilewright_compile::Compiled;
-use tilewright_compile::schedule_text::Text;
-use tilewright_compile::schedule_text::judge::judge;
+use tilewright_compile::schedule_text::ScheduleText;
+use tilewright_compile::schedule_text::checker::check;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
 use tilewright_schedule::schedule;
@@ -19,9 +19,14 @@ pub(super) fn text(machine: &Tcp, compiled: &Compiled, name: ProgramName) -> Res
     Ok(schedule.text().print())
 }
 
-/// Judges a text of the last stage: there is nothing left to compile. `--emit schedule` gives it back.
-pub(super) fn judged(read: &Text, sources: &Sources, emit: bool, colour: bool) -> Result<String, Outcome> {
-    let found = judge(read);
+/// Checks a text of the last stage: there is nothing left to compile. `--emit schedule` gives it back.
+pub(super) fn checked(
+    read: &ScheduleText,
+    sources: &Sources,
+    emit: bool,
+    colour: bool,
+) -> Result<String, Outcome> {
+    let found = check(read);
     if !found.is_empty() {
         return Err(Outcome::refused(FAILED, sources, &found, colour));
     }

@@ -1,14 +1,15 @@
-//! What is compiled, by the name of its file: a model or its graph from stage 1 on, kernels from stage 3 on, lowered kernels from stage 4 on.
+//! What is compiled, by the name of its file: a model or its graph from stage 1 on, kernels from stage 3 on,
+//! lowered kernels from stage 4 on.
 
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{kernel_text, lowered, schedule_text};
-use tilewright_graph::Store;
+use tilewright_graph::TensorStore;
 use tilewright_import::{Model, configs};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_schedule::tune::{Aim, Tuned, tune_compiled};
+use tilewright_schedule::tune::{TuneGoal, TunedModel, tune_compiled};
 
 use super::args::{CompileArgs, ProgramName, Stage};
 use crate::calibrate;
@@ -20,24 +21,24 @@ use crate::run::{compiled_long, refused, untuned};
 use crate::target::{ModelTarget, here};
 
 /// A file as it was read.
-pub(super) enum Source {
+pub(super) enum CompileInput {
     /// With its weights, if the file has them.
     Model(Box<Model>),
     /// Stage 2, without weights.
     Kernels(Kernels),
     /// Stage 3, likewise, and where it was read from.
-    Lowered(Box<(lowered::read::Text, Sources)>),
+    Lowered(Box<(lowered::read::LoweredText, Sources)>),
     /// Stage 5: nothing is left to compile.
-    Schedule(Box<(schedule_text::Text, Sources)>),
+    Schedule(Box<(schedule_text::ScheduleText, Sources)>),
 }
 
 /// What a file was compiled to.
-pub(super) struct Made {
+pub(super) struct CompileOutput {
     pub(super) machine: Tcp,
     pub(super) target: ModelTarget,
-    /// Before they are dealt out.
+    /// Before they are sharded.
     pub(super) kernels: Kernels,
-    pub(super) tuned: Tuned,
+    pub(super) tuned: TunedModel,
 }
 
 /// Texts of stages, by what their names end in and what they begin with.
@@ -53,12 +54,12 @@ fn stage(path: &str, text: &str) -> Option<&'static str> {
     })
 }
 
-impl Source {
-    pub(super) fn load(args: &CompileArgs, host: &mut dyn Host) -> Result<Source, Outcome> {
+impl CompileInput {
+    pub(super) fn load(args: &CompileArgs, host: &mut dyn Host) -> Result<CompileInput, Outcome> {
         let path = &args.model;
         if path != "-" && stage(path, "").is_none() {
             let loaded = model::load(path, args.dims.as_deref(), host)?;
-            return Ok(Source::of_model(args, loaded));
+            return Ok(CompileInput::of_model(args, loaded));
         }
         model::own_sizes(path, args.dims.as_deref())?;
         let text = read_text(host, path).map_err(|why| Outcome::usage(&why))?;
@@ -70,36 +71,36 @@ impl Source {
         match stage(path, &text) {
             Some("kernels") => {
                 let read = kernel_text::read(&text, id).map_err(|found| refuse(&sources, &found))?;
-                Ok(Source::Kernels(read))
+                Ok(CompileInput::Kernels(read))
             }
             Some("lowered") => {
                 let read = lowered::read::read(&text, id).map_err(|found| refuse(&sources, &found))?;
-                Ok(Source::Lowered(Box::new((read, sources))))
+                Ok(CompileInput::Lowered(Box::new((read, sources))))
             }
             Some("schedule") => {
                 let read = schedule_text::read::read(&text, id).map_err(|found| refuse(&sources, &found))?;
-                Ok(Source::Schedule(Box::new((read, sources))))
+                Ok(CompileInput::Schedule(Box::new((read, sources))))
             }
             _ => {
                 let graph =
                     tilewright_graph::text::read(&text, id).map_err(|found| refuse(&sources, &found))?;
-                Ok(Source::of_model(args, Model { graph, store: Store::default() }))
+                Ok(CompileInput::of_model(args, Model { graph, store: TensorStore::default() }))
             }
         }
     }
 
-    fn of_model(args: &CompileArgs, model: Model) -> Source {
+    fn of_model(args: &CompileArgs, model: Model) -> CompileInput {
         let as_read = matches!(args.emit, Some(Stage::Graph | Stage::Primitives));
-        Source::Model(Box::new(if as_read { model } else { model::raised(model) }))
+        CompileInput::Model(Box::new(if as_read { model } else { model::recognised(model) }))
     }
 
     /// The model, for what needs its graph or its weights.
     pub(super) fn model(&self) -> Result<&Model, Outcome> {
         let (what, allowed) = match self {
-            Source::Model(model) => return Ok(model),
-            Source::Kernels(_) => ("kernels", "kernels, lowered, commands or schedule"),
-            Source::Lowered(_) => ("lowered kernels", "kernels, lowered, commands or schedule"),
-            Source::Schedule(_) => return Err(ended()),
+            CompileInput::Model(model) => return Ok(model),
+            CompileInput::Kernels(_) => ("kernels", "kernels, lowered, commands or schedule"),
+            CompileInput::Lowered(_) => ("lowered kernels", "kernels, lowered, commands or schedule"),
+            CompileInput::Schedule(_) => return Err(ended()),
         };
         Err(Outcome::usage(&format!(
             "a text of {what} has neither a graph nor weights\n  = allowed: --emit {allowed}\n  \
@@ -110,7 +111,9 @@ impl Source {
     /// The program that is meant if none is named.
     pub(super) fn program(&self, args: &CompileArgs) -> ProgramName {
         let own = match self {
-            Source::Lowered(read) => ProgramName::ALL.into_iter().find(|name| name.name() == read.0.program),
+            CompileInput::Lowered(read) => {
+                ProgramName::ALL.into_iter().find(|name| name.name() == read.0.program)
+            }
             _ => None,
         };
         args.program.or(own).unwrap_or(ProgramName::Decode)
@@ -119,10 +122,10 @@ impl Source {
     /// Kernels, with scales from a text if one is named.
     pub(super) fn kernels(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<Kernels, Outcome> {
         let mut kernels = match self {
-            Source::Model(model) => cluster(&model.graph).map_err(|error| refused(&error))?,
-            Source::Kernels(kernels) => kernels.clone(),
-            Source::Lowered(read) => read.0.kernels.clone(),
-            Source::Schedule(_) => return Err(ended()),
+            CompileInput::Model(model) => cluster(&model.graph).map_err(|error| refused(&error))?,
+            CompileInput::Kernels(kernels) => kernels.clone(),
+            CompileInput::Lowered(read) => read.0.kernels.clone(),
+            CompileInput::Schedule(_) => return Err(ended()),
         };
         if args.target.calibrate.is_none() {
             // Without weights there is nothing to find scales with, and no value that they change.
@@ -137,10 +140,11 @@ impl Source {
         calibrate::calibrated(&machine, &args.target, (self.model()?, &tokenizer), kernels, host)
     }
 
-    /// Compiles it to programs: by the rule, and then with the choices that an effort finds, unless they are made already.
-    pub(super) fn made(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<Made, Outcome> {
+    /// Compiles it to programs: by the rule, and then with the choices that an effort finds, unless they are
+    /// made already.
+    pub(super) fn made(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<CompileOutput, Outcome> {
         let kernels = self.kernels(args, host)?;
-        if let Source::Lowered(read) = self {
+        if let CompileInput::Lowered(read) = self {
             let (text, sources) = &**read;
             let target = decided(text, args)?;
             let machine = target.machine(host)?;
@@ -150,27 +154,27 @@ impl Source {
             let compiled = text
                 .compile(&machine)
                 .map_err(|found| Outcome::refused(FAILED, sources, &found, host.colour()))?;
-            let tuned = Tuned { compiled, evaluations: 0, times: None };
-            return Ok(Made { machine, target, kernels, tuned });
+            let tuned = TunedModel { compiled, evaluations: 0, times: None };
+            return Ok(CompileOutput { machine, target, kernels, tuned });
         }
         let (target, machine) = (args.target.clone(), args.target.machine(host)?);
         let rule = compiled_long(&machine, &target, &kernels, args.batch)?;
-        let aim = Aim { effort: args.effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
+        let aim = TuneGoal { effort: args.effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
         let tuned = tune_compiled(&machine, &kernels, rule, aim).map_err(|error| untuned(&error))?;
-        Ok(Made { machine, target, kernels, tuned })
+        Ok(CompileOutput { machine, target, kernels, tuned })
     }
 }
 
 /// Why a schedule is not compiled.
 pub(super) fn ended() -> Outcome {
     Outcome::usage(
-        "a schedule says when commands ran, not what they are\n  = allowed: --emit schedule, or none to have it judged\n  \
+        "a schedule says when commands ran, not what they are\n  = allowed: --emit schedule, or none to have it checked\n  \
          = instead: the model, its kernels or its lowered kernels",
     )
 }
 
 /// What a text was lowered for; the command line may say the same, or nothing.
-fn decided(text: &lowered::read::Text, args: &CompileArgs) -> Result<ModelTarget, Outcome> {
+fn decided(text: &lowered::read::LoweredText, args: &CompileArgs) -> Result<ModelTarget, Outcome> {
     let asked = &args.target;
     let (options, rule) = (&text.options, ModelTarget::default());
     let cache = if options.cache == Dtype::I8 { "int8" } else { "bf16" };

@@ -1,5 +1,5 @@
-//! `tilewright demo attention`: attention of one head group on the chip, from the tactic of its first product to values that plain
-//! loops judge, and a trace to open.
+//! `tilewright demo attention`: attention of one head group on the chip, from the tactic of its first product
+//! to values that plain loops check, and a trace to open.
 
 mod plain;
 
@@ -14,7 +14,7 @@ use tilewright_num::{Dtype, convert, int_value};
 use tilewright_record::perfetto::Stream;
 use tilewright_report::columns::{counted, thousands};
 use tilewright_runtime::readings::input;
-use tilewright_runtime::{Array, ArrayError, Reading, Wanted, read};
+use tilewright_runtime::{Array, ArrayError, Reading, ReadingOptions, read};
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_isa::program::{Program, Tensor, text};
 
@@ -23,7 +23,7 @@ use crate::host::Host;
 use crate::notation::summary;
 use crate::outcome::{FAILED, OUR_FAULT, Outcome};
 use crate::sim;
-use plain::Group;
+use plain::HeadGroup;
 
 /// Fig. 10 of the paper: 16 slices for each of four heads, keys in the register files.
 const TACTIC: &str = include_str!("../../../../kernels/qk-fig10.tw");
@@ -53,22 +53,22 @@ fn demonstrate(host: &mut dyn Host) -> Result<Outcome, Outcome> {
         write!(stdout, "the tactic of Q times K\n{}", summary(&einsum, &setup, &problem, &verdict, &loaded));
 
     let program = text::read(PROGRAM, SourceId(0)).map_err(|_| broken())?;
-    let wanted = Wanted { values: true, findings: true, trace: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, findings: true, trace: true, ..ReadingOptions::default() };
     let mut trace = Vec::new();
     let reading =
         read(tcp, &program, &mut no_file, &wanted, Stream::new(&mut trace)).map_err(|_| broken())?;
     let _ =
         write!(stdout, "\nas commands, with softmax and the product with the values\n{}", commands(&program));
     let _ = write!(stdout, "\none run of it\n{}", sim::words(tcp, &program, &reading));
-    let group = group(tcp, &program, &reading).filter(Group::is_whole).ok_or_else(broken)?;
-    let judged = group.judge();
-    for agreement in &judged {
+    let group = group(tcp, &program, &reading).filter(HeadGroup::is_whole).ok_or_else(broken)?;
+    let agreements = group.agreement();
+    for agreement in &agreements {
         let (equal, results) = (thousands(agreement.equal), thousands(agreement.results));
         let _ = writeln!(stdout, "{:<12}{equal} of {results} {}", agreement.what, agreement.with);
     }
     let stderr = keep(&trace, &mut stdout, host);
     stdout.push_str(&next());
-    let good = reading.findings.is_empty() && judged.iter().all(|agreed| agreed.equal == agreed.results);
+    let good = reading.findings.is_empty() && agreements.iter().all(|agreed| agreed.equal == agreed.results);
     Ok(Outcome { code: if good { 0 } else { FAILED }, stdout, stderr })
 }
 
@@ -119,7 +119,7 @@ fn next() -> String {
 }
 
 /// The program's arrays as numbers.
-fn group(tcp: &Tcp, program: &Program, reading: &Reading) -> Option<Group> {
+fn group(tcp: &Tcp, program: &Program, reading: &Reading) -> Option<HeadGroup> {
     let given = |name: &str| {
         let tensor = program.tensors.iter().find(|tensor| tensor.name == name)?;
         input(tcp, tensor, &mut no_file).ok().flatten()
@@ -128,7 +128,7 @@ fn group(tcp: &Tcp, program: &Program, reading: &Reading) -> Option<Group> {
     let queries = given("q")?;
     let [heads, length, depth] = queries.extents[..] else { return None };
     let size = |extent: u64| usize::try_from(extent).ok();
-    Some(Group {
+    Some(HeadGroup {
         heads: size(heads)?,
         length: size(length)?,
         depth: size(depth)?,

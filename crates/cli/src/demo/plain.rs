@@ -1,9 +1,9 @@
 //! Attention by plain loops in 64-bit floats, and how many of a run's results agree with it.
 //!
-//! Knows no engine: it judges what the commands gave.
+//! Knows no engine: it checks what the commands gave.
 
 /// The inputs and outputs of a head group, each as numbers in the order of its axes.
-pub(super) struct Group {
+pub(super) struct HeadGroup {
     pub(super) heads: usize,
     /// Queries, and as many keys.
     pub(super) length: usize,
@@ -30,7 +30,7 @@ pub(super) struct Agreement {
     pub(super) results: u64,
 }
 
-impl Group {
+impl HeadGroup {
     /// Whether all arrays have the sizes that the extents say.
     pub(super) fn is_whole(&self) -> bool {
         let rows = self.heads * self.length;
@@ -42,7 +42,7 @@ impl Group {
     }
 
     /// Each step from what the step before it gave.
-    pub(super) fn judge(&self) -> [Agreement; 3] {
+    pub(super) fn agreement(&self) -> [Agreement; 3] {
         let exact: Vec<f64> = self.products();
         let scores = agreement("scores", "equal plain einsum", &self.scores, &exact, 0.0);
         let exact: Vec<f64> = self.scores.chunks(self.length).flat_map(softmax).map(|p| p * ONE).collect();
@@ -102,8 +102,8 @@ fn agreement(what: &'static str, with: &'static str, found: &[f64], exact: &[f64
 mod tests {
     use super::*;
 
-    fn group() -> Group {
-        Group {
+    fn group() -> HeadGroup {
+        HeadGroup {
             heads: 1,
             length: 1,
             depth: 1,
@@ -120,9 +120,9 @@ mod tests {
     fn a_wrong_result_is_counted() {
         let right = group();
         assert!(right.is_whole());
-        assert!(right.judge().iter().all(|agreement| agreement.equal == agreement.results));
-        let wrong = Group { out: vec![-4.0], ..group() };
-        assert_eq!(wrong.judge().map(|agreement| agreement.equal), [1, 1, 0]);
-        assert!(!Group { scores: Vec::new(), ..group() }.is_whole());
+        assert!(right.agreement().iter().all(|agreement| agreement.equal == agreement.results));
+        let wrong = HeadGroup { out: vec![-4.0], ..group() };
+        assert_eq!(wrong.agreement().map(|agreement| agreement.equal), [1, 1, 0]);
+        assert!(!HeadGroup { scores: Vec::new(), ..group() }.is_whole());
     }
 }

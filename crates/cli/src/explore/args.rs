@@ -1,7 +1,7 @@
 //! Arguments of `tilewright explore`.
 
 use clap::Args;
-use tilewright_verify::Limits;
+use tilewright_verify::VerifyLimits;
 
 use crate::args::TargetArgs;
 
@@ -88,9 +88,9 @@ impl ExploreArgs {
     }
 
     /// How much is verified: values are computed where that takes a moment, or if it was asked for, a minute.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> VerifyLimits {
         let products = if self.verify.is_some() { 1 << 32 } else { 1 << 28 };
-        Limits { candidates: self.verified(), products }
+        VerifyLimits { candidates: self.verified(), products }
     }
 
     /// The output's shape, if one of the values of `--out` is one.

@@ -2,21 +2,21 @@
 
 use serde_json::{Map, Value, json};
 use tilewright_explore::Goal;
-use tilewright_explore::refusal::Reason;
-use tilewright_explore::search::FoundOf;
-use tilewright_verify::Check;
+use tilewright_explore::refusal::RefusalReason;
+use tilewright_explore::search::SearchResultOf;
+use tilewright_verify::CandidateCheck;
 
-use super::shown::{CandidateOf, Shown};
+use super::display::{CandidateDisplay, CandidateOf};
 
 /// One search.
-pub(crate) fn answer<S: Shown>(
+pub(crate) fn answer<S: CandidateDisplay>(
     shown: &S,
-    found: &FoundOf<S::Target>,
-    checks: &[Check],
+    found: &SearchResultOf<S::Target>,
+    checks: &[CandidateCheck],
     goal: Goal,
     seconds: f64,
 ) -> Value {
-    let refused: Map<String, Value> = Reason::ALL
+    let refused: Map<String, Value> = RefusalReason::ALL
         .iter()
         .filter(|reason| found.refused.count(**reason) > 0)
         .map(|reason| (reason.name().to_string(), json!(found.refused.count(*reason))))
@@ -46,7 +46,7 @@ pub(crate) fn answer<S: Shown>(
 }
 
 /// A verification; times are of that unit.
-pub(crate) fn checked(unit: &str, check: &Check) -> Value {
+pub(crate) fn checked(unit: &str, check: &CandidateCheck) -> Value {
     let (simulated, refused) = match &check.simulated {
         Ok(ticks) => (json!(ticks), Value::Null),
         Err(why) => (Value::Null, json!(why.to_string())),

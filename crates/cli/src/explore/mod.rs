@@ -1,30 +1,31 @@
 //! `tilewright explore`: the best lowered shapes and tactics of an einsum, found, verified and told.
 
 pub(crate) mod args;
-mod between;
+mod display;
 mod json;
+mod neighbours;
 mod neuron;
 mod plot;
 mod results;
-mod shown;
 mod sweep;
 mod table;
 mod tcp;
 
 use std::path::Path;
+use tilewright_base::invariant::OrBroken;
 
 use serde_json::Value;
 use tilewright_base::Sources;
-use tilewright_explore::neuron::Task;
-use tilewright_explore::search::FoundOf;
-use tilewright_explore::tcp::neighbours::Neighbours;
-use tilewright_explore::{Goal, Options, search};
-use tilewright_machine::Loaded;
+use tilewright_explore::neuron::NeuronTask;
+use tilewright_explore::search::SearchResultOf;
+use tilewright_explore::tcp::neighbours::NeighbourShapes;
+use tilewright_explore::{Goal, SearchOptions, search};
+use tilewright_machine::LoadedMachine;
 use tilewright_neuron_isa::Chip;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Program;
 use tilewright_num::Dtype;
-use tilewright_verify::Check;
+use tilewright_verify::CandidateCheck;
 
 use crate::args::NotationArgs;
 use crate::chip::load_chip;
@@ -33,9 +34,9 @@ use crate::host::Host;
 use crate::notation::gather;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, Outcome};
 use args::ExploreArgs;
-use neuron::OnCore;
-use shown::Shown;
-use sweep::Setting;
+use display::CandidateDisplay;
+use neuron::CoreTask;
+use sweep::SweepPoint;
 
 /// Candidates that are put between given neighbours.
 const BETWEEN: usize = 512;
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &ExploreArgs, host: &mut dyn Host) -> Outcome {
 }
 
 /// What one search says.
-pub(crate) struct Answer {
+pub(crate) struct SearchAnswer {
     text: String,
     value: Value,
     code: u8,
@@ -94,11 +95,16 @@ fn allowed(args: &ExploreArgs) -> Result<(), Outcome> {
 }
 
 fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(value).or_broken("a JSON value prints") + "\n"
 }
 
 /// Searches for one setting, verifies, and says what was found.
-fn one(args: &ExploreArgs, setting: &Setting, goal: Goal, host: &mut dyn Host) -> Result<Answer, Outcome> {
+fn one(
+    args: &ExploreArgs,
+    setting: &SweepPoint,
+    goal: Goal,
+    host: &mut dyn Host,
+) -> Result<SearchAnswer, Outcome> {
     let from_hbm = crate::memories::from_hbm(&args.from)?;
     let mut gathered = gather::read(&notation_args(args, setting), host)?;
     let loaded = load_chip(&mut gathered.sources, &args.target.chip, &setting.set, host)?;
@@ -111,26 +117,26 @@ fn one(args: &ExploreArgs, setting: &Setting, goal: Goal, host: &mut dyn Host) -
     if let Some(figures) = loaded.machine.neuron() {
         let chip = Chip::new(loaded.name.clone(), figures.clone());
         let dtype = core_dtype(&gathered.program)?;
-        let task = Task::new(&chip, dtype, &gathered.program, &problem)
+        let task = NeuronTask::new(&chip, dtype, &gathered.program, &problem)
             .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?;
         no_shapes(&neighbours)?;
         no_data_memory(&args.from)?;
-        return searched_and_told(&OnCore { task, assumed: assumed(&loaded) }, args, goal, host);
+        return searched_and_told(&CoreTask { task, assumed: assumed(&loaded) }, args, goal, host);
     }
     let tcp = gather::tcp(&loaded, &args.target)?;
     let setup = gather::setup(&gathered, &tcp, args.target.pes)?;
-    let task = tilewright_explore::tcp::Task::new(setup, &gathered.program, &problem)
+    let task = tilewright_explore::tcp::TcpTask::new(setup, &gathered.program, &problem)
         .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?
         .with_inputs_in_hbm(from_hbm);
     if neighbours.any() {
         let (found, seconds) = searched(&task, goal, args, BETWEEN, host);
         something(&task, &found)?;
-        return between::answer(args, &task, &found, &neighbours, goal, seconds);
+        return neighbours::answer(args, &task, &found, &neighbours, goal, seconds);
     }
     searched_and_told(&task, args, goal, host)
 }
 
-fn something<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> Result<(), Outcome> {
+fn something<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::Target>) -> Result<(), Outcome> {
     if !found.kept.best().is_empty() {
         return Ok(());
     }
@@ -142,12 +148,12 @@ fn something<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> Result<(), Outc
     Err(Outcome { code: FAILED, ..Outcome::usage(&why) })
 }
 
-fn searched_and_told<S: Shown>(
+fn searched_and_told<S: CandidateDisplay>(
     shown: &S,
     args: &ExploreArgs,
     goal: Goal,
     host: &mut dyn Host,
-) -> Result<Answer, Outcome> {
+) -> Result<SearchAnswer, Outcome> {
     let (found, seconds) = searched(shown, goal, args, 1, host);
     something(shown, &found)?;
     let checks = shown.verify(&found, args, host);
@@ -159,15 +165,15 @@ fn searched_and_told<S: Shown>(
         write(path, &plot::file(shown, &found, path.ends_with(".html")), host)?;
         text.push_str(&format!("drawn     {path}\n"));
     }
-    let code = if checks.iter().all(Check::good) { GOOD } else { FAILED };
-    Ok(Answer { text, value: json::answer(shown, &found, &checks, goal, seconds), code })
+    let code = if checks.iter().all(CandidateCheck::good) { GOOD } else { FAILED };
+    Ok(SearchAnswer { text, value: json::answer(shown, &found, &checks, goal, seconds), code })
 }
 
 /// The element type on a NeuronCore: as asked, as the file says, or bfloat16.
 fn core_dtype(program: &Program) -> Result<Dtype, Outcome> {
     let asked = program.dtype.as_ref().map_or("bf16", |(name, _)| name.as_str());
     tilewright_num::RuleSet::NEURON.dtype(asked).ok_or_else(|| {
-        let allowed: Vec<&str> = Task::MULTIPLIED.iter().map(|dtype| dtype.name()).collect();
+        let allowed: Vec<&str> = NeuronTask::MULTIPLIED.iter().map(|dtype| dtype.name()).collect();
         Outcome::usage(&format!(
             "--dtype {asked} is no element type\n  = allowed: {}\n  = instead: --dtype bf16",
             allowed.join(", ")
@@ -176,7 +182,7 @@ fn core_dtype(program: &Program) -> Result<Dtype, Outcome> {
 }
 
 /// Lowered shapes speak of slices, of which a NeuronCore has none.
-fn no_shapes(neighbours: &Neighbours) -> Result<(), Outcome> {
+fn no_shapes(neighbours: &NeighbourShapes) -> Result<(), Outcome> {
     if neighbours.any() {
         return Err(Outcome::usage(
             "--in0, --in1 and --out with a lowered shape, on a machine without slices\n  \
@@ -197,21 +203,21 @@ fn no_data_memory(from: &[String]) -> Result<(), Outcome> {
 }
 
 /// Figures of energy that are assumptions.
-fn assumed(loaded: &Loaded) -> Vec<String> {
+fn assumed(loaded: &LoadedMachine) -> Vec<String> {
     let energies = loaded.assumptions().into_iter().filter(|figure| figure.section == "energy");
     energies.map(|figure| format!("{}.{}", figure.section, figure.key)).collect()
 }
 
 /// The search with its progress, and how long it took.
-fn searched<S: Shown>(
+fn searched<S: CandidateDisplay>(
     shown: &S,
     goal: Goal,
     args: &ExploreArgs,
     least_kept: usize,
     host: &mut dyn Host,
-) -> (FoundOf<S::Target>, f64) {
+) -> (SearchResultOf<S::Target>, f64) {
     let keep = args.keep.max(args.explain.unwrap_or(0)).max(args.verified()).max(least_kept);
-    let options = Options {
+    let options = SearchOptions {
         goal,
         keep,
         prune: args.plot.is_none(),
@@ -241,7 +247,11 @@ fn write(path: &str, text: &str, host: &mut dyn Host) -> Result<(), Outcome> {
     host.write(Path::new(path), text.as_bytes()).map_err(failed)
 }
 
-fn explained<S: Shown>(shown: &S, found: &FoundOf<S::Target>, number: usize) -> Result<String, Outcome> {
+fn explained<S: CandidateDisplay>(
+    shown: &S,
+    found: &SearchResultOf<S::Target>,
+    number: usize,
+) -> Result<String, Outcome> {
     let best = found.kept.best();
     let candidate = number.checked_sub(1).and_then(|at| best.get(at)).ok_or_else(|| {
         Outcome::usage(&format!(
@@ -253,11 +263,11 @@ fn explained<S: Shown>(shown: &S, found: &FoundOf<S::Target>, number: usize) -> 
     Ok(format!("explained #{number}\n{words}"))
 }
 
-fn neighbours(program: &Program) -> Neighbours {
-    Neighbours { in0: program.in0.clone(), in1: program.in1.clone(), out: program.out.clone() }
+fn neighbours(program: &Program) -> NeighbourShapes {
+    NeighbourShapes { in0: program.in0.clone(), in1: program.in1.clone(), out: program.out.clone() }
 }
 
-fn notation_args(args: &ExploreArgs, setting: &Setting) -> NotationArgs {
+fn notation_args(args: &ExploreArgs, setting: &SweepPoint) -> NotationArgs {
     NotationArgs {
         einsum: args.einsum.clone(),
         dims: setting.dims.clone(),

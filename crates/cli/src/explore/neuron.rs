@@ -1,32 +1,33 @@
 //! Candidates of a NeuronCore as people see them: tilings, engines, blocks.
 
 use serde_json::{Map, Value, json};
+use tilewright_base::invariant::OrBroken;
 use tilewright_explore::neuron::explain::explain;
-use tilewright_explore::neuron::facts::part_names;
-use tilewright_explore::neuron::point::{Copies, Drain, Sums};
-use tilewright_explore::neuron::told::side_name;
-use tilewright_explore::neuron::{Candidate, Found, Task, Told};
-use tilewright_explore::refusal::{Reason, Refusal};
+use tilewright_explore::neuron::instruction_cost::part_names;
+use tilewright_explore::neuron::point::{BlockCopies, DrainEngine, PartialSums};
+use tilewright_explore::neuron::report::side_name;
+use tilewright_explore::neuron::{NeuronCandidate, NeuronReport, NeuronSearchResult, NeuronTask};
+use tilewright_explore::refusal::{CandidateRefusal, RefusalReason};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::thousands;
-use tilewright_verify::Check;
+use tilewright_verify::CandidateCheck;
 use tilewright_verify::neuron::verify;
 
 use super::args::ExploreArgs;
+use super::display::{CandidateDisplay, CandidateView, Roofline};
 use super::plot::real;
-use super::shown::{Look, Roof, Shown};
 use crate::host::Host;
 
 /// A task with the name of its machine and what its energies rest on.
-pub(crate) struct OnCore<'m> {
-    pub(crate) task: Task<'m>,
+pub(crate) struct CoreTask<'m> {
+    pub(crate) task: NeuronTask<'m>,
     pub(crate) assumed: Vec<String>,
 }
 
-impl<'m> Shown for OnCore<'m> {
-    type Target = Task<'m>;
+impl<'m> CandidateDisplay for CoreTask<'m> {
+    type Target = NeuronTask<'m>;
 
-    fn target(&self) -> &Task<'m> {
+    fn target(&self) -> &NeuronTask<'m> {
         &self.task
     }
 
@@ -90,9 +91,14 @@ impl<'m> Shown for OnCore<'m> {
         "tiling"
     }
 
-    fn look(&self, found: &Found, candidate: &Candidate, number: usize) -> Option<Look> {
-        let told = Told::new(&self.task, found, candidate)?;
-        Some(Look {
+    fn look(
+        &self,
+        found: &NeuronSearchResult,
+        candidate: &NeuronCandidate,
+        number: usize,
+    ) -> Option<CandidateView> {
+        let told = NeuronReport::new(&self.task, found, candidate)?;
+        Some(CandidateView {
             row: row(number, &told),
             value: value(self, &told),
             spelled: spelled(&self.task, &told),
@@ -105,8 +111,10 @@ impl<'m> Shown for OnCore<'m> {
         })
     }
 
-    fn explain(&self, found: &Found, candidate: &Candidate) -> String {
-        Told::new(&self.task, found, candidate).map(|told| explain(&self.task, &told)).unwrap_or_default()
+    fn explain(&self, found: &NeuronSearchResult, candidate: &NeuronCandidate) -> String {
+        NeuronReport::new(&self.task, found, candidate)
+            .map(|told| explain(&self.task, &told))
+            .unwrap_or_default()
     }
 
     fn notes(&self) -> String {
@@ -116,24 +124,24 @@ impl<'m> Shown for OnCore<'m> {
         format!("assumed   {}\n", self.assumed.join(", "))
     }
 
-    fn advice(&self, refusal: Refusal) -> String {
+    fn advice(&self, refusal: CandidateRefusal) -> String {
         match refusal.reason {
-            Reason::Sbuf => {
+            RefusalReason::Sbuf => {
                 let all = refusal.need.saturating_add(self.task.chip.neuron.sbuf.reserved_bytes);
                 format!("--set sbuf.partition_bytes={}", all.checked_next_power_of_two().unwrap_or(all))
             }
-            Reason::Psum => format!("--set psum.banks={}", refusal.need.next_power_of_two()),
+            RefusalReason::Psum => format!("--set psum.banks={}", refusal.need.next_power_of_two()),
             #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-            Reason::Power => format!("--goal time@{:.3}", refusal.need as f64 / 1000.0),
+            RefusalReason::Power => format!("--goal time@{:.3}", refusal.need as f64 / 1000.0),
             _ => "smaller axes".to_string(),
         }
     }
 
-    fn roof(&self) -> Roof {
+    fn roof(&self) -> Roofline {
         let neuron = &self.task.chip.neuron;
         let array = real(neuron.tensor.rows * neuron.tensor.columns);
         let dma = neuron.dma.engines_per_core.saturating_mul(neuron.dma.achieved_bytes_per_s);
-        Roof {
+        Roofline {
             title: "Roofline of HBM",
             x: "products for each byte of HBM",
             y: "tera products a second",
@@ -144,7 +152,12 @@ impl<'m> Shown for OnCore<'m> {
         }
     }
 
-    fn verify(&self, found: &Found, args: &ExploreArgs, host: &mut dyn Host) -> Vec<Check> {
+    fn verify(
+        &self,
+        found: &NeuronSearchResult,
+        args: &ExploreArgs,
+        host: &mut dyn Host,
+    ) -> Vec<CandidateCheck> {
         verify(&self.task, found, args.limits(), &mut || host.interrupted())
     }
 
@@ -154,7 +167,7 @@ impl<'m> Shown for OnCore<'m> {
 }
 
 /// Products for each byte of HBM, and tera products a second.
-fn under_roof(task: &Task<'_>, told: &Told) -> (f64, f64) {
+fn under_roof(task: &NeuronTask<'_>, told: &NeuronReport) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
     let macs = task.macs() as f64;
     (macs / real(told.totals.hbm_bytes()).max(1.0), macs / real(told.candidate.ticks).max(1.0))
@@ -165,38 +178,38 @@ fn sides(sizes: [u64; 3]) -> String {
     sizes.map(|size| size.to_string()).join("x")
 }
 
-fn loops(told: &Told) -> String {
+fn loops(told: &NeuronReport) -> String {
     let long = told.plan.order().into_iter().filter(|side| told.plan.cut(*side).blocks() > 1);
     let words: Vec<&str> = long.map(side_name).collect();
     if words.is_empty() { "-".to_string() } else { words.join(",") }
 }
 
-fn sums(sums: Sums) -> &'static str {
+fn sums(sums: PartialSums) -> &'static str {
     match sums {
-        Sums::Psum => "psum",
-        Sums::Sbuf => "sbuf",
+        PartialSums::Psum => "psum",
+        PartialSums::Sbuf => "sbuf",
     }
 }
 
-fn copies(copies: Copies) -> &'static str {
+fn copies(copies: BlockCopies) -> &'static str {
     match copies {
-        Copies::Block => "block",
-        Copies::Tile => "tile",
+        BlockCopies::Block => "block",
+        BlockCopies::Tile => "tile",
     }
 }
 
-fn drain(drain: Drain) -> &'static str {
+fn drain(drain: DrainEngine) -> &'static str {
     match drain {
-        Drain::Vector => "vector",
-        Drain::Scalar => "scalar",
-        Drain::Both => "both",
+        DrainEngine::Vector => "vector",
+        DrainEngine::Scalar => "scalar",
+        DrainEngine::Both => "both",
     }
 }
 
-fn row(number: usize, told: &Told) -> Vec<String> {
+fn row(number: usize, told: &NeuronReport) -> Vec<String> {
     let (choice, totals) = (&told.plan.choice, &told.totals);
     let us = |ps: u64| format!("{:.1}", real(ps) * 1e-6);
-    let drained = if choice.drain == Drain::Both {
+    let drained = if choice.drain == DrainEngine::Both {
         totals.drain_ps[0].max(totals.drain_ps[1])
     } else {
         totals.drain_ps.iter().sum()
@@ -223,7 +236,7 @@ fn row(number: usize, told: &Told) -> Vec<String> {
     ]
 }
 
-fn spelled(task: &Task<'_>, told: &Told) -> String {
+fn spelled(task: &NeuronTask<'_>, told: &NeuronReport) -> String {
     let [in0, in1, out] = told.layouts(task);
     let stationary = told.plan.frame.stationary;
     let role = |operand: Operand| if operand == stationary { "stationary" } else { "moving" };
@@ -235,7 +248,7 @@ fn spelled(task: &Task<'_>, told: &Told) -> String {
     )
 }
 
-fn value(shown: &OnCore<'_>, told: &Told) -> Value {
+fn value(shown: &CoreTask<'_>, told: &NeuronReport) -> Value {
     let (plan, totals, room) = (&told.plan, &told.totals, &told.room);
     let energy: Map<String, Value> = shown
         .parts()
@@ -259,7 +272,7 @@ fn value(shown: &OnCore<'_>, told: &Told) -> Value {
         "buffers": plan.choice.buffers,
         "drain": drain(plan.choice.drain),
         "picoseconds": told.candidate.ticks,
-        "cycles": u64::try_from(cycles).unwrap_or(u64::MAX),
+        "cycles": u64::try_from(cycles).or_broken("cycles of a candidate fit 64 bits"),
         "energy_pj": told.candidate.energy_fj / 1000,
         "milliwatts": told.milliwatts,
         "utilisation": told.utilisation,

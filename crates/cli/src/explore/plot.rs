@@ -1,12 +1,12 @@
-//! Pictures of a search: performance against power with the front marked (after Fig. 14 of the paper), energy of the front by component
-//! (after Fig. 15), and a roofline.
+//! Pictures of a search: performance against power with the front marked (after Fig. 14 of the paper), energy
+//! of the front by component (after Fig. 15), and a roofline.
 
-use tilewright_explore::Target;
-use tilewright_explore::search::FoundOf;
-use tilewright_report::chart::{Axis, Bar, Plane, short, stacked};
+use tilewright_explore::SearchTarget;
+use tilewright_explore::search::SearchResultOf;
+use tilewright_report::chart::{ChartPlane, LogAxis, StackedBar, short, stacked};
 use tilewright_report::svg::{Anchor, Svg};
 
-use super::shown::{CandidateOf, Look, Roof, Shown};
+use super::display::{CandidateDisplay, CandidateOf, CandidateView, Roofline};
 
 const CLOUD: &str = "#b9c4d0";
 const FRONT: &str = "#c0392b";
@@ -20,9 +20,9 @@ const PARTS: [&str; 11] = [
 const BARS: usize = 10;
 
 /// The pictures as one file: SVG, or HTML around it with the front as a table.
-pub(crate) fn file<S: Shown>(shown: &S, found: &FoundOf<S::Target>, html: bool) -> String {
+pub(crate) fn file<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::Target>, html: bool) -> String {
     let look = |candidate: &CandidateOf<S::Target>| shown.look(found, candidate, 0);
-    let front: Vec<Look> = found.kept.front().iter().filter_map(look).collect();
+    let front: Vec<CandidateView> = found.kept.front().iter().filter_map(look).collect();
     let best = found.kept.best().first().and_then(look);
     let mut svg = Svg::default();
     svg.text(24.0, 28.0, Anchor::Start, "title", &title(shown));
@@ -33,7 +33,7 @@ pub(crate) fn file<S: Shown>(shown: &S, found: &FoundOf<S::Target>, html: bool) 
     if html { page(shown, &front, &drawing) } else { drawing }
 }
 
-fn title<S: Shown>(shown: &S) -> String {
+fn title<S: CandidateDisplay>(shown: &S) -> String {
     let sizes: Vec<String> = shown.sizes().iter().map(|(name, size)| format!("{name}={size}")).collect();
     format!("{}   {}   {}", shown.einsum(), sizes.join(" "), shown.place())
 }
@@ -44,32 +44,32 @@ pub(crate) fn real(value: u64) -> f64 {
 }
 
 /// Products asked for in so many ticks, in tera operations a second.
-fn tops<S: Shown>(shown: &S, ticks: f64) -> f64 {
+fn tops<S: CandidateDisplay>(shown: &S, ticks: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
     let operations = 2.0 * shown.macs() as f64;
     operations / ticks.max(1.0) * real(shown.target().ticks_per_s()) / 1e12
 }
 
-fn power<S: Shown>(
+fn power<S: CandidateDisplay>(
     shown: &S,
-    found: &FoundOf<S::Target>,
-    front: &[Look],
-    best: Option<&Look>,
+    found: &SearchResultOf<S::Target>,
+    front: &[CandidateView],
+    best: Option<&CandidateView>,
     svg: &mut Svg,
 ) {
     let hz = real(shown.target().ticks_per_s());
     let watts = |fj_per_tick: f64| fj_per_tick * 1e-15 * hz;
-    let of = |look: &Look| (real(look.milliwatts) / 1000.0, tops(shown, real(look.ticks)));
+    let of = |look: &CandidateView| (real(look.milliwatts) / 1000.0, tops(shown, real(look.ticks)));
     let cloud: Vec<(f64, f64)> =
         found.cloud.points().map(|(ticks, fj)| (watts(fj), tops(shown, ticks))).collect();
     let all: Vec<(f64, f64)> = cloud.iter().copied().chain(front.iter().map(of)).collect();
-    let plane = Plane {
+    let plane = ChartPlane {
         left: 84.0,
         top: 76.0,
         width: 520.0,
         height: 520.0,
-        x: Axis::around(&format!("average power of {}, W", shown.power_of()), all.iter().map(|(x, _)| *x)),
-        y: Axis::around("performance, tera operations a second", all.iter().map(|(_, y)| *y)),
+        x: LogAxis::around(&format!("average power of {}, W", shown.power_of()), all.iter().map(|(x, _)| *x)),
+        y: LogAxis::around("performance, tera operations a second", all.iter().map(|(_, y)| *y)),
     };
     plane.draw(svg, "Performance against power");
     let places: Vec<(f64, f64)> = cloud.iter().map(|(x, y)| plane.place(*x, *y)).collect();
@@ -96,7 +96,7 @@ fn power<S: Shown>(
     );
 }
 
-fn says<S: Shown>(shown: &S, number: usize, look: &Look) -> String {
+fn says<S: CandidateDisplay>(shown: &S, number: usize, look: &CandidateView) -> String {
     format!("#{number}: {}, {} mW, {}", shown.time(look.ticks), look.milliwatts, look.brief)
 }
 
@@ -111,20 +111,25 @@ fn legend(svg: &mut Svg, left: f64, y: f64, entries: &[(&str, &str)]) {
     }
 }
 
-fn energy<S: Shown>(shown: &S, front: &[Look], best: Option<&Look>, svg: &mut Svg) {
+fn energy<S: CandidateDisplay>(
+    shown: &S,
+    front: &[CandidateView],
+    best: Option<&CandidateView>,
+    svg: &mut Svg,
+) {
     let names = shown.parts();
-    let of = |look: &Look, at: usize| look.parts_fj.get(at).copied().unwrap_or(0.0);
+    let of = |look: &CandidateView, at: usize| look.parts_fj.get(at).copied().unwrap_or(0.0);
     let used = |at: usize| front.iter().chain(best).any(|look| of(look, at) > 0.0);
     let parts: Vec<usize> = (0..names.len()).filter(|at| used(*at)).collect();
     let colour = |at: usize| PARTS.get(at).copied().unwrap_or("#444").to_string();
     let legend: Vec<(String, String)> =
         parts.iter().map(|at| (names.get(*at).copied().unwrap_or("").to_string(), colour(*at))).collect();
-    let bar = |name: String, look: &Look| Bar {
+    let bar = |name: String, look: &CandidateView| StackedBar {
         name,
         parts: parts.iter().map(|at| of(look, *at) * 1e-9).collect(),
     };
     let every = front.len().div_ceil(BARS).max(1);
-    let mut bars: Vec<Bar> = best.map(|look| bar("best".to_string(), look)).into_iter().collect();
+    let mut bars: Vec<StackedBar> = best.map(|look| bar("best".to_string(), look)).into_iter().collect();
     bars.extend(front.iter().enumerate().step_by(every).map(|(at, look)| bar(format!("#{}", at + 1), look)));
     stacked(
         svg,
@@ -137,20 +142,25 @@ fn energy<S: Shown>(shown: &S, front: &[Look], best: Option<&Look>, svg: &mut Sv
 }
 
 /// Products in a time against products for each byte.
-fn roofline<S: Shown>(shown: &S, front: &[Look], best: Option<&Look>, svg: &mut Svg) {
-    let Roof { title, x, y, peak, slope, peak_name, legend: roof_legend } = shown.roof();
-    let of = |look: &Look| look.roof;
+fn roofline<S: CandidateDisplay>(
+    shown: &S,
+    front: &[CandidateView],
+    best: Option<&CandidateView>,
+    svg: &mut Svg,
+) {
+    let Roofline { title, x, y, peak, slope, peak_name, legend: roof_legend } = shown.roof();
+    let of = |look: &CandidateView| look.roof;
     let points: Vec<(f64, f64)> = front.iter().chain(best).map(of).collect();
     let knee = peak / slope;
     let xs = points.iter().map(|(x, _)| *x).chain([knee / 8.0, knee * 16.0]);
     let ys = points.iter().map(|(_, y)| *y).chain([peak / 16.0, peak]);
-    let plane = Plane {
+    let plane = ChartPlane {
         left: 720.0,
         top: 430.0,
         width: 470.0,
         height: 210.0,
-        x: Axis::around(x, xs),
-        y: Axis::around(y, ys),
+        x: LogAxis::around(x, xs),
+        y: LogAxis::around(y, ys),
     };
     plane.draw(svg, title);
     let (least, most) = (plane.x.least, plane.x.most);
@@ -172,7 +182,7 @@ fn roofline<S: Shown>(shown: &S, front: &[Look], best: Option<&Look>, svg: &mut 
     legend(svg, 720.0, 704.0, &[("#444", roof_legend), (FRONT, "front"), (BEST, "best")]);
 }
 
-fn page<S: Shown>(shown: &S, front: &[Look], drawing: &str) -> String {
+fn page<S: CandidateDisplay>(shown: &S, front: &[CandidateView], drawing: &str) -> String {
     let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let rows: String = front
         .iter()

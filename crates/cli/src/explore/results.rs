@@ -1,7 +1,7 @@
 //! Several searches of one command: a row for each, and a folder to which results are added as they come.
 //!
-//! A folder holds `explore.jsonl`, one line of JSON for each search that is done, with what was asked. Lines that answer what is
-//! asked again are not searched again. A line that a kill cut short is left out.
+//! A folder holds `explore.jsonl`, one line of JSON for each search that is done, with what was asked. Lines
+//! that answer what is asked again are not searched again. A line that a kill cut short is left out.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use tilewright_explore::Goal;
 use tilewright_report::columns::{Align, table, thousands};
 
 use super::args::ExploreArgs;
-use super::sweep::Setting;
+use super::sweep::SweepPoint;
 use super::{one, pretty};
 use crate::host::Host;
 use crate::outcome::{FAILED, GOOD, Outcome};
@@ -18,7 +18,7 @@ use crate::outcome::{FAILED, GOOD, Outcome};
 /// Searches all settings that the folder does not answer yet.
 pub(crate) fn all(
     args: &ExploreArgs,
-    settings: &[Setting],
+    settings: &[SweepPoint],
     goal: Goal,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
@@ -62,7 +62,7 @@ pub(crate) fn all(
 }
 
 /// What decides the answer of one search.
-fn asked(args: &ExploreArgs, setting: &Setting, host: &dyn Host) -> Value {
+fn asked(args: &ExploreArgs, setting: &SweepPoint, host: &dyn Host) -> Value {
     // A machine file that was changed is another machine.
     let machine = host.read(Path::new(&args.target.chip)).ok();
     let machine = machine.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -99,7 +99,7 @@ fn keep(path: &Path, lines: &[Value], host: &mut dyn Host) -> Result<(), Outcome
     host.write(&path, text.as_bytes()).map_err(failed)
 }
 
-fn rows(settings: &[Setting], answers: &[Value]) -> String {
+fn rows(settings: &[SweepPoint], answers: &[Value]) -> String {
     let timed = answers.iter().any(|answer| answer["best"]["picoseconds"].is_u64());
     let unit = if timed { "picoseconds" } else { "cycles" };
     let head = ["", if timed { "us" } else { "cycles" }, "pJ", "mW", "used", "bound", "simulated", "tactic"];

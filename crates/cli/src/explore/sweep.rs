@@ -1,4 +1,5 @@
-//! Sweeps: `L=128..4096:x2` in `--dims`, `pe.slices=32..128:x2` in `--set`. Each combination is a search of its own.
+//! Sweeps: `L=128..4096:x2` in `--dims`, `pe.slices=32..128:x2` in `--set`. Each combination is a search of
+//! its own.
 
 use crate::outcome::Outcome;
 
@@ -7,7 +8,7 @@ const MOST: usize = 10_000;
 
 /// One combination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Setting {
+pub(crate) struct SweepPoint {
     /// As `--dims` takes it.
     pub(crate) dims: Option<String>,
     /// As `--set` takes it.
@@ -17,8 +18,8 @@ pub(crate) struct Setting {
 }
 
 /// All combinations, the last entry running fastest.
-pub(crate) fn settings(dims: Option<&str>, set: &[String]) -> Result<Vec<Setting>, Outcome> {
-    let mut settings = vec![Setting { dims: None, set: Vec::new(), swept: Vec::new() }];
+pub(crate) fn settings(dims: Option<&str>, set: &[String]) -> Result<Vec<SweepPoint>, Outcome> {
+    let mut settings = vec![SweepPoint { dims: None, set: Vec::new(), swept: Vec::new() }];
     for entry in dims.iter().flat_map(|dims| dims.split(',')) {
         settings = extended(settings, entry, |setting, value| {
             let before = setting.dims.take().map(|before| before + ",").unwrap_or_default();
@@ -32,10 +33,10 @@ pub(crate) fn settings(dims: Option<&str>, set: &[String]) -> Result<Vec<Setting
 }
 
 fn extended(
-    settings: Vec<Setting>,
+    settings: Vec<SweepPoint>,
     entry: &str,
-    add: impl Fn(&mut Setting, &str),
-) -> Result<Vec<Setting>, Outcome> {
+    add: impl Fn(&mut SweepPoint, &str),
+) -> Result<Vec<SweepPoint>, Outcome> {
     let values = values(entry)?;
     let mut all = Vec::with_capacity(settings.len() * values.len());
     for setting in settings {

@@ -3,26 +3,27 @@
 use std::fmt::Write as _;
 
 use tilewright_explore::Goal;
-use tilewright_explore::refusal::Reason;
-use tilewright_explore::search::FoundOf;
+use tilewright_explore::refusal::RefusalReason;
+use tilewright_explore::search::SearchResultOf;
 use tilewright_report::columns::{Align, table, thousands};
-use tilewright_verify::Check;
+use tilewright_verify::CandidateCheck;
 
 use super::args::ExploreArgs;
-use super::shown::{Look, Shown};
+use super::display::{CandidateDisplay, CandidateView};
 
 /// Everything about a search that found something.
-pub(crate) fn answer<S: Shown>(
+pub(crate) fn answer<S: CandidateDisplay>(
     shown: &S,
-    found: &FoundOf<S::Target>,
+    found: &SearchResultOf<S::Target>,
     args: &ExploreArgs,
-    checks: &[Check],
+    checks: &[CandidateCheck],
     goal: Goal,
     seconds: f64,
 ) -> String {
     let mut text = headline(shown, found, goal, seconds);
     let look = |(at, candidate)| shown.look(found, candidate, at + 1);
-    let best: Vec<Look> = found.kept.best().iter().take(args.keep).enumerate().filter_map(look).collect();
+    let best: Vec<CandidateView> =
+        found.kept.best().iter().take(args.keep).enumerate().filter_map(look).collect();
     text.push_str(&candidates(shown, &best));
     if let Some(best) = best.first() {
         let _ = write!(text, "best\n{}", best.spelled);
@@ -35,7 +36,7 @@ pub(crate) fn answer<S: Shown>(
 }
 
 /// Time and energy of the points that no other beats in both, fastest first.
-fn front_words<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> String {
+fn front_words<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::Target>) -> String {
     const MOST: usize = 8;
     let front = found.kept.front();
     let mut words: Vec<String> = front
@@ -50,7 +51,12 @@ fn front_words<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> String {
 }
 
 /// What was searched, how far, and what bounds it.
-pub(crate) fn headline<S: Shown>(shown: &S, found: &FoundOf<S::Target>, goal: Goal, seconds: f64) -> String {
+pub(crate) fn headline<S: CandidateDisplay>(
+    shown: &S,
+    found: &SearchResultOf<S::Target>,
+    goal: Goal,
+    seconds: f64,
+) -> String {
     let time = if shown.time_value(0).0 == "cycles" { "cycles" } else { "time" };
     let what = match goal {
         Goal::Time => format!("least {time}"),
@@ -70,7 +76,7 @@ pub(crate) fn headline<S: Shown>(shown: &S, found: &FoundOf<S::Target>, goal: Go
         thousands(found.evaluated),
         thousands(found.legal)
     );
-    let refused: Vec<String> = Reason::ALL
+    let refused: Vec<String> = RefusalReason::ALL
         .iter()
         .filter(|reason| found.refused.count(**reason) > 0)
         .map(|reason| format!("{} {}", reason.name(), thousands(found.refused.count(*reason))))
@@ -112,7 +118,7 @@ pub(crate) fn per_second(candidates: u64, seconds: f64) -> String {
     if rate < 1e5 { format!("{:.1} k", rate / 1e3) } else { format!("{:.1} M", rate / 1e6) }
 }
 
-fn candidates<S: Shown>(shown: &S, best: &[Look]) -> String {
+fn candidates<S: CandidateDisplay>(shown: &S, best: &[CandidateView]) -> String {
     let (head, left) = shown.head();
     let mut aligns = vec![Align::Right; head.len()];
     left.iter().filter_map(|at| aligns.get_mut(*at).map(|align| *align = Align::Left)).for_each(drop);
@@ -122,7 +128,7 @@ fn candidates<S: Shown>(shown: &S, best: &[Look]) -> String {
 }
 
 /// A verification in a line.
-pub(crate) fn checked<S: Shown>(shown: &S, number: usize, check: &Check) -> String {
+pub(crate) fn checked<S: CandidateDisplay>(shown: &S, number: usize, check: &CandidateCheck) -> String {
     let values = match check.values {
         None => "values not compared, there are too many products".to_string(),
         Some(values) if values.different == 0 => {
@@ -148,8 +154,9 @@ pub(crate) fn checked<S: Shown>(shown: &S, number: usize, check: &Check) -> Stri
     )
 }
 
-/// Why nothing is legal: the rule that binds, by how much the closest candidate misses, and the least change that helps.
-pub(crate) fn nothing<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> String {
+/// Why nothing is legal: the rule that binds, by how much the closest candidate misses, and the least change
+/// that helps.
+pub(crate) fn nothing<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::Target>) -> String {
     let mut text = format!("no {} of {} is legal", shown.called(), shown.einsum());
     let Some(binding) = found.refused.binding() else { return text };
     let _ = write!(
@@ -161,7 +168,7 @@ pub(crate) fn nothing<S: Shown>(shown: &S, found: &FoundOf<S::Target>) -> String
         thousands(found.refused.count(binding.reason)),
         binding.reason.unit()
     );
-    let others: Vec<String> = Reason::ALL
+    let others: Vec<String> = RefusalReason::ALL
         .iter()
         .filter(|reason| **reason != binding.reason && found.refused.count(**reason) > 0)
         .map(|reason| format!("{} {}", reason.name(), thousands(found.refused.count(*reason))))

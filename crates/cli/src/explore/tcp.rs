@@ -3,27 +3,27 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use tilewright_explore::refusal::{Reason, Refusal};
+use tilewright_explore::refusal::{CandidateRefusal, RefusalReason};
 use tilewright_explore::tcp::explain::explain;
-use tilewright_explore::tcp::point::{Loading, Supply};
+use tilewright_explore::tcp::point::{LoadContext, StreamSupply};
 use tilewright_explore::tcp::remedy::{Remedy, remedies};
-use tilewright_explore::tcp::{Candidate, Choice, Found, Task, Told};
+use tilewright_explore::tcp::{TcpCandidate, TcpChoice, TcpReport, TcpSearchResult, TcpTask};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::thousands;
 use tilewright_tcp_cost::energy::Component;
 use tilewright_tcp_isa::program::exec::Drain;
-use tilewright_verify::Check;
+use tilewright_verify::CandidateCheck;
 use tilewright_verify::tcp::verify;
 
 use super::args::ExploreArgs;
+use super::display::{CandidateDisplay, CandidateView, Roofline};
 use super::plot::real;
-use super::shown::{Look, Roof, Shown};
 use crate::host::Host;
 
 /// Where the time of transfers from off-chip memory stands in a row.
 const HBM_COLUMN: usize = 12;
 
-impl Shown for Task<'_> {
+impl CandidateDisplay for TcpTask<'_> {
     type Target = Self;
 
     fn target(&self) -> &Self {
@@ -43,7 +43,7 @@ impl Shown for Task<'_> {
     }
 
     fn macs(&self) -> u128 {
-        Task::macs(self)
+        TcpTask::macs(self)
     }
 
     fn time(&self, ticks: u64) -> String {
@@ -78,10 +78,15 @@ impl Shown for Task<'_> {
         "tactic"
     }
 
-    fn look(&self, found: &Found, candidate: &Candidate, number: usize) -> Option<Look> {
-        let told = Told::new(self, found, candidate)?;
+    fn look(
+        &self,
+        found: &TcpSearchResult,
+        candidate: &TcpCandidate,
+        number: usize,
+    ) -> Option<CandidateView> {
+        let told = TcpReport::new(self, found, candidate)?;
         let tactic = told.program.tactic.as_ref().map(ToString::to_string).unwrap_or_default();
-        Some(Look {
+        Some(CandidateView {
             row: row(self, number, &told),
             value: one(&told),
             spelled: spelled(&told),
@@ -94,22 +99,22 @@ impl Shown for Task<'_> {
         })
     }
 
-    fn explain(&self, found: &Found, candidate: &Candidate) -> String {
-        Told::new(self, found, candidate).map(|told| explain(self, &told)).unwrap_or_default()
+    fn explain(&self, found: &TcpSearchResult, candidate: &TcpCandidate) -> String {
+        TcpReport::new(self, found, candidate).map(|told| explain(self, &told)).unwrap_or_default()
     }
 
     fn notes(&self) -> String {
         String::new()
     }
 
-    fn advice(&self, refusal: Refusal) -> String {
+    fn advice(&self, refusal: CandidateRefusal) -> String {
         advice(self, refusal)
     }
 
-    fn roof(&self) -> Roof {
+    fn roof(&self) -> Roofline {
         let slice_peak = self.setup.machine.ce.lanes * self.setup.packet_elements();
         if self.from_hbm != [false; 2] {
-            return Roof {
+            return Roofline {
                 title: "Roofline of HBM",
                 x: "products for each byte from HBM",
                 y: "products a cycle on all slices",
@@ -119,7 +124,7 @@ impl Shown for Task<'_> {
                 legend: "roof: one DMA engine, then all lanes",
             };
         }
-        Roof {
+        Roofline {
             title: "Roofline of the stream",
             x: "products for each byte of the stream",
             y: "products a cycle on each slice",
@@ -130,7 +135,12 @@ impl Shown for Task<'_> {
         }
     }
 
-    fn verify(&self, found: &Found, args: &ExploreArgs, host: &mut dyn Host) -> Vec<Check> {
+    fn verify(
+        &self,
+        found: &TcpSearchResult,
+        args: &ExploreArgs,
+        host: &mut dyn Host,
+    ) -> Vec<CandidateCheck> {
         verify(self, found, &args.target.chip, args.limits(), &mut || host.interrupted())
     }
 
@@ -139,8 +149,9 @@ impl Shown for Task<'_> {
     }
 }
 
-/// Products for each byte of the stream, and products a cycle on each slice; or for each byte from HBM, and on all slices.
-fn under_roof(task: &Task<'_>, told: &Told) -> (f64, f64) {
+/// Products for each byte of the stream, and products a cycle on each slice; or for each byte from HBM, and
+/// on all slices.
+fn under_roof(task: &TcpTask<'_>, told: &TcpReport) -> (f64, f64) {
     if task.from_hbm != [false; 2] {
         #[expect(clippy::cast_precision_loss, reason = "a place in a picture")]
         let macs = task.macs() as f64;
@@ -155,7 +166,7 @@ fn under_roof(task: &Task<'_>, told: &Told) -> (f64, f64) {
     (intensity, products / real(told.candidate.ticks).max(1.0))
 }
 
-fn row(task: &Task<'_>, number: usize, told: &Told) -> Vec<String> {
+fn row(task: &TcpTask<'_>, number: usize, told: &TcpReport) -> Vec<String> {
     let (costs, choice) = (&told.columns, &told.candidate.choice);
     let words = [
         number.to_string(),
@@ -167,7 +178,7 @@ fn row(task: &Task<'_>, number: usize, told: &Told) -> Vec<String> {
         choice.repeats.to_string(),
         supply(choice.supply).to_string(),
         choice.fetch_bytes.to_string(),
-        if choice.loading == Loading::Main { "main" } else { "sub" }.to_string(),
+        if choice.loading == LoadContext::Main { "main" } else { "sub" }.to_string(),
         if choice.drain == Drain::Interleaved { "lanes" } else { "rows" }.to_string(),
         choice.commit_bytes.to_string(),
     ];
@@ -192,15 +203,15 @@ fn row(task: &Task<'_>, number: usize, told: &Told) -> Vec<String> {
 }
 
 /// A supply in one word.
-fn supply(supply: Supply) -> &'static str {
+fn supply(supply: StreamSupply) -> &'static str {
     match supply {
-        Supply::Own => "own",
-        Supply::RingOuter => "ring",
-        Supply::RingInner => "ring-in",
+        StreamSupply::Own => "own",
+        StreamSupply::RingOuter => "ring",
+        StreamSupply::RingInner => "ring-in",
     }
 }
 
-fn spelled(told: &Told) -> String {
+fn spelled(told: &TcpReport) -> String {
     let mut text = String::new();
     for operand in Operand::ALL {
         if let Some(shape) = told.program.shape(operand) {
@@ -213,7 +224,7 @@ fn spelled(told: &Told) -> String {
     text
 }
 
-fn one(told: &Told) -> Value {
+fn one(told: &TcpReport) -> Value {
     let columns = &told.columns;
     let shape = |operand| told.program.shape(operand).map(ToString::to_string);
     let energy: Map<String, Value> = Component::ALL
@@ -253,20 +264,20 @@ fn one(told: &Told) -> Value {
 }
 
 /// What a tactic's text does not say, and what it says less plainly.
-fn choices(choice: &Choice) -> Value {
+fn choices(choice: &TcpChoice) -> Value {
     json!({
         "lanes": choice.lanes, "tree": choice.tree, "columns": choice.columns, "repeats": choice.repeats,
         "supply": supply(choice.supply), "fetch_bytes": choice.fetch_bytes,
-        "load_context": if choice.loading == Loading::Main { "main" } else { "sub" },
+        "load_context": if choice.loading == LoadContext::Main { "main" } else { "sub" },
         "drain": if choice.drain == Drain::Interleaved { "lanes" } else { "rows" },
         "commit_bytes": choice.commit_bytes,
     })
 }
 
 /// The least change that makes something legal, each of them tried.
-fn advice(task: &Task<'_>, binding: Refusal) -> String {
+fn advice(task: &TcpTask<'_>, binding: CandidateRefusal) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-    if binding.reason == Reason::Power {
+    if binding.reason == RefusalReason::Power {
         return format!("--goal time@{:.3}", binding.need as f64 / 1000.0);
     }
     let words: Vec<String> = remedies(task)

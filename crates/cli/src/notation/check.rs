@@ -1,17 +1,17 @@
 //! `tilewright notation check`: the verdict in words or as JSON.
 
 use tilewright_base::Span;
-use tilewright_machine::Loaded;
+use tilewright_machine::LoadedMachine;
 use tilewright_notation::problem::{Axis, Digit, Problem};
-use tilewright_notation::radix::raised;
+use tilewright_notation::radix::superscript;
 use tilewright_notation::reuse::Reuse;
 use tilewright_notation::syntax::ast::{Operand, Program, Term};
 use tilewright_notation::syntax::expr::Expr;
 use tilewright_report::columns::{counted, thousands};
-use tilewright_tcp_cost::legality::Reduction;
-use tilewright_tcp_cost::{Placed, Setup, Verdict};
+use tilewright_tcp_cost::legality::SliceReduction;
+use tilewright_tcp_cost::{PlacedTactic, Setup, Verdict};
 
-use super::gather::{self, Gathered};
+use super::gather::{self, NotationInput};
 use super::json;
 use crate::args::CheckArgs;
 use crate::host::Host;
@@ -41,7 +41,7 @@ pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outc
 }
 
 /// Numbers for names; complaints end the command.
-pub(super) fn resolve(gathered: &Gathered, as_json: bool, host: &dyn Host) -> Result<Problem, Outcome> {
+pub(super) fn resolve(gathered: &NotationInput, as_json: bool, host: &dyn Host) -> Result<Problem, Outcome> {
     Problem::new(&gathered.program).map_err(|complaints| {
         // Names and sizes that do not resolve are unreadable; digits that do not fit are illegal.
         let stdout = if as_json { json::refusal(&gathered.sources, &complaints) } else { String::new() };
@@ -55,7 +55,7 @@ pub(crate) fn summary(
     setup: &Setup<'_>,
     problem: &Problem,
     verdict: &Verdict,
-    loaded: &Loaded,
+    loaded: &LoadedMachine,
 ) -> String {
     let pes =
         if setup.fused_pes == 1 { "1 PE".to_string() } else { format!("{} fused PEs", setup.fused_pes) };
@@ -106,7 +106,7 @@ fn placed_lines(
     program: &Program,
     setup: &Setup<'_>,
     problem: &Problem,
-    placed: &Placed,
+    placed: &PlacedTactic,
     verdict: &Verdict,
 ) -> Vec<String> {
     let digits = |digits: &[Digit]| terms(problem, digits);
@@ -169,7 +169,8 @@ fn placed_lines(
     lines
 }
 
-/// The count and its factors in the words of the tactic: a term that was cut into repeats and lanes counts as written.
+/// The count and its factors in the words of the tactic: a term that was cut into repeats and lanes counts as
+/// written.
 fn reuse_words(program: &Program, reuse: &Reuse) -> String {
     let mut factors: Vec<(Span, u64)> = Vec::new();
     for digit in reuse.factors() {
@@ -207,18 +208,18 @@ fn terms(problem: &Problem, digits: &[Digit]) -> String {
             (true, true) => format!("{}#", digit.live),
             (false, true) => digit.live.to_string(),
         };
-        format!("{name}^{}[{size}]", raised(digit.stride))
+        format!("{name}^{}[{size}]", superscript(digit.stride))
     };
     if digits.is_empty() { "-".to_string() } else { digits.iter().map(term).collect::<Vec<_>>().join(" ") }
 }
 
-fn reduction_words(reduction: &Reduction) -> String {
-    use tilewright_tcp_cost::legality::Freed;
+fn reduction_words(reduction: &SliceReduction) -> String {
+    use tilewright_tcp_cost::legality::FreedSlices;
     let who = if reduction.by_reducer { "the inter-slice reducer" } else { "DMA and the vector engine" };
     let freed = match reduction.freed {
-        Some(Freed::Broadcast) => ", each of them keeps the result",
-        Some(Freed::Idle) => ", one of them keeps the result",
-        Some(Freed::Scatter) => ", each of them keeps a part of the result",
+        Some(FreedSlices::Broadcast) => ", each of them keeps the result",
+        Some(FreedSlices::Idle) => ", one of them keeps the result",
+        Some(FreedSlices::Scatter) => ", each of them keeps a part of the result",
         None => "",
     };
     format!("parts on {} slices, combined by {who}{freed}", reduction.group_slices)

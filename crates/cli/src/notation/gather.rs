@@ -1,8 +1,8 @@
 //! Arguments or a file to a program, and the target to a setup.
 
 use tilewright_base::{Diagnostic, Sources};
-use tilewright_machine::{Loaded, Tcp};
-use tilewright_notation::syntax::ast::{Operand, Program, SpanOf};
+use tilewright_machine::{LoadedMachine, Tcp};
+use tilewright_notation::syntax::ast::{Operand, Program, SyntaxSpan};
 use tilewright_notation::syntax::parser::{self, Parsed};
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
@@ -15,13 +15,13 @@ use crate::host::{Host, read_text};
 use crate::outcome::{BAD_INPUT, Outcome};
 
 /// A program and the texts that it came from.
-pub(crate) struct Gathered {
+pub(crate) struct NotationInput {
     pub(crate) sources: Sources,
     pub(crate) program: Program,
 }
 
 /// Reads the einsum or file, then the options, which add to the file or replace what it says.
-pub(crate) fn read(args: &NotationArgs, host: &mut dyn Host) -> Result<Gathered, Outcome> {
+pub(crate) fn read(args: &NotationArgs, host: &mut dyn Host) -> Result<NotationInput, Outcome> {
     let mut sources = Sources::default();
     let mut complaints = Vec::new();
     let mut program = if is_file(&args.einsum, host) {
@@ -51,14 +51,14 @@ pub(crate) fn read(args: &NotationArgs, host: &mut dyn Host) -> Result<Gathered,
         program.tactic = take(&mut sources, &name, &text, &mut complaints, parser::tactic);
     }
     if let Some(stationary) = &args.stationary {
-        program.stationary = Some((stationary_operand(stationary)?, SpanOf::default()));
+        program.stationary = Some((stationary_operand(stationary)?, SyntaxSpan::default()));
     }
     if let Some(dtype) = &args.dtype {
         let id = sources.add("--dtype", dtype.as_str());
-        program.dtype = Some((dtype.clone(), SpanOf(sources.span(id, 0..dtype.len()))));
+        program.dtype = Some((dtype.clone(), SyntaxSpan(sources.span(id, 0..dtype.len()))));
     }
     if complaints.is_empty() {
-        Ok(Gathered { sources, program })
+        Ok(NotationInput { sources, program })
     } else {
         Err(Outcome::refused(BAD_INPUT, &sources, &complaints, host.colour()))
     }
@@ -102,14 +102,14 @@ pub(crate) fn target(
     sources: &mut Sources,
     args: &TargetArgs,
     host: &mut dyn Host,
-) -> Result<(Loaded, Tcp), Outcome> {
+) -> Result<(LoadedMachine, Tcp), Outcome> {
     let loaded = load_chip(sources, &args.chip, &args.set, host)?;
     let tcp = tcp(&loaded, args)?;
     Ok((loaded, tcp))
 }
 
 /// The figures of a machine that must have slices.
-pub(crate) fn tcp(loaded: &Loaded, args: &TargetArgs) -> Result<Tcp, Outcome> {
+pub(crate) fn tcp(loaded: &LoadedMachine, args: &TargetArgs) -> Result<Tcp, Outcome> {
     match loaded.machine.tcp() {
         Some(tcp) => Ok(tcp.clone()),
         None => Err(Outcome::usage(&format!(
@@ -121,7 +121,7 @@ pub(crate) fn tcp(loaded: &Loaded, args: &TargetArgs) -> Result<Tcp, Outcome> {
 }
 
 /// The element type: as asked, as the file says, or int8.
-pub(crate) fn setup<'m>(gathered: &Gathered, tcp: &'m Tcp, pes: u64) -> Result<Setup<'m>, Outcome> {
+pub(crate) fn setup<'m>(gathered: &NotationInput, tcp: &'m Tcp, pes: u64) -> Result<Setup<'m>, Outcome> {
     let asked = gathered.program.dtype.as_ref().map_or("int8", |(name, _)| name.as_str());
     let refused = |asked: &str| {
         let allowed: Vec<&str> = CONTRACTED.iter().map(|dtype| dtype.name()).collect();

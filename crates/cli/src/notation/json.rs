@@ -6,12 +6,12 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::{Setup, Verdict};
 
-use super::gather::Gathered;
+use super::gather::NotationInput;
 use crate::machine::to_json;
 
 /// A verdict with everything that was worked out.
 pub(super) fn verdict(
-    gathered: &Gathered,
+    gathered: &NotationInput,
     setup: &Setup<'_>,
     problem: &Problem,
     verdict: &Verdict,

@@ -6,9 +6,9 @@ use tilewright_base::{Diagnostic, Sources};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::tensor::TensorData;
 use tilewright_tcp_isa::program::text::print;
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 use super::check::resolve;
 use super::{gather, json};
@@ -17,7 +17,7 @@ use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome, rendered};
 
 pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    let Lowered { program, stderr, .. } = lowered(&args.notation, &args.inputs, false, host)?;
+    let LoweredEinsum { program, stderr, .. } = lowered(&args.notation, &args.inputs, false, host)?;
     let text = print(&program);
     match &args.output {
         None => Ok(Outcome { stderr, ..Outcome::good(text) }),
@@ -29,7 +29,7 @@ pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outc
 }
 
 /// A legal einsum as a program of a machine.
-pub(super) struct Lowered {
+pub(super) struct LoweredEinsum {
     pub(super) program: Program,
     pub(super) machine: Tcp,
     /// Texts that the einsum came from.
@@ -44,7 +44,7 @@ pub(super) fn lowered(
     inputs: &InputArgs,
     as_json: bool,
     host: &mut dyn Host,
-) -> Result<Lowered, Outcome> {
+) -> Result<LoweredEinsum, Outcome> {
     let mut gathered = gather::read(notation, host)?;
     let (_, machine) = gather::target(&mut gathered.sources, &notation.target, host)?;
     let setup = gather::setup(&gathered, &machine, notation.target.pes)?;
@@ -57,7 +57,7 @@ pub(super) fn lowered(
     if !verdict.legal() {
         return Err(refused(&verdict.diagnostics, host));
     }
-    let options = Options {
+    let options = LowerOptions {
         machine: notation.target.chip.clone(),
         data: [data(&inputs.data0), data(&inputs.data1)],
         zero_points: zero_points(&inputs.zero_points, setup.dtype)?,
@@ -69,21 +69,21 @@ pub(super) fn lowered(
     let program =
         lower(&setup, &problem, &verdict, &options).map_err(|complaint| refused(&[*complaint], host))?;
     let stderr = rendered(&gathered.sources, &verdict.diagnostics, host.colour());
-    Ok(Lowered { program, machine, sources: gathered.sources, stderr })
+    Ok(LoweredEinsum { program, machine, sources: gathered.sources, stderr })
 }
 
 /// A seed, zeros, or a file.
-fn data(text: &str) -> Data {
+fn data(text: &str) -> TensorData {
     match text.parse() {
-        Ok(seed) => Data::Random(seed),
-        Err(_) if text == "zeros" => Data::Zeros,
-        Err(_) => Data::File(text.to_string()),
+        Ok(seed) => TensorData::Random(seed),
+        Err(_) if text == "zeros" => TensorData::Zeros,
+        Err(_) => TensorData::File(text.to_string()),
     }
 }
 
 /// A file that is named must be there; what is in it is read when the program runs.
-fn is_there(data: &Data, host: &dyn Host) -> Result<(), Outcome> {
-    let Data::File(written) = data else { return Ok(()) };
+fn is_there(data: &TensorData, host: &dyn Host) -> Result<(), Outcome> {
+    let TensorData::File(written) = data else { return Ok(()) };
     let path = match written.rsplit_once(".safetensors:") {
         Some((stem, _)) => format!("{stem}.safetensors"),
         None => written.clone(),

@@ -12,7 +12,7 @@ use tilewright_notation::syntax::parser;
 use tilewright_report::columns::thousands;
 use tilewright_report::einsum::{Pictures, PlacedLoops};
 use tilewright_tcp_cost::legality::check_placement;
-use tilewright_tcp_cost::{Placed, Setup};
+use tilewright_tcp_cost::{PlacedTactic, Setup};
 
 use super::{check, gather};
 use crate::args::ShowArgs;
@@ -55,14 +55,15 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
     Ok(Outcome { stderr, ..Outcome::good(stdout) })
 }
 
-/// Where the engine would run the loops of a tactic for two inputs that is not legal: it is drawn all the same.
-fn placed(setup: &Setup<'_>, problem: &Problem) -> Option<Placed> {
+/// Where the engine would run the loops of a tactic for two inputs that is not legal: it is drawn all the
+/// same.
+fn placed(setup: &Setup<'_>, problem: &Problem) -> Option<PlacedTactic> {
     let tactic = problem.tactic.as_ref().filter(|_| problem.contracts_two())?;
-    Some(Placed::new(setup, problem, tactic))
+    Some(PlacedTactic::new(setup, problem, tactic))
 }
 
 /// Those loops as pictures take them.
-fn loops(placed: &Placed) -> PlacedLoops<'_> {
+fn loops(placed: &PlacedTactic) -> PlacedLoops<'_> {
     PlacedLoops {
         slices: &placed.parallel,
         time: &placed.time,

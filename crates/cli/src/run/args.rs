@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::outcome::Outcome;
 use crate::target::ModelTarget;
 
 pub(crate) const RUN_EXAMPLES: &str = "\
@@ -13,7 +14,7 @@ Any other ONNX graph takes arrays: one --input for each of its inputs, or --seed
 Examples:
   tilewright run stories15M.bin --prompt 'Once upon a time' --max-tokens 64
   tilewright run stories15M.bin --prompt 'Once upon a time' --json --trace token.pftrace
-  tilewright run stories15M.bin --prompt 'Once upon a time' --with 'The cat' --with 'A boat'
+  tilewright run stories15M.bin --prompt 'Once upon a time' --prompt 'The cat' --prompt 'A boat'
   tilewright run stories15M.bin --tokenizer tokenizer.bin --prompt 'Once upon a time' --interp
   tilewright run digits.onnx --input image=seven.npy -o results/";
 
@@ -23,10 +24,7 @@ pub(crate) struct RunArgs {
     /// A language model, or any ONNX graph
     pub(crate) model: String,
     #[command(flatten)]
-    pub(crate) prompting: Prompting,
-    /// Another text to go on from at the same time, as one more sequence of a batch; as often as wanted
-    #[arg(long = "with", value_name = "TEXT", conflicts_with_all = ["interp", "trace"])]
-    pub(crate) with: Vec<String>,
+    pub(crate) prompting: PromptArgs,
     #[command(flatten)]
     pub(crate) tensors: TensorArgs,
     #[command(flatten)]
@@ -34,7 +32,7 @@ pub(crate) struct RunArgs {
     /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
     #[arg(long, value_name = "NAME=N")]
     pub(crate) dims: Option<String>,
-    /// How many choices of the compiler are judged by simulated time: 0 none (the rule), 1 a few, 2 and more many
+    /// How many choices of the compiler are evaluated by simulated time: 0 none (the rule), 1 a few, 2 and more many
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=9))]
     pub(crate) effort: u64,
     /// Compute with the plain float32 interpreter instead of a chip; it has neither types nor a timeline to choose
@@ -64,10 +62,13 @@ pub(crate) struct TensorArgs {
 
 /// What to generate, and what to say about it.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Prompting {
-    /// The text to go on from
-    #[arg(long, default_value = "")]
-    pub(crate) prompt: String,
+pub(crate) struct PromptArgs {
+    /// The text to continue; given several times, the sequences of one batch
+    #[arg(long = "prompt", value_name = "TEXT")]
+    pub(crate) prompts: Vec<String>,
+    /// What `--prompt` given several times replaces; refused
+    #[arg(long = "with", value_name = "TEXT", hide = true)]
+    pub(crate) with: Vec<String>,
     /// Tokens to generate, at most
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) max_tokens: u32,
@@ -80,4 +81,35 @@ pub(crate) struct Prompting {
     /// Print data as JSON on standard output, and nothing else there
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl PromptArgs {
+    /// The first prompt; empty if there is none.
+    pub(crate) fn first(&self) -> &str {
+        self.prompts.first().map_or("", String::as_str)
+    }
+
+    /// Prompts of the other sequences of the batch.
+    pub(crate) fn others(&self) -> &[String] {
+        self.prompts.get(1..).unwrap_or_default()
+    }
+
+    /// Refuses options that do not go together.
+    pub(crate) fn check(&self, interp: bool) -> Result<(), Outcome> {
+        if let Some(text) = self.with.first() {
+            return Err(Outcome::usage(&format!(
+                "--with '{text}'\n  = allowed: --prompt, once for each sequence of the batch\n  \
+                 = instead: --prompt '{}' --prompt '{text}'",
+                self.first()
+            )));
+        }
+        let alone = [("--interp", interp), ("--trace", self.trace.is_some())];
+        match alone.into_iter().find(|(_, given)| *given && self.prompts.len() > 1) {
+            Some((option, _)) => Err(Outcome::usage(&format!(
+                "{} prompts with {option}\n  = allowed: one\n  = instead: a run for each prompt",
+                self.prompts.len()
+            ))),
+            None => Ok(()),
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::iter;
 use std::ops::ControlFlow;
 use std::path::Path;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_compile::Compiled;
 use tilewright_compile::tcp::pack::Constants;
@@ -12,70 +13,70 @@ use tilewright_record::perfetto::Stream;
 use tilewright_runtime::ReadingError;
 use tilewright_runtime::generate::{Generation, Limits, encode, generate, trace_last};
 use tilewright_runtime::model::{ModelDevice, ModelError};
-use tilewright_tcp_exec::state::Lent;
+use tilewright_tcp_exec::state::SharedBytes;
 
-use super::args::Prompting;
+use super::args::PromptArgs;
 use super::report::Report;
-use super::speaker::Speaker;
+use super::stream::TextStream;
 use super::{check_room, vocabulary};
 use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome};
 
 /// Where the bytes of weights come from.
-pub(crate) enum Weights<'w> {
+pub(crate) enum WeightSource<'w> {
     /// From a model, to be packed.
     Constants(&'w Constants<'w>),
     /// Packed before.
-    Packed(&'w [Lent]),
+    Packed(&'w [SharedBytes]),
 }
 
 /// A model to be run on a chip.
-pub(crate) struct Job<'j> {
+pub(crate) struct ModelJob<'j> {
     pub(crate) machine: &'j Tcp,
     /// The chip's name.
     pub(crate) chip: &'j str,
     pub(crate) pes: u64,
     pub(crate) chips: u64,
     pub(crate) tokenizer: &'j Tokenizer,
-    pub(crate) prompting: &'j Prompting,
+    pub(crate) prompting: &'j PromptArgs,
     /// Tokens of the prompt.
     pub(crate) prompt: Vec<u32>,
     /// Those of texts that go on at the same time.
-    pub(crate) with: Vec<Vec<u32>>,
+    pub(crate) others: Vec<Vec<u32>>,
 }
 
-impl Job<'_> {
+impl ModelJob<'_> {
     /// Generates, and says what it took.
     pub(crate) fn run(
         &self,
         compiled: Compiled,
-        weights: &Weights<'_>,
+        weights: &WeightSource<'_>,
         host: &mut dyn Host,
     ) -> Result<Outcome, Outcome> {
         // A prompt is refused before anything is loaded.
-        for prompt in iter::once(&self.prompt).chain(&self.with) {
+        for prompt in iter::once(&self.prompt).chain(&self.others) {
             check_room(prompt, compiled.plan.options.context, compiled.kernels.positions)?;
             vocabulary::check(prompt, compiled.kernels.vocabulary)?;
         }
         self.check_batch(&compiled)?;
         let mut device = ModelDevice::new(self.machine, compiled).map_err(|error| failed(&error))?;
         match weights {
-            Weights::Constants(constants) => device.load(constants),
-            Weights::Packed(chips) => device.load_packed(chips),
+            WeightSource::Constants(constants) => device.load(constants),
+            WeightSource::Packed(chips) => device.load_packed(chips),
         }
         .map_err(|error| failed(&error))?;
         if device.compiled().kernels.pools() {
             return self.encode(&mut device, host);
         }
-        if !self.with.is_empty() {
-            return self.together(&mut device, host);
+        if !self.others.is_empty() {
+            return self.generate_all(&mut device, host);
         }
-        let mut speaker = Speaker::new(self.tokenizer, &self.prompt, !self.prompting.json, host);
+        let mut stream = TextStream::new(self.tokenizer, &self.prompt, !self.prompting.json, host);
         let generation = generate(&mut device, &wide(&self.prompt), &self.limits(), &mut |token| {
-            speaker.say(u32::try_from(token).unwrap_or(u32::MAX), host);
+            stream.say(u32::try_from(token).or_broken("a token is one of the vocabulary"), host);
             if host.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        let (text, shown) = speaker.end(host);
+        let (text, shown) = stream.end(host);
         let generation = generation.map_err(|error| failed(&error))?;
         let traced = self.trace(&mut device, &generation, host)?;
         let report = Report {
@@ -85,7 +86,7 @@ impl Job<'_> {
             text: &text,
             vector: None,
             traced,
-            with: Vec::new(),
+            other_sequences: Vec::new(),
         };
         let stdout = match (self.prompting.json, shown) {
             (true, _) => report.json(),
@@ -102,16 +103,16 @@ impl Job<'_> {
 
     /// Refuses more texts than the model was compiled for.
     fn check_batch(&self, compiled: &Compiled) -> Result<(), Outcome> {
-        let (asked, batch) = (self.with.len() as u64 + 1, compiled.plan.options.batch);
+        let (asked, batch) = (self.others.len() as u64 + 1, compiled.plan.options.batch);
         if asked <= batch {
             return Ok(());
         }
         let instead = match compiled.kernels.pools() {
-            true => "one text a run".to_string(),
-            false => format!("fewer --with, or tilewright compile MODEL --batch {asked} -o FILE"),
+            true => "one prompt a run".to_string(),
+            false => format!("fewer --prompt, or tilewright compile MODEL --batch {asked} -o FILE"),
         };
         Err(Outcome::usage(&format!(
-            "{asked} texts at the same time\n  = allowed: 1 to {batch}, the batch that the file was compiled for\n  \
+            "{asked} sequences at the same time\n  = allowed: 1 to {batch}, the batch that the file was compiled for\n  \
              = instead: {instead}"
         )))
     }
@@ -125,9 +126,10 @@ impl Job<'_> {
     fn encode(&self, device: &mut ModelDevice, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         let (vector, generation) = encode(device, &wide(&self.prompt)).map_err(|error| failed(&error))?;
         let traced = self.trace(device, &generation, host)?;
-        let (text, vector) = (&self.prompting.prompt, Some(&vector[..]));
-        let with = Vec::new();
-        let report = Report { job: self, device, generation: &generation, text, vector, traced, with };
+        let (text, vector) = (self.prompting.first(), Some(&vector[..]));
+        let other_sequences = Vec::new();
+        let report =
+            Report { job: self, device, generation: &generation, text, vector, traced, other_sequences };
         Ok(Outcome::good(if self.prompting.json { report.json() } else { report.words() }))
     }
 

@@ -1,13 +1,13 @@
-//! `tilewright run`: a language model generates text, an encoder gives the vector of one, any other graph its outputs, on the simulated
-//! chip or with the interpreter.
+//! `tilewright run`: a language model generates text, an encoder gives the vector of one, any other graph its
+//! outputs, on the simulated chip or with the interpreter.
 
 pub(crate) mod args;
+mod batch;
 mod device;
-mod interp;
+mod reference;
 mod report;
-mod speaker;
+mod stream;
 mod tensors;
-mod together;
 mod vocabulary;
 
 use tilewright_compile::cluster::cluster;
@@ -16,9 +16,9 @@ use tilewright_compile::{CompileError, Compiled, Options, compile_kernels, weigh
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
-use tilewright_schedule::tune::{Aim, TuneError, tune, watts};
+use tilewright_schedule::tune::{TuneError, TuneGoal, tune, watts};
 
-pub(crate) use device::{Job, Weights};
+pub(crate) use device::{ModelJob, WeightSource};
 
 use crate::calibrate;
 use crate::compile::executed;
@@ -26,16 +26,19 @@ use crate::host::Host;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::target::ModelTarget;
-use args::{Prompting, RunArgs};
+use args::{PromptArgs, RunArgs};
 
 pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
+    if let Err(refusal) = args.prompting.check(args.interp) {
+        return refusal;
+    }
     if let Some(outcome) = executed(args, host) {
         return outcome;
     }
     let outcome = if tensors::asked(args) {
         tensors::run(args, host)
     } else if args.interp {
-        interp::generate(args, host)
+        reference::generate(args, host)
     } else {
         chip(args, host)
     };
@@ -47,63 +50,61 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     // What cannot be compiled is refused before a large file is read.
     calibrate::check(&args.target)?;
     model::with_weights(&args.model)?;
-    let loaded = model::raised(model::load(&args.model, args.dims.as_deref(), host)?);
+    let loaded = model::recognised(model::load(&args.model, args.dims.as_deref(), host)?);
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
-    let on = Target {
+    let on = RunTarget {
         machine: &machine,
         target: &args.target,
         tokenizer: &tokenizer,
         prompting: &args.prompting,
-        with: &args.with,
     };
     on_chip(&on, &loaded, args.effort, host)
 }
 
 /// What a model is run on and asked for.
-pub(crate) struct Target<'t> {
+pub(crate) struct RunTarget<'t> {
     pub(crate) machine: &'t Tcp,
     pub(crate) target: &'t ModelTarget,
     pub(crate) tokenizer: &'t Tokenizer,
-    pub(crate) prompting: &'t Prompting,
-    /// Texts besides the prompt that go on at the same time.
-    pub(crate) with: &'t [String],
+    pub(crate) prompting: &'t PromptArgs,
 }
 
 /// Compiles a model, with the choices that an effort finds, and generates with it.
 pub(crate) fn on_chip(
-    on: &Target<'_>,
+    on: &RunTarget<'_>,
     loaded: &Model,
     effort: u64,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let job = on.job()?;
-    let longest = job.with.iter().map(Vec::len).fold(job.prompt.len(), usize::max) as u64;
+    let longest = job.others.iter().map(Vec::len).fold(job.prompt.len(), usize::max) as u64;
     let needed = longest + u64::from(on.prompting.max_tokens);
     let kernels = cluster(&loaded.graph).map_err(|error| refused(&error))?;
     let tokenizer = |_: &dyn Host| Ok(on.tokenizer.clone());
     let kernels = calibrate::calibrated(on.machine, on.target, (loaded, &tokenizer), kernels, host)?;
     on.target.check_context(kernels.positions)?;
-    let options = Options { batch: job.with.len() as u64 + 1, ..on.target.options(on.machine, needed)? };
-    let aim = Aim { solver: on.target.solver(host)?, ..Aim::time(effort) };
+    let options = Options { batch: job.others.len() as u64 + 1, ..on.target.options(on.machine, needed)? };
+    let aim = TuneGoal { solver: on.target.solver(host)?, ..TuneGoal::time(effort) };
     let tuned = tune(on.machine, &kernels, options, aim).map_err(|error| untuned(&error))?;
     let compiled = tuned.compiled;
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
-    job.run(compiled, &Weights::Constants(&constant), host)
+    job.run(compiled, &WeightSource::Constants(&constant), host)
 }
 
-impl<'t> Target<'t> {
+impl<'t> RunTarget<'t> {
     /// All texts as tokens, for a model that is compiled.
-    pub(crate) fn job(&self) -> Result<Job<'t>, Outcome> {
-        let with: Result<Vec<_>, _> = self.with.iter().map(|text| prompt(self.tokenizer, text)).collect();
-        Ok(Job {
+    pub(crate) fn job(&self) -> Result<ModelJob<'t>, Outcome> {
+        let others = self.prompting.others().iter();
+        let others: Result<Vec<_>, _> = others.map(|text| prompt(self.tokenizer, text)).collect();
+        Ok(ModelJob {
             machine: self.machine,
             chip: &self.target.chip,
             pes: self.target.pes,
             chips: self.target.chips,
             tokenizer: self.tokenizer,
             prompting: self.prompting,
-            prompt: prompt(self.tokenizer, &self.prompting.prompt)?,
-            with: with?,
+            prompt: prompt(self.tokenizer, self.prompting.first())?,
+            others: others?,
         })
     }
 }

@@ -1,20 +1,22 @@
-//! What a generation took, in words and as JSON: time, energy, how busy the chip was, and where the time went.
+//! What a generation took, in words and as JSON: time, energy, how busy the chip was, and where the time
+//! went.
 
 use std::fmt::Write as _;
+use tilewright_base::invariant::{Exact, OrBroken};
 
 use serde::Serialize;
 use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::generate::Generation;
 use tilewright_runtime::model::ModelDevice;
 use tilewright_runtime::usage::Usage;
-use tilewright_tcp_sim::Engine;
+use tilewright_tcp_sim::EngineUnit;
 
-use super::device::Job;
+use super::device::ModelJob;
 use crate::machine::to_json;
 
 /// A generation with all that is said about it.
 pub(super) struct Report<'r> {
-    pub(super) job: &'r Job<'r>,
+    pub(super) job: &'r ModelJob<'r>,
     pub(super) device: &'r ModelDevice,
     pub(super) generation: &'r Generation,
     /// Prompt and what came behind it.
@@ -24,12 +26,12 @@ pub(super) struct Report<'r> {
     /// Where the trace went.
     pub(super) traced: Option<&'r str>,
     /// Texts that went on at the same time.
-    pub(super) with: Vec<Text>,
+    pub(super) other_sequences: Vec<SequenceJson>,
 }
 
 /// One of several texts.
 #[derive(Serialize)]
-pub(super) struct Text {
+pub(super) struct SequenceJson {
     pub(super) prompt_tokens: Vec<u32>,
     pub(super) tokens: Vec<u64>,
     pub(super) text: String,
@@ -38,7 +40,7 @@ pub(super) struct Text {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Data<'d> {
+struct ReportJson<'d> {
     model: &'d str,
     chip: &'d str,
     dtype: &'static str,
@@ -53,24 +55,24 @@ struct Data<'d> {
     #[serde(skip_serializing_if = "Option::is_none")]
     norm: Option<f64>,
     stop: &'static str,
-    #[serde(skip_serializing_if = "<[Text]>::is_empty")]
-    with: &'d [Text],
+    #[serde(skip_serializing_if = "<[SequenceJson]>::is_empty")]
+    other_sequences: &'d [SequenceJson],
     prefill_ms: f64,
     ms_per_token: Option<f64>,
     tokens_per_s: Option<f64>,
     energy_mj_per_token: Option<f64>,
     utilisation: Utilisation,
-    breakdown: Vec<Kind<'d>>,
-    decode: Sums,
-    prefill: Sums,
+    breakdown: Vec<KindJson<'d>>,
+    decode: UsageJson,
+    prefill: UsageJson,
     prefill_utilisation: Utilisation,
-    prefill_breakdown: Vec<Kind<'d>>,
+    prefill_breakdown: Vec<KindJson<'d>>,
     trace: Option<&'d str>,
 }
 
 /// Sums over runs.
 #[derive(Serialize)]
-struct Sums {
+struct UsageJson {
     runs: u64,
     tokens: u64,
     cycles: u64,
@@ -91,7 +93,7 @@ struct Utilisation {
 
 /// All commands of a kind.
 #[derive(Serialize)]
-struct Kind<'k> {
+struct KindJson<'k> {
     kind: &'k str,
     unit: &'static str,
     commands: u64,
@@ -107,7 +109,7 @@ impl Report<'_> {
         let machine = self.job.machine;
         let options = &self.device.compiled().plan.options;
         let ms = decode.ms_per_token(machine);
-        to_json(&Data {
+        to_json(&ReportJson {
             model: &self.device.compiled().kernels.name,
             chip: self.job.chip,
             dtype: options.dtype_name(),
@@ -120,7 +122,7 @@ impl Report<'_> {
             embedding: self.vector,
             norm: self.vector.map(length),
             stop: self.generation.stop.name(),
-            with: &self.with,
+            other_sequences: &self.other_sequences,
             prefill_ms: prefill.seconds(machine) * 1e3,
             ms_per_token: ms,
             tokens_per_s: ms.map(|ms| 1e3 / ms),
@@ -149,16 +151,16 @@ impl Report<'_> {
         let context = thousands(options.context);
         let name = &self.device.compiled().kernels.name;
         line("model", &format!("{name} in {dtype} on {pes} of {chips}{}, context {context}", self.job.chip));
-        let others = self.job.with.iter().map(Vec::len).sum::<usize>();
+        let others = self.job.others.iter().map(Vec::len).sum::<usize>();
         let prompt = counted((self.job.prompt.len() + others) as u64, "token");
-        if !self.with.is_empty() {
-            line("texts", &format!("{} at the same time", self.with.len() + 1));
+        if !self.other_sequences.is_empty() {
+            line("sequences", &format!("{} in one batch", self.other_sequences.len() + 1));
         }
         line("prompt", &format!("{prompt} in {:.4} ms", prefill.seconds(machine) * 1e3));
         if let Some(vector) = self.vector {
             line("embedding", &spelled(vector));
         } else {
-            let others = self.with.iter().map(|text| text.tokens.len()).sum::<usize>();
+            let others = self.other_sequences.iter().map(|text| text.tokens.len()).sum::<usize>();
             let generated = counted((self.generation.tokens.len() + others) as u64, "token");
             let each = decode.ms_per_token(machine).map_or(String::new(), |ms| {
                 format!(", {ms:.4} ms each, {:.0} tokens/s of the simulated chip", 1e3 / ms)
@@ -209,15 +211,15 @@ impl Report<'_> {
     }
 
     fn utilisation(&self, usage: &Usage) -> Utilisation {
-        let engine = |engine: Engine| {
+        let engine = |engine: EngineUnit| {
             let used = usage.engines.iter().find(|used| used.engine == engine);
             used.map_or(0.0, |used| real(used.ppm()) / 1e6)
         };
         let (machine, options) = (self.job.machine, &self.device.compiled().plan.options);
         Utilisation {
-            main: engine(Engine::Main),
-            sub: engine(Engine::Sub),
-            dma: engine(Engine::Dma),
+            main: engine(EngineUnit::Main),
+            sub: engine(EngineUnit::Sub),
+            dma: engine(EngineUnit::Dma),
             mac: usage.mac_use(machine, options.all_pes(), options.dtype),
             hbm: usage.hbm_use(machine, options.chips),
         }
@@ -238,23 +240,23 @@ pub(super) fn length(vector: &[f32]) -> f64 {
     vector.iter().map(|number| f64::from(*number).powi(2)).sum::<f64>().sqrt()
 }
 
-fn sums(usage: &Usage) -> Sums {
-    Sums {
+fn sums(usage: &Usage) -> UsageJson {
+    UsageJson {
         runs: usage.runs,
         tokens: usage.tokens,
         cycles: usage.cycles,
         energy_mj: usage.mj_per_token().unwrap_or(0.0) * real(usage.tokens),
         macs: usage.counts.macs_useful,
-        hbm_bytes: usage.counts.hbm_read_bytes.saturating_add(usage.counts.hbm_written_bytes),
+        hbm_bytes: usage.counts.hbm_read_bytes.exact_add(usage.counts.hbm_written_bytes),
     }
 }
 
-fn kinds(usage: &Usage) -> Vec<Kind<'_>> {
-    let small = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
+fn kinds(usage: &Usage) -> Vec<KindJson<'_>> {
+    let small = |value: u128| u64::try_from(value).or_broken("counts of a run fit 64 bits");
     usage
         .longest()
         .into_iter()
-        .map(|(kind, unit, used)| Kind {
+        .map(|(kind, unit, used)| KindJson {
             kind,
             unit,
             commands: used.runs,

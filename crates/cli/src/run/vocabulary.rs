@@ -1,5 +1,6 @@
-//! A tokenizer beside a model of another size. Tokens of a prompt that the model does not have are refused; tokens that it generates and the
-//! tokenizer has no text for, as those that pad a table of embeddings, are told of.
+//! A tokenizer beside a model of another size. Tokens of a prompt that the model does not have are refused;
+//! tokens that it generates and the tokenizer has no text for, as those that pad a table of embeddings, are
+//! told of.
 
 use std::collections::BTreeSet;
 

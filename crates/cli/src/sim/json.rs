@@ -1,23 +1,24 @@
 //! A run as JSON.
 
 use serde_json::{Map, Value, json};
+use tilewright_base::invariant::OrBroken;
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_runtime::Reading;
 use tilewright_tcp_cost::energy::Component;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_sim::{Ended, ImageUse};
+use tilewright_tcp_sim::{ImageUse, RunEnd};
 
-use super::Asked;
+use super::ReadingSelection;
 
-pub(super) fn reading(asked: Asked, program: &Program, reading: &Reading) -> String {
+pub(super) fn reading(asked: ReadingSelection, program: &Program, reading: &Reading) -> String {
     let outcome = &reading.outcome;
     let mut top = Map::new();
     let mut put = |name: &str, value: Value| top.insert(name.to_string(), value);
     put("machine", json!(program.machine));
     let ended = match outcome.ended {
-        Ended::Finished => "finished",
-        Ended::Deadlock(_) => "deadlock",
-        Ended::Stopped => "stopped",
+        RunEnd::Finished => "finished",
+        RunEnd::Deadlock(_) => "deadlock",
+        RunEnd::Stopped => "stopped",
     };
     put("ended", json!(ended));
     if asked.timeline {
@@ -57,7 +58,7 @@ pub(super) fn reading(asked: Asked, program: &Program, reading: &Reading) -> Str
             .collect();
         put("outputs", Value::Array(outputs));
     }
-    serde_json::to_string_pretty(&Value::Object(top)).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(&Value::Object(top)).or_broken("a JSON value prints") + "\n"
 }
 
 /// All runs of one image.
@@ -68,7 +69,7 @@ fn image(image: &ImageUse) -> Value {
         "runs": image.runs,
         "first_start_cycle": image.first_cycles,
         "last_end_cycle": image.last_cycles,
-        "busy_cycles": u64::try_from(image.busy_cycles).unwrap_or(u64::MAX),
+        "busy_cycles": u64::try_from(image.busy_cycles).or_broken("cycles of a run fit 64 bits"),
         "slowest_stage": image.slowest.map(|(stage, _)| stage.name()),
         "slowest_stage_cycles": image.slowest.map(|(_, cycles)| cycles),
         "energy_pj": picojoules(image.energy_fj),
@@ -79,7 +80,7 @@ fn image(image: &ImageUse) -> Value {
 pub(super) fn refusal(sources: &Sources, complaints: &[Diagnostic]) -> String {
     let complaints = tilewright_base::json::diagnostics(sources, complaints);
     let refused = json!({ "ended": "refused", "diagnostics": complaints });
-    serde_json::to_string_pretty(&refused).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(&refused).or_broken("a JSON value prints") + "\n"
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]

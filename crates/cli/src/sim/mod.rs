@@ -1,5 +1,5 @@
-//! `tilewright sim`: a program text read, run, and said something about. Programs of the TCP run here, those of the
-//! NeuronCore in [`neuron`].
+//! `tilewright sim`: a program text read, run, and said something about. Programs of the TCP run here, those
+//! of the NeuronCore in [`neuron`].
 
 mod json;
 mod neuron;
@@ -12,7 +12,7 @@ use tilewright_machine::Tcp;
 use tilewright_neuron_isa::text::is_neuron;
 use tilewright_record::perfetto::Stream;
 use tilewright_record::{KeepLast, Sink};
-use tilewright_runtime::{Reading, ReadingError, Wanted, npy, read};
+use tilewright_runtime::{Reading, ReadingError, ReadingOptions, npy, read};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::{Exec, Program};
 
@@ -20,11 +20,11 @@ use crate::args::{ReadingArgs, SimArgs};
 use crate::chip::load_chip;
 use crate::host::{Draft, Host};
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, rendered};
-use crate::program::{self, Refusal};
+use crate::program::{self, LoadError};
 
 /// Which of the four readings are printed.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct ReadingSelection {
     pub(crate) values: bool,
     pub(crate) timeline: bool,
     pub(crate) energy: bool,
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &SimArgs, host: &mut dyn Host) -> Outcome {
 /// All readings of a run, as `tilewright sim` prints them.
 pub(crate) fn words(tcp: &Tcp, program: &Program, reading: &Reading) -> String {
     words::reading(
-        Asked { values: true, timeline: true, energy: true, findings: true },
+        ReadingSelection { values: true, timeline: true, energy: true, findings: true },
         tcp,
         program,
         reading,
@@ -50,10 +50,10 @@ pub(crate) fn engines(exec: &Exec) -> String {
     words::engines(exec)
 }
 
-fn asked(args: &ReadingArgs) -> Asked {
+fn asked(args: &ReadingArgs) -> ReadingSelection {
     let any = args.values || args.timeline || args.energy || args.findings;
     let pick = |flag: bool| flag || !any;
-    Asked {
+    ReadingSelection {
         values: pick(args.values) || args.output.is_some(),
         timeline: pick(args.timeline),
         energy: pick(args.energy),
@@ -68,25 +68,26 @@ fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         return neuron::simulate(args, asked(&args.readings), &written.text, host);
     }
     let loaded = program::parse(&args.program, written, &mut sources).map_err(|refusal| match refusal {
-        Refusal::Complaints(complaints) => {
+        LoadError::Complaints(complaints) => {
             refused(&args.readings, BAD_INPUT, &sources, &complaints, host.colour())
         }
-        other @ Refusal::Words(_) => other.outcome(&sources, host),
+        other @ LoadError::Words(_) => other.outcome(&sources, host),
     })?;
     let tcp = machine(args, &loaded.program, &mut sources, host)?;
     readings(&args.readings, &tcp, &loaded, &sources, host)
 }
 
-/// Runs a program on a machine and says what was asked of it; complaints and findings are about texts of the sources.
+/// Runs a program on a machine and says what was asked of it; complaints and findings are about texts of the
+/// sources.
 pub(crate) fn readings(
     args: &ReadingArgs,
     tcp: &Tcp,
-    loaded: &program::Loaded,
+    loaded: &program::LoadedProgram,
     sources: &Sources,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let asked = asked(args);
-    let wanted = Wanted {
+    let wanted = ReadingOptions {
         values: asked.values,
         findings: asked.findings,
         trace: args.trace.is_some(),
@@ -132,8 +133,8 @@ fn machine(
 fn run_program(
     args: &ReadingArgs,
     tcp: &Tcp,
-    program: &program::Loaded,
-    wanted: &Wanted,
+    program: &program::LoadedProgram,
+    wanted: &ReadingOptions,
     host: &mut dyn Host,
     sources: &Sources,
 ) -> Result<(Reading, Option<Box<dyn Draft>>), Outcome> {
@@ -173,8 +174,8 @@ fn refused(
 
 fn with_sink<S: Sink + Send>(
     tcp: &Tcp,
-    loaded: &program::Loaded,
-    wanted: &Wanted,
+    loaded: &program::LoadedProgram,
+    wanted: &ReadingOptions,
     host: &mut dyn Host,
     sink: S,
 ) -> Result<Reading, ReadingError> {
@@ -220,7 +221,7 @@ pub(crate) fn file_name(name: &str) -> String {
 
 fn said(
     args: &ReadingArgs,
-    asked: Asked,
+    asked: ReadingSelection,
     tcp: &Tcp,
     program: &Program,
     reading: &Reading,

@@ -1,21 +1,22 @@
 //! A run in words.
 
 use std::fmt::Write as _;
+use tilewright_base::invariant::{Exact, OrBroken};
 
 use serde_json::{Value, json};
 use tilewright_machine::Tcp;
 use tilewright_num::{Dtype, RuleSet, convert, int_value};
 use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::{Array, Reading};
-use tilewright_tcp_cost::energy::{Component, Counts};
-use tilewright_tcp_isa::program::exec::{Body, Context, Stream};
+use tilewright_tcp_cost::energy::{Component, EnergyCounts};
+use tilewright_tcp_isa::program::exec::{Context, ExecBody, Stream};
 use tilewright_tcp_isa::program::{Exec, Program};
-use tilewright_tcp_sim::{Ended, Outcome};
+use tilewright_tcp_sim::{RunEnd, SimOutcome};
 
-use super::Asked;
+use super::ReadingSelection;
 use crate::args::ReadingArgs;
 
-pub(super) fn reading(asked: Asked, tcp: &Tcp, program: &Program, reading: &Reading) -> String {
+pub(super) fn reading(asked: ReadingSelection, tcp: &Tcp, program: &Program, reading: &Reading) -> String {
     let mut text = String::new();
     if asked.timeline {
         timeline(&mut text, tcp, program, &reading.outcome);
@@ -52,9 +53,9 @@ pub(super) fn files(args: &ReadingArgs) -> String {
 pub(super) fn engines(exec: &Exec) -> String {
     let context = if exec.context == Context::Main { "main" } else { "sub" };
     let stages = match &exec.body {
-        Body::Stream(stream) => passed(stream),
-        Body::Fill(_) => vec!["fill", "commit"],
-        Body::Short(_) => vec!["short load"],
+        ExecBody::Stream(stream) => passed(stream),
+        ExecBody::Fill(_) => vec!["fill", "commit"],
+        ExecBody::Short(_) => vec!["short load"],
     };
     format!("{context}: {}", stages.join(" > "))
 }
@@ -79,13 +80,13 @@ fn line(text: &mut String, what: &str, words: &str) {
     debug_assert!(written.is_ok(), "strings take all text");
 }
 
-fn timeline(text: &mut String, tcp: &Tcp, program: &Program, outcome: &Outcome) {
+fn timeline(text: &mut String, tcp: &Tcp, program: &Program, outcome: &SimOutcome) {
     let ns = outcome.cycles.saturating_mul(1_000_000_000) / tcp.chip.clock_hz.max(1);
     line(text, "cycles", &format!("{} ({} ns)", thousands(outcome.cycles), thousands(ns)));
     let ended = match &outcome.ended {
-        Ended::Finished => String::new(),
-        Ended::Deadlock(_) => ", then nothing could go on".to_string(),
-        Ended::Stopped => ", then it was stopped".to_string(),
+        RunEnd::Finished => String::new(),
+        RunEnd::Deadlock(_) => ", then nothing could go on".to_string(),
+        RunEnd::Stopped => ", then it was stopped".to_string(),
     };
     line(
         text,
@@ -116,7 +117,7 @@ fn timeline(text: &mut String, tcp: &Tcp, program: &Program, outcome: &Outcome) 
 const MOST_COMMANDS: usize = 32;
 
 /// What each command took, a line for all runs of an image.
-fn commands(text: &mut String, outcome: &Outcome) {
+fn commands(text: &mut String, outcome: &SimOutcome) {
     use Align::{Left, Right};
     let aligns = [Left, Left, Right, Right, Right, Right, Left, Right];
     let head = ["command", "unit", "runs", "first start", "last end", "cycles", "slowest stage", "energy pJ"];
@@ -142,13 +143,12 @@ fn commands(text: &mut String, outcome: &Outcome) {
     }
 }
 
-fn energy(text: &mut String, tcp: &Tcp, outcome: &Outcome) {
+fn energy(text: &mut String, tcp: &Tcp, outcome: &SimOutcome) {
     let total: u128 = outcome.energy_fj.iter().sum();
     let seconds = outcome.cycles.max(1);
     // Femtojoules a cycle times cycles a second, in milliwatts.
-    let milliwatts =
-        total.saturating_mul(u128::from(tcp.chip.clock_hz)) / u128::from(seconds) / 1_000_000_000_000;
-    let milliwatts = u64::try_from(milliwatts).unwrap_or(u64::MAX);
+    let milliwatts = total.exact_mul(u128::from(tcp.chip.clock_hz)) / u128::from(seconds) / 1_000_000_000_000;
+    let milliwatts = u64::try_from(milliwatts).or_broken("power fits 64 bits");
     line(
         text,
         "energy",
@@ -156,7 +156,8 @@ fn energy(text: &mut String, tcp: &Tcp, outcome: &Outcome) {
     );
     for (component, fj) in Component::ALL.iter().zip(&outcome.energy_fj) {
         if *fj > 0 {
-            let share = u64::try_from(fj.saturating_mul(1_000_000) / total.max(1)).unwrap_or(0);
+            let share =
+                u64::try_from(fj.exact_mul(1_000_000) / total.max(1)).or_broken("a share fits 64 bits");
             line(
                 text,
                 "",
@@ -167,7 +168,7 @@ fn energy(text: &mut String, tcp: &Tcp, outcome: &Outcome) {
 }
 
 fn parts(value: u128) -> String {
-    thousands(u64::try_from(value).unwrap_or(u64::MAX))
+    thousands(u64::try_from(value).or_broken("counts of a run fit 64 bits"))
 }
 
 fn percent(ppm: u64) -> String {
@@ -210,6 +211,6 @@ fn number(rules: &RuleSet, dtype: Dtype, pattern: u32) -> String {
 }
 
 /// What was counted, by name.
-pub(super) fn counts(counts: &Counts) -> Vec<(String, Value)> {
+pub(super) fn counts(counts: &EnergyCounts) -> Vec<(String, Value)> {
     counts.named().into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect()
 }

@@ -6,7 +6,7 @@ use tilewright_tcp_isa::program::event::PeId;
 
 /// Kinds of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FaultKind {
     /// Two commands touch the same bytes, one writes, and nothing orders them.
     Unordered,
     /// A command reads bytes that nothing has written.
@@ -27,28 +27,28 @@ pub enum Kind {
     NotFollowed,
 }
 
-impl Kind {
+impl FaultKind {
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Unordered => "unordered",
-            Kind::Unwritten => "unwritten",
-            Kind::Stale => "stale",
-            Kind::Unread => "unread",
-            Kind::Outside => "outside",
-            Kind::NeverIssued => "never-issued",
-            Kind::NoReceiver => "no-receiver",
-            Kind::Deadlock => "deadlock",
-            Kind::NotFollowed => "not-followed",
+            FaultKind::Unordered => "unordered",
+            FaultKind::Unwritten => "unwritten",
+            FaultKind::Stale => "stale",
+            FaultKind::Unread => "unread",
+            FaultKind::Outside => "outside",
+            FaultKind::NeverIssued => "never-issued",
+            FaultKind::NoReceiver => "no-receiver",
+            FaultKind::Deadlock => "deadlock",
+            FaultKind::NotFollowed => "not-followed",
         }
     }
 }
 
 /// One fault.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fault {
+pub struct CheckFault {
     /// What kind.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// Whose queue.
     pub pe: (u64, u64),
     /// The step of that queue, counted without the steps inside of others.
@@ -57,13 +57,13 @@ pub struct Fault {
     pub message: String,
 }
 
-impl Fault {
-    pub(super) fn new(kind: Kind, pe: PeId, step: usize, message: String) -> Fault {
-        Fault { kind, pe: (pe.chip, pe.pe), step, message }
+impl CheckFault {
+    pub(super) fn new(kind: FaultKind, pe: PeId, step: usize, message: String) -> CheckFault {
+        CheckFault { kind, pe: (pe.chip, pe.pe), step, message }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for CheckFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (chip, pe) = self.pe;
         write!(f, "{}: chip {chip} pe {pe}, step {}: {}", self.kind.name(), self.step, self.message)

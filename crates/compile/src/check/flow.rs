@@ -1,13 +1,13 @@
 //! Which command wrote what a command reads: the last writer of every byte, slice by slice.
 //!
-//! Commands come in an order that keeps to what is ordered. Where nothing races, the last writer in that order is the one whose bytes are
-//! read. Slices that no write tells apart are followed as one.
+//! Commands come in an order that keeps to what is ordered. Where nothing races, the last writer in that
+//! order is the one whose bytes are read. Slices that no write tells apart are followed as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_tcp_isa::footprint::{Access, Store};
+use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind};
 
-use super::touch::Touch;
+use super::touch::CommandAccess;
 
 /// Index of a command that wrote; 0 is what was there before the run.
 pub(super) type Writer = u32;
@@ -16,21 +16,21 @@ pub(super) type Writer = u32;
 pub(super) const BEFORE: Writer = 0;
 
 /// A run of bytes: first, one past the last, and whoever wrote them.
-type Run = (u64, u64, Writer);
+type ByteRun = (u64, u64, Writer);
 
 /// Runs of bytes with their last writer, in rising order.
 #[derive(Clone, Debug, Default)]
-struct Runs(Vec<Run>);
+struct ByteRuns(Vec<ByteRun>);
 
-impl Runs {
+impl ByteRuns {
     /// Runs in rising order have a new writer.
     fn write(&mut self, new: &[(u64, u64)], writer: Writer) {
         let (Some(first), Some(last)) = (new.first(), new.last()) else { return };
         let from = self.0.partition_point(|run| run.1 <= first.0);
         let to = self.0.partition_point(|run| run.0 < last.1);
         let old = self.0.get(from..to).unwrap_or_default();
-        let mut merged: Vec<Run> = Vec::with_capacity(old.len() + new.len() + 1);
-        let mut put = |run: Run| match merged.last_mut() {
+        let mut merged: Vec<ByteRun> = Vec::with_capacity(old.len() + new.len() + 1);
+        let mut put = |run: ByteRun| match merged.last_mut() {
             Some(last) if last.1 == run.0 && last.2 == run.2 => last.1 = run.1,
             _ if run.0 < run.1 => merged.push(run),
             _ => {}
@@ -72,16 +72,16 @@ impl Runs {
 
 /// The last writers of all memories.
 #[derive(Clone, Debug)]
-pub(super) struct Flow {
+pub(super) struct LastWriters {
     /// First slices of groups that no write tells apart, by memory and chip.
-    groups: BTreeMap<(Store, u64), Vec<u64>>,
-    runs: BTreeMap<(Store, u64, u64), Runs>,
+    groups: BTreeMap<(MemoryKind, u64), Vec<u64>>,
+    runs: BTreeMap<(MemoryKind, u64, u64), ByteRuns>,
 }
 
-impl Flow {
+impl LastWriters {
     /// For commands that write this much.
-    pub(super) fn new<'t>(accesses: impl Iterator<Item = &'t Access>) -> Flow {
-        let mut groups: BTreeMap<(Store, u64), BTreeSet<u64>> = BTreeMap::new();
+    pub(super) fn new<'t>(accesses: impl Iterator<Item = &'t MemoryAccess>) -> LastWriters {
+        let mut groups: BTreeMap<(MemoryKind, u64), BTreeSet<u64>> = BTreeMap::new();
         for access in accesses {
             // Whoever reads before the first slice that is written reads nothing.
             groups.entry((access.memory, access.chip)).or_default().insert(0);
@@ -92,10 +92,10 @@ impl Flow {
         }
         let groups =
             groups.into_iter().map(|(memory, firsts)| (memory, firsts.into_iter().collect())).collect();
-        Flow { groups, runs: BTreeMap::new() }
+        LastWriters { groups, runs: BTreeMap::new() }
     }
 
-    fn groups(&self, access: &Access) -> impl Iterator<Item = u64> + use<> {
+    fn groups(&self, access: &MemoryAccess) -> impl Iterator<Item = u64> + use<> {
         let firsts = self.groups.get(&(access.memory, access.chip));
         let firsts = firsts.map_or(&[][..], Vec::as_slice);
         let from = firsts.partition_point(|first| *first <= access.slices.0).saturating_sub(1);
@@ -105,7 +105,7 @@ impl Flow {
     }
 
     /// An access writes.
-    pub(super) fn write(&mut self, access: &Access, writer: Writer) {
+    pub(super) fn write(&mut self, access: &MemoryAccess, writer: Writer) {
         for group in self.groups(access) {
             let runs = self.runs.entry((access.memory, access.chip, group)).or_default();
             runs.write(access.bytes.runs(), writer);
@@ -113,9 +113,9 @@ impl Flow {
     }
 
     /// Whose bytes an access reads: slice and byte of the first of each writer, or of nobody's.
-    pub(super) fn read(&self, access: &Access) -> BTreeMap<Option<Writer>, (u64, u64)> {
+    pub(super) fn read(&self, access: &MemoryAccess) -> BTreeMap<Option<Writer>, (u64, u64)> {
         let mut found = BTreeMap::new();
-        let nothing = Runs::default();
+        let nothing = ByteRuns::default();
         for group in self.groups(access) {
             let runs = self.runs.get(&(access.memory, access.chip, group)).unwrap_or(&nothing);
             let mut last = None;
@@ -132,7 +132,7 @@ impl Flow {
     }
 
     /// All that a command reads: memory, and whose bytes where.
-    pub(super) fn sources(&self, touch: &Touch) -> Vec<(Store, Option<Writer>, (u64, u64))> {
+    pub(super) fn sources(&self, touch: &CommandAccess) -> Vec<(MemoryKind, Option<Writer>, (u64, u64))> {
         let mut all = Vec::new();
         for access in touch.accesses.iter().filter(|access| !access.write && access.bytes.is_exact()) {
             all.extend(self.read(access).into_iter().map(|(writer, at)| (access.memory, writer, at)));
@@ -151,7 +151,7 @@ mod tests {
         let mut state = 7_u64;
         let mut next = |most: u64| tilewright_base::random::below(&mut state, most);
         for _ in 0..200 {
-            let (mut runs, mut bytes) = (Runs::default(), vec![None; 64]);
+            let (mut runs, mut bytes) = (ByteRuns::default(), vec![None; 64]);
             for writer in 1..12 {
                 let mut new: Vec<(u64, u64)> = Vec::new();
                 let mut at = next(20);

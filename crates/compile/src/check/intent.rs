@@ -1,8 +1,9 @@
-//! Which kernel a command belongs to, and what that kernel reads: the kernel level as a judge of the commands below it.
+//! Which kernel a command belongs to, and what that kernel reads: the kernel level as a checker of the
+//! commands below it.
 
 use std::collections::BTreeMap;
 
-use tilewright_tcp_isa::footprint::Access;
+use tilewright_tcp_isa::footprint::MemoryAccess;
 use tilewright_tcp_isa::program::TransferId;
 
 use crate::kernel::{Kernel, Kernels, ValueId};
@@ -19,7 +20,7 @@ pub struct Intent {
     /// Transfers that belong to a kernel wherever they are issued: what is fetched ahead.
     pub ahead: BTreeMap<TransferId, usize>,
     /// What memories hold before the run, besides the tensors of the program.
-    pub held: Vec<Access>,
+    pub held: Vec<MemoryAccess>,
     /// Bytes of data memory that a run may read as earlier runs left them; without them, all that they hold.
     pub kept_bytes: Option<u64>,
     /// Further bytes of data memory that are read without having been written, and come to nothing.
@@ -81,8 +82,8 @@ impl Intent {
     }
 }
 
-/// Sums of several processing elements are added to a residual when the next norm wants them: what a norm reads and writes is also what
-/// the combination before it does.
+/// Sums of several processing elements are added to a residual when the next norm wants them: what a norm
+/// reads and writes is also what the combination before it does.
 fn with_sums(kernels: &Kernels, reads: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let combines = |index: &usize| matches!(kernels.kernels.get(*index), Some(Kernel::Combine { .. }));
     let mut adders: BTreeMap<usize, usize> = BTreeMap::new();

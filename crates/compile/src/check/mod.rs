@@ -1,8 +1,9 @@
-//! The checker of schedules: from a command program alone, that each read sees its write, that nothing overlaps in space and time, and that
-//! every wait has its signal (paper sections III-C, V-A and V-C).
+//! The checker of schedules: from a command program alone, that each read sees its write, that nothing
+//! overlaps in space and time, and that every wait has its signal (paper sections III-C, V-A and V-C).
 //!
-//! It shares nothing with what writes the waits. Footprints (`tilewright_tcp_isa::footprint`) say what a command touches; all else follows from
-//! the steps of the queues. Branches are followed both ways, by cutting the ranges of control registers; loops as [`trace`] says.
+//! It shares nothing with what writes the waits. Footprints (`tilewright_tcp_isa::footprint`) say what a
+//! command touches; all else follows from the steps of the queues. Branches are followed both ways, by
+//! cutting the ranges of control registers; loops as [`trace`] says.
 //!
 //! | file | owns |
 //! |---|---|
@@ -10,7 +11,7 @@
 //! | `trace` | a queue in one case as a list |
 //! | `touch` | what commands touch, and where two meet |
 //! | `order` | what is ordered before what |
-//! | `judge` | all queues of one case together |
+//! | `hazards` | all queues of one case together |
 //! | `flow` | whose bytes are read |
 //! | [`intent`] | which kernel reads which |
 //! | `model` | the programs of a compiled model |
@@ -19,8 +20,8 @@
 mod cases;
 pub mod fault;
 mod flow;
+mod hazards;
 pub mod intent;
-mod judge;
 mod model;
 mod order;
 mod touch;
@@ -31,11 +32,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::{Program, Register, RegisterId};
 
-pub use fault::{Fault, Kind};
+pub use fault::{CheckFault, FaultKind};
 pub use intent::Intent;
 
-use cases::Case;
-pub use cases::Tie;
+use cases::ProgramCase;
+pub use cases::RegisterTie;
 use tilewright_tcp_isa::program::event::PeId;
 
 /// Cases that are followed.
@@ -45,44 +46,45 @@ const MOST_FAULTS: usize = 64;
 
 /// What a check went through.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckReport {
     /// What is wrong; empty if nothing is.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<CheckFault>,
     /// Cases of registers that were told apart.
     pub cases: u64,
     /// Commands, over all cases.
     pub commands: u64,
     /// Pairs of commands that were found to be ordered or apart, where they might have met.
     pub pairs: u64,
-    /// Commands whose results nobody reads in some case, by queue and step, and those whose results somebody reads.
-    unread: BTreeMap<(usize, usize), Fault>,
+    /// Commands whose results nobody reads in some case, by queue and step, and those whose results somebody
+    /// reads.
+    unread: BTreeMap<(usize, usize), CheckFault>,
     read: BTreeSet<(usize, usize)>,
 }
 
-impl Checked {
+impl CheckReport {
     /// Faults that make results wrong: what nobody reads is only in vain.
-    pub fn errors(&self) -> impl Iterator<Item = &Fault> {
-        self.faults.iter().filter(|fault| fault.kind != Kind::Unread)
+    pub fn errors(&self) -> impl Iterator<Item = &CheckFault> {
+        self.faults.iter().filter(|fault| fault.kind != FaultKind::Unread)
     }
 }
 
 /// What is known of the registers of a program when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct RegisterFacts {
     /// Values that are looked at besides all ranges.
     pub runs: Vec<Vec<(RegisterId, i64)>>,
     /// Registers that are told together.
-    pub ties: Vec<Tie>,
+    pub ties: Vec<RegisterTie>,
 }
 
 /// Checks a program.
-pub fn check(machine: &Tcp, program: &Program, intent: &Intent, told: &Told) -> Checked {
-    let mut checked = Checked::default();
-    let mut touches = touch::Touches::new(machine, program);
-    let all = Case::all(program, &told.ties);
+pub fn check(machine: &Tcp, program: &Program, intent: &Intent, told: &RegisterFacts) -> CheckReport {
+    let mut checked = CheckReport::default();
+    let mut touches = touch::AccessCache::new(machine, program);
+    let all = ProgramCase::all(program, &told.ties);
     let mut open = vec![all.clone()];
     open.extend(told.runs.iter().map(|run| all.clone().with(run)));
-    let mut faults: BTreeMap<(Kind, String), Fault> = BTreeMap::new();
+    let mut faults: BTreeMap<(FaultKind, String), CheckFault> = BTreeMap::new();
     while let Some(case) = open.pop() {
         let mut found = Vec::new();
         if checked.cases.saturating_add(open.len() as u64) > MOST_CASES {
@@ -90,17 +92,25 @@ pub fn check(machine: &Tcp, program: &Program, intent: &Intent, told: &Told) -> 
             open.clear();
         } else {
             match trace::traces(program, &case, &mut touches, &mut found) {
-                Err(cases::Cut::TooLong) => found = vec![too_many()],
+                Err(cases::CaseSplit::TooLong) => found = vec![too_many()],
                 Err(cut) => {
                     open.extend(case.cut(cut));
                     continue;
                 }
                 Ok(traces) => {
                     checked.cases += 1;
-                    let at_most = |(range, known): (&cases::Range, &Register)| range.most == known.most;
+                    let at_most = |(range, known): (&cases::ValueRange, &Register)| range.most == known.most;
                     let widest = case.registers.iter().zip(&program.registers).all(at_most);
                     let met = (traces.as_slice(), widest);
-                    judge::judge(machine, program, intent, met, &mut touches, &mut checked, &mut found);
+                    hazards::check_case(
+                        machine,
+                        program,
+                        intent,
+                        met,
+                        &mut touches,
+                        &mut checked,
+                        &mut found,
+                    );
                 }
             }
         }
@@ -119,7 +129,7 @@ pub fn check(machine: &Tcp, program: &Program, intent: &Intent, told: &Told) -> 
     checked
 }
 
-fn too_many() -> Fault {
+fn too_many() -> CheckFault {
     let message = "more branches or steps than are followed".to_string();
-    Fault::new(Kind::NotFollowed, PeId { chip: 0, pe: 0 }, 0, message)
+    CheckFault::new(FaultKind::NotFollowed, PeId { chip: 0, pe: 0 }, 0, message)
 }

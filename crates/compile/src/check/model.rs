@@ -1,29 +1,30 @@
-//! The programs of a compiled model under check: what each kernel may read, and runs that are looked at one by one.
+//! The programs of a compiled model under check: what each kernel may read, and runs that are looked at one
+//! by one.
 
 use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::footprint::{Access, ByteSet, Store};
-use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::footprint::{ByteSet, MemoryAccess, MemoryKind};
+use tilewright_tcp_isa::program::transfer::MemoryInstance;
 use tilewright_tcp_isa::program::{Program, RegisterId, TransferId};
 
-use super::{Checked, Intent, Tie, Told, check};
-use crate::compiled::{Compiled, Inputs, Outline, PARTS};
+use super::{CheckReport, Intent, RegisterFacts, RegisterTie, check};
+use crate::compiled::{Compiled, Inputs, PARTS, ProgramOutline};
 use crate::kernel::Kernel;
 use crate::tcp::build::Mode;
 use crate::tcp::image::bytes;
 
 impl Compiled {
     /// Checks all programs of the model, by name.
-    pub fn check(&self, machine: &Tcp) -> Vec<(&'static str, Checked)> {
+    pub fn check(&self, machine: &Tcp) -> Vec<(&'static str, CheckReport)> {
         let bytes = Arc::new(ByteSet::range(0, self.plan.end));
         let weights = |chip: u64| {
             let bytes = Arc::clone(&bytes);
-            Access { memory: Store::Hbm, chip, slices: (0, 1), write: false, lanes: 0, bytes }
+            MemoryAccess { memory: MemoryKind::Hbm, chip, slices: (0, 1), write: false, lanes: 0, bytes }
         };
         let held = (0..self.plan.options.chips).map(weights).collect();
         let intent = Intent { held, keeps_all: true, ..Intent::default() };
-        let mut all = vec![("clear", check(machine, &self.clear, &intent, &Told::default()))];
+        let mut all = vec![("clear", check(machine, &self.clear, &intent, &RegisterFacts::default()))];
         for outline in &self.outlines {
             let Some(program) = self.program(outline.name) else { continue };
             let intent = self.intent(program, outline);
@@ -44,7 +45,7 @@ impl Compiled {
     }
 
     /// What a program's commands are meant to read.
-    pub fn intent(&self, program: &Program, outline: &Outline) -> Intent {
+    pub fn intent(&self, program: &Program, outline: &ProgramOutline) -> Intent {
         let mut intent = Intent::of(&self.kernels);
         intent.begins.clone_from(&outline.begins);
         intent.kept_bytes = Some(outline.places.kept_end);
@@ -57,7 +58,7 @@ impl Compiled {
         intent.spare = (outline.mode == Mode::Prefill).then_some((unused, outline.places.fresh));
         intent.busy_slices = (outline.mode == Mode::Batch).then_some(self.plan.options.batch);
         for (index, transfer) in (0_u32..).zip(&program.transfers) {
-            let from = transfer.source.locate().filter(|located| located.medium == Medium::Hbm);
+            let from = transfer.source.locate().filter(|located| located.medium == MemoryInstance::Hbm);
             let reader = |offset: u64| self.reader_of(offset).or_else(|| self.window_of(offset));
             if let Some(kernel) = from.and_then(|located| reader(located.offset)) {
                 intent.ahead.insert(TransferId(index), kernel);
@@ -73,7 +74,7 @@ impl Compiled {
         let (plan, own) = (&self.plan, intent.names.len());
         let table = plan.angles..plan.angles + plan.angles_row * self.kernels.positions;
         for (index, transfer) in (0_u32..).zip(&program.transfers) {
-            let from = transfer.source.locate().filter(|located| located.medium == Medium::Hbm);
+            let from = transfer.source.locate().filter(|located| located.medium == MemoryInstance::Hbm);
             if from.is_some_and(|located| table.contains(&located.offset)) {
                 intent.ahead.insert(TransferId(index), own);
             }
@@ -84,8 +85,8 @@ impl Compiled {
         rotates.for_each(|(_, reads)| reads.push(own));
     }
 
-    /// Constants that come window by window belong to something of their own, behind the kernels, which those of a window read, and the
-    /// norm behind them, which adds the bias of the last.
+    /// Constants that come window by window belong to something of their own, behind the kernels, which those
+    /// of a window read, and the norm behind them, which adds the bias of the last.
     fn read_constants(&self, intent: &mut Intent) {
         let windows = self.plan.constants.windows.len();
         if !self.plan.streams {
@@ -132,7 +133,7 @@ impl Compiled {
     }
 
     /// What a program's registers are told.
-    pub fn told(&self, program: &Program) -> Told {
+    pub fn told(&self, program: &Program) -> RegisterFacts {
         let id = |name: &str| {
             let index = program.registers.iter().position(|register| register.name == name)?;
             u32::try_from(index).ok().map(RegisterId)
@@ -147,12 +148,12 @@ impl Compiled {
             let told = |rows: u64| {
                 Some((i64::try_from(rows).ok()?, i64::try_from(self.part_rows(part, rows)).ok()?))
             };
-            Some(Tie {
+            Some(RegisterTie {
                 of: id(name)?,
                 by: id("rows")?,
                 values: (1..=self.plan.prefill_rows).filter_map(told).collect(),
             })
         });
-        Told { runs, ties: ties.collect() }
+        RegisterFacts { runs, ties: ties.collect() }
     }
 }

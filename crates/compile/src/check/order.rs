@@ -1,12 +1,14 @@
 //! What is ordered before what: clocks over the units of all PEs (paper sections III-C and V-A).
 //!
-//! A unit runs the commands of its queue in order. A wait orders a command before all that the queue starts later; so does an `exec`, for the
-//! command before it in its context. A core knows what it synced with, what it awaited and what messages carried; what it pushes then is ordered after that. A
-//! message carries what its sender's core knows.
+//! A unit runs the commands of its queue in order. A wait orders a command before all that the queue starts
+//! later; so does an `exec`, for the command before it in its context. A core knows what it synced with, what
+//! it awaited and what messages carried; what it pushes then is ordered after that. A message carries what
+//! its sender's core knows.
 
 use std::collections::{BTreeMap, VecDeque};
+use tilewright_base::invariant::Exact;
 
-use tilewright_tcp_isa::program::event::{PeId, Unit};
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId};
 
 /// How many commands of each unit are known to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +31,7 @@ impl Clock {
             self.0.resize(unit + 1, 0);
         }
         let Some(slot) = self.0.get_mut(unit) else { return 0 };
-        *slot = slot.saturating_add(1);
+        *slot = slot.exact_add(1);
         *slot
     }
 }
@@ -37,18 +39,18 @@ impl Clock {
 /// Units of a queue.
 const UNITS: usize = 4;
 
-fn place(unit: Unit) -> usize {
+fn place(unit: ExecUnit) -> usize {
     match unit {
-        Unit::Main => 0,
-        Unit::Sub => 1,
-        Unit::Dma => 2,
-        Unit::Core => 3,
+        ExecUnit::Main => 0,
+        ExecUnit::Sub => 1,
+        ExecUnit::Dma => 2,
+        ExecUnit::Core => 3,
     }
 }
 
 /// One queue and its core.
 #[derive(Clone, Debug, Default)]
-struct Front {
+struct QueueClocks {
     queue: Clock,
     core: Clock,
     last: [Clock; UNITS],
@@ -57,7 +59,7 @@ struct Front {
 
 /// A command's place in the order.
 #[derive(Clone, Debug)]
-pub(super) struct Stamp {
+pub(super) struct CommandStamp {
     pub(super) unit: usize,
     pub(super) count: u32,
     pub(super) clock: Clock,
@@ -65,14 +67,14 @@ pub(super) struct Stamp {
 
 /// The order so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Order {
-    fronts: Vec<Front>,
+pub(super) struct HappensBefore {
+    fronts: Vec<QueueClocks>,
     messages: BTreeMap<(PeId, PeId), VecDeque<Clock>>,
 }
 
-impl Order {
-    pub(super) fn new(queues: usize) -> Order {
-        Order { fronts: vec![Front::default(); queues], messages: BTreeMap::new() }
+impl HappensBefore {
+    pub(super) fn new(queues: usize) -> HappensBefore {
+        HappensBefore { fronts: vec![QueueClocks::default(); queues], messages: BTreeMap::new() }
     }
 
     /// Units in all.
@@ -81,20 +83,20 @@ impl Order {
     }
 
     /// A command of a queue starts.
-    pub(super) fn issue(&mut self, queue: usize, unit: Unit, id: u8) -> Stamp {
+    pub(super) fn issue(&mut self, queue: usize, unit: ExecUnit, id: u8) -> CommandStamp {
         let index = queue * UNITS + place(unit);
         let Some(front) = self.fronts.get_mut(queue) else {
-            return Stamp { unit: index, count: 0, clock: Clock::default() };
+            return CommandStamp { unit: index, count: 0, clock: Clock::default() };
         };
         let mut clock = front.last[place(unit)].clone();
-        if unit != Unit::Dma {
+        if unit != ExecUnit::Dma {
             front.queue.join(&clock);
         }
         clock.join(&front.queue);
         let count = clock.count(index);
         front.last[place(unit)] = clock.clone();
-        front.ids.insert((unit == Unit::Dma, id), clock.clone());
-        Stamp { unit: index, count, clock }
+        front.ids.insert((unit == ExecUnit::Dma, id), clock.clone());
+        CommandStamp { unit: index, count, clock }
     }
 
     /// The queue waits for a command by its id; whether there was one.
@@ -117,28 +119,28 @@ impl Order {
     pub(super) fn await_one(&mut self, queue: usize, transfer: bool, id: u8) -> bool {
         let known = self.wait(queue, transfer, id);
         let Some(front) = self.fronts.get_mut(queue) else { return false };
-        let Front { core, ids, .. } = front;
+        let QueueClocks { core, ids, .. } = front;
         ids.get(&(transfer, id)).iter().for_each(|clock| core.join(clock));
         known
     }
 
     pub(super) fn sync(&mut self, queue: usize) {
         let Some(front) = self.fronts.get_mut(queue) else { return };
-        let Front { queue, core, last, .. } = front;
+        let QueueClocks { queue, core, last, .. } = front;
         last.iter().for_each(|clock| core.join(clock));
         core.join(queue);
         queue.join(core);
     }
 
     /// A core that just synced reads.
-    pub(super) fn read(&mut self, queue: usize) -> Stamp {
-        let unit = queue * UNITS + place(Unit::Core);
+    pub(super) fn read(&mut self, queue: usize) -> CommandStamp {
+        let unit = queue * UNITS + place(ExecUnit::Core);
         let Some(front) = self.fronts.get_mut(queue) else {
-            return Stamp { unit, count: 0, clock: Clock::default() };
+            return CommandStamp { unit, count: 0, clock: Clock::default() };
         };
         let count = front.core.count(unit);
         front.queue.join(&front.core);
-        Stamp { unit, count, clock: front.core.clone() }
+        CommandStamp { unit, count, clock: front.core.clone() }
     }
 
     pub(super) fn post(&mut self, queue: usize, from: PeId, to: PeId) {

@@ -1,10 +1,12 @@
-//! What commands touch, worked out once for each image, PE and values of the registers that it names; and whether two of them meet.
+//! What commands touch, worked out once for each image, PE and values of the registers that it names; and
+//! whether two of them meet.
 
 use std::collections::{BTreeMap, BTreeSet};
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::footprint::{
-    Access, Footprint, Outside, Store, of_exec, of_read, of_transfer, tensor,
+    Footprint, MemoryAccess, MemoryKind, OutOfBounds, of_exec, of_read, of_transfer, tensor,
 };
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::transfer::Address;
@@ -15,48 +17,48 @@ pub(super) type TouchId = u32;
 
 /// A part of memory in which commands are compared: the memories of a PE, or a chip's HBM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Region {
+pub(super) enum MemoryRegion {
     Pe(u64, u64),
     Hbm(u64),
 }
 
 /// What one command touches.
 #[derive(Debug)]
-pub(super) struct Touch {
+pub(super) struct CommandAccess {
     pub(super) name: String,
-    pub(super) accesses: Vec<Access>,
-    pub(super) outside: Vec<Outside>,
+    pub(super) accesses: Vec<MemoryAccess>,
+    pub(super) outside: Vec<OutOfBounds>,
     pub(super) transfer: Option<TransferId>,
     /// Regions, and whether it writes there.
-    pub(super) regions: BTreeMap<Region, bool>,
+    pub(super) regions: BTreeMap<MemoryRegion, bool>,
 }
 
 /// Execution or transfer, which, on which PE, with which values of the registers that it names.
-type Key = (bool, u32, PeId, Vec<i64>);
+type AccessKey = (bool, u32, PeId, Vec<i64>);
 
 /// All that is known.
-pub(super) struct Touches<'m> {
+pub(super) struct AccessCache<'m> {
     machine: &'m Tcp,
     program: &'m Program,
-    objects: Vec<Access>,
+    objects: Vec<MemoryAccess>,
     named: BTreeMap<(bool, u32), Vec<u32>>,
-    known: BTreeMap<Key, TouchId>,
-    all: Vec<Touch>,
-    meets: BTreeMap<(TouchId, TouchId), Option<Meeting>>,
+    known: BTreeMap<AccessKey, TouchId>,
+    all: Vec<CommandAccess>,
+    meets: BTreeMap<(TouchId, TouchId), Option<AccessConflict>>,
 }
 
 /// Where two commands meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Meeting {
-    pub(super) memory: Store,
+pub(super) struct AccessConflict {
+    pub(super) memory: MemoryKind,
     pub(super) slice: u64,
     pub(super) bytes: (u64, u64),
 }
 
-impl<'m> Touches<'m> {
-    pub(super) fn new(machine: &'m Tcp, program: &'m Program) -> Touches<'m> {
+impl<'m> AccessCache<'m> {
+    pub(super) fn new(machine: &'m Tcp, program: &'m Program) -> AccessCache<'m> {
         let objects = program.tensors.iter().filter_map(|held| tensor::whole(machine, held)).collect();
-        Touches {
+        AccessCache {
             machine,
             program,
             objects,
@@ -67,7 +69,7 @@ impl<'m> Touches<'m> {
         }
     }
 
-    pub(super) fn get(&self, id: TouchId) -> Option<&Touch> {
+    pub(super) fn get(&self, id: TouchId) -> Option<&CommandAccess> {
         self.all.get(id as usize)
     }
 
@@ -123,13 +125,13 @@ impl<'m> Touches<'m> {
                 *regions.entry(region).or_insert(false) |= access.write;
             }
         }
-        let id = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
-        self.all.push(Touch { name, accesses, outside: footprint.outside, transfer, regions });
+        let id = u32::try_from(self.all.len()).or_broken("commands of a case fit 32 bits");
+        self.all.push(CommandAccess { name, accesses, outside: footprint.outside, transfer, regions });
         id
     }
 
     /// Where two commands touch the same bytes and one writes.
-    pub(super) fn meeting(&mut self, first: TouchId, second: TouchId) -> Option<Meeting> {
+    pub(super) fn meeting(&mut self, first: TouchId, second: TouchId) -> Option<AccessConflict> {
         let key = (first.min(second), first.max(second));
         if let Some(known) = self.meets.get(&key) {
             return *known;
@@ -151,12 +153,15 @@ fn register(count: Count) -> Option<u32> {
 }
 
 fn values(named: &[u32], registers: &[i64]) -> Vec<i64> {
-    named.iter().map(|id| registers.get(*id as usize).copied().unwrap_or(0)).collect()
+    named
+        .iter()
+        .map(|id| registers.get(*id as usize).copied().or_broken("a command names registers of its program"))
+        .collect()
 }
 
 /// Neighbouring slices with the same bytes are one access.
-fn merged(accesses: Vec<Access>) -> Vec<Access> {
-    let mut all: Vec<Access> = Vec::new();
+fn merged(accesses: Vec<MemoryAccess>) -> Vec<MemoryAccess> {
+    let mut all: Vec<MemoryAccess> = Vec::new();
     for access in accesses {
         match all.last_mut() {
             Some(last)
@@ -173,14 +178,16 @@ fn merged(accesses: Vec<Access>) -> Vec<Access> {
     all
 }
 
-fn regions_of(machine: &Tcp, access: &Access) -> impl Iterator<Item = Region> + use<> {
+fn regions_of(machine: &Tcp, access: &MemoryAccess) -> impl Iterator<Item = MemoryRegion> + use<> {
     let (chip, memory) = (access.chip, access.memory);
-    let per_pe = if memory == Store::Spm { 1 } else { machine.pe.slices.max(1) };
+    let per_pe = if memory == MemoryKind::Spm { 1 } else { machine.pe.slices.max(1) };
     let (first, end) = (access.slices.0 / per_pe, access.slices.1.div_ceil(per_pe));
-    (first..end).map(move |pe| if memory == Store::Hbm { Region::Hbm(chip) } else { Region::Pe(chip, pe) })
+    (first..end).map(move |pe| {
+        if memory == MemoryKind::Hbm { MemoryRegion::Hbm(chip) } else { MemoryRegion::Pe(chip, pe) }
+    })
 }
 
-fn meeting(one: &Touch, other: &Touch) -> Option<Meeting> {
+fn meeting(one: &CommandAccess, other: &CommandAccess) -> Option<AccessConflict> {
     for a in &one.accesses {
         for b in other.accesses.iter().filter(|b| (a.write || b.write) && a.meets(b)) {
             let (Some(own), Some(its)) = (a.bytes.bounds(), b.bytes.bounds()) else { continue };
@@ -188,7 +195,7 @@ fn meeting(one: &Touch, other: &Touch) -> Option<Meeting> {
                 continue;
             }
             if let Some(bytes) = a.bytes.overlap(&b.bytes) {
-                return Some(Meeting { memory: a.memory, slice: a.slices.0.max(b.slices.0), bytes });
+                return Some(AccessConflict { memory: a.memory, slice: a.slices.0.max(b.slices.0), bytes });
             }
         }
     }

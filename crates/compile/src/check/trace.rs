@@ -1,16 +1,17 @@
 //! What one queue does in one case, as a list: commands with what they touch, waits, messages.
 //!
-//! Loops whose ends are known run all their turns; others run none, one and two, which shows every order of two neighbouring turns.
+//! Loops whose ends are known run all their turns; others run none, one and two, which shows every order of
+//! two neighbouring turns.
 
-use tilewright_tcp_isa::program::control::{Command, Step, StepKind, Value};
-use tilewright_tcp_isa::program::event::{PeId, Unit};
+use tilewright_tcp_isa::program::control::{Command, ControlExpr, Step, StepKind};
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId};
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::{Program, Queue, RegisterId};
 use tilewright_tcp_isa::verify::MAX_NESTING;
 
-use super::cases::{Case, Cut, Range, holds, value};
-use super::fault::{Fault, Kind};
-use super::touch::{TouchId, Touches};
+use super::cases::{CaseSplit, ProgramCase, ValueRange, holds, value};
+use super::fault::{CheckFault, FaultKind};
+use super::touch::{AccessCache, TouchId};
 
 /// Steps of one queue that are followed.
 const MOST_STEPS: usize = 1 << 22;
@@ -19,9 +20,9 @@ const UNKNOWN_TURNS: u32 = 2;
 
 /// One thing that a queue or its core does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Op {
+pub(super) enum TraceOp {
     /// A command starts.
-    Issue { unit: Unit, id: u8, touch: TouchId },
+    Issue { unit: ExecUnit, id: u8, touch: TouchId },
     /// The queue waits for a transfer.
     WaitD(u8),
     /// The queue waits for an execution.
@@ -41,21 +42,21 @@ pub(super) enum Op {
 }
 
 /// An op and the step of the queue that it comes from, without counting steps inside of others.
-pub(super) type Traced = (Op, usize);
+pub(super) type TracedOp = (TraceOp, usize);
 
 /// One queue's ops.
 pub(super) struct Trace {
     pub(super) pe: PeId,
-    pub(super) ops: Vec<Traced>,
+    pub(super) ops: Vec<TracedOp>,
 }
 
 /// All queues in a case.
 pub(super) fn traces(
     program: &Program,
-    case: &Case,
-    touches: &mut Touches<'_>,
-    faults: &mut Vec<Fault>,
-) -> Result<Vec<Trace>, Cut> {
+    case: &ProgramCase,
+    touches: &mut AccessCache<'_>,
+    faults: &mut Vec<CheckFault>,
+) -> Result<Vec<Trace>, CaseSplit> {
     let mut ways = case.ways.iter().copied();
     let mut all = Vec::new();
     for queue in &program.queues {
@@ -67,15 +68,15 @@ pub(super) fn traces(
 fn trace(
     program: &Program,
     queue: &Queue,
-    case: &Case,
+    case: &ProgramCase,
     ways: &mut dyn Iterator<Item = bool>,
-    touches: &mut Touches<'_>,
-    faults: &mut Vec<Fault>,
-) -> Result<Trace, Cut> {
+    touches: &mut AccessCache<'_>,
+    faults: &mut Vec<CheckFault>,
+) -> Result<Trace, CaseSplit> {
     let pe = PeId { chip: queue.chip, pe: queue.pe };
     let (registers, loaded) = (case.registers.clone(), [None, None]);
     let mut walk =
-        Walk { program, pe, registers, loaded, ways, touches, faults, ops: Vec::new(), at: 0, taken: 0 };
+        TraceWalk { program, pe, registers, loaded, ways, touches, faults, ops: Vec::new(), at: 0, taken: 0 };
     for (at, step) in queue.steps.iter().enumerate() {
         walk.at = at;
         walk.step(step, 0)?;
@@ -83,47 +84,47 @@ fn trace(
     Ok(Trace { pe, ops: walk.ops })
 }
 
-struct Walk<'w, 'm> {
+struct TraceWalk<'w, 'm> {
     program: &'w Program,
     pe: PeId,
-    registers: Vec<Range>,
+    registers: Vec<ValueRange>,
     loaded: [Option<TouchId>; 2],
     ways: &'w mut dyn Iterator<Item = bool>,
-    touches: &'w mut Touches<'m>,
-    faults: &'w mut Vec<Fault>,
-    ops: Vec<Traced>,
+    touches: &'w mut AccessCache<'m>,
+    faults: &'w mut Vec<CheckFault>,
+    ops: Vec<TracedOp>,
     at: usize,
     taken: usize,
 }
 
-impl Walk<'_, '_> {
-    fn op(&mut self, op: Op) {
+impl TraceWalk<'_, '_> {
+    fn op(&mut self, op: TraceOp) {
         self.ops.push((op, self.at));
     }
 
-    fn fault(&mut self, kind: Kind, message: String) {
-        self.faults.push(Fault::new(kind, self.pe, self.at, message));
+    fn fault(&mut self, kind: FaultKind, message: String) {
+        self.faults.push(CheckFault::new(kind, self.pe, self.at, message));
     }
 
-    fn steps(&mut self, steps: &[Step], depth: usize) -> Result<(), Cut> {
+    fn steps(&mut self, steps: &[Step], depth: usize) -> Result<(), CaseSplit> {
         if depth > MAX_NESTING {
-            return Err(Cut::TooLong);
+            return Err(CaseSplit::TooLong);
         }
         steps.iter().try_for_each(|step| self.step(step, depth))
     }
 
-    fn step(&mut self, step: &Step, depth: usize) -> Result<(), Cut> {
+    fn step(&mut self, step: &Step, depth: usize) -> Result<(), CaseSplit> {
         self.taken += 1;
         if self.taken > MOST_STEPS {
-            return Err(Cut::TooLong);
+            return Err(CaseSplit::TooLong);
         }
         match &step.kind {
             StepKind::Push(command) | StepKind::PushUnchecked(command) => self.command(*command),
             StepKind::Set(register, new) => self.set(*register, *new),
             StepKind::Read { register, address, dtype } => {
-                self.op(Op::Sync);
+                self.op(TraceOp::Sync);
                 let touch = self.touches.read(*address, dtype.size_bytes(1) as u64);
-                self.op(Op::Read(touch));
+                self.op(TraceOp::Read(touch));
                 self.forget(*register);
             }
             StepKind::If { condition, then, otherwise } => {
@@ -140,11 +141,11 @@ impl Walk<'_, '_> {
                     turns += 1;
                 }
             }
-            StepKind::Sync => self.op(Op::Sync),
-            StepKind::Await { transfer, id } => self.op(Op::Await { transfer: *transfer, id: *id }),
-            StepKind::Post { chip, pe, .. } => self.op(Op::Post(PeId { chip: *chip, pe: *pe })),
+            StepKind::Sync => self.op(TraceOp::Sync),
+            StepKind::Await { transfer, id } => self.op(TraceOp::Await { transfer: *transfer, id: *id }),
+            StepKind::Post { chip, pe, .. } => self.op(TraceOp::Post(PeId { chip: *chip, pe: *pe })),
             StepKind::Receive { chip, pe, register } => {
-                self.op(Op::Receive(PeId { chip: *chip, pe: *pe }));
+                self.op(TraceOp::Receive(PeId { chip: *chip, pe: *pe }));
                 register.iter().for_each(|register| self.forget(*register));
             }
         }
@@ -158,8 +159,10 @@ impl Walk<'_, '_> {
         }
         for step in steps {
             match &step.kind {
-                StepKind::Push(Command::Dma { id, .. }) => self.op(Op::Skip { transfer: true, id: *id }),
-                StepKind::Push(Command::Exec { id, .. }) => self.op(Op::Skip { transfer: false, id: *id }),
+                StepKind::Push(Command::Dma { id, .. }) => self.op(TraceOp::Skip { transfer: true, id: *id }),
+                StepKind::Push(Command::Exec { id, .. }) => {
+                    self.op(TraceOp::Skip { transfer: false, id: *id });
+                }
                 StepKind::If { then, otherwise, .. } => {
                     self.skip(then, depth + 1);
                     self.skip(otherwise, depth + 1);
@@ -170,56 +173,59 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn asks(&mut self, condition: tilewright_tcp_isa::program::control::Condition) -> Result<bool, Cut> {
+    fn asks(
+        &mut self,
+        condition: tilewright_tcp_isa::program::control::Condition,
+    ) -> Result<bool, CaseSplit> {
         match holds(condition, &self.registers) {
-            Err(Cut::Way) => self.way(),
+            Err(CaseSplit::Way) => self.way(),
             known => known,
         }
     }
 
-    fn way(&mut self) -> Result<bool, Cut> {
-        self.ways.next().ok_or(Cut::Way)
+    fn way(&mut self) -> Result<bool, CaseSplit> {
+        self.ways.next().ok_or(CaseSplit::Way)
     }
 
     fn turns(
         &mut self,
         register: RegisterId,
-        from: Value,
-        to: Value,
+        from: ControlExpr,
+        to: ControlExpr,
         body: &[Step],
         depth: usize,
-    ) -> Result<(), Cut> {
+    ) -> Result<(), CaseSplit> {
         let bounds = self.bounds(register);
         let (first, end) = (value(from, &self.registers, bounds), value(to, &self.registers, bounds));
         if first.least == first.most && end.least == end.most {
             for turn in first.least..end.least {
-                self.put(register, Range { least: turn, most: turn, initial: false });
+                self.put(register, ValueRange { least: turn, most: turn, initial: false });
                 self.steps(body, depth + 1)?;
             }
             return Ok(());
         }
         let mut turns = 0;
         while turns < UNKNOWN_TURNS && self.way()? {
-            self.put(register, Range { least: first.least, most: end.most, initial: false });
+            self.put(register, ValueRange { least: first.least, most: end.most, initial: false });
             self.steps(body, depth + 1)?;
             turns += 1;
         }
         Ok(())
     }
 
-    fn bounds(&self, register: RegisterId) -> Range {
+    fn bounds(&self, register: RegisterId) -> ValueRange {
         let declared = self.program.registers.get(register.0 as usize);
         let (least, most) = declared.map_or((0, 0), |declared| (declared.least, declared.most));
-        Range { least, most, initial: false }
+        ValueRange { least, most, initial: false }
     }
 
-    fn put(&mut self, register: RegisterId, range: Range) {
+    fn put(&mut self, register: RegisterId, range: ValueRange) {
         if let Some(slot) = self.registers.get_mut(register.0 as usize) {
             *slot = range;
         }
     }
 
-    fn set(&mut self, register: RegisterId, new: Value) {
+    fn set(&mut self, register: RegisterId, new: ControlExpr) {
         let range = value(new, &self.registers, self.bounds(register));
         self.put(register, range);
     }
@@ -233,9 +239,9 @@ impl Walk<'_, '_> {
             Command::Dma { transfer, id } => {
                 let most: Vec<i64> = self.registers.iter().map(|range| range.most).collect();
                 match self.touches.transfer(transfer, &most) {
-                    Some(touch) => self.op(Op::Issue { unit: Unit::Dma, id, touch }),
+                    Some(touch) => self.op(TraceOp::Issue { unit: ExecUnit::Dma, id, touch }),
                     None => {
-                        self.fault(Kind::NeverIssued, format!("transfer {} is not there", transfer.0));
+                        self.fault(FaultKind::NeverIssued, format!("transfer {} is not there", transfer.0));
                     }
                 }
             }
@@ -248,11 +254,11 @@ impl Walk<'_, '_> {
                 }
             }
             Command::Exec { context, id } => match self.loaded[usize::from(context == Context::Sub)] {
-                Some(touch) => self.op(Op::Issue { unit: Unit::of(context), id, touch }),
-                None => self.fault(Kind::NeverIssued, "an `exec` before anything is loaded".to_string()),
+                Some(touch) => self.op(TraceOp::Issue { unit: ExecUnit::of(context), id, touch }),
+                None => self.fault(FaultKind::NeverIssued, "an `exec` before anything is loaded".to_string()),
             },
-            Command::WaitD(id) => self.op(Op::WaitD(id)),
-            Command::WaitE(id) => self.op(Op::WaitE(id)),
+            Command::WaitD(id) => self.op(TraceOp::WaitD(id)),
+            Command::WaitE(id) => self.op(TraceOp::WaitE(id)),
         }
     }
 }

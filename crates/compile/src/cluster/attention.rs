@@ -1,11 +1,11 @@
 //! Three projections, the attention that they lead to, and its combination: what encoders and decoders share.
 
-use tilewright_graph::rich::Rich;
+use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Binary, Node, Op, ValueId as Value};
 
-use super::walk::{Projection, Residual, Walk, int, operand, result};
+use super::clusterer::{Clusterer, Projection, Residual, int, operand, result};
 use crate::CompileError;
-use crate::kernel::{Kernel, Layout, Order, ValueId, Weight};
+use crate::kernel::{AxisOrder, Kernel, ValueId, ValueLayout, WeightMatrix};
 
 /// Which keys a query sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +20,13 @@ pub(super) enum Mask {
 const FAR: usize = 16;
 
 /// How a projection reaches an attention.
-struct Reaches {
+struct AttentionPath {
     attention: usize,
     operand: usize,
     rope: Option<(Value, Value, bool)>,
 }
 
-impl Walk<'_> {
+impl Clusterer<'_> {
     /// Projections, heads, rotations, cache, softmax and the combination.
     pub(super) fn attention(
         &mut self,
@@ -35,7 +35,7 @@ impl Walk<'_> {
         x: Residual,
         mask: Mask,
     ) -> Result<Residual, CompileError> {
-        let mut parts: [Option<(Weight, Reaches)>; 3] = [None, None, None];
+        let mut parts: [Option<(WeightMatrix, AttentionPath)>; 3] = [None, None, None];
         for (weight, value) in found {
             let reaches = self.follow(*value)?;
             let operand = reaches.operand;
@@ -54,7 +54,7 @@ impl Walk<'_> {
         let scale = self.scale(&node, heads.depth)?;
         self.check_mask(&node, mask)?;
         let interleaved = q_way.rope.is_some_and(|(_, _, interleaved)| interleaved);
-        let order = |group, slots, interleaved| Order::Heads {
+        let order = |group, slots, interleaved| AxisOrder::Heads {
             groups: heads.kv,
             group,
             slots,
@@ -72,34 +72,36 @@ impl Walk<'_> {
         self.layer += 1;
         self.out.caches = self.layer;
         let width = heads.query_width() + 2 * heads.kv_width();
-        let rows = self.out.add(format!("layer{cache}.qkv"), width, Layout::Rows);
+        let rows = self.out.add(format!("layer{cache}.qkv"), width, ValueLayout::Rows);
         self.out.kernels.push(Kernel::Project { input, parts: vec![q, k, v], out: rows });
-        let queries = self.out.add(format!("layer{cache}.q"), heads.query_width(), Layout::Rows);
+        let queries = self.out.add(format!("layer{cache}.q"), heads.query_width(), ValueLayout::Rows);
         self.out.kernels.push(Kernel::Rotate { input: rows, heads, tables, cache, out: queries });
         let attended = node.outputs.first().copied().unwrap_or(Value(0));
-        let out = self.out.add(self.name(attended), heads.query_width(), Layout::Rows);
+        let out = self.out.add(self.name(attended), heads.query_width(), ValueLayout::Rows);
         self.out.kernels.push(Kernel::Attend { input: queries, heads, cache, scale, causal, out });
         let joined = self.joined(attended)?;
         self.combine(joined, out, order(heads.group, heads.slots, false), x)
     }
 
     /// Through heads, rotation and cache to an attention.
-    fn follow(&self, from: Value) -> Result<Reaches, CompileError> {
+    fn follow(&self, from: Value) -> Result<AttentionPath, CompileError> {
         let (mut value, mut rope) = (from, None);
         for _ in 0..FAR {
             let mut next = None;
             // A cache leaves the graph too; attention comes first.
             let mut users: Vec<(usize, &Node)> = self.uses(value).collect();
-            users.sort_by_key(|(_, node)| !matches!(node.op, Op::Rich(Rich::Attention, _)));
+            users.sort_by_key(|(_, node)| !matches!(node.op, Op::Rich(RichOp::Attention, _)));
             for (index, node) in users {
                 let Some(operand) = node.inputs.iter().position(|input| *input == Some(value)) else {
                     continue;
                 };
                 match &node.op {
-                    Op::Rich(Rich::Attention, _) => return Ok(Reaches { attention: index, operand, rope }),
-                    Op::Rich(Rich::Rope, attrs) if operand == 0 && int(attrs, "dims").unwrap_or(0) == 0 => {
+                    Op::Rich(RichOp::Attention, _) => {
+                        return Ok(AttentionPath { attention: index, operand, rope });
+                    }
+                    Op::Rich(RichOp::Rope, attrs) if operand == 0 && int(attrs, "dims").unwrap_or(0) == 0 => {
                         if let (Some(cos), Some(sin)) =
-                            (super::walk::operand(node, 1), super::walk::operand(node, 2))
+                            (super::clusterer::operand(node, 1), super::clusterer::operand(node, 2))
                         {
                             rope = Some((cos, sin, int(attrs, "interleaved").unwrap_or(0) != 0));
                             next = node.outputs.first().copied();

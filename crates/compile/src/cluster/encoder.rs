@@ -1,13 +1,14 @@
-//! The BERT family: embeddings of tokens and places, then attention and a feed-forward part, each added to what it was made from and
-//! normalised; then the mean over all tokens, scaled to length 1.
+//! The BERT family: embeddings of tokens and places, then attention and a feed-forward part, each added to
+//! what it was made from and normalised; then the mean over all tokens, scaled to length 1.
 
-use tilewright_graph::rich::{Attr, Rich};
+use tilewright_base::invariant::OrBroken;
+use tilewright_graph::rich::{Attr, RichOp};
 use tilewright_graph::{Binary, Node, Op, ValueId as Value};
 
 use super::attention::Mask;
-use super::walk::{Projection, Residual, Walk, float, int, operand, result};
+use super::clusterer::{Clusterer, Projection, Residual, float, int, operand, result};
 use crate::CompileError;
-use crate::kernel::{Activation, Kernel, Layout, Norm, Order, ValueId};
+use crate::kernel::{Activation, AxisOrder, Kernel, Norm, ValueId, ValueLayout};
 
 /// What the graph must look like.
 pub(super) const ALLOWED: &str = "blocks of the BERT family: projections with biases, attention or gelu, a residual sum, a norm; then the mean over tokens";
@@ -15,7 +16,7 @@ pub(super) const ALLOWED: &str = "blocks of the BERT family: projections with bi
 /// Names of an input that says where there are tokens.
 const MASKS: [&str; 2] = ["mask", "attention_mask"];
 
-impl Walk<'_> {
+impl Clusterer<'_> {
     /// All of it.
     pub(super) fn encoder(&mut self) -> Result<(), CompileError> {
         let embedded = self.placed()?;
@@ -45,7 +46,7 @@ impl Walk<'_> {
             places.push(self.by_position(other)?);
             rows = next;
         }
-        let out = self.out.add(self.name(rows), width, Layout::Features);
+        let out = self.out.add(self.name(rows), width, ValueLayout::Features);
         self.out.kernels.push(Kernel::Embed { table: self.name(table), places, out });
         Ok((rows, out))
     }
@@ -69,18 +70,19 @@ impl Walk<'_> {
 
     /// The norm behind a sum.
     fn normal(&mut self, (sum, input): Residual) -> Result<Residual, CompileError> {
-        let Some(node) = self.users(sum).find(|node| matches!(node.op, Op::Rich(Rich::LayerNorm, _))) else {
+        let Some(node) = self.users(sum).find(|node| matches!(node.op, Op::Rich(RichOp::LayerNorm, _)))
+        else {
             return self.refuse(sum, "no norm follows it");
         };
         let (Op::Rich(_, attrs), Some(gain), Some(normal)) = (&node.op, operand(node, 1), result(node))
         else {
             return self.refuse(sum, "its norm has no gain");
         };
-        let last = i64::try_from(self.dims(sum).len()).unwrap_or(0) - 1;
+        let last = i64::try_from(self.dims(sum).len()).or_broken("a rank fits 63 bits") - 1;
         if int(attrs, "axis").is_some_and(|axis| axis != -1 && axis != last) {
             return self.refuse(normal, "it is a norm of more than the last axis");
         }
-        let out = self.out.add(self.name(normal), self.last_dim(sum)?, Layout::Features);
+        let out = self.out.add(self.name(normal), self.last_dim(sum)?, ValueLayout::Features);
         let bias = operand(node, 2).map(|bias| self.name(bias));
         let (gain, epsilon) = (self.name(gain), float(attrs, "eps").unwrap_or(1e-5));
         self.out.kernels.push(Kernel::Norm { norm: Norm::Layer, input, gain, bias, epsilon, out });
@@ -102,7 +104,7 @@ impl Walk<'_> {
         let Some((weight, wide)) = found.first().cloned() else {
             return self.refuse(x.0, "it has no projection");
         };
-        let node = self.users(wide).find(|node| matches!(node.op, Op::Rich(Rich::Gelu, _)));
+        let node = self.users(wide).find(|node| matches!(node.op, Op::Rich(RichOp::Gelu, _)));
         let Some((Op::Rich(_, attrs), Some(active))) = node.map(|node| (&node.op, result(node))) else {
             return self.refuse(wide, "no `gelu` follows it");
         };
@@ -110,11 +112,11 @@ impl Walk<'_> {
             return self.refuse(active, "it is approximated; the chip has the error function");
         }
         let width = weight.rows.size;
-        let rows = self.out.add(format!("{}.rows", self.name(wide)), width, Layout::Rows);
+        let rows = self.out.add(format!("{}.rows", self.name(wide)), width, ValueLayout::Rows);
         self.out.kernels.push(Kernel::Project { input: x.1, parts: vec![weight], out: rows });
-        let out = self.out.add(self.name(active), width, Layout::Rows);
+        let out = self.out.add(self.name(active), width, ValueLayout::Rows);
         self.out.kernels.push(Kernel::Activate { input: rows, activation: Activation::Gelu, out });
-        self.combine(active, out, Order::Plain, x)
+        self.combine(active, out, AxisOrder::Plain, x)
     }
 
     /// The sum over tokens, divided by their number and then by its length.
@@ -128,7 +130,7 @@ impl Walk<'_> {
         let unit = divided.and_then(|mean| {
             self.next(
                 mean,
-                |node| matches!(&node.op, Op::Rich(Rich::LpNorm, attrs) if int(attrs, "p").unwrap_or(2) == 2),
+                |node| matches!(&node.op, Op::Rich(RichOp::LpNorm, attrs) if int(attrs, "p").unwrap_or(2) == 2),
             )
         });
         match unit {

@@ -4,7 +4,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::vector::{Vector, Word};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 use tilewright_tcp_lower::kernels::chain::chain;
-use tilewright_tcp_lower::kernels::pass::{Run, Target, fetch_pairs, fetch_words, pass};
+use tilewright_tcp_lower::kernels::pass::{ElementRun, ElementTarget, fetch_pairs, fetch_words, pass};
 
 use super::emit::Block;
 use super::passes::Pass;
@@ -157,7 +157,7 @@ fn command(
         Word::F32 => Dtype::F32,
         Word::I32 => Dtype::I32,
     };
-    let run = Run { dtype, base: from, elements: words };
+    let run = ElementRun { dtype, base: from, elements: words };
     let fetch = match pair {
         Some(second) => fetch_pairs(run, second),
         None => fetch_words(dtype, from, &[(words, 1)]),
@@ -166,6 +166,6 @@ fn command(
         Word::F32 => Dtype::F32,
         Word::I32 => Dtype::I32,
     };
-    let target = Target { dtype: cast.unwrap_or(leaves), base: to };
+    let target = ElementTarget { dtype: cast.unwrap_or(leaves), base: to };
     pass("chain", fetch, vector.clone(), words / FLIT_WORDS, target)
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use tilewright_graph::graph::Output;
-use tilewright_graph::{Graph, Store, ValueId};
-use tilewright_interp::{Interpreter, Tensor};
+use tilewright_graph::graph::GraphOutput;
+use tilewright_graph::{Graph, TensorStore, ValueId};
+use tilewright_reference::{Interpreter, Tensor};
 
 /// Elements of each value that constants alone decide and others need, and all values that they decide.
 ///
@@ -12,7 +12,7 @@ use tilewright_interp::{Interpreter, Tensor};
 /// A constant without data, or one that the interpreter cannot compute.
 pub(super) fn folded(
     graph: &Graph,
-    store: &Store,
+    store: &TensorStore,
 ) -> Result<(Vec<Option<Tensor>>, BTreeSet<ValueId>), String> {
     let mut known: BTreeSet<ValueId> = graph.constants.iter().map(|constant| constant.value).collect();
     let mut part = Graph { inputs: Vec::new(), nodes: Vec::new(), states: Vec::new(), ..graph.clone() };
@@ -26,7 +26,7 @@ pub(super) fn folded(
     let used = outside.flat_map(|node| node.inputs.iter().flatten().copied());
     let wanted: BTreeSet<ValueId> =
         used.chain(graph.outputs.iter().map(|output| output.value)).filter(|id| known.contains(id)).collect();
-    part.outputs = wanted.iter().map(|id| Output { name: String::new(), value: *id }).collect();
+    part.outputs = wanted.iter().map(|id| GraphOutput { name: String::new(), value: *id }).collect();
     let interpreter = Interpreter::new(part, store).map_err(|error| error.to_string())?;
     let results = interpreter.run(&[]).map_err(|error| error.to_string())?;
     let mut all: Vec<Option<Tensor>> = vec![None; graph.values.len()];

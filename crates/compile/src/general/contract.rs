@@ -246,7 +246,8 @@ impl Former<'_> {
             let offsets: Option<Vec<i64>> = inside.collect();
             let offsets = offsets.ok_or_else(|| format!("a number of a row that is none of {size}"))?;
             let rows = offsets.len();
-            let view = self.constant(name, &tilewright_interp::Tensor::ints(Dtype::I32, &[rows], offsets))?;
+            let view =
+                self.constant(name, &tilewright_reference::Tensor::ints(Dtype::I32, &[rows], offsets))?;
             return Ok((view.value, rows as u64));
         }
         let view = self.view(id)?;

@@ -7,8 +7,10 @@
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind, Term, Value};
-use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Exec, Fill, Memory};
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer};
+use tilewright_tcp_isa::program::exec::{Commit, Context, Exec, ExecBody, Fill, Memory};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer,
+};
 use tilewright_tcp_isa::program::{ExecId, Program, TransferId};
 
 use super::kernel::Part;
@@ -33,12 +35,12 @@ pub(super) struct Emitter<'m> {
 
 /// A byte of HBM.
 pub(super) fn hbm(offset: u64) -> Address {
-    Address::new(Located { chip: 0, medium: Medium::Hbm, offset })
+    Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset })
 }
 
 /// A byte of the first slice's data memory.
 pub(super) fn dm(offset: u64) -> Address {
-    Address::new(Located { chip: 0, medium: Medium::Dm { slice: 0 }, offset })
+    Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Dm { slice: 0 }, offset })
 }
 
 impl<'m> Emitter<'m> {
@@ -196,7 +198,7 @@ impl<'m> Emitter<'m> {
                 relu: false,
                 slices: Vec::new(),
             };
-            let body = Body::Fill(Fill { word: 0, commit });
+            let body = ExecBody::Fill(Fill { word: 0, commit });
             let (name, span) = (name.to_string(), Span::default());
             self.exec(Exec { name, context: Context::Sub, pes: 1, body, span });
             done += words * width;

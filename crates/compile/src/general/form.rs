@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_graph::{Dim, Dtype, Graph, Node, Op, Store, ValueId};
-use tilewright_interp::Tensor;
+use tilewright_graph::{Dim, Dtype, Graph, Node, Op, TensorStore, ValueId};
 use tilewright_num::{Dtype as Pattern, RuleSet, convert};
+use tilewright_reference::Tensor;
 
 use super::constants::folded;
 use super::elementwise::{Arg, Writer};
@@ -40,7 +40,7 @@ pub(super) struct Former<'g> {
 ///
 /// # Errors
 /// The first node that the chip does not compute.
-pub(super) fn kernels(graph: &Graph, store: &Store) -> Result<Kernels, Refusal> {
+pub(super) fn kernels(graph: &Graph, store: &TensorStore) -> Result<Kernels, Refusal> {
     let whole = |why: String| Refusal { node: graph.name.clone(), op: "graph".to_string(), why };
     if let Some(axis) = graph.axes.first() {
         return Err(whole(format!("the size `{}` is open; give it a number with --dims", axis.name)));

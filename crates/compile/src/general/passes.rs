@@ -4,7 +4,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Function;
 use tilewright_tcp_isa::program::vector::{
-    Choice, Comparison, Guarded, Op, OpKind, Relation, Source, Vector, Word,
+    Comparison, GuardedSource, Op, OpKind, OperandChoice, OperandSource, Relation, Vector, Word,
 };
 use tilewright_tcp_isa::vector::{check, output};
 use tilewright_tcp_lower::kernels::chain::{chain, guarded, op, with};
@@ -77,29 +77,33 @@ fn alone(machine: &Tcp, line: &Line) -> Option<Pass> {
     let pass = |vector: Vector, pair: Option<usize>| Pass { stream: line.input, pair, vector, result: 0 };
     match &line.step {
         Step::Pick { word, when, mask, value, yes, no } => {
-            let source =
-                |mask: u8, value: u8, word: u32| Guarded { mask, value, source: Source::Immediate(word) };
-            let one = Choice { sources: vec![source(*mask, *value, *yes), source(0, 0, *no)] };
+            let source = |mask: u8, value: u8, word: u32| GuardedSource {
+                mask,
+                value,
+                source: OperandSource::Immediate(word),
+            };
+            let one = OperandChoice { sources: vec![source(*mask, *value, *yes), source(0, 0, *no)] };
             let pick = Op { operands: vec![one], ..op(OpKind::Or) };
-            let mut vector = chain(*word, vec![with(OpKind::And, Source::Immediate(0)), pick]);
+            let mut vector = chain(*word, vec![with(OpKind::And, OperandSource::Immediate(0)), pick]);
             vector.tags.clone_from(when);
             Some(pass(vector, None))
         }
         Step::Order => {
-            let mut vector = chain(Word::I32, vec![guarded(OpKind::Xor, 1, 1, Source::Immediate(MAGNITUDE))]);
+            let mut vector =
+                chain(Word::I32, vec![guarded(OpKind::Xor, 1, 1, OperandSource::Immediate(MAGNITUDE))]);
             vector.tags = vec![Comparison { relation: Relation::Lt, word: 0 }];
             Some(pass(vector, None))
         }
         Step::With { arith, other: Other::Stream(stream), reversed } => {
             let word = arith.word().unwrap_or(Word::I32);
             let joined = |kind: &OpKind| {
-                let ops = vec![Op { reversed: *reversed, ..with(kind.clone(), Source::Pair) }];
+                let ops = vec![Op { reversed: *reversed, ..with(kind.clone(), OperandSource::Pair) }];
                 let vector = chain(word, ops).paired();
                 check(machine, &vector).is_empty().then_some(vector)
             };
             if *stream == line.input {
                 let twice = |kind: &OpKind| {
-                    let vector = chain(word, vec![with(kind.clone(), Source::Stash).keep()]);
+                    let vector = chain(word, vec![with(kind.clone(), OperandSource::Stash).keep()]);
                     check(machine, &vector).is_empty().then_some(vector)
                 };
                 if let Some(vector) = arith.units().iter().find_map(twice) {
@@ -140,7 +144,7 @@ fn choices(step: &Step) -> Vec<Vec<Op>> {
         Step::ToInt => vec![vec![op(OpKind::ToFixed { int_width: 31 })]],
         Step::With { arith, other: Other::Word(word), reversed } => {
             let one = |kind: &OpKind| {
-                vec![Op { reversed: *reversed, ..with(kind.clone(), Source::Immediate(*word)) }]
+                vec![Op { reversed: *reversed, ..with(kind.clone(), OperandSource::Immediate(*word)) }]
             };
             arith.units().iter().map(one).collect()
         }

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_graph::{Graph, Store};
+use tilewright_graph::{Graph, TensorStore};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
@@ -95,7 +95,12 @@ pub fn share(machine: &Tcp, count: u64) -> u64 {
 ///
 /// # Errors
 /// The first node that is not lowered, and why.
-pub fn plan(machine: &Tcp, graph: &Graph, store: &Store, options: &Options) -> Result<Planned, Refusal> {
+pub fn plan(
+    machine: &Tcp,
+    graph: &Graph,
+    store: &TensorStore,
+    options: &Options,
+) -> Result<Planned, Refusal> {
     let kernels = close(merged(entry_layouts(kernels(graph, store)?)));
     let chosen =
         chosen(machine, &kernels, options).map_err(|(number, why)| refusal(&kernels, number, why))?;
@@ -139,11 +144,11 @@ fn memory(bytes: u64) -> Option<Tensor> {
         name: "memory".to_string(),
         dtype: Dtype::I32,
         axes,
-        role: Role::Input,
-        place: Place::Hbm { chip: 0, base: 0 },
+        role: TensorRole::Input,
+        place: TensorPlace::Hbm { chip: 0, base: 0 },
         shape,
         map,
-        data: Data::None,
+        data: TensorData::None,
         span: tilewright_base::Span::default(),
     })
 }

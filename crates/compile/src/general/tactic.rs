@@ -4,18 +4,18 @@ use std::fmt::Write as _;
 
 use tilewright_base::{Diagnostic, SourceId};
 use tilewright_explore::tcp::program::lowered;
-use tilewright_explore::tcp::{Task, Told};
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::tcp::{TcpReport, TcpTask};
+use tilewright_explore::{Goal, SearchOptions, search};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
-use tilewright_tcp_isa::footprint::Store;
+use tilewright_tcp_isa::footprint::MemoryKind;
 use tilewright_tcp_isa::footprint::exec::of_exec;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::commands_chain::Rooms;
@@ -63,16 +63,16 @@ pub fn tactics(machine: &Tcp, sizes: Sizes, keep: usize) -> Result<Vec<Tactic>, 
     let parsed = parser::program(&text, SourceId(0)).map_err(|complaint| complaint.message.clone())?;
     let problem = Problem::new(&parsed).map_err(first)?;
     let setup = Setup::new(machine, 1, Dtype::Bf16).map_err(|_| "a machine without bf16".to_string())?;
-    let task = Task::new(setup, &parsed, &problem).map_err(|complaint| complaint.message.clone())?;
-    let options = Options { budget: Some(BUDGET), ..Options::exact(Goal::Time, keep) };
+    let task = TcpTask::new(setup, &parsed, &problem).map_err(|complaint| complaint.message.clone())?;
+    let options = SearchOptions { budget: Some(BUDGET), ..SearchOptions::exact(Goal::Time, keep) };
     let found = search(&task, &options, &mut |_, _| false);
     let mut all = Vec::new();
     let mut why = "no tactic is legal".to_string();
     for best in found.kept.best() {
-        let Some(told) = Told::new(&task, &found, best) else { continue };
-        let options = tilewright_tcp_lower::Options {
-            data: [Data::None, Data::None],
-            ..tilewright_tcp_lower::Options::default()
+        let Some(told) = TcpReport::new(&task, &found, best) else { continue };
+        let options = tilewright_tcp_lower::LowerOptions {
+            data: [TensorData::None, TensorData::None],
+            ..tilewright_tcp_lower::LowerOptions::default()
         };
         match lowered(&task, &told.framed, &best.choice, &options) {
             Ok(done) => match placed(machine, &done.program).map(|operands| (chunk(&operands), operands)) {
@@ -102,7 +102,7 @@ pub(super) fn einsum(sizes: Sizes) -> String {
 fn placed(machine: &Tcp, program: &Program) -> Option<[Placed; 3]> {
     let find = |name: &str| program.tensors.iter().find(|tensor| tensor.name == name);
     let one = |tensor: &Tensor| {
-        let Place::Dm { base, slice: 0, .. } = tensor.place else { return None };
+        let TensorPlace::Dm { base, slice: 0, .. } = tensor.place else { return None };
         // The engine takes room in whole flits; results are read back as flits of words.
         let granule = if tensor.name == "out" { FLIT_WORDS } else { machine.tdma.alignment_bytes / 2 };
         let image = Image::new(&tensor.map, granule)?;
@@ -125,7 +125,7 @@ impl Tactic {
         let pe = PeId { chip: 0, pe: 0 };
         let ends = self.program.execs.iter().flat_map(|exec| {
             let touched = of_exec(machine, exec, pe, &[]).accesses;
-            let own = touched.into_iter().filter(|access| access.memory == Store::Dm);
+            let own = touched.into_iter().filter(|access| access.memory == MemoryKind::Dm);
             own.filter_map(|access| access.bytes.bounds().map(|bounds| bounds.1)).collect::<Vec<u64>>()
         });
         let out = &self.operands[2];

@@ -1,7 +1,7 @@
 //! Tensors as the chip has them: words of 32 bits, truth as all ones.
 
 use tilewright_graph::Dtype;
-use tilewright_interp::{Elements, Tensor};
+use tilewright_reference::{Elements, Tensor};
 
 use super::elementwise::TRUE;
 

@@ -1,7 +1,7 @@
 //! The text of kernels, as [`Kernels::print`] writes it: a line each, read back and verified.
 //!
 //! ```text
-//! kernels 1
+//! kernels 2
 //! name small
 //! positions 256
 //! vocabulary 512
@@ -10,10 +10,11 @@
 //! project qkv: rows[192] = n * [wq[64{4x1(1)x16~}x64], wk[64{4x1(1)x16~}x64], wv[64{4x1(1)x16}x64]]
 //! ```
 //!
-//! Behind the kernels, `peak n = 3.5` gives the greatest magnitude of a value that was found beforehand.
+//! Behind the kernels, `amax n = 3.5` gives the absolute maximum of a value that was found beforehand.
 //!
-//! A weight is its name and its axes, rows first: the size, `/n` if it is dealt out over `n` PEs, and in braces its order by heads: groups,
-//! heads of a group, places for them, width; `~` if pairs of a rotation are neighbours.
+//! A weight is its name and its axes, rows first: the size, `/n` if it is sharded over `n` PEs, and in braces
+//! its order by heads: groups, heads of a group, places for them, width; `~` if pairs of a rotation are
+//! neighbours.
 
 mod verify;
 
@@ -21,8 +22,10 @@ use std::collections::BTreeMap;
 
 use tilewright_base::{Diagnostic, SourceId, Span};
 
-use crate::kernel::{Activation, Axis, Heads, Kernel, Kernels, Layout, Norm, Order, ValueId, Weight};
-use crate::scan::{self, Line, Scanned};
+use crate::kernel::{
+    Activation, AxisOrder, Heads, Kernel, Kernels, Norm, ValueId, ValueLayout, WeightAxis, WeightMatrix,
+};
+use crate::scan::{self, ScanResult, TextLine};
 
 /// The code of what is no kernel.
 pub(crate) const SYNTAX: &str = "kernels/syntax";
@@ -36,12 +39,12 @@ pub(crate) const MOST_COMPLAINTS: usize = 20;
 /// # Errors
 /// With every complaint about the text, or about the kernels that it describes.
 pub fn read(text: &str, source: SourceId) -> Result<Kernels, Vec<Diagnostic>> {
-    let mut reading = Reading::default();
+    let mut reading = KernelTextReading::default();
     let mut lines = scan::lines(text, source, SYNTAX);
     match lines.next() {
         Some(line) => reading.head(line, "kernels"),
         None => {
-            reading.complain(Diagnostic::error("kernels/syntax", "the text is empty").allowed("kernels 1"));
+            reading.complain(Diagnostic::error("kernels/syntax", "the text is empty").allowed("kernels 2"));
         }
     }
     for line in lines {
@@ -54,22 +57,21 @@ pub fn read(text: &str, source: SourceId) -> Result<Kernels, Vec<Diagnostic>> {
 
 /// Kernels as they are read, line by line.
 #[derive(Default)]
-pub(crate) struct Reading {
-    reader: Reader,
+pub(crate) struct KernelTextReading {
+    reader: KernelReader,
     complaints: Vec<Diagnostic>,
     /// The line of each kernel.
     lines: Vec<Span>,
 }
 
-impl Reading {
+impl KernelTextReading {
     /// The first line: which text it is, in which version.
-    pub(crate) fn head(&mut self, mut line: Line<'_>, word: &str) {
-        let read = line.expect(word).and_then(|()| line.expect("1")).and_then(|()| line.ends());
-        self.complaints.extend(read.err().map(|complaint| *complaint));
+    pub(crate) fn head(&mut self, mut line: TextLine<'_>, word: &str) {
+        self.complaints.extend(line.version(word).err().map(|complaint| *complaint));
     }
 
     /// Another line; whether more is wanted.
-    pub(crate) fn line(&mut self, line: Line<'_>) -> bool {
+    pub(crate) fn line(&mut self, line: TextLine<'_>) -> bool {
         match self.reader.line(line) {
             Ok(true) => self.lines.push(line.span()),
             Ok(false) => {}
@@ -115,14 +117,14 @@ impl Reading {
 }
 
 #[derive(Default)]
-struct Reader {
+struct KernelReader {
     out: Kernels,
     by_name: BTreeMap<String, ValueId>,
 }
 
-impl Reader {
+impl KernelReader {
     /// Whether the line is a kernel.
-    fn line(&mut self, mut line: Line<'_>) -> Scanned<bool> {
+    fn line(&mut self, mut line: TextLine<'_>) -> ScanResult<bool> {
         let word = line.name()?;
         match word {
             "name" => {
@@ -134,11 +136,11 @@ impl Reader {
             }
             "positions" => self.out.positions = line.number()?,
             "vocabulary" => self.out.vocabulary = line.number()?,
-            "peak" => {
+            "amax" => {
                 let value = self.value(&mut line)?;
                 line.expect("=")?;
-                let peak = line.float()?;
-                self.out.peaks.insert(value, peak);
+                let amax = line.float()?;
+                self.out.amax.insert(value, amax);
             }
             "range" => {
                 let cache = usize::try_from(line.number()?).unwrap_or(usize::MAX);
@@ -158,7 +160,7 @@ impl Reader {
     }
 
     /// The result of a line that was refused is defined all the same, so that it is not missed further on.
-    fn pretend(&mut self, mut line: Line<'_>) {
+    fn pretend(&mut self, mut line: TextLine<'_>) {
         if line.name().is_ok()
             && let Ok(out) = self.result(&mut line)
         {
@@ -166,7 +168,7 @@ impl Reader {
         }
     }
 
-    fn kernel(&mut self, word: &str, line: &mut Line<'_>) -> Scanned<Kernel> {
+    fn kernel(&mut self, word: &str, line: &mut TextLine<'_>) -> ScanResult<Kernel> {
         Ok(match word {
             "embed" => {
                 let out = self.result(line)?;
@@ -216,7 +218,7 @@ impl Reader {
         })
     }
 
-    fn norm(&mut self, line: &mut Line<'_>) -> Scanned<Kernel> {
+    fn norm(&mut self, line: &mut TextLine<'_>) -> ScanResult<Kernel> {
         let out = self.result(line)?;
         line.expect("=")?;
         let norm = match line.name()? {
@@ -233,7 +235,7 @@ impl Reader {
         Ok(Kernel::Norm { norm, input, gain, bias, epsilon, out: self.define(line, out)? })
     }
 
-    fn project(&mut self, line: &mut Line<'_>) -> Scanned<Kernel> {
+    fn project(&mut self, line: &mut TextLine<'_>) -> ScanResult<Kernel> {
         let out = self.result(line)?;
         line.expect("=")?;
         let input = self.value(line)?;
@@ -247,7 +249,7 @@ impl Reader {
         Ok(Kernel::Project { input, parts, out: self.define(line, out)? })
     }
 
-    fn rotate(&mut self, line: &mut Line<'_>) -> Scanned<Kernel> {
+    fn rotate(&mut self, line: &mut TextLine<'_>) -> ScanResult<Kernel> {
         let out = self.result(line)?;
         line.expect(",")?;
         let cache = self.cache(line)?;
@@ -269,7 +271,7 @@ impl Reader {
         Ok(Kernel::Rotate { input, heads, tables, cache, out: self.define(line, out)? })
     }
 
-    fn attend(&mut self, line: &mut Line<'_>) -> Scanned<Kernel> {
+    fn attend(&mut self, line: &mut TextLine<'_>) -> ScanResult<Kernel> {
         let out = self.result(line)?;
         line.expect("=")?;
         let input = self.value(line)?;
@@ -279,17 +281,17 @@ impl Reader {
         let heads = heads(line)?;
         line.expect("scale=")?;
         let scale = line.float()?;
-        let causal = !line.has("both_ways");
+        let causal = !line.has("noncausal");
         Ok(Kernel::Attend { input, heads, cache, scale, causal, out: self.define(line, out)? })
     }
 
     /// `x: features[64]`; it is defined once the line is read.
-    fn result<'t>(&self, line: &mut Line<'t>) -> Scanned<(&'t str, Layout, u64)> {
+    fn result<'t>(&self, line: &mut TextLine<'t>) -> ScanResult<(&'t str, ValueLayout, u64)> {
         let name = line.name()?;
         line.expect(":")?;
         let layout = match line.name()? {
-            "features" => Layout::Features,
-            "rows" => Layout::Rows,
+            "features" => ValueLayout::Features,
+            "rows" => ValueLayout::Rows,
             other => return unknown(line, "layout", other, "features, rows"),
         };
         line.expect("[")?;
@@ -298,7 +300,11 @@ impl Reader {
         Ok((name, layout, width))
     }
 
-    fn define(&mut self, line: &Line<'_>, (name, layout, width): (&str, Layout, u64)) -> Scanned<ValueId> {
+    fn define(
+        &mut self,
+        line: &TextLine<'_>,
+        (name, layout, width): (&str, ValueLayout, u64),
+    ) -> ScanResult<ValueId> {
         if self.by_name.contains_key(name) {
             let complaint = Diagnostic::error("kernels/value", format!("`{name}` is defined twice"));
             return Err(Box::new(complaint.at(line.span(), "").allowed("one definition of each value")));
@@ -308,7 +314,7 @@ impl Reader {
         Ok(id)
     }
 
-    fn value(&self, line: &mut Line<'_>) -> Scanned<ValueId> {
+    fn value(&self, line: &mut TextLine<'_>) -> ScanResult<ValueId> {
         let name = line.name()?;
         self.by_name.get(name).copied().ok_or_else(|| {
             let complaint = Diagnostic::error("kernels/value", format!("`{name}` is not defined before"));
@@ -316,7 +322,7 @@ impl Reader {
         })
     }
 
-    fn cache(&mut self, line: &mut Line<'_>) -> Scanned<usize> {
+    fn cache(&mut self, line: &mut TextLine<'_>) -> ScanResult<usize> {
         line.expect("cache")?;
         let cache = usize::try_from(line.number()?).unwrap_or(usize::MAX);
         self.out.caches = self.out.caches.max(cache.saturating_add(1));
@@ -324,13 +330,13 @@ impl Reader {
     }
 }
 
-fn unknown<T>(line: &Line<'_>, what: &str, found: &str, allowed: &str) -> Scanned<T> {
+fn unknown<T>(line: &TextLine<'_>, what: &str, found: &str, allowed: &str) -> ScanResult<T> {
     let complaint = Diagnostic::error("kernels/syntax", format!("`{found}` is no {what}"));
     Err(Box::new(complaint.at(line.span(), "").allowed(allowed.to_string())))
 }
 
 /// `4x2(2)x16`.
-fn heads(line: &mut Line<'_>) -> Scanned<Heads> {
+fn heads(line: &mut TextLine<'_>) -> ScanResult<Heads> {
     let kv = line.number()?;
     line.expect("x")?;
     let group = line.number()?;
@@ -341,7 +347,7 @@ fn heads(line: &mut Line<'_>) -> Scanned<Heads> {
 }
 
 /// `w[64{4x1(1)x16~}x64] + bias`.
-fn weight(line: &mut Line<'_>) -> Scanned<Weight> {
+fn weight(line: &mut TextLine<'_>) -> ScanResult<WeightMatrix> {
     let name = line.name()?.to_string();
     line.expect("[")?;
     let rows = axis(line)?;
@@ -349,19 +355,19 @@ fn weight(line: &mut Line<'_>) -> Scanned<Weight> {
     let columns = axis(line)?;
     line.expect("]")?;
     let bias = if line.has("+") { Some(line.name()?.to_string()) } else { None };
-    Ok(Weight { name, rows, columns, bias })
+    Ok(WeightMatrix { name, rows, columns, bias })
 }
 
-fn axis(line: &mut Line<'_>) -> Scanned<Axis> {
+fn axis(line: &mut TextLine<'_>) -> ScanResult<WeightAxis> {
     let size = line.number()?;
     let parts = if line.has("/") { line.number()? } else { 1 };
     let copies = if line.has("*") { line.number()? } else { 1 };
-    let mut order = Order::Plain;
+    let mut order = AxisOrder::Plain;
     if line.has("{") {
         let Heads { kv, group, slots, depth } = heads(line)?;
         let interleaved = line.has("~");
         line.expect("}")?;
-        order = Order::Heads { groups: kv, group, slots, depth, interleaved };
+        order = AxisOrder::Heads { groups: kv, group, slots, depth, interleaved };
     }
-    Ok(Axis { size, order, parts, copies })
+    Ok(WeightAxis { size, order, parts, copies })
 }

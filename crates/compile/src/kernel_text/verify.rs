@@ -2,12 +2,14 @@
 
 use tilewright_base::Diagnostic;
 
-use crate::kernel::{Activation, Axis, Heads, Kernel, Kernels, Layout, Order, ValueId, Weight};
+use crate::kernel::{
+    Activation, AxisOrder, Heads, Kernel, Kernels, ValueId, ValueLayout, WeightAxis, WeightMatrix,
+};
 
-/// The greatest size of anything: far above what any chip holds, far below what sums of products overflow at.
+/// The largest size of anything: far above what any chip holds, far below what sums of products overflow at.
 const MOST: u64 = 1 << 28;
 
-type Refused = Result<(), Box<Diagnostic>>;
+type VerifyResult = Result<(), Box<Diagnostic>>;
 
 /// Complaints, each about a kernel by its index or about all of them.
 pub(super) fn verify(kernels: &Kernels) -> Vec<(Option<usize>, Diagnostic)> {
@@ -31,9 +33,9 @@ pub(super) fn verify(kernels: &Kernels) -> Vec<(Option<usize>, Diagnostic)> {
         let message = format!("a range of cache {cache}, of {}", kernels.caches);
         found.push((None, Diagnostic::error("kernels/size", message).allowed("caches of the kernels")));
     }
-    for peak in kernels.peaks.values().chain(kernels.ranges.values().flatten()) {
+    for peak in kernels.amax.values().chain(kernels.ranges.values().flatten()) {
         if !(peak.is_normal() && *peak > 0.0) {
-            let message = format!("a greatest magnitude of {peak:?}");
+            let message = format!("a absolute maximum of {peak:?}");
             let complaint = Diagnostic::error("kernels/size", message).allowed("positive numbers");
             found.push((None, complaint));
         }
@@ -50,10 +52,10 @@ fn size_of(what: &str, found: u64) -> Diagnostic {
     Diagnostic::error("kernels/size", format!("{what} is {found}")).allowed(format!("1 to {MOST}"))
 }
 
-fn sizes(kernels: &Kernels, kernel: &Kernel) -> Refused {
+fn sizes(kernels: &Kernels, kernel: &Kernel) -> VerifyResult {
     let mut all: Vec<u64> = kernel.out().map(|out| kernels.width(out)).into_iter().collect();
     let of_heads = |heads: &Heads| [heads.kv, heads.group, heads.slots, heads.depth];
-    let mut weights: Vec<&Weight> = Vec::new();
+    let mut weights: Vec<&WeightMatrix> = Vec::new();
     match kernel {
         Kernel::Project { parts, .. } => weights.extend(parts),
         Kernel::Combine { weight, .. } | Kernel::Head { weight, .. } => weights.push(weight),
@@ -65,7 +67,7 @@ fn sizes(kernels: &Kernels, kernel: &Kernel) -> Refused {
     }
     for axis in weights.iter().flat_map(|weight| [&weight.rows, &weight.columns]) {
         all.extend([axis.size, axis.parts, axis.copies]);
-        if let Order::Heads { groups, group, slots, depth, .. } = axis.order {
+        if let AxisOrder::Heads { groups, group, slots, depth, .. } = axis.order {
             let heads = Heads { kv: groups, group, slots, depth };
             all.extend(of_heads(&heads));
             head_sizes(&heads)?;
@@ -78,7 +80,7 @@ fn sizes(kernels: &Kernels, kernel: &Kernel) -> Refused {
     }
 }
 
-fn head_sizes(heads: &Heads) -> Refused {
+fn head_sizes(heads: &Heads) -> VerifyResult {
     let Heads { kv, group, slots, depth } = *heads;
     let width = kv.saturating_mul(slots).saturating_mul(depth);
     if !slots.is_power_of_two() || slots < group || width > MOST {
@@ -89,7 +91,7 @@ fn head_sizes(heads: &Heads) -> Refused {
     Ok(())
 }
 
-fn equal(what: &str, found: u64, wanted: u64) -> Refused {
+fn equal(what: &str, found: u64, wanted: u64) -> VerifyResult {
     if found == wanted {
         return Ok(());
     }
@@ -97,19 +99,19 @@ fn equal(what: &str, found: u64, wanted: u64) -> Refused {
     Err(Box::new(complaint.allowed(format!("{wanted}")).instead(format!("{wanted}"))))
 }
 
-/// Places of an axis that is not dealt out.
-fn stored(axis: &Axis) -> u64 {
-    Axis { parts: 1, copies: 1, ..*axis }.stored()
+/// Places of an axis that is not sharded.
+fn stored(axis: &WeightAxis) -> u64 {
+    WeightAxis { parts: 1, copies: 1, ..*axis }.stored()
 }
 
-fn fits(kernels: &Kernels, kernel: &Kernel, rotated: &mut [bool]) -> Refused {
+fn fits(kernels: &Kernels, kernel: &Kernel, rotated: &mut [bool]) -> VerifyResult {
     let width = |id: &ValueId| kernels.width(*id);
     let (from, to) = layouts(kernel);
     for (id, wanted) in kernel.inputs().into_iter().zip(from).chain(kernel.out().into_iter().zip(to)) {
         let value = kernels.value(id);
         if value.is_some_and(|value| value.layout != wanted) {
             let name = value.map_or("", |value| value.name.as_str());
-            let word = if wanted == Layout::Rows { "rows" } else { "features" };
+            let word = if wanted == ValueLayout::Rows { "rows" } else { "features" };
             let complaint = Diagnostic::error("kernels/layout", format!("`{name}` is not by {word}"));
             return Err(Box::new(complaint.allowed(format!("{word} for `{}` here", kernel.kind()))));
         }
@@ -158,8 +160,8 @@ fn fits(kernels: &Kernels, kernel: &Kernel, rotated: &mut [bool]) -> Refused {
 }
 
 /// Layouts of what a kernel reads, and of what it gives.
-fn layouts(kernel: &Kernel) -> (Vec<Layout>, Vec<Layout>) {
-    use Layout::{Features, Rows};
+fn layouts(kernel: &Kernel) -> (Vec<ValueLayout>, Vec<ValueLayout>) {
+    use ValueLayout::{Features, Rows};
     match kernel {
         Kernel::Embed { .. } => (Vec::new(), vec![Features]),
         Kernel::Norm { .. } => (vec![Features], vec![Features]),

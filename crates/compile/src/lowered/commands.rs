@@ -1,22 +1,24 @@
-//! What a kernel's commands say: which run, how contractions go, what moves where, and how long it takes by the engines' closed forms.
+//! What a kernel's commands say: which run, how contractions go, what moves where, and how long it takes by
+//! the engines' closed forms.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use tilewright_base::invariant::{Exact, OrBroken};
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
-use tilewright_tcp_cost::energy::{Counts, counts, counts_transfer, energy_fj};
+use tilewright_tcp_cost::energy::{EnergyCounts, counts, counts_transfer, energy_fj};
 use tilewright_tcp_isa::program::control::{Command, Step, StepKind};
-use tilewright_tcp_isa::program::exec::{Body, Context, Contract, Stream};
-use tilewright_tcp_isa::program::transfer::{Medium, SLICE_STRIDE};
+use tilewright_tcp_isa::program::exec::{Context, Contract, ExecBody, Stream};
+use tilewright_tcp_isa::program::transfer::{MemoryInstance, SLICE_STRIDE};
 use tilewright_tcp_isa::program::{Exec, Program, Transfer};
 use tilewright_tcp_isa::switch::Topology;
 
-use crate::compiled::{Compiled, Outline};
+use crate::compiled::{Compiled, ProgramOutline};
 
 /// Commands of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct CommandGroup {
     /// The image's name, without its number.
     pub name: String,
     /// How many.
@@ -25,7 +27,7 @@ pub struct Ran {
     pub cycles: u64,
 }
 
-impl fmt::Display for Ran {
+impl fmt::Display for CommandGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.count == 1 { write!(f, "{}", self.name) } else { write!(f, "{} x {}", self.name, self.count) }
     }
@@ -33,7 +35,7 @@ impl fmt::Display for Ran {
 
 /// How data moves between memories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum TransferRoute {
     /// From HBM to data memory.
     Fetch,
     /// From data memory to HBM.
@@ -48,25 +50,25 @@ pub enum Way {
     Within,
 }
 
-impl Way {
+impl TransferRoute {
     /// Its name in texts.
     pub const fn name(self) -> &'static str {
         match self {
-            Way::Fetch => "hbm to dm",
-            Way::Store => "dm to hbm",
-            Way::AllGather => "all-gather",
-            Way::ReduceScatter => "reduce-scatter",
-            Way::AllReduce => "all-reduce",
-            Way::Within => "dm to dm",
+            TransferRoute::Fetch => "hbm to dm",
+            TransferRoute::Store => "dm to hbm",
+            TransferRoute::AllGather => "all-gather",
+            TransferRoute::ReduceScatter => "reduce-scatter",
+            TransferRoute::AllReduce => "all-reduce",
+            TransferRoute::Within => "dm to dm",
         }
     }
 }
 
 /// Transfers of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct TransferGroup {
     /// How.
-    pub way: Way,
+    pub way: TransferRoute,
     /// The transfers' name.
     pub name: String,
     /// How many.
@@ -75,7 +77,7 @@ pub struct Move {
     pub bytes: u64,
 }
 
-impl fmt::Display for Move {
+impl fmt::Display for TransferGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} x {}, {} B", self.way.name(), self.name, self.count, self.bytes)
     }
@@ -100,13 +102,13 @@ impl fmt::Display for UnitCycles {
 
 /// The commands of one kernel on the first PE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Segment {
+pub struct KernelSegment {
     /// What runs, in the order of first use.
-    pub runs: Vec<Ran>,
+    pub runs: Vec<CommandGroup>,
     /// How contractions go, one for each image that contracts.
     pub tactics: Vec<String>,
     /// What moves.
-    pub moves: Vec<Move>,
+    pub moves: Vec<TransferGroup>,
     /// How long it all takes, with registers at their most.
     pub cycles: UnitCycles,
     /// What the commands take of energy, without clock and leakage.
@@ -114,13 +116,13 @@ pub struct Segment {
 }
 
 /// The commands of every kernel; what is fetched ahead counts for the kernel that it is for.
-pub fn segments(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Vec<Segment> {
-    let mut all = vec![Segment::default(); compiled.kernels.kernels.len()];
+pub fn segments(machine: &Tcp, compiled: &Compiled, outline: &ProgramOutline) -> Vec<KernelSegment> {
+    let mut all = vec![KernelSegment::default(); compiled.kernels.kernels.len()];
     let Some(program) = compiled.program(outline.name) else { return all };
     let (Some(queue), Some(begins)) = (program.queues.first(), outline.begins.first()) else { return all };
     let intent = compiled.intent(program, outline);
     let most: Vec<i64> = program.registers.iter().map(|register| register.most).collect();
-    let mut reader = Reader { machine, program, most, known: BTreeMap::new() };
+    let mut reader = LoweredReader { machine, program, most, known: BTreeMap::new() };
     for (at, step) in queue.steps.iter().enumerate() {
         let own = begins.partition_point(|first| *first <= at).checked_sub(1);
         let mut pushed = Vec::new();
@@ -149,7 +151,7 @@ fn commands_of(step: &Step, all: &mut Vec<Command>) {
     }
 }
 
-struct Reader<'r> {
+struct LoweredReader<'r> {
     machine: &'r Tcp,
     program: &'r Program,
     most: Vec<i64>,
@@ -157,8 +159,8 @@ struct Reader<'r> {
     known: BTreeMap<u32, (u64, u64, Option<String>)>,
 }
 
-impl Reader<'_> {
-    fn command(&mut self, command: Command, segment: &mut Segment, kind: &str) {
+impl LoweredReader<'_> {
+    fn command(&mut self, command: Command, segment: &mut KernelSegment, kind: &str) {
         match command {
             Command::Load(id) => {
                 let Some(exec) = self.program.execs.get(id.0 as usize) else { return };
@@ -168,7 +170,7 @@ impl Reader<'_> {
                     let energy = all_fj(machine, &counts(machine, &exec));
                     (exec_cycles(machine, &exec).total_cycles, energy, tactic(&exec))
                 });
-                segment.energy_fj = segment.energy_fj.saturating_add(*energy);
+                segment.energy_fj = segment.energy_fj.exact_add(*energy);
                 match exec.context {
                     Context::Main => segment.cycles.main += *cycles,
                     Context::Sub => segment.cycles.sub += *cycles,
@@ -184,7 +186,7 @@ impl Reader<'_> {
                 let Some(cost) = transfer_cost(self.machine, &transfer) else { return };
                 segment.cycles.dma += cost.cycles.total_cycles;
                 let energy = all_fj(self.machine, &counts_transfer(self.machine, &cost));
-                segment.energy_fj = segment.energy_fj.saturating_add(energy);
+                segment.energy_fj = segment.energy_fj.exact_add(energy);
                 moved(&mut segment.moves, way(self.machine, &transfer, kind), &transfer.name, cost.bytes);
             }
             _ => {}
@@ -193,8 +195,8 @@ impl Reader<'_> {
 }
 
 /// Energy of events of all components.
-fn all_fj(machine: &Tcp, counts: &Counts) -> u64 {
-    energy_fj(machine, counts).iter().fold(0, |all: u64, part| all.saturating_add(*part))
+fn all_fj(machine: &Tcp, counts: &EnergyCounts) -> u64 {
+    energy_fj(machine, counts).iter().fold(0, |all: u64, part| all.exact_add(*part))
 }
 
 /// A name without the number that tells it from others.
@@ -205,50 +207,50 @@ fn base(name: &str) -> &str {
     }
 }
 
-fn ran(runs: &mut Vec<Ran>, name: &str, cycles: u64) {
+fn ran(runs: &mut Vec<CommandGroup>, name: &str, cycles: u64) {
     let name = base(name);
     match runs.iter_mut().find(|ran| ran.name == name) {
         Some(ran) => {
             ran.count += 1;
             ran.cycles += cycles;
         }
-        None => runs.push(Ran { name: name.to_string(), count: 1, cycles }),
+        None => runs.push(CommandGroup { name: name.to_string(), count: 1, cycles }),
     }
 }
 
-fn moved(moves: &mut Vec<Move>, way: Way, name: &str, bytes: u64) {
+fn moved(moves: &mut Vec<TransferGroup>, way: TransferRoute, name: &str, bytes: u64) {
     let name = base(name);
     match moves.iter_mut().find(|moved| moved.name == name && moved.way == way) {
         Some(moved) => {
             moved.count += 1;
             moved.bytes += bytes;
         }
-        None => moves.push(Move { way, name: name.to_string(), count: 1, bytes }),
+        None => moves.push(TransferGroup { way, name: name.to_string(), count: 1, bytes }),
     }
 }
 
 /// Which way a transfer goes, by its addresses and loops.
-fn way(machine: &Tcp, transfer: &Transfer, kind: &str) -> Way {
+fn way(machine: &Tcp, transfer: &Transfer, kind: &str) -> TransferRoute {
     let medium =
         |address: tilewright_tcp_isa::program::transfer::Address| address.locate().map(|at| at.medium);
     match (medium(transfer.source), medium(transfer.target)) {
-        (Some(Medium::Hbm), _) => return Way::Fetch,
-        (_, Some(Medium::Hbm)) => return Way::Store,
+        (Some(MemoryInstance::Hbm), _) => return TransferRoute::Fetch,
+        (_, Some(MemoryInstance::Hbm)) => return TransferRoute::Store,
         _ => {}
     }
-    let pe = SLICE_STRIDE.saturating_mul(i64::try_from(machine.pe.slices).unwrap_or(1));
+    let pe = SLICE_STRIDE.exact_mul(i64::try_from(machine.pe.slices).or_broken("slices of a PE fit 63 bits"));
     let between = transfer.loops.iter().find(|row| row.target != 0 && row.target % pe == 0);
     match between {
-        None => Way::Within,
-        Some(row) if kind == "combine" && row.source != 0 => Way::ReduceScatter,
-        Some(_) if kind == "combine" => Way::AllReduce,
-        Some(_) => Way::AllGather,
+        None => TransferRoute::Within,
+        Some(row) if kind == "combine" && row.source != 0 => TransferRoute::ReduceScatter,
+        Some(_) if kind == "combine" => TransferRoute::AllReduce,
+        Some(_) => TransferRoute::AllGather,
     }
 }
 
 /// How a contraction goes through packets and register files.
 fn tactic(exec: &Exec) -> Option<String> {
-    let Body::Stream(stream) = &exec.body else { return None };
+    let ExecBody::Stream(stream) = &exec.body else { return None };
     let contract = stream.contract.as_ref()?;
     let Contract { lanes, repeats, tree, flits, .. } = contract;
     let steps: Vec<String> = contract
@@ -269,7 +271,7 @@ fn tactic(exec: &Exec) -> Option<String> {
 }
 
 fn packets(stream: &Stream) -> u64 {
-    let elements = stream.fetch.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
+    let elements = stream.fetch.loops.iter().fold(1_u64, |all, row| all.exact_mul(row.size.fixed()));
     elements / stream.fetch.packet.max(1)
 }
 

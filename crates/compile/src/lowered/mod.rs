@@ -1,30 +1,32 @@
-//! The lowered level (paper sections II, V-C stage 3 and VI): every kernel of a program with lowered shapes of what it reads and gives, its
-//! weights in the register files, how the contraction goes through them, what is exchanged between PEs, and what it costs.
+//! The lowered level (paper sections II, V-C stage 3 and VI): every kernel of a program with lowered shapes
+//! of what it reads and gives, its weights in the register files, how the contraction goes through them, what
+//! is exchanged between PEs, and what it costs.
 //!
-//! Shapes follow from the sizes that the templates take ([`shapes`]); everything else is read off the commands that they gave
-//! ([`commands`]), costs by the closed forms of the engines. Partitions are written as the paper writes them: `BLE_4` has its last axis dealt
-//! out over four PEs.
+//! Shapes follow from the sizes that the templates take ([`shapes`]); everything else is read off the
+//! commands that they gave ([`commands`]), costs by the closed forms of the engines. Partitions are written
+//! as the paper writes them: `BLE_4` has its last axis dealt out over four PEs.
 //!
-//! Its text is that of the kernels, with what was decided before it and what follows from that below each kernel. It reads back ([`read`]) and
-//! is compiled on from there; what it states must be what the commands are ([`stated`]). How far the template's tactics are from the best that the
-//! explorer finds for the same einsums is looked up where a text says so ([`explored`](mod@explored)).
+//! Its text is that of the kernels, with what was decided before it and what follows from that below each
+//! kernel. It reads back ([`read`]) and is compiled on from there; what it states must be what the commands
+//! are ([`stated`]). How far the template's tactics are from the best that the explorer finds for the same
+//! einsums is looked up where a text says so ([`explored`](mod@explored)).
 
 pub mod commands;
-pub mod explored;
+pub mod compare;
+pub mod explorer;
 pub mod read;
 pub mod shapes;
-pub mod stated;
 
 use std::fmt::Write as _;
 
 use tilewright_machine::tcp::Tcp;
 
-use crate::compiled::{Compiled, Outline};
+use crate::compiled::{Compiled, ProgramOutline};
 use crate::kernel::Kernels;
 use crate::tcp::choices::{WHOLE, classes};
-use commands::{Segment, segments};
-use explored::{Explored, Searches, works};
-use shapes::{Shaped, Shapes};
+use commands::{KernelSegment, segments};
+use explorer::{ExploredContraction, SearchCache, works};
+use shapes::{ProgramShapes, ShapedTensor};
 
 /// A program at the lowered level.
 #[derive(Clone, Debug)]
@@ -43,22 +45,22 @@ pub struct LoweredKernel {
     /// Kind and number.
     pub name: String,
     /// What it reads, by role.
-    pub reads: Vec<(&'static str, Shaped)>,
+    pub reads: Vec<(&'static str, ShapedTensor)>,
     /// Weights of each fill in the register files, and how many fills of this shape.
-    pub weights: Vec<(Shaped, u64)>,
+    pub weights: Vec<(ShapedTensor, u64)>,
     /// The class of its weights, and the eighths of the register files that a fill takes.
     pub fill: Option<(usize, u64)>,
     /// What it gives.
-    pub gives: Option<Shaped>,
+    pub gives: Option<ShapedTensor>,
     /// Its commands on the first PE.
-    pub segment: Segment,
+    pub segment: KernelSegment,
     /// What the explorer finds for its contractions, if it was asked.
-    pub explored: Vec<Explored>,
+    pub explored: Vec<ExploredContraction>,
 }
 
 /// Lowers a program of a model.
-pub fn lowered(machine: &Tcp, compiled: &Compiled, outline: &Outline) -> Lowered {
-    let shapes = Shapes::new(machine, compiled, outline);
+pub fn lowered(machine: &Tcp, compiled: &Compiled, outline: &ProgramOutline) -> Lowered {
+    let shapes = ProgramShapes::new(machine, compiled, outline);
     let segments = segments(machine, compiled, outline);
     let classes = classes(&compiled.kernels);
     let eighths = |class: usize| compiled.plan.choices.fills.get(class).copied().unwrap_or(WHOLE);
@@ -103,11 +105,11 @@ impl Lowered {
         mut self,
         machine: &Tcp,
         compiled: &Compiled,
-        outline: &Outline,
+        outline: &ProgramOutline,
         wanted: &dyn Fn(usize) -> bool,
     ) -> Lowered {
-        let shapes = Shapes::new(machine, compiled, outline);
-        let mut searches = Searches::default();
+        let shapes = ProgramShapes::new(machine, compiled, outline);
+        let mut searches = SearchCache::default();
         let kernels = self.kernels.iter_mut().zip(&compiled.kernels.kernels).enumerate();
         for (index, (lowered, kernel)) in kernels.filter(|(index, _)| wanted(*index)) {
             let all = works(&shapes, index, kernel).into_iter();
@@ -118,7 +120,8 @@ impl Lowered {
     }
 }
 
-/// What the text of a program is told besides: the machine by name with its settings, and the kernels before they are dealt out.
+/// What the text of a program is told besides: the machine by name with its settings, and the kernels before
+/// they are sharded.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'o> {
     /// The machine's name.
@@ -132,7 +135,7 @@ pub struct Origin<'o> {
 impl Lowered {
     /// As text.
     pub fn print(&self, origin: Origin<'_>) -> String {
-        let mut text = format!("lowered 1\n# {}\nchip {}\n", self.title, origin.chip);
+        let mut text = format!("lowered 2\n# {}\nchip {}\n", self.title, origin.chip);
         for setting in origin.set {
             let _ = writeln!(text, "set {setting}");
         }

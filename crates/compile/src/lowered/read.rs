@@ -1,7 +1,7 @@
 //! The reader of lowered texts: what stage 3 decided, the kernels, and what is stated of each.
 //!
 //! ```text
-//! lowered 1
+//! lowered 2
 //! chip tcp
 //! program prefill
 //! dtype int8
@@ -16,7 +16,8 @@
 //!   gives    x1 BL_2E f32 @dm+0 e^8[8] | l^1[64] e^1[8]
 //! ```
 //!
-//! A line `batch N` says for how many sequences, if there are several. Lines that begin with a space state something of the kernel before them. They may be left out, one kind of them at a time.
+//! A line `batch N` says for how many sequences, if there are several. Lines that begin with a space state
+//! something of the kernel before them. They may be left out, one kind of them at a time.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +25,8 @@ use tilewright_base::{Diagnostic, SourceId, Span};
 use tilewright_num::Dtype;
 
 use crate::kernel::Kernels;
-use crate::kernel_text::{self, Reading};
-use crate::scan::{self, Line, Scanned};
+use crate::kernel_text::{self, KernelTextReading};
+use crate::scan::{self, ScanResult, TextLine};
 use crate::tcp::choices::Choices;
 use crate::tcp::mixed::Named;
 use crate::tcp::plan::Options;
@@ -47,7 +48,7 @@ const MOST_STATED: usize = 1 << 20;
 
 /// What a line says of a kernel.
 #[derive(Clone, Debug)]
-pub(super) struct Stated {
+pub(super) struct StatedLine {
     /// Index of the kernel.
     pub(super) kernel: usize,
     /// One of [`STATED`].
@@ -59,7 +60,7 @@ pub(super) struct Stated {
 
 /// A text as it was read: decisions, and what is stated about what follows from them.
 #[derive(Clone, Debug)]
-pub struct Text {
+pub struct LoweredText {
     /// A machine by name.
     pub chip: String,
     /// Figures that differ from its own.
@@ -72,7 +73,7 @@ pub struct Text {
     pub choices: Choices,
     /// Stage 2.
     pub kernels: Kernels,
-    pub(super) stated: Vec<Stated>,
+    pub(super) stated: Vec<StatedLine>,
     /// Lines of decisions by their first words.
     pub(super) spans: BTreeMap<&'static str, Span>,
 }
@@ -86,13 +87,13 @@ pub(super) fn cache_name(dtype: Dtype) -> &'static str {
 ///
 /// # Errors
 /// With every complaint about it, or about the kernels that it describes.
-pub fn read(text: &str, source: SourceId) -> Result<Text, Vec<Diagnostic>> {
-    let mut reader = Reader::default();
-    let mut kernels = Reading::default();
+pub fn read(text: &str, source: SourceId) -> Result<LoweredText, Vec<Diagnostic>> {
+    let mut reader = LoweredReader::default();
+    let mut kernels = KernelTextReading::default();
     let mut lines = scan::lines(text, source, SYNTAX);
     match lines.next() {
         Some(line) => kernels.head(line, "lowered"),
-        None => kernels.complain(Diagnostic::error(SYNTAX, "the text is empty").allowed("lowered 1")),
+        None => kernels.complain(Diagnostic::error(SYNTAX, "the text is empty").allowed("lowered 2")),
     }
     for line in lines {
         let mut first = line;
@@ -121,7 +122,7 @@ pub fn read(text: &str, source: SourceId) -> Result<Text, Vec<Diagnostic>> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct LoweredReader {
     chip: String,
     set: Vec<String>,
     program: &'static str,
@@ -129,13 +130,13 @@ struct Reader {
     cache: Option<Dtype>,
     numbers: BTreeMap<&'static str, u64>,
     choices: Choices,
-    stated: Vec<Stated>,
+    stated: Vec<StatedLine>,
     spans: BTreeMap<&'static str, Span>,
 }
 
-impl Reader {
+impl LoweredReader {
     /// What a line decides, behind its first word.
-    fn decided(&mut self, word: &'static str, mut line: Line<'_>) -> Scanned<()> {
+    fn decided(&mut self, word: &'static str, mut line: TextLine<'_>) -> ScanResult<()> {
         let span = line.span();
         if word == "set" {
             self.set.push(line.words());
@@ -181,7 +182,7 @@ impl Reader {
     }
 
     /// What a line states of the kernel before it.
-    fn stated(&mut self, mut line: Line<'_>, kernels: usize) -> Scanned<()> {
+    fn stated(&mut self, mut line: TextLine<'_>, kernels: usize) -> ScanResult<()> {
         let span = line.span();
         let word = line.name()?;
         let Some(what) = STATED.into_iter().find(|known| *known == word) else {
@@ -195,12 +196,12 @@ impl Reader {
             let complaint = Diagnostic::error(SYNTAX, format!("more than {MOST_STATED} lines of kernels"));
             return Err(Box::new(complaint.at(span, "").allowed(format!("{MOST_STATED} lines"))));
         }
-        self.stated.push(Stated { kernel, what, words: line.words(), span });
+        self.stated.push(StatedLine { kernel, what, words: line.words(), span });
         Ok(())
     }
 
     /// Everything together; types and sizes are there, or something was complained about.
-    fn finish(self, kernels: Kernels) -> Result<Text, Vec<Diagnostic>> {
+    fn finish(self, kernels: Kernels) -> Result<LoweredText, Vec<Diagnostic>> {
         let number = |word: &str| self.numbers.get(word).copied().unwrap_or(1);
         let (pes, chips, context) = (number("pes"), number("chips"), number("context"));
         if context == 0 || context > kernels.positions {
@@ -221,7 +222,7 @@ impl Reader {
         let types = self.types.unwrap_or(Named::ALL[0]);
         let (dtype, mixed, cache) = (types.dtype, types.mixed, self.cache.unwrap_or(Dtype::Bf16));
         let options = Options { dtype, mixed, cache, context, pes, chips, batch };
-        Ok(Text {
+        Ok(LoweredText {
             chip: self.chip,
             set: self.set,
             program: self.program,

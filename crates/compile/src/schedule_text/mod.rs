@@ -1,8 +1,9 @@
-//! The text of a schedule (stage 5): a report, what lies where, and when each command ran. It reads back ([`read`]), and a judge that knows
-//! nothing of whoever timed the commands says whether the times can be, and whether the report follows from them ([`judge`]).
+//! The text of a schedule (stage 5): a report, what lies where, and when each command ran. It reads back
+//! ([`read`]), and a checker that knows nothing of whoever timed the commands says whether the times can be,
+//! and whether the report follows from them ([`checker`]).
 //!
 //! ```text
-//! schedule 1
+//! schedule 2
 //! program decode
 //! cycles 17574, of them 2600 for launch and finish
 //! ...
@@ -12,23 +13,23 @@
 //!     31      9026      9026      9379  0.0 main sums after 30
 //! ```
 
-pub mod judge;
+pub mod checker;
 pub mod read;
 
 use std::fmt::Write as _;
 
 use tilewright_base::Span;
-use tilewright_tcp_isa::footprint::Store;
-use tilewright_tcp_isa::program::event::{PeId, Ticket, Unit};
+use tilewright_tcp_isa::footprint::MemoryKind;
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId, Ticket};
 
 /// Above this much of the bound a report says why.
 pub const EXPLAINED_PERCENT: u64 = 115;
 /// Units whose time is told, in this order.
-pub const UNITS: [Unit; 3] = [Unit::Main, Unit::Sub, Unit::Dma];
+pub const UNITS: [ExecUnit; 3] = [ExecUnit::Main, ExecUnit::Sub, ExecUnit::Dma];
 
 /// A command of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct ScheduledCommand {
     /// What it is called by others.
     pub ticket: Ticket,
     /// When the queue issued it.
@@ -40,7 +41,7 @@ pub struct Command {
     /// Whose.
     pub pe: PeId,
     /// Who ran it.
-    pub unit: Unit,
+    pub unit: ExecUnit,
     /// Its image.
     pub name: String,
     /// What its queue or its control core waited for before it.
@@ -51,9 +52,9 @@ pub struct Command {
 
 /// Bytes that are written once and then read: until they are written again they are one area.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Area {
+pub struct LiveArea {
     /// The memory.
-    pub memory: Store,
+    pub memory: MemoryKind,
     /// First byte and one past the last.
     pub bytes: (u64, u64),
     /// More pieces as long as that, and how far they are apart.
@@ -70,9 +71,9 @@ pub struct Area {
     pub span: Span,
 }
 
-/// Time that the main context of the first PE stood still before one kind of command.
+/// Time that the main context of the first PE stalled before one kind of command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
+pub struct StallReason {
     /// Cycles of all together.
     pub cycles: u64,
     /// The same in percent of all.
@@ -100,7 +101,7 @@ pub struct Prefetch {
 
 /// A schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Text {
+pub struct ScheduleText {
     /// The program.
     pub program: String,
     /// From launch to finish.
@@ -116,25 +117,25 @@ pub struct Text {
     /// Time of the first PE in percent: tensor unit and DMA engine, either alone, neither.
     pub split: [u64; 4],
     /// What forces more than the bound.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<StallReason>,
     /// Of the first PE.
     pub prefetch: Prefetch,
     /// Slice 0 of the first PE, its register files, and HBM.
-    pub areas: Vec<Area>,
+    pub areas: Vec<LiveArea>,
     /// In the order in which they were issued.
-    pub commands: Vec<Command>,
+    pub commands: Vec<ScheduledCommand>,
     /// Lines of the report by their first words, if it was read.
     pub spans: Vec<(&'static str, Span)>,
 }
 
-impl Area {
+impl LiveArea {
     /// One past the last byte of the last piece.
     pub fn end(&self) -> u64 {
         self.bytes.1.saturating_add(self.more.0.saturating_mul(self.more.1))
     }
 
     /// Whether two areas of a memory share a byte.
-    pub fn meets(&self, other: &Area) -> bool {
+    pub fn meets(&self, other: &LiveArea) -> bool {
         if self.bytes.0 >= other.end() || other.bytes.0 >= self.end() {
             return false;
         }
@@ -177,7 +178,7 @@ fn numbers(word: &str, tickets: &[Ticket]) -> String {
     text
 }
 
-impl Text {
+impl ScheduleText {
     /// Whether the report must say what forces so much.
     pub fn is_explained(&self) -> bool {
         u128::from(self.ratio_thousandths) * 100 > u128::from(EXPLAINED_PERCENT) * 1000
@@ -185,7 +186,7 @@ impl Text {
 
     /// As text: the bound, what forces more, prefetch, placement, and every command.
     pub fn print(&self) -> String {
-        let mut text = format!("schedule 1\nprogram {}\n", self.program);
+        let mut text = format!("schedule 2\nprogram {}\n", self.program);
         self.print_bound(&mut text);
         let Prefetch { fills, most, ready_cycles, late } = self.prefetch;
         let _ = writeln!(
@@ -209,7 +210,9 @@ impl Text {
         }
         let _ = writeln!(text, "\n{COMMANDS}");
         for command in &self.commands {
-            let Command { ticket: Ticket(number), issued, start, end, pe, unit, name, after, .. } = command;
+            let ScheduledCommand {
+                ticket: Ticket(number), issued, start, end, pe, unit, name, after, ..
+            } = command;
             let (PeId { chip, pe }, unit) = (pe, unit.name());
             let after = numbers("after", after);
             let _ = writeln!(
@@ -235,7 +238,7 @@ impl Text {
         );
         if self.is_explained() {
             let _ = writeln!(text, "{WHY}");
-            for Reason { cycles, percent, before, count, on } in &self.reasons {
+            for StallReason { cycles, percent, before, count, on } in &self.reasons {
                 let _ =
                     writeln!(text, "  {cycles:>9} cycles ({percent} %) before {before} x {count}, for {on}");
             }
@@ -243,7 +246,7 @@ impl Text {
     }
 }
 
-const WHY: &str = "more than the bound because the main context of pe 0 stands still:";
+const WHY: &str = "more than the bound because the main context of pe 0 stalls:";
 const PLACEMENT: &str =
     "placement: memory first..end, live from..to, by whom, for whom, where (slice 0 of pe 0.0)";
 const COMMANDS: &str = "commands: number issued start end, pe unit name, after";

@@ -1,16 +1,19 @@
 //! The reader of schedules.
 
 use tilewright_base::{Diagnostic, SourceId, Span};
-use tilewright_tcp_isa::footprint::Store;
+use tilewright_tcp_isa::footprint::MemoryKind;
 use tilewright_tcp_isa::program::event::{PeId, Ticket};
 
-use super::{Area, COMMANDS, Command, PLACEMENT, Prefetch, Reason, Text, UNITS, WHY};
+use super::{
+    COMMANDS, LiveArea, PLACEMENT, Prefetch, ScheduleText, ScheduledCommand, StallReason, UNITS, WHY,
+};
 use crate::kernel_text::MOST_COMPLAINTS;
-use crate::scan::{self, Line, Scanned};
+use crate::scan::{self, ScanResult, TextLine};
 
 const SYNTAX: &str = "schedule/syntax";
 /// Memories that areas may be in.
-const MEMORIES: [Store; 5] = [Store::Hbm, Store::Dm, Store::Trf, Store::Vrf, Store::Spm];
+const MEMORIES: [MemoryKind; 5] =
+    [MemoryKind::Hbm, MemoryKind::Dm, MemoryKind::Trf, MemoryKind::Vrf, MemoryKind::Spm];
 /// Lines that every text has, by their first words.
 const REPORTED: [&str; 8] =
     ["program", "cycles", "busy", "bound", "time", "prefetch", "placement", "commands"];
@@ -23,13 +26,13 @@ const MOST: usize = 1 << 22;
 ///
 /// # Errors
 /// With every complaint about it.
-pub fn read(text: &str, source: SourceId) -> Result<Text, Vec<Diagnostic>> {
+pub fn read(text: &str, source: SourceId) -> Result<ScheduleText, Vec<Diagnostic>> {
     let mut complaints: Vec<Diagnostic> = Vec::new();
-    let mut reader = Reader::default();
+    let mut reader = ScheduleReader::default();
     let mut lines = scan::lines(text, source, SYNTAX);
     match lines.next() {
         Some(line) => complaints.extend(head(line).err().map(|complaint| *complaint)),
-        None => complaints.push(Diagnostic::error(SYNTAX, "the text is empty").allowed("schedule 1")),
+        None => complaints.push(Diagnostic::error(SYNTAX, "the text is empty").allowed("schedule 2")),
     }
     for line in lines {
         complaints.extend(reader.line(line).err().map(|complaint| *complaint));
@@ -45,10 +48,8 @@ pub fn read(text: &str, source: SourceId) -> Result<Text, Vec<Diagnostic>> {
     if complaints.is_empty() { Ok(reader.out) } else { Err(complaints) }
 }
 
-fn head(mut line: Line<'_>) -> Scanned<()> {
-    line.expect("schedule")?;
-    line.expect("1")?;
-    line.ends()
+fn head(mut line: TextLine<'_>) -> ScanResult<()> {
+    line.version("schedule")
 }
 
 /// What indented lines are.
@@ -62,14 +63,14 @@ enum Section {
 }
 
 #[derive(Default)]
-struct Reader {
-    out: Text,
+struct ScheduleReader {
+    out: ScheduleText,
     section: Section,
     numbers: usize,
 }
 
-impl Reader {
-    fn line(&mut self, line: Line<'_>) -> Scanned<()> {
+impl ScheduleReader {
+    fn line(&mut self, line: TextLine<'_>) -> ScanResult<()> {
         let span = line.span();
         if !line.is_indented() {
             return self.report(line);
@@ -94,7 +95,7 @@ impl Reader {
     }
 
     /// A line that begins with a word of its own.
-    fn report(&mut self, mut line: Line<'_>) -> Scanned<()> {
+    fn report(&mut self, mut line: TextLine<'_>) -> ScanResult<()> {
         let (whole, span) = (line, line.span());
         let word = line.name()?;
         if word == "more" {
@@ -149,10 +150,10 @@ impl Reader {
         line.ends()
     }
 
-    fn area(&mut self, mut line: Line<'_>, span: Span) -> Scanned<Area> {
+    fn area(&mut self, mut line: TextLine<'_>, span: Span) -> ScanResult<LiveArea> {
         let word = line.name()?;
         let Some(memory) = MEMORIES.into_iter().find(|memory| memory.name() == word) else {
-            let names = MEMORIES.map(Store::name).join(", ");
+            let names = MEMORIES.map(MemoryKind::name).join(", ");
             return refuse(span, &format!("`{word}` is no memory"), &names);
         };
         let bytes = range(&mut line)?;
@@ -162,27 +163,27 @@ impl Reader {
         let readers = if line.has("for") { self.tickets(&mut line, span)? } else { Vec::new() };
         line.expect(",")?;
         let name = line.words();
-        Ok(Area { memory, bytes, more, live, by, readers, name, span })
+        Ok(LiveArea { memory, bytes, more, live, by, readers, name, span })
     }
 
-    fn command(&mut self, mut line: Line<'_>, span: Span) -> Scanned<Command> {
+    fn command(&mut self, mut line: TextLine<'_>, span: Span) -> ScanResult<ScheduledCommand> {
         let [ticket, issued, start, end, chip] =
             [line.number()?, line.number()?, line.number()?, line.number()?, line.number()?];
         line.expect(".")?;
         let pe = PeId { chip, pe: line.number()? };
         let word = line.name()?;
         let Some(unit) = UNITS.into_iter().find(|unit| unit.name() == word) else {
-            let names = UNITS.map(tilewright_tcp_isa::program::event::Unit::name).join(", ");
+            let names = UNITS.map(tilewright_tcp_isa::program::event::ExecUnit::name).join(", ");
             return refuse(span, &format!("`{word}` is no unit"), &names);
         };
         let name = line.name()?.to_string();
         let after = if line.has("after ") { self.tickets(&mut line, span)? } else { Vec::new() };
         line.ends()?;
-        Ok(Command { ticket: Ticket(ticket), issued, start, end, pe, unit, name, after, span })
+        Ok(ScheduledCommand { ticket: Ticket(ticket), issued, start, end, pe, unit, name, after, span })
     }
 
     /// Numbers of commands, one at least.
-    fn tickets(&mut self, line: &mut Line<'_>, span: Span) -> Scanned<Vec<Ticket>> {
+    fn tickets(&mut self, line: &mut TextLine<'_>, span: Span) -> ScanResult<Vec<Ticket>> {
         let mut all = vec![Ticket(line.number()?)];
         while line.is_at_digit() {
             all.push(Ticket(line.number()?));
@@ -195,14 +196,14 @@ impl Reader {
     }
 }
 
-fn range(line: &mut Line<'_>) -> Scanned<(u64, u64)> {
+fn range(line: &mut TextLine<'_>) -> ScanResult<(u64, u64)> {
     let first = line.number()?;
     line.expect("..")?;
     Ok((first, line.number()?))
 }
 
 /// `and 3 more every 16,`: pieces that do not touch each other.
-fn pieces(line: &mut Line<'_>, (start, end): (u64, u64), span: Span) -> Scanned<(u64, u64)> {
+fn pieces(line: &mut TextLine<'_>, (start, end): (u64, u64), span: Span) -> ScanResult<(u64, u64)> {
     let count = line.number()?;
     line.expect("more every")?;
     let stride = line.number()?;
@@ -216,7 +217,7 @@ fn pieces(line: &mut Line<'_>, (start, end): (u64, u64), span: Span) -> Scanned<
 }
 
 /// `1.401`.
-fn thousandths(line: &mut Line<'_>) -> Scanned<u64> {
+fn thousandths(line: &mut TextLine<'_>) -> ScanResult<u64> {
     let whole = line.number()?;
     line.expect(".")?;
     let (before, span) = (line.words().len(), line.span());
@@ -227,7 +228,7 @@ fn thousandths(line: &mut Line<'_>) -> Scanned<u64> {
     Ok(whole.saturating_mul(1000).saturating_add(parts))
 }
 
-fn split(line: &mut Line<'_>) -> Scanned<[u64; 4]> {
+fn split(line: &mut TextLine<'_>) -> ScanResult<[u64; 4]> {
     let mut all = [0; 4];
     let titles = ["of pe 0: tensor unit and dma", "%, tensor unit alone", "%, dma alone", "%, neither"];
     for (slot, title) in all.iter_mut().zip(titles) {
@@ -238,7 +239,7 @@ fn split(line: &mut Line<'_>) -> Scanned<[u64; 4]> {
     Ok(all)
 }
 
-fn prefetch(line: &mut Line<'_>) -> Scanned<Prefetch> {
+fn prefetch(line: &mut TextLine<'_>) -> ScanResult<Prefetch> {
     line.expect(":")?;
     let fills = line.number()?;
     line.expect("fills, at most")?;
@@ -251,7 +252,7 @@ fn prefetch(line: &mut Line<'_>) -> Scanned<Prefetch> {
     Ok(Prefetch { fills, most, ready_cycles, late })
 }
 
-fn reason(mut line: Line<'_>) -> Scanned<Reason> {
+fn reason(mut line: TextLine<'_>) -> ScanResult<StallReason> {
     let cycles = line.number()?;
     line.expect("cycles (")?;
     let percent = line.number()?;
@@ -260,10 +261,10 @@ fn reason(mut line: Line<'_>) -> Scanned<Reason> {
     line.expect("x")?;
     let count = line.number()?;
     line.expect(", for")?;
-    Ok(Reason { cycles, percent, before, count, on: line.words() })
+    Ok(StallReason { cycles, percent, before, count, on: line.words() })
 }
 
-fn refuse<T>(span: Span, message: &str, allowed: &str) -> Scanned<T> {
+fn refuse<T>(span: Span, message: &str, allowed: &str) -> ScanResult<T> {
     let complaint = Diagnostic::error(SYNTAX, message.to_string());
     Err(Box::new(complaint.at(span, "").allowed(allowed.to_string())))
 }

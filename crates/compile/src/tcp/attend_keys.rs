@@ -5,7 +5,7 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Contract, Drain, Fetch, Limit, Memory, SliceDigit, Stream};
-use tilewright_tcp_isa::program::vector::{Gives, Op, OpKind, ReduceLimit, ReduceOp, Word};
+use tilewright_tcp_isa::program::vector::{Op, OpKind, ReduceLimit, ReduceOp, ReduceOutput, Word};
 use tilewright_tcp_lower::kernels::chain::op;
 
 use super::attend_rows::{as_chances, divided, load_words, scaled, score_unit};
@@ -192,14 +192,14 @@ impl Query {
         let pair = bytes(Dtype::F32, 2);
         let all = self.queries() * pair;
         let most = chain(Word::F32, vec![self.over_keys(build, ReduceOp::Max)]);
-        let most = most.then_between(ReduceOp::Max, slices, Gives::Broadcast);
+        let most = most.then_between(ReduceOp::Max, slices, ReduceOutput::Broadcast);
         let to = commit(Memory::Dm, at.maxima, &[(n(self.queries()), pair)], pair);
         build.emit.exec(main("maxima", through(self.all_scores(build), most, None, to)));
         load_words(build, "load_maxima", at.maxima, all, 0);
 
         let mut ops = self.shifted(build);
         ops.push(self.over_keys(build, ReduceOp::Add));
-        let sums = chain(Word::F32, ops).then_between(ReduceOp::Add, slices, Gives::Broadcast);
+        let sums = chain(Word::F32, ops).then_between(ReduceOp::Add, slices, ReduceOutput::Broadcast);
         let to = commit(Memory::Dm, at.sums, &[(n(self.queries()), pair)], pair);
         build.emit.exec(main("sums", through(self.all_scores(build), sums, None, to)));
         load_words(build, "load_sums", at.sums, all, all);
@@ -250,7 +250,7 @@ impl Query {
         let base = self.queries() * bytes(Dtype::F32, 2);
         let ends = divided(build, cache, vrf(base, &sums));
         let add = if ends.input == Word::I32 { ReduceOp::AddWrap } else { ReduceOp::Add };
-        let ends = ends.after_between(add, slices, Gives::Broadcast);
+        let ends = ends.after_between(add, slices, ReduceOutput::Broadcast);
         let (place, out, cast) = build.attended();
         let piece = bytes(out, 8);
         let to = [

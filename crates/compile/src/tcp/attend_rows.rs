@@ -10,10 +10,10 @@
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Contract, Drain, Exec, Fetch, FlitTranspose, Limit, Memory, Short, SliceDigit, Stream,
-    Transpose,
+    Commit, Contract, Drain, Exec, ExecBody, Fetch, FlitTranspose, Limit, Memory, ShortLoad, SliceDigit,
+    Stream, Transpose,
 };
-use tilewright_tcp_isa::program::vector::{Op, OpKind, ReduceLimit, ReduceOp, Source, Vector, Word};
+use tilewright_tcp_isa::program::vector::{Op, OpKind, OperandSource, ReduceLimit, ReduceOp, Vector, Word};
 use tilewright_tcp_lower::kernels::chain::{float, op, to_i8};
 
 use super::build::Build;
@@ -114,9 +114,9 @@ struct Head {
 
 /// Loads words of data memory into the vector register file.
 pub(super) fn load_words(build: &mut Build<'_>, name: &str, from: u64, size: u64, base: u64) {
-    let short = Short { from, bytes: size, memory: Memory::Vrf, base };
+    let short = ShortLoad { from, bytes: size, memory: Memory::Vrf, base };
     let image = sub(build.machine, name, copy(fetch(Dtype::F32, 0, &[], 2), commit(Memory::Vrf, 0, &[], 8)));
-    build.emit.exec(Exec { body: Body::Short(short), ..image });
+    build.emit.exec(Exec { body: ExecBody::Short(short), ..image });
 }
 
 /// What a product of a query and a key is worth.
@@ -149,7 +149,7 @@ pub(super) fn as_chances(build: &Build<'_>) -> Vec<Op> {
 }
 
 /// Sums of weighted values over the sum of the weights.
-pub(super) fn divided(build: &Build<'_>, cache: usize, sums: Source) -> Vector {
+pub(super) fn divided(build: &Build<'_>, cache: usize, sums: OperandSource) -> Vector {
     let quotient = with(OpKind::Div, sums);
     let to_units = build.attended_unit.into_iter().flat_map(|_| to_i8());
     match build.cache() {

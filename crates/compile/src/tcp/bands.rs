@@ -11,7 +11,7 @@ use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Exec;
-use tilewright_tcp_isa::program::exec::{Body, Context, Fill, Memory};
+use tilewright_tcp_isa::program::exec::{Context, ExecBody, Fill, Memory};
 
 use super::build::{Build, Mode};
 use super::image::{bytes, commit, n};
@@ -61,7 +61,7 @@ impl Build<'_> {
         commit.width = self.machine.commit.sub_width_bytes;
         commit.slices = self.columns_from(1, bands, band_slices);
         let (name, context) = ("forget".to_string(), Context::Sub);
-        let body = Body::Fill(Fill { word: 0, commit });
+        let body = ExecBody::Fill(Fill { word: 0, commit });
         self.emit.exec(Exec { name, context, pes: 1, body, span: Span::default() });
     }
 }

@@ -7,7 +7,7 @@ use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::exec::{self, Body, Context, Memory};
+use tilewright_tcp_isa::program::exec::{self, Context, ExecBody, Memory};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Count, Exec, Program};
 
@@ -209,7 +209,7 @@ pub fn clear(machine: &Tcp, kernels: &Kernels, plan: &Plan) -> Result<Program, C
     let flit = machine.network.flit_bytes;
     let mut commit = commit(Memory::Dm, 0, &[(n(end.div_ceil(flit)), flit)], flit);
     commit.width = machine.commit.sub_width_bytes;
-    let body = Body::Fill(exec::Fill { word: 0, commit });
+    let body = ExecBody::Fill(exec::Fill { word: 0, commit });
     let (name, context) = ("clear".to_string(), Context::Sub);
     let exec = Exec { name, context, pes: 1, body, span: Span::default() };
     let (block, slices) = (plan.constants.bytes, machine.pe.slices);
@@ -528,7 +528,7 @@ impl<'a> Build<'a> {
         let mut commit = commit(Memory::Dm, at, &[(n(2), flit)], flit);
         commit.width = width;
         let word = if dtype == Dtype::I8 { I8_ONES } else { BF16_ONES };
-        let body = Body::Fill(exec::Fill { word, commit });
+        let body = ExecBody::Fill(exec::Fill { word, commit });
         let (name, context) = ("ones".to_string(), Context::Sub);
         self.emit.exec(Exec { name, context, pes: 1, body, span: Span::default() });
     }
@@ -555,10 +555,10 @@ impl<'a> Build<'a> {
         match kernel {
             Kernel::Embed { .. } => super::ends::embed(self),
             Kernel::Norm { norm: Norm::Rms, epsilon, out, .. } => {
-                super::norm::rms(self, *epsilon, self.kernels.peaks.get(out).copied());
+                super::norm::rms(self, *epsilon, self.kernels.amax.get(out).copied());
             }
             Kernel::Norm { norm: Norm::Layer, epsilon, bias, out, .. } => {
-                let peak = self.kernels.peaks.get(out).copied();
+                let peak = self.kernels.amax.get(out).copied();
                 super::layer_norm::layer(self, *epsilon, bias.is_some(), self.kernels.stays(*out), peak);
             }
             Kernel::Project { parts, .. } => super::project::project(self, index, parts)?,
@@ -566,7 +566,7 @@ impl<'a> Build<'a> {
                 super::rotate::rotate(self, heads, tables.is_some(), *cache)?;
             }
             Kernel::Attend { heads, cache, scale, causal, out, .. } => {
-                let peak = self.kernels.peaks.get(out).filter(|_| self.dtype() == Dtype::I8);
+                let peak = self.kernels.amax.get(out).filter(|_| self.dtype() == Dtype::I8);
                 self.attended_unit = peak.map(|peak| peak / UNIT);
                 match self.mode {
                     Mode::Prefill => super::attend_rows::attend(self, heads, *cache, *scale, *causal)?,

@@ -3,7 +3,7 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Exec, Memory, Stream, Switch};
-use tilewright_tcp_isa::program::vector::{OpKind, Source, Word};
+use tilewright_tcp_isa::program::vector::{OpKind, OperandSource, Word};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_lower::kernels::chain::{float, op};
 
@@ -158,7 +158,7 @@ pub(super) fn add(build: &mut Build<'_>, y: u64, kernel: usize) {
     let before = build.before_own(bytes(Dtype::F32, share));
     let (x, y) = (build.at.x + before, y + before);
     let [outer, inner] = build.by_own(share);
-    let mut ops = vec![with(OpKind::FAdd, Source::Pair)];
+    let mut ops = vec![with(OpKind::FAdd, OperandSource::Pair)];
     if let Some(bias) = build.plan.constants.combined_bias(kernel) {
         load_words(build, "load_bias", build.constant(bias), bytes(Dtype::F32, share), 0);
         ops.push(with(OpKind::ClipAdd, vrf(0, &[(outer.0, 0), (inner.0, 0), (n(share), 1)])));

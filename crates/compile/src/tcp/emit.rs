@@ -11,8 +11,10 @@ use std::sync::Arc;
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
-use tilewright_tcp_isa::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_transfer};
-use tilewright_tcp_isa::program::control::{Command, Condition, Queue, Step, StepKind, Term, Value};
+use tilewright_tcp_isa::footprint::{ByteSet, Footprint, MemoryAccess, MemoryKind, of_exec, of_transfer};
+use tilewright_tcp_isa::program::control::{
+    Command, Condition, ControlExpr, ControlOperand, Queue, Step, StepKind,
+};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::vector::Relation;
@@ -46,7 +48,7 @@ struct Pending {
     command: Command,
     /// The image that is loaded for it.
     image: Option<ExecId>,
-    accesses: Vec<Access>,
+    accesses: Vec<MemoryAccess>,
     /// It writes to memories of other PEs, which are told when the last of such transfers has ended: they keep their order.
     leaves: bool,
     /// How long it takes alone, with most tokens; 0 where nobody asks.
@@ -64,7 +66,7 @@ struct Live {
     number: u64,
     /// It was issued whatever conditions say.
     certain: bool,
-    accesses: Arc<[Access]>,
+    accesses: Arc<[MemoryAccess]>,
 }
 
 /// The program so far.
@@ -80,8 +82,8 @@ pub struct Emitter<'m> {
     next_exec: u16,
     next_dma: u16,
     known: BTreeMap<String, Vec<ExecId>>,
-    footprints: BTreeMap<u32, Vec<Access>>,
-    objects: Vec<Access>,
+    footprints: BTreeMap<u32, Vec<MemoryAccess>>,
+    objects: Vec<MemoryAccess>,
     named: BTreeMap<String, u64>,
     issued: u64,
     conditions: Vec<Conditional>,
@@ -130,7 +132,7 @@ impl<'m> Emitter<'m> {
         let bytes = Arc::new(ByteSet::range(start, end));
         let of = |chip: u64| {
             let bytes = Arc::clone(&bytes);
-            Access { memory: Store::Hbm, chip, slices: (0, 1), write: false, lanes: 0, bytes }
+            MemoryAccess { memory: MemoryKind::Hbm, chip, slices: (0, 1), write: false, lanes: 0, bytes }
         };
         self.objects.extend((0..self.program.chips).map(of));
     }
@@ -164,7 +166,7 @@ impl<'m> Emitter<'m> {
             self.transfer_done(*transfer);
         }
         for PeId { chip, pe } in others.iter().copied() {
-            let value = Value::Just(Term::Number(0));
+            let value = ControlExpr::Operand(ControlOperand::Number(0));
             self.step(StepKind::Post { chip, pe, value });
         }
         for PeId { chip, pe } in others.iter().copied() {
@@ -197,7 +199,7 @@ impl<'m> Emitter<'m> {
             self.steps.extend(then);
             return;
         };
-        let (left, right) = (Term::Register(register), Term::Number(number));
+        let (left, right) = (ControlOperand::Register(register), ControlOperand::Number(number));
         let condition = Condition { left, relation: Relation::Gt, right };
         self.step(StepKind::If { condition, then, otherwise: Vec::new() });
     }
@@ -275,7 +277,8 @@ impl<'m> Emitter<'m> {
     /// What is held back as a job, times from the next issue on.
     fn job(&self, at: usize) -> Job {
         let Some(own) = self.pending.get(at) else { return Job::default() };
-        let meets = |others: &[Access]| others.iter().any(|a| own.accesses.iter().any(|b| conflicts(a, b)));
+        let meets =
+            |others: &[MemoryAccess]| others.iter().any(|a| own.accesses.iter().any(|b| conflicts(a, b)));
         let waited = self.live.iter().filter(|live| live.unit != own.unit || own.unit == Unit::Dma);
         let ready = waited.filter(|live| meets(&live.accesses)).map(|live| live.end).max();
         let before = self.pending.iter().take(at).enumerate();
@@ -335,14 +338,15 @@ impl<'m> Emitter<'m> {
     }
 
     /// Whether a memory is of another PE.
-    fn is_others(&self, access: &Access) -> bool {
+    fn is_others(&self, access: &MemoryAccess) -> bool {
         let slices = self.machine.pe.slices;
         let own = (self.pe.pe * slices, (self.pe.pe + 1) * slices);
-        let elsewhere = access.memory != Store::Hbm && (access.slices.0 < own.0 || access.slices.1 > own.1);
+        let elsewhere =
+            access.memory != MemoryKind::Hbm && (access.slices.0 < own.0 || access.slices.1 > own.1);
         access.chip != self.pe.chip || elsewhere
     }
 
-    fn issue(&mut self, unit: Unit, id: u8, end: u64, accesses: Vec<Access>) {
+    fn issue(&mut self, unit: Unit, id: u8, end: u64, accesses: Vec<MemoryAccess>) {
         let number = self.issued;
         self.issued += 1;
         self.live.push(Live { unit, id, end, number, certain: true, accesses: accesses.into() });
@@ -367,7 +371,7 @@ impl<'m> Emitter<'m> {
     }
 
     /// What an image touches on this PE.
-    fn accesses(&self, image: ExecId) -> Vec<Access> {
+    fn accesses(&self, image: ExecId) -> Vec<MemoryAccess> {
         let first = self.pe.pe * self.machine.pe.slices;
         let mut accesses = self.footprints.get(&image.0).cloned().unwrap_or_default();
         for access in &mut accesses {
@@ -407,7 +411,7 @@ impl<'m> Emitter<'m> {
     }
 
     /// Waits for everything of other units that a command must come after; gives when that has ended.
-    fn wait_for(&mut self, unit: Unit, accesses: &[Access]) -> u64 {
+    fn wait_for(&mut self, unit: Unit, accesses: &[MemoryAccess]) -> u64 {
         let (mut waits, mut ended) = (Vec::new(), 0);
         for live in &self.live {
             if live.unit != unit || unit == Unit::Dma {
@@ -448,7 +452,7 @@ impl<'m> Emitter<'m> {
     }
 }
 
-fn conflicts(a: &Access, b: &Access) -> bool {
+fn conflicts(a: &MemoryAccess, b: &MemoryAccess) -> bool {
     (a.write || b.write) && a.meets(b) && a.bytes.overlap(&b.bytes).is_some()
 }
 

@@ -2,7 +2,7 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Fetch, Memory};
-use tilewright_tcp_isa::program::vector::{OpKind, Source, Word};
+use tilewright_tcp_isa::program::vector::{OpKind, OperandSource, Word};
 
 use super::build::{Build, Mode};
 use super::fills::{PIECES, load_ahead};
@@ -26,7 +26,7 @@ pub(super) fn embed(build: &mut Build<'_>) {
         let second = at.y + bytes(Dtype::Bf16, build.most_rows() * build.own * share).next_multiple_of(64);
         gather(build, "places", plan.places, table, second);
         let loops = [outer, inner, (n(flits(share)), 8), (n(2), 0), (n(8), 1)];
-        let sum = chain(Word::F32, vec![with(OpKind::FAdd, Source::Pair)]).paired();
+        let sum = chain(Word::F32, vec![with(OpKind::FAdd, OperandSource::Pair)]).paired();
         through(fetch_pairs(Dtype::Bf16, at.y, second, &loops), sum, None, to)
     } else {
         let from = fetch(Dtype::Bf16, at.y, &[outer, inner, (n(share), 1)], 8);

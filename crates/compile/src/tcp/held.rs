@@ -6,7 +6,7 @@ use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Tensor;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role};
+use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::text::lowered_shape;
 
 use super::plan::Plan;
@@ -42,40 +42,40 @@ fn of_chip(
     all: &mut Vec<Tensor>,
 ) -> Result<(), CompileError> {
     let named = |name: &str| if chip == 0 { name.to_string() } else { format!("{name}_of_{chip}") };
-    let mut hbm = |name: &str, base: u64, count: u64, role: Role| -> Result<(), CompileError> {
-        all.push(words(&named(name), Place::Hbm { chip, base }, &[("B", count)], "| B^1[%]", role)?);
+    let mut hbm = |name: &str, base: u64, count: u64, role: TensorRole| -> Result<(), CompileError> {
+        all.push(words(&named(name), TensorPlace::Hbm { chip, base }, &[("B", count)], "| B^1[%]", role)?);
         Ok(())
     };
     let weights = plan.caches_start() / 4;
     for piece in 0..weights.div_ceil(PIECE_WORDS) {
         let name = if piece == 0 { "weights".to_string() } else { format!("weights{piece}") };
         let first = piece * PIECE_WORDS;
-        hbm(&name, 4 * first, PIECE_WORDS.min(weights - first), Role::Input)?;
+        hbm(&name, 4 * first, PIECE_WORDS.min(weights - first), TensorRole::Input)?;
     }
-    hbm("tables", plan.token_table, (plan.logits - plan.token_table) / 4, Role::Input)?;
+    hbm("tables", plan.token_table, (plan.logits - plan.token_table) / 4, TensorRole::Input)?;
     for (layer, start) in plan.caches.iter().enumerate() {
         for pe in 0..plan.options.pes {
             let base = start + pe * plan.cache_bytes;
-            hbm(&format!("cache{layer}_{pe}"), base, plan.cache_bytes / 4, Role::Both)?;
+            hbm(&format!("cache{layer}_{pe}"), base, plan.cache_bytes / 4, TensorRole::InOut)?;
         }
     }
     if chip == 0 {
-        hbm("logits", plan.logits, plan.logit_words * held.sequences, Role::Output)?;
+        hbm("logits", plan.logits, plan.logit_words * held.sequences, TensorRole::Output)?;
     }
     let slices = machine.pe.slices * plan.options.pes;
-    let place = Place::Dm { chip, slice: 0, base: 0 };
+    let place = TensorPlace::Dm { chip, slice: 0, base: 0 };
     let axes = [("S", slices), ("B", held.dm_bytes.div_ceil(4))];
-    all.push(words(&named("memory"), place, &axes, &format!("S^1[{slices}] | B^1[%]"), Role::Both)?);
+    all.push(words(&named("memory"), place, &axes, &format!("S^1[{slices}] | B^1[%]"), TensorRole::InOut)?);
     Ok(())
 }
 
 /// Words of a memory; `%` in the shape stands for the last extent.
 fn words(
     name: &str,
-    place: Place,
+    place: TensorPlace,
     axes: &[(&str, u64)],
     shape: &str,
-    role: Role,
+    role: TensorRole,
 ) -> Result<Tensor, CompileError> {
     let axes: Vec<(String, u64)> =
         axes.iter().map(|(name, extent)| ((*name).to_string(), (*extent).max(1))).collect();
@@ -86,7 +86,7 @@ fn words(
         found: last,
         allowed: "as many as a shape can have".to_string(),
     })?;
-    let data = if role == Role::Output { Data::None } else { Data::Zeros };
+    let data = if role == TensorRole::Output { TensorData::None } else { TensorData::Zeros };
     let (name, dtype) = (name.to_string(), Dtype::I32);
     Ok(Tensor { name, dtype, axes, role, place, shape, map, data, span: Span::default() })
 }

@@ -8,10 +8,10 @@ use tilewright_tcp_isa::program::exec::{
     Switch,
 };
 use tilewright_tcp_isa::program::transfer::{
-    Address, Located, Medium, SLICE_STRIDE, TransferIndex, TransferLoop,
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, TransferIndex, TransferLoop,
 };
 use tilewright_tcp_isa::program::vector::{
-    Choice, Guarded, Op, OpKind, Reduce, ReduceLimit, ReduceOp, Source, Vector, Word,
+    GuardedSource, Op, OpKind, OperandChoice, OperandSource, Reduce, ReduceLimit, ReduceOp, Vector, Word,
 };
 use tilewright_tcp_isa::program::{Count, Transfer};
 use tilewright_tcp_isa::vector::{FLIT_WORDS, HALF_WORDS};
@@ -107,13 +107,13 @@ pub fn contraction(dtype: Dtype, lanes: u64, drain: Drain) -> Contract {
 }
 
 /// Words of the vector register file, byte offset and loops in words.
-pub fn vrf(base: u64, loops: &[(Count, u64)]) -> Source {
-    Source::Vrf { base, loops: nest(loops) }
+pub fn vrf(base: u64, loops: &[(Count, u64)]) -> OperandSource {
+    OperandSource::Vrf { base, loops: nest(loops) }
 }
 
 /// A unit with one operand.
-pub fn with(kind: OpKind, source: Source) -> Op {
-    let choice = Choice { sources: vec![Guarded { mask: 0, value: 0, source }] };
+pub fn with(kind: OpKind, source: OperandSource) -> Op {
+    let choice = OperandChoice { sources: vec![GuardedSource { mask: 0, value: 0, source }] };
     Op { kind, operands: vec![choice], reversed: false, stash: false }
 }
 
@@ -135,12 +135,12 @@ pub fn bytes(dtype: Dtype, elements: u64) -> u64 {
 
 /// A byte of HBM.
 pub fn hbm(chip: u64, offset: u64) -> Address {
-    Address::new(Located { chip, medium: Medium::Hbm, offset })
+    Address::new(MemoryLocation { chip, medium: MemoryInstance::Hbm, offset })
 }
 
 /// A byte of a slice's data memory.
 pub fn dm(chip: u64, slice: u64, offset: u64) -> Address {
-    Address::new(Located { chip, medium: Medium::Dm { slice }, offset })
+    Address::new(MemoryLocation { chip, medium: MemoryInstance::Dm { slice }, offset })
 }
 
 /// One loop of a transfer: iterations, bytes between them at the source and at the target.

@@ -8,7 +8,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{Fetch, Memory};
 use tilewright_tcp_isa::program::transfer::{SLICE_STRIDE, TransferLoop};
-use tilewright_tcp_isa::program::vector::{Gives, OpKind, ReduceOp, Source, Vector, Word};
+use tilewright_tcp_isa::program::vector::{OpKind, OperandSource, ReduceOp, ReduceOutput, Vector, Word};
 use tilewright_tcp_lower::kernels::chain::{float, fma, op, to_i8};
 use tilewright_tcp_lower::kernels::pass::signed;
 
@@ -114,7 +114,7 @@ impl Norm {
     /// The root of each token's mean square.
     pub(super) fn roots(&self, build: &mut Build<'_>, epsilon: f32) {
         let width = build.plan.features.width;
-        let square = with(OpKind::Mul0, Source::Stash).keep();
+        let square = with(OpKind::Mul0, OperandSource::Stash).keep();
         let squares = chain(Word::F32, vec![square, self.within(build, ReduceOp::Add)]);
         self.reduce(build, "squares", squares, ReduceOp::Add, build.at.squares);
         let root = chain(Word::F32, vec![fma(inverse(width), epsilon), op(OpKind::Sqrt)]);
@@ -135,7 +135,7 @@ impl Norm {
 
     /// The residual reduced to a word a token, the same in all slices.
     pub(super) fn reduce(&self, build: &mut Build<'_>, name: &str, vector: Vector, how: ReduceOp, to: u64) {
-        let vector = vector.then_between(how, build.band_slices(), Gives::Broadcast);
+        let vector = vector.then_between(how, build.band_slices(), ReduceOutput::Broadcast);
         let to = commit(Memory::Dm, to + self.before, &self.kept_bytes, PAIR);
         build.emit.exec(main(name, through(self.all(), vector, None, to)));
     }
@@ -168,7 +168,7 @@ impl Norm {
     }
 
     /// A word for each column, from the register file.
-    pub(super) fn by_column(&self, build: &Build<'_>, base: u64) -> Source {
+    pub(super) fn by_column(&self, build: &Build<'_>, base: u64) -> OperandSource {
         let [_, (own, _), _] = self.words;
         vrf(base, &[(build.part.rows, 0), (own, 0), (n(self.share), 1)])
     }
@@ -179,7 +179,7 @@ impl Norm {
     }
 
     /// What is kept of tokens.
-    pub(super) fn by_token(&self) -> Source {
+    pub(super) fn by_token(&self) -> OperandSource {
         let [outer, inner] = self.kept;
         vrf(self.tokens_at() + self.before, &[outer, inner, (n(self.share), 0)])
     }
@@ -240,7 +240,7 @@ impl Norm {
         let from =
             fetch_pairs(Dtype::F32, build.at.squares + self.before, build.at.roots + self.before, &loops);
         let from = Fetch { packet: 2, ..from };
-        let ratio = chain(Word::F32, vec![with(OpKind::Div, Source::Pair)]).paired();
+        let ratio = chain(Word::F32, vec![with(OpKind::Div, OperandSource::Pair)]).paired();
         let to = commit(Memory::Dm, build.at.worths + self.before, &self.kept_bytes, PAIR);
         build.emit.exec(main("worths", through(from, ratio, None, to)));
         self.spread_worths(build);

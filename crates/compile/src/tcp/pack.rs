@@ -8,7 +8,7 @@ use super::plan::{Fill, Packed, Plan, weights_of};
 use super::rows::UNIT;
 use super::sizes::Features;
 use crate::CompileError;
-use crate::kernel::{Kernel, Kernels, Norm, Weight};
+use crate::kernel::{Kernel, Kernels, Norm, WeightMatrix};
 use crate::weights::Matrix;
 
 /// Gives constants by name.
@@ -270,7 +270,7 @@ impl Blocks<'_> {
 struct Source<'s> {
     plan: &'s Plan,
     packed: &'s Packed,
-    weights: &'s [Weight],
+    weights: &'s [WeightMatrix],
     matrices: &'s [Matrix],
     scales: &'s [Vec<f32>],
     biases: &'s [Option<Matrix>],

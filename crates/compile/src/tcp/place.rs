@@ -269,7 +269,7 @@ fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &
 /// Whether there is attention whose result has a scale that was found beforehand, or one without.
 fn attends(build: &Build<'_>, known: bool) -> bool {
     build.kernels.kernels.iter().any(|kernel| match kernel {
-        Kernel::Attend { out, .. } => build.kernels.peaks.contains_key(out) == known,
+        Kernel::Attend { out, .. } => build.kernels.amax.contains_key(out) == known,
         _ => false,
     })
 }

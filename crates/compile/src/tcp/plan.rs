@@ -13,7 +13,7 @@ use super::image::bytes;
 use super::mixed::Mixed;
 use super::sizes::{Features, Packets, groups_of_fill};
 use crate::CompileError;
-use crate::kernel::{Kernel, Kernels, Norm, Weight};
+use crate::kernel::{Kernel, Kernels, Norm, WeightMatrix};
 
 /// How a model is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,13 +295,13 @@ impl Plan {
     }
 
     /// Parts of a projection side by side, each padded so that a combination can contract it.
-    pub fn parts(&self, machine: &Tcp, weights: &[Weight]) -> Parts {
+    pub fn parts(&self, machine: &Tcp, weights: &[WeightMatrix]) -> Parts {
         parts(machine, &self.options, weights)
     }
 }
 
 /// Parts of a projection side by side.
-pub fn parts(machine: &Tcp, options: &Options, weights: &[Weight]) -> Parts {
+pub fn parts(machine: &Tcp, options: &Options, weights: &[WeightMatrix]) -> Parts {
     let mut all = Parts { first: Vec::new(), width: 0 };
     for weight in weights {
         all.first.push(all.width);
@@ -319,7 +319,7 @@ fn contracted(kernels: &Kernels, options: &Options, kernel: &Kernel) -> Dtype {
 }
 
 /// Weights of a kernel that contracts.
-pub fn weights_of(kernel: &Kernel) -> Option<Vec<Weight>> {
+pub fn weights_of(kernel: &Kernel) -> Option<Vec<WeightMatrix>> {
     match kernel {
         Kernel::Project { parts, .. } => Some(parts.clone()),
         Kernel::Combine { weight, .. } | Kernel::Head { weight, .. } => Some(vec![weight.clone()]),
@@ -350,7 +350,7 @@ fn pack(
     options: &Options,
     features: Features,
     (kernel, dtype): (usize, Dtype),
-    weights: &[Weight],
+    weights: &[WeightMatrix],
     (combines, chosen): (bool, &dyn Fn(u64) -> u64),
     hbm: &mut Hbm,
 ) -> Packed {

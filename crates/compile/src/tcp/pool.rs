@@ -5,7 +5,7 @@
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Fetch, Memory};
 use tilewright_tcp_isa::program::transfer::{SLICE_STRIDE, TransferLoop};
-use tilewright_tcp_isa::program::vector::{Gives, OpKind, ReduceLimit, ReduceOp, Source, Word};
+use tilewright_tcp_isa::program::vector::{OpKind, OperandSource, ReduceLimit, ReduceOp, ReduceOutput, Word};
 use tilewright_tcp_lower::kernels::chain::{float, op};
 use tilewright_tcp_lower::kernels::pass::signed;
 
@@ -112,8 +112,8 @@ fn divide(build: &mut Build<'_>, from: u64, to: u64) {
     let (share, slices) = (build.plan.features.share, build.machine.pe.slices);
     let all = fetch_words(Dtype::F32, from, &[(n(share), 1)]);
     let within = reduce(ReduceOp::Add, true, &[(n(halves(share)), true)], Vec::new());
-    let squares = chain(Word::F32, vec![with(OpKind::Mul0, Source::Stash).keep(), within]);
-    let squares = squares.then_between(ReduceOp::Add, slices, Gives::Broadcast);
+    let squares = chain(Word::F32, vec![with(OpKind::Mul0, OperandSource::Stash).keep(), within]);
+    let squares = squares.then_between(ReduceOp::Add, slices, ReduceOutput::Broadcast);
     let pair = commit(Memory::Dm, build.at.squares, &[], PAIR);
     build.emit.exec(main("length_square", through(all.clone(), squares, None, pair)));
     let word = Fetch { packet: 2, ..fetch_words(Dtype::F32, build.at.squares, &[(n(2), 1)]) };

@@ -4,7 +4,7 @@
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{Contract, Drain, Memory, Stream, Switch};
-use tilewright_tcp_isa::program::vector::{Gives, OpKind, ReduceOp, Vector, Word};
+use tilewright_tcp_isa::program::vector::{OpKind, ReduceOp, ReduceOutput, Vector, Word};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_lower::kernels::chain::{float, op};
 
@@ -14,10 +14,14 @@ use super::image::{bytes, chain, commit, contraction, copy, fetch, main, n, nest
 use super::norm::PAIR;
 use super::plan::{Fill, Packed};
 use crate::CompileError;
-use crate::kernel::Weight;
+use crate::kernel::WeightMatrix;
 
 /// Rows of a projection.
-pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) -> Result<(), CompileError> {
+pub(super) fn project(
+    build: &mut Build<'_>,
+    kernel: usize,
+    parts: &[WeightMatrix],
+) -> Result<(), CompileError> {
     let packed = build.packed(kernel)?;
     let width = build.plan.parts(build.machine, parts).width;
     for (index, fill) in packed.fills.iter().enumerate() {
@@ -47,8 +51,8 @@ pub(super) fn project(build: &mut Build<'_>, kernel: usize, parts: &[Weight]) ->
 /// The rows at hand with a fill.
 fn project_fill(build: &mut Build<'_>, packed: &Packed, fill: &Fill, (held, width): (Held, u64)) {
     let gives = match build.mode {
-        Mode::Prefill | Mode::Batch => Gives::Scatter { inner: fill.groups },
-        Mode::Decode => Gives::Broadcast,
+        Mode::Prefill | Mode::Batch => ReduceOutput::Scatter { inner: fill.groups },
+        Mode::Decode => ReduceOutput::Broadcast,
     };
     let ends = ends(build, fill, held, gives);
     let between = build.between();
@@ -72,7 +76,7 @@ struct Held {
 }
 
 /// Parts of sums added between slices; integers become what they are worth.
-fn ends(build: &Build<'_>, fill: &Fill, held: Held, gives: Gives) -> Vector {
+fn ends(build: &Build<'_>, fill: &Fill, held: Held, gives: ReduceOutput) -> Vector {
     let slices = build.band_slices();
     let (columns, part) = (n(fill.groups * 8), build.part);
     let bias = held.bias_at.map(|at| with(OpKind::FAdd, vrf(at, &[(part.rows, 0), (columns, 1)])));
@@ -93,7 +97,7 @@ pub(super) fn batch_logits(build: &mut Build<'_>, packed: &Packed, index: usize,
     let Some(fill) = packed.fills.get(index) else { return };
     let held = load_columns(build, packed.kernel, index);
     load_worths(build, held);
-    let ends = ends(build, fill, held, Gives::Scatter { inner: fill.groups });
+    let ends = ends(build, fill, held, ReduceOutput::Scatter { inner: fill.groups });
     let stream = contract(build, packed, fill, ends);
     let word = bytes(Dtype::F32, 8);
     let mut to = commit(Memory::Dm, to, &[(n(fill.groups), word)], word);
@@ -182,7 +186,7 @@ pub(super) fn logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u
     let held = load_columns(build, packed.kernel, index);
     let all = std::mem::replace(&mut build.part, Part { rows: n(1), first: 0, step: 1 });
     load_worths(build, held);
-    let ends = ends(build, fill, held, Gives::First);
+    let ends = ends(build, fill, held, ReduceOutput::First);
     build.part = all;
     let mut stream = contract(build, packed, fill, ends);
     let (dtype, packets) = (packed.dtype, packed.packets);

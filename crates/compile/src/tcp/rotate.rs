@@ -5,7 +5,7 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Fetch, Loop, Memory};
-use tilewright_tcp_isa::program::vector::{OpKind, Source, Word};
+use tilewright_tcp_isa::program::vector::{OpKind, OperandSource, Word};
 use tilewright_tcp_lower::kernels::chain::{float, to_i8};
 use tilewright_tcp_lower::kernels::pass::signed;
 
@@ -154,8 +154,8 @@ fn turn_heads(build: &mut Build<'_>, part: &Part, depth: u64, width: u64) {
     ];
     let walk = walk.iter().filter(|(size, _)| *size != n(1));
     let loops: Vec<Loop> = walk.map(|(size, stride)| Loop { size: *size, stride: *stride }).collect();
-    let angles = Source::Vrf { base: bytes(Dtype::F32, half), loops };
-    let mut ops = vec![with(OpKind::Mul0, angles), with(OpKind::FAdd, Source::Pair)];
+    let angles = OperandSource::Vrf { base: bytes(Dtype::F32, half), loops };
+    let mut ops = vec![with(OpKind::Mul0, angles), with(OpKind::FAdd, OperandSource::Pair)];
     if dtype == Dtype::I8 {
         ops.push(with(OpKind::Mul1, float(1.0 / part.unit)));
         ops.extend(to_i8());

@@ -1,5 +1,6 @@
-//! How far the templates are from the best that the explorer finds for the same contractions, on models that people know. Bounds are what runs
-//! measured, rounded up; what exceeds a few per cent has its cause beside it.
+//! How far the templates are from the best that the explorer finds for the same contractions, on models that
+//! people know. Bounds are what runs measured, rounded up; what exceeds a few per cent has its cause beside
+//! it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::support;

@@ -1,4 +1,5 @@
-//! Kernels as text: what is printed reads back as the same, and nothing that is read makes anything fall over.
+//! Kernels as text: what is printed reads back as the same, and nothing that is read makes anything fall
+//! over.
 
 use crate::support;
 
@@ -50,8 +51,8 @@ proptest! {
     ) {
         let kernels = cluster(&small(layers, depth * kv * group, kv * group, kv)).unwrap();
         prop_assert_eq!(&read(&kernels.print(), SourceId(0)).unwrap(), &kernels);
-        // Dealt out they print as well, but widths are then those of a part.
-        let printed = kernels.dealt_out(parts).print();
+        // Sharded they print as well, but widths are then those of a part.
+        let printed = kernels.sharded(parts).print();
         if let Ok(again) = read(&printed, SourceId(0)) {
             prop_assert_eq!(again.print(), printed);
         }
@@ -67,4 +68,14 @@ proptest! {
             Err(complaints) => prop_assert!(complaints.iter().all(|found| found.code.starts_with("kernels/"))),
         }
     }
+}
+
+/// Words of version 1 have changed, so it is refused by its version and not by one of its words.
+#[test]
+fn the_first_version_is_refused() {
+    let text = cluster(&small(1, 64, 4, 2)).unwrap().print();
+    let old = text.replacen("kernels 2", "kernels 1", 1);
+    let complaints = read(&old, SourceId(0)).unwrap_err();
+    assert_eq!(complaints[0].code, "kernels/syntax");
+    assert!(complaints[0].message.starts_with("version 1 of `kernels`"), "{complaints:?}");
 }

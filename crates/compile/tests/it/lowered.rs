@@ -1,4 +1,5 @@
-//! The lowered level says what the commands do: shapes against the bytes that are written, costs against single commands.
+//! The lowered level says what the commands do: shapes against the bytes that are written, costs against
+//! single commands.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::support;
@@ -8,23 +9,23 @@ use std::collections::BTreeSet;
 use support::{compiled, options, small, tcp};
 use tilewright_base::Span;
 use tilewright_compile::cluster::cluster;
-use tilewright_compile::compiled::Outline;
+use tilewright_compile::compiled::ProgramOutline;
 use tilewright_compile::kernel::Kernel;
-use tilewright_compile::lowered::commands::Way;
+use tilewright_compile::lowered::commands::TransferRoute;
 use tilewright_compile::lowered::lowered;
-use tilewright_compile::lowered::shapes::Shaped;
+use tilewright_compile::lowered::shapes::ShapedTensor;
 use tilewright_compile::{Choices, Compiled, compile_chosen};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_isa::footprint::{Access, Store, of_exec, of_transfer, tensor};
+use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind, of_exec, of_transfer, tensor};
 use tilewright_tcp_isa::program::control::{Step, StepKind};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role};
+use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::program::{Command, Program, Tensor};
 
 /// What the commands of some steps write.
-fn writes(machine: &Tcp, program: &Program, pe: u64, steps: &[Step]) -> Vec<Access> {
+fn writes(machine: &Tcp, program: &Program, pe: u64, steps: &[Step]) -> Vec<MemoryAccess> {
     let most: Vec<i64> = program.registers.iter().map(|register| register.most).collect();
     let mut all = Vec::new();
     for step in steps {
@@ -46,15 +47,15 @@ fn writes(machine: &Tcp, program: &Program, pe: u64, steps: &[Step]) -> Vec<Acce
 }
 
 /// Bytes of a slice from a place on that are written.
-fn bytes_of(writes: &[Access], slice: u64, from: u64, to: u64) -> BTreeSet<u64> {
-    let here = writes
-        .iter()
-        .filter(|access| access.memory == Store::Dm && (access.slices.0..access.slices.1).contains(&slice));
+fn bytes_of(writes: &[MemoryAccess], slice: u64, from: u64, to: u64) -> BTreeSet<u64> {
+    let here = writes.iter().filter(|access| {
+        access.memory == MemoryKind::Dm && (access.slices.0..access.slices.1).contains(&slice)
+    });
     let runs = here.flat_map(|access| access.bytes.runs().to_vec());
     runs.flat_map(|(start, end)| start.max(from)..end.min(to)).collect()
 }
 
-fn holds(machine: &Tcp, compiled: &Compiled, outline: &Outline, index: usize, shaped: &Shaped) {
+fn holds(machine: &Tcp, compiled: &Compiled, outline: &ProgramOutline, index: usize, shaped: &ShapedTensor) {
     let program = compiled.program(outline.name).unwrap();
     let mut all = Vec::new();
     for (queue, begins) in program.queues.iter().zip(&outline.begins) {
@@ -65,8 +66,8 @@ fn holds(machine: &Tcp, compiled: &Compiled, outline: &Outline, index: usize, sh
         all.extend(writes(machine, program, queue.pe, &queue.steps[begins[index]..end]));
     }
     let (shape, map) = lowered_shape(&shaped.axes, &shaped.shape).unwrap();
-    let place = Place::Dm { chip: 0, slice: 0, base: shaped.place.1 };
-    let (role, data, span) = (Role::Input, Data::Zeros, Span::default());
+    let place = TensorPlace::Dm { chip: 0, slice: 0, base: shaped.place.1 };
+    let (role, data, span) = (TensorRole::Input, TensorData::Zeros, Span::default());
     let (name, dtype, axes) = (shaped.name.clone(), shaped.dtype, shaped.axes.clone());
     let held = Tensor { name, dtype, axes, role, place, shape, map, data, span };
     let elements = tensor::elements(machine, &held);
@@ -126,19 +127,19 @@ fn shapes_of_bands_are_where_the_commands_write() {
 fn exchanges_are_named() {
     let machine = tcp();
     let compiled = compiled(&machine, &small(1, 64, 8, 4), Dtype::Bf16, 4, 1);
-    let ways = |name: &str| -> Vec<(String, Way)> {
+    let ways = |name: &str| -> Vec<(String, TransferRoute)> {
         let outline = compiled.outlines.iter().find(|outline| outline.name == name).unwrap();
         let lowered = lowered(&machine, &compiled, outline);
         let moves = lowered
             .kernels
             .iter()
             .flat_map(|kernel| kernel.segment.moves.iter().map(|moved| (kernel.name.clone(), moved.way)));
-        moves.filter(|(_, way)| !matches!(way, Way::Fetch | Way::Store)).collect()
+        moves.filter(|(_, way)| !matches!(way, TransferRoute::Fetch | TransferRoute::Store)).collect()
     };
     let prefill = ways("prefill");
-    assert!(prefill.contains(&("1 norm".to_string(), Way::AllGather)), "{prefill:?}");
-    assert!(prefill.contains(&("5 combine".to_string(), Way::ReduceScatter)), "{prefill:?}");
+    assert!(prefill.contains(&("1 norm".to_string(), TransferRoute::AllGather)), "{prefill:?}");
+    assert!(prefill.contains(&("5 combine".to_string(), TransferRoute::ReduceScatter)), "{prefill:?}");
     let decode = ways("decode");
-    assert!(decode.contains(&("5 combine".to_string(), Way::AllReduce)), "{decode:?}");
-    assert!(decode.iter().all(|(_, way)| *way != Way::AllGather), "{decode:?}");
+    assert!(decode.contains(&("5 combine".to_string(), TransferRoute::AllReduce)), "{decode:?}");
+    assert!(decode.iter().all(|(_, way)| *way != TransferRoute::AllGather), "{decode:?}");
 }

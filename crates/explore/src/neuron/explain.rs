@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::point::{Copies, Drain, Side, Sums};
-use super::room::ROWS_OUT;
-use super::task::Task;
-use super::told::{Told, side_name};
+use super::memory_use::ROWS_OUT;
+use super::point::{BlockCopies, DrainEngine, MatmulAxis, PartialSums};
+use super::report::{NeuronReport, side_name};
+use super::task::NeuronTask;
 use tilewright_notation::syntax::ast::Operand;
 
 /// Sentences about a candidate, one a line.
-pub fn explain(task: &Task<'_>, told: &Told) -> String {
+pub fn explain(task: &NeuronTask<'_>, told: &NeuronReport) -> String {
     let mut text = String::new();
     let mut line = |words: String| {
         let _ = writeln!(text, "  {words}");
@@ -21,7 +21,7 @@ pub fn explain(task: &Task<'_>, told: &Told) -> String {
     text
 }
 
-fn tiles(told: &Told, line: &mut dyn FnMut(String)) {
+fn tiles(told: &NeuronReport, line: &mut dyn FnMut(String)) {
     let plan = &told.plan;
     let [held, moving, summed] = plan.cuts;
     let stationary = plan.frame.stationary;
@@ -53,13 +53,15 @@ fn tiles(told: &Told, line: &mut dyn FnMut(String)) {
     line(format!("In time: {}.", nest.join(", of ")));
 }
 
-fn blocks(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
+fn blocks(task: &NeuronTask<'_>, told: &NeuronReport, line: &mut dyn FnMut(String)) {
     let plan = &told.plan;
-    for (at, (side, what)) in [(Side::Held, "stationary"), (Side::Moving, "moving")].into_iter().enumerate() {
-        let bytes = if side == Side::Held { told.room.held_bytes } else { told.room.moving_bytes };
+    for (at, (side, what)) in
+        [(MatmulAxis::Held, "stationary"), (MatmulAxis::Moving, "moving")].into_iter().enumerate()
+    {
+        let bytes = if side == MatmulAxis::Held { told.room.held_bytes } else { told.room.moving_bytes };
         let copies = match plan.choice.copies {
-            Copies::Block => "one copy for each block",
-            Copies::Tile => "one copy for each tile along the sum",
+            BlockCopies::Block => "one copy for each block",
+            BlockCopies::Tile => "one copy for each tile along the sum",
         };
         line(format!(
             "The {what} operand has room for {} of its blocks, {bytes} B a partition; {} blocks come from HBM in {} copies, {copies}.",
@@ -76,30 +78,30 @@ fn blocks(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
     ));
 }
 
-fn sums(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
+fn sums(task: &NeuronTask<'_>, told: &NeuronReport, line: &mut dyn FnMut(String)) {
     let plan = &told.plan;
     let banks = task.chip.neuron.psum.banks;
-    let open = match (plan.cut(Side::Summed).blocks(), plan.choice.sums) {
+    let open = match (plan.cut(MatmulAxis::Summed).blocks(), plan.choice.sums) {
         (1, _) => "each tile of results is summed in one run".to_string(),
-        (blocks, Sums::Psum) => {
+        (blocks, PartialSums::Psum) => {
             format!("{} tiles of results stay open over {blocks} blocks of the sum", plan.open_tiles())
         }
-        (blocks, Sums::Sbuf) => format!(
+        (blocks, PartialSums::Sbuf) => format!(
             "parts of {blocks} blocks of the sum are added in SBUF, where they take {} B a partition",
             told.room.sums_bytes
         ),
     };
     line(format!("A tile of sums takes {} of {banks} banks of PSUM; {open}.", told.room.tile_banks));
     let who = match plan.choice.drain {
-        Drain::Vector => "the Vector engine",
-        Drain::Scalar => "the Scalar engine",
-        Drain::Both => "the Vector and the Scalar engine in turn",
+        DrainEngine::Vector => "the Vector engine",
+        DrainEngine::Scalar => "the Scalar engine",
+        DrainEngine::Both => "the Vector and the Scalar engine in turn",
     };
     line(format!("Results leave PSUM through {who}: {} tiles.", told.totals.leaves));
 }
 
 /// What each engine and queue does, longest first.
-pub fn engines(told: &Told) -> Vec<(&'static str, u64)> {
+pub fn engines(told: &NeuronReport) -> Vec<(&'static str, u64)> {
     let totals = &told.totals;
     let mut engines = vec![
         ("the tensor engine", totals.tensor_ps),
@@ -113,7 +115,7 @@ pub fn engines(told: &Told) -> Vec<(&'static str, u64)> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn times(told: &Told, line: &mut dyn FnMut(String)) {
+fn times(told: &NeuronReport, line: &mut dyn FnMut(String)) {
     let ticks = told.candidate.ticks;
     let part = |ps: u64| 100.0 * ps as f64 / ticks.max(1) as f64;
     let words: Vec<String> = engines(told)

@@ -1,48 +1,53 @@
-//! A candidate as a program of the NeuronCore: every instruction made by the engine, which computes at once and records. The engine's
-//! scheduler then says when each runs, and a plain loop what the results should be.
+//! A candidate as a program of the NeuronCore: every instruction made by the engine, which computes at once
+//! and records. The engine's scheduler then says when each runs, and a plain loop what the results should be.
 
 use std::sync::Arc;
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_neuron_exec::engine::{dma, tensor, vector};
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::tensor::MatmulOptions;
-use tilewright_neuron_isa::pattern::Dims;
-use tilewright_neuron_isa::{Dim, EngineKind, Instruction, Memory, Program, Refusal, TensorDecl, View};
+use tilewright_neuron_isa::pattern::PatternDims;
+use tilewright_neuron_isa::{
+    EngineKind, Instruction, MemorySpace, NeuronProgram, PatternDim, Refusal, TensorDecl, TensorView,
+};
 use tilewright_neuron_sim::findings::findings;
 use tilewright_neuron_sim::schedule::schedule;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::{Dtype, encode_slice};
 
 use super::count::LINES;
-use super::facts::{allocation, index, signed};
-use super::point::{Copies, Drain, Plan, Side};
-use super::room::{ROWS_OUT, Room};
-use super::task::Task;
+use super::instruction_cost::{allocation, index, signed};
+use super::memory_use::{MemoryUse, ROWS_OUT};
+use super::point::{BlockCopies, DrainEngine, MatmulAxis, TilingPlan};
+use super::task::NeuronTask;
 
 /// What became of a candidate that was run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct ProgramRun {
     /// Time from the first start to the last result.
     pub picoseconds: u64,
     /// Findings of the engine; slow transfers aside, which are what the estimate is about.
     pub findings: usize,
     /// Instructions.
     pub instructions: usize,
-    /// Results that were computed again, that there are, and that differ; none if only the time was asked for.
+    /// Results that were computed again, that there are, and that differ; none if only the time was asked
+    /// for.
     pub values: Option<[u64; 3]>,
 }
 
-/// Runs a candidate. With `values`, on small whole numbers whose sums are exact, and compares at most so many products.
+/// Runs a candidate. With `values`, on small whole numbers whose sums are exact, and compares at most so many
+/// products.
 ///
 /// # Errors
 /// What the engine refuses.
-pub fn run(task: &Task<'_>, plan: &Plan, values: Option<u64>) -> Result<Ran, Refusal> {
-    let mut builder = Builder::new(task, plan, values.is_some())?;
+pub fn run(task: &NeuronTask<'_>, plan: &TilingPlan, values: Option<u64>) -> Result<ProgramRun, Refusal> {
+    let mut builder = ProgramBuilder::new(task, plan, values.is_some())?;
     builder.all()?;
     let values = values.map(|most| builder.compare(most));
     let program = builder.program;
-    Ok(Ran {
+    Ok(ProgramRun {
         picoseconds: schedule(task.chip, &program).total_ps,
         findings: findings(task.chip, &program)
             .iter()
@@ -57,8 +62,8 @@ pub fn run(task: &Task<'_>, plan: &Plan, values: Option<u64>) -> Result<Ran, Ref
 ///
 /// # Errors
 /// What the engine refuses.
-pub fn program(task: &Task<'_>, plan: &Plan) -> Result<Program, Refusal> {
-    let mut builder = Builder::new(task, plan, false)?;
+pub fn program(task: &NeuronTask<'_>, plan: &TilingPlan) -> Result<NeuronProgram, Refusal> {
+    let mut builder = ProgramBuilder::new(task, plan, false)?;
     builder.all()?;
     Ok(builder.program)
 }
@@ -66,13 +71,13 @@ pub fn program(task: &Task<'_>, plan: &Plan) -> Result<Program, Refusal> {
 /// An element of an input: a small whole number, different from place to place.
 fn element(input: u64, place: u64) -> i32 {
     let mixed = place.wrapping_add(input << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    i32::try_from((mixed >> 33) % 5).unwrap_or(0) - 2
+    i32::try_from((mixed >> 33) % 5).or_broken("a number below 5") - 2
 }
 
-struct Builder<'a> {
-    task: &'a Task<'a>,
-    plan: &'a Plan,
-    program: Program,
+struct ProgramBuilder<'a> {
+    task: &'a NeuronTask<'a>,
+    plan: &'a TilingPlan,
+    program: NeuronProgram,
     /// Stationary and moving operand, and the output.
     far: [Tile; 3],
     rings: [(Vec<Tile>, usize, Option<[u64; 3]>); 2],
@@ -85,38 +90,43 @@ struct Builder<'a> {
     drained: u64,
 }
 
-impl<'a> Builder<'a> {
-    fn new(task: &'a Task<'a>, plan: &'a Plan, values: bool) -> Result<Builder<'a>, Refusal> {
+impl<'a> ProgramBuilder<'a> {
+    fn new(
+        task: &'a NeuronTask<'a>,
+        plan: &'a TilingPlan,
+        values: bool,
+    ) -> Result<ProgramBuilder<'a>, Refusal> {
         let [held, moving, summed] = plan.cuts;
-        let room = Room::of(task, plan);
-        let mut program = Program { cores: 1, in_order: true, ..Program::default() };
+        let room = MemoryUse::of(task, plan);
+        let mut program = NeuronProgram { cores: 1, in_order: true, ..NeuronProgram::default() };
         program.sources = ["stationary", "moving", "out", "matmul", "drain"].map(str::to_string).to_vec();
-        let mut maker = Maker { program: &mut program, values };
+        let mut maker = TensorMaker { program: &mut program, values };
         let rows = task.batch * summed.extent;
         let (inputs, out) = (task.dtype, task.out_dtype());
         let stationary = if plan.frame.stationary == Operand::In0 { 0 } else { 1 };
         let far = [
             maker.input(task, stationary, &[rows, held.extent])?,
             maker.input(task, 1 - stationary, &[rows, moving.extent])?,
-            maker.tensor(Memory::Hbm, out, &[task.batch * held.extent, moving.extent])?,
+            maker.tensor(MemorySpace::Hbm, out, &[task.batch * held.extent, moving.extent])?,
         ];
         let deep = summed.block.min(summed.tiles());
-        let mut ring = |side: Side| -> Result<Vec<Tile>, Refusal> {
+        let mut ring = |side: MatmulAxis| -> Result<Vec<Tile>, Refusal> {
             let shape = [summed.size(false), deep * plan.cut(side).widest_block()];
-            (0..plan.buffers(side)).map(|_| maker.tensor(Memory::Sbuf, inputs, &shape)).collect()
+            (0..plan.buffers(side)).map(|_| maker.tensor(MemorySpace::Sbuf, inputs, &shape)).collect()
         };
-        let rings = [(ring(Side::Held)?, 0, None), (ring(Side::Moving)?, 0, None)];
+        let rings = [(ring(MatmulAxis::Held)?, 0, None), (ring(MatmulAxis::Moving)?, 0, None)];
         let row = moving.widest_block();
         let out_rows: Result<Vec<Tile>, Refusal> =
-            (0..ROWS_OUT).map(|_| maker.tensor(Memory::Sbuf, out, &[held.size(false), row])).collect();
+            (0..ROWS_OUT).map(|_| maker.tensor(MemorySpace::Sbuf, out, &[held.size(false), row])).collect();
         let slots: Result<Vec<Tile>, Refusal> = (0..room.slots.max(1))
-            .map(|_| maker.tensor(Memory::Psum, Dtype::F32, &[held.size(false), moving.size(false)]))
+            .map(|_| maker.tensor(MemorySpace::Psum, Dtype::F32, &[held.size(false), moving.size(false)]))
             .collect();
         let open = if summed.blocks() > 1 { plan.open_tiles() } else { 0 };
         let lines = if plan.adds() { plan.open_blocks() * held.block.min(held.tiles()) } else { 0 };
-        let waiting: Result<Vec<Tile>, Refusal> =
-            (0..lines).map(|_| maker.tensor(Memory::Sbuf, Dtype::F32, &[held.size(false), row])).collect();
-        Ok(Builder {
+        let waiting: Result<Vec<Tile>, Refusal> = (0..lines)
+            .map(|_| maker.tensor(MemorySpace::Sbuf, Dtype::F32, &[held.size(false), row]))
+            .collect();
+        Ok(ProgramBuilder {
             task,
             plan,
             far,
@@ -198,10 +208,10 @@ impl<'a> Builder<'a> {
 
     fn open_block(&self, block: [u64; 3]) -> u64 {
         let order = self.plan.order();
-        if self.plan.cut(Side::Summed).blocks() == 1 {
+        if self.plan.cut(MatmulAxis::Summed).blocks() == 1 {
             return 0;
         }
-        let at = order.iter().position(|side| *side == Side::Summed).unwrap_or(2);
+        let at = order.iter().position(|side| *side == MatmulAxis::Summed).unwrap_or(2);
         order[at + 1..]
             .iter()
             .fold(0, |all, side| all * self.plan.cut(*side).blocks() + block[*side as usize])
@@ -209,7 +219,7 @@ impl<'a> Builder<'a> {
 
     fn slot(&mut self, tile: usize, new: bool) -> usize {
         if !new {
-            return self.open_slots.get(tile).copied().unwrap_or(0);
+            return self.open_slots[tile];
         }
         let slot = self.next_slot;
         self.next_slot = (slot + 1) % self.slots.len();
@@ -226,8 +236,8 @@ impl<'a> Builder<'a> {
         let tiles = summed.block_tiles(s);
         let whole = tiles - u64::from(summed.is_short(s, tiles - 1));
         let mut copies: Vec<(u64, u64)> = match self.plan.choice.copies {
-            Copies::Block => Vec::from([(0, whole)]),
-            Copies::Tile => (0..whole).map(|tile| (tile, 1)).collect(),
+            BlockCopies::Block => Vec::from([(0, whole)]),
+            BlockCopies::Tile => (0..whole).map(|tile| (tile, 1)).collect(),
         };
         copies.retain(|(_, count)| *count > 0);
         copies.extend((whole < tiles).then_some((whole, 1)));
@@ -263,7 +273,8 @@ impl<'a> Builder<'a> {
         );
         let (ring, next, _) = &self.rings[at];
         let near = &ring[*next];
-        // A tile has the same place in every block, so that narrow blocks do not touch what their neighbours read.
+        // A tile has the same place in every block, so that narrow blocks do not touch what their neighbours
+        // read.
         let wide = free.widest_block();
         let target = loops(near, first * wide, [(partitions, pitch(near)), (count, wide), (columns, 1)]);
         let done = dma::dma_copy(self.task.chip, &target, &source, None)?;
@@ -282,7 +293,7 @@ impl<'a> Builder<'a> {
         let [h, m, s] = block;
         for tile in 0..summed.block_tiles(s) {
             let partitions = summed.tile_extent(s, tile);
-            let operand = |at: usize, cut: &super::cut::Cut, own: u64, number: u64| {
+            let operand = |at: usize, cut: &super::blocked_axis::BlockedAxis, own: u64, number: u64| {
                 let (ring, next, _) = &self.rings[at];
                 let start = tile * cut.widest_block() + number * cut.tile;
                 let near = &ring[*next];
@@ -318,8 +329,8 @@ impl<'a> Builder<'a> {
             }
         } else {
             let engine = match self.plan.choice.drain {
-                Drain::Scalar => EngineKind::Scalar,
-                Drain::Both if self.drained % 2 == 1 => EngineKind::Scalar,
+                DrainEngine::Scalar => EngineKind::Scalar,
+                DrainEngine::Both if self.drained % 2 == 1 => EngineKind::Scalar,
                 _ => EngineKind::Vector,
             };
             vector::tensor_copy(chip, &out, sums, Some(engine))?
@@ -358,7 +369,7 @@ impl<'a> Builder<'a> {
 }
 
 /// A whole number as the output's type has it.
-fn rounded(task: &Task<'_>, sum: i64) -> f32 {
+fn rounded(task: &NeuronTask<'_>, sum: i64) -> f32 {
     let dtype = task.out_dtype();
     let mut bytes = vec![0; dtype.size_bytes(1)];
     #[expect(clippy::cast_precision_loss, reason = "sums of small numbers are below 2^24")]
@@ -367,13 +378,13 @@ fn rounded(task: &Task<'_>, sum: i64) -> f32 {
 }
 
 /// Makes tensors and tells the program of them.
-struct Maker<'a> {
-    program: &'a mut Program,
+struct TensorMaker<'a> {
+    program: &'a mut NeuronProgram,
     values: bool,
 }
 
-impl Maker<'_> {
-    fn tensor(&mut self, memory: Memory, dtype: Dtype, shape: &[u64]) -> Result<Tile, Refusal> {
+impl TensorMaker<'_> {
+    fn tensor(&mut self, memory: MemorySpace, dtype: Dtype, shape: &[u64]) -> Result<Tile, Refusal> {
         let request = self.request(memory, dtype, shape);
         let storage =
             if self.values { Storage::poisoned(request) } else { Storage::without_values(request) }?;
@@ -381,28 +392,28 @@ impl Maker<'_> {
     }
 
     /// An input with its elements.
-    fn input(&mut self, task: &Task<'_>, number: u64, shape: &[u64]) -> Result<Tile, Refusal> {
+    fn input(&mut self, task: &NeuronTask<'_>, number: u64, shape: &[u64]) -> Result<Tile, Refusal> {
         if !self.values {
-            return self.tensor(Memory::Hbm, task.dtype, shape);
+            return self.tensor(MemorySpace::Hbm, task.dtype, shape);
         }
         let count = shape.iter().product();
         #[expect(clippy::cast_precision_loss, reason = "small whole numbers")]
         let elements: Vec<f32> = (0..count).map(|place| element(number, place) as f32).collect();
         let mut bytes = vec![0; task.dtype.size_bytes(elements.len())];
         let _ = encode_slice(&task.chip.rules, task.dtype, &elements, &mut bytes);
-        let storage = Storage::filled(self.request(Memory::Hbm, task.dtype, shape), bytes)?;
+        let storage = Storage::filled(self.request(MemorySpace::Hbm, task.dtype, shape), bytes)?;
         Ok(self.made(storage))
     }
 
-    fn request(&self, memory: Memory, dtype: Dtype, shape: &[u64]) -> TensorDecl {
-        let id = u32::try_from(self.program.allocations.len()).unwrap_or(u32::MAX);
+    fn request(&self, memory: MemorySpace, dtype: Dtype, shape: &[u64]) -> TensorDecl {
+        let id = u32::try_from(self.program.allocations.len()).or_broken("numbers of allocations");
         let shape = shape.iter().map(|size| index(*size)).collect();
         TensorDecl { id, memory, dtype, shape, blocks: 0, name: String::new(), source: 0 }
     }
 
     fn made(&mut self, storage: Storage) -> Tile {
         self.program.allocations.push(allocation(&storage));
-        let view = View::whole(&storage.shape, storage.dtype, 0);
+        let view = TensorView::whole(&storage.shape, storage.dtype, 0);
         Tile { storage: Arc::new(storage), view }
     }
 }
@@ -420,12 +431,12 @@ fn part(tile: &Tile, [(row, rows), (column, columns)]: [(u64, u64); 2]) -> Tile 
 
 /// Loops over a tensor, (size, stride) each; the middle one is left out where it has one iteration.
 fn loops(tile: &Tile, offset: u64, loops: [(u64, u64); 3]) -> Tile {
-    let dims: Dims = loops
+    let dims: PatternDims = loops
         .into_iter()
         .enumerate()
         .filter(|(at, (size, _))| *at != 1 || *size > 1)
-        .map(|(_, (size, stride))| Dim { size: index(size), stride: signed(stride) })
+        .map(|(_, (size, stride))| PatternDim { size: index(size), stride: signed(stride) })
         .collect();
-    let view = View { offset: index(offset), dims, ..tile.view.clone() };
+    let view = TensorView { offset: index(offset), dims, ..tile.view.clone() };
     Tile { storage: tile.storage.clone(), view }
 }

@@ -1,18 +1,20 @@
 //! The space: which tiles, blocks and orders are tried.
 //!
-//! Tiles are as large as the array takes, halves and quarters of it, or as large as makes all tiles equal. Blocks are powers of two, and
-//! the whole axis.
+//! Tiles are as large as the array takes, halves and quarters of it, or as large as makes all tiles equal.
+//! Blocks are powers of two, and the whole axis.
 
 use tilewright_notation::syntax::ast::Operand;
 
-use super::point::{Choice, Copies, Drain, Frame, ORDERS, Plan, Side, Sums};
-use super::task::Task;
+use super::point::{
+    BlockCopies, DrainEngine, MatmulAxis, NeuronChoice, NeuronFrame, ORDERS, PartialSums, TilingPlan,
+};
+use super::task::NeuronTask;
 
 /// Most blocks of an input that SBUF keeps.
 pub const MOST_BUFFERS: u8 = 3;
 
 /// All frames of a task, in a fixed order.
-pub fn frames(task: &Task<'_>) -> Vec<Frame> {
+pub fn frames(task: &NeuronTask<'_>) -> Vec<NeuronFrame> {
     let tensor = &task.chip.neuron.tensor;
     let most = [tensor.stationary_free_max, tensor.moving_free_max, task.chip.neuron.sbuf.partitions];
     let mut frames = Vec::new();
@@ -22,7 +24,7 @@ pub fn frames(task: &Task<'_>) -> Vec<Frame> {
         for held in &held {
             for moving in &moving {
                 for summed in &summed {
-                    frames.push(Frame { stationary, tile: [*held, *moving, *summed] });
+                    frames.push(NeuronFrame { stationary, tile: [*held, *moving, *summed] });
                 }
             }
         }
@@ -47,29 +49,36 @@ pub fn blocks(tiles: u64) -> Vec<u64> {
     sizes
 }
 
-/// Orders that differ: of those that run the same loops in the same order once loops of one iteration are left out, the first.
-pub fn is_canonical(plan: &Plan) -> bool {
-    let long = |order: [Side; 3]| order.map(|side| (plan.cut(side).blocks() > 1).then_some(side));
-    let same = |a: [Side; 3], b: [Side; 3]| long(a).iter().flatten().eq(long(b).iter().flatten());
+/// Orders that differ: of those that run the same loops in the same order once loops of one iteration are
+/// left out, the first.
+pub fn is_canonical(plan: &TilingPlan) -> bool {
+    let long = |order: [MatmulAxis; 3]| order.map(|side| (plan.cut(side).blocks() > 1).then_some(side));
+    let same = |a: [MatmulAxis; 3], b: [MatmulAxis; 3]| long(a).iter().flatten().eq(long(b).iter().flatten());
     let at = usize::from(plan.choice.order);
     ORDERS.iter().take(at).all(|earlier| !same(*earlier, plan.order()))
 }
 
-/// What is tried for a block and an order: places of sums, copies, buffers and who drains, without those that change nothing.
-pub fn variants(plan: &Plan) -> impl Iterator<Item = Choice> + use<> {
+/// What is tried for a block and an order: places of sums, copies, buffers and who drains, without those that
+/// change nothing.
+pub fn variants(plan: &TilingPlan) -> impl Iterator<Item = NeuronChoice> + use<> {
     let plan = *plan;
-    let summed = plan.cut(Side::Summed);
-    let sums: &[Sums] = if summed.blocks() > 1 { &[Sums::Psum, Sums::Sbuf] } else { &[Sums::Psum] };
-    let copies: &[Copies] = if summed.block > 1 { &[Copies::Block, Copies::Tile] } else { &[Copies::Block] };
-    let most = plan.loads(Side::Held).max(plan.loads(Side::Moving)).min(u64::from(MOST_BUFFERS));
+    let summed = plan.cut(MatmulAxis::Summed);
+    let sums: &[PartialSums] =
+        if summed.blocks() > 1 { &[PartialSums::Psum, PartialSums::Sbuf] } else { &[PartialSums::Psum] };
+    let copies: &[BlockCopies] =
+        if summed.block > 1 { &[BlockCopies::Block, BlockCopies::Tile] } else { &[BlockCopies::Block] };
+    let most = plan.loads(MatmulAxis::Held).max(plan.loads(MatmulAxis::Moving)).min(u64::from(MOST_BUFFERS));
     let most = u8::try_from(most).unwrap_or(MOST_BUFFERS);
     sums.iter().flat_map(move |sums| {
         // The Scalar engine does not add two tensors.
-        let drains: &[Drain] =
-            if *sums == Sums::Sbuf { &[Drain::Vector] } else { &[Drain::Vector, Drain::Scalar, Drain::Both] };
+        let drains: &[DrainEngine] = if *sums == PartialSums::Sbuf {
+            &[DrainEngine::Vector]
+        } else {
+            &[DrainEngine::Vector, DrainEngine::Scalar, DrainEngine::Both]
+        };
         copies.iter().flat_map(move |copies| {
             (1..=most).flat_map(move |buffers| {
-                drains.iter().map(move |drain| Choice {
+                drains.iter().map(move |drain| NeuronChoice {
                     sums: *sums,
                     copies: *copies,
                     buffers,

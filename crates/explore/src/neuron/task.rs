@@ -1,4 +1,5 @@
-//! What is explored on a NeuronCore: an einsum of two inputs as one matmul for each batch position, on one core.
+//! What is explored on a NeuronCore: an einsum of two inputs as one matmul for each batch position, on one
+//! core.
 
 use tilewright_base::Diagnostic;
 use tilewright_neuron_isa::Chip;
@@ -6,20 +7,21 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::{Operand, Program};
 use tilewright_num::Dtype;
 
-use crate::axes::{Axis, Class, products, sorted};
+use crate::axes::{AxisClass, ExploreAxis, products, sorted};
+use crate::cost_math::CostMath;
 
 /// Most elements of one tensor: what the engine takes.
 const MOST_ELEMENTS: u64 = 1 << 32;
 
 /// An einsum on a chip.
 #[derive(Clone, Debug)]
-pub struct Task<'m> {
+pub struct NeuronTask<'m> {
     /// The chip.
     pub chip: &'m Chip,
     /// Element type of the inputs.
     pub dtype: Dtype,
     /// Axes in the order in which the einsum names them.
-    pub axes: Vec<Axis>,
+    pub axes: Vec<ExploreAxis>,
     /// The einsum and its sizes as written.
     pub program: Program,
     /// Batch positions, one matmul each.
@@ -28,23 +30,24 @@ pub struct Task<'m> {
     pub sizes: [u64; 3],
 }
 
-impl<'m> Task<'m> {
+impl<'m> NeuronTask<'m> {
     /// Element types that the tensor engine multiplies.
     pub const MULTIPLIED: [Dtype; 5] = [Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::F8E4M3, Dtype::F8E5M2];
 
     /// Sorts the axes of an einsum.
     ///
     /// # Errors
-    /// Einsums that are no contraction of two inputs, types that the tensor engine does not multiply, tensors larger than a device.
+    /// Einsums that are no contraction of two inputs, types that the tensor engine does not multiply, tensors
+    /// larger than a device.
     pub fn new(
         chip: &'m Chip,
         dtype: Dtype,
         program: &Program,
         problem: &Problem,
-    ) -> Result<Task<'m>, Box<Diagnostic>> {
+    ) -> Result<NeuronTask<'m>, Box<Diagnostic>> {
         let axes = sorted(problem)?;
-        if !Task::MULTIPLIED.contains(&dtype) {
-            let allowed: Vec<&str> = Task::MULTIPLIED.iter().map(|dtype| dtype.name()).collect();
+        if !NeuronTask::MULTIPLIED.contains(&dtype) {
+            let allowed: Vec<&str> = NeuronTask::MULTIPLIED.iter().map(|dtype| dtype.name()).collect();
             return Err(Box::new(
                 Diagnostic::error(
                     "explore/dtype",
@@ -54,16 +57,16 @@ impl<'m> Task<'m> {
                 .instead("--dtype bf16"),
             ));
         }
-        let of = |class: Class| {
+        let of = |class: AxisClass| {
             axes.iter()
                 .filter(|axis| axis.class == class)
-                .fold(1_u64, |all, axis| all.saturating_mul(axis.extent))
+                .fold(1_u64, |all, axis| all.times_cost(axis.extent))
         };
-        let batch = of(Class::Batch);
-        let sizes = [of(Class::Free0), of(Class::Free1), of(Class::Contracted)];
+        let batch = of(AxisClass::Batch);
+        let sizes = [of(AxisClass::Free0), of(AxisClass::Free1), of(AxisClass::Contracted)];
         let [m, n, k] = sizes;
         for (name, rows, columns) in [("in0", k, m), ("in1", k, n), ("the output", m, n)] {
-            let elements = batch.saturating_mul(rows).saturating_mul(columns);
+            let elements = batch.times_cost(rows).times_cost(columns);
             if elements >= MOST_ELEMENTS {
                 return Err(Box::new(
                     Diagnostic::error("explore/size", format!("{name} has {elements} elements"))
@@ -75,7 +78,7 @@ impl<'m> Task<'m> {
         }
         let program =
             Program { in0: None, in1: None, out: None, tactic: None, stationary: None, ..program.clone() };
-        Ok(Task { chip, dtype, axes, program, batch, sizes })
+        Ok(NeuronTask { chip, dtype, axes, program, batch, sizes })
     }
 
     /// Element type of results: that of the inputs, but at least 16 bits wide.
@@ -100,7 +103,7 @@ impl<'m> Task<'m> {
     }
 
     /// Names of the axes of a class, joined.
-    pub fn names(&self, class: Class) -> String {
+    pub fn names(&self, class: AxisClass) -> String {
         self.axes.iter().filter(|axis| axis.class == class).map(|axis| axis.name.to_string()).collect()
     }
 }

@@ -1,35 +1,38 @@
-//! When the instructions of a candidate run: engines and queues in the order of the program, each instruction as soon as its operands, its
-//! engine and the room for its result are there. The rules of queues, transfers and hops are those of the engine's scheduler; what is
-//! left out is the scheduler's search for instructions that are ready, as these programs keep their order.
+//! When the instructions of a candidate run: engines and queues in the order of the program, each instruction
+//! as soon as its operands, its engine and the room for its result are there. The rules of queues, transfers
+//! and hops are those of the engine's scheduler; what is left out is the scheduler's search for instructions
+//! that are ready, as these programs keep their order.
 //!
-//! The outermost loop is followed until two of its iterations in a row take equally long; the rest then takes as long as these.
+//! The outermost loop is followed until two of its iterations in a row take equally long; the rest then takes
+//! as long as these.
 
 use std::collections::VecDeque;
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::chip::hbm_ps;
 use tilewright_neuron_isa::{Chip, EngineKind};
-use tilewright_neuron_sim::schedule::dma::{Copy, Flight, Transfers, lead_ps, queue_of};
-use tilewright_neuron_sim::schedule::{Ramp, hop_ps};
+use tilewright_neuron_sim::schedule::dma::{DmaCopy, DmaEngines, DmaQueue, queue_of, start_latency_ps};
+use tilewright_neuron_sim::schedule::{ClockRamp, hop_ps};
 
+use super::cost_table::{BlockLoad, CostTable, kind};
 use super::count::LINES;
-use super::facts::{Facts, Leaving, index};
-use super::point::{Drain, Plan, Side};
-use super::room::ROWS_OUT;
+use super::instruction_cost::{DrainStep, InstructionCost, index};
+use super::memory_use::ROWS_OUT;
+use super::point::{DrainEngine, MatmulAxis, TilingPlan};
 use super::space::MOST_BUFFERS;
-use super::table::{BlockLoad, Table, kind};
 
 /// Iterations of the outermost loop that are followed at its end: loads are at most so many blocks ahead.
 const LAST: u64 = MOST_BUFFERS as u64;
 
 /// Times after each iteration of the outermost loop.
-type Marks = [u64; 6];
+type IterationMarks = [u64; 6];
 
 /// Picoseconds from the first load to the last result in HBM. `slots` is how many tiles of sums PSUM holds,
 /// `hbm_bytes` what goes to and from HBM.
-pub fn picoseconds(chip: &Chip, plan: &Plan, table: &Table<'_>, slots: u64, hbm_bytes: u64) -> u64 {
-    let mut clock = Clock::new(chip, plan, table, slots);
+pub fn picoseconds(chip: &Chip, plan: &TilingPlan, table: &CostTable<'_>, slots: u64, hbm_bytes: u64) -> u64 {
+    let mut clock = EngineClocks::new(chip, plan, table, slots);
     let count = clock.steps.outer_count();
-    let mut marks: [Marks; 3] = [Marks::default(); 3];
+    let mut marks: [IterationMarks; 3] = [IterationMarks::default(); 3];
     let (mut at, mut offset_ps) = (0, 0_u64);
     while at < count {
         clock.iteration(at);
@@ -39,30 +42,30 @@ pub fn picoseconds(chip: &Chip, plan: &Plan, table: &Table<'_>, slots: u64, hbm_
             && left > LAST
             && let Some(period_ps) = period(&marks)
         {
-            offset_ps = offset_ps.saturating_add(period_ps.saturating_mul(left - LAST));
+            offset_ps = offset_ps.exact_add(period_ps.exact_mul(left - LAST));
             clock.skip(left - LAST);
             at = count - LAST;
         } else {
             at += 1;
         }
     }
-    clock.end_ps.saturating_add(offset_ps).max(hbm_ps(chip, hbm_bytes))
+    clock.end_ps.exact_add(offset_ps).max(hbm_ps(chip, hbm_bytes))
 }
 
 /// The steps of a program: batch positions and blocks, the last loop running fastest.
 #[derive(Clone, Copy, Debug)]
-struct Steps {
+struct BlockSteps {
     sizes: [u64; 4],
-    order: [Side; 3],
+    order: [MatmulAxis; 3],
     at: [u64; 4],
     over: bool,
 }
 
-impl Steps {
-    fn new(plan: &Plan) -> Steps {
+impl BlockSteps {
+    fn new(plan: &TilingPlan) -> BlockSteps {
         let order = plan.order();
         let [first, second, third] = order.map(|side| plan.cut(side).blocks());
-        Steps { sizes: [plan.batch, first, second, third], order, at: [0; 4], over: false }
+        BlockSteps { sizes: [plan.batch, first, second, third], order, at: [0; 4], over: false }
     }
 
     /// The outermost loop that has more than one iteration.
@@ -98,13 +101,13 @@ impl Steps {
     /// Leaves out iterations of the outermost loop.
     fn skip(&mut self, iterations: u64) {
         let outer = self.outer();
-        self.at[outer] = self.at[outer].saturating_add(iterations);
+        self.at[outer] = self.at[outer].exact_add(iterations);
         self.over |= self.at[outer] >= self.sizes[outer];
     }
 }
 
 /// How long an iteration takes, if the last two took equally long for everybody.
-fn period(marks: &[Marks; 3]) -> Option<u64> {
+fn period(marks: &[IterationMarks; 3]) -> Option<u64> {
     let period = marks[2][0].checked_sub(marks[1][0])?;
     let steady = marks[0].iter().zip(&marks[1]).zip(&marks[2]).all(|((first, second), third)| {
         let (before, now) = (second.saturating_sub(*first), third.saturating_sub(*second));
@@ -115,7 +118,7 @@ fn period(marks: &[Marks; 3]) -> Option<u64> {
 
 /// A block of an input in SBUF.
 #[derive(Clone, Debug, Default)]
-struct Buffer {
+struct BlockBuffer {
     /// When each tile along the sum is there.
     arrivals_ps: Vec<u64>,
     /// When all are.
@@ -130,8 +133,8 @@ struct Buffer {
 
 /// Blocks of one input, used in turn.
 #[derive(Clone, Debug)]
-struct Ring {
-    buffers: Vec<Buffer>,
+struct BlockRing {
+    buffers: Vec<BlockBuffer>,
     /// Block that is in use, block that was loaded last: counted from the first.
     used: Option<u64>,
     loaded: Option<u64>,
@@ -140,10 +143,10 @@ struct Ring {
     loaded_key: Option<[u64; 3]>,
 }
 
-impl Ring {
-    fn new(buffers: u64) -> Ring {
-        Ring {
-            buffers: vec![Buffer::default(); index(buffers).max(1)],
+impl BlockRing {
+    fn new(buffers: u64) -> BlockRing {
+        BlockRing {
+            buffers: vec![BlockBuffer::default(); index(buffers).max(1)],
             used: None,
             loaded: None,
             used_key: None,
@@ -156,7 +159,8 @@ impl Ring {
         index(block.unwrap_or(0)) % self.buffers.len()
     }
 
-    /// Whether the buffer of the next block has been read for the last time; `over` if the block in use has been, too.
+    /// Whether the buffer of the next block has been read for the last time; `over` if the block in use has
+    /// been, too.
     fn has_room(&self, over: bool) -> bool {
         let Some(loaded) = self.loaded else { return true };
         let room = self.buffers.len() as u64;
@@ -164,28 +168,28 @@ impl Ring {
     }
 }
 
-struct Clock<'a> {
+struct EngineClocks<'a> {
     chip: &'a Chip,
-    plan: &'a Plan,
-    table: &'a Table<'a>,
-    transfers: Transfers,
+    plan: &'a TilingPlan,
+    table: &'a CostTable<'a>,
+    transfers: DmaEngines,
     /// The step that is computed next, and the one whose blocks are loaded next.
-    steps: Steps,
-    loads: Steps,
+    steps: BlockSteps,
+    loads: BlockSteps,
     /// Steps whose blocks are loaded or lined up, and copies of the last of them that have not started.
     ahead: u64,
-    pending: VecDeque<(usize, &'a Facts, u64, u64)>,
-    lead_ps: u64,
+    pending: VecDeque<(usize, &'a InstructionCost, u64, u64)>,
+    start_latency_ps: u64,
     hop_ps: u64,
     arrival_hop_ps: u64,
     load_free_ps: [u64; 2],
-    load_flights: [Flight; 2],
+    load_flights: [DmaQueue; 2],
     store_free_ps: u64,
-    store_flight: Flight,
+    store_flight: DmaQueue,
     tensor_free_ps: u64,
-    ramp: Ramp,
+    ramp: ClockRamp,
     drain_free_ps: [u64; 2],
-    rings: [Ring; 2],
+    rings: [BlockRing; 2],
     /// When each tile of PSUM is free again.
     slots_ps: Vec<u64>,
     next_slot: usize,
@@ -201,29 +205,29 @@ struct Clock<'a> {
     reads_ps: Vec<u64>,
 }
 
-impl<'a> Clock<'a> {
-    fn new(chip: &'a Chip, plan: &'a Plan, table: &'a Table<'a>, slots: u64) -> Clock<'a> {
-        let open = if plan.cut(Side::Summed).blocks() > 1 { index(plan.open_tiles()) } else { 0 };
-        Clock {
+impl<'a> EngineClocks<'a> {
+    fn new(chip: &'a Chip, plan: &'a TilingPlan, table: &'a CostTable<'a>, slots: u64) -> EngineClocks<'a> {
+        let open = if plan.cut(MatmulAxis::Summed).blocks() > 1 { index(plan.open_tiles()) } else { 0 };
+        EngineClocks {
             chip,
             plan,
             table,
-            transfers: Transfers::new(chip, 1),
-            steps: Steps::new(plan),
-            loads: Steps::new(plan),
+            transfers: DmaEngines::new(chip, 1),
+            steps: BlockSteps::new(plan),
+            loads: BlockSteps::new(plan),
             ahead: 0,
             pending: VecDeque::new(),
-            lead_ps: lead_ps(chip),
+            start_latency_ps: start_latency_ps(chip),
             hop_ps: hop_ps(chip, EngineKind::Tensor, EngineKind::Vector),
             arrival_hop_ps: hop_ps(chip, EngineKind::Dma, EngineKind::Tensor),
             load_free_ps: [0; 2],
             load_flights: Default::default(),
             store_free_ps: 0,
-            store_flight: Flight::default(),
+            store_flight: DmaQueue::default(),
             tensor_free_ps: 0,
-            ramp: Ramp::default(),
+            ramp: ClockRamp::default(),
             drain_free_ps: [0; 2],
-            rings: [Side::Held, Side::Moving].map(|side| Ring::new(plan.buffers(side))),
+            rings: [MatmulAxis::Held, MatmulAxis::Moving].map(|side| BlockRing::new(plan.buffers(side))),
             slots_ps: vec![0; index(slots).max(1)],
             next_slot: 0,
             open_slots: vec![0; open],
@@ -236,7 +240,7 @@ impl<'a> Clock<'a> {
         }
     }
 
-    fn marks(&self) -> Marks {
+    fn marks(&self) -> IterationMarks {
         let [first, second] = self.load_free_ps;
         let [vector, scalar] = self.drain_free_ps;
         [self.tensor_free_ps, first, second, vector, scalar, self.store_free_ps]
@@ -268,7 +272,7 @@ impl<'a> Clock<'a> {
                 self.copy(at, facts, brought, tiles);
             }
         }
-        self.ahead = self.ahead.saturating_sub(1);
+        self.ahead = self.ahead.exact_sub(1);
         for (at, own) in block[..2].iter().enumerate() {
             let (ring, key) = (&mut self.rings[at], Some([batch, *own, block[2]]));
             if ring.used_key != key {
@@ -308,11 +312,11 @@ impl<'a> Clock<'a> {
 
     /// The number of a block of results among those that are open at once.
     fn open_block(&self, block: [u64; 3]) -> u64 {
-        if self.plan.cut(Side::Summed).blocks() == 1 {
+        if self.plan.cut(MatmulAxis::Summed).blocks() == 1 {
             return 0;
         }
         let order = self.plan.order();
-        let inside = order.iter().rev().take_while(|side| **side != Side::Summed).count();
+        let inside = order.iter().rev().take_while(|side| **side != MatmulAxis::Summed).count();
         order[3 - inside..]
             .iter()
             .fold(0, |number, side| number * self.plan.cut(*side).blocks() + block[*side as usize])
@@ -327,7 +331,7 @@ impl<'a> Clock<'a> {
             }
             return slot;
         }
-        self.open_slots.get(tile).copied().unwrap_or(0)
+        self.open_slots[tile]
     }
 
     /// Starts copies that come before a store: HBM serves transfers in the order in which they start.
@@ -355,16 +359,17 @@ impl<'a> Clock<'a> {
         }
     }
 
-    /// Makes room for the blocks of the next step that are not there, and lines up their copies, those of both inputs in turn.
+    /// Makes room for the blocks of the next step that are not there, and lines up their copies, those of
+    /// both inputs in turn.
     fn load_next(&mut self) {
         let Some((batch, block)) = self.loads.step() else { return };
         self.loads.advance();
         self.ahead += 1;
         let [h, m, s] = block;
-        let summed = self.plan.cut(Side::Summed);
+        let summed = self.plan.cut(MatmulAxis::Summed);
         let table = self.table;
         let mut missing: [Option<&'a BlockLoad>; 2] = [None; 2];
-        for (at, (side, own)) in [(Side::Held, h), (Side::Moving, m)].into_iter().enumerate() {
+        for (at, (side, own)) in [(MatmulAxis::Held, h), (MatmulAxis::Moving, m)].into_iter().enumerate() {
             let ring = &mut self.rings[at];
             let key = Some([batch, own, s]);
             if ring.loaded_key == key {
@@ -398,29 +403,29 @@ impl<'a> Clock<'a> {
         // Tiles that come later are read later by the last run over what the buffer held.
         let upto = buffer.arrivals_ps.len() + index(brought);
         let behind = tiles.saturating_sub(upto as u64);
-        let dense_ps = buffer.read_ps.saturating_sub(behind.saturating_mul(buffer.tile_ps));
+        let dense_ps = buffer.read_ps.saturating_sub(behind.exact_mul(buffer.tile_ps));
         let free_ps = match buffer.reads_ps.last() {
             None => dense_ps,
             Some(last) => buffer.reads_ps.get(upto.saturating_sub(1)).copied().unwrap_or(*last),
         };
-        let free_ps = if buffer.read_ps == 0 { 0 } else { free_ps.saturating_add(self.hop_ps) };
+        let free_ps = if buffer.read_ps == 0 { 0 } else { free_ps.exact_add(self.hop_ps) };
         self.load_free_ps[queue_of(self.chip, LINES[at]).min(1)].max(free_ps)
     }
 
-    fn copy(&mut self, at: usize, facts: &Facts, brought: u64, tiles: u64) {
+    fn copy(&mut self, at: usize, facts: &InstructionCost, brought: u64, tiles: u64) {
         let queue = queue_of(self.chip, LINES[at]).min(1);
         let start_ps = self.copy_start_ps(at, brought, tiles);
-        let copy = Copy {
+        let copy = DmaCopy {
             node: 0,
             core: 0,
             shape: facts.dma,
             hbm_read_bytes: facts.hbm_read_bytes,
             hbm_written_bytes: 0,
         };
-        let moved = self.transfers.place(&copy, start_ps.saturating_add(self.lead_ps));
+        let moved = self.transfers.place(&copy, start_ps.exact_add(self.start_latency_ps));
         self.load_free_ps[queue] =
-            self.load_flights[queue].after(self.chip, start_ps, facts.dma.data_ps, moved.end_ps);
-        let there_ps = moved.end_ps.saturating_add(self.arrival_hop_ps);
+            self.load_flights[queue].next_start_ps(self.chip, start_ps, facts.dma.data_ps, moved.end_ps);
+        let there_ps = moved.end_ps.exact_add(self.arrival_hop_ps);
         let ring = &mut self.rings[at];
         let place = ring.place(ring.loaded);
         let buffer = &mut ring.buffers[place];
@@ -430,9 +435,9 @@ impl<'a> Clock<'a> {
 
     /// The matmuls of one tile of results over a block of the sum; when their result can be read.
     fn run(&mut self, block: [u64; 3], (row, column): (usize, usize), begins_ps: u64) -> u64 {
-        let summed = self.plan.cut(Side::Summed);
-        let tiles = summed.block_tiles(block[Side::Summed as usize]);
-        let short = summed.is_short(block[Side::Summed as usize], tiles.saturating_sub(1));
+        let summed = self.plan.cut(MatmulAxis::Summed);
+        let tiles = summed.block_tiles(block[MatmulAxis::Summed as usize]);
+        let short = summed.is_short(block[MatmulAxis::Summed as usize], tiles.saturating_sub(1));
         let facts = &self.table.tiles.matmul[row][column];
         let (whole, part) = (facts[0][0].busy_ps, facts[1][0].busy_ps);
         let [held, moving] = [0, 1].map(|at| self.rings[at].place(self.rings[at].used));
@@ -441,17 +446,16 @@ impl<'a> Clock<'a> {
         if at_ps >= there_ps && self.ramp.is_full(self.chip, at_ps) {
             self.reads_ps.clear();
             let all = if short { whole * (tiles - 1) + part } else { whole * tiles };
-            at_ps = at_ps.saturating_add(self.ramp.slowed(self.chip, at_ps, all));
+            at_ps = at_ps.exact_add(self.ramp.ramped_ps(self.chip, at_ps, all));
         } else {
             self.reads_ps.clear();
             for tile in 0..tiles {
-                let arrival = |at: usize, buffer: usize| {
-                    self.rings[at].buffers[buffer].arrivals_ps.get(index(tile)).copied().unwrap_or(0)
-                };
+                let arrival =
+                    |at: usize, buffer: usize| self.rings[at].buffers[buffer].arrivals_ps[index(tile)];
                 let there_ps = arrival(0, held).max(arrival(1, moving));
                 let busy = if short && tile + 1 == tiles { part } else { whole };
                 let start_ps = at_ps.max(there_ps);
-                at_ps = start_ps.saturating_add(self.ramp.slowed(self.chip, start_ps, busy));
+                at_ps = start_ps.exact_add(self.ramp.ramped_ps(self.chip, start_ps, busy));
                 self.reads_ps.push(at_ps);
             }
         }
@@ -461,45 +465,45 @@ impl<'a> Clock<'a> {
             ring.buffers[buffer].tile_ps = whole;
             ring.buffers[buffer].reads_ps.clone_from(&self.reads_ps);
         }
-        at_ps.saturating_add(facts[0][0].latency_ps)
+        at_ps.exact_add(facts[0][0].latency_ps)
     }
 
     /// Takes a tile of sums out of PSUM; when what it gives can be read.
     fn leave(
         &mut self,
-        facts: &[[Facts; 2]; 4],
+        facts: &[[InstructionCost; 2]; 4],
         (first, last): (bool, bool),
         (tile, slot): (usize, usize),
         done_ps: u64,
     ) -> u64 {
         let how = match (self.plan.adds(), first, last) {
-            (false, _, _) => Leaving::Whole,
-            (true, true, _) => Leaving::First,
-            (true, false, false) => Leaving::Add,
-            (true, false, true) => Leaving::Last,
+            (false, _, _) => DrainStep::Whole,
+            (true, true, _) => DrainStep::First,
+            (true, false, false) => DrainStep::Add,
+            (true, false, true) => DrainStep::Last,
         };
         let engine = match self.plan.choice.drain {
             _ if self.plan.adds() => 0,
-            Drain::Vector => 0,
-            Drain::Scalar => 1,
-            Drain::Both => index(self.drained % 2),
+            DrainEngine::Vector => 0,
+            DrainEngine::Scalar => 1,
+            DrainEngine::Both => index(self.drained % 2),
         };
         self.drained += 1;
         let one = &facts[how as usize][engine];
-        let mut start_ps = self.drain_free_ps[engine].max(done_ps.saturating_add(self.hop_ps));
-        if matches!(how, Leaving::Whole | Leaving::Last) {
+        let mut start_ps = self.drain_free_ps[engine].max(done_ps.exact_add(self.hop_ps));
+        if matches!(how, DrainStep::Whole | DrainStep::Last) {
             start_ps = start_ps.max(self.rows_ps[self.next_row]);
         }
-        if matches!(how, Leaving::Add | Leaving::Last) {
+        if matches!(how, DrainStep::Add | DrainStep::Last) {
             start_ps = start_ps.max(self.waiting_ps.get(tile).copied().unwrap_or(0));
         }
         if self.chip.neuron.access.vector_scalar_exclusive {
             start_ps = start_ps.max(self.drain_free_ps[1 - engine]);
         }
-        let end_ps = start_ps.saturating_add(one.busy_ps);
+        let end_ps = start_ps.exact_add(one.busy_ps);
         self.drain_free_ps[engine] = end_ps;
-        self.slots_ps[slot] = end_ps.saturating_add(self.hop_ps);
-        let ready_ps = end_ps.saturating_add(one.latency_ps);
+        self.slots_ps[slot] = end_ps.exact_add(self.hop_ps);
+        let ready_ps = end_ps.exact_add(one.latency_ps);
         if let Some(waiting) = self.waiting_ps.get_mut(tile) {
             *waiting = ready_ps;
         }
@@ -507,19 +511,20 @@ impl<'a> Clock<'a> {
     }
 
     /// A row of results goes to HBM.
-    fn store(&mut self, facts: &Facts, ready_ps: u64, step_is_over: bool) {
-        let start_ps = self.store_free_ps.max(ready_ps.saturating_add(self.hop_ps));
+    fn store(&mut self, facts: &InstructionCost, ready_ps: u64, step_is_over: bool) {
+        let start_ps = self.store_free_ps.max(ready_ps.exact_add(self.hop_ps));
         self.load_until(start_ps, step_is_over);
-        let copy = Copy {
+        let copy = DmaCopy {
             node: 0,
             core: 0,
             shape: facts.dma,
             hbm_read_bytes: 0,
             hbm_written_bytes: facts.hbm_written_bytes,
         };
-        let moved = self.transfers.place(&copy, start_ps.saturating_add(self.lead_ps));
-        self.store_free_ps = self.store_flight.after(self.chip, start_ps, facts.dma.data_ps, moved.end_ps);
-        self.rows_ps[self.next_row] = moved.end_ps.saturating_add(self.arrival_hop_ps);
+        let moved = self.transfers.place(&copy, start_ps.exact_add(self.start_latency_ps));
+        self.store_free_ps =
+            self.store_flight.next_start_ps(self.chip, start_ps, facts.dma.data_ps, moved.end_ps);
+        self.rows_ps[self.next_row] = moved.end_ps.exact_add(self.arrival_hop_ps);
         self.next_row = (self.next_row + 1) % self.rows_ps.len();
         self.end_ps = self.end_ps.max(moved.end_ps);
     }

@@ -2,17 +2,19 @@
 
 use std::fmt::Write as _;
 
+use tilewright_base::invariant::Exact;
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::cycles::Stage;
+use tilewright_tcp_cost::cycles::PipelineStage;
 use tilewright_tcp_isa::program::exec::Drain;
 
-use crate::tcp::brought::times;
-use crate::tcp::point::{Loading, ORDERS, Supply, Turn};
-use crate::tcp::task::Task;
-use crate::tcp::told::Told;
+use crate::cost_math::CostMath;
+use crate::tcp::operand_transfers::times;
+use crate::tcp::point::{LoadContext, ORDERS, StreamSupply, TimeLoop};
+use crate::tcp::report::TcpReport;
+use crate::tcp::task::TcpTask;
 
 /// Sentences about a candidate, one a line.
-pub fn explain(task: &Task<'_>, told: &Told) -> String {
+pub fn explain(task: &TcpTask<'_>, told: &TcpReport) -> String {
     let mut text = String::new();
     let mut line = |words: String| {
         let _ = writeln!(text, "  {words}");
@@ -25,7 +27,7 @@ pub fn explain(task: &Task<'_>, told: &Told) -> String {
     text
 }
 
-fn slices(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
+fn slices(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
     let nest = &told.nest;
     let commands = told.framed.frame.commands();
     if commands > 1 {
@@ -43,7 +45,7 @@ fn slices(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
 }
 
 /// Where operands come from, and how long that takes.
-fn brought(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
+fn brought(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
     let frame = &told.framed.frame;
     for (at, operand) in
         [Operand::In0, Operand::In1].into_iter().enumerate().filter(|(at, _)| task.from_hbm[*at])
@@ -62,14 +64,14 @@ fn brought(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
     }
 }
 
-fn operands(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
+fn operands(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
     let nest = &told.nest;
     let machine = task.setup.machine;
     let (held, streamed) = (told.framed.stationary().name(), told.framed.frame.streamed().name());
     let bytes = |elements: u64| elements * task.setup.element_bits() / 8;
     let context = match told.candidate.choice.loading {
-        Loading::Main => "main",
-        Loading::Sub => "sub",
+        LoadContext::Main => "main",
+        LoadContext::Sub => "sub",
     };
     line(format!(
         "{held} is held: {} B a slice of {} B of register files, loaded by the {context} context in {} cycles.",
@@ -78,12 +80,12 @@ fn operands(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
         told.columns.load_cycles
     ));
     let arrives = match (told.candidate.choice.supply, nest.held_slices) {
-        (Supply::Own, 1) => "each slice reads its own".to_string(),
-        (Supply::Own, copies) => format!("{copies} copies in data memory, each slice reads its own"),
-        (Supply::RingOuter, _) => {
+        (StreamSupply::Own, 1) => "each slice reads its own".to_string(),
+        (StreamSupply::Own, copies) => format!("{copies} copies in data memory, each slice reads its own"),
+        (StreamSupply::RingOuter, _) => {
             format!("rings of {} slices multicast one slice's rows after the other's", nest.ring)
         }
-        (Supply::RingInner, _) => {
+        (StreamSupply::RingInner, _) => {
             let ring = nest.ring * nest.summed_slices;
             format!("rings of {ring} slices multicast a row of each of {} in turn", nest.ring)
         }
@@ -101,22 +103,22 @@ fn operands(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
     }
 }
 
-fn loops(told: &Told, line: &mut dyn FnMut(String)) {
+fn loops(told: &TcpReport, line: &mut dyn FnMut(String)) {
     let (nest, choice) = (&told.nest, &told.candidate.choice);
     let mut words: Vec<String> = Vec::new();
     for turn in ORDERS[usize::from(choice.order)] {
         let size = nest.turn(turn, choice.supply);
         let what = match turn {
-            Turn::Batch => "batch positions",
-            Turn::Passes => "passes of the stream",
-            Turn::Rows => "packets of rows",
-            Turn::Chunks => "packets along the sum",
+            TimeLoop::Batch => "batch positions",
+            TimeLoop::Passes => "passes of the stream",
+            TimeLoop::Rows => "packets of rows",
+            TimeLoop::Chunks => "packets along the sum",
         };
         if size > 1 {
             words.push(format!("{size} {what}"));
         }
     }
-    if choice.supply == Supply::RingInner && nest.ring > 1 {
+    if choice.supply == StreamSupply::RingInner && nest.ring > 1 {
         words.push(format!("{} slices of the ring", nest.ring));
     }
     if nest.repeats > 1 {
@@ -142,7 +144,7 @@ fn loops(told: &Told, line: &mut dyn FnMut(String)) {
     line(format!("Sums leave {order}."));
 }
 
-fn cycles(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
+fn cycles(task: &TcpTask<'_>, told: &TcpReport, line: &mut dyn FnMut(String)) {
     let columns = &told.columns;
     let stages = [
         (columns.mac, "products"),
@@ -159,7 +161,7 @@ fn cycles(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
         "The contraction takes {} cycles: {overhead} to start, {slowest} for {}, {} that do not overlap.",
         columns.contract_cycles,
         bounds.join(" and "),
-        columns.contract_cycles.saturating_sub(overhead).saturating_sub(slowest)
+        columns.contract_cycles.exact_sub(overhead).exact_sub(slowest)
     ));
     if columns.bridge_cycles > 0 {
         line(format!(
@@ -168,26 +170,26 @@ fn cycles(task: &Task<'_>, told: &Told, line: &mut dyn FnMut(String)) {
         ));
     }
     let bound = match columns.binding {
-        Stage::Contraction if columns.mac < columns.stream => {
+        PipelineStage::Contraction if columns.mac < columns.stream => {
             "the feed: packets arrive slower than they are used"
         }
-        Stage::Contraction => "the multipliers",
-        Stage::Fetch => "the fetch unit",
-        Stage::Switch | Stage::Collect => "the network",
-        Stage::Drain => "the drain of the accumulators",
-        Stage::Vector | Stage::Cast => "the vector engine",
-        Stage::Transpose | Stage::Commit | Stage::Load => "the commit unit",
+        PipelineStage::Contraction => "the multipliers",
+        PipelineStage::Fetch => "the fetch unit",
+        PipelineStage::Switch | PipelineStage::Collect => "the network",
+        PipelineStage::Drain => "the drain of the accumulators",
+        PipelineStage::Vector | PipelineStage::Cast => "the vector engine",
+        PipelineStage::Transpose | PipelineStage::Commit | PipelineStage::Load => "the commit unit",
     };
     line(format!(
         "It is bound by {bound}; {:.1} % of the group's multipliers are used.",
         100.0 * told.utilisation
     ));
-    let transfers = columns.bring_cycles.iter().fold(0_u64, |all, cycles| all.saturating_add(*cycles));
+    let transfers = columns.bring_cycles.iter().fold(0_u64, |all, cycles| all.plus_cost(*cycles));
     if transfers > 0 {
         line(format!(
             "Of the {} cycles of a part, {transfers} wait for HBM and {} are for commands.",
             columns.part_cycles,
-            columns.part_cycles.saturating_sub(transfers)
+            columns.part_cycles.exact_sub(transfers)
         ));
     }
 }

@@ -1,42 +1,45 @@
 //! The TCP as a target: lowered shapes and tactics (paper sections V-B and VII).
 //!
 //! - [`task`]: the einsum on a setup; [`walk`]: what the search asks for;
-//! - [`point`], [`nest`]: a candidate and the loop sizes that follow from it; [`space`]: which candidates there are;
-//! - [`legality`]: which of them fit; [`cost`], [`events`]: cycles and energy, through the closed forms of the engine;
-//! - [`priced`]: what orders of loops share of them;
-//! - [`brought`]: operands that start in off-chip memory;
-//! - [`bound`]: what candidates take at least; [`plain`]: the same space without bounds or shortcuts, to judge the search by;
+//! - [`point`], [`nest`]: a candidate and the loop sizes that follow from it; [`space`]: which candidates
+//!   there are;
+//! - [`legality`]: which of them fit; [`cost`], [`events`]: cycles and energy, through the closed forms of
+//!   the engine;
+//! - [`nest_cost`]: what orders of loops share of them;
+//! - [`operand_transfers`]: operands that start in off-chip memory;
+//! - [`bound`]: what candidates take at least; [`exhaustive`]: the same space without bounds or shortcuts,
+//!   the reference of the search;
 //! - [`section`]: the space of the paper's figures 14 and 15, by its own closed forms;
-//! - [`told`], [`explain`](mod@explain): one candidate in numbers and in words;
+//! - [`report`], [`explain`](mod@explain): one candidate in numbers and in words;
 //! - [`neighbours`]: candidates between given shapes, with their bridges;
 //! - [`remedy`]: what to change where nothing is legal;
 //! - [`spell`], [`program`]: a candidate as lowered shapes and a tactic, and as commands.
 
 pub mod bound;
-pub mod brought;
 pub mod cost;
 pub mod events;
+pub mod exhaustive;
 pub mod explain;
 pub mod legality;
 pub mod neighbours;
 pub mod nest;
-pub mod plain;
+pub mod nest_cost;
+pub mod operand_transfers;
 pub mod point;
-pub mod priced;
 pub mod program;
 pub mod remedy;
+pub mod report;
 pub mod section;
 pub mod space;
 pub mod spell;
 pub mod task;
-pub mod told;
 pub mod walk;
 
-pub use point::{Choice, Frame, Nest};
-pub use task::Task;
-pub use told::Told;
+pub use point::{LoopNest, TcpChoice, TcpFrame};
+pub use report::TcpReport;
+pub use task::TcpTask;
 
 /// A legal candidate with its cost.
-pub type Candidate = crate::goal::Candidate<Choice>;
+pub type TcpCandidate = crate::goal::Candidate<TcpChoice>;
 /// What a search found.
-pub type Found = crate::search::Found<Frame, Choice>;
+pub type TcpSearchResult = crate::search::SearchResult<TcpFrame, TcpChoice>;

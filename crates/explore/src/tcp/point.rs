@@ -1,16 +1,18 @@
-//! One candidate: how an einsum is cut into commands, slices, lanes, packets and loops (paper sections II-B and IV-C).
+//! One candidate: how an einsum is cut into commands, slices, lanes, packets and loops (paper sections II-B
+//! and IV-C).
 //!
-//! A frame says what is settled first: commands, slices, and which operand the register files hold. A choice says the rest. Together
-//! they give a nest, the sizes of all loops, from which everything else follows.
+//! A frame says what is settled first: commands, slices, and which operand the register files hold. A choice
+//! says the rest. Together they give a nest, the sizes of all loops, from which everything else follows.
 
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_isa::program::exec::Drain;
 
-use crate::tcp::task::{Class, MAX_AXES, Task};
+use crate::cost_math::CostMath;
+use crate::tcp::task::{AxisClass, MAX_AXES, TcpTask};
 
 /// What the axes of a class do once it is known which operand is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum AxisRole {
     /// In both inputs and the output.
     Batch,
     /// Only the held operand has it: lanes and repeats.
@@ -21,14 +23,14 @@ pub enum Role {
     Summed,
 }
 
-impl Role {
+impl AxisRole {
     /// All roles.
-    pub const ALL: [Role; 4] = [Role::Batch, Role::Held, Role::Streamed, Role::Summed];
+    pub const ALL: [AxisRole; 4] = [AxisRole::Batch, AxisRole::Held, AxisRole::Streamed, AxisRole::Summed];
 }
 
 /// Commands, slices and the operand in the register files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct TcpFrame {
     /// The operand that the register files hold.
     pub stationary: Operand,
     /// Commands along each axis.
@@ -41,7 +43,7 @@ pub struct Frame {
 
 /// How the streamed operand reaches slices that differ in held axes only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Supply {
+pub enum StreamSupply {
     /// There are none, or each has its own copy in data memory.
     Own,
     /// Rows are spread over them, slice after slice; a ring multicasts each slice's rows in turn.
@@ -52,7 +54,7 @@ pub enum Supply {
 
 /// Which context loads the register files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Loading {
+pub enum LoadContext {
     /// The main context: wide, before the contraction.
     Main,
     /// The sub context.
@@ -61,7 +63,7 @@ pub enum Loading {
 
 /// What a frame leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct TcpChoice {
     /// Lanes in use.
     pub lanes: u64,
     /// Rows in one packet: columns of each lane.
@@ -71,37 +73,38 @@ pub struct Choice {
     /// Steps for which the feed unit holds a packet.
     pub repeats: u64,
     /// How the stream arrives.
-    pub supply: Supply,
+    pub supply: StreamSupply,
     /// Which of [`ORDERS`] the loops in time have.
     pub order: u8,
     /// Bytes that lie together in data memory where a packet is read.
     pub fetch_bytes: u64,
     /// Who loads.
-    pub loading: Loading,
+    pub loading: LoadContext,
     /// The order in which sums leave.
     pub drain: Drain,
     /// Bytes that the commit unit writes at once.
     pub commit_bytes: u64,
 }
 
-impl Choice {
+impl TcpChoice {
     /// A choice before any is made.
-    pub fn open() -> Choice {
-        Choice {
+    pub fn open() -> TcpChoice {
+        TcpChoice {
             lanes: 1,
             columns: 1,
             tree: 1,
             repeats: 1,
-            supply: Supply::Own,
+            supply: StreamSupply::Own,
             order: 0,
             fetch_bytes: 0,
-            loading: Loading::Main,
+            loading: LoadContext::Main,
             drain: Drain::Interleaved,
             commit_bytes: 0,
         }
     }
 
-    /// A number that differs from that of any other choice of the same frame, and orders ties: wide fetches first, then wide writes.
+    /// A number that differs from that of any other choice of the same frame, and orders ties: wide fetches
+    /// first, then wide writes.
     pub fn code(&self) -> u64 {
         let fields = [
             (log2(self.lanes), 4),
@@ -126,7 +129,7 @@ fn log2(value: u64) -> u64 {
 
 /// A loop in time, by what it runs over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum TimeLoop {
     /// Batch positions.
     Batch,
     /// Held positions past lanes and repeats: the stream passes again for each.
@@ -138,8 +141,8 @@ pub enum Turn {
 }
 
 /// All orders of the loops around the repeats, outermost first.
-pub const ORDERS: [[Turn; 4]; 24] = {
-    use Turn::{Batch as B, Chunks as C, Passes as P, Rows as R};
+pub const ORDERS: [[TimeLoop; 4]; 24] = {
+    use TimeLoop::{Batch as B, Chunks as C, Passes as P, Rows as R};
     [
         [B, P, R, C],
         [B, P, C, R],
@@ -170,7 +173,7 @@ pub const ORDERS: [[Turn; 4]; 24] = {
 
 /// Sizes of all loops of one command on one slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nest {
+pub struct LoopNest {
     /// Batch positions.
     pub batch: u64,
     /// Passes of the stream.
@@ -213,54 +216,54 @@ pub struct Nest {
     pub streamed_padded: bool,
 }
 
-impl Nest {
+impl LoopNest {
     /// Steps of the contraction engine.
     pub fn steps(&self) -> u64 {
-        self.packets().saturating_mul(self.repeats)
+        self.packets().times_cost(self.repeats)
     }
 
     /// Packets that reach a slice.
     pub fn packets(&self) -> u64 {
-        [self.batch, self.passes, self.rows, self.ring, self.chunks].into_iter().fold(1, u64::saturating_mul)
+        [self.batch, self.passes, self.rows, self.ring, self.chunks].into_iter().fold(1, u64::times_cost)
     }
 
     /// The size of a loop in time.
-    pub fn turn(&self, turn: Turn, supply: Supply) -> u64 {
+    pub fn turn(&self, turn: TimeLoop, supply: StreamSupply) -> u64 {
         match turn {
-            Turn::Batch => self.batch,
-            Turn::Passes => self.passes,
-            Turn::Rows if supply == Supply::RingOuter => self.rows * self.ring,
-            Turn::Rows => self.rows,
-            Turn::Chunks => self.chunks,
+            TimeLoop::Batch => self.batch,
+            TimeLoop::Passes => self.passes,
+            TimeLoop::Rows if supply == StreamSupply::RingOuter => self.rows * self.ring,
+            TimeLoop::Rows => self.rows,
+            TimeLoop::Chunks => self.chunks,
         }
     }
 
     /// Elements of the held operand that a slice has.
     pub fn held_elements(&self) -> u64 {
         let rows = [self.batch, self.passes, self.chunks, self.repeats, self.lanes];
-        rows.into_iter().fold(self.tree, u64::saturating_mul)
+        rows.into_iter().fold(self.tree, u64::times_cost)
     }
 
     /// Elements of the streamed operand that a slice has.
     pub fn streamed_elements(&self) -> u64 {
-        [self.batch, self.rows, self.chunks, self.columns].into_iter().fold(self.tree, u64::saturating_mul)
+        [self.batch, self.rows, self.chunks, self.columns].into_iter().fold(self.tree, u64::times_cost)
     }
 
     /// Results of a slice.
     pub fn results(&self) -> u64 {
         let loops = [self.batch, self.passes, self.rows, self.ring, self.repeats, self.lanes];
-        loops.into_iter().fold(self.columns, u64::saturating_mul)
+        loops.into_iter().fold(self.columns, u64::times_cost)
     }
 }
 
-impl Frame {
+impl TcpFrame {
     /// The role of an axis.
-    pub fn role(&self, class: Class) -> Role {
+    pub fn role(&self, class: AxisClass) -> AxisRole {
         match (class, self.stationary) {
-            (Class::Batch, _) => Role::Batch,
-            (Class::Contracted, _) => Role::Summed,
-            (Class::Free0, Operand::In0) | (Class::Free1, Operand::In1) => Role::Held,
-            _ => Role::Streamed,
+            (AxisClass::Batch, _) => AxisRole::Batch,
+            (AxisClass::Contracted, _) => AxisRole::Summed,
+            (AxisClass::Free0, Operand::In0) | (AxisClass::Free1, Operand::In1) => AxisRole::Held,
+            _ => AxisRole::Streamed,
         }
     }
 
@@ -271,11 +274,12 @@ impl Frame {
 
     /// Commands.
     pub fn commands(&self) -> u64 {
-        self.parts.iter().fold(1, |all: u64, parts| all.saturating_mul(*parts))
+        self.parts.iter().fold(1, |all: u64, parts| all.times_cost(*parts))
     }
 
-    /// The axis of a role whose digits go to lanes, packets and repeats: the last that has more than one position, or the last.
-    pub fn inner_axis(&self, task: &Task<'_>, role: Role) -> Option<usize> {
+    /// The axis of a role whose digits go to lanes, packets and repeats: the last that has more than one
+    /// position, or the last.
+    pub fn inner_axis(&self, task: &TcpTask<'_>, role: AxisRole) -> Option<usize> {
         let of_role = |index: &usize| self.role(task.axes[*index].class) == role;
         let long = (0..task.axes.len()).rev().filter(of_role).find(|index| self.extents[*index] > 1);
         long.or_else(|| (0..task.axes.len()).rev().find(of_role))
@@ -287,7 +291,7 @@ impl Frame {
     }
 
     /// Slices along the axes of a role.
-    pub fn role_slices(&self, task: &Task<'_>, role: Role) -> u64 {
+    pub fn role_slices(&self, task: &TcpTask<'_>, role: AxisRole) -> u64 {
         let of_role = task.axes.iter().enumerate().filter(|(_, axis)| self.role(axis.class) == role);
         of_role.fold(1, |all, (index, _)| all << self.slices_log2[index])
     }

@@ -1,5 +1,5 @@
-//! From a candidate to the program that runs it: spelled, checked and lowered by the engine, with the load on the context that the
-//! candidate chose. What a program takes besides its commands is counted here.
+//! From a candidate to the program that runs it: spelled, checked and lowered by the engine, with the load on
+//! the context that the candidate chose. What a program takes besides its commands is counted here.
 
 use tilewright_base::{Diagnostic, SourceId};
 use tilewright_machine::tcp::Tcp;
@@ -7,17 +7,18 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::{ast, parser};
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::control::{Command, Queue, StepKind};
-use tilewright_tcp_isa::program::exec::{Body, Context};
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_isa::program::exec::{Context, ExecBody};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
-use crate::tcp::nest::Framed;
-use crate::tcp::point::{Choice, Loading};
+use crate::cost_math::CostMath;
+use crate::tcp::nest::FrameContext;
+use crate::tcp::point::{LoadContext, TcpChoice};
 use crate::tcp::spell::spell;
-use crate::tcp::task::Task;
+use crate::tcp::task::TcpTask;
 
 /// A candidate that the engine has accepted.
 #[derive(Clone, Debug)]
-pub struct Lowered {
+pub struct LoweredCandidate {
     /// Shapes and tactic as they are written.
     pub text: ast::Program,
     /// The commands.
@@ -29,11 +30,11 @@ pub struct Lowered {
 /// # Errors
 /// What the engine complains about; the closed forms should have refused it first.
 pub fn lowered(
-    task: &Task<'_>,
-    framed: &Framed,
-    choice: &Choice,
-    options: &Options,
-) -> Result<Lowered, Vec<Diagnostic>> {
+    task: &TcpTask<'_>,
+    framed: &FrameContext,
+    choice: &TcpChoice,
+    options: &LowerOptions,
+) -> Result<LoweredCandidate, Vec<Diagnostic>> {
     let wrong = |what: &str| vec![Diagnostic::error("explore/spelling", what.to_string())];
     let spelled = spell(task, framed, choice).ok_or_else(|| wrong("this candidate is refused"))?;
     let text = parser::program(&spelled.to_string(), SourceId(0)).map_err(|complaint| vec![*complaint])?;
@@ -43,19 +44,19 @@ pub fn lowered(
         return Err(verdict.diagnostics);
     }
     let mut program =
-        lower(&task.setup, &problem, &verdict, &Options { from_hbm: task.from_hbm, ..options.clone() })
+        lower(&task.setup, &problem, &verdict, &LowerOptions { from_hbm: task.from_hbm, ..options.clone() })
             .map_err(|refused| vec![*refused])?;
     as_chosen(task.setup.machine, choice, &mut program);
-    Ok(Lowered { text, program })
+    Ok(LoweredCandidate { text, program })
 }
 
 /// What shapes and tactic do not say: who loads, and how wide results are written.
-pub fn as_chosen(machine: &Tcp, choice: &Choice, program: &mut Program) {
-    if choice.loading == Loading::Main {
+pub fn as_chosen(machine: &Tcp, choice: &TcpChoice, program: &mut Program) {
+    if choice.loading == LoadContext::Main {
         load_on_main(machine, program);
     }
     for exec in program.execs.iter_mut().filter(|exec| exec.name == "contract") {
-        if let Body::Stream(stream) = &mut exec.body {
+        if let ExecBody::Stream(stream) = &mut exec.body {
             stream.commit.width = stream.commit.width.min(choice.commit_bytes);
         }
     }
@@ -68,7 +69,7 @@ fn load_on_main(machine: &Tcp, program: &mut Program) {
     let Some(at) = at else { return };
     let load = &mut program.execs[at];
     load.context = Context::Main;
-    if let Body::Stream(stream) = &mut load.body {
+    if let ExecBody::Stream(stream) = &mut load.body {
         let widths = machine.commit.main_widths_bytes.iter().copied();
         let bytes = stream.commit.bytes;
         stream.commit.width = widths.filter(|width| bytes.is_multiple_of(*width)).max().unwrap_or(bytes);
@@ -90,14 +91,15 @@ fn on_main(queue: &mut Queue, at: usize) {
     }
 }
 
-/// Cycles of a task's program whose transfers and commands take so many, one after the other: launch, the pushes before the first of them
-/// starts, the commands, the end. All later pushes are done while commands run.
-pub fn program_cycles(task: &Task<'_>, commands_cycles: u64) -> u64 {
+/// Cycles of a task's program whose transfers and commands take so many, one after the other: launch, the
+/// pushes before the first of them starts, the commands, the end. All later pushes are done while commands
+/// run.
+pub fn program_cycles(task: &TcpTask<'_>, commands_cycles: u64) -> u64 {
     let machine = task.setup.machine;
     // A transfer starts at once; a command takes its image and its start.
     let first = if task.from_hbm == [false; 2] { 2 } else { 1 };
-    let pushes = machine.queue.push_cycles.saturating_mul(first);
+    let pushes = machine.queue.push_cycles.times_cost(first);
     [machine.command.launch_cycles, pushes, commands_cycles, machine.command.finish_cycles]
         .into_iter()
-        .fold(0, u64::saturating_add)
+        .fold(0, u64::plus_cost)
 }

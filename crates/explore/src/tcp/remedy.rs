@@ -1,13 +1,15 @@
-//! What to change where nothing is legal: single changes, each tried, and given only if something is legal with it.
+//! What to change where nothing is legal: single changes, each tried, and given only if something is legal
+//! with it.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::Setup;
 
+use crate::cost_math::CostMath;
 use crate::goal::Goal;
-use crate::refusal::Reason;
-use crate::search::{Options, search};
-use crate::tcp::Found;
-use crate::tcp::task::{Class, Task};
+use crate::refusal::RefusalReason;
+use crate::search::{SearchOptions, search};
+use crate::tcp::TcpSearchResult;
+use crate::tcp::task::{AxisClass, TcpTask};
 
 /// Doublings of figures and halvings of axes that are tried.
 const MOST_STEPS: u32 = 40;
@@ -26,7 +28,7 @@ pub enum Remedy {
 }
 
 /// Changes that help, for a task of which nothing is legal.
-pub fn remedies(task: &Task<'_>) -> Vec<Remedy> {
+pub fn remedies(task: &TcpTask<'_>) -> Vec<Remedy> {
     let mut all = Vec::new();
     all.extend(sizes(task));
     all.extend(more_pes(task));
@@ -35,16 +37,16 @@ pub fn remedies(task: &Task<'_>) -> Vec<Remedy> {
 }
 
 /// Looks until something legal is found.
-fn look(task: &Task<'_>) -> Found {
-    search(task, &Options::exact(Goal::Time, 1), &mut |_, kept| !kept.best().is_empty())
+fn look(task: &TcpTask<'_>) -> TcpSearchResult {
+    search(task, &SearchOptions::exact(Goal::Time, 1), &mut |_, kept| !kept.best().is_empty())
 }
 
-fn is_legal(task: &Task<'_>) -> bool {
+fn is_legal(task: &TcpTask<'_>) -> bool {
     !look(task).kept.best().is_empty()
 }
 
 /// The figures that bind, doubled one after the other.
-fn figures(task: &Task<'_>) -> Option<Remedy> {
+fn figures(task: &TcpTask<'_>) -> Option<Remedy> {
     let mut machine: Tcp = task.setup.machine.clone();
     let mut changed: Vec<(&'static str, u64)> = Vec::new();
     for _ in 0..MOST_STEPS {
@@ -54,9 +56,11 @@ fn figures(task: &Task<'_>) -> Option<Remedy> {
             return (!changed.is_empty()).then_some(Remedy::Figures(changed));
         }
         let (key, figure) = match found.refused.binding()?.reason {
-            Reason::Registers => ("trf.rows_per_bank", &mut machine.trf.rows_per_bank),
-            Reason::DataMemory => ("dm.capacity_bytes", &mut machine.dm.capacity_bytes),
-            Reason::Accumulators => ("ce.accumulators_per_output", &mut machine.ce.accumulators_per_output),
+            RefusalReason::Registers => ("trf.rows_per_bank", &mut machine.trf.rows_per_bank),
+            RefusalReason::DataMemory => ("dm.capacity_bytes", &mut machine.dm.capacity_bytes),
+            RefusalReason::Accumulators => {
+                ("ce.accumulators_per_output", &mut machine.ce.accumulators_per_output)
+            }
             _ => return None,
         };
         *figure = figure.checked_mul(2)?;
@@ -68,8 +72,8 @@ fn figures(task: &Task<'_>) -> Option<Remedy> {
     None
 }
 
-fn with_machine<'m>(task: &Task<'_>, machine: &'m Tcp) -> Task<'m> {
-    Task {
+fn with_machine<'m>(task: &TcpTask<'_>, machine: &'m Tcp) -> TcpTask<'m> {
+    TcpTask {
         setup: Setup { machine, fused_pes: task.setup.fused_pes, dtype: task.setup.dtype },
         axes: task.axes.clone(),
         program: task.program.clone(),
@@ -78,10 +82,10 @@ fn with_machine<'m>(task: &Task<'_>, machine: &'m Tcp) -> Task<'m> {
     }
 }
 
-fn more_pes(task: &Task<'_>) -> Option<Remedy> {
+fn more_pes(task: &TcpTask<'_>) -> Option<Remedy> {
     let mut pes = task.setup.fused_pes.checked_mul(2)?;
     while let Ok(setup) = Setup::new(task.setup.machine, pes, task.setup.dtype) {
-        if is_legal(&Task { setup, ..task.clone() }) {
+        if is_legal(&TcpTask { setup, ..task.clone() }) {
             return Some(Remedy::Pes(pes));
         }
         pes = pes.checked_mul(2)?;
@@ -90,24 +94,24 @@ fn more_pes(task: &Task<'_>) -> Option<Remedy> {
 }
 
 /// One axis a little longer, or else a sum shorter by as little as helps.
-fn sizes(task: &Task<'_>) -> Option<Remedy> {
+fn sizes(task: &TcpTask<'_>) -> Option<Remedy> {
     let with = |axis: usize, extent: u64| {
         let mut other = task.clone();
         other.axes[axis].extent = extent;
         other
     };
     let remedy = |axis: usize, extent: u64| {
-        Some(Remedy::Size(task.axes[axis].name.to_string(), extent.saturating_mul(groups(task, axis))))
+        Some(Remedy::Size(task.axes[axis].name.to_string(), extent.times_cost(groups(task, axis))))
     };
     for added in 1..=MOST_ADDED {
         for axis in 0..task.axes.len() {
-            let extent = task.axes[axis].extent.saturating_add(added);
+            let extent = task.axes[axis].extent.plus_cost(added);
             if task.axes[axis].extent <= MOST_ADDED && is_legal(&with(axis, extent)) {
                 return remedy(axis, extent);
             }
         }
     }
-    let longest = task.of_class(Class::Contracted).max_by_key(|axis| task.axes[*axis].extent)?;
+    let longest = task.of_class(AxisClass::Contracted).max_by_key(|axis| task.axes[*axis].extent)?;
     let (mut low, mut high) = (0, task.axes[longest].extent);
     // The least of these halvings that helps, then what lies between it and the one before.
     let mut half = high / 2;
@@ -126,8 +130,8 @@ fn sizes(task: &Task<'_>) -> Option<Remedy> {
     if low == 0 { None } else { remedy(longest, low) }
 }
 
-/// Groups over which an axis is dealt out, whose sizes are of the whole.
-fn groups(task: &Task<'_>, axis: usize) -> u64 {
+/// Groups over which an axis is sharded; its size is that of the whole axis.
+fn groups(task: &TcpTask<'_>, axis: usize) -> u64 {
     let axis = &task.axes[axis];
     let whole = task.program.dims.iter().find(|dim| dim.name.same_letters(&axis.name));
     let whole = whole.and_then(|dim| task.program.size_value(&dim.most));

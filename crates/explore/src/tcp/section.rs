@@ -1,15 +1,17 @@
-//! The space and the closed forms of one section of a PE as the paper's figures 14 and 15 have them: a contraction without command
-//! overhead, its load beside it, every stage at its full width.
+//! The space and the closed forms of one section of a PE as the paper's figures 14 and 15 have them: a
+//! contraction without command overhead, its load beside it, every stage at its full width.
 //!
-//! Splits over slices are powers of two that use all of them; the register files hold one batch position at a time; a packet is held for
-//! powers of two of steps. Cycles are the slowest stage, and to fill the ring and the pipeline.
+//! Splits over slices are powers of two that use all of them; the register files hold one batch position at a
+//! time; a packet is held for powers of two of steps. Cycles are the slowest stage, and to fill the ring and
+//! the pipeline.
 
+use crate::cost_math::CostMath;
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_cost::energy::{COMPONENTS, Component};
 
 /// `batch` independent products of `rows0 x sum` by `rows1 x sum`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Product {
+pub struct SectionProduct {
     /// Batch positions.
     pub batch: u64,
     /// Rows of in0.
@@ -22,7 +24,7 @@ pub struct Product {
 
 /// A tactic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tactic {
+pub struct SectionTactic {
     /// Slices along batch, rows of in0, rows of in1, and the sum.
     pub split: [u64; 4],
     /// The register files hold in1; in0 if not.
@@ -39,7 +41,7 @@ pub struct Tactic {
 
 /// Cycles of each stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stages {
+pub struct SectionCycles {
     /// Products.
     pub mac: u64,
     /// The stream.
@@ -53,7 +55,7 @@ pub struct Stages {
 }
 
 /// Extents on one slice: batch, held rows, streamed rows, sum.
-fn extents(product: &Product, tactic: &Tactic) -> [u64; 4] {
+fn extents(product: &SectionProduct, tactic: &SectionTactic) -> [u64; 4] {
     let [batch, rows0, rows1, sum] = tactic.split;
     let (in0, in1) = (product.rows0.div_ceil(rows0), product.rows1.div_ceil(rows1));
     let (held, streamed) = if tactic.holds_in1 { (in1, in0) } else { (in0, in1) };
@@ -61,22 +63,22 @@ fn extents(product: &Product, tactic: &Tactic) -> [u64; 4] {
 }
 
 /// Slices that share a stream.
-fn ring(tactic: &Tactic) -> u64 {
+fn ring(tactic: &SectionTactic) -> u64 {
     if tactic.holds_in1 { tactic.split[2] } else { tactic.split[1] }
 }
 
 /// Rows of the stream in one packet.
-fn columns(setup: &Setup<'_>, tactic: &Tactic) -> u64 {
+fn columns(setup: &Setup<'_>, tactic: &SectionTactic) -> u64 {
     setup.packet_elements() >> tactic.depth
 }
 
 /// Whether registers, accumulators and axes have room for a tactic.
-pub fn fits(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> bool {
+pub fn fits(setup: &Setup<'_>, product: &SectionProduct, tactic: &SectionTactic) -> bool {
     let machine = setup.machine;
     let [_, held, streamed, sum] = extents(product, tactic);
     let columns = columns(setup, tactic);
     let tree = setup.packet_elements() / columns.max(1);
-    let held_bytes = held.saturating_mul(sum).saturating_mul(setup.element_bits()) / 8;
+    let held_bytes = held.times_cost(sum).times_cost(setup.element_bits()) / 8;
     let sums = tactic.repeats * tactic.lanes * columns;
     held_bytes <= machine.ce.lanes * machine.trf_lane_payload_bytes()
         && tactic.lanes <= held
@@ -87,7 +89,7 @@ pub fn fits(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> bool {
 }
 
 /// The closed forms.
-pub fn stages(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> Stages {
+pub fn stages(setup: &Setup<'_>, product: &SectionProduct, tactic: &SectionTactic) -> SectionCycles {
     let machine = setup.machine;
     let [batch, held, streamed, sum] = extents(product, tactic);
     let columns = columns(setup, tactic);
@@ -100,16 +102,17 @@ pub fn stages(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> Stages {
     let drain = batch * held * streamed / drained;
     let load = batch * bytes(held * sum) / machine.fetch.sub_width_bytes;
     let cycles = mac.max(stream).max(drain) + ring(tactic) + machine.ce.fill_cycles;
-    Stages { mac, stream, drain, load, cycles }
+    SectionCycles { mac, stream, drain, load, cycles }
 }
 
 /// Power of a slice in mW at the chip's clock while it contracts.
-pub fn slice_milliwatts(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> f64 {
+pub fn slice_milliwatts(setup: &Setup<'_>, product: &SectionProduct, tactic: &SectionTactic) -> f64 {
     slice_parts(setup, product, tactic).iter().sum()
 }
 
-/// The same by component: the events of the closed forms, a cache hit for every register read of a block that the cache holds.
-pub fn slice_parts(setup: &Setup<'_>, product: &Product, tactic: &Tactic) -> [f64; COMPONENTS] {
+/// The same by component: the events of the closed forms, a cache hit for every register read of a block that
+/// the cache holds.
+pub fn slice_parts(setup: &Setup<'_>, product: &SectionProduct, tactic: &SectionTactic) -> [f64; COMPONENTS] {
     let energy = &setup.machine.energy;
     let [batch, held, streamed, sum] = extents(product, tactic).map(count);
     let stages = stages(setup, product, tactic);
@@ -156,7 +159,7 @@ fn count(value: u64) -> f64 {
 }
 
 /// Calls `visit` with every tactic that fits, on all slices of the setup, fetched in whole words.
-pub fn every_tactic(setup: &Setup<'_>, product: &Product, visit: &mut dyn FnMut(&Tactic)) {
+pub fn every_tactic(setup: &Setup<'_>, product: &SectionProduct, visit: &mut dyn FnMut(&SectionTactic)) {
     let slices = setup.slices();
     let fetch = &setup.machine.fetch;
     let widths = fetch.main_widths_bytes.iter().copied().filter(|width| *width >= fetch.packet_granule_bytes);
@@ -178,7 +181,8 @@ pub fn every_tactic(setup: &Setup<'_>, product: &Product, visit: &mut dyn FnMut(
                 for depth in 0..=setup.packet_elements().ilog2() {
                     for repeats in powers(product.rows0.max(product.rows1)) {
                         for fetch_bytes in widths.clone() {
-                            let tactic = Tactic { split, holds_in1, lanes, depth, repeats, fetch_bytes };
+                            let tactic =
+                                SectionTactic { split, holds_in1, lanes, depth, repeats, fetch_bytes };
                             if fits(setup, product, &tactic) {
                                 visit(&tactic);
                             }

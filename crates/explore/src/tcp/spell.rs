@@ -1,22 +1,27 @@
-//! A candidate as text: lowered shapes of all operands and a tactic with every role stated (paper section II).
+//! A candidate as text: lowered shapes of all operands and a tactic with every role stated (paper section
+//! II).
 //!
-//! Digits over slices stand in one order for all operands: batch, streamed, held, summed, the last on neighbouring slices so that
-//! the reducer can add them. Within a slice each operand lies in the order in which the loops run, so that walks join.
+//! Digits over slices stand in one order for all operands: batch, streamed, held, summed, the last on
+//! neighbouring slices so that the reducer can add them. Within a slice each operand lies in the order in
+//! which the loops run, so that walks join.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_base::{Name, Span};
-use tilewright_notation::syntax::ast::{Dim, LoweredShape, Operand, Place, Program, SpanOf, Tactic, Term};
+use tilewright_notation::syntax::ast::{
+    Dim, LoweredShape, Operand, Place, Program, SyntaxSpan, Tactic, Term,
+};
 use tilewright_notation::syntax::expr::Expr;
 
-use crate::tcp::cost::{Commands, access_bytes};
-use crate::tcp::nest::Framed;
-use crate::tcp::point::{Choice, Nest, ORDERS, Role, Supply, Turn};
-use crate::tcp::task::Task;
+use crate::tcp::cost::{CandidateCommands, access_bytes};
+use crate::tcp::nest::FrameContext;
+use crate::tcp::point::{AxisRole, LoopNest, ORDERS, StreamSupply, TcpChoice, TimeLoop};
+use crate::tcp::task::TcpTask;
 use tilewright_tcp_isa::program::exec::Drain;
 
 /// The program of one command of a candidate; `None` if the candidate is not legal.
-pub fn spell(task: &Task<'_>, framed: &Framed, choice: &Choice) -> Option<Program> {
+pub fn spell(task: &TcpTask<'_>, framed: &FrameContext, choice: &TcpChoice) -> Option<Program> {
     let nest = framed.nest(choice).ok()?;
-    let commands = Commands::new(&task.setup, &nest, choice).ok()?;
+    let commands = CandidateCommands::new(&task.setup, &nest, choice).ok()?;
     let speller = Speller { task, framed, nest: &nest, choice };
     let (held, streamed) = (speller.held_shape(), speller.streamed_shape());
     let out = speller.out_shape(commands.drain());
@@ -27,16 +32,16 @@ pub fn spell(task: &Task<'_>, framed: &Framed, choice: &Choice) -> Option<Progra
         in1: Some(in1),
         out: Some(out),
         tactic: Some(speller.tactic()),
-        stationary: Some((framed.stationary(), SpanOf::default())),
+        stationary: Some((framed.stationary(), SyntaxSpan::default())),
         ..task.program.clone()
     })
 }
 
 struct Speller<'a> {
-    task: &'a Task<'a>,
-    framed: &'a Framed,
-    nest: &'a Nest,
-    choice: &'a Choice,
+    task: &'a TcpTask<'a>,
+    framed: &'a FrameContext,
+    nest: &'a LoopNest,
+    choice: &'a TcpChoice,
 }
 
 /// A digit with numbers: axis, weight, values, places.
@@ -55,7 +60,7 @@ impl Speller<'_> {
         self.task.axes[axis].name
     }
 
-    fn axes(&self, role: Role) -> impl Iterator<Item = usize> + '_ {
+    fn axes(&self, role: AxisRole) -> impl Iterator<Item = usize> + '_ {
         (0..self.task.axes.len()).filter(move |axis| self.framed.role(*axis) == role)
     }
 
@@ -73,8 +78,12 @@ impl Speller<'_> {
         for axis in 0..self.task.axes.len() {
             let parts = self.framed.frame.parts[axis];
             for dim in dims.iter_mut().filter(|dim| parts > 1 && dim.name.same_letters(&self.name(axis))) {
-                let groups =
-                    self.task.program.size_value(&dim.most).unwrap_or(1) / self.task.axes[axis].extent.max(1);
+                let groups = self
+                    .task
+                    .program
+                    .size_value(&dim.most)
+                    .or_broken("a dimension of a checked einsum has a size")
+                    / self.task.axes[axis].extent.max(1);
                 dim.most = Expr::Int(self.extent(axis) * groups.max(1));
                 dim.least = dim.most.clone();
             }
@@ -96,8 +105,9 @@ impl Speller<'_> {
         (size > 1).then(|| term(Some(self.name(axis)), stride, size, padded.then_some(size)))
     }
 
-    /// The loops of a role in time: outer axes first, then what lanes, repeats and packets leave of the inner one.
-    fn time(&self, role: Role) -> Vec<Term> {
+    /// The loops of a role in time: outer axes first, then what lanes, repeats and packets leave of the inner
+    /// one.
+    fn time(&self, role: AxisRole) -> Vec<Term> {
         let mut terms = Vec::new();
         let inner = self.framed.inner(role);
         for axis in self.axes(role).filter(|axis| Some(*axis) != inner) {
@@ -105,12 +115,12 @@ impl Speller<'_> {
         }
         if let Some(axis) = inner {
             let unit = match role {
-                Role::Batch => 1,
-                Role::Held => self.nest.lanes * self.nest.repeats,
-                Role::Streamed => self.nest.columns,
-                Role::Summed => self.nest.tree,
+                AxisRole::Batch => 1,
+                AxisRole::Held => self.nest.lanes * self.nest.repeats,
+                AxisRole::Streamed => self.nest.columns,
+                AxisRole::Summed => self.nest.tree,
             };
-            let ring = if role == Role::Streamed { self.nest.ring } else { 1 };
+            let ring = if role == AxisRole::Streamed { self.nest.ring } else { 1 };
             terms.extend(self.within(axis, unit, self.nest.share[axis].div_ceil(unit * ring)));
         }
         terms
@@ -118,56 +128,56 @@ impl Speller<'_> {
 
     /// The digit whose values lie on the slices of a ring.
     fn ring(&self) -> Option<Term> {
-        let axis = self.framed.inner(Role::Streamed).filter(|_| self.nest.ring > 1)?;
+        let axis = self.framed.inner(AxisRole::Streamed).filter(|_| self.nest.ring > 1)?;
         let stride = self.nest.share[axis] / self.nest.ring;
         self.within(axis, stride, self.nest.ring)
     }
 
     fn repeats(&self) -> Option<Term> {
-        let axis = self.framed.inner(Role::Held)?;
+        let axis = self.framed.inner(AxisRole::Held)?;
         self.within(axis, self.nest.lanes, self.nest.repeats)
     }
 
     fn lanes(&self) -> Option<Term> {
-        let axis = self.framed.inner(Role::Held)?;
+        let axis = self.framed.inner(AxisRole::Held)?;
         self.within(axis, 1, self.nest.lanes)
     }
 
     fn columns(&self) -> Option<Term> {
-        let axis = self.framed.inner(Role::Streamed)?;
+        let axis = self.framed.inner(AxisRole::Streamed)?;
         self.within(axis, 1, self.nest.columns)
     }
 
     /// Summed elements of a packet: fewer values than places if the sum is shorter.
     fn tree(&self) -> Option<Term> {
-        let axis = self.framed.inner(Role::Summed)?;
+        let axis = self.framed.inner(AxisRole::Summed)?;
         let (tree, share) = (self.nest.tree, self.nest.share[axis]);
         let values = tree.min(share);
         (tree > 1).then(|| term(Some(self.name(axis)), 1, values, (values < tree).then_some(tree)))
     }
 
     /// Loops in time, outermost first, of those roles that an operand has.
-    fn turns(&self, has: impl Fn(Turn) -> bool, with_ring: bool) -> Vec<Term> {
+    fn turns(&self, has: impl Fn(TimeLoop) -> bool, with_ring: bool) -> Vec<Term> {
         let mut terms = Vec::new();
         for turn in ORDERS[usize::from(self.choice.order)].into_iter().filter(|turn| has(*turn)) {
             let role = match turn {
-                Turn::Batch => Role::Batch,
-                Turn::Passes => Role::Held,
-                Turn::Rows => Role::Streamed,
-                Turn::Chunks => Role::Summed,
+                TimeLoop::Batch => AxisRole::Batch,
+                TimeLoop::Passes => AxisRole::Held,
+                TimeLoop::Rows => AxisRole::Streamed,
+                TimeLoop::Chunks => AxisRole::Summed,
             };
-            if with_ring && turn == Turn::Rows && self.choice.supply == Supply::RingOuter {
+            if with_ring && turn == TimeLoop::Rows && self.choice.supply == StreamSupply::RingOuter {
                 terms.extend(self.ring());
             }
             terms.extend(self.time(role));
         }
-        if with_ring && self.choice.supply == Supply::RingInner {
+        if with_ring && self.choice.supply == StreamSupply::RingInner {
             terms.extend(self.ring());
         }
         terms
     }
 
-    fn parallel(&self, roles: &[Role]) -> Vec<Term> {
+    fn parallel(&self, roles: &[AxisRole]) -> Vec<Term> {
         roles.iter().flat_map(|role| self.axes(*role).filter_map(|axis| self.over_slices(axis))).collect()
     }
 
@@ -177,41 +187,42 @@ impl Speller<'_> {
         let lanes = self.lanes().into_iter().collect();
         let packet = self.columns().into_iter().chain(self.tree()).collect();
         Tactic {
-            parallel: self.parallel(&[Role::Batch, Role::Streamed, Role::Held, Role::Summed]),
+            parallel: self.parallel(&[AxisRole::Batch, AxisRole::Streamed, AxisRole::Held, AxisRole::Summed]),
             slice,
             roles: Some((lanes, packet)),
-            span: SpanOf::default(),
+            span: SyntaxSpan::default(),
         }
     }
 
-    /// The operand in the register files, as it lies in data memory before: copies for every slice that uses it.
+    /// The operand in the register files, as it lies in data memory before: copies for every slice that uses
+    /// it.
     fn held_shape(&self) -> LoweredShape {
-        let mut inter = self.parallel(&[Role::Batch]);
+        let mut inter = self.parallel(&[AxisRole::Batch]);
         inter.extend(copies(self.nest.streamed_slices));
-        inter.extend(self.parallel(&[Role::Held, Role::Summed]));
+        inter.extend(self.parallel(&[AxisRole::Held, AxisRole::Summed]));
         let mut intra: Vec<Term> = self.lanes().into_iter().collect();
-        intra.extend(self.turns(|turn| turn != Turn::Rows, false));
+        intra.extend(self.turns(|turn| turn != TimeLoop::Rows, false));
         intra.extend(self.repeats());
         intra.extend(self.tree());
-        LoweredShape { place: Some(Place::Dm), inter, intra, span: SpanOf::default() }
+        LoweredShape { place: Some(Place::Dm), inter, intra, span: SyntaxSpan::default() }
     }
 
     fn streamed_shape(&self) -> LoweredShape {
-        let mut inter = self.parallel(&[Role::Batch, Role::Streamed]);
+        let mut inter = self.parallel(&[AxisRole::Batch, AxisRole::Streamed]);
         if self.nest.ring > 1 {
             inter.extend(self.ring());
         } else {
             inter.extend(copies(self.nest.held_slices));
         }
-        inter.extend(self.parallel(&[Role::Summed]));
+        inter.extend(self.parallel(&[AxisRole::Summed]));
         let mut intra = Vec::new();
         let tree = self.tree();
         let (outermost, innermost) = self.cut_tree(tree);
         intra.extend(outermost);
-        intra.extend(self.turns(|turn| turn != Turn::Passes, false));
+        intra.extend(self.turns(|turn| turn != TimeLoop::Passes, false));
         intra.extend(self.columns());
         intra.extend(innermost);
-        LoweredShape { place: Some(Place::Dm), inter, intra, span: SpanOf::default() }
+        LoweredShape { place: Some(Place::Dm), inter, intra, span: SyntaxSpan::default() }
     }
 
     /// Where fetches are narrower than a packet, the sum's elements lie in runs of that width, far apart.
@@ -221,7 +232,7 @@ impl Speller<'_> {
         let packet = self.nest.columns * self.nest.tree * bits / 8;
         let narrow = self.choice.fetch_bytes < access_bytes(setup, packet, packet);
         let run = self.choice.fetch_bytes * 8 / bits;
-        let Some(axis) = self.framed.inner(Role::Summed).filter(|_| narrow) else { return (None, tree) };
+        let Some(axis) = self.framed.inner(AxisRole::Summed).filter(|_| narrow) else { return (None, tree) };
         let name = Some(self.name(axis));
         let share = self.nest.tree.min(self.nest.share[axis]);
         let runs = share.div_ceil(run);
@@ -230,16 +241,16 @@ impl Speller<'_> {
     }
 
     fn out_shape(&self, drain: Drain) -> LoweredShape {
-        let mut inter = self.parallel(&[Role::Batch, Role::Streamed, Role::Held]);
+        let mut inter = self.parallel(&[AxisRole::Batch, AxisRole::Streamed, AxisRole::Held]);
         let freed = self.nest.summed_slices;
         inter.extend((freed > 1).then(|| term(None, 1, 1, Some(freed))));
-        let mut intra = self.turns(|turn| turn != Turn::Chunks, true);
+        let mut intra = self.turns(|turn| turn != TimeLoop::Chunks, true);
         intra.extend(self.repeats());
         match drain {
             Drain::Interleaved => intra.extend(self.columns().into_iter().chain(self.lanes())),
             Drain::Sequential => intra.extend(self.lanes().into_iter().chain(self.columns())),
         }
-        LoweredShape { place: None, inter, intra, span: SpanOf::default() }
+        LoweredShape { place: None, inter, intra, span: SyntaxSpan::default() }
     }
 }
 

@@ -1,25 +1,27 @@
-//! The TCP as a target of the search: the choices of a frame, from lanes and packets inwards, each level with a bound or a rule.
+//! The TCP as a target of the search: the choices of a frame, from lanes and packets inwards, each level with
+//! a bound or a rule.
 
-use tilewright_tcp_cost::cycles::batches::Batched;
+use tilewright_tcp_cost::cycles::batches::BatchCycles;
 use tilewright_tcp_cost::energy::energy_fj;
 
-use crate::refusal::{Refusal, Refusals};
-use crate::search::Seen;
-use crate::target::{Bound, Pick, Target};
-use crate::tcp::bound::{Settled, bound};
-use crate::tcp::brought::{Memo, brought};
+use crate::cost_math::CostMath;
+use crate::refusal::{CandidateRefusal, RefusalCounts};
+use crate::search::FrameVisitor;
+use crate::target::{CostBound, SearchTarget, TargetChoice};
+use crate::tcp::bound::{PartialChoice, bound};
 use crate::tcp::cost::check_drain;
 use crate::tcp::events::cycle_fj;
 use crate::tcp::legality::check_sizes;
-use crate::tcp::nest::Framed;
-use crate::tcp::point::{Choice, Frame, Nest};
-use crate::tcp::priced::{Alike, Drained, LOADINGS, Priced};
+use crate::tcp::nest::FrameContext;
+use crate::tcp::nest_cost::{DrainCost, LOADINGS, NestCost, OrderClass};
+use crate::tcp::operand_transfers::{TransferMemo, brought};
+use crate::tcp::point::{LoopNest, TcpChoice, TcpFrame};
 use crate::tcp::space;
-use crate::tcp::task::Task;
+use crate::tcp::task::TcpTask;
 
-impl Pick for Choice {
+impl TargetChoice for TcpChoice {
     fn code(&self) -> u64 {
-        Choice::code(self)
+        TcpChoice::code(self)
     }
 
     /// Ties are told apart by what differs more than how results are written.
@@ -29,45 +31,45 @@ impl Pick for Choice {
     }
 }
 
-impl Target for Task<'_> {
-    type Frame = Frame;
-    type Choice = Choice;
+impl SearchTarget for TcpTask<'_> {
+    type Frame = TcpFrame;
+    type Choice = TcpChoice;
 
     fn ticks_per_s(&self) -> u64 {
         self.setup.machine.chip.clock_hz
     }
 
-    fn frames(&self, refused: &mut Refusals) -> Vec<Frame> {
+    fn frames(&self, refused: &mut RefusalCounts) -> Vec<TcpFrame> {
         space::frames_and_misses(self, refused)
     }
 
-    fn bound(&self, frame: &Frame) -> Bound {
-        let open = Settled { lanes: self.setup.machine.ce.lanes, packet: None };
-        bound(self, &Framed::new(self, frame), open)
+    fn bound(&self, frame: &TcpFrame) -> CostBound {
+        let open = PartialChoice { lanes: self.setup.machine.ce.lanes, packet: None };
+        bound(self, &FrameContext::new(self, frame), open)
     }
 
-    fn walk(&self, frame: &Frame, seen: &mut Seen<'_, Choice>) {
-        let framed = Framed::new(self, frame);
-        let (cycle_fj, memo) = (cycle_fj(&self.setup), Memo::new());
-        let priced = Priced::new(&self.setup);
-        Walk { task: self, framed: &framed, cycle_fj, memo, priced, seen }.packets();
+    fn walk(&self, frame: &TcpFrame, visitor: &mut FrameVisitor<'_, TcpChoice>) {
+        let framed = FrameContext::new(self, frame);
+        let (cycle_fj, memo) = (cycle_fj(&self.setup), TransferMemo::new());
+        let nest_cost = NestCost::new(&self.setup);
+        FrameWalk { task: self, framed: &framed, cycle_fj, memo, nest_cost, visitor }.packets();
     }
 }
 
 /// The choices of one frame, one after the other.
-struct Walk<'a, 'b> {
-    task: &'a Task<'a>,
-    framed: &'a Framed,
+struct FrameWalk<'a, 'b> {
+    task: &'a TcpTask<'a>,
+    framed: &'a FrameContext,
     cycle_fj: u64,
     /// Transfers that were asked about.
-    memo: Memo,
-    priced: Priced,
-    seen: &'a mut Seen<'b, Choice>,
+    memo: TransferMemo,
+    nest_cost: NestCost,
+    visitor: &'a mut FrameVisitor<'b, TcpChoice>,
 }
 
-impl Walk<'_, '_> {
-    fn excluded(&mut self, settled: Settled) -> bool {
-        self.seen.prunes() && self.seen.excludes(bound(self.task, self.framed, settled))
+impl FrameWalk<'_, '_> {
+    fn excluded(&mut self, settled: PartialChoice) -> bool {
+        self.visitor.prunes() && self.visitor.excludes(bound(self.task, self.framed, settled))
     }
 
     /// Lanes and packets, widest first.
@@ -77,17 +79,17 @@ impl Walk<'_, '_> {
         let mut all_lanes: Vec<u64> = space::lanes(setup).collect();
         all_lanes.reverse();
         for lanes in all_lanes {
-            if self.excluded(Settled { lanes, packet: None }) {
+            if self.excluded(PartialChoice { lanes, packet: None }) {
                 continue;
             }
             for columns in space::columns(setup, self.framed) {
                 let mut trees: Vec<u64> = space::trees(setup, self.framed, columns).collect();
                 trees.reverse();
                 for tree in trees {
-                    if self.seen.enough() {
+                    if self.visitor.enough() {
                         return;
                     }
-                    if !self.excluded(Settled { lanes, packet: Some((columns, tree)) }) {
+                    if !self.excluded(PartialChoice { lanes, packet: Some((columns, tree)) }) {
                         self.nests(lanes, columns, tree);
                     }
                 }
@@ -102,52 +104,53 @@ impl Walk<'_, '_> {
         all_repeats.reverse();
         for repeats in all_repeats {
             for supply in space::supplies(self.framed) {
-                if self.seen.enough() {
+                if self.visitor.enough() {
                     return;
                 }
-                let choice = Choice { lanes, columns, tree, repeats, supply: *supply, ..Choice::open() };
+                let choice =
+                    TcpChoice { lanes, columns, tree, repeats, supply: *supply, ..TcpChoice::open() };
                 let nest = self.framed.nest(&choice);
                 let checked =
                     nest.and_then(|nest| check_sizes(&self.task.setup, &nest, *supply).map(|()| nest));
                 let checked = checked.and_then(|nest| Ok((nest, self.brought(&nest)?)));
                 match checked {
                     Ok((nest, waits)) => self.orders(&nest, choice, waits),
-                    Err(refusal) => self.seen.refuse(refusal, 1),
+                    Err(refusal) => self.visitor.refuse(refusal, 1),
                 }
             }
         }
     }
 
     /// Cycles and energy of transfers from off-chip memory, of all parts.
-    fn brought(&mut self, nest: &Nest) -> Result<Waits, Refusal> {
+    fn brought(&mut self, nest: &LoopNest) -> Result<TransferStalls, CandidateRefusal> {
         let frame = &self.framed.frame;
         let brought = brought(self.task, self.framed, nest, &mut self.memo)?;
         let events = energy_fj(self.task.setup.machine, &brought.all_counts(self.task, frame));
-        let events_fj = events.iter().fold(0, |all: u64, part| all.saturating_add(*part));
-        Ok(Waits { cycles: brought.all_cycles(self.task, frame), events_fj })
+        let events_fj = events.iter().fold(0, |all: u64, part| all.plus_cost(*part));
+        Ok(TransferStalls { cycles: brought.all_cycles(self.task, frame), events_fj })
     }
 
-    /// Orders of loops and of sums that leave, widths of fetches and writes, contexts of loads. Orders that cost the same are asked once.
-    fn orders(&mut self, nest: &Nest, choice: Choice, waits: Waits) {
+    /// Orders of loops and of sums that leave, widths of fetches and writes, contexts of loads. Orders that
+    /// cost the same are asked once.
+    fn orders(&mut self, nest: &LoopNest, choice: TcpChoice, waits: TransferStalls) {
         let setup = &self.task.setup;
-        self.priced.price(setup, self.framed.frame.commands(), nest, choice);
-        for alike in &self.priced.alike {
-            for drained in &self.priced.drains {
-                if let Err(refusal) = check_drain(setup, nest, drained.drain, alike.groups.open) {
-                    self.seen.refuse(refusal, alike.orders().len());
+        self.nest_cost.price(setup, self.framed.frame.commands(), nest, choice);
+        for class in &self.nest_cost.classes {
+            for drained in &self.nest_cost.drains {
+                if let Err(refusal) = check_drain(setup, nest, drained.drain, class.groups.open) {
+                    self.visitor.refuse(refusal, class.orders().len());
                     continue;
                 }
-                let events_fj =
-                    drained.events_fj.saturating_add(alike.reads_fj).saturating_add(waits.events_fj);
-                let ordered = Ordered {
+                let events_fj = drained.events_fj.plus_cost(class.reads_fj).plus_cost(waits.events_fj);
+                let ordered = OrderedNest {
                     nest,
-                    alike,
+                    class,
                     drained,
                     events_fj,
                     waits_cycles: waits.cycles,
                     cycle_fj: self.cycle_fj,
                 };
-                ordered.widths(&self.priced, Choice { drain: drained.drain, ..choice }, self.seen);
+                ordered.widths(&self.nest_cost, TcpChoice { drain: drained.drain, ..choice }, self.visitor);
             }
         }
     }
@@ -155,48 +158,48 @@ impl Walk<'_, '_> {
 
 /// What transfers take.
 #[derive(Clone, Copy)]
-struct Waits {
+struct TransferStalls {
     cycles: u64,
     events_fj: u64,
 }
 
 /// A nest whose loops have one of some orders that cost the same, and whose sums leave in one.
-struct Ordered<'a> {
-    nest: &'a Nest,
-    alike: &'a Alike,
-    drained: &'a Drained,
+struct OrderedNest<'a> {
+    nest: &'a LoopNest,
+    class: &'a OrderClass,
+    drained: &'a DrainCost,
     /// Energy of all events of all parts.
     events_fj: u64,
     waits_cycles: u64,
     cycle_fj: u64,
 }
 
-impl Ordered<'_> {
-    fn widths(&self, priced: &Priced, choice: Choice, seen: &mut Seen<'_, Choice>) {
-        let (orders, groups) = (self.alike.orders(), self.alike.groups.groups);
-        for (width, fetched) in priced.fetches.iter().enumerate() {
-            if let Err(refusal) = self.alike.check(width, fetched, self.nest, &choice) {
-                seen.refuse(refusal, orders.len());
+impl OrderedNest<'_> {
+    fn widths(&self, nest_cost: &NestCost, choice: TcpChoice, visitor: &mut FrameVisitor<'_, TcpChoice>) {
+        let (orders, groups) = (self.class.orders(), self.class.groups.groups);
+        for (width, fetched) in nest_cost.fetches.iter().enumerate() {
+            if let Err(refusal) = self.class.check(width, fetched, self.nest, &choice) {
+                visitor.refuse(refusal, orders.len());
                 continue;
             }
-            let front = Batched::new(self.drained.pace.front_cycles(fetched.cycles), groups);
+            let front = BatchCycles::new(self.drained.pace.front_cycles(fetched.cycles), groups);
             for (commit_bytes, behind_cycles) in self.drained.commits() {
-                let behind = Batched::new(*behind_cycles, groups);
+                let behind = BatchCycles::new(*behind_cycles, groups);
                 let contract = self.drained.pace.total_cycles(front, behind);
-                let others = contract.saturating_add(self.drained.bridge_cycles);
-                for (loading, load) in LOADINGS.into_iter().zip(&priced.loads) {
+                let others = contract.plus_cost(self.drained.bridge_cycles);
+                for (loading, load) in LOADINGS.into_iter().zip(&nest_cost.loads) {
                     let load = match load {
                         Ok(load) => *load,
                         Err(refusal) => {
-                            seen.refuse(*refusal, orders.len());
+                            visitor.refuse(*refusal, orders.len());
                             continue;
                         }
                     };
-                    let each = others.saturating_add(load);
-                    let cycles = each.saturating_mul(priced.parts).saturating_add(self.waits_cycles);
-                    let energy_fj = self.events_fj.saturating_add(self.cycle_fj.saturating_mul(cycles));
+                    let each = others.plus_cost(load);
+                    let cycles = each.times_cost(nest_cost.parts).plus_cost(self.waits_cycles);
+                    let energy_fj = self.events_fj.plus_cost(self.cycle_fj.times_cost(cycles));
                     let (fetch_bytes, commit_bytes) = (fetched.bytes, *commit_bytes);
-                    seen.add_alike(cycles, energy_fj, orders, |order| Choice {
+                    visitor.add_alike(cycles, energy_fj, orders, |order| TcpChoice {
                         order: *order,
                         fetch_bytes,
                         commit_bytes,

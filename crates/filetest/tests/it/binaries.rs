@@ -1,4 +1,5 @@
-//! Programs as binaries: what was assembled runs as the text does, prints as the text, and is refused once a byte is changed.
+//! Programs as binaries: what was assembled runs as the text does, prints as the text, and is refused once a
+//! byte is changed.
 
 #![expect(clippy::disallowed_methods, reason = "the tests read the repository")]
 

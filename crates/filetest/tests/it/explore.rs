@@ -1,4 +1,5 @@
-//! Sweeps of the explorer that are stopped and go on, by the command line: nothing is lost, and nothing is searched twice.
+//! Sweeps of the explorer that are stopped and go on, by the command line: nothing is lost, and nothing is
+//! searched twice.
 
 use std::cell::Cell;
 use std::ffi::OsString;

@@ -1,5 +1,6 @@
-//! A hardware figure lives in a machine file because something reads it: every key is read by a rule, or by a derived quantity that is
-//! printed beside what others have published. A key that nothing reads is refused here, before a machine file can state it.
+//! A hardware figure lives in a machine file because something reads it: every key is read by a rule, or by a
+//! derived quantity that is printed beside what others have published. A key that nothing reads is refused
+//! here, before a machine file can state it.
 
 #![expect(clippy::disallowed_methods, reason = "the test reads the repository")]
 
@@ -28,8 +29,9 @@ fn names(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| ends(&text[at + name.len()..]))
 }
 
-/// Keys that neither the code nor the derived quantities of an architecture read. Code may name a figure with its section, or
-/// by its own name alone if no other section has it and `is_own` says that the code reads sections whole.
+/// Keys that neither the code nor the derived quantities of an architecture read. Code may name a figure with
+/// its section, or by its own name alone if no other section has it and `is_own` says that the code reads
+/// sections whole.
 fn unread(architecture: Architecture, code: &str, derived: &str, is_own: bool) -> String {
     let keys = || architecture.sections().iter().flat_map(|section| section.keys.iter());
     let mut wrong = String::new();

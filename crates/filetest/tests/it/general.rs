@@ -1,15 +1,18 @@
-//! Small random graphs on the chip: every kernel against the judge, and whole numbers against the interpreter bit for bit.
+//! Small random graphs on the chip: every kernel against the reference, and whole numbers against the
+//! interpreter bit for bit.
 
 use proptest::prelude::*;
 use tilewright_base::Sources;
 use tilewright_compile::general::judge::judge;
 use tilewright_compile::general::{Options, plan, tensors};
-use tilewright_graph::{Binary, Builder, Dim, Dtype, Fold, Graph, Store, Type, Unary, ValueId, primitives};
-use tilewright_interp::{Interpreter, Tensor};
+use tilewright_graph::{
+    Binary, Builder, Dim, Dtype, Fold, Graph, TensorStore, Type, Unary, ValueId, primitives,
+};
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
 use tilewright_record::KeepLast;
-use tilewright_runtime::Wanted;
+use tilewright_reference::{Interpreter, Tensor};
+use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
 
 fn tcp() -> Tcp {
@@ -24,8 +27,8 @@ fn dims(b: &Builder, x: ValueId) -> Vec<i64> {
     b.dims(x).iter().filter_map(Dim::as_fixed).collect()
 }
 
-/// One more value from what is there, by three drawn numbers; nothing where they do not fit. `whole` leaves out what gives other than whole
-/// numbers.
+/// One more value from what is there, by three drawn numbers; nothing where they do not fit. `whole` leaves
+/// out what gives other than whole numbers.
 fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3], whole: bool) -> Option<ValueId> {
     let pick = |number: u8| pool.get(usize::from(number) % pool.len()).copied();
     let (x, y) = (pick(a)?, pick(c)?);
@@ -92,16 +95,16 @@ fn graph(rows: i64, columns: i64, drawn: &[[u8; 3]], whole: bool) -> Option<Grap
     primitives(&b.finish()).ok()
 }
 
-/// Runs a graph on the chip; every kernel is judged by what it read. Gives the results.
+/// Runs a graph on the chip; every kernel is compared by what it read. Gives the results.
 fn on_chip(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Tensor>, TestCaseError> {
     let machine = tcp();
     let options = Options { keep: true, ..Options::default() };
-    let planned = plan(&machine, graph, &Store::default(), &options);
+    let planned = plan(&machine, graph, &TensorStore::default(), &options);
     let planned = planned.map_err(|refusal| TestCaseError::reject(refusal.to_string()))?;
     let words: Vec<Vec<u32>> = inputs.iter().filter_map(tensors::words).collect();
     let mut device =
         GraphDevice::new(&machine, planned).map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
-    let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
     let reading = device.run(&words, &wanted, KeepLast::new(0));
     let reading = reading.map_err(|error| TestCaseError::fail(error.to_string()))?;
     prop_assert!(reading.findings.is_empty(), "{:?}", reading.findings.first());
@@ -126,7 +129,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn kernels_give_what_the_judge_says(
+    fn kernels_give_what_the_reference_says(
         (rows, columns) in (1..9_i64, 1..20_i64), drawn in steps(), values in proptest::collection::vec(-2.0..2.0_f32, 400),
     ) {
         let Some(graph) = graph(rows, columns, &drawn, false) else { return Ok(()) };
@@ -147,7 +150,7 @@ proptest! {
         let inputs = [&values[..count], &values[200..200 + count]].map(|values| {
             Tensor::floats(Dtype::F32, &sizes, values.iter().map(|value| f32::from(*value)).collect())
         });
-        let wanted = Interpreter::new(graph.clone(), &Store::default()).expect("a graph").run(&inputs).expect("results");
+        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph").run(&inputs).expect("results");
         let found = on_chip(&graph, &inputs)?;
         for (found, wanted) in found.iter().zip(&wanted) {
             // bf16 has eight bits: larger whole numbers are rounded before they are multiplied.
@@ -164,8 +167,8 @@ proptest! {
 fn largest(graph: &Graph, inputs: &[Tensor]) -> f32 {
     let mut seen = graph.clone();
     let values = graph.nodes.iter().flat_map(|node| node.outputs.iter().copied());
-    seen.outputs = values.map(|value| tilewright_graph::Output { name: String::new(), value }).collect();
-    let all = Interpreter::new(seen, &Store::default()).expect("a graph").run(inputs).expect("results");
+    seen.outputs = values.map(|value| tilewright_graph::GraphOutput { name: String::new(), value }).collect();
+    let all = Interpreter::new(seen, &TensorStore::default()).expect("a graph").run(inputs).expect("results");
     all.iter()
         .flat_map(|tensor| tensor.as_floats().iter())
         .fold(0.0, |most: f32, value| most.max(value.abs()))

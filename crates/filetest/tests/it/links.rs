@@ -1,4 +1,5 @@
-//! ONNX with elements in other files: in the model's folder they are read, behind links that lead out of it they are not.
+//! ONNX with elements in other files: in the model's folder they are read, behind links that lead out of it
+//! they are not.
 #![cfg(unix)]
 #![expect(clippy::disallowed_methods, reason = "writes files and links to try them")]
 
@@ -13,36 +14,36 @@ use tilewright_import::onnx::proto;
 /// `y = x * w` with the two elements of `w` in another file.
 fn model(location: &str) -> Vec<u8> {
     let info = |name: &str| {
-        let dims = vec![proto::Dimension { value: Some(2), name: None }];
-        let tensor = proto::TensorType { element: 1, shape: Some(proto::Shape { dims }) };
-        proto::ValueInfo { name: name.into(), ty: Some(proto::Type { tensor: Some(tensor) }) }
+        let dims = vec![proto::DimensionProto { value: Some(2), name: None }];
+        let tensor = proto::TensorTypeProto { element: 1, shape: Some(proto::ShapeProto { dims }) };
+        proto::ValueInfoProto { name: name.into(), ty: Some(proto::TypeProto { tensor: Some(tensor) }) }
     };
-    let weight = proto::Tensor {
+    let weight = proto::TensorProto {
         name: "w".into(),
         dims: vec![2],
         data_type: 1,
         data_location: 1,
         external_data: vec![
-            proto::Entry { key: "location".into(), value: location.into() },
-            proto::Entry { key: "length".into(), value: "8".into() },
+            proto::StringEntry { key: "location".into(), value: location.into() },
+            proto::StringEntry { key: "length".into(), value: "8".into() },
         ],
         ..Default::default()
     };
-    let node = proto::Node {
+    let node = proto::NodeProto {
         op: "Mul".into(),
         inputs: vec!["x".into(), "w".into()],
         outputs: vec!["y".into()],
         ..Default::default()
     };
-    let graph = proto::Graph {
+    let graph = proto::GraphProto {
         nodes: vec![node],
         initializers: vec![weight],
         inputs: vec![info("x")],
         outputs: vec![info("y")],
         ..Default::default()
     };
-    let opsets = vec![proto::Opset { domain: String::new(), version: 18 }];
-    proto::Model { graph: Some(graph), opsets }.encode_to_vec()
+    let opsets = vec![proto::OperatorSetId { domain: String::new(), version: 18 }];
+    proto::ModelProto { graph: Some(graph), opsets }.encode_to_vec()
 }
 
 /// An empty folder of this test.

@@ -1,4 +1,5 @@
-//! A small model through the whole path: compiled, run, written to a file and executed, and refused where something is wrong.
+//! A small model through the whole path: compiled, run, written to a file and executed, and refused where
+//! something is wrong.
 
 use std::path::Path;
 
@@ -77,9 +78,10 @@ fn texts_go_on_together_as_they_do_alone() {
     let mut host = given();
     let long = "xyz".repeat(14);
     let run =
-        format!("run m/model.bin --prompt abc --with  --with {long} --max-tokens 8 --dtype bf16 --json");
+        format!("run m/model.bin --prompt abc --prompt  --prompt {long} --max-tokens 8 --dtype bf16 --json");
     let data: serde_json::Value = serde_json::from_str(&good(&run, &mut host)).expect("JSON");
-    let texts = [(&data, "abc"), (&data["with"][0], ""), (&data["with"][1], long.as_str())];
+    let texts =
+        [(&data, "abc"), (&data["other_sequences"][0], ""), (&data["other_sequences"][1], long.as_str())];
     for (text, prompt) in texts {
         let alone = good(&format!("run m/model.bin --prompt {prompt} --max-tokens 8 --json"), &mut host);
         let alone: serde_json::Value = serde_json::from_str(&alone).expect("JSON");
@@ -89,12 +91,12 @@ fn texts_go_on_together_as_they_do_alone() {
     }
     assert_eq!(data["decode"]["tokens"], 21, "seven of each are fed back");
     assert_eq!(data["decode"]["runs"], 7);
-    let words = good("run m/model.bin --prompt abc --with q --max-tokens 2", &mut host);
-    assert!(words.contains("2 at the same time") && words.contains("generated   4 tokens"), "{words}");
+    let words = good("run m/model.bin --prompt abc --prompt q --max-tokens 2", &mut host);
+    assert!(words.contains("2 in one batch") && words.contains("generated   4 tokens"), "{words}");
     let halves = |line: &str| line.contains(" embed ") && line.contains(" 0.5 ");
     assert!(words.lines().any(halves), "one command for both: {words}");
-    let too_long = format!("--with {long}{long}");
-    for refused in ["--with q --interp", "--with q --trace t", &too_long] {
+    let too_long = format!("--prompt {long}{long}");
+    for refused in ["--prompt q --interp", "--prompt q --trace t", "--with q", &too_long] {
         let outcome = tilewright(&format!("run m/model.bin --prompt abc {refused}"), &mut host);
         assert_eq!(outcome.code, BAD_INPUT, "{refused}: {}", outcome.stderr);
     }
@@ -165,8 +167,8 @@ fn a_file_serves_as_many_texts_as_its_batch() {
     let long = "xyz".repeat(14);
     let asked = [
         "--prompt abc --max-tokens 6 --json".to_string(),
-        "--prompt abc --with q --max-tokens 6 --json".to_string(),
-        format!("--prompt abc --with  --with {long} --max-tokens 6 --json"),
+        "--prompt abc --prompt q --max-tokens 6 --json".to_string(),
+        format!("--prompt abc --prompt  --prompt {long} --max-tokens 6 --json"),
     ];
     let own = asked.each_ref().map(|asked| json(&format!("run m/model.bin {asked}"), &mut host));
     let batch = good(&format!("{compile} --emit commands --program batch"), &mut host);
@@ -174,18 +176,18 @@ fn a_file_serves_as_many_texts_as_its_batch() {
     for (asked, own) in asked.iter().zip(&own) {
         for verb in ["exec", "run"] {
             let file = json(&format!("{verb} m.twb {asked}"), &mut host);
-            for key in ["prompt_tokens", "tokens", "text", "stop", "with"] {
+            for key in ["prompt_tokens", "tokens", "text", "stop", "other_sequences"] {
                 assert_eq!(file[key], own[key], "{key} of {verb} {asked}");
             }
         }
     }
     assert_eq!(good("disasm m.twb --program batch", &mut host), batch);
     for (file, texts, most) in [("m.twb", 4, 3), ("one.twb", 2, 1)] {
-        let with = " --with q".repeat(texts - 1);
+        let with = " --prompt q".repeat(texts - 1);
         let more = tilewright(&format!("exec {file} --prompt abc{with}"), &mut host);
         let said = format!(
-            "error: {texts} texts at the same time\n  = allowed: 1 to {most}, the batch that the file was compiled for\n  \
-             = instead: fewer --with, or tilewright compile MODEL --batch {texts} -o FILE\n"
+            "error: {texts} sequences at the same time\n  = allowed: 1 to {most}, the batch that the file was compiled for\n  \
+             = instead: fewer --prompt, or tilewright compile MODEL --batch {texts} -o FILE\n"
         );
         assert_eq!((more.code, more.stderr), (BAD_INPUT, said));
     }
@@ -231,7 +233,8 @@ fn a_file_with_another_batch_is_refused() {
     );
 }
 
-/// A tokenizer of fewer tokens than the model has: what cannot be written is told of. One of more: what the model lacks is refused.
+/// A tokenizer of fewer tokens than the model has: what cannot be written is told of. One of more: what the
+/// model lacks is refused.
 #[test]
 fn tokenizers_of_other_sizes_are_told_of() {
     let mut host = given();

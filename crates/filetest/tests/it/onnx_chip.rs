@@ -1,8 +1,10 @@
-//! The ONNX backend node tests (pip `onnx` 1.22.0) on the simulated chip: contractions that stage 1 leaves of a test become einsums of the
-//! notation, the explorer finds their tactic, and the command program runs with the test's own numbers in bf16.
+//! The ONNX backend node tests (pip `onnx` 1.22.0) on the simulated chip: contractions that stage 1 leaves of
+//! a test become einsums of the notation, the explorer finds their tactic, and the command program runs with
+//! the test's own numbers in bf16.
 //!
-//! What comes before a contraction is the interpreter's. A result of the chip must be the sum of the products of what it was given, up to
-//! roundings of f32, and that of the interpreter up to the rounding of operands to bf16.
+//! What comes before a contraction is the interpreter's. A result of the chip must be the sum of the products
+//! of what it was given, up to roundings of f32, and that of the interpreter up to the rounding of operands
+//! to bf16.
 
 #![expect(clippy::disallowed_methods, reason = "reads test data that was downloaded")]
 
@@ -12,22 +14,22 @@ use std::path::Path;
 use prost::Message as _;
 use tilewright_base::{SourceId, Sources};
 use tilewright_explore::tcp::program::lowered;
-use tilewright_explore::tcp::{Task, Told};
-use tilewright_explore::{Goal, Options, search};
+use tilewright_explore::tcp::{TcpReport, TcpTask};
+use tilewright_explore::{Goal, SearchOptions, search};
 use tilewright_filetest::node_tests;
-use tilewright_graph::graph::Output;
-use tilewright_graph::{Dtype as GraphType, Graph, Op, Stored, primitives};
+use tilewright_graph::graph::GraphOutput;
+use tilewright_graph::{Dtype as GraphType, Graph, Op, StoredTensor, primitives};
 use tilewright_import::onnx::{self, proto};
-use tilewright_interp::{Interpreter, Tensor};
 use tilewright_machine::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::{Dtype, RuleSet, convert, decode};
 use tilewright_record::KeepLast;
-use tilewright_runtime::{ArrayError, Wanted, read};
+use tilewright_reference::{Interpreter, Tensor};
+use tilewright_runtime::{ArrayError, ReadingOptions, read};
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::Data;
+use tilewright_tcp_isa::program::tensor::TensorData;
 
 /// Products of one contraction, at most: larger ones say nothing new.
 const MOST_PRODUCTS: u64 = 1 << 18;
@@ -103,11 +105,11 @@ fn program(machine: &Tcp, text: &str) -> Result<Program, String> {
     };
     let problem = Problem::new(&parsed).map_err(first)?;
     let setup = Setup::new(machine, 1, Dtype::Bf16).map_err(|_| "a setting".to_string())?;
-    let task = Task::new(setup, &parsed, &problem).map_err(|complaint| complaint.message.clone())?;
-    let found = search(&task, &Options::exact(Goal::Time, 1), &mut |_, _| false);
+    let task = TcpTask::new(setup, &parsed, &problem).map_err(|complaint| complaint.message.clone())?;
+    let found = search(&task, &SearchOptions::exact(Goal::Time, 1), &mut |_, _| false);
     let best = found.kept.best().first().ok_or("no tactic is legal")?;
-    let told = Told::new(&task, &found, best).ok_or("no words for it")?;
-    lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::Options::default())
+    let told = TcpReport::new(&task, &found, best).ok_or("no words for it")?;
+    lowered(&task, &told.framed, &best.choice, &tilewright_tcp_lower::LowerOptions::default())
         .map(|done| done.program)
         .map_err(first)
 }
@@ -131,12 +133,12 @@ fn on_chip(machine: &Tcp, program: &Program, contraction: &Contraction) -> Resul
                     patterns[place(&order, &sizes, &here)] =
                         own[at][place(&contraction.labels[at], &sizes, &here)];
                 }
-                tensor.data = Data::Patterns(patterns);
+                tensor.data = TensorData::Patterns(patterns);
             }
         }
     }
     let (order, dtype) = result.ok_or("no result")?;
-    let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
     let mut files = |_: &_| Err(ArrayError::Format("no file".to_string()));
     let reading =
         read(machine, &program, &mut files, &wanted, KeepLast::new(0)).map_err(|error| error.to_string())?;
@@ -152,7 +154,7 @@ fn on_chip(machine: &Tcp, program: &Program, contraction: &Contraction) -> Resul
 }
 
 /// The chip's numbers against the sums of products, and against the interpreter's.
-fn judge(contraction: &Contraction, found: &[f32]) -> Result<(), String> {
+fn compare(contraction: &Contraction, found: &[f32]) -> Result<(), String> {
     let sizes = contraction.sizes();
     let [a, b] = [contraction.rounded(0), contraction.rounded(1)];
     let mut sums = vec![(0.0_f64, 0.0_f64); found.len()];
@@ -174,23 +176,24 @@ fn judge(contraction: &Contraction, found: &[f32]) -> Result<(), String> {
     Ok(())
 }
 
-/// Contractions of a test with their numbers; `None` if it has others than the chip's two-operand ones, or none.
+/// Contractions of a test with their numbers; `None` if it has others than the chip's two-operand ones, or
+/// none.
 fn contractions(folder: &Path) -> Option<Vec<Contraction>> {
     let bytes = std::fs::read(folder.join("model.onnx")).ok()?;
-    let model = proto::Model::decode(&bytes[..]).ok()?.graph?;
+    let model = proto::ModelProto::decode(&bytes[..]).ok()?.graph?;
     let stored = |at: usize| {
         let bytes = std::fs::read(folder.join(format!("test_data_set_0/input_{at}.pb"))).ok()?;
         onnx::tensor::read("tensor", &bytes).ok()
     };
-    let inputs: Option<BTreeMap<String, Stored>> =
+    let inputs: Option<BTreeMap<String, StoredTensor>> =
         model.inputs.iter().enumerate().map(|(at, input)| Some((input.name.clone(), stored(at)?))).collect();
     let inputs = inputs?;
-    let whole = |x: &Stored| matches!(x.dtype, GraphType::I64 | GraphType::I32 | GraphType::Bool);
+    let whole = |x: &StoredTensor| matches!(x.dtype, GraphType::I64 | GraphType::I32 | GraphType::Bool);
     let known = inputs
         .iter()
         .filter(|(_, x)| whole(x) && x.dims.len() <= 1)
         .map(|(name, x)| (name.clone(), x.clone()));
-    let options = onnx::Options { known: known.collect(), ..onnx::Options::default() };
+    let options = onnx::OnnxOptions { known: known.collect(), ..onnx::OnnxOptions::default() };
     let model = onnx::read("model.onnx", &bytes, &options).ok()?;
     let graph = primitives(&model.graph).ok()?;
     let mut all = Vec::new();
@@ -202,7 +205,7 @@ fn contractions(folder: &Path) -> Option<Vec<Contraction>> {
         seen.outputs = ids
             .iter()
             .enumerate()
-            .map(|(at, value)| Output { name: format!("value{at}"), value: *value })
+            .map(|(at, value)| GraphOutput { name: format!("value{at}"), value: *value })
             .collect();
         let interpreter = Interpreter::new(seen, &model.store).ok()?;
         let given: Option<Vec<Tensor>> = interpreter
@@ -257,9 +260,9 @@ fn contractions_of_node_tests_run_on_the_chip() {
         match results {
             Err(why) => *refused.entry(why).or_default() += 1,
             Ok(results) => {
-                let judged: Result<(), String> =
-                    all.iter().zip(&results).try_for_each(|(one, found)| judge(one, found));
-                match judged {
+                let compared: Result<(), String> =
+                    all.iter().zip(&results).try_for_each(|(one, found)| compare(one, found));
+                match compared {
                     Ok(()) => passed += 1,
                     Err(why) => wrong += &format!("{}: {why}\n", folder.display()),
                 }

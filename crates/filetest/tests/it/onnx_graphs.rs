@@ -1,9 +1,9 @@
-//! The ONNX backend node tests (pip `onnx` 1.22.0), whole, on the simulated chip: graph to kernels to one program, run with the test's own
-//! inputs, results compared with the test's.
+//! The ONNX backend node tests (pip `onnx` 1.22.0), whole, on the simulated chip: graph to kernels to one
+//! program, run with the test's own inputs, results compared with the test's.
 //!
-//! Each kernel is judged by what it read: bit for bit but for contractions, which sum bf16 products in f32. Results of graphs with
-//! contractions must be near the test's by the rounding of operands to bf16, all others by that of f32. What is not lowered is refused with
-//! a reason, and counted.
+//! Each kernel is compared by what it read: bit for bit but for contractions, which sum bf16 products in f32.
+//! Results of graphs with contractions must be near the test's by the rounding of operands to bf16, all
+//! others by that of f32. What is not lowered is refused with a reason, and counted.
 
 #![expect(clippy::disallowed_methods, reason = "reads test data that was downloaded")]
 
@@ -15,13 +15,13 @@ use tilewright_base::Sources;
 use tilewright_compile::general::judge::{Wanted as Judged, judge};
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_filetest::node_tests;
-use tilewright_graph::{Dtype, Stored, primitives};
+use tilewright_graph::{Dtype, StoredTensor, primitives};
 use tilewright_import::onnx::{self, proto};
-use tilewright_interp::Tensor;
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
 use tilewright_record::KeepLast;
-use tilewright_runtime::Wanted;
+use tilewright_reference::Tensor;
+use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
 
 /// Tests that run whole on the chip, at least.
@@ -45,32 +45,32 @@ enum End {
     Failed(String),
 }
 
-fn tensor(path: &Path) -> Option<Stored> {
+fn tensor(path: &Path) -> Option<StoredTensor> {
     onnx::tensor::read("tensor", &std::fs::read(path).ok()?).ok()
 }
 
-fn small_whole(x: &Stored) -> bool {
+fn small_whole(x: &StoredTensor) -> bool {
     x.dims.len() <= 1 && x.bytes().len() <= 256 && matches!(x.dtype, Dtype::I64 | Dtype::I32 | Dtype::Bool)
 }
 
 fn run(machine: &Tcp, folder: &Path) -> End {
     let Ok(bytes) = std::fs::read(folder.join("model.onnx")) else { return End::Unread };
-    let Some(graph) = proto::Model::decode(&bytes[..]).ok().and_then(|model| model.graph) else {
+    let Some(graph) = proto::ModelProto::decode(&bytes[..]).ok().and_then(|model| model.graph) else {
         return End::Unread;
     };
     let case = folder.join("test_data_set_0");
     let inputs = graph.inputs.iter().enumerate();
-    let inputs: Option<BTreeMap<String, Stored>> = inputs
+    let inputs: Option<BTreeMap<String, StoredTensor>> = inputs
         .map(|(at, input)| Some((input.name.clone(), tensor(&case.join(format!("input_{at}.pb")))?)))
         .collect();
     let wanted = (0..graph.outputs.len()).map(|at| tensor(&case.join(format!("output_{at}.pb"))));
-    let (Some(inputs), Some(wanted)) = (inputs, wanted.collect::<Option<Vec<Stored>>>()) else {
+    let (Some(inputs), Some(wanted)) = (inputs, wanted.collect::<Option<Vec<StoredTensor>>>()) else {
         return End::Unread;
     };
     // Integers that shapes follow from become constants where nothing else does.
-    for known in [|_: &Stored| false, small_whole] {
+    for known in [|_: &StoredTensor| false, small_whole] {
         let known = inputs.iter().filter(|(_, x)| known(x)).map(|(name, x)| (name.clone(), x.clone()));
-        let options = onnx::Options { known: known.collect(), ..onnx::Options::default() };
+        let options = onnx::OnnxOptions { known: known.collect(), ..onnx::OnnxOptions::default() };
         let Ok(model) = onnx::read("model.onnx", &bytes, &options) else { continue };
         let Ok(graph) = primitives(&model.graph) else { return End::Unread };
         return match plan(machine, &graph, &model.store, &Options { keep: true, ..Options::default() }) {
@@ -84,8 +84,8 @@ fn run(machine: &Tcp, folder: &Path) -> End {
 fn on_chip(
     machine: &Tcp,
     planned: tilewright_compile::general::Planned,
-    inputs: &BTreeMap<String, Stored>,
-    wanted: &[Stored],
+    inputs: &BTreeMap<String, StoredTensor>,
+    wanted: &[StoredTensor],
 ) -> End {
     let names = planned.kernels.inputs.iter().map(|number| &planned.kernels.values[*number].name);
     let given: Option<Vec<Vec<u32>>> =
@@ -95,7 +95,7 @@ fn on_chip(
         Ok(device) => device,
         Err(error) => return End::Failed(format!("refused: {error:?}")),
     };
-    let asked = Wanted { values: true, findings: true, ..Wanted::default() };
+    let asked = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
     match device.run(&given, &asked, KeepLast::new(0)) {
         Err(error) => return End::Failed(error.to_string()),
         Ok(reading) if !reading.findings.is_empty() => {

@@ -1,5 +1,5 @@
-//! Every stage is text in, text out: what a text compiles to is what the stage before it compiles to, and an edited text is compiled as edited
-//! or refused.
+//! Every stage is text in, text out: what a text compiles to is what the stage before it compiles to, and an
+//! edited text is compiled as edited or refused.
 
 use tilewright_cli::{FAILED, GOOD};
 use tilewright_filetest::host::{TestHost, good, tilewright};
@@ -123,7 +123,7 @@ fn edited_decisions_give_other_programs_that_are_in_order() {
 }
 
 #[test]
-fn schedules_are_judged_from_their_text() {
+fn schedules_are_checked_from_their_text() {
     let both = ["decode", "prefill"];
     for (options, programs) in [
         ("--effort 0", both),

@@ -1,5 +1,6 @@
-//! What must hold of the case study, on its own output: conservation, bounds and shape, numbered as in the cost model of the project's
-//! notes, and the paper's ordinal claims (section VI). The golden of `tests/study` is that output.
+//! What must hold of the case study, on its own output: conservation, bounds and shape, numbered as in the
+//! cost model of the project's notes, and the paper's ordinal claims (section VI). The golden of
+//! `tests/study` is that output.
 
 #![expect(clippy::disallowed_methods, reason = "the test reads a golden")]
 
@@ -60,14 +61,16 @@ fn off_chip_bytes_are_compulsory_and_those_of_transfers() {
     }
 }
 
-/// Products of a prompt of LLaMA-2 7B: linear ones of each token, those of the last for the head, and pairs that are not masked.
+/// Products of a prompt of LLaMA-2 7B: linear ones of each token, those of the last for the head, and pairs
+/// that are not masked.
 fn least_products(tokens: f64) -> f64 {
     let (width, inner, layers, vocabulary) = (4096.0, 11008.0, 32.0, 32000.0);
     let linear = layers * (4.0 * width * width + 3.0 * width * inner);
     tokens * linear + vocabulary * width + 2.0 * layers * width * tokens * (tokens + 1.0) / 2.0
 }
 
-/// Check 2: lanes do all products that the model asks for, and padding besides; what is useful does not depend on how.
+/// Check 2: lanes do all products that the model asks for, and padding besides; what is useful does not
+/// depend on how.
 #[test]
 fn products_are_those_of_the_model_and_padding() {
     let study = study();
@@ -79,8 +82,8 @@ fn products_are_those_of_the_model_and_padding() {
     }
 }
 
-/// Checks 3 and 4: the simulator's own of every run (memories never hold more than they can, bytes in are bytes out, slices keep what was sent
-/// times receivers), and sums of them.
+/// Checks 3 and 4: the simulator's own of every run (memories never hold more than they can, bytes in are
+/// bytes out, slices keep what was sent times receivers), and sums of them.
 #[test]
 fn runs_break_none_of_the_simulators_checks() {
     let study = study();
@@ -200,7 +203,8 @@ fn bounds_are_those_of_weights_and_caches() {
     }
 }
 
-/// Check 7: a pass is no shorter than its busiest unit, and no longer than all of them and all latencies one after the other.
+/// Check 7: a pass is no shorter than its busiest unit, and no longer than all of them and all latencies one
+/// after the other.
 #[test]
 fn a_pass_lies_between_its_busiest_unit_and_all_of_them() {
     let study = study();
@@ -246,7 +250,8 @@ fn steps_are_affine_in_cached_tokens() {
     }
 }
 
-/// Checks 10 and 11: a token of a prompt is cheapest in long prompts, products are used more and memory less the longer it is, up to 2K.
+/// Checks 10 and 11: a token of a prompt is cheapest in long prompts, products are used more and memory less
+/// the longer it is, up to 2K.
 #[test]
 fn prompts_have_their_shape() {
     let study = study();
@@ -335,7 +340,8 @@ fn table_2_is_whole() {
     assert!((number(&short["ours"]) - number(&short["without_latency"]) - latency).abs() < 1e-9);
 }
 
-/// The paper's ratios: ahead of the L40S, behind the H100 in rate but not for each watt, first token of 128 before the L40S.
+/// The paper's ratios: ahead of the L40S, behind the H100 in rate but not for each watt, first token of 128
+/// before the L40S.
 #[test]
 fn the_chip_stands_where_the_paper_puts_it() {
     let study = study();
@@ -403,7 +409,8 @@ fn figure_13_hides_the_shorter_behind_the_longer() {
     }
 }
 
-/// Figs 14 and 15: efficient tactics use all lanes, and less power for products than inefficient ones of the same time.
+/// Figs 14 and 15: efficient tactics use all lanes, and less power for products than inefficient ones of the
+/// same time.
 #[test]
 fn figures_14_and_15_have_the_papers_order() {
     let study = study();
@@ -464,7 +471,8 @@ fn published_rows_of_the_tcp_are_expressed_or_say_why_not() {
     }
 }
 
-/// Every file of a small model: pictures that have no hole, a trace, data; and nothing published of what the paper did not measure.
+/// Every file of a small model: pictures that have no hole, a trace, data; and nothing published of what the
+/// paper did not measure.
 #[test]
 fn files_of_a_study_are_whole() {
     let mut host = TestHost { root: repository(), ..TestHost::default() };

@@ -2,16 +2,16 @@
 
 use crate::build::Builder;
 use crate::graph::ValueId;
-use crate::infer::Built;
+use crate::infer::BuildResult;
 use crate::op::{Binary, Unary};
-use crate::rich::Call;
+use crate::rich::RichCall;
 
-pub(super) fn relu(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn relu(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     Ok(vec![b.with(Binary::Max, x, 0.0)?])
 }
 
-pub(super) fn silu(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn silu(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let alpha = call.float("alpha", 1.0)?;
     let scaled = if alpha == 1.0 { x } else { b.with(Binary::Mul, x, alpha)? };
@@ -19,7 +19,7 @@ pub(super) fn silu(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
     Ok(vec![b.mul(x, gate)?])
 }
 
-pub(super) fn gelu(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn gelu(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let inner = match call.word("approximate", "none")? {
         "tanh" => {
@@ -40,38 +40,38 @@ pub(super) fn gelu(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
     Ok(vec![b.mul(half, inner)?])
 }
 
-pub(super) fn leaky_relu(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn leaky_relu(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let small = b.with(Binary::Mul, x, call.float("alpha", 0.01)?)?;
     Ok(vec![where_negative(b, x, small, x)?])
 }
 
-pub(super) fn prelu(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn prelu(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, slope) = (call.input(0)?, call.input(1)?);
     let small = b.mul(x, slope)?;
     Ok(vec![where_negative(b, x, small, x)?])
 }
 
-fn where_negative(b: &mut Builder, x: ValueId, yes: ValueId, no: ValueId) -> Built<ValueId> {
+fn where_negative(b: &mut Builder, x: ValueId, yes: ValueId, no: ValueId) -> BuildResult<ValueId> {
     let negative = b.with(Binary::Lt, x, 0.0)?;
     b.select(negative, yes, no)
 }
 
 /// exp(x) - 1 of what is not positive.
-fn below_zero(b: &mut Builder, x: ValueId) -> Built<ValueId> {
+fn below_zero(b: &mut Builder, x: ValueId) -> BuildResult<ValueId> {
     let low = b.with(Binary::Min, x, 0.0)?;
     let exponential = b.unary(Unary::Exp, low)?;
     b.with(Binary::Sub, exponential, 1.0)
 }
 
-pub(super) fn elu(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn elu(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let low = below_zero(b, x)?;
     let low = b.with(Binary::Mul, low, call.float("alpha", 1.0)?)?;
     Ok(vec![where_negative(b, x, low, x)?])
 }
 
-pub(super) fn selu(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn selu(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let low = below_zero(b, x)?;
     let low = b.with(Binary::Mul, low, call.float("alpha", 1.673_263_2)?)?;
@@ -79,7 +79,7 @@ pub(super) fn selu(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
     Ok(vec![b.with(Binary::Mul, y, call.float("gamma", 1.050_701)?)?])
 }
 
-pub(super) fn hard_sigmoid(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn hard_sigmoid(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let y = b.with(Binary::Mul, x, call.float("alpha", 0.2)?)?;
     let y = b.with(Binary::Add, y, call.float("beta", 0.5)?)?;
@@ -87,7 +87,7 @@ pub(super) fn hard_sigmoid(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueI
     Ok(vec![b.with(Binary::Min, y, 1.0)?])
 }
 
-pub(super) fn hard_swish(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn hard_swish(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let y = b.with(Binary::Mul, x, 1.0 / 6.0)?;
     let y = b.with(Binary::Add, y, 0.5)?;
@@ -97,7 +97,7 @@ pub(super) fn hard_swish(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>
 }
 
 /// max(x, 0) + ln(1 + exp(-|x|)): large numbers do not overflow.
-fn soft(b: &mut Builder, x: ValueId) -> Built<ValueId> {
+fn soft(b: &mut Builder, x: ValueId) -> BuildResult<ValueId> {
     let size = b.unary(Unary::Abs, x)?;
     let size = b.unary(Unary::Neg, size)?;
     let exponential = b.unary(Unary::Exp, size)?;
@@ -107,12 +107,12 @@ fn soft(b: &mut Builder, x: ValueId) -> Built<ValueId> {
     b.add(high, logarithm)
 }
 
-pub(super) fn softplus(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn softplus(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     Ok(vec![soft(b, x)?])
 }
 
-pub(super) fn mish(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn mish(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let y = soft(b, x)?;
     let y = b.unary(Unary::Tanh, y)?;
@@ -120,7 +120,7 @@ pub(super) fn mish(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
 }
 
 /// `clip(x, low, high)`; either may be left out.
-pub(super) fn clip(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn clip(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let mut x = call.input(0)?;
     if let Some(low) = call.maybe(1) {
         x = b.binary(Binary::Max, x, low)?;

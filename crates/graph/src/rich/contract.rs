@@ -3,12 +3,12 @@
 use crate::build::Builder;
 use crate::dim::Dim;
 use crate::graph::ValueId;
-use crate::infer::{Built, shape_error};
+use crate::infer::{BuildResult, shape_error};
 use crate::op::{Binary, Op};
-use crate::rich::Call;
+use crate::rich::RichCall;
 
 /// `matmul(x, y)` with the shapes of NumPy: vectors are rows or columns, axes in front stretch.
-pub(super) fn matmul(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn matmul(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, y) = (call.input(0)?, call.input(1)?);
     let (rank_x, rank_y) = (b.rank(x), b.rank(y));
     if rank_x == 0 || rank_y == 0 {
@@ -53,7 +53,7 @@ pub(super) fn matmul(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
     Ok(vec![b.einsum(&spec, &[left, right])?])
 }
 
-fn squeezed(b: &mut Builder, x: ValueId, axis: Option<usize>) -> Built<ValueId> {
+fn squeezed(b: &mut Builder, x: ValueId, axis: Option<usize>) -> BuildResult<ValueId> {
     let mut dims = b.dims(x).to_vec();
     if let Some(axis) = axis {
         dims.remove(axis);
@@ -62,7 +62,7 @@ fn squeezed(b: &mut Builder, x: ValueId, axis: Option<usize>) -> Built<ValueId> 
 }
 
 /// `gemm(a, b, c)`: alpha a b + beta c, each matrix perhaps transposed.
-pub(super) fn gemm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn gemm(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, y) = (call.input(0)?, call.input(1)?);
     let left = if call.flag("trans_a")? { "kn" } else { "nk" };
     let right = if call.flag("trans_b")? { "mk" } else { "km" };
@@ -95,9 +95,9 @@ pub(super) struct Windows {
 
 impl Windows {
     /// Attributes `strides`, `dilations` and `pads` (all before, then all behind) for windows of these sizes.
-    pub(super) fn new(call: &Call<'_>, sizes: Vec<i64>) -> Built<Windows> {
+    pub(super) fn new(call: &RichCall<'_>, sizes: Vec<i64>) -> BuildResult<Windows> {
         let rank = sizes.len();
-        let list = |name: &str| -> Built<Vec<i64>> {
+        let list = |name: &str| -> BuildResult<Vec<i64>> {
             Ok(call.ints(name)?.map_or_else(|| vec![1; rank], <[i64]>::to_vec))
         };
         let (strides, dilations) = (list("strides")?, list("dilations")?);
@@ -119,7 +119,7 @@ impl Windows {
         x: ValueId,
         value: ValueId,
         pads: &[(i64, i64)],
-    ) -> Built<ValueId> {
+    ) -> BuildResult<ValueId> {
         let mut x = x;
         for (axis, (low, high)) in pads.iter().enumerate() {
             let axis = axis + 2;
@@ -135,7 +135,7 @@ impl Windows {
     }
 
     /// `[n, c, d1, d2]` to `[n, c, o1, k1, o2, k2]`.
-    pub(super) fn windows(&self, b: &mut Builder, x: ValueId) -> Built<ValueId> {
+    pub(super) fn windows(&self, b: &mut Builder, x: ValueId) -> BuildResult<ValueId> {
         let mut x = x;
         for axis in 0..self.sizes.len() {
             let op = Op::Window {
@@ -154,13 +154,13 @@ impl Windows {
 const PLACES: &[u8] = b"ABDE";
 const INSIDE: &[u8] = b"wxyz";
 
-fn fixed_tail(b: &Builder, value: ValueId, from: usize) -> Built<Vec<i64>> {
+fn fixed_tail(b: &Builder, value: ValueId, from: usize) -> BuildResult<Vec<i64>> {
     let tail: Option<Vec<i64>> = b.dims(value).iter().skip(from).map(Dim::as_fixed).collect();
     tail.filter(|tail| tail.len() <= PLACES.len())
         .ok_or_else(|| shape_error("windows of an open size, or of more than four axes", "fixed sizes"))
 }
 
-fn same_rank(b: &Builder, x: ValueId, w: ValueId) -> Built<()> {
+fn same_rank(b: &Builder, x: ValueId, w: ValueId) -> BuildResult<()> {
     if b.rank(x) == b.rank(w) && b.rank(x) > 2 {
         return Ok(());
     }
@@ -171,7 +171,7 @@ fn same_rank(b: &Builder, x: ValueId, w: ValueId) -> Built<()> {
 }
 
 /// `conv(x, w, bias)` of `[n, c, ..]` and `[m, c / groups, ..]`.
-pub(super) fn conv(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn conv(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let windows = Windows::new(call, fixed_tail(b, w, 2)?)?;
     same_rank(b, x, w)?;
@@ -185,7 +185,7 @@ pub(super) fn conv(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
 }
 
 /// Splits an axis into groups.
-fn grouped(b: &mut Builder, x: ValueId, axis: usize, groups: i64) -> Built<ValueId> {
+fn grouped(b: &mut Builder, x: ValueId, axis: usize, groups: i64) -> BuildResult<ValueId> {
     let mut dims = b.dims(x).to_vec();
     let uneven = || shape_error("groups that do not divide the channels", "a divisor");
     let each = b.dim(x, axis)?.divided(&Dim::fixed(groups)).ok_or_else(uneven)?;
@@ -194,7 +194,14 @@ fn grouped(b: &mut Builder, x: ValueId, axis: usize, groups: i64) -> Built<Value
 }
 
 /// The einsum over windows; `order` has the labels of the weights before those of the window.
-fn product(b: &mut Builder, seen: ValueId, w: ValueId, groups: i64, order: &str, m: &Dim) -> Built<ValueId> {
+fn product(
+    b: &mut Builder,
+    seen: ValueId,
+    w: ValueId,
+    groups: i64,
+    order: &str,
+    m: &Dim,
+) -> BuildResult<ValueId> {
     let seen = grouped(b, seen, 1, groups)?;
     let rank = (b.rank(seen).saturating_sub(3)) / 2;
     let pairs: String = (0..rank).flat_map(|at| [char::from(PLACES[at]), char::from(INSIDE[at])]).collect();
@@ -206,7 +213,7 @@ fn product(b: &mut Builder, seen: ValueId, w: ValueId, groups: i64, order: &str,
     b.reshape(y, &dims)
 }
 
-fn biased(b: &mut Builder, y: ValueId, bias: Option<ValueId>) -> Built<ValueId> {
+fn biased(b: &mut Builder, y: ValueId, bias: Option<ValueId>) -> BuildResult<ValueId> {
     let Some(bias) = bias else { return Ok(y) };
     let mut dims = b.dims(bias).to_vec();
     dims.resize(b.rank(y).saturating_sub(1), Dim::fixed(1));
@@ -214,9 +221,10 @@ fn biased(b: &mut Builder, y: ValueId, bias: Option<ValueId>) -> Built<ValueId> 
     b.add(y, bias)
 }
 
-/// `conv_transpose(x, w, bias)` of `[n, c, ..]` and `[c, m / groups, ..]`: the input spread out by the strides, then a convolution
-/// with the weights turned round. `pads` are those of the result; `output_padding` adds behind.
-pub(super) fn conv_transpose(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+/// `conv_transpose(x, w, bias)` of `[n, c, ..]` and `[c, m / groups, ..]`: the input spread out by the
+/// strides, then a convolution with the weights flipped. `pads` are those of the result; `output_padding`
+/// adds behind.
+pub(super) fn conv_transpose(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let groups = call.int("groups", 1)?;
     let mut windows = Windows::new(call, fixed_tail(b, w, 2)?)?;
@@ -241,18 +249,21 @@ pub(super) fn conv_transpose(b: &mut Builder, call: &Call<'_>) -> Built<Vec<Valu
     let padded = windows.padded(b, spread, zero, &pads)?;
     windows.strides = vec![1; rank];
     let seen = windows.windows(b, padded)?;
-    let mut turned = w;
+    let mut flipped = w;
     for (axis, size) in windows.sizes.iter().enumerate() {
-        turned = b.slice(turned, axis + 2, (size - 1).into(), (*size).into(), -1)?;
+        flipped = b.slice(flipped, axis + 2, (size - 1).into(), (*size).into(), -1)?;
     }
-    let m = b.dim(w, 1)?.times(&Dim::fixed(groups)).unwrap_or_default();
-    let turned = grouped(b, turned, 0, groups)?;
-    let y = product(b, seen, turned, groups, "gcm", &m)?;
+    let m = b
+        .dim(w, 1)?
+        .times(&Dim::fixed(groups))
+        .ok_or_else(|| shape_error("channels times groups have too many terms", "sizes of few terms"))?;
+    let flipped = grouped(b, flipped, 0, groups)?;
+    let y = product(b, seen, flipped, groups, "gcm", &m)?;
     Ok(vec![biased(b, y, call.maybe(2))?])
 }
 
 /// Puts `stride - 1` zeros between neighbours of an axis.
-fn spread_out(b: &mut Builder, x: ValueId, axis: usize, stride: i64, zero: ValueId) -> Built<ValueId> {
+fn spread_out(b: &mut Builder, x: ValueId, axis: usize, stride: i64, zero: ValueId) -> BuildResult<ValueId> {
     if stride == 1 {
         return Ok(x);
     }

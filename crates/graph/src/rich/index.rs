@@ -4,12 +4,14 @@ use crate::build::Builder;
 use crate::dim::Dim;
 use crate::dtype::Dtype;
 use crate::graph::ValueId;
-use crate::infer::{Built, shape_error};
+use crate::infer::{BuildResult, shape_error};
 use crate::op::{Binary, Fold, Op};
-use crate::rich::Call;
+use crate::rich::RichCall;
+use tilewright_base::invariant::OrBroken;
 
-/// The place of the largest (`least=1`: smallest) element along `axis`; the first of equals, or with `last=1` the last.
-pub(super) fn arg_best(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+/// The place of the largest (`least=1`: smallest) element along `axis`; the first of equals, or with `last=1`
+/// the last.
+pub(super) fn arg_best(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let axis = call.axis(b, x, "axis", 0)?;
     let fold = if call.flag("least")? { Fold::Min } else { Fold::Max };
@@ -32,9 +34,9 @@ fn to_end(rank: usize, axis: usize) -> (Vec<usize>, Vec<usize>) {
     (order, back)
 }
 
-/// `topk(x)`: the `k` largest (`least=1`: smallest) along `axis` in order, and their places. An element's rank is how many beat
-/// it; equal elements rank by place.
-pub(super) fn topk(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+/// `topk(x)`: the `k` largest (`least=1`: smallest) along `axis` in order, and their places. An element's
+/// rank is how many beat it; equal elements rank by place.
+pub(super) fn topk(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let axis = call.axis(b, x, "axis", -1)?;
     let k = Dim::fixed(call.int("k", 1)?);
@@ -56,7 +58,7 @@ pub(super) fn topk(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
     let rank = b.unsqueeze(rank, last)?;
     let wanted = b.iota(Dtype::I64, &[k, Dim::fixed(1)], 0)?;
     let chosen = b.binary(Binary::Eq, rank, wanted)?;
-    let pick = |b: &mut Builder, from: ValueId| -> Built<ValueId> {
+    let pick = |b: &mut Builder, from: ValueId| -> BuildResult<ValueId> {
         let zero = b.scalar(b.dtype(from), 0.0)?;
         let picked = b.select(chosen, from, zero)?;
         let picked = b.reduce(Fold::Sum, picked, &[last + 1], false)?;
@@ -68,7 +70,7 @@ pub(super) fn topk(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
 }
 
 /// `cumsum(x)` along `axis`; `exclusive=1` leaves out the element itself, `reverse=1` starts at the end.
-pub(super) fn cumsum(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn cumsum(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let axis = call.axis(b, x, "axis", 0)?;
     let (order, back) = to_end(b.rank(x), axis);
@@ -92,7 +94,7 @@ pub(super) fn cumsum(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
 }
 
 /// `trilu(x, k)`: zeros above (`upper=1`: below) diagonal `k` of the last two axes.
-pub(super) fn trilu(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn trilu(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let rank = b.rank(x);
     if rank < 2 {
@@ -116,13 +118,13 @@ fn too_large() -> Box<tilewright_base::Diagnostic> {
 }
 
 /// Elements behind each axis of a shape.
-fn strides(dims: &[Dim]) -> Built<Vec<Dim>> {
+fn strides(dims: &[Dim]) -> BuildResult<Vec<Dim>> {
     let each = (0..dims.len()).map(|axis| Dim::product(&dims[axis + 1..]).ok_or_else(too_large));
     each.collect()
 }
 
 /// Indices as i64, counted from the front.
-fn from_front(b: &mut Builder, indices: ValueId, size: Dim) -> Built<ValueId> {
+fn from_front(b: &mut Builder, indices: ValueId, size: Dim) -> BuildResult<ValueId> {
     let indices = b.convert(indices, Dtype::I64)?;
     let negative = b.with(Binary::Lt, indices, 0.0)?;
     let size = b.number(size, Dtype::I64)?;
@@ -130,7 +132,7 @@ fn from_front(b: &mut Builder, indices: ValueId, size: Dim) -> Built<ValueId> {
     b.select(negative, moved, indices)
 }
 
-fn scaled(b: &mut Builder, x: ValueId, by: &Dim) -> Built<ValueId> {
+fn scaled(b: &mut Builder, x: ValueId, by: &Dim) -> BuildResult<ValueId> {
     if by.is(1) {
         return Ok(x);
     }
@@ -139,7 +141,7 @@ fn scaled(b: &mut Builder, x: ValueId, by: &Dim) -> Built<ValueId> {
 }
 
 /// For each index along `axis`, the number of the element of `x` that it means.
-fn element_places(b: &mut Builder, x: ValueId, indices: ValueId, axis: usize) -> Built<ValueId> {
+fn element_places(b: &mut Builder, x: ValueId, indices: ValueId, axis: usize) -> BuildResult<ValueId> {
     let dims = b.dims(x).to_vec();
     let own = b.dims(indices).to_vec();
     let mut sum: Option<ValueId> = None;
@@ -158,13 +160,13 @@ fn element_places(b: &mut Builder, x: ValueId, indices: ValueId, axis: usize) ->
     sum.ok_or_else(|| shape_error("elements of a scalar", "an axis"))
 }
 
-fn flat(b: &mut Builder, x: ValueId) -> Built<ValueId> {
+fn flat(b: &mut Builder, x: ValueId) -> BuildResult<ValueId> {
     let count = Dim::product(b.dims(x)).ok_or_else(too_large)?;
     b.reshape(x, &[count])
 }
 
 /// `gather_elements(x, indices)`: each element by its own index along `axis`.
-pub(super) fn gather_elements(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn gather_elements(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let axis = call.axis(b, x, "axis", 0)?;
     let places = element_places(b, x, indices, axis)?;
@@ -172,7 +174,7 @@ pub(super) fn gather_elements(b: &mut Builder, call: &Call<'_>) -> Built<Vec<Val
     Ok(vec![b.gather(elements, 0, places)?])
 }
 
-fn fold(call: &Call<'_>) -> Built<Option<Fold>> {
+fn fold(call: &RichCall<'_>) -> BuildResult<Option<Fold>> {
     Ok(match call.word("fold", "none")? {
         "none" => None,
         "add" | "sum" => Some(Fold::Sum),
@@ -183,8 +185,9 @@ fn fold(call: &Call<'_>) -> Built<Option<Fold>> {
     })
 }
 
-/// `scatter_elements(x, indices, updates)`: `x` with elements replaced or folded, each by its own index along `axis`.
-pub(super) fn scatter_elements(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+/// `scatter_elements(x, indices, updates)`: `x` with elements replaced or folded, each by its own index along
+/// `axis`.
+pub(super) fn scatter_elements(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let axis = call.axis(b, x, "axis", 0)?;
     let places = element_places(b, x, indices, axis)?;
@@ -194,9 +197,14 @@ pub(super) fn scatter_elements(b: &mut Builder, call: &Call<'_>) -> Built<Vec<Va
     Ok(vec![b.reshape(y, &dims)?])
 }
 
-/// `x` as rows over its first `axes` axes, and for each tuple of indices the row that it means; the first `batch` axes are
-/// shared with the indices.
-fn rows(b: &mut Builder, x: ValueId, indices: ValueId, batch: usize) -> Built<(ValueId, ValueId, usize)> {
+/// `x` as rows over its first `axes` axes, and for each tuple of indices the row that it means; the first
+/// `batch` axes are shared with the indices.
+fn rows(
+    b: &mut Builder,
+    x: ValueId,
+    indices: ValueId,
+    batch: usize,
+) -> BuildResult<(ValueId, ValueId, usize)> {
     let wrong = || {
         shape_error("indices of an open or too large width", "as many numbers as axes that they choose from")
     };
@@ -214,7 +222,7 @@ fn rows(b: &mut Builder, x: ValueId, indices: ValueId, batch: usize) -> Built<(V
         let part = match at.checked_sub(batch) {
             None => b.iota(Dtype::I64, &outer, at)?,
             Some(column) => {
-                let column = i64::try_from(column).unwrap_or(i64::MAX);
+                let column = i64::try_from(column).or_broken("a column fits 63 bits");
                 let part = b.slice(indices, last, column.into(), 1.into(), 1)?;
                 let part = b.reshape(part, &outer)?;
                 from_front(b, part, dims[at].clone())?
@@ -233,7 +241,7 @@ fn rows(b: &mut Builder, x: ValueId, indices: ValueId, batch: usize) -> Built<(V
 }
 
 /// `gather_nd(x, indices)`: rows by tuples of indices; the first `batch` axes are shared.
-pub(super) fn gather_nd(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn gather_nd(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let batch = usize::try_from(call.int("batch", 0)?).unwrap_or(usize::MAX);
     let (rows, places, _) = rows(b, x, indices, batch)?;
@@ -241,7 +249,7 @@ pub(super) fn gather_nd(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>>
 }
 
 /// `scatter_nd(x, indices, updates)`: `x` with rows replaced or folded, by tuples of indices.
-pub(super) fn scatter_nd(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn scatter_nd(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (rows, places, axes) = rows(b, x, indices, 0)?;
     let places = flat(b, places)?;
@@ -253,8 +261,9 @@ pub(super) fn scatter_nd(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>
     Ok(vec![b.reshape(y, &dims)?])
 }
 
-/// `cache_write(cache, new, at)`: `new` written along `axis` from place `at[batch]` on; `circular=1` goes round.
-pub(super) fn cache_write(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+/// `cache_write(cache, new, at)`: `new` written along `axis` from place `at[batch]` on; `circular=1` goes
+/// round.
+pub(super) fn cache_write(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (cache, new) = (call.input(0)?, call.input(1)?);
     let axis = call.axis(b, cache, "axis", -2)?;
     let dims = b.dims(cache).to_vec();
@@ -279,7 +288,7 @@ pub(super) fn cache_write(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId
         place = b.add(place, part)?;
     }
     let rest = dims[axis + 1..].to_vec();
-    let rowed = |b: &mut Builder, x: ValueId| -> Built<ValueId> {
+    let rowed = |b: &mut Builder, x: ValueId| -> BuildResult<ValueId> {
         let mut shape = vec![Dim::product(&b.dims(x)[..=axis]).ok_or_else(too_large)?];
         shape.extend_from_slice(&rest);
         b.reshape(x, &shape)

@@ -1,7 +1,7 @@
 //! Rich operators: those that models are written in and that stage 1 decomposes into primitives.
 //!
-//! An operator is a name, attributes and one function that writes it in primitives. Its types are those of what that function
-//! writes, so there is no second rule to keep in step. One file a family.
+//! An operator is a name, attributes and one function that writes it in primitives. Its types are those of
+//! what that function writes, so there is no second rule to keep in step. One file a family.
 
 mod activation;
 mod attention;
@@ -13,13 +13,14 @@ mod quant;
 mod resize;
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_base::Diagnostic;
 
 use crate::build::Builder;
 use crate::graph::{Type, ValueId};
-use crate::infer::Built;
-use crate::known::Known;
+use crate::infer::BuildResult;
+use crate::known::KnownElements;
 
 /// A value beside the operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,14 +79,14 @@ impl Attrs {
 }
 
 /// One use of a rich operator, as its function sees it.
-pub(crate) struct Call<'c> {
+pub(crate) struct RichCall<'c> {
     name: &'static str,
     inputs: &'c [Option<ValueId>],
     attrs: &'c Attrs,
 }
 
-impl Call<'_> {
-    fn input(&self, at: usize) -> Built<ValueId> {
+impl RichCall<'_> {
+    fn input(&self, at: usize) -> BuildResult<ValueId> {
         self.maybe(at).ok_or_else(|| {
             let what = format!("`{}` lacks operand {at}", self.name);
             Box::new(Diagnostic::error("graph/operands", what).allowed("an operand there"))
@@ -101,7 +102,7 @@ impl Call<'_> {
         Box::new(Diagnostic::error("graph/attribute", what).allowed(allowed))
     }
 
-    fn int(&self, name: &str, default: i64) -> Built<i64> {
+    fn int(&self, name: &str, default: i64) -> BuildResult<i64> {
         match self.attrs.0.get(name) {
             None => Ok(default),
             Some(Attr::Int(value)) => Ok(*value),
@@ -109,11 +110,11 @@ impl Call<'_> {
         }
     }
 
-    fn flag(&self, name: &str) -> Built<bool> {
+    fn flag(&self, name: &str) -> BuildResult<bool> {
         Ok(self.int(name, 0)? != 0)
     }
 
-    fn maybe_float(&self, name: &str) -> Built<Option<f32>> {
+    fn maybe_float(&self, name: &str) -> BuildResult<Option<f32>> {
         match self.attrs.0.get(name) {
             None => Ok(None),
             Some(Attr::Float(pattern)) => Ok(Some(f32::from_bits(*pattern))),
@@ -121,11 +122,11 @@ impl Call<'_> {
         }
     }
 
-    fn float(&self, name: &str, default: f32) -> Built<f64> {
+    fn float(&self, name: &str, default: f32) -> BuildResult<f64> {
         Ok(f64::from(self.maybe_float(name)?.unwrap_or(default)))
     }
 
-    fn ints(&self, name: &str) -> Built<Option<&[i64]>> {
+    fn ints(&self, name: &str) -> BuildResult<Option<&[i64]>> {
         match self.attrs.0.get(name) {
             None => Ok(None),
             Some(Attr::Ints(values)) => Ok(Some(values)),
@@ -133,7 +134,7 @@ impl Call<'_> {
         }
     }
 
-    fn word(&self, name: &str, default: &'static str) -> Built<&str> {
+    fn word(&self, name: &str, default: &'static str) -> BuildResult<&str> {
         match self.attrs.0.get(name) {
             None => Ok(default),
             Some(Attr::Word(value)) => Ok(value),
@@ -142,19 +143,19 @@ impl Call<'_> {
     }
 
     /// An axis that may count from the end.
-    fn axis(&self, b: &Builder, x: ValueId, name: &str, default: i64) -> Built<usize> {
+    fn axis(&self, b: &Builder, x: ValueId, name: &str, default: i64) -> BuildResult<usize> {
         axis_of(b, x, self.int(name, default)?)
     }
 
-    fn refuse<T>(&self, what: &str, allowed: &str) -> Built<T> {
+    fn refuse<T>(&self, what: &str, allowed: &str) -> BuildResult<T> {
         let what = format!("`{}` {what}", self.name);
         Err(Box::new(Diagnostic::error("graph/attribute", what).allowed(allowed)))
     }
 }
 
 /// An axis of a value that may count from the end.
-pub fn axis_of(b: &Builder, x: ValueId, axis: i64) -> Built<usize> {
-    let rank = i64::try_from(b.rank(x)).unwrap_or(i64::MAX);
+pub fn axis_of(b: &Builder, x: ValueId, axis: i64) -> BuildResult<usize> {
+    let rank = i64::try_from(b.rank(x)).or_broken("a rank fits 63 bits");
     let from_front = if axis < 0 { axis + rank } else { axis };
     let found = usize::try_from(from_front).ok().filter(|_| from_front < rank);
     found.ok_or_else(|| {
@@ -162,25 +163,25 @@ pub fn axis_of(b: &Builder, x: ValueId, axis: i64) -> Built<usize> {
     })
 }
 
-type Decompose = fn(&mut Builder, &Call<'_>) -> Built<Vec<ValueId>>;
+type Decompose = fn(&mut Builder, &RichCall<'_>) -> BuildResult<Vec<ValueId>>;
 
 macro_rules! rich {
     ($($(#[$doc:meta])* $kind:ident $text:literal $module:ident :: $function:ident),* $(,)?) => {
         /// A rich operator.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Rich { $($(#[$doc])* $kind),* }
+        pub enum RichOp { $($(#[$doc])* $kind),* }
 
-        impl Rich {
+        impl RichOp {
             /// Every one.
-            pub const ALL: &[Rich] = &[$(Rich::$kind),*];
+            pub const ALL: &[RichOp] = &[$(RichOp::$kind),*];
 
             /// As written.
             pub const fn name(self) -> &'static str {
-                match self { $(Rich::$kind => $text),* }
+                match self { $(RichOp::$kind => $text),* }
             }
 
             fn function(self) -> Decompose {
-                match self { $(Rich::$kind => $module::$function),* }
+                match self { $(RichOp::$kind => $module::$function),* }
             }
         }
     };
@@ -271,10 +272,10 @@ rich! {
     Attention "attention" attention::attention,
 }
 
-impl Rich {
+impl RichOp {
     /// The one of this name.
-    pub fn by_name(name: &str) -> Option<Rich> {
-        Rich::ALL.iter().copied().find(|rich| rich.name() == name)
+    pub fn by_name(name: &str) -> Option<RichOp> {
+        RichOp::ALL.iter().copied().find(|rich| rich.name() == name)
     }
 
     /// Writes it in primitives.
@@ -283,8 +284,8 @@ impl Rich {
         b: &mut Builder,
         inputs: &[Option<ValueId>],
         attrs: &Attrs,
-    ) -> Built<Vec<ValueId>> {
-        self.function()(b, &Call { name: self.name(), inputs, attrs })
+    ) -> BuildResult<Vec<ValueId>> {
+        self.function()(b, &RichCall { name: self.name(), inputs, attrs })
     }
 
     /// What its results are.
@@ -293,7 +294,7 @@ impl Rich {
         b: &mut Builder,
         inputs: &[Option<ValueId>],
         attrs: &Attrs,
-    ) -> Built<Vec<(Type, Option<Known>)>> {
+    ) -> BuildResult<Vec<(Type, Option<KnownElements>)>> {
         b.trial(|b| {
             let outputs = self.decompose(b, inputs, attrs)?;
             Ok(outputs.iter().map(|id| (b.ty(*id).clone(), b.known(*id).cloned())).collect())

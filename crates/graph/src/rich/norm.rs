@@ -4,26 +4,26 @@ use crate::build::Builder;
 use crate::dim::Dim;
 use crate::dtype::Dtype;
 use crate::graph::ValueId;
-use crate::infer::{Built, shape_error};
+use crate::infer::{BuildResult, shape_error};
 use crate::op::{Binary, Fold, Op, Unary};
-use crate::rich::Call;
+use crate::rich::RichCall;
 
 /// Rows minus their largest element: exponentials then cannot overflow.
-fn shifted(b: &mut Builder, call: &Call<'_>) -> Built<(ValueId, usize)> {
+fn shifted(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<(ValueId, usize)> {
     let x = call.input(0)?;
     let axis = call.axis(b, x, "axis", -1)?;
     let largest = b.reduce(Fold::Max, x, &[axis], true)?;
     Ok((b.sub(x, largest)?, axis))
 }
 
-pub(super) fn softmax(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn softmax(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, axis) = shifted(b, call)?;
     let exponentials = b.unary(Unary::Exp, x)?;
     let sum = b.reduce(Fold::Sum, exponentials, &[axis], true)?;
     Ok(vec![b.div(exponentials, sum)?])
 }
 
-pub(super) fn log_softmax(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn log_softmax(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, axis) = shifted(b, call)?;
     let exponentials = b.unary(Unary::Exp, x)?;
     let sum = b.reduce(Fold::Sum, exponentials, &[axis], true)?;
@@ -32,11 +32,11 @@ pub(super) fn log_softmax(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId
 }
 
 /// Axes from `axis` to the last.
-fn last_axes(b: &Builder, call: &Call<'_>, x: ValueId) -> Built<Vec<usize>> {
+fn last_axes(b: &Builder, call: &RichCall<'_>, x: ValueId) -> BuildResult<Vec<usize>> {
     Ok((call.axis(b, x, "axis", -1)?..b.rank(x)).collect())
 }
 
-pub(super) fn rms_norm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn rms_norm(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let dtype = b.dtype(x);
     let wide = b.convert(x, Dtype::F32)?;
@@ -50,7 +50,7 @@ pub(super) fn rms_norm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> 
     Ok(vec![b.mul(narrow, scale)?])
 }
 
-pub(super) fn layer_norm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn layer_norm(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let dtype = b.dtype(x);
     let wide = b.convert(x, Dtype::F32)?;
@@ -70,7 +70,7 @@ pub(super) fn centred(
     x: ValueId,
     axes: &[usize],
     eps: f64,
-) -> Built<(ValueId, ValueId, ValueId)> {
+) -> BuildResult<(ValueId, ValueId, ValueId)> {
     let mean = b.mean(x, axes, true)?;
     let centred = b.sub(x, mean)?;
     let squares = b.mul(centred, centred)?;
@@ -81,14 +81,14 @@ pub(super) fn centred(
 }
 
 /// `[channels]` as `[channels, 1, ..]` beside a tensor with channels in axis 1.
-fn channels(b: &mut Builder, x: ValueId, vector: ValueId) -> Built<ValueId> {
+fn channels(b: &mut Builder, x: ValueId, vector: ValueId) -> BuildResult<ValueId> {
     let mut dims = b.dims(vector).to_vec();
     dims.resize(b.rank(x).saturating_sub(1).max(1), Dim::fixed(1));
     b.reshape(vector, &dims)
 }
 
 /// `batch_norm(x, scale, bias, mean, variance)` with channels in axis 1.
-pub(super) fn batch_norm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn batch_norm(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let mut parts = Vec::new();
     for at in 1..5 {
@@ -102,8 +102,9 @@ pub(super) fn batch_norm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>
     Ok(vec![b.add(y, parts[1])?])
 }
 
-/// `group_norm(x, scale, bias)`: channels of axis 1 in `groups`; as many groups as channels is instance normalisation.
-pub(super) fn group_norm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+/// `group_norm(x, scale, bias)`: channels of axis 1 in `groups`; as many groups as channels is instance
+/// normalisation.
+pub(super) fn group_norm(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let dims = b.dims(x).to_vec();
     let count = b.dim(x, 1)?;
@@ -125,7 +126,7 @@ pub(super) fn group_norm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>
 }
 
 /// `lp_norm(x)`: rows along `axis` divided by their norm of order `p`; a row of zeros stays.
-pub(super) fn lp_norm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn lp_norm(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let axis = call.axis(b, x, "axis", -1)?;
     let sizes = b.unary(Unary::Abs, x)?;
@@ -145,7 +146,7 @@ pub(super) fn lp_norm(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
 }
 
 /// `lrn(x)`: divided by a power of the squares of neighbouring channels.
-pub(super) fn lrn(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn lrn(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let size = call.int("size", 1)?;
     if !(1..1 << 20).contains(&size) {

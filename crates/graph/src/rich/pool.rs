@@ -4,13 +4,13 @@ use crate::build::Builder;
 use crate::dim::Dim;
 use crate::dtype::Dtype;
 use crate::graph::ValueId;
-use crate::infer::{Built, shape_error};
+use crate::infer::{BuildResult, shape_error};
 use crate::op::{Binary, Fold};
-use crate::rich::Call;
+use crate::rich::RichCall;
 use crate::rich::contract::Windows;
 
 /// Windows of a pooling, and what rounding up adds behind each axis.
-fn windows(b: &Builder, call: &Call<'_>, x: ValueId) -> Built<(Windows, Vec<i64>)> {
+fn windows(b: &Builder, call: &RichCall<'_>, x: ValueId) -> BuildResult<(Windows, Vec<i64>)> {
     let sizes = call.ints("kernel")?.map(<[i64]>::to_vec);
     let Some(sizes) = sizes else { return call.refuse("without `kernel`", "a size for each axis") };
     let windows = Windows::new(call, sizes)?;
@@ -46,9 +46,9 @@ fn with_more(windows: &Windows, more: &[i64]) -> Vec<(i64, i64)> {
     windows.pads.iter().zip(more).map(|((low, high), more)| (*low, high + more)).collect()
 }
 
-/// `max_pool(x)`; the second result is the place of each maximum in the whole tensor, row-major, or with the last two
-/// axes exchanged if `columns=1`.
-pub(super) fn max_pool(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+/// `max_pool(x)`; the second result is the place of each maximum in the whole tensor, row-major, or with the
+/// last two axes exchanged if `columns=1`.
+pub(super) fn max_pool(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let (windows, more) = windows(b, call, x)?;
     let pads = with_more(&windows, &more);
@@ -72,7 +72,7 @@ pub(super) fn max_pool(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> 
 }
 
 /// The number of each element of a tensor.
-fn places(b: &mut Builder, x: ValueId, columns: bool) -> Built<ValueId> {
+fn places(b: &mut Builder, x: ValueId, columns: bool) -> BuildResult<ValueId> {
     let mut dims = b.dims(x).to_vec();
     let rank = dims.len();
     if columns && rank >= 2 {
@@ -90,7 +90,7 @@ fn places(b: &mut Builder, x: ValueId, columns: bool) -> Built<ValueId> {
 }
 
 /// `avg_pool(x)`: the mean of the elements of a window; padding counts if `count_pads=1`.
-pub(super) fn avg_pool(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn avg_pool(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let (windows, more) = windows(b, call, x)?;
     let zero = b.scalar(b.dtype(x), 0.0)?;

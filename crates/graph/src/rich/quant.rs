@@ -4,12 +4,12 @@ use crate::build::Builder;
 use crate::dim::Dim;
 use crate::dtype::Dtype;
 use crate::graph::ValueId;
-use crate::infer::{Built, dtype_error};
+use crate::infer::{BuildResult, dtype_error};
 use crate::op::{Binary, Fold, Unary};
-use crate::rich::Call;
+use crate::rich::RichCall;
 
 /// A vector along `axis` beside a tensor; a scalar stays.
-fn along(b: &mut Builder, call: &Call<'_>, x: ValueId, vector: ValueId) -> Built<ValueId> {
+fn along(b: &mut Builder, call: &RichCall<'_>, x: ValueId, vector: ValueId) -> BuildResult<ValueId> {
     if b.rank(vector) != 1 {
         return Ok(vector);
     }
@@ -19,7 +19,7 @@ fn along(b: &mut Builder, call: &Call<'_>, x: ValueId, vector: ValueId) -> Built
     b.reshape(vector, &dims)
 }
 
-fn range(dtype: Dtype) -> Built<(f64, f64)> {
+fn range(dtype: Dtype) -> BuildResult<(f64, f64)> {
     match dtype.integer_range() {
         #[expect(clippy::cast_precision_loss, reason = "types of at most 32 bits")]
         Some((least, most)) if dtype.bits() <= 32 && dtype != Dtype::Bool => Ok((least as f64, most as f64)),
@@ -34,7 +34,7 @@ fn quantized(
     scale: ValueId,
     zero: Option<ValueId>,
     dtype: Dtype,
-) -> Built<ValueId> {
+) -> BuildResult<ValueId> {
     let (least, most) = range(dtype)?;
     let steps = b.div(x, scale)?;
     let mut steps = b.unary(Unary::Round, steps)?;
@@ -48,7 +48,7 @@ fn quantized(
 }
 
 /// `quantize(x, scale, zero)` to the type of the zero point, or `dtype`.
-pub(super) fn quantize(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn quantize(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let scale = along(b, call, x, call.input(1)?)?;
     let zero = match call.maybe(2) {
@@ -61,7 +61,7 @@ pub(super) fn quantize(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> 
 }
 
 /// `dequantize(x, scale, zero)`: (x - zero) scale.
-pub(super) fn dequantize(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn dequantize(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let scale = along(b, call, x, call.input(1)?)?;
     let mut wide = b.convert(x, b.dtype(scale))?;
@@ -74,7 +74,7 @@ pub(super) fn dequantize(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>
 }
 
 /// `dynamic_quantize(x)`: to u8 by the range that `x` has; also scale and zero point.
-pub(super) fn dynamic_quantize(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn dynamic_quantize(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let axes: Vec<usize> = (0..b.rank(x)).collect();
     let largest = b.reduce(Fold::Max, x, &axes, false)?;

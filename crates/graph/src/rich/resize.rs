@@ -1,15 +1,15 @@
-//! Resizing, axis by axis: a gather for the nearest element, otherwise an einsum with a matrix of weights. Rules are those of
-//! ONNX's Resize.
+//! Resizing, axis by axis: a gather for the nearest element, otherwise an einsum with a matrix of weights.
+//! Rules are those of ONNX's Resize.
 
 use crate::build::Builder;
 use crate::dim::Dim;
 use crate::dtype::Dtype;
 use crate::graph::{Data, Type, ValueId};
-use crate::infer::{Built, shape_error};
-use crate::rich::{Attr, Call};
+use crate::infer::{BuildResult, shape_error};
+use crate::rich::{Attr, RichCall};
 
 /// What one axis becomes.
-struct Axis<'a> {
+struct ResizeAxis<'a> {
     from: i64,
     to: i64,
     scale: f64,
@@ -17,7 +17,7 @@ struct Axis<'a> {
     places: &'a str,
 }
 
-fn floats(call: &Call<'_>, name: &str) -> Vec<f64> {
+fn floats(call: &RichCall<'_>, name: &str) -> Vec<f64> {
     match call.attrs.0.get(name) {
         Some(Attr::Floats(patterns)) => patterns.iter().map(|p| f64::from(f32::from_bits(*p))).collect(),
         _ => Vec::new(),
@@ -25,7 +25,7 @@ fn floats(call: &Call<'_>, name: &str) -> Vec<f64> {
 }
 
 /// `resize(x)` to `sizes` (one for each axis), with `scales`, `roi`, `mode` and what else ONNX has.
-pub(super) fn resize(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
+pub(super) fn resize(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let mut x = call.input(0)?;
     let from: Option<Vec<i64>> = b.dims(x).iter().map(Dim::as_fixed).collect();
     let sizes = call.ints("sizes")?.map(<[i64]>::to_vec);
@@ -51,13 +51,20 @@ pub(super) fn resize(b: &mut Builder, call: &Call<'_>) -> Built<Vec<ValueId>> {
         if from[at] == sizes[at] && scales[at] == 1.0 && whole {
             continue;
         }
-        let axis = Axis { from: from[at], to: sizes[at], scale: scales[at], roi: region, places: &places };
+        let axis =
+            ResizeAxis { from: from[at], to: sizes[at], scale: scales[at], roi: region, places: &places };
         x = resized(b, call, x, at, &axis)?;
     }
     Ok(vec![x])
 }
 
-fn resized(b: &mut Builder, call: &Call<'_>, x: ValueId, at: usize, axis: &Axis<'_>) -> Built<ValueId> {
+fn resized(
+    b: &mut Builder,
+    call: &RichCall<'_>,
+    x: ValueId,
+    at: usize,
+    axis: &ResizeAxis<'_>,
+) -> BuildResult<ValueId> {
     let mode = call.word("mode", "nearest")?;
     let origins: Vec<f64> = (0..axis.to).map(|to| axis.origin(to)).collect();
     let y = if mode == "nearest" {
@@ -66,7 +73,7 @@ fn resized(b: &mut Builder, call: &Call<'_>, x: ValueId, at: usize, axis: &Axis<
         let indices = b.integers(Dtype::I64, &indices)?;
         b.gather(x, at, indices)?
     } else {
-        let kernel = Kernel {
+        let kernel = ResizeKernel {
             cubic: mode == "cubic",
             smooth: call.flag("antialias")?,
             a: call.float("cubic", -0.75)?,
@@ -97,7 +104,7 @@ fn resized(b: &mut Builder, call: &Call<'_>, x: ValueId, at: usize, axis: &Axis<
 }
 
 #[expect(clippy::cast_precision_loss, reason = "axes are short")]
-impl Axis<'_> {
+impl ResizeAxis<'_> {
     /// Where a place of the result lies in the input.
     fn origin(&self, to: i64) -> f64 {
         let (x, from) = (to as f64, self.from as f64);
@@ -138,17 +145,17 @@ fn nearest(origin: f64, rounding: &str, size: i64) -> i64 {
     (origin.floor() as i64 + i64::from(up)).clamp(0, (size - 1).max(0))
 }
 
-struct Kernel {
+struct ResizeKernel {
     cubic: bool,
     smooth: bool,
     a: f64,
     exclude: bool,
 }
 
-impl Kernel {
+impl ResizeKernel {
     /// Weights of all elements of an axis for one place.
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "axes are short")]
-    fn weights(&self, origin: f64, axis: &Axis<'_>) -> Vec<f32> {
+    fn weights(&self, origin: f64, axis: &ResizeAxis<'_>) -> Vec<f32> {
         let floor = origin.floor();
         // A place on an element counts as one step behind the element before.
         let (base, ratio) =

@@ -14,9 +14,9 @@
 //! | `output NAME = NAME` | a result under its outside name |
 //! | `state NAME -> NAME` | an input and the output that enters the next run in its place |
 //!
-//! A type is `f32[batch, 4, past+seq]`: element type, then sizes, which are sums of products of numbers and axes. Attributes of
-//! primitives that the type of the result says (sizes of `reshape`, `broadcast`, `iota` and `slice`, the type of `convert`) are
-//! not repeated.
+//! A type is `f32[batch, 4, past+seq]`: element type, then sizes, which are sums of products of numbers and
+//! axes. Attributes of primitives that the type of the result says (sizes of `reshape`, `broadcast`, `iota`
+//! and `slice`, the type of `convert`) are not repeated.
 
 mod print;
 mod read;

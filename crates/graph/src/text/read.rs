@@ -1,6 +1,7 @@
 //! A text to its graph, verified. Complaints point at the statement that they are about.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_base::{Diagnostic, SourceId, Span};
 use tilewright_ir::args::unknown_word;
@@ -8,10 +9,10 @@ use tilewright_ir::{Args, Bracket, Kind, Log, Node as Statement, Read, Sign, par
 
 use crate::dim::{Axis, AxisId, Dim};
 use crate::dtype::Dtype;
-use crate::graph::{Constant, Data, Graph, Node, Output, State, Type, Value, ValueId};
+use crate::graph::{Constant, Data, Graph, GraphOutput, GraphState, Node, Type, Value, ValueId};
 use crate::op::{Binary, Fold, Op, Unary};
-use crate::rich::{Attr, Attrs, Rich};
-use crate::verify::{Place, verify};
+use crate::rich::{Attr, Attrs, RichOp};
+use crate::verify::{GraphPlace, verify};
 
 const HEADS: [&str; 8] = ["graph", "name", "axis", "input", "const", "let", "output", "state"];
 
@@ -60,12 +61,12 @@ struct Reader {
 }
 
 impl Reader {
-    fn span(&self, place: Place) -> Option<Span> {
+    fn span(&self, place: GraphPlace) -> Option<Span> {
         match place {
-            Place::Node(at) => self.nodes.get(at),
-            Place::Value(id) => self.values.get(id.index()),
-            Place::Output(at) => self.outputs.get(at),
-            Place::Axis(at) => self.axes.get(at),
+            GraphPlace::Node(at) => self.nodes.get(at),
+            GraphPlace::Value(id) => self.values.get(id.index()),
+            GraphPlace::Output(at) => self.outputs.get(at),
+            GraphPlace::Axis(at) => self.axes.get(at),
         }
         .copied()
     }
@@ -96,7 +97,7 @@ impl Reader {
                 let name = args.name("the name of an output")?.text.into_owned();
                 args.sign(Sign::Equals)?;
                 let value = self.value(args)?;
-                self.graph.outputs.push(Output { name, value });
+                self.graph.outputs.push(GraphOutput { name, value });
                 self.outputs.push(statement.span());
                 Ok(())
             }
@@ -119,7 +120,8 @@ impl Reader {
         let name = args.name("the name of a value")?;
         args.sign(Sign::Colon)?;
         let ty = self.ty(args)?;
-        let id = ValueId(u32::try_from(self.graph.values.len()).unwrap_or(u32::MAX));
+        let id =
+            ValueId(u32::try_from(self.graph.values.len()).or_broken("a text has fewer values than bytes"));
         self.by_name.entry(name.text.to_string()).or_insert(id);
         self.graph.values.push(Value { name: name.text.into_owned(), ty });
         self.values.push(span);
@@ -208,7 +210,7 @@ impl Reader {
         let here = args.clone();
         let name = args.name("the name of an output")?;
         let output = self.graph.output(&name.text).ok_or_else(|| here.expected("the name of an output"))?;
-        self.graph.states.push(State { input, output });
+        self.graph.states.push(GraphState { input, output });
         Ok(())
     }
 
@@ -223,7 +225,9 @@ impl Reader {
         let read = self.operator(args, &ty);
         let mut ids = Vec::new();
         for (name, ty) in outputs {
-            let id = ValueId(u32::try_from(self.graph.values.len()).unwrap_or(u32::MAX));
+            let id = ValueId(
+                u32::try_from(self.graph.values.len()).or_broken("a text has fewer values than bytes"),
+            );
             self.by_name.entry(name.clone()).or_insert(id);
             self.graph.values.push(Value { name, ty });
             self.values.push(span);
@@ -264,7 +268,7 @@ impl Reader {
         if let Some(binary) = Binary::by_name(word.text) {
             return Ok(Op::Binary(binary));
         }
-        if let Some(rich) = Rich::by_name(word.text) {
+        if let Some(rich) = RichOp::by_name(word.text) {
             return Ok(Op::Rich(rich, attributes(args)?));
         }
         let axis = |args: &mut Args<'_>| -> Read<usize> {
@@ -360,7 +364,7 @@ fn names() -> Vec<&'static str> {
     ];
     let unary = Unary::ALL.iter().map(|unary| unary.name());
     let binary = Binary::ALL.iter().map(|binary| binary.name());
-    unary.chain(binary).chain(others).chain(Rich::ALL.iter().map(|rich| rich.name())).collect()
+    unary.chain(binary).chain(others).chain(RichOp::ALL.iter().map(|rich| rich.name())).collect()
 }
 
 fn attributes(args: &mut Args<'_>) -> Read<Attrs> {

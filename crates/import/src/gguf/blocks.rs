@@ -1,12 +1,13 @@
-//! Weights quantised in blocks of 32: integers, a scale and perhaps a smallest value a block (ggml's Q8_0, Q4_0, Q4_1).
+//! Weights quantised in blocks of 32: integers, a scale and perhaps a smallest value a block (ggml's Q8_0,
+//! Q4_0, Q4_1).
 //!
-//! At the graph level they stay integers with scales, so that a compiler may keep them so: `w` is `w.q * w.d + w.m`, with the
-//! integers as `[rows, blocks, 32]` and the scales as `[rows, blocks, 1]`. Elements 0 to 15 of a block of 4 bits are the low halves of
-//! its bytes, 16 to 31 the high halves.
+//! At the graph level they stay integers with scales, so that a compiler may keep them so: `w` is
+//! `w.q * w.d + w.m`, with the integers as `[rows, blocks, 32]` and the scales as `[rows, blocks, 1]`.
+//! Elements 0 to 15 of a block of 4 bits are the low halves of its bytes, 16 to 31 the high halves.
 
-use tilewright_graph::{Builder, Built, Dim, Dtype, Store, Stored, ValueId};
+use tilewright_graph::{BuildResult, Builder, Dim, Dtype, StoredTensor, TensorStore, ValueId};
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::finite;
 use crate::gguf::file::Gguf;
 
@@ -17,7 +18,13 @@ const BLOCK: u64 = 32;
 ///
 /// # Errors
 /// If it is missing or has other sizes.
-pub fn load(file: &Gguf<'_>, tensor: &str, role: &str, dims: &[u64], store: &mut Store) -> Imported<()> {
+pub fn load(
+    file: &Gguf<'_>,
+    tensor: &str,
+    role: &str,
+    dims: &[u64],
+    store: &mut TensorStore,
+) -> ImportResult<()> {
     let wrong = |what: String| ImportError::about(file.name, format!("tensor `{tensor}`"), what);
     let plain = file.plain(tensor)?;
     let found = file.tensors.get(tensor).ok_or_else(|| wrong("is missing".to_string()))?;
@@ -61,17 +68,17 @@ pub fn load(file: &Gguf<'_>, tensor: &str, role: &str, dims: &[u64], store: &mut
         2 => Dtype::I4,
         _ => Dtype::U4,
     };
-    let mut put = |part: &str, stored: Option<Stored>| -> Imported<()> {
+    let mut put = |part: &str, stored: Option<StoredTensor>| -> ImportResult<()> {
         let stored = stored.ok_or_else(|| wrong("its blocks are not whole".to_string()))?;
         finite::check(file.name, &format!("{tensor}.{part}"), &stored)?;
         store.tensors.insert(format!("{role}.{part}"), stored);
         Ok(())
     };
-    put("q", Stored::owned(dtype, &[rows, blocks, BLOCK], integers))?;
+    put("q", StoredTensor::owned(dtype, &[rows, blocks, BLOCK], integers))?;
     let [scale, smallest] = factors;
-    put("d", Stored::owned(Dtype::F16, &[rows, blocks, 1], scale))?;
+    put("d", StoredTensor::owned(Dtype::F16, &[rows, blocks, 1], scale))?;
     if scales == 2 {
-        put("m", Stored::owned(Dtype::F16, &[rows, blocks, 1], smallest))?;
+        put("m", StoredTensor::owned(Dtype::F16, &[rows, blocks, 1], smallest))?;
     }
     Ok(())
 }
@@ -87,8 +94,8 @@ fn shape(dims: &[u64]) -> (u64, u64) {
 ///
 /// # Errors
 /// If the graph refuses it.
-pub fn weight(b: &mut Builder, store: &Store, role: &str) -> Built<ValueId> {
-    let part = |b: &mut Builder, name: &str| -> Built<Option<ValueId>> {
+pub fn weight(b: &mut Builder, store: &TensorStore, role: &str) -> BuildResult<ValueId> {
+    let part = |b: &mut Builder, name: &str| -> BuildResult<Option<ValueId>> {
         let Some(stored) = store.tensors.get(name) else { return Ok(None) };
         let value = b.stored(name, stored.dtype, &stored.dims)?;
         b.convert(value, Dtype::F32).map(Some)

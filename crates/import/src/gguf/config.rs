@@ -1,59 +1,68 @@
-//! Sizes and constants of a Llama from the pairs of a GGUF file. Rotary positions follow llama.cpp: all of a head is turned, and
-//! `rope_freqs.weight` has a divisor for each pair of a head.
+//! Sizes and constants of a Llama from the pairs of a GGUF file. Rotary positions follow llama.cpp: all of a
+//! head is rotated, and `rope_freqs.weight` has a divisor for each pair of a head.
 
 use tilewright_graph::Dtype;
 
-use crate::error::{ImportError, Imported};
-use crate::gguf::file::{Gguf, Item};
+use crate::error::{ImportError, ImportResult};
+use crate::gguf::file::{Gguf, MetadataValue};
 use crate::llama::{Config, Rope, Scaling};
 
 /// Divisors of the frequencies, as Llama 3 files have them.
 pub(super) const FREQUENCIES: &str = "rope_freqs.weight";
 
 /// Pairs of the model; those of another type are refused, never passed over.
-struct Pairs<'p, 'g>(&'p Gguf<'g>);
+struct Metadata<'p, 'g>(&'p Gguf<'g>);
 
-impl Pairs<'_, '_> {
-    fn found<T>(&self, key: &str, allowed: &str, read: impl Fn(&Item) -> Option<T>) -> Imported<Option<T>> {
+impl Metadata<'_, '_> {
+    fn found<T>(
+        &self,
+        key: &str,
+        allowed: &str,
+        read: impl Fn(&MetadataValue) -> Option<T>,
+    ) -> ImportResult<Option<T>> {
         let Some(item) = self.0.pairs.get(key) else { return Ok(None) };
         read(item).map(Some).ok_or_else(|| {
             ImportError::about(self.0.name, key, format!("is {}", item.named())).allowed(allowed)
         })
     }
 
-    fn maybe_whole(&self, key: &str) -> Imported<Option<u64>> {
+    fn maybe_whole(&self, key: &str) -> ImportResult<Option<u64>> {
         self.found(&format!("llama.{key}"), "a whole number from 0, the same for all layers", |item| {
             match item {
-                Item::Unsigned(number) => Some(*number),
-                Item::Signed(number) => u64::try_from(*number).ok(),
+                MetadataValue::Unsigned(number) => Some(*number),
+                MetadataValue::Signed(number) => u64::try_from(*number).ok(),
                 _ => None,
             }
         })
     }
 
-    fn whole(&self, key: &str) -> Imported<u64> {
+    fn whole(&self, key: &str) -> ImportResult<u64> {
         self.maybe_whole(key)?.ok_or_else(|| {
             ImportError::about(self.0.name, format!("llama.{key}"), "is missing").allowed("a whole number")
         })
     }
 
     /// A number above zero.
-    fn positive(&self, key: &str) -> Imported<Option<f64>> {
+    fn positive(&self, key: &str) -> ImportResult<Option<f64>> {
         self.found(&format!("llama.{key}"), "a number above 0", |item| match item {
-            Item::Float(number) => Some(*number).filter(|number| number.is_finite() && *number > 0.0),
+            MetadataValue::Float(number) => {
+                Some(*number).filter(|number| number.is_finite() && *number > 0.0)
+            }
             #[expect(clippy::cast_precision_loss, reason = "a small number that was written without a point")]
-            Item::Unsigned(number) => Some(*number as f64).filter(|number| *number > 0.0),
+            MetadataValue::Unsigned(number) => Some(*number as f64).filter(|number| *number > 0.0),
             _ => None,
         })
     }
 
-    fn word(&self, key: &str) -> Imported<Option<String>> {
-        self.found(key, "a text", |item| if let Item::Text(text) = item { Some(text.clone()) } else { None })
+    fn word(&self, key: &str) -> ImportResult<Option<String>> {
+        self.found(key, "a text", |item| {
+            if let MetadataValue::Text(text) = item { Some(text.clone()) } else { None }
+        })
     }
 }
 
-pub(super) fn read(file: &Gguf<'_>) -> Imported<Config> {
-    let pairs = Pairs(file);
+pub(super) fn read(file: &Gguf<'_>) -> ImportResult<Config> {
+    let pairs = Metadata(file);
     let kind = pairs.word("general.architecture")?.unwrap_or_default();
     if kind != "llama" {
         let what = format!("architecture `{kind}` is not known");
@@ -69,7 +78,7 @@ pub(super) fn read(file: &Gguf<'_>) -> Imported<Config> {
         if let Some(other) = pairs.maybe_whole(key)?.filter(|other| *other != head_width) {
             let what = format!("is {other} where heads have {head_width} elements");
             return Err(ImportError::about(file.name, format!("llama.{key}"), what).allowed(format!(
-                "{head_width}: keys and values of one width, all of it turned by positions"
+                "{head_width}: keys and values of one width, all of it rotated by positions"
             )));
         }
     }
@@ -99,7 +108,7 @@ pub(super) fn read(file: &Gguf<'_>) -> Imported<Config> {
     })
 }
 
-fn scaling(pairs: &Pairs<'_, '_>, turned: u64) -> Imported<Scaling> {
+fn scaling(pairs: &Metadata<'_, '_>, rotary_pairs: u64) -> ImportResult<Scaling> {
     let file = pairs.0;
     let named = pairs.positive("rope.scaling.factor")?;
     let old = pairs.positive("rope.scale_linear")?;
@@ -118,7 +127,7 @@ fn scaling(pairs: &Pairs<'_, '_>, turned: u64) -> Imported<Scaling> {
             );
         }
     };
-    Ok(match divisors(file, turned)? {
+    Ok(match divisors(file, rotary_pairs)? {
         Some(divisors) => Scaling::Factors(divisors.into_iter().map(|divisor| divisor * factor).collect()),
         None if factor.to_bits() == 1.0_f64.to_bits() => Scaling::None,
         None => Scaling::Linear(factor),
@@ -126,16 +135,16 @@ fn scaling(pairs: &Pairs<'_, '_>, turned: u64) -> Imported<Scaling> {
 }
 
 /// A divisor for each pair of a head.
-fn divisors(file: &Gguf<'_>, turned: u64) -> Imported<Option<Vec<f64>>> {
+fn divisors(file: &Gguf<'_>, rotary_pairs: u64) -> ImportResult<Option<Vec<f64>>> {
     if !file.tensors.contains_key(FREQUENCIES) {
         return Ok(None);
     }
     let wrong = |what: String| ImportError::about(file.name, format!("tensor `{FREQUENCIES}`"), what);
     let stored = file.plain(FREQUENCIES)?.filter(|stored| stored.dtype == Dtype::F32);
     let stored = stored.ok_or_else(|| wrong("is not of F32".to_string()).allowed("F32"))?;
-    if stored.dims != [turned] {
+    if stored.dims != [rotary_pairs] {
         let what = format!("has sizes {:?}", stored.dims);
-        return Err(wrong(what).allowed(format!("[{turned}], a divisor for each pair of a head")));
+        return Err(wrong(what).allowed(format!("[{rotary_pairs}], a divisor for each pair of a head")));
     }
     let words = stored.bytes().as_chunks::<4>().0.iter();
     let divisors: Vec<f64> = words.map(|word| f64::from(f32::from_le_bytes(*word))).collect();

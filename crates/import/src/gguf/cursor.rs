@@ -1,11 +1,12 @@
-//! Numbers, texts and lists of a GGUF file, one behind the other. Lists stay where they are in the file: an element costs nothing until
-//! somebody asks for it, so that a file takes little more memory than it has bytes.
+//! Numbers, texts and lists of a GGUF file, one behind the other. Lists stay where they are in the file: an
+//! element costs nothing until somebody asks for it, so that a file takes little more memory than it has
+//! bytes.
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 
 /// A value of a pair.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Item {
+pub enum MetadataValue {
     /// A number without a sign.
     Unsigned(u64),
     /// A number with a sign.
@@ -17,26 +18,26 @@ pub enum Item {
     /// A text.
     Text(String),
     /// Several of one type.
-    List(List),
+    Array(MetadataArray),
 }
 
-impl Item {
+impl MetadataValue {
     /// What it is, in complaints.
     pub(super) fn named(&self) -> String {
         match self {
-            Item::Unsigned(number) => format!("the number {number}"),
-            Item::Signed(number) => format!("the number {number}"),
-            Item::Float(number) => format!("the number {number:?}"),
-            Item::Bool(value) => format!("{value}"),
-            Item::Text(text) => format!("the text `{}`", text.chars().take(40).collect::<String>()),
-            Item::List(list) => format!("a list of {}", list.count),
+            MetadataValue::Unsigned(number) => format!("the number {number}"),
+            MetadataValue::Signed(number) => format!("the number {number}"),
+            MetadataValue::Float(number) => format!("the number {number:?}"),
+            MetadataValue::Bool(value) => format!("{value}"),
+            MetadataValue::Text(text) => format!("the text `{}`", text.chars().take(40).collect::<String>()),
+            MetadataValue::Array(list) => format!("a list of {}", list.count),
         }
     }
 }
 
 /// Where the elements of a list are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct List {
+pub struct MetadataArray {
     /// Number of the elements' type.
     pub(super) kind: u32,
     pub(super) count: u64,
@@ -76,7 +77,7 @@ impl<'c> Cursor<'c> {
         ImportError::about(self.name, self.item.clone(), what)
     }
 
-    pub(super) fn take(&mut self, count: usize) -> Imported<&'c [u8]> {
+    pub(super) fn take(&mut self, count: usize) -> ImportResult<&'c [u8]> {
         let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len());
         let Some(end) = end else {
             return Err(self.wrong(format!("the file ends at byte {}, in the middle", self.bytes.len())));
@@ -86,22 +87,22 @@ impl<'c> Cursor<'c> {
         Ok(part)
     }
 
-    fn array<const N: usize>(&mut self) -> Imported<[u8; N]> {
+    fn array<const N: usize>(&mut self) -> ImportResult<[u8; N]> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)
     }
 
-    pub(super) fn u32(&mut self) -> Imported<u32> {
+    pub(super) fn u32(&mut self) -> ImportResult<u32> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    pub(super) fn u64(&mut self) -> Imported<u64> {
+    pub(super) fn u64(&mut self) -> ImportResult<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// A count of things that take at least so many bytes each.
-    pub(super) fn count(&mut self, least_bytes: u64) -> Imported<u64> {
+    pub(super) fn count(&mut self, least_bytes: u64) -> ImportResult<u64> {
         let count = self.u64()?;
         let left = (self.bytes.len() - self.at) as u64;
         if count.saturating_mul(least_bytes) > left {
@@ -111,31 +112,31 @@ impl<'c> Cursor<'c> {
     }
 
     /// The bytes of a text.
-    pub(super) fn spelled(&mut self) -> Imported<&'c [u8]> {
+    pub(super) fn spelled(&mut self) -> ImportResult<&'c [u8]> {
         let length = self.count(1)?;
         self.take(usize::try_from(length).unwrap_or(usize::MAX))
     }
 
-    pub(super) fn text(&mut self) -> Imported<String> {
+    pub(super) fn text(&mut self) -> ImportResult<String> {
         Ok(String::from_utf8_lossy(self.spelled()?).into_owned())
     }
 
     /// A value of a type.
-    pub(super) fn value(&mut self, kind: u32) -> Imported<Item> {
+    pub(super) fn value(&mut self, kind: u32) -> ImportResult<MetadataValue> {
         Ok(match kind {
-            0 => Item::Unsigned(u64::from(self.array::<1>()?[0])),
-            1 => Item::Signed(i64::from(i8::from_le_bytes(self.array()?))),
-            2 => Item::Unsigned(u64::from(u16::from_le_bytes(self.array()?))),
-            3 => Item::Signed(i64::from(i16::from_le_bytes(self.array()?))),
-            4 => Item::Unsigned(u64::from(self.u32()?)),
-            5 => Item::Signed(i64::from(i32::from_le_bytes(self.array()?))),
-            FLOAT32 => Item::Float(f64::from(f32::from_le_bytes(self.array()?))),
-            7 => Item::Bool(self.array::<1>()?[0] != 0),
-            TEXT => Item::Text(self.text()?),
-            LIST => Item::List(self.list(0)?),
-            10 => Item::Unsigned(self.u64()?),
-            11 => Item::Signed(i64::from_le_bytes(self.array()?)),
-            FLOAT64 => Item::Float(f64::from_le_bytes(self.array()?)),
+            0 => MetadataValue::Unsigned(u64::from(self.array::<1>()?[0])),
+            1 => MetadataValue::Signed(i64::from(i8::from_le_bytes(self.array()?))),
+            2 => MetadataValue::Unsigned(u64::from(u16::from_le_bytes(self.array()?))),
+            3 => MetadataValue::Signed(i64::from(i16::from_le_bytes(self.array()?))),
+            4 => MetadataValue::Unsigned(u64::from(self.u32()?)),
+            5 => MetadataValue::Signed(i64::from(i32::from_le_bytes(self.array()?))),
+            FLOAT32 => MetadataValue::Float(f64::from(f32::from_le_bytes(self.array()?))),
+            7 => MetadataValue::Bool(self.array::<1>()?[0] != 0),
+            TEXT => MetadataValue::Text(self.text()?),
+            LIST => MetadataValue::Array(self.list(0)?),
+            10 => MetadataValue::Unsigned(self.u64()?),
+            11 => MetadataValue::Signed(i64::from_le_bytes(self.array()?)),
+            FLOAT64 => MetadataValue::Float(f64::from_le_bytes(self.array()?)),
             other => return Err(self.unknown(other)),
         })
     }
@@ -145,7 +146,7 @@ impl<'c> Cursor<'c> {
     }
 
     /// Where a list is; its elements are gone through, not kept.
-    fn list(&mut self, depth: u32) -> Imported<List> {
+    fn list(&mut self, depth: u32) -> ImportResult<MetadataArray> {
         let kind = self.u32()?;
         let width = width_bytes(kind);
         let count = self.count(width.unwrap_or(8) as u64)?;
@@ -170,6 +171,6 @@ impl<'c> Cursor<'c> {
             }
             (None, other) => return Err(self.unknown(other)),
         }
-        Ok(List { kind, count, start, end: self.at })
+        Ok(MetadataArray { kind, count, start, end: self.at })
     }
 }

@@ -1,21 +1,22 @@
-//! The container: little-endian, strings as a 64-bit length and bytes, tensors at aligned offsets behind the descriptions.
+//! The container: little-endian, strings as a 64-bit length and bytes, tensors at aligned offsets behind the
+//! descriptions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tilewright_graph::{Dtype, Stored};
+use tilewright_graph::{Dtype, StoredTensor};
 
-use crate::error::{ImportError, Imported};
-use crate::gguf::cursor::{Cursor, FLOAT32, FLOAT64, List, TEXT, width_bytes};
+use crate::error::{ImportError, ImportResult};
+use crate::gguf::cursor::{Cursor, FLOAT32, FLOAT64, MetadataArray, TEXT, width_bytes};
 
-pub use crate::gguf::cursor::Item;
+pub use crate::gguf::cursor::MetadataValue;
 
 /// Pairs and tensors of a file, at most; files of the largest models have a few thousand.
 const MOST_ENTRIES: u64 = 1 << 16;
 
 /// Where a tensor is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Described {
+pub struct TensorInfo {
     /// Sizes, outermost first.
     pub dims: Vec<u64>,
     /// Number of the element type.
@@ -57,9 +58,9 @@ pub struct Gguf<'g> {
     /// Its bytes.
     pub bytes: &'g Arc<Vec<u8>>,
     /// Keys and values.
-    pub pairs: BTreeMap<String, Item>,
+    pub pairs: BTreeMap<String, MetadataValue>,
     /// Tensors by name.
-    pub tensors: BTreeMap<String, Described>,
+    pub tensors: BTreeMap<String, TensorInfo>,
 }
 
 impl<'g> Gguf<'g> {
@@ -67,7 +68,7 @@ impl<'g> Gguf<'g> {
     ///
     /// # Errors
     /// If something does not.
-    pub fn read(name: &'g str, bytes: &'g Arc<Vec<u8>>) -> Imported<Gguf<'g>> {
+    pub fn read(name: &'g str, bytes: &'g Arc<Vec<u8>>) -> ImportResult<Gguf<'g>> {
         let mut cursor = Cursor { name, bytes, at: 0, item: "header".to_string() };
         if cursor.take(4)? != b"GGUF" {
             return Err(ImportError::new(name, "does not begin with GGUF").allowed("a GGUF file"));
@@ -122,8 +123,8 @@ impl<'g> Gguf<'g> {
     }
 
     /// Refuses tensors that share bytes.
-    fn apart(&self) -> Imported<()> {
-        let mut placed: Vec<(&String, &Described)> = self.tensors.iter().collect();
+    fn apart(&self) -> ImportResult<()> {
+        let mut placed: Vec<(&String, &TensorInfo)> = self.tensors.iter().collect();
         placed.sort_by_key(|(_, tensor)| (tensor.start, tensor.end));
         for pair in placed.windows(2) {
             let [(first, one), (second, other)] = pair else { continue };
@@ -141,8 +142,8 @@ impl<'g> Gguf<'g> {
     /// A pair as a number.
     pub fn number(&self, key: &str) -> Option<u64> {
         match self.pairs.get(key)? {
-            Item::Unsigned(number) => Some(*number),
-            Item::Signed(number) => u64::try_from(*number).ok(),
+            MetadataValue::Unsigned(number) => Some(*number),
+            MetadataValue::Signed(number) => u64::try_from(*number).ok(),
             _ => None,
         }
     }
@@ -150,20 +151,20 @@ impl<'g> Gguf<'g> {
     /// A pair as a text.
     pub fn text(&self, key: &str) -> Option<&str> {
         match self.pairs.get(key)? {
-            Item::Text(text) => Some(text),
+            MetadataValue::Text(text) => Some(text),
             _ => None,
         }
     }
 
-    fn list(&self, key: &str) -> Option<(&List, &'g [u8])> {
+    fn list(&self, key: &str) -> Option<(&MetadataArray, &'g [u8])> {
         match self.pairs.get(key)? {
-            Item::List(list) => Some((list, self.bytes.get(list.start..list.end)?)),
+            MetadataValue::Array(list) => Some((list, self.bytes.get(list.start..list.end)?)),
             _ => None,
         }
     }
 
     /// Numbers of a list, at most so many.
-    fn items(&self, key: &str, most: usize) -> Option<impl Iterator<Item = Item>> {
+    fn items(&self, key: &str, most: usize) -> Option<impl Iterator<Item = MetadataValue>> {
         let (list, bytes) = self.list(key)?;
         let (name, kind) = (self.name, list.kind);
         let each = bytes.chunks_exact(width_bytes(kind)?).take(most);
@@ -186,15 +187,17 @@ impl<'g> Gguf<'g> {
     pub fn floats(&self, key: &str, most: usize) -> Option<Vec<f32>> {
         self.list(key).filter(|(list, _)| matches!(list.kind, FLOAT32 | FLOAT64))?;
         #[expect(clippy::cast_possible_truncation, reason = "stored as f32")]
-        let float = |item: Item| if let Item::Float(number) = item { Some(number as f32) } else { None };
+        let float = |item: MetadataValue| {
+            if let MetadataValue::Float(number) = item { Some(number as f32) } else { None }
+        };
         self.items(key, most)?.map(float).collect()
     }
 
     /// A pair as numbers, the first of them.
     pub fn numbers(&self, key: &str, most: usize) -> Option<Vec<u64>> {
-        let number = |item: Item| match item {
-            Item::Unsigned(number) => Some(number),
-            Item::Signed(number) => u64::try_from(number).ok(),
+        let number = |item: MetadataValue| match item {
+            MetadataValue::Unsigned(number) => Some(number),
+            MetadataValue::Signed(number) => u64::try_from(number).ok(),
             _ => None,
         };
         self.items(key, most)?.map(number).collect()
@@ -204,7 +207,7 @@ impl<'g> Gguf<'g> {
     ///
     /// # Errors
     /// If there is none of this name.
-    pub fn plain(&self, tensor: &str) -> Imported<Option<Stored>> {
+    pub fn plain(&self, tensor: &str) -> ImportResult<Option<StoredTensor>> {
         let found = self.tensors.get(tensor).ok_or_else(|| {
             ImportError::about(self.name, format!("tensor `{tensor}`"), "is missing")
                 .instead("the whole model")
@@ -215,12 +218,12 @@ impl<'g> Gguf<'g> {
             30 => Dtype::Bf16,
             _ => return Ok(None),
         };
-        Ok(Stored::new(dtype, &found.dims, self.bytes, found.start, found.end))
+        Ok(StoredTensor::new(dtype, &found.dims, self.bytes, found.start, found.end))
     }
 }
 
 /// Name, sizes, type and offset of a tensor.
-fn describe(cursor: &mut Cursor<'_>) -> Imported<(String, Vec<u64>, u32, u64)> {
+fn describe(cursor: &mut Cursor<'_>) -> ImportResult<(String, Vec<u64>, u32, u64)> {
     let tensor = cursor.text()?;
     cursor.item = format!("tensor `{tensor}`");
     let rank = cursor.u32()?;
@@ -236,7 +239,7 @@ fn describe(cursor: &mut Cursor<'_>) -> Imported<(String, Vec<u64>, u32, u64)> {
 }
 
 /// The bytes of a tensor, which must be inside the file.
-fn place(file: &Gguf<'_>, tensor: &str, dims: Vec<u64>, kind: u32, start: u64) -> Imported<Described> {
+fn place(file: &Gguf<'_>, tensor: &str, dims: Vec<u64>, kind: u32, start: u64) -> ImportResult<TensorInfo> {
     let wrong = |what: String| ImportError::about(file.name, format!("tensor `{tensor}`"), what);
     let Some((_, name, block, bytes)) = KINDS.iter().find(|known| known.0 == kind) else {
         let names: Vec<&str> = KINDS.iter().map(|known| known.1).collect();
@@ -261,5 +264,5 @@ fn place(file: &Gguf<'_>, tensor: &str, dims: Vec<u64>, kind: u32, start: u64) -
         );
         return Err(wrong(what).instead("the whole file"));
     };
-    Ok(Described { dims, kind, start: usize::try_from(start).unwrap_or(usize::MAX), end })
+    Ok(TensorInfo { dims, kind, start: usize::try_from(start).unwrap_or(usize::MAX), end })
 }

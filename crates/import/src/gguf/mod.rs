@@ -1,4 +1,5 @@
-//! GGUF files, versions 2 and 3: a header, typed pairs of key and value, descriptions of tensors, then their bytes.
+//! GGUF files, versions 2 and 3: a header, typed pairs of key and value, descriptions of tensors, then their
+//! bytes.
 //!
 //! - [`file`]: the container; `cursor`: numbers, texts and lists in it;
 //! - [`blocks`]: weights quantised in blocks, taken apart into integers and scales;
@@ -12,39 +13,41 @@ pub mod file;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tilewright_base::invariant::OrBroken;
 
-use tilewright_graph::{Builder, Built, Store, ValueId};
+use tilewright_graph::{BuildResult, Builder, TensorStore, ValueId};
 
 use crate::Model;
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::gguf::config::FREQUENCIES;
-use crate::gguf::file::{Gguf, Item};
+use crate::gguf::file::{Gguf, MetadataValue};
 use crate::llama::{Config, graph};
 use crate::tokenizer::Tokenizer;
-use crate::tokenizer::pieces::Pieces;
 use crate::tokenizer::pipeline::{ByteSplit, Pipeline};
+use crate::tokenizer::vocabulary::Vocabulary;
 
 /// Reads a model; `name` is the file's name for complaints.
 ///
 /// # Errors
 /// If the file is cut off or no model of the Llama family.
-pub fn read(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Model> {
+pub fn read(name: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Model> {
     let file = Gguf::read(name, bytes)?;
     let config = config::read(&file)?;
-    config.check().map_err(|why| ImportError::new(name, why))?;
+    config.check().map_err(|why| ImportError::new(name, why.to_string()))?;
     all_taken(&file, &config)?;
-    let mut store = Store::default();
+    let mut store = TensorStore::default();
     for role in config.roles() {
         blocks::load(
             &file,
             &tensor_name(&role),
             &role,
-            &config.weight_dims(&role).unwrap_or_default(),
+            &config.weight_dims(&role).or_broken("every role has its sizes"),
             &mut store,
         )?;
     }
     let parts = store.clone();
-    let mut weight = |b: &mut Builder, role: &str| -> Built<ValueId> { blocks::weight(b, &parts, role) };
+    let mut weight =
+        |b: &mut Builder, role: &str| -> BuildResult<ValueId> { blocks::weight(b, &parts, role) };
     let graph = graph(&config, &mut store, &mut weight);
     let graph = graph.map_err(|complaint| ImportError::graph(name, "graph", &complaint))?;
     Ok(Model { graph, store })
@@ -74,7 +77,7 @@ fn tensor_name(role: &str) -> String {
 }
 
 /// Refuses tensors that the graph would leave out: biases, experts, norms of heads.
-fn all_taken(file: &Gguf<'_>, config: &Config) -> Imported<()> {
+fn all_taken(file: &Gguf<'_>, config: &Config) -> ImportResult<()> {
     let taken: BTreeSet<String> = config.roles().iter().map(|role| tensor_name(role)).collect();
     // Files of early converters have tables of positions in every block, which no reader uses.
     let known =
@@ -90,7 +93,7 @@ fn all_taken(file: &Gguf<'_>, config: &Config) -> Imported<()> {
 ///
 /// # Errors
 /// If it has none, or one of a kind that is not known.
-pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Tokenizer> {
+pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Tokenizer> {
     let file = Gguf::read(name, bytes)?;
     let lacking = |key: &str| {
         ImportError::about(name, format!("tokenizer.ggml.{key}"), "is missing, of another type or no UTF-8")
@@ -100,7 +103,7 @@ pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Tokenizer> {
     let kind_of = |token: u32| kinds.get(token as usize).copied().unwrap_or(1);
     let id = |key: &str| file.number(&format!("tokenizer.ggml.{key}")).and_then(|id| u32::try_from(id).ok());
     let flag = |key: &str, default: bool| match file.pairs.get(&format!("tokenizer.ggml.{key}")) {
-        Some(Item::Bool(value)) => *value,
+        Some(MetadataValue::Bool(value)) => *value,
         _ => default,
     };
     let (begin, end) = (id("bos_token_id"), id("eos_token_id"));
@@ -110,11 +113,11 @@ pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> Imported<Tokenizer> {
                 file.floats("tokenizer.ggml.scores", texts.len()).ok_or_else(|| lacking("scores"))?;
             let texts = texts.iter().map(|text| text.replace('▁', " ").into_bytes()).collect();
             // Kinds: 1 ordinary, 4 defined by users; 2 unknown, 3 control, 5 unused, 6 bytes are not found in texts.
-            let mut pieces = Pieces::new(texts, scores, |token| matches!(kind_of(token), 1 | 4));
+            let mut pieces = Vocabulary::new(texts, scores, |token| matches!(kind_of(token), 1 | 4));
             pieces.begin = begin.or(Some(1)).filter(|_| flag("add_bos_token", true));
             pieces.space_in_front = flag("add_space_prefix", true);
             pieces.ends = end.into_iter().collect();
-            Ok(Tokenizer::Pieces(pieces))
+            Ok(Tokenizer::Vocabulary(pieces))
         }
         Some("gpt2") => {
             let merges = file.texts("tokenizer.ggml.merges").ok_or_else(|| lacking("merges"))?;

@@ -1,20 +1,21 @@
-//! BERT encoders: embeddings of tokens and places, then blocks of attention and feed-forward, each with a norm behind it.
+//! BERT encoders: embeddings of tokens and places, then blocks of attention and feed-forward, each with a
+//! norm behind it.
 //!
-//! Inputs `tokens` and `mask` (1 where there is a token); outputs `hidden` of all places and `embedding`, the mean over the tokens
-//! scaled to length 1, as sentence encoders use it.
+//! Inputs `tokens` and `mask` (1 where there is a token); outputs `hidden` of all places and `embedding`, the
+//! mean over the tokens scaled to length 1, as sentence encoders use it.
 
 use serde_json::Value;
-use tilewright_graph::rich::{Attrs, Rich};
-use tilewright_graph::{Binary, Builder, Built, Dim, Dtype, Fold, Store, Type, ValueId};
+use tilewright_graph::rich::{Attrs, RichOp};
+use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, Fold, TensorStore, Type, ValueId};
 
 use crate::Model;
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::hf::keys::Keys;
 use crate::hf::safetensors::Tensors;
-use crate::hf::{Folder, stored};
+use crate::hf::{FolderReader, stored};
 use crate::llama::MOST_BATCH;
 
-struct Config {
+struct BertConfig {
     width: u64,
     hidden: u64,
     layers: u64,
@@ -26,21 +27,21 @@ struct Config {
     gelu: &'static str,
 }
 
-pub(super) fn read(folder: &Folder<'_>, root: &Value) -> Imported<Model> {
+pub(super) fn read(folder: &FolderReader<'_>, root: &Value) -> ImportResult<Model> {
     let config = config(root)?;
     let tensors = Tensors::open(folder)?;
     let prefix = if tensors.has("bert.embeddings.word_embeddings.weight") { "bert." } else { "" };
-    let mut store = Store::default();
+    let mut store = TensorStore::default();
     for (name, dims) in weights(&config) {
         let tensor = tensors.weight(&format!("{prefix}{name}"), &dims)?;
         store.tensors.insert(name, tensor);
     }
-    let graph = Parts { config: &config, store: &store }.graph();
+    let graph = BertBuilder { config: &config, store: &store }.graph();
     let graph = graph.map_err(|complaint| ImportError::graph("config.json", "graph", &complaint))?;
     Ok(Model { graph, store })
 }
 
-fn config(root: &Value) -> Imported<Config> {
+fn config(root: &Value) -> ImportResult<BertConfig> {
     let keys = Keys::root(root);
     let gelu = match keys.word("hidden_act")?.unwrap_or("gelu") {
         "gelu" => "none",
@@ -50,7 +51,7 @@ fn config(root: &Value) -> Imported<Config> {
             return Err(ImportError::about("config.json", "hidden_act", what).allowed("gelu, gelu_new"));
         }
     };
-    let config = Config {
+    let config = BertConfig {
         width: keys.whole("hidden_size")?,
         hidden: keys.whole("intermediate_size")?,
         layers: keys.whole("num_hidden_layers")?,
@@ -70,7 +71,7 @@ fn config(root: &Value) -> Imported<Config> {
 }
 
 /// Names and sizes of all weights.
-fn weights(config: &Config) -> Vec<(String, Vec<u64>)> {
+fn weights(config: &BertConfig) -> Vec<(String, Vec<u64>)> {
     let (width, hidden) = (config.width, config.hidden);
     let mut all: Vec<(String, Vec<u64>)> = vec![
         ("embeddings.word_embeddings.weight".into(), vec![config.vocabulary, width]),
@@ -96,17 +97,17 @@ fn weights(config: &Config) -> Vec<(String, Vec<u64>)> {
     all
 }
 
-struct Parts<'p> {
-    config: &'p Config,
-    store: &'p Store,
+struct BertBuilder<'p> {
+    config: &'p BertConfig,
+    store: &'p TensorStore,
 }
 
 fn fixed(number: u64) -> Dim {
     Dim::fixed(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-impl Parts<'_> {
-    fn graph(&self) -> Built<tilewright_graph::Graph> {
+impl BertBuilder<'_> {
+    fn graph(&self) -> BuildResult<tilewright_graph::Graph> {
         let mut b = Builder::new("bert");
         let batch = b.axis("batch", 1, MOST_BATCH);
         let seq = b.axis("seq", 1, self.config.places);
@@ -124,11 +125,11 @@ impl Parts<'_> {
         Ok(b.finish())
     }
 
-    fn weight(&self, b: &mut Builder, name: &str) -> Built<ValueId> {
+    fn weight(&self, b: &mut Builder, name: &str) -> BuildResult<ValueId> {
         stored(b, self.store, name)
     }
 
-    fn embed(&self, b: &mut Builder, tokens: ValueId, seq: &Dim) -> Built<ValueId> {
+    fn embed(&self, b: &mut Builder, tokens: ValueId, seq: &Dim) -> BuildResult<ValueId> {
         let words = self.weight(b, "embeddings.word_embeddings.weight")?;
         let words = b.gather(words, 0, tokens)?;
         let places = self.weight(b, "embeddings.position_embeddings.weight")?;
@@ -140,21 +141,21 @@ impl Parts<'_> {
         self.norm(b, sum, "embeddings.LayerNorm")
     }
 
-    fn norm(&self, b: &mut Builder, x: ValueId, name: &str) -> Built<ValueId> {
+    fn norm(&self, b: &mut Builder, x: ValueId, name: &str) -> BuildResult<ValueId> {
         let (scale, bias) =
             (self.weight(b, &format!("{name}.weight"))?, self.weight(b, &format!("{name}.bias"))?);
         let attrs = Attrs::default().int("axis", -1).float("eps", self.config.eps);
-        b.called(format!("{name}.y")).rich_one(Rich::LayerNorm, &[x, scale, bias], attrs)
+        b.called(format!("{name}.y")).rich_one(RichOp::LayerNorm, &[x, scale, bias], attrs)
     }
 
-    fn linear(&self, b: &mut Builder, x: ValueId, name: &str) -> Built<ValueId> {
+    fn linear(&self, b: &mut Builder, x: ValueId, name: &str) -> BuildResult<ValueId> {
         let (weight, bias) =
             (self.weight(b, &format!("{name}.weight"))?, self.weight(b, &format!("{name}.bias"))?);
         let product = b.einsum("bse,fe->bsf", &[x, weight])?;
         b.called(format!("{name}.y")).add(product, bias)
     }
 
-    fn block(&self, b: &mut Builder, layer: u64, x: ValueId, seen: ValueId) -> Built<ValueId> {
+    fn block(&self, b: &mut Builder, layer: u64, x: ValueId, seen: ValueId) -> BuildResult<ValueId> {
         let at = |part: &str| format!("encoder.layer.{layer}.{part}");
         let dims = b.dims(x).to_vec();
         let heads = fixed(self.config.heads);
@@ -166,7 +167,7 @@ impl Parts<'_> {
             parts.push(b.transpose(split, &[0, 2, 1, 3])?);
         }
         parts.push(seen);
-        let y = b.called(at("attention.y")).rich_one(Rich::Attention, &parts, Attrs::default())?;
+        let y = b.called(at("attention.y")).rich_one(RichOp::Attention, &parts, Attrs::default())?;
         let y = b.transpose(y, &[0, 2, 1, 3])?;
         let y = b.reshape(y, &dims)?;
         let y = self.linear(b, y, &at("attention.output.dense"))?;
@@ -174,7 +175,7 @@ impl Parts<'_> {
         let x = self.norm(b, sum, &at("attention.output.LayerNorm"))?;
         let wide = self.linear(b, x, &at("intermediate.dense"))?;
         let attrs = Attrs::default().word("approximate", self.config.gelu);
-        let wide = b.rich_one(Rich::Gelu, &[wide], attrs)?;
+        let wide = b.rich_one(RichOp::Gelu, &[wide], attrs)?;
         let y = self.linear(b, wide, &at("output.dense"))?;
         let sum = b.add(x, y)?;
         self.norm(b, sum, &at("output.LayerNorm"))
@@ -182,11 +183,11 @@ impl Parts<'_> {
 }
 
 /// The mean over the tokens that the mask keeps, scaled to length 1.
-fn pooled(b: &mut Builder, x: ValueId, mask: ValueId) -> Built<ValueId> {
+fn pooled(b: &mut Builder, x: ValueId, mask: ValueId) -> BuildResult<ValueId> {
     let mask = b.convert(mask, Dtype::F32)?;
     let sum = b.einsum("bse,bs->be", &[x, mask])?;
     let count = b.reduce(Fold::Sum, mask, &[1], true)?;
     let count = b.with(Binary::Max, count, 1e-9)?;
     let mean = b.div(sum, count)?;
-    b.called("embedding").rich_one(Rich::LpNorm, &[mean], Attrs::default().int("axis", -1).int("p", 2))
+    b.called("embedding").rich_one(RichOp::LpNorm, &[mean], Attrs::default().int("axis", -1).int("p", 2))
 }

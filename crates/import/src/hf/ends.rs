@@ -1,9 +1,10 @@
-//! Tokens that end a text, as a folder says: `eos_token_id` of `generation_config.json`, else of `config.json`. A number, or a list of numbers.
+//! Tokens that end a text, as a folder says: `eos_token_id` of `generation_config.json`, else of
+//! `config.json`. A number, or a list of numbers.
 
 use serde_json::Value;
 
-use crate::error::{ImportError, Imported};
-use crate::hf::{FILE, Folder};
+use crate::error::{ImportError, ImportResult};
+use crate::hf::{FILE, FolderReader};
 
 /// What generation is told, before the model itself.
 const GENERATION: &str = "generation_config.json";
@@ -13,7 +14,7 @@ const KEY: &str = "eos_token_id";
 ///
 /// # Errors
 /// A file that is no JSON, or a value that is no token of the model.
-pub fn ends(folder: &Folder<'_>) -> Imported<Option<Vec<u32>>> {
+pub fn ends(folder: &FolderReader<'_>) -> ImportResult<Option<Vec<u32>>> {
     let mut words = None;
     let mut found = None;
     for file in [FILE, GENERATION] {
@@ -30,7 +31,7 @@ pub fn ends(folder: &Folder<'_>) -> Imported<Option<Vec<u32>>> {
 }
 
 /// A token or a list of them; there are `words` in all, if that is known.
-fn listed(file: &str, named: &Value, words: Option<u64>) -> Imported<Vec<u32>> {
+fn listed(file: &str, named: &Value, words: Option<u64>) -> ImportResult<Vec<u32>> {
     let one = std::slice::from_ref(named);
     let all = named.as_array().map_or(one, Vec::as_slice);
     let token = |value: &Value| {

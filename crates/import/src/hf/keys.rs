@@ -1,8 +1,9 @@
-//! Keys of `config.json`: absent and null ones have a default, and one of another type is refused, never passed over.
+//! Keys of `config.json`: absent and null ones have a default, and one of another type is refused, never
+//! passed over.
 
 use serde_json::Value;
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 
 const FILE: &str = "config.json";
 
@@ -20,7 +21,7 @@ impl<'k> Keys<'k> {
     }
 
     /// A table in the file; `None` if it is absent.
-    pub(super) fn table(&self, key: &'k str) -> Imported<Option<Keys<'k>>> {
+    pub(super) fn table(&self, key: &'k str) -> ImportResult<Option<Keys<'k>>> {
         match self.value(key) {
             None => Ok(None),
             Some(table) if table.is_object() => Ok(Some(Keys { table, prefix: key })),
@@ -46,30 +47,30 @@ impl<'k> Keys<'k> {
     }
 
     /// A whole number, if there is one.
-    pub(super) fn maybe_whole(&self, key: &str) -> Imported<Option<u64>> {
+    pub(super) fn maybe_whole(&self, key: &str) -> ImportResult<Option<u64>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         value.as_u64().map(Some).ok_or_else(|| self.refuse(key, value, WHOLE))
     }
 
     /// A whole number.
-    pub(super) fn whole(&self, key: &str) -> Imported<u64> {
+    pub(super) fn whole(&self, key: &str) -> ImportResult<u64> {
         self.maybe_whole(key)?.ok_or_else(|| self.missing(key, WHOLE))
     }
 
     /// A number above zero, if there is one.
-    pub(super) fn maybe_positive(&self, key: &str) -> Imported<Option<f64>> {
+    pub(super) fn maybe_positive(&self, key: &str) -> ImportResult<Option<f64>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let number = value.as_f64().filter(|number| number.is_finite() && *number > 0.0);
         number.map(Some).ok_or_else(|| self.refuse(key, value, POSITIVE))
     }
 
     /// A number above zero.
-    pub(super) fn positive(&self, key: &str) -> Imported<f64> {
+    pub(super) fn positive(&self, key: &str) -> ImportResult<f64> {
         self.maybe_positive(key)?.ok_or_else(|| self.missing(key, POSITIVE))
     }
 
     /// What is added under the root of a norm.
-    pub(super) fn norm_eps(&self, key: &str, default: f64) -> Imported<f32> {
+    pub(super) fn norm_eps(&self, key: &str, default: f64) -> ImportResult<f32> {
         let eps = self.maybe_positive(key)?.unwrap_or(default);
         #[expect(clippy::cast_possible_truncation, reason = "used as f32")]
         let rounded = eps as f32;
@@ -80,13 +81,13 @@ impl<'k> Keys<'k> {
     }
 
     /// True or false; false if it is absent.
-    pub(super) fn flag(&self, key: &str) -> Imported<bool> {
+    pub(super) fn flag(&self, key: &str) -> ImportResult<bool> {
         let Some(value) = self.value(key) else { return Ok(false) };
         value.as_bool().ok_or_else(|| self.refuse(key, value, "true or false"))
     }
 
     /// A word, if there is one.
-    pub(super) fn word(&self, key: &str) -> Imported<Option<&'k str>> {
+    pub(super) fn word(&self, key: &str) -> ImportResult<Option<&'k str>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         value.as_str().map(Some).ok_or_else(|| self.refuse(key, value, "a word in quotes"))
     }

@@ -15,12 +15,13 @@ pub mod safetensors;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tilewright_base::invariant::OrBroken;
 
 use serde_json::Value;
-use tilewright_graph::{Builder, Built, Dtype, Store, ValueId};
+use tilewright_graph::{BuildResult, Builder, Dtype, TensorStore, ValueId};
 
 use crate::Model;
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::hf::keys::Keys;
 use crate::hf::safetensors::Tensors;
 use crate::llama::{Config, graph};
@@ -30,13 +31,13 @@ pub use ends::ends;
 const FILE: &str = "config.json";
 
 /// Gives the bytes of a file of the folder.
-pub type Folder<'f> = dyn Fn(&str) -> Option<Arc<Vec<u8>>> + 'f;
+pub type FolderReader<'f> = dyn Fn(&str) -> Option<Arc<Vec<u8>>> + 'f;
 
 /// Reads the model of a folder.
 ///
 /// # Errors
 /// If a file is missing or wrong, or the model is of a kind that is not known.
-pub fn read(folder: &Folder<'_>) -> Imported<Model> {
+pub fn read(folder: &FolderReader<'_>) -> ImportResult<Model> {
     let bytes = folder(FILE).ok_or_else(|| ImportError::new(FILE, "cannot be read"))?;
     let root: Value = serde_json::from_slice(&bytes)
         .map_err(|error| ImportError::new(FILE, format!("is no JSON: {error}")))?;
@@ -55,7 +56,7 @@ pub fn read(folder: &Folder<'_>) -> Imported<Model> {
 ///
 /// # Errors
 /// If a key is missing or has a value that is not known.
-pub fn llama_config(root: &Value, name: &str) -> Imported<Config> {
+pub fn llama_config(root: &Value, name: &str) -> ImportResult<Config> {
     let keys = Keys::root(root);
     if let Some(function) = keys.word("hidden_act")?.filter(|function| *function != "silu") {
         return Err(
@@ -88,7 +89,7 @@ pub fn llama_config(root: &Value, name: &str) -> Imported<Config> {
         rope: rope::read(root)?,
         tied: keys.flag("tie_word_embeddings")?,
     };
-    config.check().map_err(|why| ImportError::new(FILE, why))?;
+    config.check().map_err(|why| ImportError::new(FILE, why.to_string()))?;
     Ok(config)
 }
 
@@ -115,27 +116,29 @@ fn tensor_name(role: &str) -> String {
     format!("model.layers.{layer}.{part}.weight")
 }
 
-fn llama(folder: &Folder<'_>, root: &Value, kind: &str) -> Imported<Model> {
+fn llama(folder: &FolderReader<'_>, root: &Value, kind: &str) -> ImportResult<Model> {
     let mut config = llama_config(root, kind)?;
     let tensors = Tensors::open(folder)?;
     // Some checkpoints leave the output matrix out without saying that it is tied; one that says it is not must have it.
     config.tied |= root["tie_word_embeddings"].is_null() && !tensors.has("lm_head.weight");
     all_taken(&tensors, &config)?;
-    let mut store = Store::default();
+    let mut store = TensorStore::default();
     for role in config.roles() {
         let name = tensor_name(&role);
-        let tensor = tensors.weight(&name, &config.weight_dims(&role).unwrap_or_default())?;
+        let tensor =
+            tensors.weight(&name, &config.weight_dims(&role).or_broken("every role has its sizes"))?;
         store.tensors.insert(role, tensor);
     }
     let parts = store.clone();
-    let mut weight = |b: &mut Builder, role: &str| -> Built<ValueId> { stored(b, &parts, role) };
+    let mut weight = |b: &mut Builder, role: &str| -> BuildResult<ValueId> { stored(b, &parts, role) };
     let graph = graph(&config, &mut store, &mut weight);
     let graph = graph.map_err(|complaint| ImportError::graph(FILE, "graph", &complaint))?;
     Ok(Model { graph, store })
 }
 
-/// Refuses tensors that the graph would leave out: biases, norms of heads, layers beyond those of the configuration.
-fn all_taken(tensors: &Tensors, config: &Config) -> Imported<()> {
+/// Refuses tensors that the graph would leave out: biases, norms of heads, layers beyond those of the
+/// configuration.
+fn all_taken(tensors: &Tensors, config: &Config) -> ImportResult<()> {
     let taken: BTreeSet<String> = config.roles().iter().map(|role| tensor_name(role)).collect();
     // A matrix that is tied may be there as well, and old checkpoints have the frequencies of positions in every block.
     let known = |name: &str| {
@@ -149,7 +152,7 @@ fn all_taken(tensors: &Tensors, config: &Config) -> Imported<()> {
 }
 
 /// A tensor of a store in f32.
-pub(crate) fn stored(b: &mut Builder, store: &Store, name: &str) -> Built<ValueId> {
+pub(crate) fn stored(b: &mut Builder, store: &TensorStore, name: &str) -> BuildResult<ValueId> {
     let found = store.tensors.get(name);
     let missing =
         || tilewright_graph::infer::shape_error(format!("no weight `{name}`"), "a weight of the model");

@@ -1,24 +1,25 @@
-//! Rotary positions of `config.json`: `rope_theta` and `rope_scaling` side by side, or both in one table `rope_parameters`, as transformers
-//! writes them from version 5 on. Where a file has both, they must say the same.
+//! Rotary positions of `config.json`: `rope_theta` and `rope_scaling` side by side, or both in one table
+//! `rope_parameters`, as transformers writes them from version 5 on. Where a file has both, they must say the
+//! same.
 
 use serde_json::Value;
 
 use super::keys::Keys;
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::llama::{Rope, Scaling};
 
 const FILE: &str = "config.json";
 const THETA: &str = "rope_theta";
 
-pub(super) fn read(root: &Value) -> Imported<Rope> {
+pub(super) fn read(root: &Value) -> ImportResult<Rope> {
     let keys = Keys::root(root);
     whole_heads(&keys)?;
     let own =
-        Stated { theta: keys.maybe_positive(THETA)?, scaling: scaling_of(keys.table("rope_scaling")?)? };
+        RopeFields { theta: keys.maybe_positive(THETA)?, scaling: scaling_of(keys.table("rope_scaling")?)? };
     let mut stated = own;
     if let Some(table) = keys.table("rope_parameters")? {
         whole_heads(&table)?;
-        let theirs = Stated { theta: table.maybe_positive(THETA)?, scaling: scaling_of(Some(table))? };
+        let theirs = RopeFields { theta: table.maybe_positive(THETA)?, scaling: scaling_of(Some(table))? };
         stated.theta = agreed(THETA, stated.theta, theirs.theta)?;
         stated.scaling = agreed("rope_scaling", stated.scaling, theirs.scaling)?;
     }
@@ -30,7 +31,7 @@ pub(super) fn read(root: &Value) -> Imported<Rope> {
 }
 
 /// What one of the two places says.
-struct Stated {
+struct RopeFields {
     theta: Option<f64>,
     scaling: Option<Scaling>,
 }
@@ -40,7 +41,7 @@ fn agreed<T: PartialEq + std::fmt::Debug>(
     key: &str,
     own: Option<T>,
     table: Option<T>,
-) -> Imported<Option<T>> {
+) -> ImportResult<Option<T>> {
     match (own, table) {
         (Some(own), Some(table)) if own != table => {
             let what = format!("is {own:?}, and `rope_parameters` says {table:?}");
@@ -52,8 +53,8 @@ fn agreed<T: PartialEq + std::fmt::Debug>(
     }
 }
 
-/// All of a head is turned, not a part of it.
-fn whole_heads(keys: &Keys<'_>) -> Imported<()> {
+/// All of a head is rotated, not a part of it.
+fn whole_heads(keys: &Keys<'_>) -> ImportResult<()> {
     const KEY: &str = "partial_rotary_factor";
     match keys.maybe_positive(KEY)? {
         Some(factor) if factor.to_bits() != 1.0_f64.to_bits() => {
@@ -63,7 +64,7 @@ fn whole_heads(keys: &Keys<'_>) -> Imported<()> {
     }
 }
 
-fn scaling_of(table: Option<Keys<'_>>) -> Imported<Option<Scaling>> {
+fn scaling_of(table: Option<Keys<'_>>) -> ImportResult<Option<Scaling>> {
     let Some(table) = table else { return Ok(None) };
     for layers in ["full_attention", "sliding_attention"] {
         if table.table(layers)?.is_some() {
@@ -88,7 +89,7 @@ fn scaling_of(table: Option<Keys<'_>>) -> Imported<Option<Scaling>> {
     }
 }
 
-fn llama3(table: &Keys<'_>) -> Imported<Scaling> {
+fn llama3(table: &Keys<'_>) -> ImportResult<Scaling> {
     let (low, high) = (table.positive("low_freq_factor")?, table.positive("high_freq_factor")?);
     if high <= low {
         let what = format!("is {high}, and `low_freq_factor` {low}");

@@ -1,25 +1,27 @@
-//! safetensors: 8 bytes of length, a JSON table of types, sizes and places, then the bytes. Several files have an index.
+//! safetensors: 8 bytes of length, a JSON table of types, sizes and places, then the bytes. Several files
+//! have an index.
 //!
-//! The table is read and judged by the crate of the format's authors ([`Metadata`]). Two things are done here: its refusals name no file and
-//! seldom a tensor, so the tensor that is at fault is looked for again ([`blame`]); and whether the table covers the file is asked here, since
-//! the crate (0.8) adds sizes without looking for overflow.
+//! The table is read and checked by the crate of the format's authors ([`Metadata`]). Two things are done
+//! here: its refusals name no file and seldom a tensor, so the tensor that is at fault is looked for again
+//! ([`blame`]); and whether the table covers the file is asked here, since the crate (0.8) adds sizes without
+//! looking for overflow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::Value;
-use tilewright_graph::{Dtype, Stored};
+use tilewright_graph::{Dtype, StoredTensor};
 
-use crate::error::{ImportError, Imported};
-use crate::hf::Folder;
+use crate::error::{ImportError, ImportResult};
+use crate::hf::FolderReader;
 
 /// Bytes of the table, at most.
 const MOST_HEADER_BYTES: u64 = 100 << 20;
 
 /// Tensors of one or several files.
 pub struct Tensors {
-    tensors: BTreeMap<String, (String, Stored)>,
+    tensors: BTreeMap<String, (String, StoredTensor)>,
     /// Types of others, by name and file.
     unknown: BTreeMap<String, (String, String)>,
     /// Which file a tensor is of, as an index says.
@@ -34,7 +36,7 @@ impl Tensors {
     ///
     /// # Errors
     /// If there is neither, or a file is wrong.
-    pub fn open(folder: &Folder<'_>) -> Imported<Tensors> {
+    pub fn open(folder: &FolderReader<'_>) -> ImportResult<Tensors> {
         let (tensors, unknown, chosen) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let mut found = Tensors { tensors, unknown, chosen };
         if let Some(bytes) = folder(WHOLE) {
@@ -68,7 +70,7 @@ impl Tensors {
     ///
     /// # Errors
     /// If its table is wrong, or a tensor is outside the file.
-    pub fn add(&mut self, file: &str, bytes: &Arc<Vec<u8>>) -> Imported<()> {
+    pub fn add(&mut self, file: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<()> {
         let cut = || ImportError::new(file, format!("is cut off after {} bytes", bytes.len()));
         let length =
             bytes.get(..8).and_then(|head| head.try_into().ok()).map(u64::from_le_bytes).ok_or_else(cut)?;
@@ -96,7 +98,7 @@ impl Tensors {
             };
             let dims: Vec<u64> = info.shape.iter().map(|size| *size as u64).collect();
             let (from, to) = info.data_offsets;
-            let tensor = Stored::new(dtype, &dims, bytes, start + from, start + to);
+            let tensor = StoredTensor::new(dtype, &dims, bytes, start + from, start + to);
             let tensor = tensor.ok_or_else(|| misfit(file, &name, info))?;
             self.tensors.insert(name, (file.to_string(), tensor));
         }
@@ -104,7 +106,7 @@ impl Tensors {
     }
 
     /// Whether a tensor is taken from a file. Of one that stands in two the index says which is meant.
-    fn makes_room(&mut self, file: &str, name: &str) -> Imported<bool> {
+    fn makes_room(&mut self, file: &str, name: &str) -> ImportResult<bool> {
         let held = self.tensors.get(name).map(|(file, _)| file);
         let Some(held) = held.or_else(|| self.unknown.get(name).map(|(file, _)| file)) else {
             return Ok(true);
@@ -140,7 +142,7 @@ impl Tensors {
     ///
     /// # Errors
     /// If it is missing or has others.
-    pub fn get(&self, name: &str, dims: &[u64]) -> Imported<Stored> {
+    pub fn get(&self, name: &str, dims: &[u64]) -> ImportResult<StoredTensor> {
         if let Some((file, kind)) = self.unknown.get(name) {
             return Err(of_type(file, name, kind));
         }
@@ -165,7 +167,7 @@ impl Tensors {
     ///
     /// # Errors
     /// If it is missing, has others, or one of them is not.
-    pub fn weight(&self, name: &str, dims: &[u64]) -> Imported<Stored> {
+    pub fn weight(&self, name: &str, dims: &[u64]) -> ImportResult<StoredTensor> {
         let tensor = self.get(name, dims)?;
         let file = self.tensors.get(name).map_or(WHOLE, |(file, _)| file);
         crate::finite::check(file, name, &tensor)?;

@@ -1,7 +1,8 @@
-//! ONNX models to graphs: operators of opset 13 to 23 that transformers and convolutional networks use, and those of 7 to 27 that have the same rules.
+//! ONNX models to graphs: operators of opset 13 to 23 that transformers and convolutional networks use, and
+//! those of 7 to 27 that have the same rules.
 //!
-//! A named size becomes an axis. Integer operators that compute shapes run while the graph is built and fold away. An operator
-//! that is not known is refused with its node and what is near.
+//! A named size becomes an axis. Integer operators that compute shapes run while the graph is built and fold
+//! away. An operator that is not known is refused with its node and what is near.
 
 mod node;
 mod ops;
@@ -13,26 +14,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prost::Message as _;
-use tilewright_graph::{Builder, Data, Dim, Dtype, Store, Stored, Type, ValueId};
+use tilewright_graph::{Builder, Data, Dim, Dtype, StoredTensor, TensorStore, Type, ValueId};
 
 use crate::Model;
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 
 /// What an importer may be told.
-pub struct Options<'o> {
+pub struct OnnxOptions<'o> {
     /// Inputs whose elements are known: they become constants.
-    pub known: BTreeMap<String, Stored>,
+    pub known: BTreeMap<String, StoredTensor>,
     /// Largest size of a named axis that `axes` does not name.
     pub most: u64,
     /// Smallest and largest size of axes by name; equal ones fix a size.
     pub axes: BTreeMap<String, (u64, u64)>,
     /// Files beside the model.
-    pub beside: &'o tensor::Beside<'o>,
+    pub beside: &'o tensor::ExternalData<'o>,
 }
 
-impl Default for Options<'_> {
+impl Default for OnnxOptions<'_> {
     fn default() -> Self {
-        Options { known: BTreeMap::new(), most: 4096, axes: BTreeMap::new(), beside: &tensor::nothing_beside }
+        OnnxOptions {
+            known: BTreeMap::new(),
+            most: 4096,
+            axes: BTreeMap::new(),
+            beside: &tensor::no_external_data,
+        }
     }
 }
 
@@ -45,16 +51,16 @@ const MOST_INLINE_FLOATS: u64 = 16;
 ///
 /// # Errors
 /// If the file is no model, or has operators or types that are not known.
-pub fn read(file: &str, bytes: &[u8], options: &Options<'_>) -> Imported<Model> {
-    let model = proto::Model::decode(bytes)
+pub fn read(file: &str, bytes: &[u8], options: &OnnxOptions<'_>) -> ImportResult<Model> {
+    let model = proto::ModelProto::decode(bytes)
         .map_err(|error| ImportError::new(file, format!("not an ONNX model: {error}")))?;
     let opset = model.opsets.iter().find(|opset| is_onnx(&opset.domain)).map_or(13, |opset| opset.version);
     let graph = model.graph.ok_or_else(|| ImportError::new(file, "an ONNX model without a graph"))?;
-    let mut reader = Reader {
+    let mut reader = OnnxReader {
         file,
         opset,
         b: Builder::new(if graph.name.is_empty() { "onnx" } else { &graph.name }),
-        store: Store::default(),
+        store: TensorStore::default(),
         values: BTreeMap::new(),
     };
     reader.graph(graph, options)?;
@@ -63,18 +69,18 @@ pub fn read(file: &str, bytes: &[u8], options: &Options<'_>) -> Imported<Model> 
 
 /// An input as a file declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declared {
+pub struct DeclaredInput {
     /// Its name.
     pub name: String,
     /// Type of its elements.
     pub dtype: Dtype,
     /// Its sizes, outermost first.
-    pub sizes: Vec<Size>,
+    pub sizes: Vec<DeclaredSize>,
 }
 
 /// A size that a file declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Size {
+pub enum DeclaredSize {
     /// A number.
     Fixed(u64),
     /// An axis by name; those without one are called after their input.
@@ -85,8 +91,8 @@ pub enum Size {
 ///
 /// # Errors
 /// If the file is no model, or an input has a type that is not known.
-pub fn inputs(file: &str, bytes: &[u8]) -> Imported<Vec<Declared>> {
-    let model = proto::Model::decode(bytes)
+pub fn inputs(file: &str, bytes: &[u8]) -> ImportResult<Vec<DeclaredInput>> {
+    let model = proto::ModelProto::decode(bytes)
         .map_err(|error| ImportError::new(file, format!("not an ONNX model: {error}")))?;
     let graph = model.graph.ok_or_else(|| ImportError::new(file, "an ONNX model without a graph"))?;
     let own: BTreeSet<&str> = graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
@@ -94,7 +100,7 @@ pub fn inputs(file: &str, bytes: &[u8]) -> Imported<Vec<Declared>> {
     asked.map(|input| declared(file, input)).collect()
 }
 
-fn declared(file: &str, input: &proto::ValueInfo) -> Imported<Declared> {
+fn declared(file: &str, input: &proto::ValueInfoProto) -> ImportResult<DeclaredInput> {
     let about = |what: &str| ImportError::about(file, format!("input `{}`", input.name), what);
     let tensor = input.ty.as_ref().and_then(|ty| ty.tensor.as_ref());
     let tensor = tensor.ok_or_else(|| about("is no tensor").allowed("tensors"))?;
@@ -102,17 +108,17 @@ fn declared(file: &str, input: &proto::ValueInfo) -> Imported<Declared> {
         .ok_or_else(|| about(&format!("element type {} is not known here", tensor.element)))?;
     let shape =
         tensor.shape.as_ref().ok_or_else(|| about("has no shape").allowed("sizes or names of axes"))?;
-    let size = |(at, dim): (usize, &proto::Dimension)| {
+    let size = |(at, dim): (usize, &proto::DimensionProto)| {
         let named =
             dim.name.as_deref().filter(|name| name.contains(|letter: char| letter.is_ascii_alphanumeric()));
         match (dim.value.and_then(|size| u64::try_from(size).ok()), named) {
-            (Some(size), None) => Size::Fixed(size),
-            (_, Some(name)) => Size::Named(word(name)),
-            _ => Size::Named(word(&format!("{}_{at}", input.name))),
+            (Some(size), None) => DeclaredSize::Fixed(size),
+            (_, Some(name)) => DeclaredSize::Named(word(name)),
+            _ => DeclaredSize::Named(word(&format!("{}_{at}", input.name))),
         }
     };
     let sizes = shape.dims.iter().enumerate().map(size).collect();
-    Ok(Declared { name: input.name.clone(), dtype, sizes })
+    Ok(DeclaredInput { name: input.name.clone(), dtype, sizes })
 }
 
 fn is_onnx(domain: &str) -> bool {
@@ -120,16 +126,16 @@ fn is_onnx(domain: &str) -> bool {
 }
 
 /// A model on its way to a graph.
-pub(crate) struct Reader<'r> {
+pub(crate) struct OnnxReader<'r> {
     pub(crate) file: &'r str,
     pub(crate) opset: i64,
     pub(crate) b: Builder,
-    pub(crate) store: Store,
+    pub(crate) store: TensorStore,
     values: BTreeMap<String, ValueId>,
 }
 
-impl Reader<'_> {
-    fn graph(&mut self, graph: proto::Graph, options: &Options<'_>) -> Imported<()> {
+impl OnnxReader<'_> {
+    fn graph(&mut self, graph: proto::GraphProto, options: &OnnxOptions<'_>) -> ImportResult<()> {
         // A file with the elements of many tensors is read once.
         let read: RefCell<BTreeMap<String, Arc<Vec<u8>>>> = RefCell::default();
         let beside = |name: &str| {
@@ -168,19 +174,19 @@ impl Reader<'_> {
     }
 
     /// Gives a value its name, which nothing may have had before.
-    fn define(&mut self, item: String, name: &str, id: ValueId) -> Imported<()> {
+    fn define(&mut self, item: String, name: &str, id: ValueId) -> ImportResult<()> {
         if self.values.insert(name.to_string(), id).is_none() {
             return Ok(());
         }
         Err(ImportError::about(self.file, item, "is there twice").allowed("every name defined once"))
     }
 
-    fn graph_error<T>(&self, item: &str, built: tilewright_graph::Built<T>) -> Imported<T> {
+    fn graph_error<T>(&self, item: &str, built: tilewright_graph::BuildResult<T>) -> ImportResult<T> {
         built.map_err(|complaint| ImportError::graph(self.file, format!("`{item}`"), &complaint))
     }
 
     /// A constant: small ones in the graph, others in the store.
-    pub(crate) fn tensor(&mut self, name: &str, stored: Stored) -> Imported<ValueId> {
+    pub(crate) fn tensor(&mut self, name: &str, stored: StoredTensor) -> ImportResult<ValueId> {
         let count = stored.dims.iter().fold(1_u64, |count, dim| count.saturating_mul(*dim));
         let dims: Vec<Dim> =
             stored.dims.iter().map(|dim| Dim::fixed(i64::try_from(*dim).unwrap_or(i64::MAX))).collect();
@@ -223,13 +229,13 @@ impl Reader<'_> {
         self.graph_error(name, built)
     }
 
-    fn input(&mut self, input: &proto::ValueInfo, options: &Options<'_>) -> Imported<ValueId> {
+    fn input(&mut self, input: &proto::ValueInfoProto, options: &OnnxOptions<'_>) -> ImportResult<ValueId> {
         let declared = declared(self.file, input)?;
         let mut dims = Vec::new();
         for size in &declared.sizes {
             dims.push(match size {
-                Size::Fixed(size) => Dim::fixed(i64::try_from(*size).unwrap_or(i64::MAX)),
-                Size::Named(name) => self.axis(name, &input.name, options),
+                DeclaredSize::Fixed(size) => Dim::fixed(i64::try_from(*size).unwrap_or(i64::MAX)),
+                DeclaredSize::Named(name) => self.axis(name, &input.name, options),
             });
         }
         let built = self.b.input(&input.name, Type::new(declared.dtype, dims));
@@ -237,7 +243,7 @@ impl Reader<'_> {
     }
 
     /// An axis of an input, with the bounds that were asked for; what is past may be empty.
-    fn axis(&mut self, name: &str, input: &str, options: &Options<'_>) -> Dim {
+    fn axis(&mut self, name: &str, input: &str, options: &OnnxOptions<'_>) -> Dim {
         let may_be_empty = [name, input].iter().any(|name| name.to_lowercase().contains("past"));
         let bounds = options.axes.get(name).copied();
         match bounds.unwrap_or((u64::from(!may_be_empty), options.most)) {

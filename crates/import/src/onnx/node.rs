@@ -1,15 +1,15 @@
 //! One node: its operands, attributes and results, and how it asks the graph for operators.
 
 use tilewright_base::nearest::near;
-use tilewright_graph::rich::{Attrs, Rich};
-use tilewright_graph::{Built, Data, Dtype, Stored, ValueId};
+use tilewright_graph::rich::{Attrs, RichOp};
+use tilewright_graph::{BuildResult, Data, Dtype, StoredTensor, ValueId};
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::onnx::ops::{NAMES, convert};
-use crate::onnx::{Reader, is_onnx, proto, tensor};
+use crate::onnx::{OnnxReader, is_onnx, proto, tensor};
 
-impl Reader<'_> {
-    pub(super) fn node(&mut self, node: &proto::Node) -> Imported<()> {
+impl OnnxReader<'_> {
+    pub(super) fn node(&mut self, node: &proto::NodeProto) -> ImportResult<()> {
         let name = match node.name.as_str() {
             "" => node.outputs.first().map_or_else(String::new, Clone::clone),
             name => name.to_string(),
@@ -56,7 +56,7 @@ impl Reader<'_> {
     }
 
     /// Refuses operators of versions whose rules are not known.
-    fn known_opset(&self, node: &proto::Node, item: &str) -> Imported<()> {
+    fn known_opset(&self, node: &proto::NodeProto, item: &str) -> ImportResult<()> {
         let old = self.opset < *OPSETS.start() && !SINCE_FIRST.contains(&node.op.as_str());
         if !old && self.opset <= *OPSETS.end() {
             return Ok(());
@@ -69,7 +69,8 @@ impl Reader<'_> {
     }
 }
 
-/// Opsets whose operators are known: 7 has today's broadcasting, 27 is the last that the node tests of ONNX 1.22 have.
+/// Opsets whose operators are known: 7 has today's broadcasting, 27 is the last that the node tests of ONNX
+/// 1.22 have.
 const OPSETS: std::ops::RangeInclusive<i64> = 7..=27;
 
 /// Operators that never meant anything else.
@@ -93,8 +94,8 @@ fn replacement(op: &str) -> &'static str {
 
 /// A node on its way into the graph.
 pub(crate) struct Call<'c, 'r> {
-    pub(crate) reader: &'c mut Reader<'r>,
-    pub(crate) node: &'c proto::Node,
+    pub(crate) reader: &'c mut OnnxReader<'r>,
+    pub(crate) node: &'c proto::NodeProto,
     pub(crate) inputs: Vec<Option<ValueId>>,
     item: String,
 }
@@ -116,11 +117,11 @@ impl Call<'_, '_> {
     }
 
     /// What the graph says, with the node's name in a complaint.
-    pub(crate) fn built<T>(&self, built: Built<T>) -> Imported<T> {
+    pub(crate) fn built<T>(&self, built: BuildResult<T>) -> ImportResult<T> {
         built.map_err(|complaint| ImportError::graph(self.reader.file, self.item.clone(), &complaint))
     }
 
-    pub(crate) fn input(&self, at: usize) -> Imported<ValueId> {
+    pub(crate) fn input(&self, at: usize) -> ImportResult<ValueId> {
         self.maybe(at).ok_or_else(|| self.refuse(format!("operand {at} is missing")))
     }
 
@@ -128,7 +129,7 @@ impl Call<'_, '_> {
         self.inputs.get(at).copied().flatten()
     }
 
-    pub(crate) fn attribute(&self, name: &str) -> Option<&proto::Attribute> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&proto::AttributeProto> {
         self.node.attributes.iter().find(|attribute| attribute.name == name)
     }
 
@@ -150,15 +151,15 @@ impl Call<'_, '_> {
     }
 
     /// The tensor of an attribute.
-    pub(crate) fn tensor(&self, name: &str) -> Imported<Option<Stored>> {
+    pub(crate) fn tensor(&self, name: &str) -> ImportResult<Option<StoredTensor>> {
         let Some(found) = self.attribute(name).and_then(|attribute| attribute.t.clone()) else {
             return Ok(None);
         };
-        tensor::stored(self.reader.file, found, &tensor::nothing_beside).map(Some)
+        tensor::stored(self.reader.file, found, &tensor::no_external_data).map(Some)
     }
 
     /// Whole numbers that must be known while the model is read.
-    pub(crate) fn numbers(&self, at: usize, what: &str) -> Imported<Option<Vec<i64>>> {
+    pub(crate) fn numbers(&self, at: usize, what: &str) -> ImportResult<Option<Vec<i64>>> {
         let Some(id) = self.maybe(at) else { return Ok(None) };
         let found = self.reader.b.numbers(id);
         found.map(Some).ok_or_else(|| {
@@ -168,7 +169,7 @@ impl Call<'_, '_> {
     }
 
     /// Floats that must be known while the model is read; integers are taken as floats.
-    pub(crate) fn known_floats(&self, at: usize, what: &str) -> Imported<Option<Vec<f32>>> {
+    pub(crate) fn known_floats(&self, at: usize, what: &str) -> ImportResult<Option<Vec<f32>>> {
         let Some(id) = self.maybe(at) else { return Ok(None) };
         let late = || {
             self.refuse(format!("{what} (operand {at}) are known only when the model runs"))
@@ -193,7 +194,7 @@ impl Call<'_, '_> {
     }
 
     /// A rich operator on the node's own operands.
-    pub(crate) fn rich(&mut self, rich: Rich, attrs: Attrs) -> Imported<Vec<ValueId>> {
+    pub(crate) fn rich(&mut self, rich: RichOp, attrs: Attrs) -> ImportResult<Vec<ValueId>> {
         let inputs = self.inputs.clone();
         self.rich_on(rich, &inputs, attrs)
     }
@@ -201,10 +202,10 @@ impl Call<'_, '_> {
     /// A rich operator.
     pub(crate) fn rich_on(
         &mut self,
-        rich: Rich,
+        rich: RichOp,
         inputs: &[Option<ValueId>],
         attrs: Attrs,
-    ) -> Imported<Vec<ValueId>> {
+    ) -> ImportResult<Vec<ValueId>> {
         let built = self.reader.b.rich(rich, inputs, attrs);
         self.built(built)
     }
@@ -212,14 +213,14 @@ impl Call<'_, '_> {
     /// Something built from the node.
     pub(crate) fn build<T>(
         &mut self,
-        build: impl FnOnce(&mut tilewright_graph::Builder) -> Built<T>,
-    ) -> Imported<T> {
+        build: impl FnOnce(&mut tilewright_graph::Builder) -> BuildResult<T>,
+    ) -> ImportResult<T> {
         let built = build(&mut self.reader.b);
         self.built(built)
     }
 
     /// An axis of a value that may count from the end.
-    pub(crate) fn axis_of(&self, x: ValueId, axis: i64) -> Imported<usize> {
+    pub(crate) fn axis_of(&self, x: ValueId, axis: i64) -> ImportResult<usize> {
         self.built(tilewright_graph::rich::axis_of(&self.reader.b, x, axis))
     }
 }

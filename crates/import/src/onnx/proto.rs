@@ -4,18 +4,18 @@ use prost::Message;
 
 /// A model file.
 #[derive(Clone, PartialEq, Message)]
-pub struct Model {
+pub struct ModelProto {
     /// Its graph.
     #[prost(message, optional, tag = "7")]
-    pub graph: Option<Graph>,
+    pub graph: Option<GraphProto>,
     /// Versions of the operators.
     #[prost(message, repeated, tag = "8")]
-    pub opsets: Vec<Opset>,
+    pub opsets: Vec<OperatorSetId>,
 }
 
 /// A version of a domain's operators.
 #[derive(Clone, PartialEq, Message)]
-pub struct Opset {
+pub struct OperatorSetId {
     /// Empty for ONNX itself.
     #[prost(string, tag = "1")]
     pub domain: String,
@@ -26,27 +26,27 @@ pub struct Opset {
 
 /// A graph.
 #[derive(Clone, PartialEq, Message)]
-pub struct Graph {
+pub struct GraphProto {
     /// Operators, in order.
     #[prost(message, repeated, tag = "1")]
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NodeProto>,
     /// What it is called.
     #[prost(string, tag = "2")]
     pub name: String,
     /// Weights.
     #[prost(message, repeated, tag = "5")]
-    pub initializers: Vec<Tensor>,
+    pub initializers: Vec<TensorProto>,
     /// What it takes.
     #[prost(message, repeated, tag = "11")]
-    pub inputs: Vec<ValueInfo>,
+    pub inputs: Vec<ValueInfoProto>,
     /// What it gives.
     #[prost(message, repeated, tag = "12")]
-    pub outputs: Vec<ValueInfo>,
+    pub outputs: Vec<ValueInfoProto>,
 }
 
 /// An operator.
 #[derive(Clone, PartialEq, Message)]
-pub struct Node {
+pub struct NodeProto {
     /// Operands by name; empty if left out.
     #[prost(string, repeated, tag = "1")]
     pub inputs: Vec<String>,
@@ -61,7 +61,7 @@ pub struct Node {
     pub op: String,
     /// Its attributes.
     #[prost(message, repeated, tag = "5")]
-    pub attributes: Vec<Attribute>,
+    pub attributes: Vec<AttributeProto>,
     /// Whose operator it is.
     #[prost(string, tag = "7")]
     pub domain: String,
@@ -69,7 +69,7 @@ pub struct Node {
 
 /// An attribute; which field holds depends on the operator.
 #[derive(Clone, PartialEq, Message)]
-pub struct Attribute {
+pub struct AttributeProto {
     /// Its name.
     #[prost(string, tag = "1")]
     pub name: String,
@@ -84,7 +84,7 @@ pub struct Attribute {
     pub s: Vec<u8>,
     /// A tensor.
     #[prost(message, optional, tag = "5")]
-    pub t: Option<Tensor>,
+    pub t: Option<TensorProto>,
     /// Floats.
     #[prost(float, repeated, tag = "7")]
     pub floats: Vec<f32>,
@@ -95,7 +95,7 @@ pub struct Attribute {
 
 /// A tensor with its elements.
 #[derive(Clone, PartialEq, Message)]
-pub struct Tensor {
+pub struct TensorProto {
     /// Sizes.
     #[prost(int64, repeated, tag = "1")]
     pub dims: Vec<i64>,
@@ -119,7 +119,7 @@ pub struct Tensor {
     pub raw_data: Vec<u8>,
     /// Where the elements are, if in another file.
     #[prost(message, repeated, tag = "13")]
-    pub external_data: Vec<Entry>,
+    pub external_data: Vec<StringEntry>,
     /// 1 if they are in another file.
     #[prost(int32, tag = "14")]
     pub data_location: i32,
@@ -127,7 +127,7 @@ pub struct Tensor {
 
 /// A pair of texts.
 #[derive(Clone, PartialEq, Message)]
-pub struct Entry {
+pub struct StringEntry {
     /// Left.
     #[prost(string, tag = "1")]
     pub key: String,
@@ -138,45 +138,45 @@ pub struct Entry {
 
 /// A name with its type.
 #[derive(Clone, PartialEq, Message)]
-pub struct ValueInfo {
+pub struct ValueInfoProto {
     /// The name.
     #[prost(string, tag = "1")]
     pub name: String,
     /// The type.
     #[prost(message, optional, tag = "2")]
-    pub ty: Option<Type>,
+    pub ty: Option<TypeProto>,
 }
 
 /// A type; only tensors are read.
 #[derive(Clone, PartialEq, Message)]
-pub struct Type {
+pub struct TypeProto {
     /// A tensor.
     #[prost(message, optional, tag = "1")]
-    pub tensor: Option<TensorType>,
+    pub tensor: Option<TensorTypeProto>,
 }
 
 /// A type of tensors.
 #[derive(Clone, PartialEq, Message)]
-pub struct TensorType {
+pub struct TensorTypeProto {
     /// Number of the element type.
     #[prost(int32, tag = "1")]
     pub element: i32,
     /// Sizes.
     #[prost(message, optional, tag = "2")]
-    pub shape: Option<Shape>,
+    pub shape: Option<ShapeProto>,
 }
 
 /// Sizes.
 #[derive(Clone, PartialEq, Message)]
-pub struct Shape {
+pub struct ShapeProto {
     /// One an axis.
     #[prost(message, repeated, tag = "1")]
-    pub dims: Vec<Dimension>,
+    pub dims: Vec<DimensionProto>,
 }
 
 /// A size: a number or a name.
 #[derive(Clone, PartialEq, Message)]
-pub struct Dimension {
+pub struct DimensionProto {
     /// The number.
     #[prost(int64, optional, tag = "1")]
     pub value: Option<i64>,

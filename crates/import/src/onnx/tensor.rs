@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use prost::Message as _;
-use tilewright_graph::{Dtype, Stored};
+use tilewright_graph::{Dtype, StoredTensor};
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::onnx::proto;
 
 /// Numbers of element types.
@@ -28,10 +28,10 @@ pub(super) fn dtype(number: i32) -> Option<Dtype> {
 }
 
 /// Gives the bytes of a file beside the model, or says why not.
-pub type Beside<'f> = dyn Fn(&str) -> Result<Arc<Vec<u8>>, String> + 'f;
+pub type ExternalData<'f> = dyn Fn(&str) -> Result<Arc<Vec<u8>>, String> + 'f;
 
-/// What [`Beside`] says where there are no other files.
-pub(super) fn nothing_beside(_: &str) -> Result<Arc<Vec<u8>>, String> {
+/// What [`ExternalData`] says where there are no other files.
+pub(super) fn no_external_data(_: &str) -> Result<Arc<Vec<u8>>, String> {
     Err("cannot be read: only the model itself is at hand".to_string())
 }
 
@@ -39,14 +39,18 @@ pub(super) fn nothing_beside(_: &str) -> Result<Arc<Vec<u8>>, String> {
 ///
 /// # Errors
 /// If it does not.
-pub fn read(file: &str, bytes: &[u8]) -> Imported<Stored> {
-    let tensor = proto::Tensor::decode(bytes)
+pub fn read(file: &str, bytes: &[u8]) -> ImportResult<StoredTensor> {
+    let tensor = proto::TensorProto::decode(bytes)
         .map_err(|error| ImportError::new(file, format!("not a tensor of ONNX: {error}")))?;
-    stored(file, tensor, &nothing_beside)
+    stored(file, tensor, &no_external_data)
 }
 
 /// A tensor with its elements in bytes.
-pub(super) fn stored(file: &str, tensor: proto::Tensor, beside: &Beside<'_>) -> Imported<Stored> {
+pub(super) fn stored(
+    file: &str,
+    tensor: proto::TensorProto,
+    beside: &ExternalData<'_>,
+) -> ImportResult<StoredTensor> {
     let name =
         if tensor.name.is_empty() { "tensor".to_string() } else { format!("tensor `{}`", tensor.name) };
     let about = |what: String| ImportError::about(file, name.clone(), what);
@@ -68,11 +72,11 @@ pub(super) fn stored(file: &str, tensor: proto::Tensor, beside: &Beside<'_>) -> 
     }
     let bytes = if tensor.raw_data.is_empty() { spelled(&tensor, dtype) } else { tensor.raw_data };
     let held = bytes.len();
-    Stored::owned(dtype, &dims, bytes).ok_or_else(|| wrong(held))
+    StoredTensor::owned(dtype, &dims, bytes).ok_or_else(|| wrong(held))
 }
 
 /// Elements that are spelled out in fields.
-fn spelled(tensor: &proto::Tensor, dtype: Dtype) -> Vec<u8> {
+fn spelled(tensor: &proto::TensorProto, dtype: Dtype) -> Vec<u8> {
     match dtype {
         Dtype::F32 => tensor.float_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
         Dtype::I64 => tensor.int64_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
@@ -85,12 +89,12 @@ fn spelled(tensor: &proto::Tensor, dtype: Dtype) -> Vec<u8> {
 }
 
 fn external(
-    tensor: &proto::Tensor,
+    tensor: &proto::TensorProto,
     dtype: Dtype,
     dims: &[u64],
-    beside: &Beside<'_>,
+    beside: &ExternalData<'_>,
     about: &dyn Fn(String) -> Box<ImportError>,
-) -> Imported<Stored> {
+) -> ImportResult<StoredTensor> {
     let entry = |key: &str| {
         tensor.external_data.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
     };
@@ -118,6 +122,6 @@ fn external(
     let start = number("offset")?.unwrap_or(0);
     let rest = bytes.len().saturating_sub(start);
     let end = start.saturating_add(number("length")?.unwrap_or(rest));
-    Stored::new(dtype, dims, &bytes, start, end)
+    StoredTensor::new(dtype, dims, &bytes, start, end)
         .ok_or_else(|| about(format!("bytes {start} to {end} of `{location}` are not its elements")))
 }

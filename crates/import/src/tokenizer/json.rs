@@ -1,8 +1,8 @@
 //! Hugging Face's `tokenizer.json` to a pipeline of the `tokenizers` crate.
 //!
-//! Models are BPE, WordPiece and Unigram. What the crate would panic on, or take memory for, does not reach it: numbers of
-//! tokens are bounded, stages are of known kinds, and padding, truncation and dropout, which are a model's or a training's,
-//! are left out.
+//! Models are BPE, WordPiece and Unigram. What the crate would panic on, or take memory for, does not reach
+//! it: numbers of tokens are bounded, stages are of known kinds, and padding, truncation and dropout, which
+//! are a model's or a training's, are left out.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use tokenizers::models::unigram::Unigram;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::{AddedToken, DecoderWrapper, ModelWrapper};
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 use crate::tokenizer::Tokenizer;
 use crate::tokenizer::pipeline::{MAX_TOKENS, Pipeline, Stages, refused, vocabulary, word_pieces};
 
@@ -52,7 +52,7 @@ const ENDS: [&str; 5] = ["</s>", "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>
 ///
 /// # Errors
 /// If it is no such file, or has a part of a kind that is not known.
-pub fn read(file: &str, bytes: &[u8]) -> Imported<Tokenizer> {
+pub fn read(file: &str, bytes: &[u8]) -> ImportResult<Tokenizer> {
     let root: Value = serde_json::from_slice(bytes)
         .map_err(|error| ImportError::new(file, format!("not a tokenizer.json: {error}")))?;
     let model = model(file, &root["model"])?;
@@ -79,7 +79,7 @@ fn kind(model: &Value) -> &str {
 }
 
 /// The model, and one more than its largest token.
-fn model(file: &str, model: &Value) -> Imported<(ModelWrapper, usize)> {
+fn model(file: &str, model: &Value) -> ImportResult<(ModelWrapper, usize)> {
     match kind(model) {
         "BPE" => {
             let (tokens, len) = tokens(file, model)?;
@@ -102,7 +102,7 @@ fn model(file: &str, model: &Value) -> Imported<(ModelWrapper, usize)> {
 }
 
 /// Tokens with their texts, and one more than the largest.
-fn tokens(file: &str, model: &Value) -> Imported<(Vec<(u32, String)>, usize)> {
+fn tokens(file: &str, model: &Value) -> ImportResult<(Vec<(u32, String)>, usize)> {
     let known = model["vocab"].as_object();
     let known = known.ok_or_else(|| ImportError::about(file, "model.vocab", "is no table of tokens"))?;
     let (mut tokens, mut len) = (Vec::with_capacity(known.len()), 0);
@@ -114,7 +114,7 @@ fn tokens(file: &str, model: &Value) -> Imported<(Vec<(u32, String)>, usize)> {
     Ok((tokens, len))
 }
 
-fn number(file: &str, text: &str, id: &Value) -> Imported<u32> {
+fn number(file: &str, text: &str, id: &Value) -> ImportResult<u32> {
     let taken = id.as_u64().and_then(|id| u32::try_from(id).ok()).filter(|id| (*id as usize) < MAX_TOKENS);
     taken.ok_or_else(|| {
         ImportError::about(file, format!("token `{text}`"), format!("has the id {id}"))
@@ -122,7 +122,7 @@ fn number(file: &str, text: &str, id: &Value) -> Imported<u32> {
     })
 }
 
-fn byte_pairs(file: &str, model: &Value, tokens: Vec<(u32, String)>) -> Imported<BPE> {
+fn byte_pairs(file: &str, model: &Value, tokens: Vec<(u32, String)>) -> ImportResult<BPE> {
     if model["continuing_subword_prefix"].as_str().is_some_and(|prefix| !prefix.is_empty()) {
         return Err(
             ImportError::about(file, "model.continuing_subword_prefix", "is not known").allowed("null")
@@ -153,7 +153,7 @@ fn byte_pairs(file: &str, model: &Value, tokens: Vec<(u32, String)>) -> Imported
 }
 
 /// Pieces with the logarithm of their probability; what is no piece is the unknown one.
-fn unigram(file: &str, model: &Value) -> Imported<(ModelWrapper, usize)> {
+fn unigram(file: &str, model: &Value) -> ImportResult<(ModelWrapper, usize)> {
     let pieces = model["vocab"].as_array().filter(|pieces| (1..MAX_TOKENS).contains(&pieces.len()));
     let pieces = pieces.ok_or_else(|| {
         ImportError::about(file, "model.vocab", "is no list of pieces").allowed(format!("1 to {MAX_TOKENS}"))
@@ -175,8 +175,9 @@ fn unigram(file: &str, model: &Value) -> Imported<(ModelWrapper, usize)> {
     Ok((ModelWrapper::Unigram(model.map_err(|error| refused(file, "model", &error))?), len))
 }
 
-/// Tokens that are found in a text as they are written, with their numbers, and one more than the largest of these.
-fn added(file: &str, root: &Value) -> Imported<(Vec<(AddedToken, u32)>, usize)> {
+/// Tokens that are found in a text as they are written, with their numbers, and one more than the largest of
+/// these.
+fn added(file: &str, root: &Value) -> ImportResult<(Vec<(AddedToken, u32)>, usize)> {
     let (mut added, mut len) = (Vec::new(), 0);
     for token in root["added_tokens"].as_array().into_iter().flatten() {
         let Some(content) = token["content"].as_str() else { continue };
@@ -195,7 +196,7 @@ fn added(file: &str, root: &Value) -> Imported<(Vec<(AddedToken, u32)>, usize)> 
     Ok((added, len))
 }
 
-fn stages(file: &str, root: &Value) -> Imported<Stages> {
+fn stages(file: &str, root: &Value) -> ImportResult<Stages> {
     let pre_tokenizer = stage(file, root, "pre_tokenizer", "pretokenizers", &PRE_TOKENIZERS)?;
     let decoder = stage(file, root, "decoder", "decoders", &DECODERS)?;
     // A file without a decoder is read by what its model splits a text into.
@@ -221,7 +222,7 @@ fn stage<T: DeserializeOwned>(
     name: &str,
     inner: &str,
     taken: &[&str],
-) -> Imported<Option<T>> {
+) -> ImportResult<Option<T>> {
     let value = &root[name];
     if value.is_null() {
         return Ok(None);
@@ -230,7 +231,7 @@ fn stage<T: DeserializeOwned>(
     serde_json::from_value(value.clone()).map(Some).map_err(|error| refused(file, name, &error))
 }
 
-fn known(file: &str, value: &Value, name: &str, inner: &str, taken: &[&str]) -> Imported<()> {
+fn known(file: &str, value: &Value, name: &str, inner: &str, taken: &[&str]) -> ImportResult<()> {
     let kind = value["type"].as_str().unwrap_or("");
     if !taken.contains(&kind) {
         return Err(ImportError::about(file, format!("{name}.type"), format!("`{kind}` is not known"))

@@ -1,12 +1,12 @@
-//! Joining neighbours, the best pair first: what both SentencePiece and byte pair encoding do. A heap of candidate pairs finds
-//! the best, so long texts take little more than linear time.
+//! Joining neighbours, the best pair first: what both SentencePiece and byte pair encoding do. A heap of
+//! candidate pairs finds the best, so long texts take little more than linear time.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// A token in the chain of a text; one that was joined to its left neighbour is empty.
 #[derive(Clone, Debug)]
-pub(super) struct Link {
+pub(super) struct TokenLink {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) token: u32,
@@ -15,7 +15,7 @@ pub(super) struct Link {
 }
 
 /// A pair of neighbours that could be joined.
-struct Pair {
+struct MergePair {
     score: f32,
     left: usize,
     right: usize,
@@ -24,36 +24,40 @@ struct Pair {
     token: u32,
 }
 
-impl PartialEq for Pair {
-    fn eq(&self, other: &Pair) -> bool {
+impl PartialEq for MergePair {
+    fn eq(&self, other: &MergePair) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Pair {}
-impl PartialOrd for Pair {
-    fn partial_cmp(&self, other: &Pair) -> Option<Ordering> {
+impl Eq for MergePair {}
+impl PartialOrd for MergePair {
+    fn partial_cmp(&self, other: &MergePair) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Pair {
-    fn cmp(&self, other: &Pair) -> Ordering {
+impl Ord for MergePair {
+    fn cmp(&self, other: &MergePair) -> Ordering {
         self.score.total_cmp(&other.score).then(other.left.cmp(&self.left))
     }
 }
 
-/// Joins tokens, given with the bytes of text that they take. `join` says what two neighbours become, and how good that is.
-pub(super) fn merged(tokens: &[(u32, usize)], join: impl Fn(&Link, &Link) -> Option<(f32, u32)>) -> Vec<u32> {
-    let mut links: Vec<Link> = Vec::with_capacity(tokens.len());
+/// Joins tokens, given with the bytes of text that they take. `join` says what two neighbours become, and how
+/// good that is.
+pub(super) fn merged(
+    tokens: &[(u32, usize)],
+    join: impl Fn(&TokenLink, &TokenLink) -> Option<(f32, u32)>,
+) -> Vec<u32> {
+    let mut links: Vec<TokenLink> = Vec::with_capacity(tokens.len());
     let mut start = 0;
     for (at, (token, bytes)) in tokens.iter().enumerate() {
         let next = (at + 1 < tokens.len()).then_some(at + 1);
-        links.push(Link { start, end: start + bytes, token: *token, before: at.checked_sub(1), next });
+        links.push(TokenLink { start, end: start + bytes, token: *token, before: at.checked_sub(1), next });
         start += bytes;
     }
-    let pair = |links: &[Link], left: usize, right: usize| -> Option<Pair> {
+    let pair = |links: &[TokenLink], left: usize, right: usize| -> Option<MergePair> {
         let (a, b) = (links.get(left)?, links.get(right)?);
         let (score, token) = join(a, b)?;
-        Some(Pair { score, left, right, bytes: b.end - a.start, token })
+        Some(MergePair { score, left, right, bytes: b.end - a.start, token })
     };
     let mut heap = BinaryHeap::new();
     for right in 1..links.len() {

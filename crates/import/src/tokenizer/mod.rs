@@ -1,24 +1,26 @@
 //! Texts to tokens and back.
 //!
-//! - [`pipeline`]: tokenizers of the `tokenizers` crate: byte-level BPE, BPE over characters, WordPiece, Unigram;
+//! - [`pipeline`]: tokenizers of the `tokenizers` crate: byte-level BPE, BPE over characters, WordPiece,
+//!   Unigram;
 //! - [`json`]: Hugging Face's `tokenizer.json` to such a pipeline;
-//! - [`pieces`]: our own, for what the crate has no model of: SentencePiece vocabularies with scores and without merges, as in
-//!   llama2.c's `tokenizer.bin` and GGUF files of the Llama 2 family. Any two neighbours whose joined text is a piece may be
-//!   joined, the highest score first and the leftmost of equals. A list of merges orders the pairs of equal score by rank
-//!   instead of by place, so a vocabulary turned into merges gives other tokens (`aaaa` with pieces `aa` and `aaa`).
+//! - [`vocabulary`]: our own, for what the crate has no model of: SentencePiece vocabularies with scores and
+//!   without merges, as in llama2.c's `tokenizer.bin` and GGUF files of the Llama 2 family. Any two
+//!   neighbours whose joined text is a piece may be joined, the highest score first and the leftmost of
+//!   equals. A list of merges orders the pairs of equal score by rank instead of by place, so a vocabulary
+//!   turned into merges gives other tokens (`aaaa` with pieces `aa` and `aaa`).
 
 pub mod json;
 mod merge;
-pub mod pieces;
 pub mod pipeline;
+pub mod vocabulary;
 
-use crate::error::Imported;
+use crate::error::ImportResult;
 
 /// A tokenizer of any kind.
 #[derive(Clone, Debug)]
 pub enum Tokenizer {
     /// Pieces with scores, merged by score.
-    Pieces(pieces::Pieces),
+    Vocabulary(vocabulary::Vocabulary),
     /// A tokenizer of the library.
     Pipeline(Box<pipeline::Pipeline>),
 }
@@ -28,9 +30,9 @@ impl Tokenizer {
     ///
     /// # Errors
     /// If the vocabulary has no token for a part of the text, and none for what is unknown.
-    pub fn encode(&self, text: &str) -> Imported<Vec<u32>> {
+    pub fn encode(&self, text: &str) -> ImportResult<Vec<u32>> {
         match self {
-            Tokenizer::Pieces(pieces) => Ok(pieces.encode(text)),
+            Tokenizer::Vocabulary(pieces) => Ok(pieces.encode(text)),
             Tokenizer::Pipeline(pipeline) => pipeline.encode(text),
         }
     }
@@ -38,7 +40,7 @@ impl Tokenizer {
     /// The text of tokens.
     pub fn decode(&self, tokens: &[u32]) -> String {
         match self {
-            Tokenizer::Pieces(pieces) => pieces.decode(tokens),
+            Tokenizer::Vocabulary(pieces) => pieces.decode(tokens),
             Tokenizer::Pipeline(pipeline) => pipeline.decode(tokens),
         }
     }
@@ -46,7 +48,7 @@ impl Tokenizer {
     /// Tokens that end a text.
     pub fn ends(&self) -> Vec<u32> {
         match self {
-            Tokenizer::Pieces(pieces) => pieces.ends.clone(),
+            Tokenizer::Vocabulary(pieces) => pieces.ends.clone(),
             Tokenizer::Pipeline(pipeline) => pipeline.ends.clone(),
         }
     }
@@ -54,7 +56,7 @@ impl Tokenizer {
     /// How many tokens there are, those without a text among them included.
     pub fn len(&self) -> usize {
         match self {
-            Tokenizer::Pieces(pieces) => pieces.len(),
+            Tokenizer::Vocabulary(pieces) => pieces.len(),
             Tokenizer::Pipeline(pipeline) => pipeline.len(),
         }
     }
@@ -67,7 +69,7 @@ impl Tokenizer {
     /// Whether a token is one of the vocabulary.
     pub fn has(&self, token: u32) -> bool {
         match self {
-            Tokenizer::Pieces(pieces) => (token as usize) < pieces.len(),
+            Tokenizer::Vocabulary(pieces) => (token as usize) < pieces.len(),
             Tokenizer::Pipeline(pipeline) => pipeline.has(token),
         }
     }
@@ -76,7 +78,7 @@ impl Tokenizer {
     #[must_use]
     pub fn with_ends(mut self, ends: Vec<u32>) -> Tokenizer {
         match &mut self {
-            Tokenizer::Pieces(pieces) => pieces.ends = ends,
+            Tokenizer::Vocabulary(pieces) => pieces.ends = ends,
             Tokenizer::Pipeline(pipeline) => pipeline.ends = ends,
         }
         self

@@ -1,7 +1,9 @@
-//! A tokenizer of the `tokenizers` crate: normalizer, pre-tokenizer, model and decoder, with the tokens around a text.
+//! A tokenizer of the `tokenizers` crate: normalizer, pre-tokenizer, model and decoder, with the tokens
+//! around a text.
 //!
-//! The pipeline is put together from checked parts, because the crate's own reader of files panics on some that are wrong.
-//! The tokens around a text are kept here: a prompt of a model that generates gets those in front and not those behind.
+//! The pipeline is put together from checked parts, because the crate's own reader of files panics on some
+//! that are wrong. The tokens around a text are kept here: a prompt of a model that generates gets those in
+//! front and not those behind.
 
 use tokenizers::models::bpe::{BPE, Vocab};
 use tokenizers::models::wordpiece::WordPiece;
@@ -14,7 +16,7 @@ use tokenizers::{
     Tokenizer,
 };
 
-use crate::error::{ImportError, Imported};
+use crate::error::{ImportError, ImportResult};
 
 /// Tokens of a vocabulary, at most.
 pub(crate) const MAX_TOKENS: usize = 1 << 20;
@@ -56,7 +58,8 @@ pub enum ByteSplit {
 }
 
 impl Pipeline {
-    /// A model with its stages, and tokens that are found in a text as they are written, each with its number.
+    /// A model with its stages, and tokens that are found in a text as they are written, each with its
+    /// number.
     ///
     /// # Errors
     /// If such a token has another number in the vocabulary.
@@ -65,7 +68,7 @@ impl Pipeline {
         (model, len): (ModelWrapper, usize),
         stages: Stages,
         added: &[(AddedToken, u32)],
-    ) -> Imported<Pipeline> {
+    ) -> ImportResult<Pipeline> {
         let mut inner = Tokenizer::new(model);
         inner.with_normalizer(stages.normalizer).map_err(|error| refused(file, "normalizer", &error))?;
         inner.with_pre_tokenizer(stages.pre_tokenizer);
@@ -93,7 +96,7 @@ impl Pipeline {
         merges: Vec<(String, String)>,
         split: ByteSplit,
         added: &[u32],
-    ) -> Imported<Pipeline> {
+    ) -> ImportResult<Pipeline> {
         let numbered = (0..).zip(texts.iter().map(ToString::to_string));
         let model = BPE::builder().vocab_and_merges(vocabulary(numbered), merges).build();
         let model = model.map_err(|error| refused(file, "merges", &error))?;
@@ -116,7 +119,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// If the model has no token for a part of the text, and none for what is unknown.
-    pub fn encode(&self, text: &str) -> Imported<Vec<u32>> {
+    pub fn encode(&self, text: &str) -> ImportResult<Vec<u32>> {
         let found =
             self.inner.encode_fast(text, false).map_err(|error| refused("tokenizer", "text", &error))?;
         Ok([&self.begin[..], found.get_ids(), &self.behind[..]].concat())
@@ -160,7 +163,7 @@ pub(crate) fn refused(file: &str, part: &str, error: &dyn std::fmt::Display) -> 
     ImportError::about(file, part, error.to_string())
 }
 
-fn byte_split(file: &str, split: ByteSplit) -> Imported<PreTokenizerWrapper> {
+fn byte_split(file: &str, split: ByteSplit) -> ImportResult<PreTokenizerWrapper> {
     let bytes = |with_pattern: bool| {
         PreTokenizerWrapper::ByteLevel(ByteLevel::default().add_prefix_space(false).use_regex(with_pattern))
     };
@@ -178,7 +181,12 @@ fn byte_split(file: &str, split: ByteSplit) -> Imported<PreTokenizerWrapper> {
 }
 
 /// A model of word pieces; `unknown` stands for words that cannot be pieced together.
-pub(crate) fn word_pieces(file: &str, vocabulary: Vocab, unknown: &str, prefix: &str) -> Imported<WordPiece> {
+pub(crate) fn word_pieces(
+    file: &str,
+    vocabulary: Vocab,
+    unknown: &str,
+    prefix: &str,
+) -> ImportResult<WordPiece> {
     let model = WordPiece::builder()
         .vocab(vocabulary)
         .unk_token(unknown.to_string())

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tilewright_graph::{Builder, Store};
+use tilewright_graph::{Builder, TensorStore};
 use tilewright_import::gguf::blocks;
 use tilewright_import::gguf::file::Gguf;
-use tilewright_interp::Interpreter;
+use tilewright_reference::Interpreter;
 
 fn text(text: &str) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat()
@@ -58,7 +58,7 @@ proptest! {
         let wanted: Vec<f32> = body.chunks(size).flat_map(|block| plain(kind, block)).collect();
         let bytes = Arc::new(file(kind, &body));
         let gguf = Gguf::read("f", &bytes).unwrap();
-        let mut store = Store::default();
+        let mut store = TensorStore::default();
         blocks::load(&gguf, "w", "w", &[2, 64], &mut store).unwrap();
         let mut b = Builder::new("weight");
         let w = blocks::weight(&mut b, &store, "w").unwrap();

@@ -1,4 +1,5 @@
-//! What `config.json` says of a Llama: rotary positions in both of their forms, and values that no key may have.
+//! What `config.json` says of a Llama: rotary positions in both of their forms, and values that no key may
+//! have.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;

@@ -1,6 +1,7 @@
-//! Readings of safetensors against the crate of its authors alone: what that one writes is read as it was, and of files that were changed
-//! exactly those that it takes are taken, mean the same, and the others are refused with the name of the file, of the tensor where one is at
-//! fault, and without a panic where the crate has one.
+//! Readings of safetensors against the crate of its authors alone: what that one writes is read as it was,
+//! and of files that were changed exactly those that it takes are taken, mean the same, and the others are
+//! refused with the name of the file, of the tensor where one is at fault, and without a panic where the
+//! crate has one.
 
 #![expect(clippy::disallowed_methods, reason = "the tests read the repository")]
 
@@ -45,7 +46,8 @@ fn single(name: &str, value: f32) -> Vec<u8> {
     serialize([(name, view)], None).expect("a file")
 }
 
-/// A tensor that stands in two files is the one of the file that the index says; without its word it is refused.
+/// A tensor that stands in two files is the one of the file that the index says; without its word it is
+/// refused.
 #[test]
 fn a_tensor_of_two_files_is_the_one_that_the_index_names() {
     let open = |map: &str| {

@@ -3,6 +3,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::BinaryError;
+use tilewright_base::invariant::{OrBroken, to_index};
 
 /// Sections begin at multiples of this: a page, so that arrays can be mapped.
 pub const ALIGN_BYTES: u64 = 4096;
@@ -65,7 +66,9 @@ pub fn write(sections: &[Section<'_>]) -> Vec<u8> {
     for section in sections {
         let (name_bytes, bytes) = (section.name.len() as u64, section.bytes.len() as u64);
         table.extend(section.kind.number().to_le_bytes());
-        table.extend(u32::try_from(name_bytes).unwrap_or(u32::MAX).to_le_bytes());
+        table.extend(
+            u32::try_from(name_bytes).or_broken("a section with a name of more than 4 GiB").to_le_bytes(),
+        );
         for number in [name_at, at, bytes, xxh3_64(section.bytes)] {
             table.extend(number.to_le_bytes());
         }
@@ -80,12 +83,12 @@ fn assemble(sections: &[Section<'_>], head_bytes: u64, table: &[u8]) -> Vec<u8> 
     let mut file = Vec::new();
     file.extend(MARK);
     file.extend(VERSION.to_le_bytes());
-    file.extend(u32::try_from(sections.len()).unwrap_or(u32::MAX).to_le_bytes());
+    file.extend(u32::try_from(sections.len()).or_broken("more sections than are numbered").to_le_bytes());
     file.extend([0; 8]);
     file.extend(head_bytes.to_le_bytes());
     file.extend(xxh3_64(table).to_le_bytes());
     file.extend(table);
-    let page = usize::try_from(ALIGN_BYTES).unwrap_or(1);
+    let page = to_index(ALIGN_BYTES);
     for section in sections {
         file.resize(file.len().next_multiple_of(page), 0);
         file.extend(section.bytes);

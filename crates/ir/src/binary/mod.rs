@@ -1,7 +1,8 @@
-//! The binary form of programs, below any one chip family: a file of checked sections ([`container`]), in which the statements of a
-//! program stand as numbered words ([`tokens`]) and arrays as they lie in memory.
+//! The binary form of programs, below any one chip family: a file of checked sections ([`container`]), in
+//! which the statements of a program stand as numbered words ([`tokens`]) and arrays as they lie in memory.
 //!
-//! All numbers are little-endian. `varint` is seven bits a byte, the lowest first, the top bit set on all but the last.
+//! All numbers are little-endian. `varint` is seven bits a byte, the lowest first, the top bit set on all but
+//! the last.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -14,8 +15,9 @@
 //! | 40.. | a row of 40 bytes for each section: kind (4), bytes of its name (4), offset of its name (8), offset (8), bytes (8), XXH3-64 of them (8) |
 //! | then | the names, one behind the other |
 //!
-//! Sections begin at multiples of [`container::ALIGN_BYTES`], so that arrays can be mapped as they are. Kinds: 1 a program, named by its
-//! chip family, and behind a `/` by its own name if the file has several; 2 an array's elements, named as the program's `file` says; 3 a text.
+//! Sections begin at multiples of [`container::ALIGN_BYTES`], so that arrays can be mapped as they are.
+//! Kinds: 1 a program, named by its chip family, and behind a `/` by its own name if the file has several; 2
+//! an array's elements, named as the program's `file` says; 3 a text.
 //!
 //! | in a program | what |
 //! |---|---|

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use super::BinaryError;
 use crate::parser::MAX_BLOCKS;
 use crate::tree::{Bracket, Kind, Node, Sign, Tree};
+use tilewright_base::invariant::OrBroken;
 
 /// Bytes of a text that is read back, at most: words are stored once and may be named often.
 const MOST_TEXT_BYTES: u64 = 1 << 28;
 
 /// The statements of a text.
 pub fn encode(tree: &Tree<'_>) -> Vec<u8> {
-    let mut words = Words::default();
+    let mut words = WordTable::default();
     let mut body = Vec::new();
     let statements: Vec<Node<'_>> = tree.statements().collect();
     block(tree, &statements, &mut words, &mut body);
@@ -26,12 +27,12 @@ pub fn encode(tree: &Tree<'_>) -> Vec<u8> {
 }
 
 #[derive(Default)]
-struct Words<'a> {
+struct WordTable<'a> {
     numbers: BTreeMap<&'a str, u64>,
     in_order: Vec<&'a str>,
 }
 
-impl<'a> Words<'a> {
+impl<'a> WordTable<'a> {
     fn number(&mut self, word: &'a str) -> u64 {
         let next = self.in_order.len() as u64;
         *self.numbers.entry(word).or_insert_with(|| {
@@ -41,7 +42,7 @@ impl<'a> Words<'a> {
     }
 }
 
-fn block<'a>(tree: &'a Tree<'a>, statements: &[Node<'a>], words: &mut Words<'a>, out: &mut Vec<u8>) {
+fn block<'a>(tree: &'a Tree<'a>, statements: &[Node<'a>], words: &mut WordTable<'a>, out: &mut Vec<u8>) {
     varint(out, statements.len() as u64);
     for statement in statements {
         varint(out, words.number(statement.head().text));
@@ -59,8 +60,11 @@ fn block<'a>(tree: &'a Tree<'a>, statements: &[Node<'a>], words: &mut Words<'a>,
                 Kind::Open(bracket) => out.push(if bracket == Bracket::Round { 8 } else { 10 }),
                 Kind::Close(bracket) => out.push(if bracket == Bracket::Round { 9 } else { 11 }),
                 Kind::Sign(sign) => {
-                    let at = Sign::ALL.iter().position(|other| *other == sign).unwrap_or(0);
-                    out.push(16 + u8::try_from(at).unwrap_or(0));
+                    let at = Sign::ALL
+                        .iter()
+                        .position(|other| *other == sign)
+                        .or_broken("a sign that is not listed");
+                    out.push(16 + u8::try_from(at).or_broken("more signs than a byte tells apart"));
                 }
             }
         }
@@ -79,10 +83,10 @@ fn named(out: &mut Vec<u8>, tag: u8, number: u64) {
 
 fn varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
-        out.push(u8::try_from(number & 0x7F).unwrap_or(0) | 0x80);
+        out.push(u8::try_from(number & 0x7F).or_broken("seven bits") | 0x80);
         number >>= 7;
     }
-    out.push(u8::try_from(number).unwrap_or(0));
+    out.push(u8::try_from(number).or_broken("a last group of more than seven bits"));
 }
 
 /// A text that reads as the statements that were encoded: a line each, not laid out further.
@@ -90,7 +94,7 @@ fn varint(out: &mut Vec<u8>, mut number: u64) {
 /// # Errors
 /// Bytes that no [`encode`] gives.
 pub fn decode(bytes: &[u8]) -> Result<String, BinaryError> {
-    let mut reader = Reader { bytes, at: 0, words: Vec::new(), text: String::new() };
+    let mut reader = TokenReader { bytes, at: 0, words: Vec::new(), text: String::new() };
     reader.words()?;
     reader.block(0)?;
     if reader.at != bytes.len() {
@@ -99,14 +103,14 @@ pub fn decode(bytes: &[u8]) -> Result<String, BinaryError> {
     Ok(reader.text)
 }
 
-struct Reader<'a> {
+struct TokenReader<'a> {
     bytes: &'a [u8],
     at: usize,
     words: Vec<&'a str>,
     text: String,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> TokenReader<'a> {
     fn meaning(&self, what: &'static str, found: u64) -> BinaryError {
         BinaryError::Meaning { what, found, at: self.at }
     }

@@ -4,7 +4,7 @@
 //! count another clock, and the differences are shown, not tuned away.
 
 use super::Neuron;
-use crate::derived::{Row, f};
+use crate::derived::{DerivedRow, f};
 
 impl Neuron {
     /// Bytes of a core's state buffer.
@@ -49,11 +49,11 @@ const fn row(
     unit: &'static str,
     formula: &'static str,
     value: fn(&Neuron) -> f64,
-) -> Row<Neuron> {
-    Row { name, unit, formula, value }
+) -> DerivedRow<Neuron> {
+    DerivedRow { name, unit, formula, value }
 }
 
-pub(crate) const ROWS: &[Row<Neuron>] = &[
+pub(crate) const ROWS: &[DerivedRow<Neuron>] = &[
     row("peak_bf16_tflops", "TFLOP/s", "cores x 2 x rows x columns x clock", |m| m.ops_per_s(1) / T),
     row("peak_fp8_tflops", "TFLOP/s", "peak_bf16_tflops x fp8_rate", |m| m.ops_per_s(m.tensor.fp8_rate) / T),
     row("peak_fp32_tflops", "TFLOP/s", "peak_bf16_tflops / fp32_row_cycles", |m| {

@@ -1,9 +1,10 @@
 //! Instances of Neuron devices: the table `machines/instances.toml`, read and checked.
 //!
-//! Counts, wiring and rates are those of the vendor's instance pages; each row says where it is from and what of it is
-//! assumed.
+//! Counts, wiring and rates are those of the vendor's instance pages; each row says where it is from and what
+//! of it is assumed.
 
 use std::sync::OnceLock;
+use tilewright_base::invariant::OrBroken;
 
 use serde::Deserialize;
 
@@ -40,7 +41,7 @@ const fn one() -> u64 {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct InstanceTable {
     instance: Vec<Instance>,
 }
 
@@ -92,15 +93,34 @@ impl Instance {
     }
 }
 
+/// Why a table of instances cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InstanceError {
+    /// It is no table of instances.
+    Syntax(String),
+    /// Devices and wires of an instance do not fit.
+    Wiring(String),
+}
+
+impl std::error::Error for InstanceError {}
+
+impl std::fmt::Display for InstanceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (InstanceError::Syntax(what) | InstanceError::Wiring(what)) = self;
+        f.write_str(what)
+    }
+}
+
 /// Reads a table of instances.
 ///
 /// # Errors
-/// What is wrong with it, in a sentence.
-pub fn read_instances(text: &str) -> Result<Vec<Instance>, String> {
-    let table: Table = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+/// No table of instances, or one whose wiring does not fit.
+pub fn read_instances(text: &str) -> Result<Vec<Instance>, InstanceError> {
+    let read = toml::from_str(text);
+    let table: InstanceTable = read.map_err(|error| InstanceError::Syntax(error.message().to_owned()))?;
     let mut rows = table.instance.iter();
     match rows.find_map(Instance::fault) {
-        Some(fault) => Err(fault),
+        Some(fault) => Err(InstanceError::Wiring(fault)),
         None => Ok(table.instance),
     }
 }
@@ -110,7 +130,8 @@ pub fn instances() -> &'static [Instance] {
     static TABLE: OnceLock<Vec<Instance>> = OnceLock::new();
     // A test reads the table, so that it is never empty.
     TABLE.get_or_init(|| {
-        read_instances(include_str!("../../../../machines/instances.toml")).unwrap_or_default()
+        read_instances(include_str!("../../../../machines/instances.toml"))
+            .or_broken("the instances that come with the project are valid")
     })
 }
 
@@ -144,7 +165,7 @@ mod tests {
             read_instances(&text)
         };
         assert!(row("torus = [1]").is_ok());
-        let refused = |rest: &str| row(rest).expect_err(rest);
+        let refused = |rest: &str| row(rest).expect_err(rest).to_string();
         assert!(refused("").contains("`torus` or `switch`"));
         assert!(refused("torus = [2]\nswitch = 2").contains("`torus` or `switch`"));
         assert!(refused("torus = [0]").contains("1 to 4096"));

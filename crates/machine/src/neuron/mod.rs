@@ -12,7 +12,7 @@ mod memory;
 
 pub use device::{Chip, Collectives, Energy, Link, Sync};
 pub use engines::{Gpsimd, Scalar, Tensor, Vector};
-pub use instance::{Instance, instances, read_instances};
+pub use instance::{Instance, InstanceError, instances, read_instances};
 pub use memory::{Access, Dma, Hbm, Psum, Sbuf};
 
 use crate::architecture::Conflict;

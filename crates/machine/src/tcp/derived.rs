@@ -4,7 +4,7 @@
 //! once and the rest in thousands. Both are derived; the printed kind ends in `_k1024`.
 
 use super::Tcp;
-use crate::derived::{Row, f};
+use crate::derived::{DerivedRow, f};
 
 impl Tcp {
     /// Processing elements of the chip.
@@ -103,11 +103,11 @@ const fn row(
     unit: &'static str,
     formula: &'static str,
     value: fn(&Tcp) -> f64,
-) -> Row<Tcp> {
-    Row { name, unit, formula, value }
+) -> DerivedRow<Tcp> {
+    DerivedRow { name, unit, formula, value }
 }
 
-pub(crate) const ROWS: &[Row<Tcp>] = &[
+pub(crate) const ROWS: &[DerivedRow<Tcp>] = &[
     row("peak_int4_tops", "TOP/s", PEAK, |m| m.ops_per_s(m.ce.int4_elements) / T),
     row("peak_int4_tops_k1024", "TOP/s", PEAK_K1024, |m| m.ops_per_s(m.ce.int4_elements) / T_K1024),
     row("peak_int8_tops", "TOP/s", PEAK, |m| m.ops_per_s(m.ce.int8_elements) / T),

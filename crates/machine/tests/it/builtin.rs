@@ -2,20 +2,20 @@
 //! them is what is published, but for the differences that are explained.
 
 use tilewright_base::{Sources, render};
-use tilewright_machine::{Loaded, SourceKind, builtin, builtin_names, json, load, show};
+use tilewright_machine::{LoadedMachine, SourceKind, builtin, builtin_names, json, load, show};
 
 fn bases(name: &str) -> Option<String> {
     builtin(name).map(str::to_owned)
 }
 
-fn loaded(name: &str) -> Loaded {
+fn loaded(name: &str) -> LoadedMachine {
     let mut sources = Sources::default();
     let id = sources.add(format!("machines/{name}.toml"), builtin(name).expect("a known machine"));
     load(&mut sources, id, &bases)
         .unwrap_or_else(|diagnostics| panic!("{}", render::plain(&sources, &diagnostics)))
 }
 
-fn derived(loaded: &Loaded, name: &str) -> f64 {
+fn derived(loaded: &LoadedMachine, name: &str) -> f64 {
     let derived = loaded.machine.derived();
     derived.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("no {name}")).value
 }

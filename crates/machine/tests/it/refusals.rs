@@ -4,7 +4,7 @@
 //! the complaints that it names.
 
 use tilewright_base::{Diagnostic, Severity, Sources, render};
-use tilewright_machine::{Loaded, builtin, load};
+use tilewright_machine::{LoadedMachine, builtin, load};
 
 /// Other files that a base may name here.
 fn bases(name: &str) -> Option<String> {
@@ -25,7 +25,7 @@ fn tcp_with(old: &str, new: &str) -> String {
     text.replace(old, new)
 }
 
-fn read(text: &str) -> (Sources, Result<Loaded, Vec<Diagnostic>>) {
+fn read(text: &str) -> (Sources, Result<LoadedMachine, Vec<Diagnostic>>) {
     let mut sources = Sources::default();
     let id = sources.add("test.toml", text);
     let result = load(&mut sources, id, &bases);

@@ -1,20 +1,21 @@
 //! Operands as FP32 values or raw integers, and results rounded to the type of their tile.
 //!
-//! Vector, Scalar and GpSimd compute in FP32 whatever the storage type; casts in and out are free (NKI architecture
-//! guide). Elements come and go in the order of the view's loops.
+//! Vector, Scalar and GpSimd compute in FP32 whatever the storage type; casts in and out are free (NKI
+//! architecture guide). Elements come and go in the order of the view's loops.
 
 use rayon::prelude::*;
-use tilewright_neuron_isa::View;
+use tilewright_base::invariant::OrBroken;
+use tilewright_neuron_isa::TensorView;
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
 
 use crate::Tile;
-use crate::late::LateCopy;
-use crate::recycle::{give_back, room, to_overwrite, zeros};
+use crate::buffer_pool::{recycle, to_overwrite, with_capacity, zeros};
+use crate::deferred_copy::DeferredCopy;
 use crate::storage::Content;
 
 /// What reading an operand gave.
 #[derive(Clone, Debug, Default)]
-pub struct Values<T> {
+pub struct ReadValues<T> {
     /// Elements in order; those that were skipped are zero.
     pub values: Vec<T>,
     /// True if bytes were read that nobody wrote.
@@ -28,10 +29,10 @@ impl Tile {
     }
 
     /// The elements as FP32.
-    pub fn read(&self, rules: &RuleSet) -> Values<f32> {
+    pub fn read(&self, rules: &RuleSet) -> ReadValues<f32> {
         let mut values = vec![0.0; self.elements()];
         if self.storage.valueless {
-            return Values { values, uninitialised: false };
+            return ReadValues { values, uninitialised: false };
         }
         let content = self.storage.lock();
         if let Some(bytes) = self.contiguous(&content) {
@@ -39,7 +40,7 @@ impl Tile {
         } else {
             decode_slice(rules, self.view.dtype, &self.packed(&content), &mut values);
         }
-        Values { values, uninitialised: self.reads_unwritten(&content) }
+        ReadValues { values, uninitialised: self.reads_unwritten(&content) }
     }
 
     /// Writes FP32 values, rounded to the type of the view. Skipped elements keep what they have.
@@ -65,8 +66,8 @@ impl Tile {
 
     /// True if it has a byte that nobody wrote.
     pub fn unwritten(&self) -> bool {
-        let later = self.storage.valueless || self.storage.has_later();
-        !later && self.reads_unwritten(&self.storage.lock())
+        let deferred = self.storage.valueless || self.storage.has_deferred();
+        !deferred && self.reads_unwritten(&self.storage.lock())
     }
 
     /// True if it is all of its tensor, in order.
@@ -74,8 +75,8 @@ impl Tile {
         self.whole_run().is_some_and(|run| run == (0..self.storage.size_bytes()))
     }
 
-    /// Changes the elements' bytes where they lie, if they lie one after the other, or in a copy. Without `keep` the
-    /// bytes need not be those that are there.
+    /// Changes the elements' bytes where they lie, if they lie one after the other, or in a copy. Without
+    /// `keep` the bytes need not be those that are there.
     pub(crate) fn update(&self, content: &mut Content, keep: bool, change: impl FnOnce(&mut [u8])) {
         if let Some(range) = self.whole_run() {
             content.changed();
@@ -119,7 +120,7 @@ impl Tile {
     /// The elements' bytes one after the other; those of skipped elements are zero.
     pub fn packed(&self, content: &Content) -> Vec<u8> {
         let size = self.view.dtype.size_bytes(1);
-        let mut packed = room(self.elements() * size);
+        let mut packed = with_capacity(self.elements() * size);
         self.view.visit(|start, steps, stride| {
             let Some(start) = start else {
                 packed.resize(packed.len() + steps * size, 0);
@@ -155,7 +156,7 @@ impl Tile {
             self.storage.replace(packed);
         } else {
             self.storage.lock().unpack(&self.view, &packed);
-            give_back(packed);
+            recycle(packed);
         }
     }
 
@@ -182,29 +183,29 @@ impl Tile {
     }
 
     /// The stored words, in the low bits.
-    pub fn read_words(&self) -> Values<u32> {
+    pub fn read_words(&self) -> ReadValues<u32> {
         if self.storage.valueless {
-            return Values { values: vec![0; self.elements()], uninitialised: false };
+            return ReadValues { values: vec![0; self.elements()], uninitialised: false };
         }
         let content = self.storage.lock();
         let packed = self.packed(&content);
         let values = (0..self.elements()).map(|at| load(self.view.dtype, &packed, at)).collect();
-        Values { values, uninitialised: self.reads_unwritten(&content) }
+        ReadValues { values, uninitialised: self.reads_unwritten(&content) }
     }
 
-    /// The elements as stored words of a type: as they are if it is their own, through integers between integer types,
-    /// through FP32 otherwise.
-    pub(crate) fn read_words_as(&self, rules: &RuleSet, dtype: Dtype) -> Values<u32> {
+    /// The elements as stored words of a type: as they are if it is their own, through integers between
+    /// integer types, through FP32 otherwise.
+    pub(crate) fn read_words_as(&self, rules: &RuleSet, dtype: Dtype) -> ReadValues<u32> {
         if self.view.dtype == dtype {
             return self.read_words();
         }
         if !self.view.dtype.is_float() && !dtype.is_float() {
             let read = self.read_integers(rules);
             let values = read.values.iter().map(|&value| integer_word(rules, dtype, value)).collect();
-            return Values { values, uninitialised: read.uninitialised };
+            return ReadValues { values, uninitialised: read.uninitialised };
         }
         let read = self.read(rules);
-        Values { values: words_of(rules, dtype, &read.values), uninitialised: read.uninitialised }
+        ReadValues { values: words_of(rules, dtype, &read.values), uninitialised: read.uninitialised }
     }
 
     /// Writes stored words as they are.
@@ -221,16 +222,16 @@ impl Tile {
 
     /// The elements as integers; floats are rounded to the nearest.
     #[expect(clippy::cast_possible_truncation, reason = "floats saturate")]
-    pub fn read_integers(&self, rules: &RuleSet) -> Values<i64> {
+    pub fn read_integers(&self, rules: &RuleSet) -> ReadValues<i64> {
         if self.view.dtype.is_float() {
             let read = self.read(rules);
             let values = read.values.iter().map(|value| value.round_ties_even() as i64).collect();
-            return Values { values, uninitialised: read.uninitialised };
+            return ReadValues { values, uninitialised: read.uninitialised };
         }
         let words = self.read_words();
         let values =
             words.values.iter().map(|&word| tilewright_num::int_value(self.view.dtype, word)).collect();
-        Values { values, uninitialised: words.uninitialised }
+        ReadValues { values, uninitialised: words.uninitialised }
     }
 
     /// Writes integers, saturated to an integer type or rounded to a float.
@@ -247,7 +248,7 @@ impl Tile {
 
 impl Content {
     /// Spreads packed elements to their places.
-    pub(crate) fn unpack(&mut self, view: &View, packed: &[u8]) {
+    pub(crate) fn unpack(&mut self, view: &TensorView, packed: &[u8]) {
         let content = self;
         content.changed();
         let size = view.dtype.size_bytes(1);
@@ -290,42 +291,43 @@ fn words_of(rules: &RuleSet, dtype: Dtype, values: &[f32]) -> Vec<u32> {
 #[expect(clippy::cast_possible_truncation, reason = "constants are FP32, or integers of at most 32 bits")]
 pub(crate) fn word_of(rules: &RuleSet, dtype: Dtype, value: f64) -> u32 {
     if dtype.is_float() {
-        return words_of(rules, dtype, &[value as f32]).first().copied().unwrap_or_default();
+        return words_of(rules, dtype, &[value as f32])[0];
     }
     integer_word(rules, dtype, value.round_ties_even() as i64)
 }
 
 /// An integer as a stored word of an integer type, saturated.
 fn integer_word(rules: &RuleSet, dtype: Dtype, value: i64) -> u32 {
-    let narrowed = tilewright_num::narrow_int(rules, dtype, value).unwrap_or_default();
+    let narrowed = tilewright_num::narrow_int(rules, dtype, value).or_broken("a tile of i5 or i9");
     tilewright_num::int_pattern(dtype, narrowed)
 }
 
-/// Moves elements of one type with rows and columns swapped, bit for bit; both tiles have the type. True if bytes were
-/// read that nobody wrote.
+/// Moves elements of one type with rows and columns swapped, bit for bit; both tiles have the type. True if
+/// bytes were read that nobody wrote.
 pub(crate) fn transpose(dst: &Tile, src: &Tile) -> bool {
     let (rows, columns) = (src.view.partitions(), src.view.free_elements());
     let (packed, uninitialised) = {
         let content = src.storage.lock();
         (src.packed(&content), src.reads_unwritten(&content))
     };
-    let mut turned = room(packed.len());
+    let mut transposed = with_capacity(packed.len());
     match src.view.dtype.size_bytes(1) {
-        1 => turn::<1>(&packed, &mut turned, rows, columns),
-        2 => turn::<2>(&packed, &mut turned, rows, columns),
-        _ => turn::<4>(&packed, &mut turned, rows, columns),
+        1 => transpose_elements::<1>(&packed, &mut transposed, rows, columns),
+        2 => transpose_elements::<2>(&packed, &mut transposed, rows, columns),
+        _ => transpose_elements::<4>(&packed, &mut transposed, rows, columns),
     }
-    give_back(packed);
-    dst.put(turned);
+    recycle(packed);
+    dst.put(transposed);
     uninitialised
 }
 
 /// Appends elements of `N` bytes column by column.
-fn turn<const N: usize>(packed: &[u8], turned: &mut Vec<u8>, rows: usize, columns: usize) {
+fn transpose_elements<const N: usize>(packed: &[u8], transposed: &mut Vec<u8>, rows: usize, columns: usize) {
     let elements = packed.as_chunks::<N>().0;
     for column in 0..columns {
         for row in 0..rows {
-            turned.extend_from_slice(elements.get(row * columns + column).map_or(&[0; N], |element| element));
+            transposed
+                .extend_from_slice(elements.get(row * columns + column).map_or(&[0; N], |element| element));
         }
     }
 }
@@ -337,7 +339,7 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
     if src.storage.valueless || dst.storage.valueless {
         return false;
     }
-    if copy_later(rules, dst, src) {
+    if defer_copy(rules, dst, src) {
         return false;
     }
     if from == to {
@@ -367,20 +369,26 @@ pub fn copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
 }
 
 /// Copies a sum that is still being added up when somebody looks at the copy. False if it is none.
-fn copy_later(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
+fn defer_copy(rules: &RuleSet, dst: &Tile, src: &Tile) -> bool {
     let same = src.elements() == dst.elements() && src.view.dtype == src.storage.dtype;
     if !same || dst.view.gather.is_some() || src.storage.id == dst.storage.id || !src.is_whole() {
         return false;
     }
     let Some(sum) = src.storage.sum() else { return false };
-    dst.storage.copy_later(LateCopy { view: dst.view.clone(), whole: dst.is_whole(), sum, rules: *rules });
+    dst.storage.defer_copy(DeferredCopy {
+        view: dst.view.clone(),
+        whole: dst.is_whole(),
+        sum,
+        rules: *rules,
+    });
     true
 }
 
 /// Elements that one thread converts at a time.
 const CONVERTED_AT_ONCE: usize = 1 << 12;
 
-/// Elements of one type as elements of another, through FP32; many of them by several threads, if they may be `shared`.
+/// Elements of one type as elements of another, through FP32; many of them by several threads, if they may be
+/// `shared`.
 pub(crate) fn change_type(
     rules: &RuleSet,
     (from, bytes): (Dtype, &[u8]),
@@ -455,8 +463,9 @@ fn pack<const N: usize>(packed: &mut Vec<u8>, bytes: &[u8], start: usize, steps:
     }
 }
 
-/// The type that an instruction's result has when the kernel names none: floats win over integers, the wider of two
-/// floats over the other, F16 with BF16 give F32, two 8-bit floats BF16; integers widen (NKI 0.1, type promotion).
+/// The type that an instruction's result has when the kernel names none: floats win over integers, the wider
+/// of two floats over the other, F16 with BF16 give F32, two 8-bit floats BF16; integers widen (NKI 0.1, type
+/// promotion).
 pub fn promote(a: Dtype, b: Dtype) -> Dtype {
     if a == b {
         return a;

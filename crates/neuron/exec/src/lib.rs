@@ -1,19 +1,21 @@
-//! What the NeuronCore's instructions give: tensors with real bytes, and the instructions of `nki.isa`, each in the
-//! file of its engine.
+//! What the NeuronCore's instructions give: tensors with real bytes, and the instructions of `nki.isa`, each
+//! in the file of its engine.
 //!
-//! - [`storage`], [`explicit`], `late`: tensors with real bytes, patterns over them, and copies that wait for a sum;
-//! - [`convert`]: operands as FP32 values or integers, results rounded; [`matmul`], [`recycle`]: products, and their memory;
+//! - [`storage`], [`access_pattern`], `deferred_copy`: tensors with real bytes, patterns over them, and
+//!   copies that wait for a sum;
+//! - [`convert`]: operands as FP32 values or integers, results rounded; [`matmul`], [`buffer_pool`]:
+//!   products, and their memory;
 //! - [`engine`]: instructions by engine: each checks its operands, computes, and says what was done.
 
+pub mod access_pattern;
+pub mod buffer_pool;
 pub mod convert;
+mod deferred_copy;
 pub mod engine;
-pub mod explicit;
-mod late;
 pub mod matmul;
-pub mod recycle;
 pub mod storage;
 
-use tilewright_neuron_isa::{Access, TensorDecl, View};
+use tilewright_neuron_isa::{TensorAccess, TensorDecl, TensorView};
 
 pub use storage::Storage;
 
@@ -23,15 +25,15 @@ pub struct Tile {
     /// The bytes.
     pub storage: std::sync::Arc<Storage>,
     /// The part.
-    pub view: View,
+    pub view: TensorView,
 }
 
-impl Access for Tile {
+impl TensorAccess for Tile {
     fn tensor(&self) -> &TensorDecl {
         &self.storage.tensor
     }
 
-    fn view(&self) -> &View {
+    fn view(&self) -> &TensorView {
         &self.view
     }
 }

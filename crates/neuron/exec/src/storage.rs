@@ -1,19 +1,20 @@
 //! Tensors with real bytes: SBUF, PSUM and HBM, and which of their bytes were ever written.
 //!
-//! Every tensor has bytes of its own, whatever address it is given later: values never alias by accident. Memory that
-//! nobody wrote holds NaN, or 4 in integers, as in the vendor's own simulator.
+//! Every tensor has bytes of its own, whatever address it is given later: values never alias by accident.
+//! Memory that nobody wrote holds NaN, or 4 in integers, as in the vendor's own simulator.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{TensorDecl, View};
+use tilewright_neuron_isa::{TensorDecl, TensorView};
 use tilewright_num::{Dtype, RuleSet, encode_slice};
 
-use crate::late::{LateCopy, finish_later};
-use crate::matmul::{Chain, Factors, Pack};
-use crate::recycle::{Bytes, zeros};
+use crate::buffer_pool::{SharedBytes, zeros};
+use crate::deferred_copy::{DeferredCopy, defer_finish};
+use crate::matmul::{AccumulationChain, CachedPack, MatmulOperands};
 
 /// A tensor with its bytes.
 #[derive(Debug)]
@@ -29,33 +30,33 @@ pub struct Storage {
 #[derive(Debug, Default)]
 pub struct Content {
     /// The bytes.
-    pub bytes: Bytes,
+    pub bytes: SharedBytes,
     /// A bit for each byte ever written; none if all were.
     written: Option<Vec<u64>>,
     unwritten_bytes: usize,
     /// It holds what it was made with.
-    as_given: bool,
+    as_initialised: bool,
     /// Nobody looked at it yet: it has no bytes so far.
     untouched: bool,
     /// Products that are added to all of it when somebody looks.
-    later: Vec<(RuleSet, Factors)>,
-    /// Those before them, which workers add already.
-    chain: Option<Arc<Chain>>,
+    deferred: Vec<(RuleSet, MatmulOperands)>,
+    /// The running sum of earlier products, which workers add up already.
+    chain: Option<Arc<AccumulationChain>>,
     /// Others copy that sum: nothing is added to it any more.
     chain_closed: bool,
     /// Their sum begins with nothing rather than with what is there.
     from_nothing: bool,
     /// Sums that are copied to it when somebody looks, after all products.
-    copies: VecDeque<LateCopy>,
+    copies: VecDeque<DeferredCopy>,
     /// Parts of it that matmuls packed.
-    packs: Vec<(View, Pack)>,
+    packs: Vec<(TensorView, CachedPack)>,
 }
 
 /// Parts of one tensor that are kept packed.
-const MOST_PACKS: usize = 16;
+const MAX_PACKS: usize = 16;
 
 /// Products of one tensor that are held until they are added.
-const MOST_LATER: usize = 64;
+const MAX_DEFERRED_PRODUCTS: usize = 64;
 
 /// Copies of one tensor that are held until they are made.
 const MOST_COPIES: usize = 16;
@@ -97,7 +98,7 @@ impl Storage {
                 "pass a contiguous array",
             )
         })?;
-        Ok(Storage::with(tensor, Content { bytes: bytes.into(), as_given: true, ..Content::default() }))
+        Ok(Storage::with(tensor, Content { bytes: bytes.into(), as_initialised: true, ..Content::default() }))
     }
 
     fn with(tensor: TensorDecl, content: Content) -> Storage {
@@ -113,11 +114,12 @@ impl Storage {
         content
     }
 
-    /// The bytes, for one who writes all of them at once: those of a new tensor are zero and count as written.
+    /// The bytes, for one who writes all of them at once: those of a new tensor are zero and count as
+    /// written.
     pub(crate) fn lock_to_overwrite(&self) -> MutexGuard<'_, Content> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
-        content.forget_later();
-        content.as_given = false;
+        content.discard_deferred();
+        content.as_initialised = false;
         if content.untouched {
             content.untouched = false;
             content.bytes = zeros(content.unwritten_bytes).into();
@@ -132,32 +134,33 @@ impl Storage {
         *content = Content { bytes: bytes.into(), ..Content::default() };
     }
 
-    /// Adds a product to the whole tensor when somebody looks at it; without `accumulate` it is all that is there.
-    pub(crate) fn add_later(&self, rules: RuleSet, factors: Factors, accumulate: bool) {
+    /// Adds a product to the whole tensor when somebody looks at it; without `accumulate` it is all that is
+    /// there.
+    pub(crate) fn defer_product(&self, rules: RuleSet, factors: MatmulOperands, accumulate: bool) {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         content.packs.clear();
         if !accumulate {
-            content.forget_later();
+            content.discard_deferred();
             content.from_nothing = true;
-        } else if !content.has_later() || content.chain_closed {
+        } else if !content.has_deferred() || content.chain_closed {
             drop(content);
             // What is there already is what the sum begins with.
             content = self.lock();
             content.from_nothing = false;
         }
-        content.later.push((rules, factors));
-        if content.later.len() >= LEAST_TO_BEGIN {
+        content.deferred.push((rules, factors));
+        if content.deferred.len() >= LEAST_TO_BEGIN {
             let chain = content.hand_over(self.dtype);
-            if chain.as_ref().is_some_and(|chain| chain.products() >= MOST_LATER) {
+            if chain.as_ref().is_some_and(|chain| chain.products() >= MAX_DEFERRED_PRODUCTS) {
                 content.settle(self.dtype);
             } else if let Some(chain) = chain {
-                chain.work_on();
+                chain.advance();
             }
         }
     }
 
     /// The sum that all of it is, if that is still being added up and worth to be copied later.
-    pub(crate) fn sum(&self) -> Option<Arc<Chain>> {
+    pub(crate) fn sum(&self) -> Option<Arc<AccumulationChain>> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(only) = content.copies.front().filter(|_| content.copies.len() == 1) {
             return only.unchanged(self.dtype).cloned();
@@ -165,16 +168,16 @@ impl Storage {
         let chain = content.hand_over(self.dtype).filter(|chain| chain.is_shared())?;
         if !content.chain_closed {
             content.chain_closed = true;
-            finish_later(&chain);
+            defer_finish(&chain);
         }
         Some(chain)
     }
 
     /// Copies a sum when somebody looks.
-    pub(crate) fn copy_later(&self, copy: LateCopy) {
+    pub(crate) fn defer_copy(&self, copy: DeferredCopy) {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         if copy.whole {
-            content.forget_later();
+            content.discard_deferred();
         } else {
             content.settle(self.dtype);
         }
@@ -186,15 +189,15 @@ impl Storage {
     }
 
     /// Takes back the product that would have been all of a new tensor, if nobody looked yet.
-    pub fn take_later(&self) -> Option<(RuleSet, Factors)> {
+    pub fn take_deferred(&self) -> Option<(RuleSet, MatmulOperands)> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
-        let alone = content.later.len() == 1 && content.chain.is_none() && content.from_nothing;
-        if alone { content.later.pop() } else { None }
+        let alone = content.deferred.len() == 1 && content.chain.is_none() && content.from_nothing;
+        if alone { content.deferred.pop() } else { None }
     }
 
     /// True if products are still to be added to all of it.
-    pub(crate) fn has_later(&self) -> bool {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner).has_later()
+    pub(crate) fn has_deferred(&self) -> bool {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner).has_deferred()
     }
 }
 
@@ -207,25 +210,25 @@ impl Deref for Storage {
 }
 
 impl Content {
-    fn has_later(&self) -> bool {
-        self.chain.is_some() || !self.later.is_empty()
+    fn has_deferred(&self) -> bool {
+        self.chain.is_some() || !self.deferred.is_empty()
     }
 
-    fn forget_later(&mut self) {
-        self.later.clear();
+    fn discard_deferred(&mut self) {
+        self.deferred.clear();
         self.copies.clear();
         (self.chain, self.chain_closed) = (None, false);
     }
 
     /// Gives the products that wait to the sum that workers may add to.
-    fn hand_over(&mut self, dtype: Dtype) -> Option<Arc<Chain>> {
-        if let (None, Some((rules, first))) = (&self.chain, self.later.first()) {
+    fn hand_over(&mut self, dtype: Dtype) -> Option<Arc<AccumulationChain>> {
+        if let (None, Some((rules, first))) = (&self.chain, self.deferred.first()) {
             let begin = (!self.from_nothing).then_some(&*self.bytes);
-            self.chain = Some(Arc::new(Chain::new(rules, first, dtype, begin)));
+            self.chain = Some(Arc::new(AccumulationChain::new(rules, first, dtype, begin)));
         }
-        let later = std::mem::take(&mut self.later);
+        let deferred = std::mem::take(&mut self.deferred);
         let chain = self.chain.clone()?;
-        later.into_iter().for_each(|(_, factors)| chain.push(factors));
+        deferred.into_iter().for_each(|(_, factors)| chain.push(factors));
         Some(chain)
     }
 
@@ -246,7 +249,7 @@ impl Content {
 
     /// All of it has values now.
     fn all_at_once(&mut self) {
-        (self.untouched, self.written, self.unwritten_bytes, self.as_given) = (false, None, 0, false);
+        (self.untouched, self.written, self.unwritten_bytes, self.as_initialised) = (false, None, 0, false);
     }
 
     /// Makes the oldest copy that waits; false if none does.
@@ -274,14 +277,14 @@ impl Content {
     }
 
     /// A part that was packed before, as long as nobody wrote to the tensor.
-    pub(crate) fn pack(&self, view: &View, wanted: impl Fn(&Pack) -> bool) -> Option<Pack> {
-        let same = |(part, pack): &&(View, Pack)| part == view && wanted(pack);
+    pub(crate) fn pack(&self, view: &TensorView, wanted: impl Fn(&CachedPack) -> bool) -> Option<CachedPack> {
+        let same = |(part, pack): &&(TensorView, CachedPack)| part == view && wanted(pack);
         self.packs.iter().find(same).map(|(_, pack)| pack.clone())
     }
 
     /// Keeps a part packed.
-    pub(crate) fn keep_pack(&mut self, view: &View, pack: Pack) {
-        if self.packs.len() < MOST_PACKS {
+    pub(crate) fn keep_pack(&mut self, view: &TensorView, pack: CachedPack) {
+        if self.packs.len() < MAX_PACKS {
             self.packs.push((view.clone(), pack));
         }
     }
@@ -289,12 +292,12 @@ impl Content {
     /// The bytes change: what was packed no longer holds.
     pub(crate) fn changed(&mut self) {
         self.packs.clear();
-        self.as_given = false;
+        self.as_initialised = false;
     }
 
     /// True if nobody wrote to a tensor that was made with values.
-    pub fn as_given(&self) -> bool {
-        self.as_given
+    pub fn as_initialised(&self) -> bool {
+        self.as_initialised
     }
 
     /// Marks bytes as written.
@@ -307,7 +310,7 @@ impl Content {
                 *word |= mask;
             }
         });
-        self.unwritten_bytes = self.unwritten_bytes.saturating_sub(added);
+        self.unwritten_bytes = self.unwritten_bytes.exact_sub(added);
         if self.unwritten_bytes == 0 {
             self.written = None;
         }
@@ -359,12 +362,12 @@ fn poison_word(dtype: Dtype) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tilewright_neuron_isa::Memory;
+    use tilewright_neuron_isa::MemorySpace;
 
     fn tensor(shape: &[usize]) -> TensorDecl {
         TensorDecl {
             id: 0,
-            memory: Memory::Sbuf,
+            memory: MemorySpace::Sbuf,
             dtype: Dtype::F32,
             shape: shape.to_vec(),
             blocks: 0,

@@ -190,7 +190,8 @@ impl AluOp {
         }
     }
 
-    /// One result on integers: exact for sums, differences and products; bit operators on words of `bits` bits.
+    /// One result on integers: exact for sums, differences and products; bit operators on words of `bits`
+    /// bits.
     #[expect(clippy::cast_possible_truncation, reason = "words of at most 32 bits; floats saturate")]
     pub fn apply_integer(self, a: i64, b: i64, bits: u32) -> i64 {
         let word = |value: i64| value & (((1_i128 << bits) - 1) as i64);

@@ -1,5 +1,6 @@
 //! The figures of a machine file that the rules of this crate ask for, and times in picoseconds.
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::Neuron;
 use tilewright_num::RuleSet;
 
@@ -76,7 +77,7 @@ impl Chip {
         if cores == 2 {
             self.needs("a launch on 2 cores", Generation::V3)?;
         }
-        let most = usize::try_from(self.neuron.chip.logical_cores_max).unwrap_or(usize::MAX);
+        let most = to_index(self.neuron.chip.logical_cores_max);
         crate::refusal::rule((1..=most).contains(&cores), || {
             Refusal::new(
                 "neuron/launch",
@@ -89,7 +90,7 @@ impl Chip {
 
     /// Partitions of the on-chip memories.
     pub fn partitions(&self) -> usize {
-        usize::try_from(self.neuron.sbuf.partitions).unwrap_or(usize::MAX)
+        to_index(self.neuron.sbuf.partitions)
     }
 
     /// Bytes of a partition of SBUF that a kernel may use.
@@ -103,10 +104,14 @@ impl Chip {
     }
 }
 
-/// Picoseconds of so many cycles.
+/// Longest time that is told apart, two weeks: whatever takes longer is never best, and no program that does
+/// is scheduled.
+pub const LONGEST_PS: u64 = 1 << 60;
+
+/// Picoseconds of so many cycles, [`LONGEST_PS`] at most.
 pub fn cycles_ps(cycles: u64, clock_hz: u64) -> u64 {
     let ps = u128::from(cycles) * 1_000_000_000_000 / u128::from(clock_hz.max(1));
-    u64::try_from(ps).unwrap_or(u64::MAX)
+    u64::try_from(ps).map_or(LONGEST_PS, |ps| ps.min(LONGEST_PS))
 }
 
 /// Picoseconds that so many bytes take at a rate.
@@ -114,9 +119,9 @@ pub fn bytes_ps(bytes: u64, bytes_per_s: u64) -> u64 {
     cycles_ps(bytes, bytes_per_s)
 }
 
-/// Picoseconds of nanoseconds.
+/// Picoseconds of nanoseconds, [`LONGEST_PS`] at most.
 pub const fn ns_ps(ns: u64) -> u64 {
-    ns.saturating_mul(1000)
+    if ns < LONGEST_PS / 1000 { ns * 1000 } else { LONGEST_PS }
 }
 
 /// Time that HBM needs for so many bytes of one core.

@@ -1,14 +1,14 @@
 //! Activation functions of the Scalar engine as values: the function in double precision, rounded to FP32.
 //!
-//! The tables of the hardware are not published, so the exact function stands in for them; only the behaviour of
-//! `sin` outside its range is documented, a cubic that runs away (NKI instruction pages, activation).
+//! The tables of the hardware are not published, so the exact function stands in for them; only the behaviour
+//! of `sin` outside its range is documented, a cubic that runs away (NKI instruction pages, activation).
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E, PI, SQRT_2};
 
 /// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are the functions")]
-pub enum Function {
+pub enum ActivationFunction {
     Copy,
     Square,
     Sigmoid,
@@ -37,38 +37,38 @@ pub enum Function {
 }
 
 /// Functions with the names that kernels use.
-pub const NAMES: &[(&str, Function)] = &[
-    ("copy", Function::Copy),
-    ("square", Function::Square),
-    ("sigmoid", Function::Sigmoid),
-    ("relu", Function::Relu),
-    ("gelu", Function::Gelu),
-    ("gelu_dx", Function::GeluDx),
-    ("gelu_apprx_tanh", Function::GeluTanh),
-    ("gelu_apprx_sigmoid", Function::GeluSigmoid),
-    ("gelu_apprx_sigmoid_dx", Function::GeluSigmoidDx),
-    ("silu", Function::Silu),
-    ("silu_dx", Function::SiluDx),
-    ("tanh", Function::Tanh),
-    ("softplus", Function::Softplus),
-    ("mish", Function::Mish),
-    ("erf", Function::Erf),
-    ("erf_dx", Function::ErfDx),
-    ("exp", Function::Exp),
-    ("log", Function::Log),
-    ("sin", Function::Sin),
-    ("arctan", Function::Arctan),
-    ("sqrt", Function::Sqrt),
-    ("rsqrt", Function::Rsqrt),
-    ("reciprocal", Function::Reciprocal),
-    ("sign", Function::Sign),
-    ("abs", Function::Abs),
-    ("absolute", Function::Abs),
+pub const NAMES: &[(&str, ActivationFunction)] = &[
+    ("copy", ActivationFunction::Copy),
+    ("square", ActivationFunction::Square),
+    ("sigmoid", ActivationFunction::Sigmoid),
+    ("relu", ActivationFunction::Relu),
+    ("gelu", ActivationFunction::Gelu),
+    ("gelu_dx", ActivationFunction::GeluDx),
+    ("gelu_apprx_tanh", ActivationFunction::GeluTanh),
+    ("gelu_apprx_sigmoid", ActivationFunction::GeluSigmoid),
+    ("gelu_apprx_sigmoid_dx", ActivationFunction::GeluSigmoidDx),
+    ("silu", ActivationFunction::Silu),
+    ("silu_dx", ActivationFunction::SiluDx),
+    ("tanh", ActivationFunction::Tanh),
+    ("softplus", ActivationFunction::Softplus),
+    ("mish", ActivationFunction::Mish),
+    ("erf", ActivationFunction::Erf),
+    ("erf_dx", ActivationFunction::ErfDx),
+    ("exp", ActivationFunction::Exp),
+    ("log", ActivationFunction::Log),
+    ("sin", ActivationFunction::Sin),
+    ("arctan", ActivationFunction::Arctan),
+    ("sqrt", ActivationFunction::Sqrt),
+    ("rsqrt", ActivationFunction::Rsqrt),
+    ("reciprocal", ActivationFunction::Reciprocal),
+    ("sign", ActivationFunction::Sign),
+    ("abs", ActivationFunction::Abs),
+    ("absolute", ActivationFunction::Abs),
 ];
 
-impl Function {
+impl ActivationFunction {
     /// The function of that name.
-    pub fn from_name(name: &str) -> Option<Function> {
+    pub fn from_name(name: &str) -> Option<ActivationFunction> {
         NAMES.iter().find(|(spelling, _)| *spelling == name).map(|&(_, function)| function)
     }
 
@@ -78,30 +78,37 @@ impl Function {
     }
 
     /// The set of tables that it needs; none for functions that every set has (an assumption).
-    pub const fn table(self) -> Option<Function> {
+    pub const fn table(self) -> Option<ActivationFunction> {
         match self {
-            Function::Copy | Function::Square | Function::Relu | Function::Abs | Function::Sign => None,
-            Function::GeluDx | Function::GeluTanh => Some(Function::Gelu),
-            Function::GeluSigmoid | Function::GeluSigmoidDx | Function::Silu | Function::SiluDx => {
-                Some(Function::Sigmoid)
-            }
-            Function::ErfDx => Some(Function::Erf),
+            ActivationFunction::Copy
+            | ActivationFunction::Square
+            | ActivationFunction::Relu
+            | ActivationFunction::Abs
+            | ActivationFunction::Sign => None,
+            ActivationFunction::GeluDx | ActivationFunction::GeluTanh => Some(ActivationFunction::Gelu),
+            ActivationFunction::GeluSigmoid
+            | ActivationFunction::GeluSigmoidDx
+            | ActivationFunction::Silu
+            | ActivationFunction::SiluDx => Some(ActivationFunction::Sigmoid),
+            ActivationFunction::ErfDx => Some(ActivationFunction::Erf),
             other => Some(other),
         }
     }
 
     /// True if a value lies where its table does not reach.
     pub fn leaves_table(self, values: &[f32]) -> bool {
-        self == Function::Sin && values.iter().any(|value| value.abs() > SINE_REACH)
+        self == ActivationFunction::Sin && values.iter().any(|value| value.abs() > SINE_REACH)
     }
 
     /// The function of each value.
     #[expect(clippy::cast_possible_truncation, reason = "results are rounded to FP32")]
     pub fn apply_slice(self, values: &mut [f32]) {
         match self {
-            Function::Copy => {}
-            Function::Exp => values.iter_mut().for_each(|value| *value = exp(f64::from(*value)) as f32),
-            Function::Square => values.iter_mut().for_each(|value| *value *= *value),
+            ActivationFunction::Copy => {}
+            ActivationFunction::Exp => {
+                values.iter_mut().for_each(|value| *value = exp(f64::from(*value)) as f32);
+            }
+            ActivationFunction::Square => values.iter_mut().for_each(|value| *value *= *value),
             _ => values.iter_mut().for_each(|value| *value = self.apply(*value)),
         }
     }
@@ -111,43 +118,46 @@ impl Function {
     pub fn apply(self, value: f32) -> f32 {
         let x = f64::from(value);
         let result = match self {
-            Function::Copy => return value,
-            Function::Square => return value * value,
-            Function::Relu => return if value > 0.0 || value.is_nan() { value } else { 0.0 },
-            Function::Abs => return value.abs(),
-            Function::Sign => return if value == 0.0 || value.is_nan() { value } else { value.signum() },
-            Function::Sigmoid => sigmoid(x),
-            Function::Gelu => x * normal(x),
-            Function::GeluDx => normal(x) + x * density(x),
-            Function::GeluTanh => 0.5 * x * (1.0 + libm::tanh(gelu_inner(x))),
-            Function::GeluSigmoid => x * sigmoid(1.702 * x),
-            Function::GeluSigmoidDx => {
+            ActivationFunction::Copy => return value,
+            ActivationFunction::Square => return value * value,
+            ActivationFunction::Relu => return if value > 0.0 || value.is_nan() { value } else { 0.0 },
+            ActivationFunction::Abs => return value.abs(),
+            ActivationFunction::Sign => {
+                return if value == 0.0 || value.is_nan() { value } else { value.signum() };
+            }
+            ActivationFunction::Sigmoid => sigmoid(x),
+            ActivationFunction::Gelu => x * normal(x),
+            ActivationFunction::GeluDx => normal(x) + x * density(x),
+            ActivationFunction::GeluTanh => 0.5 * x * (1.0 + libm::tanh(gelu_inner(x))),
+            ActivationFunction::GeluSigmoid => x * sigmoid(1.702 * x),
+            ActivationFunction::GeluSigmoidDx => {
                 let s = sigmoid(1.702 * x);
                 s + 1.702 * x * s * (1.0 - s)
             }
-            Function::Silu => x * sigmoid(x),
-            Function::SiluDx => {
+            ActivationFunction::Silu => x * sigmoid(x),
+            ActivationFunction::SiluDx => {
                 let s = sigmoid(x);
                 s * (1.0 + x * (1.0 - s))
             }
-            Function::Tanh => libm::tanh(x),
-            Function::Softplus => softplus(x),
-            Function::Mish => x * libm::tanh(softplus(x)),
-            Function::Erf => libm::erf(x),
-            Function::ErfDx => FRAC_2_SQRT_PI * exp(-x * x),
-            Function::Exp => exp(x),
-            Function::Log => libm::log(x),
-            Function::Sin => sin(x),
-            Function::Arctan => libm::atan(x),
-            Function::Sqrt => x.sqrt(),
-            Function::Rsqrt => 1.0 / x.sqrt(),
-            Function::Reciprocal => 1.0 / x,
+            ActivationFunction::Tanh => libm::tanh(x),
+            ActivationFunction::Softplus => softplus(x),
+            ActivationFunction::Mish => x * libm::tanh(softplus(x)),
+            ActivationFunction::Erf => libm::erf(x),
+            ActivationFunction::ErfDx => FRAC_2_SQRT_PI * exp(-x * x),
+            ActivationFunction::Exp => exp(x),
+            ActivationFunction::Log => libm::log(x),
+            ActivationFunction::Sin => sin(x),
+            ActivationFunction::Arctan => libm::atan(x),
+            ActivationFunction::Sqrt => x.sqrt(),
+            ActivationFunction::Rsqrt => 1.0 / x.sqrt(),
+            ActivationFunction::Reciprocal => 1.0 / x,
         };
         result as f32
     }
 }
 
-/// e to the x, to about 2^-45: far finer than FP32, with nothing but sums and products, which every host rounds alike.
+/// e to the x, to about 2^-45: far finer than FP32, with nothing but sums and products, which every host
+/// rounds alike.
 #[inline(always)]
 pub fn exp(x: f64) -> f64 {
     const COEFFICIENTS: [f64; 12] = [
@@ -249,7 +259,7 @@ mod tests {
     #[test]
     fn names_lead_back() {
         for (name, function) in NAMES {
-            assert_eq!(Function::from_name(name), Some(*function));
+            assert_eq!(ActivationFunction::from_name(name), Some(*function));
         }
     }
 }

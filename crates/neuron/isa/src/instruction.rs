@@ -3,14 +3,14 @@
 use smallvec::SmallVec;
 
 use crate::engine_kind::EngineKind;
-use crate::function::Function;
-use crate::operand::Access;
+use crate::function::ActivationFunction;
+use crate::operand::TensorAccess;
 use crate::pattern::as_u64;
-use crate::region::Region;
+use crate::region::TensorRegion;
 
 /// What an instruction computes, as far as changes depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum ComputeForm {
     /// Anything.
     #[default]
     Other,
@@ -32,7 +32,7 @@ pub enum Form {
 
 /// How long an instruction takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
+pub struct InstructionCost {
     /// Time until the engine can start its next instruction.
     pub busy_ps: u64,
     /// Time from then until the result can be read.
@@ -56,7 +56,7 @@ pub struct DmaShape {
 
 /// A rank's part of a collective: with whom it meets, and on which links.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exchange {
+pub struct CollectiveInfo {
     /// The ranks that meet, itself among them, rising.
     pub members: Vec<u32>,
     /// Links that it uses, and how long it keeps each of them.
@@ -75,13 +75,13 @@ pub struct Instruction {
     /// Engine that executes it.
     pub engine: EngineKind,
     /// How long it takes.
-    pub cost: Cost,
+    pub cost: InstructionCost,
     /// What it reads.
-    pub reads: SmallVec<[Region; 3]>,
+    pub reads: SmallVec<[TensorRegion; 3]>,
     /// What it writes.
-    pub writes: SmallVec<[Region; 1]>,
+    pub writes: SmallVec<[TensorRegion; 1]>,
     /// Those of its reads that say where operands lie, by the sequencer and not by lanes.
-    pub offsets: Option<Box<[Region]>>,
+    pub offsets: Option<Box<[TensorRegion]>>,
     /// Bytes read from HBM.
     pub hbm_read_bytes: u64,
     /// Bytes written to HBM.
@@ -94,46 +94,47 @@ pub struct Instruction {
     pub block_scaled: bool,
     /// MATMUL instructions that a product of the tensor engine is.
     pub passes: u8,
-    /// A product of the tensor engine that takes all passes of its type: no transpose, nothing of zeros and ones.
+    /// A product of the tensor engine that takes all passes of its type: no transpose, nothing of zeros and
+    /// ones.
     pub full_rows: bool,
     /// Cells of the systolic array that it runs on, as bits; 0 for all of them.
     pub cells: u16,
     /// How a transfer spreads.
     pub dma: Option<DmaShape>,
     /// Function tables that the Scalar engine needs.
-    pub table: Option<Function>,
+    pub table: Option<ActivationFunction>,
     /// True if bytes were read that nobody wrote.
     pub uninitialised: bool,
     /// True if a value lies where the table of its function does not reach.
     pub outside_table: bool,
     /// What it computes, for the compiler.
-    pub form: Form,
+    pub form: ComputeForm,
     /// What it computes besides its operands, as a number; 0 if that is not known.
     pub digest: u64,
     /// What it takes on the Scalar engine, if it may as well run there.
-    pub on_scalar: Option<Cost>,
-    /// The same of the GpSimd engine.
-    pub on_gpsimd: Option<Cost>,
+    pub on_scalar: Option<InstructionCost>,
+    /// What it takes on the GpSimd engine, if it may as well run there.
+    pub on_gpsimd: Option<InstructionCost>,
     /// A Vector instruction in a fast mode, for which it borrows GpSimd's port of SBUF.
     pub borrows_port: bool,
     /// Another instruction does its work.
     pub merged: bool,
     /// With whom it meets, if it is a collective.
-    pub exchange: Option<Box<Exchange>>,
+    pub collective: Option<Box<CollectiveInfo>>,
     /// Line, in the program's table.
     pub source: u32,
     /// Program of the launch grid, or core.
     pub program: u32,
     /// How often the cores have met before it.
-    pub meeting: u32,
+    pub barrier: u32,
 }
 
 impl Instruction {
     /// An instruction that writes and reads these tiles.
-    pub fn new<T: Access>(
+    pub fn new<T: TensorAccess>(
         opcode: &'static str,
         engine: EngineKind,
-        cost: Cost,
+        cost: InstructionCost,
         writes: &[&T],
         reads: &[&T],
     ) -> Instruction {
@@ -141,18 +142,18 @@ impl Instruction {
         // Those of a transfer are read where its descriptors are made.
         let picked = writes.iter().chain(reads).filter(|_| engine != EngineKind::Dma);
         let picked = picked.filter_map(|tile| tile.view().picked_by.as_deref()).flatten().copied();
-        let offsets: Vec<Region> = picked.collect();
-        let sources = reads.iter().filter_map(|tile| Region::of(*tile));
+        let offsets: Vec<TensorRegion> = picked.collect();
+        let sources = reads.iter().filter_map(|tile| TensorRegion::of(*tile));
         Instruction {
             reads: sources.chain(indices).chain(offsets.iter().copied()).collect(),
-            writes: writes.iter().filter_map(|tile| Region::of(*tile)).collect(),
+            writes: writes.iter().filter_map(|tile| TensorRegion::of(*tile)).collect(),
             offsets: (!offsets.is_empty()).then(|| offsets.into()),
             ..Instruction::untouched(opcode, engine, cost)
         }
     }
 
     /// An instruction that touches no memory.
-    pub fn untouched(opcode: &'static str, engine: EngineKind, cost: Cost) -> Instruction {
+    pub fn untouched(opcode: &'static str, engine: EngineKind, cost: InstructionCost) -> Instruction {
         Instruction {
             opcode,
             engine,
@@ -172,28 +173,33 @@ impl Instruction {
             table: None,
             uninitialised: false,
             outside_table: false,
-            form: Form::Other,
+            form: ComputeForm::Other,
             digest: 0,
             on_scalar: None,
             on_gpsimd: None,
             borrows_port: false,
             merged: false,
-            exchange: None,
+            collective: None,
             source: 0,
             program: 0,
-            meeting: 0,
+            barrier: 0,
         }
     }
 
     /// The same, with what it computes: the form, and a digest of operators and of how operands lie.
     #[must_use]
-    pub fn computing(mut self, form: Form, tiles: &[&impl Access], words: &[u64]) -> Instruction {
+    pub fn computing(
+        mut self,
+        form: ComputeForm,
+        tiles: &[&impl TensorAccess],
+        words: &[u64],
+    ) -> Instruction {
         self.form = form;
         self.digest = digest(self.opcode, tiles, words);
         self
     }
 
-    /// The same, with what reading its operands showed.
+    /// The instruction, marked if reading its operands met bytes that nobody wrote.
     #[must_use]
     pub fn reading(mut self, uninitialised: bool) -> Instruction {
         self.uninitialised |= uninitialised;
@@ -201,9 +207,9 @@ impl Instruction {
     }
 }
 
-/// A number for what an instruction computes: a hash of its name, its operands' patterns and its other operands, word by word; 0 for
-/// patterns that are no loops.
-fn digest(opcode: &str, tiles: &[&impl Access], words: &[u64]) -> u64 {
+/// A number for what an instruction computes: a hash of its name, its operands' patterns and its other
+/// operands, word by word; 0 for patterns that are no loops.
+fn digest(opcode: &str, tiles: &[&impl TensorAccess], words: &[u64]) -> u64 {
     // Odd, half of its bits set: a word changes all that lie above its own bits, the shift brings them down again.
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     if tiles.iter().any(|tile| tile.view().gather.is_some()) {

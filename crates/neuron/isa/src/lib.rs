@@ -1,12 +1,15 @@
 //! The NeuronCore's instructions as data: what they may do and how long each takes, without any values.
 //!
-//! - [`chip`]: the figures of a machine file that the rules below ask for; [`memory`], [`engine_kind`]: where and who;
+//! - [`chip`]: the figures of a machine file that the rules below ask for; [`memory`], [`engine_kind`]: where
+//!   and who;
 //! - [`tensor`], [`pattern`], [`operand`]: tensors as declared, access patterns over them, both together;
-//! - [`alu`], [`function`], [`mx`]: operators, activation functions and block-scaled words, element by element;
+//! - [`alu`], [`function`], [`mx`]: operators, activation functions and block-scaled words, element by
+//!   element;
 //! - [`limits`]: rules that all engines share; [`refusal`]: what an illegal instruction is answered with;
 //! - [`cost`]: how long single instructions take; [`network`]: devices of an instance and their links;
 //! - [`region`], [`instruction`], [`program`]: what was executed, and the bytes that it touched;
-//! - [`opcode`], [`text`]: names of instructions, and the text of a program, which reads back as an equal one;
+//! - [`opcode`], [`text`]: names of instructions, and the text of a program, which reads back as an equal
+//!   one;
 //! - [`mod@verify`]: whether a program that was read can be scheduled.
 
 pub mod alu;
@@ -30,9 +33,9 @@ pub mod text;
 pub mod verify;
 
 pub use chip::{Chip, Generation};
-pub use memory::Memory;
-pub use operand::Access;
-pub use pattern::{Dim, View};
-pub use program::{Cost, EngineKind, Instruction, Program, Region};
+pub use memory::MemorySpace;
+pub use operand::TensorAccess;
+pub use pattern::{PatternDim, TensorView};
+pub use program::{EngineKind, Instruction, InstructionCost, NeuronProgram, TensorRegion};
 pub use refusal::Refusal;
 pub use tensor::TensorDecl;

@@ -4,7 +4,7 @@
 use crate::alu::AluOp;
 use crate::pattern::{as_u64, signed};
 use crate::refusal::{Refusal, rule};
-use crate::{Access, Chip, EngineKind, Memory, View};
+use crate::{Chip, EngineKind, MemorySpace, TensorAccess, TensorView};
 
 /// Checks one operand of a compute engine.
 ///
@@ -15,7 +15,7 @@ pub fn operand(
     engine: EngineKind,
     instruction: &str,
     role: &str,
-    tile: &impl Access,
+    tile: &impl TensorAccess,
 ) -> Result<(), Refusal> {
     tile.check_bounds()?;
     words(instruction, role, tile)?;
@@ -26,13 +26,13 @@ pub fn operand(
 }
 
 /// Offsets from a tile: as many as the engine reads, and no scatter of the Scalar engine into PSUM.
-fn index(engine: EngineKind, instruction: &str, role: &str, tile: &impl Access) -> Result<(), Refusal> {
+fn index(engine: EngineKind, instruction: &str, role: &str, tile: &impl TensorAccess) -> Result<(), Refusal> {
     let Some(index) = &tile.view().index else { return Ok(()) };
     if engine != EngineKind::Tensor && index.lanes.is_none() {
         return Err(index.too_few(engine));
     }
     let scatters =
-        engine == EngineKind::Scalar && role == "the result" && tile.tensor().memory == Memory::Psum;
+        engine == EngineKind::Scalar && role == "the result" && tile.tensor().memory == MemorySpace::Psum;
     rule(!scatters, || {
         Refusal::new(
             "neuron/memory",
@@ -44,10 +44,15 @@ fn index(engine: EngineKind, instruction: &str, role: &str, tile: &impl Access) 
 }
 
 /// Which memories an engine reaches.
-fn memory(engine: EngineKind, instruction: &str, role: &str, tile: &impl Access) -> Result<(), Refusal> {
+fn memory(
+    engine: EngineKind,
+    instruction: &str,
+    role: &str,
+    tile: &impl TensorAccess,
+) -> Result<(), Refusal> {
     let memory = tile.tensor().memory;
     let reaches = match engine {
-        EngineKind::Gpsimd => memory == Memory::Sbuf,
+        EngineKind::Gpsimd => memory == MemorySpace::Sbuf,
         EngineKind::Dma | EngineKind::Sync => true,
         EngineKind::Tensor | EngineKind::Vector | EngineKind::Scalar => memory.on_chip(),
     };
@@ -61,8 +66,9 @@ fn memory(engine: EngineKind, instruction: &str, role: &str, tile: &impl Access)
     })
 }
 
-/// How many partitions, and that they are neighbours. Where they start is a finding: compilers may move a tile that starts elsewhere.
-fn partitions(chip: &Chip, instruction: &str, role: &str, tile: &impl Access) -> Result<(), Refusal> {
+/// How many partitions, and that they are neighbours. Where they start is a finding: compilers may move a
+/// tile that starts elsewhere.
+fn partitions(chip: &Chip, instruction: &str, role: &str, tile: &impl TensorAccess) -> Result<(), Refusal> {
     let count = tile.view().partitions();
     let most = chip.partitions();
     rule(count <= most, || {
@@ -104,13 +110,14 @@ fn free_size(
     engine: EngineKind,
     instruction: &str,
     role: &str,
-    tile: &impl Access,
+    tile: &impl TensorAccess,
 ) -> Result<(), Refusal> {
     if !matches!(engine, EngineKind::Vector | EngineKind::Scalar) {
         return Ok(());
     }
     let access = &chip.neuron.access;
-    let most = if tile.tensor().memory == Memory::Psum { access.psum_free_max } else { access.sbuf_free_max };
+    let most =
+        if tile.tensor().memory == MemorySpace::Psum { access.psum_free_max } else { access.sbuf_free_max };
     let count = as_u64(tile.view().distinct_free_elements());
     rule(count <= most, || {
         Refusal::new(
@@ -142,7 +149,7 @@ const MOVES_WORDS: [&str; 6] =
     ["quantize_mx", "nc_matmul_mx", "tensor_copy", "memset", "nc_stream_shuffle", "nc_n_gather"];
 
 /// Refuses arithmetic on block-scaled words.
-fn words(instruction: &str, role: &str, tile: &impl Access) -> Result<(), Refusal> {
+fn words(instruction: &str, role: &str, tile: &impl TensorAccess) -> Result<(), Refusal> {
     let Some(format) = tile.view().mx else { return Ok(()) };
     rule(MOVES_WORDS.contains(&instruction), || {
         Refusal::new(
@@ -158,7 +165,11 @@ fn words(instruction: &str, role: &str, tile: &impl Access) -> Result<(), Refusa
 ///
 /// # Errors
 /// If one side has block-scaled words and the other does not have the same.
-pub fn same_words(instruction: &str, dst: &impl Access, src: &impl Access) -> Result<(), Refusal> {
+pub fn same_words(
+    instruction: &str,
+    dst: &impl TensorAccess,
+    src: &impl TensorAccess,
+) -> Result<(), Refusal> {
     rule(dst.view().mx == src.view().mx, || {
         Refusal::new(
             "neuron/dtype",
@@ -173,8 +184,8 @@ pub fn same_words(instruction: &str, dst: &impl Access, src: &impl Access) -> Re
 ///
 /// # Errors
 /// If both are.
-pub fn not_both_psum(instruction: &str, a: &impl Access, b: &impl Access) -> Result<(), Refusal> {
-    let both = a.tensor().memory == Memory::Psum && b.tensor().memory == Memory::Psum;
+pub fn not_both_psum(instruction: &str, a: &impl TensorAccess, b: &impl TensorAccess) -> Result<(), Refusal> {
+    let both = a.tensor().memory == MemorySpace::Psum && b.tensor().memory == MemorySpace::Psum;
     rule(!both, || {
         Refusal::new(
             "neuron/memory",
@@ -201,7 +212,8 @@ pub fn engine_of(instruction: &str, engine: EngineKind, allowed: &[EngineKind]) 
     })
 }
 
-/// Bit operators belong to `tensor_tensor`, `tensor_scalar` and reductions; other instructions compute in FP32 (instruction pages).
+/// Bit operators belong to `tensor_tensor`, `tensor_scalar` and reductions; other instructions compute in
+/// FP32 (instruction pages).
 ///
 /// # Errors
 /// If one of the operators works on bits.
@@ -216,20 +228,20 @@ pub fn arithmetic(instruction: &str, ops: &[AluOp]) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// If `b` has not the shape of `a`, dimensions of size 1 aside.
-pub fn same_shape(instruction: &str, a: &impl Access, b: &impl Access) -> Result<(), Refusal> {
+pub fn same_shape(instruction: &str, a: &impl TensorAccess, b: &impl TensorAccess) -> Result<(), Refusal> {
     let [squeezed_a, squeezed_b] =
         [a.view(), b.view()].map(|view| view.dims.iter().map(|dim| dim.size).filter(|&size| size != 1));
     rule(
         a.view().partitions() == b.view().partitions() && (a.view().elements() == b.view().elements()),
         || shape_refusal(instruction, a, b),
     )?;
-    let folded = |view: &View| (view.partitions(), view.free_elements());
+    let folded = |view: &TensorView| (view.partitions(), view.free_elements());
     rule(folded(a.view()) == folded(b.view()) || squeezed_a.eq(squeezed_b), || {
         shape_refusal(instruction, a, b)
     })
 }
 
-fn shape_refusal(instruction: &str, a: &impl Access, b: &impl Access) -> Refusal {
+fn shape_refusal(instruction: &str, a: &impl TensorAccess, b: &impl TensorAccess) -> Refusal {
     Refusal::new(
         "neuron/shape",
         format!("{instruction} of shapes {:?} and {:?}", a.view().shape(), b.view().shape()),

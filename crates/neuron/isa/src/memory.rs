@@ -2,7 +2,7 @@
 
 /// Where a tensor lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Memory {
+pub enum MemorySpace {
     /// State buffer of a core.
     Sbuf,
     /// Partial-sum buffer of a core.
@@ -13,19 +13,19 @@ pub enum Memory {
     SharedHbm,
 }
 
-impl Memory {
+impl MemorySpace {
     /// True for SBUF and PSUM.
     pub const fn on_chip(self) -> bool {
-        matches!(self, Memory::Sbuf | Memory::Psum)
+        matches!(self, MemorySpace::Sbuf | MemorySpace::Psum)
     }
 
     /// Its name in kernels.
     pub const fn name(self) -> &'static str {
         match self {
-            Memory::Sbuf => "sbuf",
-            Memory::Psum => "psum",
-            Memory::Hbm => "private_hbm",
-            Memory::SharedHbm => "shared_hbm",
+            MemorySpace::Sbuf => "sbuf",
+            MemorySpace::Psum => "psum",
+            MemorySpace::Hbm => "private_hbm",
+            MemorySpace::SharedHbm => "shared_hbm",
         }
     }
 }

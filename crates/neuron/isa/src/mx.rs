@@ -1,6 +1,6 @@
-//! Formats of block-scaled (MX) operands: four small floats in a word, and the exponents that scale them
-//! (OCP Microscaling formats 1.0; NKI Trainium3 architecture guide). Only the MX instructions look into such words;
-//! everything else moves them whole.
+//! Formats of block-scaled (MX) operands: four small floats in a word, and the exponents that scale them (OCP
+//! Microscaling formats 1.0; NKI Trainium3 architecture guide). Only the MX instructions look into such
+//! words; everything else moves them whole.
 
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice};
 
@@ -55,7 +55,7 @@ impl MxFormat {
     }
 
     /// The exponent of its largest finite element.
-    pub const fn greatest_exponent(self) -> i32 {
+    pub const fn max_exponent(self) -> i32 {
         match self {
             MxFormat::F8E4M3FnX4 => 8,
             MxFormat::F8E5M2X4 => 15,

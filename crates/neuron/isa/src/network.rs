@@ -1,18 +1,20 @@
 //! Devices of an instance, the links between them, and which rank is where
 //! (docs/hardware-rules.md#instances-and-logical-cores and #collectives).
 //!
-//! Documented: devices, wiring and rates of the instances (`machines/instances.toml` says which of them are assumed),
-//! and 1 to 2 us for a hop inside a server, 15 us between servers. Assumed: ranks take cores in order, so that the first
-//! ranks share the first device; messages take the shortest way, direction by direction, and forward where both ways
-//! round are as long; a link carries messages both ways at once, each at its rate.
+//! Documented: devices, wiring and rates of the instances (`machines/instances.toml` says which of them are
+//! assumed), and 1 to 2 us for a hop inside a server, 15 us between servers. Assumed: ranks take cores in
+//! order, so that the first ranks share the first device; messages take the shortest way, direction by
+//! direction, and forward where both ways round are as long; a link carries messages both ways at once, each
+//! at its rate.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::neuron::{Instance, instances};
 
 use crate::Chip;
-use crate::cost::exchange::{Answer, Question};
+use crate::cost::collective::{CollectiveCost, CollectiveRequest};
 use crate::refusal::{Refusal, rule};
 
 /// One link of a way from device to device.
@@ -36,7 +38,7 @@ pub struct Network {
     hop_ns: u64,
     server_hop_ns: u64,
     /// Costs that were asked for: every rank of a collective asks the same.
-    known: Mutex<BTreeMap<Question, Answer>>,
+    known: Mutex<BTreeMap<CollectiveRequest, CollectiveCost>>,
 }
 
 impl Network {
@@ -66,7 +68,7 @@ impl Network {
 
     /// The device of a rank.
     pub fn device(&self, rank: u32) -> u64 {
-        u64::from(rank).saturating_mul(self.cores_per_rank) / self.cores_per_device
+        u64::from(rank).exact_mul(self.cores_per_rank) / self.cores_per_device
     }
 
     /// The links from one device to another, in order; none within a device.
@@ -75,7 +77,8 @@ impl Network {
             return Vec::new();
         }
         let hop = |device: u64, lanes: u64, lane: u64, bytes_per_s: u64, latency_ns: u64| Hop {
-            link: u32::try_from(device.saturating_mul(lanes).saturating_add(lane)).unwrap_or(u32::MAX),
+            link: u32::try_from(device.exact_mul(lanes).exact_add(lane))
+                .or_broken("more links than are numbered"),
             bytes_per_s,
             latency_ns,
         };
@@ -103,27 +106,32 @@ impl Network {
         hops
     }
 
-    /// Place of a device on a ring through all of them, in which followers are neighbours: rows there and back.
+    /// Place of a device on a ring through all of them, in which followers are neighbours: rows there and
+    /// back.
     pub fn place_on_ring(&self, device: u64) -> u64 {
         if self.instance.switch > 0 {
             return device;
         }
         let sizes = self.sizes();
         sizes.iter().zip(coordinates(&sizes, device)).fold(0, |place, (&size, at)| {
-            let turned = if place % 2 == 1 { size - 1 - at } else { at };
-            place * size + turned
+            let mirrored = if place % 2 == 1 { size - 1 - at } else { at };
+            place * size + mirrored
         })
     }
 
     /// The answer to a question that was asked before, or the one that `find` finds.
-    pub(crate) fn answer(&self, question: Question, find: impl FnOnce(&Question) -> Answer) -> Answer {
+    pub(crate) fn cached_cost(
+        &self,
+        request: CollectiveRequest,
+        find: impl FnOnce(&CollectiveRequest) -> CollectiveCost,
+    ) -> CollectiveCost {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(answer) = known.get(&question) {
-            return answer.clone();
+        if let Some(found) = known.get(&request) {
+            return found.clone();
         }
-        let answer = find(&question);
-        known.insert(question, answer.clone());
-        answer
+        let found = find(&request);
+        known.insert(request, found.clone());
+        found
     }
 
     /// Devices along each direction: servers first.
@@ -250,9 +258,9 @@ mod tests {
     fn a_switch_is_one_step_for_all() {
         let switched = network("trainium3", "trn3-ultraserver-gen1");
         for device in 1..64 {
-            let way = switched.route(0, device);
-            assert_eq!(way.iter().map(|hop| hop.latency_ns).sum::<u64>(), 1500);
-            assert_eq!(way[0].link, 0, "its own port");
+            let route = switched.route(0, device);
+            assert_eq!(route.iter().map(|hop| hop.latency_ns).sum::<u64>(), 1500);
+            assert_eq!(route[0].link, 0, "its own port");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Names of all instructions that a program can record: those of `nki.isa`, and what transfers and collectives add.
+//! Names of all instructions that a program can record: those of `nki.isa`, and what transfers and
+//! collectives add.
 
 /// Every opcode, in alphabetical order.
 pub const OPCODES: &[&str] = &[

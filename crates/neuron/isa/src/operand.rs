@@ -2,17 +2,17 @@
 
 use tilewright_num::Dtype;
 
-use crate::pattern::View;
+use crate::pattern::TensorView;
 use crate::refusal::{Refusal, rule};
 use crate::tensor::TensorDecl;
 
 /// A tensor and the part of it that an instruction reads or writes, whoever holds its bytes.
-pub trait Access {
+pub trait TensorAccess {
     /// The tensor.
     fn tensor(&self) -> &TensorDecl;
 
     /// The part.
-    fn view(&self) -> &View;
+    fn view(&self) -> &TensorView;
 
     /// Refuses a view that leaves its tensor.
     ///

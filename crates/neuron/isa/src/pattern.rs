@@ -1,21 +1,22 @@
 //! Access patterns: which elements of a tensor an operand means, in which order.
 //!
 //! A pattern is an offset and nested (size, stride) loops in elements, outermost first, as the access-pattern
-//! hardware of every engine runs it (NKI architecture guide, data movement). What no such loops describe, rows
-//! picked by an index tile or elements cut out by a mask, is a list of element offsets.
+//! hardware of every engine runs it (NKI architecture guide, data movement). What no such loops describe,
+//! rows picked by an index tile or elements cut out by a mask, is a list of element offsets.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 
 use crate::mx::MxFormat;
 use crate::refusal::{Refusal, rule};
-use crate::{EngineKind, Region};
+use crate::{EngineKind, TensorRegion};
 
 /// One loop of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dim {
+pub struct PatternDim {
     /// Steps.
     pub size: usize,
     /// Elements from one step to the next.
@@ -23,7 +24,7 @@ pub struct Dim {
 }
 
 /// Loops of a pattern.
-pub type Dims = SmallVec<[Dim; 5]>;
+pub type PatternDims = SmallVec<[PatternDim; 5]>;
 
 /// Offset that stands for an element that is neither read nor written.
 pub const SKIP: i64 = -1;
@@ -33,11 +34,11 @@ pub const MAX_ELEMENTS: usize = 1 << 32;
 
 /// A part of a tensor.
 #[derive(Clone, Debug, PartialEq)]
-pub struct View {
+pub struct TensorView {
     /// First element, in elements of `dtype`.
     pub offset: usize,
     /// Loops, outermost first.
-    pub dims: Dims,
+    pub dims: PatternDims,
     /// How the bytes are read.
     pub dtype: Dtype,
     /// What the words of `dtype` hold, if they are those of a block-scaled operand.
@@ -49,7 +50,7 @@ pub struct View {
     /// The tile that the offsets were read from.
     pub index: Option<Arc<IndexTile>>,
     /// Tiles whose values picked the offsets: descriptors of a transfer are then made at run time.
-    pub picked_by: Option<Arc<[Region]>>,
+    pub picked_by: Option<Arc<[TensorRegion]>>,
 }
 
 /// A tile of offsets (NKI tensor, `indirect`; docs/hardware-rules.md#tensor-indirection): engines read them
@@ -57,7 +58,7 @@ pub struct View {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexTile {
     /// Where it lies.
-    pub region: Region,
+    pub region: TensorRegion,
     /// Partitions of a group: for Vector, Scalar and GpSimd, and for the tensor engine.
     pub groups: (usize, usize),
     /// Offsets as Vector, Scalar and GpSimd read them; none if there are too few.
@@ -82,17 +83,17 @@ impl IndexTile {
     }
 }
 
-impl View {
+impl TensorView {
     /// The whole of a tensor of that shape.
-    pub fn whole(shape: &[usize], dtype: Dtype, blocks: usize) -> View {
-        let mut dims = Dims::new();
+    pub fn whole(shape: &[usize], dtype: Dtype, blocks: usize) -> TensorView {
+        let mut dims = PatternDims::new();
         let mut stride = 1_usize;
         for &size in shape.iter().rev() {
-            dims.push(Dim { size, stride: signed(stride) });
+            dims.push(PatternDim { size, stride: signed(stride) });
             stride = stride.saturating_mul(size.max(1));
         }
         dims.reverse();
-        View { offset: 0, dims, dtype, mx: None, blocks, gather: None, index: None, picked_by: None }
+        TensorView { offset: 0, dims, dtype, mx: None, blocks, gather: None, index: None, picked_by: None }
     }
 
     /// The name of its element type in kernels.
@@ -184,7 +185,7 @@ impl View {
         if count > 0 {
             self.offset = self.offset.wrapping_add_signed(signed(start).wrapping_mul(dim.stride));
         }
-        *dim = Dim { size: count, stride: dim.stride.wrapping_mul(signed(step)) };
+        *dim = PatternDim { size: count, stride: dim.stride.wrapping_mul(signed(step)) };
         Ok(())
     }
 
@@ -217,7 +218,7 @@ impl View {
             )
         })?;
         if dim.size != size {
-            *dim = Dim { size, stride: 0 };
+            *dim = PatternDim { size, stride: 0 };
         }
         Ok(())
     }
@@ -226,7 +227,7 @@ impl View {
     ///
     /// # Errors
     /// If the number of elements differs, or the elements do not lie so that the new loops reach them.
-    pub fn reshape(&self, shape: &[usize]) -> Result<View, Refusal> {
+    pub fn reshape(&self, shape: &[usize]) -> Result<TensorView, Refusal> {
         let wanted = shape.iter().fold(1, |product: usize, &size| product.saturating_mul(size));
         rule(wanted == self.elements(), || {
             Refusal::new(
@@ -237,7 +238,7 @@ impl View {
             )
         })?;
         if self.gather.is_some() {
-            let mut view = View { mx: self.mx, ..View::whole(shape, self.dtype, 0) };
+            let mut view = TensorView { mx: self.mx, ..TensorView::whole(shape, self.dtype, 0) };
             view.gather.clone_from(&self.gather);
             view.picked_by.clone_from(&self.picked_by);
             return Ok(view);
@@ -250,17 +251,17 @@ impl View {
                 "copy the tile first",
             )
         })?;
-        Ok(View { dims, blocks: 0, ..self.clone() })
+        Ok(TensorView { dims, blocks: 0, ..self.clone() })
     }
 
     /// Dimensions in another order.
     ///
     /// # Errors
     /// If `order` is no permutation.
-    pub fn permute(&self, order: &[usize]) -> Result<View, Refusal> {
+    pub fn permute(&self, order: &[usize]) -> Result<TensorView, Refusal> {
         self.need_affine("a permutation of a gathered view")?;
         let mut seen = vec![false; self.dims.len()];
-        let mut dims = Dims::new();
+        let mut dims = PatternDims::new();
         for &axis in order {
             let (Some(dim), Some(seen)) = (self.dims.get(axis), seen.get_mut(axis)) else {
                 return Err(no_axis(axis));
@@ -276,29 +277,30 @@ impl View {
                 "list each dimension once",
             )
         })?;
-        Ok(View { dims, blocks: 0, ..self.clone() })
+        Ok(TensorView { dims, blocks: 0, ..self.clone() })
     }
 
-    /// Dimensions in another order, of picked elements too: what a transfer reads when it transposes rows that a tile picks.
+    /// Dimensions in another order, of picked elements too: what a transfer reads when it transposes rows
+    /// that a tile picks.
     ///
     /// # Errors
     /// If `order` is no permutation.
-    pub fn turn(&self, order: &[usize]) -> Result<View, Refusal> {
+    pub fn transpose_gather(&self, order: &[usize]) -> Result<TensorView, Refusal> {
         let Some(offsets) = &self.gather else { return self.permute(order) };
-        let turned = View::whole(&self.shape(), self.dtype, 0).permute(order)?;
-        let from = turned.offsets().into_iter().map(|at| usize::try_from(at).ok());
+        let transposed = TensorView::whole(&self.shape(), self.dtype, 0).permute(order)?;
+        let from = transposed.offsets().into_iter().map(|at| usize::try_from(at).ok());
         let picked = from.map(|at| at.and_then(|at| offsets.get(at)).copied().unwrap_or(SKIP));
-        let whole = View::whole(&turned.shape(), self.dtype, 0);
-        Ok(View { dims: whole.dims, gather: Some(picked.collect()), blocks: 0, ..self.clone() })
+        let whole = TensorView::whole(&transposed.shape(), self.dtype, 0);
+        Ok(TensorView { dims: whole.dims, gather: Some(picked.collect()), blocks: 0, ..self.clone() })
     }
 
     /// The same bytes as another type; the innermost dimension grows or shrinks.
     ///
     /// # Errors
     /// If the innermost dimension is not contiguous or has not a whole number of new elements.
-    pub fn reinterpret(&self, dtype: Dtype) -> Result<View, Refusal> {
+    pub fn reinterpret(&self, dtype: Dtype) -> Result<TensorView, Refusal> {
         let (old, new) = (self.dtype.size_bytes(1), dtype.size_bytes(1));
-        let mut view = View { dtype, mx: None, ..self.clone() };
+        let mut view = TensorView { dtype, mx: None, ..self.clone() };
         if old == new {
             return Ok(view);
         }
@@ -318,7 +320,7 @@ impl View {
             (inner.stride == 1 || inner.size == 1) && fits(inner.size) && fits(self.offset) && strides,
             refuse,
         )?;
-        *inner = Dim { size: inner.size * old / new, stride: 1 };
+        *inner = PatternDim { size: inner.size * old / new, stride: 1 };
         for dim in outer {
             dim.stride = dim.stride * signed(old) / signed(new);
         }
@@ -421,7 +423,7 @@ fn no_axis(axis: usize) -> Refusal {
 }
 
 /// True if the loops step through neighbouring elements.
-fn contiguous(dims: &[Dim]) -> bool {
+fn contiguous(dims: &[PatternDim]) -> bool {
     let mut expected = 1_usize;
     for dim in dims.iter().rev().filter(|dim| dim.size != 1) {
         if dim.stride != signed(expected) {
@@ -433,32 +435,32 @@ fn contiguous(dims: &[Dim]) -> bool {
 }
 
 /// Loops that run on from one another, made one.
-fn merged(dims: &[Dim]) -> Dims {
-    let mut merged = Dims::new();
+fn merged(dims: &[PatternDim]) -> PatternDims {
+    let mut merged = PatternDims::new();
     for dim in dims.iter().filter(|dim| dim.size != 1) {
         match merged.last_mut() {
             Some(outer) if outer.stride == dim.stride.wrapping_mul(signed(dim.size)) => {
-                *outer = Dim { size: outer.size.saturating_mul(dim.size), stride: dim.stride };
+                *outer = PatternDim { size: outer.size.saturating_mul(dim.size), stride: dim.stride };
             }
             _ => merged.push(*dim),
         }
     }
     if merged.is_empty() {
-        merged.push(Dim { size: 1, stride: 1 });
+        merged.push(PatternDim { size: 1, stride: 1 });
     }
     merged
 }
 
 /// Loops of another shape over the same elements.
-fn regroup(dims: &[Dim], shape: &[usize]) -> Option<Dims> {
+fn regroup(dims: &[PatternDim], shape: &[usize]) -> Option<PatternDims> {
     if shape.contains(&0) {
-        return Some(View::whole(shape, Dtype::F32, 0).dims);
+        return Some(TensorView::whole(shape, Dtype::F32, 0).dims);
     }
     let mut source = merged(dims);
-    let mut out = Dims::new();
+    let mut out = PatternDims::new();
     for &size in shape.iter().rev() {
         if size == 1 {
-            out.push(Dim { size: 1, stride: 1 });
+            out.push(PatternDim { size: 1, stride: 1 });
             continue;
         }
         while source.len() > 1 && source.last().is_some_and(|dim| dim.size == 1) {
@@ -468,8 +470,8 @@ fn regroup(dims: &[Dim], shape: &[usize]) -> Option<Dims> {
         if !inner.size.is_multiple_of(size) {
             return None;
         }
-        out.push(Dim { size, stride: inner.stride });
-        *inner = Dim { size: inner.size / size, stride: inner.stride.wrapping_mul(signed(size)) };
+        out.push(PatternDim { size, stride: inner.stride });
+        *inner = PatternDim { size: inner.size / size, stride: inner.stride.wrapping_mul(signed(size)) };
     }
     out.reverse();
     Some(out)
@@ -482,5 +484,5 @@ pub fn signed(size: usize) -> isize {
 
 /// A size as a figure of the machine.
 pub fn as_u64(size: usize) -> u64 {
-    u64::try_from(size).unwrap_or(u64::MAX)
+    u64::try_from(size).or_broken("a size of more than 64 bits")
 }

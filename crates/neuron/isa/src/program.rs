@@ -1,8 +1,9 @@
 //! A recorded run as data: instructions in order, the tensors they use and the lines they come from.
 
 pub use crate::engine_kind::EngineKind;
-pub use crate::instruction::{Cost, DmaShape, Exchange, Form, Instruction};
-pub use crate::region::Region;
+pub use crate::instruction::{CollectiveInfo, ComputeForm, DmaShape, Instruction, InstructionCost};
+pub use crate::region::TensorRegion;
+use tilewright_base::invariant::Exact;
 
 /// A tensor that the program used, for capacity and findings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +11,7 @@ pub struct Allocation {
     /// Number of the tensor.
     pub storage: u32,
     /// Where it lives.
-    pub memory: crate::Memory,
+    pub memory: crate::MemorySpace,
     /// Bytes of a partition that one of its tiles takes; of the whole in HBM.
     pub partition_bytes: u64,
     /// Tiles.
@@ -29,14 +30,15 @@ pub struct Allocation {
 
 /// A recorded run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Program {
+pub struct NeuronProgram {
     /// Instructions in order of execution.
     pub instructions: Vec<Instruction>,
     /// Tensors in order of allocation.
     pub allocations: Vec<Allocation>,
     /// Lines, as `file:line`.
     pub sources: Vec<String>,
-    /// Cores that run the programs of the launch side by side; programs of other launches follow each other on one.
+    /// Cores that run the programs of the launch side by side; programs of other launches follow each other
+    /// on one.
     pub cores: u32,
     /// The kernel asks for its own order of instructions.
     pub in_order: bool,
@@ -44,7 +46,7 @@ pub struct Program {
     pub compiled: bool,
 }
 
-impl Program {
+impl NeuronProgram {
     /// The core that an instruction runs on.
     pub fn core(&self, instruction: &Instruction) -> u32 {
         if self.cores > 1 { instruction.program % self.cores } else { 0 }
@@ -53,10 +55,7 @@ impl Program {
     /// Bytes read from and written to HBM.
     pub fn hbm_bytes(&self) -> (u64, u64) {
         self.instructions.iter().fold((0_u64, 0_u64), |(read, written), instruction| {
-            (
-                read.saturating_add(instruction.hbm_read_bytes),
-                written.saturating_add(instruction.hbm_written_bytes),
-            )
+            (read.exact_add(instruction.hbm_read_bytes), written.exact_add(instruction.hbm_written_bytes))
         })
     }
 

@@ -1,4 +1,5 @@
-//! What an illegal instruction is answered with: a stable code, what was asked, what is allowed, what to do instead.
+//! What an illegal instruction is answered with: a stable code, what was asked, what is allowed, what to do
+//! instead.
 
 use std::fmt;
 use std::panic::Location;

@@ -1,12 +1,13 @@
 //! Bytes that instructions touch, as rows of a pitch: what dependencies, races and capacity are told from.
 
-use crate::operand::Access;
-use crate::pattern::{View, as_u64};
+use crate::operand::TensorAccess;
+use crate::pattern::{TensorView, as_u64};
 use crate::tensor::TensorDecl;
+use tilewright_base::invariant::Exact;
 
 /// Bytes of one tensor that an instruction touches: rows of a pitch, and bytes within a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Region {
+pub struct TensorRegion {
     /// Number of the tensor.
     pub storage: u32,
     /// Number of the tile, if leading dimensions number tiles.
@@ -19,9 +20,9 @@ pub struct Region {
     pub bytes: (u64, u64),
 }
 
-impl Region {
+impl TensorRegion {
     /// What a tile touches; `None` if it touches nothing.
-    pub fn of(tile: &impl Access) -> Option<Region> {
+    pub fn of(tile: &impl TensorAccess) -> Option<TensorRegion> {
         let (storage, view) = (tile.tensor(), tile.view());
         let size = as_u64(view.dtype.size_bytes(1));
         let (least, most) = view.extent()?;
@@ -30,7 +31,7 @@ impl Region {
             return Some(on_chip(storage, least, most, view, size));
         }
         let flat =
-            Region { storage: storage.id, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes: (least, most) };
+            TensorRegion { storage: storage.id, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes: (least, most) };
         if view.gather.is_some() {
             return Some(flat);
         }
@@ -43,11 +44,11 @@ impl Region {
         }
         let row = least / pitch;
         let bytes = (least % pitch, least % pitch + inner);
-        Some(Region { pitch_bytes: pitch, rows: (row, row + as_u64(outer.size)), bytes, ..flat })
+        Some(TensorRegion { pitch_bytes: pitch, rows: (row, row + as_u64(outer.size)), bytes, ..flat })
     }
 
     /// True if they share a byte.
-    pub fn overlaps(&self, other: &Region) -> bool {
+    pub fn overlaps(&self, other: &TensorRegion) -> bool {
         let meet = |a: (u64, u64), b: (u64, u64)| a.0 < b.1 && b.0 < a.1;
         if self.storage != other.storage || self.tile != other.tile {
             return false;
@@ -59,7 +60,7 @@ impl Region {
     }
 
     /// True if every byte of `other` is in it.
-    pub fn covers(&self, other: &Region) -> bool {
+    pub fn covers(&self, other: &TensorRegion) -> bool {
         let within = |a: (u64, u64), b: (u64, u64)| a.0 <= b.0 && b.1 <= a.1;
         self.storage == other.storage
             && self.tile == other.tile
@@ -70,13 +71,13 @@ impl Region {
 
     /// First byte and the one after the last, over all rows.
     fn span(&self) -> (u64, u64) {
-        let last = self.rows.1.saturating_sub(1);
-        let at = |row: u64, byte: u64| row.saturating_mul(self.pitch_bytes).saturating_add(byte);
+        let last = self.rows.1.exact_sub(1);
+        let at = |row: u64, byte: u64| row.exact_mul(self.pitch_bytes).exact_add(byte);
         (at(self.rows.0, self.bytes.0), at(last, self.bytes.1))
     }
 }
 
-fn on_chip(storage: &TensorDecl, least: u64, most: u64, view: &View, size: u64) -> Region {
+fn on_chip(storage: &TensorDecl, least: u64, most: u64, view: &TensorView, size: u64) -> TensorRegion {
     let pitch = storage.partition_bytes().max(1);
     let tile_bytes = pitch.saturating_mul(as_u64(storage.partitions())).max(1);
     let tile = least / tile_bytes;
@@ -92,7 +93,7 @@ fn on_chip(storage: &TensorDecl, least: u64, most: u64, view: &View, size: u64) 
         let rows = (most - least).saturating_sub(inner) / pitch + 1;
         ((row, row + rows), (byte, byte.saturating_add(inner)))
     };
-    Region {
+    TensorRegion {
         storage: storage.id,
         tile: u32::try_from(tile).unwrap_or(u32::MAX),
         pitch_bytes: pitch,

@@ -2,7 +2,7 @@
 
 use tilewright_num::Dtype;
 
-use crate::Memory;
+use crate::MemorySpace;
 use crate::pattern::{MAX_ELEMENTS, as_u64};
 use crate::refusal::Refusal;
 
@@ -15,7 +15,7 @@ pub struct TensorDecl {
     /// Number, in order of allocation.
     pub id: u32,
     /// Where it lives.
-    pub memory: Memory,
+    pub memory: MemorySpace,
     /// Element type it was made with.
     pub dtype: Dtype,
     /// Shape it was made with.

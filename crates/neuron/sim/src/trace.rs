@@ -1,27 +1,31 @@
-//! The timeline as a Perfetto trace: a track for each engine of each core, arrows from what an instruction waited for,
-//! spills, and energy by component.
+//! The timeline as a Perfetto trace: a track for each engine of each core, arrows from what an instruction
+//! waited for, spills, and energy by component.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use tilewright_neuron_isa::{Chip, EngineKind, Instruction, Program};
+use tilewright_neuron_isa::{Chip, EngineKind, Instruction, NeuronProgram};
 use tilewright_record::{
     FlowId, Interval, KeepAll, Layout, RecordError, Recorder, TrackId, TrackKind, perfetto,
 };
 
-use crate::reading::energy::energy;
-use crate::schedule::{Reason, Span, Timeline};
+use crate::analysis::energy::energy;
+use crate::schedule::{StallReason, TimeSpan, Timeline};
 
 /// Picoseconds are the cycles of the record.
-const CLOCK_HZ: u64 = 1_000_000_000_000;
+const CLOCK_HZ: NonZeroU64 = NonZeroU64::new(1_000_000_000_000).unwrap();
 
 /// A trace of a run.
 ///
 /// # Errors
 /// If the record of the run is not consistent.
-pub fn perfetto_bytes(chip: &Chip, program: &Program, timeline: &Timeline) -> Result<Vec<u8>, RecordError> {
-    let mut layout = Layout::new(NonZeroU64::new(CLOCK_HZ).unwrap_or(NonZeroU64::MIN));
+pub fn perfetto_bytes(
+    chip: &Chip,
+    program: &NeuronProgram,
+    timeline: &Timeline,
+) -> Result<Vec<u8>, RecordError> {
+    let mut layout = Layout::new(CLOCK_HZ);
     let root = layout.add_track(None, TrackKind::Chip, chip.name.as_str());
     let mut tracks: Vec<[TrackId; 6]> = Vec::new();
     for core in 0..program.cores.max(1) {
@@ -45,10 +49,9 @@ pub fn perfetto_bytes(chip: &Chip, program: &Program, timeline: &Timeline) -> Re
         if instruction.merged {
             continue;
         }
-        let core = tracks.get(program.core(instruction) as usize).or(tracks.first());
-        let Some(track) = core.and_then(|core| core.get(instruction.engine as usize)) else { continue };
-        let name = names.get(instruction.opcode).cloned().unwrap_or_else(|| Arc::from(instruction.opcode));
-        let mut interval = Interval::new(*track, name, span.start_ps, span.end_ps);
+        let track = tracks[program.core(instruction) as usize][instruction.engine as usize];
+        let name = Arc::clone(&names[instruction.opcode]);
+        let mut interval = Interval::new(track, name, span.start_ps, span.end_ps);
         interval.source = lines.get(instruction.source as usize).cloned();
         if let Some(dma) = instruction.dma {
             interval = interval.with_count("bytes", dma.bytes).with_count("descriptors", dma.descriptors);
@@ -79,8 +82,9 @@ pub fn perfetto_bytes(chip: &Chip, program: &Program, timeline: &Timeline) -> Re
 }
 
 /// The instruction of another engine, or of another core, that one waited for last.
-fn waited(program: &Program, instruction: &Instruction, span: &Span) -> Option<u32> {
-    let (Reason::Data(before) | Reason::Room(before) | Reason::Meeting(before)) = span.reason else {
+fn waited(program: &NeuronProgram, instruction: &Instruction, span: &TimeSpan) -> Option<u32> {
+    let (StallReason::Data(before) | StallReason::Space(before) | StallReason::Barrier(before)) = span.reason
+    else {
         return None;
     };
     let track = |one: &Instruction| (program.core(one), one.engine);
@@ -89,7 +93,7 @@ fn waited(program: &Program, instruction: &Instruction, span: &Span) -> Option<u
 }
 
 /// Later instructions that waited for each.
-fn signals(program: &Program, timeline: &Timeline) -> BTreeMap<u32, Vec<u32>> {
+fn signals(program: &NeuronProgram, timeline: &Timeline) -> BTreeMap<u32, Vec<u32>> {
     let mut later: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (number, (instruction, span)) in (0_u32..).zip(program.instructions.iter().zip(&timeline.spans)) {
         if let Some(before) = waited(program, instruction, span) {

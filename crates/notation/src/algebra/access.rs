@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::RadixMap;
 use super::map::OFFSET;
-use super::refine::{Clash, Cuts, refine};
+use super::refine::{AxisCuts, DigitClash, refine};
 use super::unrolled::unrolled;
 use crate::problem::{Digit, Problem};
 use crate::syntax::ast::{Operand, Terms};
@@ -42,14 +42,14 @@ pub struct AccessPattern {
 impl AccessPattern {
     /// The loops over `operand`'s part of a slice when the digits of `order`, outermost first, run.
     ///
-    /// Digits of axes that the tensor lacks repeat (stride 0); digits that the shape spreads over slices take no part
-    /// in the address and are left out, as other slices serve them.
+    /// Digits of axes that the tensor lacks repeat (stride 0); digits that the shape spreads over slices take
+    /// no part in the address and are left out, as other slices serve them.
     pub fn of_loops<'a>(
         problem: &Problem,
         operand: Operand,
         map: &RadixMap,
         order: impl Iterator<Item = &'a Digit>,
-    ) -> Result<AccessPattern, Clash> {
+    ) -> Result<AccessPattern, DigitClash> {
         let mut pattern = AccessPattern::default();
         for_each_loop(problem, operand, map, order, |access| pattern.loops.push(access))?;
         Ok(pattern)
@@ -61,7 +61,7 @@ impl AccessPattern {
         operand: Operand,
         map: &RadixMap,
         order: impl Iterator<Item = &'a Digit>,
-    ) -> Result<AccessPattern, Clash> {
+    ) -> Result<AccessPattern, DigitClash> {
         let mut pattern = AccessPattern::default();
         for_each_loop(problem, operand, map, order, |access| pattern.push_merged(access))?;
         Ok(pattern)
@@ -69,7 +69,8 @@ impl AccessPattern {
 
     /// Neighbours joined where they can be; the result runs the same addresses in the same order.
     ///
-    /// A dynamic loop joins what is inside it, never what is outside: memory is laid out for its greatest size.
+    /// A dynamic loop joins what is inside it, never what is outside: memory is laid out for its largest
+    /// size.
     #[must_use]
     pub fn merged(&self) -> AccessPattern {
         let mut merged = AccessPattern::default();
@@ -125,7 +126,7 @@ fn for_each_loop<'a>(
     map: &RadixMap,
     order: impl Iterator<Item = &'a Digit>,
     mut visit: impl FnMut(AccessLoop),
-) -> Result<(), Clash> {
+) -> Result<(), DigitClash> {
     let unrolled = unrolled(problem, operand, map)?;
     let (map, axes) = unrolled.as_ref().map_or((map, problem.tensor(operand)), |all| (&all.map, &all.axes));
     for digit in order.filter(|digit| digit.live > 1) {
@@ -166,17 +167,18 @@ fn one_piece(axis: u8, digit: &Digit, map: &RadixMap) -> Option<(u64, Option<u64
     divides.then(|| (digit.live, (stored.to_axis == OFFSET).then_some(stored.to_stride * inner)))
 }
 
-/// The pieces of one loop digit, innermost first: size, and stride in the slice's memory unless it is spread over slices.
-fn pieces_of(axis: u8, digit: &Digit, map: &RadixMap) -> Result<Terms<(u64, Option<u64>)>, Clash> {
+/// The pieces of one loop digit, innermost first: size, and stride in the slice's memory unless it is spread
+/// over slices.
+fn pieces_of(axis: u8, digit: &Digit, map: &RadixMap) -> Result<Terms<(u64, Option<u64>)>, DigitClash> {
     let mut stored: SmallVec<[_; 8]> = map.digits.iter().filter(|d| d.from_axis == axis).copied().collect();
     stored.sort_unstable_by_key(|d| d.from_stride);
     // The part of the axis below the digit is skipped, the part above never reached.
     let below = Digit { axis: None, stride: 1, live: digit.stride, slots: digit.stride, ..*digit };
-    let cuts = Cuts {
+    let cuts = AxisCuts {
         digits: [below, *digit].iter().filter(|d| d.live > 1).map(|d| (d.stride, d.live)).collect(),
         reaches_end: digit.stride.saturating_mul(digit.live) >= map.from[usize::from(axis)],
     };
-    let stored_cuts = Cuts::whole(stored.iter().map(|d| (d.from_stride, d.size)));
+    let stored_cuts = AxisCuts::whole(stored.iter().map(|d| (d.from_stride, d.size)));
     let mut pieces = Terms::new();
     for piece in refine(axis, &cuts, &stored_cuts)? {
         if cuts.digits[piece.left].0 * piece.left_inner < digit.stride {

@@ -1,11 +1,11 @@
 //! What must move to turn one lowered shape of a tensor into another (paper section II-B).
 //!
-//! A bridge is the composition of one shape's inverse with the other shape. Its digits say everything: a digit that
-//! keeps its side and its weight stays where it is, one that changes sides crosses slices. How a machine carries it
-//! out (commit order, transpose, network, DMA) is the engine's business.
+//! A bridge is the composition of one shape's inverse with the other shape. Its digits say everything: a
+//! digit that keeps its side and its weight stays where it is, one that changes sides crosses slices. How a
+//! machine carries it out (commit order, transpose, network, DMA) is the engine's business.
 
 use super::map::{Copies, MapDigit, OFFSET, RadixMap, SLICE};
-use super::refine::Clash;
+use super::refine::DigitClash;
 
 /// What kind of movement a bridge needs, cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,7 @@ pub struct Bridge {
     /// Elements that stay contiguous on both sides.
     pub run_elements: u64,
     /// Where the shapes clash, if they do.
-    pub clash: Option<Clash>,
+    pub clash: Option<DigitClash>,
 }
 
 impl Bridge {

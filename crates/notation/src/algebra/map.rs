@@ -1,8 +1,9 @@
 //! [`RadixMap`]: digits that carry a source position to a target position.
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::OrBroken;
 
-use crate::algebra::refine::{Clash, Cuts, refine};
+use crate::algebra::refine::{AxisCuts, DigitClash, refine};
 use crate::problem::{Problem, Shape};
 use crate::sizes::MAX_EXTENT;
 use crate::syntax::ast::Terms;
@@ -72,7 +73,7 @@ impl RadixMap {
                     Some(axis) => map.digits.push(MapDigit {
                         to_axis,
                         to_stride: weight,
-                        from_axis: u8::try_from(axis).unwrap_or(u8::MAX),
+                        from_axis: u8::try_from(axis).or_broken("an einsum has few axes"),
                         from_stride: digit.stride,
                         size: digit.live,
                     }),
@@ -97,7 +98,8 @@ impl RadixMap {
         to
     }
 
-    /// The next larger stride on a digit's source axis. With padding on the source it is more than stride times size.
+    /// The next larger stride on a digit's source axis. With padding on the source it is more than stride
+    /// times size.
     fn stride_above(&self, digit: &MapDigit) -> Option<u64> {
         let same_axis = self.digits.iter().filter(|other| other.from_axis == digit.from_axis);
         same_axis.map(|other| other.from_stride).filter(|stride| *stride > digit.from_stride).min()
@@ -162,7 +164,7 @@ impl RadixMap {
     ///
     /// Refused if the two cut the axis between them incompatibly, such as 5 x 3 against 3 x 5: no digit can
     /// then be carried over whole.
-    pub fn then(&self, next: &RadixMap) -> Result<RadixMap, Clash> {
+    pub fn then(&self, next: &RadixMap) -> Result<RadixMap, DigitClash> {
         let mut digits = SmallVec::new();
         for middle in (0..next.from.len()).filter_map(|axis| u8::try_from(axis).ok()) {
             let mut left: SmallVec<[MapDigit; 8]> =
@@ -171,8 +173,8 @@ impl RadixMap {
                 next.digits.iter().filter(|d| d.from_axis == middle).copied().collect();
             left.sort_unstable_by_key(|digit| digit.to_stride);
             right.sort_unstable_by_key(|digit| digit.from_stride);
-            let left_cuts = Cuts::whole(left.iter().map(|d| (d.to_stride, d.size)));
-            let right_cuts = Cuts::whole(right.iter().map(|d| (d.from_stride, d.size)));
+            let left_cuts = AxisCuts::whole(left.iter().map(|d| (d.to_stride, d.size)));
+            let right_cuts = AxisCuts::whole(right.iter().map(|d| (d.from_stride, d.size)));
             for piece in refine(middle, &left_cuts, &right_cuts)? {
                 let (l, r) = (&left[piece.left], &right[piece.right]);
                 digits.push(MapDigit {
@@ -190,7 +192,8 @@ impl RadixMap {
         Ok(map)
     }
 
-    /// Joins digits that are neighbours on both sides and sorts them; two maps that place everything alike become equal.
+    /// Joins digits that are neighbours on both sides and sorts them; two maps that place everything alike
+    /// become equal.
     #[must_use]
     pub fn merged(&self) -> RadixMap {
         let mut map = self.clone();
@@ -236,8 +239,9 @@ impl RadixMap {
             }
         }
         for digit in &mut map.digits {
-            let place = order.iter().position(|axis| *axis == digit.from_axis).unwrap_or(0);
-            digit.from_axis = u8::try_from(place).unwrap_or(u8::MAX);
+            let place =
+                order.iter().position(|axis| *axis == digit.from_axis).or_broken("an order names every axis");
+            digit.from_axis = u8::try_from(place).or_broken("an einsum has few axes");
         }
         map.from = order.iter().map(|axis| self.from[usize::from(*axis)]).collect();
         map.sort();

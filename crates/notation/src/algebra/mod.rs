@@ -1,7 +1,7 @@
 //! The algebra: a lowered shape is a mixed-radix map between a coordinate and (slice, offset).
 //!
-//! [`RadixMap`] is the one object. A lowered shape, its inverse, the bridge between two shapes and the loops that a
-//! sequencer runs are all such maps, made from one another by inverting and composing:
+//! [`RadixMap`] is the one object. A lowered shape, its inverse, the bridge between two shapes and the loops
+//! that a sequencer runs are all such maps, made from one another by inverting and composing:
 //!
 //! | question | map |
 //! |---|---|
@@ -18,4 +18,4 @@ pub mod refine;
 pub mod unrolled;
 
 pub use map::{Copies, MapDigit, RadixMap};
-pub use place::{Place, PlaceMap};
+pub use place::{ElementPlace, PlaceMap};

@@ -8,7 +8,7 @@ use super::map::RadixMap;
 
 /// Where an element lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct ElementPlace {
     /// Slice number.
     pub slice: u32,
     /// Element within the slice.
@@ -39,7 +39,7 @@ impl Reciprocal {
 
 /// A digit on the way to a place.
 #[derive(Clone, Copy, Debug)]
-struct Forward {
+struct ForwardDigit {
     stride: Reciprocal,
     size: u32,
     by_size: Reciprocal,
@@ -53,7 +53,7 @@ struct Forward {
 
 /// A digit on the way back.
 #[derive(Clone, Copy, Debug)]
-struct Backward {
+struct BackwardDigit {
     weight: u32,
     by_weight: Reciprocal,
     size: u32,
@@ -66,8 +66,8 @@ struct Backward {
 /// A lowered shape compiled for bulk use.
 #[derive(Clone, Debug)]
 pub struct PlaceMap {
-    forward: SmallVec<[Forward; 8]>,
-    backward: SmallVec<[Backward; 8]>,
+    forward: SmallVec<[ForwardDigit; 8]>,
+    backward: SmallVec<[BackwardDigit; 8]>,
     extents: SmallVec<[u32; 8]>,
 }
 
@@ -88,7 +88,7 @@ impl PlaceMap {
                 .digits
                 .iter()
                 .any(|d| d.from_axis == digit.from_axis && d.from_stride > digit.from_stride);
-            compiled.forward.push(Forward {
+            compiled.forward.push(ForwardDigit {
                 stride: Reciprocal::new(stride),
                 size,
                 by_size: Reciprocal::new(size),
@@ -101,7 +101,7 @@ impl PlaceMap {
         for step in map.descending() {
             let weight = narrow(step.to_stride)?;
             let (axis, stride) = step.source.unwrap_or((0, 0));
-            compiled.backward.push(Backward {
+            compiled.backward.push(BackwardDigit {
                 weight,
                 by_weight: Reciprocal::new(weight),
                 size: narrow(step.size)?,
@@ -115,8 +115,8 @@ impl PlaceMap {
 
     /// Where a coordinate lives (its first copy). Coordinates past the extents give places of no meaning.
     #[inline]
-    pub fn place(&self, coordinate: &[u32]) -> Place {
-        let mut place = Place { slice: 0, offset: 0 };
+    pub fn place(&self, coordinate: &[u32]) -> ElementPlace {
+        let mut place = ElementPlace { slice: 0, offset: 0 };
         for digit in &self.forward {
             let quotient = digit.stride.divide(coordinate.get(usize::from(digit.axis)).copied().unwrap_or(0));
             let value = if digit.top {
@@ -132,7 +132,7 @@ impl PlaceMap {
 
     /// What lives at a place: writes the coordinate and returns true, or returns false for padding.
     #[inline]
-    pub fn coordinate(&self, place: Place, coordinate: &mut [u32]) -> bool {
+    pub fn coordinate(&self, place: ElementPlace, coordinate: &mut [u32]) -> bool {
         coordinate.fill(0);
         let (mut slice, mut offset) = (place.slice, place.offset);
         let mut live = true;

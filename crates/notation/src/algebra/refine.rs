@@ -1,13 +1,13 @@
 //! Common refinement of two ways to cut one axis into digits.
 //!
-//! The vISA book states the limit: buffer and stream must decompose an axis compatibly; 5 x 3 against 3 x 5 of a
-//! 15-axis has no common refinement.
+//! The vISA book states the limit: buffer and stream must decompose an axis compatibly; 5 x 3 against 3 x 5
+//! of a 15-axis has no common refinement.
 
 use smallvec::SmallVec;
 
 /// Two digits that cannot be cut into common pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clash {
+pub struct DigitClash {
     /// The axis between the two.
     pub axis: u8,
     /// Size or stride on the left.
@@ -18,7 +18,7 @@ pub struct Clash {
 
 /// A piece that lies within one digit of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct CommonPiece {
     /// Index of the left digit.
     pub left: usize,
     /// Index of the right digit.
@@ -33,17 +33,17 @@ pub struct Piece {
 
 /// One way to cut an axis.
 #[derive(Clone, Debug, Default)]
-pub struct Cuts {
+pub struct AxisCuts {
     /// `(stride, size)` of each digit, strides rising.
     pub digits: SmallVec<[(u64, u64); 8]>,
     /// The last digit reaches the end of the axis.
     pub reaches_end: bool,
 }
 
-impl Cuts {
+impl AxisCuts {
     /// Digits that reach the end of the axis.
-    pub fn whole(digits: impl Iterator<Item = (u64, u64)>) -> Cuts {
-        Cuts { digits: digits.collect(), reaches_end: true }
+    pub fn whole(digits: impl Iterator<Item = (u64, u64)>) -> AxisCuts {
+        AxisCuts { digits: digits.collect(), reaches_end: true }
     }
 }
 
@@ -51,14 +51,14 @@ impl Cuts {
 ///
 /// The last digit of a side that reaches the end of the axis may end anywhere: a ragged end is padding, and
 /// the pieces then round up.
-pub fn refine(axis: u8, left: &Cuts, right: &Cuts) -> Result<SmallVec<[Piece; 8]>, Clash> {
+pub fn refine(axis: u8, left: &AxisCuts, right: &AxisCuts) -> Result<SmallVec<[CommonPiece; 8]>, DigitClash> {
     let mut pieces = SmallVec::new();
-    let (mut l, mut r) = (Cursor::new(left), Cursor::new(right));
+    let (mut l, mut r) = (CutCursor::new(left), CutCursor::new(right));
     while let (Some((left_stride, left_size)), Some((right_stride, right_size))) = (l.current(), r.current())
     {
-        let clash = Clash { axis, left: left_size, right: right_size };
+        let clash = DigitClash { axis, left: left_size, right: right_size };
         if left_stride != right_stride {
-            return Err(Clash { left: left_stride, right: right_stride, ..clash });
+            return Err(DigitClash { left: left_stride, right: right_stride, ..clash });
         }
         let size = left_size.min(right_size);
         let cuts = |size_of: u64, ragged: bool| size_of.is_multiple_of(size) || ragged;
@@ -66,8 +66,13 @@ pub fn refine(axis: u8, left: &Cuts, right: &Cuts) -> Result<SmallVec<[Piece; 8]
             return Err(clash);
         }
         if size > 1 {
-            let piece =
-                Piece { left: l.index, right: r.index, left_inner: l.inner, right_inner: r.inner, size };
+            let piece = CommonPiece {
+                left: l.index,
+                right: r.index,
+                left_inner: l.inner,
+                right_inner: r.inner,
+                size,
+            };
             pieces.push(piece);
         }
         l.take(size);
@@ -76,7 +81,7 @@ pub fn refine(axis: u8, left: &Cuts, right: &Cuts) -> Result<SmallVec<[Piece; 8]
     Ok(pieces)
 }
 
-struct Cursor<'a> {
+struct CutCursor<'a> {
     digits: &'a [(u64, u64)],
     reaches_end: bool,
     index: usize,
@@ -84,9 +89,9 @@ struct Cursor<'a> {
     inner: u64,
 }
 
-impl<'a> Cursor<'a> {
-    fn new(cuts: &'a Cuts) -> Cursor<'a> {
-        Cursor { digits: &cuts.digits, reaches_end: cuts.reaches_end, index: 0, inner: 1 }
+impl<'a> CutCursor<'a> {
+    fn new(cuts: &'a AxisCuts) -> CutCursor<'a> {
+        CutCursor { digits: &cuts.digits, reaches_end: cuts.reaches_end, index: 0, inner: 1 }
     }
 
     /// Stride and remaining size of the current digit.
@@ -111,16 +116,16 @@ impl<'a> Cursor<'a> {
 mod tests {
     use super::*;
 
-    fn sizes(left: &[(u64, u64)], right: &[(u64, u64)]) -> Result<Vec<u64>, Clash> {
-        let whole = |digits: &[(u64, u64)]| Cuts::whole(digits.iter().copied());
+    fn sizes(left: &[(u64, u64)], right: &[(u64, u64)]) -> Result<Vec<u64>, DigitClash> {
+        let whole = |digits: &[(u64, u64)]| AxisCuts::whole(digits.iter().copied());
         refine(0, &whole(left), &whole(right)).map(|pieces| pieces.iter().map(|piece| piece.size).collect())
     }
 
     #[test]
     fn a_digit_below_the_top_is_never_ragged() {
-        let inner = Cuts { digits: [(1, 6)].into_iter().collect(), reaches_end: false };
-        let stored = Cuts::whole([(1, 4), (4, 6)].into_iter());
-        assert_eq!(refine(0, &inner, &stored), Err(Clash { axis: 0, left: 6, right: 4 }));
+        let inner = AxisCuts { digits: [(1, 6)].into_iter().collect(), reaches_end: false };
+        let stored = AxisCuts::whole([(1, 4), (4, 6)].into_iter());
+        assert_eq!(refine(0, &inner, &stored), Err(DigitClash { axis: 0, left: 6, right: 4 }));
     }
 
     #[test]
@@ -131,7 +136,7 @@ mod tests {
 
     #[test]
     fn five_by_three_against_three_by_five_clashes() {
-        let clash = Clash { axis: 0, left: 3, right: 5 };
+        let clash = DigitClash { axis: 0, left: 3, right: 5 };
         assert_eq!(sizes(&[(1, 3), (3, 5)], &[(1, 5), (5, 3)]), Err(clash));
     }
 

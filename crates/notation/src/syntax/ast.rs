@@ -1,6 +1,8 @@
-//! What was written, with its place: einsum, size table, lowered shapes, tactic, and the file that holds them.
+//! What was written, with its place: einsum, size table, lowered shapes, tactic, and the file that holds
+//! them.
 //!
-//! Equality ignores spans, so `parse(print(x)) == x` can be stated. Printing is canonical: one spelling for each tree.
+//! Equality ignores spans, so `parse(print(x)) == x` can be stated. Printing is canonical: one spelling for
+//! each tree.
 
 use std::fmt;
 
@@ -43,7 +45,7 @@ pub struct TensorAxes {
     /// Outermost first.
     pub axes: Vec<EinsumAxis>,
     /// The whole of it.
-    pub span: SpanOf,
+    pub span: SyntaxSpan,
 }
 
 /// `ble, ef -> blf`, or a lone tensor `ble`.
@@ -58,7 +60,7 @@ pub struct Einsum {
     /// `where K=V`: pairs of names for one index.
     pub same: Vec<(Name, Name)>,
     /// The whole of it.
-    pub span: SpanOf,
+    pub span: SyntaxSpan,
 }
 
 /// One line of the size table: `e=64`, or `l=1..4096` for an axis whose size is known only at run time.
@@ -68,7 +70,7 @@ pub struct Dim {
     pub name: Name,
     /// Least size; equal to `most` unless dynamic.
     pub least: Expr,
-    /// Greatest size.
+    /// Largest size.
     pub most: Expr,
     /// Written as a range.
     pub dynamic: bool,
@@ -114,7 +116,7 @@ pub struct LoweredShape {
     /// Offset within a slice, outermost first.
     pub intra: Vec<Term>,
     /// The whole of it.
-    pub span: SpanOf,
+    pub span: SyntaxSpan,
 }
 
 /// `parallel | slice tactic`, or with every role stated `parallel | time | lanes | packet`.
@@ -127,7 +129,7 @@ pub struct Tactic {
     /// Lanes and packet, if stated.
     pub roles: Option<(Vec<Term>, Vec<Term>)>,
     /// The whole of it.
-    pub span: SpanOf,
+    pub span: SyntaxSpan,
 }
 
 /// Everything that one file or one command line says.
@@ -146,9 +148,9 @@ pub struct Program {
     /// The tactic.
     pub tactic: Option<Tactic>,
     /// Element type of the inputs, a name that the caller resolves.
-    pub dtype: Option<(String, SpanOf)>,
+    pub dtype: Option<(String, SyntaxSpan)>,
     /// The operand held in the register files; `in1` unless stated.
-    pub stationary: Option<(Operand, SpanOf)>,
+    pub stationary: Option<(Operand, SyntaxSpan)>,
 }
 
 /// A tensor of the einsum.
@@ -178,10 +180,10 @@ impl Operand {
 
 /// A span that takes no part in equality.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SpanOf(pub Span);
+pub struct SyntaxSpan(pub Span);
 
-impl PartialEq for SpanOf {
-    fn eq(&self, _: &SpanOf) -> bool {
+impl PartialEq for SyntaxSpan {
+    fn eq(&self, _: &SyntaxSpan) -> bool {
         true
     }
 }
@@ -249,9 +251,9 @@ impl Place {
 }
 
 /// A subscript or superscript: one character stands bare, anything longer in braces.
-struct Raised<'a>(&'a Expr);
+struct ScriptExpr<'a>(&'a Expr);
 
-impl fmt::Display for Raised<'_> {
+impl fmt::Display for ScriptExpr<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Expr::Int(value @ 0..=9) => write!(f, "{value}"),
@@ -264,7 +266,7 @@ impl fmt::Display for Raised<'_> {
 impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.axis {
-            Some(axis) => write!(f, "{axis}^{}[{}", Raised(&self.stride), self.size)?,
+            Some(axis) => write!(f, "{axis}^{}[{}", ScriptExpr(&self.stride), self.size)?,
             None => write!(f, "_[{}", self.size)?,
         }
         match &self.slots {
@@ -336,7 +338,7 @@ impl fmt::Display for TensorAxes {
                 (None, _) => write!(f, "({})", axis.name)?,
             }
             if let Some(pes) = &axis.pes {
-                write!(f, "_{}", Raised(pes))?;
+                write!(f, "_{}", ScriptExpr(pes))?;
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Size expressions: `4`, `E`, `E/s`, `2*E`, `ceil(E/s)`, and their values.
 //!
-//! Division must come out whole: `E/s` with E = 65 and s = 4 is refused rather than rounded, because a rounded
-//! digit would cover other coordinates than the one written. `ceil(E/s)` rounds up and says so.
+//! Division must come out whole: `E/s` with E = 65 and s = 4 is refused rather than rounded, because a
+//! rounded digit would cover other coordinates than the one written. `ceil(E/s)` rounds up and says so.
 
 use std::fmt;
 

@@ -10,7 +10,7 @@ use tilewright_base::{SourceId, Span};
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     Word,
     /// A number; [`Lexer::value`] has it.
     Number,
@@ -56,7 +56,7 @@ pub(crate) enum Kind {
 /// A token and where it stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TokenKind,
     pub(crate) span: Span,
 }
 
@@ -150,33 +150,33 @@ impl<'a> Lexer<'a> {
         self.at += rest.find('\n').unwrap_or(rest.len());
     }
 
-    fn kind(&mut self) -> Kind {
-        let Some(first) = self.byte(0) else { return Kind::End };
+    fn kind(&mut self) -> TokenKind {
+        let Some(first) = self.byte(0) else { return TokenKind::End };
         match first {
             b'A'..=b'Z' | b'a'..=b'z' => self.word(),
             b'0'..=b'9' => self.number(),
             b'\\' => self.tex(),
-            b'-' if self.byte(1) == Some(b'>') => self.take(2, Kind::Arrow),
-            b'.' if self.byte(1) == Some(b'.') => self.take(2, Kind::DotDot),
-            b'<' if self.byte(1) == Some(b'=') => self.take(2, Kind::AtMost),
+            b'-' if self.byte(1) == Some(b'>') => self.take(2, TokenKind::Arrow),
+            b'.' if self.byte(1) == Some(b'.') => self.take(2, TokenKind::DotDot),
+            b'<' if self.byte(1) == Some(b'=') => self.take(2, TokenKind::AtMost),
             0x80.. => self.unicode(),
             _ => self.take(1, sign(first)),
         }
     }
 
-    fn take(&mut self, bytes: usize, kind: Kind) -> Kind {
+    fn take(&mut self, bytes: usize, kind: TokenKind) -> TokenKind {
         self.at += bytes;
         kind
     }
 
-    fn word(&mut self) -> Kind {
+    fn word(&mut self) -> TokenKind {
         while self.byte(0).is_some_and(|byte| byte.is_ascii_alphabetic()) {
             self.at += 1;
         }
-        Kind::Word
+        TokenKind::Word
     }
 
-    fn number(&mut self) -> Kind {
+    fn number(&mut self) -> TokenKind {
         let mut value = Some(0_u64);
         // `65_536` is one number; an `_` that no digit follows belongs to what comes next.
         while let Some(byte) = self.byte(0) {
@@ -189,41 +189,42 @@ impl<'a> Lexer<'a> {
             }
             self.at += 1;
         }
-        self.number_kind(value, Kind::Number)
+        self.number_kind(value, TokenKind::Number)
     }
 
-    fn number_kind(&mut self, value: Option<u64>, kind: Kind) -> Kind {
+    fn number_kind(&mut self, value: Option<u64>, kind: TokenKind) -> TokenKind {
         self.value = value.unwrap_or(u64::MAX);
-        if value.is_some() { kind } else { Kind::HugeNumber }
+        if value.is_some() { kind } else { TokenKind::HugeNumber }
     }
 
-    fn tex(&mut self) -> Kind {
-        const COMMANDS: [(&str, Kind); 14] = [
-            ("\\mid", Kind::Bar),
-            ("\\vert", Kind::Bar),
-            ("\\rightarrow", Kind::Arrow),
-            ("\\to", Kind::Arrow),
-            ("\\cdot", Kind::Star),
-            ("\\times", Kind::Star),
-            ("\\frac", Kind::Fraction),
-            ("\\dfrac", Kind::Fraction),
-            ("\\lceil", Kind::CeilOpen),
-            ("\\rceil", Kind::CeilClose),
-            ("\\_", Kind::Underscore),
-            ("\\#", Kind::Hash),
-            ("\\{", Kind::BraceOpen),
-            ("\\}", Kind::BraceClose),
+    fn tex(&mut self) -> TokenKind {
+        const COMMANDS: [(&str, TokenKind); 14] = [
+            ("\\mid", TokenKind::Bar),
+            ("\\vert", TokenKind::Bar),
+            ("\\rightarrow", TokenKind::Arrow),
+            ("\\to", TokenKind::Arrow),
+            ("\\cdot", TokenKind::Star),
+            ("\\times", TokenKind::Star),
+            ("\\frac", TokenKind::Fraction),
+            ("\\dfrac", TokenKind::Fraction),
+            ("\\lceil", TokenKind::CeilOpen),
+            ("\\rceil", TokenKind::CeilClose),
+            ("\\_", TokenKind::Underscore),
+            ("\\#", TokenKind::Hash),
+            ("\\{", TokenKind::BraceOpen),
+            ("\\}", TokenKind::BraceClose),
         ];
         let letters = self.rest()[1..].bytes().take_while(u8::is_ascii_alphabetic).count();
         let next_char = self.rest()[1..].chars().next().map_or(0, char::len_utf8);
         let length = 1 + if letters > 0 { letters } else { next_char };
         let word = &self.rest()[..length];
-        let kind = COMMANDS.iter().find(|(name, _)| *name == word).map_or(Kind::Unknown, |(_, kind)| *kind);
+        let kind =
+            COMMANDS.iter().find(|(name, _)| *name == word).map_or(TokenKind::Unknown, |(_, kind)| *kind);
         self.take(length, kind)
     }
 
-    fn unicode(&mut self) -> Kind {
-        let Some(first) = self.rest().chars().next() else { return Kind::End };
+    fn unicode(&mut self) -> TokenKind {
+        let Some(first) = self.rest().chars().next() else { return TokenKind::End };
         if plain_of_superscript(first).is_some() {
             let length: usize = self
                 .rest()
@@ -231,27 +232,27 @@ impl<'a> Lexer<'a> {
                 .take_while(|c| plain_of_superscript(*c).is_some() || *c == '⁄')
                 .map(char::len_utf8)
                 .sum();
-            return self.take(length, Kind::Superscript);
+            return self.take(length, TokenKind::Superscript);
         }
         if digit_of_subscript(first).is_some() {
             return self.subscript();
         }
         let kind = match first {
-            '→' | '⟶' | '⇒' => Kind::Arrow,
-            '∣' | '│' | '｜' | '❘' => Kind::Bar,
-            '×' | '·' | '⋅' | '∗' => Kind::Star,
-            '⁄' | '∕' | '÷' => Kind::Slash,
-            '−' | '–' => Kind::Minus,
-            '≤' => Kind::AtMost,
-            '…' | '‥' => Kind::DotDot,
-            '⌈' => Kind::CeilOpen,
-            '⌉' => Kind::CeilClose,
-            _ => Kind::Unknown,
+            '→' | '⟶' | '⇒' => TokenKind::Arrow,
+            '∣' | '│' | '｜' | '❘' => TokenKind::Bar,
+            '×' | '·' | '⋅' | '∗' => TokenKind::Star,
+            '⁄' | '∕' | '÷' => TokenKind::Slash,
+            '−' | '–' => TokenKind::Minus,
+            '≤' => TokenKind::AtMost,
+            '…' | '‥' => TokenKind::DotDot,
+            '⌈' => TokenKind::CeilOpen,
+            '⌉' => TokenKind::CeilClose,
+            _ => TokenKind::Unknown,
         };
         self.take(first.len_utf8(), kind)
     }
 
-    fn subscript(&mut self) -> Kind {
+    fn subscript(&mut self) -> TokenKind {
         let mut value = Some(0_u64);
         while let Some((c, digit)) =
             self.rest().chars().next().and_then(|c| Some((c, digit_of_subscript(c)?)))
@@ -259,7 +260,7 @@ impl<'a> Lexer<'a> {
             value = value.and_then(|v| v.checked_mul(10)?.checked_add(digit));
             self.at += c.len_utf8();
         }
-        self.number_kind(value, Kind::Subscript)
+        self.number_kind(value, TokenKind::Subscript)
     }
 }
 
@@ -267,7 +268,7 @@ impl<'a> Lexer<'a> {
 #[derive(Clone, Copy)]
 enum Class {
     /// A token of its own, whatever follows.
-    Sign(Kind),
+    Sign(TokenKind),
     Letter,
     Digit,
     /// Anything that needs a closer look.
@@ -283,7 +284,7 @@ const CLASSES: [Class; 256] = {
             b'0'..=b'9' => Class::Digit,
             b'/' | b'#' | b'-' => Class::Other,
             _ => match sign(byte) {
-                Kind::Unknown => Class::Other,
+                TokenKind::Unknown => Class::Other,
                 kind => Class::Sign(kind),
             },
         };
@@ -292,28 +293,28 @@ const CLASSES: [Class; 256] = {
     classes
 };
 
-const fn sign(byte: u8) -> Kind {
+const fn sign(byte: u8) -> TokenKind {
     match byte {
-        b'[' => Kind::BracketOpen,
-        b']' => Kind::BracketClose,
-        b'{' => Kind::BraceOpen,
-        b'}' => Kind::BraceClose,
-        b'(' => Kind::ParenOpen,
-        b')' => Kind::ParenClose,
-        b'|' => Kind::Bar,
-        b',' => Kind::Comma,
-        b';' => Kind::Semicolon,
-        b'\n' => Kind::LineEnd,
-        b'^' => Kind::Caret,
-        b'_' => Kind::Underscore,
-        b'#' => Kind::Hash,
-        b'@' => Kind::At,
-        b'=' => Kind::Equals,
-        b'+' => Kind::Plus,
-        b'-' => Kind::Minus,
-        b'*' => Kind::Star,
-        b'/' => Kind::Slash,
-        _ => Kind::Unknown,
+        b'[' => TokenKind::BracketOpen,
+        b']' => TokenKind::BracketClose,
+        b'{' => TokenKind::BraceOpen,
+        b'}' => TokenKind::BraceClose,
+        b'(' => TokenKind::ParenOpen,
+        b')' => TokenKind::ParenClose,
+        b'|' => TokenKind::Bar,
+        b',' => TokenKind::Comma,
+        b';' => TokenKind::Semicolon,
+        b'\n' => TokenKind::LineEnd,
+        b'^' => TokenKind::Caret,
+        b'_' => TokenKind::Underscore,
+        b'#' => TokenKind::Hash,
+        b'@' => TokenKind::At,
+        b'=' => TokenKind::Equals,
+        b'+' => TokenKind::Plus,
+        b'-' => TokenKind::Minus,
+        b'*' => TokenKind::Star,
+        b'/' => TokenKind::Slash,
+        _ => TokenKind::Unknown,
     }
 }
 
@@ -332,9 +333,9 @@ fn digit_of_subscript(c: char) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn kinds(text: &str) -> Vec<Kind> {
+    fn kinds(text: &str) -> Vec<TokenKind> {
         let mut lexer = Lexer::new(text, SourceId(0));
-        std::iter::from_fn(|| Some(lexer.next().kind).filter(|kind| *kind != Kind::End)).collect()
+        std::iter::from_fn(|| Some(lexer.next().kind).filter(|kind| *kind != TokenKind::End)).collect()
     }
 
     #[test]
@@ -346,12 +347,12 @@ mod tests {
 
     #[test]
     fn numbers_past_64_bits_are_marked() {
-        assert_eq!(kinds("18446744073709551615"), vec![Kind::Number]);
-        assert_eq!(kinds("18446744073709551616"), vec![Kind::HugeNumber]);
+        assert_eq!(kinds("18446744073709551615"), vec![TokenKind::Number]);
+        assert_eq!(kinds("18446744073709551616"), vec![TokenKind::HugeNumber]);
         let mut lexer = Lexer::new("65_536_", SourceId(0));
         assert_eq!(
             (lexer.next().kind, lexer.value, lexer.next().kind),
-            (Kind::Number, 65536, Kind::Underscore)
+            (TokenKind::Number, 65536, TokenKind::Underscore)
         );
     }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tilewright_base::SourceId;
 use tilewright_notation::algebra::access::AccessPattern;
 use tilewright_notation::algebra::bridge::{Bridge, Movement};
-use tilewright_notation::algebra::{Place, PlaceMap, RadixMap};
+use tilewright_notation::algebra::{ElementPlace, PlaceMap, RadixMap};
 use tilewright_notation::problem::{Digit, Problem};
 use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::Operand;
@@ -88,7 +88,7 @@ proptest! {
         for slice in 0..map.to[0] {
             for offset in 0..map.to[1] {
                 let plain = map.source_of(&[slice, offset]);
-                let place = Place { slice: u32::try_from(slice).unwrap(), offset: u32::try_from(offset).unwrap() };
+                let place = ElementPlace { slice: u32::try_from(slice).unwrap(), offset: u32::try_from(offset).unwrap() };
                 let mut at = vec![0; map.from.len()];
                 prop_assert_eq!(fast.coordinate(place, &mut at), plain.is_some());
                 if let Some(plain) = plain {
@@ -117,7 +117,7 @@ proptest! {
 
     #[test]
     fn a_bridge_carries_every_element((from, dims) in shape(), seed in any::<u64>()) {
-        // The second shape is the first with its terms dealt out anew: another shape of the same tensor.
+        // The second shape is the first with its terms sharded anew: another shape of the same tensor.
         let dealt = deal(&from, seed);
         let (a, b) = (map_of(&from, &dims), map_of(&dealt, &dims));
         let bridge = Bridge::between(&a, &b);

@@ -4,7 +4,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// `hi + lo`, where `hi` is the f64 nearest to the sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Double {
+pub(super) struct DoubleDouble {
     pub(super) hi: f64,
     pub(super) lo: f64,
 }
@@ -13,20 +13,20 @@ pub(super) struct Double {
 const SPLIT: f64 = 134_217_729.0;
 
 /// `a + b` exactly.
-fn two_sum(a: f64, b: f64) -> Double {
+fn two_sum(a: f64, b: f64) -> DoubleDouble {
     let hi = a + b;
     let b_part = hi - a;
-    Double { hi, lo: (a - (hi - b_part)) + (b - b_part) }
+    DoubleDouble { hi, lo: (a - (hi - b_part)) + (b - b_part) }
 }
 
 /// `a + b` exactly, for `a` no smaller than `b`.
-fn quick_two_sum(a: f64, b: f64) -> Double {
+fn quick_two_sum(a: f64, b: f64) -> DoubleDouble {
     let hi = a + b;
-    Double { hi, lo: b - (hi - a) }
+    DoubleDouble { hi, lo: b - (hi - a) }
 }
 
 /// `a * b` exactly, for factors below 2^990.
-fn two_product(a: f64, b: f64) -> Double {
+fn two_product(a: f64, b: f64) -> DoubleDouble {
     let halves = |a: f64| {
         let scaled = SPLIT * a;
         let high = scaled - (scaled - a);
@@ -34,10 +34,10 @@ fn two_product(a: f64, b: f64) -> Double {
     };
     let hi = a * b;
     let ((a_high, a_low), (b_high, b_low)) = (halves(a), halves(b));
-    Double { hi, lo: ((a_high * b_high - hi) + a_high * b_low + a_low * b_high) + a_low * b_low }
+    DoubleDouble { hi, lo: ((a_high * b_high - hi) + a_high * b_low + a_low * b_high) + a_low * b_low }
 }
 
-impl Double {
+impl DoubleDouble {
     pub(super) const ONE: Self = Self { hi: 1.0, lo: 0.0 };
     pub(super) const LN_2: Self = Self { hi: std::f64::consts::LN_2, lo: 2.319_046_813_846_299_6e-17 };
     pub(super) const HALF_PI: Self = Self { hi: std::f64::consts::FRAC_PI_2, lo: 6.123_233_995_736_766e-17 };
@@ -53,7 +53,8 @@ impl Double {
         Self { hi: self.hi * power, lo: self.lo * power }
     }
 
-    /// The nearest f32, ties to even: through an f64 that is rounded to odd, so that the second rounding sees what the first lost.
+    /// The nearest f32, ties to even: through an f64 that is rounded to odd, so that the second rounding sees
+    /// what the first lost.
     #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is what is wanted")]
     pub(super) fn to_f32(self) -> f32 {
         to_odd(self.hi, self.lo) as f32
@@ -86,7 +87,7 @@ pub(crate) fn add_to_odd(a: f64, b: f64) -> f64 {
     to_odd(sum.hi, sum.lo)
 }
 
-impl Add for Double {
+impl Add for DoubleDouble {
     type Output = Self;
     fn add(self, other: Self) -> Self {
         let high = two_sum(self.hi, other.hi);
@@ -96,21 +97,21 @@ impl Add for Double {
     }
 }
 
-impl Neg for Double {
+impl Neg for DoubleDouble {
     type Output = Self;
     fn neg(self) -> Self {
         Self { hi: -self.hi, lo: -self.lo }
     }
 }
 
-impl Sub for Double {
+impl Sub for DoubleDouble {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
         self + -other
     }
 }
 
-impl Mul for Double {
+impl Mul for DoubleDouble {
     type Output = Self;
     fn mul(self, other: Self) -> Self {
         let product = two_product(self.hi, other.hi);
@@ -118,14 +119,14 @@ impl Mul for Double {
     }
 }
 
-impl Mul<f64> for Double {
+impl Mul<f64> for DoubleDouble {
     type Output = Self;
     fn mul(self, other: f64) -> Self {
         self * Self::from(other)
     }
 }
 
-impl Div for Double {
+impl Div for DoubleDouble {
     type Output = Self;
     fn div(self, other: Self) -> Self {
         let first = self.hi / other.hi;
@@ -136,7 +137,7 @@ impl Div for Double {
     }
 }
 
-impl Div<f64> for Double {
+impl Div<f64> for DoubleDouble {
     type Output = Self;
     fn div(self, other: f64) -> Self {
         self / Self::from(other)

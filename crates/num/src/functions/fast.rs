@@ -1,12 +1,13 @@
-//! The f64 evaluation: a relative error below 2^-48, no branches that hinder vectorisation, NaN where it does not apply.
+//! The f64 evaluation: a relative error below 2^-48, no branches that hinder vectorisation, NaN where it does
+//! not apply.
 //!
-//! Polynomials are Taylor series: longer than best approximations, but their error is seen at a glance. The pieces of erf come from
-//! the long evaluation, once in a process.
+//! Polynomials are Taylor series: longer than best approximations, but their error is seen at a glance. The
+//! pieces of erf come from the long evaluation, once in a process.
 
 use std::sync::OnceLock;
 
 use super::precise;
-use super::reduction::{Reduced, reduce};
+use super::reduction::{ReducedArgument, reduce};
 
 /// Adding and subtracting it rounds to an integer: 1.5 * 2^52.
 const ROUND: f64 = 6_755_399_441_055_744.0;
@@ -128,7 +129,7 @@ fn sin_reduced(r: f64, quadrant: u64) -> f64 {
 
 /// Sine of `a`, not negative, plus so many right angles.
 #[inline(always)]
-fn sin_turned(a: f64, more: u64) -> f64 {
+fn sin_in_quadrant(a: f64, more: u64) -> f64 {
     let biased = a * std::f64::consts::FRAC_2_PI + ROUND;
     let n = biased - ROUND;
     let r = ((a - n * HALF_PI[0]) - n * HALF_PI[1]) - n * HALF_PI[2];
@@ -138,18 +139,18 @@ fn sin_turned(a: f64, more: u64) -> f64 {
 
 #[inline(always)]
 pub(super) fn sin(a: f64) -> f64 {
-    let value = sin_turned(a.abs(), 0);
+    let value = sin_in_quadrant(a.abs(), 0);
     f64::from_bits(value.to_bits() ^ (a.to_bits() & (1 << 63)))
 }
 
 #[inline(always)]
 pub(super) fn cos(a: f64) -> f64 {
-    sin_turned(a.abs(), 1)
+    sin_in_quadrant(a.abs(), 1)
 }
 
 /// Sine of any finite `a` plus so many right angles, by the long reduction.
 pub(super) fn sin_far(a: f32, more: u32) -> f64 {
-    let Reduced { quadrant, r } = reduce(a.abs());
+    let ReducedArgument { quadrant, r } = reduce(a.abs());
     sin_reduced(r.hi, u64::from(quadrant + more))
 }
 
@@ -160,7 +161,8 @@ pub(super) type ErfTable = [[f64; ERF_TERMS]; 33];
 
 /// Taylor series of erf around multiples of 1/8.
 ///
-/// The derivative g = 2 / sqrt(pi) e^-(c + t)^2 satisfies g' = -2 (c + t) g, which gives its series term by term.
+/// The derivative g = 2 / sqrt(pi) e^-(c + t)^2 satisfies g' = -2 (c + t) g, which gives its series term by
+/// term.
 pub(super) fn erf_table() -> &'static ErfTable {
     static TABLE: OnceLock<ErfTable> = OnceLock::new();
     TABLE.get_or_init(|| {

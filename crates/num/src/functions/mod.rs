@@ -1,17 +1,21 @@
-//! Functions of the TCP's vector engine on f32: square root, tanh, sigmoid, erf, logarithm, sine, cosine, exponentials.
+//! Functions of the TCP's vector engine on f32: square root, tanh, sigmoid, erf, logarithm, sine, cosine,
+//! exponentials.
 //!
-//! The accuracy of the hardware is not published. Ours is a definition: the f32 nearest to the value of the real function, ties to
-//! even, the same on every host. Operands and results are settled as every f32 of a rule set is. No function of the host's
-//! mathematics library is called; only sums, products, quotients and square roots, which IEEE 754 fixes.
+//! The accuracy of the hardware is not published. Ours is a definition: the f32 nearest to the value of the
+//! real function, ties to even, the same on every host. Operands and results are settled as every f32 of a
+//! rule set is. No function of the host's mathematics library is called; only sums, products, quotients and
+//! square roots, which IEEE 754 fixes.
 //!
-//! How: an f64 evaluation with a relative error below 2^-48 ([`fast`]) is taken if everything within 2^-46 of it rounds to one f32;
-//! otherwise, about once in a million words, some 100 bits are computed ([`precise`]). A result that close to the middle of two
-//! neighbours does not exist except where the function is exact, and there both evaluations are exact too.
+//! How: an f64 evaluation with a relative error below 2^-48 ([`fast`]) is taken if everything within 2^-46 of
+//! it rounds to one f32; otherwise, about once in a million words, some 100 bits are computed ([`precise`]).
+//! A result that close to the middle of two neighbours does not exist except where the function is exact, and
+//! there both evaluations are exact too.
 //!
-//! What is known: the example `function_margins` walks over all 2^32 words and tells how near the undecided ones come to a middle.
-//! The nearest is sigmoid(-2^-24), 2^-76.6 of its value away; each step of the long evaluation errs by about 2^-104. The error of the
-//! f64 evaluation is measured against the long one on samples, that of the long one is estimated from its steps; neither is proven.
-//! Both are compared with an independent library on 120,000 words of each function (`python/tests`).
+//! What is known: the example `function_margins` walks over all 2^32 words and tells how near the undecided
+//! ones come to a middle. The nearest is sigmoid(-2^-24), 2^-76.6 of its value away; each step of the long
+//! evaluation errs by about 2^-104. The error of the f64 evaluation is measured against the long one on
+//! samples, that of the long one is estimated from its steps; neither is proven. Both are compared with an
+//! independent library on 120,000 words of each function (`python/tests`).
 
 mod double;
 mod fast;
@@ -20,7 +24,7 @@ mod reduction;
 
 use crate::RuleSet;
 use crate::arith::{settle, settle_result};
-use double::Double;
+use double::DoubleDouble;
 pub(crate) use double::add_to_odd;
 
 /// A function of one f32.
@@ -101,8 +105,9 @@ impl Function {
         decided(self.fast(f64::from(a))).unwrap_or_else(|| self.far_nearest(a))
     }
 
-    /// How near the value of the function at `a` comes to the middle of two neighbouring f32, relative to the value, where the f64
-    /// evaluation leaves that open; `None` where it decides. For those who check the claims of this module.
+    /// How near the value of the function at `a` comes to the middle of two neighbouring f32, relative to the
+    /// value, where the f64 evaluation leaves that open; `None` where it decides. For those who check the
+    /// claims of this module.
     #[must_use]
     pub fn margin(self, a: f32) -> Option<f64> {
         let is_decided =
@@ -110,10 +115,11 @@ impl Function {
         if self == Self::Sqrt || a.is_nan() || is_decided {
             return None;
         }
-        self.precise(a).map(Double::distance_to_middle)
+        self.precise(a).map(DoubleDouble::distance_to_middle)
     }
 
-    /// Relative difference between the f64 evaluation and the long one, where both exist. For those who check.
+    /// Relative difference between the f64 evaluation and the long one, where both exist. For those who
+    /// check.
     #[must_use]
     pub fn fast_error(self, a: f32) -> Option<f64> {
         let near = self.fast(f64::from(a));
@@ -131,7 +137,7 @@ impl Function {
             (Self::Sqrt, _) => a.sqrt(),
             (Self::Log, _) if a == 0.0 => f32::NEG_INFINITY,
             (Self::Log, f32::INFINITY) => a,
-            _ => self.precise(a).map_or(f32::NAN, Double::to_f32),
+            _ => self.precise(a).map_or(f32::NAN, DoubleDouble::to_f32),
         }
     }
 
@@ -193,7 +199,7 @@ impl Function {
     }
 
     /// The long evaluation; `None` where there is no finite value to evaluate.
-    fn precise(self, a: f32) -> Option<Double> {
+    fn precise(self, a: f32) -> Option<DoubleDouble> {
         match self {
             Self::Sqrt => None,
             Self::Tanh => Some(precise::tanh(a)),

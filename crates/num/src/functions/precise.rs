@@ -1,7 +1,7 @@
 //! The long evaluation: some 100 bits, by plain series. Slow, and seldom needed.
 
-use super::double::Double;
-use super::reduction::{Reduced, reduce};
+use super::double::DoubleDouble;
+use super::reduction::{ReducedArgument, reduce};
 
 /// Terms below this part of a sum are left out: 2^-110.
 const NEGLIGIBLE: f64 = 1.0 / (1_u128 << 110) as f64;
@@ -10,7 +10,7 @@ const NEGLIGIBLE: f64 = 1.0 / (1_u128 << 110) as f64;
 const EXP_LIMIT: f64 = 200.0;
 
 /// Sums `first`, then terms each made from the one before, until they no longer matter.
-fn series(first: Double, next: impl Fn(Double, f64) -> Double) -> Double {
+fn series(first: DoubleDouble, next: impl Fn(DoubleDouble, f64) -> DoubleDouble) -> DoubleDouble {
     let (mut sum, mut term) = (first, first);
     for count in 1..=400_u16 {
         term = next(term, f64::from(count));
@@ -29,47 +29,47 @@ fn power_of_two(exponent: f64) -> f64 {
 }
 
 /// `e^a - 1` as `(2^k, e^r - 1)` with `a = k ln 2 + r`.
-fn exp_parts(a: Double) -> (f64, Double) {
-    let k = (a.hi / Double::LN_2.hi).round();
-    let r = a - Double::LN_2 * k;
+fn exp_parts(a: DoubleDouble) -> (f64, DoubleDouble) {
+    let k = (a.hi / DoubleDouble::LN_2.hi).round();
+    let r = a - DoubleDouble::LN_2 * k;
     if r.hi == 0.0 {
         return (power_of_two(k), r);
     }
     (power_of_two(k), series(r, |term, count| term * r / (count + 1.0)))
 }
 
-fn exp_double(a: Double) -> Double {
+fn exp_double(a: DoubleDouble) -> DoubleDouble {
     let (power, part) = exp_parts(a);
-    (Double::ONE + part).scaled(power)
+    (DoubleDouble::ONE + part).scaled(power)
 }
 
 fn clamped(a: f32, limit: f64) -> f64 {
     f64::from(a).clamp(-limit, limit)
 }
 
-pub(super) fn exp(a: f32) -> Double {
-    exp_double(Double::from(clamped(a, EXP_LIMIT)))
+pub(super) fn exp(a: f32) -> DoubleDouble {
+    exp_double(DoubleDouble::from(clamped(a, EXP_LIMIT)))
 }
 
-pub(super) fn sigmoid(a: f32) -> Double {
-    Double::ONE / (Double::ONE + exp_double(Double::from(-clamped(a, EXP_LIMIT))))
+pub(super) fn sigmoid(a: f32) -> DoubleDouble {
+    DoubleDouble::ONE / (DoubleDouble::ONE + exp_double(DoubleDouble::from(-clamped(a, EXP_LIMIT))))
 }
 
 /// `(e^2a - 1) / (e^2a + 1)`; 1 to more than f32 from 20 on.
-pub(super) fn tanh(a: f32) -> Double {
-    let (power, part) = exp_parts(Double::from(2.0 * clamped(a, 20.0)));
+pub(super) fn tanh(a: f32) -> DoubleDouble {
+    let (power, part) = exp_parts(DoubleDouble::from(2.0 * clamped(a, 20.0)));
     if part.hi == 0.0 {
-        return Double::from(f64::from(a));
+        return DoubleDouble::from(f64::from(a));
     }
-    let grown = part.scaled(power) + Double::from(power - 1.0);
-    grown / (grown + Double::from(2.0))
+    let grown = part.scaled(power) + DoubleDouble::from(power - 1.0);
+    grown / (grown + DoubleDouble::from(2.0))
 }
 
 /// `e ln 2 + 2 atanh((m - 1) / (m + 1))` for `a = m 2^e`, m around 1; `a` is finite and above zero.
-pub(super) fn log(a: f32) -> Double {
+pub(super) fn log(a: f32) -> DoubleDouble {
     let (mantissa, exponent) = super::fast::split(f64::from(a));
-    let s = Double::from(mantissa - 1.0) / Double::from(mantissa + 1.0);
-    let scale = Double::LN_2 * exponent;
+    let s = DoubleDouble::from(mantissa - 1.0) / DoubleDouble::from(mantissa + 1.0);
+    let scale = DoubleDouble::LN_2 * exponent;
     if s.hi == 0.0 {
         return scale;
     }
@@ -82,18 +82,19 @@ pub(super) fn log(a: f32) -> Double {
     scale + sum.scaled(2.0)
 }
 
-/// `2 / sqrt(pi) e^-a^2 (a + 2 a^3 / 3 + 4 a^5 / 15 + ...)`: every term has the sign of `a`. 1 to more than f32 from 5 on.
-pub(super) fn erf(a: f32) -> Double {
+/// `2 / sqrt(pi) e^-a^2 (a + 2 a^3 / 3 + 4 a^5 / 15 + ...)`: every term has the sign of `a`. 1 to more than
+/// f32 from 5 on.
+pub(super) fn erf(a: f32) -> DoubleDouble {
     let a = clamped(a, 5.0);
     if a == 0.0 {
-        return Double::from(a);
+        return DoubleDouble::from(a);
     }
-    let square = Double::from(a) * Double::from(a);
-    let sum = series(Double::from(a), |term, count| term * square.scaled(2.0) / (2.0 * count + 1.0));
-    Double::TWO_OVER_ROOT_PI * exp_double(-square) * sum
+    let square = DoubleDouble::from(a) * DoubleDouble::from(a);
+    let sum = series(DoubleDouble::from(a), |term, count| term * square.scaled(2.0) / (2.0 * count + 1.0));
+    DoubleDouble::TWO_OVER_ROOT_PI * exp_double(-square) * sum
 }
 
-fn sin_series(r: Double) -> Double {
+fn sin_series(r: DoubleDouble) -> DoubleDouble {
     if r.hi == 0.0 {
         return r;
     }
@@ -101,13 +102,13 @@ fn sin_series(r: Double) -> Double {
     series(r, |term, count| -(term * square) / (2.0 * count * (2.0 * count + 1.0)))
 }
 
-fn cos_series(r: Double) -> Double {
+fn cos_series(r: DoubleDouble) -> DoubleDouble {
     let square = r * r;
-    series(Double::ONE, |term, count| -(term * square) / (2.0 * count * (2.0 * count - 1.0)))
+    series(DoubleDouble::ONE, |term, count| -(term * square) / (2.0 * count * (2.0 * count - 1.0)))
 }
 
 /// Sine of `r` plus so many right angles.
-fn sin_turned(r: Double, quadrant: u32) -> Double {
+fn sin_in_quadrant(r: DoubleDouble, quadrant: u32) -> DoubleDouble {
     match quadrant & 3 {
         0 => sin_series(r),
         1 => cos_series(r),
@@ -117,14 +118,14 @@ fn sin_turned(r: Double, quadrant: u32) -> Double {
 }
 
 /// `a` is finite.
-pub(super) fn sin(a: f32) -> Double {
-    let Reduced { quadrant, r } = reduce(a.abs());
-    let value = sin_turned(r, quadrant);
+pub(super) fn sin(a: f32) -> DoubleDouble {
+    let ReducedArgument { quadrant, r } = reduce(a.abs());
+    let value = sin_in_quadrant(r, quadrant);
     if a.is_sign_negative() { -value } else { value }
 }
 
 /// `a` is finite.
-pub(super) fn cos(a: f32) -> Double {
-    let Reduced { quadrant, r } = reduce(a.abs());
-    sin_turned(r, quadrant + 1)
+pub(super) fn cos(a: f32) -> DoubleDouble {
+    let ReducedArgument { quadrant, r } = reduce(a.abs());
+    sin_in_quadrant(r, quadrant + 1)
 }

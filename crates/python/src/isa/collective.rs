@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use tilewright_machine::neuron::instances;
-use tilewright_neuron_exec::engine::collective::{Group, Part, collective};
-use tilewright_neuron_isa::cost::exchange::Kind;
+use tilewright_neuron_exec::engine::collective::{RankGroup, ReceivedChunk, collective};
+use tilewright_neuron_isa::cost::collective::CollectiveKind;
 use tilewright_neuron_isa::network::Network;
 use tilewright_neuron_sim::compiler::compiled;
-use tilewright_neuron_sim::schedule::{keep, meet};
+use tilewright_neuron_sim::schedule::{apply_collective_starts, collective_starts};
 
-use super::{Done, Session, Tensor, Tile, alu, unknown};
+use super::{Recorded, Session, Tensor, Tile, alu, unknown};
 use crate::error::raise;
 
 fn tiles(tensors: &[Bound<'_, Tensor>]) -> PyResult<Vec<Tile>> {
@@ -31,22 +31,25 @@ impl Session {
         ranks: Vec<u32>,
         op: Option<&str>,
         pairs: Vec<(u32, u32)>,
-    ) -> Done {
-        let kind = Kind::from_name(kind)
+    ) -> Recorded {
+        let kind = CollectiveKind::from_name(kind)
             .ok_or_else(|| unknown("neuron/operator", "a collective", kind, &["all_reduce", "all_gather"]))?;
         let own = tiles(&own)?;
         let parts = parts
             .iter()
-            .map(|(dst, sources)| Ok(Part { dst: dst.get().operand()?.clone(), sources: tiles(sources)? }))
-            .collect::<PyResult<Vec<Part>>>()?;
+            .map(|(dst, sources)| {
+                Ok(ReceivedChunk { dst: dst.get().operand()?.clone(), sources: tiles(sources)? })
+            })
+            .collect::<PyResult<Vec<ReceivedChunk>>>()?;
         let op = op.map(alu).transpose()?;
         let network = self.network(py)?;
-        let group = Group { network: &network, ranks: &ranks, pairs: &pairs };
+        let group = RankGroup { network: &network, ranks: &ranks, pairs: &pairs };
         let mut done = collective(&self.chip, kind, &group, &own, &parts, op);
-        if let Some(exchange) = done.as_mut().ok().and_then(|done| done.exchange.as_mut()) {
-            let met = self.met.entry((self.current_program, exchange.members.clone())).or_default();
-            exchange.number = *met;
-            *met += 1;
+        if let Some(collective) = done.as_mut().ok().and_then(|done| done.collective.as_mut()) {
+            let collective_counts =
+                self.collective_counts.entry((self.current_program, collective.members.clone())).or_default();
+            collective.number = *collective_counts;
+            *collective_counts += 1;
         }
         self.record(py, done)?;
         Ok(())
@@ -90,23 +93,23 @@ pub(crate) fn place_ranks(
 
 /// Finds when the collectives of these sessions begin, one session for each rank in order.
 #[pyfunction]
-pub(crate) fn meet_ranks(py: Python<'_>, sessions: Vec<Bound<'_, Session>>) {
+pub(crate) fn schedule_collectives(py: Python<'_>, sessions: Vec<Bound<'_, Session>>) {
     let mut sessions: Vec<PyRefMut<'_, Session>> = sessions.iter().map(Bound::borrow_mut).collect();
     let Some(chip) = sessions.first().map(|session| Arc::clone(&session.chip)) else { return };
-    if sessions.iter().all(|session| session.met.is_empty()) {
+    if sessions.iter().all(|session| session.collective_counts.is_empty()) {
         return;
     }
     let programs: Vec<_> = sessions.iter().map(|session| &session.program).collect();
-    let met = py.detach(|| {
+    let collective_counts = py.detach(|| {
         let changed: Vec<_> = programs.iter().map(|program| compiled(&chip, program)).collect();
         let running: Vec<_> = changed
             .iter()
             .zip(&programs)
             .map(|(changed, program)| changed.as_ref().unwrap_or(program))
             .collect();
-        meet(&chip, &running)
+        collective_starts(&chip, &running)
     });
     for session in &mut sessions {
-        keep(&mut session.program, &met);
+        apply_collective_starts(&mut session.program, &collective_counts);
     }
 }

@@ -2,12 +2,12 @@
 
 use pyo3::prelude::*;
 use smallvec::SmallVec;
-use tilewright_neuron_exec::engine::dge::{Mode, make_descriptors};
+use tilewright_neuron_exec::engine::dge::{DgeMode, make_descriptors};
 use tilewright_neuron_exec::engine::{dma, transpose};
-use tilewright_neuron_isa::Region;
+use tilewright_neuron_isa::TensorRegion;
 use tilewright_neuron_isa::pattern::SKIP;
 
-use super::{Done, Instruction, Session, Tensor, Tile, alu, engine_of};
+use super::{Instruction, Recorded, Session, Tensor, Tile, alu, engine_of};
 
 #[pymethods]
 impl Session {
@@ -20,17 +20,17 @@ impl Session {
         combine: Option<&str>,
         mode: &str,
         engine: &str,
-    ) -> Done {
+    ) -> Recorded {
         let (from, combine) = (src.operand()?, combine.map(alu).transpose()?);
         let made = self.descriptors(dst, "dma_copy", &[from], mode, engine)?;
         self.emit(dst, |chip, to| {
             let done = dma::dma_copy(chip, skipping_like(to, from).as_ref().unwrap_or(to), from, combine);
-            Ok(done.map(|instruction| made.given_to(instruction)))
+            Ok(done.map(|instruction| made.attach_to(instruction)))
         })
     }
 
     /// A tile of another core, through the DMA engines of GpSimd.
-    fn gpsimd_exchange(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor) -> Done {
+    fn gpsimd_exchange(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor) -> Recorded {
         self.emit(dst, |chip, to| Ok(dma::gpsimd_exchange(chip, to, src.operand()?)))
     }
 
@@ -42,19 +42,19 @@ impl Session {
         instruction: &str,
         mode: &str,
         priority: Option<i64>,
-    ) -> Done {
+    ) -> Recorded {
         let done = dma::check_trigger(&self.chip, instruction, mode == "hwdge", priority);
         done.map_err(|refusal| self.refused(py, &refusal))
     }
 
     /// Refuses a transfer from or to PSUM.
-    fn check_reach(&mut self, py: Python<'_>, instruction: &str, tile: &Tensor) -> Done {
+    fn check_reach(&mut self, py: Python<'_>, instruction: &str, tile: &Tensor) -> Recorded {
         let done = dma::check_reach(instruction, &tile.tile);
         done.map_err(|refusal| self.refused(py, &refusal))
     }
 
     /// Refuses an exchange between cores that is too large for the DMA of GpSimd.
-    fn check_exchange(&mut self, py: Python<'_>, tile: &Tensor) -> Done {
+    fn check_exchange(&mut self, py: Python<'_>, tile: &Tensor) -> Recorded {
         let done = dma::check_exchange(&self.chip, tile.operand()?);
         done.map_err(|refusal| self.refused(py, &refusal))
     }
@@ -72,7 +72,7 @@ impl Session {
     }
 
     /// Refuses results and sources that a transpose does not take.
-    fn check_transpose(&mut self, py: Python<'_>, dst: &Tensor, src: &Tensor, mode: &str) -> Done {
+    fn check_transpose(&mut self, py: Python<'_>, dst: &Tensor, src: &Tensor, mode: &str) -> Recorded {
         let done = transpose::check(&self.chip, &dst.tile, &src.tile, mode == "hwdge");
         done.map_err(|refusal| self.refused(py, &refusal))
     }
@@ -84,12 +84,12 @@ impl Session {
         src: &Tensor,
         permuted: &Tensor,
         mode: &str,
-    ) -> Done {
+    ) -> Recorded {
         let from = src.operand()?;
         let made = self.descriptors(dst, "dma_transpose", &[from], mode, "")?;
         self.emit(dst, |chip, to| {
             let done = dma::dma_transpose(chip, to, from, permuted.operand()?);
-            Ok(done.map(|instruction| made.given_to(instruction)))
+            Ok(done.map(|instruction| made.attach_to(instruction)))
         })
     }
 
@@ -99,27 +99,27 @@ impl Session {
         srcs: Vec<Bound<'_, Tensor>>,
         scales: Vec<f32>,
         op: &str,
-    ) -> Done {
+    ) -> Recorded {
         let tiles = srcs.iter().map(|src| src.get().operand().cloned()).collect::<PyResult<Vec<Tile>>>()?;
         let made = self.descriptors(dst, "dma_compute", &tiles.iter().collect::<Vec<_>>(), "unknown", "")?;
         self.emit(dst, |chip, to| {
             let done = dma::dma_compute(chip, to, &tiles, &scales, alu(op)?);
-            Ok(done.map(|instruction| made.given_to(instruction)))
+            Ok(done.map(|instruction| made.attach_to(instruction)))
         })
     }
 }
 
-/// Descriptors that are made for a transfer: where they lie, and whether software makes them; of those that are stored before only what
-/// says where the transfer begins.
+/// Descriptors that are made for a transfer: where they lie, and whether software makes them; of those that
+/// are stored before only what says where the transfer begins.
 #[derive(Default)]
-struct Descriptors {
-    waits: SmallVec<[Region; 1]>,
+struct DmaDescriptors {
+    waits: SmallVec<[TensorRegion; 1]>,
     software: bool,
 }
 
-impl Descriptors {
+impl DmaDescriptors {
     /// The transfer that waits for them.
-    fn given_to(self, mut transfer: Instruction) -> Instruction {
+    fn attach_to(self, mut transfer: Instruction) -> Instruction {
         transfer.reads.extend(self.waits);
         if let Some(shape) = &mut transfer.dma {
             shape.software = self.software;
@@ -137,22 +137,22 @@ impl Session {
         sources: &[&Tile],
         mode: &str,
         engine: &str,
-    ) -> PyResult<Descriptors> {
+    ) -> PyResult<DmaDescriptors> {
         let (py, to) = (dst.py(), dst.get().operand()?);
         let tiles: SmallVec<[&Tile; 4]> = [to].into_iter().chain(sources.iter().copied()).collect();
         let mode =
-            Mode::named(mode, engine_of(engine)?).and_then(|mode| mode.settled(&self.chip, name, &tiles));
+            DgeMode::named(mode, engine_of(engine)?).and_then(|mode| mode.settled(&self.chip, name, &tiles));
         let mode = mode.map_err(|refusal| self.refused(py, &refusal))?;
-        if mode == Mode::None {
+        if mode == DgeMode::None {
             let picked = tiles.iter().filter_map(|tile| tile.view.picked_by.as_deref()).flatten();
-            return Ok(Descriptors { waits: picked.copied().collect(), software: false });
+            return Ok(DmaDescriptors { waits: picked.copied().collect(), software: false });
         }
-        let ring = self.place_of_its_own(py, "descriptors")?.tile;
+        let ring = self.new_buffer(py, "descriptors")?.tile;
         if let Some(made) = make_descriptors(&self.chip, mode, &ring, &tiles) {
             self.record(py, Ok(made))?;
         }
-        let waits = Region::of(&ring).into_iter().collect();
-        Ok(Descriptors { waits, software: mode == Mode::Software })
+        let waits = TensorRegion::of(&ring).into_iter().collect();
+        Ok(DmaDescriptors { waits, software: mode == DgeMode::Software })
     }
 }
 

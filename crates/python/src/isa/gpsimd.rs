@@ -3,13 +3,13 @@
 use pyo3::prelude::*;
 use tilewright_neuron_exec::engine::gpsimd;
 
-use super::{Done, Session, Tensor, alu};
+use super::{Recorded, Session, Tensor, alu};
 use crate::index::Index;
 use crate::mask::Mask;
 
 #[pymethods]
 impl Session {
-    fn iota(&mut self, dst: &Bound<'_, Tensor>, values: &Index) -> Done {
+    fn iota(&mut self, dst: &Bound<'_, Tensor>, values: &Index) -> Recorded {
         self.emit(dst, |chip, to| {
             Ok(gpsimd::iota(chip, to, &values.evaluate()).map(|mut instruction| {
                 instruction.reads.extend(values.by.iter().flat_map(|tiles| tiles.iter().copied()));
@@ -24,7 +24,7 @@ impl Session {
         data: &Tensor,
         predicate: &Bound<'_, PyAny>,
         otherwise: f64,
-    ) -> Done {
+    ) -> Recorded {
         let shape = data.shape();
         let holds = Mask::from_python(predicate)?.over(&shape);
         #[expect(clippy::cast_possible_truncation, reason = "constants of instructions are FP32")]
@@ -33,7 +33,7 @@ impl Session {
         })
     }
 
-    fn tensor_partition_reduce(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, op: &str) -> Done {
+    fn tensor_partition_reduce(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, op: &str) -> Recorded {
         self.emit(dst, |chip, to| Ok(gpsimd::tensor_partition_reduce(chip, to, data.operand()?, alu(op)?)))
     }
 
@@ -45,17 +45,17 @@ impl Session {
         indices: &Tensor,
         each: usize,
         valid: Option<usize>,
-    ) -> Done {
+    ) -> Recorded {
         self.emit(dst, |chip, to| {
             Ok(gpsimd::local_gather(chip, to, data.operand()?, indices.operand()?, each, valid))
         })
     }
 
-    fn gather(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, indices: &Tensor) -> Done {
+    fn gather(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, indices: &Tensor) -> Recorded {
         self.emit(dst, |chip, to| Ok(gpsimd::gather(chip, to, data.operand()?, indices.operand()?)))
     }
 
-    fn sequence_bounds(&mut self, dst: &Bound<'_, Tensor>, segments: &Tensor) -> Done {
+    fn sequence_bounds(&mut self, dst: &Bound<'_, Tensor>, segments: &Tensor) -> Recorded {
         self.emit(dst, |chip, to| Ok(gpsimd::sequence_bounds(chip, to, segments.operand()?)))
     }
 
@@ -65,11 +65,11 @@ impl Session {
         src: &Tensor,
         offset: i64,
         padding: i64,
-    ) -> Done {
+    ) -> Recorded {
         self.emit(dst, |chip, to| Ok(gpsimd::nonzero_with_count(chip, to, src.operand()?, offset, padding)))
     }
 
-    fn topk(&mut self, values: &Bound<'_, Tensor>, places: &Tensor, src: &Tensor, count: usize) -> Done {
+    fn topk(&mut self, values: &Bound<'_, Tensor>, places: &Tensor, src: &Tensor, count: usize) -> Recorded {
         self.emit(values, |chip, to| Ok(gpsimd::topk(chip, to, places.operand()?, src.operand()?, count)))
     }
 }

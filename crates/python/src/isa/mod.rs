@@ -10,9 +10,9 @@ mod vector;
 
 use pyo3::prelude::*;
 use tilewright_neuron_exec::Tile;
-use tilewright_neuron_exec::engine::{Operand, Step};
+use tilewright_neuron_exec::engine::{AluStep, ScalarOperand};
 use tilewright_neuron_isa::alu::AluOp;
-use tilewright_neuron_isa::function::Function;
+use tilewright_neuron_isa::function::ActivationFunction;
 use tilewright_neuron_isa::refusal::rule;
 use tilewright_neuron_isa::{Chip, EngineKind, Instruction, Refusal};
 
@@ -20,7 +20,7 @@ use crate::error::plain;
 use crate::session::Session;
 use crate::tensor::Tensor;
 
-type Done = PyResult<()>;
+type Recorded = PyResult<()>;
 
 /// What a name that stands for nothing is answered with.
 fn unknown(code: &'static str, what: &str, name: &str, known: &[&str]) -> PyErr {
@@ -35,8 +35,8 @@ fn alu(name: &str) -> PyResult<AluOp> {
     })
 }
 
-fn function_of(name: &str) -> PyResult<Function> {
-    Function::from_name(name).ok_or_else(|| {
+fn function_of(name: &str) -> PyResult<ActivationFunction> {
+    ActivationFunction::from_name(name).ok_or_else(|| {
         let known: Vec<&str> = tilewright_neuron_isa::function::NAMES.iter().map(|(name, _)| *name).collect();
         unknown("neuron/operator", "an activation function", name, &known)
     })
@@ -53,14 +53,14 @@ fn engine_of(name: &str) -> PyResult<Option<EngineKind>> {
 }
 
 /// A number or a tile.
-fn scalar_operand(value: &Bound<'_, PyAny>) -> PyResult<Operand> {
+fn scalar_operand(value: &Bound<'_, PyAny>) -> PyResult<ScalarOperand> {
     if let Ok(tensor) = value.cast::<Tensor>() {
-        return Ok(Operand::PerPartition(tensor.get().operand()?.clone()));
+        return Ok(ScalarOperand::PerPartition(tensor.get().operand()?.clone()));
     }
-    Ok(Operand::Constant(value.extract()?))
+    Ok(ScalarOperand::Constant(value.extract()?))
 }
 
-fn step(op: &str, operand: &Bound<'_, PyAny>, reverse: bool) -> PyResult<Step> {
+fn step(op: &str, operand: &Bound<'_, PyAny>, reverse: bool) -> PyResult<AluStep> {
     let op = alu(op)?;
     rule(op.is_unary() || !operand.is_none(), || {
         Refusal::new(
@@ -71,8 +71,8 @@ fn step(op: &str, operand: &Bound<'_, PyAny>, reverse: bool) -> PyResult<Step> {
         )
     })
     .map_err(|refusal| plain(&refusal))?;
-    let operand = if operand.is_none() { Operand::Constant(0.0) } else { scalar_operand(operand)? };
-    Ok(Step { op, operand, reverse })
+    let operand = if operand.is_none() { ScalarOperand::Constant(0.0) } else { scalar_operand(operand)? };
+    Ok(AluStep { op, operand, reverse })
 }
 
 fn optional(tensor: Option<&Bound<'_, Tensor>>) -> PyResult<Option<Tile>> {
@@ -85,13 +85,13 @@ impl Session {
         &mut self,
         dst: &Bound<'_, Tensor>,
         run: impl FnOnce(&Chip, &Tile) -> PyResult<Result<Instruction, Refusal>>,
-    ) -> Done {
+    ) -> Recorded {
         let done = run(&self.chip, dst.get().operand()?)?;
         self.done(dst, done)
     }
 
     /// Records and marks the result as fresh.
-    fn done(&mut self, dst: &Bound<'_, Tensor>, done: Result<Instruction, Refusal>) -> Done {
+    fn done(&mut self, dst: &Bound<'_, Tensor>, done: Result<Instruction, Refusal>) -> Recorded {
         let line = self.line_into(dst.py(), dst.get().tile.storage.id);
         let at = self.record_at(dst.py(), line, done)?;
         dst.get().set_fresh(at);

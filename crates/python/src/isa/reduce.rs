@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use tilewright_neuron_exec::engine::vector::{self, Accumulate};
 
-use super::{Done, Operand, Session, Tensor, alu, optional, scalar_operand, step};
+use super::{Recorded, ScalarOperand, Session, Tensor, alu, optional, scalar_operand, step};
 
 #[pymethods]
 impl Session {
@@ -14,7 +14,7 @@ impl Session {
         op: &str,
         axes: usize,
         negate: bool,
-    ) -> Done {
+    ) -> Recorded {
         self.emit(dst, |chip, to| {
             Ok(vector::tensor_reduce(chip, to, data.operand()?, alu(op)?, axes, negate))
         })
@@ -30,10 +30,10 @@ impl Session {
         reverse0: bool,
         reduce_op: &str,
         reduce_res: &Tensor,
-        go_on: bool,
-    ) -> Done {
+        accumulate: bool,
+    ) -> Recorded {
         let step = step(op0, operand0, reverse0)?;
-        let how = if go_on { Accumulate::Continue } else { Accumulate::Reset };
+        let how = if accumulate { Accumulate::Continue } else { Accumulate::Reset };
         let result = reduce_res.operand()?;
         self.emit(dst, |chip, to| {
             Ok(vector::tensor_scalar_reduce(chip, to, data.operand()?, &step, alu(reduce_op)?, result, how))
@@ -49,7 +49,7 @@ impl Session {
         operand0: &Bound<'_, PyAny>,
         op1: &str,
         initial: Option<&Bound<'_, PyAny>>,
-    ) -> Done {
+    ) -> Recorded {
         let step = step(op0, operand0, false)?;
         let initial = initial.map(scalar_operand).transpose()?;
         self.emit(dst, |chip, to| {
@@ -75,7 +75,7 @@ impl Session {
         op1: &str,
         reverse0: bool,
         reverse1: bool,
-    ) -> Done {
+    ) -> Recorded {
         let ops = [(alu(op0)?, reverse0), (alu(op1)?, reverse1)];
         self.emit(dst, |chip, to| {
             Ok(vector::tensor_tensor_scan(
@@ -89,19 +89,19 @@ impl Session {
         })
     }
 
-    fn bn_stats(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor) -> Done {
+    fn bn_stats(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor) -> Recorded {
         self.emit(dst, |chip, to| Ok(vector::bn_stats(chip, to, data.operand()?)))
     }
 
-    fn bn_aggr(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor) -> Done {
+    fn bn_aggr(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor) -> Recorded {
         self.emit(dst, |chip, to| Ok(vector::bn_aggr(chip, to, data.operand()?)))
     }
 
-    fn max8(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor) -> Done {
+    fn max8(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor) -> Recorded {
         self.emit(dst, |chip, to| Ok(vector::max8(chip, to, src.operand()?)))
     }
 
-    fn nc_find_index8(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, vals: &Tensor) -> Done {
+    fn nc_find_index8(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, vals: &Tensor) -> Recorded {
         self.emit(dst, |chip, to| Ok(vector::nc_find_index8(chip, to, data.operand()?, vals.operand()?)))
     }
 
@@ -113,7 +113,7 @@ impl Session {
         vals: &Tensor,
         imm: f32,
         places: Option<&Bound<'_, Tensor>>,
-    ) -> Done {
+    ) -> Recorded {
         let places = optional(places)?;
         self.emit(dst, |chip, to| {
             Ok(vector::nc_match_replace8(chip, to, data.operand()?, vals.operand()?, imm, places.as_ref()))
@@ -128,9 +128,9 @@ impl Session {
         largest: &Bound<'_, PyAny>,
         sums: Option<&Bound<'_, Tensor>>,
         start: Option<&Bound<'_, PyAny>>,
-    ) -> Done {
+    ) -> Recorded {
         let largest = scalar_operand(largest)?;
-        let start = start.map_or(Ok(Operand::Constant(0.0)), scalar_operand)?;
+        let start = start.map_or(Ok(ScalarOperand::Constant(0.0)), scalar_operand)?;
         let sums = optional(sums)?;
         let sums = sums.as_ref().map(|tile| (tile, &start));
         self.emit(dst, |chip, to| Ok(vector::exponential(chip, to, src.operand()?, &largest, sums)))

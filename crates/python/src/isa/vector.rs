@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 use smallvec::{SmallVec, smallvec};
-use tilewright_neuron_exec::engine::Step;
-use tilewright_neuron_exec::engine::vector::{self, Bound as RangeBound};
+use tilewright_neuron_exec::engine::AluStep;
+use tilewright_neuron_exec::engine::vector::{self, ColumnBound};
 
-use super::{Done, Session, Tensor, alu, engine_of, optional, scalar_operand, step, unknown};
+use super::{Recorded, Session, Tensor, alu, engine_of, optional, scalar_operand, step, unknown};
 
 #[pymethods]
 impl Session {
@@ -17,7 +17,7 @@ impl Session {
         b: &Tensor,
         op: &str,
         engine: &str,
-    ) -> Done {
+    ) -> Recorded {
         let (op, engine) = (alu(op)?, engine_of(engine)?);
         self.emit(dst, |chip, to| Ok(vector::tensor_tensor(chip, to, a.operand()?, b.operand()?, op, engine)))
     }
@@ -35,8 +35,8 @@ impl Session {
         operand1: Option<&Bound<'_, PyAny>>,
         reverse1: bool,
         engine: &str,
-    ) -> Done {
-        let mut steps: SmallVec<[Step; 2]> = smallvec![step(op0, operand0, reverse0)?];
+    ) -> Recorded {
+        let mut steps: SmallVec<[AluStep; 2]> = smallvec![step(op0, operand0, reverse0)?];
         if let Some(op1) = op1 {
             let none = dst.py().None().into_bound(dst.py());
             steps.push(step(op1, operand1.unwrap_or(&none), reverse1)?);
@@ -57,7 +57,7 @@ impl Session {
         op1: &str,
         other: &Tensor,
         reverse1: bool,
-    ) -> Done {
+    ) -> Recorded {
         let first = step(op0, operand0, reverse0)?;
         self.emit(dst, |chip, to| {
             Ok(vector::scalar_tensor_tensor(
@@ -73,7 +73,7 @@ impl Session {
     }
 
     #[pyo3(signature = (dst, src, engine=""))]
-    fn tensor_copy(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, engine: &str) -> Done {
+    fn tensor_copy(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, engine: &str) -> Recorded {
         self.emit(dst, |chip, to| Ok(vector::tensor_copy(chip, to, src.operand()?, engine_of(engine)?)))
     }
 
@@ -84,7 +84,7 @@ impl Session {
         src: &Tensor,
         name: &str,
         engine: &str,
-    ) -> Done {
+    ) -> Recorded {
         const NAMES: [&str; 2] = ["tensor_copy_dynamic_src", "tensor_copy_dynamic_dst"];
         let known = NAMES.into_iter().find(|known| *known == name);
         let name = known.ok_or_else(|| unknown("neuron/operator", "a dynamic copy", name, &NAMES))?;
@@ -93,15 +93,15 @@ impl Session {
     }
 
     #[pyo3(signature = (dst, value, engine=""))]
-    fn memset(&mut self, dst: &Bound<'_, Tensor>, value: f64, engine: &str) -> Done {
+    fn memset(&mut self, dst: &Bound<'_, Tensor>, value: f64, engine: &str) -> Recorded {
         self.emit(dst, |chip, to| Ok(vector::memset(chip, to, value, engine_of(engine)?)))
     }
 
-    fn reciprocal(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor) -> Done {
+    fn reciprocal(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor) -> Recorded {
         self.emit(dst, |chip, to| Ok(vector::reciprocal(chip, to, data.operand()?)))
     }
 
-    fn nc_stream_shuffle(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, mask: Vec<u64>) -> Done {
+    fn nc_stream_shuffle(&mut self, dst: &Bound<'_, Tensor>, src: &Tensor, mask: Vec<u64>) -> Recorded {
         self.emit(dst, |chip, to| Ok(vector::nc_stream_shuffle(chip, to, src.operand()?, &mask)))
     }
 
@@ -114,7 +114,7 @@ impl Session {
         predicate: &Tensor,
         reverse: bool,
         instruction: bool,
-    ) -> Done {
+    ) -> Recorded {
         self.emit(dst, |chip, to| {
             let (src, predicate) = (scalar_operand(src)?, predicate.operand()?);
             let fits = if instruction { vector::check_predicate(to, &src, predicate) } else { Ok(()) };
@@ -123,12 +123,12 @@ impl Session {
     }
 
     /// Refuses a reduction beside a selection that is not the largest.
-    fn largest_only(&mut self, py: Python<'_>, instruction: &str, op: &str) -> Done {
+    fn largest_only(&mut self, py: Python<'_>, instruction: &str, op: &str) -> Recorded {
         let done = vector::largest_only(instruction, alu(op)?);
         done.map_err(|refusal| self.refused(py, &refusal))
     }
 
-    #[pyo3(signature = (dst, predicate, on_true, on_false, reverse, result=None, go_on=false))]
+    #[pyo3(signature = (dst, predicate, on_true, on_false, reverse, result=None, accumulate=false))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn select_reduce(
         &mut self,
@@ -138,8 +138,8 @@ impl Session {
         on_false: &Bound<'_, PyAny>,
         reverse: bool,
         result: Option<&Bound<'_, Tensor>>,
-        go_on: bool,
-    ) -> Done {
+        accumulate: bool,
+    ) -> Recorded {
         let result = optional(result)?;
         self.emit(dst, |chip, to| {
             Ok(vector::select_reduce(
@@ -149,12 +149,12 @@ impl Session {
                 on_true.operand()?,
                 &scalar_operand(on_false)?,
                 reverse,
-                result.as_ref().map(|tile| (tile, go_on)),
+                result.as_ref().map(|tile| (tile, accumulate)),
             ))
         })
     }
 
-    #[pyo3(signature = (dst, data, ops, bounds, start, fill, result=None, go_on=false))]
+    #[pyo3(signature = (dst, data, ops, bounds, start, fill, result=None, accumulate=false))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn range_select(
         &mut self,
@@ -165,20 +165,25 @@ impl Session {
         start: f32,
         fill: f32,
         result: Option<&Bound<'_, Tensor>>,
-        go_on: bool,
-    ) -> Done {
+        accumulate: bool,
+    ) -> Recorded {
         let bounds = [
-            RangeBound { op: alu(&ops.0)?, value: scalar_operand(&bounds.0)? },
-            RangeBound { op: alu(&ops.1)?, value: scalar_operand(&bounds.1)? },
+            ColumnBound { op: alu(&ops.0)?, value: scalar_operand(&bounds.0)? },
+            ColumnBound { op: alu(&ops.1)?, value: scalar_operand(&bounds.1)? },
         ];
         let result = optional(result)?;
-        let result = result.as_ref().map(|tile| (tile, go_on));
+        let result = result.as_ref().map(|tile| (tile, accumulate));
         self.emit(dst, |chip, to| {
             Ok(vector::range_select(chip, to, data.operand()?, &bounds, start, fill, result))
         })
     }
 
-    fn dropout(&mut self, dst: &Bound<'_, Tensor>, data: &Tensor, probability: &Bound<'_, PyAny>) -> Done {
+    fn dropout(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        data: &Tensor,
+        probability: &Bound<'_, PyAny>,
+    ) -> Recorded {
         let (probability, mut seed) = (scalar_operand(probability)?, self.seed);
         self.emit(dst, |chip, to| Ok(vector::dropout(chip, to, data.operand()?, &probability, &mut seed)))?;
         self.seed = seed;

@@ -46,8 +46,8 @@ pub(super) fn counter(counter: &Counter, rank: u64) -> TrackDescriptor {
     TrackDescriptor { counter: Some(descriptor), ..place_below(&counter.name, Some(counter.track), rank) }
 }
 
-/// Name, parent and rank, which keeps siblings in the order of the layout. Track uuids are track ids plus one: zero means
-/// the root of a trace. Ranks beyond the field's range share its last.
+/// Name, parent and rank, which keeps siblings in the order of the layout. Track uuids are track ids plus
+/// one: zero means the root of a trace. Ranks beyond the field's range share its last.
 fn place_below(name: &str, parent: Option<TrackId>, rank: u64) -> TrackDescriptor {
     TrackDescriptor {
         name: Some(name.to_string()),

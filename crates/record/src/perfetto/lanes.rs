@@ -3,20 +3,20 @@
 
 /// A Perfetto track that carries intervals one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lane {
+pub(crate) struct TraceLane {
     pub(crate) uuid: u64,
     end_cycles: u64,
 }
 
 /// The lanes of one track: as many as intervals overlap, if they come in order of start or of end.
 #[derive(Clone, Debug)]
-pub(crate) struct Lanes {
-    lanes: Vec<Lane>,
+pub(crate) struct TraceLanes {
+    lanes: Vec<TraceLane>,
 }
 
-impl Lanes {
-    pub(crate) fn new(uuid: u64) -> Lanes {
-        Lanes { lanes: vec![Lane { uuid, end_cycles: 0 }] }
+impl TraceLanes {
+    pub(crate) fn new(uuid: u64) -> TraceLanes {
+        TraceLanes { lanes: vec![TraceLane { uuid, end_cycles: 0 }] }
     }
 
     /// The lane that ends last among those that end by the start of the interval, which makes the fewest
@@ -30,7 +30,7 @@ impl Lanes {
 
     /// Opens a lane for an interval that ends at `end_cycles`.
     pub(crate) fn open(&mut self, uuid: u64, end_cycles: u64) {
-        self.lanes.push(Lane { uuid, end_cycles });
+        self.lanes.push(TraceLane { uuid, end_cycles });
     }
 }
 
@@ -40,7 +40,7 @@ mod tests {
 
     /// The lane of each interval.
     fn place_all(intervals: &[(u64, u64)]) -> Vec<u64> {
-        let mut lanes = Lanes::new(0);
+        let mut lanes = TraceLanes::new(0);
         let mut opened = 0;
         let mut place = |&(start, end): &(u64, u64)| {
             lanes.place(start, end).unwrap_or_else(|| {

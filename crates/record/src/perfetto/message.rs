@@ -1,8 +1,9 @@
-//! The Perfetto messages that are written, as in `protos/perfetto/trace` of the public repository google/perfetto at
-//! commit ec5d16b14b74 of August 2026. Numbers of released fields never change.
+//! The Perfetto messages that are written, as in `protos/perfetto/trace` of the public repository
+//! google/perfetto at commit ec5d16b14b74 of August 2026. Numbers of released fields never change.
 //!
-//! Each message is in the file of its name in snake case: `trace_packet.proto`, `track_event/track_event.proto`,
-//! `track_event/debug_annotation.proto`, `interned_data/interned_data.proto` and so on. Fields that are not written are not here.
+//! Each message is in the file of its name in snake case: `trace_packet.proto`,
+//! `track_event/track_event.proto`, `track_event/debug_annotation.proto`, `interned_data/interned_data.proto`
+//! and so on. Fields that are not written are not here.
 
 use prost::Message;
 

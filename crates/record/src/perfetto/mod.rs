@@ -1,18 +1,19 @@
 //! Records as Perfetto traces (`perfetto.protos.Trace`), to be opened at <https://ui.perfetto.dev>.
 //!
-//! One packet sequence, no clock snapshot: timestamps are nanoseconds of the default trace clock, from
-//! zero. Tracks and counters are described first, in the order of the layout. Then each interval is a
-//! slice begin and a slice end, and each sample a counter event, in order of arrival; a reader sorts
-//! them by time and keeps the order of the file among equals. A flow is written where both its ends are
-//! (`held`): a signal that nobody waits for is none. The same events give the same bytes, written as they come
-//! ([`Stream`]) or afterwards ([`write()`]), unless more than 65,536 events lie between the ends of a flow: then only the latter has it.
+//! One packet sequence, no clock snapshot: timestamps are nanoseconds of the default trace clock, from zero.
+//! Tracks and counters are described first, in the order of the layout. Then each interval is a slice begin
+//! and a slice end, and each sample a counter event, in order of arrival; a reader sorts them by time and
+//! keeps the order of the file among equals. A flow is written where both its ends are (`held`): a signal
+//! that nobody waits for is none. The same events give the same bytes, written as they come ([`Stream`]) or
+//! afterwards ([`write()`]), unless more than 65,536 events lie between the ends of a flow: then only the
+//! latter has it.
 
 mod annotate;
 mod describe;
-mod held;
 mod intern;
 mod lanes;
 mod message;
+mod pending_events;
 mod stream;
 
 use std::io::Write;
@@ -30,11 +31,11 @@ pub fn write(record: &Record, out: impl Write) -> Result<(), RecordError> {
     record.layout.check()?;
     let mut stream = Stream::new(out);
     stream.begin(&record.layout)?;
-    let flows = held::flows(&record.events);
+    let flows = pending_events::flows(&record.events);
     for event in &record.events {
         let mut event = event.clone();
         if let Event::Interval(interval) = &mut event {
-            held::keep(interval, |id, _| flows.contains(&id));
+            pending_events::keep(interval, |id, _| flows.contains(&id));
         }
         stream.write(&event)?;
     }

@@ -1,4 +1,5 @@
-//! A trace written while the run goes on. Memory is that of the lanes, of the interned strings and of the newest events.
+//! A trace written while the run goes on. Memory is that of the lanes, of the interned strings and of the
+//! newest events.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -7,26 +8,27 @@ use prost::Message as _;
 
 use super::annotate::Annotations;
 use super::describe::{counter, described, first_packet, packet, track};
-use super::held::{Held, ROOM};
 use super::intern::Interner;
-use super::lanes::Lanes;
+use super::lanes::TraceLanes;
 use super::message::{EventType, InternedData, Trace, TracePacket, TrackDescriptor, TrackEvent};
+use super::pending_events::{CAPACITY, PendingEvents};
 use super::{exact_names, is_exact, timestamp_ns};
 use crate::error::RecordError;
 use crate::event::{Event, Interval, Sample};
 use crate::layout::Layout;
 use crate::sink::Sink;
 
-/// Writes a Perfetto trace as events come, the newest when they are no longer needed to find both ends of flows.
+/// Writes a Perfetto trace as events come, the newest when they are no longer needed to find both ends of
+/// flows.
 ///
 /// Writes are small, one an event: give a buffered writer.
 #[derive(Debug)]
 pub struct Stream<W> {
     out: W,
-    held: Held,
+    pending: PendingEvents,
     clock_hz: NonZeroU64,
     /// What descriptions of further lanes repeat, by track.
-    tracks: Vec<(Lanes, TrackDescriptor)>,
+    tracks: Vec<(TraceLanes, TrackDescriptor)>,
     counter_uuids: Vec<u64>,
     next_uuid: u64,
     names: Interner,
@@ -41,7 +43,7 @@ impl<W: Write> Stream<W> {
     pub fn new(out: W) -> Stream<W> {
         Stream {
             out,
-            held: Held::new(ROOM),
+            pending: PendingEvents::new(CAPACITY),
             clock_hz: NonZeroU64::MIN,
             tracks: Vec::new(),
             counter_uuids: Vec::new(),
@@ -55,7 +57,7 @@ impl<W: Write> Stream<W> {
 
     /// Takes an event, and writes one that was held back long enough.
     fn take(&mut self, event: Event) -> Result<(), RecordError> {
-        let Some(event) = self.held.push(event) else { return Ok(()) };
+        let Some(event) = self.pending.push(event) else { return Ok(()) };
         self.write(&event)
     }
 
@@ -145,7 +147,7 @@ impl<W: Write> Stream<W> {
         for each in &layout.tracks {
             let description = track(each, self.next_uuid);
             self.trace.packet.push(described(self.next_uuid, &description));
-            self.tracks.push((Lanes::new(self.next_uuid), description));
+            self.tracks.push((TraceLanes::new(self.next_uuid), description));
             self.next_uuid += 1;
         }
         for each in &layout.counters {
@@ -185,7 +187,7 @@ impl<W: Write> Sink for Stream<W> {
     }
 
     fn finish(&mut self) -> Result<Vec<Event>, RecordError> {
-        while let Some(event) = self.held.pop() {
+        while let Some(event) = self.pending.pop() {
             self.write(&event)?;
         }
         self.out.flush()?;

@@ -1,4 +1,5 @@
-//! Who listens to a run: values are computed when a command is done, findings are judged as commands are issued.
+//! Who listens to a run: values are computed when a command is done, findings are checked as commands are
+//! issued.
 
 mod apart;
 mod values;
@@ -7,21 +8,21 @@ use std::ops::ControlFlow;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::State;
+use tilewright_tcp_exec::MemoryState;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::event::{Event, Ticket};
-use tilewright_tcp_isa::program::tensor::Role;
+use tilewright_tcp_isa::program::event::{RunEvent, Ticket};
+use tilewright_tcp_isa::program::tensor::TensorRole;
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_sim::findings::{self, Finding};
-use tilewright_tcp_sim::{Detail, Ended, Judge, Options, Outcome, SimError, WaitsFor};
+use tilewright_tcp_sim::{Detail, Observer, RunEnd, SimError, SimOptions, SimOutcome, WaitReason};
 
-use crate::decides::Decides;
-use crate::readings::{Reading, ReadingError, Wanted};
-use values::{Command, UnderWay, Values};
+use crate::readings::{Reading, ReadingError, ReadingOptions};
+use crate::value_dependence::ValueDependence;
+use values::{FinishedCommand, InFlight, ValueExecutor};
 
 /// What memory held before a run, as findings see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum InitialMemory {
     /// Inputs that have data.
     Nothing,
     /// All inputs: earlier runs and the host may have written them.
@@ -29,23 +30,23 @@ pub(crate) enum Before {
 }
 
 /// A run to listen to.
-pub(crate) struct Run<'a> {
+pub(crate) struct ObservedRun<'a> {
     pub(crate) machine: &'a Tcp,
     pub(crate) program: &'a Program,
-    pub(crate) decides: Decides,
-    pub(crate) wanted: &'a Wanted,
-    pub(crate) before: Before,
+    pub(crate) decides: ValueDependence,
+    pub(crate) wanted: &'a ReadingOptions,
+    pub(crate) before: InitialMemory,
 }
 
-/// Runs a program on memories that hold its inputs; outputs are left there. `simulate` makes its timeline; so does `again`, whose record
-/// nobody looks at.
+/// Runs a program on memories that hold its inputs; outputs are left there. `simulate` makes its timeline; so
+/// does `again`, whose record nobody looks at.
 pub(crate) fn run(
-    what: &Run<'_>,
-    state: &mut State,
-    simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError> + Send,
-    again: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError>,
+    what: &ObservedRun<'_>,
+    state: &mut MemoryState,
+    simulate: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError> + Send,
+    again: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError>,
 ) -> Result<Reading, ReadingError> {
-    let mut values = Values::new(what.machine, state);
+    let mut values = ValueExecutor::new(what.machine, state);
     if !what.decides.computed(what.wanted) {
         return Ok(what.timeline(None, simulate)?.with(None));
     }
@@ -59,18 +60,18 @@ pub(crate) fn run(
     Ok(timeline.with(Some((last, fault))))
 }
 
-/// On a thread of the pool that slices are shared between: handing parts of a command to others costs it microseconds, a thread from
-/// outside falls asleep and is woken for each.
+/// On a thread of the pool that slices are shared between: handing parts of a command to others costs it
+/// microseconds, a thread from outside falls asleep and is woken for each.
 fn in_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     rayon::scope(|_| work())
 }
 
-impl<'a> Run<'a> {
-    fn options(&self) -> Options {
-        Options {
+impl<'a> ObservedRun<'a> {
+    fn options(&self) -> SimOptions {
+        SimOptions {
             detail: if self.wanted.trace { Detail::Everything } else { Detail::Totals },
-            max_steps: self.wanted.max_steps.unwrap_or(Options::default().max_steps),
-            ..Options::default()
+            max_steps: self.wanted.max_steps.unwrap_or(SimOptions::default().max_steps),
+            ..SimOptions::default()
         }
     }
 
@@ -79,36 +80,37 @@ impl<'a> Run<'a> {
         !self.decides.time && !self.wanted.trace && rayon::current_num_threads() > 1
     }
 
-    fn judge(&self) -> Option<findings::Judge<'a>> {
-        let mut judge = self.wanted.findings.then(|| findings::Judge::new(self.machine, self.program))?;
-        if self.before == Before::Inputs {
-            let inputs = self.program.tensors.iter().filter(|tensor| tensor.role != Role::Output);
-            inputs.for_each(|tensor| judge.holds(tensor));
+    fn checker(&self) -> Option<findings::FindingsChecker<'a>> {
+        let mut checker =
+            self.wanted.findings.then(|| findings::FindingsChecker::new(self.machine, self.program))?;
+        if self.before == InitialMemory::Inputs {
+            let inputs = self.program.tensors.iter().filter(|tensor| tensor.role != TensorRole::Output);
+            inputs.for_each(|tensor| checker.holds(tensor));
         }
-        Some(judge)
+        Some(checker)
     }
 
-    /// Simulates, judges, and tells someone what is done.
+    /// Simulates, checks, and tells someone what is done.
     fn timeline(
         &self,
-        follows: Option<&mut dyn Follows>,
-        simulate: impl FnOnce(&Options, &mut dyn Judge) -> Result<Outcome, SimError>,
-    ) -> Result<Timeline, SimError> {
-        let mut listener = Listener { findings: self.judge(), under_way: UnderWay::default(), follows };
+        follows: Option<&mut dyn CommandObserver>,
+        simulate: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError>,
+    ) -> Result<TimelineReading, SimError> {
+        let mut listener = RunListener { findings: self.checker(), under_way: InFlight::default(), follows };
         let outcome = simulate(&self.options(), &mut listener)?;
-        let judge = listener.findings;
-        let findings = judge.map_or(Vec::new(), |judge| conclude(self.machine, judge, &outcome));
-        Ok(Timeline { outcome, findings })
+        let checker = listener.findings;
+        let findings = checker.map_or(Vec::new(), |checker| conclude(self.machine, checker, &outcome));
+        Ok(TimelineReading { outcome, findings })
     }
 }
 
 /// What a run tells without its values.
-struct Timeline {
-    outcome: Outcome,
+struct TimelineReading {
+    outcome: SimOutcome,
     findings: Vec<Finding>,
 }
 
-impl Timeline {
+impl TimelineReading {
     /// With the command that could not be carried out, if there is one.
     fn with(mut self, fault: Option<(Ticket, Finding)>) -> Reading {
         if let Some((_, fault)) = fault {
@@ -121,36 +123,36 @@ impl Timeline {
 }
 
 /// What only the end of a run shows.
-fn conclude(machine: &Tcp, mut judge: findings::Judge<'_>, outcome: &Outcome) -> Vec<Finding> {
+fn conclude(machine: &Tcp, mut checker: findings::FindingsChecker<'_>, outcome: &SimOutcome) -> Vec<Finding> {
     for lost in &outcome.overflows {
         let entries = machine.queue.entries;
-        judge.report(Finding::queue_overflow(lost.pe, lost.span, "a command", entries, lost.at_cycles));
+        checker.report(Finding::queue_overflow(lost.pe, lost.span, "a command", entries, lost.at_cycles));
     }
-    if let Ended::Deadlock(chain) = &outcome.ended {
-        let waits: Vec<findings::Wait> = chain
+    if let RunEnd::Deadlock(chain) = &outcome.ended {
+        let waits: Vec<findings::WaitLink> = chain
             .iter()
             .map(|waiting| {
                 let (for_what, on) = match waiting.on {
-                    WaitsFor::Message(pe) => {
+                    WaitReason::Message(pe) => {
                         (format!("a message of chip {} pe {}", pe.chip, pe.pe), Some(pe))
                     }
-                    WaitsFor::Room => ("room in its queue".to_string(), None),
-                    WaitsFor::Sync => ("its queue to empty".to_string(), None),
-                    WaitsFor::Command { transfer: true, id } => (format!("transfer {id} to end"), None),
-                    WaitsFor::Command { transfer: false, id } => (format!("execution {id} to end"), None),
+                    WaitReason::Room => ("room in its queue".to_string(), None),
+                    WaitReason::Sync => ("its queue to empty".to_string(), None),
+                    WaitReason::Command { transfer: true, id } => (format!("transfer {id} to end"), None),
+                    WaitReason::Command { transfer: false, id } => (format!("execution {id} to end"), None),
                 };
-                findings::Wait { pe: waiting.pe, span: waiting.span, for_what, on }
+                findings::WaitLink { pe: waiting.pe, span: waiting.span, for_what, on }
             })
             .collect();
-        judge.report(Finding::deadlock(&waits, outcome.cycles));
+        checker.report(Finding::deadlock(&waits, outcome.cycles));
     }
-    judge.finish()
+    checker.finish()
 }
 
 /// Told which commands are done.
-trait Follows {
+trait CommandObserver {
     /// A command is done; breaking ends the run.
-    fn take(&mut self, command: Command) -> ControlFlow<()>;
+    fn take(&mut self, command: FinishedCommand) -> ControlFlow<()>;
 
     /// An integer in memory, if memory is known.
     fn read(&self, _address: Address, _dtype: Dtype) -> Option<i64> {
@@ -159,22 +161,22 @@ trait Follows {
 }
 
 /// The last command of a run.
-impl Follows for Ticket {
-    fn take(&mut self, command: Command) -> ControlFlow<()> {
+impl CommandObserver for Ticket {
+    fn take(&mut self, command: FinishedCommand) -> ControlFlow<()> {
         if command.ticket == *self { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
-struct Listener<'f, 'm> {
-    findings: Option<findings::Judge<'m>>,
-    under_way: UnderWay,
-    follows: Option<&'f mut dyn Follows>,
+struct RunListener<'f, 'm> {
+    findings: Option<findings::FindingsChecker<'m>>,
+    under_way: InFlight,
+    follows: Option<&'f mut dyn CommandObserver>,
 }
 
-impl Judge for Listener<'_, '_> {
-    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
-        if let Some(judge) = &mut self.findings {
-            judge.observe(event);
+impl Observer for RunListener<'_, '_> {
+    fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
+        if let Some(checker) = &mut self.findings {
+            checker.observe(event);
         }
         let Some(follows) = &mut self.follows else { return ControlFlow::Continue(()) };
         self.under_way.observe(event).map_or(ControlFlow::Continue(()), |command| follows.take(command))

@@ -7,49 +7,50 @@ use std::sync::Arc;
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::State;
-use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
+use tilewright_tcp_exec::MemoryState;
+use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Exec, Transfer};
-use tilewright_tcp_sim::findings::{FaultKind, Finding, Party};
+use tilewright_tcp_sim::findings::{FaultKind, Finding, FindingCommand};
 
-use super::Follows;
+use super::CommandObserver;
 
 /// A command that is done, and who issued it where.
-pub(super) struct Command {
+pub(super) struct FinishedCommand {
     pub(super) ticket: Ticket,
     pe: PeId,
-    unit: Unit,
+    unit: ExecUnit,
     span: Span,
-    image: Kept,
+    image: IssuedImage,
     at_cycles: u64,
 }
 
-enum Kept {
+/// What a command does, kept while it is under way.
+enum IssuedImage {
     Exec(Arc<Exec>),
     Transfer(Arc<Transfer>),
 }
 
 /// Commands between their issue and their end.
 #[derive(Default)]
-pub(super) struct UnderWay(BTreeMap<Ticket, Command>);
+pub(super) struct InFlight(BTreeMap<Ticket, FinishedCommand>);
 
-impl UnderWay {
+impl InFlight {
     /// The command that an event ends.
-    pub(super) fn observe(&mut self, event: &Event<'_>) -> Option<Command> {
+    pub(super) fn observe(&mut self, event: &RunEvent<'_>) -> Option<FinishedCommand> {
         match event {
-            Event::Issue { ticket, pe, unit, image, span, at_cycles, .. } => {
+            RunEvent::Issue { ticket, pe, unit, image, span, at_cycles, .. } => {
                 let image = match image {
-                    Image::Exec(exec) => Kept::Exec(Arc::clone(exec)),
-                    Image::Transfer(transfer) => Kept::Transfer(Arc::clone(transfer)),
+                    CommandImage::Exec(exec) => IssuedImage::Exec(Arc::clone(exec)),
+                    CommandImage::Transfer(transfer) => IssuedImage::Transfer(Arc::clone(transfer)),
                 };
                 let (ticket, pe, unit, span, at_cycles) = (*ticket, *pe, *unit, *span, *at_cycles);
-                self.0.insert(ticket, Command { ticket, pe, unit, span, image, at_cycles });
+                self.0.insert(ticket, FinishedCommand { ticket, pe, unit, span, image, at_cycles });
                 None
             }
-            Event::Done { ticket, at_cycles } => {
+            RunEvent::Done { ticket, at_cycles } => {
                 let command = self.0.remove(ticket)?;
-                Some(Command { at_cycles: *at_cycles, ..command })
+                Some(FinishedCommand { at_cycles: *at_cycles, ..command })
             }
             _ => None,
         }
@@ -57,31 +58,31 @@ impl UnderWay {
 }
 
 /// The memories, and the command that could not be carried out.
-pub(super) struct Values<'a> {
+pub(super) struct ValueExecutor<'a> {
     machine: &'a Tcp,
-    state: &'a mut State,
+    state: &'a mut MemoryState,
     pub(super) fault: Option<(Ticket, Finding)>,
 }
 
-impl<'a> Values<'a> {
-    pub(super) fn new(machine: &'a Tcp, state: &'a mut State) -> Values<'a> {
-        Values { machine, state, fault: None }
+impl<'a> ValueExecutor<'a> {
+    pub(super) fn new(machine: &'a Tcp, state: &'a mut MemoryState) -> ValueExecutor<'a> {
+        ValueExecutor { machine, state, fault: None }
     }
 }
 
-impl Follows for Values<'_> {
+impl CommandObserver for ValueExecutor<'_> {
     /// Carries a command out; breaks if that cannot be done.
-    fn take(&mut self, command: Command) -> ControlFlow<()> {
+    fn take(&mut self, command: FinishedCommand) -> ControlFlow<()> {
         let (name, done) = match &command.image {
-            Kept::Exec(exec) => {
+            IssuedImage::Exec(exec) => {
                 (&exec.name, tilewright_tcp_exec::exec(self.machine, self.state, command.pe, exec))
             }
-            Kept::Transfer(transfer) => {
+            IssuedImage::Transfer(transfer) => {
                 (&transfer.name, tilewright_tcp_exec::transfer(self.machine, self.state, transfer))
             }
         };
         let Err(fault) = done else { return ControlFlow::Continue(()) };
-        let party = Party::new(name, command.pe, command.unit.name(), command.ticket, command.span);
+        let party = FindingCommand::new(name, command.pe, command.unit.name(), command.ticket, command.span);
         let kind = if fault.is_out_of_bounds() { FaultKind::OutOfBounds } else { FaultKind::Registers };
         let finding = Finding::fault(party, kind, fault.to_string(), command.at_cycles);
         self.fault = Some((command.ticket, finding));

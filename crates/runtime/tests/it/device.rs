@@ -1,4 +1,5 @@
-//! A device that keeps its memories: runs of a prepared program equal fresh ones cycle for cycle, and state carries over.
+//! A device that keeps its memories: runs of a prepared program equal fresh ones cycle for cycle, and state
+//! carries over.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -7,10 +8,10 @@ use std::sync::LazyLock;
 use tilewright_base::{SourceId, Sources};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_record::{KeepAll, KeepLast};
-use tilewright_runtime::{Array, ArrayError, Device, Prepared, Reading, ReadingError, Wanted, read};
+use tilewright_runtime::{Array, ArrayError, Device, Prepared, Reading, ReadingError, ReadingOptions, read};
 use tilewright_tcp_isa::program::{Program, RegisterId, Tensor, text};
 use tilewright_tcp_lower::kernels;
-use tilewright_tcp_sim::{Ended, SimError};
+use tilewright_tcp_sim::{RunEnd, SimError};
 
 /// Adds 1 to as many rows as a register says.
 const ROWS: &str = r#"
@@ -56,8 +57,8 @@ fn none(_: &Tensor) -> Result<Array, ArrayError> {
     Err(ArrayError::Format("no file".into()))
 }
 
-fn all() -> Wanted {
-    Wanted { values: true, findings: true, trace: true, ..Wanted::default() }
+fn all() -> ReadingOptions {
+    ReadingOptions { values: true, findings: true, trace: true, ..ReadingOptions::default() }
 }
 
 /// Everything that a run tells, but for outputs.
@@ -110,7 +111,7 @@ fn values_outside_a_register_s_range_are_refused() {
     let prepared = Prepared::new(tcp(), rows()).unwrap();
     let mut device = Device::new(tcp(), 1);
     let mut run = |register: u32, value: i64| {
-        device.run(&prepared, &[(RegisterId(register), value)], &Wanted::default(), KeepLast::new(0))
+        device.run(&prepared, &[(RegisterId(register), value)], &ReadingOptions::default(), KeepLast::new(0))
     };
     for value in [0, 9, i64::MIN, i64::MAX] {
         let error = run(0, value).unwrap_err();
@@ -126,19 +127,19 @@ fn without_values_memory_stays_as_it_is() {
     let mut device = Device::new(tcp(), 1);
     let x = &prepared.program().tensors[0];
     device.put(x, &(0..64).collect::<Vec<u32>>()).unwrap();
-    let wanted = Wanted { values: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     let with = device.clone().run(&prepared, &[], &wanted, KeepAll::default()).unwrap();
-    let without = device.run(&prepared, &[], &Wanted::default(), KeepAll::default()).unwrap();
+    let without = device.run(&prepared, &[], &ReadingOptions::default(), KeepAll::default()).unwrap();
     assert!(told(&with) == told(&without));
     assert_eq!(device.get(x).unwrap(), (0..64).collect::<Vec<u32>>());
-    assert_eq!(without.outcome.ended, Ended::Finished);
+    assert_eq!(without.outcome.ended, RunEnd::Finished);
 }
 
 #[test]
 fn bytes_are_where_tensors_are() {
     let prepared = Prepared::new(tcp(), rows()).unwrap();
     let mut device = Device::new(tcp(), 1);
-    let wanted = Wanted { values: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     let address = prepared.program().transfers[0].source;
     device.write(address, &41_u32.to_le_bytes()).unwrap();
     device.run(&prepared, &[], &wanted, KeepLast::new(0)).unwrap();
@@ -153,13 +154,13 @@ fn a_device_that_does_not_fit_is_refused() {
     let mut two = rows();
     two.chips = 2;
     let prepared = Prepared::new(tcp(), two).unwrap();
-    let ran = Device::new(tcp(), 1).run(&prepared, &[], &Wanted::default(), KeepLast::new(0));
+    let ran = Device::new(tcp(), 1).run(&prepared, &[], &ReadingOptions::default(), KeepLast::new(0));
     assert!(matches!(ran, Err(ReadingError::Unfit(_))));
     let mut other = tcp().clone();
     other.queue.push_cycles += 1;
-    let ran = Device::new(&other, 2).run(&prepared, &[], &Wanted::default(), KeepLast::new(0));
+    let ran = Device::new(&other, 2).run(&prepared, &[], &ReadingOptions::default(), KeepLast::new(0));
     assert!(matches!(ran, Err(ReadingError::Unfit(_))));
-    assert!(Device::new(tcp(), 2).run(&prepared, &[], &Wanted::default(), KeepLast::new(0)).is_ok());
+    assert!(Device::new(tcp(), 2).run(&prepared, &[], &ReadingOptions::default(), KeepLast::new(0)).is_ok());
 }
 
 #[test]
@@ -169,7 +170,8 @@ fn a_refused_program_is_not_prepared() {
     assert!(matches!(Prepared::new(tcp(), broken), Err(ReadingError::Refused(_))));
 }
 
-/// Scatters by a table whose second offset lies before HBM, between commands that are well; a race comes after it.
+/// Scatters by a table whose second offset lies before HBM, between commands that are well; a race comes
+/// after it.
 const FAULTY: &str = r#"
 program tcp 1
 machine tcp
@@ -213,21 +215,21 @@ fn counted(reading: &Reading) -> String {
 fn a_fault_ends_a_run_at_the_same_cycle_whether_values_are_computed_beside_it_or_not() {
     let program = text::read(FAULTY, SourceId(0)).unwrap_or_else(|complaints| panic!("{complaints:#?}"));
     let prepared = Prepared::new(tcp(), program.clone()).unwrap();
-    let run = |wanted: &Wanted| {
+    let run = |wanted: &ReadingOptions| {
         let mut device = Device::new(tcp(), 1);
         device.load(&program, &mut none).unwrap();
         let reading = device.run(&prepared, &[], wanted, KeepLast::new(0)).unwrap();
         (counted(&reading), device.outputs(&program).unwrap(), reading)
     };
     for findings in [true, false] {
-        let wanted = Wanted { findings, ..all() };
+        let wanted = ReadingOptions { findings, ..all() };
         let (told, outputs, reading) = run(&wanted);
-        assert_eq!((reading.outcome.ended, reading.findings.len()), (Ended::Stopped, 1));
+        assert_eq!((reading.outcome.ended, reading.findings.len()), (RunEnd::Stopped, 1));
         assert_eq!(reading.findings[0].code, "tcp/out-of-bounds");
         let zeros = |at: usize| outputs[at].1.patterns.iter().all(|pattern| *pattern == 0);
         assert_eq!([1, 2].map(zeros), [false, true], "before, after");
         for _ in 0..20 {
-            let (beside, left, _) = run(&Wanted { trace: false, ..wanted.clone() });
+            let (beside, left, _) = run(&ReadingOptions { trace: false, ..wanted.clone() });
             assert_eq!(beside, told);
             assert!(left == outputs);
         }

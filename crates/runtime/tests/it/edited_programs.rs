@@ -1,4 +1,5 @@
-//! Programs with random edits: whatever is still a program is refused with a reason or runs to its end, and nothing panics.
+//! Programs with random edits: whatever is still a program is refused with a reason or runs to its end, and
+//! nothing panics.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -9,11 +10,11 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::{ArrayError, ReadingError, Wanted, read};
+use tilewright_runtime::{ArrayError, ReadingError, ReadingOptions, read};
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_cost::{Setup, check};
 use tilewright_tcp_isa::program::text;
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 /// Einsums whose programs use loads, multicast, sums over slices and bridges.
 const EINSUMS: [&str; 4] = [
@@ -38,7 +39,7 @@ fn lowered(machine: &Tcp) -> Vec<String> {
         let setup = Setup::new(machine, 1, Dtype::I8).unwrap();
         let verdict = check(&setup, &problem);
         if verdict.legal() {
-            texts.push(text::print(&lower(&setup, &problem, &verdict, &Options::default()).unwrap()));
+            texts.push(text::print(&lower(&setup, &problem, &verdict, &LowerOptions::default()).unwrap()));
         }
     }
     assert!(texts.len() >= 3, "{} of {} are legal", texts.len(), EINSUMS.len());
@@ -77,7 +78,8 @@ fn try_to_run(machine: &Tcp, written: &str) -> Option<Result<u64, String>> {
     let long = program.execs.iter().any(|exec| exec_cycles(machine, exec).total_cycles > 100_000);
     let large =
         program.tensors.iter().any(|tensor| tensor.axes.iter().map(|(_, n)| *n).product::<u64>() > 1 << 16);
-    let wanted = Wanted { values: !long && !large, findings: true, trace: false, ..Wanted::default() };
+    let wanted =
+        ReadingOptions { values: !long && !large, findings: true, trace: false, ..ReadingOptions::default() };
     let mut none = |_: &_| Err(ArrayError::Format("no files here".into()));
     Some(match read(machine, &program, &mut none, &wanted, KeepLast::new(0)) {
         Ok(reading) => {

@@ -1,4 +1,5 @@
-//! Trained models on the simulated chip against their goldens: likelihood, agreement, ids, logits. Models that are not there are skipped.
+//! Trained models on the simulated chip against their goldens: likelihood, agreement, ids, logits. Models
+//! that are not there are skipped.
 #![expect(clippy::disallowed_methods, reason = "reads model files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::print_stdout, reason = "what was measured is said")]
@@ -14,7 +15,7 @@ use tilewright_import::{Model, gguf, llama2c};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::Wanted;
+use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::generate::{Limits, best, generate};
 use tilewright_runtime::model::ModelDevice;
 use tilewright_testkit::{fetched_model, shared_model};
@@ -68,21 +69,21 @@ fn stories_in(name: &str, dtype: &str) -> Option<(ModelDevice, Vec<Case>)> {
     Some((on_chip(&model, dtype, 512), golden(name)?))
 }
 
-/// Minus the logarithm of the chance that logits give a token.
-fn surprise(logits: &[f32], token: u64) -> f64 {
+/// Minus the logarithm of the probability that logits give a token.
+fn negative_log_likelihood(logits: &[f32], token: u64) -> f64 {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|logit| f64::from(logit - most).exp()).sum();
     sum.ln() - f64::from(logits[usize::try_from(token).unwrap()] - most)
 }
 
-/// Mean surprise at each next golden id, and how many of them are the best.
+/// Mean negative log-likelihood at each next golden id, and how many of them are the best.
 fn forced(chip: &mut ModelDevice, ids: &[u64]) -> (f64, usize) {
-    let wanted = Wanted { values: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     let (mut sum, mut agreed) = (0.0, 0);
     for pair in ids.windows(2) {
         chip.feed(&pair[..1], &wanted, KeepLast::new(0)).unwrap();
         let logits = chip.logits().unwrap();
-        sum += surprise(&logits, pair[1]);
+        sum += negative_log_likelihood(&logits, pair[1]);
         agreed += usize::from(best(&logits) == pair[1]);
     }
     let steps = f64::from(u32::try_from(ids.len() - 1).unwrap());
@@ -105,7 +106,8 @@ fn within(found: f64, wanted: f64, part: f64) -> bool {
     (found - wanted).abs() <= part * wanted
 }
 
-/// bf16 weights in float32 arithmetic, all positions of case 2: mean surprise 0.6653, 252 of 256 agree.
+/// bf16 weights in float32 arithmetic, all positions of case 2: mean negative log-likelihood 0.6653, 252 of
+/// 256 agree.
 #[test]
 fn stories260k_is_as_likely_as_with_bf16_weights() {
     let Some((mut chip, cases)) = stories("stories260K") else { return };
@@ -115,7 +117,8 @@ fn stories260k_is_as_likely_as_with_bf16_weights() {
     assert!(agreed + 3 >= 252, "{agreed}");
 }
 
-/// int8 weights in float32 arithmetic: mean surprise 0.6686, 249 of 256 agree. Here activations are bf16, or most of them int8 too.
+/// int8 weights in float32 arithmetic: mean negative log-likelihood 0.6686, 249 of 256 agree. Here
+/// activations are bf16, or most of them int8 too.
 #[test]
 fn stories260k_is_as_likely_as_with_int8_weights() {
     for dtype in ["w8a16", "int8"] {
@@ -127,7 +130,7 @@ fn stories260k_is_as_likely_as_with_int8_weights() {
     }
 }
 
-/// int8 weights in float32 arithmetic: mean surprise 0.4734, 249 of 255 agree.
+/// int8 weights in float32 arithmetic: mean negative log-likelihood 0.4734, 249 of 255 agree.
 #[test]
 #[ignore = "takes minutes"]
 fn stories15m_is_as_likely_as_with_int8_weights() {
@@ -149,7 +152,8 @@ fn stories15m_begins_as_in_float32() {
     assert_eq!(ours, ids[..40]);
 }
 
-/// bf16 weights in float32 arithmetic, all positions of case 2: mean surprise 0.4702, 251 of 255 agree, all ids the same.
+/// bf16 weights in float32 arithmetic, all positions of case 2: mean negative log-likelihood 0.4702, 251 of
+/// 255 agree, all ids the same.
 #[test]
 #[ignore = "takes minutes"]
 fn stories15m_is_as_likely_as_with_bf16_weights() {
@@ -177,7 +181,7 @@ fn smollm2_answers() {
     let rows = bytes(&logits);
     let theirs: Vec<f32> =
         rows.chunks_exact(4).map(|word| f32::from_le_bytes(word.try_into().unwrap())).collect();
-    let wanted = Wanted { values: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     for (position, row) in theirs.chunks_exact(theirs.len() / 4).enumerate() {
         chip.feed(&cases[0].ids[position..=position], &wanted, KeepLast::new(0)).unwrap();
         let ours = chip.logits().unwrap();

@@ -1,5 +1,5 @@
-//! Random einsums, lowered and run with every reading: nothing that lowering emits races, reads what nobody wrote, or leaves an output
-//! unwritten.
+//! Random einsums, lowered and run with every reading: nothing that lowering emits races, reads what nobody
+//! wrote, or leaves an output unwritten.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -12,9 +12,9 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::readings::{Wanted, read};
+use tilewright_runtime::readings::{ReadingOptions, read};
 use tilewright_tcp_cost::{Setup, check};
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 use tilewright_tcp_sim::findings::Finding;
 
 #[path = "../../../tcp/lower/tests/it/drawn/mod.rs"]
@@ -33,7 +33,7 @@ fn machine() -> &'static Tcp {
     })
 }
 
-/// Findings of a legal program, at the least and the greatest size of its run-time axes.
+/// Findings of a legal program, at the least and the largest size of its run-time axes.
 fn findings(text: &str, dtype: Dtype) -> Option<Vec<String>> {
     let machine = machine();
     let problem = Problem::new(&parser::program(text, SourceId(0)).unwrap()).unwrap();
@@ -42,8 +42,8 @@ fn findings(text: &str, dtype: Dtype) -> Option<Vec<String>> {
     if !verdict.legal() {
         return None;
     }
-    let program = lower(&setup, &problem, &verdict, &Options::default()).ok()?;
-    let wanted = Wanted { values: false, findings: true, trace: false, ..Wanted::default() };
+    let program = lower(&setup, &problem, &verdict, &LowerOptions::default()).ok()?;
+    let wanted = ReadingOptions { values: false, findings: true, trace: false, ..ReadingOptions::default() };
     let mut found = Vec::new();
     for least in [false, true] {
         let mut program = program.clone();
@@ -80,9 +80,9 @@ proptest! {
 }
 
 #[test]
-fn a_third_of_the_drawn_programs_are_judged() {
-    let judged = (0..100).filter(|seed| findings(&program(&mut Dice(*seed)), Dtype::I8).is_some()).count();
-    assert!(judged > 33, "{judged} of 100");
+fn a_third_of_the_drawn_programs_are_checked() {
+    let checked = (0..100).filter(|seed| findings(&program(&mut Dice(*seed)), Dtype::I8).is_some()).count();
+    assert!(checked > 33, "{checked} of 100");
 }
 
 /// Programs of several groups of PEs that are looked at, sums over groups among them.

@@ -3,10 +3,10 @@
 mod device;
 mod edited_programs;
 mod golden;
-mod judge;
 mod kernels;
 mod lowered_findings;
 mod models;
 mod random;
+mod reference;
 mod stories;
 mod threads;

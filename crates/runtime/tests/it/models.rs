@@ -1,5 +1,5 @@
-//! Models in other forms on the simulated chip: ONNX files against the checkpoint that they hold, sentence encoders against goldens.
-//! Models that are not there are skipped.
+//! Models in other forms on the simulated chip: ONNX files against the checkpoint that they hold, sentence
+//! encoders against goldens. Models that are not there are skipped.
 #![expect(clippy::disallowed_methods, reason = "reads model files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::print_stdout, reason = "what was measured is said")]
@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tilewright_compile::weights::constant;
-use tilewright_compile::{Mixed, Named, Options, compile, raise};
+use tilewright_compile::{Mixed, Named, Options, compile, recognise};
 use tilewright_import::{Model, hf, llama2c, onnx};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::Wanted;
+use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::generate::{Limits, generate};
 use tilewright_runtime::model::ModelDevice;
 use tilewright_testkit::{fetched_model, shared_model};
@@ -43,8 +43,8 @@ fn stories(file: &str) -> Option<Model> {
     if file.ends_with(".bin") {
         return Some(llama2c::read(file, &Arc::new(file_bytes)).unwrap());
     }
-    let model = onnx::read(file, &file_bytes, &onnx::Options::default()).unwrap();
-    Some(Model { graph: raise(&model.graph), store: model.store })
+    let model = onnx::read(file, &file_bytes, &onnx::OnnxOptions::default()).unwrap();
+    Some(Model { graph: recognise(&model.graph), store: model.store })
 }
 
 /// What a model says after a prompt, and the logits behind it.
@@ -102,7 +102,7 @@ fn minilm(dtype: &str, pes: u64, cases: usize) -> Option<Vec<f64>> {
         let wanted: Vec<f64> =
             case["embedding"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
         // What a run does wrong does not depend on the words.
-        let all = Wanted { values: true, findings: at == 0, ..Wanted::default() };
+        let all = ReadingOptions { values: true, findings: at == 0, ..ReadingOptions::default() };
         let (vector, reading) = chip.encode(&ids, &all, KeepLast::new(0)).unwrap();
         assert!(reading.findings.is_empty(), "{:?}", reading.findings.first());
         assert_eq!(vector.len(), wanted.len());

@@ -8,11 +8,11 @@ use tilewright_compile::weights::constant;
 use tilewright_compile::{Mixed, Options, compile};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
-use tilewright_interp::{Interpreter, Session, best};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
-use tilewright_runtime::Wanted;
+use tilewright_reference::{Interpreter, Session, best};
+use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::model::ModelDevice;
 
 fn tcp() -> Tcp {
@@ -58,7 +58,7 @@ fn prompts_and_tokens(dtype: Dtype, pes: u64) {
     let mut session = Session::new(&interpreter).unwrap();
     let ids: Vec<u64> = (0..300).map(|at| if at == 0 { 1 } else { at * 37 % 500 + 3 }).collect();
     for part in [&ids[..1], &ids[1..270], &ids[270..271], &ids[271..280]] {
-        let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
+        let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
         let (_, reading) = chip.feed(part, &wanted, KeepLast::new(0)).unwrap();
         let part: Vec<i64> = part.iter().map(|id| i64::try_from(*id).unwrap()).collect();
         let theirs = session.feed(&part).unwrap().pop().unwrap();
@@ -93,7 +93,7 @@ fn sequences_of_a_batch_do_not_know_each_other() {
         let mut sessions: Vec<Session<'_>> =
             (0..batch).map(|_| Session::new(&interpreter).unwrap()).collect();
         // Prompts of the last two: of one row of tokens in part, and of more than one; the same as alone on a chip, bit for bit.
-        let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
+        let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
         let compiled = compile(&machine, &model.graph, Options { batch: 1, ..options }).unwrap();
         let mut alone = ModelDevice::new(&machine, compiled).unwrap();
         alone.load(&|name: &str| constant(&model.graph, &model.store, name)).unwrap();
@@ -122,7 +122,7 @@ fn sequences_of_a_batch_do_not_know_each_other() {
                 (!idle).then_some(1 + step * 50 + sequence * 7 * step)
             };
             let tokens: Vec<Option<u64>> = (0..batch).map(token).collect();
-            let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
+            let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
             let reading = chip.feed_batch(&tokens, &wanted, KeepLast::new(0)).unwrap();
             for (sequence, session) in sessions.iter_mut().enumerate() {
                 let Some(token) = tokens[sequence] else { continue };

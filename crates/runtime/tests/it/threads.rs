@@ -8,11 +8,11 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_record::KeepAll;
-use tilewright_runtime::readings::{Reading, Wanted, read};
+use tilewright_runtime::readings::{Reading, ReadingOptions, read};
 use tilewright_tcp_cost::{Setup, check};
-use tilewright_tcp_isa::program::tensor::{Data, Place};
+use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace};
 use tilewright_tcp_isa::program::{Program, Queue};
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 const PES: u64 = 8;
 
@@ -35,16 +35,16 @@ fn program(machine: &Tcp) -> Program {
     let setup = Setup::new(machine, 1, Dtype::Bf16).unwrap();
     let verdict = check(&setup, &problem);
     assert!(verdict.legal(), "{:?}", verdict.diagnostics);
-    let one = lower(&setup, &problem, &verdict, &Options::default()).unwrap();
+    let one = lower(&setup, &problem, &verdict, &LowerOptions::default()).unwrap();
     let mut all = Program { tensors: Vec::new(), queues: Vec::new(), ..one.clone() };
     for pe in 0..PES {
         for (number, tensor) in (0..).zip(&one.tensors) {
             let mut tensor = tensor.clone();
             tensor.name = format!("{}{pe}", tensor.name);
-            if let Data::Random(seed) = &mut tensor.data {
+            if let TensorData::Random(seed) = &mut tensor.data {
                 *seed = 16 * pe + number;
             }
-            if let Place::Dm { slice, .. } = &mut tensor.place {
+            if let TensorPlace::Dm { slice, .. } = &mut tensor.place {
                 *slice += pe * machine.pe.slices;
             }
             all.tensors.push(tensor);
@@ -58,7 +58,7 @@ fn with_threads(threads: usize) -> Reading {
     let machine = tcp();
     let program = program(&machine);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-    let wanted = Wanted { values: true, findings: true, trace: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, findings: true, trace: true, ..ReadingOptions::default() };
     pool.install(|| {
         read(&machine, &program, &mut |_| unreachable!("no files"), &wanted, KeepAll::default()).unwrap()
     })

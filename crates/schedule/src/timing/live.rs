@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 
 use tilewright_base::Span;
 use tilewright_compile::Compiled;
-use tilewright_compile::compiled::Outline;
-use tilewright_compile::schedule_text::Area;
+use tilewright_compile::compiled::ProgramOutline;
+use tilewright_compile::schedule_text::LiveArea;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::footprint::{Access, Store, of_exec, of_transfer};
+use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind, of_exec, of_transfer};
 use tilewright_tcp_isa::program::event::{PeId, Ticket};
 
-use super::{Ran, Timed};
+use super::{ResolvedImage, TimedCommand};
 
 /// Bytes from one place on that one command wrote, or that were there before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Piece {
+struct WrittenRange {
     end: u64,
     by: Option<Ticket>,
     readers: Vec<Ticket>,
@@ -23,12 +23,12 @@ struct Piece {
 
 /// A memory, piece by piece: which ones there are, and which were before them.
 #[derive(Default)]
-struct Memory {
-    pieces: BTreeMap<u64, Piece>,
-    over: Vec<(u64, Piece)>,
+struct MemoryLiveness {
+    pieces: BTreeMap<u64, WrittenRange>,
+    over: Vec<(u64, WrittenRange)>,
 }
 
-impl Memory {
+impl MemoryLiveness {
     /// Makes a piece begin at a byte, if one holds it.
     fn cut(&mut self, at: u64) {
         let before = self.pieces.range_mut(..at).next_back();
@@ -58,7 +58,7 @@ impl Memory {
             gaps.push((at, end));
         }
         for (first, end) in gaps {
-            self.pieces.insert(first, Piece { end, by: None, readers: vec![ticket] });
+            self.pieces.insert(first, WrittenRange { end, by: None, readers: vec![ticket] });
         }
     }
 
@@ -70,15 +70,15 @@ impl Memory {
             let piece = self.pieces.remove(&first);
             self.over.extend(piece.filter(|piece| piece.by != Some(ticket)).map(|piece| (first, piece)));
         }
-        self.pieces.insert(start, Piece { end, by: Some(ticket), readers: Vec::new() });
+        self.pieces.insert(start, WrittenRange { end, by: Some(ticket), readers: Vec::new() });
     }
 
     /// All pieces that there were; those side by side that the same commands touch are one.
-    fn all(self) -> Vec<(u64, Piece)> {
-        let mut all: Vec<(u64, Piece)> = self.over;
+    fn all(self) -> Vec<(u64, WrittenRange)> {
+        let mut all: Vec<(u64, WrittenRange)> = self.over;
         all.extend(self.pieces);
         all.sort_by(|(a, one), (b, other)| (one.by, &one.readers, a).cmp(&(other.by, &other.readers, b)));
-        let mut joined: Vec<(u64, Piece)> = Vec::new();
+        let mut joined: Vec<(u64, WrittenRange)> = Vec::new();
         for (start, piece) in all {
             match joined.last_mut() {
                 Some((_, last)) if last.end == start && last.is_alike(&piece) => last.end = piece.end,
@@ -90,8 +90,8 @@ impl Memory {
 
     /// The same as areas: pieces as long as each other and as far apart are one, told by how many there are
     /// more and how far.
-    fn areas(self) -> Vec<(u64, Piece, (u64, u64))> {
-        let mut areas: Vec<(u64, Piece, (u64, u64))> = Vec::new();
+    fn areas(self) -> Vec<(u64, WrittenRange, (u64, u64))> {
+        let mut areas: Vec<(u64, WrittenRange, (u64, u64))> = Vec::new();
         for (start, piece) in self.all() {
             if let Some((first, last, more)) = areas.last_mut()
                 && last.is_alike(&piece)
@@ -110,9 +110,9 @@ impl Memory {
     }
 }
 
-impl Piece {
+impl WrittenRange {
     /// The same commands touch it.
-    fn is_alike(&self, other: &Piece) -> bool {
+    fn is_alike(&self, other: &WrittenRange) -> bool {
         (self.by, &self.readers) == (other.by, &other.readers)
     }
 }
@@ -121,13 +121,13 @@ impl Piece {
 pub(super) fn areas(
     machine: &Tcp,
     compiled: &Compiled,
-    outline: &Outline,
-    commands: &BTreeMap<Ticket, Timed>,
+    outline: &ProgramOutline,
+    commands: &BTreeMap<Ticket, TimedCommand>,
     pe: PeId,
-) -> Vec<Area> {
-    let mut order: Vec<(&Ticket, &Timed)> = commands.iter().collect();
+) -> Vec<LiveArea> {
+    let mut order: Vec<(&Ticket, &TimedCommand)> = commands.iter().collect();
     order.sort_by_key(|(ticket, command)| (command.start, **ticket));
-    let mut memories: BTreeMap<Store, Memory> = BTreeMap::new();
+    let mut memories: BTreeMap<MemoryKind, MemoryLiveness> = BTreeMap::new();
     for (ticket, command) in order {
         let accesses = touched(machine, command, pe);
         for write in [false, true] {
@@ -142,7 +142,7 @@ pub(super) fn areas(
     let names = named(compiled, outline);
     let mut all = Vec::new();
     for (memory, pieces) in memories {
-        for (start, Piece { end, by, readers }, more) in pieces.areas() {
+        for (start, WrittenRange { end, by, readers }, more) in pieces.areas() {
             let from = by.and_then(|by| commands.get(&by)).map_or(0, |writer| writer.start);
             let ends = by.iter().chain(&readers).filter_map(|ticket| commands.get(ticket));
             let to = ends.map(|command| command.end).max().unwrap_or(from);
@@ -150,7 +150,7 @@ pub(super) fn areas(
             let name =
                 place.filter(|((of, _), _)| *of == memory).map_or(String::new(), |(_, name)| name.join("/"));
             let (bytes, live, span) = ((start, end), (from, to), Span::default());
-            all.push(Area { memory, bytes, more, live, by, readers, name, span });
+            all.push(LiveArea { memory, bytes, more, live, by, readers, name, span });
         }
     }
     all.sort_by_key(|area| (area.memory, area.bytes, area.live));
@@ -158,14 +158,14 @@ pub(super) fn areas(
 }
 
 /// What a command touches in the first slice of a PE and in its chip's HBM.
-fn touched(machine: &Tcp, command: &Timed, pe: PeId) -> Vec<Access> {
+fn touched(machine: &Tcp, command: &TimedCommand, pe: PeId) -> Vec<MemoryAccess> {
     let mut accesses = match &command.ran {
-        Ran::Exec(exec) => of_exec(machine, exec, command.pe, &[]).accesses,
-        Ran::Transfer(transfer) => of_transfer(machine, transfer, &[]).accesses,
+        ResolvedImage::Exec(exec) => of_exec(machine, exec, command.pe, &[]).accesses,
+        ResolvedImage::Transfer(transfer) => of_transfer(machine, transfer, &[]).accesses,
     };
     let first = pe.pe * machine.pe.slices;
     accesses.retain(|access| {
-        let here = access.memory == Store::Hbm || (access.slices.0..access.slices.1).contains(&first);
+        let here = access.memory == MemoryKind::Hbm || (access.slices.0..access.slices.1).contains(&first);
         // What comes from tables is somewhere in what they lead to.
         access.chip == pe.chip && here && access.bytes.is_exact()
     });
@@ -173,9 +173,9 @@ fn touched(machine: &Tcp, command: &Timed, pe: PeId) -> Vec<Access> {
 }
 
 /// Names of places by memory and first byte; each ends where the next begins.
-fn named(compiled: &Compiled, outline: &Outline) -> BTreeMap<(Store, u64), Vec<&'static str>> {
+fn named(compiled: &Compiled, outline: &ProgramOutline) -> BTreeMap<(MemoryKind, u64), Vec<&'static str>> {
     let plan = &compiled.plan;
-    let mut all: BTreeMap<(Store, u64), Vec<&'static str>> = BTreeMap::new();
+    let mut all: BTreeMap<(MemoryKind, u64), Vec<&'static str>> = BTreeMap::new();
     let weights = plan.packed.first().and_then(|packed| packed.fills.first()).map(|fill| fill.at);
     let hbm = [
         ("embedding", plan.embedding),
@@ -184,10 +184,12 @@ fn named(compiled: &Compiled, outline: &Outline) -> BTreeMap<(Store, u64), Vec<&
         ("tables", plan.token_table),
         ("logits", plan.logits),
     ];
-    let hbm =
-        hbm.into_iter().chain(weights.map(|at| ("weights", at))).map(|(name, at)| (Store::Hbm, name, at));
-    let dm = outline.places.named().into_iter().map(|(name, at)| (Store::Dm, name, at));
-    let files = [(Store::Trf, "register files", 0), (Store::Vrf, "vector registers", 0)];
+    let hbm = hbm
+        .into_iter()
+        .chain(weights.map(|at| ("weights", at)))
+        .map(|(name, at)| (MemoryKind::Hbm, name, at));
+    let dm = outline.places.named().into_iter().map(|(name, at)| (MemoryKind::Dm, name, at));
+    let files = [(MemoryKind::Trf, "register files", 0), (MemoryKind::Vrf, "vector registers", 0)];
     for (memory, name, at) in hbm.chain(dm).chain(files) {
         all.entry((memory, at)).or_default().push(name);
     }

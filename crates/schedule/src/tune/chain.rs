@@ -8,6 +8,7 @@
 //! energy does not depend on when they run; clock and leakage follow the end.
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::lowered::commands::segments;
@@ -26,7 +27,7 @@ const STATES: usize = 64;
 
 /// One kernel with one choice: fills, and cycles of all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct KernelCost {
     /// Fills; 0 if it has no weights.
     pub fills: u64,
     /// Cycles of the main context.
@@ -39,24 +40,24 @@ pub struct Link {
 
 /// What ends of chains are ranked by.
 #[derive(Clone, Copy, Debug)]
-struct Aim {
+struct ChainGoal {
     goal: Goal,
     clock_hz: u64,
     /// Clock and leakage of all chips.
     standing_fj_per_cycle: u64,
 }
 
-impl Aim {
-    fn of(machine: &Tcp, chips: u64, goal: Goal) -> Aim {
+impl ChainGoal {
+    fn of(machine: &Tcp, chips: u64, goal: Goal) -> ChainGoal {
         let each: u128 = standing_fj(machine, chips, 1).iter().sum();
-        let standing_fj_per_cycle = u64::try_from(each).unwrap_or(u64::MAX);
-        Aim { goal, clock_hz: machine.chip.clock_hz, standing_fj_per_cycle }
+        let standing_fj_per_cycle = u64::try_from(each).or_broken("standing energy of a cycle fits 64 bits");
+        ChainGoal { goal, clock_hz: machine.chip.clock_hz, standing_fj_per_cycle }
     }
 
     /// Power above what is allowed, and what is to be least.
-    fn rank(&self, state: &State) -> (u64, u128) {
-        let standing = state.main.saturating_mul(self.standing_fj_per_cycle);
-        let energy_fj = state.energy_fj.saturating_add(standing);
+    fn rank(&self, state: &ChainPrefix) -> (u64, u128) {
+        let standing = state.main.exact_mul(self.standing_fj_per_cycle);
+        let energy_fj = state.energy_fj.exact_add(standing);
         let excess = match self.goal {
             Goal::TimeBelow(most) => milliwatts(self.clock_hz, state.main, energy_fj).saturating_sub(most),
             _ => 0,
@@ -67,7 +68,7 @@ impl Aim {
 
 /// A way through the chain so far.
 #[derive(Clone, Debug, Default)]
-struct State {
+struct ChainPrefix {
     main: u64,
     dma: u64,
     energy_fj: u64,
@@ -76,9 +77,9 @@ struct State {
     fills: BTreeMap<usize, u64>,
 }
 
-impl State {
-    fn follow(&mut self, link: Link, slots: usize) {
-        self.energy_fj = self.energy_fj.saturating_add(link.energy_fj);
+impl ChainPrefix {
+    fn follow(&mut self, link: KernelCost, slots: usize) {
+        self.energy_fj = self.energy_fj.exact_add(link.energy_fj);
         if link.fills == 0 {
             // What it fetches is made by what comes before it.
             if link.dma > 0 {
@@ -101,14 +102,14 @@ impl State {
 
 /// The choice whose chain is best by a goal, for so many slots; `None` if nothing compiles.
 pub fn choose(machine: &Tcp, kernels: &Kernels, options: Options, slots: u64, goal: Goal) -> Option<Choices> {
-    let aim = Aim::of(machine, options.chips, goal);
+    let aim = ChainGoal::of(machine, options.chips, goal);
     let classes = classes(kernels);
     let most = bands(machine, kernels, &options, MOST_BANDS);
     let ends = powers(most).flat_map(|bands| {
         let links = |eighths: &u64| links(machine, kernels, options, (slots, bands), *eighths);
-        let tables: Vec<(u64, Vec<Link>)> =
+        let tables: Vec<(u64, Vec<KernelCost>)> =
             TRIED.iter().filter_map(|eighths| Some((*eighths, links(eighths)?))).collect();
-        let states = walk(&classes, &tables, usize::try_from(slots).unwrap_or(1), &aim);
+        let states = walk(&classes, &tables, to_index(slots), &aim);
         states.into_iter().map(move |state| (bands, state))
     });
     let (bands, best) = ends.min_by_key(|(_, state)| (aim.rank(state), state.main, state.dma))?;
@@ -129,31 +130,36 @@ fn links(
     options: Options,
     (slots, bands): (u64, u64),
     eighths: u64,
-) -> Option<Vec<Link>> {
+) -> Option<Vec<KernelCost>> {
     let count = classes(kernels).into_iter().flatten().max().map_or(0, |last| last + 1);
     let choices = Choices { slots, bands, fills: vec![eighths; count], ..Choices::default() };
     let compiled = compile_chosen(machine, kernels, options, &choices).ok()?;
-    let mut all: Vec<Link> = Vec::new();
+    let mut all: Vec<KernelCost> = Vec::new();
     for outline in compiled.outlines.iter().filter(|outline| outline.name != "batch") {
         let segments = segments(machine, &compiled, outline);
         // Segments are those of the first PE, and all do alike.
         let queues = compiled.program(outline.name).map_or(1, |program| program.queues.len() as u64);
-        all.extend(segments.iter().enumerate().map(|(index, segment)| Link {
+        all.extend(segments.iter().enumerate().map(|(index, segment)| KernelCost {
             fills: compiled.plan.packed(index).map_or(0, |packed| packed.fills.len() as u64),
             main: segment.cycles.main,
             dma: segment.cycles.dma,
-            energy_fj: segment.energy_fj.saturating_mul(queues),
+            energy_fj: segment.energy_fj.exact_mul(queues),
         }));
     }
     Some(all)
 }
 
-fn walk(classes: &[Option<usize>], tables: &[(u64, Vec<Link>)], slots: usize, aim: &Aim) -> Vec<State> {
+fn walk(
+    classes: &[Option<usize>],
+    tables: &[(u64, Vec<KernelCost>)],
+    slots: usize,
+    aim: &ChainGoal,
+) -> Vec<ChainPrefix> {
     let length = tables.first().map_or(0, |(_, links)| links.len());
-    let mut states = vec![State::default()];
+    let mut states = vec![ChainPrefix::default()];
     for index in 0..length {
         let class = classes.get(index % classes.len().max(1)).copied().flatten();
-        let mut next: Vec<State> = Vec::new();
+        let mut next: Vec<ChainPrefix> = Vec::new();
         for state in &states {
             for (eighths, links) in tables {
                 let decided = class.and_then(|class| state.fills.get(&class));
@@ -174,10 +180,10 @@ fn walk(classes: &[Option<usize>], tables: &[(u64, Vec<Link>)], slots: usize, ai
 }
 
 /// Those that no other with the same decisions beats in both, and that are not too many.
-fn kept(mut states: Vec<State>, aim: &Aim) -> Vec<State> {
-    let key = |state: &State| (aim.rank(state), state.main, state.dma);
+fn kept(mut states: Vec<ChainPrefix>, aim: &ChainGoal) -> Vec<ChainPrefix> {
+    let key = |state: &ChainPrefix| (aim.rank(state), state.main, state.dma);
     states.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.fills.cmp(&b.fills)));
-    let mut kept: Vec<State> = Vec::new();
+    let mut kept: Vec<ChainPrefix> = Vec::new();
     for state in states {
         // Ways that decided differently may still meet other costs in later blocks.
         let beaten = kept
@@ -194,12 +200,12 @@ fn kept(mut states: Vec<State>, aim: &Aim) -> Vec<State> {
 mod tests {
     use super::*;
 
-    fn aim(goal: Goal) -> Aim {
-        Aim { goal, clock_hz: 1_000_000_000, standing_fj_per_cycle: 10_000 }
+    fn aim(goal: Goal) -> ChainGoal {
+        ChainGoal { goal, clock_hz: 1_000_000_000, standing_fj_per_cycle: 10_000 }
     }
 
-    fn link(fills: u64, main: u64, dma: u64, energy_fj: u64) -> Link {
-        Link { fills, main, dma, energy_fj }
+    fn link(fills: u64, main: u64, dma: u64, energy_fj: u64) -> KernelCost {
+        KernelCost { fills, main, dma, energy_fj }
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Choices by cost (paper section V-C: heuristics, then search judged by simulated time): how much of a
+//! Choices by cost (paper section V-C: heuristics, then search evaluated by simulated time): how much of a
 //! weight is loaded at once, how many slots wait for weights, how rows are cut.
 //!
 //! 1. A model of one or two blocks stands for all of them: blocks are alike.
 //! 2. Dynamic programming over its chain of kernels chooses the fills of each weight, with the engines'
 //!    closed forms ([`chain`]).
 //! 3. A population of choices, which begins with the rule, with that, with more bands, and with commands put
-//!    in order a few at a time by integer programming, is bred by changes and crossings, and judged by what a
-//!    simulation takes: time, energy, both, or time below a power.
+//!    in order a few at a time by integer programming, is bred by changes and crossings, and evaluated by
+//!    what a simulation takes: time, energy, both, or time below a power.
 //! 4. The best is compiled for the whole model and kept if the whole model is better with it than with the
 //!    rule.
 //!
@@ -14,9 +14,10 @@
 //! programs.
 
 pub mod chain;
-mod taken;
+mod cost;
 
 use std::collections::BTreeMap;
+use tilewright_base::invariant::{OrBroken, to_index};
 
 use thiserror::Error;
 use tilewright_compile::kernel::{Kernel, Kernels};
@@ -26,7 +27,7 @@ use tilewright_compile::{Choices, CompileError, Compiled, Options, compile_chose
 use tilewright_explore::Goal;
 use tilewright_machine::tcp::Tcp;
 
-pub use taken::{Score, Taken, Times};
+pub use cost::{ChoiceScore, ProgramCosts, TokenCost};
 
 /// Blocks of the model that stands for all.
 const BLOCKS: usize = 2;
@@ -43,7 +44,7 @@ pub enum TuneError {
     Compile(#[from] CompileError),
     /// No choice stays below the power that the goal allows.
     #[error(
-        "no choice that was judged stays below {} W\n  = allowed: {} W, the least of {judged} choices",
+        "no choice that was evaluated stays below {} W\n  = allowed: {} W, the least of {evaluated} choices",
         watts(*.most_milliwatts), watts(*.least_milliwatts)
     )]
     Power {
@@ -51,8 +52,8 @@ pub enum TuneError {
         most_milliwatts: u64,
         /// The least that any choice takes.
         least_milliwatts: u64,
-        /// Choices that were judged.
-        judged: u64,
+        /// Choices that were evaluated.
+        evaluated: u64,
     },
     /// The goal needs a simulation, and the programs cannot be simulated without values.
     #[error("its programs cannot be timed, so their power is not known")]
@@ -66,18 +67,18 @@ pub fn watts(milliwatts: u64) -> String {
 
 /// A model with the best choices that were found.
 #[derive(Clone, Debug)]
-pub struct Tuned {
+pub struct TunedModel {
     /// The model.
     pub compiled: Compiled,
-    /// Choices that were judged.
+    /// Choices that were evaluated.
     pub evaluations: u64,
     /// The whole model by the rule, and as it is.
-    pub times: Option<(Times, Times)>,
+    pub times: Option<(ProgramCosts, ProgramCosts)>,
 }
 
 /// What choices are looked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Aim {
+pub struct TuneGoal {
     /// How long: [`budget`].
     pub effort: u64,
     /// What is to be least.
@@ -86,10 +87,10 @@ pub struct Aim {
     pub solver: Solver,
 }
 
-impl Aim {
+impl TuneGoal {
     /// The least time, with the solver in Rust.
-    pub fn time(effort: u64) -> Aim {
-        Aim { effort, goal: Goal::Time, solver: Solver::Microlp }
+    pub fn time(effort: u64) -> TuneGoal {
+        TuneGoal { effort, goal: Goal::Time, solver: Solver::Microlp }
     }
 }
 
@@ -104,12 +105,17 @@ pub fn budget(effort: u64) -> u64 {
 
 /// Compiles with an effort, 0 is the rule; what is to be least is a token of each program, simulated.
 ///
-/// For other goals than time the choices that are best by time are found first, and judged like all others:
-/// no goal ends with a choice that ranks behind the one of time.
+/// For other goals than time the choices that are best by time are found first, and evaluated like all
+/// others: no goal ends with a choice that ranks behind the one of time.
 ///
 /// # Errors
 /// A model that does not compile by the rule; a power that no choice stays below.
-pub fn tune(machine: &Tcp, kernels: &Kernels, options: Options, aim: Aim) -> Result<Tuned, TuneError> {
+pub fn tune(
+    machine: &Tcp,
+    kernels: &Kernels,
+    options: Options,
+    aim: TuneGoal,
+) -> Result<TunedModel, TuneError> {
     let rule = compile_chosen(machine, kernels, options, &Choices::default())?;
     improved(machine, kernels, options, rule, aim)
 }
@@ -118,7 +124,12 @@ pub fn tune(machine: &Tcp, kernels: &Kernels, options: Options, aim: Aim) -> Res
 ///
 /// # Errors
 /// A power that no choice stays below.
-pub fn tune_compiled(machine: &Tcp, kernels: &Kernels, rule: Compiled, aim: Aim) -> Result<Tuned, TuneError> {
+pub fn tune_compiled(
+    machine: &Tcp,
+    kernels: &Kernels,
+    rule: Compiled,
+    aim: TuneGoal,
+) -> Result<TunedModel, TuneError> {
     let options = rule.plan.options;
     improved(machine, kernels, options, rule, aim)
 }
@@ -129,25 +140,25 @@ fn improved(
     kernels: &Kernels,
     options: Options,
     rule: Compiled,
-    aim: Aim,
-) -> Result<Tuned, TuneError> {
-    let Aim { effort, goal, .. } = aim;
+    aim: TuneGoal,
+) -> Result<TunedModel, TuneError> {
+    let TuneGoal { effort, goal, .. } = aim;
     let limited = matches!(goal, Goal::TimeBelow(_));
     if effort == 0 && !limited {
-        return Ok(Tuned { compiled: rule, evaluations: 0, times: None });
+        return Ok(TunedModel { compiled: rule, evaluations: 0, times: None });
     }
-    let Some(before) = Times::of(machine, &rule) else {
+    let Some(before) = ProgramCosts::of(machine, &rule) else {
         if limited {
             return Err(TuneError::Untimed);
         }
-        return Ok(Tuned { compiled: rule, evaluations: 0, times: None });
+        return Ok(TunedModel { compiled: rule, evaluations: 0, times: None });
     };
     let (found, evaluations) = candidates(machine, kernels, options, aim);
     let mut best = (before.score(&before, goal), rule, before);
     let mut least_milliwatts = before.milliwatts();
     for choices in &found {
         let Ok(compiled) = compile_chosen(machine, kernels, options, choices) else { continue };
-        let Some(times) = Times::of(machine, &compiled) else { continue };
+        let Some(times) = ProgramCosts::of(machine, &compiled) else { continue };
         least_milliwatts = least_milliwatts.min(times.milliwatts());
         let score = times.score(&before, goal);
         if score < best.0 {
@@ -161,24 +172,24 @@ fn improved(
     let (score, compiled, after) = best;
     match goal {
         Goal::TimeBelow(most_milliwatts) if score.excess_milliwatts > 0 => {
-            let judged = evaluations.max(1);
-            Err(TuneError::Power { most_milliwatts, least_milliwatts, judged })
+            let evaluated = evaluations.max(1);
+            Err(TuneError::Power { most_milliwatts, least_milliwatts, evaluated })
         }
-        _ => Ok(Tuned { compiled, evaluations, times: Some((before, after)) }),
+        _ => Ok(TunedModel { compiled, evaluations, times: Some((before, after)) }),
     }
 }
 
-/// Choices that the whole model is compiled with, and how many were judged on a part of it.
+/// Choices that the whole model is compiled with, and how many were evaluated on a part of it.
 fn candidates(
     machine: &Tcp,
     kernels: &Kernels,
     options: Options,
-    Aim { effort, goal, solver }: Aim,
+    TuneGoal { effort, goal, solver }: TuneGoal,
 ) -> (Vec<Choices>, u64) {
     if effort == 0 {
         return (Vec::new(), 0);
     }
-    let mut search = Search {
+    let mut search = TuneSearch {
         machine,
         kernels: short(kernels),
         options,
@@ -186,7 +197,7 @@ fn candidates(
         solver,
         known: BTreeMap::new(),
         left: budget(effort),
-        rule: Times::default(),
+        rule: ProgramCosts::default(),
     };
     let Some(own) = search.times(&Choices::default()) else { return (Vec::new(), 0) };
     search.rule = own;
@@ -203,7 +214,7 @@ fn candidates(
         let most = if limited { POPULATION } else { 1 };
         found = ranked.take(most).chain(found).chain(frugal.into_iter().take(most)).collect();
     }
-    // The rule is judged in any case.
+    // The rule is evaluated in any case.
     found.retain(|choices| *choices != Choices::default());
     found.dedup();
     (found, search.known.len() as u64)
@@ -234,31 +245,31 @@ fn short(kernels: &Kernels) -> Kernels {
     short
 }
 
-struct Search<'s> {
+struct TuneSearch<'s> {
     machine: &'s Tcp,
     kernels: Kernels,
     options: Options,
     goal: Goal,
     solver: Solver,
-    /// What was judged, and how.
-    known: BTreeMap<Choices, Option<Times>>,
+    /// What was evaluated, and how.
+    known: BTreeMap<Choices, Option<ProgramCosts>>,
     left: u64,
-    rule: Times,
+    rule: ProgramCosts,
 }
 
-impl Search<'_> {
-    fn times(&mut self, choices: &Choices) -> Option<Times> {
+impl TuneSearch<'_> {
+    fn times(&mut self, choices: &Choices) -> Option<ProgramCosts> {
         if let Some(known) = self.known.get(choices) {
             return *known;
         }
         let compiled = compile_chosen(self.machine, &self.kernels, self.options, choices).ok();
-        let found = compiled.and_then(|compiled| Times::of(self.machine, &compiled));
+        let found = compiled.and_then(|compiled| ProgramCosts::of(self.machine, &compiled));
         self.known.insert(choices.clone(), found);
         found
     }
 
-    /// Judges choices as long as there is budget.
-    fn judge(&mut self, choices: &Choices, living: &mut Vec<(Score, Choices)>) {
+    /// Evaluates choices as long as there is budget.
+    fn evaluate(&mut self, choices: &Choices, living: &mut Vec<(ChoiceScore, Choices)>) {
         // Without windows there is nothing to solve.
         let solver = if choices.window > 0 { self.solver } else { Solver::Microlp };
         let choices = Choices { solver, ..choices.clone() };
@@ -273,12 +284,12 @@ impl Search<'_> {
         }
     }
 
-    /// What was judged already, the best few.
-    fn living(&self) -> Vec<(Score, Choices)> {
-        let judged = |(choices, times): (&Choices, &Option<Times>)| {
+    /// What was evaluated already, the best few.
+    fn living(&self) -> Vec<(ChoiceScore, Choices)> {
+        let evaluated = |(choices, times): (&Choices, &Option<ProgramCosts>)| {
             Some(((*times)?.score(&self.rule, self.goal), choices.clone()))
         };
-        let mut living: Vec<_> = self.known.iter().filter_map(judged).collect();
+        let mut living: Vec<_> = self.known.iter().filter_map(evaluated).collect();
         living.sort();
         living.truncate(POPULATION);
         living
@@ -297,8 +308,8 @@ impl Search<'_> {
         let more = chain::powers(most).skip(1).map(|bands| Choices { bands, ..rule.clone() });
         first.extend(more);
         first.extend(WINDOWS.map(|window| Choices { window, ..rule.clone() }));
-        first.iter().for_each(|choices| self.judge(choices, &mut living));
-        let mut draw = Draw(0x5eed);
+        first.iter().for_each(|choices| self.evaluate(choices, &mut living));
+        let mut draw = TuneRandom(0x5eed);
         // Draws that repeat what is known cost nothing, so they are bounded too.
         let mut tries = self.left.saturating_mul(8);
         while self.left > 0 && tries > 0 {
@@ -306,29 +317,25 @@ impl Search<'_> {
             let parent = draw.of(&living);
             let other = draw.of(&living);
             let child = changed(&crossed(&parent, &other, count, &mut draw), count, &mut draw);
-            self.judge(&child, &mut living);
+            self.evaluate(&child, &mut living);
         }
         living.into_iter().map(|(_, choices)| choices).collect()
     }
 }
 
 /// Numbers that look random and are always the same. Choices in goldens rest on this sequence.
-struct Draw(u64);
+struct TuneRandom(u64);
 
-impl Draw {
+impl TuneRandom {
     fn below(&mut self, most: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % most.max(1)
     }
 
     /// One of the living, the better ones more often.
-    fn of(&mut self, living: &[(Score, Choices)]) -> Choices {
+    fn of(&mut self, living: &[(ChoiceScore, Choices)]) -> Choices {
         let at = self.below(living.len() as u64).min(self.below(living.len() as u64));
-        usize::try_from(at)
-            .ok()
-            .and_then(|at| living.get(at))
-            .map(|(_, choices)| choices.clone())
-            .unwrap_or_default()
+        living.get(to_index(at)).map(|(_, choices)| choices.clone()).or_broken("some choices live")
     }
 }
 
@@ -336,7 +343,7 @@ fn whole(fills: &[u64], count: usize) -> Vec<u64> {
     (0..count).map(|class| fills.get(class).copied().unwrap_or(WHOLE)).collect()
 }
 
-fn crossed(one: &Choices, other: &Choices, count: usize, draw: &mut Draw) -> Choices {
+fn crossed(one: &Choices, other: &Choices, count: usize, draw: &mut TuneRandom) -> Choices {
     let mut child = one.clone();
     let theirs = whole(&other.fills, count);
     child.fills = whole(&one.fills, count);
@@ -361,19 +368,19 @@ fn crossed(one: &Choices, other: &Choices, count: usize, draw: &mut Draw) -> Cho
     child
 }
 
-fn changed(choices: &Choices, count: usize, draw: &mut Draw) -> Choices {
+fn changed(choices: &Choices, count: usize, draw: &mut TuneRandom) -> Choices {
     let mut child = choices.clone();
     match draw.below(6) {
         0 => child.slots = (child.slots + 1 + draw.below(3)).min(MOST_SLOTS),
         1 => child.slots = child.slots.saturating_sub(1).max(2),
         2 => child.parts = 1 << draw.below(4),
         3 => {
-            let drawn = usize::try_from(draw.below(WINDOWS.len() as u64 + 1)).unwrap_or(0);
+            let drawn = to_index(draw.below(WINDOWS.len() as u64 + 1));
             child.window = WINDOWS.get(drawn).copied().unwrap_or(0);
         }
         4 => child.rows = Some(1 << draw.below(4)).filter(|rows| *rows < WHOLE),
         _ => {
-            let class = usize::try_from(draw.below(count as u64)).unwrap_or(0);
+            let class = to_index(draw.below(count as u64));
             if let Some(eighths) = child.fills.get_mut(class) {
                 *eighths = 1 << draw.below(4);
             }

@@ -1,4 +1,5 @@
-//! Schedules and choices of compiled models: bounds hold, search is the same every time, and never slower than the rule.
+//! Schedules and choices of compiled models: bounds hold, search is the same every time, and never slower
+//! than the rule.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use tilewright_compile::kernel::Kernels;
@@ -7,8 +8,8 @@ use tilewright_explore::Goal;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_schedule::timing::{EXPLAINED_PERCENT, schedule};
-use tilewright_schedule::tune::{Aim, TuneError, budget, tune, tune_compiled};
-use tilewright_tcp_isa::program::event::Unit;
+use tilewright_schedule::tune::{TuneError, TuneGoal, budget, tune, tune_compiled};
+use tilewright_tcp_isa::program::event::ExecUnit;
 use tilewright_tcp_isa::program::text::print;
 
 fn tcp() -> Tcp {
@@ -47,13 +48,13 @@ fn no_schedule_beats_its_bound_and_reasons_add_up() {
                 schedule
                     .commands
                     .values()
-                    .filter(move |command| command.pe.pe == pe && command.unit == Unit::Main)
+                    .filter(move |command| command.pe.pe == pe && command.unit == ExecUnit::Main)
             };
-            // On a context commands follow each other, and what it stood still for fills the gaps.
+            // On a context commands follow each other, and what it stalled for fills the gaps.
             let (first, last) =
                 (main(0).next().unwrap().start, main(0).map(|command| command.end).max().unwrap());
             let busy: u64 = main(0).map(|command| command.end - command.start).sum();
-            let stood: u64 = schedule.blames.iter().map(|blame| blame.cycles).sum();
+            let stood: u64 = schedule.main_stalls.iter().map(|blame| blame.cycles).sum();
             assert_eq!(busy + stood, last - first);
             let told = schedule.text().print().contains("more than the bound because");
             assert_eq!(told, schedule.ratio_thousandths() * 100 > EXPLAINED_PERCENT * 1000);
@@ -66,11 +67,11 @@ fn no_schedule_beats_its_bound_and_reasons_add_up() {
 fn search_is_the_same_every_time_and_never_slower() {
     let machine = tcp();
     for pes in [1, 4] {
-        let rule = tune(&machine, &small(), options(pes), Aim::time(0)).unwrap();
+        let rule = tune(&machine, &small(), options(pes), TuneGoal::time(0)).unwrap();
         assert_eq!(rule.compiled.plan.choices, Choices::default());
-        let one = tune(&machine, &small(), options(pes), Aim::time(2)).unwrap();
+        let one = tune(&machine, &small(), options(pes), TuneGoal::time(2)).unwrap();
         // Begun with the rule's programs, it ends with the same.
-        let other = tune_compiled(&machine, &small(), rule.compiled, Aim::time(2)).unwrap();
+        let other = tune_compiled(&machine, &small(), rule.compiled, TuneGoal::time(2)).unwrap();
         assert_eq!(print(&one.compiled.decode), print(&other.compiled.decode));
         assert_eq!(print(&one.compiled.prefill), print(&other.compiled.prefill));
         assert!(one.evaluations <= budget(2) + 1);
@@ -93,13 +94,18 @@ fn the_goal_of_energy_takes_no_more_of_it_than_the_goal_of_time() {
     let machine = tcp();
     for pes in [1, 2] {
         let by = |goal| {
-            tune(&machine, &small(), options(pes), Aim { goal, ..Aim::time(1) }).unwrap().times.unwrap()
+            tune(&machine, &small(), options(pes), TuneGoal { goal, ..TuneGoal::time(1) })
+                .unwrap()
+                .times
+                .unwrap()
         };
         let ((rule, fast), (same, frugal)) = (by(Goal::Time), by(Goal::Energy));
         assert_eq!(rule, same);
         let ranks = [&frugal, &fast].map(|times| times.score(&rule, Goal::Energy));
         assert!(ranks[0] <= ranks[1], "{frugal:?} {fast:?}");
-        let all = |times: &tilewright_schedule::tune::Times| times.decode.energy_fj + times.prefill.energy_fj;
+        let all = |times: &tilewright_schedule::tune::ProgramCosts| {
+            times.decode.energy_fj + times.prefill.energy_fj
+        };
         assert!(all(&frugal) <= all(&fast) && all(&frugal) <= all(&rule));
     }
 }
@@ -107,22 +113,23 @@ fn the_goal_of_energy_takes_no_more_of_it_than_the_goal_of_time() {
 #[test]
 fn a_power_is_stayed_below_or_refused_with_the_least_there_is() {
     let machine = tcp();
-    let by = |effort, goal| tune(&machine, &small(), options(1), Aim { goal, ..Aim::time(effort) });
+    let by = |effort, goal| tune(&machine, &small(), options(1), TuneGoal { goal, ..TuneGoal::time(effort) });
     let (_, fast) = by(1, Goal::Time).unwrap().times.unwrap();
     // Whatever time chose may be had below its own power.
     let enough = by(1, Goal::TimeBelow(fast.milliwatts())).unwrap().times.unwrap().1;
     assert!(enough.milliwatts() <= fast.milliwatts());
-    let TuneError::Power { most_milliwatts: 1, least_milliwatts, judged } =
+    let TuneError::Power { most_milliwatts: 1, least_milliwatts, evaluated } =
         by(1, Goal::TimeBelow(1)).unwrap_err()
     else {
         panic!("a milliwatt is not enough");
     };
-    assert!(judged > 1 && least_milliwatts <= fast.milliwatts());
+    assert!(evaluated > 1 && least_milliwatts <= fast.milliwatts());
     // What is said to be reachable is; a little less is not.
     let least = by(1, Goal::TimeBelow(least_milliwatts)).unwrap().times.unwrap().1;
     assert!(least.milliwatts() <= least_milliwatts);
     // The rule alone: without effort there is no other choice.
-    let TuneError::Power { least_milliwatts: rule, judged: 1, .. } = by(0, Goal::TimeBelow(1)).unwrap_err()
+    let TuneError::Power { least_milliwatts: rule, evaluated: 1, .. } =
+        by(0, Goal::TimeBelow(1)).unwrap_err()
     else {
         panic!("a milliwatt is not enough for the rule");
     };

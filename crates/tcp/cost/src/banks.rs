@@ -1,17 +1,22 @@
-//! The bank rule: DMA needs all banks of a slice at once and comes last, so no bank may be held for 64 accesses in a row.
+//! The bank rule: DMA needs all banks of a slice at once and comes last, so no bank may be held for 64
+//! accesses in a row.
 //!
-//! From the vISA book: a DMA request that waits longer than the network's time-out resets the cluster; the machine derives
-//! the 64 from its time-out (`starvation_accesses`). Computed exactly here: accesses are followed bank by bank through the
-//! loop nest, and loops fold by the period of their addresses, so that the cost does not depend on their sizes.
+//! From the vISA book: a DMA request that waits longer than the network's time-out resets the cluster; the
+//! machine derives the 64 from its time-out (`starvation_accesses`). Computed exactly here: accesses are
+//! followed bank by bank through the loop nest, and loops fold by the period of their addresses, so that the
+//! cost does not depend on their sizes.
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
+use tilewright_tcp_isa::capped::Capped;
 
-/// The longest run of consecutive accesses that touch one bank, for loops in bytes, outermost first, and accesses of `width_bytes`.
+/// The longest run of consecutive accesses that touch one bank, for loops in bytes, outermost first, and
+/// accesses of `width_bytes`.
 pub fn longest_hold(machine: &Tcp, loops_bytes: &[AccessLoop], width_bytes: u64) -> u64 {
     let (banks, bank_bytes) = (machine.dm.banks, machine.dm.bank_access_bytes);
     let sweep = banks * bank_bytes;
-    let accesses = loops_bytes.iter().fold(1_u64, |all, access| all.saturating_mul(access.size));
+    let accesses = loops_bytes.iter().fold(1_u64, |all, access| all.capped_mul(access.size));
     if sweeps_all_banks(loops_bytes, width_bytes, sweep) {
         // A sweep passes each bank at most once, and meets the next sweep at most in one bank.
         return accesses.min(2 * bank_bytes.div_ceil(width_bytes));
@@ -30,7 +35,7 @@ fn walked_hold(
     bank_bytes: u64,
     accesses: u64,
 ) -> u64 {
-    let mut held = vec![0_u64; usize::try_from(banks).unwrap_or(0)];
+    let mut held = vec![0_u64; to_index(banks)];
     let mut best = 0;
     for access in 0..accesses {
         let (mut rest, mut address) = (access, 0_u64);
@@ -38,7 +43,7 @@ fn walked_hold(
             address = address.wrapping_add((rest % row.size).wrapping_mul(row.stride));
             rest /= row.size;
         }
-        let (first, last) = (address / bank_bytes, address.saturating_add(width_bytes - 1) / bank_bytes);
+        let (first, last) = (address / bank_bytes, address.capped_add(width_bytes - 1) / bank_bytes);
         for (bank, run) in (0..).zip(&mut held) {
             let ahead = (bank + banks - first % banks) % banks;
             *run = if ahead <= last - first { *run + 1 } else { 0 };
@@ -55,7 +60,7 @@ fn sweeps_all_banks(loops_bytes: &[AccessLoop], width_bytes: u64, sweep: u64) ->
 
 /// Summary of a sequence of accesses with respect to one bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
+struct BankRuns {
     accesses: u64,
     /// Held from the start.
     prefix: u64,
@@ -64,26 +69,26 @@ struct Held {
     best: u64,
 }
 
-impl Held {
-    const NONE: Held = Held { accesses: 0, prefix: 0, suffix: 0, best: 0 };
+impl BankRuns {
+    const NONE: BankRuns = BankRuns { accesses: 0, prefix: 0, suffix: 0, best: 0 };
 
-    fn one(touches: bool) -> Held {
+    fn one(touches: bool) -> BankRuns {
         let run = u64::from(touches);
-        Held { accesses: 1, prefix: run, suffix: run, best: run }
+        BankRuns { accesses: 1, prefix: run, suffix: run, best: run }
     }
 
-    fn then(self, next: Held) -> Held {
-        let all = |held: Held| held.prefix == held.accesses;
-        Held {
-            accesses: self.accesses.saturating_add(next.accesses),
-            prefix: if all(self) { self.accesses.saturating_add(next.prefix) } else { self.prefix },
-            suffix: if all(next) { next.accesses.saturating_add(self.suffix) } else { next.suffix },
-            best: self.best.max(next.best).max(self.suffix.saturating_add(next.prefix)),
+    fn then(self, next: BankRuns) -> BankRuns {
+        let all = |held: BankRuns| held.prefix == held.accesses;
+        BankRuns {
+            accesses: self.accesses.capped_add(next.accesses),
+            prefix: if all(self) { self.accesses.capped_add(next.prefix) } else { self.prefix },
+            suffix: if all(next) { next.accesses.capped_add(self.suffix) } else { next.suffix },
+            best: self.best.max(next.best).max(self.suffix.capped_add(next.prefix)),
         }
     }
 
-    fn times(self, mut count: u64) -> Held {
-        let (mut result, mut power) = (Held::NONE, self);
+    fn times(self, mut count: u64) -> BankRuns {
+        let (mut result, mut power) = (BankRuns::NONE, self);
         while count > 0 {
             if count & 1 == 1 {
                 result = result.then(power);
@@ -96,25 +101,25 @@ impl Held {
 }
 
 fn hold_of_bank(loops_bytes: &[AccessLoop], width_bytes: u64, bank: u64, bank_bytes: u64, sweep: u64) -> u64 {
-    let size = usize::try_from(sweep).unwrap_or(0);
+    let size = to_index(sweep);
     // held[phase]: the loops handled so far, started at an address equal to phase modulo one sweep.
     let touches = |phase: u64| {
         let first = phase / bank_bytes;
         let last = (phase + width_bytes - 1) / bank_bytes;
         (first..=last).any(|touched| touched % (sweep / bank_bytes) == bank)
     };
-    let mut held: Vec<Held> = (0..sweep).map(|phase| Held::one(touches(phase))).collect();
+    let mut held: Vec<BankRuns> = (0..sweep).map(|phase| BankRuns::one(touches(phase))).collect();
     for access in loops_bytes.iter().rev() {
-        let step = usize::try_from(access.stride % sweep).unwrap_or(0);
+        let step = to_index(access.stride % sweep);
         held = (0..size).map(|phase| repeat(&held, phase, step, access.size)).collect();
     }
     held.first().map_or(0, |held| held.best)
 }
 
 /// `count` runs of a body that starts `step` later each time, modulo the length of `held`.
-fn repeat(held: &[Held], phase: usize, step: usize, count: u64) -> Held {
+fn repeat(held: &[BankRuns], phase: usize, step: usize, count: u64) -> BankRuns {
     let size = held.len();
-    let mut period = Held::NONE;
+    let mut period = BankRuns::NONE;
     let mut length = 0_u64;
     let mut at = phase;
     loop {
@@ -137,7 +142,7 @@ fn repeat(held: &[Held], phase: usize, step: usize, count: u64) -> Held {
 mod tests {
     use super::*;
 
-    /// Walks every access; the judge of the folded computation.
+    /// Walks every access: the reference of the folded computation.
     fn walk(loops: &[AccessLoop], width: u64, banks: u64, bank_bytes: u64) -> u64 {
         let mut addresses = vec![0_u64];
         for access in loops {

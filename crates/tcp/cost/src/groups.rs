@@ -1,16 +1,17 @@
-//! How an einsum with subscripts is dealt out over groups of PEs (paper section VI-A: SPMD over PEs).
+//! How an einsum with subscripts is sharded over groups of PEs (paper section VI-A: SPMD over PEs).
 //!
-//! Every axis that an input splits is a digit of the group number: surviving axes first, then summed ones, so the groups that hold parts
-//! of the same sums are neighbours, a team. A team adds its parts up; axes that only the output splits say which part of the result
-//! each of its members keeps.
+//! Every axis that an input splits is a digit of the group number: surviving axes first, then summed ones, so
+//! the groups that hold parts of the same sums are neighbours, a team. A team adds its parts up; axes that
+//! only the output splits say which part of the result each of its members keeps.
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_notation::syntax::ast::Operand;
+use tilewright_tcp_isa::capped::Capped;
 
 /// The digits of a group's number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Groups {
+pub struct PeGroups {
     /// Surviving axes that inputs split, most significant first.
     pub surviving: Vec<AxisId>,
     /// Summed axes that inputs split; less significant than the surviving ones.
@@ -19,10 +20,10 @@ pub struct Groups {
     pub scattered: Vec<AxisId>,
 }
 
-impl Groups {
+impl PeGroups {
     /// Reads the subscripts of an einsum.
-    pub fn new(problem: &Problem) -> Groups {
-        let mut groups = Groups::default();
+    pub fn new(problem: &Problem) -> PeGroups {
+        let mut groups = PeGroups::default();
         for id in problem.axis_ids().filter(|id| problem.axis(*id).pes > 1) {
             let axis = problem.axis(id);
             if axis.extent == axis.whole {
@@ -38,7 +39,7 @@ impl Groups {
 
     /// Groups that run.
     pub fn count(&self, problem: &Problem) -> u64 {
-        product(problem, &self.surviving).saturating_mul(self.team(problem))
+        product(problem, &self.surviving).capped_mul(self.team(problem))
     }
 
     /// Groups that hold parts of the same sums.
@@ -46,7 +47,8 @@ impl Groups {
         product(problem, &self.summed)
     }
 
-    /// The digits of the group number as a tensor has them, most significant first: an axis and its parts, or no axis for copies.
+    /// The digits of the group number as a tensor has them, most significant first: an axis and its parts, or
+    /// no axis for copies.
     pub fn digits(&self, problem: &Problem, operand: Operand) -> Vec<(Option<AxisId>, u64)> {
         let split = |id: &AxisId| {
             let axis = problem.axis(*id);
@@ -82,5 +84,5 @@ impl Groups {
 }
 
 fn product(problem: &Problem, axes: &[AxisId]) -> u64 {
-    axes.iter().map(|id| problem.axis(*id).pes).fold(1, u64::saturating_mul)
+    axes.iter().map(|id| problem.axis(*id).pes).fold(1, u64::capped_mul)
 }

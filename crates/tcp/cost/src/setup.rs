@@ -1,7 +1,8 @@
 //! What a contraction runs on: a machine, a number of fused PEs, an element type.
 //!
-//! Slices of fused PEs form one ring, so a fused group is the unit that lowered shapes describe (paper section III). Fusion
-//! never crosses a cluster; eight PEs of the paper's chip are two groups of four (vISA book).
+//! Slices of fused PEs form one ring, so a fused group is the unit that lowered shapes describe (paper
+//! section III). Fusion never crosses a cluster; eight PEs of the paper's chip are two groups of four (vISA
+//! book).
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -25,7 +26,7 @@ pub struct Setup<'m> {
 pub enum SetupError {
     /// The number of PEs cannot be fused.
     FusedPes {
-        /// Asked.
+        /// Requested number of PEs.
         asked: u64,
         /// Possible.
         allowed: Vec<u64>,
@@ -52,8 +53,8 @@ impl<'m> Setup<'m> {
         self.machine.fused_slices(self.fused_pes)
     }
 
-    /// Elements of a full packet, and multiplications of a lane in one cycle (paper section IV-C); 0 for a type that
-    /// the contraction engine does not multiply.
+    /// Elements of a full packet, and multiplications of a lane in one cycle (paper section IV-C); 0 for a
+    /// type that the contraction engine does not multiply.
     pub fn packet_elements(&self) -> u64 {
         full_packet_elements(self.machine, self.dtype)
     }

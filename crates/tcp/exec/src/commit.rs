@@ -1,32 +1,33 @@
-//! Commit unit: the valid part of each flit to the next address of a memory (paper section IV-D; vISA book, commit engine). Fills
-//! and short loads write in the same way.
+//! Commit unit: the valid part of each flit to the next address of a memory (paper section IV-D; vISA book,
+//! commit engine). Fills and short loads write in the same way.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::Exact;
 use tilewright_num::{Dtype, RuleSet, commit_relu, convert};
-use tilewright_tcp_isa::program::exec::{Commit, Fill, Memory, Short};
+use tilewright_tcp_isa::program::exec::{Commit, Fill, Memory, ShortLoad};
 
-use super::fault::{Fault, Problem, Stage, equal, product};
+use super::fault::{ExecFault, ExecProblem, ExecStage, equal, product};
 use super::packets::{Packets, load_bits, store_bits};
 use super::parallel::for_each;
-use super::state::{Group, SliceMemory, State, Target};
-use super::walk::{Walk, pairs};
+use super::state::{LoadTarget, MemoryState, PeGroup, SliceMemory};
+use super::walk::{OffsetWalk, pairs};
+use crate::byte_runs::{EvenRuns, RunSide};
 use crate::limits::{MAX_SLICE, index};
-use crate::runs::{Even, Side};
-use crate::state::sizes::Sizes;
+use crate::state::sizes::MemorySizes;
 
 /// A commit whose addresses are known to lie inside the memory.
-pub(super) struct Writer<'a> {
+pub(super) struct CommitWriter<'a> {
     image: &'a Commit,
     base: i64,
-    walk: Walk,
+    walk: OffsetWalk,
     /// From the first byte that is written to the last.
     extent: Range<usize>,
     /// Where runs of flits start, and flits of a run.
-    runs: (Walk, u64),
+    runs: (OffsetWalk, u64),
     /// First bytes of all runs, if they are not too many; found when they are first asked for.
     starts: OnceLock<Option<Vec<u64>>>,
 }
@@ -34,15 +35,15 @@ pub(super) struct Writer<'a> {
 /// Most runs whose places are kept for all slices.
 const MAX_STARTS: u64 = 1 << 14;
 
-impl<'a> Writer<'a> {
+impl<'a> CommitWriter<'a> {
     /// Checks an image.
-    pub(super) fn new(sizes: &Sizes, image: &'a Commit) -> Result<Self, Problem> {
+    pub(super) fn new(sizes: &MemorySizes, image: &'a Commit) -> Result<Self, ExecProblem> {
         if image.relu && !image.to_bf16 {
-            return Err(Problem::Setting("the commit unit's ReLU works on its way to bf16 only"));
+            return Err(ExecProblem::Setting("the commit unit's ReLU works on its way to bf16 only"));
         }
         let loops = pairs(&image.loops);
-        let walk = Walk::new(loops.clone())?;
-        let runs = Walk::runs(&loops, image.bytes)?;
+        let walk = OffsetWalk::new(loops.clone())?;
+        let runs = OffsetWalk::runs(&loops, image.bytes)?;
         product("bytes written on a slice", [walk.left(), image.bytes], MAX_SLICE)?;
         let base = i64::try_from(image.base).unwrap_or(i64::MAX);
         let reach = |stride: i64, size: u64| stride.saturating_mul(size.saturating_sub(1).cast_signed());
@@ -52,7 +53,7 @@ impl<'a> Writer<'a> {
         });
         let (memory, capacity) = sizes.of(image.memory);
         let bytes = image.bytes;
-        let out = |offset| Problem::OutOfBounds { memory, offset, bytes, capacity };
+        let out = |offset| ExecProblem::OutOfBounds { memory, offset, bytes, capacity };
         if walk.left() > 0 && low < 0 {
             return Err(out(low));
         }
@@ -61,7 +62,7 @@ impl<'a> Writer<'a> {
             return Err(out(high));
         }
         let extent = usize::try_from(low).unwrap_or(0)..index(end);
-        Ok(Writer { image, base, walk, extent, runs, starts: OnceLock::new() })
+        Ok(CommitWriter { image, base, walk, extent, runs, starts: OnceLock::new() })
     }
 
     /// Flits that are written.
@@ -78,38 +79,38 @@ impl<'a> Writer<'a> {
     /// First bytes of all runs, and their bytes.
     pub(super) fn runs(&self) -> (impl Iterator<Item = u64>, usize) {
         let (base, (walk, flits)) = (self.base, self.runs.clone());
-        let start = move |offset| base.saturating_add(offset).unsigned_abs();
-        (walk.map(start), index(flits.saturating_mul(self.image.bytes)))
+        let start = move |offset| base.exact_add(offset).unsigned_abs();
+        (walk.map(start), index(flits.exact_mul(self.image.bytes)))
     }
 
     /// [`Self::runs`] as loops.
-    pub(super) fn side(&self) -> Side {
-        let bytes = self.runs.1.saturating_mul(self.image.bytes);
-        Side { first: self.base, loops: self.runs.0.loops().collect(), bytes }
+    pub(super) fn side(&self) -> RunSide {
+        let bytes = self.runs.1.exact_mul(self.image.bytes);
+        RunSide { first: self.base, loops: self.runs.0.loops().collect(), bytes }
     }
 
     /// What is written to the contraction engine's register file, if it is the same rows of all lanes.
-    pub(super) fn target(&self, sizes: &Sizes) -> Option<Target> {
+    pub(super) fn target(&self, sizes: &MemorySizes) -> Option<LoadTarget> {
         let Memory::Trf { lanes } = self.image.memory else { return None };
         let written = self.walk.left().checked_mul(self.image.bytes).filter(|bytes| *bytes > 0)?;
-        let from = Side { first: 0, loops: SmallVec::new(), bytes: written };
-        Target::of(&Even::of(&from, &self.side())?, lanes, sizes.trf).map(|(target, _)| target)
+        let from = RunSide { first: 0, loops: SmallVec::new(), bytes: written };
+        LoadTarget::of(&EvenRuns::of(&from, &self.side())?, lanes, sizes.trf).map(|(target, _)| target)
     }
 
     /// Checks flits of so many bytes, of which those at hand may keep only the first.
-    pub(super) fn check(&self, flits: &Packets, flit_bytes: usize) -> Result<(), Problem> {
+    pub(super) fn check(&self, flits: &Packets, flit_bytes: usize) -> Result<(), ExecProblem> {
         equal("commit steps", self.steps(), "flits", flits.count() as u64)?;
         if flits.extra.is_some() && !matches!(self.image.memory, Memory::Trf { .. }) {
-            return Err(Problem::Setting("i5 and i9 are kept by the contraction register file only"));
+            return Err(ExecProblem::Setting("i5 and i9 are kept by the contraction register file only"));
         }
         if self.image.bytes > flit_bytes as u64 && self.steps() > 0 {
-            return Err(Problem::TooLarge { what: "bytes of a flit", most: flit_bytes as u64 });
+            return Err(ExecProblem::TooLarge { what: "bytes of a flit", most: flit_bytes as u64 });
         }
         Ok(())
     }
 
     /// Flits as they are written: to bf16 if the image says so.
-    pub(super) fn convert(&self, rules: &RuleSet, flits: Packets) -> Result<Packets, Problem> {
+    pub(super) fn convert(&self, rules: &RuleSet, flits: Packets) -> Result<Packets, ExecProblem> {
         self.check(&flits, flits.packet_bytes)?;
         if !self.image.to_bf16 {
             return Ok(flits);
@@ -129,13 +130,13 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes converted flits run by run.
-    pub(super) fn write(&self, sizes: &Sizes, memory: &mut SliceMemory, flits: &Packets) {
+    pub(super) fn write(&self, sizes: &MemorySizes, memory: &mut SliceMemory, flits: &Packets) {
         if flits.extra.is_some() {
             return self.write_flits(sizes, memory, flits);
         }
         let (kept, pitch) = (index(self.image.bytes), flits.packet_bytes.max(1));
-        let bytes = index(self.runs.1.saturating_mul(self.image.bytes));
-        let run = index(self.runs.1).saturating_mul(pitch).max(1);
+        let bytes = index(self.runs.1.exact_mul(self.image.bytes));
+        let run = index(self.runs.1).exact_mul(pitch).max(1);
         let few = self.runs.0.left() <= MAX_STARTS;
         let starts = self.starts.get_or_init(|| few.then(|| self.runs().0.collect()));
         let starts = starts.as_ref().map_or_else(|| Cow::Owned(self.runs().0.collect()), Cow::Borrowed);
@@ -150,12 +151,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes converted flits one by one.
-    pub(super) fn write_flits(&self, sizes: &Sizes, memory: &mut SliceMemory, flits: &Packets) {
+    pub(super) fn write_flits(&self, sizes: &MemorySizes, memory: &mut SliceMemory, flits: &Packets) {
         let kept = index(self.image.bytes);
         let flit_bytes = flits.packet_bytes;
         for (step, offset) in self.walk.clone().enumerate() {
             let range = step * flit_bytes..step * flit_bytes + kept;
-            let at = self.base.saturating_add(offset).unsigned_abs();
+            let at = self.base.exact_add(offset).unsigned_abs();
             let bytes = flits.bytes.get(range.clone()).unwrap_or_default();
             match flits.extra.as_ref().and_then(|extra| extra.get(range)) {
                 Some(extra) => memory.write_extra(sizes, at, bytes, extra),
@@ -193,9 +194,9 @@ fn copy(target: &mut [u8], source: &[u8]) {
 }
 
 /// Writes one word, again and again, at every step of a commit.
-pub(super) fn fill(state: &mut State, group: Group, fill: &Fill) -> Result<(), Fault> {
+pub(super) fn fill(state: &mut MemoryState, group: PeGroup, fill: &Fill) -> Result<(), ExecFault> {
     let sizes = state.sizes;
-    let writer = Writer::new(&sizes, &fill.commit).map_err(|problem| problem.at(Stage::Commit))?;
+    let writer = CommitWriter::new(&sizes, &fill.commit).map_err(|problem| problem.at(ExecStage::Commit))?;
     if writer.steps() == 0 {
         return Ok(());
     }
@@ -210,7 +211,7 @@ pub(super) fn fill(state: &mut State, group: Group, fill: &Fill) -> Result<(), F
                     .for_each(|at| memory.clear_dm(&sizes, index(at)..index(at).saturating_add(bytes)));
             }
             for offset in writer.walk.clone() {
-                let at = writer.base.saturating_add(offset).unsigned_abs();
+                let at = writer.base.exact_add(offset).unsigned_abs();
                 memory.write(&sizes, fill.commit.memory, at, &bytes);
             }
         }
@@ -219,14 +220,14 @@ pub(super) fn fill(state: &mut State, group: Group, fill: &Fill) -> Result<(), F
 }
 
 /// Copies contiguous bytes of data memory into a register file.
-pub(super) fn short(state: &mut State, group: Group, short: &Short) -> Result<(), Fault> {
+pub(super) fn short(state: &mut MemoryState, group: PeGroup, short: &ShortLoad) -> Result<(), ExecFault> {
     let sizes = state.sizes;
     let check = |memory: Memory, offset: u64| {
         let (name, capacity) = sizes.of(memory);
         let inside = offset.checked_add(short.bytes).is_some_and(|end| end <= capacity);
         let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-        let problem = Problem::OutOfBounds { memory: name, offset, bytes: short.bytes, capacity };
-        if inside { Ok(()) } else { Err(problem.at(Stage::Commit)) }
+        let problem = ExecProblem::OutOfBounds { memory: name, offset, bytes: short.bytes, capacity };
+        if inside { Ok(()) } else { Err(problem.at(ExecStage::Commit)) }
     };
     check(Memory::Dm, short.from)?;
     check(short.memory, short.base)?;

@@ -1,10 +1,11 @@
-//! Many elements from one type to another, each as `tilewright_num::convert` does it (cast engine, fetch adapter, commit unit).
+//! Many elements from one type to another, each as `tilewright_num::convert` does it (cast engine, fetch
+//! adapter, commit unit).
 
 use tilewright_num::{
     Dtype, RuleSet, convert, decode_slice, encode_slice, load, pack_ints, store, unpack_ints,
 };
 
-use super::fault::Problem;
+use super::fault::ExecProblem;
 
 /// Elements that lie one after the other, as elements of another type that do so.
 pub(super) fn convert_slice(
@@ -13,8 +14,8 @@ pub(super) fn convert_slice(
     to: Dtype,
     elements: usize,
     bytes: &[u8],
-) -> Result<Vec<u8>, Problem> {
-    let bytes = bytes.get(..from.size_bytes(elements)).ok_or(Problem::Dtype(from))?;
+) -> Result<Vec<u8>, ExecProblem> {
+    let bytes = bytes.get(..from.size_bytes(elements)).ok_or(ExecProblem::Dtype(from))?;
     if from == to {
         return Ok(bytes.to_vec());
     }
@@ -55,7 +56,7 @@ pub(super) fn convert_slice(
 }
 
 /// Words as elements of a narrower type: i32 for an integer type, f32 for a float.
-pub(super) fn narrow_words(rules: &RuleSet, to: Dtype, words: &[u32]) -> Result<Vec<u8>, Problem> {
+pub(super) fn narrow_words(rules: &RuleSet, to: Dtype, words: &[u32]) -> Result<Vec<u8>, ExecProblem> {
     let mut out = vec![0; to.size_bytes(words.len())];
     if to.is_float() {
         let values: Vec<f32> = words.iter().map(|word| f32::from_bits(*word)).collect();

@@ -1,40 +1,40 @@
-//! Commands that only move bytes from data memory to another place of the same slice: loads of register files, copies. Runs of both
-//! sides are matched once for all slices.
+//! Commands that only move bytes from data memory to another place of the same slice: loads of register
+//! files, copies. Runs of both sides are matched once for all slices.
 
 use tilewright_tcp_isa::program::exec::{Memory, Stream};
 use tilewright_tcp_isa::switch::Topology;
 
-use super::commit::Writer;
+use super::commit::CommitWriter;
 use super::fetch::Fetcher;
 use super::parallel::for_each;
 use super::state::SliceMemory;
-use crate::runs::{Even, Run};
-use crate::state::sizes::Sizes;
+use crate::byte_runs::{ByteRun, EvenRuns};
+use crate::state::sizes::MemorySizes;
 
 /// Most runs of a command; with more it goes packet by packet.
 const MAX_RUNS: usize = 1 << 16;
 
 /// A command as runs of bytes.
-pub(super) struct Copy {
+pub(super) struct SliceCopy {
     memory: Memory,
-    runs: Runs,
+    runs: CopyRuns,
     bytes: u64,
 }
 
 /// Runs in their order.
-enum Runs {
-    Even(Even),
-    Listed(Vec<Run>),
+enum CopyRuns {
+    Even(EvenRuns),
+    Listed(Vec<ByteRun>),
 }
 
-impl Copy {
+impl SliceCopy {
     /// `None` if something happens to the bytes on their way, or if the command reads what it writes.
     pub(super) fn new(
         image: &Stream,
         fetcher: &Fetcher<'_>,
-        writer: &Writer<'_>,
+        writer: &CommitWriter<'_>,
         flit_bytes: usize,
-    ) -> Option<Copy> {
+    ) -> Option<SliceCopy> {
         let moves = image.switch.topology == Topology::Forwarding
             && image.contract.is_none()
             && image.vector.is_none()
@@ -50,15 +50,15 @@ impl Copy {
         }
         let rows = fetcher.rows.as_ref().filter(|rows| rows.is_plain(&image.fetch))?;
         let from = rows.side(&image.fetch)?;
-        let runs = match Even::of(&from, &writer.side()) {
-            Some(even) if even.count() <= MAX_RUNS => Runs::Even(even),
+        let runs = match EvenRuns::of(&from, &writer.side()) {
+            Some(even) if even.count() <= MAX_RUNS => CopyRuns::Even(even),
             Some(_) => return None,
             None => {
                 let listed = listed(rows.runs(&image.fetch)?, writer.runs())?;
-                Even::new(&listed).map_or(Runs::Listed(listed), Runs::Even)
+                EvenRuns::new(&listed).map_or(CopyRuns::Listed(listed), CopyRuns::Even)
             }
         };
-        let copy = Copy { memory: image.commit.memory, runs, bytes: fetched };
+        let copy = SliceCopy { memory: image.commit.memory, runs, bytes: fetched };
         (image.commit.memory != Memory::Dm || copy.is_apart()).then_some(copy)
     }
 
@@ -75,21 +75,26 @@ impl Copy {
         i64::try_from(to).is_ok_and(|to| from_end <= to) || i64::try_from(to_end).is_ok_and(|end| end <= from)
     }
 
-    fn for_each(&self, each: impl FnMut(Run)) {
+    fn for_each(&self, each: impl FnMut(ByteRun)) {
         match &self.runs {
-            Runs::Even(even) => even.runs().for_each(each),
-            Runs::Listed(runs) => runs.iter().copied().for_each(each),
+            CopyRuns::Even(even) => even.runs().for_each(each),
+            CopyRuns::Listed(runs) => runs.iter().copied().for_each(each),
         }
     }
 
     /// Moves the bytes on every slice that writes.
-    pub(super) fn run(&self, sizes: &Sizes, writer: &Writer<'_>, memories: Vec<&mut SliceMemory>) {
+    pub(super) fn run(
+        &self,
+        sizes: &MemorySizes,
+        writer: &CommitWriter<'_>,
+        memories: Vec<&mut SliceMemory>,
+    ) {
         let work = self.bytes.saturating_mul(memories.len() as u64) / 8;
         for_each(memories, work, |slice, memory| {
             if writer.writes(slice as u64) {
                 let even = match &self.runs {
-                    Runs::Even(even) => Some(even),
-                    Runs::Listed(_) => None,
+                    CopyRuns::Even(even) => Some(even),
+                    CopyRuns::Listed(_) => None,
                 };
                 if even.is_some_and(|even| memory.keep_load(sizes, self.memory, even)) {
                     return;
@@ -108,8 +113,8 @@ impl Copy {
 fn listed(
     (starts, length): (impl Iterator<Item = i64>, usize),
     (mut targets, room): (impl Iterator<Item = u64>, usize),
-) -> Option<Vec<Run>> {
-    let mut runs: Vec<Run> = Vec::new();
+) -> Option<Vec<ByteRun>> {
+    let mut runs: Vec<ByteRun> = Vec::new();
     let (mut to, mut left) = (0_u64, 0_usize);
     for start in starts {
         let (mut from, mut bytes) = (start, length);
@@ -118,7 +123,7 @@ fn listed(
                 (to, left) = (targets.next()?, room);
             }
             let part = bytes.min(left);
-            runs.push(Run { from, to, bytes: part });
+            runs.push(ByteRun { from, to, bytes: part });
             from = from.checked_add(i64::try_from(part).ok()?)?;
             (to, left, bytes) = (to + part as u64, left - part, bytes - part);
             if runs.len() > MAX_RUNS {
@@ -134,37 +139,37 @@ mod tests {
     use proptest::prelude::*;
     use smallvec::SmallVec;
 
-    use super::{Even, Run, listed};
-    use crate::runs::Side;
-    use crate::walk::Walk;
+    use super::{ByteRun, EvenRuns, listed};
+    use crate::byte_runs::RunSide;
+    use crate::walk::OffsetWalk;
 
     type Loops = SmallVec<[(u64, i64); 8]>;
 
     /// First bytes of all runs of a side.
-    fn starts(side: &Side) -> Vec<i64> {
-        let walk = Walk::new(side.loops.clone()).expect("few steps");
+    fn starts(side: &RunSide) -> Vec<i64> {
+        let walk = OffsetWalk::new(side.loops.clone()).expect("few steps");
         walk.map(|offset| side.first + offset).collect()
     }
 
-    /// What [`Even::of`] must give: runs cut to the shorter ones of both sides.
-    fn literally(from: &Side, to: &Side) -> Option<Vec<Run>> {
+    /// What [`EvenRuns::of`] must give: runs cut to the shorter ones of both sides.
+    fn literally(from: &RunSide, to: &RunSide) -> Option<Vec<ByteRun>> {
         let targets = starts(to).into_iter().map(i64::unsigned_abs);
-        let length = |side: &Side| usize::try_from(side.bytes).expect("few bytes");
+        let length = |side: &RunSide| usize::try_from(side.bytes).expect("few bytes");
         listed((starts(from).into_iter(), length(from)), (targets, length(to)))
     }
 
-    fn side() -> impl Strategy<Value = Side> {
+    fn side() -> impl Strategy<Value = RunSide> {
         let row = (1..5_u64, prop_oneof![Just(8_i64), Just(16), Just(32), Just(64), 0..256_i64]);
         (0..64_i64, prop::collection::vec(row, 0..4), prop_oneof![Just(8_u64), Just(16), Just(32), Just(24)])
-            .prop_map(|(first, loops, bytes)| Side { first, loops: Loops::from_vec(loops), bytes })
+            .prop_map(|(first, loops, bytes)| RunSide { first, loops: Loops::from_vec(loops), bytes })
     }
 
     /// Pairs of sides, half of which have the same number of bytes because one is the other in one run.
-    fn sides() -> impl Strategy<Value = (Side, Side)> {
+    fn sides() -> impl Strategy<Value = (RunSide, RunSide)> {
         (side(), side(), any::<bool>()).prop_map(|(from, to, joined)| {
-            let whole = |side: &Side| side.bytes * side.loops.iter().map(|row| row.0).product::<u64>();
+            let whole = |side: &RunSide| side.bytes * side.loops.iter().map(|row| row.0).product::<u64>();
             let bytes = whole(&to);
-            let from = if joined { Side { loops: Loops::new(), bytes, ..from } } else { from };
+            let from = if joined { RunSide { loops: Loops::new(), bytes, ..from } } else { from };
             (from, to)
         })
     }
@@ -174,14 +179,15 @@ mod tests {
 
         #[test]
         fn loops_of_both_sides_are_their_runs((from, to) in sides()) {
-            let total = |side: &Side| side.bytes * starts(side).len() as u64;
-            match Even::of(&from, &to) {
+            let total = |side: &RunSide| side.bytes * starts(side).len() as u64;
+            match EvenRuns::of(&from, &to) {
                 Some(even) => {
                     prop_assert_eq!(total(&from), total(&to));
-                    let runs: Vec<Run> = even.runs().collect();
+                    let runs: Vec<ByteRun> = even.runs().collect();
                     prop_assert_eq!(Some(runs), literally(&from, &to));
                 }
-                // One run on one side, and what fits it on the other, never takes more than the other's loops.
+                // One run on one side, and what fits it on the other, never takes more than the other's
+                // loops.
                 None => {
                     let other = total(&from) != total(&to);
                     prop_assert!(other || !from.loops.is_empty() || to.loops.len() > 2);

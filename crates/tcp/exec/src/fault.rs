@@ -11,19 +11,19 @@ use crate::values::ContractError;
 
 /// A command that cannot run as its registers say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Where.
-    pub stage: Stage,
+pub struct ExecFault {
+    /// The unit that failed.
+    pub stage: ExecStage,
     /// Slice of the group, if it is of one slice.
     pub slice: Option<u64>,
-    /// What.
-    pub problem: Problem,
+    /// What did not fit.
+    pub problem: ExecProblem,
 }
 
 /// Units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the units' own")]
-pub enum Stage {
+pub enum ExecStage {
     Fetch,
     Switch,
     Contraction,
@@ -38,12 +38,12 @@ pub enum Stage {
 
 /// What did not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum ExecProblem {
     /// Two counts that should be equal.
     Unequal {
         /// What is counted.
         what: &'static str,
-        /// How many.
+        /// How many there are of what is counted.
         count: u64,
         /// What it meets.
         other: &'static str,
@@ -54,7 +54,7 @@ pub enum Problem {
     NotMultiple {
         /// What is counted.
         what: &'static str,
-        /// How many.
+        /// How many there are of what is counted.
         count: u64,
         /// Of this.
         of: u64,
@@ -83,9 +83,9 @@ pub enum Problem {
     Stepped(Address, i64),
     /// No such chip, PE or slice.
     Nowhere {
-        /// What.
+        /// The kind of thing that is missing.
         what: &'static str,
-        /// Which.
+        /// Its number.
         number: u64,
         /// How many there are.
         count: u64,
@@ -104,27 +104,27 @@ pub enum Problem {
     Vector(String),
 }
 
-impl Problem {
+impl ExecProblem {
     /// The fault of a unit.
-    pub(super) fn at(self, stage: Stage) -> Fault {
-        Fault { stage, slice: None, problem: self }
+    pub(super) fn at(self, stage: ExecStage) -> ExecFault {
+        ExecFault { stage, slice: None, problem: self }
     }
 }
 
-impl Fault {
+impl ExecFault {
     /// Whether the command touches bytes that no memory has; otherwise its registers do not fit.
     pub fn is_out_of_bounds(&self) -> bool {
         matches!(
             self.problem,
-            Problem::OutOfBounds { .. }
-                | Problem::Unmapped(_)
-                | Problem::Stepped(..)
-                | Problem::Nowhere { .. }
+            ExecProblem::OutOfBounds { .. }
+                | ExecProblem::Unmapped(_)
+                | ExecProblem::Stepped(..)
+                | ExecProblem::Nowhere { .. }
         )
     }
 
     /// The same, of one slice.
-    pub(super) fn on(mut self, slice: usize) -> Fault {
+    pub(super) fn on(mut self, slice: usize) -> ExecFault {
         self.slice = self.slice.or(Some(slice as u64));
         self
     }
@@ -136,15 +136,15 @@ pub(super) fn equal(
     count: u64,
     other: &'static str,
     of_other: u64,
-) -> Result<(), Problem> {
-    if count == of_other { Ok(()) } else { Err(Problem::Unequal { what, count, other, of_other }) }
+) -> Result<(), ExecProblem> {
+    if count == of_other { Ok(()) } else { Err(ExecProblem::Unequal { what, count, other, of_other }) }
 }
 
 /// How often `of` goes into a count; it must do so without rest.
-pub(super) fn divide(what: &'static str, count: u64, of: u64) -> Result<u64, Problem> {
+pub(super) fn divide(what: &'static str, count: u64, of: u64) -> Result<u64, ExecProblem> {
     match count.checked_rem(of) {
         Some(0) => Ok(count / of),
-        _ => Err(Problem::NotMultiple { what, count, of }),
+        _ => Err(ExecProblem::NotMultiple { what, count, of }),
     }
 }
 
@@ -153,7 +153,7 @@ pub(super) fn product(
     what: &'static str,
     factors: impl IntoIterator<Item = u64>,
     most: u64,
-) -> Result<u64, Problem> {
+) -> Result<u64, ExecProblem> {
     let mut all = Some(1_u64);
     for factor in factors {
         if factor == 0 {
@@ -161,63 +161,63 @@ pub(super) fn product(
         }
         all = all.and_then(|all| all.checked_mul(factor)).filter(|all| *all <= most);
     }
-    all.ok_or(Problem::TooLarge { what, most })
+    all.ok_or(ExecProblem::TooLarge { what, most })
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ExecProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Unequal { what, count, other, of_other } => {
+            ExecProblem::Unequal { what, count, other, of_other } => {
                 write!(f, "{count} {what} meet {of_other} {other}; make the loops of both agree")
             }
-            Problem::NotMultiple { what, count, of } => {
+            ExecProblem::NotMultiple { what, count, of } => {
                 write!(f, "{count} {what} are no multiple of {of}; pad them or choose another size")
             }
-            Problem::TooLarge { what, most } => {
+            ExecProblem::TooLarge { what, most } => {
                 write!(f, "more than {most} {what} in one command; split the command")
             }
-            Problem::OutOfBounds { memory, offset, bytes, capacity } => {
+            ExecProblem::OutOfBounds { memory, offset, bytes, capacity } => {
                 write!(
                     f,
                     "{bytes} bytes at {offset} of {memory}, which has {capacity} bytes; move or shorten"
                 )
             }
-            Problem::Stepped(address, bytes) => {
+            ExecProblem::Stepped(address, bytes) => {
                 write!(
                     f,
                     "{bytes} bytes from {:#x} there is no memory; check table, base and strides",
                     address.0
                 )
             }
-            Problem::Unmapped(address) => {
+            ExecProblem::Unmapped(address) => {
                 write!(f, "no memory is mapped at {:#x}; check base and strides", address.0)
             }
-            Problem::Nowhere { what, number, count } => {
+            ExecProblem::Nowhere { what, number, count } => {
                 write!(f, "there is no {what} {number}, only 0 to {}", count.saturating_sub(1))
             }
-            Problem::Dtype(dtype) => write!(f, "{dtype} does not pass here; convert it first"),
-            Problem::Setting(setting) => f.write_str(setting),
-            Problem::Number(error) => error.fmt(f),
-            Problem::Switch(error) => write!(f, "the network cannot exchange these packets: {error:?}"),
-            Problem::Contract(error) => error.fmt(f),
-            Problem::Vector(error) => f.write_str(error),
+            ExecProblem::Dtype(dtype) => write!(f, "{dtype} does not pass here; convert it first"),
+            ExecProblem::Setting(setting) => f.write_str(setting),
+            ExecProblem::Number(error) => error.fmt(f),
+            ExecProblem::Switch(error) => write!(f, "the network cannot exchange these packets: {error:?}"),
+            ExecProblem::Contract(error) => error.fmt(f),
+            ExecProblem::Vector(error) => f.write_str(error),
         }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ExecFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
-            Stage::Fetch => "fetch unit",
-            Stage::Switch => "switch engine",
-            Stage::Contraction => "contraction engine",
-            Stage::Vector => "vector engine",
-            Stage::Cast => "cast engine",
-            Stage::Transpose => "transpose engine",
-            Stage::Commit => "commit unit",
-            Stage::Dma => "DMA engine",
-            Stage::Memory => "memory",
-            Stage::Tensor => "tensor",
+            ExecStage::Fetch => "fetch unit",
+            ExecStage::Switch => "switch engine",
+            ExecStage::Contraction => "contraction engine",
+            ExecStage::Vector => "vector engine",
+            ExecStage::Cast => "cast engine",
+            ExecStage::Transpose => "transpose engine",
+            ExecStage::Commit => "commit unit",
+            ExecStage::Dma => "DMA engine",
+            ExecStage::Memory => "memory",
+            ExecStage::Tensor => "tensor",
         };
         match self.slice {
             Some(slice) => write!(f, "{stage}, slice {slice}: {}", self.problem),
@@ -226,16 +226,16 @@ impl fmt::Display for Fault {
     }
 }
 
-impl Error for Fault {}
+impl Error for ExecFault {}
 
-impl From<NumError> for Problem {
-    fn from(error: NumError) -> Problem {
-        Problem::Number(error)
+impl From<NumError> for ExecProblem {
+    fn from(error: NumError) -> ExecProblem {
+        ExecProblem::Number(error)
     }
 }
 
-impl From<ContractError> for Problem {
-    fn from(error: ContractError) -> Problem {
-        Problem::Contract(error)
+impl From<ContractError> for ExecProblem {
+    fn from(error: ContractError) -> ExecProblem {
+        ExecProblem::Contract(error)
     }
 }

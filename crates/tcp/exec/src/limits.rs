@@ -1,12 +1,13 @@
 //! How a command is followed, and how much of it is held at once.
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::NumberRules;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::RuleSet;
 
-/// How a command is followed; both give the same.
+/// How a command is executed; both modes give the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ExecMode {
     /// Element by element.
     Literal,
     /// Runs and whole streams at once, where registers are regular.
@@ -27,7 +28,7 @@ pub const MAX_SLICE: u64 = 1 << 32;
 /// Most bytes of a command that are held at once, over all its slices.
 pub const MAX_GROUP_BYTES: u64 = 1 << 32;
 
-/// As an index; a number that is none of this host is past the end of everything.
+/// A count, checked before memory was taken for it, as an index.
 pub(crate) fn index(value: u64) -> usize {
-    usize::try_from(value).unwrap_or(usize::MAX)
+    to_index(value)
 }

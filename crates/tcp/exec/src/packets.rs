@@ -1,12 +1,13 @@
 //! What is in flight on one slice: packets or flits as bytes, and beside them the extra bits of i5 and i9.
 //!
-//! An i5 takes 4 bits and an i9 8, as in the register file (vISA book, tensor register file). The plane of extra bits has a byte for
-//! each payload byte: bit 0, and bit 1 for the high nibble, say that the extra bit differs from the sign below it. So plain i4
-//! and i8 need no plane, and whatever is written without one reads as sign-extended.
+//! An i5 takes 4 bits and an i9 8, as in the register file (vISA book, tensor register file). The plane of
+//! extra bits has a byte for each payload byte: bit 0, and bit 1 for the high nibble, say that the extra bit
+//! differs from the sign below it. So plain i4 and i8 need no plane, and whatever is written without one
+//! reads as sign-extended.
 
 use tilewright_num::{Dtype, int_pattern, int_value};
 
-use super::fault::{Problem, divide};
+use super::fault::{ExecProblem, divide};
 use crate::limits::index;
 
 use tilewright_tcp_isa::memory::payload_bits;
@@ -23,7 +24,7 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// How many.
+    /// Number of packets.
     pub fn count(&self) -> usize {
         self.bytes.len().checked_div(self.packet_bytes).unwrap_or(0)
     }
@@ -106,7 +107,7 @@ pub(super) fn store_element(dtype: Dtype, packets: &mut Packets, at: usize, patt
 }
 
 /// Flits as 32-bit words.
-pub(super) fn words(flits: &Packets) -> Result<Vec<u32>, Problem> {
+pub(super) fn words(flits: &Packets) -> Result<Vec<u32>, ExecProblem> {
     divide("bytes of words", flits.bytes.len() as u64, 4)?;
     Ok(flits.bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
 }

@@ -1,21 +1,24 @@
-//! The same on every slice, in parallel where a command is large enough to pay for handing it to other threads. No result depends
-//! on the number of threads: of several faults, that of the lowest slice counts.
+//! The same on every slice, in parallel where a command is large enough to pay for handing it to other
+//! threads. No result depends on the number of threads: of several faults, that of the lowest slice counts.
 
 use rayon::prelude::*;
 use tilewright_tcp_isa::program::exec::Stream;
 
-use super::Fault;
+use super::ExecFault;
 
-/// Host work, in steps of about a nanosecond, from which on threads share it: a hand-off within a pool takes some thousands.
+/// Host work, in steps of about a nanosecond, from which on threads share it: a hand-off within a pool takes
+/// some thousands.
 const SHARED_STEPS: u64 = 30_000;
-/// Host work of a contraction on a slice whatever it multiplies: operands are found, accumulators and results take room.
+/// Host work of a contraction on a slice whatever it multiplies: operands are found, accumulators and results
+/// take room.
 const CONTRACTION_STEPS: u64 = 1_000;
 /// Host work of a result that leaves a lane, besides its products.
 const RESULT_STEPS: u64 = 2;
 
-/// Host work of a command's parts, over all slices, in steps of about a nanosecond.
+/// Host work of a command's parts, over all slices, in steps of about a nanosecond: an estimate, which stops
+/// at the greatest number and changes no result.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Work {
+pub(super) struct HostWork {
     /// Fetch, switch and collect.
     pub(super) fetch: u64,
     /// The same and the contraction.
@@ -24,9 +27,9 @@ pub(super) struct Work {
     pub(super) leave: u64,
 }
 
-impl Work {
+impl HostWork {
     /// Of bytes fetched and bytes of results.
-    pub(super) fn of(image: &Stream, fetched: u64, kept: u64, slices: u64) -> Work {
+    pub(super) fn of(image: &Stream, fetched: u64, kept: u64, slices: u64) -> HostWork {
         let adapted = image.fetch.cast.is_some() || image.fetch.lookup.is_some();
         let fetch = if adapted { fetched / 2 } else { fetched / 8 };
         let products = image.contract.as_ref().map_or(0, |contract| {
@@ -36,7 +39,7 @@ impl Work {
             let results = left.fold(contract.lanes, u64::saturating_mul).saturating_mul(RESULT_STEPS);
             products.saturating_add(results).saturating_add(CONTRACTION_STEPS).saturating_mul(slices)
         });
-        Work { fetch, compute: fetch.saturating_add(products), leave: kept / 4 }
+        HostWork { fetch, compute: fetch.saturating_add(products), leave: kept / 4 }
     }
 }
 
@@ -49,13 +52,13 @@ pub(super) fn is_shared(work: u64) -> bool {
 pub(super) fn each<T: Send>(
     slices: usize,
     work: u64,
-    run: impl Fn(usize) -> Result<T, Fault> + Sync + Send,
-) -> Result<Vec<T>, Fault> {
+    run: impl Fn(usize) -> Result<T, ExecFault> + Sync + Send,
+) -> Result<Vec<T>, ExecFault> {
     let on = |slice: usize| run(slice).map_err(|fault| fault.on(slice));
     if !is_shared(work) {
         return (0..slices).map(on).collect();
     }
-    let all: Vec<Result<T, Fault>> = (0..slices).into_par_iter().map(on).collect();
+    let all: Vec<Result<T, ExecFault>> = (0..slices).into_par_iter().map(on).collect();
     all.into_iter().collect()
 }
 
@@ -63,13 +66,13 @@ pub(super) fn each<T: Send>(
 pub(super) fn each_of<I: Send, T: Send>(
     items: Vec<I>,
     work: u64,
-    run: impl Fn(usize, I) -> Result<T, Fault> + Sync + Send,
-) -> Result<Vec<T>, Fault> {
+    run: impl Fn(usize, I) -> Result<T, ExecFault> + Sync + Send,
+) -> Result<Vec<T>, ExecFault> {
     let on = |(slice, item): (usize, I)| run(slice, item).map_err(|fault| fault.on(slice));
     if !is_shared(work) {
         return items.into_iter().enumerate().map(on).collect();
     }
-    let all: Vec<Result<T, Fault>> = items.into_par_iter().enumerate().map(on).collect();
+    let all: Vec<Result<T, ExecFault>> = items.into_par_iter().enumerate().map(on).collect();
     all.into_iter().collect()
 }
 

@@ -1,16 +1,18 @@
-//! DMA: paired loops over source and target, packet by packet in loop order, with rows by index (vISA book, DMA engine).
+//! DMA: paired loops over source and target, packet by packet in loop order, with rows by index (vISA book,
+//! DMA engine).
 //!
-//! Any medium to any medium. A packet is read whole before it is written. Inner loops that step through neighbours on both sides
-//! become part of the packet; a transfer whose source and target overlap that closely races with itself.
+//! Any medium to any medium. A packet is read whole before it is written. Inner loops that step through
+//! neighbours on both sides become part of the packet; a transfer whose source and target overlap that
+//! closely races with itself.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, int_value};
 use tilewright_tcp_isa::program::Transfer;
-use tilewright_tcp_isa::program::transfer::{Address, Medium, TransferIndex};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, TransferIndex};
 
-use super::fault::{Fault, Problem, Stage, product};
+use super::fault::{ExecFault, ExecProblem, ExecStage, product};
 use super::packets::load_bits;
-use super::state::State;
+use super::state::MemoryState;
 use crate::limits::{MAX_SLICE, index};
 
 /// Most bytes that are read before they are written when packets are joined.
@@ -20,15 +22,15 @@ const JOINED_BYTES: u64 = 1 << 16;
 const MAX_PACKET_BYTES: u64 = 1 << 26;
 
 /// One loop: size, strides at source and target.
-type Row = (u64, i64, i64);
+type PairedLoop = (u64, i64, i64);
 
 /// Runs one transfer. Every size in it is a number.
 ///
 /// # Errors
 /// Bytes where no memory is, more bytes than a command may move. Packets before the one at fault are written.
-pub fn transfer(machine: &Tcp, state: &mut State, transfer: &Transfer) -> Result<(), Fault> {
-    let fail = |problem: Problem| problem.at(Stage::Dma);
-    let mut rows: Vec<Row> =
+pub fn transfer(machine: &Tcp, state: &mut MemoryState, transfer: &Transfer) -> Result<(), ExecFault> {
+    let fail = |problem: ExecProblem| problem.at(ExecStage::Dma);
+    let mut rows: Vec<PairedLoop> =
         transfer.loops.iter().map(|row| (row.size.fixed(), row.source, row.target)).collect();
     let most = machine.hbm_capacity_bytes().max(MAX_SLICE);
     product("bytes", rows.iter().map(|row| row.0).chain([transfer.packet]), most).map_err(fail)?;
@@ -36,13 +38,13 @@ pub fn transfer(machine: &Tcp, state: &mut State, transfer: &Transfer) -> Result
         return Ok(());
     }
     if transfer.packet > MAX_PACKET_BYTES {
-        return Err(fail(Problem::TooLarge { what: "bytes of a packet", most: MAX_PACKET_BYTES }));
+        return Err(fail(ExecProblem::TooLarge { what: "bytes of a packet", most: MAX_PACKET_BYTES }));
     }
     let outer = transfer.index.and(rows.first().copied());
     let mut first = transfer.index.is_some();
     rows.retain(|row| row.0 != 1 || std::mem::take(&mut first));
     if transfer.index.is_some() && outer.is_none() {
-        return Err(fail(Problem::Setting("a gather or scatter needs a loop over its rows")));
+        return Err(fail(ExecProblem::Setting("a gather or scatter needs a loop over its rows")));
     }
     let mut packet = transfer.packet;
     while let Some((size, source, target)) = rows.last().copied() {
@@ -55,7 +57,7 @@ pub fn transfer(machine: &Tcp, state: &mut State, transfer: &Transfer) -> Result
         packet = joined;
         rows.pop();
     }
-    let mut mover = Mover { state, buffer: vec![0; index(packet)] };
+    let mut mover = DmaMover { state, buffer: vec![0; index(packet)] };
     let (source, target) = (transfer.source, transfer.target);
     match (transfer.index, outer) {
         (Some(by), Some(first)) => {
@@ -70,13 +72,13 @@ pub fn transfer(machine: &Tcp, state: &mut State, transfer: &Transfer) -> Result
     }
 }
 
-struct Mover<'a> {
-    state: &'a mut State,
+struct DmaMover<'a> {
+    state: &'a mut MemoryState,
     buffer: Vec<u8>,
 }
 
-impl Mover<'_> {
-    fn run(&mut self, rows: &[Row], source: Address, target: Address) -> Result<(), Fault> {
+impl DmaMover<'_> {
+    fn run(&mut self, rows: &[PairedLoop], source: Address, target: Address) -> Result<(), ExecFault> {
         match rows.split_first() {
             None => self.state.copy(source, target, &mut self.buffer).map_err(dma),
             Some((row, [])) if self.state.copy_all(source, target, *row, self.buffer.len()) => Ok(()),
@@ -97,19 +99,19 @@ impl Mover<'_> {
     fn row(
         &self,
         by: &TransferIndex,
-        (_, from, to): Row,
+        (_, from, to): PairedLoop,
         row: u64,
         source: Address,
         target: Address,
-    ) -> Result<(Address, Address), Fault> {
+    ) -> Result<(Address, Address), ExecFault> {
         if !matches!(by.dtype, Dtype::I32 | Dtype::U32) {
-            return Err(Problem::Dtype(by.dtype).at(Stage::Dma));
+            return Err(ExecProblem::Dtype(by.dtype).at(ExecStage::Dma));
         }
         let row = row.cast_signed();
         let mut entry = [0; 4];
         self.state.read(step(by.table, row.saturating_mul(4))?, &mut entry).map_err(dma)?;
         let entry = int_value(by.dtype, load_bits(&entry, 32, 0));
-        let offsets = matches!(by.table.locate().map(|at| at.medium), Some(Medium::Hbm));
+        let offsets = matches!(by.table.locate().map(|at| at.medium), Some(MemoryInstance::Hbm));
         let named = |stride: i64| if offsets { entry } else { entry.saturating_mul(stride) };
         let (from, to) = match by.scatter {
             false => (named(from), to.saturating_mul(row)),
@@ -119,10 +121,10 @@ impl Mover<'_> {
     }
 }
 
-fn step(address: Address, bytes: i64) -> Result<Address, Fault> {
-    address.step(bytes).ok_or_else(|| Problem::Stepped(address, bytes).at(Stage::Dma))
+fn step(address: Address, bytes: i64) -> Result<Address, ExecFault> {
+    address.step(bytes).ok_or_else(|| ExecProblem::Stepped(address, bytes).at(ExecStage::Dma))
 }
 
-fn dma(fault: Fault) -> Fault {
-    Fault { stage: Stage::Dma, ..fault }
+fn dma(fault: ExecFault) -> ExecFault {
+    ExecFault { stage: ExecStage::Dma, ..fault }
 }

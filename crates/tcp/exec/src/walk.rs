@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use tilewright_tcp_isa::program::exec::Loop;
 
-use super::fault::{Problem, product};
+use super::fault::{ExecProblem, product};
 use crate::limits::MAX_SLICE;
 
 /// Farthest that the steps of a walk may lie from its start: sums of addresses then never overflow.
@@ -11,7 +11,7 @@ const MAX_SPAN: u64 = 1 << 60;
 
 /// A place in nested loops.
 #[derive(Clone, Debug)]
-pub(super) struct Walk {
+pub(super) struct OffsetWalk {
     loops: SmallVec<[(u64, i64); 8]>,
     index: SmallVec<[u64; 8]>,
     offset: i64,
@@ -19,11 +19,11 @@ pub(super) struct Walk {
 }
 
 /// Checks that no step of loops is too far from the first.
-pub(super) fn check_span(loops: &[(u64, i64)]) -> Result<(), Problem> {
+pub(super) fn check_span(loops: &[(u64, i64)]) -> Result<(), ExecProblem> {
     let reach = |row: &(u64, i64)| u128::from(row.0.saturating_sub(1)) * u128::from(row.1.unsigned_abs());
     let span = loops.iter().map(reach).fold(0, u128::saturating_add);
     if span > u128::from(MAX_SPAN) {
-        return Err(Problem::TooLarge { what: "addresses apart", most: MAX_SPAN });
+        return Err(ExecProblem::TooLarge { what: "addresses apart", most: MAX_SPAN });
     }
     Ok(())
 }
@@ -33,12 +33,12 @@ pub(super) fn pairs(loops: &[Loop]) -> SmallVec<[(u64, i64); 8]> {
     loops.iter().map(|row| (row.size.fixed(), row.stride)).collect()
 }
 
-impl Walk {
+impl OffsetWalk {
     /// Stands at the first step of loops `(size, stride)`, outermost first.
-    pub(super) fn new(loops: SmallVec<[(u64, i64); 8]>) -> Result<Walk, Problem> {
+    pub(super) fn new(loops: SmallVec<[(u64, i64); 8]>) -> Result<OffsetWalk, ExecProblem> {
         let left = product("steps", loops.iter().map(|row| row.0), MAX_SLICE)?;
         check_span(&loops)?;
-        Ok(Walk { index: loops.iter().map(|_| 0).collect(), loops, offset: 0, left })
+        Ok(OffsetWalk { index: loops.iter().map(|_| 0).collect(), loops, offset: 0, left })
     }
 
     /// Steps that are left, this one included.
@@ -75,9 +75,9 @@ impl Walk {
         self.loops.iter().copied()
     }
 
-    /// Takes the innermost loops off as one run of neighbours, each so far from the last: the walk of the rest, and the length of
-    /// the run.
-    pub(super) fn runs(loops: &[(u64, i64)], apart: u64) -> Result<(Walk, u64), Problem> {
+    /// Takes the innermost loops off as one run of neighbours, each so far from the last: the walk of the
+    /// rest, and the length of the run.
+    pub(super) fn runs(loops: &[(u64, i64)], apart: u64) -> Result<(OffsetWalk, u64), ExecProblem> {
         let mut run = 1_u64;
         let mut outer = loops;
         while let Some(((size, stride), rest)) = outer.split_last() {
@@ -87,11 +87,11 @@ impl Walk {
             run = product("steps", [run, *size], MAX_SLICE)?;
             outer = rest;
         }
-        Ok((Walk::new(outer.iter().copied().collect())?, run))
+        Ok((OffsetWalk::new(outer.iter().copied().collect())?, run))
     }
 }
 
-impl Iterator for Walk {
+impl Iterator for OffsetWalk {
     type Item = i64;
 
     fn next(&mut self) -> Option<i64> {

@@ -1,9 +1,10 @@
-//! The contraction engine: types, packets, steps and sums of a command, and the limits of tree and accumulators (paper section IV-C;
-//! drain orders from the vISA book).
+//! The contraction engine: types, packets, steps and sums of a command, and the limits of tree and
+//! accumulators (paper section IV-C; drain orders from the vISA book).
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
+use crate::capped::Capped;
 use crate::memory::payload_bits;
 use crate::program::exec::{Contract, Drain, StepLoop, Stream};
 
@@ -15,8 +16,8 @@ pub fn slot_capacity(machine: &Tcp, lanes: u64, columns: u64) -> u64 {
     of(Drain::Interleaved).max(of(Drain::Sequential))
 }
 
-/// The same for one drain order: interleaved gives every lane an equal part of the cells for its columns, sequential takes one lane
-/// after the other.
+/// How many partial sums each output of the tree can keep with one drain order: interleaved gives every lane
+/// an equal part of the cells for its columns, sequential takes one lane after the other.
 pub fn drain_capacity(machine: &Tcp, drain: Drain, lanes: u64, columns: u64) -> u64 {
     match drain {
         Drain::Interleaved => machine.accumulators() / (machine.ce.lanes * columns.max(1)),
@@ -28,8 +29,8 @@ pub fn drain_capacity(machine: &Tcp, drain: Drain, lanes: u64, columns: u64) -> 
 pub const CONTRACTED: [Dtype; 7] =
     [Dtype::I4, Dtype::I5, Dtype::I8, Dtype::I9, Dtype::F8E4M3Fn, Dtype::F8E5M2, Dtype::Bf16];
 
-/// Elements of a full packet, and multiplications of a lane in one cycle (paper section IV-C); 0 for a type that
-/// the contraction engine does not multiply.
+/// Elements of a full packet, and multiplications of a lane in one cycle (paper section IV-C); 0 for a type
+/// that the contraction engine does not multiply.
 pub fn full_packet_elements(machine: &Tcp, dtype: Dtype) -> u64 {
     let ce = &machine.ce;
     match dtype {
@@ -41,17 +42,17 @@ pub fn full_packet_elements(machine: &Tcp, dtype: Dtype) -> u64 {
     }
 }
 
-/// Elements of a packet that meet the register file in each step: its walk says how many. The rest of a packet is inactive.
-/// `None` if the walk does not come out even.
+/// Elements of a packet that meet the register file in each step: its walk says how many. The rest of a
+/// packet is inactive. `None` if the walk does not come out even.
 pub fn active_elements(contract: &Contract) -> Option<u64> {
-    let product = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(1_u64, u64::saturating_mul);
+    let product = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(1_u64, u64::capped_mul);
     let walked = product(&mut contract.loops.iter().map(|row| row.size.fixed()));
     let steps = product(&mut contract.steps.iter().map(|step| step.size.fixed()));
     (steps > 0 && walked.is_multiple_of(steps)).then(|| walked / steps)
 }
 
-/// The steps of a contraction in groups: the outermost summed loop and all inside it are one group, the loops outside it repeat it.
-/// Without a summed loop each step is a group of its own.
+/// The steps of a contraction in groups: the outermost summed loop and all inside it are one group, the loops
+/// outside it repeat it. Without a summed loop each step is a group of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepGroups {
     /// Groups.
@@ -68,7 +69,7 @@ impl StepGroups {
         let first = steps.iter().position(|step| step.summed).unwrap_or(steps.len());
         let (outer, inner) = steps.split_at(first);
         let product = |steps: &mut dyn Iterator<Item = &StepLoop>| {
-            steps.fold(1_u64, |all, step| all.saturating_mul(step.size.fixed()))
+            steps.fold(1_u64, |all, step| all.capped_mul(step.size.fixed()))
         };
         StepGroups {
             groups: product(&mut outer.iter()),
@@ -79,13 +80,13 @@ impl StepGroups {
 
     /// Steps of all groups.
     pub fn all_steps(&self) -> u64 {
-        self.groups.saturating_mul(self.steps)
+        self.groups.capped_mul(self.steps)
     }
 }
 
 /// What a command contracts on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Contraction {
+pub struct ContractionStage {
     /// Elements of a full packet of the type: [`full_packet_elements`].
     pub packet_elements: u64,
     /// Bytes of the streamed packet, one or two flits.
@@ -106,20 +107,20 @@ pub struct Contraction {
     pub drain: Drain,
 }
 
-impl Contraction {
+impl ContractionStage {
     /// The contraction of a stream, from its registers.
-    pub fn of(machine: &Tcp, stream: &Stream, contract: &Contract) -> Contraction {
+    pub fn of(machine: &Tcp, stream: &Stream, contract: &Contract) -> ContractionStage {
         let dtype = stream.fetch.leaves();
         let flit_bytes = machine.network.flit_bytes;
         let active = active_elements(contract).unwrap_or_else(|| packet_elements(machine, dtype, contract));
         let groups = StepGroups::of(&contract.steps);
         let (repeats, flits) = match contract.shift {
-            Some(shift) => (shift.shifts.saturating_mul(contract.repeats.fixed()), shift.pop),
+            Some(shift) => (shift.shifts.capped_mul(contract.repeats.fixed()), shift.pop),
             None => (contract.repeats.fixed(), contract.flits),
         };
-        Contraction {
+        ContractionStage {
             packet_elements: full_packet_elements(machine, dtype),
-            packet_bytes: flits.saturating_mul(flit_bytes),
+            packet_bytes: flits.capped_mul(flit_bytes),
             repeats,
             groups: groups.groups,
             group_steps: groups.steps,
@@ -136,21 +137,21 @@ impl Contraction {
             Drain::Interleaved => self.columns,
             Drain::Sequential => {
                 let lane_flits = self.columns.div_ceil(machine.ce.drain_elements_per_cycle);
-                self.lanes.saturating_mul(lane_flits)
+                self.lanes.capped_mul(lane_flits)
             }
         };
-        self.group_output_steps.saturating_mul(step_flits)
+        self.group_output_steps.capped_mul(step_flits)
     }
 
     /// Flits of sums that leave all groups.
     pub fn drained_flits(&self, machine: &Tcp) -> u64 {
-        self.groups.saturating_mul(self.group_drained_flits(machine))
+        self.groups.capped_mul(self.group_drained_flits(machine))
     }
 }
 
 /// Elements of a type in the packets of a contraction: as many as its flits hold.
 pub fn packet_elements(machine: &Tcp, dtype: Dtype, contract: &Contract) -> u64 {
-    let bits = contract.flits.saturating_mul(machine.network.flit_bytes).saturating_mul(8);
+    let bits = contract.flits.capped_mul(machine.network.flit_bytes).capped_mul(8);
     bits / payload_bits(dtype).max(1)
 }
 
@@ -159,8 +160,8 @@ pub fn tree_depth(elements: u64) -> u32 {
     elements.max(1).next_power_of_two().trailing_zeros()
 }
 
-/// The most elements between windows of the feed unit's convolution mode; the first starts at most half as many before the buffer
-/// (vISA book, contraction engine).
+/// The most elements between windows of the feed unit's convolution mode; the first starts at most half as
+/// many before the buffer (vISA book, contraction engine).
 pub fn shift_max(machine: &Tcp, dtype: Dtype) -> u64 {
     match payload_bits(dtype) {
         4 => machine.ce.int4_shift_max,

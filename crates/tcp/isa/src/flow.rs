@@ -1,17 +1,19 @@
-//! How many packets and flits pass each engine of a stream, from its registers alone (vISA book, engines in order).
+//! How many packets and flits pass each engine of a stream, from its registers alone (vISA book, engines in
+//! order).
 //!
 //! Sizes must be numbers ([`Exec::resolved`](crate::program::exec::Exec::resolved)); a register counts as 0.
 
 use tilewright_machine::tcp::Tcp;
 
-use crate::contraction::Contraction;
+use crate::capped::Capped;
+use crate::contraction::ContractionStage;
 use crate::memory::{bytes_of, payload_bits};
 use crate::program::exec::{Stream, Switch, iterations};
 use crate::switch::{Topology, delivered_packets};
 
 /// What passes each part of a stream, on one slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flow {
+pub struct FlowCounts {
     /// Packets that the slice fetches.
     pub packets: u64,
     /// Bytes of a packet in data memory.
@@ -29,17 +31,18 @@ pub struct Flow {
 }
 
 /// Follows the counts of a stream through the engines.
-pub fn flow(machine: &Tcp, stream: &Stream) -> Flow {
+pub fn flow(machine: &Tcp, stream: &Stream) -> FlowCounts {
     let fetch = &stream.fetch;
     let packets = iterations(&fetch.loops).checked_div(fetch.packet).unwrap_or(0);
     let read_packet_bytes = bytes_of(fetch.packet, payload_bits(fetch.dtype));
     let packet_bytes = bytes_of(fetch.packet, payload_bits(fetch.leaves()));
     let kept_packets = kept_packets(&stream.switch, packets);
-    let flits = kept_packets.saturating_mul(packet_flits(machine, packet_bytes));
-    let contraction = stream.contract.as_ref().map(|contract| Contraction::of(machine, stream, contract));
+    let flits = kept_packets.capped_mul(packet_flits(machine, packet_bytes));
+    let contraction =
+        stream.contract.as_ref().map(|contract| ContractionStage::of(machine, stream, contract));
     let vector_flits = contraction.map_or(flits, |contraction| contraction.drained_flits(machine));
     let commit_flits = iterations(&stream.commit.loops);
-    Flow { packets, read_packet_bytes, packet_bytes, kept_packets, flits, vector_flits, commit_flits }
+    FlowCounts { packets, read_packet_bytes, packet_bytes, kept_packets, flits, vector_flits, commit_flits }
 }
 
 /// Flits of a packet.
@@ -51,7 +54,7 @@ fn kept_packets(switch: &Switch, packets: u64) -> u64 {
     match switch.topology {
         Topology::Custom(_) => {
             let most = switch.sources.iter().map(Vec::len).max().unwrap_or(0);
-            packets.saturating_mul(most as u64)
+            packets.capped_mul(most as u64)
         }
         topology => delivered_packets(topology, packets),
     }

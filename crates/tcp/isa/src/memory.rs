@@ -1,10 +1,13 @@
-//! What elements take in the memories of a slice, and what DM, TRF and VRF hold (paper sections III and IV, vISA book).
+//! What elements take in the memories of a slice, and what DM, TRF and VRF hold (paper sections III and IV,
+//! vISA book).
 
+use crate::capped::Capped;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::syntax::ast::Place;
 use tilewright_num::Dtype;
 
-/// Bits that an element takes in memory, on its way and in register files: the extra bit of i5 and i9 has a place of its own.
+/// Bits that an element takes in memory, on its way and in register files: the extra bit of i5 and i9 has a
+/// place of its own.
 pub fn payload_bits(dtype: Dtype) -> u64 {
     match dtype {
         Dtype::I5 => 4,
@@ -31,5 +34,5 @@ fn trf_payload_bytes(machine: &Tcp) -> u64 {
 
 /// Bytes of so many elements of so many bits, the last of them begun.
 pub fn bytes_of(elements: u64, bits: u64) -> u64 {
-    elements.saturating_mul(bits).div_ceil(8)
+    elements.capped_mul(bits).div_ceil(8)
 }

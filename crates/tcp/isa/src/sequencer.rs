@@ -1,15 +1,16 @@
-//! The loop sequencer shared by fetch, commit and register-file walks: at most eight merged entries, each of bounded size, and
-//! the widest access that an address pattern allows (vISA book).
+//! The loop sequencer shared by fetch, commit and register-file walks: at most eight merged entries, each of
+//! bounded size, and the widest access that an address pattern allows (vISA book).
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessPattern;
 
+use crate::capped::Capped;
 use crate::program::Count;
 use crate::program::exec::Loop;
 
 /// Why a pattern does not fit a sequencer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum SequencerError {
     /// More loops than entries.
     Entries(usize),
     /// A loop longer than an entry counts.
@@ -17,13 +18,17 @@ pub enum Unfit {
 }
 
 /// Entries that the merged pattern takes; a loop too long for one entry is cut into several.
-pub fn entries(machine: &Tcp, merged: &AccessPattern) -> Result<usize, Unfit> {
+pub fn entries(machine: &Tcp, merged: &AccessPattern) -> Result<usize, SequencerError> {
     let mut entries = 0;
     for access in &merged.loops {
-        entries +=
-            entries_of(access.size, machine.sequencer.entry_size_max).ok_or(Unfit::Size(access.size))?;
+        entries += entries_of(access.size, machine.sequencer.entry_size_max)
+            .ok_or(SequencerError::Size(access.size))?;
     }
-    if entries as u64 > machine.sequencer.entries { Err(Unfit::Entries(entries)) } else { Ok(entries) }
+    if entries as u64 > machine.sequencer.entries {
+        Err(SequencerError::Entries(entries))
+    } else {
+        Ok(entries)
+    }
 }
 
 /// As few factors as may be, each small enough for an entry; `None` if a prime factor is too large.
@@ -43,7 +48,7 @@ pub fn read_bytes(machine: &Tcp, merged: &AccessPattern, packet_elements: u64, e
         Some(inner) if inner.stride == 1 => inner.size,
         _ => 1,
     };
-    let access_bits = gcd(packet_elements, run).saturating_mul(element_bits);
+    let access_bits = gcd(packet_elements, run).capped_mul(element_bits);
     let widths = machine.fetch.main_widths_bytes.iter().copied();
     widths.filter(|width| access_bits.is_multiple_of(width * 8)).max().unwrap_or(1)
 }
@@ -56,7 +61,7 @@ pub fn innermost_run(loops: &[Loop]) -> u64 {
         if u64::try_from(row.stride) != Ok(run) || matches!(row.size, Count::Register(_)) {
             break;
         }
-        run = run.saturating_mul(row.size.fixed());
+        run = run.capped_mul(row.size.fixed());
     }
     run
 }

@@ -1,6 +1,8 @@
-//! The switch engine's exchanges: topologies, their rings, and whether a machine's network can make them (paper section IV-B; topologies
-//! from the vISA book). Slices are `slice2 x slice1 x slice0`, and a ring is `slice1 x slice0`.
+//! The switch engine's exchanges: topologies, their rings, and whether a machine's network can make them
+//! (paper section IV-B; topologies from the vISA book). Slices are `slice2 x slice1 x slice0`, and a ring is
+//! `slice1 x slice0`.
 
+use crate::capped::Capped;
 use tilewright_machine::tcp::Tcp;
 
 /// The two parts of a ring.
@@ -24,8 +26,8 @@ pub enum Topology {
     Broadcast1(Ring),
     /// `[s2, s1, s0 | t]` to `[s2, s0, s1 | t]`.
     Transpose(Ring),
-    /// `[s2, s1, s0 | t2, t1, t0]` to `[s2, t1, s0 | t2, t0, s1]`, for a ring and the steps of t0; t1 has a step for each
-    /// slice of s1.
+    /// `[s2, s1, s0 | t2, t1, t0]` to `[s2, t1, s0 | t2, t0, s1]`, for a ring and the steps of t0; t1 has a
+    /// step for each slice of s1.
     InterTranspose(Ring, u64),
     /// `[s2, s1, s0 | t0]` to `[s2, Y, s1 | t0, s0]`.
     TransposedBroadcast1(Ring),
@@ -64,11 +66,11 @@ pub enum SwitchError {
 /// Slices of a ring.
 pub fn ring_slices(topology: Topology) -> u64 {
     let ring = ring(topology);
-    ring.slice1.saturating_mul(ring.slice0)
+    ring.slice1.capped_mul(ring.slice0)
 }
 
-/// Packets that each slice keeps of `packets` sent by each; a custom topology keeps as many as its bitmap says, which the caller
-/// knows, and at most those of the whole ring, which is the answer here.
+/// Packets that each slice keeps of `packets` sent by each; a custom topology keeps as many as its bitmap
+/// says, which the caller knows, and at most those of the whole ring, which is the answer here.
 pub fn delivered_packets(topology: Topology, packets: u64) -> u64 {
     let kept = match topology {
         Topology::Forwarding | Topology::Transpose(_) | Topology::InterTranspose(..) => 1,
@@ -76,7 +78,7 @@ pub fn delivered_packets(topology: Topology, packets: u64) -> u64 {
         Topology::Broadcast1(ring) => ring.slice1,
         Topology::TransposedBroadcast1(ring) => ring.slice0,
     };
-    packets.saturating_mul(kept)
+    packets.capped_mul(kept)
 }
 
 /// Whether `slices` slices can exchange `packets` packets each in this way.
@@ -95,7 +97,7 @@ pub fn check(machine: &Tcp, topology: Topology, slices: u64, packets: u64) -> Re
     }
     let multiple_of = match topology {
         Topology::Broadcast01(_, time0) => time0,
-        Topology::InterTranspose(ring, time0) => ring.slice1.saturating_mul(time0),
+        Topology::InterTranspose(ring, time0) => ring.slice1.capped_mul(time0),
         _ => 1,
     };
     let exchanged = multiple_of > 0 && packets.is_multiple_of(multiple_of);

@@ -1,10 +1,11 @@
 //! The transpose engine's tiles: which it takes, and the flits that fill one (vISA book, transpose engine).
 
+use crate::capped::Capped;
 use tilewright_machine::tcp::Tcp;
 
 /// What a command transposes on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transpose {
+pub struct TransposeStage {
     /// Bits of an element.
     pub element_bits: u64,
     /// Rows of a tile that enter.
@@ -26,7 +27,7 @@ pub enum TransposeError {
     Element(u64),
     /// More rows than a tile of such elements has.
     Rows {
-        /// Rows asked for.
+        /// Requested rows.
         rows: u64,
         /// Rows that a tile has.
         most: u64,
@@ -36,12 +37,12 @@ pub enum TransposeError {
 }
 
 /// Flits that fill a tile.
-pub fn tile_flits(transpose: &Transpose) -> u64 {
-    transpose.rows.saturating_mul(transpose.columns).div_ceil(transpose.flit_elements.max(1))
+pub fn tile_flits(transpose: &TransposeStage) -> u64 {
+    transpose.rows.capped_mul(transpose.columns).div_ceil(transpose.flit_elements.max(1))
 }
 
 /// Whether the engine takes such tiles.
-pub fn check(machine: &Tcp, transpose: &Transpose) -> Result<(), TransposeError> {
+pub fn check(machine: &Tcp, transpose: &TransposeStage) -> Result<(), TransposeError> {
     let (bits, rows, columns) = (transpose.element_bits, transpose.rows, transpose.columns);
     let most = match bits {
         4 => machine.transpose.rows_4bit_max,

@@ -1,43 +1,44 @@
 //! The commands of a contraction, one after the other.
 
+use tilewright_base::invariant::Exact;
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::legality::Verdict;
-use tilewright_tcp_cost::placed::Placed;
+use tilewright_tcp_cost::placed_tactic::PlacedTactic;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
-use tilewright_tcp_isa::program::exec::{Body, Exec, Memory, Switch};
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
+use tilewright_tcp_isa::program::exec::{Exec, ExecBody, Memory, Switch};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::{ExecId, Program, Transfer, TransferId};
 
 use super::commands::{self, copy};
-use super::dynamic::Dynamic;
-use super::loops::Turn;
-use super::packet::Packet;
-use super::refusal::refuse;
-use super::registers::{Registers, Wanted};
+use super::dynamic::DynamicAxes;
+use super::loops::SequencerLoop;
+use super::no_lowering::refuse;
+use super::packet::PaddedPacket;
+use super::registers::{RegisterLayout, RegisterLayoutInput};
 use super::shape_text::shape_text;
-use super::shift::Shifted;
-use super::supply::Supply;
-use super::view::{Clash, Piece, Run, View, cut, ragged, steps};
-use super::words::{WORD_BYTES, whole_part};
-use crate::options::Options;
+use super::shift::ShiftedStream;
+use super::supply::OperandSupply;
+use super::view::{CutMismatch, DigitValues, LoopPiece, SliceView, cut, ragged, steps};
+use super::write_widths::{WORD_BYTES, whole_part};
+use crate::options::LowerOptions;
 
-pub(super) struct Builder<'a> {
+pub(super) struct ContractionBuilder<'a> {
     pub(super) setup: &'a Setup<'a>,
     pub(super) problem: &'a Problem,
-    pub(super) placed: &'a Placed,
-    pub(super) options: &'a Options,
+    pub(super) placed: &'a PlacedTactic,
+    pub(super) options: &'a LowerOptions,
     maps: [RadixMap; 3],
     bases: [u64; 3],
     next_byte: u64,
     pub(super) execs: Vec<Exec>,
     /// Transfers, each with the number of commands before it.
     pub(super) transfers: Vec<(usize, Transfer)>,
-    pub(super) dynamic: Dynamic,
+    pub(super) dynamic: DynamicAxes,
     /// The output is filled with zeros first.
     pub(super) clears_out: bool,
     /// Bytes of each tensor that lie before where the commands find it.
@@ -45,34 +46,34 @@ pub(super) struct Builder<'a> {
 }
 
 /// The loops of a contraction once every view agrees on them.
-pub(super) struct Nest {
-    pub(super) stream: View,
-    pub(super) stationary: View,
+pub(super) struct ContractionNest {
+    pub(super) stream: SliceView,
+    pub(super) stationary: SliceView,
     pub(super) switch: Switch,
     /// Steps that bring a new packet.
-    pub(super) fetched: Vec<Piece>,
+    pub(super) fetch_steps: Vec<LoopPiece>,
     /// Steps that hold it.
-    pub(super) held: Vec<Piece>,
-    pub(super) lanes: Vec<Piece>,
-    pub(super) packet: Packet,
-    pub(super) registers: Registers,
+    pub(super) reuse_steps: Vec<LoopPiece>,
+    pub(super) lanes: Vec<LoopPiece>,
+    pub(super) packet: PaddedPacket,
+    pub(super) registers: RegisterLayout,
     /// Packets are shifts of what is fetched.
-    pub(super) shift: Option<Shifted>,
+    pub(super) shift: Option<ShiftedStream>,
 }
 
-impl Nest {
-    pub(super) fn time(&self) -> Vec<Piece> {
-        self.fetched.iter().chain(&self.held).copied().collect()
+impl ContractionNest {
+    pub(super) fn time(&self) -> Vec<LoopPiece> {
+        self.fetch_steps.iter().chain(&self.reuse_steps).copied().collect()
     }
 }
 
-impl<'a> Builder<'a> {
+impl<'a> ContractionBuilder<'a> {
     pub(super) fn new(
         setup: &'a Setup<'a>,
         problem: &'a Problem,
         verdict: &'a Verdict,
-        options: &'a Options,
-    ) -> Result<Builder<'a>, Box<Diagnostic>> {
+        options: &'a LowerOptions,
+    ) -> Result<ContractionBuilder<'a>, Box<Diagnostic>> {
         let placed =
             verdict.placed.as_ref().ok_or_else(|| refuse(problem, "there is no tactic", "tactic = ..."))?;
         let map = |operand: Operand| -> Result<RadixMap, Box<Diagnostic>> {
@@ -84,9 +85,9 @@ impl<'a> Builder<'a> {
                 .map_err(|_| refuse(problem, "a shape is too large", "a smaller one"))
         };
         let maps = [map(Operand::In0)?, map(Operand::In1)?, map(Operand::Out)?];
-        let dynamic = Dynamic::new(problem, placed)?;
+        let dynamic = DynamicAxes::new(problem, placed)?;
         let (bases, execs) = ([0; 3], Vec::new());
-        Ok(Builder {
+        Ok(ContractionBuilder {
             setup,
             problem,
             placed,
@@ -124,25 +125,26 @@ impl<'a> Builder<'a> {
         Ok((self.finish(), free_byte))
     }
 
-    /// Padding, masks and loops that registers count join with nothing, so a walk may need more entries than its pattern alone.
+    /// Padding, masks and loops that registers count join with nothing, so a walk may need more entries than
+    /// its pattern alone.
     fn check_loops(&self) -> Result<(), Box<Diagnostic>> {
         let most = self.setup.machine.sequencer.entries;
         for exec in &self.execs {
-            let Body::Stream(stream) = &exec.body else { continue };
+            let ExecBody::Stream(stream) = &exec.body else { continue };
             let walk = stream.contract.as_ref().map_or(0, |contract| contract.loops.len());
             let loops = stream.fetch.loops.len().max(stream.commit.loops.len()).max(walk);
             if loops as u64 > most {
-                let asked = format!("`{}` walks {loops} loops, masks and padding among them", exec.name);
+                let message = format!("`{}` walks {loops} loops, masks and padding among them", exec.name);
                 return Err(refuse(
                     self.problem,
-                    &asked,
+                    &message,
                     "digits that shapes and tactic cut alike, or fewer",
                 ));
             }
             let masks = self.setup.machine.fetch.mask_chunks;
             if stream.fetch.limits.len() as u64 > masks {
-                let asked = format!("`{}` masks {} axes or digits", exec.name, stream.fetch.limits.len());
-                return Err(refuse(self.problem, &asked, "fewer padded digits"));
+                let message = format!("`{}` masks {} axes or digits", exec.name, stream.fetch.limits.len());
+                return Err(refuse(self.problem, &message, "fewer padded digits"));
             }
         }
         Ok(())
@@ -167,21 +169,21 @@ impl<'a> Builder<'a> {
         let end = bytes.checked_next_multiple_of(self.setup.machine.network.flit_bytes);
         let end = end.and_then(|bytes| base.checked_add(bytes)).filter(|end| *end <= capacity);
         self.next_byte = end.ok_or_else(|| {
-            let asked = format!("tensors and copies take more than {capacity} B of data memory");
-            refuse(self.problem, &asked, "smaller tiles, or shapes that need no copies")
+            let message = format!("tensors and copies take more than {capacity} B of data memory");
+            refuse(self.problem, &message, "smaller tiles, or shapes that need no copies")
         })?;
         Ok(base)
     }
 
     /// Makes both operands reachable and settles the loops.
-    fn nest(&mut self) -> Result<Nest, Box<Diagnostic>> {
+    fn nest(&mut self) -> Result<ContractionNest, Box<Diagnostic>> {
         let (problem, placed) = (self.problem, self.placed);
-        let (operand, held) = (problem.streamed(), problem.stationary);
-        let stationary = self.view(held);
-        let stationary = self.brought(held, stationary)?;
-        let mut stationary = self.with_margins(held, stationary)?;
+        let (operand, stationary_operand) = (problem.streamed(), problem.stationary);
+        let stationary = self.view(stationary_operand);
+        let stationary = self.bring_local(stationary_operand, stationary)?;
+        let mut stationary = self.with_margins(stationary_operand, stationary)?;
         if self.uneven(&[&stationary]) {
-            stationary = self.straightened(held, &stationary, self.live_slices())?;
+            stationary = self.straightened(stationary_operand, &stationary, self.live_slices())?;
         }
         let out = self.view(Operand::Out);
         let first = &placed.time[..placed.time.len() - placed.repeat_terms];
@@ -194,26 +196,27 @@ impl<'a> Builder<'a> {
         let mut switch = None;
         if !self.uneven(&[&stream, &stationary]) && !self.has_margins(operand) {
             let views = self.agreeing([&stream, &stationary, &out]);
-            let packet = cut(&placed.packet, &views, Run::Places);
-            let fetched = cut(first, &views, Run::Live);
-            self.dynamic.settle(problem, &fetched);
-            switch = self.straight(operand, &stream, &fetched, &packet);
+            let packet = cut(&placed.packet, &views, DigitValues::Places);
+            let fetch_steps = cut(first, &views, DigitValues::Live);
+            self.dynamic.settle(problem, &fetch_steps);
+            switch = self.straight(operand, &stream, &fetch_steps, &packet);
         }
         if switch.is_none() {
-            stream = self.brought(operand, stream)?;
+            stream = self.bring_local(operand, stream)?;
             stream = self.with_margins(operand, stream)?;
             if self.uneven(&[&stream, &stationary]) {
                 stream = self.straightened(operand, &stream, self.live_slices())?;
             }
             if self.uneven(&[&stream, &stationary]) {
-                stationary = self.straightened(held, &stationary, self.live_slices())?;
+                stationary = self.straightened(stationary_operand, &stationary, self.live_slices())?;
             }
         }
         self.settled(stream, stationary, switch.unwrap_or_default())
     }
 
-    /// Shifts that show zeros before the start of a window, if they serve and the stream lies in each slice's own memory.
-    fn over_margins(&mut self, stream: &View, stationary: &View) -> Option<Nest> {
+    /// Shifts that show zeros before the start of a window, if they serve and the stream lies in each slice's
+    /// own memory.
+    fn over_margins(&mut self, stream: &SliceView, stationary: &SliceView) -> Option<ContractionNest> {
         let operand = self.problem.streamed();
         let fixed = self.problem.axes.iter().all(|axis| !axis.dynamic);
         let together = self.problem.windows_of(operand).all(|window| !self.spreads(window));
@@ -229,55 +232,69 @@ impl<'a> Builder<'a> {
     }
 
     /// The loops over two views that agree.
-    fn settled(&mut self, stream: View, stationary: View, switch: Switch) -> Result<Nest, Box<Diagnostic>> {
+    fn settled(
+        &mut self,
+        stream: SliceView,
+        stationary: SliceView,
+        switch: Switch,
+    ) -> Result<ContractionNest, Box<Diagnostic>> {
         let (problem, placed) = (self.problem, self.placed);
         let out = self.view(Operand::Out);
         let (first, last) = placed.time.split_at(placed.time.len() - placed.repeat_terms);
         let views = self.agreeing([&stream, &stationary, &out]);
-        let fetched = cut(first, &views, Run::Live);
-        let packet = cut(&placed.packet, &views, Run::Places);
-        let lanes = cut(&placed.lanes, &views, Run::Places);
-        let held = cut(last, &views, Run::Live);
-        let packet = Packet::new(self.setup, problem, &packet).map_err(|_| {
+        let fetch_steps = cut(first, &views, DigitValues::Live);
+        let packet = cut(&placed.packet, &views, DigitValues::Places);
+        let lanes = cut(&placed.lanes, &views, DigitValues::Places);
+        let reuse_steps = cut(last, &views, DigitValues::Live);
+        let packet = PaddedPacket::new(self.setup, problem, &packet).map_err(|_| {
             refuse(
                 problem,
                 "the packet cannot be padded to whole 8-byte words",
                 "a power of two in the packet",
             )
         })?;
-        let time: Vec<Piece> = fetched.iter().chain(&held).copied().collect();
+        let time: Vec<LoopPiece> = fetch_steps.iter().chain(&reuse_steps).copied().collect();
         self.dynamic.settle(problem, &time);
         let registers = self.registers(&stationary, &lanes, &time, &packet)?;
-        let mut nest =
-            Nest { stream, stationary, switch, fetched, held, lanes, packet, registers, shift: None };
+        let mut nest = ContractionNest {
+            stream,
+            stationary,
+            switch,
+            fetch_steps,
+            reuse_steps,
+            lanes,
+            packet,
+            registers,
+            shift: None,
+        };
         nest.shift = self.shifted(&nest);
         Ok(nest)
     }
 
     /// Whether views cut the tactic where it cannot be cut.
-    fn uneven(&self, views: &[&View]) -> bool {
+    fn uneven(&self, views: &[&SliceView]) -> bool {
         let placed = self.placed;
-        ragged(self.problem, &placed.time, views, Run::Live)
-            || ragged(self.problem, &placed.lanes, views, Run::Places)
-            || ragged(self.problem, &placed.packet, views, Run::Places)
+        ragged(self.problem, &placed.time, views, DigitValues::Live)
+            || ragged(self.problem, &placed.lanes, views, DigitValues::Places)
+            || ragged(self.problem, &placed.packet, views, DigitValues::Places)
     }
 
     /// Views to cut by: the output's too, if it fits with the others.
-    fn agreeing<'v>(&self, views: [&'v View; 3]) -> Vec<&'v View> {
+    fn agreeing<'v>(&self, views: [&'v SliceView; 3]) -> Vec<&'v SliceView> {
         let views = views.to_vec();
         if self.uneven(&views) { views[..2].to_vec() } else { views }
     }
 
     fn registers(
         &self,
-        view: &View,
-        lanes: &[Piece],
-        time: &[Piece],
-        packet: &Packet,
-    ) -> Result<Registers, Box<Diagnostic>> {
+        view: &SliceView,
+        lanes: &[LoopPiece],
+        time: &[LoopPiece],
+        packet: &PaddedPacket,
+    ) -> Result<RegisterLayout, Box<Diagnostic>> {
         let machine = self.setup.machine;
         let lane_room = machine.ce.lanes * machine.trf_lane_payload_bytes() / steps(lanes);
-        let wanted = Wanted {
+        let input = RegisterLayoutInput {
             view,
             lanes,
             time,
@@ -289,36 +306,42 @@ impl<'a> Builder<'a> {
             lane_room,
             wide_bytes: machine.ce.packet_bytes,
         };
-        let registers = Registers::new(&wanted).map_err(|clash| self.clash(clash))?;
+        let registers = RegisterLayout::new(&input).map_err(|clash| self.clash(clash))?;
         if registers.lane_bytes > lane_room {
-            let asked =
+            let message =
                 format!("a lane's part of the register file takes {} of {lane_room} B", registers.lane_bytes);
-            return Err(refuse(self.problem, &asked, "a smaller stationary tile"));
+            return Err(refuse(self.problem, &message, "a smaller stationary tile"));
         }
         Ok(registers)
     }
 
     /// The view of an operand as it lies in data memory.
-    pub(super) fn view(&self, operand: Operand) -> View {
-        View::of_map(self.problem, operand, self.map(operand), self.base(operand))
+    pub(super) fn view(&self, operand: Operand) -> SliceView {
+        SliceView::of_map(self.problem, operand, self.map(operand), self.base(operand))
     }
 
-    fn supply(&self, operand: Operand, view: &View) -> Supply {
-        Supply::new(self.problem, operand, self.map(operand), view, &self.placed.parallel)
+    fn supply(&self, operand: Operand, view: &SliceView) -> OperandSupply {
+        OperandSupply::new(self.problem, operand, self.map(operand), view, &self.placed.parallel)
     }
 
     /// The switch that delivers the stream as the loops want it, if packets lie on one slice each.
-    fn straight(&self, operand: Operand, view: &View, fetched: &[Piece], packet: &[Piece]) -> Option<Switch> {
+    fn straight(
+        &self,
+        operand: Operand,
+        view: &SliceView,
+        fetch_steps: &[LoopPiece],
+        packet: &[LoopPiece],
+    ) -> Option<Switch> {
         if packet.iter().any(|piece| view.stride(piece).is_err()) {
             return None;
         }
-        let steps: Result<Vec<_>, Clash> =
-            fetched.iter().map(|piece| Ok((*piece, view.step(piece)?))).collect();
+        let steps: Result<Vec<_>, CutMismatch> =
+            fetch_steps.iter().map(|piece| Ok((*piece, view.step(piece)?))).collect();
         self.supply(operand, view).in_order(&steps.ok()?, &self.dynamic)
     }
 
     /// A view in which every slice has what it needs: as it is, or after a copy through the switch.
-    fn brought(&mut self, operand: Operand, view: View) -> Result<View, Box<Diagnostic>> {
+    fn bring_local(&mut self, operand: Operand, view: SliceView) -> Result<SliceView, Box<Diagnostic>> {
         let supply = self.supply(operand, &view);
         if supply.is_local() {
             return Ok(view);
@@ -329,9 +352,9 @@ impl<'a> Builder<'a> {
             (self.map(operand).to[1] * bits).div_ceil(8).next_multiple_of(machine.dm.write_granule_bytes);
         let packet = whole_part(bytes, machine.network.flit_bytes);
         let sources = supply.sources(0).len() as u64;
-        let base = self.room(bytes.saturating_mul(sources))?;
+        let base = self.room(bytes.exact_mul(sources))?;
         let fetch = commands::fetch_linear(self.setup, Dtype::I8, view.base, bytes, packet);
-        let loops = [Turn::of(bytes / packet, packet), Turn::of(sources, bytes)];
+        let loops = [SequencerLoop::of(bytes / packet, packet), SequencerLoop::of(sources, bytes)];
         let live = self.live_slices();
         let commit = commands::commit(self.setup, Memory::Dm, base, &loops, packet, live);
         let name = format!("bring_{}", operand.name());
@@ -368,10 +391,10 @@ impl<'a> Builder<'a> {
         rest == 0
     }
 
-    pub(super) fn clash(&self, clash: Clash) -> Box<Diagnostic> {
+    pub(super) fn clash(&self, clash: CutMismatch) -> Box<Diagnostic> {
         let name = self.problem.axis(clash.axis).name;
-        let asked = format!("axis `{name}` is cut at {} by one operand and not by another", clash.weight);
-        refuse(self.problem, &asked, "digits that refine each other")
+        let message = format!("axis `{name}` is cut at {} by one operand and not by another", clash.weight);
+        refuse(self.problem, &message, "digits that refine each other")
     }
 
     fn finish(self) -> Program {
@@ -416,11 +439,11 @@ impl<'a> Builder<'a> {
             name: operand.name().to_string(),
             dtype: if is_output { self.setup.accumulator_dtype() } else { stored },
             axes: axes.collect(),
-            role: if is_output { Role::Output } else { Role::Input },
-            place: Place::Dm { chip: 0, slice: 0, base: self.base(operand) },
+            role: if is_output { TensorRole::Output } else { TensorRole::Input },
+            place: TensorPlace::Dm { chip: 0, slice: 0, base: self.base(operand) },
             shape: shape_text(self.problem, shape),
             map: self.map(operand).clone(),
-            data: if is_output { Data::None } else { self.options.data[operand as usize].clone() },
+            data: if is_output { TensorData::None } else { self.options.data[operand as usize].clone() },
             span: Span::default(),
         })
     }

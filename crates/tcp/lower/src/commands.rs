@@ -5,22 +5,27 @@ use tilewright_notation::problem::{Digit, Problem};
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::Count;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Exec, Fetch, Limit, Memory, Stream, Switch};
+use tilewright_tcp_isa::program::exec::{
+    Commit, Context, Exec, ExecBody, Fetch, Limit, Memory, Stream, Switch,
+};
 
-use super::dynamic::Dynamic;
-use super::limits::{Fetched, limits};
-use super::loops::{Turn, entries, masked_entries};
+use super::dynamic::DynamicAxes;
+use super::limits::{MaskedFetch, limits};
+use super::loops::{SequencerLoop, entries, masked_entries};
 
 pub(super) fn fetch(
     setup: &Setup<'_>,
     problem: &Problem,
-    dynamic: &Dynamic,
+    dynamic: &DynamicAxes,
     parallel: &[Digit],
-    fetched: &Fetched<'_>,
+    fetched: &MaskedFetch<'_>,
 ) -> Fetch {
     let mut masks: Vec<Limit> = limits(problem, dynamic, fetched, parallel);
-    let loops: Vec<Turn> =
-        fetched.rows.iter().map(|row| Turn { size: row.size, by: row.by, stride: row.stride }).collect();
+    let loops: Vec<SequencerLoop> = fetched
+        .rows
+        .iter()
+        .map(|row| SequencerLoop { size: row.size, by: row.by, stride: row.stride })
+        .collect();
     let loops = masked_entries(setup.machine, &loops, &mut masks);
     Fetch {
         dtype: fetched.dtype,
@@ -38,16 +43,22 @@ pub(super) fn fetch(
 
 /// A plain fetch of contiguous elements.
 pub(super) fn fetch_linear(setup: &Setup<'_>, dtype: Dtype, base: u64, elements: u64, packet: u64) -> Fetch {
-    fetch_turns(setup, dtype, base, &[Turn::of(elements, 1)], packet)
+    fetch_loops(setup, dtype, base, &[SequencerLoop::of(elements, 1)], packet)
 }
 
 /// A fetch of loops without masks, strides in elements.
-pub(super) fn fetch_turns(setup: &Setup<'_>, dtype: Dtype, base: u64, turns: &[Turn], packet: u64) -> Fetch {
+pub(super) fn fetch_loops(
+    setup: &Setup<'_>,
+    dtype: Dtype,
+    base: u64,
+    loops: &[SequencerLoop],
+    packet: u64,
+) -> Fetch {
     Fetch {
         dtype,
         base,
         interleave: None,
-        loops: entries(setup.machine, turns),
+        loops: entries(setup.machine, loops),
         packet,
         indirect: None,
         limits: Vec::new(),
@@ -62,7 +73,7 @@ pub(super) fn commit(
     setup: &Setup<'_>,
     memory: Memory,
     base: u64,
-    loops: &[Turn],
+    loops: &[SequencerLoop],
     bytes: u64,
     slices: Vec<(u64, u64)>,
 ) -> Commit {
@@ -80,7 +91,7 @@ pub(super) fn copy(setup: &Setup<'_>, name: &str, fetch: Fetch, switch: Switch, 
 
 /// A command on a context.
 pub(super) fn exec(setup: &Setup<'_>, name: &str, context: Context, stream: Stream) -> Exec {
-    let body = Body::Stream(Box::new(stream));
+    let body = ExecBody::Stream(Box::new(stream));
     Exec { name: name.to_string(), context, pes: setup.fused_pes, body, span: Span::default() }
 }
 

@@ -1,30 +1,31 @@
 //! The load of the register files and the contraction itself.
 
 use tilewright_base::Diagnostic;
+use tilewright_base::invariant::Exact;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{
     Context, Contract, ContractOp, Loop, Memory, StepLoop, Stream, Switch,
 };
-use tilewright_tcp_isa::program::vector::{Between, Gives, ReduceOp, Vector, Word};
+use tilewright_tcp_isa::program::vector::{InterSliceReduce, ReduceOp, ReduceOutput, Vector, Word};
 use tilewright_tcp_isa::sequencer::innermost_run;
 
-use super::between::Parts;
-use super::build::{Builder, Nest};
+use super::build::{ContractionBuilder, ContractionNest};
 use super::commands::{self, exec};
-use super::ending::Ending;
-use super::limits::Row;
-use super::loops::{Turn, entries};
-use super::view::{At, Piece, steps};
-use crate::limits::Fetched;
-use crate::words::WORD_BYTES;
+use super::inter_slice::PartialSums;
+use super::limits::FetchLoop;
+use super::loops::{SequencerLoop, entries};
+use super::sums_to_output::SumsToOutput;
+use super::view::{DigitStep, LoopPiece, steps};
+use crate::limits::MaskedFetch;
+use crate::write_widths::WORD_BYTES;
 
-impl Builder<'_> {
+impl ContractionBuilder<'_> {
     /// Data memory to register files, through the sub context if it has the stages.
-    pub(super) fn load(&mut self, nest: &Nest) {
+    pub(super) fn load(&mut self, nest: &ContractionNest) {
         let operand = self.problem.stationary;
-        let fetched = Fetched {
+        let fetched = MaskedFetch {
             operand,
             view: &nest.stationary,
             rows: &nest.registers.rows,
@@ -37,13 +38,13 @@ impl Builder<'_> {
         // The sub context has one stage of the adapter and one width.
         let adapted = !fetch.limits.is_empty() || fetch.zero_point.is_some();
         let run = innermost_run(&fetch.loops);
-        let run_bits = run.saturating_mul(self.setup.element_bits());
+        let run_bits = run.exact_mul(self.setup.element_bits());
         let divides = run.is_multiple_of(fetch.packet) || fetch.packet.is_multiple_of(run);
         let narrow = !divides || !run_bits.is_multiple_of(self.setup.machine.fetch.sub_width_bytes * 8);
         let memory = Memory::Trf { lanes: steps(&nest.lanes) };
         let registers = &nest.registers;
         // Idle slices of a group that adds its parts multiply too: with zeros.
-        let parts = Parts::new(self.problem, &self.placed.parallel, self.map(Operand::Out));
+        let parts = PartialSums::new(self.problem, &self.placed.parallel, self.map(Operand::Out));
         let live = self.slices_of_groups(parts.map_or(0, |parts| parts.bits));
         let mut commit =
             commands::commit(self.setup, memory, 0, &registers.commit, registers.commit_bytes, live);
@@ -64,11 +65,11 @@ impl Builder<'_> {
     }
 
     /// The contraction, what adds its parts, and what brings its sums to their places.
-    pub(super) fn contract(&mut self, nest: &Nest) -> Result<(), Box<Diagnostic>> {
-        let ending = Ending::new(self, nest)?;
+    pub(super) fn contract(&mut self, nest: &ContractionNest) -> Result<(), Box<Diagnostic>> {
+        let ending = SumsToOutput::new(self, nest)?;
         let operand = self.problem.streamed();
         let rows = self.stream_rows(nest)?;
-        let fetched = Fetched {
+        let fetched = MaskedFetch {
             operand,
             view: &nest.stream,
             rows: &rows,
@@ -78,8 +79,8 @@ impl Builder<'_> {
             zero_point: self.zero_point(operand),
         };
         let fetch = commands::fetch(self.setup, self.problem, &self.dynamic, &self.placed.parallel, &fetched);
-        let held = nest.held.iter().map(|piece| (piece.size, self.dynamic.steps(piece)));
-        let repeats = self.dynamic.product(held.collect::<Vec<_>>());
+        let reused = nest.reuse_steps.iter().map(|piece| (piece.size, self.dynamic.steps(piece)));
+        let repeats = self.dynamic.product(reused.collect::<Vec<_>>());
         let vector = ending.gives.map(|gives| self.adder(gives, ending.group_slices()));
         let commit = ending.commit(self)?;
         let stream = Stream {
@@ -96,13 +97,13 @@ impl Builder<'_> {
     }
 
     /// The loops of the streamed operand: what the switch does not bring, then the packet.
-    fn stream_rows(&self, nest: &Nest) -> Result<Vec<Row>, Box<Diagnostic>> {
+    fn stream_rows(&self, nest: &ContractionNest) -> Result<Vec<FetchLoop>, Box<Diagnostic>> {
         let mut rows = Vec::new();
         let shifts = usize::from(nest.shift.is_some());
-        for piece in &nest.fetched[..nest.fetched.len() - shifts] {
+        for piece in &nest.fetch_steps[..nest.fetch_steps.len() - shifts] {
             match nest.stream.step(piece).map_err(|clash| self.clash(clash))? {
-                Some(At::Slice(_)) => {}
-                Some(At::Offset(stride)) => rows.push(self.counted(piece, stride)),
+                Some(DigitStep::Slice(_)) => {}
+                Some(DigitStep::Offset(stride)) => rows.push(self.counted(piece, stride)),
                 None => rows.push(self.counted(piece, 0)),
             }
         }
@@ -113,11 +114,16 @@ impl Builder<'_> {
         Ok(rows)
     }
 
-    fn counted(&self, piece: &Piece, stride: u64) -> Row {
-        Row { by: self.dynamic.steps(piece), ..Row::of(*piece, stride) }
+    fn counted(&self, piece: &LoopPiece, stride: u64) -> FetchLoop {
+        FetchLoop { by: self.dynamic.steps(piece), ..FetchLoop::of(*piece, stride) }
     }
 
-    fn engine(&self, nest: &Nest, ending: &Ending, repeats: Count) -> Result<Contract, Box<Diagnostic>> {
+    fn engine(
+        &self,
+        nest: &ContractionNest,
+        ending: &SumsToOutput,
+        repeats: Count,
+    ) -> Result<Contract, Box<Diagnostic>> {
         let time = nest.time();
         Ok(Contract {
             op: ContractOp::Add,
@@ -136,19 +142,23 @@ impl Builder<'_> {
     }
 
     /// The register file walk: steps, then the elements of a packet.
-    fn register_loops(&self, nest: &Nest, time: &[Piece]) -> Result<Vec<Loop>, Box<Diagnostic>> {
+    fn register_loops(
+        &self,
+        nest: &ContractionNest,
+        time: &[LoopPiece],
+    ) -> Result<Vec<Loop>, Box<Diagnostic>> {
         let view = &nest.registers.view;
         let met = nest.packet.met();
         let pieces = time.iter().map(|piece| (*piece, piece.size)).chain(met);
         let mut loops = Vec::new();
         for (piece, size) in pieces {
             let stride = view.stride(&piece).map_err(|clash| self.clash(clash))?.unwrap_or(0);
-            loops.push(Turn { size, by: self.dynamic.steps(&piece), stride });
+            loops.push(SequencerLoop { size, by: self.dynamic.steps(&piece), stride });
         }
         Ok(entries(self.setup.machine, &loops))
     }
 
-    fn step_loops(&self, time: &[Piece]) -> Vec<StepLoop> {
+    fn step_loops(&self, time: &[LoopPiece]) -> Vec<StepLoop> {
         let most = self.setup.machine.sequencer.entry_size_max;
         let mut loops: Vec<StepLoop> = Vec::new();
         for piece in time.iter().filter(|piece| piece.size > 1) {
@@ -160,14 +170,17 @@ impl Builder<'_> {
                 {
                     *size *= piece.size;
                 }
-                _ => loops.push(StepLoop { size: Turn { size: piece.size, by, stride: 0 }.count(), summed }),
+                _ => loops.push(StepLoop {
+                    size: SequencerLoop { size: piece.size, by, stride: 0 }.count(),
+                    summed,
+                }),
             }
         }
         loops
     }
 
     /// Adds partial sums of neighbouring slices.
-    fn adder(&self, gives: Gives, slices: u64) -> Vector {
+    fn adder(&self, gives: ReduceOutput, slices: u64) -> Vector {
         let input = self.word();
         let op = if input == Word::F32 { ReduceOp::Add } else { ReduceOp::AddWrap };
         Vector {
@@ -176,7 +189,7 @@ impl Builder<'_> {
             pair: false,
             tags: Vec::new(),
             ops: Vec::new(),
-            between: Some(Between { op, slices, gives }),
+            between: Some(InterSliceReduce { op, slices, gives }),
             between_first: false,
         }
     }

@@ -1,34 +1,38 @@
-//! Sums over groups of PEs: each group of a team has parts of the same sums, and DMA carries them between PEs (paper section VI-A; DMA
-//! is the only way between fused groups).
+//! Sums over groups of PEs: each group of a team has parts of the same sums, and DMA carries them between PEs
+//! (paper section VI-A; DMA is the only way between fused groups).
 //!
-//! Every member of a team takes one block of the sums: it reads that block of every member into memory of its own, one behind the other,
-//! and its vector engine adds them in the order of the group numbers, so floats are rounded in an order that does not depend on time.
-//! An output that is split over the team keeps the block (reduce-scatter); otherwise the member writes it to all others (all-reduce).
-//! Doorbells say that parts are ready: a member rings for all others once its own commands are done, and waits for all of them.
+//! Every member of a team takes one block of the sums: it reads that block of every member into memory of its
+//! own, one behind the other, and its vector engine adds them in the order of the group numbers, so floats
+//! are rounded in an order that does not depend on time. An output that is split over the team keeps the
+//! block (reduce-scatter); otherwise the member writes it to all others (all-reduce). Doorbells say that
+//! parts are ready: a member rings for all others once its own commands are done, and waits for all of them.
 
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::groups::Groups;
+use tilewright_tcp_cost::groups::PeGroups;
 use tilewright_tcp_cost::setup::Setup;
-use tilewright_tcp_isa::program::control::{Command, Step, StepKind, Term, Value};
+use tilewright_tcp_isa::program::control::{Command, ControlExpr, ControlOperand, Step, StepKind};
 use tilewright_tcp_isa::program::exec::{Context, Exec, Memory, StepLoop, Stream, Switch};
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
+};
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Reduce, ReduceOp, Word};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, TransferId};
 
 use super::commands::{self, exec, fixed};
-use super::loops::Turn;
+use super::loops::SequencerLoop;
 use crate::kernels::chain::chain;
-use crate::refusal::refuse;
-use crate::words::{WORD_BYTES, whole_part};
+use crate::no_lowering::refuse;
+use crate::write_widths::{WORD_BYTES, whole_part};
 
 /// Transfers that are under way at once, each with an id of its own.
 const IDS: usize = 64;
 
 /// What a team does with its sums.
 #[derive(Clone, Debug)]
-pub(super) struct Exchange {
+pub(super) struct SumExchange {
     /// Groups that hold parts of the same sums.
     team: u64,
     /// Where parts lie in every slice.
@@ -47,9 +51,10 @@ pub(super) struct Exchange {
     slices: Vec<(u64, u64)>,
 }
 
-/// The einsum as a group computes it if the output is scattered over its team: with one more digit of each scattered axis outermost, so that
-/// a member's part is one block. `None` if the output is what a group computes.
-pub(super) fn unscattered(problem: &Problem, groups: &Groups) -> Result<Option<Problem>, Box<Diagnostic>> {
+/// The einsum as a group computes it if the output is scattered over its team: with one more digit of each
+/// scattered axis outermost, so that a member's part is one block. `None` if the output is what a group
+/// computes.
+pub(super) fn unscattered(problem: &Problem, groups: &PeGroups) -> Result<Option<Problem>, Box<Diagnostic>> {
     let Some(shape) = problem.shape(Operand::Out).filter(|_| !groups.scattered.is_empty()) else {
         return Ok(None);
     };
@@ -60,8 +65,8 @@ pub(super) fn unscattered(problem: &Problem, groups: &Groups) -> Result<Option<P
         let (part, name) = (axis.whole / axis.pes, axis.name);
         let of_axis = shape.inter.iter().chain(&shape.intra).filter(|digit| digit.axis == Some(*id));
         if of_axis.map(|digit| digit.live).product::<u64>() != part {
-            let asked = format!("the output's digits of `{name}` run past a PE's part of {part}");
-            return Err(refuse(problem, &asked, &format!("digits of `{name}` that multiply to {part}")));
+            let message = format!("the output's digits of `{name}` run past a PE's part of {part}");
+            return Err(refuse(problem, &message, &format!("digits of `{name}` that multiply to {part}")));
         }
         let (live, slots) = (axis.pes, axis.pes);
         intra.push(Digit { axis: Some(*id), stride: part, live, slots, padded: false, span: shape.span });
@@ -84,15 +89,15 @@ pub(super) fn filled(problem: &Problem) -> bool {
         && problem.axes.iter().all(|axis| !axis.dynamic)
 }
 
-impl Exchange {
+impl SumExchange {
     /// Lays out memory for the exchange behind what a group's program takes; `None` if sums are whole.
     pub(super) fn new(
         setup: &Setup<'_>,
         problem: &Problem,
-        groups: &Groups,
+        groups: &PeGroups,
         parts_base: u64,
         free_byte: u64,
-    ) -> Result<Option<Exchange>, Box<Diagnostic>> {
+    ) -> Result<Option<SumExchange>, Box<Diagnostic>> {
         let team = groups.team(problem);
         let Some(shape) = problem.shape(Operand::Out).filter(|_| team > 1) else { return Ok(None) };
         let (flit, word) = (setup.machine.network.flit_bytes, setup.machine.dm.write_granule_bytes);
@@ -106,16 +111,26 @@ impl Exchange {
         } else {
             (0..team).map(|at| (at * part_bytes, bytes)).collect()
         };
-        let slot_bytes = blocks.iter().map(|block| block.1).max().unwrap_or(0).next_multiple_of(flit);
+        let slot_bytes =
+            blocks.iter().map(|block| block.1).max().or_broken("a team has members").next_multiple_of(flit);
         let result_base = if shared { parts_base } else { free_byte };
         let scratch_base = if shared { free_byte } else { free_byte + slot_bytes };
         let capacity = setup.machine.dm.capacity_bytes;
-        if scratch_base.saturating_add(slot_bytes.saturating_mul(team)) > capacity {
-            let asked = format!("parts of {team} PE groups take more than {capacity} B of data memory");
-            return Err(refuse(problem, &asked, "smaller tiles, or fewer groups in a sum"));
+        if scratch_base.exact_add(slot_bytes.exact_mul(team)) > capacity {
+            let message = format!("parts of {team} PE groups take more than {capacity} B of data memory");
+            return Err(refuse(problem, &message, "smaller tiles, or fewer groups in a sum"));
         }
         let slices = slice_loops(&shape.inter);
-        Ok(Some(Exchange { team, parts_base, result_base, scratch_base, slot_bytes, blocks, shared, slices }))
+        Ok(Some(SumExchange {
+            team,
+            parts_base,
+            result_base,
+            scratch_base,
+            slot_bytes,
+            blocks,
+            shared,
+            slices,
+        }))
     }
 
     /// Where nothing of the exchange lies any more.
@@ -136,7 +151,7 @@ impl Exchange {
             let group = index as u64;
             let member = group % self.team;
             let first = group - member;
-            let mut steps = meet(setup, group, first..first + self.team);
+            let mut steps = barrier(setup, group, first..first + self.team);
             if let Some(adder) = adders.get(index % self.blocks.len()).copied().flatten() {
                 let read = (0..self.team).flat_map(|from| self.read_block(setup, group, from));
                 moves(read.collect(), &mut program.transfers, &mut steps);
@@ -177,10 +192,11 @@ impl Exchange {
     }
 
     fn block(&self, member: u64) -> (u64, u64) {
-        usize::try_from(member).ok().and_then(|member| self.blocks.get(member)).copied().unwrap_or((0, 0))
+        self.blocks.get(to_index(member)).copied().or_broken("every member of a team has a block")
     }
 
-    /// The same bytes of every slice of the output, in packets as long as they may be; slices that loops cannot count are moved one by one.
+    /// The same bytes of every slice of the output, in packets as long as they may be; slices that loops
+    /// cannot count are moved one by one.
     fn transfers(
         &self,
         setup: &Setup<'_>,
@@ -190,7 +206,7 @@ impl Exchange {
         bytes: u64,
     ) -> Vec<Transfer> {
         let most = setup.machine.tdma.packet_max_bytes;
-        let counted = usize::try_from(setup.machine.tdma.loops).unwrap_or(usize::MAX).saturating_sub(1);
+        let counted = to_index(setup.machine.tdma.loops).saturating_sub(1);
         let (apart, looped) = self.slices.split_at(self.slices.len().saturating_sub(counted));
         let rows = bytes / most;
         let runs = [(0, rows, most), (rows * most, 1, bytes % most)];
@@ -218,9 +234,12 @@ impl Exchange {
         let (offset, bytes) = self.blocks.get(member).copied().filter(|block| block.1 > 0)?;
         let packet_bytes = whole_part(bytes, setup.machine.network.flit_bytes);
         let (packets, words) = (bytes / packet_bytes, packet_bytes / WORD_BYTES);
-        let turns =
-            [Turn::of(packets, words), Turn::of(self.team, self.slot_bytes / WORD_BYTES), Turn::of(words, 1)];
-        let fetch = commands::fetch_turns(setup, setup.accumulator_dtype(), self.scratch_base, &turns, words);
+        let loops = [
+            SequencerLoop::of(packets, words),
+            SequencerLoop::of(self.team, self.slot_bytes / WORD_BYTES),
+            SequencerLoop::of(words, 1),
+        ];
+        let fetch = commands::fetch_loops(setup, setup.accumulator_dtype(), self.scratch_base, &loops, words);
         let halves = setup.machine.ve.int_ways / setup.machine.ve.float_ways;
         let loops = [(fixed(packets), false), (fixed(self.team), true), (fixed(halves), false)];
         let steps = loops.map(|(size, summed)| StepLoop { size, summed }).to_vec();
@@ -228,7 +247,7 @@ impl Exchange {
         let op = Op { kind: OpKind::Reduce(reduce), operands: Vec::new(), reversed: false, stash: false };
         let vector = chain(if setup.dtype.is_float() { Word::F32 } else { Word::I32 }, vec![op]);
         let base = if self.shared { self.result_base + offset } else { self.result_base };
-        let writes = [Turn::of(packets, packet_bytes)];
+        let writes = [SequencerLoop::of(packets, packet_bytes)];
         let commit = commands::commit(setup, Memory::Dm, base, &writes, packet_bytes, self.written());
         let stream = Stream {
             fetch,
@@ -260,34 +279,39 @@ impl Exchange {
 
 /// A loop with one stride on both sides.
 fn same(size: u64, bytes: u64) -> TransferLoop {
-    let stride = i64::try_from(bytes).unwrap_or(i64::MAX);
+    let stride = i64::try_from(bytes).or_broken("a stride inside a memory fits 63 bits");
     TransferLoop { size: Count::Fixed(size), source: stride, target: stride }
 }
 
 /// A byte of the first slice of a group.
 pub(super) fn at(setup: &Setup<'_>, group: u64, offset: u64) -> Address {
-    Address::new(Located { chip: 0, medium: Medium::Dm { slice: group * setup.slices() }, offset })
+    Address::new(MemoryLocation {
+        chip: 0,
+        medium: MemoryInstance::Dm { slice: group * setup.slices() },
+        offset,
+    })
 }
 
-/// Everything of a group is done, and so it is with all the others that it is told of.
-pub(super) fn meet(setup: &Setup<'_>, group: u64, all: impl IntoIterator<Item = u64>) -> Vec<Step> {
+/// A barrier: a group finishes its own work, then waits for the other groups.
+pub(super) fn barrier(setup: &Setup<'_>, group: u64, all: impl IntoIterator<Item = u64>) -> Vec<Step> {
     let others = all.into_iter().filter(|other| *other != group);
     let pes: Vec<u64> = others.map(|other| other * setup.fused_pes).collect();
-    let value = Value::Just(Term::Number(1));
+    let value = ControlExpr::Operand(ControlOperand::Number(1));
     let rings = pes.iter().map(|pe| StepKind::Post { chip: 0, pe: *pe, value });
     let answers = pes.iter().map(|pe| StepKind::Receive { chip: 0, pe: *pe, register: None });
     [StepKind::Sync].into_iter().chain(rings).chain(answers).map(step).collect()
 }
 
 /// Starts transfers and waits for them, so many at a time as there are ids.
-pub(super) fn moves(wanted: Vec<Transfer>, transfers: &mut Vec<Transfer>, steps: &mut Vec<Step>) {
+pub(super) fn moves(new: Vec<Transfer>, transfers: &mut Vec<Transfer>, steps: &mut Vec<Step>) {
     let mut started: Vec<u8> = Vec::new();
-    for transfer in wanted {
+    for transfer in new {
         if started.len() == IDS {
             steps.extend(started.drain(..).map(|id| push(Command::WaitD(id))));
         }
-        let id = u8::try_from(started.len()).unwrap_or(u8::MAX);
-        let which = TransferId(u32::try_from(transfers.len()).unwrap_or(u32::MAX));
+        let id = u8::try_from(started.len()).or_broken("no more transfers are in flight than there are ids");
+        let which =
+            TransferId(u32::try_from(transfers.len()).or_broken("transfers of a program fit their ids"));
         transfers.push(transfer);
         steps.push(push(Command::Dma { transfer: which, id }));
         started.push(id);

@@ -1,23 +1,26 @@
-//! Parts of an output that all groups of PEs want whole: each group computes its part where the first one lies in a copy of the output,
-//! and DMA writes it to its place on every group (paper section VI-A: all-gather).
+//! Parts of an output that all groups of PEs want whole: each group computes its part where the first one
+//! lies in a copy of the output, and DMA writes it to its place on every group (paper section VI-A:
+//! all-gather).
 //!
-//! Nobody else writes there, but DMA needs all banks of a slice (vISA book, bank starvation): doorbells say that nobody computes any more.
+//! Nobody else writes there, but DMA needs all banks of a slice (vISA book, bank starvation): doorbells say
+//! that nobody computes any more.
 
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{AxisId, Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::groups::Groups;
+use tilewright_tcp_cost::groups::PeGroups;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, Transfer, TransferLoop};
 use tilewright_tcp_isa::program::{Count, Program};
 
-use super::exchange::{at, meet, moves};
-use crate::refusal::refuse;
-use crate::words::WORD_BYTES;
+use super::exchange::{at, barrier, moves};
+use crate::no_lowering::refuse;
+use crate::write_widths::WORD_BYTES;
 
 /// What groups do with their parts.
 #[derive(Clone, Debug)]
-pub(super) struct Gather {
+pub(super) struct OutputGather {
     /// Where a group's part lies in every slice.
     part_base: u64,
     /// Where the output lies in every slice.
@@ -30,19 +33,21 @@ pub(super) struct Gather {
     places: Vec<u64>,
     /// For each group: those that get its part.
     receivers: Vec<Vec<u64>>,
-    /// Groups that added parts of the same sums before: neighbours, each with all of them or with its own block.
+    /// Groups that added parts of the same sums before: neighbours, each with all of them or with its own
+    /// block.
     team: u64,
 }
 
 /// Axes of which groups compute parts and the output has all.
-fn gathered(problem: &Problem, groups: &Groups) -> Vec<AxisId> {
+fn gathered(problem: &Problem, groups: &PeGroups) -> Vec<AxisId> {
     let whole =
         |id: &&AxisId| problem.axis(**id).extent_in[Operand::Out as usize] > problem.axis(**id).extent;
     groups.surviving.iter().filter(whole).copied().collect()
 }
 
-/// The einsum as a group computes it if groups gather its output: digits of the parts stand still. `None` if nothing is gathered.
-pub(super) fn ungathered(problem: &Problem, groups: &Groups) -> Result<Option<Problem>, Box<Diagnostic>> {
+/// The einsum as a group computes it if groups gather its output: digits of the parts do not move. `None` if
+/// nothing is gathered.
+pub(super) fn ungathered(problem: &Problem, groups: &PeGroups) -> Result<Option<Problem>, Box<Diagnostic>> {
     let axes = gathered(problem, groups);
     let Some(shape) = problem.shape(Operand::Out).filter(|_| !axes.is_empty()) else { return Ok(None) };
     let mut part = problem.clone();
@@ -65,8 +70,8 @@ pub(super) fn cut_off(problem: &Problem, shape: &mut Shape, id: AxisId) -> Resul
         if kept > 1 && kept < digit.live && !part.is_multiple_of(digit.stride)
             || digit.stride > part && digit.stride % part != 0
         {
-            let asked = format!("parts of {part} of `{name}` end within a digit of a shape");
-            return Err(refuse(problem, &asked, &format!("digits of `{name}` that meet at {part}")));
+            let message = format!("parts of {part} of `{name}` end within a digit of a shape");
+            return Err(refuse(problem, &message, &format!("digits of `{name}` that meet at {part}")));
         }
         digit.padded |= kept < digit.slots;
         digit.live = kept;
@@ -83,15 +88,15 @@ pub(super) fn filled(part: &Problem) -> bool {
     digits.map(|digit| digit.live).product::<u64>() == elements && part.axes.iter().all(|axis| !axis.dynamic)
 }
 
-impl Gather {
+impl OutputGather {
     /// Lays out the output behind what a group's program takes.
     pub(super) fn new(
         setup: &Setup<'_>,
         (problem, part): (&Problem, &Problem),
-        groups: &Groups,
+        groups: &PeGroups,
         part_base: u64,
         free_byte: u64,
-    ) -> Result<Option<Gather>, Box<Diagnostic>> {
+    ) -> Result<Option<OutputGather>, Box<Diagnostic>> {
         let axes = gathered(problem, groups);
         let (Some(whole), Some(shape)) = (problem.shape(Operand::Out), part.shape(Operand::Out)) else {
             return Ok(None);
@@ -101,9 +106,9 @@ impl Gather {
         }
         let bytes = whole.intra.iter().map(|digit| digit.slots).product::<u64>() * WORD_BYTES;
         let capacity = setup.machine.dm.capacity_bytes;
-        if free_byte.saturating_add(bytes) > capacity {
-            let asked = format!("the output and a part of it take more than {capacity} B of data memory");
-            return Err(refuse(problem, &asked, "smaller tiles, or the output in parts"));
+        if free_byte.exact_add(bytes) > capacity {
+            let message = format!("the output and a part of it take more than {capacity} B of data memory");
+            return Err(refuse(problem, &message, "smaller tiles, or the output in parts"));
         }
         let (walk, packet) = walk_of(shape, setup.machine.tdma.packet_max_bytes);
         let count = groups.count(problem);
@@ -124,7 +129,7 @@ impl Gather {
         });
         let receivers = receivers.collect();
         let places = digits.iter().map(place).collect();
-        Ok(Some(Gather { part_base, result_base: free_byte, walk, packet, places, receivers, team }))
+        Ok(Some(OutputGather { part_base, result_base: free_byte, walk, packet, places, receivers, team }))
     }
 
     /// Adds the transfers to a program that has a queue for each group.
@@ -135,22 +140,22 @@ impl Gather {
             let first = group - group % self.team;
             let likes =
                 self.receivers[index].iter().copied().filter(|to| to / self.team != group / self.team);
-            let mut steps = meet(setup, group, (first..first + self.team).chain(likes));
-            let wanted = self.receivers[index].iter().flat_map(|to| {
+            let mut steps = barrier(setup, group, (first..first + self.team).chain(likes));
+            let copies = self.receivers[index].iter().flat_map(|to| {
                 let pe = |group: u64| group * setup.fused_pes;
                 let name = format!("rows_pe{}_to_pe{}", pe(group), pe(*to));
                 let source = at(setup, group, self.part_base);
                 let target = Address(at(setup, *to, self.result_base).0 + place);
                 self.transfers(setup, &name, source, target)
             });
-            moves(wanted.collect(), &mut program.transfers, &mut steps);
+            moves(copies.collect(), &mut program.transfers, &mut steps);
             program.queues[index].steps.extend(steps);
         }
     }
 
     /// The walk over a part; loops that one command cannot count are commands of their own.
     fn transfers(&self, setup: &Setup<'_>, name: &str, source: Address, target: Address) -> Vec<Transfer> {
-        let most = usize::try_from(setup.machine.tdma.loops).unwrap_or(usize::MAX);
+        let most = to_index(setup.machine.tdma.loops);
         let (apart, looped) = self.walk.split_at(self.walk.len().saturating_sub(most));
         let mut firsts = vec![0];
         for (size, stride) in apart {
@@ -158,7 +163,7 @@ impl Gather {
                 firsts.iter().flat_map(|first| (0..*size).map(move |value| first + value * stride)).collect();
         }
         let row = |(size, stride): &(u64, u64)| {
-            let stride = i64::try_from(*stride).unwrap_or(i64::MAX);
+            let stride = i64::try_from(*stride).or_broken("a stride inside a memory fits 63 bits");
             TransferLoop { size: Count::Fixed(*size), source: stride, target: stride }
         };
         let numbered = firsts.iter().enumerate().map(|(number, first)| Transfer {
@@ -211,7 +216,7 @@ fn place_of(shape: &Shape, id: AxisId, position: u64) -> u64 {
 }
 
 /// A group's number as values of the surviving axes that are split; there are no others.
-fn values(problem: &Problem, groups: &Groups, group: u64) -> Vec<u64> {
+fn values(problem: &Problem, groups: &PeGroups, group: u64) -> Vec<u64> {
     let mut rest = group / groups.team(problem).max(1);
     let mut values: Vec<u64> = Vec::new();
     for id in groups.surviving.iter().rev() {

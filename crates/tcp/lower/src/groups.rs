@@ -1,54 +1,55 @@
-//! One program for several groups of PEs: an axis with a subscript is split over them, and each runs the same commands on its own
-//! part (paper section VI-A: SPMD over PEs).
+//! One program for several groups of PEs: an axis with a subscript is split over them, and each runs the same
+//! commands on its own part (paper section VI-A: SPMD over PEs).
 //!
-//! A tensor whose digits end where its part does is written as one tensor over all groups, so that its data may come from one file;
-//! others are a tensor for each group.
+//! A tensor whose digits end where its part does is written as one tensor over all groups, so that its data
+//! may come from one file; others are a tensor for each group.
 
 use tilewright_base::Diagnostic;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::groups::Groups;
-use tilewright_tcp_cost::placed::product;
+use tilewright_tcp_cost::groups::PeGroups;
+use tilewright_tcp_cost::placed_tactic::product;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
-use tilewright_tcp_isa::program::tensor::{Data, Place, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace};
 use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, Transfer};
 
-use super::dynamic::Split;
-use super::exchange::Exchange;
-use super::gather::Gather;
+use super::dynamic::DynamicSplit;
+use super::exchange::SumExchange;
+use super::gather::OutputGather;
+use super::replicated::{ReplicatedInputs, value};
 use super::shape_text::shape_text;
-use super::whole::{Wholes, value};
-use crate::refusal::refuse;
+use crate::no_lowering::refuse;
 
 /// An einsum that runs on several groups.
-pub(super) struct Spread<'a> {
+pub(super) struct GroupedEinsum<'a> {
     pub(super) setup: &'a Setup<'a>,
     pub(super) problem: &'a Problem,
-    pub(super) groups: &'a Groups,
+    pub(super) groups: &'a PeGroups,
     /// What groups do with what they computed.
-    pub(super) meeting: Meeting,
+    pub(super) collectives: GroupCollectives,
     /// Inputs that groups have whole.
-    pub(super) wholes: Wholes,
+    pub(super) replicated_inputs: ReplicatedInputs,
     /// Axes of run-time size of which groups have parts.
-    pub(super) splits: Vec<Split>,
+    pub(super) splits: Vec<DynamicSplit>,
     /// Inputs of which every group brings its part from off-chip memory: tensors are those of groups then.
-    pub(super) brought: [bool; 2],
+    pub(super) from_hbm: [bool; 2],
 }
 
 /// What groups have to say to each other: nothing, and each keeps what it computed, or one of these or both.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Meeting {
+pub(super) struct GroupCollectives {
     /// Teams add parts of sums.
-    pub(super) sums: Option<Exchange>,
+    pub(super) sums: Option<SumExchange>,
     /// Parts are written to all, after that.
-    pub(super) parts: Option<Gather>,
+    pub(super) parts: Option<OutputGather>,
 }
 
-impl Meeting {
+impl GroupCollectives {
     /// Where the output ends up, if not where it was computed.
     fn result_base(&self) -> Option<u64> {
         let gathered = self.parts.as_ref().map(|gather| gather.result_base);
@@ -56,7 +57,7 @@ impl Meeting {
     }
 }
 
-impl Spread<'_> {
+impl GroupedEinsum<'_> {
     /// Repeats a group's program for every group that the einsum names.
     pub(super) fn program(&self, mut program: Program) -> Result<Program, Box<Diagnostic>> {
         let (setup, count) = (self.setup, self.groups.count(self.problem));
@@ -67,23 +68,25 @@ impl Spread<'_> {
         let queues = std::mem::take(&mut program.queues);
         let own = std::mem::take(&mut program.transfers);
         for group in 0..count {
-            let first = u32::try_from(program.transfers.len()).unwrap_or(u32::MAX);
+            let first =
+                u32::try_from(program.transfers.len()).or_broken("transfers of a program fit their ids");
             program.transfers.extend(own.iter().map(|transfer| self.of_group(transfer, group)));
             for queue in &queues {
                 let mut queue = Queue { pe: group * setup.fused_pes, ..queue.clone() };
                 queue.steps.splice(0..0, self.sizes(group));
                 for step in &mut queue.steps {
                     if let StepKind::Push(Command::Dma { transfer, .. }) = &mut step.kind {
-                        transfer.0 = transfer.0.saturating_add(first);
+                        transfer.0 =
+                            transfer.0.checked_add(first).or_broken("transfers of a program fit their ids");
                     }
                 }
                 program.queues.push(queue);
             }
         }
-        if let Some(exchange) = &self.meeting.sums {
+        if let Some(exchange) = &self.collectives.sums {
             exchange.append(setup, &mut program);
         }
-        if let Some(gather) = &self.meeting.parts {
+        if let Some(gather) = &self.collectives.parts {
             gather.append(setup, &mut program);
         }
         Ok(program)
@@ -91,7 +94,7 @@ impl Spread<'_> {
 
     /// What a group's core computes first: how much of its parts is there.
     fn sizes(&self, group: u64) -> Vec<Step> {
-        let of_split = |split: &Split| {
+        let of_split = |split: &DynamicSplit| {
             let places = self.problem.axis(split.axis).extent;
             split.steps(value(self.problem, self.groups, group, split.axis) * places, places)
         };
@@ -102,7 +105,7 @@ impl Spread<'_> {
     fn of_group(&self, transfer: &Transfer, group: u64) -> Transfer {
         let slices = group * self.setup.slices();
         let moved = |address: Address| {
-            address.step(slices.cast_signed().saturating_mul(SLICE_STRIDE)).unwrap_or(address)
+            address.step(slices.cast_signed().exact_mul(SLICE_STRIDE)).or_broken("a group has addresses")
         };
         let name = match group {
             0 => transfer.name.clone(),
@@ -114,15 +117,15 @@ impl Spread<'_> {
 
     /// A group's tensor for all groups: one if it can be written so.
     fn tensors(&self, own: &Tensor, operand: Operand) -> Result<Vec<Tensor>, Box<Diagnostic>> {
-        let own = match self.meeting.result_base() {
+        let own = match self.collectives.result_base() {
             Some(base) if operand == Operand::Out => self.result(own, base)?,
             _ => own.clone(),
         };
-        if let Some(copies) = self.wholes.tensors(self.setup, self.problem, &own, operand) {
+        if let Some(copies) = self.replicated_inputs.tensors(self.setup, self.problem, &own, operand) {
             return Ok(copies);
         }
-        let brought = self.brought.contains(&true);
-        if let Some(whole) = self.whole(&own, operand).filter(|_| !brought) {
+        let from_hbm = self.from_hbm.contains(&true);
+        if let Some(whole) = self.whole(&own, operand).filter(|_| !from_hbm) {
             return Ok(vec![whole]);
         }
         (0..self.groups.count(self.problem)).map(|group| self.part(&own, operand, group)).collect()
@@ -136,7 +139,7 @@ impl Spread<'_> {
             .map_err(|_| refuse(problem, "a shape is too large", "a smaller one"))?;
         let axes =
             own.axes.iter().zip(&map.from).map(|((name, _), extent)| (name.clone(), *extent)).collect();
-        let place = Place::Dm { chip: 0, slice: 0, base };
+        let place = TensorPlace::Dm { chip: 0, slice: 0, base };
         Ok(Tensor { axes, place, shape: shape_text(problem, shape), map, ..own.clone() })
     }
 
@@ -174,20 +177,20 @@ impl Spread<'_> {
         let setup = self.setup;
         let number = self.part_number(operand, group);
         let data = match (&own.data, number) {
-            (Data::Random(seed), Some(number)) => Data::Random(seed.wrapping_add(number << 32)),
-            (Data::File(_) | Data::Patterns(_), Some(_)) => {
-                let asked =
+            (TensorData::Random(seed), Some(number)) => TensorData::Random(seed.wrapping_add(number << 32)),
+            (TensorData::File(_) | TensorData::Patterns(_), Some(_)) => {
+                let message =
                     format!("{} is split over PEs in padded digits and comes from a file", operand.name());
                 let instead = "digits that end where a PE's part ends, or a seed";
-                return Err(refuse(self.problem, &asked, instead));
+                return Err(refuse(self.problem, &message, instead));
             }
             (other, _) => other.clone(),
         };
         let place = match own.place {
-            Place::Dm { chip, slice, base } => {
-                Place::Dm { chip, slice: slice + group * setup.slices(), base }
+            TensorPlace::Dm { chip, slice, base } => {
+                TensorPlace::Dm { chip, slice: slice + group * setup.slices(), base }
             }
-            hbm @ Place::Hbm { .. } => hbm,
+            hbm @ TensorPlace::Hbm { .. } => hbm,
         };
         let name = format!("{}_pe{}", own.name, group * setup.fused_pes);
         Ok(Tensor { name, data, place, ..own.clone() })

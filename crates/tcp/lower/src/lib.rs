@@ -1,9 +1,10 @@
 //! From low-level einsum to a command program: the lowering of the paper's section V-D.
 //!
-//! Inputs lie in data memory as their shapes say, or are brought there from off-chip memory. The stationary operand is loaded into the register files, the streamed one is
-//! fetched past it through the switch, sums over slices are added by the vector engine, and results are committed to the
-//! output's shape. Where one command cannot do it, commands are put before or after: a copy that brings an operand into each
-//! slice's own memory, or a bridge from the order in which sums leave to the order in which the output lies.
+//! Inputs lie in data memory as their shapes say, or are brought there from off-chip memory. The stationary
+//! operand is loaded into the register files, the streamed one is fetched past it through the switch, sums
+//! over slices are added by the vector engine, and results are committed to the output's shape. Where one
+//! command cannot do it, commands are put before or after: a copy that brings an operand into each slice's
+//! own memory, or a bridge from the order in which sums leave to the order in which the output lies.
 //!
 //! | file | decides |
 //! |---|---|
@@ -29,7 +30,6 @@
 //!
 //! Beside it, [`kernels`] holds layers of models written as programs by hand: norms, activations, attention.
 
-mod between;
 mod build;
 mod commands;
 mod contract;
@@ -37,50 +37,51 @@ mod dense;
 mod direct;
 mod drain;
 mod dynamic;
-mod ending;
 mod exchange;
 mod gather;
 mod groups;
 mod halo;
+mod inter_slice;
 pub mod kernels;
 mod limits;
 mod loops;
 mod margin;
+mod no_lowering;
 pub mod off_chip;
 mod options;
 mod packet;
-mod refusal;
 mod registers;
+mod replicated;
 mod shape_text;
 mod shift;
+mod sums_to_output;
 mod supply;
 mod view;
-mod whole;
-mod words;
+mod write_widths;
 
 use tilewright_base::{Diagnostic, Severity};
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
-use tilewright_tcp_cost::groups::Groups;
+use tilewright_tcp_cost::groups::PeGroups;
 use tilewright_tcp_cost::legality::{Verdict, check};
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::{Place, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorPlace};
 
-pub use self::options::Options;
+pub use self::options::LowerOptions;
 
-use self::build::Builder;
-use self::exchange::Exchange;
-use self::gather::Gather;
-use self::groups::{Meeting, Spread};
-use self::whole::Wholes;
+use self::build::ContractionBuilder;
+use self::exchange::SumExchange;
+use self::gather::OutputGather;
+use self::groups::{GroupCollectives, GroupedEinsum};
+use self::replicated::ReplicatedInputs;
 
 /// The program of a contraction that `check` calls legal.
 pub fn lower(
     setup: &Setup<'_>,
     problem: &Problem,
     verdict: &Verdict,
-    options: &Options,
+    options: &LowerOptions,
 ) -> Result<Program, Box<Diagnostic>> {
     let program = on_chip(setup, problem, verdict, options)?;
     if options.from_hbm == [false; 2] {
@@ -95,14 +96,14 @@ fn on_chip(
     setup: &Setup<'_>,
     problem: &Problem,
     verdict: &Verdict,
-    options: &Options,
+    options: &LowerOptions,
 ) -> Result<Program, Box<Diagnostic>> {
-    let groups = Groups::new(problem);
+    let groups = PeGroups::new(problem);
     if groups.count(problem) <= 1 {
-        return Ok(Builder::new(setup, problem, verdict, options)?.program()?.0);
+        return Ok(ContractionBuilder::new(setup, problem, verdict, options)?.program()?.0);
     }
-    let wholes = Wholes::new(setup, problem, &groups, options.from_hbm)?;
-    let parted = whole::parted(problem)?;
+    let replicated_inputs = ReplicatedInputs::new(setup, problem, &groups, options.from_hbm)?;
+    let parted = replicated::parted(problem)?;
     let inputs = parted.as_ref().unwrap_or(problem);
     let part = gather::ungathered(inputs, &groups)?;
     let unscattered = exchange::unscattered(part.as_ref().unwrap_or(inputs), &groups)?;
@@ -113,53 +114,62 @@ fn on_chip(
         return Err(Box::new(refused));
     }
     let computed = computed.unwrap_or(problem);
-    let mut builder = Builder::new(setup, computed, verdict, options)?;
+    let mut builder = ContractionBuilder::new(setup, computed, verdict, options)?;
     // What DMA carries between groups is written before, padding too.
     // Loops that registers count write no more than there is.
     let dynamic = problem.axes.iter().any(|axis| axis.dynamic && axis.pes <= 1);
     builder.clears_out = part.as_ref().is_some_and(|part| dynamic || !gather::filled(part))
         || groups.team(problem) > 1 && (dynamic || !exchange::filled(computed));
-    builder.before_bytes = Operand::ALL.map(|operand| wholes.before_bytes(operand));
+    builder.before_bytes = Operand::ALL.map(|operand| replicated_inputs.before_bytes(operand));
     let splits = builder.dynamic.splits.clone();
     let (program, free_byte) = builder.program()?;
-    let meeting = meeting(setup, (problem, part.as_ref()), &groups, &program, free_byte)?;
-    Spread { setup, problem, groups: &groups, meeting, wholes, splits, brought: options.from_hbm }
-        .program(program)
+    let collectives = collectives(setup, (problem, part.as_ref()), &groups, &program, free_byte)?;
+    GroupedEinsum {
+        setup,
+        problem,
+        groups: &groups,
+        collectives,
+        replicated_inputs,
+        splits,
+        from_hbm: options.from_hbm,
+    }
+    .program(program)
 }
 
-/// What groups do with what the einsum of one of them computed: first teams add parts of sums, then parts of the output are gathered.
-fn meeting(
+/// What groups do with what the einsum of one of them computed: first teams add parts of sums, then parts of
+/// the output are gathered.
+fn collectives(
     setup: &Setup<'_>,
     (problem, part): (&Problem, Option<&Problem>),
-    groups: &Groups,
+    groups: &PeGroups,
     program: &Program,
     free_byte: u64,
-) -> Result<Meeting, Box<Diagnostic>> {
-    let Some(Tensor { place: Place::Dm { base, .. }, .. }) = program.tensors.last() else {
-        return Ok(Meeting::default());
+) -> Result<GroupCollectives, Box<Diagnostic>> {
+    let Some(Tensor { place: TensorPlace::Dm { base, .. }, .. }) = program.tensors.last() else {
+        return Ok(GroupCollectives::default());
     };
-    let sums = Exchange::new(setup, part.unwrap_or(problem), groups, *base, free_byte)?;
+    let sums = SumExchange::new(setup, part.unwrap_or(problem), groups, *base, free_byte)?;
     let (base, free_byte) =
         sums.as_ref().map_or((*base, free_byte), |sums| (sums.result_base, sums.end_byte()));
     let parts = match part {
-        Some(part) => Gather::new(setup, (problem, part), groups, base, free_byte)?,
+        Some(part) => OutputGather::new(setup, (problem, part), groups, base, free_byte)?,
         None => None,
     };
-    Ok(Meeting { sums, parts })
+    Ok(GroupCollectives { sums, parts })
 }
 
 fn is_error(found: &Diagnostic) -> bool {
     found.severity == Severity::Error
 }
 
-/// Adds to the verdict on a whole einsum (three shapes and a tactic) what only lowering finds: registers, masks and drain orders that no
-/// command has.
+/// Adds to the verdict on a whole einsum (three shapes and a tactic) what only lowering finds: registers,
+/// masks and drain orders that no command has.
 pub fn confirm(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
     let whole = Operand::ALL.iter().all(|operand| problem.shape(*operand).is_some());
     if !whole || verdict.placed.is_none() || !verdict.legal() {
         return;
     }
-    if let Err(refused) = lower(setup, problem, verdict, &Options::default()) {
+    if let Err(refused) = lower(setup, problem, verdict, &LowerOptions::default()) {
         verdict.diagnostics.push(*refused);
     }
 }

@@ -1,7 +1,7 @@
 //! What tells padding from data: limits of the fetch unit's mask.
 //!
-//! A position past the extent of its axis, or past the live values of a padded digit, holds nothing that may count; nor does a position
-//! to which loops move a window past what is stored.
+//! A position past the extent of its axis, or past the live values of a padded digit, holds nothing that may
+//! count; nor does a position to which loops move a window past what is stored.
 
 use tilewright_notation::problem::{AxisId, Digit, Problem};
 use tilewright_notation::syntax::ast::Operand;
@@ -9,14 +9,14 @@ use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Limit, SliceDigit};
 use tilewright_tcp_isa::program::{Count, RegisterId};
 
-use super::dynamic::{Dynamic, End};
-use super::view::{At, Piece, View, ViewDigit, Whole};
+use super::dynamic::{DynamicAxes, PositionEnd};
+use super::view::{DigitStep, LoopPiece, SliceView, UncutDigit, ViewDigit};
 
 /// A fetch of rows over a view, masked where rows run into padding.
-pub(super) struct Fetched<'a> {
+pub(super) struct MaskedFetch<'a> {
     pub(super) operand: Operand,
-    pub(super) view: &'a View,
-    pub(super) rows: &'a [Row],
+    pub(super) view: &'a SliceView,
+    pub(super) rows: &'a [FetchLoop],
     /// Digits over slices that count towards positions and are not the view's own.
     pub(super) over_slices: &'a [ViewDigit],
     pub(super) packet: u64,
@@ -26,8 +26,8 @@ pub(super) struct Fetched<'a> {
 
 /// A loop of a fetch: the piece it runs, if it is one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
-    pub(super) piece: Option<Piece>,
+pub(super) struct FetchLoop {
+    pub(super) piece: Option<LoopPiece>,
     pub(super) size: u64,
     /// The register that counts its iterations, of which `size` is the most.
     pub(super) by: Option<RegisterId>,
@@ -38,23 +38,23 @@ pub(super) struct Row {
     pub(super) along: Option<AxisId>,
 }
 
-impl Row {
+impl FetchLoop {
     /// A loop over a whole piece.
-    pub(super) fn of(piece: Piece, stride: u64) -> Row {
-        Row { piece: Some(piece), size: piece.size, by: None, stride, live: piece.size, along: None }
+    pub(super) fn of(piece: LoopPiece, stride: u64) -> FetchLoop {
+        FetchLoop { piece: Some(piece), size: piece.size, by: None, stride, live: piece.size, along: None }
     }
 
     /// A loop that counts no axis, of which some iterations are live.
-    pub(super) fn plain(size: u64, stride: u64, live: u64) -> Row {
-        Row { piece: None, size, by: None, stride, live, along: None }
+    pub(super) fn plain(size: u64, stride: u64, live: u64) -> FetchLoop {
+        FetchLoop { piece: None, size, by: None, stride, live, along: None }
     }
 }
 
 /// The limits of a fetch that runs these loops over a view.
 pub(super) fn limits(
     problem: &Problem,
-    dynamic: &Dynamic,
-    fetched: &Fetched<'_>,
+    dynamic: &DynamicAxes,
+    fetched: &MaskedFetch<'_>,
     parallel: &[Digit],
 ) -> Vec<Limit> {
     let (operand, rows) = (fetched.operand, fetched.rows);
@@ -65,17 +65,17 @@ pub(super) fn limits(
         let shifted = rows.iter().any(|row| row.along == Some(*axis));
         let before = problem.window(*axis).filter(|_| !shifted).map_or(0, |window| window.before);
         let extent = problem.axis(*axis).extent_in[operand as usize] + before;
-        let worth = |piece: Piece| match problem.window(*axis) {
+        let weight_of = |piece: LoopPiece| match problem.window(*axis) {
             Some(window) => window.factor(piece.axis) * piece.weight,
             None if piece.axis == *axis => piece.weight,
             None => 0,
         };
-        let of_axis = |row: &Row| match row.along {
+        let of_axis = |row: &FetchLoop| match row.along {
             Some(along) => u64::from(along == *axis),
-            None => row.piece.map_or(0, worth),
+            None => row.piece.map_or(0, weight_of),
         };
         let on_slices = digits().filter(|digit| digit.axis == *axis).filter_map(slice_digit);
-        let end = dynamic.extent(*axis).unwrap_or(End { least: extent, count: Count::Fixed(extent) });
+        let end = dynamic.extent(*axis).unwrap_or(PositionEnd { least: extent, count: Count::Fixed(extent) });
         push(&mut limits, end, on_slices.collect(), rows, of_axis);
     }
     for (index, row) in rows.iter().enumerate().filter(|(_, row)| row.live < row.size) {
@@ -97,10 +97,10 @@ pub(super) fn limits(
 /// Adds a limit if positions can reach it.
 fn push(
     limits: &mut Vec<Limit>,
-    end: End,
+    end: PositionEnd,
     slices: Vec<SliceDigit>,
-    rows: &[Row],
-    weight: impl Fn(&Row) -> u64,
+    rows: &[FetchLoop],
+    weight: impl Fn(&FetchLoop) -> u64,
 ) {
     let weights: Vec<u64> = rows.iter().map(weight).collect();
     let in_loops: u64 = rows.iter().zip(&weights).map(|(row, weight)| (row.size - 1) * weight).sum();
@@ -112,28 +112,28 @@ fn push(
 
 fn slice_digit(digit: &ViewDigit) -> Option<SliceDigit> {
     match digit.at {
-        At::Slice(stride) => {
+        DigitStep::Slice(stride) => {
             Some(SliceDigit { stride, size: digit.size.next_power_of_two(), weight: digit.weight })
         }
-        At::Offset(_) => None,
+        DigitStep::Offset(_) => None,
     }
 }
 
 /// Digits that run through more values than are live.
-fn padded_digits(rows: &[Row], limits: &mut Vec<Limit>) {
-    let key = |row: &Row| row.piece.map(|piece| (piece.axis, piece.digit));
-    let mut seen: Vec<(_, Whole)> = Vec::new();
+fn padded_digits(rows: &[FetchLoop], limits: &mut Vec<Limit>) {
+    let key = |row: &FetchLoop| row.piece.map(|piece| (piece.axis, piece.digit));
+    let mut seen: Vec<(_, UncutDigit)> = Vec::new();
     for row in rows {
         let Some(whole) = key(row) else { continue };
         if seen.contains(&whole) {
             continue;
         }
         seen.push(whole);
-        let weight = |other: &Row| match other.piece {
+        let weight = |other: &FetchLoop| match other.piece {
             Some(piece) if key(other) == Some(whole) => piece.weight / whole.1.weight,
             _ => 0,
         };
-        let end = End { least: whole.1.live, count: Count::Fixed(whole.1.live) };
+        let end = PositionEnd { least: whole.1.live, count: Count::Fixed(whole.1.live) };
         push(limits, end, Vec::new(), rows, weight);
     }
 }

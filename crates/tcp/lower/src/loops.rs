@@ -1,5 +1,7 @@
-//! Sequencer entries from nested loops: neighbours joined, sizes cut to what an entry counts (vISA book, sequencer).
+//! Sequencer entries from nested loops: neighbours joined, sizes cut to what an entry counts (vISA book,
+//! sequencer).
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 
 use tilewright_tcp_isa::program::exec::{Limit, Loop};
@@ -7,7 +9,7 @@ use tilewright_tcp_isa::program::{Count, RegisterId};
 
 /// A loop of a sequencer that is being made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct SequencerLoop {
     /// Iterations, the most of them if a register counts.
     pub(super) size: u64,
     /// The register that counts.
@@ -16,10 +18,10 @@ pub(super) struct Turn {
     pub(super) stride: u64,
 }
 
-impl Turn {
+impl SequencerLoop {
     /// A loop whose size is known.
-    pub(super) fn of(size: u64, stride: u64) -> Turn {
-        Turn { size, by: None, stride }
+    pub(super) fn of(size: u64, stride: u64) -> SequencerLoop {
+        SequencerLoop { size, by: None, stride }
     }
 
     /// Its size as the registers hold it.
@@ -29,40 +31,43 @@ impl Turn {
 }
 
 /// Entries as the registers take them: merged, and long loops cut in two or more.
-pub(super) fn entries(machine: &Tcp, loops: &[Turn]) -> Vec<Loop> {
+pub(super) fn entries(machine: &Tcp, loops: &[SequencerLoop]) -> Vec<Loop> {
     masked_entries(machine, loops, &mut [])
 }
 
 /// The same for a fetch with limits, whose weights follow the loops.
-pub(super) fn masked_entries(machine: &Tcp, loops: &[Turn], limits: &mut [Limit]) -> Vec<Loop> {
-    let mut nest = Nest { rows: Vec::new() };
-    for (index, turn) in loops.iter().enumerate() {
-        let weights = limits.iter().map(|limit| limit.weights.get(index).copied().unwrap_or(0)).collect();
-        nest.push(Row { size: turn.size, by: turn.by, stride: signed(turn.stride), weights });
+pub(super) fn masked_entries(machine: &Tcp, loops: &[SequencerLoop], limits: &mut [Limit]) -> Vec<Loop> {
+    let mut nest = LoopNest { rows: Vec::new() };
+    for (index, row) in loops.iter().enumerate() {
+        let weights = limits
+            .iter()
+            .map(|limit| limit.weights.get(index).copied().or_broken("a limit weighs every loop"))
+            .collect();
+        nest.push(WeightedLoop { size: row.size, by: row.by, stride: signed(row.stride), weights });
     }
     nest.cut(machine.sequencer.entry_size_max);
     for (at, limit) in limits.iter_mut().enumerate() {
         limit.weights = nest.rows.iter().map(|row| row.weights[at]).collect();
     }
-    let count = |row: &Row| row.by.map_or(Count::Fixed(row.size), Count::Register);
+    let count = |row: &WeightedLoop| row.by.map_or(Count::Fixed(row.size), Count::Register);
     nest.rows.iter().map(|row| Loop { size: count(row), stride: row.stride }).collect()
 }
 
 #[derive(Clone)]
-struct Row {
+struct WeightedLoop {
     size: u64,
     by: Option<RegisterId>,
     stride: i64,
     weights: Vec<u64>,
 }
 
-struct Nest {
-    rows: Vec<Row>,
+struct LoopNest {
+    rows: Vec<WeightedLoop>,
 }
 
-impl Nest {
+impl LoopNest {
     /// Joins what runs like one loop, for addresses and limits alike; leaves out loops of one iteration.
-    fn push(&mut self, inner: Row) {
+    fn push(&mut self, inner: WeightedLoop) {
         match self.rows.last_mut() {
             _ if inner.size == 1 && inner.by.is_none() => {}
             Some(outer) if joins(outer, &inner) => {
@@ -74,7 +79,8 @@ impl Nest {
         }
     }
 
-    /// Cuts loops into factors that entries can count; a prime too large stays whole and is refused by `verify`.
+    /// Cuts loops into factors that entries can count; a prime too large stays whole and is refused by
+    /// `verify`.
     fn cut(&mut self, most: u64) {
         let mut rows = Vec::new();
         for row in self.rows.drain(..) {
@@ -84,10 +90,10 @@ impl Nest {
                 let Some(factor) = (2..=most).rev().find(|factor| rest.size.is_multiple_of(*factor)) else {
                     break;
                 };
-                inner.push(Row { size: factor, ..rest.clone() });
+                inner.push(WeightedLoop { size: factor, ..rest.clone() });
                 rest.size /= factor;
-                rest.stride = rest.stride.saturating_mul(signed(factor));
-                rest.weights.iter_mut().for_each(|weight| *weight = weight.saturating_mul(factor));
+                rest.stride = rest.stride.exact_mul(signed(factor));
+                rest.weights.iter_mut().for_each(|weight| *weight = weight.exact_mul(factor));
             }
             rows.push(rest);
             rows.extend(inner.into_iter().rev());
@@ -96,7 +102,7 @@ impl Nest {
     }
 }
 
-fn joins(outer: &Row, inner: &Row) -> bool {
+fn joins(outer: &WeightedLoop, inner: &WeightedLoop) -> bool {
     let times = |stride: i64| signed(inner.size).checked_mul(stride);
     let weights = outer.weights.iter().zip(&inner.weights);
     let counted = outer.by.or(inner.by).is_some();
@@ -107,5 +113,5 @@ fn joins(outer: &Row, inner: &Row) -> bool {
 
 /// A stride as registers hold it.
 pub(super) fn signed(stride: u64) -> i64 {
-    i64::try_from(stride).unwrap_or(i64::MAX)
+    i64::try_from(stride).or_broken("a stride inside a memory fits 63 bits")
 }

@@ -1,9 +1,11 @@
-//! Inputs that start in off-chip memory: the transfers that bring them to the data memories before the first command (paper section
-//! III-D; vISA book, DMA engine).
+//! Inputs that start in off-chip memory: the transfers that bring them to the data memories before the first
+//! command (paper section III-D; vISA book, DMA engine).
 //!
-//! In HBM an input lies as slices take it: one slice's part after the other, each as it will lie there, copies once. Every group of PEs has
-//! an image of its own, one behind the other, and brings it with the DMA engine of its first PE. Commands wait for all transfers.
+//! In HBM an input lies as slices take it: one slice's part after the other, each as it will lie there,
+//! copies once. Every group of PEs has an image of its own, one behind the other, and brings it with the DMA
+//! engine of its first PE. Commands wait for all transfers.
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::RadixMap;
@@ -11,19 +13,21 @@ use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_cost::setup::Setup;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
-use tilewright_tcp_isa::program::tensor::{Place, Tensor};
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorPlace};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
+};
 use tilewright_tcp_isa::program::{Count, Program, TransferId};
 
 use super::shape_text::shape_text;
-use crate::refusal::refuse;
+use crate::no_lowering::refuse;
 
 /// Most digits of a slice number.
 pub const MOST_DIGITS: usize = 16;
 
 /// A digit of the slice number of an input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SliceDigit {
+pub struct HbmImageDigit {
     /// Values whose slices get something.
     pub live: u64,
     /// Values that there are.
@@ -34,9 +38,9 @@ pub struct SliceDigit {
 
 /// An input on its way from off-chip memory to the slices of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Image {
+pub struct HbmImage {
     /// Digits of the slice number, most significant first; those behind `count` mean nothing.
-    pub digits: [SliceDigit; MOST_DIGITS],
+    pub digits: [HbmImageDigit; MOST_DIGITS],
     /// How many there are.
     pub count: usize,
     /// Bytes that each slice gets.
@@ -49,16 +53,16 @@ pub struct Image {
     pub hbm_base: u64,
 }
 
-impl Image {
+impl HbmImage {
     /// Bytes of the image in off-chip memory.
     pub fn bytes(&self) -> u64 {
         let parts = self.digits.iter().take(self.count).filter(|digit| !digit.copies);
-        parts.fold(self.slice_bytes, |all, digit| all.saturating_mul(digit.live))
+        parts.fold(self.slice_bytes, |all, digit| all.exact_mul(digit.live))
     }
 
     /// The first byte behind it on which another image may start.
     pub fn end(&self, machine: &Tcp) -> u64 {
-        self.hbm_base.saturating_add(self.bytes()).next_multiple_of(machine.hbm.access_bytes.max(1))
+        self.hbm_base.exact_add(self.bytes()).next_multiple_of(machine.hbm.access_bytes.max(1))
     }
 
     /// Loops over slices, outermost first; neighbours that continue each other on both sides are one.
@@ -66,11 +70,11 @@ impl Image {
         let (mut slices, mut parts) = (1_u64, self.slice_bytes);
         let mut loops: Vec<TransferLoop> = Vec::new();
         for digit in self.digits[..self.count].iter().rev() {
-            let target = slices.cast_signed().saturating_mul(SLICE_STRIDE);
+            let target = slices.cast_signed().exact_mul(SLICE_STRIDE);
             let source = if digit.copies { 0 } else { parts.cast_signed() };
             turn_around(&mut loops, digit.live, (source, target));
-            slices = slices.saturating_mul(digit.slots);
-            parts = if digit.copies { parts } else { parts.saturating_mul(digit.live) };
+            slices = slices.exact_mul(digit.slots);
+            parts = if digit.copies { parts } else { parts.exact_mul(digit.live) };
         }
         loops.reverse();
         loops
@@ -95,10 +99,14 @@ impl Image {
             }
             transfers.push(Transfer {
                 name: format!("{name}{suffix}"),
-                source: Address::new(Located { chip: 0, medium: Medium::Hbm, offset: self.hbm_base + from }),
-                target: Address::new(Located {
+                source: Address::new(MemoryLocation {
                     chip: 0,
-                    medium: Medium::Dm { slice: self.slice },
+                    medium: MemoryInstance::Hbm,
+                    offset: self.hbm_base + from,
+                }),
+                target: Address::new(MemoryLocation {
+                    chip: 0,
+                    medium: MemoryInstance::Dm { slice: self.slice },
                     offset: self.dm_base + from,
                 }),
                 loops,
@@ -111,7 +119,8 @@ impl Image {
     }
 }
 
-/// The packets of a slice's part: where they begin, their bytes, and how many there are; a rest if it is no whole number of good ones.
+/// The packets of a slice's part: where they begin, their bytes, and how many there are; a rest if it is no
+/// whole number of good ones.
 pub(super) fn packets(machine: &Tcp, slice_bytes: u64) -> Vec<(u64, u64, u64)> {
     let packet_bytes = packet_bytes(machine, slice_bytes);
     let whole = slice_bytes / packet_bytes * packet_bytes;
@@ -150,21 +159,23 @@ pub(super) fn bring(
         for (tensor, commands) in program.tensors.iter_mut().filter(of_operand).zip(&mut commands) {
             let image = image(setup, shape, tensor, next_byte).ok_or_else(|| {
                 let unit = setup.machine.tdma.alignment_bytes;
-                let asked = format!(
+                let message = format!(
                     "slices hold no whole {unit}-byte words of {}, which comes from HBM",
                     operand.name()
                 );
-                refuse(problem, &asked, &format!("rows padded to {unit} B"))
+                refuse(problem, &message, &format!("rows padded to {unit} B"))
             })?;
             next_byte = image.end(setup.machine);
             let transfers =
                 image.transfers(setup.machine, &format!("bring_{}", tensor.name)).map_err(|loops| {
-                    let asked = format!("{} takes {loops} loops to come from HBM", operand.name());
-                    refuse(problem, &asked, &format!("at most {} loops", setup.machine.tdma.loops))
+                    let message = format!("{} takes {loops} loops to come from HBM", operand.name());
+                    refuse(problem, &message, &format!("at most {} loops", setup.machine.tdma.loops))
                 })?;
             rest_in_hbm(problem, shape, &image, tensor)?;
             for transfer in transfers {
-                commands.push(TransferId(u32::try_from(program.transfers.len()).unwrap_or(u32::MAX)));
+                commands.push(TransferId(
+                    u32::try_from(program.transfers.len()).or_broken("transfers of a program fit their ids"),
+                ));
                 program.transfers.push(transfer);
             }
         }
@@ -173,25 +184,26 @@ pub(super) fn bring(
     Ok(program)
 }
 
-fn image(setup: &Setup<'_>, shape: &Shape, tensor: &Tensor, hbm_base: u64) -> Option<Image> {
-    let Place::Dm { slice, base, .. } = tensor.place else { return None };
+fn image(setup: &Setup<'_>, shape: &Shape, tensor: &Tensor, hbm_base: u64) -> Option<HbmImage> {
+    let TensorPlace::Dm { slice, base, .. } = tensor.place else { return None };
     let bits = tensor.map.to.get(1)?.checked_mul(setup.element_bits())?;
     let unit = setup.machine.tdma.alignment_bytes;
     if !bits.is_multiple_of(unit * 8) || !base.is_multiple_of(unit) || shape.inter.len() > MOST_DIGITS {
         return None;
     }
-    let mut digits = [SliceDigit::default(); MOST_DIGITS];
+    let mut digits = [HbmImageDigit::default(); MOST_DIGITS];
     for (to, digit) in digits.iter_mut().zip(shape.inter.iter()) {
-        *to = SliceDigit { live: digit.live, slots: digit.slots, copies: digit.axis.is_none() };
+        *to = HbmImageDigit { live: digit.live, slots: digit.slots, copies: digit.axis.is_none() };
     }
-    Some(Image { digits, count: shape.inter.len(), slice_bytes: bits / 8, dm_base: base, slice, hbm_base })
+    Some(HbmImage { digits, count: shape.inter.len(), slice_bytes: bits / 8, dm_base: base, slice, hbm_base })
 }
 
-/// The same elements in off-chip memory: digits of the slice number are outer digits of the offset, without idle slices and copies.
+/// The same elements in off-chip memory: digits of the slice number are outer digits of the offset, without
+/// idle slices and copies.
 fn rest_in_hbm(
     problem: &Problem,
     shape: &Shape,
-    image: &Image,
+    image: &HbmImage,
     tensor: &mut Tensor,
 ) -> Result<(), Box<Diagnostic>> {
     let outer = shape.inter.iter().filter(|digit| digit.axis.is_some());
@@ -201,14 +213,15 @@ fn rest_in_hbm(
     tensor.map = RadixMap::of_shape(problem, &at_rest)
         .map_err(|_| refuse(problem, "an input is too large for HBM", "a smaller one"))?;
     tensor.shape = shape_text(problem, &at_rest);
-    tensor.place = Place::Hbm { chip: 0, base: image.hbm_base };
+    tensor.place = TensorPlace::Hbm { chip: 0, base: image.hbm_base };
     Ok(())
 }
 
 /// Starts transfers before the first command, and lets commands wait for all of them.
 fn push_first(queue: &mut Queue, transfers: &[TransferId]) {
     let at = queue.steps.iter().position(|step| matches!(step.kind, StepKind::Push(_))).unwrap_or(0);
-    let ids = 0..u8::try_from(transfers.len()).unwrap_or(u8::MAX);
+    let ids =
+        0..u8::try_from(transfers.len()).or_broken("two inputs come in fewer transfers than there are ids");
     let starts =
         transfers.iter().zip(ids.clone()).map(|(transfer, id)| Command::Dma { transfer: *transfer, id });
     let waits = ids.map(Command::WaitD);
@@ -219,7 +232,8 @@ fn push_first(queue: &mut Queue, transfers: &[TransferId]) {
     queue.steps.splice(at..at, steps);
 }
 
-/// Puts a loop around others, which lie innermost first: one that continues the last on both sides becomes part of it.
+/// Puts a loop around others, which lie innermost first: one that continues the last on both sides becomes
+/// part of it.
 pub(super) fn turn_around(loops: &mut Vec<TransferLoop>, size: u64, (source, target): (i64, i64)) {
     let joined = loops.last_mut().filter(|inner| {
         let size = inner.size.fixed().cast_signed();

@@ -1,9 +1,11 @@
 //! How an operand reaches the slices that work on it (paper section III-B; topologies from the vISA book).
 //!
-//! Slices agree with their sources on the bits of the slice number whose axis the operand shares with the tactic, or over which it
-//! has copies; over the other bits the fetch network brings packets round. If the order in which a topology delivers is the order
-//! in which the loops want them, one command does; otherwise everything is first brought into each slice's own memory.
+//! Slices agree with their sources on the bits of the slice number whose axis the operand shares with the
+//! tactic, or over which it has copies; over the other bits the fetch network brings packets round. If the
+//! order in which a topology delivers is the order in which the loops want them, one command does; otherwise
+//! everything is first brought into each slice's own memory.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::SLICE;
 use tilewright_notation::problem::{Digit, Problem};
@@ -11,56 +13,56 @@ use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_isa::program::exec::Switch;
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
-use super::dynamic::Dynamic;
-use super::view::{At, Piece, View, ViewDigit};
+use super::dynamic::DynamicAxes;
+use super::view::{DigitStep, LoopPiece, SliceView, ViewDigit};
 
 /// Where each slice's data comes from.
 #[derive(Clone, Debug)]
-pub(super) struct Supply {
+pub(super) struct OperandSupply {
     /// Bits of the slice number on which a slice and its source agree.
-    pub(super) kept: u64,
+    pub(super) local_bits: u64,
     /// Digits of the operand on the other bits, most significant first.
-    pub(super) brought: Vec<ViewDigit>,
+    pub(super) remote: Vec<ViewDigit>,
     /// Slices that the tactic and the operand span: a power of two.
     pub(super) span: u64,
 }
 
-impl Supply {
+impl OperandSupply {
     pub(super) fn new(
         problem: &Problem,
         operand: Operand,
         map: &RadixMap,
-        view: &View,
+        view: &SliceView,
         parallel: &[Digit],
-    ) -> Supply {
-        let mut kept = 0;
+    ) -> OperandSupply {
+        let mut local_bits = 0;
         let mut span = 1;
         for digit in parallel.iter().rev() {
             if digit.axis.is_some_and(|axis| problem.stores(operand, axis)) {
-                kept |= (digit.slots - 1) * span;
+                local_bits |= (digit.slots - 1) * span;
             }
             span *= digit.slots;
         }
         for copies in map.copies.iter().filter(|copies| copies.to_axis == SLICE) {
-            kept |= (copies.count.next_power_of_two() - 1) * copies.to_stride;
+            local_bits |= (copies.count.next_power_of_two() - 1) * copies.to_stride;
         }
-        let stored = map.to.first().copied().unwrap_or(1).next_power_of_two();
+        let stored = map.to.first().copied().or_broken("a shape has slices").next_power_of_two();
         let span = span.next_power_of_two().max(stored);
-        let mut brought: Vec<ViewDigit> =
-            view.digits.iter().flat_map(|digit| off_bits(digit, kept)).collect();
-        brought.sort_by_key(|digit| std::cmp::Reverse(stride_of(digit)));
-        Supply { kept: kept & (span - 1), brought: joined(&brought), span }
+        let mut remote: Vec<ViewDigit> =
+            view.digits.iter().flat_map(|digit| off_bits(digit, local_bits)).collect();
+        remote.sort_by_key(|digit| std::cmp::Reverse(stride_of(digit)));
+        OperandSupply { local_bits: local_bits & (span - 1), remote: joined(&remote), span }
     }
 
     /// Every slice has its own data.
     pub(super) fn is_local(&self) -> bool {
-        self.kept == self.span - 1
+        self.local_bits == self.span - 1
     }
 
     /// The slices whose data a slice needs, ascending.
     pub(super) fn sources(&self, slice: u64) -> Vec<u64> {
-        let mut sources = vec![slice & self.kept];
-        for digit in &self.brought {
+        let mut sources = vec![slice & self.local_bits];
+        for digit in &self.remote {
             let steps = (0..digit.size).map(|step| step * stride_of(digit));
             sources =
                 sources.iter().flat_map(|source| steps.clone().map(move |step| source + step)).collect();
@@ -68,34 +70,44 @@ impl Supply {
         sources
     }
 
-    /// Slices of a ring: up to the highest bit that is not kept.
+    /// Slices of a ring: up to the highest bit that is not local_bits.
     fn ring(&self) -> u64 {
-        let moved = !self.kept & (self.span - 1);
+        let moved = !self.local_bits & (self.span - 1);
         (moved + 1).next_power_of_two()
     }
 
     /// The switch that brings every source's packet at every step, sources innermost.
     pub(super) fn gathering(&self) -> Switch {
         let ring = self.ring();
-        let slice0 = 1_u64 << self.kept.trailing_ones();
-        let whole: u64 = self.brought.iter().map(|digit| digit.size).product();
-        if slice0 * whole == ring && self.kept & (ring - 1) == slice0 - 1 {
+        let slice0 = 1_u64 << self.local_bits.trailing_ones();
+        let whole: u64 = self.remote.iter().map(|digit| digit.size).product();
+        if slice0 * whole == ring && self.local_bits & (ring - 1) == slice0 - 1 {
             let topology = Topology::Broadcast1(Ring { slice1: whole, slice0 });
             return Switch { topology, sources: Vec::new() };
         }
         let sources = (0..ring).map(|slice| {
-            self.sources(slice).iter().map(|source| u16::try_from(*source).unwrap_or(u16::MAX)).collect()
+            self.sources(slice)
+                .iter()
+                .map(|source| {
+                    u16::try_from(*source).or_broken("a ring is small enough for a bitmap of sources")
+                })
+                .collect()
         });
         Switch { topology: Topology::Custom(ring), sources: sources.collect() }
     }
 
-    /// The switch that delivers in the order of these loops, if there is one; loops over slices are those of `brought`.
-    pub(super) fn in_order(&self, pieces: &[(Piece, Option<At>)], dynamic: &Dynamic) -> Option<Switch> {
+    /// The switch that delivers in the order of these loops, if there is one; loops over slices are those of
+    /// `remote`.
+    pub(super) fn in_order(
+        &self,
+        pieces: &[(LoopPiece, Option<DigitStep>)],
+        dynamic: &DynamicAxes,
+    ) -> Option<Switch> {
         if self.is_local() {
             return Some(Switch::default());
         }
-        // Topologies have numbers, not registers: only loops outside of what is brought may be counted at run time.
-        let over_slices = |(_, at): &(Piece, Option<At>)| matches!(at, Some(At::Slice(_)));
+        // Topologies have numbers, not registers: only loops outside of what is remote may be counted at run time.
+        let over_slices = |(_, at): &(LoopPiece, Option<DigitStep>)| matches!(at, Some(DigitStep::Slice(_)));
         let first = pieces.iter().position(over_slices).unwrap_or(pieces.len());
         if pieces[first..].iter().any(|(piece, _)| dynamic.steps(piece).is_some()) {
             return None;
@@ -104,25 +116,25 @@ impl Supply {
             return Some(self.gathering());
         }
         let ring = self.ring();
-        let whole: u64 = self.brought.iter().map(|digit| digit.size).product();
-        if self.kept & (ring - 1) != 0 || whole != ring {
+        let whole: u64 = self.remote.iter().map(|digit| digit.size).product();
+        if self.local_bits & (ring - 1) != 0 || whole != ring {
             return None;
         }
         self.broadcast01(pieces)
     }
 
     /// All loops over slices are innermost, the most significant first.
-    fn gathers_in_order(&self, pieces: &[(Piece, Option<At>)]) -> bool {
+    fn gathers_in_order(&self, pieces: &[(LoopPiece, Option<DigitStep>)]) -> bool {
         let first =
-            pieces.iter().position(|(_, at)| matches!(at, Some(At::Slice(_)))).unwrap_or(pieces.len());
-        self.descends(&pieces[first..], &self.brought)
+            pieces.iter().position(|(_, at)| matches!(at, Some(DigitStep::Slice(_)))).unwrap_or(pieces.len());
+        self.descends(&pieces[first..], &self.remote)
     }
 
     /// Whether loops run exactly through these digits of the slice number, in order.
-    fn descends(&self, pieces: &[(Piece, Option<At>)], digits: &[ViewDigit]) -> bool {
+    fn descends(&self, pieces: &[(LoopPiece, Option<DigitStep>)], digits: &[ViewDigit]) -> bool {
         let mut walked: Vec<(u64, u64)> = Vec::new();
         for (piece, at) in pieces {
-            let Some(At::Slice(stride)) = at else { return false };
+            let Some(DigitStep::Slice(stride)) = at else { return false };
             match walked.last_mut() {
                 Some(outer) if outer.0 == stride * piece.size => *outer = (*stride, outer.1 * piece.size),
                 _ => walked.push((*stride, piece.size)),
@@ -140,20 +152,22 @@ impl Supply {
     }
 
     /// `t1, s1, t0, s0`: at most two runs of loops over slices, the second of them innermost.
-    fn broadcast01(&self, pieces: &[(Piece, Option<At>)]) -> Option<Switch> {
-        let over_slices = |(_, at): &(Piece, Option<At>)| matches!(at, Some(At::Slice(_)));
+    fn broadcast01(&self, pieces: &[(LoopPiece, Option<DigitStep>)]) -> Option<Switch> {
+        let over_slices = |(_, at): &(LoopPiece, Option<DigitStep>)| matches!(at, Some(DigitStep::Slice(_)));
         let start1 = pieces.iter().position(over_slices)?;
         let end1 = pieces[start1..]
             .iter()
             .position(|piece| !over_slices(piece))
             .map_or(pieces.len(), |n| start1 + n);
         let start0 = pieces[end1..].iter().position(over_slices).map_or(pieces.len(), |n| end1 + n);
-        let run = |part: &[(Piece, Option<At>)]| part.iter().map(|(piece, _)| piece.size).product::<u64>();
+        let run = |part: &[(LoopPiece, Option<DigitStep>)]| {
+            part.iter().map(|(piece, _)| piece.size).product::<u64>()
+        };
         let (slice1, time0, slice0) =
             (run(&pieces[start1..end1]), run(&pieces[end1..start0]), run(&pieces[start0..]));
         let mut walked = pieces[start1..end1].to_vec();
         walked.extend_from_slice(&pieces[start0..]);
-        if !self.descends(&walked, &self.brought) {
+        if !self.descends(&walked, &self.remote) {
             return None;
         }
         let topology = Topology::Broadcast01(Ring { slice1, slice0 }, time0);
@@ -161,20 +175,20 @@ impl Supply {
     }
 
     /// The view after everything was brought into each slice's memory, sources `bytes` apart.
-    pub(super) fn gathered(&self, view: &View, base: u64, source_elements: u64) -> View {
+    pub(super) fn gathered(&self, view: &SliceView, base: u64, source_elements: u64) -> SliceView {
         let mut digits: Vec<ViewDigit> = Vec::new();
         for digit in &view.digits {
             match digit.at {
-                At::Offset(_) => digits.push(*digit),
-                At::Slice(_) => digits.extend(on_bits(digit, self.kept)),
+                DigitStep::Offset(_) => digits.push(*digit),
+                DigitStep::Slice(_) => digits.extend(on_bits(digit, self.local_bits)),
             }
         }
         let mut stride = source_elements;
-        for digit in self.brought.iter().rev() {
-            digits.push(ViewDigit { at: At::Offset(stride), ..*digit });
+        for digit in self.remote.iter().rev() {
+            digits.push(ViewDigit { at: DigitStep::Offset(stride), ..*digit });
             stride *= digit.size;
         }
-        View { base, digits }
+        SliceView { base, digits }
     }
 }
 
@@ -198,30 +212,37 @@ fn joined(digits: &[ViewDigit]) -> Vec<ViewDigit> {
 
 fn stride_of(digit: &ViewDigit) -> u64 {
     match digit.at {
-        At::Slice(stride) | At::Offset(stride) => stride,
+        DigitStep::Slice(stride) | DigitStep::Offset(stride) => stride,
     }
 }
 
-/// The parts of a slice digit that lie on kept bits.
-fn on_bits(digit: &ViewDigit, kept: u64) -> Vec<ViewDigit> {
-    parts(digit).into_iter().filter(|part| kept & stride_of(part) != 0).collect()
+/// The parts of a slice digit that lie on local_bits bits.
+fn on_bits(digit: &ViewDigit, local_bits: u64) -> Vec<ViewDigit> {
+    parts(digit).into_iter().filter(|part| local_bits & stride_of(part) != 0).collect()
 }
 
 /// The parts of a slice digit that lie on other bits.
-fn off_bits(digit: &ViewDigit, kept: u64) -> Vec<ViewDigit> {
+fn off_bits(digit: &ViewDigit, local_bits: u64) -> Vec<ViewDigit> {
     match digit.at {
-        At::Offset(_) => Vec::new(),
-        At::Slice(_) => parts(digit).into_iter().filter(|part| kept & stride_of(part) == 0).collect(),
+        DigitStep::Offset(_) => Vec::new(),
+        DigitStep::Slice(_) => {
+            parts(digit).into_iter().filter(|part| local_bits & stride_of(part) == 0).collect()
+        }
     }
 }
 
 /// A slice digit bit by bit; one with idle places stays whole.
 fn parts(digit: &ViewDigit) -> Vec<ViewDigit> {
-    let At::Slice(stride) = digit.at else { return vec![*digit] };
+    let DigitStep::Slice(stride) = digit.at else { return vec![*digit] };
     if !digit.size.is_power_of_two() {
         return vec![*digit];
     }
     (0..digit.size.trailing_zeros())
-        .map(|bit| ViewDigit { size: 2, weight: digit.weight << bit, at: At::Slice(stride << bit), ..*digit })
+        .map(|bit| ViewDigit {
+            size: 2,
+            weight: digit.weight << bit,
+            at: DigitStep::Slice(stride << bit),
+            ..*digit
+        })
         .collect()
 }

@@ -5,9 +5,9 @@
 use tilewright_base::{Sources, render};
 use tilewright_machine::tcp::Tcp;
 use tilewright_machine::{builtin, load};
-use tilewright_tcp_micro::gap::{Gap, SLACK_CYCLES};
-use tilewright_tcp_micro::sample::{self, Choices};
-use tilewright_tcp_micro::{Accumulators, Work};
+use tilewright_tcp_micro::gap::{CycleGap, SLACK_CYCLES};
+use tilewright_tcp_micro::sample::{self, SampleChoices};
+use tilewright_tcp_micro::{Accumulators, MicroCommand};
 
 const CASES: u64 = 1000;
 
@@ -20,12 +20,12 @@ fn tcp() -> Tcp {
 }
 
 /// Gaps of the commands of a row, those of tight ones and those of commands where queues matter.
-fn row(name: &str, machine: &Tcp, draw: impl Fn(&mut Choices<'_>) -> Work) {
+fn row(name: &str, machine: &Tcp, draw: impl Fn(&mut SampleChoices<'_>) -> MicroCommand) {
     let mut gaps = [Vec::new(), Vec::new()];
     for seed in 0..CASES {
         let list = sample::choices_of_seed(seed);
-        let work = draw(&mut Choices::new(&list));
-        let gap = Gap::of(machine, &work).unwrap_or_else(|error| panic!("{error}: {work:#?}"));
+        let work = draw(&mut SampleChoices::new(&list));
+        let gap = CycleGap::of(machine, &work).unwrap_or_else(|error| panic!("{error}: {work:#?}"));
         gaps[usize::from(!gap.is_tight())].push(gap);
     }
     let [tight, loose] = gaps;
@@ -33,8 +33,8 @@ fn row(name: &str, machine: &Tcp, draw: impl Fn(&mut Choices<'_>) -> Work) {
     line("  if queues matter", loose);
 }
 
-fn line(name: &str, mut gaps: Vec<Gap>) {
-    gaps.sort_by_key(Gap::cycles);
+fn line(name: &str, mut gaps: Vec<CycleGap>) {
+    gaps.sort_by_key(CycleGap::cycles);
     let (Some(least), Some(worst), Some(median)) = (gaps.first(), gaps.last(), gaps.get(gaps.len() / 2))
     else {
         return;
@@ -68,11 +68,11 @@ fn main() {
     for slices in [4, 16] {
         row(&format!("ring of {slices}"), &machine, |choices| sample::ring(&machine, choices, slices));
     }
-    row("one slice, units meet in banks", &machine, |choices| Work {
+    row("one slice, units meet in banks", &machine, |choices| MicroCommand {
         banks_apart: false,
         ..sample::one_slice(&machine, choices)
     });
-    row("contractions, shared cells", &machine, |choices| Work {
+    row("contractions, shared cells", &machine, |choices| MicroCommand {
         accumulators: Accumulators::Shared,
         ..sample::contracted(&machine, choices)
     });

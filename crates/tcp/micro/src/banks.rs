@@ -1,13 +1,15 @@
-//! Ports of the data memory banks of a slice: one access of a bank in a cycle, by priority (vISA book, data memory).
+//! Ports of the data memory banks of a slice: one access of a bank in a cycle, by priority (vISA book, data
+//! memory).
 //!
-//! Main fetch comes before main commit, sub fetch and sub commit. Fetch and commit of one context never starve each other: a commit
-//! that has lost a few cycles in a row to the fetch unit of its own context wins the next. Between contexts the priority is strict.
+//! Main fetch comes before main commit, sub fetch and sub commit. Fetch and commit of one context never
+//! starve each other: a commit that has lost a few cycles in a row to the fetch unit of its own context wins
+//! the next. Between contexts the priority is strict.
 
 use tilewright_machine::tcp::Tcp;
 
 /// Where a unit reads or writes next: access `i` is at `base_bytes + i * stride_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Walk {
+pub struct AccessWalk {
     /// First address.
     pub base_bytes: u64,
     /// Distance of neighbouring accesses.
@@ -15,7 +17,7 @@ pub struct Walk {
 }
 
 /// Banks that an access touches, a bit for each.
-pub(crate) fn touched(machine: &Tcp, walk: &Walk, access: u64, width_bytes: u64) -> u128 {
+pub(crate) fn touched(machine: &Tcp, walk: &AccessWalk, access: u64, width_bytes: u64) -> u128 {
     let address = walk.base_bytes.wrapping_add(access.wrapping_mul(walk.stride_bytes));
     let first = address / machine.dm.bank_access_bytes;
     let last = address.saturating_add(width_bytes.max(1) - 1) / machine.dm.bank_access_bytes;
@@ -31,13 +33,14 @@ const PATIENCE_CYCLES: u64 = 4;
 
 /// The arbiter of a slice.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ports {
+pub(crate) struct BankArbiter {
     /// Cycles in a row that the commit of each context lost to its fetch unit.
     waited: [u64; UNITS / 2],
 }
 
-impl Ports {
-    /// Which requests are served: of main fetch, main commit, sub fetch, sub commit. Units of a context that is `apart` never meet.
+impl BankArbiter {
+    /// Which requests are served: of main fetch, main commit, sub fetch, sub commit. Units of a context that
+    /// is `apart` never meet.
     pub(crate) fn grant(
         &mut self,
         requests: [Option<u128>; UNITS],

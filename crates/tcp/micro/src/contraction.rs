@@ -1,30 +1,33 @@
-//! Contraction engine: feed buffer, products and tree, accumulators, drain bus (paper section IV-C; feed unit, accumulators and drain
-//! orders from the vISA book).
+//! Contraction engine: feed buffer, products and tree, accumulators, drain bus (paper section IV-C; feed
+//! unit, accumulators and drain orders from the vISA book).
 //!
-//! A group of sums drains after its last step has left the tree ("accumulation of N steps delays the output by N").
+//! A group of sums drains after its last step has left the tree ("accumulation of N steps delays the output
+//! by N").
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::Drain;
 
 use crate::fifo::Fifo;
-use crate::register_file::{Reads, RegisterFile};
+use crate::register_file::{RegisterFile, RegisterReads};
 
 /// Where sums wait while the next group accumulates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accumulators {
-    /// Every group drains from a copy: one group drains while the next accumulates, however many cells a group has.
+    /// Every group drains from a copy: one group drains while the next accumulates, however many cells a
+    /// group has.
     #[default]
     Copied,
-    /// One set of cells, given out slot by slot in turn: a slot takes the sums of a later group when it has drained.
+    /// One set of cells, given out slot by slot in turn: a slot takes the sums of a later group when it has
+    /// drained.
     Shared,
 }
 
 /// A contraction engine at work.
 #[derive(Clone, Debug)]
-pub(crate) struct Engine {
-    shape: Contraction,
-    reads: Reads,
+pub(crate) struct ContractionEngine {
+    shape: ContractionStage,
+    reads: RegisterReads,
     accumulators: Accumulators,
     /// Steps in a row that add to one slot.
     inner_steps: u64,
@@ -41,14 +44,14 @@ pub(crate) struct Engine {
     drained_flits: u64,
 }
 
-impl Engine {
+impl ContractionEngine {
     pub(crate) fn new(
         machine: &Tcp,
-        shape: &Contraction,
-        reads: Reads,
+        shape: &ContractionStage,
+        reads: RegisterReads,
         inner: u64,
         how: Accumulators,
-    ) -> Engine {
+    ) -> ContractionEngine {
         let (lanes, columns) = (shape.lanes.max(1), shape.columns.max(1));
         let ce = &machine.ce;
         let (slot_cycles, slots) = match shape.drain {
@@ -62,7 +65,7 @@ impl Engine {
             levels += 1;
         }
         let flit_bytes = machine.network.flit_bytes;
-        Engine {
+        ContractionEngine {
             shape: *shape,
             reads,
             accumulators: how,

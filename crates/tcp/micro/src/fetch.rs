@@ -1,16 +1,17 @@
-//! Fetch unit: one access a cycle; bytes become flits, a packet's last flit may be partly filled (vISA book, fetch engine).
+//! Fetch unit: one access a cycle; bytes become flits, a packet's last flit may be partly filled (vISA book,
+//! fetch engine).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_cost::cycles::fetch::Fetch;
+use tilewright_tcp_cost::cycles::fetch::FetchStage;
 use tilewright_tcp_isa::program::exec::Context;
 
-use crate::banks::{Walk, touched};
+use crate::banks::{AccessWalk, touched};
 use crate::fifo::Fifo;
 
 /// A fetch unit at work.
 #[derive(Clone, Debug)]
 pub(crate) struct FetchUnit {
-    walk: Walk,
+    walk: AccessWalk,
     width_bytes: u64,
     packet_bytes: u64,
     flit_bytes: u64,
@@ -21,7 +22,7 @@ pub(crate) struct FetchUnit {
 }
 
 impl FetchUnit {
-    pub(crate) fn new(machine: &Tcp, fetch: &Fetch, walk: Walk) -> FetchUnit {
+    pub(crate) fn new(machine: &Tcp, fetch: &FetchStage, walk: AccessWalk) -> FetchUnit {
         let width_bytes = match fetch.context {
             Context::Main => fetch.read_bytes,
             Context::Sub => machine.fetch.sub_width_bytes,

@@ -1,7 +1,7 @@
 //! A bounded queue of flits, each with the cycle from which it may be taken: a buffer, a link or a pipeline.
 //!
-//! Stages are stepped from the last to the first, so a place that is freed in a cycle may be filled in the same cycle, as in a
-//! register that is read and written at one clock edge.
+//! Stages are stepped from the last to the first, so a place that is freed in a cycle may be filled in the
+//! same cycle, as in a register that is read and written at one clock edge.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,8 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
-    /// A queue of at least one flit; what is pushed may be taken `latency_cycles` later, at the earliest in the next cycle.
+    /// A queue of at least one flit; what is pushed may be taken `latency_cycles` later, at the earliest in
+    /// the next cycle.
     pub(crate) fn new(capacity: u64, latency_cycles: u64) -> Fifo {
         Fifo { ready_at: VecDeque::new(), capacity: capacity.max(1), latency_cycles: latency_cycles.max(1) }
     }

@@ -2,13 +2,13 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::{
-    Command, Stage, command_cycles, contraction, switch, vector, worst_cycles,
+    CommandStages, PipelineStage, command_cycles, contraction, switch, vector, worst_cycles,
 };
 
+use crate::command::{MicroCommand, MicroError};
 use crate::pipeline::custom_sources;
 use crate::simulate::run;
 use crate::topology;
-use crate::work::{MicroError, Work};
 
 /// Cycles that a simulation may take longer than the closed form and its fill.
 pub const SLACK_CYCLES: u64 = 64;
@@ -19,7 +19,7 @@ pub const PERCENT: u64 = 3;
 
 /// Both counts of a command, without what it costs before its first access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct CycleGap {
     /// By the closed form.
     pub closed_cycles: u64,
     /// By the closed form where no queue hides bursts and alternation; the same for most commands.
@@ -31,16 +31,16 @@ pub struct Gap {
     /// Fill of the ring, depth of the tree and of the vector engine.
     pub fill_cycles: u64,
     /// The slowest stage, by the closed form.
-    pub binding: Stage,
+    pub binding: PipelineStage,
 }
 
-impl Gap {
+impl CycleGap {
     /// Runs a command alone.
-    pub fn of(machine: &Tcp, work: &Work) -> Result<Gap, MicroError> {
+    pub fn of(machine: &Tcp, work: &MicroCommand) -> Result<CycleGap, MicroError> {
         let command = &work.command;
         let cost = command_cycles(machine, command);
         let bitmap = command.switch.map_or(0, |s| switch::bitmap_cycles(machine, s.topology));
-        Ok(Gap {
+        Ok(CycleGap {
             closed_cycles: cost.total_cycles - cost.overhead_cycles - bitmap,
             worst_cycles: worst_cycles(machine, command) - cost.overhead_cycles - bitmap,
             early_cycles: early_cycles(machine, command),
@@ -71,13 +71,13 @@ impl Gap {
     }
 }
 
-fn early_cycles(machine: &Tcp, command: &Command) -> u64 {
+fn early_cycles(machine: &Tcp, command: &CommandStages) -> u64 {
     let Some(sent) = command.switch.filter(|s| topology::uses_ring(s.topology)) else { return 0 };
     let custom = custom_sources(command);
     topology::early_cycles(sent.topology, custom, sent.packets, sent.packet_flits, machine.network.hop_cycles)
 }
 
-fn fill_cycles(machine: &Tcp, command: &Command) -> u64 {
+fn fill_cycles(machine: &Tcp, command: &CommandStages) -> u64 {
     let ring = command.switch.map_or(0, |s| switch::fill_cycles(machine, s.topology));
     let tree = command.contraction.as_ref().map_or(0, contraction::latency_cycles);
     let chain = command

@@ -1,10 +1,13 @@
-//! A slice of the Tensor Contraction Processor and a ring of up to 16 slices, cycle by cycle, with bounded queues and back-pressure.
+//! A slice of the Tensor Contraction Processor and a ring of up to 16 slices, cycle by cycle, with bounded
+//! queues and back-pressure.
 //!
-//! Its one purpose is to judge the closed forms of `tilewright_tcp_cost::cycles`: it takes their descriptions of commands, calls none of
-//! their formulas, and counts the cycles from the first access of the fetch unit to the last write. What a command costs before
-//! its first access is not simulated. Flits carry no data. No product uses this crate.
+//! Its one purpose is to verify the closed forms of `tilewright_tcp_cost::cycles`: it takes their
+//! descriptions of commands, calls none of their formulas, and counts the cycles from the first access of the
+//! fetch unit to the last write. What a command costs before its first access is not simulated. Flits carry
+//! no data. No product uses this crate.
 
 mod banks;
+mod command;
 mod contraction;
 mod fetch;
 mod fifo;
@@ -17,10 +20,9 @@ mod simulate;
 mod sink;
 mod stages;
 mod topology;
-mod work;
 
-pub use banks::Walk;
+pub use banks::AccessWalk;
+pub use command::{MicroCommand, MicroError, MicroOutcome};
 pub use contraction::Accumulators;
-pub use register_file::Reads;
+pub use register_file::RegisterReads;
 pub use simulate::{CYCLES_MAX, SLICES_MAX, run};
-pub use work::{MicroError, Outcome, Work};

@@ -1,17 +1,18 @@
-//! One context of one slice: fetch unit, the queue to the network, engines with a queue before each, and the last unit.
+//! One context of one slice: fetch unit, the queue to the network, engines with a queue before each, and the
+//! last unit.
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_cost::cycles::Command;
+use tilewright_tcp_cost::cycles::CommandStages;
 use tilewright_tcp_isa::switch::Topology;
 
-use crate::contraction::Engine;
+use crate::command::{MicroCommand, MicroError};
+use crate::contraction::ContractionEngine;
 use crate::fetch::FetchUnit;
 use crate::fifo::Fifo;
 use crate::register_file::RegisterFile;
-use crate::sink::{CommitUnit, Sink, StoreUnit};
-use crate::stages::{Stage, Tiles, VectorEngine};
+use crate::sink::{CommitUnit, PipelineSink, StoreUnit};
+use crate::stages::{MicroStage, TransposeTiles, VectorEngine};
 use crate::topology;
-use crate::work::{MicroError, Work};
 
 /// Flits between two engines.
 const QUEUE_FLITS: u64 = 2;
@@ -20,58 +21,59 @@ const FETCH_QUEUE_FLITS: u64 = 4;
 
 /// A context at work.
 #[derive(Clone, Debug)]
-pub(crate) struct Pipeline {
+pub(crate) struct ContextPipeline {
     pub(crate) fetch: FetchUnit,
-    stages: Vec<Stage>,
+    stages: Vec<MicroStage>,
     /// Before each stage, and before the last unit.
     queues: Vec<Fifo>,
-    pub(crate) sink: Sink,
+    pub(crate) sink: PipelineSink,
     /// Cycle after the last write so far.
     pub(crate) written_until: u64,
 }
 
-impl Pipeline {
+impl ContextPipeline {
     /// Builds the stages of a command, and checks that what one gives is what the next takes.
-    pub(crate) fn new(machine: &Tcp, work: &Work) -> Result<Pipeline, MicroError> {
+    pub(crate) fn new(machine: &Tcp, work: &MicroCommand) -> Result<ContextPipeline, MicroError> {
         let command = &work.command;
         let fetch = command.fetch.as_ref().ok_or(MicroError::NoFetch)?;
-        let mut flits = Flits(delivered_flits(machine, command));
-        let mut stages = vec![Stage::Pass];
+        let mut flits = FlitCount(delivered_flits(machine, command));
+        let mut stages = vec![MicroStage::Pass];
         let mut queues = vec![kept_queue(machine, command), Fifo::new(QUEUE_FLITS, 1)];
         if let Some(collect) = &command.collect {
             let packet_flits = collect.packet_bytes.div_ceil(machine.network.flit_bytes);
             flits.pass(collect.packets.saturating_mul(packet_flits))?;
         }
         if let Some(shape) = &command.contraction {
-            let engine = Engine::new(machine, shape, work.reads, work.inner_steps, work.accumulators);
+            let engine =
+                ContractionEngine::new(machine, shape, work.reads, work.inner_steps, work.accumulators);
             let packets = (shape.groups.saturating_mul(shape.group_steps)).div_ceil(shape.repeats.max(1));
             flits.pass(packets.saturating_mul(shape.packet_bytes.div_ceil(machine.network.flit_bytes)))?;
-            flits = Flits(shape.groups.saturating_mul(engine.group_flits()));
-            stages.push(Stage::Contraction(Box::new(engine)));
+            flits = FlitCount(shape.groups.saturating_mul(engine.group_flits()));
+            stages.push(MicroStage::Contraction(Box::new(engine)));
             queues.push(Fifo::new(QUEUE_FLITS, 1));
         }
         if let Some(vector) = &command.vector {
             flits.pass(vector.flits)?;
-            flits = Flits(vector_output(command, vector.flits));
-            stages.push(Stage::Vector(VectorEngine::new(machine, vector, flits.0)));
+            flits = FlitCount(vector_output(command, vector.flits));
+            stages.push(MicroStage::Vector(VectorEngine::new(machine, vector, flits.0)));
             let depth = VectorEngine::depth_cycles(machine, vector);
             queues.push(Fifo::new(depth + QUEUE_FLITS, depth));
         }
         if let Some(cast) = &command.cast {
             flits.pass(cast.flits)?;
-            stages.push(Stage::Pass);
+            stages.push(MicroStage::Pass);
             queues.push(Fifo::new(QUEUE_FLITS, 1));
         }
         if let Some(tile) = &command.transpose {
             let tile_flits = tile.rows.saturating_mul(tile.columns).div_ceil(tile.flit_elements.max(1));
             flits.pass(tile.tiles.saturating_mul(tile_flits))?;
-            flits = Flits(tile.tiles.saturating_mul(tile.output_rows));
-            stages.push(Stage::Transpose(Tiles::new(machine, tile)));
+            flits = FlitCount(tile.tiles.saturating_mul(tile.output_rows));
+            stages.push(MicroStage::Transpose(TransposeTiles::new(machine, tile)));
             queues.push(Fifo::new(QUEUE_FLITS, 1));
         }
         let sink = sink(machine, work, flits)?;
         let fetch = FetchUnit::new(machine, fetch, work.fetch);
-        Ok(Pipeline { fetch, stages, queues, sink, written_until: 0 })
+        Ok(ContextPipeline { fetch, stages, queues, sink, written_until: 0 })
     }
 
     /// The queue behind the router.
@@ -104,7 +106,7 @@ impl Pipeline {
 }
 
 /// The queue behind a fetch unit: the packet that its router buffers, and what a cast delays.
-pub(crate) fn fetch_queue(machine: &Tcp, command: &Command) -> Fifo {
+pub(crate) fn fetch_queue(machine: &Tcp, command: &CommandStages) -> Fifo {
     let cast_cycles = match &command.fetch {
         Some(fetch) if fetch.cast => machine.fetch.cast_cycles,
         _ => 0,
@@ -115,7 +117,7 @@ pub(crate) fn fetch_queue(machine: &Tcp, command: &Command) -> Fifo {
 }
 
 /// What a slice keeps waits here: a packet if it comes from a ring.
-fn kept_queue(machine: &Tcp, command: &Command) -> Fifo {
+fn kept_queue(machine: &Tcp, command: &CommandStages) -> Fifo {
     let packet_flits = match command.switch {
         Some(switch) if switch.topology != Topology::Forwarding => switch.packet_flits,
         _ => 0,
@@ -124,12 +126,12 @@ fn kept_queue(machine: &Tcp, command: &Command) -> Fifo {
 }
 
 /// Sources that each slice keeps under a custom bitmap, as the collect stage counts them.
-pub(crate) fn custom_sources(command: &Command) -> u64 {
+pub(crate) fn custom_sources(command: &CommandStages) -> u64 {
     let sent = command.switch.map_or(0, |switch| switch.packets);
     command.collect.and_then(|collect| collect.packets.checked_div(sent)).unwrap_or(0)
 }
 
-fn delivered_flits(machine: &Tcp, command: &Command) -> u64 {
+fn delivered_flits(machine: &Tcp, command: &CommandStages) -> u64 {
     let Some(fetch) = &command.fetch else { return 0 };
     let flits = fetch.packets.saturating_mul(fetch.packet_bytes.div_ceil(machine.network.flit_bytes));
     let kept = command.switch.map_or(1, |switch| {
@@ -148,27 +150,27 @@ fn delivered_flits(machine: &Tcp, command: &Command) -> u64 {
 }
 
 /// Flits that leave the vector engine: as many as the next stage takes.
-fn vector_output(command: &Command, flits: u64) -> u64 {
+fn vector_output(command: &CommandStages, flits: u64) -> u64 {
     let cast = command.cast.map(|cast| cast.flits);
     let commit = command.commit.filter(|_| command.transpose.is_none()).map(|commit| commit.flits);
     cast.or(commit).filter(|&next| next > 0 && flits.is_multiple_of(next)).unwrap_or(flits)
 }
 
-fn sink(machine: &Tcp, work: &Work, mut flits: Flits) -> Result<Sink, MicroError> {
+fn sink(machine: &Tcp, work: &MicroCommand, mut flits: FlitCount) -> Result<PipelineSink, MicroError> {
     if let Some(commit) = &work.command.commit {
         flits.pass(commit.flits)?;
-        return Ok(Sink::Commit(CommitUnit::new(machine, commit, work.commit)));
+        return Ok(PipelineSink::Commit(CommitUnit::new(machine, commit, work.commit)));
     }
     let load = work.command.load.as_ref().ok_or(MicroError::NoSink)?;
     flits.pass(load.slice_bytes.div_ceil(machine.network.flit_bytes))?;
-    Ok(Sink::Store(StoreUnit::new(machine, load)))
+    Ok(PipelineSink::Store(StoreUnit::new(machine, load)))
 }
 
 /// Flits that leave the stages so far.
 #[derive(Clone, Copy, Debug)]
-struct Flits(u64);
+struct FlitCount(u64);
 
-impl Flits {
+impl FlitCount {
     fn pass(&mut self, taken: u64) -> Result<(), MicroError> {
         if self.0 == taken { Ok(()) } else { Err(MicroError::Flits { given: self.0, taken }) }
     }

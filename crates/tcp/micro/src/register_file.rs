@@ -1,13 +1,15 @@
-//! Register file of the contraction engine: two banks with one port each, a direct-mapped read cache before each bank
-//! (vISA book, tensor register file). A read that hits leaves the bank alone; a read beats a store.
+//! Register file of the contraction engine: two banks with one port each, a direct-mapped read cache before
+//! each bank (vISA book, tensor register file). A read that hits leaves the bank alone; a read beats a store.
 //!
 //! Lanes run in lockstep, so the banks of one lane tell what those of all lanes do.
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 
-/// What a contraction reads: step `i` reads unit `i / held % units` times `stride`, a unit being a row of one bank (narrow) or of all (wide).
+/// What a contraction reads: step `i` reads unit `i / held % units` times `stride`, a unit being a row of one
+/// bank (narrow) or of all (wide).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reads {
+pub struct RegisterReads {
     /// A step reads a row of every bank, not of one.
     pub wide: bool,
     /// Steps in a row that read the same unit.
@@ -33,8 +35,8 @@ pub(crate) struct RegisterFile {
 
 impl RegisterFile {
     pub(crate) fn new(machine: &Tcp) -> RegisterFile {
-        let line = vec![None; usize::try_from(machine.trf.cache_rows).unwrap_or(0)];
-        let banks = usize::try_from(machine.trf.banks).unwrap_or(1).max(1);
+        let line = vec![None; to_index(machine.trf.cache_rows)];
+        let banks = to_index(machine.trf.banks).max(1);
         RegisterFile {
             banks: banks as u64,
             cache_rows: machine.trf.cache_rows,
@@ -50,7 +52,7 @@ impl RegisterFile {
     }
 
     /// The read of a step.
-    pub(crate) fn read(&mut self, reads: &Reads, step: u64) {
+    pub(crate) fn read(&mut self, reads: &RegisterReads, step: u64) {
         let unit = step / reads.held_steps.max(1) % reads.units.max(1) * reads.stride_units;
         let mut missed = false;
         if reads.wide {
@@ -65,7 +67,7 @@ impl RegisterFile {
 
     fn read_row(&mut self, bank: u64, row: u64) -> bool {
         let Ok(bank) = usize::try_from(bank) else { return false };
-        let line = usize::try_from(row.checked_rem(self.cache_rows).unwrap_or(0)).unwrap_or(0);
+        let line = to_index(row.checked_rem(self.cache_rows).unwrap_or(0));
         if let Some(cached) = self.cached[bank].get_mut(line) {
             if *cached == Some(row) {
                 return false;
@@ -78,7 +80,7 @@ impl RegisterFile {
 
     /// A store at an address; false while a read has the bank.
     pub(crate) fn store(&mut self, address_bytes: u64) -> bool {
-        let bank = usize::try_from(address_bytes / self.row_bytes % self.banks).unwrap_or(0);
+        let bank = to_index(address_bytes / self.row_bytes % self.banks);
         let free = !self.busy[bank];
         self.busy[bank] = true;
         free

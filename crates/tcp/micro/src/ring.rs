@@ -1,30 +1,32 @@
-//! Routers of a ring: packets gather in one direction and are multicast in the other (paper section IV-B; vISA book, switch engine).
+//! Routers of a ring: packets gather in one direction and are multicast in the other (paper section IV-B;
+//! vISA book, switch engine).
 //!
-//! The ring is bidirectional and circuit switched. Each router appends its packet to those of the slices before it, so the last
-//! router sees all packets in the strict order that the topology asks for; it turns the stream around, and on the way back every
-//! router sees every packet and keeps its own. A link moves one flit a cycle. This order of events is our reading: it is the
-//! simplest that gives both what the book counts (ring size times flits) and what it measures (a fill of two cycles a slice).
+//! The ring is bidirectional and circuit switched. Each router appends its packet to those of the slices
+//! before it, so the last router sees all packets in the strict order that the topology asks for; it turns
+//! the stream around, and on the way back every router sees every packet and keeps its own. A link moves one
+//! flit a cycle. This order of events is our reading: it is the simplest that gives both what the book counts
+//! (ring size times flits) and what it measures (a fill of two cycles a slice).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_cost::cycles::switch::Switch;
+use tilewright_tcp_cost::cycles::switch::SwitchStage;
 use tilewright_tcp_isa::switch::Topology;
 
 use crate::fifo::Fifo;
-use crate::pipeline::Pipeline;
-use crate::topology::{self, Sent};
+use crate::pipeline::ContextPipeline;
+use crate::topology::{self, RingPacket};
 
 /// How far a router is in the order of packets.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct PacketPosition {
     packet: u64,
     flit: u64,
 }
 
-impl Place {
+impl PacketPosition {
     fn advance(&mut self, packet_flits: u64) {
         self.flit += 1;
         if self.flit == packet_flits {
-            *self = Place { packet: self.packet + 1, flit: 0 };
+            *self = PacketPosition { packet: self.packet + 1, flit: 0 };
         }
     }
 }
@@ -38,19 +40,19 @@ pub(crate) struct Routers {
     packet_flits: u64,
     /// Links from the slice before.
     gather: Vec<Fifo>,
-    gathered: Vec<Place>,
+    gathered: Vec<PacketPosition>,
     /// Links from the slice after; that of the last router is its own turn.
     multicast: Vec<Fifo>,
-    passed: Vec<Place>,
+    passed: Vec<PacketPosition>,
 }
 
 impl Routers {
     /// Routers for what each slice sends; `custom_sources` are those that a custom bitmap keeps.
-    pub(crate) fn new(machine: &Tcp, switch: &Switch, custom_sources: u64) -> Routers {
+    pub(crate) fn new(machine: &Tcp, switch: &SwitchStage, custom_sources: u64) -> Routers {
         let slices = topology::slices(switch.topology);
         let hop = machine.network.hop_cycles;
         let links = || (0..slices).map(|_| Fifo::new(hop + 1, hop)).collect::<Vec<_>>();
-        let places = || (0..slices).map(|_| Place::default()).collect::<Vec<_>>();
+        let places = || (0..slices).map(|_| PacketPosition::default()).collect::<Vec<_>>();
         Routers {
             topology: switch.topology,
             custom_sources,
@@ -64,7 +66,7 @@ impl Routers {
     }
 
     /// One cycle: `fetched` are the queues before the router of each slice.
-    pub(crate) fn step(&mut self, now: u64, slices: &mut [Pipeline], fetched: &mut [Fifo]) {
+    pub(crate) fn step(&mut self, now: u64, slices: &mut [ContextPipeline], fetched: &mut [Fifo]) {
         for (slice, pipeline) in slices.iter_mut().enumerate() {
             self.pass(now, slice, pipeline.input());
         }
@@ -119,7 +121,7 @@ impl Routers {
     }
 
     /// The next packet in order whose source is this slice or one before it.
-    fn next_up_to(&mut self, slice: usize) -> Option<Sent> {
+    fn next_up_to(&mut self, slice: usize) -> Option<RingPacket> {
         while self.gathered[slice].packet < self.packets {
             let sent = topology::sent(self.topology, self.gathered[slice].packet);
             if sent.source <= slice as u64 {

@@ -1,22 +1,24 @@
-//! Random legal commands, drawn from a list of numbers: the same list gives the same command, and smaller numbers smaller commands.
+//! Random legal commands, drawn from a list of numbers: the same list gives the same command, and smaller
+//! numbers smaller commands.
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_cost::cycles::Command;
-use tilewright_tcp_cost::cycles::cast::Cast;
-use tilewright_tcp_cost::cycles::collect::Collect;
-use tilewright_tcp_cost::cycles::commit::Commit;
-use tilewright_tcp_cost::cycles::fetch::Fetch;
-use tilewright_tcp_cost::cycles::load::Load;
-use tilewright_tcp_cost::cycles::switch::Switch;
-use tilewright_tcp_cost::cycles::vector::Vector;
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_cost::cycles::CommandStages;
+use tilewright_tcp_cost::cycles::cast::CastStage;
+use tilewright_tcp_cost::cycles::collect::CollectStage;
+use tilewright_tcp_cost::cycles::commit::CommitStage;
+use tilewright_tcp_cost::cycles::fetch::FetchStage;
+use tilewright_tcp_cost::cycles::load::LoadStage;
+use tilewright_tcp_cost::cycles::switch::SwitchStage;
+use tilewright_tcp_cost::cycles::vector::VectorStage;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology};
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_isa::transpose::TransposeStage;
 
-use crate::banks::Walk;
-use crate::register_file::Reads;
-use crate::work::Work;
+use crate::banks::AccessWalk;
+use crate::command::MicroCommand;
+use crate::register_file::RegisterReads;
 
 /// Numbers that are enough for any command here.
 pub const CHOICES: usize = 48;
@@ -27,14 +29,14 @@ const STEPS: u64 = 1 << 13;
 
 /// A list of numbers, taken one after the other; zeros follow.
 #[derive(Clone, Debug)]
-pub struct Choices<'list> {
+pub struct SampleChoices<'list> {
     rest: &'list [u16],
 }
 
-impl<'list> Choices<'list> {
+impl<'list> SampleChoices<'list> {
     /// Choices from a list.
-    pub fn new(list: &'list [u16]) -> Choices<'list> {
-        Choices { rest: list }
+    pub fn new(list: &'list [u16]) -> SampleChoices<'list> {
+        SampleChoices { rest: list }
     }
 
     fn number(&mut self) -> u64 {
@@ -53,7 +55,7 @@ impl<'list> Choices<'list> {
     }
 
     fn pick<T: Copy>(&mut self, from: &[T], default: T) -> T {
-        let index = usize::try_from(self.number()).unwrap_or(0) % from.len().max(1);
+        let index = to_index(self.number()) % from.len().max(1);
         from.get(index).copied().unwrap_or(default)
     }
 
@@ -71,8 +73,9 @@ pub fn choices_of_seed(seed: u64) -> [u16; CHOICES] {
     std::array::from_fn(|_| u16::try_from(tilewright_base::random::next(&mut state) & 0xFFFF).unwrap_or(0))
 }
 
-/// A command of one slice: a contraction half of the time, otherwise a copy, a vector command, a transpose or a load.
-pub fn one_slice(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
+/// A command of one slice: a contraction half of the time, otherwise a copy, a vector command, a transpose or
+/// a load.
+pub fn one_slice(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     match choices.between(0, 7) {
         0 => copy(machine, choices),
         1 => vector(machine, choices),
@@ -83,7 +86,7 @@ pub fn one_slice(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
 }
 
 /// Fetch, contract, then any of vector engine, cast and transpose, and commit.
-pub fn contracted(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
+pub fn contracted(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     let (shape, inner_steps) = contraction(machine, choices);
     let packets = (shape.groups * shape.group_steps).div_ceil(shape.repeats);
     let flits = packets * shape.packet_bytes.div_ceil(machine.network.flit_bytes);
@@ -94,7 +97,7 @@ pub fn contracted(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
         Drain::Sequential => shape.lanes * shape.columns.div_ceil(machine.ce.drain_elements_per_cycle),
     };
     back_end(machine, choices, &mut command, shape.groups * shape.group_output_steps * slot_flits);
-    Work {
+    MicroCommand {
         reads: reads(choices, shape.packet_bytes > machine.trf.row_payload_bytes),
         inner_steps,
         ..placed(choices, command)
@@ -102,7 +105,7 @@ pub fn contracted(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
 }
 
 /// A contraction whose sums fit the accumulators, and its steps in a row that add to one slot.
-pub fn contraction(machine: &Tcp, choices: &mut Choices<'_>) -> (Contraction, u64) {
+pub fn contraction(machine: &Tcp, choices: &mut SampleChoices<'_>) -> (ContractionStage, u64) {
     let ce = &machine.ce;
     let drain = choices.pick(&[Drain::Interleaved, Drain::Sequential], Drain::Interleaved);
     let lanes = choices.pick(&[8, 4, 2, 1], 8);
@@ -117,7 +120,7 @@ pub fn contraction(machine: &Tcp, choices: &mut Choices<'_>) -> (Contraction, u6
     let group_steps = passes * slots * inner;
     let repeats = choices.divisor(group_steps, &[1, 2, 4, 8, 16, 3, 32]);
     let groups = choices.between(1, (STEPS / group_steps).clamp(1, EXTENT));
-    let shape = Contraction {
+    let shape = ContractionStage {
         packet_elements: choices
             .pick(&[ce.int8_elements, ce.bf16_elements, ce.int4_elements], ce.int8_elements),
         packet_bytes: choices.pick(&[ce.packet_bytes, machine.network.flit_bytes], ce.packet_bytes),
@@ -133,7 +136,7 @@ pub fn contraction(machine: &Tcp, choices: &mut Choices<'_>) -> (Contraction, u6
 }
 
 /// Fetch and commit, in either context.
-pub fn copy(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
+pub fn copy(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     let context = choices.pick(&[Context::Main, Context::Sub], Context::Main);
     let flits = choices.between(1, 1024);
     let mut command = fetched(machine, choices, context, flits, false);
@@ -142,7 +145,7 @@ pub fn copy(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
 }
 
 /// Fetch, perhaps with a cast, vector engine, perhaps a cast, commit.
-fn vector(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
+fn vector(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     let flits = choices.between(1, 1024);
     let cast = choices.chance(2);
     let mut command = fetched(machine, choices, Context::Main, flits, cast);
@@ -152,7 +155,7 @@ fn vector(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
 }
 
 /// Fetch, transpose, commit.
-fn transposed(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
+fn transposed(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     let mut tile = tile(machine, choices);
     tile.tiles = choices.between(1, 64);
     let flits = tile.tiles * tile_flits(&tile);
@@ -163,28 +166,28 @@ fn transposed(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
 }
 
 /// A load of register files, by either context.
-pub fn loaded(machine: &Tcp, choices: &mut Choices<'_>) -> Work {
+pub fn loaded(machine: &Tcp, choices: &mut SampleChoices<'_>) -> MicroCommand {
     let context = choices.pick(&[Context::Main, Context::Sub], Context::Main);
     load(machine, choices, context)
 }
 
 /// A load of register files by one context.
-pub fn load(machine: &Tcp, choices: &mut Choices<'_>, context: Context) -> Work {
+pub fn load(machine: &Tcp, choices: &mut SampleChoices<'_>, context: Context) -> MicroCommand {
     let packet_flits = choices.pick(&[1, 2, 4, 8], 1);
     let packets = choices.between(1, 1024 / packet_flits);
     let packet_bytes = packet_flits * machine.network.flit_bytes;
     let read_bytes = choices.pick(&[32, 16, 8], 32);
-    let command = Command {
-        fetch: Some(Fetch { context, packets, packet_bytes, read_bytes, cast: false }),
-        collect: Some(Collect { packets, packet_bytes }),
-        load: Some(Load { context, slice_bytes: packets * packet_bytes }),
-        ..Command::default()
+    let command = CommandStages {
+        fetch: Some(FetchStage { context, packets, packet_bytes, read_bytes, cast: false }),
+        collect: Some(CollectStage { packets, packet_bytes }),
+        load: Some(LoadStage { context, slice_bytes: packets * packet_bytes }),
+        ..CommandStages::default()
     };
     placed(choices, command)
 }
 
 /// An exchange in rings of this many slices, with what follows a fetch.
-pub fn ring(machine: &Tcp, choices: &mut Choices<'_>, slices: u64) -> Work {
+pub fn ring(machine: &Tcp, choices: &mut SampleChoices<'_>, slices: u64) -> MicroCommand {
     let slice0 = 1 << choices.between(0, u64::from(slices.trailing_zeros()));
     let ring = Ring { slice1: slices / slice0, slice0 };
     let time0 = choices.pick(&[1, 2, 4, 8], 1);
@@ -207,12 +210,16 @@ pub fn ring(machine: &Tcp, choices: &mut Choices<'_>, slices: u64) -> Work {
     let mut command = fetched(machine, choices, Context::Main, packets * packet_flits, false);
     let packet_bytes = packet_flits * machine.network.flit_bytes;
     let read_bytes = choices.pick(&[32, 16, 8, 4], 32);
-    command.fetch = Some(Fetch { context: Context::Main, packets, packet_bytes, read_bytes, cast: false });
-    command.switch = Some(Switch { topology, packets, packet_flits });
-    command.collect = Some(Collect { packets: packets * kept, packet_bytes });
+    command.fetch =
+        Some(FetchStage { context: Context::Main, packets, packet_bytes, read_bytes, cast: false });
+    command.switch = Some(SwitchStage { topology, packets, packet_flits });
+    command.collect = Some(CollectStage { packets: packets * kept, packet_bytes });
     let flits = packets * kept * packet_flits;
     match choices.between(0, 3) {
-        0 => command.load = Some(Load { context: Context::Main, slice_bytes: packets * kept * packet_bytes }),
+        0 => {
+            command.load =
+                Some(LoadStage { context: Context::Main, slice_bytes: packets * kept * packet_bytes });
+        }
         1 => contract_arrived(machine, choices, &mut command, flits),
         _ => back_end(machine, choices, &mut command, flits),
     }
@@ -220,7 +227,7 @@ pub fn ring(machine: &Tcp, choices: &mut Choices<'_>, slices: u64) -> Work {
 }
 
 /// A contraction of flits that are given: one group for each of some.
-fn contract_arrived(machine: &Tcp, choices: &mut Choices<'_>, command: &mut Command, flits: u64) {
+fn contract_arrived(machine: &Tcp, choices: &mut SampleChoices<'_>, command: &mut CommandStages, flits: u64) {
     let (shape, _) = contraction(machine, choices);
     let packet_flits = choices.divisor(flits, &[1, 2]);
     let packets = flits / packet_flits;
@@ -231,7 +238,7 @@ fn contract_arrived(machine: &Tcp, choices: &mut Choices<'_>, command: &mut Comm
     let group_output_steps = if group_steps > repeats { repeats } else { 1 };
     let columns = choices.pick(&[1, 2, 4], 1);
     let shape =
-        Contraction { packet_bytes, repeats, groups, group_steps, group_output_steps, columns, ..shape };
+        ContractionStage { packet_bytes, repeats, groups, group_steps, group_output_steps, columns, ..shape };
     let slot_flits = match shape.drain {
         Drain::Interleaved => shape.columns,
         Drain::Sequential => shape.lanes * shape.columns.div_ceil(machine.ce.drain_elements_per_cycle),
@@ -241,30 +248,37 @@ fn contract_arrived(machine: &Tcp, choices: &mut Choices<'_>, command: &mut Comm
 }
 
 /// Fetch and collect of so many flits, in packets of some of them.
-fn fetched(machine: &Tcp, choices: &mut Choices<'_>, context: Context, flits: u64, cast: bool) -> Command {
+fn fetched(
+    machine: &Tcp,
+    choices: &mut SampleChoices<'_>,
+    context: Context,
+    flits: u64,
+    cast: bool,
+) -> CommandStages {
     let packet_flits = choices.divisor(flits, &[1, 2, 4, 8]);
     let packets = flits / packet_flits;
     let missing = choices.pick(&[0, 0, 0, 8, 16, 24], 0);
     let packet_bytes = packet_flits * machine.network.flit_bytes - missing;
     let read_bytes = choices.divisor(packet_bytes, &[32, 16, 8, 32, 16, 8, 4, 2, 1]);
-    Command {
-        fetch: Some(Fetch { context, packets, packet_bytes, read_bytes, cast }),
-        collect: Some(Collect { packets, packet_bytes }),
-        ..Command::default()
+    CommandStages {
+        fetch: Some(FetchStage { context, packets, packet_bytes, read_bytes, cast }),
+        collect: Some(CollectStage { packets, packet_bytes }),
+        ..CommandStages::default()
     }
 }
 
 /// Any of vector engine, cast and transpose, then commit.
-fn back_end(machine: &Tcp, choices: &mut Choices<'_>, command: &mut Command, flits: u64) {
+fn back_end(machine: &Tcp, choices: &mut SampleChoices<'_>, command: &mut CommandStages, flits: u64) {
     if command.vector.is_none() && choices.chance(2) {
         command.vector = Some(vector_chain(choices, flits));
     }
     let cast = choices.chance(2);
-    command.cast = cast.then_some(Cast { flits });
+    command.cast = cast.then_some(CastStage { flits });
     let mut committed = flits;
     let mut tile = tile(machine, choices);
     tile.tiles = flits / tile_flits(&tile);
-    // Rows that leave may be many more than the flits that came: no more than the simulation takes, each a whole flit.
+    // Rows that leave may be many more than the flits that came: no more than the simulation takes, each a
+    // whole flit.
     let few = tile.tiles.saturating_mul(tile.output_rows) <= crate::CYCLES_MAX / machine.network.flit_bytes;
     if choices.chance(4) && few && flits.is_multiple_of(tile_flits(&tile)) {
         committed = tile.tiles * tile.output_rows;
@@ -273,8 +287,8 @@ fn back_end(machine: &Tcp, choices: &mut Choices<'_>, command: &mut Command, fli
     command.commit = Some(commit(choices, machine, Context::Main, committed, cast));
 }
 
-fn vector_chain(choices: &mut Choices<'_>, flits: u64) -> Vector {
-    Vector {
+fn vector_chain(choices: &mut SampleChoices<'_>, flits: u64) -> VectorStage {
+    VectorStage {
         flits,
         chain_flits: flits,
         narrow: choices.chance(2),
@@ -284,7 +298,7 @@ fn vector_chain(choices: &mut Choices<'_>, flits: u64) -> Vector {
     }
 }
 
-fn tile(machine: &Tcp, choices: &mut Choices<'_>) -> Transpose {
+fn tile(machine: &Tcp, choices: &mut SampleChoices<'_>) -> TransposeStage {
     let element_bits = choices.pick(&[8, 16, 32, 4], 8);
     let most_rows = match element_bits {
         4 => machine.transpose.rows_4bit_max,
@@ -295,7 +309,7 @@ fn tile(machine: &Tcp, choices: &mut Choices<'_>) -> Transpose {
     let rows = choices.between(1, most_rows);
     let columns = if element_bits == 4 { choices.pick(&[16, 32], 16) } else { choices.pick(&[8, 16, 32], 8) };
     let output_rows = choices.between(1, columns);
-    Transpose {
+    TransposeStage {
         element_bits,
         rows,
         columns,
@@ -305,18 +319,24 @@ fn tile(machine: &Tcp, choices: &mut Choices<'_>) -> Transpose {
     }
 }
 
-fn tile_flits(tile: &Transpose) -> u64 {
+fn tile_flits(tile: &TransposeStage) -> u64 {
     (tile.rows * tile.columns).div_ceil(tile.flit_elements)
 }
 
-fn commit(choices: &mut Choices<'_>, machine: &Tcp, context: Context, flits: u64, cast: bool) -> Commit {
+fn commit(
+    choices: &mut SampleChoices<'_>,
+    machine: &Tcp,
+    context: Context,
+    flits: u64,
+    cast: bool,
+) -> CommitStage {
     let valid_bytes = if cast { choices.pick(&[8, 16], 8) } else { choices.pick(&[32, 24, 16, 8], 32) };
     let write_bytes = choices.divisor(valid_bytes, &machine.commit.main_widths_bytes);
-    Commit { context, flits, valid_bytes, write_bytes }
+    CommitStage { context, flits, valid_bytes, write_bytes }
 }
 
-fn reads(choices: &mut Choices<'_>, wide: bool) -> Reads {
-    Reads {
+fn reads(choices: &mut SampleChoices<'_>, wide: bool) -> RegisterReads {
+    RegisterReads {
         wide,
         held_steps: choices.pick(&[1, 2, 4, 16], 1),
         units: choices.between(1, 64),
@@ -325,12 +345,12 @@ fn reads(choices: &mut Choices<'_>, wide: bool) -> Reads {
 }
 
 /// A command whose fetch and commit walk data memory without a gap, from any bank on.
-fn placed(choices: &mut Choices<'_>, command: Command) -> Work {
-    let mut work = Work::new(command);
+fn placed(choices: &mut SampleChoices<'_>, command: CommandStages) -> MicroCommand {
+    let mut work = MicroCommand::new(command);
     let width = |context: Context, main: u64| if context == Context::Sub { 8 } else { main };
     let fetch_bytes = command.fetch.map_or(8, |fetch| width(fetch.context, fetch.read_bytes));
     let commit_bytes = command.commit.map_or(8, |commit| width(commit.context, commit.write_bytes));
-    work.fetch = Walk { base_bytes: 8 * choices.between(0, 15), stride_bytes: fetch_bytes };
-    work.commit = Walk { base_bytes: 8 * choices.between(0, 15), stride_bytes: commit_bytes };
+    work.fetch = AccessWalk { base_bytes: 8 * choices.between(0, 15), stride_bytes: fetch_bytes };
+    work.commit = AccessWalk { base_bytes: 8 * choices.between(0, 15), stride_bytes: commit_bytes };
     work
 }

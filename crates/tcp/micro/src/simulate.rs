@@ -1,15 +1,16 @@
-//! The clock: slices of a ring, each with two contexts over shared banks and a shared register file, cycle by cycle.
+//! The clock: slices of a ring, each with two contexts over shared banks and a shared register file, cycle by
+//! cycle.
 
 use tilewright_machine::tcp::Tcp;
 
-use crate::banks::{Ports, UNITS};
+use crate::banks::{BankArbiter, UNITS};
+use crate::command::{MicroCommand, MicroError, MicroOutcome};
 use crate::fifo::Fifo;
-use crate::pipeline::{Pipeline, custom_sources, fetch_queue};
+use crate::pipeline::{ContextPipeline, custom_sources, fetch_queue};
 use crate::register_file::RegisterFile;
 use crate::ring::Routers;
-use crate::sink::Sink;
+use crate::sink::PipelineSink;
 use crate::topology;
-use crate::work::{MicroError, Outcome, Work};
 
 /// Most slices of a ring.
 pub const SLICES_MAX: u64 = 16;
@@ -20,15 +21,15 @@ const STUCK_CYCLES: u64 = 1 << 17;
 
 /// One context on all slices of a ring.
 struct ContextRun {
-    pipelines: Vec<Pipeline>,
+    pipelines: Vec<ContextPipeline>,
     fetched: Vec<Fifo>,
     routers: Option<Routers>,
     banks_apart: bool,
 }
 
 impl ContextRun {
-    fn new(machine: &Tcp, work: &Work, slices: u64) -> Result<ContextRun, MicroError> {
-        let pipeline = Pipeline::new(machine, work)?;
+    fn new(machine: &Tcp, work: &MicroCommand, slices: u64) -> Result<ContextRun, MicroError> {
+        let pipeline = ContextPipeline::new(machine, work)?;
         let ring = work.command.switch.filter(|switch| topology::uses_ring(switch.topology));
         Ok(ContextRun {
             pipelines: (0..slices).map(|_| pipeline.clone()).collect(),
@@ -41,8 +42,8 @@ impl ContextRun {
     fn requests(&self, machine: &Tcp, now: u64, slice: usize) -> [Option<u128>; 2] {
         let pipeline = &self.pipelines[slice];
         let commit = match &pipeline.sink {
-            Sink::Commit(unit) => unit.request(machine, now, pipeline.output()),
-            Sink::Store(_) => None,
+            PipelineSink::Commit(unit) => unit.request(machine, now, pipeline.output()),
+            PipelineSink::Store(_) => None,
         };
         [pipeline.fetch.request(machine, &self.fetched[slice]), commit]
     }
@@ -66,7 +67,7 @@ impl ContextRun {
     }
 
     fn is_done(&self) -> bool {
-        self.pipelines.iter().all(Pipeline::is_done)
+        self.pipelines.iter().all(ContextPipeline::is_done)
     }
 
     fn cycles(&self) -> u64 {
@@ -75,8 +76,12 @@ impl ContextRun {
 }
 
 /// Runs a command of the main context, and one of the sub context beside it on every slice.
-pub fn run(machine: &Tcp, main: Option<&Work>, sub: Option<&Work>) -> Result<Outcome, MicroError> {
-    let ring = |work: Option<&Work>| {
+pub fn run(
+    machine: &Tcp,
+    main: Option<&MicroCommand>,
+    sub: Option<&MicroCommand>,
+) -> Result<MicroOutcome, MicroError> {
+    let ring = |work: Option<&MicroCommand>| {
         work.and_then(|work| work.command.switch).map_or(1, |switch| topology::slices(switch.topology))
     };
     let slices = ring(main).max(ring(sub));
@@ -86,12 +91,13 @@ pub fn run(machine: &Tcp, main: Option<&Work>, sub: Option<&Work>) -> Result<Out
     for work in [main, sub].into_iter().flatten() {
         check_size(work)?;
     }
-    let build = |work: Option<&Work>| work.map(|work| ContextRun::new(machine, work, slices)).transpose();
+    let build =
+        |work: Option<&MicroCommand>| work.map(|work| ContextRun::new(machine, work, slices)).transpose();
     Simulation::new(machine, slices, [build(main)?, build(sub)?]).run()
 }
 
 /// Refuses what would take more cycles than are ever simulated, before memory or time is spent on it.
-fn check_size(work: &Work) -> Result<(), MicroError> {
+fn check_size(work: &MicroCommand) -> Result<(), MicroError> {
     let command = &work.command;
     let fetched = command.fetch.map_or(0, |fetch| fetch.packets.saturating_mul(fetch.packet_bytes));
     let sent = command.switch.map_or(0, |switch| {
@@ -117,7 +123,7 @@ fn check_size(work: &Work) -> Result<(), MicroError> {
 struct Simulation<'machine> {
     machine: &'machine Tcp,
     contexts: [Option<ContextRun>; 2],
-    ports: Vec<Ports>,
+    ports: Vec<BankArbiter>,
     files: Vec<RegisterFile>,
 }
 
@@ -126,12 +132,12 @@ impl Simulation<'_> {
         Simulation {
             machine,
             contexts,
-            ports: (0..slices).map(|_| Ports::default()).collect(),
+            ports: (0..slices).map(|_| BankArbiter::default()).collect(),
             files: (0..slices).map(|_| RegisterFile::new(machine)).collect(),
         }
     }
 
-    fn run(&mut self) -> Result<Outcome, MicroError> {
+    fn run(&mut self) -> Result<MicroOutcome, MicroError> {
         let (mut now, mut moved_at) = (0, 0);
         while !self.contexts.iter().flatten().all(ContextRun::is_done) {
             if self.cycle(now) {
@@ -145,7 +151,7 @@ impl Simulation<'_> {
         let cycles = |context: &Option<ContextRun>| context.as_ref().map_or(0, ContextRun::cycles);
         let missed_steps = self.files.iter().map(|file| file.missed_steps).max().unwrap_or(0);
         let [main, sub] = &self.contexts;
-        Ok(Outcome { main_cycles: cycles(main), sub_cycles: cycles(sub), missed_steps })
+        Ok(MicroOutcome { main_cycles: cycles(main), sub_cycles: cycles(sub), missed_steps })
     }
 
     /// One cycle of everything; whether a fetch unit or a last unit moved.

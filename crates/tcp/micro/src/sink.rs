@@ -1,17 +1,17 @@
 //! Where flits end: commit unit or register file (vISA book, commit engine and tensor register file).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_cost::cycles::commit::Commit;
-use tilewright_tcp_cost::cycles::load::Load;
+use tilewright_tcp_cost::cycles::commit::CommitStage;
+use tilewright_tcp_cost::cycles::load::LoadStage;
 use tilewright_tcp_isa::program::exec::Context;
 
-use crate::banks::{Walk, touched};
+use crate::banks::{AccessWalk, touched};
 use crate::fifo::Fifo;
 use crate::register_file::RegisterFile;
 
 /// The last unit of a command.
 #[derive(Clone, Debug)]
-pub(crate) enum Sink {
+pub(crate) enum PipelineSink {
     /// Writes to data memory.
     Commit(CommitUnit),
     /// Stores to the register file.
@@ -21,7 +21,7 @@ pub(crate) enum Sink {
 /// A commit unit at work.
 #[derive(Clone, Debug)]
 pub(crate) struct CommitUnit {
-    walk: Walk,
+    walk: AccessWalk,
     width_bytes: u64,
     flit_writes: u64,
     writes: u64,
@@ -29,7 +29,7 @@ pub(crate) struct CommitUnit {
 }
 
 impl CommitUnit {
-    pub(crate) fn new(machine: &Tcp, commit: &Commit, walk: Walk) -> CommitUnit {
+    pub(crate) fn new(machine: &Tcp, commit: &CommitStage, walk: AccessWalk) -> CommitUnit {
         let width_bytes = match commit.context {
             Context::Main => commit.write_bytes,
             Context::Sub => machine.commit.sub_width_bytes,
@@ -55,7 +55,8 @@ impl CommitUnit {
     }
 }
 
-/// A register file load at work: the main context stores a flit at once, the sub context as much as it fetches in a cycle.
+/// A register file load at work: the main context stores a flit at once, the sub context as much as it
+/// fetches in a cycle.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreUnit {
     width_bytes: u64,
@@ -65,7 +66,7 @@ pub(crate) struct StoreUnit {
 }
 
 impl StoreUnit {
-    pub(crate) fn new(machine: &Tcp, load: &Load) -> StoreUnit {
+    pub(crate) fn new(machine: &Tcp, load: &LoadStage) -> StoreUnit {
         let flit_bytes = machine.network.flit_bytes;
         let width_bytes = match load.context {
             Context::Main => flit_bytes,
@@ -86,7 +87,7 @@ impl StoreUnit {
     }
 }
 
-impl Sink {
+impl PipelineSink {
     /// One cycle: whether anything was written.
     pub(crate) fn step(
         &mut self,
@@ -96,20 +97,20 @@ impl Sink {
         file: &mut RegisterFile,
     ) -> bool {
         match self {
-            Sink::Commit(unit) => {
+            PipelineSink::Commit(unit) => {
                 if granted {
                     unit.write(input);
                 }
                 granted
             }
-            Sink::Store(unit) => unit.step(now, input, file),
+            PipelineSink::Store(unit) => unit.step(now, input, file),
         }
     }
 
     pub(crate) fn is_done(&self) -> bool {
         match self {
-            Sink::Commit(unit) => unit.writes_left == 0,
-            Sink::Store(unit) => unit.stored_bytes >= unit.slice_bytes,
+            PipelineSink::Commit(unit) => unit.writes_left == 0,
+            PipelineSink::Store(unit) => unit.stored_bytes >= unit.slice_bytes,
         }
     }
 }

@@ -1,41 +1,42 @@
-//! Engines behind the network, each a step of one cycle between two queues: collect, vector engine, cast, transpose
-//! (vISA book, the engine of each name).
+//! Engines behind the network, each a step of one cycle between two queues: collect, vector engine, cast,
+//! transpose (vISA book, the engine of each name).
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_cost::cycles::vector::Vector;
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_cost::cycles::vector::VectorStage;
+use tilewright_tcp_isa::transpose::TransposeStage;
 
-use crate::contraction::Engine;
+use crate::contraction::ContractionEngine;
 use crate::fifo::Fifo;
 use crate::register_file::RegisterFile;
 
 /// An engine at work.
 #[derive(Clone, Debug)]
-pub(crate) enum Stage {
+pub(crate) enum MicroStage {
     /// Collect and cast: a flit a cycle.
     Pass,
-    Contraction(Box<Engine>),
+    Contraction(Box<ContractionEngine>),
     Vector(VectorEngine),
-    Transpose(Tiles),
+    Transpose(TransposeTiles),
 }
 
-impl Stage {
+impl MicroStage {
     pub(crate) fn step(&mut self, now: u64, input: &mut Fifo, output: &mut Fifo, file: &mut RegisterFile) {
         match self {
-            Stage::Pass => {
+            MicroStage::Pass => {
                 if input.is_ready(now) && output.has_room() {
                     input.pop();
                     output.push(now);
                 }
             }
-            Stage::Contraction(engine) => engine.step(now, input, output, file),
-            Stage::Vector(engine) => engine.step(now, input, output),
-            Stage::Transpose(tiles) => tiles.step(now, input, output),
+            MicroStage::Contraction(engine) => engine.step(now, input, output, file),
+            MicroStage::Vector(engine) => engine.step(now, input, output),
+            MicroStage::Transpose(tiles) => tiles.step(now, input, output),
         }
     }
 }
 
-/// A chain of vector units: it takes a flit in as many cycles as the narrow stages split it in, and may give fewer than it takes.
+/// A chain of vector units: it takes a flit in as many cycles as the narrow stages split it in, and may give
+/// fewer than it takes.
 #[derive(Clone, Debug)]
 pub(crate) struct VectorEngine {
     flit_cycles: u64,
@@ -46,7 +47,7 @@ pub(crate) struct VectorEngine {
 }
 
 impl VectorEngine {
-    pub(crate) fn new(machine: &Tcp, vector: &Vector, output_flits: u64) -> VectorEngine {
+    pub(crate) fn new(machine: &Tcp, vector: &VectorStage, output_flits: u64) -> VectorEngine {
         let split = vector.narrow && !vector.upper_half_padding;
         let flit_cycles = if split { machine.ve.int_ways.div_ceil(machine.ve.float_ways) } else { 1 };
         let fold = vector.flits.checked_div(output_flits).unwrap_or(1).max(1);
@@ -54,7 +55,7 @@ impl VectorEngine {
     }
 
     /// Depth of the chain and of the reduction between slices: the queue behind the engine.
-    pub(crate) fn depth_cycles(machine: &Tcp, vector: &Vector) -> u64 {
+    pub(crate) fn depth_cycles(machine: &Tcp, vector: &VectorStage) -> u64 {
         let hops = if vector.reduced_slices > 1 { vector.reduced_slices } else { 0 };
         machine.ve.pipeline_cycles + machine.ve.unit_cycles * vector.units + machine.network.hop_cycles * hops
     }
@@ -74,7 +75,7 @@ impl VectorEngine {
 
 /// Buffers of rows. One tile fills while another leaves, unless a tile takes both buffers.
 #[derive(Clone, Debug)]
-pub(crate) struct Tiles {
+pub(crate) struct TransposeTiles {
     tile_flits: u64,
     output_rows: u64,
     buffers: u64,
@@ -82,10 +83,10 @@ pub(crate) struct Tiles {
     left_rows: u64,
 }
 
-impl Tiles {
-    pub(crate) fn new(machine: &Tcp, transpose: &Transpose) -> Tiles {
+impl TransposeTiles {
+    pub(crate) fn new(machine: &Tcp, transpose: &TransposeStage) -> TransposeTiles {
         let needed = transpose.columns.div_ceil(machine.transpose.buffer_columns).max(1);
-        Tiles {
+        TransposeTiles {
             tile_flits: (transpose.rows * transpose.columns).div_ceil(transpose.flit_elements.max(1)).max(1),
             output_rows: transpose.output_rows.max(1),
             buffers: (machine.transpose.buffers / needed).max(1),

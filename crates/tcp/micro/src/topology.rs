@@ -1,10 +1,11 @@
-//! Who keeps which packet, and in which order packets pass: the generators of the vISA book's switch engine, packet by packet.
+//! Who keeps which packet, and in which order packets pass: the generators of the vISA book's switch engine,
+//! packet by packet.
 
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
 /// A packet on the ring: the step in which its source sends it, and the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct RingPacket {
     pub(crate) step: u64,
     pub(crate) source: u64,
 }
@@ -21,7 +22,7 @@ pub(crate) fn uses_ring(topology: Topology) -> bool {
 }
 
 /// The packet at a place of the order in which all of them pass.
-pub(crate) fn sent(topology: Topology, place: u64) -> Sent {
+pub(crate) fn sent(topology: Topology, place: u64) -> RingPacket {
     let ring = parts(topology);
     let all = ring.slice1 * ring.slice0;
     match topology {
@@ -30,14 +31,15 @@ pub(crate) fn sent(topology: Topology, place: u64) -> Sent {
             let (rest, slice0) = (place / ring.slice0, place % ring.slice0);
             let (rest, step0) = (rest / time0, rest % time0);
             let (step1, slice1) = (rest / ring.slice1, rest % ring.slice1);
-            Sent { step: step1 * time0 + step0, source: slice1 * ring.slice0 + slice0 }
+            RingPacket { step: step1 * time0 + step0, source: slice1 * ring.slice0 + slice0 }
         }
-        _ => Sent { step: place / all, source: place % all },
+        _ => RingPacket { step: place / all, source: place % all },
     }
 }
 
-/// Whether a slice of the ring keeps a packet; a custom bitmap keeps `custom_sources` sources from the slice itself on.
-pub(crate) fn keeps(topology: Topology, custom_sources: u64, slice: u64, sent: Sent) -> bool {
+/// Whether a slice of the ring keeps a packet; a custom bitmap keeps `custom_sources` sources from the slice
+/// itself on.
+pub(crate) fn keeps(topology: Topology, custom_sources: u64, slice: u64, sent: RingPacket) -> bool {
     let ring = parts(topology);
     let (source1, source0) = (sent.source / ring.slice0, sent.source % ring.slice0);
     match topology {
@@ -54,9 +56,11 @@ pub(crate) fn keeps(topology: Topology, custom_sources: u64, slice: u64, sent: S
     }
 }
 
-/// Cycles by which the last packet that a slice keeps arrives earlier than the last packet passes the last slice.
+/// Cycles by which the last packet that a slice keeps arrives earlier than the last packet passes the last
+/// slice.
 ///
-/// On the way back the wave passes the last slice first, and not every slice keeps the last packet of the order.
+/// On the way back the wave passes the last slice first, and not every slice keeps the last packet of the
+/// order.
 pub(crate) fn early_cycles(
     topology: Topology,
     custom_sources: u64,

@@ -1,16 +1,18 @@
-//! What must hold after every run: conservation of bytes, products and energy, and bounds that no schedule beats.
+//! What must hold after every run: conservation of bytes, products and energy, and bounds that no schedule
+//! beats.
 //!
 //! The checks are numbered as in the project's cost model. Those that compare two runs take both.
 
 use std::sync::Arc;
 
+use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
 use tilewright_tcp_isa::program::event::PeId;
 
-use crate::Outcome;
+use crate::SimOutcome;
 use crate::ledger::Ledger;
-use crate::outcome::Ended;
+use crate::outcome::RunEnd;
 
 /// Something that should hold and does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +45,8 @@ pub enum Violation {
         /// From the loops.
         expected: u128,
     },
-    /// 3 and 4: fetch units read fewer bytes than their elements have, or more than their packets, as if each receiver read them.
+    /// 3 and 4: fetch units read fewer bytes than their elements have, or more than their packets, as if each
+    /// receiver read them.
     Fetched {
         /// Counted as events.
         counted: u64,
@@ -72,7 +75,7 @@ pub enum Violation {
     Capacity {
         /// Whose.
         pe: PeId,
-        /// When.
+        /// The cycle at which it happened.
         at_cycles: u64,
     },
     /// 4: slices kept more than the rings carried past them.
@@ -91,7 +94,7 @@ pub enum Violation {
     },
     /// 5: a component's energy is not its events times their figures.
     Energy {
-        /// Which.
+        /// The component of the energy.
         component: Component,
         /// In the outcome.
         fj: u128,
@@ -121,7 +124,7 @@ pub enum Violation {
     },
     /// 6: a command was quicker than one of its stages, or than it is alone.
     Hurried {
-        /// Which.
+        /// The command.
         name: Arc<str>,
         /// How long it took.
         cycles: u64,
@@ -159,7 +162,7 @@ pub enum Violation {
 }
 
 /// Checks of a single run, with what it counted a second way.
-pub(crate) fn all(machine: &Tcp, outcome: &Outcome, ledger: &Ledger) -> Vec<Violation> {
+pub(crate) fn all(machine: &Tcp, outcome: &SimOutcome, ledger: &Ledger) -> Vec<Violation> {
     let mut found = of_run(machine, outcome);
     found.extend(bytes(outcome, ledger));
     found.extend(work(outcome, ledger));
@@ -174,7 +177,7 @@ pub(crate) fn all(machine: &Tcp, outcome: &Outcome, ledger: &Ledger) -> Vec<Viol
 }
 
 /// Checks 2, 4, 5, 6 and the upper bound of 7, which an outcome alone can be held to.
-pub fn of_run(machine: &Tcp, outcome: &Outcome) -> Vec<Violation> {
+pub fn of_run(machine: &Tcp, outcome: &SimOutcome) -> Vec<Violation> {
     let mut found = products(machine, outcome);
     found.extend(delivered(outcome));
     found.extend(energy(machine, outcome));
@@ -184,7 +187,7 @@ pub fn of_run(machine: &Tcp, outcome: &Outcome) -> Vec<Violation> {
 }
 
 /// Check 1: every byte read or written off-chip belongs to a transfer.
-fn bytes(outcome: &Outcome, ledger: &Ledger) -> impl Iterator<Item = Violation> {
+fn bytes(outcome: &SimOutcome, ledger: &Ledger) -> impl Iterator<Item = Violation> {
     let counted = [outcome.counts.hbm_read_bytes, outcome.counts.hbm_written_bytes];
     let both = counted.into_iter().zip(ledger.moved_bytes);
     both.filter(|(counted, moved)| counted != moved)
@@ -192,7 +195,7 @@ fn bytes(outcome: &Outcome, ledger: &Ledger) -> impl Iterator<Item = Violation> 
 }
 
 /// Checks 2, 3, 5 and 6 against what loops say and commands took one by one.
-fn work(outcome: &Outcome, ledger: &Ledger) -> Vec<Violation> {
+fn work(outcome: &SimOutcome, ledger: &Ledger) -> Vec<Violation> {
     let mut found = Vec::new();
     let (issued, expected) = (outcome.counts.macs(), ledger.products);
     if u128::from(issued) != expected {
@@ -208,7 +211,7 @@ fn work(outcome: &Outcome, ledger: &Ledger) -> Vec<Violation> {
     }
     let standing = [Component::Slices, Component::Uncore].map(|part| outcome.energy_fj[part as usize]);
     let all: u128 = outcome.energy_fj.iter().sum();
-    let (commands_fj, fj) = (ledger.commands_fj, all.saturating_sub(standing.iter().sum()));
+    let (commands_fj, fj) = (ledger.commands_fj, all.exact_sub(standing.iter().sum()));
     if commands_fj != fj {
         found.push(Violation::Commands { commands_fj, fj });
     }
@@ -218,8 +221,9 @@ fn work(outcome: &Outcome, ledger: &Ledger) -> Vec<Violation> {
     found
 }
 
-/// Check 3: what goes into data memory and register files, and what DMA takes out, are the bytes of the commands' loops.
-fn moved(outcome: &Outcome, ledger: &Ledger) -> impl Iterator<Item = Violation> {
+/// Check 3: what goes into data memory and register files, and what DMA takes out, are the bytes of the
+/// commands' loops.
+fn moved(outcome: &SimOutcome, ledger: &Ledger) -> impl Iterator<Item = Violation> {
     let counts = &outcome.counts;
     let rows = [
         ("committed to data memory", counts.commit_bytes, ledger.committed_bytes),
@@ -231,19 +235,20 @@ fn moved(outcome: &Outcome, ledger: &Ledger) -> impl Iterator<Item = Violation> 
     wrong.map(|(what, counted, expected)| Violation::Moved { what, counted, expected })
 }
 
-/// Check 1: what must be read at least. Every run is held to the distinct bytes of its largest transfer; a caller may know more: weights
-/// once, and the context's keys and values.
-pub fn compulsory(outcome: &Outcome, needed_bytes: u64) -> Option<Violation> {
+/// Check 1: what must be read at least. Every run is held to the distinct bytes of its largest transfer; a
+/// caller may know more: weights once, and the context's keys and values.
+pub fn compulsory(outcome: &SimOutcome, needed_bytes: u64) -> Option<Violation> {
     let read_bytes = outcome.counts.hbm_read_bytes;
     (read_bytes < needed_bytes).then_some(Violation::Compulsory { read_bytes, needed_bytes })
 }
 
 /// Check 2: useful products are products, and there are no more than lanes and widths allow.
-fn products(machine: &Tcp, outcome: &Outcome) -> Vec<Violation> {
+fn products(machine: &Tcp, outcome: &SimOutcome) -> Vec<Violation> {
     let counts = &outcome.counts;
     let (useful, issued) = (counts.macs_useful, counts.macs());
     let widest = machine.ce.int4_elements.max(machine.ce.int8_elements);
     let widest = widest.max(machine.ce.fp8_elements).max(machine.ce.bf16_elements);
+    // More than can be counted is possible: no count of products exceeds it.
     let possible = counts.contraction_cycles.saturating_mul(machine.ce.lanes).saturating_mul(widest);
     let mut found = Vec::new();
     if useful > issued {
@@ -256,13 +261,13 @@ fn products(machine: &Tcp, outcome: &Outcome) -> Vec<Violation> {
 }
 
 /// Check 4: a slice keeps only what its ring carries past it.
-fn delivered(outcome: &Outcome) -> Option<Violation> {
+fn delivered(outcome: &SimOutcome) -> Option<Violation> {
     let (delivered, carried) = (outcome.counts.delivered_bytes, outcome.counts.hop_bytes);
     (delivered > carried).then_some(Violation::Delivered { delivered, carried })
 }
 
 /// Check 5: energy is events times figures, each in one component, and the record has the same.
-fn energy(machine: &Tcp, outcome: &Outcome) -> Vec<Violation> {
+fn energy(machine: &Tcp, outcome: &SimOutcome) -> Vec<Violation> {
     let mut expected: [u128; COMPONENTS] = energy_of_run_fj(machine, &outcome.counts);
     let chips = outcome.record.layout.tracks.iter().filter(|track| track.parent.is_none()).count() as u64;
     let [slices, uncore] = standing_fj(machine, chips, outcome.cycles);
@@ -282,53 +287,55 @@ fn energy(machine: &Tcp, outcome: &Outcome) -> Vec<Violation> {
     found
 }
 
-/// Check 5: the integral of power is the energy, up to one milliwatt a cycle and the rounding of each command.
-fn power(outcome: &Outcome) -> Option<Violation> {
+/// Check 5: the integral of power is the energy, up to one milliwatt a cycle and the rounding of each
+/// command.
+fn power(outcome: &SimOutcome) -> Option<Violation> {
     let layout = &outcome.record.layout;
     let totals = outcome.record.layout.counters.iter().zip(&outcome.record.totals.counters);
     let power = totals.filter(|(counter, _)| counter.name == "power");
     let (mut milliwatt_cycles, mut chips) = (0_u128, 0_u128);
     for (_, totals) in power {
-        milliwatt_cycles = milliwatt_cycles.saturating_add(totals.value_cycles);
+        milliwatt_cycles = milliwatt_cycles.exact_add(totals.value_cycles);
         chips += 1;
     }
-    let finished = outcome.ended == Ended::Finished;
+    let finished = outcome.ended == RunEnd::Finished;
     if chips == 0 || !finished {
         return None;
     }
     let clock_hz = u128::from(layout.clock_hz.get());
-    let integral_fj = milliwatt_cycles.saturating_mul(1_000_000_000_000) / clock_hz;
+    let integral_fj = milliwatt_cycles.exact_mul(1_000_000_000_000) / clock_hz;
     let fj: u128 = outcome.energy_fj.iter().sum();
     let cycle_fj = 1_000_000_000_000_u128.div_ceil(clock_hz);
-    let rounding = (u128::from(outcome.cycles) * chips + 1).saturating_mul(cycle_fj);
+    let rounding = (u128::from(outcome.cycles) * chips + 1).exact_mul(cycle_fj);
     let commands = u128::from(outcome.execs + outcome.transfers);
     // A transfer that is slowed ends up to a cycle late, at the power it had.
-    let slack = rounding.saturating_add(commands.saturating_mul(fj / 1000 + 1).min(fj / 100));
+    let slack = rounding.exact_add(commands.exact_mul(fj / 1000 + 1).min(fj / 100));
     (integral_fj.abs_diff(fj) > slack).then_some(Violation::Power { integral_fj, fj })
 }
 
-/// Checks 6 and 7: nobody is busier than time allows, and the run is no longer than all of its parts in a row.
-fn bounds(outcome: &Outcome) -> Vec<Violation> {
+/// Checks 6 and 7: nobody is busier than time allows, and the run is no longer than all of its parts in a
+/// row.
+fn bounds(outcome: &SimOutcome) -> Vec<Violation> {
     let mut found = Vec::new();
     let busy = outcome.utilisation.iter().filter(|engine| engine.busy_cycles > engine.available_cycles);
     found.extend(busy.map(|engine| Violation::Utilisation { ppm: engine.ppm() }));
     let cycles = outcome.cycles;
     let parts = outcome.utilisation.iter().take(3).map(|engine| engine.busy_cycles);
-    let sum_cycles = parts.sum::<u128>().saturating_add(outcome.latency_cycles);
-    if u128::from(cycles) > sum_cycles && outcome.ended == Ended::Finished {
+    let sum_cycles = parts.sum::<u128>().exact_add(outcome.latency_cycles);
+    if u128::from(cycles) > sum_cycles && outcome.ended == RunEnd::Finished {
         found.push(Violation::TooLong { cycles, sum_cycles });
     }
     found
 }
 
 /// Check 8: with more of some resource and nothing else changed, a program is not slower.
-pub fn never_slower(with_less: &Outcome, with_more: &Outcome) -> Option<Violation> {
+pub fn never_slower(with_less: &SimOutcome, with_more: &SimOutcome) -> Option<Violation> {
     let (before_cycles, after_cycles) = (with_less.cycles, with_more.cycles);
     (after_cycles > before_cycles).then_some(Violation::Slower { before_cycles, after_cycles })
 }
 
 /// Check 9: the same program on the same machine gives the same.
-pub fn same(one: &Outcome, other: &Outcome) -> Option<Violation> {
+pub fn same(one: &SimOutcome, other: &SimOutcome) -> Option<Violation> {
     let alike = one.cycles == other.cycles
         && one.counts == other.counts
         && one.energy_fj == other.energy_fj
@@ -344,7 +351,7 @@ mod tests {
     use tilewright_tcp_isa::program::Program;
 
     use super::*;
-    use crate::{NoJudge, Options, simulate};
+    use crate::{NoObserver, SimOptions, simulate};
 
     #[test]
     fn a_ledger_that_does_not_agree_is_found() {
@@ -353,7 +360,7 @@ mod tests {
         let loaded = load(&mut sources, id, &|_| None).unwrap_or_else(|_| panic!("it loads"));
         let machine = loaded.machine.tcp().expect("a tensor contraction processor").clone();
         let program = Program { chips: 1, ..Program::default() };
-        let outcome = simulate(&machine, &program, &Options::default(), KeepLast::new(0), &mut NoJudge);
+        let outcome = simulate(&machine, &program, &SimOptions::default(), KeepLast::new(0), &mut NoObserver);
         let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
         let found = |change: &dyn Fn(&mut Ledger)| {
             let mut ledger = Ledger::default();

@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::{Exact, to_index};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
 use tilewright_tcp_cost::cycles::image::sub_speed_q32;
 
 use crate::SimError;
+use crate::bandwidth::ResourceUses;
 use crate::contexts::{first_access, last_access};
-use crate::events::What;
-use crate::fluid::Uses;
+use crate::events::EventKind;
 use crate::plan::ExecPlan;
-use crate::state::{Running, World, small};
+use crate::state::{ActiveExec, World, small};
 
 /// Full speed.
 pub(crate) const FULL_Q32: u64 = 1 << 32;
@@ -21,13 +22,13 @@ const KEPT: usize = 1 << 16;
 
 /// Speeds of sub commands beside main commands, by the numbers of their plans.
 #[derive(Debug, Default)]
-pub(crate) struct Speeds {
+pub(crate) struct ContentionSpeeds {
     known: BTreeMap<(u64, u64), u64>,
     /// Asked last: loops ask for the same pair again and again.
     last: Option<((u64, u64), u64)>,
 }
 
-impl Speeds {
+impl ContentionSpeeds {
     /// The speed of a sub command past its overhead while a main command is busy, as a part of 2^32.
     pub(crate) fn of(&mut self, machine: &Tcp, sub: &ExecPlan, main: &ExecPlan) -> u64 {
         let key = (sub.number, main.number);
@@ -49,12 +50,14 @@ impl Speeds {
 }
 
 impl<S: Sink> World<'_, '_, S> {
-    /// Commands on a PE changed, or DMA came to it: its networks get what is left of the banks. Asked again when that changes.
+    /// Commands on a PE changed, or DMA came to it: its networks get what is left of the banks. Asked again
+    /// when that changes.
     pub(crate) fn leave_banks(&mut self, pe: usize) -> Result<(), SimError> {
+        // A transfer may leave the machine, which is a finding of its own: no command runs there.
         let Some(state) = self.pes.get(pe) else { return Ok(()) };
-        let (chip, first) = (state.id.chip, state.id.pe.saturating_mul(self.machine.pe.dmns));
-        let networks = first..first.saturating_add(self.machine.pe.dmns);
-        if !networks.clone().any(|network| self.fluid.uses_network(chip, network)) {
+        let (chip, first) = (state.id.chip, state.id.pe.exact_mul(self.machine.pe.dmns));
+        let networks = first..first.exact_add(self.machine.pe.dmns);
+        if !networks.clone().any(|network| self.bandwidth.uses_network(chip, network)) {
             return Ok(());
         }
         let (mut shares, mut later) = ([Vec::<u64>::new(), Vec::new()], None);
@@ -78,29 +81,32 @@ impl<S: Sink> World<'_, '_, S> {
         let of = |bank: usize| main.get(bank).unwrap_or(&0) + sub.get(bank).unwrap_or(&0);
         let busiest = (0..banks).map(of).max().unwrap_or(0);
         if let Some(at) = later {
-            self.events.plan(at, What::Banks(small(pe)));
+            self.events.plan(at, EventKind::Banks(small(pe)));
         }
         let mut changed = false;
         for network in networks {
-            changed |= self.fluid.leave(self.now, (chip, network), FULL_Q32.saturating_sub(busiest));
+            changed |= self.bandwidth.leave(self.now, (chip, network), FULL_Q32.saturating_sub(busiest));
         }
         if changed { self.transfer_power() } else { Ok(()) }
     }
 
     /// The same for all PEs that a transfer reaches.
-    pub(crate) fn leave_banks_to(&mut self, uses: &Uses) -> Result<(), SimError> {
+    pub(crate) fn leave_banks_to(&mut self, uses: &ResourceUses) -> Result<(), SimError> {
         let dmns = self.machine.pe.dmns.max(1);
         for (chip, network) in uses.networks() {
-            let chip = usize::try_from(chip).unwrap_or(usize::MAX);
-            let pe = usize::try_from(network / dmns).unwrap_or(usize::MAX);
-            self.leave_banks(chip.saturating_mul(self.pes_per_chip).saturating_add(pe))?;
+            let first = to_index(chip).checked_mul(self.pes_per_chip);
+            let Some(pe) = first.and_then(|first| first.checked_add(to_index(network / dmns))) else {
+                continue;
+            };
+            self.leave_banks(pe)?;
         }
         Ok(())
     }
 }
 
-/// When an execution accesses banks: a main command while its slowest stage works, a sub command until it ends.
-fn busy_cycles(running: &Running, context: usize) -> (u64, u64) {
+/// When an execution accesses banks: a main command while its slowest stage works, a sub command until it
+/// ends.
+fn busy_cycles(running: &ActiveExec, context: usize) -> (u64, u64) {
     let from = first_access(running);
     (from, if context == 0 { last_access(running) } else { u64::MAX })
 }

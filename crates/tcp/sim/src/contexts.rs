@@ -1,39 +1,41 @@
 //! Executions: which may run side by side, on how many PEs, and for how long (vISA book, contexts).
 //!
-//! A context runs one command at a time. Two contexts do not share the vector engine or a half of the register file; a command
-//! that writes a switch bitmap starts when sub and DMA stand still and keeps them so while it writes; one that holds a bank too
-//! long keeps DMA still to its end. A fused command has its context on all PEs of its group.
+//! A context runs one command at a time. Two contexts do not share the vector engine or a half of the
+//! register file; a command that writes a switch bitmap starts when sub and DMA are idle and stalls them
+//! while it writes; one that holds a bank too long keeps DMA still to its end. A fused command has its
+//! context on all PEs of its group.
 
 use tilewright_base::Span;
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_record::Sink;
-use tilewright_tcp_cost::cycles::Stage;
-use tilewright_tcp_isa::program::event::{Event, Image, PeId, Unit};
+use tilewright_tcp_cost::cycles::PipelineStage;
+use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent};
 
 use crate::SimError;
 use crate::contention::FULL_Q32;
-use crate::events::What;
-use crate::outcome::{Engine, WaitsFor};
+use crate::events::EventKind;
+use crate::outcome::{EngineUnit, WaitReason};
 use crate::plan::ExecPlan;
-use crate::state::{Running, World, small};
+use crate::state::{ActiveExec, World, small};
 
 const MAIN: usize = 0;
 const SUB: usize = 1;
 
 /// The engines that stages belong to.
-const STAGES: [(Stage, Engine); 9] = [
-    (Stage::Fetch, Engine::Fetch),
-    (Stage::Switch, Engine::Switch),
-    (Stage::Contraction, Engine::Contraction),
-    (Stage::Vector, Engine::Vector),
-    (Stage::Commit, Engine::Commit),
-    (Stage::Load, Engine::Commit),
-    (Stage::Collect, Engine::Collect),
-    (Stage::Cast, Engine::Cast),
-    (Stage::Transpose, Engine::Transpose),
+const STAGES: [(PipelineStage, EngineUnit); 9] = [
+    (PipelineStage::Fetch, EngineUnit::Fetch),
+    (PipelineStage::Switch, EngineUnit::Switch),
+    (PipelineStage::Contraction, EngineUnit::Contraction),
+    (PipelineStage::Vector, EngineUnit::Vector),
+    (PipelineStage::Commit, EngineUnit::Commit),
+    (PipelineStage::Load, EngineUnit::Commit),
+    (PipelineStage::Collect, EngineUnit::Collect),
+    (PipelineStage::Cast, EngineUnit::Cast),
+    (PipelineStage::Transpose, EngineUnit::Transpose),
 ];
 
 /// Busy cycles of each engine in one command.
-pub(crate) fn engine_cycles(plan: &ExecPlan) -> impl Iterator<Item = (Engine, u64)> {
+pub(crate) fn engine_cycles(plan: &ExecPlan) -> impl Iterator<Item = (EngineUnit, u64)> {
     let cycles = plan.cycles;
     let busy = STAGES.into_iter().map(move |(stage, engine)| (engine, cycles.stage_cycles(stage)));
     busy.filter(|(_, cycles)| *cycles > 0)
@@ -56,28 +58,28 @@ impl<S: Sink> World<'_, '_, S> {
             return Ok(false);
         }
         let (ticket, owner, at_cycles) = (self.ticket(), self.pes[pe].id, self.now);
-        let unit = Unit::of(plan.exec.context);
-        self.tell(&Event::Issue {
+        let unit = ExecUnit::of(plan.exec.context);
+        self.tell(&RunEvent::Issue {
             ticket,
             pe: owner,
             unit,
             id,
-            image: Image::Exec(&plan.exec),
+            image: CommandImage::Exec(&plan.exec),
             received,
             span,
             at_cycles,
         });
-        self.tell(&Event::Start { ticket, at_cycles });
+        self.tell(&RunEvent::Start { ticket, at_cycles });
         let bitmap_cycles = plan.occupies.bitmap_cycles;
         for at in group {
             let held = &mut self.pes[at];
             held.used = true;
             held.owner[context] = Some(small(pe));
-            held.bank_accesses = held.bank_accesses.saturating_add(plan.occupies.bank_accesses);
+            held.bank_accesses = held.bank_accesses.exact_add(plan.occupies.bank_accesses);
             if bitmap_cycles > 0 {
-                let until = self.now.saturating_add(bitmap_cycles);
+                let until = self.now.exact_add(bitmap_cycles);
                 held.bitmap_until = until;
-                self.events.plan(until, What::Bitmap(small(at)));
+                self.events.plan(until, EventKind::Bitmap(small(at)));
             }
         }
         let state = &mut self.pes[pe];
@@ -87,7 +89,7 @@ impl<S: Sink> World<'_, '_, S> {
         let generation = state.generation;
         let waits = std::mem::take(&mut state.waits);
         let (left_q32, pes) = (u128::from(plan.cycles.total_cycles) << 32, plan.exec.pes);
-        self.pes[pe].running[context] = Some(Running {
+        self.pes[pe].running[context] = Some(ActiveExec {
             plan,
             ticket,
             id,
@@ -128,7 +130,7 @@ impl<S: Sink> World<'_, '_, S> {
     fn may_start(&self, pe: usize, context: usize, plan: &ExecPlan) -> bool {
         let state = &self.pes[pe];
         let dma_idle = state.sending.is_none();
-        let held = state.bank_accesses.saturating_add(plan.occupies.bank_accesses);
+        let held = state.bank_accesses.exact_add(plan.occupies.bank_accesses);
         let bitmap = plan.occupies.bitmap_cycles > 0;
         let written = self.now >= state.bitmap_until;
         let beside = state.owner[1 - context].and_then(|owner| {
@@ -143,7 +145,7 @@ impl<S: Sink> World<'_, '_, S> {
 
     /// The main contexts of a group changed: subs beside them may run slower or faster.
     fn slow_subs(&mut self, pe: usize, pes: u64) -> Result<(), SimError> {
-        let last = pe + usize::try_from(pes).unwrap_or(1);
+        let last = pe.exact_add(to_index(pes));
         for at in pe..last.min(self.pes.len()) {
             if let Some(owner) = self.pes[at].owner[SUB] {
                 self.slow_sub(owner as usize)?;
@@ -154,15 +156,16 @@ impl<S: Sink> World<'_, '_, S> {
 
     /// Commands of a group changed: DMA behind them gets more or less of the banks.
     fn slow_dma(&mut self, pe: usize, pes: u64) -> Result<(), SimError> {
-        let last = pe + usize::try_from(pes).unwrap_or(1);
+        let last = pe.exact_add(to_index(pes));
         (pe..last.min(self.pes.len())).try_for_each(|at| self.leave_banks(at))
     }
 
-    /// The speed of a sub command: that of the slowest PE of its group. Commands use no port or bank before their overhead is over.
+    /// The speed of a sub command: that of the slowest PE of its group. Commands use no port or bank before
+    /// their overhead is over.
     pub(crate) fn slow_sub(&mut self, pe: usize) -> Result<(), SimError> {
         let Some(running) = &self.pes[pe].running[SUB] else { return Ok(()) };
         let (sub, sub_from) = (running.plan.clone(), first_access(running));
-        let last = pe + usize::try_from(sub.exec.pes).unwrap_or(1);
+        let last = pe.exact_add(to_index(sub.exec.pes));
         let (mut speed, mut later) = (FULL_Q32, None);
         for at in pe..last.min(self.pes.len()) {
             let main = self.pes[at].owner[MAIN].and_then(|owner| self.pes.get(owner as usize));
@@ -181,7 +184,7 @@ impl<S: Sink> World<'_, '_, S> {
             }
         }
         if let Some(from) = later {
-            self.events.plan(from, What::Contends(small(pe)));
+            self.events.plan(from, EventKind::Contends(small(pe)));
         }
         self.set_speed(pe, SUB, speed)?;
         self.slow_dma(pe, sub.exec.pes)
@@ -201,7 +204,7 @@ impl<S: Sink> World<'_, '_, S> {
         state.generation = state.generation.wrapping_add(1);
         running.generation = state.generation;
         let cycles = match speed_q32 {
-            // It stands still until the command beside it ends.
+            // It stalls until the command beside it ends.
             0 => None,
             // The common case, and exact.
             FULL_Q32 => Some(running.left_q32.div_ceil(u128::from(FULL_Q32))),
@@ -209,13 +212,14 @@ impl<S: Sink> World<'_, '_, S> {
         };
         let generation = running.generation;
         let full = self.trace.power_of(running.plan.all_fj(), running.plan.cycles.total_cycles);
-        let power = u64::try_from((u128::from(full) * u128::from(speed_q32)) >> 32).unwrap_or(u64::MAX);
+        let power = u64::try_from((u128::from(full) * u128::from(speed_q32)) >> 32)
+            .or_broken("power below full speed");
         let before = std::mem::replace(&mut running.power, power);
         self.trace.power(state.id.chip, now, before, power)?;
         let Some(cycles) = cycles else { return Ok(()) };
-        let at = self.after(u64::try_from(cycles).unwrap_or(u64::MAX))?;
+        let at = self.after(u64::try_from(cycles).map_err(|_| SimError::TooLong)?)?;
         let slot = if context == MAIN { 0 } else { 1 };
-        self.events.plan(at, What::ExecDone(small(pe), slot, generation));
+        self.events.plan(at, EventKind::ExecDone(small(pe), slot, generation));
         Ok(())
     }
 
@@ -228,14 +232,14 @@ impl<S: Sink> World<'_, '_, S> {
         }
         self.slow_dma(pe, running.plan.exec.pes)?;
         self.pes[pe].execs[usize::from(running.id)].busy = false;
-        self.wake_core(pe, WaitsFor::Command { transfer: false, id: running.id });
+        self.wake_core(pe, WaitReason::Command { transfer: false, id: running.id });
         self.sums.execs += 1;
         self.sums.counts.add(&running.plan.counts, 1);
         self.images.exec(&running.plan, running.started, self.now);
         self.sums.ledger.exec(&running.plan, self.now - running.started);
-        self.tell(&Event::Done { ticket: running.ticket, at_cycles: self.now });
+        self.tell(&RunEvent::Done { ticket: running.ticket, at_cycles: self.now });
         self.command_done(pe);
-        let last = pe + usize::try_from(running.plan.exec.pes).unwrap_or(1);
+        let last = pe.exact_add(to_index(running.plan.exec.pes));
         self.pump_chip(pe)?;
         for at in pe..last.min(self.pes.len()) {
             self.start_transfer(at)?;
@@ -244,19 +248,19 @@ impl<S: Sink> World<'_, '_, S> {
     }
 
     /// Frees the PEs of an execution, and records it on each.
-    fn release(&mut self, pe: usize, context: usize, running: &Running) -> Result<(), SimError> {
+    fn release(&mut self, pe: usize, context: usize, running: &ActiveExec) -> Result<(), SimError> {
         let chip = self.pes[pe].id.chip;
         self.trace.power(chip, self.now, running.power, 0)?;
-        let last = pe + usize::try_from(running.plan.exec.pes).unwrap_or(1);
+        let last = pe.exact_add(to_index(running.plan.exec.pes));
         let lasted = self.now - running.started;
-        let unit = if context == MAIN { Engine::Main } else { Engine::Sub };
+        let unit = if context == MAIN { EngineUnit::Main } else { EngineUnit::Sub };
         for at in pe..last.min(self.pes.len()) {
             let state = &mut self.pes[at];
             state.owner[context] = None;
-            state.bank_accesses = state.bank_accesses.saturating_sub(running.plan.occupies.bank_accesses);
-            state.busy[unit as usize] = state.busy[unit as usize].saturating_add(lasted);
+            state.bank_accesses = state.bank_accesses.exact_sub(running.plan.occupies.bank_accesses);
+            state.busy[unit as usize] = state.busy[unit as usize].exact_add(lasted);
             for (engine, cycles) in engine_cycles(&running.plan) {
-                state.busy[engine as usize] = state.busy[engine as usize].saturating_add(cycles);
+                state.busy[engine as usize] = state.busy[engine as usize].exact_add(cycles);
             }
             let grew = state.touched.join(&running.plan.touched);
             self.sums.ledger.holds(self.machine, state.id, &state.touched, self.now);
@@ -270,12 +274,12 @@ impl<S: Sink> World<'_, '_, S> {
 }
 
 /// When an execution is done with ports and banks, but for what drains.
-pub(crate) fn last_access(running: &Running) -> u64 {
+pub(crate) fn last_access(running: &ActiveExec) -> u64 {
     let cycles = &running.plan.cycles;
-    first_access(running).saturating_add(cycles.stage_cycles(cycles.binding))
+    first_access(running).exact_add(cycles.stage_cycles(cycles.binding))
 }
 
 /// When an execution first uses a port or a bank.
-pub(crate) fn first_access(running: &Running) -> u64 {
-    running.started.saturating_add(running.plan.cycles.overhead_cycles)
+pub(crate) fn first_access(running: &ActiveExec) -> u64 {
+    running.started.exact_add(running.plan.cycles.overhead_cycles)
 }

@@ -1,13 +1,15 @@
-//! The DMA engine of a PE: one transfer at a time, in the order in which the queue issued them (paper section III-D).
+//! The DMA engine of a PE: one transfer at a time, in the order in which the queue issued them (paper section
+//! III-D).
 //!
-//! A transfer takes its start-up, then moves data as fast as [`crate::fluid`] lets it.
+//! A transfer takes its start-up, then moves data as fast as [`crate::bandwidth`] lets it.
 
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_record::Sink;
-use tilewright_tcp_isa::program::event::Event;
+use tilewright_tcp_isa::program::event::RunEvent;
 
 use crate::SimError;
-use crate::events::What;
-use crate::outcome::{Engine, WaitsFor};
+use crate::events::EventKind;
+use crate::outcome::{EngineUnit, WaitReason};
 use crate::state::{World, small};
 
 impl<S: Sink> World<'_, '_, S> {
@@ -26,9 +28,9 @@ impl<S: Sink> World<'_, '_, S> {
         let (ticket, at_cycles) = (sending.ticket, self.now);
         let startup_cycles = sending.plan.cost.cycles.startup_cycles;
         state.sending = Some(sending);
-        self.tell(&Event::Start { ticket, at_cycles });
+        self.tell(&RunEvent::Start { ticket, at_cycles });
         let at = self.after(startup_cycles)?;
-        self.events.plan(at, What::Moves(small(pe)));
+        self.events.plan(at, EventKind::Moves(small(pe)));
         Ok(())
     }
 
@@ -37,14 +39,14 @@ impl<S: Sink> World<'_, '_, S> {
         let Some(sending) = &self.pes[pe].sending else { return Ok(()) };
         let (cycles, uses) = (sending.plan.cost.moved_cycles, sending.plan.uses.clone());
         self.after(cycles)?;
-        self.fluid.start(self.now, small(pe), cycles, uses.clone());
+        self.bandwidth.start(self.now, small(pe), cycles, uses.clone());
         self.leave_banks_to(&uses)?;
         self.transfer_power()
     }
 
     /// The data of the next transfer has arrived.
     pub(crate) fn transfer_done(&mut self) -> Result<(), SimError> {
-        let Some((_, owner)) = self.fluid.end() else { return Ok(()) };
+        let Some((_, owner)) = self.bandwidth.end() else { return Ok(()) };
         let pe = owner as usize;
         let Some(sending) = self.pes[pe].sending.take() else { return Ok(()) };
         let (plan, chip) = (sending.plan.clone(), self.pes[pe].id.chip);
@@ -52,16 +54,16 @@ impl<S: Sink> World<'_, '_, S> {
         self.transfer_power()?;
         let state = &mut self.pes[pe];
         state.transfers[usize::from(sending.id)].busy = false;
-        let busy = &mut state.busy[Engine::Dma as usize];
-        *busy = busy.saturating_add(self.now - sending.started);
-        self.wake_core(pe, WaitsFor::Command { transfer: true, id: sending.id });
+        let busy = &mut state.busy[EngineUnit::Dma as usize];
+        *busy = busy.exact_add(self.now.exact_sub(sending.started));
+        self.wake_core(pe, WaitReason::Command { transfer: true, id: sending.id });
         self.sums.transfers += 1;
         self.sums.counts.add(&plan.counts, 1);
         self.images.transfer(&plan, sending.started, self.now);
         self.sums.ledger.transfer(&plan, self.now - sending.started);
         self.trace.transfer(pe, &sending, self.now)?;
         self.touch(&plan)?;
-        self.tell(&Event::Done { ticket: sending.ticket, at_cycles: self.now });
+        self.tell(&RunEvent::Done { ticket: sending.ticket, at_cycles: self.now });
         self.command_done(pe);
         self.pump_chip(pe)?;
         self.start_transfer(pe)
@@ -70,9 +72,9 @@ impl<S: Sink> World<'_, '_, S> {
     /// Marks the memory that a transfer wrote.
     fn touch(&mut self, plan: &crate::plan::TransferPlan) -> Result<(), SimError> {
         let Some((chip, pe, parts)) = plan.touched else { return Ok(()) };
-        let chip = usize::try_from(chip).unwrap_or(usize::MAX);
-        let at = chip.saturating_mul(self.pes_per_chip).saturating_add(usize::try_from(pe).unwrap_or(0));
-        let Some(state) = self.pes.get_mut(at) else { return Ok(()) };
+        let at = to_index(chip).checked_mul(self.pes_per_chip).and_then(|at| at.checked_add(to_index(pe)));
+        // A transfer may leave the machine, which is a finding of its own: nothing is held there.
+        let Some((at, state)) = at.and_then(|at| Some((at, self.pes.get_mut(at)?))) else { return Ok(()) };
         let grew = state.touched.join(&parts);
         self.sums.ledger.holds(self.machine, state.id, &state.touched, self.now);
         if grew {
@@ -87,8 +89,8 @@ impl<S: Sink> World<'_, '_, S> {
         if !self.trace.follows_power() {
             return Ok(());
         }
-        let mut rates = vec![0_u64; usize::try_from(self.program.chips).unwrap_or(0)];
-        for (owner, speed_q32) in self.fluid.speeds() {
+        let mut rates = vec![0_u64; to_index(self.program.chips)];
+        for (owner, speed_q32) in self.bandwidth.speeds() {
             let Some(sending) = &self.pes[owner as usize].sending else { continue };
             let cost = &sending.plan.cost;
             for side in [&cost.read, &cost.written].into_iter().flatten() {
@@ -96,19 +98,20 @@ impl<S: Sink> World<'_, '_, S> {
                 if let Some(rate) = chip {
                     let bytes = u128::from(side.unit_bytes) * u128::from(speed_q32);
                     let per_cycle = (bytes / u128::from(cost.moved_cycles.max(1))) >> 32;
-                    *rate = rate.saturating_add(u64::try_from(per_cycle).unwrap_or(u64::MAX));
+                    *rate = rate.exact_add(u64::try_from(per_cycle).or_broken("bytes of a cycle"));
                 }
             }
         }
         for (chip, rate) in rates.into_iter().enumerate() {
             self.trace.off_chip_rate(chip, self.now, rate)?;
         }
-        for (owner, speed_q32) in self.fluid.speeds() {
+        for (owner, speed_q32) in self.bandwidth.speeds() {
             let state = &mut self.pes[owner as usize];
             let chip = state.id.chip;
             let Some(sending) = &mut state.sending else { continue };
             let full = self.trace.power_of(sending.plan.all_fj(), sending.plan.cost.moved_cycles);
-            let power = u64::try_from((u128::from(full) * u128::from(speed_q32)) >> 32).unwrap_or(u64::MAX);
+            let power = u64::try_from((u128::from(full) * u128::from(speed_q32)) >> 32)
+                .or_broken("power below full speed");
             let before = std::mem::replace(&mut sending.power, power);
             self.trace.power(chip, self.now, before, power)?;
         }

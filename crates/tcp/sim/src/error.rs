@@ -18,9 +18,9 @@ pub enum SimError {
     /// A queue, a message or a command names a PE that the machine lacks.
     #[error("chip {} has no PE {}", .pe.chip, .pe.pe)]
     NoSuchPe {
-        /// Which.
+        /// The PE.
         pe: PeId,
-        /// Where.
+        /// The place in the program.
         span: Span,
     },
     /// Two queues for one PE.
@@ -28,7 +28,7 @@ pub enum SimError {
     TwoQueues {
         /// Whose.
         pe: PeId,
-        /// The second.
+        /// The second queue.
         span: Span,
     },
     /// PEs that cannot work as one group.
@@ -36,7 +36,7 @@ pub enum SimError {
     Group {
         /// The first.
         pe: PeId,
-        /// How many.
+        /// How many PEs.
         pes: u64,
         /// The command.
         span: Span,
@@ -46,9 +46,9 @@ pub enum SimError {
     Unknown {
         /// What kind of thing.
         what: &'static str,
-        /// Which.
+        /// The id that is not defined.
         id: u32,
-        /// Where.
+        /// The place in the program.
         span: Span,
     },
     /// A transfer from or to an address where no memory is.
@@ -56,13 +56,13 @@ pub enum SimError {
     NoMemory {
         /// Its name.
         name: String,
-        /// Where.
+        /// The place in the program.
         span: Span,
     },
     /// An execution of a context that has no image.
     #[error("an execution starts before an image was loaded into its context")]
     NothingLoaded {
-        /// Where.
+        /// The place in the program.
         span: Span,
     },
     /// A register left its range.
@@ -74,15 +74,15 @@ pub enum SimError {
         value: i64,
         /// Least allowed.
         least: i64,
-        /// Greatest allowed.
+        /// Largest allowed.
         most: i64,
-        /// Where.
+        /// The place in the program.
         span: Span,
     },
     /// A control core reads the device, but nobody computes values.
     #[error("a control core reads a value of the device, which needs values to be computed")]
     NoValue {
-        /// Where.
+        /// The place in the program.
         span: Span,
     },
     /// Too many steps of control cores.

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 /// Something that happens to a PE, by its index over all chips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum What {
+pub(crate) enum EventKind {
     /// The control core goes on.
     Core(u32),
     /// The command processor goes on.
@@ -18,7 +18,8 @@ pub(crate) enum What {
     Bell(u32, u32),
     /// A switch bitmap is written.
     Bitmap(u32),
-    /// A sub command and a main command beside it begin to use ports and banks, or one of them is done with that.
+    /// A sub command and a main command beside it begin to use ports and banks, or one of them is done with
+    /// that.
     Contends(u32),
     /// Commands begin to use banks that DMA needs, or are done with them.
     Banks(u32),
@@ -26,13 +27,13 @@ pub(crate) enum What {
 
 /// The plan.
 #[derive(Debug, Default)]
-pub(crate) struct Events {
-    heap: BinaryHeap<Reverse<(u64, u64, What)>>,
+pub(crate) struct EventQueue {
+    heap: BinaryHeap<Reverse<(u64, u64, EventKind)>>,
     planned: u64,
 }
 
-impl Events {
-    pub(crate) fn plan(&mut self, at_cycles: u64, what: What) {
+impl EventQueue {
+    pub(crate) fn plan(&mut self, at_cycles: u64, what: EventKind) {
         self.planned += 1;
         self.heap.push(Reverse((at_cycles, self.planned, what)));
     }
@@ -41,7 +42,7 @@ impl Events {
         self.heap.peek().map_or(u64::MAX, |Reverse((at, ..))| *at)
     }
 
-    pub(crate) fn take(&mut self) -> Option<(u64, What)> {
+    pub(crate) fn take(&mut self) -> Option<(u64, EventKind)> {
         self.heap.pop().map(|Reverse((at, _, what))| (at, what))
     }
 }

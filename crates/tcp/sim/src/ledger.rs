@@ -1,16 +1,18 @@
-//! What a run counts a second way, for the checks alone: from the loops of its commands, without the formulas of costs and energy.
+//! What a run counts a second way, for the checks alone: from the loops of its commands, without the formulas
+//! of costs and energy.
 
 use std::sync::Arc;
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Exec, Loop, Memory, Switch};
-use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::program::exec::{Commit, Exec, ExecBody, Loop, Memory, Switch};
+use tilewright_tcp_isa::program::transfer::{MemoryInstance, Transfer};
 use tilewright_tcp_isa::switch::Topology;
 
 use crate::plan::{ExecPlan, TransferPlan};
-use crate::touched::Touched;
+use crate::touched::TouchedMemory;
 
 /// What a run counted a second way.
 #[derive(Clone, Debug, Default)]
@@ -49,15 +51,15 @@ impl Ledger {
     /// An execution ended after so many cycles.
     pub(crate) fn exec(&mut self, plan: &ExecPlan, lasted: u64) {
         let work = &plan.work;
-        self.products = self.products.saturating_add(work.products);
-        self.fetched_bytes = self.fetched_bytes.saturating_add(work.fetched_bytes);
-        self.packet_bytes = self.packet_bytes.saturating_add(work.packet_bytes);
-        self.committed_bytes = self.committed_bytes.saturating_add(work.committed_bytes);
-        self.loaded_bytes = self.loaded_bytes.saturating_add(work.loaded_bytes);
+        self.products = self.products.exact_add(work.products);
+        self.fetched_bytes = self.fetched_bytes.exact_add(work.fetched_bytes);
+        self.packet_bytes = self.packet_bytes.exact_add(work.packet_bytes);
+        self.committed_bytes = self.committed_bytes.exact_add(work.committed_bytes);
+        self.loaded_bytes = self.loaded_bytes.exact_add(work.loaded_bytes);
         let (receivers, of) = work.receivers;
-        let received = u128::from(plan.counts.sent_bytes).saturating_mul(u128::from(receivers));
-        self.received_bytes = self.received_bytes.saturating_add(received / u128::from(of.max(1)));
-        self.commands_fj = self.commands_fj.saturating_add(u128::from(plan.all_fj()));
+        let received = u128::from(plan.counts.sent_bytes).exact_mul(u128::from(receivers));
+        self.received_bytes = self.received_bytes.exact_add(received / u128::from(of.max(1)));
+        self.commands_fj = self.commands_fj.exact_add(u128::from(plan.all_fj()));
         let stages = plan.cycles.stream_cycles.iter().copied().max().unwrap_or(0);
         self.lasted(&plan.name, lasted, plan.cycles.total_cycles.max(stages));
     }
@@ -65,37 +67,35 @@ impl Ledger {
     /// A transfer ended after so many cycles.
     pub(crate) fn transfer(&mut self, plan: &TransferPlan, lasted: u64) {
         let loops = plan.transfer.loops.iter();
-        let bytes = loops.clone().fold(u128::from(plan.transfer.packet), |all, row| {
-            all.saturating_mul(u128::from(row.size.fixed()))
-        });
         let ends = [&plan.cost.read, &plan.cost.written];
-        let whole = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let whole =
+            moved_bytes(&plan.transfer).or_broken("a transfer with a plan moves bytes that can be counted");
         for (moved, _) in self.moved_bytes.iter_mut().zip(ends).filter(|(_, end)| end.is_some()) {
-            *moved = moved.saturating_add(whole);
+            *moved = moved.exact_add(whole);
         }
-        let in_dm = |medium: Medium| matches!(medium, Medium::Dm { .. });
+        let in_dm = |medium: MemoryInstance| matches!(medium, MemoryInstance::Dm { .. });
         if in_dm(plan.cost.target.medium) {
-            self.brought_bytes = self.brought_bytes.saturating_add(u128::from(whole));
+            self.brought_bytes = self.brought_bytes.exact_add(u128::from(whole));
         }
         if in_dm(plan.cost.source.medium) {
-            self.taken_bytes = self.taken_bytes.saturating_add(u128::from(whole));
+            self.taken_bytes = self.taken_bytes.exact_add(u128::from(whole));
         }
-        if plan.cost.source.medium == Medium::Hbm {
+        if plan.cost.source.medium == MemoryInstance::Hbm {
             // Loops that stay or overlap read the same bytes again.
             let apart =
                 loops.filter(|row| row.source.unsigned_abs() >= plan.transfer.packet && row.source != 0);
             let rows = apart.map(|row| row.size.fixed()).max().unwrap_or(1);
-            let distinct = if whole == 0 { 0 } else { plan.transfer.packet.saturating_mul(rows) };
+            let distinct = if whole == 0 { 0 } else { plan.transfer.packet.exact_mul(rows) };
             self.needed_bytes = self.needed_bytes.max(distinct);
         }
-        self.commands_fj = self.commands_fj.saturating_add(u128::from(plan.all_fj()));
-        let least = plan.cost.cycles.startup_cycles.saturating_add(plan.cost.moved_cycles);
+        self.commands_fj = self.commands_fj.exact_add(u128::from(plan.all_fj()));
+        let least = plan.cost.cycles.startup_cycles.exact_add(plan.cost.moved_cycles);
         self.lasted(&plan.name, lasted, least.max(plan.cost.link_cycles));
     }
 
     /// What the memories of a PE hold when a command ends.
-    pub(crate) fn holds(&mut self, machine: &Tcp, pe: PeId, touched: &Touched, at_cycles: u64) {
-        let full = |(parts, capacity): (crate::touched::Parts, u64)| {
+    pub(crate) fn holds(&mut self, machine: &Tcp, pe: PeId, touched: &TouchedMemory, at_cycles: u64) {
+        let full = |(parts, capacity): (crate::touched::TouchedParts, u64)| {
             parts.beyond || parts.bytes(capacity) > capacity
         };
         if self.full.is_none() && touched.memories(machine).into_iter().any(full) {
@@ -110,9 +110,13 @@ impl Ledger {
     }
 }
 
+/// Work of one image from which on a run cannot sum it up; what a machine can do in its lifetime is far
+/// below.
+const MOST_WORK: u128 = 1 << 96;
+
 /// Work of an image on all of its slices, from its loops alone.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct ImageWork {
     products: u128,
     fetched_bytes: u128,
     packet_bytes: u128,
@@ -122,66 +126,88 @@ pub(crate) struct Work {
     receivers: (u64, u64),
 }
 
-impl Work {
-    pub(crate) fn of(machine: &Tcp, exec: &Exec) -> Work {
-        let slices = exec.pes.saturating_mul(machine.pe.slices);
+impl ImageWork {
+    /// `None` if it is more than can be counted.
+    pub(crate) fn of(machine: &Tcp, exec: &Exec) -> Option<ImageWork> {
+        ImageWork::counted(machine, exec).filter(ImageWork::is_summable)
+    }
+
+    fn counted(machine: &Tcp, exec: &Exec) -> Option<ImageWork> {
+        let slices = exec.pes.checked_mul(machine.pe.slices)?;
         let everywhere = u128::from(slices);
         match &exec.body {
-            Body::Stream(stream) => {
-                let (elements, packet) = (all(&stream.fetch.loops), u128::from(stream.fetch.packet));
+            ExecBody::Stream(stream) => {
+                let (elements, packet) = (all(&stream.fetch.loops)?, u128::from(stream.fetch.packet));
                 let bits = u128::from(payload_bits(stream.fetch.dtype));
                 let flit = u128::from(machine.network.flit_bytes.max(1));
-                let packet_bytes =
-                    packet.saturating_mul(bits).div_ceil(8).div_ceil(flit).saturating_mul(flit);
+                let packet_bytes = packet.checked_mul(bits)?.div_ceil(8).div_ceil(flit).checked_mul(flit)?;
                 let packets = elements.checked_div(packet).unwrap_or(0);
                 // Every register file address is met once on every lane.
-                let products = stream
-                    .contract
-                    .as_ref()
-                    .map_or(0, |contract| all(&contract.loops).saturating_mul(u128::from(contract.lanes)));
-                Work {
-                    products: products.saturating_mul(everywhere),
-                    fetched_bytes: (elements.saturating_mul(bits) / 8).saturating_mul(everywhere),
-                    packet_bytes: packets.saturating_mul(packet_bytes).saturating_mul(everywhere),
-                    receivers: receivers(&stream.switch),
-                    ..written(&stream.commit, slices)
-                }
+                let products = match &stream.contract {
+                    Some(contract) => all(&contract.loops)?.checked_mul(u128::from(contract.lanes))?,
+                    None => 0,
+                };
+                Some(ImageWork {
+                    products: products.checked_mul(everywhere)?,
+                    fetched_bytes: (elements.checked_mul(bits)? / 8).checked_mul(everywhere)?,
+                    packet_bytes: packets.checked_mul(packet_bytes)?.checked_mul(everywhere)?,
+                    receivers: receivers(&stream.switch)?,
+                    ..written(&stream.commit, slices)?
+                })
             }
-            Body::Short(short) => {
-                let bytes = u128::from(short.bytes).saturating_mul(everywhere);
+            ExecBody::Short(short) => {
+                let bytes = u128::from(short.bytes).checked_mul(everywhere)?;
                 let loaded_bytes = if short.memory == Memory::Vrf { 0 } else { bytes };
-                Work { fetched_bytes: bytes, packet_bytes: bytes, loaded_bytes, ..Work::default() }
+                Some(ImageWork {
+                    fetched_bytes: bytes,
+                    packet_bytes: bytes,
+                    loaded_bytes,
+                    ..ImageWork::default()
+                })
             }
-            Body::Fill(fill) => written(&fill.commit, slices),
+            ExecBody::Fill(fill) => written(&fill.commit, slices),
         }
+    }
+
+    /// Whether all commands that a run can issue sum to less than the greatest number.
+    fn is_summable(&self) -> bool {
+        let parts =
+            [self.products, self.fetched_bytes, self.packet_bytes, self.committed_bytes, self.loaded_bytes];
+        parts.into_iter().all(|part| part < MOST_WORK)
     }
 }
 
-fn all(rows: &[Loop]) -> u128 {
-    rows.iter().fold(1_u128, |all, row| all.saturating_mul(u128::from(row.size.fixed())))
+/// Bytes that a transfer moves; `None` if they are more than can be counted.
+pub(crate) fn moved_bytes(transfer: &Transfer) -> Option<u64> {
+    transfer.loops.iter().try_fold(transfer.packet, |all, row| all.checked_mul(row.size.fixed()))
+}
+
+/// Iterations of all loops together; `None` if they are more than can be counted.
+fn all(rows: &[Loop]) -> Option<u128> {
+    rows.iter().try_fold(1_u128, |all, row| all.checked_mul(u128::from(row.size.fixed())))
 }
 
 /// What commit units write, on the slices that the mask lets write.
-fn written(commit: &Commit, slices: u64) -> Work {
+fn written(commit: &Commit, slices: u64) -> Option<ImageWork> {
     let within = |slice: u64| commit.slices.iter().any(|(first, end)| (*first..*end).contains(&slice));
     let writing = (0..slices).filter(|slice| commit.slices.is_empty() || within(*slice)).count();
-    let bytes = all(&commit.loops).saturating_mul(u128::from(commit.bytes)).saturating_mul(writing as u128);
-    match commit.memory {
-        Memory::Dm => Work { committed_bytes: bytes, ..Work::default() },
-        Memory::Trf { .. } => Work { loaded_bytes: bytes, ..Work::default() },
-        Memory::Vrf => Work::default(),
-    }
+    let bytes = all(&commit.loops)?.checked_mul(u128::from(commit.bytes))?.checked_mul(writing as u128)?;
+    Some(match commit.memory {
+        Memory::Dm => ImageWork { committed_bytes: bytes, ..ImageWork::default() },
+        Memory::Trf { .. } => ImageWork { loaded_bytes: bytes, ..ImageWork::default() },
+        Memory::Vrf => ImageWork::default(),
+    })
 }
 
 /// Slices that keep each byte sent, by what a topology makes of slices and steps (vISA book, switch engine).
-fn receivers(switch: &Switch) -> (u64, u64) {
-    match switch.topology {
+fn receivers(switch: &Switch) -> Option<(u64, u64)> {
+    Some(match switch.topology {
         // Nothing is sent.
         Topology::Forwarding => (0, 1),
         Topology::Transpose(_) | Topology::InterTranspose(..) => (1, 1),
-        Topology::Broadcast01(ring, _) => (ring.slice1.saturating_mul(ring.slice0), 1),
+        Topology::Broadcast01(ring, _) => (ring.slice1.checked_mul(ring.slice0)?, 1),
         Topology::Broadcast1(ring) => (ring.slice1, 1),
         Topology::TransposedBroadcast1(ring) => (ring.slice0, 1),
         Topology::Custom(slices) => (switch.sources.iter().map(|kept| kept.len() as u64).sum(), slices),
-    }
+    })
 }

@@ -1,8 +1,9 @@
 //! The timeline of a program: when every command runs, what it waits for, and what the chips use meanwhile.
 //!
-//! Event-driven, one event for each thing that a control core, a command processor, a context or a DMA engine does; how long a
-//! command takes alone is asked of its engine (`tilewright_tcp_cost::cycles::image`), once for each image and register values. Values
-//! are computed elsewhere: a [`Judge`] is told what happens, in order, as are the [`findings`].
+//! Event-driven, one event for each thing that a control core, a command processor, a context or a DMA engine
+//! does; how long a command takes alone is asked of its engine (`tilewright_tcp_cost::cycles::image`), once
+//! for each image and register values. Values are computed elsewhere: a [`Observer`] is told what happens, in
+//! order, as are the [`findings`].
 //!
 //! | file | owns |
 //! |---|---|
@@ -12,16 +13,17 @@
 //! | `processor` | the command processor: queue, loads, waits |
 //! | `contexts` | executions: what may run side by side, and for how long |
 //! | `engine` | the DMA engine of a PE |
-//! | [`fluid`] | off-chip memory and links, shared fairly between transfers |
+//! | [`bandwidth`] | off-chip memory and links, shared fairly between transfers |
 //! | `contention` | how a main command slows a sub command |
 //! | `plan` | what an image costs, asked once |
 //! | `prepared` | the same, asked once for many runs |
-//! | `images` | what all runs of an image took |
+//! | `image_use` | what all runs of an image took |
 //! | `trace` | tracks, counters, flows and energy of the record |
 //! | [`checks`] | what must hold after every run |
 //! | [`findings`] | races and other faults that the commands of a run do to each other |
 
 mod arithmetic;
+pub mod bandwidth;
 pub mod checks;
 mod contention;
 mod contexts;
@@ -30,10 +32,9 @@ mod engine;
 mod error;
 mod events;
 pub mod findings;
-pub mod fluid;
-mod images;
-mod judge;
+mod image_use;
 mod ledger;
+mod observer;
 mod outcome;
 mod plan;
 mod prepared;
@@ -44,8 +45,10 @@ mod touched;
 mod trace;
 
 pub use error::SimError;
-pub use images::ImageUse;
-pub use judge::{Judge, NoJudge};
-pub use outcome::{Detail, Ended, Engine, EngineUse, Options, Outcome, Overflow, Waiting, WaitsFor};
-pub use prepared::Prepared;
+pub use image_use::ImageUse;
+pub use observer::{NoObserver, Observer};
+pub use outcome::{
+    BlockedCore, Detail, EngineUnit, EngineUse, QueueOverflow, RunEnd, SimOptions, SimOutcome, WaitReason,
+};
+pub use prepared::PreparedSim;
 pub use simulate::simulate;

@@ -1,12 +1,13 @@
 //! What a run gives back, and what it may be asked for.
 
 use tilewright_base::Span;
+use tilewright_base::invariant::Exact;
 use tilewright_record::Record;
-use tilewright_tcp_cost::energy::{COMPONENTS, Counts};
+use tilewright_tcp_cost::energy::{COMPONENTS, EnergyCounts};
 use tilewright_tcp_isa::program::event::PeId;
 
 use crate::checks::Violation;
-use crate::images::ImageUse;
+use crate::image_use::ImageUse;
 
 /// How much is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub enum Detail {
 
 /// How to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct SimOptions {
     /// How much is recorded.
     pub detail: Detail,
     /// Steps that all control cores together may take.
@@ -29,19 +30,19 @@ pub struct Options {
     pub check: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options { detail: Detail::Everything, max_steps: 1 << 27, check: cfg!(debug_assertions) }
+impl Default for SimOptions {
+    fn default() -> SimOptions {
+        SimOptions { detail: Detail::Everything, max_steps: 1 << 27, check: cfg!(debug_assertions) }
     }
 }
 
 /// A run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct SimOutcome {
     /// Tracks, counters and energy over time.
     pub record: Record,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: RunEnd,
     /// Cycles from launch to finish.
     pub cycles: u64,
     /// Entries that the queues took.
@@ -53,7 +54,7 @@ pub struct Outcome {
     /// Steps of control cores.
     pub steps: u64,
     /// Events of all commands together.
-    pub counts: Counts,
+    pub counts: EnergyCounts,
     /// What each image took, by the first start of those that ran.
     pub images: Vec<ImageUse>,
     /// Energy by component, in the order of `tilewright_tcp_cost::energy::Component::ALL`.
@@ -61,7 +62,7 @@ pub struct Outcome {
     /// How busy each kind of engine was; collect, cast and transpose only if something used them.
     pub utilisation: Vec<EngineUse>,
     /// Commands that were lost because a queue was full, the first of them.
-    pub overflows: Vec<Overflow>,
+    pub overflows: Vec<QueueOverflow>,
     /// How many were lost.
     pub lost_commands: u64,
     /// Cycles that cores, queues and doorbells took.
@@ -72,29 +73,29 @@ pub struct Outcome {
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunEnd {
     /// All cores reached their end, and all commands are done.
     Finished,
     /// Nothing can go on: who waits for whom, from the first core that waits until the chain closes or ends.
-    Deadlock(Vec<Waiting>),
-    /// A judge stopped it.
+    Deadlock(Vec<BlockedCore>),
+    /// An observer stopped it.
     Stopped,
 }
 
 /// A core that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct BlockedCore {
     /// Whose.
     pub pe: PeId,
     /// The step it waits in.
     pub span: Span,
     /// For what.
-    pub on: WaitsFor,
+    pub on: WaitReason,
 }
 
 /// What a core waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitsFor {
+pub enum WaitReason {
     /// A message of another core.
     Message(PeId),
     /// Room in its queue.
@@ -112,18 +113,18 @@ pub enum WaitsFor {
 
 /// A command that was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overflow {
+pub struct QueueOverflow {
     /// Whose queue was full.
     pub pe: PeId,
     /// The step that pushed.
     pub span: Span,
-    /// When.
+    /// The cycle at which it happened.
     pub at_cycles: u64,
 }
 
 /// What can be busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Engine {
+pub enum EngineUnit {
     /// Main context.
     Main,
     /// Sub context.
@@ -148,58 +149,62 @@ pub enum Engine {
     Transpose,
 }
 
-impl Engine {
+impl EngineUnit {
     /// All of them.
-    pub const ALL: [Engine; 11] = [
-        Engine::Main,
-        Engine::Sub,
-        Engine::Dma,
-        Engine::Fetch,
-        Engine::Switch,
-        Engine::Contraction,
-        Engine::Vector,
-        Engine::Commit,
-        Engine::Collect,
-        Engine::Cast,
-        Engine::Transpose,
+    pub const ALL: [EngineUnit; 11] = [
+        EngineUnit::Main,
+        EngineUnit::Sub,
+        EngineUnit::Dma,
+        EngineUnit::Fetch,
+        EngineUnit::Switch,
+        EngineUnit::Contraction,
+        EngineUnit::Vector,
+        EngineUnit::Commit,
+        EngineUnit::Collect,
+        EngineUnit::Cast,
+        EngineUnit::Transpose,
     ];
 
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
-            Engine::Main => "main",
-            Engine::Sub => "sub",
-            Engine::Dma => "dma",
-            Engine::Fetch => "fetch",
-            Engine::Switch => "switch",
-            Engine::Contraction => "contraction",
-            Engine::Vector => "vector",
-            Engine::Commit => "commit",
-            Engine::Collect => "collect",
-            Engine::Cast => "cast",
-            Engine::Transpose => "transpose",
+            EngineUnit::Main => "main",
+            EngineUnit::Sub => "sub",
+            EngineUnit::Dma => "dma",
+            EngineUnit::Fetch => "fetch",
+            EngineUnit::Switch => "switch",
+            EngineUnit::Contraction => "contraction",
+            EngineUnit::Vector => "vector",
+            EngineUnit::Commit => "commit",
+            EngineUnit::Collect => "collect",
+            EngineUnit::Cast => "cast",
+            EngineUnit::Transpose => "transpose",
         }
     }
 
     /// How many a PE has: one for each context, or one in all.
     pub const fn units(self) -> u64 {
         match self {
-            Engine::Fetch | Engine::Switch | Engine::Commit | Engine::Collect | Engine::Transpose => 2,
+            EngineUnit::Fetch
+            | EngineUnit::Switch
+            | EngineUnit::Commit
+            | EngineUnit::Collect
+            | EngineUnit::Transpose => 2,
             _ => 1,
         }
     }
 
     /// It is told of only where something used it.
     pub(crate) const fn if_used(self) -> bool {
-        matches!(self, Engine::Collect | Engine::Cast | Engine::Transpose)
+        matches!(self, EngineUnit::Collect | EngineUnit::Cast | EngineUnit::Transpose)
     }
 }
 
 /// How busy a kind of engine was, over all PEs that took part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineUse {
-    /// Which.
-    pub engine: Engine,
+    /// The kind of engine.
+    pub engine: EngineUnit,
     /// Cycles in which it was busy, summed over PEs.
     pub busy_cycles: u128,
     /// Cycles that all of them had.
@@ -209,7 +214,7 @@ pub struct EngineUse {
 impl EngineUse {
     /// Busy cycles as parts per million of all, rounded down.
     pub fn ppm(&self) -> u64 {
-        let parts = self.busy_cycles.saturating_mul(1_000_000).checked_div(self.available_cycles);
+        let parts = self.busy_cycles.exact_mul(1_000_000).checked_div(self.available_cycles);
         parts.and_then(|parts| u64::try_from(parts).ok()).unwrap_or(0)
     }
 }

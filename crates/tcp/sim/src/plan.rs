@@ -6,21 +6,23 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use tilewright_base::Span;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::CommandCycles;
 use tilewright_tcp_cost::cycles::image::{
-    Occupies, Traffic, TransferCost, bank_shares_q32, exec_cycles, occupies, traffic, transfer_cost,
+    ExclusiveUse, Traffic, TransferCost, bank_shares_q32, exclusive_use, exec_cycles, traffic, transfer_cost,
 };
-use tilewright_tcp_cost::energy::{COMPONENTS, Counts, counts, counts_transfer, energy_fj};
+use tilewright_tcp_cost::energy::{COMPONENTS, EnergyCounts, counts, counts_transfer, energy_fj};
 use tilewright_tcp_isa::program::exec::{Context, Exec};
-use tilewright_tcp_isa::program::transfer::{Medium, Transfer};
+use tilewright_tcp_isa::program::transfer::{MemoryInstance, Transfer};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, RegisterId, TransferId};
 
 use crate::SimError;
-use crate::contention::Speeds;
-use crate::fluid::Uses;
-use crate::ledger::Work;
-use crate::touched::{self, Touched};
+use crate::bandwidth::ResourceUses;
+use crate::contention::ContentionSpeeds;
+use crate::ledger::{ImageWork, moved_bytes};
+use crate::state::MOST_CYCLES;
+use crate::touched::{self, TouchedMemory};
 
 /// Sets of register values that are kept for one image.
 const KEPT: usize = 1024;
@@ -37,12 +39,12 @@ pub(crate) struct ExecPlan {
     pub(crate) exec: Arc<Exec>,
     pub(crate) name: Arc<str>,
     pub(crate) cycles: CommandCycles,
-    pub(crate) occupies: Occupies,
-    pub(crate) counts: Counts,
+    pub(crate) occupies: ExclusiveUse,
+    pub(crate) counts: EnergyCounts,
     pub(crate) energy_fj: [u64; COMPONENTS],
-    pub(crate) touched: Touched,
+    pub(crate) touched: TouchedMemory,
     /// For the checks alone.
-    pub(crate) work: Work,
+    pub(crate) work: ImageWork,
     /// Ports and banks, once someone runs beside it.
     pub(crate) traffic: OnceLock<Traffic>,
     /// Banks, once DMA runs beside it.
@@ -57,16 +59,16 @@ pub(crate) struct TransferPlan {
     pub(crate) transfer: Arc<Transfer>,
     pub(crate) name: Arc<str>,
     pub(crate) cost: TransferCost,
-    pub(crate) uses: Arc<Uses>,
-    pub(crate) counts: Counts,
+    pub(crate) uses: Arc<ResourceUses>,
+    pub(crate) counts: EnergyCounts,
     pub(crate) energy_fj: [u64; COMPONENTS],
     /// What is written to data memory or a scratchpad, and the PE of the first slice.
-    pub(crate) touched: Option<(u64, u64, Touched)>,
+    pub(crate) touched: Option<(u64, u64, TouchedMemory)>,
 }
 
 /// One image's plans.
 #[derive(Debug)]
-struct Kept<T> {
+struct ImagePlans<T> {
     name: Arc<str>,
     /// Registers whose values decide.
     registers: Vec<u32>,
@@ -74,11 +76,11 @@ struct Kept<T> {
     by_values: BTreeMap<Box<[i64]>, Arc<T>>,
 }
 
-impl<T> Kept<T> {
-    fn new(name: &str, mut registers: Vec<u32>) -> Kept<T> {
+impl<T> ImagePlans<T> {
+    fn new(name: &str, mut registers: Vec<u32>) -> ImagePlans<T> {
         registers.sort_unstable();
         registers.dedup();
-        Kept { name: name.into(), registers, fixed: None, by_values: BTreeMap::new() }
+        ImagePlans { name: name.into(), registers, fixed: None, by_values: BTreeMap::new() }
     }
 
     fn find(&self, registers: &[i64], values: &mut Vec<i64>) -> Option<Arc<T>> {
@@ -86,7 +88,9 @@ impl<T> Kept<T> {
             return self.fixed.clone();
         }
         values.clear();
-        values.extend(self.registers.iter().map(|id| registers.get(*id as usize).copied().unwrap_or(0)));
+        values.extend(self.registers.iter().map(|id| {
+            registers.get(*id as usize).copied().or_broken("an image names registers of the program")
+        }));
         self.by_values.get(values.as_slice()).cloned()
     }
 
@@ -106,23 +110,23 @@ impl<T> Kept<T> {
 
 /// All plans of a program.
 #[derive(Debug)]
-pub(crate) struct Plans {
-    execs: Vec<Kept<ExecPlan>>,
-    transfers: Vec<Kept<TransferPlan>>,
+pub(crate) struct PlanCache {
+    execs: Vec<ImagePlans<ExecPlan>>,
+    transfers: Vec<ImagePlans<TransferPlan>>,
     values: Vec<i64>,
     made: u64,
-    pub(crate) speeds: Speeds,
+    pub(crate) speeds: ContentionSpeeds,
 }
 
-impl Plans {
-    pub(crate) fn new(program: &Program) -> Plans {
-        let execs = program.execs.iter().map(|exec| Kept::new(&exec.name, exec_registers(exec)));
+impl PlanCache {
+    pub(crate) fn new(program: &Program) -> PlanCache {
+        let execs = program.execs.iter().map(|exec| ImagePlans::new(&exec.name, exec_registers(exec)));
         let transfers = program.transfers.iter().map(|transfer| {
             let sizes = transfer.loops.iter().filter_map(|row| register(row.size));
-            Kept::new(&transfer.name, sizes.collect())
+            ImagePlans::new(&transfer.name, sizes.collect())
         });
         let (execs, transfers) = (execs.collect(), transfers.collect());
-        Plans { execs, transfers, values: Vec::new(), made: 0, speeds: Speeds::default() }
+        PlanCache { execs, transfers, values: Vec::new(), made: 0, speeds: ContentionSpeeds::default() }
     }
 
     /// Names of all executions.
@@ -139,7 +143,7 @@ impl Plans {
     pub(crate) fn trim(&mut self) {
         let execs: usize = self.execs.iter().map(|kept| kept.by_values.len()).sum();
         let transfers: usize = self.transfers.iter().map(|kept| kept.by_values.len()).sum();
-        if execs.saturating_add(transfers) > KEPT_BETWEEN {
+        if execs.exact_add(transfers) > KEPT_BETWEEN {
             self.execs.iter_mut().for_each(|kept| kept.by_values.clear());
             self.transfers.iter_mut().for_each(|kept| kept.by_values.clear());
         }
@@ -161,6 +165,12 @@ impl Plans {
         }
         let exec = Arc::new(if kept.registers.is_empty() { exec.clone() } else { exec.resolved(registers) });
         let counts = counts(machine, &exec);
+        let energy_fj = energy_fj(machine, &counts);
+        let cycles = exec_cycles(machine, &exec);
+        let occupies = exclusive_use(machine, &exec);
+        let longest = cycles.total_cycles.max(occupies.bank_accesses);
+        let work = ImageWork::of(machine, &exec).filter(|_| is_counted(&energy_fj, longest));
+        let work = work.ok_or(SimError::TooLong)?;
         self.made = self.made.wrapping_add(1);
         let plan = ExecPlan {
             number: self.made,
@@ -168,12 +178,12 @@ impl Plans {
             traffic: OnceLock::new(),
             bank_shares: OnceLock::new(),
             name: kept.name.clone(),
-            cycles: exec_cycles(machine, &exec),
-            occupies: occupies(machine, &exec),
-            energy_fj: energy_fj(machine, &counts),
+            cycles,
+            occupies,
+            energy_fj,
             counts,
             touched: touched::exec(machine, &exec),
-            work: Work::of(machine, &exec),
+            work,
             exec,
         };
         Ok(kept.keep(plan, &self.values))
@@ -196,29 +206,34 @@ impl Plans {
         }
         let transfer =
             Arc::new(if kept.registers.is_empty() { transfer.clone() } else { transfer.resolved(registers) });
-        let Some(cost) = transfer_cost(machine, &transfer) else {
+        let on_chips = |cost: &TransferCost| cost.source.chip.max(cost.target.chip) < program.chips;
+        let Some(cost) = transfer_cost(machine, &transfer).filter(on_chips) else {
             return Err(SimError::NoMemory { name: transfer.name.clone(), span });
         };
         let counts = counts_transfer(machine, &cost);
+        let energy_fj = energy_fj(machine, &counts);
+        if moved_bytes(&transfer).is_none() || !is_counted(&energy_fj, cost.moved_cycles) {
+            return Err(SimError::TooLong);
+        }
         let touched = match cost.target.medium {
-            Medium::Dm { slice } => {
+            MemoryInstance::Dm { slice } => {
                 let capacity_bytes = machine.dm.capacity_bytes;
                 let dm = touched::transfer(capacity_bytes, &transfer, cost.target.offset, false);
                 let pe = slice / machine.pe.slices.max(1);
-                Some((cost.target.chip, pe, Touched { dm, ..Touched::default() }))
+                Some((cost.target.chip, pe, TouchedMemory { dm, ..TouchedMemory::default() }))
             }
-            Medium::Spm { pe } => {
+            MemoryInstance::Spm { pe } => {
                 let capacity_bytes = machine.cpu.spm_bytes;
                 let spm = touched::transfer(capacity_bytes, &transfer, cost.target.offset, false);
-                Some((cost.target.chip, pe, Touched { spm, ..Touched::default() }))
+                Some((cost.target.chip, pe, TouchedMemory { spm, ..TouchedMemory::default() }))
             }
-            Medium::Hbm => None,
+            MemoryInstance::Hbm => None,
         };
         let plan = TransferPlan {
             image: id.0,
             name: kept.name.clone(),
-            uses: Arc::new(Uses::new(&cost)),
-            energy_fj: energy_fj(machine, &counts),
+            uses: Arc::new(ResourceUses::new(&cost)),
+            energy_fj,
             counts,
             touched,
             transfer,
@@ -241,7 +256,7 @@ impl ExecPlan {
 
     /// Energy of all components.
     pub(crate) fn all_fj(&self) -> u64 {
-        self.energy_fj.iter().fold(0, |sum, part| sum.saturating_add(*part))
+        self.energy_fj.iter().fold(0, |sum: u64, part| sum.exact_add(*part))
     }
 
     /// Index of the context: main, sub.
@@ -253,8 +268,15 @@ impl ExecPlan {
 impl TransferPlan {
     /// Energy of all components.
     pub(crate) fn all_fj(&self) -> u64 {
-        self.energy_fj.iter().fold(0, |sum, part| sum.saturating_add(*part))
+        self.energy_fj.iter().fold(0, |sum: u64, part| sum.exact_add(*part))
     }
+}
+
+/// Whether the energy and the cycles of a command are numbers: whoever counts stops at the greatest that
+/// there is.
+fn is_counted(energy_fj: &[u64; COMPONENTS], cycles: u64) -> bool {
+    let all = energy_fj.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part));
+    all.is_some_and(|all| all < u64::MAX) && cycles < MOST_CYCLES
 }
 
 /// Main is 0, sub is 1.

@@ -6,23 +6,24 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
 use tilewright_tcp_isa::program::{Program, RegisterId};
 
-use crate::plan::Plans;
-use crate::simulate::{Run, run};
-use crate::{Judge, Options, Outcome, SimError};
+use crate::plan::PlanCache;
+use crate::simulate::{RunSetup, run};
+use crate::{Observer, SimError, SimOptions, SimOutcome};
 
-/// A machine, a program, and what earlier runs asked of the engines. Every run gives what [`crate::simulate`] gives.
+/// A machine, a program, and what earlier runs asked of the engines. Every run gives what [`crate::simulate`]
+/// gives.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedSim {
     machine: Arc<Tcp>,
     program: Arc<Program>,
-    plans: Mutex<Plans>,
+    plans: Mutex<PlanCache>,
 }
 
-impl Prepared {
+impl PreparedSim {
     /// Nothing is asked before the first run.
-    pub fn new(machine: Arc<Tcp>, program: Arc<Program>) -> Prepared {
-        let plans = Mutex::new(Plans::new(&program));
-        Prepared { machine, program, plans }
+    pub fn new(machine: Arc<Tcp>, program: Arc<Program>) -> PreparedSim {
+        let plans = Mutex::new(PlanCache::new(&program));
+        PreparedSim { machine, program, plans }
     }
 
     /// The machine.
@@ -42,19 +43,21 @@ impl Prepared {
     pub fn simulate<S: Sink>(
         &self,
         registers: &[(RegisterId, i64)],
-        options: &Options,
+        options: &SimOptions,
         sink: S,
-        judge: &mut dyn Judge,
-    ) -> Result<Outcome, SimError> {
-        let what = Run { machine: &self.machine, program: &self.program, registers, options };
+        observer: &mut dyn Observer,
+    ) -> Result<SimOutcome, SimError> {
+        let what = RunSetup { machine: &self.machine, program: &self.program, registers, options };
         let mut plans = match self.plans.try_lock() {
             Ok(plans) => plans,
             // Plans are whole between any two steps of a run.
             Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
             // Someone else runs it at this moment.
-            Err(TryLockError::WouldBlock) => return run(&what, &mut Plans::new(&self.program), sink, judge),
+            Err(TryLockError::WouldBlock) => {
+                return run(&what, &mut PlanCache::new(&self.program), sink, observer);
+            }
         };
         plans.trim();
-        run(&what, &mut plans, sink, judge)
+        run(&what, &mut plans, sink, observer)
     }
 }

@@ -1,21 +1,22 @@
 //! The loop over events, from launch to finish.
 
 use tilewright_base::Span;
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
 use tilewright_tcp_cost::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::{Program, RegisterId};
 
-use crate::core::State;
-use crate::events::{Events, What};
-use crate::fluid::Fluid;
-use crate::images::Images;
-use crate::outcome::{Ended, Engine, EngineUse, Waiting, WaitsFor};
-use crate::plan::Plans;
-use crate::state::{Pe, Sums, World, small};
-use crate::trace::Trace;
-use crate::{Judge, Options, Outcome, SimError, checks};
+use crate::bandwidth::BandwidthSharing;
+use crate::core::CoreState;
+use crate::events::{EventKind, EventQueue};
+use crate::image_use::ImageUses;
+use crate::outcome::{BlockedCore, EngineUnit, EngineUse, RunEnd, WaitReason};
+use crate::plan::PlanCache;
+use crate::state::{PeState, RunTotals, World, small};
+use crate::trace::RunTrace;
+use crate::{Observer, SimError, SimOptions, SimOutcome, checks};
 
 /// Chips that a run has room for.
 const CHIPS: u64 = 64;
@@ -24,47 +25,47 @@ const SETTLED_EVENTS: u32 = 256;
 
 /// Runs a program on a machine.
 ///
-/// The sink decides how much of the record is kept, the judge computes values and findings. Memory grows with the program and
-/// with what the sink keeps.
+/// The sink decides how much of the record is kept, the observer computes values and findings. Memory grows
+/// with the program and with what the sink keeps.
 pub fn simulate<S: Sink>(
     machine: &Tcp,
     program: &Program,
-    options: &Options,
+    options: &SimOptions,
     sink: S,
-    judge: &mut dyn Judge,
-) -> Result<Outcome, SimError> {
-    run(&Run { machine, program, registers: &[], options }, &mut Plans::new(program), sink, judge)
+    observer: &mut dyn Observer,
+) -> Result<SimOutcome, SimError> {
+    run(&RunSetup { machine, program, registers: &[], options }, &mut PlanCache::new(program), sink, observer)
 }
 
 /// What runs, and how.
-pub(crate) struct Run<'p> {
+pub(crate) struct RunSetup<'p> {
     pub(crate) machine: &'p Tcp,
     pub(crate) program: &'p Program,
     /// Registers that start with other values than the program says.
     pub(crate) registers: &'p [(RegisterId, i64)],
-    pub(crate) options: &'p Options,
+    pub(crate) options: &'p SimOptions,
 }
 
 /// [`simulate`] with plans of the same machine and program, from earlier runs.
 pub(crate) fn run<S: Sink>(
-    run: &Run<'_>,
-    plans: &mut Plans,
+    run: &RunSetup<'_>,
+    plans: &mut PlanCache,
     sink: S,
-    judge: &mut dyn Judge,
-) -> Result<Outcome, SimError> {
+    observer: &mut dyn Observer,
+) -> Result<SimOutcome, SimError> {
     let chips = run.program.chips;
     if chips > CHIPS {
         return Err(SimError::Chips { chips, most: CHIPS });
     }
     let initial = initial(run)?;
-    let mut world = World::new(run, plans, sink, judge)?;
+    let mut world = World::new(run, plans, sink, observer)?;
     world.launch(&initial)?;
     world.run()?;
     world.finish()
 }
 
 /// What registers hold at the start.
-fn initial(run: &Run<'_>) -> Result<Vec<i64>, SimError> {
+fn initial(run: &RunSetup<'_>) -> Result<Vec<i64>, SimError> {
     let registers = &run.program.registers;
     let mut initial: Vec<i64> = registers.iter().map(|register| register.initial).collect();
     for (RegisterId(id), value) in run.registers {
@@ -84,29 +85,29 @@ fn initial(run: &Run<'_>) -> Result<Vec<i64>, SimError> {
 
 impl<'p, 'j, S: Sink> World<'p, 'j, S> {
     fn new(
-        run: &Run<'p>,
-        plans: &'j mut Plans,
+        run: &RunSetup<'p>,
+        plans: &'j mut PlanCache,
         sink: S,
-        judge: &'j mut dyn Judge,
+        observer: &'j mut dyn Observer,
     ) -> Result<World<'p, 'j, S>, SimError> {
-        let Run { machine, program, options, .. } = *run;
-        let pes_per_chip = usize::try_from(machine.pes()).unwrap_or(1);
+        let RunSetup { machine, program, options, .. } = *run;
+        let pes_per_chip = to_index(machine.pes());
         let ids = (0..program.chips).flat_map(|chip| (0..machine.pes()).map(move |pe| PeId { chip, pe }));
         Ok(World {
             machine,
             program,
             options: *options,
-            images: Images::new(program, plans),
+            images: ImageUses::new(program, plans),
             plans,
-            pes: ids.map(Pe::new).collect(),
+            pes: ids.map(PeState::new).collect(),
             pes_per_chip,
-            events: Events::default(),
-            fluid: Fluid::new(machine),
+            events: EventQueue::default(),
+            bandwidth: BandwidthSharing::new(machine),
             now: 0,
             tickets: 0,
-            sums: Sums::default(),
-            trace: Trace::new(machine, program, pes_per_chip, options.detail, sink)?,
-            judge,
+            sums: RunTotals::default(),
+            trace: RunTrace::new(machine, program, pes_per_chip, options.detail, sink)?,
+            observer,
             stopped: false,
         })
     }
@@ -122,7 +123,7 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
             }
             self.pes[pe].used = true;
             self.pes[pe].core.start(&queue.steps, initial.to_vec());
-            self.events.plan(launch_cycles, What::Core(small(pe)));
+            self.events.plan(launch_cycles, EventKind::Core(small(pe)));
         }
         self.now = launch_cycles;
         self.latency(launch_cycles);
@@ -132,7 +133,7 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
     fn run(&mut self) -> Result<(), SimError> {
         let mut since = 0;
         while !self.stopped {
-            let (event_at, moved_at) = (self.events.next_at(), self.fluid.next_end());
+            let (event_at, moved_at) = (self.events.next_at(), self.bandwidth.next_end());
             if event_at == u64::MAX && moved_at == u64::MAX {
                 return Ok(());
             }
@@ -157,26 +158,26 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
     }
 
     /// An end that was planned for another speed: time does not wait for it.
-    fn is_stale(&self, what: What) -> bool {
-        let What::ExecDone(pe, context, generation) = what else { return false };
+    fn is_stale(&self, what: EventKind) -> bool {
+        let EventKind::ExecDone(pe, context, generation) = what else { return false };
         let running = self.pes.get(pe as usize).and_then(|pe| pe.running.get(usize::from(context)));
         running.is_none_or(|running| running.as_ref().is_none_or(|running| running.generation != generation))
     }
 
-    fn happens(&mut self, what: What) -> Result<(), SimError> {
+    fn happens(&mut self, what: EventKind) -> Result<(), SimError> {
         match what {
-            What::Core(pe) => self.run_core(pe as usize),
-            What::Processor(pe) => self.pump(pe as usize),
-            What::ExecDone(pe, context, _) => self.exec_done(pe as usize, usize::from(context)),
-            What::Contends(pe) => self.slow_sub(pe as usize),
-            What::Banks(pe) => self.leave_banks(pe as usize),
-            What::Moves(pe) => self.transfer_moves(pe as usize),
-            What::Bell(to, from) => {
+            EventKind::Core(pe) => self.run_core(pe as usize),
+            EventKind::Processor(pe) => self.pump(pe as usize),
+            EventKind::ExecDone(pe, context, _) => self.exec_done(pe as usize, usize::from(context)),
+            EventKind::Contends(pe) => self.slow_sub(pe as usize),
+            EventKind::Banks(pe) => self.leave_banks(pe as usize),
+            EventKind::Moves(pe) => self.transfer_moves(pe as usize),
+            EventKind::Bell(to, from) => {
                 let from = self.pes[from as usize].id;
-                self.wake_core(to as usize, WaitsFor::Message(from));
+                self.wake_core(to as usize, WaitReason::Message(from));
                 Ok(())
             }
-            What::Bitmap(pe) => {
+            EventKind::Bitmap(pe) => {
                 self.pump_chip(pe as usize)?;
                 self.start_transfer(pe as usize)
             }
@@ -194,25 +195,25 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
         self.trace.settle(settled);
     }
 
-    fn ended(&self) -> Ended {
+    fn ended(&self) -> RunEnd {
         if self.stopped {
-            return Ended::Stopped;
+            return RunEnd::Stopped;
         }
-        let waits = |pe: &Pe<'_>| match pe.core.state {
-            State::Waits(on) => Some(Waiting { pe: pe.id, span: pe.core.span, on }),
+        let waits = |pe: &PeState<'_>| match pe.core.state {
+            CoreState::Waits(on) => Some(BlockedCore { pe: pe.id, span: pe.core.span, on }),
             _ => None,
         };
-        let Some(first) = self.pes.iter().find_map(waits) else { return Ended::Finished };
+        let Some(first) = self.pes.iter().find_map(waits) else { return RunEnd::Finished };
         let mut chain = vec![first];
-        while let Some(WaitsFor::Message(from)) = chain.last().map(|waiting| waiting.on) {
+        while let Some(WaitReason::Message(from)) = chain.last().map(|waiting| waiting.on) {
             let next = self.pes.iter().find(|pe| pe.id == from).and_then(waits);
             let Some(next) = next.filter(|next| chain.iter().all(|known| known.pe != next.pe)) else { break };
             chain.push(next);
         }
-        Ended::Deadlock(chain)
+        RunEnd::Deadlock(chain)
     }
 
-    fn finish(mut self) -> Result<Outcome, SimError> {
+    fn finish(mut self) -> Result<SimOutcome, SimError> {
         let finish_cycles = self.machine.command.finish_cycles;
         self.latency(finish_cycles);
         let (ended, cycles) = (self.ended(), self.after(finish_cycles)?);
@@ -225,7 +226,7 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
         let mut ledger = std::mem::take(&mut self.sums.ledger);
         ledger.longest_cycles = longest;
         let record = self.trace.finish(cycles, &energy)?;
-        let mut outcome = Outcome {
+        let mut outcome = SimOutcome {
             record,
             ended,
             cycles,
@@ -251,12 +252,12 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
     fn utilisation(&self, cycles: u64) -> Vec<EngineUse> {
         let used = self.pes.iter().filter(|pe| pe.used);
         let count = used.clone().count() as u64;
-        let of = |engine: Engine| EngineUse {
+        let of = |engine: EngineUnit| EngineUse {
             engine,
             busy_cycles: used.clone().map(|pe| u128::from(pe.busy[engine as usize])).sum(),
             available_cycles: u128::from(cycles) * u128::from(count * engine.units()),
         };
-        let told = Engine::ALL.map(of).into_iter();
+        let told = EngineUnit::ALL.map(of).into_iter();
         told.filter(|used| !used.engine.if_used() || used.busy_cycles > 0).collect()
     }
 }

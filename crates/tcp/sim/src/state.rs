@@ -6,31 +6,35 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tilewright_base::Span;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::Sink;
-use tilewright_tcp_cost::energy::Counts;
+use tilewright_tcp_cost::energy::EnergyCounts;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::event::{Event, PeId, Ticket};
+use tilewright_tcp_isa::program::event::{PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::exec::Context;
 
-use crate::core::Core;
-use crate::events::Events;
-use crate::fluid::Fluid;
-use crate::images::Images;
+use crate::bandwidth::BandwidthSharing;
+use crate::core::ControlCore;
+use crate::events::EventQueue;
+use crate::image_use::ImageUses;
 use crate::ledger::Ledger;
-use crate::outcome::{Engine, Options, Overflow};
-use crate::plan::{ExecPlan, Plans, TransferPlan};
-use crate::touched::Touched;
-use crate::trace::Trace;
-use crate::{Judge, SimError};
+use crate::outcome::{EngineUnit, QueueOverflow, SimOptions};
+use crate::plan::{ExecPlan, PlanCache, TransferPlan};
+use crate::touched::TouchedMemory;
+use crate::trace::RunTrace;
+use crate::{Observer, SimError};
+
+/// Cycles that a run may last, and a command, so that sums of a few of them can be counted.
+pub(crate) const MOST_CYCLES: u64 = 1 << 62;
 
 /// Tickets that a command waited for.
-pub(crate) type Waits = SmallVec<[Ticket; 2]>;
+pub(crate) type WaitTickets = SmallVec<[Ticket; 2]>;
 
 /// An entry of a queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub(crate) order: Order,
+pub(crate) struct QueueEntry {
+    pub(crate) order: QueuedCommand,
     /// Messages that the core had taken when it pushed this.
     pub(crate) received: u64,
     pub(crate) span: Span,
@@ -38,7 +42,7 @@ pub(crate) struct Entry {
 
 /// A command with its image costed.
 #[derive(Clone, Debug)]
-pub(crate) enum Order {
+pub(crate) enum QueuedCommand {
     Dma(Arc<TransferPlan>, u8),
     Load(Arc<ExecPlan>),
     Exec(Context, u8),
@@ -48,7 +52,7 @@ pub(crate) enum Order {
 
 /// An execution under way.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct ActiveExec {
     pub(crate) plan: Arc<ExecPlan>,
     pub(crate) ticket: Ticket,
     pub(crate) id: u8,
@@ -58,24 +62,24 @@ pub(crate) struct Running {
     pub(crate) speed_q32: Option<u64>,
     pub(crate) updated: u64,
     pub(crate) generation: u32,
-    pub(crate) waits: Waits,
+    pub(crate) waits: WaitTickets,
     pub(crate) power: u64,
 }
 
 /// A transfer, waiting for its engine or under way.
 #[derive(Debug)]
-pub(crate) struct Sending {
+pub(crate) struct IssuedTransfer {
     pub(crate) plan: Arc<TransferPlan>,
     pub(crate) ticket: Ticket,
     pub(crate) id: u8,
     pub(crate) started: u64,
-    pub(crate) waits: Waits,
+    pub(crate) waits: WaitTickets,
     pub(crate) power: u64,
 }
 
 /// What an id names.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Named {
+pub(crate) struct CommandIdState {
     /// The last command under this id, if there was one.
     pub(crate) ticket: Option<Ticket>,
     pub(crate) busy: bool,
@@ -83,21 +87,21 @@ pub(crate) struct Named {
     pub(crate) queued: u32,
 }
 
-impl Named {
+impl CommandIdState {
     /// A command leaves the queue and runs.
     pub(crate) fn start(&mut self, ticket: Ticket) {
-        *self = Named { ticket: Some(ticket), busy: true, queued: self.queued.saturating_sub(1) };
+        *self = CommandIdState { ticket: Some(ticket), busy: true, queued: self.queued.exact_sub(1) };
     }
 }
 
 /// One PE.
 #[derive(Debug)]
-pub(crate) struct Pe<'p> {
+pub(crate) struct PeState<'p> {
     pub(crate) id: PeId,
     /// Someone used it.
     pub(crate) used: bool,
-    pub(crate) core: Core<'p>,
-    pub(crate) queue: VecDeque<Entry>,
+    pub(crate) core: ControlCore<'p>,
+    pub(crate) queue: VecDeque<QueueEntry>,
     /// The processor looks at a wait until then.
     pub(crate) processor_at: u64,
     pub(crate) polled: bool,
@@ -105,31 +109,31 @@ pub(crate) struct Pe<'p> {
     pub(crate) held: bool,
     pub(crate) loaded: [Option<Arc<ExecPlan>>; 2],
     /// Executions that this PE is the first of.
-    pub(crate) running: [Option<Running>; 2],
+    pub(crate) running: [Option<ActiveExec>; 2],
     /// The first PE of the execution that has each context.
     pub(crate) owner: [Option<u32>; 2],
     pub(crate) bitmap_until: u64,
     /// Accesses in a row for which executions may hold a bank, all together.
     pub(crate) bank_accesses: u64,
-    pub(crate) sending: Option<Sending>,
-    pub(crate) fifo: VecDeque<Sending>,
-    pub(crate) execs: Box<[Named; 256]>,
-    pub(crate) transfers: Box<[Named; 256]>,
+    pub(crate) sending: Option<IssuedTransfer>,
+    pub(crate) fifo: VecDeque<IssuedTransfer>,
+    pub(crate) execs: Box<[CommandIdState; 256]>,
+    pub(crate) transfers: Box<[CommandIdState; 256]>,
     /// Commands issued and not done.
     pub(crate) outstanding: u32,
     /// What was waited for since the last command.
-    pub(crate) waits: Waits,
+    pub(crate) waits: WaitTickets,
     pub(crate) generation: u32,
-    pub(crate) touched: Touched,
-    pub(crate) busy: [u64; Engine::ALL.len()],
+    pub(crate) touched: TouchedMemory,
+    pub(crate) busy: [u64; EngineUnit::ALL.len()],
 }
 
-impl<'p> Pe<'p> {
-    pub(crate) fn new(id: PeId) -> Pe<'p> {
-        Pe {
+impl<'p> PeState<'p> {
+    pub(crate) fn new(id: PeId) -> PeState<'p> {
+        PeState {
             id,
             used: false,
-            core: Core::default(),
+            core: ControlCore::default(),
             queue: VecDeque::new(),
             processor_at: 0,
             polled: false,
@@ -141,13 +145,13 @@ impl<'p> Pe<'p> {
             bank_accesses: 0,
             sending: None,
             fifo: VecDeque::new(),
-            execs: Box::new([Named::default(); 256]),
-            transfers: Box::new([Named::default(); 256]),
+            execs: Box::new([CommandIdState::default(); 256]),
+            transfers: Box::new([CommandIdState::default(); 256]),
             outstanding: 0,
-            waits: Waits::new(),
+            waits: WaitTickets::new(),
             generation: 0,
-            touched: Touched::default(),
-            busy: [0; Engine::ALL.len()],
+            touched: TouchedMemory::default(),
+            busy: [0; EngineUnit::ALL.len()],
         }
     }
 
@@ -159,14 +163,14 @@ impl<'p> Pe<'p> {
 
 /// Sums of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Sums {
+pub(crate) struct RunTotals {
     pub(crate) commands: u64,
     pub(crate) execs: u64,
     pub(crate) transfers: u64,
     pub(crate) steps: u64,
-    pub(crate) counts: Counts,
+    pub(crate) counts: EnergyCounts,
     pub(crate) latency_cycles: u128,
-    pub(crate) overflows: Vec<Overflow>,
+    pub(crate) overflows: Vec<QueueOverflow>,
     pub(crate) lost_commands: u64,
     /// For the checks alone.
     pub(crate) ledger: Ledger,
@@ -176,25 +180,25 @@ pub(crate) struct Sums {
 pub(crate) struct World<'p, 'j, S> {
     pub(crate) machine: &'p Tcp,
     pub(crate) program: &'p Program,
-    pub(crate) options: Options,
-    pub(crate) plans: &'j mut Plans,
-    pub(crate) pes: Vec<Pe<'p>>,
+    pub(crate) options: SimOptions,
+    pub(crate) plans: &'j mut PlanCache,
+    pub(crate) pes: Vec<PeState<'p>>,
     pub(crate) pes_per_chip: usize,
-    pub(crate) events: Events,
-    pub(crate) fluid: Fluid,
+    pub(crate) events: EventQueue,
+    pub(crate) bandwidth: BandwidthSharing,
     pub(crate) now: u64,
     pub(crate) tickets: u64,
-    pub(crate) sums: Sums,
-    pub(crate) images: Images,
-    pub(crate) trace: Trace<S>,
-    pub(crate) judge: &'j mut dyn Judge,
+    pub(crate) sums: RunTotals,
+    pub(crate) images: ImageUses,
+    pub(crate) trace: RunTrace<S>,
+    pub(crate) observer: &'j mut dyn Observer,
     pub(crate) stopped: bool,
 }
 
 impl<S: Sink> World<'_, '_, S> {
-    /// Tells the judge.
-    pub(crate) fn tell(&mut self, event: &Event<'_>) {
-        if self.judge.observe(event) == ControlFlow::Break(()) {
+    /// Tells the observer.
+    pub(crate) fn tell(&mut self, event: &RunEvent<'_>) {
+        if self.observer.observe(event) == ControlFlow::Break(()) {
             self.stopped = true;
         }
     }
@@ -216,7 +220,7 @@ impl<S: Sink> World<'_, '_, S> {
 
     /// A cycle after now; refuses what cannot be counted.
     pub(crate) fn after(&self, cycles: u64) -> Result<u64, SimError> {
-        let at = self.now.checked_add(cycles).filter(|at| *at < 1 << 62);
+        let at = self.now.checked_add(cycles).filter(|at| *at < MOST_CYCLES);
         at.ok_or(SimError::TooLong)
     }
 
@@ -228,5 +232,5 @@ impl<S: Sink> World<'_, '_, S> {
 
 /// An index as events carry it.
 pub(crate) fn small(index: usize) -> u32 {
-    u32::try_from(index).unwrap_or(u32::MAX)
+    u32::try_from(index).or_broken("more PEs than a run has room for")
 }

@@ -1,10 +1,11 @@
-//! Which parts of a slice's memories a command touches, in 128 parts of each memory, so that occupancy over time is cheap.
+//! Which parts of a slice's memories a command touches, in 128 parts of each memory, so that occupancy over
+//! time is cheap.
 //!
 //! Nests with few wide steps are marked step by step; others as the whole range between their ends.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::memory::payload_bits;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Exec, Memory, Stream};
+use tilewright_tcp_isa::program::exec::{Commit, Exec, ExecBody, Memory, Stream};
 use tilewright_tcp_isa::program::transfer::{SLICE_STRIDE, Transfer};
 
 /// Steps that are marked one by one.
@@ -12,14 +13,14 @@ const MARKED: u32 = 1024;
 
 /// Parts of a memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub(crate) struct TouchedParts {
     mask: u128,
     /// Some byte lies past the memory's end.
     pub(crate) beyond: bool,
 }
 
-impl Parts {
-    pub(crate) fn join(&mut self, other: Parts) -> bool {
+impl TouchedParts {
+    pub(crate) fn join(&mut self, other: TouchedParts) -> bool {
         let before = self.mask;
         self.mask |= other.mask;
         self.beyond |= other.beyond;
@@ -49,16 +50,16 @@ impl Parts {
 
 /// What an image touches on each of its slices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Touched {
-    pub(crate) dm: Parts,
-    pub(crate) trf: Parts,
-    pub(crate) vrf: Parts,
-    pub(crate) spm: Parts,
+pub(crate) struct TouchedMemory {
+    pub(crate) dm: TouchedParts,
+    pub(crate) trf: TouchedParts,
+    pub(crate) vrf: TouchedParts,
+    pub(crate) spm: TouchedParts,
 }
 
-impl Touched {
+impl TouchedMemory {
     /// Adds what another touched; whether it was new.
-    pub(crate) fn join(&mut self, other: &Touched) -> bool {
+    pub(crate) fn join(&mut self, other: &TouchedMemory) -> bool {
         let pairs = [
             (&mut self.dm, other.dm),
             (&mut self.trf, other.trf),
@@ -69,7 +70,7 @@ impl Touched {
     }
 
     /// Each memory's parts and capacity.
-    pub(crate) fn memories(&self, machine: &Tcp) -> [(Parts, u64); 4] {
+    pub(crate) fn memories(&self, machine: &Tcp) -> [(TouchedParts, u64); 4] {
         [
             (self.dm, machine.dm.capacity_bytes),
             (self.trf, trf_bytes(machine)),
@@ -80,17 +81,17 @@ impl Touched {
 }
 
 /// Loops in bits, outermost first.
-type Nest = Vec<(u64, i64)>;
+type BitLoops = Vec<(u64, i64)>;
 
-pub(crate) fn exec(machine: &Tcp, exec: &Exec) -> Touched {
-    let mut touched = Touched::default();
+pub(crate) fn exec(machine: &Tcp, exec: &Exec) -> TouchedMemory {
+    let mut touched = TouchedMemory::default();
     match &exec.body {
-        Body::Stream(stream) => {
+        ExecBody::Stream(stream) => {
             fetch(machine, stream, &mut touched);
             commit(machine, &stream.commit, &mut touched);
         }
-        Body::Fill(fill) => commit(machine, &fill.commit, &mut touched),
-        Body::Short(short) => {
+        ExecBody::Fill(fill) => commit(machine, &fill.commit, &mut touched),
+        ExecBody::Short(short) => {
             let last = short.bytes.saturating_sub(1);
             let end = |first: u64| (clamp(first), clamp(first.saturating_add(last)));
             let (first, end_byte) = end(short.from);
@@ -107,23 +108,23 @@ pub(crate) fn exec(machine: &Tcp, exec: &Exec) -> Touched {
 }
 
 /// What a transfer touches in each slice, or in the scratchpad, of one of its ends.
-pub(crate) fn transfer(capacity_bytes: u64, transfer: &Transfer, offset: u64, reads: bool) -> Parts {
+pub(crate) fn transfer(capacity_bytes: u64, transfer: &Transfer, offset: u64, reads: bool) -> TouchedParts {
     let strides =
         transfer.loops.iter().map(|row| (row.size.fixed(), if reads { row.source } else { row.target }));
     let within = strides.filter(|(_, stride)| stride.unsigned_abs() < SLICE_STRIDE.unsigned_abs());
-    let nest: Nest = within.map(|(size, stride)| (size, stride.saturating_mul(8))).collect();
-    let mut parts = Parts::default();
+    let nest: BitLoops = within.map(|(size, stride)| (size, stride.saturating_mul(8))).collect();
+    let mut parts = TouchedParts::default();
     let mut marker = Marker { capacity_bytes, parts: &mut parts, left: MARKED };
     marker.nest(clamp(offset).saturating_mul(8), &nest, clamp(transfer.packet).saturating_mul(8));
     parts
 }
 
-fn fetch(machine: &Tcp, stream: &Stream, touched: &mut Touched) {
+fn fetch(machine: &Tcp, stream: &Stream, touched: &mut TouchedMemory) {
     let fetch = &stream.fetch;
     let bits = clamp(payload_bits(fetch.dtype));
     let jump = fetch.interleave.map(|interleave| interleave.at_loop);
     let rows = fetch.loops.iter().enumerate().filter(|(at, _)| Some(*at) != jump);
-    let nest: Nest = rows.map(|(_, row)| (row.size.fixed(), row.stride.saturating_mul(bits))).collect();
+    let nest: BitLoops = rows.map(|(_, row)| (row.size.fixed(), row.stride.saturating_mul(bits))).collect();
     let bases = [Some(fetch.base), fetch.interleave.map(|interleave| interleave.base)];
     for base in bases.into_iter().flatten() {
         let parts = &mut touched.dm;
@@ -132,14 +133,14 @@ fn fetch(machine: &Tcp, stream: &Stream, touched: &mut Touched) {
     }
 }
 
-fn commit(machine: &Tcp, commit: &Commit, touched: &mut Touched) {
+fn commit(machine: &Tcp, commit: &Commit, touched: &mut TouchedMemory) {
     let (capacity_bytes, parts) = match commit.memory {
         Memory::Dm => (machine.dm.capacity_bytes, &mut touched.dm),
         Memory::Trf { .. } => (trf_bytes(machine), &mut touched.trf),
         Memory::Vrf => (machine.vrf.capacity_bytes, &mut touched.vrf),
     };
     let rows = commit.loops.iter();
-    let nest: Nest = rows.map(|row| (row.size.fixed(), row.stride.saturating_mul(8))).collect();
+    let nest: BitLoops = rows.map(|row| (row.size.fixed(), row.stride.saturating_mul(8))).collect();
     let mut marker = Marker { capacity_bytes, parts, left: MARKED };
     marker.nest(clamp(commit.base).saturating_mul(8), &nest, clamp(commit.bytes).saturating_mul(8));
 }
@@ -155,7 +156,7 @@ fn clamp(value: u64) -> i64 {
 
 struct Marker<'a> {
     capacity_bytes: u64,
-    parts: &'a mut Parts,
+    parts: &'a mut TouchedParts,
     left: u32,
 }
 

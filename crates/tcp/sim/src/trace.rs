@@ -1,25 +1,26 @@
-//! What a run leaves in its record: a track for each context, engine and DMA engine, counters for queues, memories and power,
-//! flows from what was waited for to what waited, and the counts of each command.
+//! What a run leaves in its record: a track for each context, engine and DMA engine, counters for queues,
+//! memories and power, flows from what was waited for to what waited, and the counts of each command.
 
 use std::num::NonZeroU64;
 
+use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::{
     ComponentId, CounterId, FlowId, Interval, Layout, Record, Recorder, Sample, Sink, TrackId, TrackKind,
     Unit,
 };
-use tilewright_tcp_cost::cycles::Stage;
-use tilewright_tcp_cost::cycles::dma::Bound;
+use tilewright_tcp_cost::cycles::PipelineStage;
+use tilewright_tcp_cost::cycles::dma::DmaBound;
 use tilewright_tcp_cost::energy::{COMPONENTS, Component, standing_fj};
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::exec::{Body, Memory};
-use tilewright_tcp_isa::program::transfer::Medium;
+use tilewright_tcp_isa::program::exec::{ExecBody, Memory};
+use tilewright_tcp_isa::program::transfer::MemoryInstance;
 
 use crate::SimError;
 use crate::contexts::engine_cycles;
-use crate::outcome::{Detail, Engine};
-use crate::state::{Running, Sending};
-use crate::touched::Touched;
+use crate::outcome::{Detail, EngineUnit};
+use crate::state::{ActiveExec, IssuedTransfer};
+use crate::touched::TouchedMemory;
 
 /// Tracks and counters of a PE.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ struct PeTracks {
 #[derive(Debug)]
 struct DetailTracks {
     /// By context, then by engine; the sub context shares the vector engine and has no contraction engine.
-    engines: [[TrackId; Engine::ALL.len()]; 2],
+    engines: [[TrackId; EngineUnit::ALL.len()]; 2],
     queue: CounterId,
     /// Data memory, register files of the two engines, scratchpad; the last two where a program writes them.
     memories: [Option<CounterId>; 4],
@@ -40,7 +41,7 @@ struct DetailTracks {
 
 /// The record of a run.
 #[derive(Debug)]
-pub(crate) struct Trace<S> {
+pub(crate) struct RunTrace<S> {
     recorder: Recorder<S>,
     everything: bool,
     pes: Vec<Option<PeTracks>>,
@@ -52,14 +53,14 @@ pub(crate) struct Trace<S> {
     clock_hz: u64,
 }
 
-impl<S: Sink> Trace<S> {
+impl<S: Sink> RunTrace<S> {
     pub(crate) fn new(
         machine: &Tcp,
         program: &Program,
         pes_per_chip: usize,
         detail: Detail,
         sink: S,
-    ) -> Result<Trace<S>, SimError> {
+    ) -> Result<RunTrace<S>, SimError> {
         let everything = detail == Detail::Everything;
         let clock_hz = NonZeroU64::new(machine.chip.clock_hz).unwrap_or(NonZeroU64::MIN);
         let mut layout = Layout::new(clock_hz);
@@ -68,8 +69,9 @@ impl<S: Sink> Trace<S> {
             let queues = program.queues.iter().filter(|queue| queue.chip == chip);
             queues.into_iter().any(|queue| queue.pe <= pe && pe < queue.pe.saturating_add(widest))
         };
-        let used = Used::of(program);
-        let parts = Touched::default().memories(machine).map(|(_, capacity_bytes)| capacity_bytes / 128);
+        let used = UsedEngines::of(program);
+        let parts =
+            TouchedMemory::default().memories(machine).map(|(_, capacity_bytes)| capacity_bytes / 128);
         let (mut pes, mut power, mut off_chip) = (Vec::new(), Vec::new(), Vec::new());
         for chip in 0..program.chips {
             let track = layout.add_track(None, TrackKind::Chip, format!("chip{chip}"));
@@ -89,7 +91,7 @@ impl<S: Sink> Trace<S> {
         let recorder = Recorder::new(layout, sink)?;
         let clock_hz = machine.chip.clock_hz;
         let standing = standing << 16;
-        let mut trace = Trace { recorder, everything, pes, power, off_chip, standing, clock_hz };
+        let mut trace = RunTrace { recorder, everything, pes, power, off_chip, standing, clock_hz };
         for chip in 0..program.chips {
             trace.power(chip, 0, 0, 0)?;
         }
@@ -114,7 +116,7 @@ impl<S: Sink> Trace<S> {
         machine: &Tcp,
         pe: usize,
         at_cycles: u64,
-        touched: Touched,
+        touched: TouchedMemory,
     ) -> Result<(), SimError> {
         if let Some(&DetailTracks { memories, .. }) = self.detail(pe) {
             for (counter, (parts, capacity_bytes)) in memories.into_iter().zip(touched.memories(machine)) {
@@ -156,9 +158,9 @@ impl<S: Sink> Trace<S> {
         else {
             return Ok(());
         };
-        *sum = sum.saturating_add(u128::from(after)).saturating_sub(u128::from(before));
+        *sum = sum.exact_add(u128::from(after)).exact_sub(u128::from(before));
         // 10^12 fJ a second are a milliwatt.
-        let fj_per_s = ((*sum + self.standing) >> 16).saturating_mul(u128::from(self.clock_hz));
+        let fj_per_s = ((*sum + self.standing) >> 16).exact_mul(u128::from(self.clock_hz));
         let value = u64::try_from(fj_per_s / 1_000_000_000_000).unwrap_or(u64::MAX);
         let counter = *counter;
         self.recorder.sample(Sample { counter, at_cycles, value })?;
@@ -181,7 +183,7 @@ impl<S: Sink> Trace<S> {
         pe: usize,
         first: bool,
         context: usize,
-        running: &Running,
+        running: &ActiveExec,
         end_cycles: u64,
     ) -> Result<(), SimError> {
         let Some(Some(tracks)) = self.pes.get(pe) else { return Ok(()) };
@@ -203,24 +205,30 @@ impl<S: Sink> Trace<S> {
                     ("flits", counts.flits),
                 ];
                 interval.counts.extend(named.into_iter().filter(|(_, count)| *count > 0));
-                let stages =
-                    Stage::ALL.into_iter().map(|stage| (stage.name(), plan.cycles.stage_cycles(stage)));
+                let stages = PipelineStage::ALL
+                    .into_iter()
+                    .map(|stage| (stage.name(), plan.cycles.stage_cycles(stage)));
                 interval.counts.extend(stages.filter(|(_, cycles)| *cycles > 0));
             }
         }
         self.recorder.interval(interval)?;
         let engines = tracks.detail.as_ref().and_then(|detail| detail.engines.get(context));
         let Some(engines) = engines else { return Ok(()) };
-        let begin = running.started.saturating_add(plan.cycles.overhead_cycles).min(end_cycles);
+        let begin = running.started.exact_add(plan.cycles.overhead_cycles).min(end_cycles);
         for (engine, cycles) in engine_cycles(plan) {
-            let end = begin.saturating_add(cycles).min(end_cycles);
+            let end = begin.exact_add(cycles).min(end_cycles);
             self.recorder.interval(Interval::new(engines[engine as usize], plan.name.clone(), begin, end))?;
         }
         Ok(())
     }
 
     /// A transfer ended.
-    pub(crate) fn transfer(&mut self, pe: usize, sending: &Sending, end_cycles: u64) -> Result<(), SimError> {
+    pub(crate) fn transfer(
+        &mut self,
+        pe: usize,
+        sending: &IssuedTransfer,
+        end_cycles: u64,
+    ) -> Result<(), SimError> {
         let Some(Some(tracks)) = self.pes.get(pe) else { return Ok(()) };
         let plan = &sending.plan;
         let mut interval = Interval::new(tracks.dma, plan.name.clone(), sending.started, end_cycles);
@@ -262,7 +270,7 @@ impl<S: Sink> Trace<S> {
 
 /// What a program uses that not all do.
 #[derive(Debug, Default)]
-struct Used {
+struct UsedEngines {
     collect: bool,
     cast: bool,
     transpose: bool,
@@ -270,40 +278,45 @@ struct Used {
     spm: bool,
 }
 
-impl Used {
-    fn of(program: &Program) -> Used {
-        let mut used = Used::default();
+impl UsedEngines {
+    fn of(program: &Program) -> UsedEngines {
+        let mut used = UsedEngines::default();
         for exec in &program.execs {
             let memory = match &exec.body {
-                Body::Stream(stream) => {
+                ExecBody::Stream(stream) => {
                     used.collect = true;
                     used.cast |= stream.cast.is_some();
                     used.transpose |= stream.transpose.is_some();
                     stream.commit.memory
                 }
-                Body::Fill(fill) => fill.commit.memory,
-                Body::Short(short) => short.memory,
+                ExecBody::Fill(fill) => fill.commit.memory,
+                ExecBody::Short(short) => short.memory,
             };
             used.vrf |= memory == Memory::Vrf;
         }
         let targets = program.transfers.iter().filter_map(|transfer| transfer.target.locate());
-        used.spm = targets.into_iter().any(|target| matches!(target.medium, Medium::Spm { .. }));
+        used.spm = targets.into_iter().any(|target| matches!(target.medium, MemoryInstance::Spm { .. }));
         used
     }
 
-    fn engine(&self, engine: Engine) -> bool {
+    fn engine(&self, engine: EngineUnit) -> bool {
         match engine {
-            Engine::Main | Engine::Sub | Engine::Dma => false,
-            Engine::Collect => self.collect,
-            Engine::Cast => self.cast,
-            Engine::Transpose => self.transpose,
+            EngineUnit::Main | EngineUnit::Sub | EngineUnit::Dma => false,
+            EngineUnit::Collect => self.collect,
+            EngineUnit::Cast => self.cast,
+            EngineUnit::Transpose => self.transpose,
             _ => true,
         }
     }
 }
 
 /// Tracks of a PE; engines and memories if there is detail, with the bytes of a part of each memory.
-fn pe_tracks(layout: &mut Layout, chip: TrackId, pe: u64, detail: Option<(&Used, [u64; 4])>) -> PeTracks {
+fn pe_tracks(
+    layout: &mut Layout,
+    chip: TrackId,
+    pe: u64,
+    detail: Option<(&UsedEngines, [u64; 4])>,
+) -> PeTracks {
     let core = layout.add_track(Some(chip), TrackKind::Core, format!("pe{pe}"));
     let mut track = |kind, name: &str| layout.add_track(Some(core), kind, name);
     let contexts = [track(TrackKind::Context, "main"), track(TrackKind::Context, "sub")];
@@ -311,8 +324,8 @@ fn pe_tracks(layout: &mut Layout, chip: TrackId, pe: u64, detail: Option<(&Used,
     let Some((used, parts)) = detail else {
         return PeTracks { contexts, dma, detail: None };
     };
-    let mut engines = [[dma; Engine::ALL.len()]; 2];
-    for engine in Engine::ALL.into_iter().filter(|engine| used.engine(*engine)) {
+    let mut engines = [[dma; EngineUnit::ALL.len()]; 2];
+    for engine in EngineUnit::ALL.into_iter().filter(|engine| used.engine(*engine)) {
         let main = track(TrackKind::Engine, engine.name());
         let own = engine.units() > 1;
         let sub = if own { track(TrackKind::Engine, &format!("sub {}", engine.name())) } else { main };
@@ -332,12 +345,12 @@ fn pe_tracks(layout: &mut Layout, chip: TrackId, pe: u64, detail: Option<(&Used,
     PeTracks { contexts, dma, detail: Some(DetailTracks { engines, queue, memories }) }
 }
 
-fn bound_name(bound: Bound) -> &'static str {
+fn bound_name(bound: DmaBound) -> &'static str {
     match bound {
-        Bound::ReadEngine => "read engine",
-        Bound::ReadMemory => "read memory",
-        Bound::WriteEngine => "write engine",
-        Bound::WriteMemory => "write memory",
-        Bound::Link => "link",
+        DmaBound::ReadEngine => "read engine",
+        DmaBound::ReadMemory => "read memory",
+        DmaBound::WriteEngine => "write engine",
+        DmaBound::WriteMemory => "write memory",
+        DmaBound::Link => "link",
     }
 }

@@ -78,7 +78,7 @@ def activation(
     command = reduce_cmd
     if reduce_res is not None and int(getattr(command, "value", command)) == 0:
         command = 3
-    sums, go_on = lower.accumulate("scalar", command, reduce_res, data.shape[0])
+    sums, accumulates = lower.accumulate("scalar", command, reduce_res, data.shape[0])
     state.running().activation(
         dst,
         _like(data, dst),
@@ -87,7 +87,7 @@ def activation(
         _operand(scale),
         sums,
         "add" if reduce_op is None else _name(reduce_op),
-        go_on,
+        accumulates,
     )
 
 
@@ -167,9 +167,9 @@ def tensor_scalar_reduce(
     name=None,
 ):
     """dst = data op0 operand0, and its reduction."""
-    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, data.shape[0], _operand(reduce_init))
+    sums, accumulates = lower.accumulate("vector", reduce_cmd, reduce_res, data.shape[0], _operand(reduce_init))
     state.running().tensor_scalar_reduce(
-        dst, _like(data, dst), _name(op0), _operand(operand0), bool(reverse0), _name(reduce_op), sums, go_on
+        dst, _like(data, dst), _name(op0), _operand(operand0), bool(reverse0), _name(reduce_op), sums, accumulates
     )
     if reduce_res_negate and reduce_res is not None:
         state.running().tensor_scalar(reduce_res, reduce_res, "multiply", -1.0)
@@ -325,8 +325,8 @@ def select_reduce(
     name=None,
 ):
     """dst = on_true where the predicate holds, and its row maxima."""
-    sums, go_on = _largest("select_reduce", reduce_cmd, reduce_res, reduce_op, dst)
-    state.running().select_reduce(dst, predicate, on_true, lower.number(on_false), bool(reverse_pred), sums, go_on)
+    sums, accumulates = _largest("select_reduce", reduce_cmd, reduce_res, reduce_op, dst)
+    state.running().select_reduce(dst, predicate, on_true, lower.number(on_false), bool(reverse_pred), sums, accumulates)
 
 
 def range_select(
@@ -344,7 +344,7 @@ def range_select(
     name=None,
 ):
     """The tile where its column lies between two bounds, and its row maxima."""
-    sums, go_on = _largest("range_select", reduce_cmd, reduce_res, reduce_op, dst)
+    sums, accumulates = _largest("range_select", reduce_cmd, reduce_res, reduce_op, dst)
     state.running().range_select(
         dst,
         on_true_tile,
@@ -353,7 +353,7 @@ def range_select(
         float(lower.number(range_start)),
         float(on_false_value),
         sums,
-        go_on,
+        accumulates,
     )
 
 
@@ -387,7 +387,7 @@ def dma_transpose(dst, src, axes=None, priority=None, dge_mode=None, oob_mode=oo
     session.check_transpose(dst, src, mode)
     if getattr(oob_mode, "value", oob_mode) == 1:
         src = src.skipping()
-    session.dma_transpose(dst, src, src.turned(order), mode)
+    session.dma_transpose(dst, src, src.transposed(order), mode)
 
 
 def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode=oob_mode.error, name=None):
@@ -514,16 +514,16 @@ def activate2(
         for one, imm, reverse in ((op0, imm0, reverse0), (op1, imm1, reverse1))
         if one is not None
     ]
-    sums, go_on = lower.accumulate("scalar", reduce_cmd, reduce_res, data.shape[0])
+    sums, accumulates = lower.accumulate("scalar", reduce_cmd, reduce_res, data.shape[0])
     reduce_name = "add" if reduce_op is None else _name(reduce_op)
-    state.running().activate2(dst, _like(data, dst), _name(op), steps, float(relu_param), sums, reduce_name, go_on)
+    state.running().activate2(dst, _like(data, dst), _name(op), steps, float(relu_param), sums, reduce_name, accumulates)
 
 
 def exponential(dst, src, max_value=0.0, reduce_res=None, reduce_cmd=reduce_cmd.idle, reduce_init=0.0, name=None):
     """dst = exp(src - max_value), and its sums."""
-    sums, go_on = lower.accumulate("vector", reduce_cmd, reduce_res, src.shape[0])
+    sums, accumulates = lower.accumulate("vector", reduce_cmd, reduce_res, src.shape[0])
     loads = int(getattr(reduce_cmd, "value", reduce_cmd)) == 4
-    start = _operand(reduce_init) if loads else sums if go_on else 0.0
+    start = _operand(reduce_init) if loads else sums if accumulates else 0.0
     state.running().exponential(dst, _like(src, dst), _operand(max_value), sums, start)
 
 

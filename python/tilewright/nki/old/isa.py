@@ -94,7 +94,7 @@ def _activation(op, data, bias, scale, reduce_op, reduce_res, command, mask, dty
         reduce_res = masks.operand(reduce_res, mask)
     if reduce_res is not None and int(getattr(command, "value", command)) == 0:
         command = reduce_cmd.reset_reduce
-    sums, go_on = lower.accumulate("scalar", command, reduce_res, data.shape[0])
+    sums, accumulates = lower.accumulate("scalar", command, reduce_res, data.shape[0])
     if sums is not None and shrink:
         masks.left_of(data, mask, "activation_reduce")
     return lower.emit(
@@ -108,7 +108,7 @@ def _activation(op, data, bias, scale, reduce_op, reduce_res, command, mask, dty
         scale,
         sums,
         "add" if reduce_op is None else lower.op_name(reduce_op),
-        go_on,
+        accumulates,
     )
 
 
@@ -412,10 +412,10 @@ def nc_stream_shuffle(src, dst, shuffle_mask, *, dtype=None, mask=None, **_optio
 
 def _largest(instruction, command, result, op, tile):
     """Where the row maxima beside a selection go, and whether they go on."""
-    sums, go_on = lower.accumulate("vector", command, result, tile.shape[0])
+    sums, accumulates = lower.accumulate("vector", command, result, tile.shape[0])
     if sums is not None and op is not None:
         state.running().largest_only(instruction, lower.op_name(op))
-    return sums, go_on
+    return sums, accumulates
 
 
 def select_reduce(
@@ -433,7 +433,7 @@ def select_reduce(
     **_options,
 ):
     """dst = on_true where the predicate holds, and its row maxima."""
-    sums, go_on = _largest("select_reduce", reduce_cmd, reduce_res, reduce_op, dst)
+    sums, accumulates = _largest("select_reduce", reduce_cmd, reduce_res, reduce_op, dst)
     on_false = lower.number(on_false)
     parts = [dst, predicate, on_true, on_false]
     if mask is not None:
@@ -442,7 +442,7 @@ def select_reduce(
         if parts[0] is None:
             return
         sums = masks.operand(sums, mask)
-    state.running().select_reduce(parts[0], parts[1], parts[2], parts[3], bool(reverse_pred), sums, go_on)
+    state.running().select_reduce(parts[0], parts[1], parts[2], parts[3], bool(reverse_pred), sums, accumulates)
 
 
 def range_select(
@@ -462,7 +462,7 @@ def range_select(
     **_options,
 ):
     """The tile where its column lies between two bounds, and its row maxima."""
-    sums, go_on = _largest("range_select", reduce_cmd, reduce_res, reduce_op, on_true_tile)
+    sums, accumulates = _largest("range_select", reduce_cmd, reduce_res, reduce_op, on_true_tile)
     out = lower.new(on_true_tile.shape, _code(dtype, on_true_tile))
     target, bounds, start = out, [_operand(bound0), _operand(bound1)], float(lower.number(range_start))
     if mask is not None:
@@ -475,7 +475,7 @@ def range_select(
         start += masks.free_range(out.shape, ranges, "range_select")[0]
         bounds, sums = [masks.operand(bound, mask) for bound in bounds], masks.operand(sums, mask)
     ops = lower.op_name(comp_op0), lower.op_name(comp_op1)
-    state.running().range_select(target, on_true_tile, ops, tuple(bounds), start, float(on_false_value), sums, go_on)
+    state.running().range_select(target, on_true_tile, ops, tuple(bounds), start, float(on_false_value), sums, accumulates)
     if mask is not None:
         out.adopt(target, mask)
     return out

@@ -8,17 +8,17 @@ use tilewright_compile::general::bound::roofline_cycles;
 use tilewright_compile::general::{self, Planned, tensors};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
-use tilewright_interp::Tensor;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_record::perfetto::Stream;
+use tilewright_reference::Tensor;
 use tilewright_runtime::graph::GraphDevice;
 use tilewright_runtime::usage::Usage;
-use tilewright_runtime::{Reading, ReadingError, Wanted};
+use tilewright_runtime::{Reading, ReadingError, ReadingOptions};
 
-use super::inputs::Given;
-use super::outputs::{self, Said};
+use super::inputs::InputArrays;
+use super::outputs::{self, OutputJson};
 use crate::host::Host;
 use crate::machine::to_json;
 use crate::outcome::{FAILED, OUR_FAULT, Outcome};
@@ -60,7 +60,7 @@ fn fits(args: &RunArgs, machine: &Tcp) -> Result<(), Outcome> {
 pub(super) fn run(
     args: &RunArgs,
     model: &Model,
-    given: &Given,
+    given: &InputArrays,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let machine = args.target.machine(host)?;
@@ -78,8 +78,12 @@ pub(super) fn run(
     };
     let inputs = planned.kernels.inputs.iter().map(words).collect::<Result<Vec<_>, _>>()?;
     let mut device = GraphDevice::new(&machine, planned).map_err(|error| failed(&error))?;
-    let wanted =
-        Wanted { values: true, findings: true, trace: args.prompting.trace.is_some(), ..Wanted::default() };
+    let wanted = ReadingOptions {
+        values: true,
+        findings: true,
+        trace: args.prompting.trace.is_some(),
+        ..ReadingOptions::default()
+    };
     let reading = match &args.prompting.trace {
         None => device.run(&inputs, &wanted, KeepLast::new(0)),
         Some(path) => {
@@ -107,8 +111,8 @@ pub(super) fn run(
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct All<'s> {
-    outputs: Vec<Said<'s>>,
+struct ChipRunJson<'s> {
+    outputs: Vec<OutputJson<'s>>,
     kernels: usize,
     cycles: u64,
     roofline_cycles: u64,
@@ -133,7 +137,7 @@ fn said(
     usage.add(&reading.outcome, 1);
     let (ms, energy_mj) = (usage.seconds(machine) * 1e3, usage.mj_per_token().unwrap_or(0.0));
     let (planned, pes) = (device.planned(), args.target.pes);
-    let all = All {
+    let all = ChipRunJson {
         outputs: outputs::data(args, results),
         kernels: planned.kernels.kernels.len(),
         cycles: reading.outcome.cycles,

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tilewright_graph::{Dtype, Graph, Stored};
+use tilewright_graph::{Dtype, Graph, StoredTensor};
 use tilewright_import::Model;
-use tilewright_import::onnx::{Declared, Size};
-use tilewright_interp::{Elements, Tensor};
+use tilewright_import::onnx::{DeclaredInput, DeclaredSize};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_value};
+use tilewright_reference::{Elements, Tensor};
 use tilewright_runtime::{Array, npy};
 
 use crate::host::Host;
@@ -16,17 +16,17 @@ use crate::outcome::Outcome;
 use crate::run::args::RunArgs;
 
 /// What a graph asks for.
-pub(super) enum Asked {
+pub(super) enum RequiredInputs {
     /// An ONNX file, which is read once sizes are known.
-    Onnx(Vec<Declared>),
+    Onnx(Vec<DeclaredInput>),
     /// A graph that has been read.
-    Graph(Box<Model>, Vec<Declared>),
+    Graph(Box<Model>, Vec<DeclaredInput>),
 }
 
-impl Asked {
-    pub(super) fn of(args: &RunArgs, host: &mut dyn Host) -> Result<Asked, Outcome> {
+impl RequiredInputs {
+    pub(super) fn of(args: &RunArgs, host: &mut dyn Host) -> Result<RequiredInputs, Outcome> {
         if args.model.ends_with(".onnx") {
-            return Ok(Asked::Onnx(model::onnx_inputs(&args.model, host)?));
+            return Ok(RequiredInputs::Onnx(model::onnx_inputs(&args.model, host)?));
         }
         if !args.model.ends_with(".graph") {
             return Err(Outcome::usage(&format!(
@@ -39,27 +39,33 @@ impl Asked {
         let declared = graph.inputs.iter().filter_map(|id| graph.value(*id)).map(|value| {
             let size = |dim: &tilewright_graph::Dim| match dim.as_fixed().and_then(|n| u64::try_from(n).ok())
             {
-                Some(size) => Size::Fixed(size),
-                None => Size::Named(dim.text(&graph.axes)),
+                Some(size) => DeclaredSize::Fixed(size),
+                None => DeclaredSize::Named(dim.text(&graph.axes)),
             };
             let sizes = value.ty.dims.iter().map(size).collect();
-            Declared { name: value.name.clone(), dtype: value.ty.dtype, sizes }
+            DeclaredInput { name: value.name.clone(), dtype: value.ty.dtype, sizes }
         });
         let declared = declared.collect();
-        Ok(Asked::Graph(Box::new(model), declared))
+        Ok(RequiredInputs::Graph(Box::new(model), declared))
     }
 
-    fn inputs(&self) -> &[Declared] {
+    fn inputs(&self) -> &[DeclaredInput] {
         match self {
-            Asked::Onnx(inputs) | Asked::Graph(_, inputs) => inputs,
+            RequiredInputs::Onnx(inputs) | RequiredInputs::Graph(_, inputs) => inputs,
         }
     }
 
-    /// The model with the sizes of its inputs. Integers that shapes follow from become constants where nothing else does.
-    pub(super) fn model(self, args: &RunArgs, given: &Given, host: &mut dyn Host) -> Result<Model, Outcome> {
+    /// The model with the sizes of its inputs. Integers that shapes follow from become constants where
+    /// nothing else does.
+    pub(super) fn model(
+        self,
+        args: &RunArgs,
+        given: &InputArrays,
+        host: &mut dyn Host,
+    ) -> Result<Model, Outcome> {
         match self {
-            Asked::Graph(model, _) => Ok(*model),
-            Asked::Onnx(_) => {
+            RequiredInputs::Graph(model, _) => Ok(*model),
+            RequiredInputs::Onnx(_) => {
                 let axes = given.axes.iter().map(|(name, size)| (name.clone(), (*size, *size)));
                 let axes: BTreeMap<String, (u64, u64)> = axes.collect();
                 let plain = model::load_onnx(&args.model, axes.clone(), BTreeMap::new(), host);
@@ -79,13 +85,17 @@ impl Asked {
 }
 
 /// Arrays by name, and the sizes that they give to axes.
-pub(super) struct Given {
+pub(super) struct InputArrays {
     tensors: BTreeMap<String, Tensor>,
     axes: BTreeMap<String, u64>,
 }
 
-impl Given {
-    pub(super) fn new(args: &RunArgs, asked: &Asked, host: &mut dyn Host) -> Result<Given, Outcome> {
+impl InputArrays {
+    pub(super) fn new(
+        args: &RunArgs,
+        asked: &RequiredInputs,
+        host: &mut dyn Host,
+    ) -> Result<InputArrays, Outcome> {
         let (inputs, mut files) = (asked.inputs(), BTreeMap::new());
         for written in &args.tensors.inputs {
             let Some((name, file)) = written.split_once('=') else {
@@ -105,7 +115,7 @@ impl Given {
         let bounds = model::axes(args.dims.as_deref().unwrap_or(""))?;
         let fixed = bounds.into_iter().filter(|(_, (least, most))| least == most);
         let mut given =
-            Given { tensors: BTreeMap::new(), axes: fixed.map(|(n, (size, _))| (n, size)).collect() };
+            InputArrays { tensors: BTreeMap::new(), axes: fixed.map(|(n, (size, _))| (n, size)).collect() };
         for input in inputs {
             if let Some(file) = files.get(input.name.as_str()) {
                 let tensor = read(input, file, host)?;
@@ -118,9 +128,9 @@ impl Given {
     }
 
     /// What is left: drawn, or asked for.
-    fn draw(&mut self, args: &RunArgs, inputs: &[Declared]) -> Result<(), Outcome> {
+    fn draw(&mut self, args: &RunArgs, inputs: &[DeclaredInput]) -> Result<(), Outcome> {
         let missing = inputs.iter().enumerate().filter(|(_, input)| !self.tensors.contains_key(&input.name));
-        let missing: Vec<(usize, &Declared)> = missing.collect();
+        let missing: Vec<(usize, &DeclaredInput)> = missing.collect();
         let Some(seed) = args.tensors.seed else {
             return match missing.first() {
                 None => Ok(()),
@@ -143,11 +153,11 @@ impl Given {
     }
 
     /// Sizes of an input that is drawn.
-    fn sizes(&self, input: &Declared) -> Result<Vec<u64>, Outcome> {
-        let size = |size: &Size| {
+    fn sizes(&self, input: &DeclaredInput) -> Result<Vec<u64>, Outcome> {
+        let size = |size: &DeclaredSize| {
             match size {
-            Size::Fixed(size) => Ok(*size),
-            Size::Named(axis) => self.axes.get(axis).copied().ok_or_else(|| {
+            DeclaredSize::Fixed(size) => Ok(*size),
+            DeclaredSize::Named(axis) => self.axes.get(axis).copied().ok_or_else(|| {
                 Outcome::usage(&format!(
                     "the size `{axis}` of input `{}` is open\n  = allowed: a number\n  = instead: --dims {axis}=1",
                     input.name
@@ -159,7 +169,7 @@ impl Given {
     }
 
     /// Compares an array with what is asked for; named sizes are what it has.
-    fn bind(&mut self, input: &Declared, tensor: &Tensor, file: &str) -> Result<(), Outcome> {
+    fn bind(&mut self, input: &DeclaredInput, tensor: &Tensor, file: &str) -> Result<(), Outcome> {
         let found = || {
             Outcome::usage(&format!(
                 "`{file}` has sizes {:?}\n  = allowed: {}",
@@ -173,8 +183,10 @@ impl Given {
         for (size, found_size) in input.sizes.iter().zip(&tensor.dims) {
             let found_size = *found_size as u64;
             let fits = match size {
-                Size::Fixed(size) => *size == found_size,
-                Size::Named(axis) => *self.axes.entry(axis.clone()).or_insert(found_size) == found_size,
+                DeclaredSize::Fixed(size) => *size == found_size,
+                DeclaredSize::Named(axis) => {
+                    *self.axes.entry(axis.clone()).or_insert(found_size) == found_size
+                }
             };
             if !fits {
                 return Err(found());
@@ -184,7 +196,7 @@ impl Given {
     }
 
     /// Integers of one axis at most, by name.
-    fn known(&self) -> BTreeMap<String, Stored> {
+    fn known(&self) -> BTreeMap<String, StoredTensor> {
         let stored = |(name, tensor): (&String, &Tensor)| {
             let Elements::Ints(values) = &tensor.elements else { return None };
             let dims: Vec<u64> = tensor.dims.iter().map(|dim| *dim as u64).collect();
@@ -197,7 +209,7 @@ impl Given {
                 Dtype::Bool => values.iter().map(|value| u8::from(*value != 0)).collect(),
                 _ => return None,
             };
-            Some((name.clone(), Stored::owned(tensor.dtype, &dims, bytes)?))
+            Some((name.clone(), StoredTensor::owned(tensor.dtype, &dims, bytes)?))
         };
         self.tensors.iter().filter(|(_, tensor)| tensor.dims.len() <= 1).filter_map(stored).collect()
     }
@@ -215,8 +227,8 @@ impl Given {
 }
 
 /// Inputs as a graph declares them: `x: f32[1, n]`.
-fn listed(inputs: &[Declared]) -> String {
-    let one = |input: &Declared| {
+fn listed(inputs: &[DeclaredInput]) -> String {
+    let one = |input: &DeclaredInput| {
         let sizes: Vec<String> = input.sizes.iter().map(spelled).collect();
         format!("{}: {}[{}]", input.name, input.dtype, sizes.join(", "))
     };
@@ -224,21 +236,21 @@ fn listed(inputs: &[Declared]) -> String {
     if all.is_empty() { "no input".to_string() } else { all.join("; ") }
 }
 
-fn spelled(size: &Size) -> String {
+fn spelled(size: &DeclaredSize) -> String {
     match size {
-        Size::Fixed(size) => size.to_string(),
-        Size::Named(axis) => axis.clone(),
+        DeclaredSize::Fixed(size) => size.to_string(),
+        DeclaredSize::Named(axis) => axis.clone(),
     }
 }
 
 /// Options that give all inputs.
-fn wanted(inputs: &[Declared]) -> String {
+fn wanted(inputs: &[DeclaredInput]) -> String {
     let options: Vec<String> =
         inputs.iter().map(|input| format!("--input {0}={0}.npy", input.name)).collect();
     if options.is_empty() { "no --input".to_string() } else { options.join(" ") }
 }
 
-fn read(input: &Declared, file: &str, host: &mut dyn Host) -> Result<Tensor, Outcome> {
+fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<Tensor, Outcome> {
     let unread = |why: String| Outcome::usage(&format!("input `{}`: `{file}`: {why}", input.name));
     let bytes = host.read(Path::new(file)).map_err(|error| unread(error.to_string()))?;
     let lengths = |extents: &[u64]| -> Vec<usize> {

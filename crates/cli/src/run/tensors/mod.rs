@@ -7,29 +7,29 @@ mod outputs;
 use tilewright_base::Sources;
 use tilewright_graph::primitives;
 use tilewright_import::Model;
-use tilewright_interp::{InterpError, Interpreter, Tensor};
+use tilewright_reference::{EvalError, Interpreter, Tensor};
 
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::args::RunArgs;
-use inputs::{Asked, Given};
+use inputs::{InputArrays, RequiredInputs};
 
 /// Whether arrays are meant rather than text.
 pub(super) fn asked(args: &RunArgs) -> bool {
     let tensors = &args.tensors;
     let named = !tensors.inputs.is_empty() || tensors.seed.is_some() || tensors.output.is_some();
     let graph = args.model.ends_with(".onnx") || args.model.ends_with(".graph");
-    named || (graph && args.prompting.prompt.is_empty())
+    named || (graph && args.prompting.first().is_empty())
 }
 
 pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    if !args.prompting.prompt.is_empty() || !args.with.is_empty() {
+    if args.prompting.prompts.iter().any(|prompt| !prompt.is_empty()) || args.prompting.prompts.len() > 1 {
         return Err(Outcome::usage(
             "--prompt with --input, --seed or --output\n  = allowed: a text, or arrays\n  = instead: leave one of them out",
         ));
     }
-    let asked = Asked::of(args, host)?;
-    let given = Given::new(args, &asked, host)?;
+    let asked = RequiredInputs::of(args, host)?;
+    let given = InputArrays::new(args, &asked, host)?;
     let model = asked.model(args, &given, host)?;
     if !args.interp {
         return chip::run(args, &model, &given, host);
@@ -40,8 +40,12 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
 }
 
 /// Outputs of the plain float32 interpreter.
-fn interpreted(model: &Model, given: &Given, host: &dyn Host) -> Result<Vec<(String, Tensor)>, Outcome> {
-    let failed = |error: InterpError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
+fn interpreted(
+    model: &Model,
+    given: &InputArrays,
+    host: &dyn Host,
+) -> Result<Vec<(String, Tensor)>, Outcome> {
+    let failed = |error: EvalError| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) };
     let graph = primitives(&model.graph)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
     let interpreter = Interpreter::new(graph, &model.store).map_err(failed)?;

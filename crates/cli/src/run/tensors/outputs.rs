@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use tilewright_graph::Dtype;
-use tilewright_interp::{Elements, Tensor};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_pattern};
+use tilewright_reference::{Elements, Tensor};
 use tilewright_runtime::{Array, npy};
 
 use crate::host::Host;
@@ -19,19 +19,19 @@ const SHOWN: usize = 8;
 
 /// An output as `--json` prints it.
 #[derive(Serialize)]
-pub(super) struct Said<'s> {
+pub(super) struct OutputJson<'s> {
     name: &'s str,
     dtype: &'static str,
     shape: &'s [usize],
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<String>,
-    values: Numbers<'s>,
+    values: ElementsJson<'s>,
 }
 
 /// Elements in row-major order.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Numbers<'s> {
+enum ElementsJson<'s> {
     Floats(&'s [f32]),
     Ints(&'s [i64]),
 }
@@ -65,7 +65,7 @@ fn bytes(tensor: &Tensor) -> Vec<u8> {
             let patterns = values.iter().map(|value| value.to_bits()).collect();
             npy::write(&Array { dtype: Pattern::F32, extents, patterns }, &RuleSet::TCP)
         }
-        (Elements::Ints(values), Dtype::Bool) => npy::write_truths(&extents, values),
+        (Elements::Ints(values), Dtype::Bool) => npy::write_bools(&extents, values),
         (Elements::Ints(values), Dtype::I64) => npy::write_ints(&extents, values),
         (Elements::Ints(values), dtype) => {
             let dtype = match dtype {
@@ -98,15 +98,15 @@ pub(super) fn words(args: &RunArgs, results: &[(String, Tensor)]) -> String {
 }
 
 /// All outputs as data.
-pub(super) fn data<'s>(args: &RunArgs, results: &'s [(String, Tensor)]) -> Vec<Said<'s>> {
-    let one = |(name, tensor): &'s (String, Tensor)| Said {
+pub(super) fn data<'s>(args: &RunArgs, results: &'s [(String, Tensor)]) -> Vec<OutputJson<'s>> {
+    let one = |(name, tensor): &'s (String, Tensor)| OutputJson {
         name,
         dtype: tensor.dtype.name(),
         shape: &tensor.dims,
         file: args.tensors.output.as_ref().map(|folder| path(folder, name)),
         values: match &tensor.elements {
-            Elements::Floats(values) => Numbers::Floats(values),
-            Elements::Ints(values) => Numbers::Ints(values),
+            Elements::Floats(values) => ElementsJson::Floats(values),
+            Elements::Ints(values) => ElementsJson::Ints(values),
         },
     };
     results.iter().map(one).collect()
@@ -115,8 +115,12 @@ pub(super) fn data<'s>(args: &RunArgs, results: &'s [(String, Tensor)]) -> Vec<S
 /// What a run without a chip says.
 pub(super) fn said(args: &RunArgs, results: &[(String, Tensor)]) -> String {
     #[derive(Serialize)]
-    struct All<'s> {
-        outputs: Vec<Said<'s>>,
+    struct OutputsJson<'s> {
+        outputs: Vec<OutputJson<'s>>,
     }
-    if args.prompting.json { to_json(&All { outputs: data(args, results) }) } else { words(args, results) }
+    if args.prompting.json {
+        to_json(&OutputsJson { outputs: data(args, results) })
+    } else {
+        words(args, results)
+    }
 }

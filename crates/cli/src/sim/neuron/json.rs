@@ -1,16 +1,17 @@
 //! A run of a NeuronCore program as JSON, with the keys that `tilewright nki --json` has.
 
 use serde_json::{Map, Value, json};
+use tilewright_base::invariant::OrBroken;
 use tilewright_neuron_isa::EngineKind;
-use tilewright_neuron_sim::reading::advice::advice;
-use tilewright_neuron_sim::reading::energy::energy;
-use tilewright_neuron_sim::reading::path::{critical, idle};
-use tilewright_neuron_sim::reading::summary::summary;
+use tilewright_neuron_sim::analysis::advice::advice;
+use tilewright_neuron_sim::analysis::critical_path::{critical_path, idle_times};
+use tilewright_neuron_sim::analysis::energy::energy;
+use tilewright_neuron_sim::analysis::summary::summary;
 
-use super::Told;
-use crate::sim::Asked;
+use super::NeuronReport;
+use crate::sim::ReadingSelection;
 
-pub(super) fn reading(asked: Asked, told: &Told<'_>) -> String {
+pub(super) fn reading(asked: ReadingSelection, told: &NeuronReport<'_>) -> String {
     let mut top = Map::new();
     top.insert("chip".to_owned(), json!(told.chip.name));
     if asked.timeline {
@@ -34,16 +35,16 @@ pub(super) fn reading(asked: Asked, told: &Told<'_>) -> String {
         });
         top.insert("findings".to_owned(), findings.collect());
     }
-    serde_json::to_string_pretty(&Value::Object(top)).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(&Value::Object(top)).or_broken("a JSON value prints") + "\n"
 }
 
-fn timeline(told: &Told<'_>) -> Map<String, Value> {
+fn timeline(told: &NeuronReport<'_>) -> Map<String, Value> {
     let (program, timeline) = (told.run.program(told.recorded), &told.run.timeline);
     let figures = summary(told.chip, program, timeline);
     let mut waits: Map<String, Value> =
         EngineKind::ALL.iter().map(|engine| (engine.name().to_owned(), json!({}))).collect();
-    for ((engine, why), time_ps) in idle(program, timeline) {
-        waits[engine.name()][why.words()] = json!(seconds(time_ps));
+    for ((engine, why), time_ps) in idle_times(program, timeline) {
+        waits[engine.name()][why.describe()] = json!(seconds(time_ps));
     }
     let engines: Map<String, Value> = EngineKind::ALL
         .iter()
@@ -53,7 +54,7 @@ fn timeline(told: &Told<'_>) -> Map<String, Value> {
             (engine.name().to_owned(), used)
         })
         .collect();
-    let path = critical(program, timeline).into_iter().take(super::MOST_LINES).map(|share| {
+    let path = critical_path(program, timeline).into_iter().take(super::MOST_LINES).map(|share| {
         json!({
             "line": program.source(share.source),
             "engine": share.engine.name(),

@@ -1,4 +1,5 @@
-//! `tilewright sim` on a NeuronCore program: read, verified, scheduled, and told with the readings of NKI launches.
+//! `tilewright sim` on a NeuronCore program: read, verified, scheduled, and told with the readings of NKI
+//! launches.
 
 mod json;
 mod words;
@@ -8,12 +9,12 @@ use std::path::Path;
 use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_neuron_isa::text::{ProgramText, read};
 use tilewright_neuron_isa::verify::verify_text;
-use tilewright_neuron_isa::{Chip, Program};
-use tilewright_neuron_sim::findings::{Finding, findings};
-use tilewright_neuron_sim::run::Run;
+use tilewright_neuron_isa::{Chip, NeuronProgram};
+use tilewright_neuron_sim::ScheduledProgram;
+use tilewright_neuron_sim::findings::{NeuronFinding, findings};
 use tilewright_neuron_sim::trace::perfetto_bytes;
 
-use super::{Asked, refused, unwritten};
+use super::{ReadingSelection, refused, unwritten};
 use crate::args::SimArgs;
 use crate::chip::load_chip;
 use crate::host::Host;
@@ -23,17 +24,17 @@ use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, rendered};
 const MOST_LINES: usize = 8;
 
 /// What a run is told from.
-struct Told<'a> {
+struct NeuronReport<'a> {
     chip: &'a Chip,
-    recorded: &'a Program,
-    run: &'a Run,
-    findings: &'a [Finding],
+    recorded: &'a NeuronProgram,
+    run: &'a ScheduledProgram,
+    findings: &'a [NeuronFinding],
 }
 
 /// Runs a text that says that it is such a program.
 pub(super) fn simulate(
     args: &SimArgs,
-    asked: Asked,
+    asked: ReadingSelection,
     written: &str,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
@@ -49,7 +50,7 @@ pub(super) fn simulate(
         return Err(refused(&args.readings, FAILED, &sources, &complaints, host.colour()));
     }
     let recorded = &text.program;
-    let run = Run::of(&chip, recorded);
+    let run = ScheduledProgram::of(&chip, recorded);
     let findings = if asked.findings { findings(&chip, recorded) } else { Vec::new() };
     if let Some(path) = &args.readings.trace {
         let bytes = perfetto_bytes(&chip, run.program(recorded), &run.timeline);
@@ -57,7 +58,7 @@ pub(super) fn simulate(
             bytes.map_err(|error| Outcome { code: OUR_FAULT, ..Outcome::usage(&error.to_string()) })?;
         host.write(Path::new(path), &bytes).map_err(|error| unwritten(path, &error))?;
     }
-    let told = Told { chip: &chip, recorded, run: &run, findings: &findings };
+    let told = NeuronReport { chip: &chip, recorded, run: &run, findings: &findings };
     let diagnostics: Vec<Diagnostic> = findings.iter().map(diagnostic).collect();
     let stdout = if args.readings.json {
         json::reading(asked, &told)
@@ -99,7 +100,7 @@ fn chip_of(
 }
 
 /// A finding points to the line of the kernel that the program was recorded from.
-fn diagnostic(finding: &Finding) -> Diagnostic {
+fn diagnostic(finding: &NeuronFinding) -> Diagnostic {
     let new = if finding.error { Diagnostic::error } else { Diagnostic::warning };
     let found = new(finding.code, finding.message.clone()).with_note(format!("at {}", finding.source));
     found.allowed(finding.allowed.clone()).instead(finding.instead.clone())

@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 
 use tilewright_neuron_isa::EngineKind;
-use tilewright_neuron_sim::reading::energy::energy;
-use tilewright_neuron_sim::reading::path::critical;
-use tilewright_neuron_sim::reading::summary::{Summary, summary};
+use tilewright_neuron_sim::analysis::critical_path::critical_path;
+use tilewright_neuron_sim::analysis::energy::energy;
+use tilewright_neuron_sim::analysis::summary::{RunSummary, summary};
 use tilewright_report::columns::{Align, counted, table, thousands};
 
-use super::{MOST_LINES, Told};
-use crate::sim::Asked;
+use super::{MOST_LINES, NeuronReport};
+use crate::sim::ReadingSelection;
 
-pub(super) fn reading(asked: Asked, told: &Told<'_>) -> String {
+pub(super) fn reading(asked: ReadingSelection, told: &NeuronReport<'_>) -> String {
     let mut text = String::new();
     if asked.timeline {
         timeline(&mut text, told);
@@ -30,7 +30,7 @@ fn line(text: &mut String, what: &str, words: &str) {
     let _ = writeln!(text, "{what:<12}{words}");
 }
 
-fn timeline(text: &mut String, told: &Told<'_>) {
+fn timeline(text: &mut String, told: &NeuronReport<'_>) {
     let program = told.run.program(told.recorded);
     let figures = summary(told.chip, program, &told.run.timeline);
     line(text, "time", &format!("{} us on {}", micros(figures.time_ps), told.chip.name));
@@ -62,7 +62,7 @@ fn timeline(text: &mut String, told: &Told<'_>) {
     text.push_str(&path(told));
 }
 
-fn engines(figures: &Summary) -> String {
+fn engines(figures: &RunSummary) -> String {
     use Align::{Left, Right};
     let mut rows = vec![["engine", "instructions", "busy us", "of the time"].map(String::from).to_vec()];
     let whole_ps = figures.time_ps.saturating_mul(u64::from(figures.cores)).max(1);
@@ -80,11 +80,11 @@ fn engines(figures: &Summary) -> String {
 }
 
 /// Lines of the kernel that the time went to.
-fn path(told: &Told<'_>) -> String {
+fn path(told: &NeuronReport<'_>) -> String {
     use Align::{Left, Right};
     let (program, timeline) = (told.run.program(told.recorded), &told.run.timeline);
     let mut rows = vec![["critical path", "engine", "us"].map(String::from).to_vec()];
-    for share in critical(program, timeline).iter().take(MOST_LINES) {
+    for share in critical_path(program, timeline).iter().take(MOST_LINES) {
         rows.push(vec![
             program.source(share.source).to_owned(),
             share.engine.name().to_owned(),
@@ -94,7 +94,7 @@ fn path(told: &Told<'_>) -> String {
     table(&[Left, Left, Right], &rows)
 }
 
-fn joules(text: &mut String, told: &Told<'_>) {
+fn joules(text: &mut String, told: &NeuronReport<'_>) {
     let parts = energy(told.chip, told.run.program(told.recorded), &told.run.timeline);
     let total: f64 = parts.iter().map(|part| part.joules).sum();
     let seconds = told.run.timeline.total_ps.max(1) as f64 * 1e-12;

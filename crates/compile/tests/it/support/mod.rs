@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use tilewright_compile::{Compiled, Mixed, Options, compile};
-use tilewright_graph::{Builder, Built, Dtype as Element, Graph, Store, ValueId};
+use tilewright_graph::{BuildResult, Builder, Dtype as Element, Graph, TensorStore, ValueId};
 use tilewright_import::llama::{Config, Rope, Scaling, graph};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -34,10 +34,10 @@ pub(crate) fn small(layers: u64, width: u64, heads: u64, kv_heads: u64) -> Graph
 
 /// A model of any sizes.
 pub(crate) fn llama(config: &Config) -> Graph {
-    let mut weight = |b: &mut Builder, role: &str| -> Built<ValueId> {
+    let mut weight = |b: &mut Builder, role: &str| -> BuildResult<ValueId> {
         b.stored(role, Element::F32, &config.weight_dims(role).unwrap())
     };
-    graph(config, &mut Store::default(), &mut weight).unwrap()
+    graph(config, &mut TensorStore::default(), &mut weight).unwrap()
 }
 
 pub(crate) fn compiled(machine: &Tcp, graph: &Graph, dtype: Dtype, pes: u64, batch: u64) -> Compiled {

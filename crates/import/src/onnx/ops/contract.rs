@@ -1,14 +1,15 @@
 //! Matrix products, convolutions, attention.
 
-use tilewright_graph::rich::{Attrs, Rich};
-use tilewright_graph::{Binary, Builder, Built, Dim, Dtype, ValueId};
+use tilewright_graph::infer::shape_error;
+use tilewright_graph::rich::{Attrs, RichOp};
+use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, ValueId};
 
-use crate::error::Imported;
+use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 
 pub(super) fn matmul(call: &mut Call<'_, '_>) -> Outputs {
-    call.rich(Rich::Matmul, Attrs::default())
+    call.rich(RichOp::Matmul, Attrs::default())
 }
 
 pub(super) fn gemm(call: &mut Call<'_, '_>) -> Outputs {
@@ -17,7 +18,7 @@ pub(super) fn gemm(call: &mut Call<'_, '_>) -> Outputs {
         .int("trans_b", call.int("transB", 0))
         .float("alpha", call.float("alpha", 1.0))
         .float("beta", call.float("beta", 1.0));
-    call.rich(Rich::Gemm, attrs)
+    call.rich(RichOp::Gemm, attrs)
 }
 
 pub(super) fn einsum(call: &mut Call<'_, '_>) -> Outputs {
@@ -43,7 +44,7 @@ fn implicit(spec: &str) -> String {
 const MOST_STEP: u64 = 1 << 20;
 
 /// Attributes of windows with `auto_pad` worked out.
-pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> Imported<Attrs> {
+pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> ImportResult<Attrs> {
     let rank = sizes.len();
     let list = |name: &str| call.ints(name).map_or_else(|| vec![1; rank], <[i64]>::to_vec);
     let (strides, dilations) = (list("strides"), list("dilations"));
@@ -72,7 +73,7 @@ pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> Importe
     Ok(Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads))
 }
 
-fn kernel(call: &Call<'_, '_>, w: ValueId) -> Imported<Vec<i64>> {
+fn kernel(call: &Call<'_, '_>, w: ValueId) -> ImportResult<Vec<i64>> {
     let sizes: Option<Vec<i64>> = call.reader.b.dims(w).iter().skip(2).map(Dim::as_fixed).collect();
     sizes.ok_or_else(|| call.refuse("weights of an open size").allowed("fixed sizes"))
 }
@@ -83,7 +84,7 @@ pub(super) fn conv(call: &mut Call<'_, '_>) -> Outputs {
     let groups = call.int("group", 1);
     if call.node.op == "Conv" {
         let attrs = windows(call, x, &sizes)?.int("groups", groups);
-        return call.rich(Rich::Conv, attrs);
+        return call.rich(RichOp::Conv, attrs);
     }
     let rank = sizes.len();
     let list =
@@ -118,7 +119,7 @@ pub(super) fn conv(call: &mut Call<'_, '_>) -> Outputs {
         }
     }
     let attrs = Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads);
-    call.rich(Rich::ConvTranspose, attrs.ints("output_padding", &extra).int("groups", groups))
+    call.rich(RichOp::ConvTranspose, attrs.ints("output_padding", &extra).int("groups", groups))
 }
 
 /// Integers minus their zero points, as i32, then the float operator's rule.
@@ -146,31 +147,34 @@ pub(super) fn integer(call: &mut Call<'_, '_>) -> Outputs {
         })?));
     }
     if !conv {
-        return call.rich_on(Rich::Matmul, &shifted, Attrs::default());
+        return call.rich_on(RichOp::Matmul, &shifted, Attrs::default());
     }
     let (x, w) = (call.input(0)?, call.input(1)?);
     let sizes = kernel(call, w)?;
     let attrs = windows(call, x, &sizes)?.int("groups", call.int("group", 1));
-    call.rich_on(Rich::Conv, &shifted, attrs)
+    call.rich_on(RichOp::Conv, &shifted, attrs)
 }
 
 /// `[batch, seq, heads * d]` as `[batch, heads, seq, d]`.
-fn to_heads(b: &mut Builder, x: ValueId, heads: i64) -> Built<ValueId> {
+fn to_heads(b: &mut Builder, x: ValueId, heads: i64) -> BuildResult<ValueId> {
     let dims = b.dims(x).to_vec();
-    let uneven = || {
-        tilewright_graph::infer::shape_error("a width that heads do not divide", "a multiple of the heads")
-    };
+    let uneven = || shape_error("a width that heads do not divide", "a multiple of the heads");
     let width = b.dim(x, 2)?.divided(&Dim::fixed(heads)).ok_or_else(uneven)?;
     let split = b.reshape(x, &[dims[0].clone(), dims[1].clone(), Dim::fixed(heads), width])?;
     b.transpose(split, &[0, 2, 1, 3])
 }
 
+/// Sizes whose sum or product has more terms than a size may.
+fn too_many() -> Box<tilewright_base::Diagnostic> {
+    shape_error("sizes whose sum or product has too many terms", "sizes of few terms")
+}
+
 /// The way back.
-fn from_heads(b: &mut Builder, x: ValueId) -> Built<ValueId> {
-    let turned = b.transpose(x, &[0, 2, 1, 3])?;
-    let dims = b.dims(turned).to_vec();
-    let width = Dim::product(&dims[2..]).unwrap_or_default();
-    b.reshape(turned, &[dims[0].clone(), dims[1].clone(), width])
+fn from_heads(b: &mut Builder, x: ValueId) -> BuildResult<ValueId> {
+    let transposed = b.transpose(x, &[0, 2, 1, 3])?;
+    let dims = b.dims(transposed).to_vec();
+    let width = Dim::product(&dims[2..]).ok_or_else(too_many)?;
+    b.reshape(transposed, &[dims[0].clone(), dims[1].clone(), width])
 }
 
 pub(super) fn rotary(call: &mut Call<'_, '_>) -> Outputs {
@@ -182,7 +186,7 @@ pub(super) fn rotary(call: &mut Call<'_, '_>) -> Outputs {
         .int("dims", call.int("rotary_embedding_dim", 0));
     Ok(vec![call.build(|b| {
         let split = if flat { to_heads(b, x, heads.max(1))? } else { x };
-        let angles = |b: &mut Builder, table: ValueId| -> Built<ValueId> {
+        let angles = |b: &mut Builder, table: ValueId| -> BuildResult<ValueId> {
             let rows = match positions {
                 Some(positions) => b.gather(table, 0, positions)?,
                 None => table,
@@ -190,8 +194,8 @@ pub(super) fn rotary(call: &mut Call<'_, '_>) -> Outputs {
             b.unsqueeze(rows, 1)
         };
         let (cos, sin) = (angles(b, cos)?, angles(b, sin)?);
-        let turned = b.rich_one(Rich::Rope, &[split, cos, sin], attrs)?;
-        if flat { from_heads(b, turned) } else { Ok(turned) }
+        let rotated = b.rich_one(RichOp::Rope, &[split, cos, sin], attrs)?;
+        if flat { from_heads(b, rotated) } else { Ok(rotated) }
     })?])
 }
 
@@ -231,16 +235,16 @@ pub(super) fn attention(call: &mut Call<'_, '_>) -> Outputs {
         if let Some(past) = past_v {
             v = b.concat(2, &[past, v])?;
         }
-        let mask = whole_mask(b, &Mask { q, k, mask, causal, past, nonpad })?;
+        let mask = whole_mask(b, &AttentionMask { q, k, mask, causal, past, nonpad })?;
         Ok((q, k, v, mask))
     })?;
-    let outputs = call.rich_on(Rich::Attention, &[Some(q), Some(k), Some(v), mask], attrs)?;
+    let outputs = call.rich_on(RichOp::Attention, &[Some(q), Some(k), Some(v), mask], attrs)?;
     let [y, scores] = outputs[..] else { return Err(call.refuse("attention has two results")) };
     let y = if flat { call.build(|b| from_heads(b, y))? } else { y };
     Ok(vec![y, k, v, scores])
 }
 
-struct Mask {
+struct AttentionMask {
     q: ValueId,
     k: ValueId,
     mask: Option<ValueId>,
@@ -250,12 +254,12 @@ struct Mask {
 }
 
 /// The given mask filled up to all keys, the causal triangle and the keys that count, as one mask.
-fn whole_mask(b: &mut Builder, parts: &Mask) -> Built<Option<ValueId>> {
+fn whole_mask(b: &mut Builder, parts: &AttentionMask) -> BuildResult<Option<ValueId>> {
     let (queries, keys) = (b.dim(parts.q, 2)?, b.dim(parts.k, 2)?);
     let mut sum = None;
     if let Some(mask) = parts.mask {
         let last = b.rank(mask).saturating_sub(1);
-        let missing = keys.minus(&b.dim(mask, last)?).unwrap_or_default();
+        let missing = keys.minus(&b.dim(mask, last)?).ok_or_else(too_many)?;
         let hidden = if b.dtype(mask) == Dtype::Bool { 0.0 } else { f64::NEG_INFINITY };
         let hidden = b.scalar(b.dtype(mask), hidden)?;
         let short = missing.range(b.axes()).0 >= 0 && !b.dim(mask, last)?.is(1);
@@ -281,7 +285,7 @@ fn whole_mask(b: &mut Builder, parts: &Mask) -> Built<Option<ValueId>> {
 }
 
 /// A mask that hides what either hides.
-fn both(b: &mut Builder, mask: Option<ValueId>, seen: ValueId, q: ValueId) -> Built<ValueId> {
+fn both(b: &mut Builder, mask: Option<ValueId>, seen: ValueId, q: ValueId) -> BuildResult<ValueId> {
     let Some(mask) = mask else { return Ok(seen) };
     if b.dtype(mask) == Dtype::Bool {
         return b.binary(Binary::And, mask, seen);

@@ -1,6 +1,6 @@
 //! Operators that work element by element.
 
-use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Dtype, Unary, ValueId};
 
 use crate::onnx::node::Call;
@@ -120,29 +120,29 @@ fn converted(call: &mut Call<'_, '_>, x: ValueId, dtype: Dtype) -> Outputs {
 
 pub(super) fn activation(call: &mut Call<'_, '_>) -> Outputs {
     let (rich, alpha) = match call.node.op.as_str() {
-        "Relu" => (Rich::Relu, None),
-        "LeakyRelu" => (Rich::LeakyRelu, Some(0.01)),
-        "PRelu" => (Rich::Prelu, None),
-        "Elu" => (Rich::Elu, Some(1.0)),
-        "Selu" => (Rich::Selu, Some(1.673_263_2)),
-        "HardSigmoid" => (Rich::HardSigmoid, Some(0.2)),
-        "HardSwish" => (Rich::HardSwish, None),
-        "Softplus" => (Rich::Softplus, None),
-        "Mish" => (Rich::Mish, None),
-        "Swish" => (Rich::Silu, Some(1.0)),
-        _ => (Rich::Gelu, None),
+        "Relu" => (RichOp::Relu, None),
+        "LeakyRelu" => (RichOp::LeakyRelu, Some(0.01)),
+        "PRelu" => (RichOp::Prelu, None),
+        "Elu" => (RichOp::Elu, Some(1.0)),
+        "Selu" => (RichOp::Selu, Some(1.673_263_2)),
+        "HardSigmoid" => (RichOp::HardSigmoid, Some(0.2)),
+        "HardSwish" => (RichOp::HardSwish, None),
+        "Softplus" => (RichOp::Softplus, None),
+        "Mish" => (RichOp::Mish, None),
+        "Swish" => (RichOp::Silu, Some(1.0)),
+        _ => (RichOp::Gelu, None),
     };
     let mut attrs = Attrs::default();
     if let Some(alpha) = alpha {
         attrs = attrs.float("alpha", call.float("alpha", alpha));
     }
-    if rich == Rich::Gelu {
+    if rich == RichOp::Gelu {
         attrs = attrs.word("approximate", &call.word("approximate", "none"));
     }
-    if rich == Rich::Selu {
+    if rich == RichOp::Selu {
         attrs = attrs.float("gamma", call.float("gamma", 1.050_701));
     }
-    if rich == Rich::HardSigmoid {
+    if rich == RichOp::HardSigmoid {
         attrs = attrs.float("beta", call.float("beta", 0.5));
     }
     call.rich(rich, attrs)
@@ -158,5 +158,5 @@ pub(super) fn clip(call: &mut Call<'_, '_>) -> Outputs {
             call.inputs[at] = Some(bound);
         }
     }
-    call.rich(Rich::Clip, Attrs::default())
+    call.rich(RichOp::Clip, Attrs::default())
 }

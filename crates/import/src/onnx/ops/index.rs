@@ -1,14 +1,14 @@
 //! Slices, padding, gathering, resizing.
 
-use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Dim, Dtype, ValueId};
 
-use crate::error::Imported;
+use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 
 /// Known sizes of an operand, or an attribute of older opsets.
-fn list(call: &Call<'_, '_>, at: usize, name: &str) -> Imported<Option<Vec<Dim>>> {
+fn list(call: &Call<'_, '_>, at: usize, name: &str) -> ImportResult<Option<Vec<Dim>>> {
     if let Some(numbers) = call.ints(name) {
         return Ok(Some(numbers.iter().map(|number| Dim::fixed(*number)).collect()));
     }
@@ -20,7 +20,8 @@ fn list(call: &Call<'_, '_>, at: usize, name: &str) -> Imported<Option<Vec<Dim>>
     })
 }
 
-/// Clamps a place that may count from the end to `least..=most` below the size; `None` if an axis leaves it open.
+/// Clamps a place that may count from the end to `least..=most` below the size; `None` if an axis leaves it
+/// open.
 fn clamped(call: &Call<'_, '_>, place: &Dim, size: &Dim, least: i64, most: i64) -> Option<Dim> {
     let axes = call.reader.b.axes();
     let place = if place.range(axes).1 < 0 { place.plus(size)? } else { place.clone() };
@@ -108,7 +109,7 @@ pub(super) fn pad(call: &mut Call<'_, '_>) -> Outputs {
         Some(axes) => axes
             .iter()
             .map(|axis| call.axis_of(x, axis.as_fixed().unwrap_or(i64::MAX)))
-            .collect::<Imported<_>>()?,
+            .collect::<ImportResult<_>>()?,
         None => (0..rank).collect(),
     };
     if pads.len() != 2 * axes.len() {
@@ -137,11 +138,14 @@ fn padded(
     low: &Dim,
     high: &Dim,
     value: ValueId,
-) -> Imported<ValueId> {
+) -> ImportResult<ValueId> {
     let cut = |dim: &Dim| dim.as_fixed().filter(|number| *number < 0).map(i64::saturating_neg);
     let (less, fewer) = (cut(low).unwrap_or(0), cut(high).unwrap_or(0));
     let size = call.built(call.reader.b.dim(x, axis))?;
-    let kept = size.minus(&Dim::fixed(less.saturating_add(fewer))).unwrap_or_default();
+    let kept = less
+        .checked_add(fewer)
+        .and_then(|cut| size.minus(&Dim::fixed(cut)))
+        .ok_or_else(|| call.refuse("sizes whose difference has too many terms"))?;
     let zero = Dim::fixed(0);
     let (low, high) = (if less > 0 { &zero } else { low }, if fewer > 0 { &zero } else { high });
     call.build(|b| {
@@ -158,7 +162,7 @@ fn mirrored(
     low: &Dim,
     high: &Dim,
     mode: &str,
-) -> Imported<ValueId> {
+) -> ImportResult<ValueId> {
     let size = call.built(call.reader.b.dim(x, axis))?.as_fixed();
     let (Some(size), Some(low), Some(high)) = (size, low.as_fixed(), high.as_fixed()) else {
         return Err(call.refuse(format!("`{mode}` padding of an open size")).allowed("a fixed size"));
@@ -198,15 +202,15 @@ pub(super) fn by_tuples(call: &mut Call<'_, '_>) -> Outputs {
     let attrs = Attrs::default();
     let fold = call.word("reduction", "none");
     match call.node.op.as_str() {
-        "GatherElements" => call.rich(Rich::GatherElements, attrs.int("axis", call.int("axis", 0))),
-        "GatherND" => call.rich(Rich::GatherNd, attrs.int("batch", call.int("batch_dims", 0))),
+        "GatherElements" => call.rich(RichOp::GatherElements, attrs.int("axis", call.int("axis", 0))),
+        "GatherND" => call.rich(RichOp::GatherNd, attrs.int("batch", call.int("batch_dims", 0))),
         "ScatterElements" => {
-            call.rich(Rich::ScatterElements, attrs.int("axis", call.int("axis", 0)).word("fold", &fold))
+            call.rich(RichOp::ScatterElements, attrs.int("axis", call.int("axis", 0)).word("fold", &fold))
         }
-        "ScatterND" => call.rich(Rich::ScatterNd, attrs.word("fold", &fold)),
+        "ScatterND" => call.rich(RichOp::ScatterNd, attrs.word("fold", &fold)),
         _ => {
             let circular = i64::from(call.word("mode", "linear") == "circular");
-            call.rich(Rich::CacheWrite, attrs.int("axis", call.int("axis", -2)).int("circular", circular))
+            call.rich(RichOp::CacheWrite, attrs.int("axis", call.int("axis", -2)).int("circular", circular))
         }
     }
 }
@@ -218,11 +222,11 @@ pub(super) fn cumsum(call: &mut Call<'_, '_>) -> Outputs {
         .int("exclusive", call.int("exclusive", 0))
         .int("reverse", call.int("reverse", 0));
     let x = call.maybe(0);
-    call.rich_on(Rich::CumSum, &[x], attrs)
+    call.rich_on(RichOp::CumSum, &[x], attrs)
 }
 
 pub(super) fn trilu(call: &mut Call<'_, '_>) -> Outputs {
-    call.rich(Rich::Trilu, Attrs::default().int("upper", call.int("upper", 1)))
+    call.rich(RichOp::Trilu, Attrs::default().int("upper", call.int("upper", 1)))
 }
 
 pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
@@ -232,7 +236,7 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
     let own = own.ok_or_else(|| call.refuse("a size that is open").allowed("fixed sizes"))?;
     let rank = own.len();
     let axes: Vec<usize> = match call.ints("axes") {
-        Some(axes) => axes.iter().map(|axis| call.axis_of(x, *axis)).collect::<Imported<_>>()?,
+        Some(axes) => axes.iter().map(|axis| call.axis_of(x, *axis)).collect::<ImportResult<_>>()?,
         None => (0..rank).collect(),
     };
     let given = call.known_floats(if upsample { 1 } else { 2 }, "scales")?.unwrap_or_default();
@@ -285,7 +289,7 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
         }
         attrs = attrs.floats("roi", &all);
     }
-    call.rich_on(Rich::Resize, &[Some(x)], attrs)
+    call.rich_on(RichOp::Resize, &[Some(x)], attrs)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "sizes are small")]
@@ -296,7 +300,7 @@ fn by_sizes(
     own: &[i64],
     scales: &mut [f32],
     sizes: &mut [i64],
-) -> Imported<()> {
+) -> ImportResult<()> {
     let scale = |axis: usize, size: i64| size as f64 / own[axis] as f64;
     let each = axes.iter().zip(wanted).map(|(axis, size)| scale(*axis, *size));
     let common = match call.word("keep_aspect_ratio_policy", "stretch").as_str() {

@@ -1,4 +1,5 @@
-//! What each operator of ONNX becomes, a file a family. The table says which function converts which operator.
+//! What each operator of ONNX becomes, a file a family. The table says which function converts which
+//! operator.
 
 mod contract;
 mod elementwise;
@@ -9,11 +10,11 @@ mod shrink;
 
 use tilewright_graph::ValueId;
 
-use crate::error::Imported;
+use crate::error::ImportResult;
 use crate::onnx::node::Call;
 
 /// What an operator becomes.
-type Outputs = Imported<Vec<ValueId>>;
+type Outputs = ImportResult<Vec<ValueId>>;
 type Convert = fn(&mut Call<'_, '_>) -> Outputs;
 
 macro_rules! operators {

@@ -1,6 +1,6 @@
 //! Softmax, norms and dropout.
 
-use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Data, Dtype, Type, ValueId};
 
 use crate::onnx::node::Call;
@@ -8,7 +8,7 @@ use crate::onnx::ops::Outputs;
 
 /// From opset 13 along one axis; before, over all axes from `axis` on.
 pub(super) fn softmax(call: &mut Call<'_, '_>) -> Outputs {
-    let rich = if call.node.op == "Softmax" { Rich::Softmax } else { Rich::LogSoftmax };
+    let rich = if call.node.op == "Softmax" { RichOp::Softmax } else { RichOp::LogSoftmax };
     if call.reader.opset >= 13 {
         return call.rich(rich, Attrs::default().int("axis", call.int("axis", -1)));
     }
@@ -19,7 +19,8 @@ pub(super) fn softmax(call: &mut Call<'_, '_>) -> Outputs {
         return call.rich(rich, Attrs::default());
     }
     let dims = call.reader.b.dims(x).to_vec();
-    let rows = tilewright_graph::Dim::product(&dims[axis..]).unwrap_or_default();
+    let rows = tilewright_graph::Dim::product(&dims[axis..])
+        .ok_or_else(|| call.refuse("sizes whose product has too many terms"))?;
     let mut flat = dims[..axis].to_vec();
     flat.push(rows);
     let x = call.build(|b| b.reshape(x, &flat))?;
@@ -32,9 +33,9 @@ pub(super) fn rows(call: &mut Call<'_, '_>) -> Outputs {
     let attrs = Attrs::default().int("axis", call.int("axis", -1));
     let eps = call.float("epsilon", 1e-5);
     match call.node.op.as_str() {
-        "LayerNormalization" => call.rich(Rich::LayerNorm, attrs.float("eps", eps)),
-        "RMSNormalization" => call.rich(Rich::RmsNorm, attrs.float("eps", eps)),
-        _ => call.rich(Rich::LpNorm, attrs.int("p", call.int("p", 2))),
+        "LayerNormalization" => call.rich(RichOp::LayerNorm, attrs.float("eps", eps)),
+        "RMSNormalization" => call.rich(RichOp::RmsNorm, attrs.float("eps", eps)),
+        _ => call.rich(RichOp::LpNorm, attrs.int("p", call.int("p", 2))),
     }
 }
 
@@ -42,7 +43,7 @@ pub(super) fn channels(call: &mut Call<'_, '_>) -> Outputs {
     let eps = call.float("epsilon", 1e-5);
     match call.node.op.as_str() {
         "InstanceNormalization" => {
-            call.rich(Rich::GroupNorm, Attrs::default().int("groups", 0).float("eps", eps))
+            call.rich(RichOp::GroupNorm, Attrs::default().int("groups", 0).float("eps", eps))
         }
         "GroupNormalization" => {
             let groups = call.int("num_groups", 0);
@@ -51,7 +52,7 @@ pub(super) fn channels(call: &mut Call<'_, '_>) -> Outputs {
                     .refuse(format!("`num_groups` is {groups}"))
                     .allowed("a divisor of the channels, from 1"));
             }
-            call.rich(Rich::GroupNorm, Attrs::default().int("groups", groups).float("eps", eps))
+            call.rich(RichOp::GroupNorm, Attrs::default().int("groups", groups).float("eps", eps))
         }
         _ => {
             let attrs = Attrs::default()
@@ -59,7 +60,7 @@ pub(super) fn channels(call: &mut Call<'_, '_>) -> Outputs {
                 .float("alpha", call.float("alpha", 1e-4))
                 .float("beta", call.float("beta", 0.75))
                 .float("bias", call.float("bias", 1.0));
-            call.rich(Rich::Lrn, attrs)
+            call.rich(RichOp::Lrn, attrs)
         }
     }
 }
@@ -67,7 +68,7 @@ pub(super) fn channels(call: &mut Call<'_, '_>) -> Outputs {
 pub(super) fn batch(call: &mut Call<'_, '_>) -> Outputs {
     let attrs = Attrs::default().float("eps", call.float("epsilon", 1e-5));
     if call.int("training_mode", 0) == 0 {
-        return call.rich(Rich::BatchNorm, attrs);
+        return call.rich(RichOp::BatchNorm, attrs);
     }
     let momentum = f64::from(call.float("momentum", 0.9));
     let (x, mean, variance) = (call.input(0)?, call.input(3)?, call.input(4)?);
@@ -80,7 +81,7 @@ pub(super) fn batch(call: &mut Call<'_, '_>) -> Outputs {
         Ok((now, b.mean(squares, &axes, false)?))
     })?;
     let inputs = [call.maybe(0), call.maybe(1), call.maybe(2), Some(now_mean), Some(now_variance)];
-    let mut outputs = call.rich_on(Rich::BatchNorm, &inputs, attrs)?;
+    let mut outputs = call.rich_on(RichOp::BatchNorm, &inputs, attrs)?;
     for (old, now) in [(mean, now_mean), (variance, now_variance)] {
         outputs.push(call.build(|b| {
             let old = b.with(Binary::Mul, old, momentum)?;

@@ -1,9 +1,9 @@
 //! Constants, sizes, and operators that only arrange elements.
 
 use tilewright_graph::dim::cancelled;
-use tilewright_graph::{Data, Dim, Dtype, Known, Op, Stored, Type, ValueId};
+use tilewright_graph::{Data, Dim, Dtype, KnownElements, Op, StoredTensor, Type, ValueId};
 
-use crate::error::Imported;
+use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 
@@ -17,16 +17,20 @@ pub(super) fn constant(call: &mut Call<'_, '_>) -> Outputs {
         return Ok(vec![call.reader.tensor(&name, stored)?]);
     }
     let whole = |numbers: &[i64], dims: &[u64]| {
-        Stored::owned(Dtype::I64, dims, numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+        StoredTensor::owned(
+            Dtype::I64,
+            dims,
+            numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
+        )
     };
     let stored = if let Some(attribute) = call.attribute("value_int") {
         whole(&[attribute.i], &[])
     } else if let Some(attribute) = call.attribute("value_ints") {
         whole(&attribute.ints, &[attribute.ints.len() as u64])
     } else if let Some(attribute) = call.attribute("value_float") {
-        Stored::floats(&[], &[attribute.f])
+        StoredTensor::floats(&[], &[attribute.f])
     } else if let Some(attribute) = call.attribute("value_floats") {
-        Stored::floats(&[attribute.floats.len() as u64], &attribute.floats)
+        StoredTensor::floats(&[attribute.floats.len() as u64], &attribute.floats)
     } else {
         None
     };
@@ -36,9 +40,9 @@ pub(super) fn constant(call: &mut Call<'_, '_>) -> Outputs {
 }
 
 /// Sizes that an operand gives: known numbers or computed from axes.
-fn sizes(call: &Call<'_, '_>, at: usize) -> Imported<Vec<Dim>> {
+fn sizes(call: &Call<'_, '_>, at: usize) -> ImportResult<Vec<Dim>> {
     let id = call.input(at)?;
-    let known: Option<&Known> = call.reader.b.known(id);
+    let known: Option<&KnownElements> = call.reader.b.known(id);
     known.map(|known| known.items.clone()).ok_or_else(|| {
         call.refuse(format!("sizes (operand {at}) are known only when the model runs"))
             .allowed("constants, or what is computed from sizes")
@@ -58,7 +62,7 @@ pub(super) fn constant_of_shape(call: &mut Call<'_, '_>) -> Outputs {
 }
 
 /// The sizes of a tensor as an i64 vector.
-fn vector(call: &mut Call<'_, '_>, dims: &[Dim]) -> Imported<ValueId> {
+fn vector(call: &mut Call<'_, '_>, dims: &[Dim]) -> ImportResult<ValueId> {
     let fixed: Option<Vec<i64>> = dims.iter().map(Dim::as_fixed).collect();
     call.build(|b| {
         if let Some(fixed) = fixed {
@@ -115,7 +119,7 @@ pub(super) fn range(call: &mut Call<'_, '_>) -> Outputs {
                 let steps = whole.zip(rest).and_then(|(whole, rest)| whole.checked_add(i64::from(rest != 0)));
                 Dim::fixed(steps.unwrap_or(i64::MAX).max(0))
             }
-            (None, Some(1)) => length.unwrap_or_default(),
+            (None, Some(1)) => length.ok_or_else(|| call.refuse("a length that has too many terms"))?,
             _ => return Err(call.refuse("an open end with another step than 1")),
         }
     };
@@ -169,13 +173,15 @@ pub(super) fn flatten(call: &mut Call<'_, '_>) -> Outputs {
     let axis = call.int("axis", 1);
     let axis =
         usize::try_from(if axis < 0 { axis + rank } else { axis }).unwrap_or(usize::MAX).min(dims.len());
-    let product = |dims: &[Dim]| Dim::product(dims).unwrap_or_default();
-    let flat = [product(&dims[..axis]), product(&dims[axis..])];
+    let product = |dims: &[Dim]| {
+        Dim::product(dims).ok_or_else(|| call.refuse("sizes whose product has too many terms"))
+    };
+    let flat = [product(&dims[..axis])?, product(&dims[axis..])?];
     Ok(vec![call.build(|b| b.reshape(x, &flat))?])
 }
 
 /// Axes of squeeze and unsqueeze: an attribute before opset 13, operand 1 from then on.
-fn axes(call: &Call<'_, '_>) -> Imported<Option<Vec<i64>>> {
+fn axes(call: &Call<'_, '_>) -> ImportResult<Option<Vec<i64>>> {
     match call.ints("axes") {
         Some(axes) => Ok(Some(axes.to_vec())),
         None => call.numbers(1, "axes"),
@@ -186,7 +192,7 @@ pub(super) fn squeeze(call: &mut Call<'_, '_>) -> Outputs {
     let x = call.input(0)?;
     let dims = call.reader.b.dims(x).to_vec();
     let gone: Vec<usize> = match axes(call)? {
-        Some(axes) => axes.iter().map(|axis| call.axis_of(x, *axis)).collect::<Imported<_>>()?,
+        Some(axes) => axes.iter().map(|axis| call.axis_of(x, *axis)).collect::<ImportResult<_>>()?,
         None => (0..dims.len()).filter(|axis| dims[*axis].is(1)).collect(),
     };
     let kept: Vec<Dim> =
@@ -212,7 +218,7 @@ pub(super) fn transpose(call: &mut Call<'_, '_>) -> Outputs {
     let x = call.input(0)?;
     let rank = call.reader.b.rank(x);
     let order: Vec<usize> = match call.ints("perm") {
-        Some(order) => order.iter().map(|axis| call.axis_of(x, *axis)).collect::<Imported<_>>()?,
+        Some(order) => order.iter().map(|axis| call.axis_of(x, *axis)).collect::<ImportResult<_>>()?,
         None => (0..rank).rev().collect(),
     };
     Ok(vec![call.build(|b| b.transpose(x, &order))?])
@@ -277,7 +283,7 @@ pub(super) fn split(call: &mut Call<'_, '_>) -> Outputs {
     let mut outputs = Vec::new();
     for part in parts {
         let start = at.clone();
-        at = at.plus(&part).unwrap_or_default();
+        at = at.plus(&part).ok_or_else(|| call.refuse("sizes whose sum has too many terms"))?;
         outputs.push(call.build(|b| b.emit(Op::Slice { axis, start, size: part, step: 1 }, &[x]))?);
     }
     Ok(outputs)

@@ -1,15 +1,15 @@
 //! Reductions, the best elements, pooling, quantisation.
 
-use tilewright_graph::rich::{Attrs, Rich};
+use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Fold, Unary, ValueId};
 
-use crate::error::Imported;
+use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 use crate::onnx::ops::contract::windows;
 
 /// Axes of a reduction: an attribute, or operand 1; `None` if it does nothing.
-fn axes(call: &Call<'_, '_>, x: ValueId) -> Imported<Option<Vec<usize>>> {
+fn axes(call: &Call<'_, '_>, x: ValueId) -> ImportResult<Option<Vec<usize>>> {
     let given = match call.ints("axes") {
         Some(axes) => Some(axes.to_vec()),
         None => call.numbers(1, "axes")?,
@@ -19,7 +19,7 @@ fn axes(call: &Call<'_, '_>, x: ValueId) -> Imported<Option<Vec<usize>>> {
         let nothing = call.int("noop_with_empty_axes", 0) != 0;
         return Ok((!nothing).then(|| (0..call.reader.b.rank(x)).collect()));
     }
-    given.iter().map(|axis| call.axis_of(x, *axis)).collect::<Imported<Vec<usize>>>().map(Some)
+    given.iter().map(|axis| call.axis_of(x, *axis)).collect::<ImportResult<Vec<usize>>>().map(Some)
 }
 
 pub(super) fn reduce(call: &mut Call<'_, '_>) -> Outputs {
@@ -64,7 +64,7 @@ pub(super) fn arg(call: &mut Call<'_, '_>) -> Outputs {
         .int("keep", call.int("keepdims", 1))
         .int("last", call.int("select_last_index", 0))
         .int("least", i64::from(call.node.op == "ArgMin"));
-    call.rich(Rich::ArgBest, attrs)
+    call.rich(RichOp::ArgBest, attrs)
 }
 
 pub(super) fn topk(call: &mut Call<'_, '_>) -> Outputs {
@@ -75,7 +75,7 @@ pub(super) fn topk(call: &mut Call<'_, '_>) -> Outputs {
         .int("k", k)
         .int("least", i64::from(call.int("largest", 1) == 0));
     let x = call.maybe(0);
-    call.rich_on(Rich::TopK, &[x], attrs)
+    call.rich_on(RichOp::TopK, &[x], attrs)
 }
 
 pub(super) fn pool(call: &mut Call<'_, '_>) -> Outputs {
@@ -83,9 +83,9 @@ pub(super) fn pool(call: &mut Call<'_, '_>) -> Outputs {
     let sizes = call.ints("kernel_shape").map(<[i64]>::to_vec).unwrap_or_default();
     let attrs = windows(call, x, &sizes)?.ints("kernel", &sizes).int("ceil", call.int("ceil_mode", 0));
     if call.node.op == "MaxPool" {
-        return call.rich(Rich::MaxPool, attrs.int("columns", call.int("storage_order", 0)));
+        return call.rich(RichOp::MaxPool, attrs.int("columns", call.int("storage_order", 0)));
     }
-    call.rich(Rich::AvgPool, attrs.int("count_pads", call.int("count_include_pad", 0)))
+    call.rich(RichOp::AvgPool, attrs.int("count_pads", call.int("count_include_pad", 0)))
 }
 
 pub(super) fn global_pool(call: &mut Call<'_, '_>) -> Outputs {
@@ -107,9 +107,9 @@ pub(super) fn quantize(call: &mut Call<'_, '_>) -> Outputs {
             let number = i32::try_from(call.int("output_dtype", 2)).unwrap_or(0);
             let dtype = crate::onnx::tensor::dtype(if number == 0 { 2 } else { number });
             let name = dtype.ok_or_else(|| call.refuse("an element type that is not known"))?.name();
-            call.rich(Rich::Quantize, attrs.word("dtype", name))
+            call.rich(RichOp::Quantize, attrs.word("dtype", name))
         }
-        "DequantizeLinear" => call.rich(Rich::Dequantize, attrs),
-        _ => call.rich(Rich::DynamicQuantize, Attrs::default()),
+        "DequantizeLinear" => call.rich(RichOp::Dequantize, attrs),
+        _ => call.rich(RichOp::DynamicQuantize, Attrs::default()),
     }
 }

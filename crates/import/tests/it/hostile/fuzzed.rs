@@ -1,16 +1,17 @@
-//! Readers on thousands of drawn files: bytes of no format, and whole files with parts cut out, doubled, exchanged or overwritten by the
-//! numbers that lies about sizes are made of. The same draws every time.
+//! Readers on thousands of drawn files: bytes of no format, and whole files with parts cut out, doubled,
+//! exchanged or overwritten by the numbers that lies about sizes are made of. The same draws every time.
 //!
-//! Every reader gives a model that verifies or a refusal that names a file and what is wrong, and all of them together take little memory.
+//! Every reader gives a model that verifies or a refusal that names a file and what is wrong, and all of them
+//! together take little memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tilewright_graph::{primitives, verify};
 use tilewright_import::error::ImportError;
-use tilewright_import::onnx::{self, Options, proto};
-use tilewright_import::tokenizer::{Tokenizer, json, pieces::Pieces};
-use tilewright_import::{Imported, Model, gguf, hf, llama2c};
+use tilewright_import::onnx::{self, OnnxOptions, proto};
+use tilewright_import::tokenizer::{Tokenizer, json, vocabulary::Vocabulary};
+use tilewright_import::{ImportResult, Model, gguf, hf, llama2c};
 
 use prost::Message as _;
 
@@ -132,7 +133,7 @@ fn bert_folder() -> Files {
     BTreeMap::from([("config.json", config.as_bytes().to_vec()), ("model.safetensors", words)])
 }
 
-pub(super) fn folder(files: &Files) -> Imported<Model> {
+pub(super) fn folder(files: &Files) -> ImportResult<Model> {
     let shared: BTreeMap<&str, Arc<Vec<u8>>> =
         files.iter().map(|(name, bytes)| (*name, Arc::new(bytes.clone()))).collect();
     hf::read(&|name| shared.get(name).map(Arc::clone))
@@ -140,7 +141,7 @@ pub(super) fn folder(files: &Files) -> Imported<Model> {
 
 /// ONNX with operators whose operands say how large results are, and elements in a file beside it.
 fn sized_onnx() -> Vec<u8> {
-    let words = |name: &str, words: &[i64]| proto::Tensor {
+    let words = |name: &str, words: &[i64]| proto::TensorProto {
         dims: vec![words.len() as i64],
         data_type: 7,
         name: name.into(),
@@ -151,11 +152,11 @@ fn sized_onnx() -> Vec<u8> {
     outside.dims = vec![2];
     outside.data_location = 1;
     outside.external_data = vec![
-        proto::Entry { key: "location".into(), value: "data.bin".into() },
-        proto::Entry { key: "offset".into(), value: "16".into() },
-        proto::Entry { key: "length".into(), value: "16".into() },
+        proto::StringEntry { key: "location".into(), value: "data.bin".into() },
+        proto::StringEntry { key: "offset".into(), value: "16".into() },
+        proto::StringEntry { key: "length".into(), value: "16".into() },
     ];
-    let graph = proto::Graph {
+    let graph = proto::GraphProto {
         nodes: vec![
             super::node("ConstantOfShape", &["shape"], "filled"),
             super::node("Expand", &["filled", "wide"], "expanded"),
@@ -171,20 +172,24 @@ fn sized_onnx() -> Vec<u8> {
         outputs: vec![super::info("y", &[6, 8])],
         ..Default::default()
     };
-    proto::Model { graph: Some(graph), opsets: vec![proto::Opset { domain: String::new(), version: 18 }] }
-        .encode_to_vec()
+    proto::ModelProto {
+        graph: Some(graph),
+        opsets: vec![proto::OperatorSetId { domain: String::new(), version: 18 }],
+    }
+    .encode_to_vec()
 }
 
-fn read_onnx(bytes: &[u8]) -> Imported<Model> {
+fn read_onnx(bytes: &[u8]) -> ImportResult<Model> {
     let beside = |name: &str| {
         let bytes = [6_u64, 8].repeat(3).iter().flat_map(|word| word.to_le_bytes()).collect();
         if name == "data.bin" { Ok(Arc::new(bytes)) } else { Err("is not there".to_string()) }
     };
-    onnx::read("f", bytes, &Options { beside: &beside, ..Options::default() })
+    onnx::read("f", bytes, &OnnxOptions { beside: &beside, ..OnnxOptions::default() })
 }
 
-/// Whether there is a model, which verifies before and after stage 1; what there is not has a file and a reason.
-fn model(found: Imported<Model>) -> bool {
+/// Whether there is a model, which verifies before and after stage 1; what there is not has a file and a
+/// reason.
+fn model(found: ImportResult<Model>) -> bool {
     match found {
         Ok(model) => {
             assert_eq!(verify(&model.graph), []);
@@ -197,7 +202,7 @@ fn model(found: Imported<Model>) -> bool {
     }
 }
 
-fn tokenizer(found: Imported<Tokenizer>) -> bool {
+fn tokenizer(found: ImportResult<Tokenizer>) -> bool {
     match found {
         Ok(tokenizer) => {
             if let Ok(tokens) = tokenizer.encode("Once upon a time, 2026: <s>abba\u{301}\0") {
@@ -253,7 +258,7 @@ fn readers() -> Vec<Reader> {
         ("word pieces", words.to_vec(), |bytes| tokenizer(json::read("f", bytes))),
         ("stages", STAGES.as_bytes().to_vec(), |bytes| tokenizer(json::read("f", bytes))),
         ("unigram", UNIGRAM.as_bytes().to_vec(), |bytes| tokenizer(json::read("f", bytes))),
-        ("pieces", pieces, |bytes| tokenizer(Pieces::llama2c("f", bytes).map(Tokenizer::Pieces))),
+        ("pieces", pieces, |bytes| tokenizer(Vocabulary::llama2c("f", bytes).map(Tokenizer::Vocabulary))),
     ]
 }
 
@@ -362,7 +367,7 @@ fn lies_are_refused_by_name() {
     let layers = folder(&files).unwrap_err().to_string();
     assert!(layers.starts_with("config.json: layers is 4000000000; allowed is 1 to 1024"), "{layers}");
     let large = |field: &str, words: [i64; 3]| {
-        let mut file = proto::Model::decode(&sized_onnx()[..]).unwrap();
+        let mut file = proto::ModelProto::decode(&sized_onnx()[..]).unwrap();
         let graph = file.graph.as_mut().unwrap();
         let tensor = graph.initializers.iter_mut().find(|tensor| tensor.name == field).unwrap();
         let count = tensor.int64_data.len();

@@ -1,4 +1,5 @@
-//! Files that are cut off, edited or full of lies: a refusal that names the file, never a panic, never more memory than the file.
+//! Files that are cut off, edited or full of lies: a refusal that names the file, never a panic, never more
+//! memory than the file.
 
 #![expect(clippy::cast_possible_truncation, reason = "files of a few hundred bytes")]
 
@@ -11,9 +12,9 @@ use proptest::prelude::*;
 use prost::Message as _;
 use tilewright_graph::{primitives, verify};
 use tilewright_import::hf::safetensors::Tensors;
-use tilewright_import::onnx::{self, Options, proto};
-use tilewright_import::tokenizer::{json, pieces::Pieces};
-use tilewright_import::{Imported, Model, gguf, hf, llama2c};
+use tilewright_import::onnx::{self, OnnxOptions, proto};
+use tilewright_import::tokenizer::{json, vocabulary::Vocabulary};
+use tilewright_import::{ImportResult, Model, gguf, hf, llama2c};
 
 /// A llama2.c checkpoint of a few weights.
 fn checkpoint() -> Vec<u8> {
@@ -101,38 +102,41 @@ fn gguf_with(more_pairs: &[(&str, u32, Vec<u8>)], more_tensors: &[GgufTensor<'_>
     bytes
 }
 
-fn info(name: &str, dims: &[i64]) -> proto::ValueInfo {
-    let dims = dims.iter().map(|dim| proto::Dimension { value: Some(*dim), name: None }).collect();
-    let tensor = proto::TensorType { element: 1, shape: Some(proto::Shape { dims }) };
-    proto::ValueInfo { name: name.into(), ty: Some(proto::Type { tensor: Some(tensor) }) }
+fn info(name: &str, dims: &[i64]) -> proto::ValueInfoProto {
+    let dims = dims.iter().map(|dim| proto::DimensionProto { value: Some(*dim), name: None }).collect();
+    let tensor = proto::TensorTypeProto { element: 1, shape: Some(proto::ShapeProto { dims }) };
+    proto::ValueInfoProto { name: name.into(), ty: Some(proto::TypeProto { tensor: Some(tensor) }) }
 }
 
-fn node(op: &str, inputs: &[&str], output: &str) -> proto::Node {
+fn node(op: &str, inputs: &[&str], output: &str) -> proto::NodeProto {
     let inputs = inputs.iter().map(ToString::to_string).collect();
-    proto::Node { op: op.into(), inputs, outputs: vec![output.into()], ..proto::Node::default() }
+    proto::NodeProto { op: op.into(), inputs, outputs: vec![output.into()], ..proto::NodeProto::default() }
 }
 
-fn onnx_model(nodes: Vec<proto::Node>) -> Vec<u8> {
-    let weight = proto::Tensor {
+fn onnx_model(nodes: Vec<proto::NodeProto>) -> Vec<u8> {
+    let weight = proto::TensorProto {
         dims: vec![4, 4],
         data_type: 1,
         name: "w".into(),
         raw_data: vec![1; 64],
         ..Default::default()
     };
-    let graph = proto::Graph {
+    let graph = proto::GraphProto {
         nodes,
         initializers: vec![weight],
         inputs: vec![info("x", &[2, 4])],
         outputs: vec![info("y", &[2, 4])],
         ..Default::default()
     };
-    proto::Model { graph: Some(graph), opsets: vec![proto::Opset { domain: String::new(), version: 18 }] }
-        .encode_to_vec()
+    proto::ModelProto {
+        graph: Some(graph),
+        opsets: vec![proto::OperatorSetId { domain: String::new(), version: 18 }],
+    }
+    .encode_to_vec()
 }
 
 fn onnx_file() -> Vec<u8> {
-    let conv = proto::Attribute { name: "axis".into(), i: -1, ..Default::default() };
+    let conv = proto::AttributeProto { name: "axis".into(), i: -1, ..Default::default() };
     let mut softmax = node("Softmax", &["h"], "s");
     softmax.attributes.push(conv);
     onnx_model(vec![
@@ -155,7 +159,7 @@ fn tokenizer_file() -> Vec<u8> {
 }
 
 /// What is read is a graph that verifies and lowers; what is not names the file.
-fn judged(model: Imported<Model>) -> bool {
+fn answered(model: ImportResult<Model>) -> bool {
     match model {
         Ok(model) => {
             assert_eq!(verify(&model.graph), []);
@@ -175,12 +179,12 @@ fn judged(model: Imported<Model>) -> bool {
 fn read(kind: usize, bytes: Vec<u8>) -> bool {
     let shared = Arc::new(bytes);
     match kind {
-        0 => judged(llama2c::read("f", &shared)),
-        1 => judged(gguf::read("f", &shared)),
-        2 => judged(onnx::read("f", &shared, &Options::default())),
+        0 => answered(llama2c::read("f", &shared)),
+        1 => answered(gguf::read("f", &shared)),
+        2 => answered(onnx::read("f", &shared, &OnnxOptions::default())),
         3 => Tensors::open(&|name| (name == "model.safetensors").then(|| Arc::clone(&shared))).is_ok(),
         4 => json::read("f", &shared).map(|tokenizer| tokenizer.encode("a<s>bab")).is_ok(),
-        _ => Pieces::llama2c("f", &shared).map(|pieces| pieces.encode("Once upon")).is_ok(),
+        _ => Vocabulary::llama2c("f", &shared).map(|pieces| pieces.encode("Once upon")).is_ok(),
     }
 }
 
@@ -235,15 +239,16 @@ proptest! {
 
 #[test]
 fn refusals_say_what_and_where() {
-    let refused = |bytes: &[u8]| onnx::read("f", bytes, &Options::default()).unwrap_err().to_string();
+    let refused = |bytes: &[u8]| onnx::read("f", bytes, &OnnxOptions::default()).unwrap_err().to_string();
     let cyclic = onnx_model(vec![node("Add", &["y", "x"], "h"), node("Add", &["h", "x"], "y")]);
     assert!(refused(&cyclic).starts_with("f: node `h` (Add): its operand `y` is not defined before it"));
     let unknown = refused(&onnx_model(vec![node("Softmx", &["x"], "y")]));
     assert!(unknown.contains("node `y` (Softmx)") && unknown.contains("near is `Softmax`"), "{unknown}");
-    let mut model = proto::Model::decode(&onnx_model(vec![node("Add", &["x", "x"], "y")])[..]).unwrap();
+    let mut model = proto::ModelProto::decode(&onnx_model(vec![node("Add", &["x", "x"], "y")])[..]).unwrap();
     let weight = &mut model.graph.as_mut().unwrap().initializers[0];
     weight.data_location = 1;
-    weight.external_data = vec![proto::Entry { key: "location".into(), value: "../../etc/passwd".into() }];
+    weight.external_data =
+        vec![proto::StringEntry { key: "location".into(), value: "../../etc/passwd".into() }];
     let outside = refused(&model.encode_to_vec());
     assert!(outside.contains("tensor `w`") && outside.contains("outside the model's folder"), "{outside}");
     let cut = llama2c::read("f", &Arc::new(checkpoint()[..200].to_vec())).unwrap_err().to_string();

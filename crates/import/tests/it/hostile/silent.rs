@@ -1,10 +1,11 @@
-//! What could be passed over in silence and would change every token: a refusal that names key or tensor, and a twin that is read.
+//! What could be passed over in silence and would change every token: a refusal that names key or tensor, and
+//! a twin that is read.
 
 use std::sync::Arc;
 
 use prost::Message as _;
 use tilewright_graph::Data;
-use tilewright_import::onnx::{self, Options, proto};
+use tilewright_import::onnx::{self, OnnxOptions, proto};
 use tilewright_import::{gguf, llama2c};
 
 use super::{GgufTensor, gguf_with, info, node};
@@ -188,25 +189,25 @@ fn an_output_matrix_that_is_said_not_to_be_tied_must_be_there() {
 }
 
 /// A model of an opset; every node gives a value, the last one `y`.
-fn model(opset: i64, nodes: Vec<proto::Node>, weights: Vec<proto::Tensor>) -> Vec<u8> {
-    let graph = proto::Graph {
+fn model(opset: i64, nodes: Vec<proto::NodeProto>, weights: Vec<proto::TensorProto>) -> Vec<u8> {
+    let graph = proto::GraphProto {
         nodes,
         initializers: weights,
         inputs: vec![info("x", &[1, 4, 2])],
         outputs: vec![info("y", &[1, 4, 2])],
         ..Default::default()
     };
-    let opsets = vec![proto::Opset { domain: String::new(), version: opset }];
-    proto::Model { graph: Some(graph), opsets }.encode_to_vec()
+    let opsets = vec![proto::OperatorSetId { domain: String::new(), version: opset }];
+    proto::ModelProto { graph: Some(graph), opsets }.encode_to_vec()
 }
 
 fn read_onnx(bytes: &[u8]) -> Result<tilewright_import::Model, String> {
-    onnx::read("f", bytes, &Options::default()).map_err(|error| error.to_string())
+    onnx::read("f", bytes, &OnnxOptions::default()).map_err(|error| error.to_string())
 }
 
-fn weight(name: &str, count: usize) -> proto::Tensor {
+fn weight(name: &str, count: usize) -> proto::TensorProto {
     let (dims, raw_data) = (vec![count as i64], floats(&vec![1.0; count]));
-    proto::Tensor { name: name.into(), dims, data_type: 1, raw_data, ..Default::default() }
+    proto::TensorProto { name: name.into(), dims, data_type: 1, raw_data, ..Default::default() }
 }
 
 #[test]
@@ -243,7 +244,8 @@ fn names_that_are_defined_twice_are_refused() {
     );
     // An input with a default is a weight.
     let mut file =
-        proto::Model::decode(&model(18, vec![node("Neg", &["x"], "y")], vec![weight("x", 8)])[..]).unwrap();
+        proto::ModelProto::decode(&model(18, vec![node("Neg", &["x"], "y")], vec![weight("x", 8)])[..])
+            .unwrap();
     file.graph.as_mut().unwrap().initializers[0].dims = vec![1, 4, 2];
     assert!(read_onnx(&file.encode_to_vec()).unwrap().graph.inputs.is_empty());
 }
@@ -252,7 +254,11 @@ fn names_that_are_defined_twice_are_refused() {
 fn groups_of_nothing_are_refused() {
     let of = |groups: i64| {
         let mut node = node("GroupNormalization", &["x", "w", "w"], "y");
-        node.attributes.push(proto::Attribute { name: "num_groups".into(), i: groups, ..Default::default() });
+        node.attributes.push(proto::AttributeProto {
+            name: "num_groups".into(),
+            i: groups,
+            ..Default::default()
+        });
         read_onnx(&model(21, vec![node], vec![weight("w", 4)]))
     };
     of(2).unwrap_or_else(|error| panic!("{error}"));
@@ -269,14 +275,15 @@ fn elements_in_another_file_are_where_they_are_said_to_be() {
         let mut outside = weight("w", 2);
         outside.raw_data.clear();
         outside.data_location = 1;
-        let entry = |(key, value): &(&str, &str)| proto::Entry { key: (*key).into(), value: (*value).into() };
+        let entry =
+            |(key, value): &(&str, &str)| proto::StringEntry { key: (*key).into(), value: (*value).into() };
         outside.external_data = entries.iter().map(entry).collect();
         let bytes = model(18, vec![node("Mul", &["x", "w"], "y")], vec![outside]);
         let beside = |name: &str| match name {
             "w.bin" => Ok(Arc::new(floats(&[5.0, 6.0, 7.0]))),
             _ => Err("leads to `/elsewhere`, outside".to_string()),
         };
-        onnx::read("f", &bytes, &Options { beside: &beside, ..Options::default() })
+        onnx::read("f", &bytes, &OnnxOptions { beside: &beside, ..OnnxOptions::default() })
             .map_err(|error| error.to_string())
     };
     let found = read(&[("location", "w.bin"), ("offset", "4")]).unwrap();

@@ -31,7 +31,7 @@ fn smollm2_generates_its_golden_ids() {
 fn outside_vectors_are_met_by_the_gguf_vocabulary() {
     let Some(folder) = folder("llama2-tokenizer") else { return };
     let file = bytes(&folder.join("ggml-vocab-llama-spm.gguf"));
-    let Tokenizer::Pieces(mut pieces) = gguf::tokenizer("vocab.gguf", &file).expect("a tokenizer") else {
+    let Tokenizer::Vocabulary(mut pieces) = gguf::tokenizer("vocab.gguf", &file).expect("a tokenizer") else {
         panic!("pieces with scores");
     };
     pieces.begin = None;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use tilewright_graph::Dtype;
 use tilewright_import::{hf, tokenizer};
-use tilewright_interp::Tensor;
+use tilewright_reference::Tensor;
 
 use crate::models::shared::{bytes, downloaded, folder, interpreter};
 
@@ -89,7 +89,8 @@ fn halves(rows: &[f32], width: usize, head: usize) -> Vec<f32> {
     (0..rows.len() / width).flat_map(|at| row(at).to_vec()).collect()
 }
 
-/// stories260K written as a Hugging Face checkpoint of two files must generate what it generates from its own.
+/// stories260K written as a Hugging Face checkpoint of two files must generate what it generates from its
+/// own.
 #[test]
 fn a_llama_folder_generates_the_same_ids() {
     let Some(folder) = folder("stories260K") else { return };
@@ -109,8 +110,8 @@ fn a_llama_folder_generates_the_same_ids() {
     let take = |role: &str, name: String| {
         let stored = &model.store.tensors[role];
         let elements: Vec<f32> = Tensor::stored(stored).expect("floats").as_floats().to_vec();
-        let turned = role.ends_with("wq") || role.ends_with("wk");
-        (name, stored.dims.clone(), if turned { halves(&elements, 64, 8) } else { elements })
+        let rotary = role.ends_with("wq") || role.ends_with("wk");
+        (name, stored.dims.clone(), if rotary { halves(&elements, 64, 8) } else { elements })
     };
     let mut first = vec![
         take("embedding", "model.embed_tokens.weight".into()),

@@ -1,7 +1,7 @@
 //! stories260K and stories15M from llama2.c checkpoints.
 
 use tilewright_import::llama2c;
-use tilewright_import::tokenizer::pieces::Pieces;
+use tilewright_import::tokenizer::vocabulary::Vocabulary;
 
 use crate::models::shared::{bytes, folder, golden, interpreter, reproduces, vectors};
 
@@ -28,7 +28,7 @@ fn prompts_become_their_golden_ids() {
         [("stories260K", "stories260K/tok512.bin"), ("stories15M", "llama2-tokenizer/tokenizer.bin")]
     {
         let (Some(folder), Some(models)) = (folder(model), folder("")) else { return };
-        let pieces = Pieces::llama2c(tokenizer, &bytes(&models.join(tokenizer))).expect("a tokenizer");
+        let pieces = Vocabulary::llama2c(tokenizer, &bytes(&models.join(tokenizer))).expect("a tokenizer");
         for case in golden(&folder).cases {
             let ids: Vec<i64> = pieces.encode(&case.prompt).into_iter().map(i64::from).collect();
             assert_eq!(ids, case.prompt_ids, "{:?}", case.prompt);
@@ -42,7 +42,7 @@ fn prompts_become_their_golden_ids() {
 fn outside_vectors_are_met() {
     let Some(folder) = folder("llama2-tokenizer") else { return };
     let mut pieces =
-        Pieces::llama2c("tokenizer.bin", &bytes(&folder.join("tokenizer.bin"))).expect("a tokenizer");
+        Vocabulary::llama2c("tokenizer.bin", &bytes(&folder.join("tokenizer.bin"))).expect("a tokenizer");
     pieces.begin = None;
     for (input, wanted) in vectors(&folder) {
         assert_eq!(pieces.encode(&input), wanted, "{input:?}");

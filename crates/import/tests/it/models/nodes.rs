@@ -1,7 +1,8 @@
 //! The ONNX backend node tests (pip `onnx` 1.22.0) through importer, stage 1 and interpreter.
 //!
-//! Which tests are the first target is said by the index beside the checkout: operators of language models and convolutional
-//! networks in float32, int32, int64 and bool. A refusal with a reason is no failure; a wrong number is, also in all other tests.
+//! Which tests are the first target is said by the index beside the checkout: operators of language models
+//! and convolutional networks in float32, int32, int64 and bool. A refusal with a reason is no failure; a
+//! wrong number is, also in all other tests.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use prost::Message as _;
 use serde::Deserialize;
-use tilewright_graph::{Dtype, Stored, primitives};
-use tilewright_import::onnx::{self, Options, proto};
-use tilewright_interp::{Interpreter, Tensor};
+use tilewright_graph::{Dtype, StoredTensor, primitives};
+use tilewright_import::onnx::{self, OnnxOptions, proto};
+use tilewright_reference::{Interpreter, Tensor};
 
 use crate::models::shared::{downloaded, folder, say};
 
@@ -78,7 +79,7 @@ fn run(folder: &Path) -> End {
     let file = folder.join("model.onnx");
     let name = "model.onnx";
     let bytes = std::fs::read(&file).expect("a test has its model");
-    let model = proto::Model::decode(&bytes[..]).expect("a model");
+    let model = proto::ModelProto::decode(&bytes[..]).expect("a model");
     let graph = model.graph.expect("a graph");
     let case = folder.join("test_data_set_0");
     let mut inputs = BTreeMap::new();
@@ -89,15 +90,15 @@ fn run(folder: &Path) -> End {
         };
     }
     let wanted = (0..graph.outputs.len()).map(|at| tensor(&case.join(format!("output_{at}.pb"))));
-    let wanted: Vec<Stored> = match wanted.collect() {
+    let wanted: Vec<StoredTensor> = match wanted.collect() {
         Ok(wanted) => wanted,
         Err(why) => return End::Refused(why),
     };
     let mut why = String::new();
-    for known in [none as fn(&Stored) -> bool, small_whole, small] {
+    for known in [none as fn(&StoredTensor) -> bool, small_whole, small] {
         let known =
             inputs.iter().filter(|(_, x)| known(x)).map(|(name, x)| (name.clone(), x.clone())).collect();
-        let options = Options { known, ..Options::default() };
+        let options = OnnxOptions { known, ..OnnxOptions::default() };
         match onnx::read(name, &bytes, &options) {
             Err(error) => why = error.to_string().replace('\n', " "),
             Ok(model) => {
@@ -108,35 +109,35 @@ fn run(folder: &Path) -> End {
                 if let Some((_, complaint)) = tilewright_graph::verify(&graph).first() {
                     return End::Failed(format!("verifier: {}", complaint.message));
                 }
-                return judge(graph, &model.store, &inputs, &wanted);
+                return compare(graph, &model.store, &inputs, &wanted);
             }
         }
     }
     End::Refused(why)
 }
 
-fn none(_: &Stored) -> bool {
+fn none(_: &StoredTensor) -> bool {
     false
 }
 
-fn small_whole(x: &Stored) -> bool {
+fn small_whole(x: &StoredTensor) -> bool {
     x.dims.len() <= 1 && x.bytes().len() <= 256 && matches!(x.dtype, Dtype::I64 | Dtype::I32 | Dtype::Bool)
 }
 
-fn small(x: &Stored) -> bool {
+fn small(x: &StoredTensor) -> bool {
     x.dims.len() <= 1 && x.bytes().len() <= 256
 }
 
-fn tensor(path: &PathBuf) -> Result<Stored, String> {
+fn tensor(path: &PathBuf) -> Result<StoredTensor, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     onnx::tensor::read("tensor", &bytes).map_err(|error| error.to_string())
 }
 
-fn judge(
+fn compare(
     graph: tilewright_graph::Graph,
-    store: &tilewright_graph::Store,
-    inputs: &BTreeMap<String, Stored>,
-    wanted: &[Stored],
+    store: &tilewright_graph::TensorStore,
+    inputs: &BTreeMap<String, StoredTensor>,
+    wanted: &[StoredTensor],
 ) -> End {
     let interpreter = match Interpreter::new(graph, store) {
         Ok(interpreter) => interpreter,

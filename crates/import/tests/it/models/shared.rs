@@ -1,4 +1,4 @@
-//! Where model data is, the goldens that come with it, and how a model is judged by them.
+//! Where model data is, the goldens that come with it, and how a model is checked against them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use tilewright_graph::primitives;
 use tilewright_import::Model;
-use tilewright_interp::{Interpreter, Session, best};
+use tilewright_reference::{Interpreter, Session, best};
 
 pub(crate) use tilewright_testkit::{fetched_model as downloaded, shared_model as folder};
 
@@ -61,8 +61,8 @@ pub(crate) fn greedy(interpreter: &Interpreter, prompt: &[i64], wanted: usize) -
     ids
 }
 
-/// Every case of a golden must come out, id by id: the first `free` cases generate token by token over the cache, the others take
-/// all golden ids at once and must prefer the next one at each place.
+/// Every case of a golden must come out, id by id: the first `free` cases generate token by token over the
+/// cache, the others take all golden ids at once and must prefer the next one at each place.
 pub(crate) fn reproduces(interpreter: &Interpreter, golden: &Golden, free: usize) {
     for (at, case) in golden.cases.iter().enumerate() {
         let start = case.prompt_ids.len();

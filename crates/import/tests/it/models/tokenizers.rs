@@ -1,6 +1,6 @@
-//! Our reading of `tokenizer.json`, which puts the pipeline together from checked parts, against the reading of the library itself: the same
-//! ids and the same text back, for the vocabulary of this repository under every pipeline that is known, and for vocabularies of others
-//! where they are at hand.
+//! Our reading of `tokenizer.json`, which puts the pipeline together from checked parts, against the reading
+//! of the library itself: the same ids and the same text back, for the vocabulary of this repository under
+//! every pipeline that is known, and for vocabularies of others where they are at hand.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use tilewright_import::tokenizer::json::read;
 
 use crate::models::shared::{bytes, downloaded};
 
-/// Texts that tokenizers split in different ways: words, contractions, numbers, blanks, signs, and letters of many scripts.
+/// Texts that tokenizers split in different ways: words, contractions, numbers, blanks, signs, and letters of
+/// many scripts.
 fn text() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         "[ ]{0,2}(Once|there|was|a|proud|fox|who|lived|by|river|Moral)",
@@ -36,7 +37,7 @@ fn agrees(name: &str, bytes: &[u8], with_decode: bool) {
         Config { cases: 2000, failure_persistence: None, ..Config::default() },
         prop::test_runner::TestRng::deterministic_rng(prop::test_runner::RngAlgorithm::ChaCha),
     );
-    let judged = runner.run(&text(), |text| {
+    let outcome = runner.run(&text(), |text| {
         let found = theirs
             .encode_fast(text.as_str(), true)
             .map_err(|error| TestCaseError::fail(error.to_string()))?;
@@ -50,7 +51,7 @@ fn agrees(name: &str, bytes: &[u8], with_decode: bool) {
         }
         Ok(())
     });
-    judged.unwrap_or_else(|error| panic!("{name}: {error}"));
+    outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
 fn fables() -> Value {

@@ -1,23 +1,24 @@
 //! Collectives between ranks: values (docs/hardware-rules.md#transfers-and-communication). Times on the links
-//! are in [`tilewright_neuron_isa::cost::exchange`].
+//! are in [`tilewright_neuron_isa::cost::collective`].
 //!
-//! A rank gives what it sends and takes what belongs to it of what all ranks of its group sent. Sums are taken in the
-//! order of the group, so that every rank has the same bits.
+//! A rank gives what it sends and takes what belongs to it of what all ranks of its group sent. Sums are
+//! taken in the order of the group, so that every rank has the same bits.
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::alu::AluOp;
-use tilewright_neuron_isa::cost::exchange::{Kind, Question, ask};
+use tilewright_neuron_isa::cost::collective::{CollectiveKind, CollectiveRequest, collective_cost};
 use tilewright_neuron_isa::network::Network;
 use tilewright_neuron_isa::pattern::as_u64;
-use tilewright_neuron_isa::program::{EngineKind, Exchange, Instruction};
+use tilewright_neuron_isa::program::{CollectiveInfo, EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Access, Chip, Region};
+use tilewright_neuron_isa::{Chip, TensorAccess, TensorRegion};
 
 use crate::Tile;
 use crate::convert;
 
 /// A part of what a rank receives: the sources are copied, or combined if there are several.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct ReceivedChunk {
     /// Where it goes.
     pub dst: Tile,
     /// What it is made of, in the order of the group.
@@ -26,7 +27,7 @@ pub struct Part {
 
 /// Who takes part.
 #[derive(Clone, Debug)]
-pub struct Group<'a> {
+pub struct RankGroup<'a> {
     /// Where the ranks are.
     pub network: &'a Network,
     /// The ranks, in order.
@@ -41,15 +42,15 @@ pub struct Group<'a> {
 /// If parts and sources differ in size, memories are mixed, or the operator cannot be done on the way.
 pub fn collective(
     chip: &Chip,
-    kind: Kind,
-    group: &Group<'_>,
+    kind: CollectiveKind,
+    group: &RankGroup<'_>,
     own: &[Tile],
-    parts: &[Part],
+    parts: &[ReceivedChunk],
     op: Option<AluOp>,
 ) -> Result<Instruction, Refusal> {
     let name = kind.name();
     check_memories(name, own, parts)?;
-    rule(kind != Kind::AllToAll || own.iter().all(|tile| !tile.storage.memory.on_chip()), || {
+    rule(kind != CollectiveKind::AllToAll || own.iter().all(|tile| !tile.storage.memory.on_chip()), || {
         Refusal::new(
             "neuron/memory",
             format!("{name} with tensors in SBUF"),
@@ -70,20 +71,21 @@ pub fn collective(
         uninitialised |= receive(chip, name, part, op)?;
     }
     let dsts: Vec<&Tile> = parts.iter().map(|part| &part.dst).collect();
-    let question = Question {
+    let request = CollectiveRequest {
         kind,
         ranks: group.ranks.to_vec(),
         pairs: group.pairs.to_vec(),
-        bytes: asked_bytes(kind, own, &dsts, as_u64(group.ranks.len())),
+        bytes: request_bytes(kind, own, &dsts, as_u64(group.ranks.len())),
     };
-    let answer = ask(chip, group.network, question);
+    let found = collective_cost(chip, group.network, request);
     let mut instruction =
-        Instruction::new(name, EngineKind::Dma, answer.cost, &dsts, &[]).reading(uninitialised);
+        Instruction::new(name, EngineKind::Dma, found.cost, &dsts, &[]).reading(uninitialised);
     let mut members = group.ranks.to_vec();
     members.sort_unstable();
     members.dedup();
-    instruction.exchange = Some(Box::new(Exchange { members, links: answer.links, number: 0, start_ps: 0 }));
-    instruction.reads = own.iter().filter_map(Region::of).collect();
+    instruction.collective =
+        Some(Box::new(CollectiveInfo { members, links: found.links, number: 0, start_ps: 0 }));
+    instruction.reads = own.iter().filter_map(TensorRegion::of).collect();
     let hbm = |tile: &Tile| if tile.storage.memory.on_chip() { 0 } else { message_bytes(tile) };
     instruction.hbm_read_bytes = own.iter().map(hbm).sum();
     instruction.hbm_written_bytes = dsts.iter().map(|tile| hbm(tile)).sum();
@@ -91,7 +93,7 @@ pub fn collective(
 }
 
 /// Writes one part; true if bytes were read that nobody wrote.
-fn receive(chip: &Chip, name: &str, part: &Part, op: Option<AluOp>) -> Result<bool, Refusal> {
+fn receive(chip: &Chip, name: &str, part: &ReceivedChunk, op: Option<AluOp>) -> Result<bool, Refusal> {
     let dst = &part.dst;
     dst.check_bounds()?;
     for source in &part.sources {
@@ -135,7 +137,7 @@ fn receive(chip: &Chip, name: &str, part: &Part, op: Option<AluOp>) -> Result<bo
     Ok(uninitialised)
 }
 
-fn check_memories(name: &str, own: &[Tile], parts: &[Part]) -> Result<(), Refusal> {
+fn check_memories(name: &str, own: &[Tile], parts: &[ReceivedChunk]) -> Result<(), Refusal> {
     let mut on_chip =
         own.iter().chain(parts.iter().map(|part| &part.dst)).map(|t| t.storage.memory.on_chip());
     let first = on_chip.next().unwrap_or(false);
@@ -154,13 +156,13 @@ fn message_bytes(tile: &Tile) -> u64 {
 }
 
 /// Bytes of the whole that ranks contribute to; of one message, if it is a permutation.
-fn asked_bytes(kind: Kind, own: &[Tile], dsts: &[&Tile], ranks: u64) -> u64 {
-    let received = || dsts.iter().map(|tile| message_bytes(tile)).fold(0, u64::saturating_add);
+fn request_bytes(kind: CollectiveKind, own: &[Tile], dsts: &[&Tile], ranks: u64) -> u64 {
+    let received = || dsts.iter().map(|tile| message_bytes(tile)).fold(0, u64::exact_add);
     match kind {
-        Kind::AllReduce | Kind::AllGather | Kind::AllToAll => received(),
+        CollectiveKind::AllReduce | CollectiveKind::AllGather | CollectiveKind::AllToAll => received(),
         // What a rank keeps is one of as many parts as there are ranks.
-        Kind::ReduceScatter => received().saturating_mul(ranks),
-        Kind::Permute => own.iter().map(message_bytes).fold(0, u64::saturating_add),
+        CollectiveKind::ReduceScatter => received().exact_mul(ranks),
+        CollectiveKind::Permute => own.iter().map(message_bytes).fold(0, u64::exact_add),
     }
 }
 
@@ -170,8 +172,14 @@ mod tests {
 
     #[test]
     fn names_read_back() {
-        for kind in [Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter, Kind::AllToAll, Kind::Permute] {
-            assert_eq!(Kind::from_name(kind.name()), Some(kind));
+        for kind in [
+            CollectiveKind::AllReduce,
+            CollectiveKind::AllGather,
+            CollectiveKind::ReduceScatter,
+            CollectiveKind::AllToAll,
+            CollectiveKind::Permute,
+        ] {
+            assert_eq!(CollectiveKind::from_name(kind.name()), Some(kind));
         }
     }
 }

@@ -1,13 +1,14 @@
 //! DMA engines: copies, gathers, scatters, transposes and read-modify-write between HBM and SBUF (NKI guide
 //! to DMA; docs/hardware-rules.md#transfers-and-communication and #dma).
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::chip::{bytes_ps, cycles_ps};
-use tilewright_neuron_isa::cost::dma::{hbm_bytes, side, transfer};
+use tilewright_neuron_isa::cost::dma::{hbm_bytes, transfer, transfer_side};
 use tilewright_neuron_isa::pattern::{SKIP, as_u64};
-use tilewright_neuron_isa::program::{Cost, EngineKind, Instruction};
+use tilewright_neuron_isa::program::{EngineKind, Instruction, InstructionCost};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Access, Chip, Generation, Memory, Region, View, limits};
+use tilewright_neuron_isa::{Chip, Generation, MemorySpace, TensorAccess, TensorRegion, TensorView, limits};
 
 use crate::Tile;
 use crate::convert;
@@ -36,8 +37,13 @@ fn add_each(chip: &Chip, dst: &Tile, values: &[f32], op: AluOp) {
     let offsets = dst.view.offsets();
     for (offset, value) in offsets.iter().zip(values).filter(|(offset, _)| **offset != SKIP) {
         let Ok(at) = usize::try_from(*offset) else { continue };
-        let view =
-            View { offset: at, dims: smallvec::smallvec![], gather: None, index: None, ..dst.view.clone() };
+        let view = TensorView {
+            offset: at,
+            dims: smallvec::smallvec![],
+            gather: None,
+            index: None,
+            ..dst.view.clone()
+        };
         let one = Tile { storage: dst.storage.clone(), view };
         let before = one.read(&chip.rules).values;
         let sum = op.apply(before.first().copied().unwrap_or_default(), *value);
@@ -115,7 +121,7 @@ pub fn check_trigger(chip: &Chip, name: &str, hardware: bool, priority: Option<i
 /// # Errors
 /// If the tile is in PSUM.
 pub fn check_reach(name: &str, tile: &Tile) -> Result<(), Refusal> {
-    rule(tile.storage.memory != Memory::Psum, || {
+    rule(tile.storage.memory != MemorySpace::Psum, || {
         Refusal::new(
             "neuron/memory",
             format!("{name} of a tile in PSUM"),
@@ -136,9 +142,9 @@ pub fn gpsimd_exchange(chip: &Chip, dst: &Tile, src: &Tile) -> Result<Instructio
     check(NAME, dst, src)?;
     let uninitialised = convert::copy(&chip.rules, dst, src);
     let gpsimd = &chip.neuron.gpsimd;
-    let moving_ps = bytes_ps(side(src).bytes, gpsimd.dma_bytes_per_s / 2);
-    let busy_ps = cycles_ps(gpsimd.startup_cycles, gpsimd.clock_hz).saturating_add(moving_ps);
-    let cost = Cost { busy_ps, latency_ps: 0 };
+    let moving_ps = bytes_ps(transfer_side(src).bytes, gpsimd.dma_bytes_per_s / 2);
+    let busy_ps = cycles_ps(gpsimd.startup_cycles, gpsimd.clock_hz).exact_add(moving_ps);
+    let cost = InstructionCost { busy_ps, latency_ps: 0 };
     Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[src]).reading(uninitialised))
 }
 
@@ -162,7 +168,8 @@ pub fn check_exchange(chip: &Chip, tile: &Tile) -> Result<(), Refusal> {
 /// dst = the sum of the sources, each scaled, in FP32.
 ///
 /// # Errors
-/// If the sides have different numbers of elements, or one lies outside its tensor; if it asks for more than sums.
+/// If the sides have different numbers of elements, or one lies outside its tensor; if it asks for more than
+/// sums.
 pub fn dma_compute(
     chip: &Chip,
     dst: &Tile,
@@ -194,7 +201,7 @@ pub fn dma_compute(
     }
     dst.write(&chip.rules, &total);
     let mut instruction = transfer(chip, NAME, dst, first, as_u64(sources.len())).reading(uninitialised);
-    instruction.reads = sources.iter().filter_map(Region::of).collect();
+    instruction.reads = sources.iter().filter_map(TensorRegion::of).collect();
     instruction.hbm_read_bytes = sources.iter().map(hbm_bytes).sum();
     Ok(instruction)
 }

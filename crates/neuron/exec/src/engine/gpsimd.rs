@@ -1,16 +1,20 @@
 //! GpSimd engine: index patterns, affine selections, gathers, reductions across partitions (NKI architecture
 //! guide, GpSimd engine; docs/hardware-rules.md#gpsimd-engine).
 
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::gpsimd::cost;
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Access, Chip, limits};
+use tilewright_neuron_isa::{Chip, TensorAccess, limits};
 use tilewright_num::Dtype;
 
 use crate::Tile;
 use crate::convert::word_of;
+
+/// Said if elements of an operand cannot be counted; operands are bounded when they are made.
+const TOO_MANY: &str = "an operand of more elements than are counted";
 
 /// dst = the given integers, one for each element: what an index pattern evaluates to.
 ///
@@ -32,8 +36,8 @@ pub fn iota(chip: &Chip, dst: &Tile, values: &[i64]) -> Result<Instruction, Refu
     Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[]))
 }
 
-/// dst = data where the affine predicate holds, a constant of FP32 elsewhere; elements move as they are stored, and
-/// integers as integers.
+/// dst = data where the affine predicate holds, a constant of FP32 elsewhere; elements move as they are
+/// stored, and integers as integers.
 ///
 /// # Errors
 /// If an operand breaks a rule of the engine.
@@ -112,11 +116,12 @@ pub fn tensor_partition_reduce(
     };
     // Nothing is published: a pass over the data for each doubling of partitions.
     let passes = as_u64(partitions).max(2).ilog2();
-    let cost = cost(chip, as_u64(columns).saturating_mul(u64::from(passes)));
+    let cost = cost(chip, as_u64(columns).exact_mul(u64::from(passes)));
     Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[data]).reading(uninitialised))
 }
 
-/// Each group of 16 partitions gathers from itself, with indices that the group shares, flattened partition first.
+/// Each group of 16 partitions gathers from itself, with indices that the group shares, flattened partition
+/// first.
 ///
 /// # Errors
 /// If an operand breaks a rule of the engine.
@@ -132,7 +137,7 @@ pub fn local_gather(
     for (role, tile) in [("the source", data), ("the indices", indices), ("the result", dst)] {
         limits::operand(chip, EngineKind::Gpsimd, NAME, role, tile)?;
     }
-    let group = usize::try_from(chip.neuron.gpsimd.partitions_per_processor).unwrap_or(16);
+    let group = to_index(chip.neuron.gpsimd.partitions_per_processor);
     let partitions = data.view.partitions();
     let (picked, written) = (indices.view.partitions(), dst.view.partitions());
     rule(partitions.is_multiple_of(group) && [picked, written] == [partitions; 2], || {
@@ -217,7 +222,7 @@ pub fn gather(chip: &Chip, dst: &Tile, data: &Tile, indices: &Tile) -> Result<In
     }
     dst.write_words(&values);
     let groups = as_u64(count).div_ceil(512);
-    let cost = cost(chip, as_u64(count).saturating_add(groups * chip.neuron.gpsimd.startup_cycles));
+    let cost = cost(chip, as_u64(count).exact_add(groups * chip.neuron.gpsimd.startup_cycles));
     Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[data, indices])
         .reading(source.uninitialised | picks.uninitialised))
 }
@@ -240,7 +245,7 @@ pub fn sequence_bounds(chip: &Chip, dst: &Tile, segments: &Tile) -> Result<Instr
             "allocate starts and ends",
         )
     })?;
-    let end = i64::try_from(count).unwrap_or(i64::MAX);
+    let end = i64::try_from(count).or_broken(TOO_MANY);
     let (mut starts, mut ends) = (vec![end; count], vec![-1; count]);
     let mut at = 0;
     while at < count {
@@ -249,8 +254,8 @@ pub fn sequence_bounds(chip: &Chip, dst: &Tile, segments: &Tile) -> Result<Instr
             next += 1;
         }
         if read.values[at] != 0 {
-            starts[at..next].fill(i64::try_from(at).unwrap_or(i64::MAX));
-            ends[at..next].fill(i64::try_from(next).unwrap_or(i64::MAX));
+            starts[at..next].fill(i64::try_from(at).or_broken(TOO_MANY));
+            ends[at..next].fill(i64::try_from(next).or_broken(TOO_MANY));
         }
         at = next;
     }
@@ -295,18 +300,19 @@ pub fn nonzero_with_count(
         to.fill(padding);
         let mut found = 0;
         for (at, _) in row.iter().enumerate().filter(|(_, value)| **value != 0.0) {
-            to[found] = offset + i64::try_from(at).unwrap_or(i64::MAX);
+            to[found] = offset + i64::try_from(at).or_broken(TOO_MANY);
             found += 1;
         }
-        to[columns] = i64::try_from(found).unwrap_or(i64::MAX);
+        to[columns] = i64::try_from(found).or_broken(TOO_MANY);
     }
     dst.write_integers(&chip.rules, &values);
     let cost = cost(chip, as_u64(columns));
     Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost, &[dst], &[src]).reading(read.uninitialised))
 }
 
-/// The largest elements of each group of 16 partitions, ascending, and where they were. A group holds one row of `count`
-/// elements, the first sixteen in its first column; every partition of the group gets the same result.
+/// The largest elements of each group of 16 partitions, ascending, and where they were. A group holds one row
+/// of `count` elements, the first sixteen in its first column; every partition of the group gets the same
+/// result.
 ///
 /// # Errors
 /// If an operand breaks a rule of the engine.
@@ -367,7 +373,7 @@ pub fn topk(
     }
     values.write(&chip.rules, &found);
     places.write_integers(&chip.rules, &at);
-    let cycles = as_u64(count).saturating_mul(4).saturating_add(as_u64(most));
+    let cycles = as_u64(count).exact_mul(4).exact_add(as_u64(most));
     Ok(Instruction::new(NAME, EngineKind::Gpsimd, cost(chip, cycles), &[values, places], &[src])
         .reading(read.uninitialised))
 }

@@ -12,7 +12,7 @@ pub mod tensor;
 pub mod transpose;
 pub mod vector;
 
-use tilewright_neuron_isa::Access;
+use tilewright_neuron_isa::TensorAccess;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_num::RuleSet;
@@ -21,14 +21,15 @@ use crate::Tile;
 
 /// A constant, or a value for each partition.
 #[derive(Clone, Debug)]
-pub enum Operand {
-    /// The same for all partitions: rounded to FP32 by arithmetic, taken as a word of 32 bits by bit operators.
+pub enum ScalarOperand {
+    /// The same for all partitions: rounded to FP32 by arithmetic, taken as a word of 32 bits by bit
+    /// operators.
     Constant(f64),
     /// A tile of one element for each partition.
     PerPartition(Tile),
 }
 
-impl Operand {
+impl ScalarOperand {
     /// One value for each partition, and whether bytes were read that nobody wrote.
     ///
     /// # Errors
@@ -36,8 +37,8 @@ impl Operand {
     #[expect(clippy::cast_possible_truncation, reason = "constants of arithmetic are FP32")]
     pub fn values(&self, rules: &RuleSet, partitions: usize) -> Result<(Vec<f32>, bool), Refusal> {
         match self {
-            Operand::Constant(value) => Ok((vec![*value as f32; partitions], false)),
-            Operand::PerPartition(tile) => {
+            ScalarOperand::Constant(value) => Ok((vec![*value as f32; partitions], false)),
+            ScalarOperand::PerPartition(tile) => {
                 let fits =
                     tile.view.free_elements() == 1 && [1, partitions].contains(&tile.view.partitions());
                 rule(fits, || {
@@ -66,19 +67,19 @@ impl Operand {
     /// The tile, if it is one.
     pub fn tile(&self) -> Option<&Tile> {
         match self {
-            Operand::Constant(_) => None,
-            Operand::PerPartition(tile) => Some(tile),
+            ScalarOperand::Constant(_) => None,
+            ScalarOperand::PerPartition(tile) => Some(tile),
         }
     }
 }
 
 /// One of the two operators of a `tensor_scalar`-like instruction.
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct AluStep {
     /// Operator.
     pub op: AluOp,
     /// Its other operand.
-    pub operand: Operand,
+    pub operand: ScalarOperand,
     /// True if the operand comes first.
     pub reverse: bool,
 }

@@ -1,16 +1,17 @@
 //! Block-scaled instructions of NeuronCore-v4: `quantize_mx` on the Vector engine and `nc_matmul_mx` on the
 //! Tensor engine (NKI instruction pages; docs/hardware-rules.md#tensor-engine and #vector-instructions).
 //!
-//! A block is 8 partitions by the 4 elements of a word. The scales of a quadrant of 32 partitions lie in its first four
-//! partitions, or in those from where the view of the scales starts.
+//! A block is 8 partitions by the 4 elements of a word. The scales of a quadrant of 32 partitions lie in its
+//! first four partitions, or in those from where the view of the scales starts.
 
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_neuron_isa::cost::tensor::stream;
 use tilewright_neuron_isa::cost::vector::plain_cost;
 use tilewright_neuron_isa::mx::{LANES, MxFormat, scale};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Chip, Generation, Memory, limits};
+use tilewright_neuron_isa::{Chip, Generation, MemorySpace, limits};
 use tilewright_num::Dtype;
 
 use super::tensor::multiply_into;
@@ -19,13 +20,13 @@ use crate::Tile;
 /// Partitions of a block.
 const BLOCK: usize = 8;
 
-/// Exponents that a block's largest element stays below the format's greatest. The instruction page of NKI 0.6 says one,
-/// so that rounding does not saturate; the references of the vendor's kernel library, which its tests hold against
-/// devices, say none, as the OCP text does. The references are followed.
+/// Exponents that a block's largest element stays below the format's greatest. The instruction page of NKI
+/// 0.6 says one, so that rounding does not saturate; the references of the vendor's kernel library, which its
+/// tests hold against devices, say none, as the OCP text does. The references are followed.
 const HEADROOM: i32 = 0;
 
-/// dst, scales = src in blocks: each block divided by a power of two that brings its largest element to the format's
-/// greatest exponent; what is too large after rounding becomes the largest finite element.
+/// dst, scales = src in blocks: each block divided by a power of two that brings its largest element to the
+/// format's greatest exponent; what is too large after rounding becomes the largest finite element.
 ///
 /// # Errors
 /// If an operand breaks a rule of the instruction.
@@ -61,15 +62,18 @@ pub fn quantize_mx(chip: &Chip, dst: &Tile, src: &Tile, scales: &Tile) -> Result
         let place = scale_place(block, quadrant);
         for word in 0..words {
             let at = |lane: usize| (block * BLOCK + lane / LANES) * row + word * LANES + lane % LANES;
-            let greatest = (0..BLOCK * LANES).map(|lane| exponent_of(values[at(lane)])).max().unwrap_or(0);
-            let stored = (greatest - (format.greatest_exponent() - HEADROOM)).clamp(0, 254);
-            let factor = scale(u32::try_from(stored).unwrap_or(0));
+            let max_exponent = (0..BLOCK * LANES)
+                .map(|lane| exponent_of(values[at(lane)]))
+                .max()
+                .or_broken("an empty block");
+            let stored = (max_exponent - (format.max_exponent() - HEADROOM)).clamp(0, 254);
+            let factor = scale(u32::try_from(stored).or_broken("a stored exponent below zero"));
             for lane in 0..BLOCK * LANES {
                 values[at(lane)] /= factor;
             }
             let to = exponents.get_mut(place * scale_row + word).filter(|_| word < scale_row);
             *to.ok_or_else(|| too_few_scales(NAME, scales, place + 1, words))? =
-                u32::try_from(stored).unwrap_or(0);
+                u32::try_from(stored).or_broken("a stored exponent below zero");
         }
     }
     dst.write_words(&format.encode(&chip.rules, &values));
@@ -94,23 +98,23 @@ fn write_scales(scales: &Tile, exponents: &[u32], blocks: usize, quadrant: usize
 
 /// What a matmul of block-scaled operands reads.
 #[derive(Clone, Copy, Debug)]
-pub struct Scaled<'a> {
+pub struct MxOperand<'a> {
     /// Words of four elements.
     pub data: &'a Tile,
     /// Their scales.
     pub scales: &'a Tile,
 }
 
-/// dst (+)= stationary transposed times moving, each element times the scale of its block; the contraction runs over
-/// partitions and the elements of a word.
+/// dst (+)= stationary transposed times moving, each element times the scale of its block; the contraction
+/// runs over partitions and the elements of a word.
 ///
 /// # Errors
 /// If an operand breaks a rule of the tensor engine.
 pub fn nc_matmul_mx(
     chip: &Chip,
     dst: &Tile,
-    stationary: Scaled<'_>,
-    moving: Scaled<'_>,
+    stationary: MxOperand<'_>,
+    moving: MxOperand<'_>,
     accumulate: bool,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "nc_matmul_mx";
@@ -138,14 +142,17 @@ pub fn nc_matmul_mx(
     })?;
     let quadrant = whole_quadrants(chip, NAME, stationary.data)?;
     limits::operand(chip, EngineKind::Tensor, NAME, "the result", dst)?;
-    rule(dst.storage.memory == Memory::Psum && matches!(dst.view.dtype, Dtype::F32 | Dtype::Bf16), || {
-        Refusal::new(
-            "neuron/memory",
-            format!("nc_matmul_mx into {} of {}", dst.view.dtype, dst.storage.memory.name()),
-            "float32 or bfloat16 in PSUM",
-            "allocate the result with buffer=nl.psum, then copy it",
-        )
-    })?;
+    rule(
+        dst.storage.memory == MemorySpace::Psum && matches!(dst.view.dtype, Dtype::F32 | Dtype::Bf16),
+        || {
+            Refusal::new(
+                "neuron/memory",
+                format!("nc_matmul_mx into {} of {}", dst.view.dtype, dst.storage.memory.name()),
+                "float32 or bfloat16 in PSUM",
+                "allocate the result with buffer=nl.psum, then copy it",
+            )
+        },
+    )?;
     rule(dst.view.partitions() == m && dst.view.free_elements() == n, || {
         shape(
             NAME,
@@ -174,7 +181,7 @@ pub fn nc_matmul_mx(
 fn dequantized(
     chip: &Chip,
     name: &str,
-    operand: Scaled<'_>,
+    operand: MxOperand<'_>,
     quadrant: usize,
 ) -> Result<(Vec<f32>, bool), Refusal> {
     let format = quantized(name, "an operand", operand.data)?;
@@ -206,12 +213,12 @@ fn scale_place(block: usize, quadrant: usize) -> usize {
 
 /// The stored exponent of a value: zero for zeros and subnormals.
 fn exponent_of(value: f32) -> i32 {
-    i32::from(u8::try_from(value.to_bits() >> 23 & 0xFF).unwrap_or(u8::MAX))
+    i32::from(u8::try_from(value.to_bits() >> 23 & 0xFF).or_broken("an exponent of more than eight bits"))
 }
 
 /// Partitions of a quadrant, if the operand has whole ones.
 fn whole_quadrants(chip: &Chip, name: &str, tile: &Tile) -> Result<usize, Refusal> {
-    let quadrant = usize::try_from(chip.neuron.access.quadrant_partitions).unwrap_or(usize::MAX);
+    let quadrant = to_index(chip.neuron.access.quadrant_partitions);
     let partitions = tile.view.partitions();
     rule(partitions > 0 && partitions.is_multiple_of(quadrant.max(1)), || {
         Refusal::new(
@@ -225,7 +232,7 @@ fn whole_quadrants(chip: &Chip, name: &str, tile: &Tile) -> Result<usize, Refusa
 }
 
 fn in_sbuf(name: &str, role: &str, tile: &Tile) -> Result<(), Refusal> {
-    rule(tile.storage.memory == Memory::Sbuf, || {
+    rule(tile.storage.memory == MemorySpace::Sbuf, || {
         Refusal::new(
             "neuron/memory",
             format!("{name} with {role} in {}", tile.storage.memory.name()),

@@ -1,10 +1,11 @@
 //! Random numbers: seeds, states, raw bits and uniform floats (NKI instruction pages;
 //! docs/hardware-rules.md#random-numbers).
 //!
-//! Generators with a state that kernels can set are XORWOW (Marsaglia, "Xorshift RNGs"), one for each partition. How the
-//! hardware spreads a seed over lanes is not published, nor is the shift register of the older Vector generator: the
-//! seeds of lanes are ours, drawn from a splitmix sequence.
+//! Generators with a state that kernels can set are XORWOW (Marsaglia, "Xorshift RNGs"), one for each
+//! partition. How the hardware spreads a seed over lanes is not published, nor is the shift register of the
+//! older Vector generator: the seeds of lanes are ours, drawn from a splitmix sequence.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_neuron_isa::cost::vector::{cost_on, plain_cost};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
@@ -12,7 +13,7 @@ use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation, limits};
 use tilewright_num::Dtype;
 
-use super::Operand;
+use super::ScalarOperand;
 use crate::Tile;
 
 /// Words of a XORWOW state.
@@ -36,14 +37,14 @@ impl Xorwow {
 
 /// The generators of one engine: one for each partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lanes(Vec<Xorwow>);
+pub struct RandomLanes(Vec<Xorwow>);
 
-impl Lanes {
+impl RandomLanes {
     /// Lanes that start from a seed.
-    pub fn seeded(partitions: usize, mut seed: u64) -> Lanes {
+    pub fn seeded(partitions: usize, mut seed: u64) -> RandomLanes {
         let mut word = || {
             let bits = tilewright_base::random::next(&mut seed);
-            u32::try_from(bits >> 32).unwrap_or(u32::MAX)
+            u32::try_from(bits >> 32).or_broken("more than the high half")
         };
         let lane = |_| {
             let mut state = [0; STATE_WORDS];
@@ -52,7 +53,7 @@ impl Lanes {
             state[0] |= 1;
             Xorwow(state)
         };
-        Lanes((0..partitions).map(lane).collect())
+        RandomLanes((0..partitions).map(lane).collect())
     }
 }
 
@@ -60,7 +61,12 @@ impl Lanes {
 ///
 /// # Errors
 /// If the result is not of integers, or the generation lacks the instruction on that engine.
-pub fn rng(chip: &Chip, dst: &Tile, lanes: &mut Lanes, engine: EngineKind) -> Result<Instruction, Refusal> {
+pub fn rng(
+    chip: &Chip,
+    dst: &Tile,
+    lanes: &mut RandomLanes,
+    engine: EngineKind,
+) -> Result<Instruction, Refusal> {
     const NAME: &str = "rng";
     limits::engine_of(NAME, engine, &[EngineKind::Vector, EngineKind::Gpsimd])?;
     if engine == EngineKind::Gpsimd {
@@ -87,9 +93,9 @@ pub fn rng(chip: &Chip, dst: &Tile, lanes: &mut Lanes, engine: EngineKind) -> Re
 pub fn rand2(
     chip: &Chip,
     dst: &Tile,
-    low: &Operand,
-    high: &Operand,
-    lanes: &mut Lanes,
+    low: &ScalarOperand,
+    high: &ScalarOperand,
+    lanes: &mut RandomLanes,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "rand2";
     const VALUES_PER_CYCLE: u64 = 4;
@@ -109,7 +115,7 @@ pub fn rand2(
 }
 
 /// A value for each element, from the lane of its partition.
-fn draw<T>(dst: &Tile, lanes: &mut Lanes, mut next: impl FnMut(&mut Xorwow) -> T) -> Vec<T> {
+fn draw<T>(dst: &Tile, lanes: &mut RandomLanes, mut next: impl FnMut(&mut Xorwow) -> T) -> Vec<T> {
     let columns = dst.view.free_elements();
     let mut out = Vec::with_capacity(dst.elements());
     for lane in lanes.0.iter_mut().take(dst.view.partitions()) {
@@ -122,7 +128,7 @@ fn draw<T>(dst: &Tile, lanes: &mut Lanes, mut next: impl FnMut(&mut Xorwow) -> T
 ///
 /// # Errors
 /// If the seed is not one element of 32 bits.
-pub fn set_rng_seed(chip: &Chip, src: &Tile, lanes: &mut Lanes) -> Result<Instruction, Refusal> {
+pub fn set_rng_seed(chip: &Chip, src: &Tile, lanes: &mut RandomLanes) -> Result<Instruction, Refusal> {
     const NAME: &str = "set_rng_seed";
     limits::operand(chip, EngineKind::Vector, NAME, "the seed", src)?;
     rule(src.elements() == 1 && src.view.dtype.storage_bits() == 32, || {
@@ -135,7 +141,7 @@ pub fn set_rng_seed(chip: &Chip, src: &Tile, lanes: &mut Lanes) -> Result<Instru
     })?;
     let read = src.read_words();
     let seed = u64::from(read.values.first().copied().unwrap_or_default());
-    *lanes = Lanes::seeded(chip.partitions(), seed);
+    *lanes = RandomLanes::seeded(chip.partitions(), seed);
     let cost = plain_cost(chip, 1, &[src]);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[], &[src]).reading(read.uninitialised))
 }
@@ -147,7 +153,7 @@ pub fn set_rng_seed(chip: &Chip, src: &Tile, lanes: &mut Lanes) -> Result<Instru
 pub fn rand_set_state(
     chip: &Chip,
     src: &Tile,
-    lanes: &mut Lanes,
+    lanes: &mut RandomLanes,
     engine: EngineKind,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "rand_set_state";
@@ -170,7 +176,7 @@ pub fn rand_set_state(
 pub fn rand_get_state(
     chip: &Chip,
     dst: &Tile,
-    lanes: &Lanes,
+    lanes: &RandomLanes,
     engine: EngineKind,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "rand_get_state";
@@ -222,9 +228,9 @@ mod tests {
 
     #[test]
     fn lanes_differ_and_seeds_repeat() {
-        let (a, b) = (Lanes::seeded(128, 7), Lanes::seeded(128, 7));
+        let (a, b) = (RandomLanes::seeded(128, 7), RandomLanes::seeded(128, 7));
         assert_eq!(a, b);
-        assert_ne!(a, Lanes::seeded(128, 8));
+        assert_ne!(a, RandomLanes::seeded(128, 8));
         assert_ne!(a.0[0], a.0[1]);
     }
 }

@@ -3,8 +3,9 @@
 //! docs/hardware-rules.md#engines and
 //! #transfers-and-communication).
 //!
-//! Documented: each sequencer has registers of its own, and the compiler takes those of the engines that use a value. Assumed, since no page
-//! says it: a load takes what issuing an instruction takes, wherever the element lies, and Sync issues at the clock of Scalar.
+//! Documented: each sequencer has registers of its own, and the compiler takes those of the engines that use
+//! a value. Assumed, since no page says it: a load takes what issuing an instruction takes, wherever the
+//! element lies, and Sync issues at the clock of Scalar.
 
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::cost::register as cost;

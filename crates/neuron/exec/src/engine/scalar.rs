@@ -3,37 +3,37 @@
 
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::scalar as cost;
-use tilewright_neuron_isa::function::Function;
+use tilewright_neuron_isa::function::ActivationFunction;
 use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation};
 
-use super::{Operand, Step};
+use super::{AluStep, ScalarOperand};
 use crate::Tile;
 
 /// The operands of an activation besides its data.
 #[derive(Clone, Debug)]
 pub struct Activation {
     /// Function.
-    pub function: Function,
+    pub function: ActivationFunction,
     /// Added after scaling.
-    pub bias: Option<Operand>,
+    pub bias: Option<ScalarOperand>,
     /// Multiplied with the data.
-    pub scale: Operand,
+    pub scale: ScalarOperand,
     /// The sums of the results.
-    pub sums: RowSums,
+    pub sums: RowReduction,
 }
 
 /// Running values of lanes: the results of each partition made one.
 #[derive(Clone, Debug)]
-pub struct RowSums {
+pub struct RowReduction {
     /// Where they go, one for each partition; nowhere if they are not wanted.
     pub tile: Option<Tile>,
     /// Operator.
     pub reduce: AluOp,
     /// They start from what the tile holds rather than from nothing.
-    pub go_on: bool,
+    pub accumulate: bool,
 }
 
 /// dst = function(data * scale + bias), and optionally the sums of dst.
@@ -45,7 +45,7 @@ pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Res
     limits::operand(chip, EngineKind::Scalar, name, "data", data)?;
     limits::operand(chip, EngineKind::Scalar, name, "the result", dst)?;
     same_shape(name, dst, data)?;
-    if let Some(Operand::Constant(value)) = &how.bias {
+    if let Some(ScalarOperand::Constant(value)) = &how.bias {
         rule(*value == 0.0 || chip.generation() >= Generation::V3, || {
             Refusal::new(
                 "neuron/generation",
@@ -86,18 +86,18 @@ pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Res
     }
     let mut reads = vec![data];
     reads.extend(how.scale.tile());
-    reads.extend(how.bias.as_ref().and_then(Operand::tile));
+    reads.extend(how.bias.as_ref().and_then(ScalarOperand::tile));
     let done = finish(chip, name, (dst, data), &values, &how.sums, &reads)?;
     let done = Instruction { table: how.function.table(), outside_table, ..done }.reading(uninitialised);
     if how.sums.tile.is_some() {
         return Ok(done);
     }
-    let word = |operand: &Operand| match operand {
-        Operand::Constant(value) => value.to_bits(),
-        Operand::PerPartition(_) => u64::MAX,
+    let word = |operand: &ScalarOperand| match operand {
+        ScalarOperand::Constant(value) => value.to_bits(),
+        ScalarOperand::PerPartition(_) => u64::MAX,
     };
     let words = [how.function as u64, word(&how.scale), how.bias.as_ref().map_or(1 << 40, word)];
-    Ok(done.computing(tilewright_neuron_isa::program::Form::Map, &[dst, data], &words))
+    Ok(done.computing(tilewright_neuron_isa::program::ComputeForm::Map, &[dst, data], &words))
 }
 
 /// Writes results and their sums.
@@ -106,7 +106,7 @@ fn finish(
     name: &'static str,
     (dst, data): (&Tile, &Tile),
     values: &[f32],
-    sums: &RowSums,
+    sums: &RowReduction,
     reads: &[&Tile],
 ) -> Result<Instruction, Refusal> {
     dst.write(&chip.rules, values);
@@ -117,7 +117,7 @@ fn finish(
         if dst.storage.valueless {
             rows.resize(data.view.partitions(), 0.0);
         }
-        write_sums(chip, tile, rows, sums.reduce, sums.go_on)?;
+        write_sums(chip, tile, rows, sums.reduce, sums.accumulate)?;
         writes.push(tile);
     }
     let cost = cost::activation(chip, dst, data, sums.tile.is_some());
@@ -128,13 +128,13 @@ fn finish(
 #[derive(Clone, Debug)]
 pub struct Activate2 {
     /// Function.
-    pub function: Function,
+    pub function: ActivationFunction,
     /// One or two operators before it.
-    pub steps: Vec<Step>,
+    pub steps: Vec<AluStep>,
     /// Slope of `relu` for negative inputs.
     pub slope: f32,
     /// The reductions of the results.
-    pub sums: RowSums,
+    pub sums: RowReduction,
 }
 
 /// dst = function((data op0 imm0) op1 imm1), and optionally the reductions of dst.
@@ -169,7 +169,7 @@ pub fn activate2(chip: &Chip, dst: &Tile, data: &Tile, how: &Activate2) -> Resul
     let (mut values, columns) = (read.values, data.view.free_elements());
     let missing = super::vector::apply_steps(chip, &mut values, data, &how.steps)?;
     for row in values.chunks_mut(columns.max(1)) {
-        if how.function == Function::Relu && how.slope != 0.0 {
+        if how.function == ActivationFunction::Relu && how.slope != 0.0 {
             row.iter_mut().filter(|value| **value < 0.0).for_each(|value| *value *= how.slope);
         } else {
             how.function.apply_slice(row);
@@ -186,7 +186,7 @@ fn write_sums(
     tile: &Tile,
     mut sums: Vec<f32>,
     reduce: AluOp,
-    go_on: bool,
+    accumulate: bool,
 ) -> Result<(), Refusal> {
     limits::operand(chip, EngineKind::Scalar, "activation", "reduce_res", tile)?;
     rule(tile.elements() == sums.len(), || {
@@ -197,7 +197,7 @@ fn write_sums(
             "give reduce_res the shape [P, 1]",
         )
     })?;
-    if go_on {
+    if accumulate {
         let before = tile.read(&chip.rules);
         reduce.combine(&mut sums, &before.values, true);
     }

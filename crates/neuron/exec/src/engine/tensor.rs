@@ -8,11 +8,13 @@ use tilewright_neuron_isa::cost::tensor::{self as cost, ArrayPart, MatmulOptions
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Chip, Generation, Memory, limits};
+use tilewright_neuron_isa::{Chip, Generation, MemorySpace, limits};
 use tilewright_num::{Dtype, RuleSet};
 
 use crate::Tile;
-use crate::matmul::{Factors, Pack, PackedColumns, PackedRows, Results, Rows, multiply, multiply_packed};
+use crate::matmul::{
+    CachedPack, MatmulOperands, OperandRows, PackedColumns, PackedRows, ResultRows, multiply, multiply_packed,
+};
 use crate::storage::Content;
 
 /// Refuses a part that the array cannot be split into, or that the stationary tile does not fit
@@ -56,7 +58,8 @@ pub fn check_part(
     })
 }
 
-/// dst (+)= stationary transposed times moving. As many columns as the moving tile may have fill a bank of PSUM.
+/// dst (+)= stationary transposed times moving. As many columns as the moving tile may have fill a bank of
+/// PSUM.
 ///
 /// # Errors
 /// If an operand breaks a rule of the tensor engine.
@@ -96,12 +99,13 @@ pub fn nc_matmul(
     if options.is_transpose && chip.neuron.tensor.exact_transpose {
         let a = stationary.read(&chip.rules);
         uninitialised |= a.uninitialised;
-        let mut turned = vec![0.0; m * n];
-        transpose_rows(&a.values, &mut turned, stationary.view.partitions(), m, n);
-        dst.write(&chip.rules, &turned);
+        let mut transposed = vec![0.0; m * n];
+        transpose_rows(&a.values, &mut transposed, stationary.view.partitions(), m, n);
+        dst.write(&chip.rules, &transposed);
     } else if !dst.storage.valueless {
         uninitialised |= stationary.unwritten() | (options.accumulate && dst.unwritten());
-        Product::new(&chip.rules, stationary, moving, options.double_row).write(dst, options.accumulate);
+        MatmulProduct::new(&chip.rules, stationary, moving, options.double_row)
+            .write(dst, options.accumulate);
     }
     let cost = cost::product(chip, stationary, moving, options);
     let mut reads = vec![stationary, moving];
@@ -137,32 +141,32 @@ fn array_offsets(tile: &Tile, options: MatmulOptions) -> Result<Cow<'_, Tile>, R
 
 /// A product that is still to be computed, of operands as they were.
 #[derive(Clone, Debug)]
-pub struct Product {
+pub struct MatmulProduct {
     rules: RuleSet,
-    factors: Factors,
+    factors: MatmulOperands,
 }
 
-impl From<(RuleSet, Factors)> for Product {
-    fn from((rules, factors): (RuleSet, Factors)) -> Product {
-        Product { rules, factors }
+impl From<(RuleSet, MatmulOperands)> for MatmulProduct {
+    fn from((rules, factors): (RuleSet, MatmulOperands)) -> MatmulProduct {
+        MatmulProduct { rules, factors }
     }
 }
 
-impl Product {
-    fn new(rules: &RuleSet, stationary: &Tile, moving: &Tile, double_row: bool) -> Product {
+impl MatmulProduct {
+    fn new(rules: &RuleSet, stationary: &Tile, moving: &Tile, double_row: bool) -> MatmulProduct {
         let rows_per_pass = if double_row { 2 } else { 1 };
         let rows = packed_rows(rules, stationary, rows_per_pass);
         let columns = packed_columns(rules, moving, rows_per_pass);
-        Product { rules: *rules, factors: Factors { rows, columns } }
+        MatmulProduct { rules: *rules, factors: MatmulOperands { rows, columns } }
     }
 
     /// dst (+)= the product, at once or when somebody looks at it.
     pub fn write(self, dst: &Tile, accumulate: bool) {
         if dst.is_whole() {
-            return dst.storage.add_later(self.rules, self.factors, accumulate);
+            return dst.storage.defer_product(self.rules, self.factors, accumulate);
         }
         dst.update(&mut dst.storage.lock(), accumulate, |bytes| {
-            let out = Results { bytes, dtype: dst.view.dtype, accumulate };
+            let out = ResultRows { bytes, dtype: dst.view.dtype, accumulate };
             multiply_packed(&self.rules, &[self.factors], out);
         });
     }
@@ -170,30 +174,34 @@ impl Product {
 
 fn packed_rows(rules: &RuleSet, tile: &Tile, rows_per_pass: usize) -> Arc<PackedRows> {
     let mut source = tile.storage.lock();
-    if let Some(Pack::Rows(rows)) = source.pack(&tile.view, |pack| matches!(pack, Pack::Rows(_))) {
+    if let Some(CachedPack::Rows(rows)) = source.pack(&tile.view, |pack| matches!(pack, CachedPack::Rows(_)))
+    {
         return rows;
     }
     let rows = Arc::new(PackedRows::new(rules, rows_of(tile, &source, rows_per_pass)));
-    source.keep_pack(&tile.view, Pack::Rows(rows.clone()));
+    source.keep_pack(&tile.view, CachedPack::Rows(rows.clone()));
     rows
 }
 
 fn packed_columns(rules: &RuleSet, tile: &Tile, rows_per_pass: usize) -> Arc<PackedColumns> {
     let mut source = tile.storage.lock();
-    if let Some(Pack::Columns(columns)) = source.pack(&tile.view, |pack| matches!(pack, Pack::Columns(_))) {
+    if let Some(CachedPack::Columns(columns)) =
+        source.pack(&tile.view, |pack| matches!(pack, CachedPack::Columns(_)))
+    {
         return columns;
     }
     let columns = Arc::new(PackedColumns::new(rules, rows_of(tile, &source, rows_per_pass)));
-    source.keep_pack(&tile.view, Pack::Columns(columns.clone()));
+    source.keep_pack(&tile.view, CachedPack::Columns(columns.clone()));
     columns
 }
 
-/// Who writes to a tensor while a product still needs it copies the tensor, so only a part that is at least this share
-/// of it is left where it lies.
+/// Who writes to a tensor while a product still needs it copies the tensor, so only a part that is at least
+/// this share of it is left where it lies.
 const LEAST_SHARE: usize = 4;
 
-/// An operand as it is now: where it lies if its rows do and it is not a small part of something large, or a copy.
-fn rows_of(tile: &Tile, source: &Content, rows_per_pass: usize) -> Rows {
+/// An operand as it is now: where it lies if its rows do and it is not a small part of something large, or a
+/// copy.
+fn rows_of(tile: &Tile, source: &Content, rows_per_pass: usize) -> OperandRows {
     let (dtype, length) = (tile.view.dtype, tile.view.free_elements() / rows_per_pass);
     let steps = tile.view.partitions() * rows_per_pass;
     let large = dtype.size_bytes(steps * length) >= tile.storage.size_bytes() / LEAST_SHARE;
@@ -201,9 +209,11 @@ fn rows_of(tile: &Tile, source: &Content, rows_per_pass: usize) -> Rows {
     let pitch = tile.view.dims.first().and_then(|rows| usize::try_from(rows.stride).ok());
     match pitch.filter(|_| in_place) {
         Some(pitch) => {
-            Rows { bytes: source.bytes.clone(), dtype, offset: tile.view.offset, pitch, length, steps }
+            OperandRows { bytes: source.bytes.clone(), dtype, offset: tile.view.offset, pitch, length, steps }
         }
-        None => Rows { bytes: tile.packed(source).into(), dtype, offset: 0, pitch: length, length, steps },
+        None => {
+            OperandRows { bytes: tile.packed(source).into(), dtype, offset: 0, pitch: length, length, steps }
+        }
     }
 }
 
@@ -228,7 +238,7 @@ fn check_operands(
     let tensor = &chip.neuron.tensor;
     for (role, tile) in [("stationary", stationary), ("moving", moving)] {
         limits::operand(chip, EngineKind::Tensor, NAME, role, tile)?;
-        rule(tile.storage.memory == Memory::Sbuf, || {
+        rule(tile.storage.memory == MemorySpace::Sbuf, || {
             Refusal::new(
                 "neuron/memory",
                 format!("nc_matmul with the {role} tile in {}", tile.storage.memory.name()),
@@ -285,7 +295,7 @@ fn check_result(
     options: MatmulOptions,
 ) -> Result<(), Refusal> {
     limits::operand(chip, EngineKind::Tensor, "nc_matmul", "the result", dst)?;
-    rule(dst.storage.memory == Memory::Psum, || {
+    rule(dst.storage.memory == MemorySpace::Psum, || {
         Refusal::new(
             "neuron/memory",
             format!("nc_matmul into {}", dst.storage.memory.name()),
@@ -313,7 +323,7 @@ pub(super) fn multiply_into(
     b: (&[f32], usize),
     accumulate: bool,
 ) {
-    let rows = |(values, length): (&[f32], usize)| Rows {
+    let rows = |(values, length): (&[f32], usize)| OperandRows {
         bytes: values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>().into(),
         dtype: Dtype::F32,
         offset: 0,
@@ -324,7 +334,7 @@ pub(super) fn multiply_into(
     let whole = !accumulate && dst.is_whole();
     let mut target = if whole { dst.storage.lock_to_overwrite() } else { dst.storage.lock() };
     dst.update(&mut target, accumulate, |bytes| {
-        let out = Results { bytes, dtype: dst.view.dtype, accumulate };
+        let out = ResultRows { bytes, dtype: dst.view.dtype, accumulate };
         multiply(&chip.rules, rows(a), rows(b), out);
     });
 }
@@ -347,7 +357,7 @@ pub fn partition_broadcast(chip: &Chip, dst: &Tile, row: &Tile) -> Result<Instru
             "broadcast in pieces",
         )
     })?;
-    rule(row.storage.memory == Memory::Sbuf && dst.storage.memory == Memory::Psum, || {
+    rule(row.storage.memory == MemorySpace::Sbuf && dst.storage.memory == MemorySpace::Psum, || {
         Refusal::new("neuron/memory", NAME, "from SBUF to PSUM", "copy the row to SBUF first")
     })?;
     let mut uninitialised = false;
@@ -385,7 +395,7 @@ pub fn nc_transpose(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction,
             "transpose in tiles",
         )
     })?;
-    rule(data.storage.memory == Memory::Sbuf && dst.storage.memory == Memory::Psum, || {
+    rule(data.storage.memory == MemorySpace::Sbuf && dst.storage.memory == MemorySpace::Psum, || {
         Refusal::new(
             "neuron/memory",
             format!(
@@ -449,13 +459,13 @@ pub(crate) fn transpose_values(chip: &Chip, dst: &Tile, data: &Tile) -> Result<b
     if dst.view.dtype == data.view.dtype {
         return Ok(crate::convert::transpose(dst, data));
     }
-    let turned = |values: &[f32]| -> Vec<f32> {
+    let transposed = |values: &[f32]| -> Vec<f32> {
         (0..f)
             .flat_map(|column| (0..p).map(move |row| row * f + column))
             .filter_map(|at| values.get(at).copied())
             .collect()
     };
     let read = data.read(&chip.rules);
-    dst.write(&chip.rules, &turned(&read.values));
+    dst.write(&chip.rules, &transposed(&read.values));
     Ok(read.uninitialised)
 }

@@ -1,10 +1,11 @@
 //! What a transposing transfer may be asked for (NKI reference of `dma_transpose`;
 //! docs/hardware-rules.md#descriptors; docs/hardware-rules.md#eager-execution for the rank of the result).
 //!
-//! Not checked: the rule on products of sizes for hardware descriptors, of which the references have the name alone.
+//! Not checked: the rule on products of sizes for hardware descriptors, of which the references have the name
+//! alone.
 
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Chip, Generation, Memory};
+use tilewright_neuron_isa::{Chip, Generation, MemorySpace};
 
 use crate::Tile;
 
@@ -31,12 +32,13 @@ pub fn order(rank: usize, axes: Option<&[usize]>) -> Result<&'static [usize], Re
     })
 }
 
-/// Refuses a result that is elsewhere than in SBUF or has another rank, and what the descriptors of the transfer do not allow.
+/// Refuses a result that is elsewhere than in SBUF or has another rank, and what the descriptors of the
+/// transfer do not allow.
 ///
 /// # Errors
 /// If it breaks one of these rules.
 pub fn check(chip: &Chip, dst: &Tile, src: &Tile, hardware: bool) -> Result<(), Refusal> {
-    rule(dst.storage.memory == Memory::Sbuf, || {
+    rule(dst.storage.memory == MemorySpace::Sbuf, || {
         Refusal::new(
             "neuron/memory",
             format!("dma_transpose to {}", dst.storage.memory.name()),
@@ -65,7 +67,8 @@ fn of_rows(chip: &Chip, src: &Tile) -> Result<(), Refusal> {
     two_bytes(src, "of rows that a tile picks", "gather them with dma_copy and use nc_transpose")
 }
 
-/// Descriptors made by hardware. One page allows a last dimension of at most 128, another one multiples of 128: what both refuse is refused.
+/// Descriptors made by hardware. One page allows a last dimension of at most 128, another one multiples of
+/// 128: what both refuse is refused.
 fn by_hardware(src: &Tile) -> Result<(), Refusal> {
     two_bytes(src, "with dge_mode hwdge", "leave dge_mode out, which takes types of 4 bytes too")?;
     let shape = src.view.shape();

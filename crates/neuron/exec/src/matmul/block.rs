@@ -13,31 +13,31 @@ pub(super) const COLUMNS: usize = 32;
 /// A row of a block, on a boundary of vectors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(align(64))]
-pub struct Line(pub(super) [f32; COLUMNS]);
+pub struct BlockRow(pub(super) [f32; COLUMNS]);
 
-impl Line {
+impl BlockRow {
     /// Nothing.
-    pub(super) const ZERO: Line = Line([0.0; COLUMNS]);
+    pub(super) const ZERO: BlockRow = BlockRow([0.0; COLUMNS]);
 }
 
 /// A block of results.
-pub(super) type Block = [Line; ROWS];
+pub(super) type ResultBlock = [BlockRow; ROWS];
 
 /// What is multiplied.
 #[derive(Clone, Copy)]
-pub(super) struct Operands<'a> {
+pub(super) struct BlockOperands<'a> {
     /// Rows of the block, step by step.
     pub(super) a: &'a [[f32; ROWS]],
     /// Rows that are looked at later: the sums of others may be left as they are.
     pub(super) used: usize,
     /// Columns of the block, step by step.
-    pub(super) panel: &'a [Line],
+    pub(super) panel: &'a [BlockRow],
     /// What is multiplied soon: a host that can fetches it meanwhile.
-    pub(super) next: &'a [Line],
+    pub(super) next: &'a [BlockRow],
 }
 
 /// Adds to a block: `sums[r][c] += a[k][r] * panel[k][c]`, k from first to last.
-pub(super) type AddBlock = fn(operands: Operands<'_>, sums: &mut Block);
+pub(super) type AddBlock = fn(operands: BlockOperands<'_>, sums: &mut ResultBlock);
 
 /// The fastest way of this host.
 pub(super) fn fastest() -> AddBlock {
@@ -62,7 +62,7 @@ pub(super) fn fastest() -> AddBlock {
 }
 
 /// What every host has.
-fn add_block_plain(Operands { a, panel, .. }: Operands<'_>, sums: &mut Block) {
+fn add_block_plain(BlockOperands { a, panel, .. }: BlockOperands<'_>, sums: &mut ResultBlock) {
     for (a, b) in a.iter().zip(panel) {
         for (sums, &a) in sums.iter_mut().zip(a) {
             for (sum, &b) in sums.0.iter_mut().zip(&b.0) {
@@ -75,9 +75,9 @@ fn add_block_plain(Operands { a, panel, .. }: Operands<'_>, sums: &mut Block) {
 /// Adds to the first rows only.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-fn add_block_avx512<const USED: usize>(operands: Operands<'_>, sums: &mut Block) {
+fn add_block_avx512<const USED: usize>(operands: BlockOperands<'_>, sums: &mut ResultBlock) {
     const LANES: usize = 16;
-    let Operands { a, panel, next, .. } = operands;
+    let BlockOperands { a, panel, next, .. } = operands;
     let steps = a.len().min(panel.len());
     // Fetches are spread over the steps: many at once would wait for each other.
     let (between, mut fetched) = (steps / next.len().max(1), 0);
@@ -120,7 +120,7 @@ fn add_block_avx512<const USED: usize>(operands: Operands<'_>, sums: &mut Block)
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn add_block_avx2(Operands { a, panel, .. }: Operands<'_>, sums: &mut Block) {
+fn add_block_avx2(BlockOperands { a, panel, .. }: BlockOperands<'_>, sums: &mut ResultBlock) {
     const LANES: usize = 8;
     for first in (0..COLUMNS).step_by(LANES) {
         let mut totals = [_mm256_setzero_ps(); ROWS];
@@ -151,11 +151,11 @@ mod tests {
     fn every_path_gives_the_same_bits() {
         let a: Vec<[f32; ROWS]> =
             (0..50).map(|k| std::array::from_fn(|r| ((k * 11 + r) as f32).sin())).collect();
-        let panel: Vec<Line> =
-            (0..50).map(|k| Line(std::array::from_fn(|c| ((k * 37 + c) as f32).cos()))).collect();
-        let begin = [Line([0.5; COLUMNS]); ROWS];
+        let panel: Vec<BlockRow> =
+            (0..50).map(|k| BlockRow(std::array::from_fn(|c| ((k * 37 + c) as f32).cos()))).collect();
+        let begin = [BlockRow([0.5; COLUMNS]); ROWS];
         for used in [1, 4, 5, 8, 9, ROWS] {
-            let operands = Operands { a: &a, used, panel: &panel, next: &panel[..7] };
+            let operands = BlockOperands { a: &a, used, panel: &panel, next: &panel[..7] };
             let mut expected = begin;
             add_block_plain(operands, &mut expected);
             let mut found = begin;

@@ -1,23 +1,24 @@
-//! Products of the tensor engine: sums in FP32 in the order of the contraction, each step one fused multiply-add.
+//! Products of the tensor engine: sums in FP32 in the order of the contraction, each step one fused
+//! multiply-add.
 //!
-//! With operands of 16 bits or fewer a product is exact in FP32, so fused or not makes no difference; with FP32
-//! operands the fused step is our definition. Vector instructions and threads only change the speed: threads share
-//! out columns, and every sum is taken in the same order, by one of them at a time. Operands are packed by those threads too, and
-//! what was packed is kept with the tensor until somebody writes to it.
+//! With operands of 16 bits or fewer a product is exact in FP32, so fused or not makes no difference; with
+//! FP32 operands the fused step is our definition. Vector instructions and threads only change the speed:
+//! threads share out columns, and every sum is taken in the same order, by one of them at a time. Operands
+//! are packed by those threads too, and what was packed is kept with the tensor until somebody writes to it.
 
+mod accumulation;
 mod block;
-mod chain;
 mod pack;
 
 use std::sync::Arc;
 
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice};
 
-pub use chain::{Chain, multiply_packed};
-pub use pack::{Pack, PackedColumns, PackedRows, Rows};
+pub use accumulation::{AccumulationChain, multiply_packed};
+pub use pack::{CachedPack, OperandRows, PackedColumns, PackedRows};
 
 /// [`decode_slice`] without a look at NaN, which every result is looked at for.
-fn widen(rules: &RuleSet, dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
+fn upcast(rules: &RuleSet, dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
     match dtype {
         Dtype::Bf16 if keeps_subnormals(rules) => {
             for (value, word) in out.iter_mut().zip(bytes.as_chunks().0) {
@@ -34,7 +35,7 @@ fn widen(rules: &RuleSet, dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
 }
 
 /// [`encode_slice`], short where nothing is to be done.
-fn narrow(rules: &RuleSet, dtype: Dtype, values: &[f32], bytes: &mut [u8]) {
+fn downcast(rules: &RuleSet, dtype: Dtype, values: &[f32], bytes: &mut [u8]) {
     let nan = values.iter().fold(false, |nan, value| nan | value.is_nan());
     if dtype == Dtype::F32 && !nan && keeps_subnormals(rules) {
         for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
@@ -53,7 +54,7 @@ fn keeps_subnormals(rules: &RuleSet) -> bool {
 
 /// Rows of results, one after the other.
 #[derive(Debug)]
-pub struct Results<'a> {
+pub struct ResultRows<'a> {
     /// Where they lie.
     pub bytes: &'a mut [u8],
     /// Their type.
@@ -64,14 +65,14 @@ pub struct Results<'a> {
 
 /// The operands of one product.
 #[derive(Clone, Debug)]
-pub struct Factors {
+pub struct MatmulOperands {
     /// The stationary one.
     pub rows: Arc<PackedRows>,
     /// The moving one.
     pub columns: Arc<PackedColumns>,
 }
 
-impl Factors {
+impl MatmulOperands {
     /// Packs both, if nobody did yet.
     fn pack(&self) {
         self.rows.groups();
@@ -80,15 +81,15 @@ impl Factors {
 }
 
 /// `out[m][n] (+)= a[k][m] * b[k][n]`. Sizes that do not fit are left undone.
-pub fn multiply(rules: &RuleSet, a: Rows, b: Rows, out: Results<'_>) {
+pub fn multiply(rules: &RuleSet, a: OperandRows, b: OperandRows, out: ResultRows<'_>) {
     let (rows, columns) = (PackedRows::new(rules, a), PackedColumns::new(rules, b));
-    multiply_packed(rules, &[Factors { rows: Arc::new(rows), columns: Arc::new(columns) }], out);
+    multiply_packed(rules, &[MatmulOperands { rows: Arc::new(rows), columns: Arc::new(columns) }], out);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recycle::Bytes;
+    use crate::buffer_pool::SharedBytes;
 
     fn product(shape: (usize, usize, usize), threads: usize, accumulate: bool) -> (Vec<u32>, Vec<u32>) {
         let (k, m, n) = shape;
@@ -108,13 +109,13 @@ mod tests {
                 }
             }
         }
-        let bytes = |values: &[f32]| -> Bytes {
+        let bytes = |values: &[f32]| -> SharedBytes {
             values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>().into()
         };
         let (dtype, steps) = (Dtype::F32, k);
-        let rows = Rows { bytes: bytes(&a), dtype, offset: 0, pitch: m, length: m, steps };
-        let columns = Rows { bytes: bytes(&b), dtype, offset: 2, pitch: n + 3, length: n, steps };
-        let results = Results { bytes: &mut out, dtype: Dtype::F32, accumulate };
+        let rows = OperandRows { bytes: bytes(&a), dtype, offset: 0, pitch: m, length: m, steps };
+        let columns = OperandRows { bytes: bytes(&b), dtype, offset: 2, pitch: n + 3, length: n, steps };
+        let results = ResultRows { bytes: &mut out, dtype: Dtype::F32, accumulate };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| multiply(&RuleSet::NEURON, rows, columns, results));
         let found = out.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();

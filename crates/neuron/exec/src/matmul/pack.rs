@@ -1,18 +1,19 @@
-//! Operands in the order in which blocks of results read them: taken as they are, packed when the product is computed.
+//! Operands in the order in which blocks of results read them: taken as they are, packed when the product is
+//! computed.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tilewright_num::{Dtype, RuleSet};
 
-use super::block::{COLUMNS, Line, ROWS};
-use super::widen;
-use crate::recycle::{Bytes, Shelf};
+use super::block::{BlockRow, COLUMNS, ROWS};
+use super::upcast;
+use crate::buffer_pool::{BufferPool, SharedBytes};
 
 /// Rows of elements, one for each step of the contraction, `pitch` elements apart.
 #[derive(Clone, Debug)]
-pub struct Rows {
+pub struct OperandRows {
     /// Where they lie.
-    pub bytes: Bytes,
+    pub bytes: SharedBytes,
     /// Their type.
     pub dtype: Dtype,
     /// First element of the first row.
@@ -25,36 +26,36 @@ pub struct Rows {
     pub steps: usize,
 }
 
-impl Rows {
+impl OperandRows {
     /// Decodes a row; what lies outside stays as it is.
     fn decode(&self, rules: &RuleSet, row: usize, out: &mut [f32]) {
         let size = self.dtype.size_bytes(1);
         let first = (self.offset + row * self.pitch) * size;
         if let Some(bytes) = self.bytes.get(first..first + out.len() * size) {
-            widen(rules, self.dtype, bytes, out);
+            upcast(rules, self.dtype, bytes, out);
         }
     }
 }
 
 /// Elements side by side of which `T` holds so many.
-pub trait Group: Copy + Send + 'static {
+pub trait PackGroup: Copy + Send + 'static {
     /// How many.
     const WIDTH: usize;
     /// None of them.
     const ZERO: Self;
-    /// Those that were used before and are free again.
-    fn shelf() -> &'static Shelf<Self>;
+    /// The pool of buffers of this group that are free again.
+    fn pool() -> &'static BufferPool<Self>;
     /// The elements.
     fn elements(&mut self) -> &mut [f32];
 }
 
-impl Group for [f32; ROWS] {
+impl PackGroup for [f32; ROWS] {
     const WIDTH: usize = ROWS;
     const ZERO: Self = [0.0; ROWS];
 
-    fn shelf() -> &'static Shelf<Self> {
-        static SHELF: Shelf<[f32; ROWS]> = Shelf::empty();
-        &SHELF
+    fn pool() -> &'static BufferPool<Self> {
+        static POOL: BufferPool<[f32; ROWS]> = BufferPool::empty();
+        &POOL
     }
 
     fn elements(&mut self) -> &mut [f32] {
@@ -62,13 +63,13 @@ impl Group for [f32; ROWS] {
     }
 }
 
-impl Group for Line {
+impl PackGroup for BlockRow {
     const WIDTH: usize = COLUMNS;
-    const ZERO: Self = Line::ZERO;
+    const ZERO: Self = BlockRow::ZERO;
 
-    fn shelf() -> &'static Shelf<Self> {
-        static SHELF: Shelf<Line> = Shelf::empty();
-        &SHELF
+    fn pool() -> &'static BufferPool<Self> {
+        static POOL: BufferPool<BlockRow> = BufferPool::empty();
+        &POOL
     }
 
     fn elements(&mut self) -> &mut [f32] {
@@ -78,27 +79,27 @@ impl Group for Line {
 
 /// An operand whose rows are cut into groups; groups at the same place of all rows lie one after the other.
 #[derive(Debug)]
-pub struct Packed<T: Group> {
+pub struct PackedOperand<T: PackGroup> {
     /// Steps of the contraction.
     pub(super) steps: usize,
     /// Elements of a row.
     pub(super) length: usize,
     rules: RuleSet,
-    rows: Mutex<Option<Rows>>,
+    rows: Mutex<Option<OperandRows>>,
     groups: OnceLock<Vec<T>>,
 }
 
 /// The stationary operand.
-pub type PackedRows = Packed<[f32; ROWS]>;
+pub type PackedRows = PackedOperand<[f32; ROWS]>;
 
 /// The moving operand.
-pub type PackedColumns = Packed<Line>;
+pub type PackedColumns = PackedOperand<BlockRow>;
 
-impl<T: Group> Packed<T> {
+impl<T: PackGroup> PackedOperand<T> {
     /// What `rows` holds now, to be packed when it is needed.
-    pub fn new(rules: &RuleSet, rows: Rows) -> Packed<T> {
+    pub fn new(rules: &RuleSet, rows: OperandRows) -> PackedOperand<T> {
         let (steps, length) = (rows.steps, rows.length);
-        Packed { steps, length, rules: *rules, rows: Mutex::new(Some(rows)), groups: OnceLock::new() }
+        PackedOperand { steps, length, rules: *rules, rows: Mutex::new(Some(rows)), groups: OnceLock::new() }
     }
 
     /// Its groups; those of missing elements are zero.
@@ -111,18 +112,18 @@ impl<T: Group> Packed<T> {
     }
 }
 
-impl<T: Group> Drop for Packed<T> {
+impl<T: PackGroup> Drop for PackedOperand<T> {
     fn drop(&mut self) {
         if let Some(groups) = self.groups.take() {
-            T::shelf().give(groups);
+            T::pool().recycle(groups);
         }
     }
 }
 
-fn pack<T: Group>(rules: &RuleSet, rows: &Rows) -> Vec<T> {
+fn pack<T: PackGroup>(rules: &RuleSet, rows: &OperandRows) -> Vec<T> {
     let (steps, length) = (rows.steps, rows.length);
     let count = length.div_ceil(T::WIDTH);
-    let mut groups = T::shelf().to_overwrite(count * steps, T::ZERO);
+    let mut groups = T::pool().to_overwrite(count * steps, T::ZERO);
     let mut row = vec![0.0; count * T::WIDTH];
     for step in 0..steps {
         rows.decode(rules, step, &mut row[..length]);
@@ -135,7 +136,7 @@ fn pack<T: Group>(rules: &RuleSet, rows: &Rows) -> Vec<T> {
 
 /// An operand that was packed before.
 #[derive(Clone, Debug)]
-pub enum Pack {
+pub enum CachedPack {
     /// As the stationary one.
     Rows(Arc<PackedRows>),
     /// As the moving one.

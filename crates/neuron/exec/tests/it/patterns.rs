@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tilewright_neuron_exec::{Storage, Tile, convert};
-use tilewright_neuron_isa::{Access, Memory, Region, TensorDecl, View};
+use tilewright_neuron_isa::{MemorySpace, TensorAccess, TensorDecl, TensorRegion, TensorView};
 use tilewright_num::{Dtype, RuleSet};
 
-fn request(memory: Memory, dtype: Dtype, shape: &[usize]) -> TensorDecl {
+fn request(memory: MemorySpace, dtype: Dtype, shape: &[usize]) -> TensorDecl {
     TensorDecl { id: 7, memory, dtype, shape: shape.to_vec(), blocks: 0, name: String::new(), source: 0 }
 }
 
 /// A tensor whose element i holds the value i.
-fn counted(memory: Memory, shape: &[usize]) -> Tile {
+fn counted(memory: MemorySpace, shape: &[usize]) -> Tile {
     let storage = Storage::poisoned(request(memory, Dtype::F32, shape)).unwrap();
-    let view = View::whole(shape, Dtype::F32, 0);
+    let view = TensorView::whole(shape, Dtype::F32, 0);
     let tile = Tile { storage: Arc::new(storage), view };
     let values: Vec<f32> = (0..tile.elements()).map(|at| at as f32).collect();
     tile.write(&RuleSet::NEURON, &values);
@@ -30,12 +30,12 @@ fn shapes() -> impl Strategy<Value = Vec<usize>> {
 }
 
 /// A view of a tensor of that shape, made of slices and a permutation.
-fn views(shape: Vec<usize>) -> impl Strategy<Value = (Vec<usize>, View)> {
+fn views(shape: Vec<usize>) -> impl Strategy<Value = (Vec<usize>, TensorView)> {
     let rank = shape.len();
     let cuts = prop::collection::vec((0_usize..4, 1_usize..4, 1_usize..3), rank);
     let order = Just((0..rank).collect::<Vec<_>>()).prop_shuffle();
     (cuts, order).prop_map(move |(cuts, order)| {
-        let mut view = View::whole(&shape, Dtype::F32, 0);
+        let mut view = TensorView::whole(&shape, Dtype::F32, 0);
         for (axis, (start, count, step)) in cuts.into_iter().enumerate() {
             // A slice that leaves the tensor is refused and changes nothing.
             let _ = view.slice(axis, start, count, step);
@@ -45,7 +45,7 @@ fn views(shape: Vec<usize>) -> impl Strategy<Value = (Vec<usize>, View)> {
 }
 
 /// Offsets by nested loops, one index at a time.
-fn enumerate(view: &View) -> Vec<i64> {
+fn enumerate(view: &TensorView) -> Vec<i64> {
     let mut offsets = vec![view.offset as i64];
     for dim in &view.dims {
         offsets = offsets
@@ -59,7 +59,7 @@ fn enumerate(view: &View) -> Vec<i64> {
 proptest! {
     #[test]
     fn views_read_what_enumeration_names((shape, view) in shapes().prop_flat_map(views)) {
-        let whole = counted(Memory::Hbm, &shape);
+        let whole = counted(MemorySpace::Hbm, &shape);
         let tile = Tile { view: view.clone(), ..whole };
         let expected = enumerate(&view);
         prop_assert_eq!(&view.offsets(), &expected);
@@ -79,17 +79,17 @@ proptest! {
             prop_assert_eq!(reshaped.offsets(), view.offsets());
             prop_assert_eq!(&reshaped.shape()[..], &wanted[..]);
         }
-        let flat = View::whole(&[view.elements()], Dtype::F32, 0);
+        let flat = TensorView::whole(&[view.elements()], Dtype::F32, 0);
         prop_assert!(flat.reshape(&view.shape()).is_ok());
     }
 
     #[test]
     fn copies_write_exactly_the_target((shape, view) in shapes().prop_flat_map(views)) {
-        let source = counted(Memory::Hbm, &[view.elements()]);
-        let storage = Arc::new(Storage::poisoned(request(Memory::Hbm, Dtype::F32, &shape)).unwrap());
+        let source = counted(MemorySpace::Hbm, &[view.elements()]);
+        let storage = Arc::new(Storage::poisoned(request(MemorySpace::Hbm, Dtype::F32, &shape)).unwrap());
         let target = Tile { storage: storage.clone(), view: view.clone() };
         prop_assert!(!convert::copy(&RuleSet::NEURON, &target, &source));
-        let all = Tile { storage, view: View::whole(&shape, Dtype::F32, 0) }.read(&RuleSet::NEURON).values;
+        let all = Tile { storage, view: TensorView::whole(&shape, Dtype::F32, 0) }.read(&RuleSet::NEURON).values;
         let places = view.offsets();
         for (at, value) in all.iter().enumerate() {
             match places.iter().rposition(|&place| place == at as i64) {
@@ -104,18 +104,18 @@ proptest! {
         ((shape, a), seed) in (shapes().prop_flat_map(views), any::<u64>()),
         on_chip in any::<bool>(),
     ) {
-        let memory = if on_chip && shape.len() > 1 { Memory::Sbuf } else { Memory::Hbm };
+        let memory = if on_chip && shape.len() > 1 { MemorySpace::Sbuf } else { MemorySpace::Hbm };
         let whole = counted(memory, &shape);
-        let mut b = View::whole(&shape, Dtype::F32, 0);
+        let mut b = TensorView::whole(&shape, Dtype::F32, 0);
         let _ = b.slice(0, (seed % 3) as usize, 1, 1);
         // On-chip views keep their partitions in front.
-        let a = if memory == Memory::Sbuf {
-            let mut a = View::whole(&shape, Dtype::F32, 0);
+        let a = if memory == MemorySpace::Sbuf {
+            let mut a = TensorView::whole(&shape, Dtype::F32, 0);
             let _ = a.slice(1, (seed % 2) as usize, 1, 1);
             a
         } else { a };
-        let tile = |view: &View| Tile { storage: whole.storage.clone(), view: view.clone() };
-        let (first, second) = (Region::of(&tile(&a)).unwrap(), Region::of(&tile(&b)).unwrap());
+        let tile = |view: &TensorView| Tile { storage: whole.storage.clone(), view: view.clone() };
+        let (first, second) = (TensorRegion::of(&tile(&a)).unwrap(), TensorRegion::of(&tile(&b)).unwrap());
         let shared = a.offsets().iter().any(|offset| b.offsets().contains(offset));
         prop_assert!(!shared || first.overlaps(&second), "{first:?} and {second:?} share an element");
         prop_assert!(first.overlaps(&first) && first.covers(&first));
@@ -124,11 +124,11 @@ proptest! {
 
 #[test]
 fn columns_of_a_tile_do_not_overlap() {
-    let whole = counted(Memory::Sbuf, &[128, 64]);
+    let whole = counted(MemorySpace::Sbuf, &[128, 64]);
     let column = |start: usize| {
         let mut view = whole.view.clone();
         view.slice(1, start, 16, 1).unwrap();
-        Region::of(&Tile { storage: whole.storage.clone(), view }).unwrap()
+        TensorRegion::of(&Tile { storage: whole.storage.clone(), view }).unwrap()
     };
     assert!(!column(0).overlaps(&column(16)));
     assert!(column(0).overlaps(&column(8)));
@@ -138,8 +138,8 @@ fn columns_of_a_tile_do_not_overlap() {
 #[test]
 fn memory_that_nobody_wrote_is_poisoned_and_noticed() {
     for dtype in [Dtype::F32, Dtype::Bf16, Dtype::F8E4M3, Dtype::I32, Dtype::U8] {
-        let storage = Storage::poisoned(request(Memory::Sbuf, dtype, &[2, 3])).unwrap();
-        let tile = Tile { storage: Arc::new(storage), view: View::whole(&[2, 3], dtype, 0) };
+        let storage = Storage::poisoned(request(MemorySpace::Sbuf, dtype, &[2, 3])).unwrap();
+        let tile = Tile { storage: Arc::new(storage), view: TensorView::whole(&[2, 3], dtype, 0) };
         let read = tile.read(&RuleSet::NEURON);
         assert!(read.uninitialised);
         assert!(read.values.iter().all(|value| if dtype.is_float() {

@@ -2,10 +2,10 @@
 
 use crate::Chip;
 use crate::chip::cycles_ps;
-use crate::program::{Cost, EngineKind};
+use crate::program::{EngineKind, InstructionCost};
 
 /// Cost of a load of a register of that engine's sequencer.
-pub fn load(chip: &Chip, engine: EngineKind) -> Cost {
+pub fn load(chip: &Chip, engine: EngineKind) -> InstructionCost {
     let neuron = &chip.neuron;
     let clock_hz = match engine {
         EngineKind::Tensor => neuron.tensor.clock_hz,
@@ -13,5 +13,5 @@ pub fn load(chip: &Chip, engine: EngineKind) -> Cost {
         EngineKind::Gpsimd => neuron.gpsimd.clock_hz,
         EngineKind::Scalar | EngineKind::Dma | EngineKind::Sync => neuron.scalar.clock_hz,
     };
-    Cost { busy_ps: cycles_ps(neuron.sync.dispatch_cycles, clock_hz), latency_ps: 0 }
+    InstructionCost { busy_ps: cycles_ps(neuron.sync.dispatch_cycles, clock_hz), latency_ps: 0 }
 }

@@ -1,12 +1,13 @@
 //! What products on the systolic array take, and on which of its cells they run
-//! (NKI instruction pages, nc_matmul; neuron.md section 2.2).
+//! (NKI instruction pages, nc_matmul; docs/hardware-rules.md#tensor-engine).
 
+use tilewright_base::invariant::Exact;
 use tilewright_num::Dtype;
 
 use crate::chip::cycles_ps;
 use crate::pattern::as_u64;
-use crate::program::Cost;
-use crate::{Access, Chip};
+use crate::program::InstructionCost;
+use crate::{Chip, TensorAccess};
 
 /// What a matmul does besides multiplying.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,22 +59,28 @@ pub fn cells_of(chip: &Chip, part: Option<ArrayPart>) -> Cells {
 }
 
 /// Cost in a stream of matmuls: the moving rows, at least the turnaround, each of them so many cycles.
-pub fn stream(chip: &Chip, m: u64, n: u64, row_cycles: u64) -> Cost {
+pub fn stream(chip: &Chip, m: u64, n: u64, row_cycles: u64) -> InstructionCost {
     let tensor = &chip.neuron.tensor;
     let rows = n.max(m.min(tensor.turnaround_cycles));
-    Cost {
-        busy_ps: cycles_ps(rows.saturating_mul(row_cycles), tensor.clock_hz),
+    InstructionCost {
+        busy_ps: cycles_ps(rows.exact_mul(row_cycles), tensor.clock_hz),
         latency_ps: cycles_ps(tensor.pipeline_cycles, tensor.clock_hz),
     }
 }
 
-/// MATMUL instructions that profiles show for one product: FP32 operands pass in two halves (neuron.md section 2.2).
+/// MATMUL instructions that profiles show for one product: FP32 operands pass in two halves
+/// (docs/hardware-rules.md#tensor-engine).
 pub fn passes(dtype: Dtype) -> u8 {
     if dtype == Dtype::F32 { 2 } else { 1 }
 }
 
 /// Cost of a product in a stream of such products: FP32 takes several times as long.
-pub fn product(chip: &Chip, stationary: &impl Access, moving: &impl Access, options: MatmulOptions) -> Cost {
+pub fn product(
+    chip: &Chip,
+    stationary: &impl TensorAccess,
+    moving: &impl TensorAccess,
+    options: MatmulOptions,
+) -> InstructionCost {
     let tensor = &chip.neuron.tensor;
     let per_pass = if options.double_row { 2 } else { 1 };
     let (m, n) = (

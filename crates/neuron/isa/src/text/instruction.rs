@@ -6,8 +6,8 @@ use tilewright_ir::{Args, Fields, Item, Log, Node, Read, Sign, print as ir};
 
 use super::region::{print_region, read_region};
 use crate::engine_kind::EngineKind;
-use crate::function::Function;
-use crate::instruction::{Cost, DmaShape, Exchange, Form, Instruction};
+use crate::function::ActivationFunction;
+use crate::instruction::{CollectiveInfo, ComputeForm, DmaShape, Instruction, InstructionCost};
 
 const ENGINES: [(&str, EngineKind); 6] = {
     let [tensor, vector, scalar, gpsimd, dma, sync] = EngineKind::ALL;
@@ -21,15 +21,15 @@ const ENGINES: [(&str, EngineKind); 6] = {
     ]
 };
 
-const FORMS: [(&str, Form); 8] = [
-    ("other", Form::Other),
-    ("map", Form::Map),
-    ("sum", Form::Sum),
-    ("reciprocal", Form::Reciprocal),
-    ("product", Form::Product),
-    ("copy", Form::Copy),
-    ("scaled", Form::Scaled),
-    ("linear", Form::Linear),
+const FORMS: [(&str, ComputeForm); 8] = [
+    ("other", ComputeForm::Other),
+    ("map", ComputeForm::Map),
+    ("sum", ComputeForm::Sum),
+    ("reciprocal", ComputeForm::Reciprocal),
+    ("product", ComputeForm::Product),
+    ("copy", ComputeForm::Copy),
+    ("scaled", ComputeForm::Scaled),
+    ("linear", ComputeForm::Linear),
 ];
 
 const FIELDS: &[&str] = &[
@@ -60,35 +60,35 @@ const FIELDS: &[&str] = &[
 ];
 
 /// What stands on the line of an instruction, before its block.
-struct Head {
+struct InstructionHead {
     engine: EngineKind,
     source: u32,
     program: u32,
-    meeting: u32,
+    barrier: u32,
 }
 
 pub(super) fn read_instruction(node: Node<'_>, opcode: &'static str, log: &mut Log) -> Option<Instruction> {
     let head = log.keep(node.line(read_head));
     let fields = Fields::new(node, FIELDS, log);
-    let mut one = Instruction::untouched(opcode, EngineKind::Sync, Cost::default());
+    let mut one = Instruction::untouched(opcode, EngineKind::Sync, InstructionCost::default());
     let done = read_times(&fields, &mut one, log);
     let done = read_regions(&fields, &mut one, log).and(done);
     let done = read_work(&fields, &mut one, log).and(done);
     let done = read_flags(&fields, &mut one, log).and(done);
     let done = read_alternatives(&fields, &mut one, log).and(done);
     let head = head?;
-    (one.engine, one.source, one.program, one.meeting) =
-        (head.engine, head.source, head.program, head.meeting);
+    (one.engine, one.source, one.program, one.barrier) =
+        (head.engine, head.source, head.program, head.barrier);
     done.map(|()| one)
 }
 
-fn read_head(args: &mut Args<'_>) -> Read<Head> {
+fn read_head(args: &mut Args<'_>) -> Read<InstructionHead> {
     let engine = args.one_of("engine", &ENGINES)?;
     args.named("line")?;
     let source = args.integer("the number of a line")?;
     let program = if args.eat_named("program") { args.integer("a program of the launch")? } else { 0 };
-    let meeting = if args.eat_named("barrier") { args.integer("a number of barriers")? } else { 0 };
-    Ok(Head { engine, source, program, meeting })
+    let barrier = if args.eat_named("barrier") { args.integer("a number of barriers")? } else { 0 };
+    Ok(InstructionHead { engine, source, program, barrier })
 }
 
 fn number(fields: &Fields<'_>, name: &'static str, log: &mut Log) -> Option<u64> {
@@ -99,7 +99,7 @@ fn read_times(fields: &Fields<'_>, one: &mut Instruction, log: &mut Log) -> Opti
     let (busy, latency) = (number(fields, "busy_ps", log), number(fields, "latency_ps", log));
     let (read, written) = (number(fields, "hbm_read_bytes", log), number(fields, "hbm_written_bytes", log));
     let dma = fields.maybe("dma", None, log, |args| read_dma(args).map(Some));
-    one.cost = Cost { busy_ps: busy?, latency_ps: latency? };
+    one.cost = InstructionCost { busy_ps: busy?, latency_ps: latency? };
     (one.hbm_read_bytes, one.hbm_written_bytes, one.dma) = (read?, written?, dma?);
     Some(())
 }
@@ -149,29 +149,29 @@ fn read_flags(fields: &Fields<'_>, one: &mut Instruction, log: &mut Log) -> Opti
 
 fn read_alternatives(fields: &Fields<'_>, one: &mut Instruction, log: &mut Log) -> Option<()> {
     let table = fields.maybe("table", None, log, |args| read_function(args).map(Some));
-    let form = fields.maybe("form", Form::Other, log, |args| args.one_of("form", &FORMS));
+    let form = fields.maybe("form", ComputeForm::Other, log, |args| args.one_of("form", &FORMS));
     let digest = number(fields, "digest", log);
     let on_scalar = fields.maybe("on_scalar", None, log, |args| read_cost(args).map(Some));
     let on_gpsimd = fields.maybe("on_gpsimd", None, log, |args| read_cost(args).map(Some));
-    let exchange = fields.maybe("collective", None, log, |args| read_exchange(args).map(Some))?;
+    let collective = fields.maybe("collective", None, log, |args| read_exchange(args).map(Some))?;
     (one.table, one.form, one.digest) = (table?, form?, digest?);
     (one.on_scalar, one.on_gpsimd) = (on_scalar?, on_gpsimd?);
-    one.exchange = exchange.map(Box::new);
+    one.collective = collective.map(Box::new);
     Some(())
 }
 
-fn read_function(args: &mut Args<'_>) -> Read<Function> {
+fn read_function(args: &mut Args<'_>) -> Read<ActivationFunction> {
     args.one_of("function", crate::function::NAMES)
 }
 
-fn read_cost(args: &mut Args<'_>) -> Read<Cost> {
+fn read_cost(args: &mut Args<'_>) -> Read<InstructionCost> {
     args.named("busy_ps")?;
     let busy_ps = args.unsigned("picoseconds")?;
     args.named("latency_ps")?;
-    Ok(Cost { busy_ps, latency_ps: args.unsigned("picoseconds")? })
+    Ok(InstructionCost { busy_ps, latency_ps: args.unsigned("picoseconds")? })
 }
 
-fn read_exchange(args: &mut Args<'_>) -> Read<Exchange> {
+fn read_exchange(args: &mut Args<'_>) -> Read<CollectiveInfo> {
     args.named("ranks")?;
     let members = args.list("ranks as [0, 1]", |item| item.integer("a rank"))?;
     args.named("number")?;
@@ -184,7 +184,7 @@ fn read_exchange(args: &mut Args<'_>) -> Read<Exchange> {
         item.sign(Sign::Colon)?;
         Ok((link, item.unsigned("picoseconds")?))
     })?;
-    Ok(Exchange { members, links, number, start_ps })
+    Ok(CollectiveInfo { members, links, number, start_ps })
 }
 
 pub(super) fn print_instruction(one: &Instruction) -> Item {
@@ -192,10 +192,10 @@ pub(super) fn print_instruction(one: &Instruction) -> Item {
     if one.program != 0 {
         let _ = write!(head, " program={}", one.program);
     }
-    if one.meeting != 0 {
-        let _ = write!(head, " barrier={}", one.meeting);
+    if one.barrier != 0 {
+        let _ = write!(head, " barrier={}", one.barrier);
     }
-    let mut lines = Lines::default();
+    let mut lines = InstructionBlock::default();
     lines.number("busy_ps", one.cost.busy_ps, 0);
     lines.number("latency_ps", one.cost.latency_ps, 0);
     for (name, regions) in
@@ -207,11 +207,11 @@ pub(super) fn print_instruction(one: &Instruction) -> Item {
     lines.number("hbm_written_bytes", one.hbm_written_bytes, 0);
     one.dma.iter().for_each(|dma| lines.text("dma", &print_dma(dma)));
     print_work(one, &mut lines);
-    one.exchange.iter().for_each(|exchange| lines.text("collective", &print_exchange(exchange)));
+    one.collective.iter().for_each(|collective| lines.text("collective", &print_exchange(collective)));
     Item::fit_unless_empty(head, lines.items)
 }
 
-fn print_work(one: &Instruction, lines: &mut Lines) {
+fn print_work(one: &Instruction, lines: &mut InstructionBlock) {
     lines.number("macs", one.macs, 0);
     lines.number("operand_bits", one.operand_bits.into(), 0);
     lines.number("passes", one.passes.into(), 1);
@@ -219,7 +219,8 @@ fn print_work(one: &Instruction, lines: &mut Lines) {
     lines.flag("full_rows", one.full_rows);
     lines.flag("block_scaled", one.block_scaled);
     one.table.iter().for_each(|table| lines.text("table", table.name()));
-    let form = FORMS.iter().find(|(_, form)| *form == one.form).filter(|(_, form)| *form != Form::Other);
+    let form =
+        FORMS.iter().find(|(_, form)| *form == one.form).filter(|(_, form)| *form != ComputeForm::Other);
     form.iter().for_each(|(name, _)| lines.text("form", name));
     lines.bits("digest", one.digest);
     one.on_scalar.iter().for_each(|cost| lines.text("on_scalar", &print_cost(*cost)));
@@ -236,12 +237,12 @@ fn print_dma(dma: &DmaShape) -> String {
     format!("engines={engines} data_ps={data_ps} bytes={bytes} descriptors={descriptors}{software}")
 }
 
-fn print_cost(cost: Cost) -> String {
+fn print_cost(cost: InstructionCost) -> String {
     format!("busy_ps={} latency_ps={}", cost.busy_ps, cost.latency_ps)
 }
 
-fn print_exchange(exchange: &Exchange) -> String {
-    let Exchange { members, links, number, start_ps } = exchange;
+fn print_exchange(collective: &CollectiveInfo) -> String {
+    let CollectiveInfo { members, links, number, start_ps } = collective;
     let ranks = ir::list(members, u32::to_string);
     let links = ir::list(links, |(link, kept_ps)| format!("{link}: {kept_ps}"));
     format!("ranks={ranks} number={number} start_ps={start_ps} links={links}")
@@ -249,11 +250,11 @@ fn print_exchange(exchange: &Exchange) -> String {
 
 /// The block of an instruction: what is as it would be without a statement is left out.
 #[derive(Default)]
-struct Lines {
+struct InstructionBlock {
     items: Vec<Item>,
 }
 
-impl Lines {
+impl InstructionBlock {
     fn text(&mut self, name: &str, value: &str) {
         self.items.push(Item::line(format!("{name} {value}")));
     }

@@ -1,9 +1,11 @@
-//! The text form of NeuronCore programs: every program prints to one text, and that text reads back as an equal program.
+//! The text form of NeuronCore programs: every program prints to one text, and that text reads back as an
+//! equal program.
 //!
-//! The grammar of statements and values is that of `tilewright_ir`; this is what the statements mean. What stands in
-//! `[ ]` may be left out; the value meant then is behind it, and is not printed. `a to b` does not include b.
-//! The first statement is `program neuron 1`. Tensors and instructions stand in the order in which the kernel made and
-//! executed them, so that a tensor stands before the first instruction that was executed after it was made.
+//! The grammar of statements and values is that of `tilewright_ir`; this is what the statements mean. What
+//! stands in `[ ]` may be left out; the value meant then is behind it, and is not printed. `a to b` does not
+//! include b. The first statement is `program neuron 1`. Tensors and instructions stand in the order in which
+//! the kernel made and executed them, so that a tensor stands before the first instruction that was executed
+//! after it was made.
 //!
 //! | statement of the top level | says |
 //! |---|---|
@@ -37,8 +39,8 @@
 //! | `merged` | another instruction does its work |
 //! | `collective ranks=[N, ..] number=N start_ps=N links=[LINK: PS, ..]` | with whom it meets, how often they met before, when it begins (0: not known yet), how long it keeps links |
 //!
-//! A region is `tN bytes=FIRST to END`, with `tile=N` \[0\] and, for rows of a pitch, `rows=FIRST to END pitch=BYTES` before
-//! the bytes, which are then those of a row.
+//! A region is `tN bytes=FIRST to END`, with `tile=N` \[0\] and, for rows of a pitch, `rows=FIRST to END
+//! pitch=BYTES` before the bytes, which are then those of a row.
 
 mod instruction;
 mod region;

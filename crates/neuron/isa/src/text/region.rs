@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tilewright_base::Diagnostic;
 use tilewright_ir::{Args, Read};
 
-use crate::region::Region;
+use crate::region::TensorRegion;
 
 /// The number of a tensor: `t3`.
 pub(super) fn read_tensor(args: &mut Args<'_>) -> Read<u32> {
@@ -27,7 +27,7 @@ fn read_range(args: &mut Args<'_>, name: &str) -> Read<(u64, u64)> {
     Ok((first, args.unsigned("one past the last")?))
 }
 
-pub(super) fn read_region(args: &mut Args<'_>) -> Read<Region> {
+pub(super) fn read_region(args: &mut Args<'_>) -> Read<TensorRegion> {
     let storage = read_tensor(args)?;
     let tile = if args.eat_named("tile") { args.integer("the number of a tile")? } else { 0 };
     let mut ahead = args.clone();
@@ -37,11 +37,11 @@ pub(super) fn read_region(args: &mut Args<'_>) -> Read<Region> {
         args.named("pitch")?;
         pitch_bytes = args.unsigned("bytes from row to row")?;
     }
-    Ok(Region { storage, tile, pitch_bytes, rows, bytes: read_range(args, "bytes")? })
+    Ok(TensorRegion { storage, tile, pitch_bytes, rows, bytes: read_range(args, "bytes")? })
 }
 
-pub(super) fn print_region(region: &Region) -> String {
-    let Region { storage, tile, pitch_bytes, rows, bytes } = region;
+pub(super) fn print_region(region: &TensorRegion) -> String {
+    let TensorRegion { storage, tile, pitch_bytes, rows, bytes } = region;
     let mut text = format!("t{storage}");
     if *tile != 0 {
         let _ = write!(text, " tile={tile}");

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use tilewright_ir::{Args, Bracket, Fields, Item, Log, Node, Read, Sign, print as ir};
 
 use super::region::read_tensor;
-use crate::memory::Memory;
+use crate::memory::MemorySpace;
 use crate::program::Allocation;
 
-const MEMORIES: [(&str, Memory); 4] = [
-    (Memory::Sbuf.name(), Memory::Sbuf),
-    (Memory::Psum.name(), Memory::Psum),
-    (Memory::Hbm.name(), Memory::Hbm),
-    (Memory::SharedHbm.name(), Memory::SharedHbm),
+const MEMORIES: [(&str, MemorySpace); 4] = [
+    (MemorySpace::Sbuf.name(), MemorySpace::Sbuf),
+    (MemorySpace::Psum.name(), MemorySpace::Psum),
+    (MemorySpace::Hbm.name(), MemorySpace::Hbm),
+    (MemorySpace::SharedHbm.name(), MemorySpace::SharedHbm),
 ];
 
 /// Reads a tensor that is made after so many instructions.

@@ -6,7 +6,7 @@ use tilewright_ir::{Fields, Item, Log, Node, Tree, parser, print as ir};
 use super::instruction::{print_instruction, read_instruction};
 use super::tensor::{print_allocation, read_allocation};
 use crate::opcode::OPCODES;
-use crate::program::Program;
+use crate::program::NeuronProgram;
 
 /// Version of the grammar, as the first line states it.
 pub const VERSION: u64 = 1;
@@ -19,7 +19,7 @@ pub struct ProgramText {
     /// The chip it was recorded for.
     pub machine: String,
     /// The program.
-    pub program: Program,
+    pub program: NeuronProgram,
     /// The statement of each tensor.
     pub tensors: Vec<Span>,
     /// The statement of each instruction.
@@ -52,7 +52,7 @@ pub fn read(text: &str, source: SourceId) -> Result<ProgramText, Vec<Diagnostic>
 }
 
 /// Prints a program that was recorded for a chip of that name.
-pub fn print(program: &Program, machine: &str) -> String {
+pub fn print(program: &NeuronProgram, machine: &str) -> String {
     let mut text = ir::print(&head(program, machine));
     if !program.allocations.is_empty() || !program.instructions.is_empty() {
         text.push('\n');
@@ -68,7 +68,7 @@ pub fn print(program: &Program, machine: &str) -> String {
     text
 }
 
-fn head(program: &Program, machine: &str) -> Vec<Item> {
+fn head(program: &NeuronProgram, machine: &str) -> Vec<Item> {
     let mut items = vec![
         Item::line(format!("program neuron {VERSION}")),
         Item::line(format!("machine {}", ir::name(machine))),
@@ -95,7 +95,7 @@ fn read_tree(tree: &Tree<'_>, log: &mut Log) -> Option<ProgramText> {
     let (in_order, compiled) = (fields.flag("in_order", log), fields.flag("compiled", log));
     fields.node("program", log);
     let (mut tensors, mut instructions) = (Vec::new(), Vec::new());
-    let mut program = Program::default();
+    let mut program = NeuronProgram::default();
     for node in tree.statements() {
         if log.is_full() {
             return None;

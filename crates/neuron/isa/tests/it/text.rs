@@ -5,36 +5,38 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tilewright_base::{SourceId, Sources, render};
-use tilewright_neuron_isa::function::{Function, NAMES};
+use tilewright_neuron_isa::function::{ActivationFunction, NAMES};
 use tilewright_neuron_isa::opcode::OPCODES;
-use tilewright_neuron_isa::program::{Allocation, DmaShape, Exchange, Form};
+use tilewright_neuron_isa::program::{Allocation, CollectiveInfo, ComputeForm, DmaShape};
 use tilewright_neuron_isa::text::{VERSION, is_neuron, print, read};
-use tilewright_neuron_isa::{Cost, EngineKind, Instruction, Memory, Program, Region};
+use tilewright_neuron_isa::{
+    EngineKind, Instruction, InstructionCost, MemorySpace, NeuronProgram, TensorRegion,
+};
 
-fn any_region() -> impl Strategy<Value = Region> {
+fn any_region() -> impl Strategy<Value = TensorRegion> {
     (any::<u32>(), any::<u32>(), any::<u64>(), any::<(u64, u64)>(), any::<(u64, u64)>(), 0..4_u8).prop_map(
         |(storage, tile, pitch_bytes, rows, bytes, kind)| match kind {
-            0 => Region { storage, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes },
-            1 => Region { storage, tile, pitch_bytes: 0, rows: (0, 1), bytes },
-            _ => Region { storage, tile, pitch_bytes, rows, bytes },
+            0 => TensorRegion { storage, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes },
+            1 => TensorRegion { storage, tile, pitch_bytes: 0, rows: (0, 1), bytes },
+            _ => TensorRegion { storage, tile, pitch_bytes, rows, bytes },
         },
     )
 }
 
-fn any_cost() -> impl Strategy<Value = Cost> {
-    any::<(u64, u64)>().prop_map(|(busy_ps, latency_ps)| Cost { busy_ps, latency_ps })
+fn any_cost() -> impl Strategy<Value = InstructionCost> {
+    any::<(u64, u64)>().prop_map(|(busy_ps, latency_ps)| InstructionCost { busy_ps, latency_ps })
 }
 
-fn any_form() -> impl Strategy<Value = Form> {
+fn any_form() -> impl Strategy<Value = ComputeForm> {
     select(vec![
-        Form::Other,
-        Form::Map,
-        Form::Sum,
-        Form::Reciprocal,
-        Form::Product,
-        Form::Copy,
-        Form::Scaled,
-        Form::Linear,
+        ComputeForm::Other,
+        ComputeForm::Map,
+        ComputeForm::Sum,
+        ComputeForm::Reciprocal,
+        ComputeForm::Product,
+        ComputeForm::Copy,
+        ComputeForm::Scaled,
+        ComputeForm::Linear,
     ])
 }
 
@@ -44,9 +46,9 @@ fn any_dma() -> impl Strategy<Value = DmaShape> {
     })
 }
 
-fn any_exchange() -> impl Strategy<Value = Box<Exchange>> {
+fn any_exchange() -> impl Strategy<Value = Box<CollectiveInfo>> {
     (vec(any::<u32>(), 0..40), vec(any::<(u32, u64)>(), 0..20), any::<(u32, u64)>()).prop_map(
-        |(members, links, (number, start_ps))| Box::new(Exchange { members, links, number, start_ps }),
+        |(members, links, (number, start_ps))| Box::new(CollectiveInfo { members, links, number, start_ps }),
     )
 }
 
@@ -55,14 +57,15 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
         (select(OPCODES.to_vec()), select(EngineKind::ALL.to_vec()), any_cost(), any::<(u32, u32, u32)>());
     let touched = (vec(any_region(), 0..4), vec(any_region(), 0..3), vec(any_region(), 0..2));
     let work = any::<(u64, u64, u64, u32, u8, u16, u64)>();
-    let table = option::of(select(NAMES.iter().map(|(_, function)| *function).collect::<Vec<Function>>()));
+    let table =
+        option::of(select(NAMES.iter().map(|(_, function)| *function).collect::<Vec<ActivationFunction>>()));
     let parts = (any_form(), option::of(any_dma()), option::of(any_exchange()), table);
     let others = (option::of(any_cost()), option::of(any_cost()), any::<[bool; 6]>());
     (head, touched, work, parts, others).prop_map(|(head, touched, work, parts, others)| {
-        let (opcode, engine, cost, (source, program, meeting)) = head;
+        let (opcode, engine, cost, (source, program, barrier)) = head;
         let (reads, writes, offsets) = touched;
         let (hbm_read_bytes, hbm_written_bytes, macs, operand_bits, passes, cells, digest) = work;
-        let (form, dma, exchange, table) = parts;
+        let (form, dma, collective, table) = parts;
         let (on_scalar, on_gpsimd, flags) = others;
         let [block_scaled, full_rows, uninitialised, outside_table, borrows_port, merged] = flags;
         Instruction {
@@ -87,17 +90,18 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
             on_gpsimd,
             borrows_port,
             merged,
-            exchange,
+            collective,
             source,
             program,
-            meeting,
+            barrier,
             ..Instruction::untouched(opcode, engine, cost)
         }
     })
 }
 
 fn any_allocation() -> impl Strategy<Value = Allocation> {
-    let memories = select(vec![Memory::Sbuf, Memory::Psum, Memory::Hbm, Memory::SharedHbm]);
+    let memories =
+        select(vec![MemorySpace::Sbuf, MemorySpace::Psum, MemorySpace::Hbm, MemorySpace::SharedHbm]);
     let name = prop_oneof![Just(String::new()), "[a-z_]{1,6}", "[ -~é\n]{0,9}"];
     (any::<(u32, u64, u32, u32, u32)>(), memories, name, vec(any::<(u32, u64)>(), 0..9), 0..9_usize).prop_map(
         |((storage, partition_bytes, tiles, source, partitions), memory, name, places, made_at)| Allocation {
@@ -114,14 +118,14 @@ fn any_allocation() -> impl Strategy<Value = Allocation> {
     )
 }
 
-fn any_program() -> impl Strategy<Value = Program> {
+fn any_program() -> impl Strategy<Value = NeuronProgram> {
     let lists = (vec(any_instruction(), 0..8), vec(any_allocation(), 0..5), vec("[ -~é\n]{0,12}", 0..4));
     (lists, any::<u32>(), any::<bool>(), any::<bool>()).prop_map(
         |((instructions, mut allocations, sources), cores, in_order, compiled)| {
             // Tensors stand in the order in which they were made, before an instruction or behind the last.
             allocations.iter_mut().for_each(|one| one.made_at = one.made_at.min(instructions.len()));
             allocations.sort_by_key(|one| one.made_at);
-            Program { instructions, allocations, sources, cores, in_order, compiled }
+            NeuronProgram { instructions, allocations, sources, cores, in_order, compiled }
         },
     )
 }

@@ -3,47 +3,50 @@
 //! #what-is-assumed: loops are fused, invariants hoisted, engines chosen).
 //!
 //! - [`rename`]: a tile that is written as a whole again is a new one;
-//! - [`repeat`]: what was computed before from the same operands is not computed again, copies that change nothing go;
-//! - [`fuse`]: a tile and its own multiple become one operand, sums of an activation's results are taken on the way, a reciprocal and its product become a division;
-//! - [`products`]: FP32 products take fewer passes;
-//! - [`balance`]: what Vector and Scalar can both run, where the kernel names no engine, goes to the one with less work.
+//! - [`common_subexpressions`]: what was computed before from the same operands is not computed again, copies
+//!   that change nothing go;
+//! - [`fuse`]: a tile and its own multiple become one operand, sums of an activation's results are taken on
+//!   the way, a reciprocal and its product become a division;
+//! - [`fp32_products`]: FP32 products take fewer passes;
+//! - [`balance`]: what Vector and Scalar can both run, where the kernel names no engine, goes to the one with
+//!   less work.
 //!
-//! Values never depend on it. Of kernels that place their tiles or keep their order only engines are chosen; those of the second dialect
-//! run as written.
+//! Values never depend on it. Of kernels that place their tiles or keep their order only engines are chosen;
+//! those of the second dialect run as written.
 
 mod balance;
+mod common_subexpressions;
+mod fp32_products;
 mod fuse;
-mod products;
 mod rename;
-mod repeat;
 
 use smallvec::SmallVec;
-use tilewright_neuron_isa::program::{Cost, Instruction};
-use tilewright_neuron_isa::{Chip, Memory, Program, Region};
+use tilewright_neuron_isa::program::{Instruction, InstructionCost};
+use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram, TensorRegion};
 
-use crate::schedule::Tiles;
+use crate::schedule::TileTable;
 
 /// The program as the compiler leaves it; none if it changes nothing.
-pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
+pub fn compiled(chip: &Chip, program: &NeuronProgram) -> Option<NeuronProgram> {
     if !program.compiled {
         return None;
     }
     let placed = program.allocations.iter().any(|allocation| !allocation.places.is_empty());
     if placed || program.in_order {
         let mut out = program.clone();
-        products::run(chip, &mut out);
+        fp32_products::run(chip, &mut out);
         balance::run(chip, &mut out);
         return Some(out);
     }
     let mut renamed = program.clone();
     rename::run(&mut renamed);
-    let tiles = Tiles::of(chip, &renamed);
-    let peak = tiles.peak_bytes(Memory::Sbuf);
+    let tiles = TileTable::of(chip, &renamed);
+    let peak = tiles.peak_bytes(MemorySpace::Sbuf);
     let mut out = renamed.clone();
-    repeat::run(&mut out, &tiles);
+    common_subexpressions::run(&mut out, &tiles);
     // Results that are kept for later take room: not if that is what makes tiles spill.
-    let kept = Tiles::of(chip, &out);
-    let after = kept.peak_bytes(Memory::Sbuf);
+    let kept = TileTable::of(chip, &out);
+    let after = kept.peak_bytes(MemorySpace::Sbuf);
     let kept = if after > peak && after > chip.sbuf_usable_bytes() {
         out = renamed;
         tiles
@@ -51,14 +54,14 @@ pub fn compiled(chip: &Chip, program: &Program) -> Option<Program> {
         kept
     };
     fuse::run(chip, &mut out, &kept);
-    products::run(chip, &mut out);
+    fp32_products::run(chip, &mut out);
     balance::run(chip, &mut out);
     Some(out)
 }
 
 /// An instruction whose work another one does.
 fn merge(instruction: &mut Instruction) {
-    instruction.cost = Cost::default();
+    instruction.cost = InstructionCost::default();
     instruction.reads.clear();
     instruction.writes.clear();
     instruction.table = None;
@@ -66,7 +69,7 @@ fn merge(instruction: &mut Instruction) {
 }
 
 /// True if a region is all of its tile.
-fn is_whole(program: &Program, region: &Region) -> bool {
+fn is_whole(program: &NeuronProgram, region: &TensorRegion) -> bool {
     let allocation = program.allocations.get(region.storage as usize);
     allocation.is_some_and(|allocation| {
         region.rows == (0, u64::from(allocation.partitions))
@@ -75,16 +78,16 @@ fn is_whole(program: &Program, region: &Region) -> bool {
 }
 
 /// Instructions that write and that read each tile.
-struct Users {
+struct TileUsers {
     writers: Vec<SmallVec<[u32; 2]>>,
     readers: Vec<SmallVec<[u32; 2]>>,
 }
 
-impl Users {
-    fn of(program: &Program, tiles: &Tiles) -> Users {
+impl TileUsers {
+    fn of(program: &NeuronProgram, tiles: &TileTable) -> TileUsers {
         let count = tiles.facts.len();
         let mut users =
-            Users { writers: vec![SmallVec::new(); count], readers: vec![SmallVec::new(); count] };
+            TileUsers { writers: vec![SmallVec::new(); count], readers: vec![SmallVec::new(); count] };
         for (at, instruction) in (0_u32..).zip(&program.instructions) {
             for region in &instruction.reads {
                 if let Some(list) = users.readers.get_mut(tiles.number(region) as usize) {

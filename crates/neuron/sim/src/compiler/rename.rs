@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_neuron_isa::{Program, Region};
+use tilewright_base::invariant::OrBroken;
+use tilewright_neuron_isa::{NeuronProgram, TensorRegion};
 
 use super::is_whole;
 
-pub(super) fn run(program: &mut Program) {
+pub(super) fn run(program: &mut NeuronProgram) {
     // The tensor that stands for a tile now; none before it is touched.
     let mut current: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut instructions = std::mem::take(&mut program.instructions);
@@ -16,7 +17,7 @@ pub(super) fn run(program: &mut Program) {
         let read: Vec<(u32, u32)> =
             instruction.reads.iter().map(|region| (region.storage, region.tile)).collect();
         for region in &mut instruction.reads {
-            follow(&mut current, region);
+            rename_region(&mut current, region);
         }
         for region in &mut instruction.writes {
             let tile = (region.storage, region.tile);
@@ -25,11 +26,12 @@ pub(super) fn run(program: &mut Program) {
             let again =
                 on_chip && current.contains_key(&tile) && !read.contains(&tile) && is_whole(program, region);
             if !again {
-                follow(&mut current, region);
+                rename_region(&mut current, region);
                 continue;
             }
-            let Some(mut fresh) = program.allocations.get(region.storage as usize).cloned() else { continue };
-            fresh.storage = u32::try_from(program.allocations.len()).unwrap_or(u32::MAX);
+            let mut fresh = program.allocations[region.storage as usize].clone();
+            fresh.storage =
+                u32::try_from(program.allocations.len()).or_broken("more tensors than are numbered");
             fresh.tiles = 1;
             (region.storage, region.tile) = (fresh.storage, 0);
             current.insert(tile, fresh.storage);
@@ -40,7 +42,7 @@ pub(super) fn run(program: &mut Program) {
 }
 
 /// The tile that stands for a region's tile now.
-fn follow(current: &mut BTreeMap<(u32, u32), u32>, region: &mut Region) {
+fn rename_region(current: &mut BTreeMap<(u32, u32), u32>, region: &mut TensorRegion) {
     let tile = (region.storage, region.tile);
     let now = *current.entry(tile).or_insert(region.storage);
     if now != region.storage {

@@ -3,26 +3,26 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_neuron_isa::program::{EngineKind, Program, Region};
-use tilewright_neuron_isa::{Chip, Generation, Memory};
+use tilewright_neuron_isa::program::{EngineKind, NeuronProgram, TensorRegion};
+use tilewright_neuron_isa::{Chip, Generation, MemorySpace};
 
-use crate::findings::Finding;
+use crate::findings::NeuronFinding;
 
 /// Who wrote a part of PSUM last.
-struct Written {
-    region: Region,
+struct PsumWrite {
+    region: TensorRegion,
     engine: EngineKind,
 }
 
 /// One finding for each line that adds so.
-pub(crate) fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
+pub(crate) fn findings(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
     if chip.generation() >= Generation::V4 {
         return Vec::new();
     }
-    let mut psum: BTreeMap<u32, Vec<Written>> = program
+    let mut psum: BTreeMap<u32, Vec<PsumWrite>> = program
         .allocations
         .iter()
-        .filter(|allocation| allocation.memory == Memory::Psum)
+        .filter(|allocation| allocation.memory == MemorySpace::Psum)
         .map(|allocation| (allocation.storage, Vec::new()))
         .collect();
     let mut lines = BTreeMap::new();
@@ -35,12 +35,12 @@ pub(crate) fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
                 lines.entry((instruction.source, instruction.opcode)).or_insert(other.engine);
             }
             written.retain(|earlier| !region.covers(&earlier.region));
-            written.push(Written { region: *region, engine: instruction.engine });
+            written.push(PsumWrite { region: *region, engine: instruction.engine });
         }
     }
     lines
         .into_iter()
-        .map(|((source, opcode), engine)| Finding {
+        .map(|((source, opcode), engine)| NeuronFinding {
             code: "neuron/accumulate",
             error: false,
             source: program.source(source).to_owned(),

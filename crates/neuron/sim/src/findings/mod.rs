@@ -1,19 +1,21 @@
-//! What is wrong with a recorded run though it could be executed: capacity, reads of memory that nobody wrote.
+//! What is wrong with a recorded run though it could be executed: capacity, reads of memory that nobody
+//! wrote.
 
 mod accumulation;
-mod outside;
+pub mod hbm_races;
+mod out_of_bounds;
 pub mod placement;
-pub mod sharing;
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::limits::start_grain;
-use tilewright_neuron_isa::program::{EngineKind, Instruction, Program};
-use tilewright_neuron_isa::{Chip, Memory};
+use tilewright_neuron_isa::program::{EngineKind, Instruction, NeuronProgram};
+use tilewright_neuron_isa::{Chip, MemorySpace};
 
 /// One thing to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct NeuronFinding {
     /// Stable code, `neuron/rule`.
     pub code: &'static str,
     /// True if the device would refuse the program or give wrong values.
@@ -43,7 +45,7 @@ pub struct Peak {
 pub type Lifetimes = BTreeMap<(u32, u32), (usize, usize)>;
 
 /// When each tile is live.
-pub fn lifetimes(program: &Program) -> Lifetimes {
+pub fn lifetimes(program: &NeuronProgram) -> Lifetimes {
     let mut lives = Lifetimes::new();
     for (at, instruction) in program.instructions.iter().enumerate() {
         for region in instruction.reads.iter().chain(&instruction.writes) {
@@ -55,7 +57,7 @@ pub fn lifetimes(program: &Program) -> Lifetimes {
 }
 
 /// The peak of live bytes of one memory, in order of execution.
-pub fn peak(program: &Program, lives: &Lifetimes, memory: Memory) -> Peak {
+pub fn peak(program: &NeuronProgram, lives: &Lifetimes, memory: MemorySpace) -> Peak {
     let sizes: BTreeMap<u32, u64> = program
         .allocations
         .iter()
@@ -73,7 +75,7 @@ pub fn peak(program: &Program, lives: &Lifetimes, memory: Memory) -> Peak {
     changes.sort_unstable_by_key(|&(at, begins, _)| (at, begins));
     let (mut live, mut best, mut best_at) = (0_u64, 0_u64, 0_usize);
     for (at, begins, bytes) in changes {
-        live = if begins { live.saturating_add(bytes) } else { live.saturating_sub(bytes) };
+        live = if begins { live.exact_add(bytes) } else { live.exact_sub(bytes) };
         if live > best {
             (best, best_at) = (live, at);
         }
@@ -90,12 +92,13 @@ pub fn peak(program: &Program, lives: &Lifetimes, memory: Memory) -> Peak {
 }
 
 /// Everything that can be seen without timing.
-pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
+pub fn findings(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
     let mut found = uninitialised(program);
     found.extend(outside_tables(program));
-    found.extend(starts(chip, program));
+    found.extend(start_partitions(chip, program));
     let lives = lifetimes(program);
-    let memories = [(Memory::Sbuf, chip.sbuf_usable_bytes()), (Memory::Psum, chip.psum_partition_bytes())];
+    let memories =
+        [(MemorySpace::Sbuf, chip.sbuf_usable_bytes()), (MemorySpace::Psum, chip.psum_partition_bytes())];
     for (memory, capacity) in memories {
         let peak = peak(program, &lives, memory);
         if peak.bytes > capacity {
@@ -103,21 +106,21 @@ pub fn findings(chip: &Chip, program: &Program) -> Vec<Finding> {
         }
     }
     found.extend(accumulation::findings(chip, program));
-    found.extend(outside::findings(chip, program));
+    found.extend(out_of_bounds::findings(chip, program));
     found.extend(placement::findings(program, &lives));
-    found.extend(sharing::findings(program));
-    found.extend(crate::reading::advice::slow_transfers(chip, program));
+    found.extend(hbm_races::findings(program));
+    found.extend(crate::analysis::advice::slow_transfers(chip, program));
     found
 }
 
-fn over_capacity(program: &Program, memory: Memory, capacity: u64, peak: &Peak) -> Finding {
+fn over_capacity(program: &NeuronProgram, memory: MemorySpace, capacity: u64, peak: &Peak) -> NeuronFinding {
     let of = |storage: u32| program.allocations.iter().find(|allocation| allocation.storage == storage);
     let mut places: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
     for &(storage, bytes) in &peak.holders {
         let Some(allocation) = of(storage) else { continue };
         let place = places.entry((&allocation.name, program.source(allocation.source))).or_default();
-        place.0 = place.0.saturating_add(bytes);
-        place.1 = place.1.saturating_add(bytes.checked_div(allocation.partition_bytes).unwrap_or(1));
+        place.0 = place.0.exact_add(bytes);
+        place.1 = place.1.exact_add(bytes.checked_div(allocation.partition_bytes).unwrap_or(1));
     }
     let mut places: Vec<_> = places.into_iter().collect();
     places.sort_by_key(|(_, (bytes, _))| std::cmp::Reverse(*bytes));
@@ -127,9 +130,9 @@ fn over_capacity(program: &Program, memory: Memory, capacity: u64, peak: &Peak) 
         format!("{name}{bytes} B{many} from {line}")
     };
     let holders: Vec<String> = places.into_iter().take(5).map(holder).collect();
-    let line = program.instructions.get(peak.at).map_or(0, |instruction| instruction.source);
-    Finding {
-        code: if memory == Memory::Sbuf { "neuron/sbuf-capacity" } else { "neuron/psum-capacity" },
+    let line = program.instructions[peak.at].source;
+    NeuronFinding {
+        code: if memory == MemorySpace::Sbuf { "neuron/sbuf-capacity" } else { "neuron/psum-capacity" },
         error: true,
         source: program.source(line).to_owned(),
         message: format!(
@@ -145,7 +148,7 @@ fn over_capacity(program: &Program, memory: Memory, capacity: u64, peak: &Peak) 
 }
 
 /// Tiles of compute engines that start at a partition where their size may not.
-fn starts(chip: &Chip, program: &Program) -> Vec<Finding> {
+fn start_partitions(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
     let on_chip: BTreeMap<u32, u64> = program
         .allocations
         .iter()
@@ -171,7 +174,7 @@ fn starts(chip: &Chip, program: &Program) -> Vec<Finding> {
     }
     lines
         .into_iter()
-        .map(|((source, opcode), (start, count))| Finding {
+        .map(|((source, opcode), (start, count))| NeuronFinding {
             code: "neuron/start-partition",
             error: true,
             source: program.source(source).to_owned(),
@@ -183,14 +186,14 @@ fn starts(chip: &Chip, program: &Program) -> Vec<Finding> {
 }
 
 /// Reads of memory that nobody wrote, one finding for each line and instruction.
-fn uninitialised(program: &Program) -> Vec<Finding> {
+fn uninitialised(program: &NeuronProgram) -> Vec<NeuronFinding> {
     let mut lines: BTreeMap<(u32, &str), usize> = BTreeMap::new();
     for Instruction { source, opcode, .. } in program.instructions.iter().filter(|one| one.uninitialised) {
         *lines.entry((*source, opcode)).or_default() += 1;
     }
     lines
         .into_iter()
-        .map(|((source, opcode), count)| Finding {
+        .map(|((source, opcode), count)| NeuronFinding {
             code: "neuron/uninitialised",
             error: false,
             source: program.source(source).to_owned(),
@@ -201,15 +204,16 @@ fn uninitialised(program: &Program) -> Vec<Finding> {
         .collect()
 }
 
-/// Values that a function's table does not reach, one finding for each line (NKI, `nisa.activation`: sine from -pi to pi).
-fn outside_tables(program: &Program) -> Vec<Finding> {
+/// Values that a function's table does not reach, one finding for each line (NKI, `nisa.activation`: sine
+/// from -pi to pi).
+fn outside_tables(program: &NeuronProgram) -> Vec<NeuronFinding> {
     let mut lines: BTreeMap<(u32, &str), usize> = BTreeMap::new();
     for Instruction { source, opcode, .. } in program.instructions.iter().filter(|one| one.outside_table) {
         *lines.entry((*source, opcode)).or_default() += 1;
     }
     lines
         .into_iter()
-        .map(|((source, opcode), count)| Finding {
+        .map(|((source, opcode), count)| NeuronFinding {
             code: "neuron/domain",
             error: false,
             source: program.source(source).to_owned(),

@@ -1,5 +1,6 @@
-//! Tiles that the kernel itself places (`address=`, `sbuf.alloc`, `psum.mod_alloc`): two that hold values at the same
-//! bytes at once, and two that follow each other there while nothing makes the second wait for the first.
+//! Tiles that the kernel itself places (`address=`, `sbuf.alloc`, `psum.mod_alloc`): two that hold values at
+//! the same bytes at once, and two that follow each other there while nothing makes the second wait for the
+//! first.
 //!
 //! Waits come from the tiles that instructions share and from the order of each engine
 //! (docs/hardware-rules.md#order-and-synchronisation). DMA queues have no order among each other. Assumed:
@@ -8,18 +9,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_neuron_isa::Memory;
-use tilewright_neuron_isa::program::{Allocation, EngineKind, Program, Region};
+use tilewright_neuron_isa::MemorySpace;
+use tilewright_neuron_isa::program::{Allocation, EngineKind, NeuronProgram, TensorRegion};
 
-use crate::findings::{Finding, Lifetimes};
+use crate::findings::{Lifetimes, NeuronFinding};
 
 /// Steps back from an instruction before a search for an order gives up and says nothing.
-const MOST_STEPS: usize = 50_000;
+const MAX_STEPS: usize = 50_000;
 /// Pairs of tiles that are compared at most.
-const MOST_PAIRS: usize = 4_000_000;
+const MAX_PAIRS: usize = 4_000_000;
 
 /// One placed tile with its life.
-struct Placed<'a> {
+struct PlacedTile<'a> {
     allocation: &'a Allocation,
     tile: u32,
     program: u32,
@@ -28,7 +29,7 @@ struct Placed<'a> {
     life: (usize, usize),
 }
 
-impl Placed<'_> {
+impl PlacedTile<'_> {
     fn name(&self) -> String {
         let tile = if self.allocation.tiles > 1 { format!(" tile {}", self.tile) } else { String::new() };
         let name = &self.allocation.name;
@@ -36,25 +37,25 @@ impl Placed<'_> {
     }
 }
 
-fn meet(a: (u64, u64), b: (u64, u64)) -> bool {
+fn overlaps(a: (u64, u64), b: (u64, u64)) -> bool {
     a.0 < b.1 && b.0 < a.1
 }
 
 /// Findings about tiles at addresses of their own.
-pub fn findings(program: &Program, lives: &Lifetimes) -> Vec<Finding> {
+pub fn findings(program: &NeuronProgram, lives: &Lifetimes) -> Vec<NeuronFinding> {
     let mut found = BTreeMap::new();
     let mut before = None;
     let mut pairs = 0;
-    for memory in [Memory::Sbuf, Memory::Psum] {
+    for memory in [MemorySpace::Sbuf, MemorySpace::Psum] {
         let tiles = placed(program, lives, memory);
         for (at, later) in tiles.iter().enumerate() {
             for earlier in &tiles[..at] {
                 pairs += 1;
-                if pairs > MOST_PAIRS {
+                if pairs > MAX_PAIRS {
                     return found.into_values().collect();
                 }
-                let shares = meet(earlier.bytes, later.bytes)
-                    && meet(earlier.partitions, later.partitions)
+                let shares = overlaps(earlier.bytes, later.bytes)
+                    && overlaps(earlier.partitions, later.partitions)
                     && earlier.program == later.program;
                 let key = (earlier.allocation.source, later.allocation.source);
                 if !shares || found.contains_key(&key) {
@@ -78,17 +79,18 @@ pub fn findings(program: &Program, lives: &Lifetimes) -> Vec<Finding> {
 }
 
 /// Placed tiles of a memory, by the beginning of their life.
-fn placed<'a>(program: &'a Program, lives: &Lifetimes, memory: Memory) -> Vec<Placed<'a>> {
+fn placed<'a>(program: &'a NeuronProgram, lives: &Lifetimes, memory: MemorySpace) -> Vec<PlacedTile<'a>> {
     let mut tiles = Vec::new();
     for allocation in program.allocations.iter().filter(|allocation| allocation.memory == memory) {
         for (tile, &(partition, byte)) in (0_u32..).zip(&allocation.places) {
             let Some(&life) = lives.get(&(allocation.storage, tile)) else { continue };
             let (partition, count) = (u64::from(partition), u64::from(allocation.partitions));
-            tiles.push(Placed {
+            tiles.push(PlacedTile {
                 allocation,
                 tile,
-                program: program.instructions.get(life.0).map_or(0, |instruction| instruction.program),
-                partitions: (partition, partition.saturating_add(count)),
+                program: program.instructions[life.0].program,
+                partitions: (partition, partition + count),
+                // The kernel chose the address: one that no memory has is a finding of `out_of_bounds`.
                 bytes: (byte, byte.saturating_add(allocation.partition_bytes)),
                 life,
             });
@@ -98,8 +100,13 @@ fn placed<'a>(program: &'a Program, lives: &Lifetimes, memory: Memory) -> Vec<Pl
     tiles
 }
 
-fn overlap(program: &Program, memory: Memory, earlier: &Placed<'_>, later: &Placed<'_>) -> Finding {
-    Finding {
+fn overlap(
+    program: &NeuronProgram,
+    memory: MemorySpace,
+    earlier: &PlacedTile<'_>,
+    later: &PlacedTile<'_>,
+) -> NeuronFinding {
+    NeuronFinding {
         code: "neuron/address-overlap",
         error: true,
         source: program.source(later.allocation.source).to_owned(),
@@ -120,10 +127,16 @@ fn overlap(program: &Program, memory: Memory, earlier: &Placed<'_>, later: &Plac
     }
 }
 
-fn race(program: &Program, memory: Memory, earlier: &Placed<'_>, later: &Placed<'_>, last: usize) -> Finding {
+fn race(
+    program: &NeuronProgram,
+    memory: MemorySpace,
+    earlier: &PlacedTile<'_>,
+    later: &PlacedTile<'_>,
+    last: usize,
+) -> NeuronFinding {
     let engine = |at: usize| program.instructions.get(at).map_or("?", |one| one.engine.name());
     let opcode = |at: usize| program.instructions.get(at).map_or("?", |one| one.opcode);
-    Finding {
+    NeuronFinding {
         code: "neuron/race",
         error: true,
         source: line(program, later.life.0).to_owned(),
@@ -146,19 +159,20 @@ fn race(program: &Program, memory: Memory, earlier: &Placed<'_>, later: &Placed<
     }
 }
 
-fn line(program: &Program, at: usize) -> &str {
+fn line(program: &NeuronProgram, at: usize) -> &str {
     program.instructions.get(at).map_or("?", |instruction| program.source(instruction.source))
 }
 
 /// An access of the earlier tile that the first access of the later one does not wait for.
 fn unordered(
-    program: &Program,
+    program: &NeuronProgram,
     before: &[Vec<usize>],
-    earlier: &Placed<'_>,
-    later: &Placed<'_>,
+    earlier: &PlacedTile<'_>,
+    later: &PlacedTile<'_>,
 ) -> Option<usize> {
     let (first, last) = earlier.life;
-    let uses = |region: &Region| region.storage == earlier.allocation.storage && region.tile == earlier.tile;
+    let uses =
+        |region: &TensorRegion| region.storage == earlier.allocation.storage && region.tile == earlier.tile;
     let mut open: BTreeSet<usize> = BTreeSet::new();
     for at in first..=last {
         let instruction = program.instructions.get(at)?;
@@ -170,7 +184,7 @@ fn unordered(
     let mut next = vec![later.life.0];
     while let Some(at) = next.pop() {
         open.remove(&at);
-        if open.is_empty() || seen.len() > MOST_STEPS {
+        if open.is_empty() || seen.len() > MAX_STEPS {
             return None;
         }
         for &earlier in before.get(at)?.iter().filter(|&&earlier| earlier >= first) {
@@ -183,12 +197,12 @@ fn unordered(
 }
 
 /// Accesses of each tile that later ones may wait for: where, by whom, and whether it wrote.
-type Accesses = BTreeMap<(u32, u32), Vec<(Region, usize, bool)>>;
+type AccessesByTile = BTreeMap<(u32, u32), Vec<(TensorRegion, usize, bool)>>;
 
 /// What each instruction waits for directly.
-fn predecessors(program: &Program) -> Vec<Vec<usize>> {
+fn predecessors(program: &NeuronProgram) -> Vec<Vec<usize>> {
     let mut streams: BTreeMap<(u32, EngineKind), usize> = BTreeMap::new();
-    let mut accesses = Accesses::new();
+    let mut accesses = AccessesByTile::new();
     let mut before = Vec::with_capacity(program.instructions.len());
     for (at, instruction) in program.instructions.iter().enumerate() {
         let mut waits = Vec::new();

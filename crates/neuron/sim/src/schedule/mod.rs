@@ -2,36 +2,40 @@
 //! #what-is-assumed).
 //!
 //! - [`tiles`]: what is live when; [`spill`]: what goes to HBM because SBUF is full;
-//! - [`depend`]: who waits for whom, through bytes that both touch and through room ([`room`], [`pages`]);
-//! - [`run`]: engines in order within a window, event by event; [`dma`]: queues, DMA engines and HBM;
-//! - [`together`]: ranks side by side, where they meet in collectives; [`streams`]: how many of those at once.
+//! - [`dependences`]: who waits for whom, through bytes that both touch ([`access_pages`]) and through buffer
+//!   space ([`buffer_space`]);
+//! - [`event_loop`]: engines in order within a window, event by event; [`dma`]: queues, DMA engines and HBM;
+//! - [`collectives`]: ranks side by side, where they meet in collectives; [`collective_streams`]: how many of
+//!   those at once.
 //!
-//! The compiler's scheduler is modelled as one that picks the first ready instruction of a window of each engine.
-//! Tiles that a kernel places wait for what had their bytes before; a kernel that keeps its order runs as it is written.
+//! The compiler's scheduler is modelled as one that picks the first ready instruction of a window of each
+//! engine. Tiles that a kernel places wait for what had their bytes before; a kernel that keeps its order
+//! runs as it is written.
 
-pub(crate) mod array;
-mod depend;
+mod access_pages;
+mod buffer_space;
+mod collective_streams;
+mod collectives;
+mod dependences;
 pub mod dma;
-mod pages;
-mod room;
-mod run;
+mod event_loop;
 mod spill;
-mod streams;
+pub(crate) mod systolic_array;
 mod tiles;
-mod together;
 
-pub use array::Ramp;
-pub use together::{Met, keep, meet, together};
+pub use collectives::{CollectiveStarts, apply_collective_starts, collective_starts, schedule_ranks};
+pub use systolic_array::ClockRamp;
 
-use tilewright_neuron_isa::program::{Cost, DmaShape, EngineKind, Instruction, Program};
-use tilewright_neuron_isa::{Chip, Memory};
+use tilewright_base::invariant::Exact;
+use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, InstructionCost, NeuronProgram};
+use tilewright_neuron_isa::{Chip, MemorySpace};
 
-pub(crate) use spill::Node;
-pub(crate) use tiles::Tiles;
+pub(crate) use spill::ScheduleNode;
+pub(crate) use tiles::TileTable;
 
 /// What an instruction waited for last. Numbers are those of instructions, and of spills behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum StallReason {
     /// Nothing: it starts when the program does.
     Start,
     /// The engine was busy with this instruction.
@@ -39,18 +43,18 @@ pub enum Reason {
     /// This instruction's result, or its last read of what is overwritten.
     Data(u32),
     /// Room in SBUF or PSUM that this instruction used.
-    Room(u32),
+    Space(u32),
     /// HBM bandwidth or a DMA engine, or its queue, behind this transfer.
     Transfer(u32),
     /// A meeting with the other core, for which this instruction was the last.
-    Meeting(u32),
+    Barrier(u32),
     /// Other ranks, or the links between them.
     Ranks,
 }
 
 /// When an instruction runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TimeSpan {
     /// Start.
     pub start_ps: u64,
     /// The engine is free again.
@@ -58,12 +62,12 @@ pub struct Span {
     /// Its result can be read.
     pub done_ps: u64,
     /// Why not earlier.
-    pub reason: Reason,
+    pub reason: StallReason,
 }
 
-impl Default for Span {
-    fn default() -> Span {
-        Span { start_ps: 0, end_ps: 0, done_ps: 0, reason: Reason::Start }
+impl Default for TimeSpan {
+    fn default() -> TimeSpan {
+        TimeSpan { start_ps: 0, end_ps: 0, done_ps: 0, reason: StallReason::Start }
     }
 }
 
@@ -77,14 +81,14 @@ pub struct Spill {
     /// Bytes.
     pub bytes: u64,
     /// When.
-    pub span: Span,
+    pub span: TimeSpan,
 }
 
 /// A scheduled run.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     /// One span for each instruction.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TimeSpan>,
     /// Spills, which are numbered behind the instructions.
     pub spills: Vec<Spill>,
     /// From the first start to the last result.
@@ -93,13 +97,13 @@ pub struct Timeline {
     pub busy_ps: [u64; 6],
     /// Most bytes of an SBUF partition that are live at once.
     pub sbuf_peak_bytes: u64,
-    /// The same of PSUM, in whole banks.
+    /// Most bytes of a PSUM partition that are live at once, in whole banks.
     pub psum_peak_bytes: u64,
 }
 
 impl Timeline {
     /// The span of an instruction or spill.
-    pub fn span(&self, number: u32) -> Option<Span> {
+    pub fn span(&self, number: u32) -> Option<TimeSpan> {
         let number = number as usize;
         self.spans
             .get(number)
@@ -118,47 +122,46 @@ impl Timeline {
 
 /// What an instruction takes of its engine; a reading of "what if" changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct InstructionWork {
     /// Time on its engine.
-    pub cost: Cost,
+    pub cost: InstructionCost,
     /// How a transfer spreads.
     pub dma: Option<DmaShape>,
 }
 
 /// Places every instruction of a program in time.
-pub fn schedule(chip: &Chip, program: &Program) -> Timeline {
+pub fn schedule(chip: &Chip, program: &NeuronProgram) -> Timeline {
     schedule_if(chip, program, true, &|_, work| work)
 }
 
-/// The same with other costs, and without spills if SBUF is taken as large enough.
+/// Places every instruction in time with other costs, and without spills if SBUF is taken as large enough.
 pub fn schedule_if(
     chip: &Chip,
-    program: &Program,
+    program: &NeuronProgram,
     spills: bool,
-    change: &dyn Fn(&Instruction, Work) -> Work,
+    change: &dyn Fn(&Instruction, InstructionWork) -> InstructionWork,
 ) -> Timeline {
-    let tiles = Tiles::of(chip, program);
+    let tiles = TileTable::of(chip, program);
     let nodes = spill::nodes(chip, program, &tiles, spills);
-    let edges = depend::edges(chip, program, &tiles, &nodes);
-    let spans = run::run(chip, program, &tiles, &nodes, &edges, change);
+    let edges = dependences::edges(chip, program, &tiles, &nodes);
+    let spans = event_loop::run(chip, program, &tiles, &nodes, &edges, change);
     let mut timeline = Timeline {
-        sbuf_peak_bytes: tiles.peak_bytes(Memory::Sbuf),
-        psum_peak_bytes: tiles.peak_bytes(Memory::Psum),
+        sbuf_peak_bytes: tiles.peak_bytes(MemorySpace::Sbuf),
+        psum_peak_bytes: tiles.peak_bytes(MemorySpace::Psum),
         ..Timeline::default()
     };
     timeline.total_ps = spans.iter().map(|span| span.done_ps).max().unwrap_or(0);
-    for (extra, span) in nodes.extra().iter().zip(spans.iter().skip(nodes.runs() as usize)) {
-        let (tile, saves) = match *extra {
-            Node::Save(tile) => (tile, true),
-            Node::Reload(tile) => (tile, false),
+    for (node, span) in nodes.spills().iter().zip(spans.iter().skip(nodes.instruction_count() as usize)) {
+        let (tile, saves) = match *node {
+            ScheduleNode::Save(tile) => (tile, true),
+            ScheduleNode::Reload(tile) => (tile, false),
             // Nothing moves; it keeps its number.
-            Node::Drop(tile) | Node::Run(tile) => (tile, true),
+            ScheduleNode::Drop(tile) | ScheduleNode::Instruction(tile) => (tile, true),
         };
-        let moves = matches!(extra, Node::Save(_) | Node::Reload(_));
-        let facts = tiles.facts.get(tile as usize);
-        let bytes = facts.filter(|_| moves).map_or(0, |facts| facts.bytes.saturating_mul(facts.partitions));
-        let storage = facts.map_or(0, |facts| facts.storage);
-        timeline.spills.push(Spill { storage, saves, bytes, span: *span });
+        let moves = matches!(node, ScheduleNode::Save(_) | ScheduleNode::Reload(_));
+        let facts = &tiles.facts[tile as usize];
+        let bytes = if moves { facts.bytes.exact_mul(facts.partitions) } else { 0 };
+        timeline.spills.push(Spill { storage: facts.storage, saves, bytes, span: *span });
     }
     timeline.spans = spans;
     timeline.spans.truncate(program.instructions.len());
@@ -180,12 +183,12 @@ pub fn hop_ps(chip: &Chip, from: EngineKind, to: EngineKind) -> u64 {
 }
 
 /// Instructions of an engine among which the order may change: one if the kernel keeps its order.
-fn window(chip: &Chip, program: &Program) -> u64 {
+fn window(chip: &Chip, program: &NeuronProgram) -> u64 {
     if program.in_order { 1 } else { chip.neuron.sync.schedule_window.max(1) }
 }
 
 /// Time in which at least one instruction of each engine runs, summed over cores.
-fn busy(program: &Program, timeline: &Timeline) -> [u64; 6] {
+fn busy(program: &NeuronProgram, timeline: &Timeline) -> [u64; 6] {
     let mut intervals: std::collections::BTreeMap<(usize, u32), Vec<(u64, u64)>> =
         std::collections::BTreeMap::new();
     for (instruction, span) in program.instructions.iter().zip(&timeline.spans) {
@@ -201,6 +204,7 @@ fn busy(program: &Program, timeline: &Timeline) -> [u64; 6] {
         intervals.sort_unstable();
         let mut until = 0;
         for (start, end) in intervals {
+            // Nothing of an interval that earlier ones cover.
             busy[engine] += end.saturating_sub(start.max(until));
             until = until.max(end);
         }

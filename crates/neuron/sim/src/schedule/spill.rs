@@ -4,15 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_neuron_isa::{Chip, EngineKind, Memory, Program};
+use tilewright_base::invariant::{Exact, OrBroken};
+use tilewright_neuron_isa::{Chip, EngineKind, MemorySpace, NeuronProgram};
 
-use super::tiles::{NONE, Tiles};
+use super::tiles::{NONE, TileTable};
 
 /// What runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Node {
+pub(crate) enum ScheduleNode {
     /// A recorded instruction.
-    Run(u32),
+    Instruction(u32),
     /// A tile goes to HBM.
     Save(u32),
     /// A tile that is in HBM as it is leaves SBUF.
@@ -23,49 +24,59 @@ pub(crate) enum Node {
 
 /// Recorded instructions, numbered as they are, and spills after them.
 #[derive(Debug, Default)]
-pub(crate) struct Nodes {
-    runs: u32,
-    extra: Vec<Node>,
+pub(crate) struct ScheduleNodes {
+    instruction_count: u32,
+    spills: Vec<ScheduleNode>,
     /// All of them in the order of the program.
     pub(crate) order: Vec<u32>,
 }
 
-impl Nodes {
+impl ScheduleNodes {
     /// Nodes.
     pub(crate) fn count(&self) -> usize {
-        self.runs as usize + self.extra.len()
+        self.instruction_count as usize + self.spills.len()
     }
 
     /// What a node is.
-    pub(crate) fn node(&self, node: u32) -> Node {
-        match node.checked_sub(self.runs) {
-            None => Node::Run(node),
-            Some(extra) => self.extra.get(extra as usize).copied().unwrap_or(Node::Run(node)),
+    pub(crate) fn node(&self, node: u32) -> ScheduleNode {
+        match node.checked_sub(self.instruction_count) {
+            None => ScheduleNode::Instruction(node),
+            Some(spills) => self.spills[spills as usize],
         }
     }
 
     /// Spills.
-    pub(crate) fn extra(&self) -> &[Node] {
-        &self.extra
+    pub(crate) fn spills(&self) -> &[ScheduleNode] {
+        &self.spills
     }
 
     /// Recorded instructions.
-    pub(crate) fn runs(&self) -> u32 {
-        self.runs
+    pub(crate) fn instruction_count(&self) -> u32 {
+        self.instruction_count
     }
 }
 
 /// The nodes of a program, with spills if the compiler has to make room.
-pub(crate) fn nodes(chip: &Chip, program: &Program, tiles: &Tiles, spills: bool) -> Nodes {
-    let runs = u32::try_from(program.instructions.len()).unwrap_or(NONE - 1);
+pub(crate) fn nodes(chip: &Chip, program: &NeuronProgram, tiles: &TileTable, spills: bool) -> ScheduleNodes {
+    let instruction_count =
+        u32::try_from(program.instructions.len()).or_broken("more instructions than are numbered");
     let capacity = chip.sbuf_usable_bytes();
     let placed = program.allocations.iter().any(|allocation| !allocation.places.is_empty());
-    if placed || !spills || tiles.peak_bytes(Memory::Sbuf) <= capacity {
-        return Nodes { runs, extra: Vec::new(), order: (0..runs).collect() };
+    if placed || !spills || tiles.peak_bytes(MemorySpace::Sbuf) <= capacity {
+        return ScheduleNodes {
+            instruction_count,
+            spills: Vec::new(),
+            order: (0..instruction_count).collect(),
+        };
     }
     // A part stays free for what is loaded ahead.
-    Spiller::new(program, tiles, capacity - part(capacity, chip.neuron.sbuf.spill_reserve_fraction), runs)
-        .run()
+    Spiller::new(
+        program,
+        tiles,
+        capacity - part(capacity, chip.neuron.sbuf.spill_reserve_fraction),
+        instruction_count,
+    )
+    .run()
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of some bytes")]
@@ -75,35 +86,40 @@ fn part(bytes: u64, fraction: f64) -> u64 {
 
 /// Tiles of one core that are in SBUF.
 #[derive(Default)]
-struct Resident {
+struct ResidentTiles {
     used: u64,
     /// By next use, then number.
     by_use: BTreeSet<(u32, u32)>,
 }
 
 struct Spiller<'a> {
-    program: &'a Program,
-    tiles: &'a Tiles,
+    program: &'a NeuronProgram,
+    tiles: &'a TileTable,
     capacity: u64,
-    nodes: Nodes,
+    nodes: ScheduleNodes,
     /// Instructions that touch each tile of SBUF.
     uses: Vec<Vec<u32>>,
     /// How many of them are over.
-    over: Vec<u32>,
+    uses_done: Vec<u32>,
     resident: Vec<bool>,
     /// What SBUF holds is in HBM too.
     clean: Vec<bool>,
-    cores: BTreeMap<u32, Resident>,
+    cores: BTreeMap<u32, ResidentTiles>,
 }
 
 impl<'a> Spiller<'a> {
-    fn new(program: &'a Program, tiles: &'a Tiles, capacity: u64, runs: u32) -> Spiller<'a> {
+    fn new(
+        program: &'a NeuronProgram,
+        tiles: &'a TileTable,
+        capacity: u64,
+        instruction_count: u32,
+    ) -> Spiller<'a> {
         let count = tiles.facts.len();
         let mut uses: Vec<Vec<u32>> = vec![Vec::new(); count];
         for (at, instruction) in (0_u32..).zip(&program.instructions) {
             for region in instruction.reads.iter().chain(&instruction.writes) {
                 let tile = tiles.number(region) as usize;
-                let sbuf = tiles.facts.get(tile).is_some_and(|facts| facts.memory == Memory::Sbuf);
+                let sbuf = tiles.facts.get(tile).is_some_and(|facts| facts.memory == MemorySpace::Sbuf);
                 if let Some(uses) = uses.get_mut(tile).filter(|uses| sbuf && uses.last() != Some(&at)) {
                     uses.push(at);
                 }
@@ -113,16 +129,16 @@ impl<'a> Spiller<'a> {
             program,
             tiles,
             capacity,
-            nodes: Nodes { runs, ..Nodes::default() },
+            nodes: ScheduleNodes { instruction_count, ..ScheduleNodes::default() },
             uses,
-            over: vec![0; count],
+            uses_done: vec![0; count],
             resident: vec![false; count],
             clean: vec![false; count],
             cores: BTreeMap::new(),
         }
     }
 
-    fn run(mut self) -> Nodes {
+    fn run(mut self) -> ScheduleNodes {
         for (at, instruction) in (0_u32..).zip(&self.program.instructions) {
             let mut touched: Vec<u32> = instruction
                 .reads
@@ -135,7 +151,7 @@ impl<'a> Spiller<'a> {
             touched.dedup();
             let core = self.program.core(instruction);
             for &tile in &touched {
-                self.bring(core, tile, &touched);
+                self.ensure_resident(core, tile, &touched);
             }
             self.nodes.order.push(at);
             for region in &instruction.writes {
@@ -149,72 +165,74 @@ impl<'a> Spiller<'a> {
                 }
             }
             for &tile in &touched {
-                self.used(core, tile);
+                self.finish_use(core, tile);
             }
         }
         self.nodes
     }
 
     /// True for a tensor that nobody writes, so that it can be loaded again.
-    fn only_read(&self, region: &tilewright_neuron_isa::Region) -> bool {
+    fn only_read(&self, region: &tilewright_neuron_isa::TensorRegion) -> bool {
         self.tiles.facts.get(self.tiles.number(region) as usize).is_some_and(|facts| !facts.written)
     }
 
     fn next_use(&self, tile: u32) -> u32 {
-        let over = self.over.get(tile as usize).copied().unwrap_or_default();
-        self.uses.get(tile as usize).and_then(|uses| uses.get(over as usize)).copied().unwrap_or(NONE)
+        let uses_done = self.uses_done[tile as usize];
+        self.uses[tile as usize].get(uses_done as usize).copied().unwrap_or(NONE)
     }
 
     fn bytes(&self, tile: u32) -> u64 {
-        self.tiles.facts.get(tile as usize).map_or(0, |facts| facts.bytes)
+        self.tiles.facts[tile as usize].bytes
     }
 
     /// Makes sure that a tile is in SBUF.
-    fn bring(&mut self, core: u32, tile: u32, needed: &[u32]) {
-        if self.resident.get(tile as usize).copied().unwrap_or(true) {
+    fn ensure_resident(&mut self, core: u32, tile: u32, needed: &[u32]) {
+        if self.resident[tile as usize] {
             return;
         }
         let bytes = self.bytes(tile);
-        while self.cores.entry(core).or_default().used.saturating_add(bytes) > self.capacity {
+        while self.cores.entry(core).or_default().used.exact_add(bytes) > self.capacity {
             let Some(resident) = self.cores.get(&core) else { break };
             let victim =
                 resident.by_use.iter().rev().map(|&(_, tile)| tile).find(|tile| !needed.contains(tile));
             let Some(victim) = victim else { break };
             self.evict(core, victim);
         }
-        if self.over.get(tile as usize).is_some_and(|&over| over > 0) {
-            self.emit(Node::Reload(tile));
+        if self.uses_done.get(tile as usize).is_some_and(|&uses_done| uses_done > 0) {
+            self.emit(ScheduleNode::Reload(tile));
         }
         let next = self.next_use(tile);
         let resident = self.cores.entry(core).or_default();
-        resident.used = resident.used.saturating_add(bytes);
+        resident.used = resident.used.exact_add(bytes);
         resident.by_use.insert((next, tile));
         self.resident[tile as usize] = true;
     }
 
     fn evict(&mut self, core: u32, tile: u32) {
         let clean = std::mem::replace(&mut self.clean[tile as usize], true);
-        self.emit(if clean { Node::Drop(tile) } else { Node::Save(tile) });
-        self.leave(core, tile);
+        self.emit(if clean { ScheduleNode::Drop(tile) } else { ScheduleNode::Save(tile) });
+        self.remove(core, tile);
     }
 
-    fn leave(&mut self, core: u32, tile: u32) {
+    fn remove(&mut self, core: u32, tile: u32) {
         let (bytes, next) = (self.bytes(tile), self.next_use(tile));
         let resident = self.cores.entry(core).or_default();
+        // Another core may have brought the tile in, and counts it.
         resident.used = resident.used.saturating_sub(bytes);
         resident.by_use.remove(&(next, tile));
         self.resident[tile as usize] = false;
     }
 
     /// One use of a tile is over.
-    fn used(&mut self, core: u32, tile: u32) {
+    fn finish_use(&mut self, core: u32, tile: u32) {
         let before = self.next_use(tile);
-        self.over[tile as usize] += 1;
+        self.uses_done[tile as usize] += 1;
         let next = self.next_use(tile);
         let resident = self.cores.entry(core).or_default();
         resident.by_use.remove(&(before, tile));
         if next == NONE {
-            let bytes = self.tiles.facts.get(tile as usize).map_or(0, |facts| facts.bytes);
+            let bytes = self.tiles.facts[tile as usize].bytes;
+            // Another core may have brought the tile in, and counts it.
             resident.used = resident.used.saturating_sub(bytes);
             self.resident[tile as usize] = false;
         } else {
@@ -222,9 +240,12 @@ impl<'a> Spiller<'a> {
         }
     }
 
-    fn emit(&mut self, node: Node) {
-        let number = self.nodes.runs.saturating_add(u32::try_from(self.nodes.extra.len()).unwrap_or(NONE));
-        self.nodes.extra.push(node);
+    fn emit(&mut self, node: ScheduleNode) {
+        let number = self
+            .nodes
+            .instruction_count
+            .exact_add(u32::try_from(self.nodes.spills.len()).or_broken("more spills than are numbered"));
+        self.nodes.spills.push(node);
         self.nodes.order.push(number);
     }
 }

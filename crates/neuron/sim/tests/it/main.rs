@@ -1,7 +1,7 @@
 //! All integration tests of this crate in one binary, which is linked once.
 
 mod chips;
+mod collective;
 mod costs;
-mod exchange;
 mod programs;
 mod schedule;

@@ -1,15 +1,18 @@
-//! Any program that was verified is scheduled to its end: every instruction runs, and what it waits for has run before.
+//! Any program that was verified is scheduled to its end: every instruction runs, and what it waits for has
+//! run before.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tilewright_neuron_isa::program::{Allocation, DmaShape};
 use tilewright_neuron_isa::verify::verify;
-use tilewright_neuron_isa::{Cost, EngineKind, Instruction, Memory, Program, Region};
+use tilewright_neuron_isa::{
+    EngineKind, Instruction, InstructionCost, MemorySpace, NeuronProgram, TensorRegion,
+};
+use tilewright_neuron_sim::ScheduledProgram;
+use tilewright_neuron_sim::analysis::critical_path::{critical_path, idle_times};
+use tilewright_neuron_sim::analysis::summary::summary;
 use tilewright_neuron_sim::findings::findings;
-use tilewright_neuron_sim::reading::path::{critical, idle};
-use tilewright_neuron_sim::reading::summary::summary;
-use tilewright_neuron_sim::run::Run;
 use tilewright_neuron_sim::trace::perfetto_bytes;
 
 use crate::chips::chip;
@@ -17,14 +20,14 @@ use crate::chips::chip;
 /// Partitions and bytes of a partition of every tensor.
 const SHAPE: (u32, u64) = (8, 4096);
 
-fn any_region(tensors: u32) -> impl Strategy<Value = Region> {
+fn any_region(tensors: u32) -> impl Strategy<Value = TensorRegion> {
     (0..tensors, 0..8_u64, 1..=8_u64, 0..4096_u64, 1..=4096_u64, any::<bool>()).prop_map(
         |(storage, row, rows, byte, bytes, flat)| {
             let bytes = (byte, (byte + bytes).min(4096));
             if flat {
-                return Region { storage, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes };
+                return TensorRegion { storage, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes };
             }
-            Region { storage, tile: 0, pitch_bytes: 4096, rows: (row, (row + rows).min(8)), bytes }
+            TensorRegion { storage, tile: 0, pitch_bytes: 4096, rows: (row, (row + rows).min(8)), bytes }
         },
     )
 }
@@ -47,13 +50,16 @@ fn any_instruction(tensors: u32) -> impl Strategy<Value = Instruction> {
             digest: digest % 3,
             source,
             program,
-            ..Instruction::untouched("tensor_copy", engine, Cost { busy_ps, latency_ps })
+            ..Instruction::untouched("tensor_copy", engine, InstructionCost { busy_ps, latency_ps })
         }
     })
 }
 
-fn any_program() -> impl Strategy<Value = Program> {
-    let memories = vec(select(vec![Memory::Sbuf, Memory::Psum, Memory::Hbm, Memory::SharedHbm]), 1..5);
+fn any_program() -> impl Strategy<Value = NeuronProgram> {
+    let memories = vec(
+        select(vec![MemorySpace::Sbuf, MemorySpace::Psum, MemorySpace::Hbm, MemorySpace::SharedHbm]),
+        1..5,
+    );
     memories.prop_flat_map(|memories| {
         let tensors = u32::try_from(memories.len()).unwrap_or(u32::MAX);
         let instructions = vec((any_instruction(tensors), 0..4_u32), 0..24);
@@ -62,7 +68,7 @@ fn any_program() -> impl Strategy<Value = Program> {
                 let mut barriers = 0;
                 let instructions = instructions.into_iter().map(|(mut one, step)| {
                     barriers += u32::from(step == 0);
-                    one.meeting = barriers;
+                    one.barrier = barriers;
                     one
                 });
                 let allocations = memories.into_iter().zip(0..).map(|(memory, storage)| Allocation {
@@ -76,7 +82,7 @@ fn any_program() -> impl Strategy<Value = Program> {
                     partitions: SHAPE.0,
                     made_at: 0,
                 });
-                Program {
+                NeuronProgram {
                     instructions: instructions.collect(),
                     allocations: allocations.collect(),
                     sources: ["a:1", "b:2", "c:3"].map(String::from).to_vec(),
@@ -95,7 +101,7 @@ proptest! {
         let chip = chip("trainium2");
         let faults = verify(&chip, &program);
         prop_assert!(faults.is_empty(), "{faults:?}");
-        let run = Run::of(&chip, &program);
+        let run = ScheduledProgram::of(&chip, &program);
         let ran = run.program(&program);
         prop_assert_eq!(run.timeline.spans.len(), program.instructions.len());
         for (one, span) in ran.instructions.iter().zip(&run.timeline.spans) {
@@ -103,9 +109,9 @@ proptest! {
         }
         let figures = summary(&chip, ran, &run.timeline);
         prop_assert!(figures.time_ps >= ran.instructions.iter().map(|one| one.cost.busy_ps).max().unwrap_or(0));
-        let path: u64 = critical(ran, &run.timeline).iter().map(|share| share.time_ps).sum();
+        let path: u64 = critical_path(ran, &run.timeline).iter().map(|share| share.time_ps).sum();
         prop_assert!(path <= figures.time_ps);
-        idle(ran, &run.timeline);
+        idle_times(ran, &run.timeline);
         findings(&chip, &program);
         prop_assert!(perfetto_bytes(&chip, ran, &run.timeline).is_ok());
     }

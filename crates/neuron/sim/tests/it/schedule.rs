@@ -1,5 +1,5 @@
-//! Random programs on the engines, judged plainly: every pair of instructions that share bytes keeps its order, engines
-//! run one instruction at a time, and memory is never over-full.
+//! Random programs on the engines, judged plainly: every pair of instructions that share bytes keeps its
+//! order, engines run one instruction at a time, and memory is never over-full.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
@@ -13,15 +13,17 @@ use proptest::prelude::*;
 use tilewright_neuron_exec::engine::{dma, vector};
 use tilewright_neuron_exec::{Storage, Tile};
 use tilewright_neuron_isa::alu::AluOp;
-use tilewright_neuron_isa::{Chip, EngineKind, Instruction, Memory, Program, Region, TensorDecl, View};
-use tilewright_neuron_sim::reading::{bound, energy, path, utilisation};
+use tilewright_neuron_isa::{
+    Chip, EngineKind, Instruction, MemorySpace, NeuronProgram, TensorDecl, TensorRegion, TensorView,
+};
+use tilewright_neuron_sim::analysis::{bound, critical_path, energy, utilisation};
 use tilewright_neuron_sim::schedule::{Timeline, schedule};
 use tilewright_num::Dtype;
 
 /// A tensor of 128 partitions without values.
-fn tensor(id: u32, memory: Memory, columns: usize) -> Tile {
+fn tensor(id: u32, memory: MemorySpace, columns: usize) -> Tile {
     let shape = vec![128, columns];
-    let view = View::whole(&shape, Dtype::F32, 0);
+    let view = TensorView::whole(&shape, Dtype::F32, 0);
     let request =
         TensorDecl { id, memory, dtype: Dtype::F32, shape, blocks: 0, name: String::new(), source: 0 };
     Tile { storage: Arc::new(Storage::without_values(request).unwrap()), view }
@@ -43,9 +45,10 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Two tensors in HBM, then eight in SBUF.
-fn program(chip: &Chip, steps: &[Step], columns: usize) -> Program {
-    let tensors: Vec<Tile> =
-        (0..10).map(|id| tensor(id, if id < 2 { Memory::Hbm } else { Memory::Sbuf }, columns)).collect();
+fn program(chip: &Chip, steps: &[Step], columns: usize) -> NeuronProgram {
+    let tensors: Vec<Tile> = (0..10)
+        .map(|id| tensor(id, if id < 2 { MemorySpace::Hbm } else { MemorySpace::Sbuf }, columns))
+        .collect();
     let (hbm, sbuf) = tensors.split_at(2);
     let mut instructions = Vec::new();
     for step in steps {
@@ -60,19 +63,20 @@ fn program(chip: &Chip, steps: &[Step], columns: usize) -> Program {
         instructions.push(done.unwrap());
     }
     let allocations = tensors.iter().map(chips::allocation).collect();
-    Program { instructions, allocations, sources: vec!["?".to_owned()], ..Program::default() }
+    NeuronProgram { instructions, allocations, sources: vec!["?".to_owned()], ..NeuronProgram::default() }
 }
 
 /// True if both touch a byte that one of them writes.
 fn conflict(earlier: &Instruction, later: &Instruction) -> bool {
-    let meet = |a: &[Region], b: &[Region]| a.iter().any(|x| b.iter().any(|y| x.overlaps(y)));
+    let meet = |a: &[TensorRegion], b: &[TensorRegion]| a.iter().any(|x| b.iter().any(|y| x.overlaps(y)));
     meet(&earlier.writes, &later.reads)
         || meet(&earlier.reads, &later.writes)
         || meet(&earlier.writes, &later.writes)
 }
 
-/// A tile that comes back from HBM has another place, so that only reads of what was written keep their order.
-fn judge_order(program: &Program, timeline: &Timeline, renamed: bool) -> Result<(), TestCaseError> {
+/// A tile that comes back from HBM has another place, so that only reads of what was written keep their
+/// order.
+fn check_order(program: &NeuronProgram, timeline: &Timeline, renamed: bool) -> Result<(), TestCaseError> {
     for (j, later) in program.instructions.iter().enumerate() {
         for (i, earlier) in program.instructions[..j].iter().enumerate() {
             let (first, second) = (timeline.spans[i], timeline.spans[j]);
@@ -104,7 +108,7 @@ proptest! {
         let chip = chip(if second { "trainium2" } else { "trainium1" });
         let program = program(&chip, &steps, 64);
         let timeline = schedule(&chip, &program);
-        judge_order(&program, &timeline, false)?;
+        check_order(&program, &timeline, false)?;
         let last = timeline.spans.iter().map(|span| span.done_ps).max().unwrap_or(0);
         prop_assert_eq!(timeline.total_ps, last);
         prop_assert_eq!(&schedule(&chip, &program).spans, &timeline.spans, "the same again");
@@ -118,7 +122,7 @@ proptest! {
         let columns = usize::try_from(chip.sbuf_usable_bytes() / 4 / 4).unwrap();
         let program = program(&chip, &steps, columns);
         let timeline = schedule(&chip, &program);
-        judge_order(&program, &timeline, true)?;
+        check_order(&program, &timeline, true)?;
         let (saved, reloaded) = timeline.spill_bytes();
         prop_assert!(saved % (columns as u64 * 4 * 128) == 0 && reloaded % (columns as u64 * 4 * 128) == 0);
         if timeline.sbuf_peak_bytes <= chip.sbuf_usable_bytes() {
@@ -131,11 +135,11 @@ proptest! {
         let chip = chip("trainium2");
         let program = program(&chip, &steps, 256);
         let timeline = schedule(&chip, &program);
-        let on_path: u64 = path::critical(&program, &timeline).iter().map(|share| share.time_ps).sum();
+        let on_path: u64 = critical_path::critical_path(&program, &timeline).iter().map(|share| share.time_ps).sum();
         prop_assert!(on_path <= timeline.total_ps, "the path is not longer than the run");
-        let idle = path::idle(&program, &timeline);
+        let idle_times = critical_path::idle_times(&program, &timeline);
         for engine in EngineKind::ALL {
-            let waits: u64 = idle.iter().filter(|((of, _), _)| *of == engine).map(|(_, time_ps)| time_ps).sum();
+            let waits: u64 = idle_times.iter().filter(|((of, _), _)| *of == engine).map(|(_, time_ps)| time_ps).sum();
             let runs = program.instructions.iter().any(|one| one.engine == engine);
             let busy = timeline.busy_ps[engine as usize];
             prop_assert!(!runs || waits + busy == timeline.total_ps, "busy and idle are all of the time");
@@ -151,14 +155,14 @@ proptest! {
 #[test]
 fn a_column_in_pieces_of_four_bytes_is_a_finding() {
     let chip = chip("trainium1");
-    let hbm = tensor(0, Memory::Hbm, 128);
-    let sbuf = tensor(1, Memory::Sbuf, 128);
-    let mut turned = hbm.clone();
-    turned.view.dims.swap(0, 1);
+    let hbm = tensor(0, MemorySpace::Hbm, 128);
+    let sbuf = tensor(1, MemorySpace::Sbuf, 128);
+    let mut transposed = hbm.clone();
+    transposed.view.dims.swap(0, 1);
     let rows = dma::dma_copy(&chip, &sbuf, &hbm, None).unwrap();
-    let columns = dma::dma_copy(&chip, &sbuf, &turned, None).unwrap();
+    let columns = dma::dma_copy(&chip, &sbuf, &transposed, None).unwrap();
     for (instruction, found) in [(rows, 0), (columns, 1)] {
-        let program = Program { instructions: vec![instruction], ..Program::default() };
-        assert_eq!(tilewright_neuron_sim::reading::advice::slow_transfers(&chip, &program).len(), found);
+        let program = NeuronProgram { instructions: vec![instruction], ..NeuronProgram::default() };
+        assert_eq!(tilewright_neuron_sim::analysis::advice::slow_transfers(&chip, &program).len(), found);
     }
 }

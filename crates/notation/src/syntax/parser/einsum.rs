@@ -3,17 +3,17 @@
 use tilewright_base::{Diagnostic, Name, Span};
 
 use super::{Parsed, Parser};
-use crate::syntax::ast::{Dim, Einsum, EinsumAxis, MAX_TERMS, SpanOf, TensorAxes, WindowSum};
+use crate::syntax::ast::{Dim, Einsum, EinsumAxis, MAX_TERMS, SyntaxSpan, TensorAxes, WindowSum};
 use crate::syntax::expr::Expr;
-use crate::syntax::lexer::Kind;
+use crate::syntax::lexer::TokenKind;
 
 impl<'a> Parser<'a> {
     pub(super) fn einsum(&mut self) -> Parsed<Einsum> {
         let start = self.token.span;
         let mut einsum = Einsum { in0: self.tensor_axes()?, ..Einsum::default() };
-        if self.eat(Kind::Comma) {
+        if self.eat(TokenKind::Comma) {
             einsum.in1 = Some(self.tensor_axes()?);
-            if self.token.kind == Kind::Comma {
+            if self.token.kind == TokenKind::Comma {
                 let many = Diagnostic::error("notation/syntax", "an einsum of three or more inputs");
                 return Err(Box::new(
                     many.at(self.token.span, "a third input")
@@ -22,7 +22,7 @@ impl<'a> Parser<'a> {
                 ));
             }
         }
-        if self.eat(Kind::Arrow) {
+        if self.eat(TokenKind::Arrow) {
             einsum.out = Some(if self.scalar() { TensorAxes::default() } else { self.tensor_axes()? });
         } else if einsum.in1.is_some() {
             return Err(self.unexpected("`->` and the axes of the output"));
@@ -31,36 +31,39 @@ impl<'a> Parser<'a> {
             self.advance();
             self.same_pairs(&mut einsum)?;
         }
-        einsum.span = SpanOf(start.to(self.previous));
+        einsum.span = SyntaxSpan(start.to(self.previous));
         Ok(einsum)
     }
 
     /// Nothing behind the arrow is a scalar, as in np.einsum; so is `()`.
     fn scalar(&mut self) -> bool {
         let closed = self.text.as_bytes().get(self.token.span.end as usize) == Some(&b')');
-        if self.token.kind == Kind::ParenOpen && closed {
+        if self.token.kind == TokenKind::ParenOpen && closed {
             self.advance();
             self.advance();
             return true;
         }
-        matches!(self.token.kind, Kind::End | Kind::LineEnd | Kind::Semicolon)
+        matches!(self.token.kind, TokenKind::End | TokenKind::LineEnd | TokenKind::Semicolon)
     }
 
     /// The word `where` set off by a blank; without one its letters are axes.
     fn at_where(&self) -> bool {
-        self.token.kind == Kind::Word && self.word() == "where" && !self.touches() && self.previous.end > 0
+        self.token.kind == TokenKind::Word
+            && self.word() == "where"
+            && !self.touches()
+            && self.previous.end > 0
     }
 
     pub(super) fn same_pairs(&mut self, einsum: &mut Einsum) -> Parsed<()> {
         loop {
             let one = self.axis_name()?;
-            self.expect(Kind::Equals, "`=`")?;
+            self.expect(TokenKind::Equals, "`=`")?;
             let other = self.axis_name()?;
             if einsum.same.len() == MAX_TERMS {
                 return Err(self.too_many("pairs of axes after `where`", self.previous));
             }
             einsum.same.push((one, other));
-            if !self.eat(Kind::Comma) {
+            if !self.eat(TokenKind::Comma) {
                 return Ok(());
             }
         }
@@ -69,7 +72,7 @@ impl<'a> Parser<'a> {
     #[inline]
     pub(super) fn axis_name(&mut self) -> Parsed<Name> {
         let token = self.token;
-        if token.kind != Kind::Word {
+        if token.kind != TokenKind::Word {
             return Err(self.unexpected("the name of an axis"));
         }
         let name = match self.single_letter() {
@@ -95,19 +98,19 @@ impl<'a> Parser<'a> {
         let mut tensor = TensorAxes::default();
         loop {
             match self.token.kind {
-                Kind::Word if self.at_where() && !tensor.axes.is_empty() => break,
-                Kind::Word => self.axis_letters(&mut tensor)?,
-                Kind::ParenOpen => {
+                TokenKind::Word if self.at_where() && !tensor.axes.is_empty() => break,
+                TokenKind::Word => self.axis_letters(&mut tensor)?,
+                TokenKind::ParenOpen => {
                     let open = self.advance().span;
                     let name = self.axis_name()?;
-                    let window = if self.eat(Kind::Equals) { Some(self.window_sum()?) } else { None };
-                    let close = self.expect(Kind::ParenClose, "`)`")?.span;
+                    let window = if self.eat(TokenKind::Equals) { Some(self.window_sum()?) } else { None };
+                    let close = self.expect(TokenKind::ParenClose, "`)`")?.span;
                     self.push_axis(&mut tensor, name, open.to(close))?;
                     if let Some(axis) = tensor.axes.last_mut() {
                         axis.window = window;
                     }
                 }
-                Kind::Underscore | Kind::Subscript if !tensor.axes.is_empty() => {
+                TokenKind::Underscore | TokenKind::Subscript if !tensor.axes.is_empty() => {
                     let pes = self.subscript()?;
                     if let Some(axis) = tensor.axes.last_mut() {
                         axis.pes = Some(pes);
@@ -120,7 +123,7 @@ impl<'a> Parser<'a> {
         if tensor.axes.is_empty() {
             return Err(self.unexpected("the axes of a tensor, such as `ble`"));
         }
-        tensor.span = SpanOf(start.to(self.previous));
+        tensor.span = SyntaxSpan(start.to(self.previous));
         Ok(tensor)
     }
 
@@ -128,15 +131,15 @@ impl<'a> Parser<'a> {
     fn window_sum(&mut self) -> Parsed<WindowSum> {
         let mut sum = WindowSum::default();
         loop {
-            let factor = if self.token.kind == Kind::Number {
+            let factor = if self.token.kind == TokenKind::Number {
                 let factor = self.lexer.value;
                 self.advance();
-                self.eat(Kind::Star);
+                self.eat(TokenKind::Star);
                 factor
             } else {
                 1
             };
-            if self.token.kind != Kind::Word {
+            if self.token.kind != TokenKind::Word {
                 return Err(self.unexpected("a loop of the window, such as x or 2x"));
             }
             let name = self.axis_name()?;
@@ -144,12 +147,12 @@ impl<'a> Parser<'a> {
                 return Err(self.too_many("terms of a window", self.previous));
             }
             sum.terms.push((factor, name));
-            if !self.eat(Kind::Plus) {
+            if !self.eat(TokenKind::Plus) {
                 break;
             }
         }
-        if self.eat(Kind::Minus) {
-            if self.token.kind != Kind::Number {
+        if self.eat(TokenKind::Minus) {
+            if self.token.kind != TokenKind::Number {
                 return Err(self.unexpected("the number of positions before the start"));
             }
             sum.before = self.lexer.value;
@@ -185,16 +188,16 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn subscript(&mut self) -> Parsed<Expr> {
-        if self.token.kind == Kind::Subscript {
+        if self.token.kind == TokenKind::Subscript {
             let value = self.lexer.value;
             self.advance();
             return Ok(Expr::Int(value));
         }
-        self.expect(Kind::Underscore, "`_`")?;
+        self.expect(TokenKind::Underscore, "`_`")?;
         match self.token.kind {
-            Kind::BraceOpen => self.braced(),
+            TokenKind::BraceOpen => self.braced(),
             // As in TeX, a bare subscript is one letter or number: `L_nE` is L over n, then E.
-            Kind::Word => self.first_letter().map(Expr::Symbol),
+            TokenKind::Word => self.first_letter().map(Expr::Symbol),
             _ => self.atom(),
         }
     }
@@ -204,19 +207,19 @@ impl<'a> Parser<'a> {
         loop {
             let start = self.token.span;
             let name = self.axis_name()?;
-            let dim = if self.eat(Kind::AtMost) {
+            let dim = if self.eat(TokenKind::AtMost) {
                 let most = self.expr()?;
                 Dim { name, least: Expr::Int(1), most, dynamic: true, span: start.to(self.previous) }
             } else {
-                self.expect(Kind::Equals, "`=`")?;
+                self.expect(TokenKind::Equals, "`=`")?;
                 let least = self.expr()?;
-                let dynamic = self.eat(Kind::DotDot);
+                let dynamic = self.eat(TokenKind::DotDot);
                 let most = if dynamic { self.expr()? } else { least.clone() };
                 Dim { name, least, most, dynamic, span: start.to(self.previous) }
             };
             dims.push(dim);
-            let comma = self.eat(Kind::Comma);
-            if !comma && self.token.kind != Kind::Word {
+            let comma = self.eat(TokenKind::Comma);
+            if !comma && self.token.kind != TokenKind::Word {
                 return Ok(dims);
             }
         }

@@ -4,7 +4,7 @@ use tilewright_base::Diagnostic;
 
 use super::{Parsed, Parser};
 use crate::syntax::expr::{Expr, Operator};
-use crate::syntax::lexer::{Kind, plain_of_superscript};
+use crate::syntax::lexer::{TokenKind, plain_of_superscript};
 
 /// Most nested parentheses of an expression.
 const MAX_NESTING: usize = 32;
@@ -28,9 +28,9 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn braced(&mut self) -> Parsed<Expr> {
-        self.expect(Kind::BraceOpen, "`{`")?;
+        self.expect(TokenKind::BraceOpen, "`{`")?;
         let expr = self.nested()?;
-        self.expect(Kind::BraceClose, "`}`")?;
+        self.expect(TokenKind::BraceClose, "`}`")?;
         Ok(expr)
     }
 
@@ -47,7 +47,7 @@ impl<'a> Parser<'a> {
         let mut inner = Parser::new(&plain, run.source, self.example);
         let expr = inner.expr();
         match expr {
-            Ok(expr) if inner.token.kind == Kind::End => Ok(expr),
+            Ok(expr) if inner.token.kind == TokenKind::End => Ok(expr),
             _ => Err(Box::new(
                 Diagnostic::error("notation/syntax", format!("the superscript `{plain}` is not a size"))
                     .at(run, "read as this")
@@ -71,11 +71,13 @@ impl<'a> Parser<'a> {
     #[inline]
     pub(super) fn operator(&self) -> Option<Operator> {
         match self.token.kind {
-            Kind::Plus => Some(Operator::Add),
-            Kind::Minus => Some(Operator::Subtract),
-            Kind::Star => Some(Operator::Multiply),
-            Kind::Slash => Some(Operator::Divide),
-            Kind::Word | Kind::ParenOpen if self.after_number && self.touches() => Some(Operator::Multiply),
+            TokenKind::Plus => Some(Operator::Add),
+            TokenKind::Minus => Some(Operator::Subtract),
+            TokenKind::Star => Some(Operator::Multiply),
+            TokenKind::Slash => Some(Operator::Divide),
+            TokenKind::Word | TokenKind::ParenOpen if self.after_number && self.touches() => {
+                Some(Operator::Multiply)
+            }
             _ => None,
         }
     }
@@ -94,7 +96,7 @@ impl<'a> Parser<'a> {
     pub(super) fn product(&mut self, mut left: Expr, links: &mut usize) -> Parsed<Expr> {
         while let Some(operator @ (Operator::Multiply | Operator::Divide)) = self.operator() {
             self.link(links)?;
-            if matches!(self.token.kind, Kind::Star | Kind::Slash) {
+            if matches!(self.token.kind, TokenKind::Star | TokenKind::Slash) {
                 self.advance();
             }
             left = Expr::binary(operator, left, self.atom()?);
@@ -114,34 +116,34 @@ impl<'a> Parser<'a> {
     pub(super) fn atom(&mut self) -> Parsed<Expr> {
         self.after_number = false;
         match self.token.kind {
-            Kind::Number => {
+            TokenKind::Number => {
                 let value = self.lexer.value;
                 self.advance();
                 self.after_number = true;
                 Ok(Expr::Int(value))
             }
-            Kind::Word if self.single_letter().is_none() && self.word() == "ceil" => {
+            TokenKind::Word if self.single_letter().is_none() && self.word() == "ceil" => {
                 self.advance();
-                self.expect(Kind::ParenOpen, "`(` after ceil")?;
-                self.ceil(Kind::ParenClose)
+                self.expect(TokenKind::ParenOpen, "`(` after ceil")?;
+                self.ceil(TokenKind::ParenClose)
             }
-            Kind::Word => Ok(Expr::Symbol(self.axis_name()?)),
-            Kind::CeilOpen => {
+            TokenKind::Word => Ok(Expr::Symbol(self.axis_name()?)),
+            TokenKind::CeilOpen => {
                 self.advance();
-                self.ceil(Kind::CeilClose)
+                self.ceil(TokenKind::CeilClose)
             }
-            Kind::ParenOpen => {
+            TokenKind::ParenOpen => {
                 self.advance();
                 let expr = self.nested()?;
-                self.expect(Kind::ParenClose, "`)`")?;
+                self.expect(TokenKind::ParenClose, "`)`")?;
                 Ok(expr)
             }
-            Kind::Fraction => {
+            TokenKind::Fraction => {
                 self.advance();
                 let over = self.braced()?;
                 Ok(Expr::binary(Operator::Divide, over, self.braced()?))
             }
-            Kind::HugeNumber => Err(Box::new(
+            TokenKind::HugeNumber => Err(Box::new(
                 Diagnostic::error(
                     "notation/number",
                     format!("the number {} does not fit 64 bits", self.word()),
@@ -154,7 +156,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub(super) fn ceil(&mut self, close: Kind) -> Parsed<Expr> {
+    pub(super) fn ceil(&mut self, close: TokenKind) -> Parsed<Expr> {
         let inner = self.nested()?;
         let Expr::Binary(parts) = inner else {
             return Err(self.unexpected("a division such as E/s inside ceil"));

@@ -3,23 +3,23 @@
 use tilewright_base::Diagnostic;
 
 use super::{Parsed, Parser};
-use crate::syntax::ast::{Operand, Program, SpanOf};
-use crate::syntax::lexer::Kind;
+use crate::syntax::ast::{Operand, Program, SyntaxSpan};
+use crate::syntax::lexer::TokenKind;
 
 impl<'a> Parser<'a> {
     pub(super) fn program(&mut self) -> Parsed<Program> {
         let mut program = Program { einsum: self.einsum()?, ..Program::default() };
         loop {
-            if self.token.kind == Kind::End {
+            if self.token.kind == TokenKind::End {
                 return Ok(program);
             }
-            if self.token.kind != Kind::Semicolon && self.token.kind != Kind::LineEnd {
+            if self.token.kind != TokenKind::Semicolon && self.token.kind != TokenKind::LineEnd {
                 return Err(self.unexpected("`;` or a new line"));
             }
-            while matches!(self.token.kind, Kind::Semicolon | Kind::LineEnd) {
+            while matches!(self.token.kind, TokenKind::Semicolon | TokenKind::LineEnd) {
                 self.advance();
             }
-            if self.token.kind != Kind::End {
+            if self.token.kind != TokenKind::End {
                 self.statement(&mut program)?;
             }
         }
@@ -40,7 +40,7 @@ impl<'a> Parser<'a> {
                 return Err(self.unexpected("dims, in0, in1, out, tactic, dtype or stationary"));
             }
         }
-        self.expect(Kind::Equals, "`=`")?;
+        self.expect(TokenKind::Equals, "`=`")?;
         let repeated = match word {
             "in0" => program.in0.replace(self.lowered()?).is_some(),
             "in1" => program.in1.replace(self.lowered()?).is_some(),
@@ -61,32 +61,32 @@ impl<'a> Parser<'a> {
     /// A word that may end in a digit, such as `in0`; empty if there is none.
     pub(super) fn keyword(&mut self) -> &'a str {
         let start = self.token.span.start as usize;
-        if self.token.kind != Kind::Word {
+        if self.token.kind != TokenKind::Word {
             return "";
         }
         self.advance();
-        if self.token.kind == Kind::Number && self.token.span.start == self.previous.end {
+        if self.token.kind == TokenKind::Number && self.token.span.start == self.previous.end {
             self.advance();
         }
         self.text.get(start..self.previous.end as usize).unwrap_or("")
     }
 
     /// A type name such as `int8` or `f8e4m3`: words and numbers that touch.
-    pub(super) fn dtype(&mut self) -> Parsed<(String, SpanOf)> {
-        if self.token.kind != Kind::Word {
+    pub(super) fn dtype(&mut self) -> Parsed<(String, SyntaxSpan)> {
+        if self.token.kind != TokenKind::Word {
             return Err(self.unexpected("an element type such as int8 or bf16"));
         }
         let mut span = self.token.span;
-        while matches!(self.token.kind, Kind::Word | Kind::Number | Kind::Underscore)
+        while matches!(self.token.kind, TokenKind::Word | TokenKind::Number | TokenKind::Underscore)
             && (self.token.span.start == span.end || self.token.span == span)
         {
             span = span.to(self.token.span);
             self.advance();
         }
-        Ok((self.text.get(span.range()).unwrap_or("").to_string(), SpanOf(span)))
+        Ok((self.text.get(span.range()).unwrap_or("").to_string(), SyntaxSpan(span)))
     }
 
-    pub(super) fn stationary(&mut self) -> Parsed<(Operand, SpanOf)> {
+    pub(super) fn stationary(&mut self) -> Parsed<(Operand, SyntaxSpan)> {
         let start = self.token;
         let operand = match self.keyword() {
             "in0" => Operand::In0,
@@ -96,6 +96,6 @@ impl<'a> Parser<'a> {
                 return Err(self.unexpected("in0 or in1"));
             }
         };
-        Ok((operand, SpanOf(start.span.to(self.previous))))
+        Ok((operand, SyntaxSpan(start.span.to(self.previous))))
     }
 }

@@ -24,7 +24,7 @@ mod shape;
 use tilewright_base::{Diagnostic, Name, SourceId, Span};
 
 use super::ast::{Dim, Einsum, LoweredShape, Program, Tactic};
-use super::lexer::{Kind, Lexer, Token};
+use super::lexer::{Lexer, Token, TokenKind};
 
 /// A tree, or why there is none.
 pub type Parsed<T> = Result<T, Box<Diagnostic>>;
@@ -65,7 +65,7 @@ fn whole<'a, T>(
     let tree = read(&mut parser)?;
     parser.skip_line_ends();
     match parser.token.kind {
-        Kind::End => Ok(tree),
+        TokenKind::End => Ok(tree),
         _ => Err(parser.unexpected("the end of the text")),
     }
 }
@@ -109,7 +109,7 @@ impl<'a> Parser<'a> {
         Ok(name)
     }
 
-    fn eat(&mut self, kind: Kind) -> bool {
+    fn eat(&mut self, kind: TokenKind) -> bool {
         let found = self.token.kind == kind;
         if found {
             self.advance();
@@ -117,12 +117,12 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn expect(&mut self, kind: Kind, what: &str) -> Parsed<Token> {
+    fn expect(&mut self, kind: TokenKind, what: &str) -> Parsed<Token> {
         if self.token.kind == kind { Ok(self.advance()) } else { Err(self.unexpected(what)) }
     }
 
     fn skip_line_ends(&mut self) {
-        while self.eat(Kind::LineEnd) {}
+        while self.eat(TokenKind::LineEnd) {}
     }
 
     fn word(&self) -> &'a str {
@@ -145,15 +145,15 @@ impl<'a> Parser<'a> {
     #[cold]
     fn unexpected(&self, wanted: &str) -> Box<Diagnostic> {
         let found = match self.token.kind {
-            Kind::End => "the text ends".to_string(),
-            Kind::LineEnd => "the line ends".to_string(),
+            TokenKind::End => "the text ends".to_string(),
+            TokenKind::LineEnd => "the line ends".to_string(),
             _ => format!("found `{}`", self.word()),
         };
         let complaint = Diagnostic::error("notation/syntax", format!("{found} where {wanted} should stand"))
             .at(self.token.span, format!("expected {wanted}"))
             .allowed(wanted)
             .instead(self.example);
-        let stray_comment = self.token.kind == Kind::Hash;
+        let stray_comment = self.token.kind == TokenKind::Hash;
         Box::new(if stray_comment {
             complaint.with_note("a comment begins with //; # is for padding")
         } else {

@@ -3,30 +3,30 @@
 use tilewright_base::Diagnostic;
 
 use super::{Parsed, Parser};
-use crate::syntax::ast::{LoweredShape, MAX_TERMS, Place, SpanOf, Tactic, Term};
+use crate::syntax::ast::{LoweredShape, MAX_TERMS, Place, SyntaxSpan, Tactic, Term};
 use crate::syntax::expr::Expr;
-use crate::syntax::lexer::Kind;
+use crate::syntax::lexer::TokenKind;
 
 impl<'a> Parser<'a> {
     pub(super) fn lowered(&mut self) -> Parsed<LoweredShape> {
         let start = self.token.span;
-        let place = if self.eat(Kind::At) { Some(self.place()?) } else { None };
+        let place = if self.eat(TokenKind::At) { Some(self.place()?) } else { None };
         let inter = self.terms()?;
-        self.expect(Kind::Bar, "`|` between the inter-slice and the intra-slice part")?;
+        self.expect(TokenKind::Bar, "`|` between the inter-slice and the intra-slice part")?;
         let intra = self.terms()?;
-        Ok(LoweredShape { place, inter, intra, span: SpanOf(start.to(self.previous)) })
+        Ok(LoweredShape { place, inter, intra, span: SyntaxSpan(start.to(self.previous)) })
     }
 
     pub(super) fn place(&mut self) -> Parsed<Place> {
         let place = match (self.token.kind, self.word()) {
-            (Kind::Word, "dm") => Place::Dm,
-            (Kind::Word, "trf") => Place::Trf,
-            (Kind::Word, "vrf") => Place::Vrf,
+            (TokenKind::Word, "dm") => Place::Dm,
+            (TokenKind::Word, "trf") => Place::Trf,
+            (TokenKind::Word, "vrf") => Place::Vrf,
             _ => return Err(self.unexpected("dm, trf, trf/2 or vrf")),
         };
         self.advance();
-        if place == Place::Trf && self.eat(Kind::Slash) {
-            if self.lexer.value != 2 || self.token.kind != Kind::Number {
+        if place == Place::Trf && self.eat(TokenKind::Slash) {
+            if self.lexer.value != 2 || self.token.kind != TokenKind::Number {
                 return Err(self.unexpected("`2`, for one half of the register files"));
             }
             self.advance();
@@ -38,21 +38,21 @@ impl<'a> Parser<'a> {
     pub(super) fn tactic(&mut self) -> Parsed<Tactic> {
         let start = self.token.span;
         let parallel = self.terms()?;
-        self.expect(Kind::Bar, "`|` between the parallel loops and the slice tactic")?;
+        self.expect(TokenKind::Bar, "`|` between the parallel loops and the slice tactic")?;
         let slice = self.terms()?;
-        let roles = if self.eat(Kind::Bar) {
+        let roles = if self.eat(TokenKind::Bar) {
             let lanes = self.terms()?;
-            self.expect(Kind::Bar, "`|` between lanes and packet (parallel | time | lanes | packet)")?;
+            self.expect(TokenKind::Bar, "`|` between lanes and packet (parallel | time | lanes | packet)")?;
             Some((lanes, self.terms()?))
         } else {
             None
         };
-        Ok(Tactic { parallel, slice, roles, span: SpanOf(start.to(self.previous)) })
+        Ok(Tactic { parallel, slice, roles, span: SyntaxSpan(start.to(self.previous)) })
     }
 
     pub(super) fn terms(&mut self) -> Parsed<Vec<Term>> {
         let mut terms = Vec::new();
-        while matches!(self.token.kind, Kind::Word | Kind::Underscore | Kind::ParenOpen) {
+        while matches!(self.token.kind, TokenKind::Word | TokenKind::Underscore | TokenKind::ParenOpen) {
             let term = self.term()?;
             if terms.len() == MAX_TERMS {
                 return Err(self.too_many("terms on one side of `|`", term.span));
@@ -65,25 +65,25 @@ impl<'a> Parser<'a> {
     pub(super) fn term(&mut self) -> Parsed<Term> {
         let start = self.token.span;
         let axis = match self.token.kind {
-            Kind::Underscore => {
+            TokenKind::Underscore => {
                 self.advance();
                 None
             }
             // A name of several letters may keep the parentheses that it has in the einsum.
-            Kind::ParenOpen => {
+            TokenKind::ParenOpen => {
                 self.advance();
                 let name = self.axis_name()?;
-                self.expect(Kind::ParenClose, "`)`")?;
+                self.expect(TokenKind::ParenClose, "`)`")?;
                 Some(name)
             }
             _ => Some(self.axis_name()?),
         };
         let stride = match self.token.kind {
-            Kind::Caret => {
+            TokenKind::Caret => {
                 self.advance();
-                if self.token.kind == Kind::BraceOpen { self.braced()? } else { self.expr()? }
+                if self.token.kind == TokenKind::BraceOpen { self.braced()? } else { self.expr()? }
             }
-            Kind::Superscript => self.superscript()?,
+            TokenKind::Superscript => self.superscript()?,
             _ => Expr::Int(1),
         };
         if axis.is_none() && stride != Expr::Int(1) {
@@ -94,14 +94,14 @@ impl<'a> Parser<'a> {
                     .instead("_[n] for n copies"),
             ));
         }
-        self.expect(Kind::BracketOpen, "`[` and the size of the digit")?;
+        self.expect(TokenKind::BracketOpen, "`[` and the size of the digit")?;
         let size = self.expr()?;
-        let slots = if self.eat(Kind::Hash) {
-            Some(if self.token.kind == Kind::BracketClose { size.clone() } else { self.expr()? })
+        let slots = if self.eat(TokenKind::Hash) {
+            Some(if self.token.kind == TokenKind::BracketClose { size.clone() } else { self.expr()? })
         } else {
             None
         };
-        self.expect(Kind::BracketClose, "`]`")?;
+        self.expect(TokenKind::BracketClose, "`]`")?;
         Ok(Term { axis, stride, size, slots, span: start.to(self.previous) })
     }
 }

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_tcp_lower::kernels::{Attention, attention};
+use tilewright_tcp_lower::kernels::{AttentionHeads, attention};
 
 use crate::kernels::chains::softmax_row;
 use crate::kernels::{run, tcp, tensors};
 
 struct Run {
-    asked: Attention,
+    asked: AttentionHeads,
     found: BTreeMap<String, Vec<f64>>,
 }
 
-fn ran(asked: Attention) -> Run {
+fn ran(asked: AttentionHeads) -> Run {
     let program = attention(tcp(), &asked).unwrap();
     let found = tensors(&program, &run(&program));
     Run { asked, found }
@@ -39,7 +39,7 @@ fn weighted(weights: &[f64], values: &[f64], length: usize, depth: usize) -> Vec
     sums
 }
 
-fn judge(run: &Run) {
+fn compare(run: &Run) {
     let Run { asked, found } = run;
     let (length, depth) = (asked.length as usize, asked.depth as usize);
     let scale = f64::from(asked.scale);
@@ -68,24 +68,29 @@ fn judge(run: &Run) {
 
 #[test]
 fn the_paper_s_head_group() {
-    judge(&ran(Attention::default()));
+    compare(&ran(AttentionHeads::default()));
 }
 
 #[test]
 fn other_lengths_and_depths() {
-    judge(&ran(Attention { length: 128, depth: 64, scale: 1.0 / 8192.0, ..Attention::default() }));
-    judge(&ran(Attention { heads: 8, depth: 64, scale: 1.0 / 8192.0, ..Attention::default() }));
+    compare(&ran(AttentionHeads {
+        length: 128,
+        depth: 64,
+        scale: 1.0 / 8192.0,
+        ..AttentionHeads::default()
+    }));
+    compare(&ran(AttentionHeads { heads: 8, depth: 64, scale: 1.0 / 8192.0, ..AttentionHeads::default() }));
 }
 
 #[test]
 fn more_keys_than_a_flit_holds() {
-    judge(&ran(Attention { heads: 16, length: 256, depth: 64, scale: 1.0 / 8192.0 }));
+    compare(&ran(AttentionHeads { heads: 16, length: 256, depth: 64, scale: 1.0 / 8192.0 }));
 }
 
 #[test]
 fn sizes_that_do_not_fit_are_refused() {
     let fits = |heads, length, depth| {
-        attention(tcp(), &Attention { heads, length, depth, ..Attention::default() }).is_ok()
+        attention(tcp(), &AttentionHeads { heads, length, depth, ..AttentionHeads::default() }).is_ok()
     };
     assert!(fits(4, 1024, 128));
     assert!(!fits(3, 256, 128), "heads share 64 slices");

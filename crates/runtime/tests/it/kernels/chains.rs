@@ -1,5 +1,6 @@
-//! Values of the layers against plain arithmetic in f64. Results in bf16 may be off by half a unit in the last of their 8 bits, which
-//! is 2^-8 of the number at most, and by what f32 lost on the way; tolerances say where that is more than a hair.
+//! Values of the layers against plain arithmetic in f64. Results in bf16 may be off by half a unit in the
+//! last of their 8 bits, which is 2^-8 of the number at most, and by what f32 lost on the way; tolerances say
+//! where that is more than a hair.
 
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_lower::kernels::{KernelError, gelu, quantise, residual, rmsnorm, rope, silu, softmax};
@@ -11,7 +12,7 @@ const BF16: f64 = 1.0 / 256.0 + 1e-5;
 /// What f32 loses next to zero.
 const NEAR_ZERO: f64 = 1e-7;
 
-fn judged(program: &Result<Program, KernelError>) -> std::collections::BTreeMap<String, Vec<f64>> {
+fn results(program: &Result<Program, KernelError>) -> std::collections::BTreeMap<String, Vec<f64>> {
     let program = program.as_ref().unwrap();
     tensors(program, &run(program))
 }
@@ -19,7 +20,7 @@ fn judged(program: &Result<Program, KernelError>) -> std::collections::BTreeMap<
 #[test]
 fn softmax_of_rows_over_slices() {
     for (heads, queries, keys) in [(4, 64, 256), (1, 16, 512), (16, 2, 96)] {
-        let found = judged(&softmax(tcp(), heads, queries, keys));
+        let found = results(&softmax(tcp(), heads, queries, keys));
         let wanted: Vec<f64> = found["x"].chunks(keys as usize).flat_map(softmax_row).collect();
         assert_close(&found["y"], &wanted, BF16, NEAR_ZERO);
     }
@@ -35,7 +36,7 @@ pub(crate) fn softmax_row(row: &[f64]) -> Vec<f64> {
 #[test]
 fn norm_of_rows_over_all_slices() {
     for (tokens, width) in [(64, 4096), (8, 512), (16, 3 * 512)] {
-        let found = judged(&rmsnorm(tcp(), tokens, width));
+        let found = results(&rmsnorm(tcp(), tokens, width));
         let wanted = found["x"].chunks(width as usize).flat_map(|row| {
             let mean = row.iter().map(|x| x * x).sum::<f64>() / width as f64;
             let root = (mean + 1e-5).sqrt();
@@ -51,7 +52,7 @@ fn silu_of(x: f64) -> f64 {
 
 #[test]
 fn silu_alone_and_gated() {
-    let found = judged(&silu(tcp(), 256, 128));
+    let found = results(&silu(tcp(), 256, 128));
     let alone: Vec<f64> = found["x"].iter().map(|x| silu_of(*x)).collect();
     assert_close(&found["y"], &alone, BF16, NEAR_ZERO);
     let gated: Vec<f64> = found["gate"].iter().zip(&found["up"]).map(|(a, b)| silu_of(*a) * b).collect();
@@ -71,7 +72,7 @@ fn erf(x: f64) -> f64 {
 
 #[test]
 fn gelu_by_the_error_function() {
-    let found = judged(&gelu(tcp(), 128, 64));
+    let found = results(&gelu(tcp(), 128, 64));
     let wanted: Vec<f64> =
         found["x"].iter().map(|x| 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2))).collect();
     assert_close(&found["y"], &wanted, BF16, NEAR_ZERO);
@@ -79,7 +80,7 @@ fn gelu_by_the_error_function() {
 
 #[test]
 fn residual_sums() {
-    let found = judged(&residual(tcp(), 64, 8));
+    let found = results(&residual(tcp(), 64, 8));
     let wanted: Vec<f64> = found["x"].iter().zip(&found["y"]).map(|(x, y)| x + y).collect();
     assert_close(&found["z"], &wanted, BF16, 0.0);
 }
@@ -87,7 +88,7 @@ fn residual_sums() {
 #[test]
 fn rows_rotate_by_their_positions() {
     let (heads, tokens, depth) = (4, 128, 128);
-    let found = judged(&rope(tcp(), heads, tokens, depth));
+    let found = results(&rope(tcp(), heads, tokens, depth));
     let half = depth as usize / 2;
     let wanted: Vec<f64> = found["x"]
         .chunks(2 * half)
@@ -106,7 +107,7 @@ fn rows_rotate_by_their_positions() {
 
 #[test]
 fn integers_and_back() {
-    let found = judged(&quantise(tcp(), 64, 32));
+    let found = results(&quantise(tcp(), 64, 32));
     // bf16 times 128 is exact; ties go away from zero, as `round` has them.
     let integers: Vec<f64> = found["x"].iter().map(|x| (x * 128.0).round().clamp(-128.0, 127.0)).collect();
     assert_eq!(found["q"], integers);

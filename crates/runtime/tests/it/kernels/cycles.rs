@@ -1,14 +1,15 @@
-//! Cycles of a head group against the sums of the paper and the cost model: L^2 / 64 for the contraction and for each pass.
+//! Cycles of a head group against the sums of the paper and the cost model: L^2 / 64 for the contraction and
+//! for each pass.
 
 use tilewright_tcp_cost::cycles::image::exec_cycles;
-use tilewright_tcp_cost::cycles::{CommandCycles, Stage};
+use tilewright_tcp_cost::cycles::{CommandCycles, PipelineStage};
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_lower::kernels::{Attention, attention};
+use tilewright_tcp_lower::kernels::{AttentionHeads, attention};
 
 use crate::kernels::{run, tcp};
 
 fn program(length: u64) -> Program {
-    attention(tcp(), &Attention { length, ..Attention::default() }).unwrap()
+    attention(tcp(), &AttentionHeads { length, ..AttentionHeads::default() }).unwrap()
 }
 
 fn cycles(program: &Program, name: &str) -> CommandCycles {
@@ -20,7 +21,7 @@ fn cycles(program: &Program, name: &str) -> CommandCycles {
 fn scores_use_the_whole_engine() {
     let program = program(256);
     let command = cycles(&program, "multiply");
-    for stage in [Stage::Contraction, Stage::Switch, Stage::Vector] {
+    for stage in [PipelineStage::Contraction, PipelineStage::Switch, PipelineStage::Vector] {
         assert_eq!(command.stage_cycles(stage), 1024, "{stage:?}");
     }
     assert_eq!(command.overhead_cycles, 264);
@@ -28,7 +29,7 @@ fn scores_use_the_whole_engine() {
     let fill = command.total_cycles - 264 - 1024;
     assert!((32..=64).contains(&fill), "{fill}");
     let macs = 4 * 256 * 256 * 128;
-    let peak = 64 * 512 * command.stage_cycles(Stage::Contraction);
+    let peak = 64 * 512 * command.stage_cycles(PipelineStage::Contraction);
     assert_eq!(macs, peak, "every multiplier in every cycle");
 }
 
@@ -40,7 +41,11 @@ fn a_pass_takes_a_cycle_for_four_scores() {
         let scores = (length > 128).then_some("multiply");
         for name in ["row_max", "row_sum", "normalise"].into_iter().chain(scores) {
             let command = cycles(&program, name);
-            assert_eq!(command.stage_cycles(Stage::Vector), length * length / 64, "{name} at {length}");
+            assert_eq!(
+                command.stage_cycles(PipelineStage::Vector),
+                length * length / 64,
+                "{name} at {length}"
+            );
             let beyond = command.total_cycles - 264 - length * length / 64;
             // Ring, depth of engines, and the first group of sums, which grows with the keys of a slice.
             assert!(beyond <= 32 + length / 8, "{name} at {length}: {beyond} cycles of fill");
@@ -54,9 +59,9 @@ fn values_wait_for_the_tree_until_packets_are_full() {
         let command = cycles(&program(length), "combine");
         // The tree has 64 places and a slice length / 16 keys.
         let full = length * length / 64;
-        assert_eq!(command.stage_cycles(Stage::Contraction), full * share, "at {length}");
-        assert_eq!(command.stage_cycles(Stage::Vector), length * 16, "integers: a flit a cycle");
-        assert_eq!(command.binding, Stage::Contraction);
+        assert_eq!(command.stage_cycles(PipelineStage::Contraction), full * share, "at {length}");
+        assert_eq!(command.stage_cycles(PipelineStage::Vector), length * 16, "integers: a flit a cycle");
+        assert_eq!(command.binding, PipelineStage::Contraction);
     }
 }
 

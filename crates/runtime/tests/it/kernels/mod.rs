@@ -1,10 +1,11 @@
-//! The layers of `tilewright_tcp_lower::kernels`: texts that are kept, values against plain arithmetic in f64, cycles against closed forms.
+//! The layers of `tilewright_tcp_lower::kernels`: texts that are kept, values against plain arithmetic in
+//! f64, cycles against closed forms.
 //!
 //! `BLESS=1` writes the texts of `kernels/`; the difference is then reviewed like code.
 
 #![expect(clippy::disallowed_methods, reason = "the tests read and write kernel texts")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::cast_precision_loss, reason = "judges count in f64")]
+#![expect(clippy::cast_precision_loss, reason = "references count in f64")]
 #![expect(clippy::cast_possible_truncation, reason = "small numbers")]
 
 mod attention;
@@ -21,11 +22,11 @@ use tilewright_base::Sources;
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::{Dtype, convert, int_value};
 use tilewright_record::KeepLast;
-use tilewright_runtime::{Array, ArrayError, Reading, Wanted, read, readings};
+use tilewright_runtime::{Array, ArrayError, Reading, ReadingOptions, read, readings};
 use tilewright_tcp_exec::rules;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::tensor::Role;
-use tilewright_tcp_sim::Ended;
+use tilewright_tcp_isa::program::tensor::TensorRole;
+use tilewright_tcp_sim::RunEnd;
 
 /// The machine.
 fn tcp() -> &'static Tcp {
@@ -39,11 +40,11 @@ fn tcp() -> &'static Tcp {
 
 /// Runs a program that must be legal, finish, and leave nothing to complain about.
 fn run(program: &Program) -> Reading {
-    let wanted = Wanted { values: true, findings: true, trace: false, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, findings: true, trace: false, ..ReadingOptions::default() };
     let mut none = |_: &tilewright_tcp_isa::program::Tensor| Err(ArrayError::Format("no file".into()));
     let reading =
         read(tcp(), program, &mut none, &wanted, KeepLast::new(0)).unwrap_or_else(|why| panic!("{why:#?}"));
-    assert_eq!(reading.outcome.ended, Ended::Finished);
+    assert_eq!(reading.outcome.ended, RunEnd::Finished);
     assert!(reading.findings.is_empty(), "{:#?}", reading.findings);
     assert!(reading.outcome.violations.is_empty(), "{:?}", reading.outcome.violations);
     reading
@@ -52,7 +53,7 @@ fn run(program: &Program) -> Reading {
 /// Numbers of all tensors by name: inputs as they were, outputs as they came out.
 fn tensors(program: &Program, reading: &Reading) -> BTreeMap<String, Vec<f64>> {
     let mut none = |_: &tilewright_tcp_isa::program::Tensor| Err(ArrayError::Format("no file".into()));
-    let inputs = program.tensors.iter().filter(|tensor| tensor.role == Role::Input).map(|tensor| {
+    let inputs = program.tensors.iter().filter(|tensor| tensor.role == TensorRole::Input).map(|tensor| {
         let array = readings::input(tcp(), tensor, &mut none).unwrap().unwrap();
         (tensor.name.clone(), numbers(&array))
     });

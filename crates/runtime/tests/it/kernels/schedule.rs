@@ -2,16 +2,17 @@
 
 use tilewright_record::KeepLast;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
-use tilewright_tcp_lower::kernels::{Attention, attention};
-use tilewright_tcp_sim::{NoJudge, Options, simulate};
+use tilewright_tcp_lower::kernels::{AttentionHeads, attention};
+use tilewright_tcp_sim::{NoObserver, SimOptions, simulate};
 
 use crate::kernels::tcp;
 
 #[test]
 fn values_are_loaded_while_softmax_runs() {
     for length in [256, 1024] {
-        let program = attention(tcp(), &Attention { length, ..Attention::default() }).unwrap();
-        let outcome = simulate(tcp(), &program, &Options::default(), KeepLast::new(0), &mut NoJudge).unwrap();
+        let program = attention(tcp(), &AttentionHeads { length, ..AttentionHeads::default() }).unwrap();
+        let outcome =
+            simulate(tcp(), &program, &SimOptions::default(), KeepLast::new(0), &mut NoObserver).unwrap();
         let of = |name: &str| outcome.images.iter().find(|image| &*image.name == name).unwrap();
         let (load, pass) = (of("load_values"), of("row_max"));
         assert!(

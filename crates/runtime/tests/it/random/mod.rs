@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tilewright_graph::{Dtype, Store, Stored};
+use tilewright_graph::{Dtype, StoredTensor, TensorStore};
 use tilewright_import::llama::{Config, graph};
 use tilewright_import::{Model, hf};
 
@@ -24,8 +24,8 @@ impl Noise {
 /// A model of the Llama family with weights from a seed.
 pub(crate) fn llama(config: &Config, seed: u64) -> Model {
     let mut noise = Noise(seed | 1);
-    let mut tensors = Store::default();
-    let mut store = Store::default();
+    let mut tensors = TensorStore::default();
+    let mut store = TensorStore::default();
     let graph = graph(config, &mut store, &mut |b, role| {
         let dims = config.weight_dims(role).unwrap();
         let count = usize::try_from(dims.iter().product::<u64>()).unwrap();
@@ -33,7 +33,10 @@ pub(crate) fn llama(config: &Config, seed: u64) -> Model {
         let scale = if dims.len() == 1 { 1.0 } else { 2.0 / wide };
         let elements: Vec<f32> =
             (0..count).map(|_| noise.next() * scale + f32::from(u8::from(dims.len() == 1))).collect();
-        tensors.tensors.entry(role.to_string()).or_insert_with(|| Stored::floats(&dims, &elements).unwrap());
+        tensors
+            .tensors
+            .entry(role.to_string())
+            .or_insert_with(|| StoredTensor::floats(&dims, &elements).unwrap());
         b.stored(role, Dtype::F32, &dims)
     });
     store.tensors.extend(tensors.tensors);

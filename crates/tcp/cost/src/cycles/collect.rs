@@ -1,21 +1,24 @@
-//! Collect: every packet is padded to whole flits, and every later engine takes one flit a cycle (vISA book, collect engine).
+//! Collect: every packet is padded to whole flits, and every later engine takes one flit a cycle (vISA book,
+//! collect engine).
 
 use tilewright_machine::tcp::Tcp;
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::flow::packet_flits;
 
 /// What arrives from the network at each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Collect {
-    /// Packets: [`delivered_packets`](tilewright_tcp_isa::switch::delivered_packets) of those that were fetched.
+pub struct CollectStage {
+    /// Packets: [`delivered_packets`](tilewright_tcp_isa::switch::delivered_packets) of those that were
+    /// fetched.
     pub packets: u64,
     /// Bytes of a packet.
     pub packet_bytes: u64,
 }
 
 /// Cycles in which flits leave: as many as there are.
-pub fn stream_cycles(machine: &Tcp, collect: &Collect) -> u64 {
-    collect.packets.saturating_mul(packet_flits(machine, collect.packet_bytes))
+pub fn stream_cycles(machine: &Tcp, collect: &CollectStage) -> u64 {
+    collect.packets.capped_mul(packet_flits(machine, collect.packet_bytes))
 }
 
 /// Bytes of a packet's flits that hold nothing.

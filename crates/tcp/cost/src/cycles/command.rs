@@ -1,16 +1,18 @@
-//! A whole tensor unit command: overhead, the slowest stage, and what does not overlap (vISA book; the overhead is measured from
-//! its MNIST schedule).
+//! A whole tensor unit command: overhead, the slowest stage, and what does not overlap (vISA book; the
+//! overhead is measured from its MNIST schedule).
 //!
-//! Stages form a pipeline of one flit a cycle, so the slowest sets the rate and the others add what they delay the stream by:
-//! latencies, and what waits for a whole batch ([`super::batches`]). The overhead was measured on copies, loads and a contraction
-//! alike, 264 + 50 cycles for 50 flits: it holds the depth of every engine of fixed depth, the tree among them, so none of them has a tail.
+//! Stages form a pipeline of one flit a cycle, so the slowest sets the rate and the others add what they
+//! delay the stream by: latencies, and what waits for a whole batch ([`super::batches`]). The overhead was
+//! measured on copies, loads and a contraction alike, 264 + 50 cycles for 50 flits: it holds the depth of
+//! every engine of fixed depth, the tree among them, so none of them has a tail.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::switch::ring_slices;
 
-use super::batches::{Batched, alternating_cycles, overlapped_cycles, paced_cycles};
-use super::stage::{Command, Stage};
+use super::batches::{BatchCycles, alternating_cycles, overlapped_cycles, paced_cycles};
+use super::stage::{CommandStages, PipelineStage};
 use super::{cast, collect, commit, contraction, fetch, load, switch, transpose, vector};
+use tilewright_tcp_isa::capped::Capped;
 
 /// How long a command takes, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,31 +22,32 @@ pub struct CommandCycles {
     /// What every command takes.
     pub overhead_cycles: u64,
     /// The slowest stage, the first of them if there are several.
-    pub binding: Stage,
-    /// Cycles that each stage is busy, in the order of [`Stage::ALL`]; 0 for those that are not used.
-    pub stream_cycles: [u64; Stage::ALL.len()],
+    pub binding: PipelineStage,
+    /// Cycles that each stage is busy, in the order of [`PipelineStage::ALL`]; 0 for those that are not used.
+    pub stream_cycles: [u64; PipelineStage::ALL.len()],
     /// Cycles that each stage adds after the slowest, in the same order.
-    pub tail_cycles: [u64; Stage::ALL.len()],
+    pub tail_cycles: [u64; PipelineStage::ALL.len()],
 }
 
 impl CommandCycles {
     /// Cycles that a stage is busy.
-    pub fn stage_cycles(&self, stage: Stage) -> u64 {
+    pub fn stage_cycles(&self, stage: PipelineStage) -> u64 {
         self.stream_cycles[stage as usize]
     }
 }
 
 /// Overhead, the slowest stage, and every tail.
-pub fn command_cycles(machine: &Tcp, command: &Command) -> CommandCycles {
-    let stream_cycles = Stage::ALL.map(|stage| stream(machine, command, stage));
-    let tail_cycles = Stage::ALL.map(|stage| tail(machine, command, stage));
+pub fn command_cycles(machine: &Tcp, command: &CommandStages) -> CommandCycles {
+    let stream_cycles = PipelineStage::ALL.map(|stage| stream(machine, command, stage));
+    let tail_cycles = PipelineStage::ALL.map(|stage| tail(machine, command, stage));
     summed(machine, command, stream_cycles, tail_cycles)
 }
 
-/// A contraction as far as neither the widths of its reads and writes nor the grouping of its steps matter: what searches ask once for
-/// many commands. For each of them [`OpenPace::total_cycles`] gives what [`command_cycles`] would.
+/// A contraction as far as neither the widths of its reads and writes nor the grouping of its steps matter:
+/// what searches ask once for many commands. For each of them [`ContractionPace::total_cycles`] gives what
+/// [`command_cycles`] would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenPace {
+pub struct ContractionPace {
     /// Overhead and latencies.
     fixed_cycles: u64,
     /// The slowest stage up to the products, the fetch unit left out.
@@ -53,22 +56,31 @@ pub struct OpenPace {
     leaving_cycles: u64,
 }
 
-impl OpenPace {
+impl ContractionPace {
     /// None for commands that do not sum in groups, or that wait for tiles too.
-    pub fn new(machine: &Tcp, command: &Command) -> Option<OpenPace> {
+    pub fn new(machine: &Tcp, command: &CommandStages) -> Option<ContractionPace> {
         command.contraction.filter(|contraction| contraction.groups > 0)?;
         if command.transpose.is_some() {
             return None;
         }
-        let slowest = |stages: &[Stage]| {
+        let slowest = |stages: &[PipelineStage]| {
             stages.iter().fold(0, |slowest: u64, &stage| slowest.max(stream(machine, command, stage)))
         };
         let overhead_cycles = machine.command.overhead_cycles;
-        let tails = Stage::ALL.into_iter().map(|stage| tail(machine, command, stage));
-        Some(OpenPace {
-            fixed_cycles: tails.fold(overhead_cycles, u64::saturating_add),
-            arriving_cycles: slowest(&[Stage::Switch, Stage::Collect, Stage::Contraction]),
-            leaving_cycles: slowest(&[Stage::Drain, Stage::Vector, Stage::Cast, Stage::Load]),
+        let tails = PipelineStage::ALL.into_iter().map(|stage| tail(machine, command, stage));
+        Some(ContractionPace {
+            fixed_cycles: tails.fold(overhead_cycles, u64::capped_add),
+            arriving_cycles: slowest(&[
+                PipelineStage::Switch,
+                PipelineStage::Collect,
+                PipelineStage::Contraction,
+            ]),
+            leaving_cycles: slowest(&[
+                PipelineStage::Drain,
+                PipelineStage::Vector,
+                PipelineStage::Cast,
+                PipelineStage::Load,
+            ]),
         })
     }
 
@@ -83,29 +95,29 @@ impl OpenPace {
     }
 
     /// All of the command, given both sides of the sums with what one group has of each.
-    pub fn total_cycles(&self, front: Batched, behind: Batched) -> u64 {
-        paced_cycles(front, behind).saturating_add(self.fixed_cycles)
+    pub fn total_cycles(&self, front: BatchCycles, behind: BatchCycles) -> u64 {
+        paced_cycles(front, behind).capped_add(self.fixed_cycles)
     }
 }
 
 fn summed(
     machine: &Tcp,
-    command: &Command,
-    stream_cycles: [u64; Stage::ALL.len()],
-    mut tail_cycles: [u64; Stage::ALL.len()],
+    command: &CommandStages,
+    stream_cycles: [u64; PipelineStage::ALL.len()],
+    mut tail_cycles: [u64; PipelineStage::ALL.len()],
 ) -> CommandCycles {
-    let mut binding = Stage::Fetch;
-    for stage in Stage::ALL {
+    let mut binding = PipelineStage::Fetch;
+    for stage in PipelineStage::ALL {
         if stream_cycles[stage as usize] > stream_cycles[binding as usize] {
             binding = stage;
         }
     }
-    let waits = if command.contraction.is_some() { Stage::Drain } else { Stage::Transpose };
+    let waits = if command.contraction.is_some() { PipelineStage::Drain } else { PipelineStage::Transpose };
     let overlapped = overlapped_cycles(machine, command, &stream_cycles);
     tail_cycles[waits as usize] = overlapped.saturating_sub(stream_cycles[binding as usize]);
     let overhead_cycles = machine.command.overhead_cycles;
-    let streamed = overhead_cycles.saturating_add(stream_cycles[binding as usize]);
-    let total_cycles = tail_cycles.iter().fold(streamed, |total, &tail| total.saturating_add(tail));
+    let streamed = overhead_cycles.capped_add(stream_cycles[binding as usize]);
+    let total_cycles = tail_cycles.iter().fold(streamed, |total, &tail| total.capped_add(tail));
     CommandCycles { total_cycles, overhead_cycles, binding, stream_cycles, tail_cycles }
 }
 
@@ -113,62 +125,62 @@ fn summed(
 /// ([`switch::burst_cycles`]) and tiles that alternate between filling and leaving ([`alternating_cycles`]).
 ///
 /// Equal to the total of [`command_cycles`] for most commands; for the others the truth is between the two.
-pub fn worst_cycles(machine: &Tcp, command: &Command) -> u64 {
+pub fn worst_cycles(machine: &Tcp, command: &CommandStages) -> u64 {
     let cost = command_cycles(machine, command);
     let mut stream_cycles = cost.stream_cycles;
     let fixed = cost.total_cycles.saturating_sub(overlapped_cycles(machine, command, &stream_cycles));
     let mut first_step = 0;
     if let (Some(sent), Some(fetched)) = (&command.switch, &command.fetch) {
-        let behind = stream_cycles.iter().skip(Stage::Collect as usize).copied().max().unwrap_or(0);
+        let behind = stream_cycles.iter().skip(PipelineStage::Collect as usize).copied().max().unwrap_or(0);
         let kept = command.collect.map_or(0, |collect| collect.packets);
-        let fetch_cycles = stream_cycles[Stage::Fetch as usize];
+        let fetch_cycles = stream_cycles[PipelineStage::Fetch as usize];
         let packet = |cycles: u64, packets: u64| cycles.div_ceil(packets.max(1));
         let kept_cycles = packet(behind, kept);
         let bursts = switch::burst_cycles(sent, packet(fetch_cycles, fetched.packets), kept_cycles);
-        let stream = &mut stream_cycles[Stage::Switch as usize];
+        let stream = &mut stream_cycles[PipelineStage::Switch as usize];
         *stream = bursts.max(*stream);
         if kept_cycles > sent.packet_flits {
             // The last packet that is kept may come last, and pass the slower engines alone; or the first may come last of its step.
-            *stream = stream.saturating_add(kept_cycles);
-            first_step = ring_slices(sent.topology).saturating_mul(sent.packet_flits);
+            *stream = stream.capped_add(kept_cycles);
+            first_step = ring_slices(sent.topology).capped_mul(sent.packet_flits);
         }
     }
     let overlapped = overlapped_cycles(machine, command, &stream_cycles);
     let longest = overlapped.max(alternating_cycles(machine, command, &stream_cycles));
-    longest.saturating_add(first_step).saturating_add(fixed)
+    longest.capped_add(first_step).capped_add(fixed)
 }
 
-fn stream(machine: &Tcp, command: &Command, stage: Stage) -> u64 {
+fn stream(machine: &Tcp, command: &CommandStages, stage: PipelineStage) -> u64 {
     let contraction = command.contraction.as_ref();
     let cycles = match stage {
-        Stage::Fetch => command.fetch.as_ref().map(|s| fetch::stream_cycles(machine, s)),
-        Stage::Switch => command.switch.as_ref().map(switch::stream_cycles),
-        Stage::Collect => command.collect.as_ref().map(|s| collect::stream_cycles(machine, s)),
-        Stage::Contraction => contraction.map(|s| contraction::stream_cycles(machine, s)),
-        Stage::Drain => contraction.map(|s| contraction::drain_cycles(machine, s)),
-        Stage::Vector => command.vector.as_ref().map(|s| vector::stream_cycles(machine, s)),
-        Stage::Cast => command.cast.as_ref().map(cast::stream_cycles),
-        Stage::Transpose => command.transpose.as_ref().map(|s| transpose::stream_cycles(machine, s)),
-        Stage::Commit => command.commit.as_ref().map(|s| commit::stream_cycles(machine, s)),
-        Stage::Load => command.load.as_ref().map(|s| load::stream_cycles(machine, s)),
+        PipelineStage::Fetch => command.fetch.as_ref().map(|s| fetch::stream_cycles(machine, s)),
+        PipelineStage::Switch => command.switch.as_ref().map(switch::stream_cycles),
+        PipelineStage::Collect => command.collect.as_ref().map(|s| collect::stream_cycles(machine, s)),
+        PipelineStage::Contraction => contraction.map(|s| contraction::stream_cycles(machine, s)),
+        PipelineStage::Drain => contraction.map(|s| contraction::drain_cycles(machine, s)),
+        PipelineStage::Vector => command.vector.as_ref().map(|s| vector::stream_cycles(machine, s)),
+        PipelineStage::Cast => command.cast.as_ref().map(cast::stream_cycles),
+        PipelineStage::Transpose => command.transpose.as_ref().map(|s| transpose::stream_cycles(machine, s)),
+        PipelineStage::Commit => command.commit.as_ref().map(|s| commit::stream_cycles(machine, s)),
+        PipelineStage::Load => command.load.as_ref().map(|s| load::stream_cycles(machine, s)),
     };
     cycles.unwrap_or(0)
 }
 
-fn tail(machine: &Tcp, command: &Command, stage: Stage) -> u64 {
+fn tail(machine: &Tcp, command: &CommandStages, stage: PipelineStage) -> u64 {
     let vector = command.vector.as_ref();
     let cycles = match stage {
-        Stage::Fetch => command.fetch.as_ref().map(|s| fetch::latency_cycles(machine, s)),
-        Stage::Switch => command.switch.map(|s| {
-            switch::fill_cycles(machine, s.topology)
-                .saturating_add(switch::bitmap_cycles(machine, s.topology))
+        PipelineStage::Fetch => command.fetch.as_ref().map(|s| fetch::latency_cycles(machine, s)),
+        PipelineStage::Switch => command.switch.map(|s| {
+            switch::fill_cycles(machine, s.topology).capped_add(switch::bitmap_cycles(machine, s.topology))
         }),
-        Stage::Vector => vector
-            .map(|s| vector::latency_cycles(machine, s).saturating_add(vector::reduce_cycles(machine, s))),
+        PipelineStage::Vector => {
+            vector.map(|s| vector::latency_cycles(machine, s).capped_add(vector::reduce_cycles(machine, s)))
+        }
         // What waits for a batch is counted for the whole command.
-        Stage::Drain | Stage::Transpose => None,
-        Stage::Contraction => None,
-        Stage::Collect | Stage::Cast | Stage::Commit | Stage::Load => None,
+        PipelineStage::Drain | PipelineStage::Transpose => None,
+        PipelineStage::Contraction => None,
+        PipelineStage::Collect | PipelineStage::Cast | PipelineStage::Commit | PipelineStage::Load => None,
     };
     cycles.unwrap_or(0)
 }

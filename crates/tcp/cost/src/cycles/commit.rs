@@ -1,14 +1,15 @@
-//! Commit unit: the valid part of each flit is written to data memory, one write a cycle (paper section IV-D; widths from the
-//! vISA book, commit engine).
+//! Commit unit: the valid part of each flit is written to data memory, one write a cycle (paper section IV-D;
+//! widths from the vISA book, commit engine).
 
 use tilewright_machine::tcp::Tcp;
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::Context;
 
 /// What a command writes on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Commit {
-    /// Whose unit.
+pub struct CommitStage {
+    /// Context that the unit belongs to.
     pub context: Context,
     /// Flits that arrive.
     pub flits: u64,
@@ -19,12 +20,12 @@ pub struct Commit {
 }
 
 /// Cycles in which the unit writes.
-pub fn stream_cycles(machine: &Tcp, commit: &Commit) -> u64 {
+pub fn stream_cycles(machine: &Tcp, commit: &CommitStage) -> u64 {
     let width_bytes = match commit.context {
         Context::Main => commit.write_bytes,
         Context::Sub => machine.commit.sub_width_bytes,
     };
-    commit.flits.saturating_mul(commit.valid_bytes.div_ceil(width_bytes.max(1)))
+    commit.flits.capped_mul(commit.valid_bytes.div_ceil(width_bytes.max(1)))
 }
 
 /// Bytes of one write: the widest that divides both what is kept of a flit and what lies together in memory.

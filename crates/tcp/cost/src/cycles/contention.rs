@@ -1,11 +1,14 @@
-//! How the two contexts of a slice slow each other: ports of the register file and banks of data memory (vISA book, tensor register
-//! file and data memory). The main context always wins, so only the sub context gets longer.
+//! How the two contexts of a slice slow each other: ports of the register file and banks of data memory (vISA
+//! book, tensor register file and data memory). The main context always wins, so only the sub context gets
+//! longer.
 //!
-//! Each rule is held to a simulation by the cycle (`crates/tcp/micro/tests/proof/contexts.rs`), which states how close it is.
+//! Each rule is held to a simulation by the cycle (`crates/tcp/micro/tests/proof/contexts.rs`), which states
+//! how close it is.
 
 use tilewright_machine::tcp::Tcp;
 
-use super::load::{self, Load};
+use super::load::{self, LoadStage};
+use tilewright_tcp_isa::capped::{Capped, capped};
 
 /// What a contraction reads from the register file while another command stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,14 +21,15 @@ pub struct ContractionReads {
 
 /// Cycles for which a load that starts together with a contraction of `contraction_cycles` runs on after it.
 ///
-/// A read that misses takes the port of its banks for a cycle and beats a store. Wide reads take all banks, so that stores proceed only
-/// in the cycles that are left; narrow reads go from bank to bank, and a store waits only for those of its own. For wide reads this is
-/// within 64 cycles of the simulation; for narrow reads that all miss within a fourteenth of them, and if some hit it is the mean:
-/// by how stores and reads fall together a store waits for none of them or for all.
+/// A read that misses takes the port of its banks for a cycle and beats a store. Wide reads take all banks,
+/// so that stores proceed only in the cycles that are left; narrow reads go from bank to bank, and a store
+/// waits only for those of its own. For wide reads this is within 64 cycles of the simulation; for narrow
+/// reads that all miss within a fourteenth of them, and if some hit it is the mean: by how stores and reads
+/// fall together a store waits for none of them or for all.
 pub fn exposed_load_cycles(
     machine: &Tcp,
     reads: &ContractionReads,
-    load: &Load,
+    load: &LoadStage,
     contraction_cycles: u64,
 ) -> u64 {
     let free = contraction_cycles.saturating_sub(blocked_cycles(machine, reads));
@@ -61,11 +65,11 @@ impl BankWalk {
     /// First bank of an access, and how many it touches.
     pub(super) fn banks(&self, machine: &Tcp, at: u64) -> (u64, u64) {
         let (banks, bank_bytes) = (machine.dm.banks, machine.dm.bank_access_bytes);
-        let sweep = banks.saturating_mul(bank_bytes);
+        let sweep = banks.capped_mul(bank_bytes);
         let address =
-            (self.base_bytes % sweep).saturating_add((at % sweep).saturating_mul(self.stride_bytes % sweep));
+            (self.base_bytes % sweep).capped_add((at % sweep).capped_mul(self.stride_bytes % sweep));
         let offset = address % bank_bytes;
-        let touched = offset.saturating_add(self.width_bytes.clamp(1, sweep)).div_ceil(bank_bytes);
+        let touched = offset.capped_add(self.width_bytes.clamp(1, sweep)).div_ceil(bank_bytes);
         (address / bank_bytes % banks, touched.min(banks))
     }
 }
@@ -79,11 +83,12 @@ pub struct BankSlowdown {
     pub cycles: u64,
 }
 
-/// At which rate a walk of the sub context proceeds beside one of the main context, in the long run.
+/// At which rate a walk of the sub context proceeds while one of the main context runs, in the long run.
 ///
-/// Addresses repeat modulo one sweep over all banks, so the two walks are followed until they stand to each other as before.
+/// Addresses repeat modulo one sweep over all banks, so the two walks are followed until they stand to each
+/// other as before.
 pub fn bank_slowdown(machine: &Tcp, main: &BankWalk, sub: &BankWalk) -> BankSlowdown {
-    let period = machine.dm.banks.saturating_mul(machine.dm.bank_access_bytes).max(1);
+    let period = machine.dm.banks.capped_mul(machine.dm.bank_access_bytes).max(1);
     let mut at = 0;
     // After one period of the main walk for each place of the sub walk, the two repeat.
     let settle =
@@ -110,16 +115,16 @@ fn step(machine: &Tcp, main: &BankWalk, main_at: u64, sub: &BankWalk, sub_at: u6
     sub_at + u64::from(!main.meets(machine, main_at, sub, sub_at))
 }
 
-/// Cycles until `sub_accesses` are served beside a main context that is busy for `main_cycles`: at best the longer of the two, at worst
-/// their sum.
+/// Cycles until `sub_accesses` are served while a main context runs that is busy for `main_cycles`: at best
+/// the longer of the two, at worst their sum.
 pub fn contended_cycles(slowdown: &BankSlowdown, main_cycles: u64, sub_accesses: u64) -> u64 {
     let meanwhile =
         u128::from(main_cycles) * u128::from(slowdown.served) / u128::from(slowdown.cycles.max(1));
-    let meanwhile = u64::try_from(meanwhile).unwrap_or(u64::MAX);
+    let meanwhile = capped(meanwhile);
     if sub_accesses > meanwhile {
-        return main_cycles.saturating_add(sub_accesses - meanwhile);
+        return main_cycles.capped_add(sub_accesses - meanwhile);
     }
     let cycles =
         (u128::from(sub_accesses) * u128::from(slowdown.cycles)).div_ceil(u128::from(slowdown.served.max(1)));
-    u64::try_from(cycles).unwrap_or(u64::MAX)
+    capped(cycles)
 }

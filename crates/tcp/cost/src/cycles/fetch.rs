@@ -1,18 +1,20 @@
 //! Fetch unit: one access a cycle, as wide as the addresses allow (vISA book, fetch engine).
 //!
-//! A packet takes as many cycles as it has accesses. The main unit's width is the rule of [`tilewright_tcp_isa::sequencer::read_bytes`]; the sub
-//! unit has one width. A cast while fetching delays the stream once.
+//! A packet takes as many cycles as it has accesses. The main unit's width is the rule of
+//! [`tilewright_tcp_isa::sequencer::read_bytes`]; the sub unit has one width. A cast while fetching delays
+//! the stream once.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessPattern;
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::sequencer;
 
 /// What a command fetches on each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fetch {
-    /// Whose unit.
+pub struct FetchStage {
+    /// Context that the unit belongs to.
     pub context: Context,
     /// Packets: the product of the time loops.
     pub packets: u64,
@@ -25,16 +27,16 @@ pub struct Fetch {
 }
 
 /// Cycles in which the unit reads.
-pub fn stream_cycles(machine: &Tcp, fetch: &Fetch) -> u64 {
+pub fn stream_cycles(machine: &Tcp, fetch: &FetchStage) -> u64 {
     let width_bytes = match fetch.context {
         Context::Main => fetch.read_bytes,
         Context::Sub => machine.fetch.sub_width_bytes,
     };
-    fetch.packets.saturating_mul(fetch.packet_bytes.div_ceil(width_bytes.max(1)))
+    fetch.packets.capped_mul(fetch.packet_bytes.div_ceil(width_bytes.max(1)))
 }
 
 /// Cycles by which the last packet arrives later than it was read.
-pub fn latency_cycles(machine: &Tcp, fetch: &Fetch) -> u64 {
+pub fn latency_cycles(machine: &Tcp, fetch: &FetchStage) -> u64 {
     if fetch.cast { machine.fetch.cast_cycles } else { 0 }
 }
 

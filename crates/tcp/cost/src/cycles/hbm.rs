@@ -1,12 +1,16 @@
-//! Off-chip memory: which channels the accesses of a loop nest go to, and how long the busiest takes (vISA book, memory performance).
+//! Off-chip memory: which channels the accesses of a loop nest go to, and how long the busiest takes (vISA
+//! book, memory performance).
 //!
-//! Requests are cut from the start of each packet. A request touches one access unit, or two if it crosses their border; a write
-//! that covers a unit in part is a read, a change and a write. How long a channel takes is in `time`.
+//! Requests are cut from the start of each packet. A request touches one access unit, or two if it crosses
+//! their border; a write that covers a unit in part is a read, a change and a write. How long a channel takes
+//! is in `time`.
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 
-use map::Map;
+use map::AddressMap;
+use tilewright_tcp_isa::capped::{Capped, capped};
 
 mod map;
 mod time;
@@ -38,8 +42,8 @@ pub enum Direction {
 
 /// One side of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access<'a> {
-    /// Which way.
+pub struct HbmAccess<'a> {
+    /// Read or write.
     pub direction: Direction,
     /// Address of the first packet.
     pub base_bytes: u64,
@@ -51,7 +55,7 @@ pub struct Access<'a> {
 
 /// What a channel has to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Channel {
+pub struct ChannelLoad {
     /// Access units touched, those below included.
     pub accesses: u64,
     /// Units written in part.
@@ -65,7 +69,7 @@ pub struct Channel {
 
 /// What a bank of a channel has to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Bank {
+struct BankLoad {
     accesses: u64,
     partial_writes: u64,
     row_switches: u64,
@@ -73,13 +77,14 @@ struct Bank {
     row: Option<u64>,
 }
 
-/// The channels of a machine's off-chip memory. Made once and cleared between uses, so that counting allocates nothing.
+/// The channels of a machine's off-chip memory. Made once and cleared between uses, so that counting
+/// allocates nothing.
 #[derive(Clone, Debug)]
-pub struct Channels {
-    map: Map,
-    channels: Vec<Channel>,
+pub struct HbmChannels {
+    map: AddressMap,
+    channels: Vec<ChannelLoad>,
     /// By channel, then by bank.
-    banks: Vec<Bank>,
+    banks: Vec<BankLoad>,
     /// Columns read or written, by channel, then by bank group.
     columns: Vec<u64>,
     column_bytes: u64,
@@ -92,21 +97,21 @@ pub struct Channels {
 /// More loops than a tensor DMA has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyLoops {
-    /// Loops asked for.
+    /// Requested loops.
     pub loops: usize,
     /// Loops of the engine.
     pub most: u64,
 }
 
-impl Channels {
+impl HbmChannels {
     /// Idle channels.
-    pub fn new(machine: &Tcp) -> Channels {
-        let (map, count) = (Map::new(machine), usize::try_from(machine.hbm_channels()).unwrap_or(0));
-        Channels {
+    pub fn new(machine: &Tcp) -> HbmChannels {
+        let (map, count) = (AddressMap::new(machine), to_index(machine.hbm_channels()));
+        HbmChannels {
             map,
-            channels: vec![Channel::default(); count],
-            banks: vec![Bank::default(); count.saturating_mul(map.banks())],
-            columns: vec![0; count.saturating_mul(map.groups())],
+            channels: vec![ChannelLoad::default(); count],
+            banks: vec![BankLoad::default(); count.capped_mul(map.banks())],
+            columns: vec![0; count.capped_mul(map.groups())],
             column_bytes: column_bytes(machine),
             exact: true,
             steps_left: 0,
@@ -116,14 +121,14 @@ impl Channels {
 
     /// Forgets all accesses.
     pub fn clear(&mut self) {
-        self.channels.fill(Channel::default());
-        self.banks.fill(Bank::default());
+        self.channels.fill(ChannelLoad::default());
+        self.banks.fill(BankLoad::default());
         self.columns.fill(0);
         self.exact = true;
     }
 
     /// Adds the accesses of a loop nest to what the channels have to do.
-    pub fn add(&mut self, machine: &Tcp, access: &Access) -> Result<(), TooManyLoops> {
+    pub fn add(&mut self, machine: &Tcp, access: &HbmAccess) -> Result<(), TooManyLoops> {
         let most = machine.tdma.loops;
         if access.loops_bytes.len() as u64 > most {
             return Err(TooManyLoops { loops: access.loops_bytes.len(), most });
@@ -136,13 +141,13 @@ impl Channels {
             let Some(run) = run.filter(|_| whole && inner.stride == packet_bytes) else { break };
             (loops, packet_bytes) = (outer, run);
         }
-        let access = Access { loops_bytes: loops, packet_bytes, ..*access };
-        let packets = loops.iter().fold(1_u128, |all, row| all.saturating_mul(u128::from(row.size)));
-        let all_bytes = packets.saturating_mul(u128::from(packet_bytes));
+        let access = HbmAccess { loops_bytes: loops, packet_bytes, ..*access };
+        let packets = loops.iter().fold(1_u128, |all, row| all.capped_mul(u128::from(row.size)));
+        let all_bytes = packets.capped_mul(u128::from(packet_bytes));
         if all_bytes == 0 {
             return Ok(());
         }
-        let units = packets.saturating_mul(u128::from(packet_bytes / machine.hbm.access_bytes.max(1) + 2));
+        let units = packets.capped_mul(u128::from(packet_bytes / machine.hbm.access_bytes.max(1) + 2));
         // What was there before is not scaled.
         let before = (units > u128::from(WALKED_UNITS)).then(|| self.clone());
         (self.steps_left, self.covered_bytes) = (WALKED_UNITS, 0);
@@ -155,12 +160,12 @@ impl Channels {
     }
 
     /// Lets what was counted since `before` stand for all bytes of a nest.
-    fn scale(&mut self, before: &Channels, all_bytes: u128) {
+    fn scale(&mut self, before: &HbmChannels, all_bytes: u128) {
         let covered = self.covered_bytes.max(1);
         let whole = |now: &mut u64, before: u64| {
             let counted = u128::from(now.saturating_sub(before));
-            let scaled = counted.saturating_mul(all_bytes).div_ceil(covered);
-            *now = before.saturating_add(u64::try_from(scaled).unwrap_or(u64::MAX));
+            let scaled = counted.capped_mul(all_bytes).div_ceil(covered);
+            *now = before.capped_add(capped(scaled));
         };
         for (now, before) in self.channels.iter_mut().zip(&before.channels) {
             whole(&mut now.accesses, before.accesses);
@@ -179,7 +184,7 @@ impl Channels {
     }
 
     /// What each channel has to do.
-    pub fn channels(&self) -> &[Channel] {
+    pub fn channels(&self) -> &[ChannelLoad] {
         &self.channels
     }
 
@@ -190,15 +195,15 @@ impl Channels {
 
     /// Access units touched on all channels.
     pub fn accesses(&self) -> u64 {
-        self.channels.iter().fold(0, |all, channel| all.saturating_add(channel.accesses))
+        self.channels.iter().fold(0, |all, channel| all.capped_add(channel.accesses))
     }
 
     /// Spreads so many accesses evenly over channels and banks, for rows whose places are data.
     pub fn add_evenly(&mut self, accesses: u64, partial_writes: u64) {
         let count = self.channels.len().max(1) as u64;
         for channel in &mut self.channels {
-            channel.accesses = channel.accesses.saturating_add(accesses.div_ceil(count));
-            channel.partial_writes = channel.partial_writes.saturating_add(partial_writes.div_ceil(count));
+            channel.accesses = channel.accesses.capped_add(accesses.div_ceil(count));
+            channel.partial_writes = channel.partial_writes.capped_add(partial_writes.div_ceil(count));
             channel.rank = None;
         }
         for bank in &mut self.banks {
@@ -208,11 +213,11 @@ impl Channels {
     }
 }
 
-impl Bank {
+impl BankLoad {
     fn add(&mut self, accesses: u64, partial_writes: u64, row_switches: u64) {
-        self.accesses = self.accesses.saturating_add(accesses);
-        self.partial_writes = self.partial_writes.saturating_add(partial_writes);
-        self.row_switches = self.row_switches.saturating_add(row_switches);
+        self.accesses = self.accesses.capped_add(accesses);
+        self.partial_writes = self.partial_writes.capped_add(partial_writes);
+        self.row_switches = self.row_switches.capped_add(row_switches);
     }
 }
 

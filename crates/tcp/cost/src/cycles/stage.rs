@@ -1,42 +1,42 @@
 //! The stages of a tensor unit command, as the closed forms of the engines take them.
 
-use tilewright_tcp_isa::contraction::Contraction;
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_isa::contraction::ContractionStage;
+use tilewright_tcp_isa::transpose::TransposeStage;
 
-use super::cast::Cast;
-use super::collect::Collect;
-use super::commit::Commit;
-use super::fetch::Fetch;
-use super::load::Load;
-use super::switch::Switch;
-use super::vector::Vector;
+use super::cast::CastStage;
+use super::collect::CollectStage;
+use super::commit::CommitStage;
+use super::fetch::FetchStage;
+use super::load::LoadStage;
+use super::switch::SwitchStage;
+use super::vector::VectorStage;
 
 /// The stages that a command uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Command {
+pub struct CommandStages {
     /// Fetch unit.
-    pub fetch: Option<Fetch>,
+    pub fetch: Option<FetchStage>,
     /// Switch engine.
-    pub switch: Option<Switch>,
+    pub switch: Option<SwitchStage>,
     /// Collect.
-    pub collect: Option<Collect>,
+    pub collect: Option<CollectStage>,
     /// Contraction engine, with its drain.
-    pub contraction: Option<Contraction>,
+    pub contraction: Option<ContractionStage>,
     /// Vector engine.
-    pub vector: Option<Vector>,
+    pub vector: Option<VectorStage>,
     /// Cast engine.
-    pub cast: Option<Cast>,
+    pub cast: Option<CastStage>,
     /// Transpose engine.
-    pub transpose: Option<Transpose>,
+    pub transpose: Option<TransposeStage>,
     /// Commit unit.
-    pub commit: Option<Commit>,
+    pub commit: Option<CommitStage>,
     /// Register files, where they are what is written.
-    pub load: Option<Load>,
+    pub load: Option<LoadStage>,
 }
 
 /// A stage of a command, in the order in which data passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum PipelineStage {
     /// Fetch unit.
     Fetch,
     /// Switch engine.
@@ -59,34 +59,34 @@ pub enum Stage {
     Load,
 }
 
-impl Stage {
+impl PipelineStage {
     /// All stages.
-    pub const ALL: [Stage; 10] = [
-        Stage::Fetch,
-        Stage::Switch,
-        Stage::Collect,
-        Stage::Contraction,
-        Stage::Drain,
-        Stage::Vector,
-        Stage::Cast,
-        Stage::Transpose,
-        Stage::Commit,
-        Stage::Load,
+    pub const ALL: [PipelineStage; 10] = [
+        PipelineStage::Fetch,
+        PipelineStage::Switch,
+        PipelineStage::Collect,
+        PipelineStage::Contraction,
+        PipelineStage::Drain,
+        PipelineStage::Vector,
+        PipelineStage::Cast,
+        PipelineStage::Transpose,
+        PipelineStage::Commit,
+        PipelineStage::Load,
     ];
 
     /// Its name in tables and traces.
     pub fn name(self) -> &'static str {
         match self {
-            Stage::Fetch => "fetch",
-            Stage::Switch => "switch",
-            Stage::Collect => "collect",
-            Stage::Contraction => "contraction",
-            Stage::Drain => "drain",
-            Stage::Vector => "vector",
-            Stage::Cast => "cast",
-            Stage::Transpose => "transpose",
-            Stage::Commit => "commit",
-            Stage::Load => "load",
+            PipelineStage::Fetch => "fetch",
+            PipelineStage::Switch => "switch",
+            PipelineStage::Collect => "collect",
+            PipelineStage::Contraction => "contraction",
+            PipelineStage::Drain => "drain",
+            PipelineStage::Vector => "vector",
+            PipelineStage::Cast => "cast",
+            PipelineStage::Transpose => "transpose",
+            PipelineStage::Commit => "commit",
+            PipelineStage::Load => "load",
         }
     }
 }

@@ -1,7 +1,9 @@
 //! How much of a stream is data and how much padding: the elements below every limit of the fetch unit.
 //!
-//! Exact for one limit of up to 65,536 positions, and for several that concern different loops; longer limits count as even.
+//! Exact for one limit of up to 65,536 positions, and for several that concern different loops; longer limits
+//! count as even.
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::{Fetch, Limit};
 
 /// Positions of one limit that are looked at one by one.
@@ -23,7 +25,7 @@ fn limit_fraction(fetch: &Fetch, limit: &Limit, slices: u64) -> (u128, u128) {
     let digits = limit.slices.iter().map(|digit| (digit.size.min(slices.max(1)), digit.weight));
     let mut parts: Vec<(u64, u64)> = loops.chain(digits).filter(|(_, weight)| *weight > 0).collect();
     parts.sort_unstable_by_key(|(_, weight)| std::cmp::Reverse(*weight));
-    let whole = parts.iter().fold(1_u128, |all, (size, _)| all.saturating_mul(u128::from(*size)));
+    let whole = parts.iter().fold(1_u128, |all, (size, _)| all.capped_mul(u128::from(*size)));
     let extent = u128::from(limit.extent.fixed());
     if whole == 0 {
         return (0, 1);
@@ -32,7 +34,7 @@ fn limit_fraction(fetch: &Fetch, limit: &Limit, slices: u64) -> (u128, u128) {
         return (below(&parts, extent), whole);
     }
     let span = parts.iter().fold(1_u128, |span, (size, weight)| {
-        span.saturating_add(u128::from(size.saturating_sub(1)) * u128::from(*weight))
+        span.capped_add(u128::from(size.saturating_sub(1)) * u128::from(*weight))
     });
     (extent.min(span), span)
 }
@@ -40,9 +42,9 @@ fn limit_fraction(fetch: &Fetch, limit: &Limit, slices: u64) -> (u128, u128) {
 /// Positions of a nest, heaviest part first, whose weighted sum is below an extent.
 fn below(parts: &[(u64, u64)], extent: u128) -> u128 {
     let Some(((size, weight), rest)) = parts.split_first() else { return u128::from(extent > 0) };
-    let all = rest.iter().fold(1_u128, |all, (size, _)| all.saturating_mul(u128::from(*size)));
+    let all = rest.iter().fold(1_u128, |all, (size, _)| all.capped_mul(u128::from(*size)));
     let most = rest.iter().fold(0_u128, |most, (size, weight)| {
-        most.saturating_add(u128::from(size.saturating_sub(1)) * u128::from(*weight))
+        most.capped_add(u128::from(size.saturating_sub(1)) * u128::from(*weight))
     });
     let mut live = 0_u128;
     for index in 0..*size {

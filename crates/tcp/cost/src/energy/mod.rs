@@ -1,8 +1,8 @@
 //! How much energy commands take: events of an image, counted, times the machine's figure for each event.
 //!
-//! Counts are those of all slices of a command. Energy is in whole femtojoules, so that sums do not depend on their order, and
-//! every event belongs to exactly one [`Component`]. Only comparisons between programs should be trusted, not watts
-//! (`machines/tcp.toml` says which figures are assumptions).
+//! Counts are those of all slices of a command. Energy is in whole femtojoules, so that sums do not depend on
+//! their order, and every event belongs to exactly one [`Component`]. Only comparisons between programs
+//! should be trusted, not watts (`machines/tcp.toml` says which figures are assumptions).
 
 mod exec;
 mod live;
@@ -12,6 +12,7 @@ pub use exec::counts;
 pub use transfer::counts_transfer;
 
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_isa::capped::{Capped, capped};
 
 /// What energy is spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,14 +80,14 @@ impl Component {
 
 /// Events of one command, or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct EnergyCounts {
     /// Products on active lanes in INT4, padding included.
     pub macs_int4: u64,
-    /// The same in INT8.
+    /// Multiply-accumulates in INT8.
     pub macs_int8: u64,
-    /// The same in FP8.
+    /// Multiply-accumulates in FP8.
     pub macs_fp8: u64,
-    /// The same in BF16.
+    /// Multiply-accumulates in BF16.
     pub macs_bf16: u64,
     /// Products of elements that are no padding, of any type.
     pub macs_useful: u64,
@@ -136,7 +137,7 @@ pub struct Counts {
     pub link_bytes: u64,
 }
 
-impl Counts {
+impl EnergyCounts {
     /// Everything that was counted, by name.
     pub fn named(&self) -> [(&'static str, u64); 27] {
         [
@@ -172,14 +173,14 @@ impl Counts {
 
     /// Products of all types.
     pub fn macs(&self) -> u64 {
-        let wide = self.macs_fp8.saturating_add(self.macs_bf16);
-        self.macs_int4.saturating_add(self.macs_int8).saturating_add(wide)
+        let wide = self.macs_fp8.capped_add(self.macs_bf16);
+        self.macs_int4.capped_add(self.macs_int8).capped_add(wide)
     }
 
     /// Adds the same events `times` times.
-    pub fn add(&mut self, other: &Counts, times: u64) {
+    pub fn add(&mut self, other: &EnergyCounts, times: u64) {
         for (sum, count) in self.fields().into_iter().zip(other.clone().fields()) {
-            *sum = sum.saturating_add(count.saturating_mul(times));
+            *sum = sum.capped_add(count.capped_mul(times));
         }
     }
 
@@ -217,12 +218,12 @@ impl Counts {
 }
 
 /// Energy of events by component; those that time alone decides are 0.
-pub fn energy_fj(machine: &Tcp, counts: &Counts) -> [u64; COMPONENTS] {
-    energy_of_run_fj(machine, counts).map(|part| u64::try_from(part).unwrap_or(u64::MAX))
+pub fn energy_fj(machine: &Tcp, counts: &EnergyCounts) -> [u64; COMPONENTS] {
+    energy_of_run_fj(machine, counts).map(capped)
 }
 
 /// The same, wide enough for the sums of a long run.
-pub fn energy_of_run_fj(machine: &Tcp, counts: &Counts) -> [u128; COMPONENTS] {
+pub fn energy_of_run_fj(machine: &Tcp, counts: &EnergyCounts) -> [u128; COMPONENTS] {
     let energy = &machine.energy;
     let mut parts = [0_u128; COMPONENTS];
     let mut add = |component: Component, events: u64, each_pj: f64| {
@@ -256,7 +257,7 @@ pub fn energy_of_run_fj(machine: &Tcp, counts: &Counts) -> [u128; COMPONENTS] {
 /// A slice at work has the same clock and leakage as an idle one; what its work adds is counted by event.
 pub fn standing_fj(machine: &Tcp, chips: u64, cycles: u64) -> [u128; 2] {
     [slices_fj_per_cycle(machine), uncore_fj_per_cycle(machine)]
-        .map(|each| each.saturating_mul(u128::from(chips)).saturating_mul(u128::from(cycles)))
+        .map(|each| each.capped_mul(u128::from(chips)).capped_mul(u128::from(cycles)))
 }
 
 /// Clock and leakage of a chip's slices in one cycle.

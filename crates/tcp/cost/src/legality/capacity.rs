@@ -7,15 +7,16 @@ use tilewright_notation::syntax::ast::{Operand, Place};
 use tilewright_tcp_isa::memory::capacity_bytes;
 
 use super::verdict::Verdict;
-use crate::legality::memory::{Footprint, default_place};
+use crate::legality::memory::{ShapeFootprint, default_place};
 use crate::setup::Setup;
+use tilewright_tcp_isa::capped::Capped;
 
 pub(super) fn check(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
     for shape in problem.shapes.iter().flatten() {
         let stationary = problem.contracts_two() && shape.operand == problem.stationary;
         let place = shape.place.unwrap_or(default_place(shape.operand, stationary));
         let bits = if shape.operand == Operand::Out { setup.output_bits() } else { setup.element_bits() };
-        let footprint = Footprint::of_shape(setup.machine, shape, place, bits);
+        let footprint = ShapeFootprint::of_shape(setup.machine, shape, place, bits);
         if footprint.bytes_per_slice > footprint.capacity_bytes || footprint.elements > MAX_EXTENT {
             verdict.diagnostics.push(too_big(shape, &footprint));
         }
@@ -24,7 +25,7 @@ pub(super) fn check(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict)
     check_together(setup, problem, verdict);
 }
 
-fn too_big(shape: &Shape, footprint: &Footprint) -> Diagnostic {
+fn too_big(shape: &Shape, footprint: &ShapeFootprint) -> Diagnostic {
     let (need, have) = (footprint.bytes_per_slice, footprint.capacity_bytes);
     let factor = need.div_ceil(have.max(1)).next_power_of_two();
     let instead = match footprint.place {
@@ -45,7 +46,7 @@ fn too_big(shape: &Shape, footprint: &Footprint) -> Diagnostic {
 /// Shapes that each fit must also fit together.
 fn check_together(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
     let in_dm = verdict.footprints.iter().filter(|footprint| footprint.place == Place::Dm);
-    let need = in_dm.clone().fold(0_u64, |all, footprint| all.saturating_add(footprint.bytes_per_slice));
+    let need = in_dm.clone().fold(0_u64, |all, footprint| all.capped_add(footprint.bytes_per_slice));
     let have = capacity_bytes(setup.machine, Place::Dm);
     let largest = in_dm.clone().max_by_key(|footprint| footprint.bytes_per_slice);
     let (Some(largest), true) = (largest, in_dm.clone().count() > 1 && need > have) else { return };

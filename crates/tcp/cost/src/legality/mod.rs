@@ -15,9 +15,9 @@
 mod capacity;
 pub mod memory;
 mod output;
-mod places;
 mod roles;
 mod sequences;
+mod slice_pieces;
 mod slices;
 mod supply;
 mod verdict;
@@ -29,9 +29,9 @@ use tilewright_notation::radix;
 use tilewright_notation::reuse::Reuse;
 use tilewright_notation::syntax::ast::Operand;
 
-pub use verdict::{Delivery, Freed, Reduction, Sequence, Verdict};
+pub use verdict::{AddressLoops, Delivery, FreedSlices, SliceReduction, Verdict};
 
-use crate::placed::Placed;
+use crate::placed_tactic::PlacedTactic;
 use crate::setup::Setup;
 
 /// Checks everything that is given; shapes and tactic may be left out.
@@ -39,7 +39,8 @@ pub fn check(setup: &Setup<'_>, problem: &Problem) -> Verdict {
     check_placement(setup, problem, radix::check(problem))
 }
 
-/// What [`check`] does for a problem whose digits were checked before: `digits` is what `radix::check` said of them.
+/// What [`check`] does for a problem whose digits were checked before: `digits` is what `radix::check` said
+/// of them.
 pub fn check_placement(setup: &Setup<'_>, problem: &Problem, digits: Vec<Diagnostic>) -> Verdict {
     let mut verdict = Verdict { diagnostics: digits, ..Verdict::default() };
     slices::check(setup, problem, &mut verdict);
@@ -57,7 +58,7 @@ pub fn check_placement(setup: &Setup<'_>, problem: &Problem, digits: Vec<Diagnos
         roles::check_one_input(problem, tactic, &mut verdict);
         return verdict;
     }
-    let placed = Placed::new(setup, problem, tactic);
+    let placed = PlacedTactic::new(setup, problem, tactic);
     roles::check(setup, problem, &placed, &mut verdict);
     sequences::check(setup, problem, &placed, &mut verdict);
     verdict.reuse =
@@ -66,8 +67,8 @@ pub fn check_placement(setup: &Setup<'_>, problem: &Problem, digits: Vec<Diagnos
     verdict
 }
 
-/// Whether the output's shape is what the slices commit. It is not if PEs exchange parts of the result first, which only
-/// partial sums over PEs make them do.
+/// Whether the output's shape is what the slices commit. It is not if PEs exchange parts of the result first,
+/// which only partial sums over PEs make them do.
 fn commits_directly(problem: &Problem, verdict: &mut Verdict) -> bool {
     let narrower =
         |id: &AxisId| problem.axis(*id).extent_in[Operand::Out as usize] < problem.axis(*id).extent;

@@ -1,17 +1,19 @@
-//! Rule 7: where results may lie. Surviving slice digits stay put; sums spread over slices are reduced, and the slices that
-//! this frees take copies, nothing, or an axis promoted from time (paper section II-B, inter-slice reducer of the vISA book).
+//! Rule 7: where results may lie. Surviving slice digits stay put; sums spread over slices are reduced, and
+//! the slices that this frees take copies, nothing, or an axis promoted from time (paper section II-B,
+//! inter-slice reducer of the vISA book).
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::{Operand, Place};
 
-use super::places::{Meaning, Piece, pieces};
-use super::verdict::{Freed, Reduction, Verdict};
+use super::slice_pieces::{SliceBits, SlicePiece, pieces};
+use super::verdict::{FreedSlices, SliceReduction, Verdict};
+use tilewright_tcp_isa::capped::Capped;
 
 pub(super) fn check(problem: &Problem, parallel: &[Digit], verdict: &mut Verdict) {
     let Some(shape) = problem.shape(Operand::Out) else {
         verdict.reduction =
-            reduction(problem, &pieces(parallel, parallel)).map(|r| Reduction { freed: None, ..r });
+            reduction(problem, &pieces(parallel, parallel)).map(|r| SliceReduction { freed: None, ..r });
         return;
     };
     check_shape(shape, verdict);
@@ -51,41 +53,41 @@ fn check_shape(shape: &Shape, verdict: &mut Verdict) {
     }
 }
 
-fn contracted(problem: &Problem, meaning: Meaning) -> bool {
-    matches!(meaning, Meaning::Axis(axis, _) if problem.contracted(axis))
+fn contracted(problem: &Problem, meaning: SliceBits) -> bool {
+    matches!(meaning, SliceBits::Axis(axis, _) if problem.contracted(axis))
 }
 
-fn reduction(problem: &Problem, pieces: &[Piece]) -> Option<Reduction> {
+fn reduction(problem: &Problem, pieces: &[SlicePiece]) -> Option<SliceReduction> {
     let reduced = || pieces.iter().filter(|piece| contracted(problem, piece.tactic.0));
     reduced().next()?;
     let group_slices = reduced().map(|piece| piece.slices).product();
     let top = reduced().map(|piece| piece.weight * piece.slices).max().unwrap_or(1);
-    let takes = |wanted: fn(Meaning) -> bool| reduced().any(|piece| wanted(piece.shape.0));
-    let freed = match (takes(|m| matches!(m, Meaning::Axis(..))), takes(|m| m == Meaning::Copies)) {
-        (true, _) => Freed::Scatter,
-        (false, true) => Freed::Broadcast,
-        (false, false) => Freed::Idle,
+    let takes = |wanted: fn(SliceBits) -> bool| reduced().any(|piece| wanted(piece.shape.0));
+    let freed = match (takes(|m| matches!(m, SliceBits::Axis(..))), takes(|m| m == SliceBits::Copies)) {
+        (true, _) => FreedSlices::Scatter,
+        (false, true) => FreedSlices::Broadcast,
+        (false, false) => FreedSlices::Idle,
     };
-    Some(Reduction { group_slices, by_reducer: top == group_slices, freed: Some(freed) })
+    Some(SliceReduction { group_slices, by_reducer: top == group_slices, freed: Some(freed) })
 }
 
-fn misplaced(problem: &Problem, parallel: &[Digit], piece: &Piece) -> Option<Diagnostic> {
-    let say = |meaning: Meaning| piece.say(problem, meaning);
+fn misplaced(problem: &Problem, parallel: &[Digit], piece: &SlicePiece) -> Option<Diagnostic> {
+    let say = |meaning: SliceBits| piece.say(problem, meaning);
     let (made, kept) = (piece.tactic.0, piece.shape.0);
     let refuse = |message: String, allowed: String, instead: String| {
         Some(Diagnostic::error("tcp/output", message).allowed(allowed).instead(instead))
     };
     match made {
         _ if made == kept => None,
-        Meaning::Axis(..) if contracted(problem, made) => match kept {
-            Meaning::Axis(axis, weight) if runs_on_slices(parallel, axis, weight) => refuse(
+        SliceBits::Axis(..) if contracted(problem, made) => match kept {
+            SliceBits::Axis(axis, weight) if runs_on_slices(parallel, axis, weight) => refuse(
                 format!("the output puts {} on slices freed by {}", say(kept), say(made)),
                 "copies, nothing, or a digit that the tactic runs in time".to_string(),
                 format!("_[{0}] for copies, _[1#{0}] for one result", piece.slices),
             ),
             _ => None,
         },
-        Meaning::Axis(..) => refuse(
+        SliceBits::Axis(..) => refuse(
             format!(
                 "slices {} apart produce {}, but the output has {} there",
                 piece.weight,
@@ -95,12 +97,12 @@ fn misplaced(problem: &Problem, parallel: &[Digit], piece: &Piece) -> Option<Dia
             format!("{} at this place: surviving slice digits stay where they are", say(made)),
             format!("{} there, and a bridge to the other shape after", say(made)),
         ),
-        Meaning::Copies | Meaning::Idle if matches!(kept, Meaning::Axis(..)) => refuse(
+        SliceBits::Copies | SliceBits::Idle if matches!(kept, SliceBits::Axis(..)) => refuse(
             format!("the output has {} on slices that the tactic leaves idle", say(kept)),
             "results on the slices that compute them".to_string(),
             format!("{} among the tactic's parallel digits, or behind the `|` of the output", say(kept)),
         ),
-        Meaning::Copies | Meaning::Idle if kept == Meaning::Copies => refuse(
+        SliceBits::Copies | SliceBits::Idle if kept == SliceBits::Copies => refuse(
             format!("the output has copies on {} slices that the tactic leaves idle", piece.slices),
             "copies on slices that partial sums have left free".to_string(),
             format!("_[1#{}] for idle slices, and a bridge that copies after", piece.slices),
@@ -112,6 +114,6 @@ fn misplaced(problem: &Problem, parallel: &[Digit], piece: &Piece) -> Option<Dia
 /// Whether the tactic already spreads this part of an axis over slices.
 fn runs_on_slices(parallel: &[Digit], axis: tilewright_notation::problem::AxisId, weight: u64) -> bool {
     parallel.iter().any(|digit| {
-        digit.axis == Some(axis) && digit.stride <= weight && weight < digit.stride.saturating_mul(digit.live)
+        digit.axis == Some(axis) && digit.stride <= weight && weight < digit.stride.capped_mul(digit.live)
     })
 }

@@ -1,16 +1,16 @@
-//! Rules 4 and 6: what may sit on lanes, in the packet and in time, and whether the accumulators hold the sums.
-//! Lane, packet and output widths: paper section IV-C; surviving columns and slot capacity: vISA book.
+//! Rules 4 and 6: what may sit on lanes, in the packet and in time, and whether the accumulators hold the
+//! sums. Lane, packet and output widths: paper section IV-C; surviving columns and slot capacity: vISA book.
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{AxisId, Digit, Loops, Problem};
-use tilewright_notation::radix::raised;
+use tilewright_notation::radix::superscript;
 use tilewright_tcp_isa::contraction::slot_capacity;
 
 use super::verdict::Verdict;
-use crate::placed::Placed;
+use crate::placed_tactic::PlacedTactic;
 use crate::setup::Setup;
 
-pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     check_lanes(setup, problem, placed, verdict);
     check_packet(setup, problem, placed, verdict);
     check_sums(setup, problem, placed, verdict);
@@ -43,10 +43,10 @@ pub(super) fn check_one_input(problem: &Problem, tactic: &Loops, verdict: &mut V
 fn spread_dynamic(problem: &Problem, axis: AxisId, top: &Digit) -> Diagnostic {
     let name = problem.axis(axis).name;
     Diagnostic::note("tcp/dynamic", format!("dynamic axis `{name}` is spread over slices"))
-        .at(top.span, format!("{} slices are kept for its greatest size", top.slots))
+        .at(top.span, format!("{} slices are reserved for its largest size", top.slots))
 }
 
-fn check_lanes(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+fn check_lanes(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     let most = setup.machine.ce.lanes;
     for digit in &placed.lanes {
         let Some(axis) = digit.axis else { continue };
@@ -86,10 +86,10 @@ fn check_lanes(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &
 fn pad(problem: &Problem, lanes: &[Digit]) -> String {
     let Some(digit) = lanes.iter().find(|digit| !digit.slots.is_power_of_two()) else { return String::new() };
     let name = digit.axis.map_or("_".to_string(), |axis| problem.axis(axis).name.to_string());
-    format!("{name}^{}[{}#{}]", raised(digit.stride), digit.live, digit.slots.next_power_of_two())
+    format!("{name}^{}[{}#{}]", superscript(digit.stride), digit.live, digit.slots.next_power_of_two())
 }
 
-fn check_packet(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+fn check_packet(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     let (Some(first), Some(last)) = (placed.packet.first(), placed.packet.last()) else { return };
     let (used, most) = (placed.packet_elements(), setup.packet_elements());
     let span = first.span.to(last.span);
@@ -124,13 +124,13 @@ fn check_packet(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: 
             Diagnostic::error("tcp/packet", format!("the tree would sum groups of {}", placed.tree_elements))
                 .at(digit.span, "its levels pair neighbours")
                 .allowed("powers of two below a surviving digit")
-                .instead(format!("{name}^{}[{}#{places}]", raised(digit.stride), digit.live)),
+                .instead(format!("{name}^{}[{}#{places}]", superscript(digit.stride), digit.live)),
         );
     }
     check_packet_digits(problem, placed, verdict);
 }
 
-fn check_packet_digits(problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+fn check_packet_digits(problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     let stream = problem.streamed();
     let mut surviving_inside: Option<&Digit> = None;
     for digit in placed.packet.iter().rev().filter(|digit| digit.live > 1) {
@@ -160,7 +160,7 @@ fn check_packet_digits(problem: &Problem, placed: &Placed, verdict: &mut Verdict
     }
 }
 
-fn check_sums(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+fn check_sums(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     let kept = placed.sums_kept(problem);
     let allowed = slot_capacity(setup.machine, placed.lane_count(), placed.columns);
     if kept <= allowed {
@@ -186,8 +186,9 @@ fn check_sums(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &m
     );
 }
 
-/// The outermost digit of a dynamic axis is a register of a loop: it may run in time, or over slices at its greatest size.
-fn check_dynamic(problem: &Problem, placed: &Placed, axis: AxisId, verdict: &mut Verdict) {
+/// The outermost digit of a dynamic axis is a register of a loop: it may run in time, or over slices at its
+/// largest size.
+fn check_dynamic(problem: &Problem, placed: &PlacedTactic, axis: AxisId, verdict: &mut Verdict) {
     let of_axis = |digit: &&Digit| digit.axis == Some(axis) && digit.live > 1;
     let everywhere = placed.parallel.iter().chain(&placed.time).chain(&placed.lanes).chain(&placed.packet);
     let Some(top) = everywhere.filter(of_axis).max_by_key(|digit| digit.stride) else { return };

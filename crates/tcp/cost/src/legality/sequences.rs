@@ -1,21 +1,23 @@
-//! Rules 6 and 8: the address loops of each operand fit a sequencer, and the fetch does not hold a bank too long.
+//! Rules 6 and 8: the address loops of each operand fit a sequencer, and the fetch does not hold a bank too
+//! long.
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
-use tilewright_notation::algebra::refine::Clash;
+use tilewright_notation::algebra::refine::DigitClash;
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::{Operand, Place};
 
 use smallvec::SmallVec;
-use tilewright_tcp_isa::sequencer::{Unfit, entries, read_bytes};
+use tilewright_tcp_isa::sequencer::{SequencerError, entries, read_bytes};
 
-use super::verdict::{Sequence, Verdict};
+use super::verdict::{AddressLoops, Verdict};
 use crate::banks::longest_hold;
-use crate::placed::Placed;
+use crate::placed_tactic::PlacedTactic;
 use crate::setup::Setup;
+use tilewright_tcp_isa::capped::Capped;
 
-pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdict: &mut Verdict) {
+pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &PlacedTactic, verdict: &mut Verdict) {
     for operand in Operand::ALL {
         let (Some(shape), Some(map)) = (problem.shape(operand), map_of(problem, operand)) else { continue };
         if operand == Operand::Out && !map_covers(problem, &map) {
@@ -36,21 +38,21 @@ pub(super) fn check(setup: &Setup<'_>, problem: &Problem, placed: &Placed, verdi
                 } else {
                     check_register_rows(setup, shape, placed, &merged, verdict);
                 }
-                verdict.sequences.push(Sequence { operand, pattern: merged, entries });
+                verdict.sequences.push(AddressLoops { operand, pattern: merged, entries });
             }
         }
     }
 }
 
-/// The merged loops that an operand's sequencer runs: the stream leaves out the repeats that the feed unit serves, the
-/// register files leave out lanes, which read side by side, and what the packet broadcasts, the output leaves out what is
-/// summed and takes the better of the two drain orders.
+/// The merged loops that an operand's sequencer runs: the stream leaves out the repeats that the feed unit
+/// serves, the register files leave out lanes, which read side by side, and what the packet broadcasts, the
+/// output leaves out what is summed and takes the better of the two drain orders.
 fn walk(
     problem: &Problem,
-    placed: &Placed,
+    placed: &PlacedTactic,
     operand: Operand,
     map: &RadixMap,
-) -> Result<AccessPattern, Clash> {
+) -> Result<AccessPattern, DigitClash> {
     if operand == problem.streamed() {
         let fetched = placed.time.len() - placed.repeat_terms;
         let order = placed.time[..fetched].iter().chain(&placed.packet);
@@ -74,7 +76,7 @@ fn walk(
     Ok(if sequential.loops.len() < interleaved.loops.len() { sequential } else { interleaved })
 }
 
-fn incompatible(problem: &Problem, shape: &Shape, placed: &Placed, clash: Clash) -> Diagnostic {
+fn incompatible(problem: &Problem, shape: &Shape, placed: &PlacedTactic, clash: DigitClash) -> Diagnostic {
     let axis = problem.read_axes(shape.operand).get(usize::from(clash.axis)).copied();
     let name = axis.map_or("?".to_string(), |axis| problem.axis(axis).name.to_string());
     let digits = placed.time.iter().chain(&placed.packet).chain(&placed.lanes);
@@ -98,18 +100,23 @@ fn incompatible(problem: &Problem, shape: &Shape, placed: &Placed, clash: Clash)
     }
 }
 
-fn unfit_loops(setup: &Setup<'_>, shape: &Shape, merged: &AccessPattern, unfit: Unfit) -> Diagnostic {
+fn unfit_loops(
+    setup: &Setup<'_>,
+    shape: &Shape,
+    merged: &AccessPattern,
+    unfit: SequencerError,
+) -> Diagnostic {
     let who = shape.operand.name();
     let sequencer = &setup.machine.sequencer;
     match unfit {
-        Unfit::Entries(entries) => Diagnostic::error(
+        SequencerError::Entries(entries) => Diagnostic::error(
             "tcp/sequencer",
             format!("the loops over {who} need {entries} sequencer entries"),
         )
         .at(shape.span, format!("{merged} (size:stride, merged)"))
         .allowed(format!("{} entries", sequencer.entries))
         .instead("order the intra-slice digits as the tactic runs them, so that neighbours merge"),
-        Unfit::Size(size) => {
+        SequencerError::Size(size) => {
             Diagnostic::error("tcp/sequencer", format!("a loop over {who} has {size} steps"))
                 .at(shape.span, format!("{merged} (size:stride, merged)"))
                 .allowed(format!("{} steps of a sequencer entry", sequencer.entry_size_max))
@@ -126,11 +133,17 @@ fn map_covers(problem: &Problem, map: &RadixMap) -> bool {
 }
 
 /// A packet is read from one slice, its innermost elements side by side (vISA book, fetch engine).
-fn check_packet(problem: &Problem, shape: &Shape, placed: &Placed, map: &RadixMap, verdict: &mut Verdict) {
+fn check_packet(
+    problem: &Problem,
+    shape: &Shape,
+    placed: &PlacedTactic,
+    map: &RadixMap,
+    verdict: &mut Verdict,
+) {
     let Ok(packet) = AccessPattern::of_loops_merged(problem, shape.operand, map, placed.packet.iter()) else {
         return;
     };
-    let elements = placed.packet.iter().fold(1_u64, |all, digit| all.saturating_mul(digit.live));
+    let elements = placed.packet.iter().fold(1_u64, |all, digit| all.capped_mul(digit.live));
     let why = if packet.steps() < elements {
         "a part of the packet lies on other slices"
     } else if packet.loops.last().is_some_and(|inner| inner.stride != 1) {
@@ -154,7 +167,7 @@ fn check_packet(problem: &Problem, shape: &Shape, placed: &Placed, map: &RadixMa
 fn check_fetch(
     setup: &Setup<'_>,
     shape: &Shape,
-    placed: &Placed,
+    placed: &PlacedTactic,
     merged: &AccessPattern,
     verdict: &mut Verdict,
 ) {
@@ -169,7 +182,7 @@ fn check_commit(
     setup: &Setup<'_>,
     problem: &Problem,
     shape: &Shape,
-    placed: &Placed,
+    placed: &PlacedTactic,
     merged: &AccessPattern,
     verdict: &mut Verdict,
 ) {
@@ -177,7 +190,7 @@ fn check_commit(
         return;
     }
     let (bits, granule) = (setup.output_bits(), setup.machine.dm.write_granule_bytes);
-    let stride_bytes = |access: &&AccessLoop| access.stride.saturating_mul(bits) / 8;
+    let stride_bytes = |access: &&AccessLoop| access.stride.capped_mul(bits) / 8;
     if let Some(odd) = merged.loops.iter().find(|l| l.stride > 1 && !stride_bytes(l).is_multiple_of(granule))
     {
         verdict.diagnostics.push(
@@ -191,7 +204,7 @@ fn check_commit(
         placed.time.iter().any(|d| d.live > 1 && d.axis.is_some_and(|axis| problem.contracted(axis)));
     if !adds_in_time {
         let run = merged.loops.last().filter(|inner| inner.stride == 1).map_or(1, |inner| inner.size);
-        let run_bytes = run.saturating_mul(bits) / 8;
+        let run_bytes = run.capped_mul(bits) / 8;
         let widths = setup.machine.commit.main_widths_bytes.iter().copied();
         let width = widths.filter(|width| run_bytes.is_multiple_of(*width)).max().unwrap_or(granule);
         check_banks(setup, shape, merged, (width, bits), "commit", verdict);
@@ -202,14 +215,14 @@ fn check_commit(
 fn check_register_rows(
     setup: &Setup<'_>,
     shape: &Shape,
-    placed: &Placed,
+    placed: &PlacedTactic,
     merged: &AccessPattern,
     verdict: &mut Verdict,
 ) {
     let wide_bytes = setup.machine.trf.banks * setup.machine.trf.row_payload_bytes;
     let bits = setup.element_bits();
     let held = !matches!(shape.place, Some(Place::Dm));
-    let wide = held && placed.tree_elements.saturating_mul(bits) / 8 >= wide_bytes;
+    let wide = held && placed.tree_elements.capped_mul(bits) / 8 >= wide_bytes;
     let crooked =
         |access: &&AccessLoop| access.stride > 1 && !(access.stride * bits / 8).is_multiple_of(wide_bytes);
     if let (true, Some(odd)) = (wide, merged.loops.iter().find(crooked)) {
@@ -259,7 +272,7 @@ fn accesses(merged: &AccessPattern, width: u64, bits: u64) -> SmallVec<[AccessLo
         if innermost && access.stride == 1 {
             loops.push(AccessLoop::new((access.size * bits).div_ceil(8 * width), width));
         } else {
-            loops.push(AccessLoop::new(access.size, access.stride.saturating_mul(bits) / 8));
+            loops.push(AccessLoop::new(access.size, access.stride.capped_mul(bits) / 8));
         }
     }
     loops

@@ -1,13 +1,13 @@
-//! Rule 2: a shape or tactic uses no more slices than the fused PEs have, and each digit over slices takes a power of two of
-//! them (rings are cut in halves). Also: what is split over PEs must fit the chip.
+//! Rule 2: a shape or tactic uses no more slices than the fused PEs have, and each digit over slices takes a
+//! power of two of them (rings are cut in halves). Also: what is split over PEs must fit the chip.
 
 use tilewright_base::{Diagnostic, Span};
 use tilewright_notation::problem::{Digit, Problem};
-use tilewright_notation::radix::raised;
+use tilewright_notation::radix::superscript;
 
 use super::verdict::Verdict;
-use crate::groups::Groups;
-use crate::placed::product;
+use crate::groups::PeGroups;
+use crate::placed_tactic::product;
 use crate::setup::Setup;
 
 pub(super) fn check(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
@@ -33,7 +33,7 @@ fn check_digits(setup: &Setup<'_>, problem: &Problem, inter: &[Digit], who: &str
 fn not_a_power(setup: &Setup<'_>, problem: &Problem, digit: &Digit, who: &str) -> Diagnostic {
     let name = digit
         .axis
-        .map_or("_".to_string(), |axis| format!("{}^{}", problem.axis(axis).name, raised(digit.stride)));
+        .map_or("_".to_string(), |axis| format!("{}^{}", problem.axis(axis).name, superscript(digit.stride)));
     Diagnostic::error("tcp/slices", format!("{who} spreads a digit over {} slices", digit.slots))
         .at(digit.span, format!("{} is not a power of two", digit.slots))
         .allowed("powers of two: rings of slices are cut in halves")
@@ -63,7 +63,7 @@ fn too_many(setup: &Setup<'_>, who: &str, used: u64, span: Span) -> Diagnostic {
 }
 
 fn check_pe_groups(setup: &Setup<'_>, problem: &Problem, verdict: &mut Verdict) {
-    let dealt = Groups::new(problem);
+    let dealt = PeGroups::new(problem);
     verdict.diagnostics.extend(dealt.check(problem));
     let groups = dealt.count(problem);
     let have = setup.machine.pes() / setup.fused_pes;

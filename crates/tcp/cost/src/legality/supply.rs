@@ -1,20 +1,20 @@
 //! Rule 5: every slice gets the operands its part of the tactic needs.
 //!
-//! The streamed operand comes from DM through the fetch network, which can multicast within a ring but leaves each axis of the
-//! operand on its own slices. The register files hold what their own slice uses, so a slice digit that the stationary operand
-//! lacks means copies (paper sections III-B and VI-B). A loop that moves a window is no axis of what is stored: every slice along it needs
-//! the window, and cuts its own part out.
+//! The streamed operand comes from DM through the fetch network, which can multicast within a ring but leaves
+//! each axis of the operand on its own slices. The register files hold what their own slice uses, so a slice
+//! digit that the stationary operand lacks means copies (paper sections III-B and VI-B). A loop that moves a
+//! window is no axis of what is stored: every slice along it needs the window, and cuts its own part out.
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Digit, Problem, Shape};
 use tilewright_notation::syntax::ast::{Operand, Place, Terms};
 
-use super::places::{Meaning, Piece, pieces};
+use super::slice_pieces::{SliceBits, SlicePiece, pieces};
 use super::verdict::{Delivery, Verdict};
 use crate::legality::memory::default_place;
 
-/// Checks the inputs; gives the digits over slices that the network serves with one fetch, which are all that the stream
-/// lacks but those for which it is stored in copies.
+/// Checks the inputs; gives the digits over slices that the network serves with one fetch, which are all that
+/// the stream lacks but those for which it is stored in copies.
 pub(super) fn check(problem: &Problem, parallel: &[Digit], verdict: &mut Verdict) -> Terms<Digit> {
     let stream = if problem.contracts_two() { problem.streamed() } else { Operand::In0 };
     let mut multicast: Terms<Digit> = parallel.iter().copied().collect();
@@ -42,9 +42,9 @@ pub(super) fn check(problem: &Problem, parallel: &[Digit], verdict: &mut Verdict
 }
 
 /// Slices along a digit that one fetch serves.
-fn served(pieces: &[Piece], digit: &Digit) -> u64 {
+fn served(pieces: &[SlicePiece], digit: &Digit) -> u64 {
     let of_digit = pieces.iter().filter(|piece| piece.tactic.1 == Some(digit.span));
-    of_digit.filter(|piece| piece.shape.0 != Meaning::Copies).map(|piece| piece.slices).product()
+    of_digit.filter(|piece| piece.shape.0 != SliceBits::Copies).map(|piece| piece.slices).product()
 }
 
 /// The fetch unit reads data memory; the contraction engine multiplies with its register files.
@@ -72,15 +72,14 @@ fn check_memory(problem: &Problem, shape: &Shape, place: Place, stationary: bool
     );
 }
 
-fn misplaced(problem: &Problem, shape: &Shape, piece: &Piece, held: bool) -> Option<Diagnostic> {
+fn misplaced(problem: &Problem, shape: &Shape, piece: &SlicePiece, held: bool) -> Option<Diagnostic> {
     let who = shape.operand.name();
-    let has =
-        |meaning: Meaning| matches!(meaning, Meaning::Axis(axis, _) if problem.stores(shape.operand, axis));
+    let has = |meaning: SliceBits| matches!(meaning, SliceBits::Axis(axis, _) if problem.stores(shape.operand, axis));
     let (needs, holds) = (piece.tactic.0, piece.shape.0);
     let wanted = match needs {
-        Meaning::Axis(..) if has(needs) => (needs != holds).then(|| piece.say(problem, needs)),
-        Meaning::Axis(..) if held => (holds != Meaning::Copies).then(|| format!("_[{}]", piece.slices)),
-        Meaning::Idle if held && has(holds) => Some("nothing".to_string()),
+        SliceBits::Axis(..) if has(needs) => (needs != holds).then(|| piece.say(problem, needs)),
+        SliceBits::Axis(..) if held => (holds != SliceBits::Copies).then(|| format!("_[{}]", piece.slices)),
+        SliceBits::Idle if held && has(holds) => Some("nothing".to_string()),
         _ => None,
     }?;
     let (needs, holds) = (piece.say(problem, needs), piece.say(problem, holds));
@@ -103,15 +102,15 @@ fn misplaced(problem: &Problem, shape: &Shape, piece: &Piece, held: bool) -> Opt
     Some(complaint)
 }
 
-fn delivery(problem: &Problem, operand: Operand, pieces: &[Piece]) -> Delivery {
+fn delivery(problem: &Problem, operand: Operand, pieces: &[SlicePiece]) -> Delivery {
     let mut delivery = Delivery { ring_slices: 1, receivers: 1 };
     for piece in pieces {
-        let lacks = matches!(piece.tactic.0, Meaning::Axis(axis, _) if !problem.stores(operand, axis));
-        let elsewhere = piece.tactic.0 == Meaning::Idle && matches!(piece.shape.0, Meaning::Axis(..));
-        if (lacks && piece.shape.0 != Meaning::Copies) || elsewhere {
+        let lacks = matches!(piece.tactic.0, SliceBits::Axis(axis, _) if !problem.stores(operand, axis));
+        let elsewhere = piece.tactic.0 == SliceBits::Idle && matches!(piece.shape.0, SliceBits::Axis(..));
+        if (lacks && piece.shape.0 != SliceBits::Copies) || elsewhere {
             delivery.ring_slices = piece.weight * piece.slices;
         }
-        if lacks && piece.shape.0 != Meaning::Copies {
+        if lacks && piece.shape.0 != SliceBits::Copies {
             delivery.receivers *= piece.slices;
         }
     }

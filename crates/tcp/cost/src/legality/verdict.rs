@@ -6,8 +6,8 @@ use tilewright_notation::algebra::access::AccessPattern;
 use tilewright_notation::reuse::Reuse;
 use tilewright_notation::syntax::ast::Operand;
 
-use super::memory::Footprint;
-use crate::placed::Placed;
+use super::memory::ShapeFootprint;
+use crate::placed_tactic::PlacedTactic;
 
 /// What the check found out; everything but the complaints is there as far as it could be worked out.
 #[derive(Clone, Debug, Default)]
@@ -15,25 +15,25 @@ pub struct Verdict {
     /// Refusals, warnings and notes.
     pub diagnostics: Vec<Diagnostic>,
     /// Memory of each shape given.
-    pub footprints: SmallVec<[Footprint; 4]>,
+    pub footprints: SmallVec<[ShapeFootprint; 4]>,
     /// The tactic with its digits placed.
-    pub placed: Option<Placed>,
+    pub placed: Option<PlacedTactic>,
     /// How the streamed operand reaches the slices.
     pub delivery: Option<Delivery>,
     /// Reuse of the streamed operand.
     pub reuse: Option<Reuse>,
     /// Address loops of each operand that has a shape and a tactic.
-    pub sequences: SmallVec<[Sequence; 4]>,
+    pub sequences: SmallVec<[AddressLoops; 4]>,
     /// Bytes of each fetch of the streamed operand.
     pub read_bytes: Option<u64>,
     /// What happens to sums spread over slices.
-    pub reduction: Option<Reduction>,
+    pub reduction: Option<SliceReduction>,
 }
 
 /// The address loops of one operand.
 #[derive(Clone, Debug)]
-pub struct Sequence {
-    /// Whose.
+pub struct AddressLoops {
+    /// Operand that the loops address.
     pub operand: Operand,
     /// The loops in elements, merged.
     pub pattern: AccessPattern,
@@ -59,18 +59,19 @@ pub struct Delivery {
 
 /// What happens to sums that are spread over slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reduction {
+pub struct SliceReduction {
     /// Slices that hold parts of one sum.
     pub group_slices: u64,
-    /// The parts lie on neighbouring slices, so the inter-slice reducer adds them; otherwise DMA and the vector engine do.
+    /// The parts lie on neighbouring slices, so the inter-slice reducer adds them; otherwise DMA and the
+    /// vector engine do.
     pub by_reducer: bool,
     /// What the freed slices take, if the output shape is given.
-    pub freed: Option<Freed>,
+    pub freed: Option<FreedSlices>,
 }
 
 /// What slices take once their partial sums are added up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freed {
+pub enum FreedSlices {
     /// Copies of the result.
     Broadcast,
     /// Nothing.

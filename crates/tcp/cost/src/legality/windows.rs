@@ -1,11 +1,13 @@
-//! Windows (sliding sums of the vISA book): the stored axis lies within a slice, in digits that no sum of loops carries across.
+//! Windows (sliding sums of the vISA book): the stored axis lies within a slice, in digits that no sum of
+//! loops carries across.
 //!
-//! All slices fetch from one base with one set of strides. A loop over slices may still move a window, if every slice has all of it: the
-//! DMA engine then cuts out what each slice begins with ([`tilewright_tcp_lower`]).
+//! All slices fetch from one base with one set of strides. A loop over slices may still move a window, if
+//! every slice has all of it: the DMA engine then cuts out what each slice begins with
+//! ([`tilewright_tcp_lower`]).
 
 use tilewright_base::Diagnostic;
 use tilewright_notation::problem::{Digit, Problem, Shape};
-use tilewright_notation::window::{Carry, Window};
+use tilewright_notation::window::{Window, WindowCarry};
 
 use super::verdict::Verdict;
 
@@ -34,7 +36,7 @@ fn check_shape(problem: &Problem, window: &Window, shape: &Shape, verdict: &mut 
     let mut stored: Vec<&Digit> = shape.intra.iter().filter(of_window).collect();
     stored.sort_by_key(|digit| digit.stride);
     let cuts: Vec<(u64, u64)> = stored.iter().map(|digit| (digit.stride, digit.live)).collect();
-    if let Err(Carry { axis, weight }) = window.steps(problem, &cuts) {
+    if let Err(WindowCarry { axis, weight }) = window.steps(problem, &cuts) {
         let span = stored.iter().find(|digit| digit.stride == weight).map_or(shape.span, |digit| digit.span);
         let by = problem.axis(axis).name;
         verdict.diagnostics.push(

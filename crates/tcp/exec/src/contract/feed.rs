@@ -1,26 +1,28 @@
-//! Feed unit: flits to packets, with in-flit transposes and the shifting window of convolutions (vISA book, contraction engine).
+//! Feed unit: flits to packets, with in-flit transposes and the shifting window of convolutions (vISA book,
+//! contraction engine).
 //!
-//! In convolution mode the buffer stands at flits 0, `pop`, 2 `pop`, ... of the stream; at each place `shifts` windows are looked at.
-//! As many places are used as the steps ask for; together they must take in the whole stream. What a window shows before the
-//! buffer or behind it is zero.
+//! In convolution mode the buffer stands at flits 0, `pop`, 2 `pop`, ... of the stream; at each place
+//! `shifts` windows are looked at. As many places are used as the steps ask for; together they must take in
+//! the whole stream. What a window shows before the buffer or behind it is zero.
 
+use tilewright_base::invariant::Exact;
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::exec::{FlitTranspose, Shift};
 
-use super::plan::Plan;
-use crate::fault::{Problem, divide, equal, product};
+use super::plan::ContractionPlan;
+use crate::fault::{ExecProblem, divide, equal, product};
 use crate::limits::index;
 use crate::packets::{Packets, load_bits, store_bits};
 
 /// Most bytes of windows on a slice.
 const MAX_WINDOW_BYTES: u64 = 1 << 30;
 
-impl Plan<'_> {
+impl ContractionPlan<'_> {
     /// Packets of a slice's stream, as the lanes meet them.
     ///
     /// # Errors
     /// Flits that are no whole packets, or not as many as the steps take.
-    pub fn feed(&self, flits: Packets) -> Result<Packets, Problem> {
+    pub fn feed(&self, flits: Packets) -> Result<Packets, ExecProblem> {
         let packets = feed(self, flits)?;
         let fed = (packets.count() as u64).saturating_mul(self.repeats);
         equal("steps", self.steps, "steps of all packets", fed)?;
@@ -29,7 +31,7 @@ impl Plan<'_> {
 }
 
 /// Packets as the lanes meet them, before repeats.
-fn feed(plan: &Plan<'_>, flits: Packets) -> Result<Packets, Problem> {
+fn feed(plan: &ContractionPlan<'_>, flits: Packets) -> Result<Packets, ExecProblem> {
     let flits = match plan.image.transpose {
         Some(image) => transpose(plan, image, &flits)?,
         None => flits,
@@ -42,7 +44,11 @@ fn feed(plan: &Plan<'_>, flits: Packets) -> Result<Packets, Problem> {
 }
 
 /// Each flit as rows x columns, columns first.
-fn transpose(plan: &Plan<'_>, image: FlitTranspose, flits: &Packets) -> Result<Packets, Problem> {
+fn transpose(
+    plan: &ContractionPlan<'_>,
+    image: FlitTranspose,
+    flits: &Packets,
+) -> Result<Packets, ExecProblem> {
     let bits = payload_bits(plan.dtype);
     let elements = plan.flit_bytes as u64 * 8 / bits;
     let tile = image.rows.saturating_mul(image.columns);
@@ -50,8 +56,9 @@ fn transpose(plan: &Plan<'_>, image: FlitTranspose, flits: &Packets) -> Result<P
     let (rows, columns) = (index(image.rows), index(image.columns));
     // An extra bit of i5 lies with its nibble's byte: two bits to a byte, read as such below.
     let turn = |plane: &[u8], load: &dyn Fn(&[u8], usize) -> u32, store: &dyn Fn(&mut [u8], usize, u32)| {
-        let mut turned = vec![0; plane.len()];
-        let flit_pairs = plane.chunks_exact(plan.flit_bytes).zip(turned.chunks_exact_mut(plan.flit_bytes));
+        let mut transposed = vec![0; plane.len()];
+        let flit_pairs =
+            plane.chunks_exact(plan.flit_bytes).zip(transposed.chunks_exact_mut(plan.flit_bytes));
         for (source, target) in flit_pairs {
             for row in 0..rows {
                 for column in 0..columns {
@@ -59,7 +66,7 @@ fn transpose(plan: &Plan<'_>, image: FlitTranspose, flits: &Packets) -> Result<P
                 }
             }
         }
-        turned
+        transposed
     };
     let per_byte = if bits == 4 { 2 } else { 1 };
     let load_flag = |plane: &[u8], at: usize| u32::from(plane[at / per_byte] >> (at % per_byte) & 1);
@@ -76,7 +83,7 @@ fn transpose(plan: &Plan<'_>, image: FlitTranspose, flits: &Packets) -> Result<P
 }
 
 /// All windows of a convolution.
-fn windows(plan: &Plan<'_>, shift: &Shift, flits: &Packets) -> Result<Packets, Problem> {
+fn windows(plan: &ContractionPlan<'_>, shift: &Shift, flits: &Packets) -> Result<Packets, ExecProblem> {
     let packets = plan.steps.checked_div(plan.repeats).unwrap_or(0);
     product("bytes of windows", [packets, plan.packet_bytes as u64], MAX_WINDOW_BYTES)?;
     let places = divide("packets", packets, shift.shifts)?;
@@ -85,7 +92,7 @@ fn windows(plan: &Plan<'_>, shift: &Shift, flits: &Packets) -> Result<Packets, P
     let all_used = last.saturating_add(plan.buffer_flits) >= arrived && (last < arrived || places == 0);
     if !all_used || (places == 0) != (arrived == 0) {
         let needed = last.saturating_add(plan.buffer_flits);
-        return Err(Problem::Unequal {
+        return Err(ExecProblem::Unequal {
             what: "flits",
             count: arrived,
             other: "flits of all windows",
@@ -94,7 +101,7 @@ fn windows(plan: &Plan<'_>, shift: &Shift, flits: &Packets) -> Result<Packets, P
     }
     let step = shift.stride.saturating_mul(shift.shifts).saturating_add(shift.initial.unsigned_abs());
     if step > 1 << 32 {
-        return Err(Problem::TooLarge { what: "elements of a shift", most: 1 << 32 });
+        return Err(ExecProblem::TooLarge { what: "elements of a shift", most: 1 << 32 });
     }
     let mut shifted = Packets { bytes: Vec::new(), extra: None, packet_bytes: plan.packet_bytes };
     shifted.bytes = shift_plane(plan, shift, places, &flits.bytes, payload_bits(plan.dtype));
@@ -110,8 +117,8 @@ fn windows(plan: &Plan<'_>, shift: &Shift, flits: &Packets) -> Result<Packets, P
     Ok(shifted)
 }
 
-fn shift_plane(plan: &Plan<'_>, shift: &Shift, places: u64, plane: &[u8], bits: u64) -> Vec<u8> {
-    let mut out = vec![0; index(places.saturating_mul(shift.shifts)).saturating_mul(plan.packet_bytes)];
+fn shift_plane(plan: &ContractionPlan<'_>, shift: &Shift, places: u64, plane: &[u8], bits: u64) -> Vec<u8> {
+    let mut out = vec![0; index(places.exact_mul(shift.shifts)).exact_mul(plan.packet_bytes)];
     let mut packets = out.chunks_exact_mut(plan.packet_bytes);
     for place in 0..places {
         let first = index(place.saturating_mul(shift.pop)).saturating_mul(plan.flit_bytes);

@@ -1,38 +1,43 @@
-//! The contraction step by step: every lane multiplies its packet, the tree combines neighbours level by level, accumulators take
-//! the result in. The definition that faster ways are compared with.
+//! The contraction step by step: every lane multiplies its packet, the tree combines neighbours level by
+//! level, accumulators take the result in. The definition that faster ways are compared with.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::{Dtype, RuleSet, add_f32, decode, int_value, mul_f32, tree_add};
 use tilewright_tcp_isa::program::exec::ContractOp;
 
-use super::plan::Plan;
-use crate::contract::register_file::RegisterFile;
-use crate::fault::Problem;
+use super::plan::ContractionPlan;
+use crate::contract::register_file::RegisterFileView;
+use crate::fault::ExecProblem;
 use crate::limits::index;
 use crate::packets::{Packets, load_element};
-use crate::walk::{Walk, pairs};
+use crate::walk::{OffsetWalk, pairs};
 
-/// Words of the flits that leave, for packets from [`Plan::feed`].
+/// Words of the flits that leave, for packets from [`ContractionPlan::feed`].
 ///
 /// # Errors
 /// More steps than can be followed one by one.
-pub fn contract(plan: &Plan<'_>, packets: &Packets, trf: RegisterFile<'_>) -> Result<Vec<u32>, Problem> {
+pub fn contract(
+    plan: &ContractionPlan<'_>,
+    packets: &Packets,
+    trf: RegisterFileView<'_>,
+) -> Result<Vec<u32>, ExecProblem> {
     if plan.dtype.is_float() {
-        run(plan, packets, trf, &Floats(plan.rules))
+        run(plan, packets, trf, &FloatArithmetic(plan.rules))
     } else {
-        run(plan, packets, trf, &Integers)
+        run(plan, packets, trf, &IntegerArithmetic)
     }
 }
 
-fn run<A: Arithmetic>(
-    plan: &Plan<'_>,
+fn run<A: LaneArithmetic>(
+    plan: &ContractionPlan<'_>,
     packets: &Packets,
-    trf: RegisterFile<'_>,
+    trf: RegisterFileView<'_>,
     arithmetic: &A,
-) -> Result<Vec<u32>, Problem> {
+) -> Result<Vec<u32>, ExecProblem> {
     let mut words = vec![0; index(plan.words())];
     let op = plan.image.op;
     let mut sums = vec![A::start(op); index(plan.survivors) * plan.lanes * plan.columns];
-    let mut walk = Walk::new(pairs(&plan.image.loops))?;
+    let mut walk = OffsetWalk::new(pairs(&plan.image.loops))?;
     let mut addresses = vec![0_i64; plan.active];
     // Inactive elements add nothing.
     let mut products = vec![A::start(op); plan.columns * plan.tree];
@@ -67,12 +72,12 @@ fn run<A: Arithmetic>(
 }
 
 /// Which result a step goes into: its iterations of the surviving loops.
-fn survivor(plan: &Plan<'_>, at: &[u64]) -> u64 {
+fn survivor(plan: &ContractionPlan<'_>, at: &[u64]) -> u64 {
     let loops = plan.image.steps.iter().zip(at).filter(|(step, _)| !step.summed);
     loops.fold(0, |result, (step, iteration)| result * step.size.fixed() + iteration)
 }
 
-fn advance(plan: &Plan<'_>, at: &mut [u64]) {
+fn advance(plan: &ContractionPlan<'_>, at: &mut [u64]) {
     for (iteration, step) in at.iter_mut().zip(&plan.image.steps).rev() {
         *iteration += 1;
         if *iteration < step.size.fixed() {
@@ -83,7 +88,7 @@ fn advance(plan: &Plan<'_>, at: &mut [u64]) {
 }
 
 /// How a type multiplies and combines.
-trait Arithmetic {
+trait LaneArithmetic {
     type Sum: Copy;
     /// What accumulators start from.
     fn start(op: ContractOp) -> Self::Sum;
@@ -95,9 +100,9 @@ trait Arithmetic {
 }
 
 /// i4, i5, i8, i9: exact products, sums that wrap at 32 bits.
-struct Integers;
+struct IntegerArithmetic;
 
-impl Arithmetic for Integers {
+impl LaneArithmetic for IntegerArithmetic {
     type Sum = i32;
 
     fn start(op: ContractOp) -> i32 {
@@ -108,7 +113,7 @@ impl Arithmetic for Integers {
     }
 
     fn product(&self, a_type: Dtype, a: u32, b_type: Dtype, b: u32) -> i32 {
-        i32::try_from(int_value(a_type, a) * int_value(b_type, b)).unwrap_or(0)
+        i32::try_from(int_value(a_type, a) * int_value(b_type, b)).or_broken("a product of two i9")
     }
 
     fn combine(&self, op: ContractOp, left: i32, right: i32) -> i32 {
@@ -128,9 +133,9 @@ impl Arithmetic for Integers {
 }
 
 /// bf16 and 8-bit floats: products and sums in f32. In a maximum NaN wins over numbers and +0 over -0.
-struct Floats<'a>(&'a RuleSet);
+struct FloatArithmetic<'a>(&'a RuleSet);
 
-impl Arithmetic for Floats<'_> {
+impl LaneArithmetic for FloatArithmetic<'_> {
     type Sum = f32;
 
     fn start(op: ContractOp) -> f32 {

@@ -5,16 +5,16 @@ use tilewright_num::{Dtype, RuleSet};
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::exec::{Contract, Drain, Loop};
 
-use crate::fault::{Problem, divide, product};
+use crate::fault::{ExecProblem, divide, product};
 use crate::limits::{MAX_SLICE, index};
 use crate::packets::flight_elements;
-use crate::state::Reads;
+use crate::state::LaneReads;
 use crate::values::ContractError;
 use crate::walk::{check_span, pairs};
 
 /// A checked image.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'a> {
+pub struct ContractionPlan<'a> {
     pub(super) rules: &'a RuleSet,
     pub(super) image: &'a Contract,
     /// Type of the stream.
@@ -41,7 +41,7 @@ pub struct Plan<'a> {
     pub(super) survivors: u64,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> ContractionPlan<'a> {
     /// Checks an image for a stream of type `dtype`.
     ///
     /// # Errors
@@ -51,15 +51,15 @@ impl<'a> Plan<'a> {
         rules: &'a RuleSet,
         image: &'a Contract,
         dtype: Dtype,
-    ) -> Result<Plan<'a>, Problem> {
+    ) -> Result<ContractionPlan<'a>, ExecProblem> {
         check_types(dtype, image.dtype)?;
         let flit_bytes = index(machine.network.flit_bytes);
         let packet_bytes = index(image.flits.saturating_mul(machine.network.flit_bytes));
         if image.flits == 0 || packet_bytes as u64 > machine.ce.packet_bytes {
-            return Err(Problem::Setting("a packet of the contraction engine is one or two flits"));
+            return Err(ExecProblem::Setting("a packet of the contraction engine is one or two flits"));
         }
         if image.lanes == 0 || !machine.ce.lanes.is_multiple_of(image.lanes) {
-            return Err(Problem::Setting("lanes in use are a divisor of all lanes"));
+            return Err(ExecProblem::Setting("lanes in use are a divisor of all lanes"));
         }
         let width = flight_elements(dtype, packet_bytes);
         if !image.tree.is_power_of_two() || image.tree > width as u64 {
@@ -75,13 +75,13 @@ impl<'a> Plan<'a> {
         check_span(&pairs(&image.loops))?;
         let active = if steps == 0 { width as u64 } else { divide("register file elements", walked, steps)? };
         if active == 0 || active > width as u64 {
-            return Err(Problem::Setting(
+            return Err(ExecProblem::Setting(
                 "a step meets more register file elements than a packet has, or none",
             ));
         }
         let surviving = image.steps.iter().filter(|step| !step.summed).map(|step| step.size.fixed());
         let survivors = if steps == 0 { 0 } else { product("results", surviving, MAX_SLICE)? };
-        let plan = Plan {
+        let plan = ContractionPlan {
             rules,
             image,
             dtype,
@@ -100,7 +100,7 @@ impl<'a> Plan<'a> {
             survivors,
         };
         if plan.lanes > plan.flit_words {
-            return Err(Problem::Setting("a flit of results has no room for so many lanes"));
+            return Err(ExecProblem::Setting("a flit of results has no room for so many lanes"));
         }
         product("words of results", [survivors, plan.block_words() as u64], MAX_SLICE)?;
         Ok(plan)
@@ -120,8 +120,8 @@ impl<'a> Plan<'a> {
         flits * self.flit_words
     }
 
-    /// Where among them the result of a lane and column is: interleaved, a flit holds one column of all lanes; sequential, eight
-    /// columns of one lane.
+    /// Where among them the result of a lane and column is: interleaved, a flit holds one column of all
+    /// lanes; sequential, eight columns of one lane.
     pub(super) fn word_of(&self, lane: usize, column: usize) -> usize {
         match self.image.drain {
             Drain::Interleaved => column * self.flit_words + lane,
@@ -133,7 +133,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Bytes of every lane from the first that a step may look at to the last.
-    pub(super) fn reads(&self) -> Reads {
+    pub(super) fn reads(&self) -> LaneReads {
         let ends = |row: &Loop| row.stride.saturating_mul(row.size.fixed().saturating_sub(1).cast_signed());
         let (low, high) = self.image.loops.iter().map(ends).fold((0_i64, 0_i64), |(low, high), end| {
             (low.saturating_add(end.min(0)), high.saturating_add(end.max(0)))
@@ -145,7 +145,7 @@ impl<'a> Plan<'a> {
         };
         // Before the base there is nothing to be read.
         let part = byte(low.max(0))..byte(high.saturating_add(1)).saturating_add(1).min(self.lane_bytes);
-        Reads { lanes: self.lanes, lane_bytes: self.lane_bytes, part }
+        LaneReads { lanes: self.lanes, lane_bytes: self.lane_bytes, part }
     }
 
     /// A lane's part of a register file plane, from the base on.
@@ -157,7 +157,7 @@ impl<'a> Plan<'a> {
 }
 
 /// Pairs of types that the engine multiplies.
-fn check_types(a: Dtype, b: Dtype) -> Result<(), Problem> {
+fn check_types(a: Dtype, b: Dtype) -> Result<(), ExecProblem> {
     use Dtype::{Bf16, F8E4M3Fn, F8E5M2, I4, I5, I8, I9};
     match (a, b) {
         (I4 | I5, I4 | I5) | (I8 | I9, I8 | I9) => Ok(()),

@@ -2,7 +2,7 @@
 
 /// A slice's register file.
 #[derive(Clone, Copy, Debug)]
-pub struct RegisterFile<'a> {
+pub struct RegisterFileView<'a> {
     /// Payload; missing bytes are zero.
     pub bytes: &'a [u8],
     /// Extra bits of i5 and i9, as [`Packets`](crate::packets::Packets) has them.

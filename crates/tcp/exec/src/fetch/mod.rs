@@ -1,8 +1,8 @@
-//! Fetch unit: the sequencer's elements, masked, looked up, cast and shifted by a zero point, packet by packet (vISA book, fetch
-//! engine; order of the adapter's stages as there).
+//! Fetch unit: the sequencer's elements, masked, looked up, cast and shifted by a zero point, packet by
+//! packet (vISA book, fetch engine; order of the adapter's stages as there).
 //!
-//! A masked element leaves the adapter as zero, whatever table or zero point follows the mask (an assumption: padding must not
-//! influence results). Elements outside data memory read as 0.
+//! A masked element leaves the adapter as zero, whatever table or zero point follows the mask (an assumption:
+//! padding must not influence results). Elements outside data memory read as 0.
 //!
 //! - here: element by element, which is the definition;
 //! - `rows`: row by row.
@@ -12,13 +12,14 @@ mod rows;
 use std::ops::Range;
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, subtract_zero_point};
 
-use super::fault::{Problem, divide};
+use super::fault::{ExecProblem, divide};
 use super::packets::{Packets, flight_bytes, load_bits, store_element};
-use super::walk::{Walk, pairs};
-use crate::limits::{MAX_SLICE, Way, index};
-use rows::Rows;
+use super::walk::{OffsetWalk, pairs};
+use crate::limits::{ExecMode, MAX_SLICE, index};
+use rows::FetchRows;
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::exec::{Fetch, Limit};
 
@@ -27,9 +28,9 @@ pub(super) struct Fetcher<'a> {
     rules: &'a RuleSet,
     image: &'a Fetch,
     bits: u64,
-    walk: Walk,
+    walk: OffsetWalk,
     /// The sequence as rows, if it may be taken so.
-    pub(super) rows: Option<Rows>,
+    pub(super) rows: Option<FetchRows>,
     /// Packets of each slice.
     pub(super) packets: u64,
     /// Bytes of a packet in flight.
@@ -38,41 +39,42 @@ pub(super) struct Fetcher<'a> {
 
 impl<'a> Fetcher<'a> {
     /// Checks an image.
-    pub(super) fn new(rules: &'a RuleSet, image: &'a Fetch, way: Way) -> Result<Self, Problem> {
+    pub(super) fn new(rules: &'a RuleSet, image: &'a Fetch, mode: ExecMode) -> Result<Self, ExecProblem> {
         if matches!(image.dtype, Dtype::I5 | Dtype::I9) {
-            return Err(Problem::Dtype(image.dtype));
+            return Err(ExecProblem::Dtype(image.dtype));
         }
         let mut loops = pairs(&image.loops);
         if let Some(interleave) = image.interleave {
             match loops.get_mut(interleave.at_loop) {
                 Some((2, stride)) => *stride = 0,
-                _ => return Err(Problem::Setting("an interleaved fetch alternates in a loop of size 2")),
+                _ => return Err(ExecProblem::Setting("an interleaved fetch alternates in a loop of size 2")),
             }
         }
         if let Some(indirect) = image.indirect {
             match loops.get_mut(indirect.at_loop) {
                 Some((_, stride)) => *stride = 0,
-                None => return Err(Problem::Setting("indirect addressing needs one of the fetch loops")),
+                None => return Err(ExecProblem::Setting("indirect addressing needs one of the fetch loops")),
             }
         }
         if image.zero_point.is_some() && !matches!(image.leaves(), Dtype::I5 | Dtype::I9) {
-            return Err(Problem::Setting("a zero point is subtracted from i4 or i8 only"));
+            return Err(ExecProblem::Setting("a zero point is subtracted from i4 or i8 only"));
         }
-        let walk = Walk::new(loops)?;
+        let walk = OffsetWalk::new(loops)?;
         let packets = divide("fetched elements", walk.left(), image.packet)?;
         let packet_bytes = flight_bytes(image.leaves(), image.packet);
         if packets.saturating_mul(packet_bytes) > MAX_SLICE {
-            return Err(Problem::TooLarge { what: "bytes in flight on a slice", most: MAX_SLICE });
+            return Err(ExecProblem::TooLarge { what: "bytes in flight on a slice", most: MAX_SLICE });
         }
         let bits = payload_bits(image.dtype);
         let mut fetcher = Fetcher { rules, image, bits, walk, rows: None, packets, packet_bytes };
-        if way == Way::Bulk {
-            fetcher.rows = Rows::new(&fetcher);
+        if mode == ExecMode::Bulk {
+            fetcher.rows = FetchRows::new(&fetcher);
         }
         Ok(fetcher)
     }
 
-    /// Parts of data memory, each from the first byte that may be read to the last; the second is that of an interleaved fetch.
+    /// Parts of data memory, each from the first byte that may be read to the last; the second is that of an
+    /// interleaved fetch.
     pub(super) fn reads(&self) -> [Range<usize>; 2] {
         if self.image.indirect.is_some() {
             return [0..usize::MAX, 0..0];
@@ -96,7 +98,7 @@ impl<'a> Fetcher<'a> {
     }
 
     /// All packets of a slice of the group.
-    pub(super) fn fetch(&self, dm: &[u8], slice: u64) -> Result<Packets, Problem> {
+    pub(super) fn fetch(&self, dm: &[u8], slice: u64) -> Result<Packets, ExecProblem> {
         match &self.rows {
             Some(rows) => rows.fetch(self, dm, slice),
             None => self.step(dm, slice),
@@ -104,9 +106,9 @@ impl<'a> Fetcher<'a> {
     }
 
     /// Element by element.
-    fn step(&self, dm: &[u8], slice: u64) -> Result<Packets, Problem> {
+    fn step(&self, dm: &[u8], slice: u64) -> Result<Packets, ExecProblem> {
         let packet_bytes = index(self.packet_bytes);
-        let room = index(self.packets.saturating_mul(self.packet_bytes));
+        let room = index(self.packets.exact_mul(self.packet_bytes));
         let mut packets = Packets { bytes: vec![0; room], extra: None, packet_bytes };
         let leaves = self.image.leaves();
         // Elements from one packet's start to the next: with 4 bits, an odd packet leaves half a byte unused.
@@ -146,11 +148,11 @@ impl<'a> Fetcher<'a> {
         read_element(dm, self.bits, base, offset.saturating_add(row))
     }
 
-    fn adapt(&self, read: u32) -> Result<u32, Problem> {
+    fn adapt(&self, read: u32) -> Result<u32, ExecProblem> {
         let (mut pattern, mut dtype) = (read, self.image.dtype);
         if let Some(lookup) = &self.image.lookup {
             let found = lookup.patterns.get(read as usize).copied();
-            pattern = found.ok_or(Problem::Setting("the lookup table has no entry for a value read"))?;
+            pattern = found.ok_or(ExecProblem::Setting("the lookup table has no entry for a value read"))?;
             dtype = lookup.dtype;
         }
         if let Some(cast) = self.image.cast {
@@ -160,8 +162,8 @@ impl<'a> Fetcher<'a> {
         if let Some(zero_point) = self.image.zero_point {
             let leaves = self.image.leaves();
             let zero_point = i32::try_from(zero_point)
-                .map_err(|_| Problem::Setting("the zero point is no 32-bit number"))?;
-            let value = i32::try_from(int_value(dtype, pattern)).unwrap_or(0);
+                .map_err(|_| ExecProblem::Setting("the zero point is no 32-bit number"))?;
+            let value = i32::try_from(int_value(dtype, pattern)).or_broken("an integer of at most 32 bits");
             let difference = subtract_zero_point(dtype, leaves, value, zero_point)?;
             pattern = int_pattern(leaves, i64::from(difference));
         }

@@ -1,23 +1,24 @@
-//! Fetch in bulk: the sequence as rows, each one loop of neighbours or of even steps; rows are copied, then all elements pass the
-//! adapter together. Gives what the sequencer gives element by element.
+//! Fetch in bulk: the sequence as rows, each one loop of neighbours or of even steps; rows are copied, then
+//! all elements pass the adapter together. Gives what the sequencer gives element by element.
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::Exact;
 use tilewright_num::{Dtype, int_value};
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::exec::Fetch;
 
 use super::{Fetcher, origin, read_element};
+use crate::byte_runs::RunSide;
 use crate::convert::convert_slice;
-use crate::fault::Problem;
+use crate::fault::ExecProblem;
 use crate::limits::index;
 use crate::packets::{Packets, load_bits, store_bits, store_element};
-use crate::runs::Side;
-use crate::walk::Walk;
+use crate::walk::OffsetWalk;
 
 /// A fetch as rows.
-pub(crate) struct Rows {
+pub(crate) struct FetchRows {
     /// Where rows start, in elements.
-    walk: Walk,
+    walk: OffsetWalk,
     /// Elements of a row, and from one to the next.
     size: u64,
     stride: i64,
@@ -29,7 +30,7 @@ pub(crate) struct Rows {
     interleave: Option<usize>,
     indirect: Option<usize>,
     /// Results for all bytes read, where a table or a zero point decides them.
-    table: Option<Vec<Result<u32, Problem>>>,
+    table: Option<Vec<Result<u32, ExecProblem>>>,
     /// First bytes of all rows that are runs, where they are the same on every slice.
     firsts: Option<Vec<i64>>,
 }
@@ -38,16 +39,16 @@ pub(crate) struct Rows {
 const MAX_FIRSTS: u64 = 1 << 14;
 
 /// Loops joined.
-struct Joined {
+struct JoinedLoops {
     size: u64,
     stride: i64,
     weights: SmallVec<[u64; 2]>,
     special: Option<usize>,
 }
 
-impl Rows {
+impl FetchRows {
     /// `None` where elements or packets are no whole bytes.
-    pub(super) fn new(fetcher: &Fetcher<'_>) -> Option<Rows> {
+    pub(super) fn new(fetcher: &Fetcher<'_>) -> Option<FetchRows> {
         let image = fetcher.image;
         let whole = |dtype: Dtype| image.packet.saturating_mul(payload_bits(dtype)).is_multiple_of(8);
         if fetcher.bits < 8 || !whole(image.dtype) || !whole(image.leaves()) {
@@ -62,12 +63,12 @@ impl Rows {
         }
         let mut joined = joined(fetcher, image)?;
         let row = joined.pop()?;
-        let walk = Walk::new(joined.iter().map(|row| (row.size, row.stride)).collect()).ok()?;
+        let walk = OffsetWalk::new(joined.iter().map(|row| (row.size, row.stride)).collect()).ok()?;
         let at = |special: Option<usize>| {
             special.and_then(|wanted| joined.iter().position(|row| row.special == Some(wanted)))
         };
         let outer = |limit: usize| joined.iter().map(|row| row.weights[limit]).collect();
-        let mut rows = Rows {
+        let mut rows = FetchRows {
             walk,
             size: row.size,
             stride: row.stride,
@@ -118,24 +119,24 @@ impl Rows {
     }
 
     /// [`Self::runs`] as loops.
-    pub(crate) fn side(&self, image: &Fetch) -> Option<Side> {
+    pub(crate) fn side(&self, image: &Fetch) -> Option<RunSide> {
         if self.stride != 1 && self.size != 1 {
             return None;
         }
         let width = payload_bits(image.dtype) / 8;
         let bytes = |(size, stride): (u64, i64)| Some((size, stride.checked_mul(width.cast_signed())?));
         let loops = self.walk.loops().map(bytes).collect::<Option<_>>()?;
-        Some(Side { first: i64::try_from(image.base).ok()?, loops, bytes: self.size.checked_mul(width)? })
+        Some(RunSide { first: i64::try_from(image.base).ok()?, loops, bytes: self.size.checked_mul(width)? })
     }
 
     /// All packets of a slice of the group.
-    pub(super) fn fetch(&self, fetcher: &Fetcher<'_>, dm: &[u8], slice: u64) -> Result<Packets, Problem> {
+    pub(super) fn fetch(&self, fetcher: &Fetcher<'_>, dm: &[u8], slice: u64) -> Result<Packets, ExecProblem> {
         let image = fetcher.image;
         let width = index(fetcher.bits / 8);
-        let elements = index(fetcher.packets.saturating_mul(image.packet));
-        let mut bytes = Vec::with_capacity(elements.saturating_mul(width));
+        let elements = index(fetcher.packets.exact_mul(image.packet));
+        let mut bytes = Vec::with_capacity(elements.exact_mul(width));
         if let Some(firsts) = &self.firsts {
-            let length = index(self.size).saturating_mul(width);
+            let length = index(self.size).exact_mul(width);
             firsts.iter().for_each(|first| super::push_run(&mut bytes, dm, *first, length));
             return self.adapt(fetcher, bytes, elements, &[]);
         }
@@ -225,7 +226,7 @@ impl Rows {
         bytes: Vec<u8>,
         elements: usize,
         dead: &[(usize, usize)],
-    ) -> Result<Packets, Problem> {
+    ) -> Result<Packets, ExecProblem> {
         let (image, leaves) = (fetcher.image, fetcher.image.leaves());
         let packet_bytes = index(fetcher.packet_bytes);
         if let Some(table) = &self.table {
@@ -276,12 +277,12 @@ fn push_steps<const WIDTH: usize>(bytes: &mut Vec<u8>, dm: &[u8], first: usize, 
 }
 
 /// Loops without those of one iteration, neighbours joined; at least one, which may become a row.
-fn joined(fetcher: &Fetcher<'_>, image: &Fetch) -> Option<Vec<Joined>> {
+fn joined(fetcher: &Fetcher<'_>, image: &Fetch) -> Option<Vec<JoinedLoops>> {
     let special = |at: usize| {
         image.interleave.is_some_and(|interleave| interleave.at_loop == at)
             || image.indirect.is_some_and(|indirect| indirect.at_loop == at)
     };
-    let mut all: Vec<Joined> = Vec::new();
+    let mut all: Vec<JoinedLoops> = Vec::new();
     for (at, (size, stride)) in fetcher.walk.loops().enumerate() {
         let weight =
             |limit: &tilewright_tcp_isa::program::exec::Limit| limit.weights.get(at).copied().unwrap_or(0);
@@ -290,7 +291,7 @@ fn joined(fetcher: &Fetcher<'_>, image: &Fetch) -> Option<Vec<Joined>> {
             continue;
         }
         let steps = i64::try_from(size).ok()?;
-        let joins = |outer: &&mut Joined| {
+        let joins = |outer: &&mut JoinedLoops| {
             outer.special.is_none()
                 && !special(at)
                 && stride.checked_mul(steps) == Some(outer.stride)
@@ -305,12 +306,12 @@ fn joined(fetcher: &Fetcher<'_>, image: &Fetch) -> Option<Vec<Joined>> {
                 outer.size = outer.size.checked_mul(size)?;
                 (outer.stride, outer.weights) = (stride, weights);
             }
-            None => all.push(Joined { size, stride, weights, special: special(at).then_some(at) }),
+            None => all.push(JoinedLoops { size, stride, weights, special: special(at).then_some(at) }),
         }
     }
     if all.last().is_none_or(|row| row.special.is_some()) {
         let weights = image.limits.iter().map(|_| 0).collect();
-        all.push(Joined { size: 1, stride: 1, weights, special: None });
+        all.push(JoinedLoops { size: 1, stride: 1, weights, special: None });
     }
     Some(all)
 }

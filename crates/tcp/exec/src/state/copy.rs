@@ -1,25 +1,29 @@
 //! Bytes from one memory to another without a stop between, where both are on one chip: what DMA does most.
 
+use tilewright_base::invariant::Exact;
 use tilewright_tcp_isa::program::transfer::Address;
 
-use super::pages::Pages;
-use super::{Chip, Fault, Located, Medium, Pe, Problem, SliceMemory, Stage, State, slice};
+use super::pages::HbmPages;
+use super::{
+    ChipMemories, ExecFault, ExecProblem, ExecStage, MemoryInstance, MemoryLocation, MemoryState, PeMemories,
+    SliceMemory, slice,
+};
 use crate::limits::index;
 use crate::parallel::for_each;
-use crate::state::sizes::Sizes;
+use crate::state::sizes::MemorySizes;
 
 /// A loop: size, strides of both sides.
-type Row = (u64, i64, i64);
+type PairedLoop = (u64, i64, i64);
 
-impl State {
+impl MemoryState {
     /// Copies bytes of any memory that DMA reaches; all are read before any is written.
     ///
     /// # Errors
     /// As [`Self::read`], then as [`Self::write`].
-    pub(crate) fn copy(&mut self, from: Address, to: Address, buffer: &mut [u8]) -> Result<(), Fault> {
-        let source = from.locate().ok_or_else(|| Problem::Unmapped(from).at(Stage::Memory))?;
+    pub(crate) fn copy(&mut self, from: Address, to: Address, buffer: &mut [u8]) -> Result<(), ExecFault> {
+        let source = from.locate().ok_or_else(|| ExecProblem::Unmapped(from).at(ExecStage::Memory))?;
         self.check(&source, buffer.len())?;
-        let target = to.locate().ok_or_else(|| Problem::Unmapped(to).at(Stage::Memory))?;
+        let target = to.locate().ok_or_else(|| ExecProblem::Unmapped(to).at(ExecStage::Memory))?;
         self.check(&target, buffer.len())?;
         if self.copy_packets(source, target, (1, 0, 0), buffer.len()) {
             return Ok(());
@@ -28,8 +32,8 @@ impl State {
         self.write_at(target, buffer)
     }
 
-    /// Copies packet after packet of one loop, given as size and strides of both sides; false, and nothing is done, unless each side
-    /// stays within a memory of its own.
+    /// Copies packet after packet of one loop, given as size and strides of both sides; false, and nothing is
+    /// done, unless each side stays within a memory of its own.
     pub(crate) fn copy_all(
         &mut self,
         from: Address,
@@ -40,7 +44,7 @@ impl State {
         if size == 0 {
             return true;
         }
-        let within = |state: &State, first: Address, step: i64| {
+        let within = |state: &MemoryState, first: Address, step: i64| {
             let reach = step.checked_mul(i64::try_from(size - 1).ok()?)?;
             let (first, last) = (first.locate()?, first.step(reach)?.locate()?);
             let same = (first.chip, first.medium) == (last.chip, last.medium);
@@ -52,14 +56,21 @@ impl State {
         self.copy_packets(source, target, (size, from_step, to_step), bytes)
     }
 
-    /// Copies what nested loops ask for from HBM to data memories, a slice for each iteration of the outermost, by several threads; false,
-    /// and nothing is done, unless every iteration has a slice of its own and all bytes are inside.
-    pub(crate) fn copy_to_slices(&mut self, from: Address, to: Address, rows: &[Row], bytes: usize) -> bool {
+    /// Copies what nested loops ask for from HBM to data memories, a slice for each iteration of the
+    /// outermost, by several threads; false, and nothing is done, unless every iteration has a slice of its
+    /// own and all bytes are inside.
+    pub(crate) fn copy_to_slices(
+        &mut self,
+        from: Address,
+        to: Address,
+        rows: &[PairedLoop],
+        bytes: usize,
+    ) -> bool {
         let Some(((count, from_step, to_step), inner)) = rows.split_first() else { return false };
         if *count < 2 || rows.iter().any(|row| row.0 == 0) {
             return false;
         }
-        let within = |first: Address, step: fn(&Row) -> i64| -> Option<Located> {
+        let within = |first: Address, step: fn(&PairedLoop) -> i64| -> Option<MemoryLocation> {
             let (low, high) = reach(inner, step)?;
             let (low, high) = (first.step(low)?.locate()?, first.step(high)?.locate()?);
             let same = (low.chip, low.medium) == (high.chip, high.medium);
@@ -71,20 +82,20 @@ impl State {
             let source = within(from.step(from_step.checked_mul(at)?)?, |row| row.1)?;
             let target = within(to.step(to_step.checked_mul(at)?)?, |row| row.2)?;
             match (source.medium, target.medium) {
-                (Medium::Hbm, Medium::Dm { slice }) if source.chip == target.chip => {
+                (MemoryInstance::Hbm, MemoryInstance::Dm { slice }) if source.chip == target.chip => {
                     Some((target.chip, slice, source.offset, target.offset))
                 }
                 _ => None,
             }
         };
-        let most = self.sizes.slices.saturating_mul(self.sizes.pes);
+        let most = self.sizes.slices.exact_mul(self.sizes.pes);
         let parts: Option<Vec<_>> = if *count > most { None } else { (0..*count).map(part).collect() };
         let Some(parts) = parts else { return false };
         let apart = parts.windows(2).all(|pair| pair[0].0 == pair[1].0 && pair[0].1 < pair[1].1);
         let Some((chip, ..)) = parts.first().filter(|_| apart) else { return false };
         let sizes = self.sizes;
-        let Chip { hbm, pes } = self.chip_mut(*chip);
-        let hbm: &Pages = hbm;
+        let ChipMemories { hbm, pes } = self.chip_mut(*chip);
+        let hbm: &HbmPages = hbm;
         let mut left = parts.iter().peekable();
         let mut jobs = Vec::with_capacity(parts.len());
         for (pe, first) in pes.iter_mut().zip((0_u64..).step_by(index(sizes.slices))) {
@@ -98,8 +109,8 @@ impl State {
         let moved = rows.iter().map(|row| row.0).fold(bytes as u64, u64::saturating_mul);
         let (low, high) = reach(inner, |row| row.2).unwrap_or((0, i64::MAX));
         for_each(jobs, moved / 8, |_, (memory, source, target)| {
-            if let Some(lent) = hbm.held(source, bytes).filter(|_| inner.is_empty()) {
-                return memory.lend_dm(&sizes, index(target), lent);
+            if let Some(shared) = hbm.held(source, bytes).filter(|_| inner.is_empty()) {
+                return memory.lend_dm(&sizes, index(target), shared);
             }
             let [first, last] = [low, high].map(|end| index(target.saturating_add_signed(end)));
             let dm = memory.change_dm(&sizes, &(first..last.saturating_add(bytes)));
@@ -112,11 +123,12 @@ impl State {
         true
     }
 
-    /// Copies packets that are known to be inside; false, and nothing is done, unless a shorter way than through a buffer is known.
+    /// Copies packets that are known to be inside; false, and nothing is done, unless a shorter way than
+    /// through a buffer is known.
     fn copy_packets(
         &mut self,
-        source: Located,
-        target: Located,
+        source: MemoryLocation,
+        target: MemoryLocation,
         (size, from_step, to_step): (u64, i64, i64),
         bytes: usize,
     ) -> bool {
@@ -126,7 +138,7 @@ impl State {
         let (sizes, mut from, mut to) = (self.sizes, source.offset, target.offset);
         let last = to_step.wrapping_mul(size.saturating_sub(1).cast_signed());
         let ends = [to, to.wrapping_add_signed(last)].map(index);
-        let Chip { hbm, pes } = self.chip_mut(target.chip);
+        let ChipMemories { hbm, pes } = self.chip_mut(target.chip);
         let mut each = |copy: &mut dyn FnMut(u64, u64)| {
             for _ in 0..size {
                 copy(from, to);
@@ -134,7 +146,7 @@ impl State {
             }
         };
         match (source.medium, target.medium) {
-            (Medium::Hbm, Medium::Dm { slice }) => {
+            (MemoryInstance::Hbm, MemoryInstance::Dm { slice }) => {
                 let Some(memory) = slice_of(pes, &sizes, slice) else { return false };
                 let part = ends[0].min(ends[1])..ends[0].max(ends[1]).saturating_add(bytes);
                 let dm = memory.change_dm(&sizes, &part);
@@ -144,7 +156,7 @@ impl State {
                     }
                 });
             }
-            (Medium::Dm { slice }, Medium::Hbm) => {
+            (MemoryInstance::Dm { slice }, MemoryInstance::Hbm) => {
                 let Some(dm) = slice_of(pes, &sizes, slice).map(|memory| {
                     memory.settle_dm(&(0..index(sizes.dm)));
                     memory.dm()
@@ -158,7 +170,7 @@ impl State {
                     hbm.write(to, dm.get(index(from)..index(from) + bytes).unwrap_or_default());
                 });
             }
-            (Medium::Dm { slice: own }, Medium::Dm { slice }) if own != slice => {
+            (MemoryInstance::Dm { slice: own }, MemoryInstance::Dm { slice }) if own != slice => {
                 let Some(mut content) = slice_of(pes, &sizes, slice).map(|memory| memory.take_dm(&sizes))
                 else {
                     return false;
@@ -187,7 +199,7 @@ impl State {
 }
 
 /// How far loops reach from their first byte, back and on.
-fn reach(rows: &[Row], step: fn(&Row) -> i64) -> Option<(i64, i64)> {
+fn reach(rows: &[PairedLoop], step: fn(&PairedLoop) -> i64) -> Option<(i64, i64)> {
     rows.iter().try_fold((0_i64, 0_i64), |(low, high), row| {
         let end = step(row).checked_mul(i64::try_from(row.0).ok()?.checked_sub(1)?)?;
         Some((low.checked_add(end.min(0))?, high.checked_add(end.max(0))?))
@@ -195,7 +207,7 @@ fn reach(rows: &[Row], step: fn(&Row) -> i64) -> Option<(i64, i64)> {
 }
 
 /// All packets of nested loops, outermost first.
-fn nested(rows: &[Row], from: u64, to: u64, copy: &mut dyn FnMut(u64, u64)) {
+fn nested(rows: &[PairedLoop], from: u64, to: u64, copy: &mut dyn FnMut(u64, u64)) {
     let Some(((size, from_step, to_step), inner)) = rows.split_first() else { return copy(from, to) };
     let (mut from, mut to) = (from, to);
     for _ in 0..*size {
@@ -205,7 +217,7 @@ fn nested(rows: &[Row], from: u64, to: u64, copy: &mut dyn FnMut(u64, u64)) {
 }
 
 /// A slice of a chip, by the number that it answers to.
-fn slice_of<'p>(pes: &'p mut [Pe], sizes: &Sizes, slice: u64) -> Option<&'p mut SliceMemory> {
+fn slice_of<'p>(pes: &'p mut [PeMemories], sizes: &MemorySizes, slice: u64) -> Option<&'p mut SliceMemory> {
     let pe = pes.get_mut(index(slice / sizes.slices))?;
     let entry = *pe.table.get(index(slice % sizes.slices))?;
     pe.slices.get_mut(entry)

@@ -1,22 +1,22 @@
 //! All memories of a program's chips: HBM, data memories, register files and scratchpads (paper section III).
 //!
-//! What was never written reads as zeros and takes no room. Data memories are addressed through a table for each PE that says which
-//! of its slices answers to a number, so that a program runs unchanged when a spare slice replaces a faulty one (paper section
-//! III-B). Register files belong to the slice and move with it.
+//! What was never written reads as zeros and takes no room. Data memories are addressed through a table for
+//! each PE that says which of its slices answers to a number, so that a program runs unchanged when a spare
+//! slice replaces a faulty one (paper section III-B). Register files belong to the slice and move with it.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `pages`, `lent` | HBM, of its own or where somebody else holds it |
+//! | `pages`, `shared_bytes` | HBM, of its own or where somebody else holds it |
 //! | `slice` | the memories of one slice; who reads or writes them comes through here |
-//! | `overlay`, `loads` | bytes of a slice that were not copied yet: those of DMA, and those of register file loads |
+//! | `overlay`, `deferred_loads` | bytes of a slice that were not copied yet: those of DMA, and those of register file loads |
 //! | `copy` | bytes from memory to memory without a stop between |
 //! | `tensor` | tensors of the host |
 
 mod copy;
-mod lent;
-mod loads;
+mod deferred_loads;
 mod overlay;
 mod pages;
+mod shared_bytes;
 pub(crate) mod sizes;
 mod slice;
 mod tensor;
@@ -25,35 +25,35 @@ use std::collections::BTreeMap;
 
 use tilewright_machine::tcp::Tcp;
 
-use super::fault::{Fault, Problem, Stage};
+use super::fault::{ExecFault, ExecProblem, ExecStage};
 use crate::limits::index;
-pub use lent::Lent;
-pub(super) use loads::{Kept, LoadedRows, Reads, Target};
-use pages::Pages;
-use sizes::Sizes;
+pub(super) use deferred_loads::{LaneReads, LoadTarget, LoadedRows, SliceLoads};
+use pages::HbmPages;
+pub use shared_bytes::SharedBytes;
+use sizes::MemorySizes;
 pub(super) use slice::SliceMemory;
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::Memory;
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 
 /// The memories of some chips.
 #[derive(Clone, Debug)]
-pub struct State {
-    pub(super) sizes: Sizes,
+pub struct MemoryState {
+    pub(super) sizes: MemorySizes,
     /// Only chips that were written to.
-    chips: BTreeMap<u64, Chip>,
+    chips: BTreeMap<u64, ChipMemories>,
     /// What a slice holds that was never written.
     untouched: SliceMemory,
 }
 
 #[derive(Clone, Debug)]
-struct Chip {
-    hbm: Pages,
-    pes: Vec<Pe>,
+struct ChipMemories {
+    hbm: HbmPages,
+    pes: Vec<PeMemories>,
 }
 
 #[derive(Clone, Debug)]
-struct Pe {
+struct PeMemories {
     /// By physical number, spares last.
     slices: Vec<SliceMemory>,
     /// The physical slice that answers to a number.
@@ -64,7 +64,7 @@ struct Pe {
 
 /// A byte in a memory of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct At {
+pub struct SliceAddress {
     /// Chip.
     pub chip: u64,
     /// Slice of the chip.
@@ -77,29 +77,29 @@ pub struct At {
 
 /// Slices that work as one: those of neighbouring PEs of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct PeGroup {
     chip: u64,
     pe: u64,
     pes: u64,
     pub(super) slices: u64,
 }
 
-impl Chip {
-    fn new(sizes: &Sizes) -> Chip {
-        let pe = Pe {
+impl ChipMemories {
+    fn new(sizes: &MemorySizes) -> ChipMemories {
+        let pe = PeMemories {
             slices: (0..sizes.slices + sizes.spares).map(|_| SliceMemory::default()).collect(),
             table: (0..index(sizes.slices)).collect(),
             spares_used: 0,
             spm: Vec::new(),
         };
-        Chip { hbm: Pages::default(), pes: (0..sizes.pes).map(|_| pe.clone()).collect() }
+        ChipMemories { hbm: HbmPages::default(), pes: (0..sizes.pes).map(|_| pe.clone()).collect() }
     }
 }
 
-impl State {
+impl MemoryState {
     /// Memories without content.
-    pub fn new(machine: &Tcp, chips: u64) -> State {
-        let sizes = Sizes {
+    pub fn new(machine: &Tcp, chips: u64) -> MemoryState {
+        let sizes = MemorySizes {
             dm: machine.dm.capacity_bytes,
             trf: machine.ce.lanes * machine.trf_lane_payload_bytes(),
             vrf: machine.vrf.capacity_bytes,
@@ -110,14 +110,15 @@ impl State {
             pes: machine.pes(),
             chips,
         };
-        State { sizes, chips: BTreeMap::new(), untouched: SliceMemory::default() }
+        MemoryState { sizes, chips: BTreeMap::new(), untouched: SliceMemory::default() }
     }
 
-    /// Lets the next spare slice of a PE answer to the number of a faulty one. What the faulty slice held is lost.
+    /// Lets the next spare slice of a PE answer to the number of a faulty one. What the faulty slice held is
+    /// lost.
     ///
     /// # Errors
     /// No such slice, or no spare left.
-    pub fn replace_slice(&mut self, chip: u64, pe: u64, faulty: u64) -> Result<(), Fault> {
+    pub fn replace_slice(&mut self, chip: u64, pe: u64, faulty: u64) -> Result<(), ExecFault> {
         let sizes = self.sizes;
         below("slice", faulty, sizes.slices)?;
         let pe = self.pe_mut(chip, pe)?;
@@ -133,22 +134,22 @@ impl State {
     ///
     /// # Errors
     /// An address where nothing is mapped, or bytes past the end of the memory.
-    pub fn read(&self, address: Address, bytes: &mut [u8]) -> Result<(), Fault> {
-        let at = address.locate().ok_or_else(|| Problem::Unmapped(address).at(Stage::Memory))?;
+    pub fn read(&self, address: Address, bytes: &mut [u8]) -> Result<(), ExecFault> {
+        let at = address.locate().ok_or_else(|| ExecProblem::Unmapped(address).at(ExecStage::Memory))?;
         self.read_at(at, bytes)
     }
 
     /// [`Self::read`] at an address taken apart.
-    fn read_at(&self, at: Located, bytes: &mut [u8]) -> Result<(), Fault> {
+    fn read_at(&self, at: MemoryLocation, bytes: &mut [u8]) -> Result<(), ExecFault> {
         self.check(&at, bytes.len())?;
         let Some(chip) = self.chips.get(&at.chip) else {
             bytes.fill(0);
             return Ok(());
         };
         match at.medium {
-            Medium::Hbm => chip.hbm.read(at.offset, bytes),
-            Medium::Dm { slice } => self.slice(at.chip, slice)?.read_dm(at.offset, bytes),
-            Medium::Spm { pe } => {
+            MemoryInstance::Hbm => chip.hbm.read(at.offset, bytes),
+            MemoryInstance::Dm { slice } => self.slice(at.chip, slice)?.read_dm(at.offset, bytes),
+            MemoryInstance::Spm { pe } => {
                 slice::read(chip.pes.get(index(pe)).map_or(&[], |pe| &pe.spm), at.offset, bytes);
             }
         }
@@ -159,8 +160,8 @@ impl State {
     ///
     /// # Errors
     /// An address where nothing is mapped, or bytes past the end of the memory.
-    pub fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), Fault> {
-        let at = address.locate().ok_or_else(|| Problem::Unmapped(address).at(Stage::Memory))?;
+    pub fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), ExecFault> {
+        let at = address.locate().ok_or_else(|| ExecProblem::Unmapped(address).at(ExecStage::Memory))?;
         self.write_at(at, bytes)
     }
 
@@ -168,24 +169,24 @@ impl State {
     ///
     /// # Errors
     /// An address that is not in HBM, or bytes past its end.
-    pub fn lend(&mut self, address: Address, lent: &Lent) -> Result<(), Fault> {
-        let at = address.locate().filter(|at| at.medium == Medium::Hbm);
-        let at = at.ok_or_else(|| Problem::Unmapped(address).at(Stage::Memory))?;
-        self.check(&at, lent.bytes().len())?;
-        self.chip_mut(at.chip).hbm.lend(at.offset, lent);
+    pub fn lend(&mut self, address: Address, shared: &SharedBytes) -> Result<(), ExecFault> {
+        let at = address.locate().filter(|at| at.medium == MemoryInstance::Hbm);
+        let at = at.ok_or_else(|| ExecProblem::Unmapped(address).at(ExecStage::Memory))?;
+        self.check(&at, shared.bytes().len())?;
+        self.chip_mut(at.chip).hbm.lend(at.offset, shared);
         Ok(())
     }
 
     /// [`Self::write`] at an address taken apart.
-    fn write_at(&mut self, at: Located, bytes: &[u8]) -> Result<(), Fault> {
+    fn write_at(&mut self, at: MemoryLocation, bytes: &[u8]) -> Result<(), ExecFault> {
         self.check(&at, bytes.len())?;
         let sizes = self.sizes;
         match at.medium {
-            Medium::Hbm => self.chip_mut(at.chip).hbm.write(at.offset, bytes),
-            Medium::Dm { slice } => {
+            MemoryInstance::Hbm => self.chip_mut(at.chip).hbm.write(at.offset, bytes),
+            MemoryInstance::Dm { slice } => {
                 self.slice_mut(at.chip, slice)?.write(&sizes, Memory::Dm, at.offset, bytes);
             }
-            Medium::Spm { pe } => {
+            MemoryInstance::Spm { pe } => {
                 slice::write(&mut self.pe_mut(at.chip, pe)?.spm, sizes.spm, at.offset, bytes);
             }
         }
@@ -196,7 +197,7 @@ impl State {
     ///
     /// # Errors
     /// No such slice, or bytes past the end.
-    pub fn read_slice(&self, at: At, bytes: &mut [u8]) -> Result<(), Fault> {
+    pub fn read_slice(&self, at: SliceAddress, bytes: &mut [u8]) -> Result<(), ExecFault> {
         self.check_slice(&at, bytes.len())?;
         self.slice(at.chip, at.slice)?.read(&self.sizes, at.memory, at.offset, bytes);
         Ok(())
@@ -206,7 +207,7 @@ impl State {
     ///
     /// # Errors
     /// No such slice, or bytes past the end.
-    pub fn write_slice(&mut self, at: At, bytes: &[u8]) -> Result<(), Fault> {
+    pub fn write_slice(&mut self, at: SliceAddress, bytes: &[u8]) -> Result<(), ExecFault> {
         self.check_slice(&at, bytes.len())?;
         let sizes = self.sizes;
         self.slice_mut(at.chip, at.slice)?.write(&sizes, at.memory, at.offset, bytes);
@@ -214,22 +215,22 @@ impl State {
     }
 
     /// The slices of a group of PEs.
-    pub(super) fn group(&self, pe: PeId, pes: u64) -> Result<Group, Fault> {
+    pub(super) fn group(&self, pe: PeId, pes: u64) -> Result<PeGroup, ExecFault> {
         below("chip", pe.chip, self.sizes.chips)?;
         below("PE", pe.pe.saturating_add(pes.max(1)) - 1, self.sizes.pes)?;
         let pes = pes.max(1);
-        Ok(Group { chip: pe.chip, pe: pe.pe, pes, slices: pes * self.sizes.slices })
+        Ok(PeGroup { chip: pe.chip, pe: pe.pe, pes, slices: pes * self.sizes.slices })
     }
 
     /// The memories of a group, in the order of slice numbers.
-    pub(super) fn slices(&self, group: Group) -> Vec<&SliceMemory> {
+    pub(super) fn slices(&self, group: PeGroup) -> Vec<&SliceMemory> {
         let first = group.pe * self.sizes.slices;
         let slice = |number| self.slice(group.chip, first + number).unwrap_or(&self.untouched);
         (0..group.slices).map(slice).collect()
     }
 
     /// The same, to write to.
-    pub(super) fn slices_mut(&mut self, group: Group) -> Vec<&mut SliceMemory> {
+    pub(super) fn slices_mut(&mut self, group: PeGroup) -> Vec<&mut SliceMemory> {
         let pes = &mut self.chip_mut(group.chip).pes;
         let mut ordered = Vec::new();
         for pe in pes.iter_mut().skip(index(group.pe)).take(index(group.pes)) {
@@ -239,15 +240,15 @@ impl State {
         ordered
     }
 
-    fn check(&self, at: &Located, bytes: usize) -> Result<(), Fault> {
+    fn check(&self, at: &MemoryLocation, bytes: usize) -> Result<(), ExecFault> {
         below("chip", at.chip, self.sizes.chips)?;
         let (memory, capacity) = match at.medium {
-            Medium::Hbm => ("HBM", self.sizes.hbm),
-            Medium::Dm { slice } => {
+            MemoryInstance::Hbm => ("HBM", self.sizes.hbm),
+            MemoryInstance::Dm { slice } => {
                 below("slice", slice, self.sizes.pes * self.sizes.slices)?;
                 ("data memory", self.sizes.dm)
             }
-            Medium::Spm { pe } => {
+            MemoryInstance::Spm { pe } => {
                 below("PE", pe, self.sizes.pes)?;
                 ("the scratchpad", self.sizes.spm)
             }
@@ -255,14 +256,14 @@ impl State {
         inside(memory, at.offset, bytes as u64, capacity)
     }
 
-    fn check_slice(&self, at: &At, bytes: usize) -> Result<(), Fault> {
+    fn check_slice(&self, at: &SliceAddress, bytes: usize) -> Result<(), ExecFault> {
         below("chip", at.chip, self.sizes.chips)?;
         below("slice", at.slice, self.sizes.pes * self.sizes.slices)?;
         let (memory, capacity) = self.sizes.of(at.memory);
         inside(memory, at.offset, bytes as u64, capacity)
     }
 
-    fn slice(&self, chip: u64, slice: u64) -> Result<&SliceMemory, Fault> {
+    fn slice(&self, chip: u64, slice: u64) -> Result<&SliceMemory, ExecFault> {
         below("slice", slice, self.sizes.pes * self.sizes.slices)?;
         let pe = self.chips.get(&chip).and_then(|chip| chip.pes.get(index(slice / self.sizes.slices)));
         let Some(pe) = pe else { return Ok(&self.untouched) };
@@ -270,36 +271,41 @@ impl State {
         Ok(entry.and_then(|entry| pe.slices.get(*entry)).unwrap_or(&self.untouched))
     }
 
-    fn slice_mut(&mut self, chip: u64, slice: u64) -> Result<&mut SliceMemory, Fault> {
+    fn slice_mut(&mut self, chip: u64, slice: u64) -> Result<&mut SliceMemory, ExecFault> {
         let (slices, pes) = (self.sizes.slices, self.sizes.pes);
-        let nowhere =
-            || Problem::Nowhere { what: "slice", number: slice, count: slices * pes }.at(Stage::Memory);
+        let nowhere = || {
+            ExecProblem::Nowhere { what: "slice", number: slice, count: slices * pes }.at(ExecStage::Memory)
+        };
         let pe = self.pe_mut(chip, slice / slices)?;
         let entry = *pe.table.get(index(slice % slices)).ok_or_else(nowhere)?;
         pe.slices.get_mut(entry).ok_or_else(nowhere)
     }
 
-    fn pe_mut(&mut self, chip: u64, pe: u64) -> Result<&mut Pe, Fault> {
+    fn pe_mut(&mut self, chip: u64, pe: u64) -> Result<&mut PeMemories, ExecFault> {
         below("chip", chip, self.sizes.chips)?;
         let count = self.sizes.pes;
         let pe_memory = self.chip_mut(chip).pes.get_mut(index(pe));
-        pe_memory.ok_or_else(|| Problem::Nowhere { what: "PE", number: pe, count }.at(Stage::Memory))
+        pe_memory.ok_or_else(|| ExecProblem::Nowhere { what: "PE", number: pe, count }.at(ExecStage::Memory))
     }
 
-    fn chip_mut(&mut self, chip: u64) -> &mut Chip {
+    fn chip_mut(&mut self, chip: u64) -> &mut ChipMemories {
         let sizes = self.sizes;
-        self.chips.entry(chip).or_insert_with(|| Chip::new(&sizes))
+        self.chips.entry(chip).or_insert_with(|| ChipMemories::new(&sizes))
     }
 }
 
-fn below(what: &'static str, number: u64, count: u64) -> Result<(), Fault> {
-    if number < count { Ok(()) } else { Err(Problem::Nowhere { what, number, count }.at(Stage::Memory)) }
+fn below(what: &'static str, number: u64, count: u64) -> Result<(), ExecFault> {
+    if number < count {
+        Ok(())
+    } else {
+        Err(ExecProblem::Nowhere { what, number, count }.at(ExecStage::Memory))
+    }
 }
 
-fn inside(memory: &'static str, offset: u64, bytes: u64, capacity: u64) -> Result<(), Fault> {
+fn inside(memory: &'static str, offset: u64, bytes: u64, capacity: u64) -> Result<(), ExecFault> {
     if offset.checked_add(bytes).is_some_and(|end| end <= capacity) {
         return Ok(());
     }
     let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-    Err(Problem::OutOfBounds { memory, offset, bytes, capacity }.at(Stage::Memory))
+    Err(ExecProblem::OutOfBounds { memory, offset, bytes, capacity }.at(ExecStage::Memory))
 }

@@ -1,12 +1,13 @@
-//! What is known of a slice's data memory without looking at its bytes: parts that are still read where DMA took them from, and parts
-//! that are zeros because nobody wrote anything else.
+//! What is known of a slice's data memory without looking at its bytes: parts that are still read where DMA
+//! took them from, and parts that are zeros because nobody wrote anything else.
 //!
-//! Weights pass data memory once on their way to the register files. Bytes that somebody else holds unchanged need not be copied for
-//! that; they are, once another command reads them or writes beside them.
+//! Weights pass data memory once on their way to the register files. Bytes that somebody else holds unchanged
+//! need not be copied for that; they are, once another command reads them or writes beside them.
 
 use std::ops::Range;
 
-use super::lent::Lent;
+use super::shared_bytes::SharedBytes;
+use tilewright_base::invariant::Exact;
 
 /// Most parts that are known to be zeros; of more than that the shortest are forgotten.
 const MAX_ZEROS: usize = 16;
@@ -16,34 +17,34 @@ const MAX_HELD: usize = 32;
 
 /// Where bytes come from that need not be copied.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum ByteSource {
     /// Nobody wrote anything but zeros.
     Zeros,
     /// Somebody holds them.
-    Held(Lent),
+    Borrowed(SharedBytes),
     /// They are in data memory, and are looked at before they change there.
     Own(Range<usize>),
 }
 
-/// Bytes that are to be found elsewhere.
+/// A range of data memory whose bytes are read from their owner until they change.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct BorrowedRange {
     start: usize,
-    lent: Lent,
+    shared: SharedBytes,
 }
 
-impl Held {
+impl BorrowedRange {
     fn range(&self) -> Range<usize> {
-        self.start..self.start + self.lent.len()
+        self.start..self.start + self.shared.len()
     }
 
     /// What is left of it without a part.
-    fn rest(&self, part: &Range<usize>) -> impl Iterator<Item = Held> + use<> {
+    fn rest(&self, part: &Range<usize>) -> impl Iterator<Item = BorrowedRange> + use<> {
         let range = self.range();
         let held = |kept: Range<usize>| {
             let length = kept.len();
-            let lent = self.lent.part(kept.start - range.start, length).filter(|_| length > 0)?;
-            Some(Held { start: kept.start, lent })
+            let shared = self.shared.part(kept.start - range.start, length).filter(|_| length > 0)?;
+            Some(BorrowedRange { start: kept.start, shared })
         };
         let before = held(range.start..part.start.clamp(range.start, range.end));
         let after = held(part.end.clamp(range.start, range.end)..range.end);
@@ -53,7 +54,7 @@ impl Held {
     /// Puts the bytes where they belong.
     fn settle(&self, dm: &mut [u8]) {
         if let Some(place) = dm.get_mut(self.range()) {
-            place.copy_from_slice(self.lent.bytes());
+            place.copy_from_slice(self.shared.bytes());
         }
     }
 }
@@ -61,7 +62,7 @@ impl Held {
 /// Parts of one data memory. No two of them share a byte.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Overlay {
-    held: Vec<Held>,
+    held: Vec<BorrowedRange>,
     zeros: Vec<Range<usize>>,
 }
 
@@ -92,7 +93,7 @@ impl Overlay {
     pub(super) fn change(&mut self, part: &Range<usize>, dm: &mut [u8]) {
         self.cut(part, dm, |held, dm| {
             let (from, end) = (held.start.max(part.start), held.range().end.min(part.end));
-            let source = held.lent.bytes().get(from - held.start..end - held.start);
+            let source = held.shared.bytes().get(from - held.start..end - held.start);
             if let (Some(place), Some(source)) = (dm.get_mut(from..end), source) {
                 place.copy_from_slice(source);
             }
@@ -101,7 +102,7 @@ impl Overlay {
     }
 
     /// Nothing of a part is elsewhere any more; `keep` sees what was.
-    fn cut(&mut self, part: &Range<usize>, dm: &mut [u8], keep: impl Fn(&Held, &mut [u8])) {
+    fn cut(&mut self, part: &Range<usize>, dm: &mut [u8], keep: impl Fn(&BorrowedRange, &mut [u8])) {
         if !self.holds(part) {
             return;
         }
@@ -133,30 +134,30 @@ impl Overlay {
     }
 
     /// A part is where somebody holds it.
-    pub(super) fn lend(&mut self, start: usize, lent: Lent, dm: &mut [u8]) {
-        let part = start..start + lent.len();
+    pub(super) fn lend(&mut self, start: usize, shared: SharedBytes, dm: &mut [u8]) {
+        let part = start..start + shared.len();
         self.cut(&part, dm, |_, _| {});
         self.write(&part);
-        self.held.push(Held { start, lent });
+        self.held.push(BorrowedRange { start, shared });
     }
 
     /// Where all bytes of a part are, if they are in one place.
-    pub(super) fn source(&self, part: &Range<usize>) -> Option<Source> {
+    pub(super) fn source(&self, part: &Range<usize>) -> Option<ByteSource> {
         if self.zeros.iter().any(|zeros| within(part, zeros)) {
-            return Some(Source::Zeros);
+            return Some(ByteSource::Zeros);
         }
         match self.held.iter().find(|held| within(part, &held.range())) {
-            Some(held) => held.lent.part(part.start - held.start, part.len()).map(Source::Held),
-            None => (!self.holds(part)).then(|| Source::Own(part.clone())),
+            Some(held) => held.shared.part(part.start - held.start, part.len()).map(ByteSource::Borrowed),
+            None => (!self.holds(part)).then(|| ByteSource::Own(part.clone())),
         }
     }
 
     /// Puts bytes that are elsewhere over what was read from a place on.
     pub(super) fn read(&self, start: usize, bytes: &mut [u8]) {
-        let part = start..start.saturating_add(bytes.len());
+        let part = start..start.exact_add(bytes.len());
         for held in self.held.iter().filter(|held| meet(&held.range(), &part)) {
             let (from, end) = (held.start.max(part.start), held.range().end.min(part.end));
-            let source = held.lent.bytes().get(from - held.start..end - held.start);
+            let source = held.shared.bytes().get(from - held.start..end - held.start);
             if let (Some(place), Some(source)) = (bytes.get_mut(from - start..end - start), source) {
                 place.copy_from_slice(source);
             }
@@ -209,7 +210,8 @@ mod tests {
     const BYTES: usize = 64;
 
     proptest! {
-        /// Lending, writing and reading in any order shows what a plain memory shows, and nothing is called zeros that has another byte.
+        /// Lending, writing and reading in any order shows what a plain memory shows, and nothing is called
+        /// zeros that has another byte.
         #[test]
         fn it_shows_what_a_plain_memory_shows(
             steps in prop::collection::vec((0..5_usize, 0..BYTES, 1..24_usize), 1..40)
@@ -221,8 +223,8 @@ mod tests {
                 let new = vec![if kind == 4 { 0 } else { value }; part.len()];
                 match kind {
                     0 => {
-                        let lent = Lent::new(Arc::new(new.clone()), 0..new.len()).expect("all of it");
-                        overlay.lend(start, lent, &mut dm);
+                        let shared = SharedBytes::new(Arc::new(new.clone()), 0..new.len()).expect("all of it");
+                        overlay.lend(start, shared, &mut dm);
                     }
                     1 => {
                         overlay.change(&part, &mut dm);
@@ -238,9 +240,9 @@ mod tests {
                         overlay.clear(part.clone());
                     }
                     _ => match overlay.source(&part) {
-                        Some(Source::Held(lent)) => prop_assert_eq!(lent.bytes(), &plain[part.clone()]),
-                        Some(Source::Own(own)) => prop_assert_eq!(&dm[own], &plain[part.clone()]),
-                        Some(Source::Zeros) => prop_assert!(plain[part.clone()].iter().all(|byte| *byte == 0)),
+                        Some(ByteSource::Borrowed(shared)) => prop_assert_eq!(shared.bytes(), &plain[part.clone()]),
+                        Some(ByteSource::Own(own)) => prop_assert_eq!(&dm[own], &plain[part.clone()]),
+                        Some(ByteSource::Zeros) => prop_assert!(plain[part.clone()].iter().all(|byte| *byte == 0)),
                         None => {}
                     },
                 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::lent::Lent;
+use super::shared_bytes::SharedBytes;
 use crate::limits::index;
 
-/// Log2 of the bytes of a page: the host takes memory for what is touched only, and few transfers reach across the end of one.
+/// Log2 of the bytes of a page: the host takes memory for what is touched only, and few transfers reach
+/// across the end of one.
 const PAGE_SHIFT: u32 = 22;
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
 /// Fewer bytes are copied sooner than they are held.
@@ -13,16 +14,16 @@ const LEAST_HELD_BYTES: usize = 1 << 10;
 
 /// Sparse bytes. Bounds are the caller's to check.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pages {
-    pages: Vec<Option<Page>>,
+pub(super) struct HbmPages {
+    pages: Vec<Option<HbmPage>>,
 }
 
-/// A page: in front what may be lent, behind it what was written while others held it. So weights are lent although caches, which
-/// change, begin on the page where they end.
+/// A page: in front what may be lent, behind it what was written while others held it. So weights are lent
+/// although caches, which change, begin on the page where they end.
 #[derive(Clone, Debug)]
-struct Page {
+struct HbmPage {
     /// All bytes of the page, of which those before `behind` count.
-    front: Bytes,
+    front: PageBytes,
     /// Bytes that change, up to the end of the page.
     behind: Vec<u8>,
     /// Bytes in front of them were written while others held them: nothing is lent again.
@@ -30,28 +31,28 @@ struct Page {
 }
 
 #[derive(Clone, Debug)]
-enum Bytes {
+enum PageBytes {
     Own(Arc<Vec<u8>>),
     /// Until they are written to.
-    Lent(Lent),
+    Shared(SharedBytes),
 }
 
-impl Bytes {
+impl PageBytes {
     fn get(&self) -> &[u8] {
         match self {
-            Bytes::Own(bytes) => bytes,
-            Bytes::Lent(lent) => lent.bytes(),
+            PageBytes::Own(bytes) => bytes,
+            PageBytes::Shared(shared) => shared.bytes(),
         }
     }
 }
 
-impl Page {
-    fn new() -> Page {
-        Page::of(Bytes::Own(Arc::new(vec![0; PAGE_BYTES])))
+impl HbmPage {
+    fn new() -> HbmPage {
+        HbmPage::of(PageBytes::Own(Arc::new(vec![0; PAGE_BYTES])))
     }
 
-    fn of(front: Bytes) -> Page {
-        Page { front, behind: Vec::new(), changes: false }
+    fn of(front: PageBytes) -> HbmPage {
+        HbmPage { front, behind: Vec::new(), changes: false }
     }
 
     /// Where bytes that change begin.
@@ -73,27 +74,27 @@ impl Page {
     }
 
     /// A part, which stays as it is for whoever holds it; `None` of bytes that change.
-    fn held(&self, first: usize, length: usize) -> Option<Lent> {
+    fn held(&self, first: usize, length: usize) -> Option<SharedBytes> {
         let end = first.checked_add(length)?;
         match &self.front {
             _ if self.changes || end > self.border() => None,
-            Bytes::Own(bytes) => Lent::new(Arc::<Vec<u8>>::clone(bytes), first..end),
-            Bytes::Lent(lent) => lent.part(first, length),
+            PageBytes::Own(bytes) => SharedBytes::new(Arc::<Vec<u8>>::clone(bytes), first..end),
+            PageBytes::Shared(shared) => shared.part(first, length),
         }
     }
 
     /// Writes bytes that are inside; what others hold stays as it is for them.
     fn write(&mut self, start: usize, bytes: &[u8]) {
         let alone = match &mut self.front {
-            Bytes::Own(own) => Arc::get_mut(own).is_some(),
-            Bytes::Lent(_) => false,
+            PageBytes::Own(own) => Arc::get_mut(own).is_some(),
+            PageBytes::Shared(_) => false,
         };
         if start < self.border() && !alone {
             self.part(start);
         }
         let (border, end) = (self.border(), start + bytes.len());
         let (front, behind) = bytes.split_at(border.clamp(start, end) - start);
-        if let (Bytes::Own(own), false) = (&mut self.front, front.is_empty())
+        if let (PageBytes::Own(own), false) = (&mut self.front, front.is_empty())
             && let Some(place) = Arc::make_mut(own).get_mut(start..start + front.len())
         {
             place.copy_from_slice(front);
@@ -104,7 +105,8 @@ impl Page {
         }
     }
 
-    /// Before bytes that others hold are written: what follows them is parted the first time, all of the page is copied the second time.
+    /// Before bytes that others hold are written: what follows them is parted the first time, all of the page
+    /// is copied the second time.
     fn part(&mut self, start: usize) {
         let all = self.front.get();
         if self.behind.is_empty() && !self.changes {
@@ -116,11 +118,11 @@ impl Page {
         own.iter_mut().zip(all).for_each(|(own, byte)| *own = *byte);
         let border = self.border();
         own[border..].copy_from_slice(&self.behind);
-        *self = Page { front: Bytes::Own(Arc::new(own)), behind: Vec::new(), changes: true };
+        *self = HbmPage { front: PageBytes::Own(Arc::new(own)), behind: Vec::new(), changes: true };
     }
 }
 
-impl Pages {
+impl HbmPages {
     /// Reads; zeros where nothing was written.
     pub(super) fn read(&self, offset: u64, mut bytes: &mut [u8]) {
         let mut at = offset;
@@ -142,34 +144,35 @@ impl Pages {
         while !bytes.is_empty() {
             let (page, start, length) = piece(at, bytes.len());
             let (now, later) = bytes.split_at(length);
-            self.place(page).get_or_insert_with(Page::new).write(start, now);
+            self.place(page).get_or_insert_with(HbmPage::new).write(start, now);
             bytes = later;
             at += length as u64;
         }
     }
 
     /// Lets whole pages be read where they are held; the ends are copied.
-    pub(super) fn lend(&mut self, offset: u64, lent: &Lent) {
+    pub(super) fn lend(&mut self, offset: u64, shared: &SharedBytes) {
         let (mut at, mut done) = (offset, 0);
-        while done < lent.bytes().len() {
-            let (page, _, length) = piece(at, lent.bytes().len() - done);
-            match lent.part(done, length).filter(|_| length == PAGE_BYTES) {
-                Some(part) => *self.place(page) = Some(Page::of(Bytes::Lent(part))),
-                None => self.write(at, lent.bytes().get(done..done + length).unwrap_or_default()),
+        while done < shared.bytes().len() {
+            let (page, _, length) = piece(at, shared.bytes().len() - done);
+            match shared.part(done, length).filter(|_| length == PAGE_BYTES) {
+                Some(part) => *self.place(page) = Some(HbmPage::of(PageBytes::Shared(part))),
+                None => self.write(at, shared.bytes().get(done..done + length).unwrap_or_default()),
             }
             at += length as u64;
             done += length;
         }
     }
 
-    /// Bytes that stay as they are for whoever holds them; `None` where they are few, cross the end of a page, or change.
-    pub(super) fn held(&self, offset: u64, bytes: usize) -> Option<Lent> {
+    /// Bytes that stay as they are for whoever holds them; `None` where they are few, cross the end of a
+    /// page, or change.
+    pub(super) fn held(&self, offset: u64, bytes: usize) -> Option<SharedBytes> {
         let (page, start, length) = piece(offset, bytes);
         let page = self.pages.get(page).and_then(Option::as_ref)?;
         (bytes >= LEAST_HELD_BYTES && length == bytes).then(|| page.held(start, bytes)).flatten()
     }
 
-    fn place(&mut self, page: usize) -> &mut Option<Page> {
+    fn place(&mut self, page: usize) -> &mut Option<HbmPage> {
         if self.pages.len() <= page {
             self.pages.resize_with(page + 1, || None);
         }
@@ -198,29 +201,29 @@ mod tests {
             [(0, 3 * PAGE_BYTES + 5), (7, 2 * PAGE_BYTES), (PAGE_BYTES as u64, PAGE_BYTES), (3, 4)]
         {
             let held = Arc::new(bytes(count + 9));
-            let lent = Lent::new(held.clone(), 9..count + 9).expect("a part");
-            let (mut shared, mut copied) = (Pages::default(), Pages::default());
-            shared.lend(offset, &lent);
-            copied.write(offset, lent.bytes());
-            let same = |shared: &Pages, copied: &Pages| {
+            let shared = SharedBytes::new(held.clone(), 9..count + 9).expect("a part");
+            let (mut lent, mut copied) = (HbmPages::default(), HbmPages::default());
+            lent.lend(offset, &shared);
+            copied.write(offset, shared.bytes());
+            let same = |lent: &HbmPages, copied: &HbmPages| {
                 let (mut one, mut other) = (vec![1; count + 64], vec![2; count + 64]);
-                shared.read(offset.saturating_sub(3), &mut one);
+                lent.read(offset.saturating_sub(3), &mut one);
                 copied.read(offset.saturating_sub(3), &mut other);
                 one == other
             };
-            assert!(same(&shared, &copied));
+            assert!(same(&lent, &copied));
             for at in [offset, offset + count as u64 / 2, offset + count as u64 - 2] {
-                shared.write(at, &[0xA5, 0x5A, 0xFF]);
+                lent.write(at, &[0xA5, 0x5A, 0xFF]);
                 copied.write(at, &[0xA5, 0x5A, 0xFF]);
             }
-            assert!(same(&shared, &copied));
+            assert!(same(&lent, &copied));
             assert_eq!(*held, bytes(count + 9), "the holder's bytes stay");
         }
     }
 
     #[test]
     fn what_is_held_stays_while_pages_change() {
-        let mut pages = Pages::default();
+        let mut pages = HbmPages::default();
         pages.write(0, &bytes(PAGE_BYTES));
         let held = pages.held(16, 4096).expect("a part");
         pages.write(20, &[1, 2, 3]);
@@ -235,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_lies_before_bytes_that_change_is_lent_on() {
-        let mut pages = Pages::default();
+        let mut pages = HbmPages::default();
         let mut plain = bytes(PAGE_BYTES);
         pages.write(0, &plain);
         let first = pages.held(0, 4096).expect("a part");
@@ -254,10 +257,14 @@ mod tests {
     #[test]
     fn no_more_is_lent_than_is_held() {
         let held = Arc::new(bytes(16));
-        assert!(Lent::new(held.clone(), 0..17).is_none());
-        assert!(Lent::new(held.clone(), 9..usize::MAX).is_none());
-        let lent = Lent::new(held, 4..16).expect("a part");
-        assert_eq!(lent.bytes().len(), 12);
-        assert!(lent.part(4, 8).is_some() && lent.part(4, 9).is_none() && lent.part(usize::MAX, 2).is_none());
+        assert!(SharedBytes::new(held.clone(), 0..17).is_none());
+        assert!(SharedBytes::new(held.clone(), 9..usize::MAX).is_none());
+        let shared = SharedBytes::new(held, 4..16).expect("a part");
+        assert_eq!(shared.bytes().len(), 12);
+        assert!(
+            shared.part(4, 8).is_some()
+                && shared.part(4, 9).is_none()
+                && shared.part(usize::MAX, 2).is_none()
+        );
     }
 }

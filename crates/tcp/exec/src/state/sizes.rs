@@ -4,7 +4,7 @@ use tilewright_tcp_isa::program::exec::Memory;
 
 /// Bytes of each memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sizes {
+pub(crate) struct MemorySizes {
     pub(crate) dm: u64,
     pub(crate) trf: u64,
     pub(crate) vrf: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Sizes {
     pub(crate) chips: u64,
 }
 
-impl Sizes {
+impl MemorySizes {
     /// What a slice's memory is called, and its bytes.
     pub(crate) fn of(&self, memory: Memory) -> (&'static str, u64) {
         match memory {

@@ -1,19 +1,20 @@
 //! The memories of one slice: data memory and both register files (paper section IV).
 //!
-//! Bytes may be elsewhere: parts of data memory where DMA found them (`overlay`), parts of the register file where data memory has
-//! them from (`loads`). Who reads or writes comes through here, where they are brought first.
+//! Bytes may be elsewhere: parts of data memory where DMA found them (`overlay`), parts of the register file
+//! where data memory has them from (`loads`). Who reads or writes comes through here, where they are brought
+//! first.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use tilewright_tcp_isa::program::exec::Memory;
 
-use super::lent::Lent;
-use super::loads::{Kept, Load, Loads, Reads, Target};
-use super::overlay::{Overlay, Source};
+use super::deferred_loads::{DeferredLoad, DeferredLoads, LaneReads, LoadTarget, SliceLoads};
+use super::overlay::{ByteSource, Overlay};
+use super::shared_bytes::SharedBytes;
+use crate::byte_runs::EvenRuns;
 use crate::limits::index;
-use crate::runs::Even;
-use crate::state::sizes::Sizes;
+use crate::state::sizes::MemorySizes;
 
 /// Memories that take room once they are written to.
 #[derive(Clone, Debug, Default)]
@@ -21,20 +22,20 @@ pub(crate) struct SliceMemory {
     dm: Vec<u8>,
     overlay: Overlay,
     trf: Vec<u8>,
-    loads: Loads,
+    loads: DeferredLoads,
     /// Extra bits of the register file's elements, one byte for each payload byte.
     extra: Vec<u8>,
     vrf: Vec<u8>,
 }
 
 /// A memory that is written to.
-pub(crate) struct Opened<'m> {
+pub(crate) struct WritableMemory<'m> {
     bytes: &'m mut [u8],
     /// Who has to be told which zeros are none any more.
     zeros: Option<&'m mut Overlay>,
 }
 
-impl Opened<'_> {
+impl WritableMemory<'_> {
     /// Bytes that are known to be inside the part, to be written.
     pub(crate) fn span(&mut self, offset: u64, bytes: usize) -> Option<&mut [u8]> {
         if let Some(overlay) = &mut self.zeros {
@@ -51,7 +52,7 @@ impl SliceMemory {
     }
 
     /// Data memory in whole, all of it settled, to be given back.
-    pub(crate) fn take_dm(&mut self, sizes: &Sizes) -> Vec<u8> {
+    pub(crate) fn take_dm(&mut self, sizes: &MemorySizes) -> Vec<u8> {
         let all = 0..index(sizes.dm);
         self.settle_dm(&all);
         self.settle_loads_from(sizes, &all);
@@ -72,7 +73,7 @@ impl SliceMemory {
     }
 
     /// Data memory, of which bytes of a part are about to be written.
-    pub(crate) fn change_dm(&mut self, sizes: &Sizes, part: &Range<usize>) -> &mut [u8] {
+    pub(crate) fn change_dm(&mut self, sizes: &MemorySizes, part: &Range<usize>) -> &mut [u8] {
         self.settle_loads_from(sizes, part);
         let Self { dm, overlay, .. } = self;
         let dm = room_of_dm(dm, overlay, sizes);
@@ -81,22 +82,22 @@ impl SliceMemory {
     }
 
     /// Writes zeros to a part of data memory.
-    pub(crate) fn clear_dm(&mut self, sizes: &Sizes, part: Range<usize>) {
+    pub(crate) fn clear_dm(&mut self, sizes: &MemorySizes, part: Range<usize>) {
         let Some(place) = self.change_dm(sizes, &part).get_mut(part.clone()) else { return };
         place.fill(0);
         self.overlay.clear(part);
     }
 
     /// Writes bytes of data memory that somebody holds: they are read there until they change here.
-    pub(crate) fn lend_dm(&mut self, sizes: &Sizes, start: usize, lent: Lent) {
-        self.settle_loads_from(sizes, &(start..start.saturating_add(lent.len())));
+    pub(crate) fn lend_dm(&mut self, sizes: &MemorySizes, start: usize, shared: SharedBytes) {
+        self.settle_loads_from(sizes, &(start..start.saturating_add(shared.len())));
         let Self { dm, overlay, .. } = self;
         let dm = room_of_dm(dm, overlay, sizes);
-        overlay.lend(start, lent, dm);
+        overlay.lend(start, shared, dm);
     }
 
     /// Before a part of data memory changes: carries out loads from there.
-    fn settle_loads_from(&mut self, sizes: &Sizes, part: &Range<usize>) {
+    fn settle_loads_from(&mut self, sizes: &MemorySizes, part: &Range<usize>) {
         if self.loads.are_from(part) {
             self.loads.settle_from(part, room(&mut self.trf, sizes.trf), &self.dm);
         }
@@ -109,7 +110,7 @@ impl SliceMemory {
     }
 
     /// Payload of the contraction engine's register file.
-    pub(crate) fn trf(&self, sizes: &Sizes) -> Cow<'_, [u8]> {
+    pub(crate) fn trf(&self, sizes: &MemorySizes) -> Cow<'_, [u8]> {
         match self.loads.is_empty() {
             true => Cow::Borrowed(self.trf.as_slice()),
             false => Cow::Owned(self.loads.settled(&self.trf, index(sizes.trf), &self.dm)),
@@ -127,19 +128,19 @@ impl SliceMemory {
     }
 
     /// Loads of the register file that were not carried out; none where elements have extra bits.
-    pub(crate) fn loads(&self) -> Option<Kept<'_>> {
-        (!self.loads.is_empty()).then_some(Kept { loads: &self.loads, dm: &self.dm })
+    pub(crate) fn loads(&self) -> Option<SliceLoads<'_>> {
+        (!self.loads.is_empty()).then_some(SliceLoads { loads: &self.loads, dm: &self.dm })
     }
 
     /// Carries out loads that write to what is looked at.
-    pub(crate) fn settle_trf_part(&mut self, sizes: &Sizes, reads: &Reads) {
+    pub(crate) fn settle_trf_part(&mut self, sizes: &MemorySizes, reads: &LaneReads) {
         if !self.loads.is_empty() {
             self.loads.settle_part(reads, room(&mut self.trf, sizes.trf), &self.dm);
         }
     }
 
     /// Carries out all loads.
-    fn settle_trf(&mut self, sizes: &Sizes) {
+    fn settle_trf(&mut self, sizes: &MemorySizes) {
         if !self.loads.is_empty() {
             self.loads.settle(room(&mut self.trf, sizes.trf), &self.dm);
         }
@@ -151,7 +152,7 @@ impl SliceMemory {
     }
 
     /// Reads a memory, wherever its bytes are.
-    pub(super) fn read(&self, sizes: &Sizes, memory: Memory, offset: u64, bytes: &mut [u8]) {
+    pub(super) fn read(&self, sizes: &MemorySizes, memory: Memory, offset: u64, bytes: &mut [u8]) {
         match memory {
             Memory::Dm => self.read_dm(offset, bytes),
             Memory::Trf { .. } => read(&self.trf(sizes), offset, bytes),
@@ -159,13 +160,13 @@ impl SliceMemory {
         }
     }
 
-    /// Keeps a load of the register file instead of carrying it out; false, and nothing is done, where its bytes may change in data
-    /// memory, or where it has not the form of weights.
-    pub(crate) fn keep_load(&mut self, sizes: &Sizes, memory: Memory, even: &Even) -> bool {
+    /// Keeps a load of the register file instead of carrying it out; false, and nothing is done, where its
+    /// bytes may change in data memory, or where it has not the form of weights.
+    pub(crate) fn keep_load(&mut self, sizes: &MemorySizes, memory: Memory, even: &EvenRuns) -> bool {
         let Memory::Trf { lanes } = memory else { return false };
-        let Some((target, steps, part)) = Load::reads(even, lanes, sizes.trf) else { return false };
+        let Some((target, steps, part)) = DeferredLoad::reads(even, lanes, sizes.trf) else { return false };
         let source = match self.dm.is_empty() {
-            true => (part.end <= index(sizes.dm)).then_some(Source::Zeros),
+            true => (part.end <= index(sizes.dm)).then_some(ByteSource::Zeros),
             false => self.overlay.source(&part).filter(|_| part.end <= self.dm.len()),
         };
         let Some(source) = source.filter(|_| self.extra.is_empty()) else { return false };
@@ -176,26 +177,34 @@ impl SliceMemory {
     }
 
     /// Before a load is carried out: of earlier ones that were not, none writes to the same place any more.
-    pub(crate) fn make_way(&mut self, sizes: &Sizes, memory: Memory, even: Option<&Even>) {
+    pub(crate) fn make_way(&mut self, sizes: &MemorySizes, memory: Memory, even: Option<&EvenRuns>) {
         let Memory::Trf { lanes } = memory else { return };
         if self.loads.is_empty() {
             return;
         }
-        match even.and_then(|even| Target::of(even, lanes, sizes.trf)) {
+        match even.and_then(|even| LoadTarget::of(even, lanes, sizes.trf)) {
             Some((target, _)) => self.make_way_for(sizes, &target),
             None => self.settle_trf(sizes),
         }
     }
 
-    /// Before all bytes of a target are written: of loads that were not carried out, none writes there any more.
-    pub(crate) fn make_way_for(&mut self, sizes: &Sizes, target: &Target) {
+    /// Before all bytes of a target are written: of loads that were not carried out, none writes there any
+    /// more.
+    pub(crate) fn make_way_for(&mut self, sizes: &MemorySizes, target: &LoadTarget) {
         if !self.loads.is_empty() {
             self.loads.make_way(target, room(&mut self.trf, sizes.trf), &self.dm);
         }
     }
 
     /// Copies bytes of data memory, zeros where it has none, to a place that is known to be inside.
-    pub(crate) fn copy_from_dm(&mut self, sizes: &Sizes, memory: Memory, from: i64, to: u64, bytes: usize) {
+    pub(crate) fn copy_from_dm(
+        &mut self,
+        sizes: &MemorySizes,
+        memory: Memory,
+        from: i64,
+        to: u64,
+        bytes: usize,
+    ) {
         let range = usize::try_from(from).ok().and_then(|start| Some(start..start.checked_add(bytes)?));
         self.settle_dm(range.as_ref().unwrap_or(&(0..index(sizes.dm))));
         let source = range.filter(|range| range.end <= self.dm.len());
@@ -223,8 +232,9 @@ impl SliceMemory {
         }
     }
 
-    /// [`Self::copy_from_dm`] to a register file for runs that are alike; false, and nothing is done, where there is no short way.
-    pub(crate) fn copy_even(&mut self, sizes: &Sizes, memory: Memory, even: &Even) -> bool {
+    /// [`Self::copy_from_dm`] to a register file for runs that are alike; false, and nothing is done, where
+    /// there is no short way.
+    pub(crate) fn copy_even(&mut self, sizes: &MemorySizes, memory: Memory, even: &EvenRuns) -> bool {
         self.settle_dm(&even.reads());
         let target = match memory {
             Memory::Vrf => room(&mut self.vrf, sizes.vrf),
@@ -258,7 +268,7 @@ impl SliceMemory {
     /// Bytes that are known to be inside, to be written; their extra bits are gone.
     pub(crate) fn span(
         &mut self,
-        sizes: &Sizes,
+        sizes: &MemorySizes,
         memory: Memory,
         offset: u64,
         bytes: usize,
@@ -274,32 +284,39 @@ impl SliceMemory {
         span(content, offset, bytes)
     }
 
-    /// A memory in whole, bytes of a part of which are about to be written; `None` where something has to be done before each.
-    pub(crate) fn open(&mut self, sizes: &Sizes, memory: Memory, part: &Range<usize>) -> Option<Opened<'_>> {
+    /// A memory in whole, bytes of a part of which are about to be written; `None` where something has to be
+    /// done before each.
+    pub(crate) fn open(
+        &mut self,
+        sizes: &MemorySizes,
+        memory: Memory,
+        part: &Range<usize>,
+    ) -> Option<WritableMemory<'_>> {
         match memory {
             Memory::Dm if self.overlay.holds(part) || self.loads.are_from(part) => None,
             Memory::Dm => {
                 let Self { dm, overlay, .. } = self;
                 let bytes = room_of_dm(dm, overlay, sizes);
-                Some(Opened { bytes, zeros: overlay.has_zeros(part).then_some(overlay) })
+                Some(WritableMemory { bytes, zeros: overlay.has_zeros(part).then_some(overlay) })
             }
-            Memory::Vrf => Some(Opened { bytes: room(&mut self.vrf, sizes.vrf), zeros: None }),
+            Memory::Vrf => Some(WritableMemory { bytes: room(&mut self.vrf, sizes.vrf), zeros: None }),
             Memory::Trf { .. } if self.extra.is_empty() && self.loads.is_empty() => {
-                Some(Opened { bytes: room(&mut self.trf, sizes.trf), zeros: None })
+                Some(WritableMemory { bytes: room(&mut self.trf, sizes.trf), zeros: None })
             }
             Memory::Trf { .. } => None,
         }
     }
 
     /// Writes bytes that are known to be inside.
-    pub(crate) fn write(&mut self, sizes: &Sizes, memory: Memory, offset: u64, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, sizes: &MemorySizes, memory: Memory, offset: u64, bytes: &[u8]) {
         if let Some(target) = self.span(sizes, memory, offset, bytes.len()) {
             target.copy_from_slice(bytes);
         }
     }
 
-    /// Before bytes of the register file are written: their extra bits are gone, and no load is to be carried out there later.
-    fn change_trf(&mut self, sizes: &Sizes, offset: u64, bytes: usize) {
+    /// Before bytes of the register file are written: their extra bits are gone, and no load is to be carried
+    /// out there later.
+    fn change_trf(&mut self, sizes: &MemorySizes, offset: u64, bytes: usize) {
         if let Some(flags) = span(&mut self.extra, offset, bytes) {
             flags.fill(0);
         }
@@ -310,7 +327,7 @@ impl SliceMemory {
     }
 
     /// Writes bytes of the register file with their extra bits.
-    pub(crate) fn write_extra(&mut self, sizes: &Sizes, offset: u64, bytes: &[u8], extra: &[u8]) {
+    pub(crate) fn write_extra(&mut self, sizes: &MemorySizes, offset: u64, bytes: &[u8], extra: &[u8]) {
         self.settle_trf(sizes);
         write(&mut self.trf, sizes.trf, offset, bytes);
         write(&mut self.extra, sizes.trf, offset, extra);
@@ -318,7 +335,7 @@ impl SliceMemory {
 }
 
 /// Copies runs of so many bytes, all of them inside.
-fn copy_loops<const BYTES: usize>(source: &[u8], target: &mut [u8], even: &Even) {
+fn copy_loops<const BYTES: usize>(source: &[u8], target: &mut [u8], even: &EvenRuns) {
     let [inner, outer] = even.loops.map(|(size, from, to)| (size, wide(from), wide(to)));
     let (mut from, mut to) = (wide(even.first.from).cast_unsigned(), index(even.first.to));
     for _ in 0..outer.0 {
@@ -357,7 +374,7 @@ pub(super) fn write(memory: &mut Vec<u8>, capacity: u64, offset: u64, bytes: &[u
 }
 
 /// All of data memory, which takes room now if it has none yet.
-fn room_of_dm<'d>(dm: &'d mut Vec<u8>, overlay: &mut Overlay, sizes: &Sizes) -> &'d mut [u8] {
+fn room_of_dm<'d>(dm: &'d mut Vec<u8>, overlay: &mut Overlay, sizes: &MemorySizes) -> &'d mut [u8] {
     if dm.is_empty() {
         *overlay = Overlay::zeros(index(sizes.dm));
     }

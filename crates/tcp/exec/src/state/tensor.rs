@@ -1,12 +1,13 @@
-//! Tensors at rest: row-major elements to the places that a lowered shape gives them, and back (paper section II).
+//! Tensors at rest: row-major elements to the places that a lowered shape gives them, and back (paper section
+//! II).
 
 use smallvec::SmallVec;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET, RadixMap, SLICE};
 use tilewright_num::{Dtype, load, store};
 use tilewright_tcp_isa::program::Tensor;
-use tilewright_tcp_isa::program::tensor::Place;
+use tilewright_tcp_isa::program::tensor::TensorPlace;
 
-use super::{Fault, Located, Medium, Problem, Stage, State};
+use super::{ExecFault, ExecProblem, ExecStage, MemoryInstance, MemoryLocation, MemoryState};
 use crate::fault::{equal, product};
 use crate::limits::index;
 
@@ -17,7 +18,7 @@ const MAX_COPIES: u64 = 1 << 20;
 
 /// Neighbours in the tensor that are neighbours in memory.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct ElementRun {
     /// First element, row-major.
     first: u64,
     slice: u64,
@@ -26,20 +27,22 @@ struct Run {
     elements: u64,
 }
 
-impl State {
-    /// Writes a tensor's elements, given as row-major patterns, to all their copies; padding is left as it is.
+impl MemoryState {
+    /// Writes a tensor's elements, given as row-major patterns, to all their copies; padding is left as it
+    /// is.
     ///
     /// # Errors
-    /// Patterns that are not as many as the elements, a shape that does not fit the tensor, places outside the memory.
-    pub fn put(&mut self, tensor: &Tensor, patterns: &[u32]) -> Result<(), Fault> {
-        let elements = self.check_tensor(tensor).map_err(|problem| problem.at(Stage::Tensor))?;
+    /// Patterns that are not as many as the elements, a shape that does not fit the tensor, places outside
+    /// the memory.
+    pub fn put(&mut self, tensor: &Tensor, patterns: &[u32]) -> Result<(), ExecFault> {
+        let elements = self.check_tensor(tensor).map_err(|problem| problem.at(ExecStage::Tensor))?;
         equal("patterns", patterns.len() as u64, "elements", elements)
-            .map_err(|problem| problem.at(Stage::Tensor))?;
+            .map_err(|problem| problem.at(ExecStage::Tensor))?;
         let copies = copies(&tensor.map);
         each_run(&tensor.map, elements, |run| {
             let part = patterns.get(index(run.first)..index(run.first + run.elements)).unwrap_or_default();
             for (slice, offset) in &copies {
-                let copy = Run {
+                let copy = ElementRun {
                     slice: run.slice.saturating_add(*slice),
                     offset: run.offset.saturating_add(*offset),
                     ..run
@@ -54,8 +57,8 @@ impl State {
     ///
     /// # Errors
     /// A shape that does not fit the tensor, places outside the memory.
-    pub fn get(&self, tensor: &Tensor) -> Result<Vec<u32>, Fault> {
-        let elements = self.check_tensor(tensor).map_err(|problem| problem.at(Stage::Tensor))?;
+    pub fn get(&self, tensor: &Tensor) -> Result<Vec<u32>, ExecFault> {
+        let elements = self.check_tensor(tensor).map_err(|problem| problem.at(ExecStage::Tensor))?;
         let mut patterns = Vec::with_capacity(index(elements));
         each_run(&tensor.map, elements, |run| {
             let (place, shift, mut bytes) = covering(tensor, run)?;
@@ -66,7 +69,7 @@ impl State {
         Ok(patterns)
     }
 
-    fn put_run(&mut self, tensor: &Tensor, run: Run, patterns: &[u32]) -> Result<(), Fault> {
+    fn put_run(&mut self, tensor: &Tensor, run: ElementRun, patterns: &[u32]) -> Result<(), ExecFault> {
         let (place, shift, mut bytes) = covering(tensor, run)?;
         if tensor.dtype.storage_bits() < 8 {
             self.read_at(place, &mut bytes)?;
@@ -78,9 +81,9 @@ impl State {
     }
 
     /// Elements of the tensor, if they can be placed at all.
-    fn check_tensor(&self, tensor: &Tensor) -> Result<u64, Problem> {
+    fn check_tensor(&self, tensor: &Tensor) -> Result<u64, ExecProblem> {
         if matches!(tensor.dtype, Dtype::I5 | Dtype::I9) {
-            return Err(Problem::Dtype(tensor.dtype));
+            return Err(ExecProblem::Dtype(tensor.dtype));
         }
         let map = &tensor.map;
         let sound = |digit: &MapDigit| {
@@ -92,11 +95,11 @@ impl State {
             || map.to.len() != 2
             || !map.from.iter().eq(tensor.axes.iter().map(|axis| &axis.1))
         {
-            return Err(Problem::Setting("the tensor's map is not over its axes; lower its shape again"));
+            return Err(ExecProblem::Setting("the tensor's map is not over its axes; lower its shape again"));
         }
         let capacity = match tensor.place {
-            Place::Hbm { .. } => self.sizes.hbm,
-            Place::Dm { .. } => self.sizes.dm * self.sizes.slices * self.sizes.pes,
+            TensorPlace::Hbm { .. } => self.sizes.hbm,
+            TensorPlace::Dm { .. } => self.sizes.dm * self.sizes.slices * self.sizes.pes,
         };
         let most = capacity.saturating_mul(8) / u64::from(tensor.dtype.storage_bits());
         let copied = map.copies.iter().map(|copies| copies.count);
@@ -106,22 +109,23 @@ impl State {
 }
 
 /// The bytes that hold a run: where they begin, elements before the run in the first, and room for them.
-fn covering(tensor: &Tensor, run: Run) -> Result<(Located, usize, Vec<u8>), Fault> {
+fn covering(tensor: &Tensor, run: ElementRun) -> Result<(MemoryLocation, usize, Vec<u8>), ExecFault> {
     let bits = u64::from(tensor.dtype.storage_bits());
     let first_bit = run.offset.saturating_mul(bits);
     let (first, shift) = (first_bit / 8, first_bit % 8 / bits);
     let bytes = (shift + run.elements).saturating_mul(bits).div_ceil(8);
     let (chip, medium, base) = match tensor.place {
-        Place::Hbm { chip, base } if run.slice == 0 => (chip, Medium::Hbm, base),
-        Place::Hbm { .. } => {
-            let problem = Problem::Setting("a tensor in HBM has one slice; give its shape no slice digits");
-            return Err(problem.at(Stage::Tensor));
+        TensorPlace::Hbm { chip, base } if run.slice == 0 => (chip, MemoryInstance::Hbm, base),
+        TensorPlace::Hbm { .. } => {
+            let problem =
+                ExecProblem::Setting("a tensor in HBM has one slice; give its shape no slice digits");
+            return Err(problem.at(ExecStage::Tensor));
         }
-        Place::Dm { chip, slice, base } => {
-            (chip, Medium::Dm { slice: slice.saturating_add(run.slice) }, base)
+        TensorPlace::Dm { chip, slice, base } => {
+            (chip, MemoryInstance::Dm { slice: slice.saturating_add(run.slice) }, base)
         }
     };
-    let located = Located { chip, medium, offset: base.saturating_add(first) };
+    let located = MemoryLocation { chip, medium, offset: base.saturating_add(first) };
     Ok((located, index(shift), vec![0; index(bytes)]))
 }
 
@@ -145,8 +149,8 @@ fn copies(map: &RadixMap) -> Vec<(u64, u64)> {
 fn each_run(
     map: &RadixMap,
     elements: u64,
-    mut visit: impl FnMut(Run) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    mut visit: impl FnMut(ElementRun) -> Result<(), ExecFault>,
+) -> Result<(), ExecFault> {
     if elements == 0 {
         return Ok(());
     }
@@ -160,7 +164,12 @@ fn each_run(
         };
         let to = map.apply(&position);
         let elements = left.min(length);
-        visit(Run { first, slice: to[usize::from(SLICE)], offset: to[usize::from(OFFSET)], elements })?;
+        visit(ElementRun {
+            first,
+            slice: to[usize::from(SLICE)],
+            offset: to[usize::from(OFFSET)],
+            elements,
+        })?;
         first += elements;
         let mut carry = elements;
         for (at, extent) in position.iter_mut().zip(&map.from).rev() {

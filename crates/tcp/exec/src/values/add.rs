@@ -1,32 +1,32 @@
-//! Sums of words side by side: results of several slices, as the reducer between them adds them, and rows times a factor. Floats by the
-//! rules of the chip: every product and every sum is rounded and flushed.
+//! Sums of words side by side: results of several slices, as the reducer between them adds them, and rows
+//! times a factor. Floats by the rules of the chip: every product and every sum is rounded and flushed.
 
 use tilewright_num::{RuleSet, add_f32, mul_f32};
 
 use super::kernel_portable;
-use super::path::Path;
-use super::tile_float::{Lanes, QUIET_NAN};
+use super::simd_path::SimdPath;
+use super::tile_float::{FloatLanes, QUIET_NAN};
 #[cfg(target_arch = "x86_64")]
 use super::{kernel_avx2, kernel_avx512};
 
 /// Adds words to sums that are settled.
-pub(crate) fn add_words(path: Path, sums: &mut [f32], words: &[u32]) {
+pub(crate) fn add_words(path: SimdPath, sums: &mut [f32], words: &[u32]) {
     match path {
         #[cfg(target_arch = "x86_64")]
-        Path::Avx512 => kernel_avx512::add_words(sums, words),
+        SimdPath::Avx512 => kernel_avx512::add_words(sums, words),
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 => kernel_avx2::add_words(sums, words),
+        SimdPath::Avx2 => kernel_avx2::add_words(sums, words),
         _ => kernel_portable::add_words(sums, words),
     }
 }
 
 /// Adds a row times a factor to sums; all are settled, and so are the sums again but for the word of NaN.
-pub(crate) fn add_scaled(path: Path, sums: &mut [f32], row: &[f32], factor: f32) {
+pub(crate) fn add_scaled(path: SimdPath, sums: &mut [f32], row: &[f32], factor: f32) {
     match path {
         #[cfg(target_arch = "x86_64")]
-        Path::Avx512 => kernel_avx512::add_scaled(sums, row, factor),
+        SimdPath::Avx512 => kernel_avx512::add_scaled(sums, row, factor),
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 => kernel_avx2::add_scaled(sums, row, factor),
+        SimdPath::Avx2 => kernel_avx2::add_scaled(sums, row, factor),
         _ => kernel_portable::add_scaled(sums, row, factor),
     }
 }
@@ -38,7 +38,7 @@ pub(crate) fn sum_word(sum: f32) -> u32 {
 
 /// [`add_words`] a vector at a time.
 #[inline(always)]
-pub(super) fn words<V: Lanes>(sums: &mut [f32], words: &[u32]) {
+pub(super) fn words<V: FloatLanes>(sums: &mut [f32], words: &[u32]) {
     let mut row = [0.0; MOST_LANES];
     let whole = sums.len().min(words.len()) / V::LANES * V::LANES;
     let (sums, sums_rest) = sums.split_at_mut(whole);
@@ -56,7 +56,7 @@ pub(super) fn words<V: Lanes>(sums: &mut [f32], words: &[u32]) {
 
 /// [`add_scaled`] a vector at a time.
 #[inline(always)]
-pub(super) fn scaled<V: Lanes>(sums: &mut [f32], row: &[f32], factor: f32) {
+pub(super) fn scaled<V: FloatLanes>(sums: &mut [f32], row: &[f32], factor: f32) {
     let whole = sums.len().min(row.len()) / V::LANES * V::LANES;
     let (sums, sums_rest) = sums.split_at_mut(whole);
     let (row, row_rest) = row.split_at(whole);

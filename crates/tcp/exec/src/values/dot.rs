@@ -1,21 +1,22 @@
-//! Dot products of a few rows with one row, all of i8: for contractions whose rows are too few to be worth packing. Sums wrap, so that
-//! every order gives the same.
+//! Dot products of a few rows with one row, all of i8: for contractions whose rows are too few to be worth
+//! packing. Sums wrap, so that every order gives the same.
 
 use super::dot_row::row_sum;
 #[cfg(target_arch = "x86_64")]
 use super::dot_x86;
-use super::path::Path;
+use super::simd_path::SimdPath;
 
-/// Adds to each sum the products of a row of `a` with `b`; rows of `a` follow each other and are as long as `b`.
-pub(crate) fn dot_i8(path: Path, a: &[u8], b: &[u8], sums: &mut [i32]) {
+/// Adds to each sum the products of a row of `a` with `b`; rows of `a` follow each other and are as long as
+/// `b`.
+pub(crate) fn dot_i8(path: SimdPath, a: &[u8], b: &[u8], sums: &mut [i32]) {
     if b.is_empty() {
         return;
     }
     match path {
         #[cfg(target_arch = "x86_64")]
-        Path::Avx512 if dot_x86::avx512(a, b, sums) => {}
+        SimdPath::Avx512 if dot_x86::avx512(a, b, sums) => {}
         #[cfg(target_arch = "x86_64")]
-        Path::Avx512 | Path::Avx2 if dot_x86::avx2(a, b, sums) => {}
+        SimdPath::Avx512 | SimdPath::Avx2 if dot_x86::avx2(a, b, sums) => {}
         _ => portable(a, b, sums),
     }
 }
@@ -28,7 +29,7 @@ fn portable(a: &[u8], b: &[u8], sums: &mut [i32]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Path, dot_i8};
+    use super::{SimdPath, dot_i8};
 
     #[test]
     fn every_path_gives_the_sums_of_plain_loops() {
@@ -48,7 +49,7 @@ mod tests {
                     .chunks(k)
                     .map(|row| row.iter().zip(&b).map(|(a, b)| signed(a) * signed(b)).sum::<i64>() + 5)
                     .collect();
-                for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+                for path in SimdPath::ALL.into_iter().filter(|path| path.is_available()) {
                     let mut sums = vec![5; rows];
                     dot_i8(path, &a, &b, &mut sums);
                     let sums: Vec<i64> = sums.into_iter().map(i64::from).collect();

@@ -1,7 +1,7 @@
 //! [`super::dot`] with vector instructions of x86-64.
 //!
-//! VNNI multiplies unsigned with signed bytes: `a` is taken plus 128, and 128 times the sum of `b` is taken off again. All of it
-//! wraps, and so is exact.
+//! VNNI multiplies unsigned with signed bytes: `a` is taken plus 128, and 128 times the sum of `b` is taken
+//! off again. All of it wraps, and so is exact.
 
 #![expect(unsafe_code, reason = "vector instructions are entered only after the host was asked for them")]
 

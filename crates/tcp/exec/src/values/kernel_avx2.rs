@@ -5,50 +5,61 @@
 use std::arch::x86_64::*;
 
 use super::add;
-use super::path::{Kernel, Run, Tile};
 use super::range::FloatRange;
-use super::shape::Reduce;
-use super::single::{self, FloatPart, IntPart, Task, WORDS, Wide, float_word};
-use super::tile_float::{self, Lanes};
+use super::shape::TreeReduce;
+use super::simd_path::{KernelTile, TileKernel, TileKernelFn};
+use super::single_row::{self, FloatPart, IntPart, SingleRowTask, WORDS, WideVector, float_word};
+use super::tile_float::{self, FloatLanes};
 use super::tile_int::{self, IntLanes};
-use super::words::Form;
+use super::words::WordForm;
 
 const FLOAT_ROWS: usize = 2;
 const INT_ROWS: usize = 4;
 const COLUMNS: usize = 8;
 
 /// The kernel for floats, where the host has the instructions.
-pub(super) fn float(reduce: Reduce) -> Option<Kernel<f32>> {
+pub(super) fn float(reduce: TreeReduce) -> Option<TileKernel<f32>> {
     // SAFETY: the kernel leaves this function only on a host with the features it enables.
-    let run: Run<f32> = match reduce {
-        Reduce::Add => |tile, sums| unsafe { float_add(tile, sums) },
-        Reduce::Max => |tile, sums| unsafe { float_max(tile, sums) },
+    let run: TileKernelFn<f32> = match reduce {
+        TreeReduce::Add => |tile, sums| unsafe { float_add(tile, sums) },
+        TreeReduce::Max => |tile, sums| unsafe { float_max(tile, sums) },
     };
-    let kernel = Kernel { rows: FLOAT_ROWS, columns: COLUMNS, form_a: Form::Float, form_b: Form::Float, run };
+    let kernel = TileKernel {
+        rows: FLOAT_ROWS,
+        columns: COLUMNS,
+        form_a: WordForm::Float,
+        form_b: WordForm::Float,
+        run,
+    };
     detected().then_some(kernel)
 }
 
 /// The kernel for integers, where the host has the instructions.
-pub(super) fn int(reduce: Reduce) -> Option<Kernel<i32>> {
+pub(super) fn int(reduce: TreeReduce) -> Option<TileKernel<i32>> {
     // SAFETY: the kernel leaves this function only on a host with the features it enables.
-    let run: Run<i32> = match reduce {
-        Reduce::Add => |tile, sums| unsafe { int_add(tile, sums) },
-        Reduce::Max => |tile, sums| unsafe { int_max(tile, sums) },
+    let run: TileKernelFn<i32> = match reduce {
+        TreeReduce::Add => |tile, sums| unsafe { int_add(tile, sums) },
+        TreeReduce::Max => |tile, sums| unsafe { int_max(tile, sums) },
     };
-    let kernel =
-        Kernel { rows: INT_ROWS, columns: COLUMNS, form_a: Form::PairI16, form_b: Form::PairI16, run };
+    let kernel = TileKernel {
+        rows: INT_ROWS,
+        columns: COLUMNS,
+        form_a: WordForm::PairI16,
+        form_b: WordForm::PairI16,
+        run,
+    };
     detected().then_some(kernel)
 }
 
 /// A word for each row of bf16; only for hosts with the instructions.
-pub(super) fn single_floats(task: &Task<'_, FloatPart>, out: &mut [u32]) {
+pub(super) fn single_floats(task: &SingleRowTask<'_, FloatPart>, out: &mut [u32]) {
     assert!(detected(), "a path of this host");
     // SAFETY: the features were asked for.
     unsafe { wide_floats(task, out) }
 }
 
 /// A word for each row of i8; only for hosts with the instructions.
-pub(super) fn single_ints(task: &Task<'_, IntPart>, out: &mut [u32]) {
+pub(super) fn single_ints(task: &SingleRowTask<'_, IntPart>, out: &mut [u32]) {
     assert!(detected(), "a path of this host");
     // SAFETY: the features were asked for.
     unsafe { wide_ints(task, out) }
@@ -90,13 +101,13 @@ fn wide_scaled(sums: &mut [f32], row: &[f32], factor: f32) {
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn wide_floats(task: &Task<'_, FloatPart>, out: &mut [u32]) {
-    single::run::<WideFloats>(task, out);
+fn wide_floats(task: &SingleRowTask<'_, FloatPart>, out: &mut [u32]) {
+    single_row::run::<WideFloats>(task, out);
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn wide_ints(task: &Task<'_, IntPart>, out: &mut [u32]) {
-    single::run::<WideInts>(task, out);
+fn wide_ints(task: &SingleRowTask<'_, IntPart>, out: &mut [u32]) {
+    single_row::run::<WideInts>(task, out);
 }
 
 #[target_feature(enable = "avx2,fma")]
@@ -105,32 +116,32 @@ fn range(bytes: &[u8]) -> Option<FloatRange> {
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn float_add(tile: &Tile<'_, f32>, sums: &mut [f32]) {
+fn float_add(tile: &KernelTile<'_, f32>, sums: &mut [f32]) {
     tile_float::add::<Floats, FLOAT_ROWS>(tile, sums);
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn float_max(tile: &Tile<'_, f32>, sums: &mut [f32]) {
+fn float_max(tile: &KernelTile<'_, f32>, sums: &mut [f32]) {
     tile_float::max::<COLUMNS>(tile, sums);
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn int_add(tile: &Tile<'_, i32>, sums: &mut [i32]) {
+fn int_add(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
     tile_int::add::<Pairs, INT_ROWS>(tile, sums);
 }
 
 #[target_feature(enable = "avx2,fma")]
-fn int_max(tile: &Tile<'_, i32>, sums: &mut [i32]) {
+fn int_max(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
     tile_int::max::<COLUMNS>(tile, sums);
 }
 
-// SAFETY of every block below: the two types are private, and used only by the functions above, which have the
-// features. Loads and stores are unaligned, within slices whose length is checked just before.
+// SAFETY of every block below: the two types are private, and used only by the functions above, which have
+// the features. Loads and stores are unaligned, within slices whose length is checked just before.
 
 #[derive(Clone, Copy)]
 struct Floats(__m256);
 
-impl Lanes for Floats {
+impl FloatLanes for Floats {
     const LANES: usize = COLUMNS;
 
     #[inline(always)]
@@ -242,7 +253,7 @@ fn fold_float_quarters(a: __m256, b: __m256) -> __m256 {
     unsafe { _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b)) }
 }
 
-impl Wide for WideFloats {
+impl WideVector for WideFloats {
     type Part = FloatPart;
     type Sum = f32;
     const BYTES: usize = 64;
@@ -315,7 +326,7 @@ fn fold_int_quarters(a: __m256i, b: __m256i) -> __m256i {
     }
 }
 
-impl Wide for WideInts {
+impl WideVector for WideInts {
     type Part = IntPart;
     type Sum = i32;
     const BYTES: usize = 32;

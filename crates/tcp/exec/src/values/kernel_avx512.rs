@@ -1,56 +1,68 @@
 //! Kernels for x86-64 with AVX-512 F, BW, DQ and VNNI: sixteen columns, integers of 8 bits four to a word.
 //!
-//! VNNI multiplies unsigned with signed bytes, so `a` is given plus 128, and 128 times the sums of `b` are taken off
-//! again. All of it wraps, and so is exact.
+//! VNNI multiplies unsigned with signed bytes, so `a` is given plus 128, and 128 times the sums of `b` are
+//! taken off again. All of it wraps, and so is exact.
 
 #![expect(unsafe_code, reason = "vector instructions are entered only after the host was asked for them")]
 
 use std::arch::x86_64::*;
 
 use super::add;
-use super::path::{Kernel, Run, Tile};
 use super::range::FloatRange;
-use super::shape::Reduce;
-use super::single::{self, FloatPart, IntPart, Task, WORDS, Wide, float_word};
-use super::tile_float::{self, Lanes};
+use super::shape::TreeReduce;
+use super::simd_path::{KernelTile, TileKernel, TileKernelFn};
+use super::single_row::{self, FloatPart, IntPart, SingleRowTask, WORDS, WideVector, float_word};
+use super::tile_float::{self, FloatLanes};
 use super::tile_int::{self, IntLanes};
-use super::words::{Form, QUAD_OFFSET};
+use super::words::{QUAD_OFFSET, WordForm};
 
 const FLOAT_ROWS: usize = 4;
 const INT_ROWS: usize = 8;
 const COLUMNS: usize = 16;
 
 /// The kernel for floats, where the host has the instructions.
-pub(super) fn float(reduce: Reduce) -> Option<Kernel<f32>> {
+pub(super) fn float(reduce: TreeReduce) -> Option<TileKernel<f32>> {
     // SAFETY: the kernel leaves this function only on a host with the features it enables.
-    let run: Run<f32> = match reduce {
-        Reduce::Add => |tile, sums| unsafe { float_add(tile, sums) },
-        Reduce::Max => |tile, sums| unsafe { float_max(tile, sums) },
+    let run: TileKernelFn<f32> = match reduce {
+        TreeReduce::Add => |tile, sums| unsafe { float_add(tile, sums) },
+        TreeReduce::Max => |tile, sums| unsafe { float_max(tile, sums) },
     };
-    let kernel = Kernel { rows: FLOAT_ROWS, columns: COLUMNS, form_a: Form::Float, form_b: Form::Float, run };
+    let kernel = TileKernel {
+        rows: FLOAT_ROWS,
+        columns: COLUMNS,
+        form_a: WordForm::Float,
+        form_b: WordForm::Float,
+        run,
+    };
     detected().then_some(kernel)
 }
 
 /// The kernel for integers, of 8 bits at most if `narrow`, where the host has the instructions.
-pub(super) fn int(reduce: Reduce, narrow: bool) -> Option<Kernel<i32>> {
+pub(super) fn int(reduce: TreeReduce, narrow: bool) -> Option<TileKernel<i32>> {
     // SAFETY: the kernel leaves this function only on a host with the features it enables.
-    let (form_a, form_b, run): (Form, Form, Run<i32>) = match (reduce, narrow) {
-        (Reduce::Add, true) => (Form::QuadU8, Form::QuadI8, |tile, sums| unsafe { add_quads(tile, sums) }),
-        (Reduce::Add, false) => (Form::PairI16, Form::PairI16, |tile, sums| unsafe { add_pairs(tile, sums) }),
-        (Reduce::Max, _) => (Form::PairI16, Form::PairI16, |tile, sums| unsafe { int_max(tile, sums) }),
+    let (form_a, form_b, run): (WordForm, WordForm, TileKernelFn<i32>) = match (reduce, narrow) {
+        (TreeReduce::Add, true) => {
+            (WordForm::QuadU8, WordForm::QuadI8, |tile, sums| unsafe { add_quads(tile, sums) })
+        }
+        (TreeReduce::Add, false) => {
+            (WordForm::PairI16, WordForm::PairI16, |tile, sums| unsafe { add_pairs(tile, sums) })
+        }
+        (TreeReduce::Max, _) => {
+            (WordForm::PairI16, WordForm::PairI16, |tile, sums| unsafe { int_max(tile, sums) })
+        }
     };
-    detected().then_some(Kernel { rows: INT_ROWS, columns: COLUMNS, form_a, form_b, run })
+    detected().then_some(TileKernel { rows: INT_ROWS, columns: COLUMNS, form_a, form_b, run })
 }
 
 /// A word for each row of bf16; only for hosts with the instructions.
-pub(super) fn single_floats(task: &Task<'_, FloatPart>, out: &mut [u32]) {
+pub(super) fn single_floats(task: &SingleRowTask<'_, FloatPart>, out: &mut [u32]) {
     assert!(detected(), "a path of this host");
     // SAFETY: the features were asked for.
     unsafe { wide_floats(task, out) }
 }
 
 /// A word for each row of i8; only for hosts with the instructions.
-pub(super) fn single_ints(task: &Task<'_, IntPart>, out: &mut [u32]) {
+pub(super) fn single_ints(task: &SingleRowTask<'_, IntPart>, out: &mut [u32]) {
     assert!(detected(), "a path of this host");
     // SAFETY: the features were asked for.
     unsafe { wide_ints(task, out) }
@@ -95,13 +107,13 @@ fn wide_scaled(sums: &mut [f32], row: &[f32], factor: f32) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
-fn wide_floats(task: &Task<'_, FloatPart>, out: &mut [u32]) {
-    single::run::<WideFloats>(task, out);
+fn wide_floats(task: &SingleRowTask<'_, FloatPart>, out: &mut [u32]) {
+    single_row::run::<WideFloats>(task, out);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
-fn wide_ints(task: &Task<'_, IntPart>, out: &mut [u32]) {
-    single::run::<WideInts>(task, out);
+fn wide_ints(task: &SingleRowTask<'_, IntPart>, out: &mut [u32]) {
+    single_row::run::<WideInts>(task, out);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
@@ -110,27 +122,27 @@ fn range(bytes: &[u8]) -> Option<FloatRange> {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
-fn float_add(tile: &Tile<'_, f32>, sums: &mut [f32]) {
+fn float_add(tile: &KernelTile<'_, f32>, sums: &mut [f32]) {
     tile_float::add::<Floats, FLOAT_ROWS>(tile, sums);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
-fn float_max(tile: &Tile<'_, f32>, sums: &mut [f32]) {
+fn float_max(tile: &KernelTile<'_, f32>, sums: &mut [f32]) {
     tile_float::max::<COLUMNS>(tile, sums);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
-fn add_quads(tile: &Tile<'_, i32>, sums: &mut [i32]) {
+fn add_quads(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
     tile_int::add::<Quads, INT_ROWS>(tile, sums);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
-fn add_pairs(tile: &Tile<'_, i32>, sums: &mut [i32]) {
+fn add_pairs(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
     tile_int::add::<Pairs, INT_ROWS>(tile, sums);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
-fn int_max(tile: &Tile<'_, i32>, sums: &mut [i32]) {
+fn int_max(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
     tile_int::max::<COLUMNS>(tile, sums);
 }
 
@@ -140,7 +152,7 @@ fn int_max(tile: &Tile<'_, i32>, sums: &mut [i32]) {
 #[derive(Clone, Copy)]
 struct Floats(__m512);
 
-impl Lanes for Floats {
+impl FloatLanes for Floats {
     const LANES: usize = COLUMNS;
 
     #[inline(always)]
@@ -238,7 +250,7 @@ int_lanes!(Pairs, 0, _mm512_dpwssd_epi32);
 #[derive(Clone, Copy)]
 struct WideFloats(__m512);
 
-impl Wide for WideFloats {
+impl WideVector for WideFloats {
     type Part = FloatPart;
     type Sum = f32;
     const BYTES: usize = 64;
@@ -292,7 +304,7 @@ impl Wide for WideFloats {
 #[derive(Clone, Copy)]
 struct WideInts(__m512i);
 
-impl Wide for WideInts {
+impl WideVector for WideInts {
     type Part = IntPart;
     type Sum = i32;
     const BYTES: usize = 32;

@@ -1,32 +1,40 @@
 //! Kernels without instructions of a particular host; the twin that the others are compared with.
 
 use super::add;
-use super::path::{Kernel, Tile};
-use super::shape::Reduce;
-use super::single::{self, FloatPart, IntPart, Task, WORDS, Wide, float_word};
-use super::tile_float::{self, Lanes};
+use super::shape::TreeReduce;
+use super::simd_path::{KernelTile, TileKernel};
+use super::single_row::{self, FloatPart, IntPart, SingleRowTask, WORDS, WideVector, float_word};
+use super::tile_float::{self, FloatLanes};
 use super::tile_int::{self, IntLanes, high, low};
-use super::words::Form;
+use super::words::WordForm;
 
 const ROWS: usize = 2;
 const COLUMNS: usize = 4;
 
 /// The kernel for floats.
-pub(super) fn float(reduce: Reduce) -> Kernel<f32> {
+pub(super) fn float(reduce: TreeReduce) -> TileKernel<f32> {
     let run = match reduce {
-        Reduce::Add => |tile: &Tile<'_, f32>, sums: &mut [f32]| tile_float::add::<Floats, ROWS>(tile, sums),
-        Reduce::Max => |tile: &Tile<'_, f32>, sums: &mut [f32]| tile_float::max::<COLUMNS>(tile, sums),
+        TreeReduce::Add => {
+            |tile: &KernelTile<'_, f32>, sums: &mut [f32]| tile_float::add::<Floats, ROWS>(tile, sums)
+        }
+        TreeReduce::Max => {
+            |tile: &KernelTile<'_, f32>, sums: &mut [f32]| tile_float::max::<COLUMNS>(tile, sums)
+        }
     };
-    Kernel { rows: ROWS, columns: COLUMNS, form_a: Form::Float, form_b: Form::Float, run }
+    TileKernel { rows: ROWS, columns: COLUMNS, form_a: WordForm::Float, form_b: WordForm::Float, run }
 }
 
 /// The kernel for integers.
-pub(super) fn int(reduce: Reduce) -> Kernel<i32> {
+pub(super) fn int(reduce: TreeReduce) -> TileKernel<i32> {
     let run = match reduce {
-        Reduce::Add => |tile: &Tile<'_, i32>, sums: &mut [i32]| tile_int::add::<Ints, ROWS>(tile, sums),
-        Reduce::Max => |tile: &Tile<'_, i32>, sums: &mut [i32]| tile_int::max::<COLUMNS>(tile, sums),
+        TreeReduce::Add => {
+            |tile: &KernelTile<'_, i32>, sums: &mut [i32]| tile_int::add::<Ints, ROWS>(tile, sums)
+        }
+        TreeReduce::Max => {
+            |tile: &KernelTile<'_, i32>, sums: &mut [i32]| tile_int::max::<COLUMNS>(tile, sums)
+        }
     };
-    Kernel { rows: ROWS, columns: COLUMNS, form_a: Form::PairI16, form_b: Form::PairI16, run }
+    TileKernel { rows: ROWS, columns: COLUMNS, form_a: WordForm::PairI16, form_b: WordForm::PairI16, run }
 }
 
 #[derive(Clone, Copy)]
@@ -43,7 +51,7 @@ impl Floats {
     }
 }
 
-impl Lanes for Floats {
+impl FloatLanes for Floats {
     const LANES: usize = COLUMNS;
 
     #[inline(always)]
@@ -147,19 +155,19 @@ pub(super) fn add_scaled(sums: &mut [f32], row: &[f32], factor: f32) {
 }
 
 /// A word for each row of bf16.
-pub(super) fn single_floats(task: &Task<'_, FloatPart>, out: &mut [u32]) {
-    single::run::<WideFloats>(task, out);
+pub(super) fn single_floats(task: &SingleRowTask<'_, FloatPart>, out: &mut [u32]) {
+    single_row::run::<WideFloats>(task, out);
 }
 
 /// A word for each row of i8.
-pub(super) fn single_ints(task: &Task<'_, IntPart>, out: &mut [u32]) {
-    single::run::<WideInts>(task, out);
+pub(super) fn single_ints(task: &SingleRowTask<'_, IntPart>, out: &mut [u32]) {
+    single_row::run::<WideInts>(task, out);
 }
 
 #[derive(Clone, Copy)]
 struct WideFloats([f32; WORDS]);
 
-impl Wide for WideFloats {
+impl WideVector for WideFloats {
     type Part = FloatPart;
     type Sum = f32;
     const BYTES: usize = 64;
@@ -204,7 +212,7 @@ impl Wide for WideFloats {
 #[derive(Clone, Copy)]
 struct WideInts([i32; WORDS]);
 
-impl Wide for WideInts {
+impl WideVector for WideInts {
     type Part = IntPart;
     type Sum = i32;
     const BYTES: usize = 32;

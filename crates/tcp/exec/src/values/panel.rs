@@ -1,16 +1,16 @@
-//! Rows of `b` in panels: so many columns of the output side by side, word after word of k, so that a kernel loads
-//! one vector for each word.
+//! Rows of `b` in panels: so many columns of the output side by side, word after word of k, so that a kernel
+//! loads one vector for each word.
 
-use super::path::MAX_TILE_COLUMNS;
 use super::shape::ContractError;
-use super::words::{RowReader, Word};
+use super::simd_path::MAX_TILE_COLUMNS;
+use super::words::{OperandWord, RowReader};
 
 /// Bytes of a cache line of most hosts, and of the widest vector.
 const LINE_BYTES: usize = 64;
 
 /// All panels of an operand; the last one is filled with zeros.
 #[derive(Clone, Debug)]
-pub(super) struct Panels<W: Word> {
+pub(super) struct Panels<W: OperandWord> {
     words: Vec<W>,
     /// Where the first panel begins: at a cache line, since a vector across two of them takes twice as long.
     first: usize,
@@ -21,7 +21,7 @@ pub(super) struct Panels<W: Word> {
     pub(super) row_words: usize,
 }
 
-impl<W: Word> Panels<W> {
+impl<W: OperandWord> Panels<W> {
     /// Packs rows of `row_bytes` each.
     pub(super) fn pack(
         reader: &RowReader,
@@ -57,10 +57,16 @@ impl<W: Word> Panels<W> {
     }
 }
 
-/// Words that are turned from rows to lines at a time, so that both sides stay in the nearest cache.
+/// Words that are transposed from rows to lines at a time, so that both sides stay in the nearest cache.
 const TURNED_WORDS: usize = 64;
 
-fn pack_rows<W: Word>(reader: &RowReader, rows: &[u8], row_bytes: usize, columns: usize, panel: &mut [W]) {
+fn pack_rows<W: OperandWord>(
+    reader: &RowReader,
+    rows: &[u8],
+    row_bytes: usize,
+    columns: usize,
+    panel: &mut [W],
+) {
     let mut block = [W::default(); TURNED_WORDS * MAX_TILE_COLUMNS];
     for (index, part) in panel.chunks_mut(TURNED_WORDS * columns).enumerate() {
         let words = part.len() / columns;

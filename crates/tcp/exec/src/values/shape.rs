@@ -7,7 +7,7 @@ use tilewright_num::Dtype;
 
 /// How many rows, how long, and how they are reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct ContractionShape {
     /// Rows of `a`, and of the output.
     pub rows_a: usize,
     /// Rows of `b`, and columns of the output.
@@ -17,12 +17,12 @@ pub struct Shape {
     /// Neighbours that the tree reduces in one step, a power of two; changes float sums only.
     pub tree_elements: usize,
     /// What tree and accumulators do.
-    pub reduce: Reduce,
+    pub reduce: TreeReduce,
 }
 
 /// The operation of tree and accumulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduce {
+pub enum TreeReduce {
     /// Sums.
     Add,
     /// Largest values.
@@ -31,7 +31,7 @@ pub enum Reduce {
 
 /// Rows of an operand, one after the other, each from a byte boundary on.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
+pub struct OperandRows<'a> {
     /// Their elements. i5 takes a byte and i9 two, sign-extended, as after the zero point.
     pub dtype: Dtype,
     /// The elements as memory holds them, i4 two to a byte.
@@ -40,7 +40,7 @@ pub struct Rows<'a> {
 
 /// The accumulators, row by row: one row for each of `a`, one column for each row of `b`.
 #[derive(Debug)]
-pub enum Sums<'a> {
+pub enum AccumulatorRows<'a> {
     /// Of an integer contraction.
     I32(&'a mut [i32]),
     /// Of a float contraction.
@@ -59,7 +59,7 @@ pub enum ContractError {
     },
     /// The tree cannot reduce so many neighbours.
     Tree {
-        /// Asked.
+        /// Neighbours that were asked for.
         asked_elements: usize,
         /// The largest power of two for the type.
         largest_elements: usize,
@@ -84,7 +84,7 @@ pub enum ContractError {
     NoPath,
 }
 
-impl Shape {
+impl ContractionShape {
     /// Checks what does not depend on slices.
     pub(super) fn check(&self, a: Dtype, b: Dtype) -> Result<(), ContractError> {
         use Dtype::{Bf16, F8E4M3Fn, F8E5M2, I4, I5, I8, I9};

@@ -1,14 +1,14 @@
 //! The operand that stays, packed once, and the loop that streams blocks of rows past it.
 //!
-//! A block of rows is decoded 2 KiB a row at a time and meets every panel before the next 2 KiB; partial results
-//! rest in `out`, which is where the engine's accumulators have them.
+//! A block of rows is decoded 2 KiB a row at a time and meets every panel before the next 2 KiB; partial
+//! results rest in `out`, which is where the engine's accumulators have them.
 
 use tilewright_num::Dtype;
 
 use super::panel::Panels;
-use super::path::{Kernel, MAX_TILE_COLUMNS, MAX_TILE_ROWS, Path, Tile};
-use super::shape::{ContractError, Rows, Shape, Sums, check_size, row_bytes};
-use super::words::{BLOCK_WORDS, RowReader, Word};
+use super::shape::{AccumulatorRows, ContractError, ContractionShape, OperandRows, check_size, row_bytes};
+use super::simd_path::{KernelTile, MAX_TILE_COLUMNS, MAX_TILE_ROWS, SimdPath, TileKernel};
+use super::words::{BLOCK_WORDS, OperandWord, RowReader};
 
 /// Rows decoded at a time; a multiple of the rows of every tile.
 const BLOCK_ROWS: usize = 64;
@@ -17,57 +17,69 @@ const BLOCK_ROWS: usize = 64;
 ///
 /// ```
 /// use tilewright_num::Dtype;
-/// use tilewright_tcp_exec::values::{Path, Reduce, Rows, Shape, Stationary, Sums};
+/// use tilewright_tcp_exec::values::{SimdPath, TreeReduce, OperandRows, ContractionShape, StationaryOperand,
+/// AccumulatorRows};
 ///
-/// let shape = Shape { rows_a: 2, rows_b: 2, k: 3, tree_elements: 64, reduce: Reduce::Add };
-/// let (a, b) = ([1, 2, 3, 4, 5, 6], Rows { dtype: Dtype::I8, bytes: &[1, 0, 0, 1, 1, 1] });
-/// let packed = Stationary::pack(Path::best(), &shape, Dtype::I8, b)?;
+/// let shape = ContractionShape { rows_a: 2, rows_b: 2, k: 3, tree_elements: 64, reduce: TreeReduce::Add };
+/// let (a, b) = ([1, 2, 3, 4, 5, 6], OperandRows { dtype: Dtype::I8, bytes: &[1, 0, 0, 1, 1, 1] });
+/// let packed = StationaryOperand::pack(SimdPath::best(), &shape, Dtype::I8, b)?;
 /// let mut out = [0; 4];
 /// std::thread::scope(|threads| {
 ///     for (a, out) in a.chunks(3).zip(out.chunks_mut(2)) {
-///         threads.spawn(|| packed.contract_rows(1, a, Sums::I32(out)));
+///         threads.spawn(|| packed.contract_rows(1, a, AccumulatorRows::I32(out)));
 ///     }
 /// });
 /// assert_eq!(out, [1, 6, 4, 15]);
 /// # Ok::<(), tilewright_tcp_exec::values::ContractError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Stationary {
-    shape: Shape,
+pub struct StationaryOperand {
+    shape: ContractionShape,
     dtype_a: Dtype,
-    packed: Packed,
+    packed: PackedPanels,
 }
 
 #[derive(Clone, Debug)]
-enum Packed {
+enum PackedPanels {
     /// No products at all.
     Nothing,
-    Float(Loaded<f32>),
-    Int(Loaded<i32>),
+    Float(KernelPanels<f32>),
+    Int(KernelPanels<i32>),
 }
 
 #[derive(Clone, Debug)]
-struct Loaded<W: Word> {
-    kernel: Kernel<W>,
+struct KernelPanels<W: OperandWord> {
+    kernel: TileKernel<W>,
     panels: Panels<W>,
 }
 
-impl Stationary {
-    /// Packs the rows of `b` for rows of `a` of type `dtype_a`. [`Shape::rows_a`] is not used.
+impl StationaryOperand {
+    /// Packs the rows of `b` for rows of `a` of type `dtype_a`. [`ContractionShape::rows_a`] is not used.
     ///
     /// # Errors
     /// Types or a tree that the engine lacks, bytes that do not fit the shape, a path that the host lacks.
-    pub fn pack(path: Path, shape: &Shape, dtype_a: Dtype, b: Rows<'_>) -> Result<Self, ContractError> {
+    pub fn pack(
+        path: SimdPath,
+        shape: &ContractionShape,
+        dtype_a: Dtype,
+        b: OperandRows<'_>,
+    ) -> Result<Self, ContractError> {
         shape.check(dtype_a, b.dtype)?;
         let row_bytes = row_bytes(b.dtype, shape.k)?;
         check_size("b", b.bytes.len(), shape.rows_b, row_bytes)?;
         let packed = if shape.k == 0 || shape.rows_b == 0 {
-            Packed::Nothing
+            PackedPanels::Nothing
         } else if b.dtype.is_float() {
-            Packed::Float(load(path.float_kernel(shape.reduce)?, shape, b, row_bytes, shape.tree_elements)?)
+            PackedPanels::Float(load(
+                path.float_kernel(shape.reduce)?,
+                shape,
+                b,
+                row_bytes,
+                shape.tree_elements,
+            )?)
         } else {
             let narrow = dtype_a != Dtype::I9 && b.dtype != Dtype::I9;
-            Packed::Int(load(path.int_kernel(shape.reduce, narrow)?, shape, b, row_bytes, 1)?)
+            PackedPanels::Int(load(path.int_kernel(shape.reduce, narrow)?, shape, b, row_bytes, 1)?)
         };
         Ok(Self { shape: *shape, dtype_a, packed })
     }
@@ -76,25 +88,32 @@ impl Stationary {
     ///
     /// # Errors
     /// Slices that do not fit the shape, sums of the wrong type.
-    pub fn contract_rows(&self, rows_a: usize, a: &[u8], out: Sums<'_>) -> Result<(), ContractError> {
+    pub fn contract_rows(
+        &self,
+        rows_a: usize,
+        a: &[u8],
+        out: AccumulatorRows<'_>,
+    ) -> Result<(), ContractError> {
         let row_bytes = row_bytes(self.dtype_a, self.shape.k)?;
         check_size("a", a.len(), rows_a, row_bytes)?;
         let (given, needed) = match &out {
-            Sums::I32(out) => (out.len(), Dtype::F32),
-            Sums::F32(out) => (out.len(), Dtype::I32),
+            AccumulatorRows::I32(out) => (out.len(), Dtype::F32),
+            AccumulatorRows::F32(out) => (out.len(), Dtype::I32),
         };
         check_size("out", given, rows_a, self.shape.rows_b)?;
         match (&self.packed, out) {
-            (Packed::Float(loaded), Sums::F32(out)) => self.stream(loaded, a, row_bytes, out),
-            (Packed::Int(loaded), Sums::I32(out)) => self.stream(loaded, a, row_bytes, out),
-            (Packed::Nothing, _) if (needed == Dtype::I32) == self.dtype_a.is_float() => {}
+            (PackedPanels::Float(loaded), AccumulatorRows::F32(out)) => {
+                self.stream(loaded, a, row_bytes, out);
+            }
+            (PackedPanels::Int(loaded), AccumulatorRows::I32(out)) => self.stream(loaded, a, row_bytes, out),
+            (PackedPanels::Nothing, _) if (needed == Dtype::I32) == self.dtype_a.is_float() => {}
             _ => return Err(ContractError::SumsDtype { needed }),
         }
         Ok(())
     }
 
-    fn stream<W: Word>(&self, loaded: &Loaded<W>, a: &[u8], row_bytes: usize, out: &mut [W]) {
-        let Shape { rows_b, k, reduce, tree_elements, .. } = self.shape;
+    fn stream<W: OperandWord>(&self, loaded: &KernelPanels<W>, a: &[u8], row_bytes: usize, out: &mut [W]) {
+        let ContractionShape { rows_b, k, reduce, tree_elements, .. } = self.shape;
         let form = loaded.kernel.form_a;
         let reader = RowReader { dtype: self.dtype_a, form, k, reduce };
         let row_words = loaded.panels.row_words;
@@ -116,21 +135,21 @@ impl Stationary {
     }
 }
 
-fn load<W: Word>(
-    kernel: Kernel<W>,
-    shape: &Shape,
-    b: Rows<'_>,
+fn load<W: OperandWord>(
+    kernel: TileKernel<W>,
+    shape: &ContractionShape,
+    b: OperandRows<'_>,
     row_bytes: usize,
     step_words: usize,
-) -> Result<Loaded<W>, ContractError> {
-    let Shape { k, reduce, .. } = *shape;
+) -> Result<KernelPanels<W>, ContractError> {
+    let ContractionShape { k, reduce, .. } = *shape;
     let reader = RowReader { dtype: b.dtype, form: kernel.form_b, k, reduce };
     let words = k.div_ceil(kernel.form_b.elements());
     let row_words = words.checked_next_multiple_of(step_words).ok_or(ContractError::TooLarge)?;
-    Ok(Loaded { panels: Panels::pack(&reader, b.bytes, row_bytes, kernel.columns, row_words)?, kernel })
+    Ok(KernelPanels { panels: Panels::pack(&reader, b.bytes, row_bytes, kernel.columns, row_words)?, kernel })
 }
 
-impl<W: Word> Loaded<W> {
+impl<W: OperandWord> KernelPanels<W> {
     /// Lets decoded rows meet `words` words of every panel.
     fn meet(
         &self,
@@ -141,7 +160,7 @@ impl<W: Word> Loaded<W> {
         rows_b: usize,
         out: &mut [W],
     ) {
-        let Kernel { rows, columns, run, .. } = self.kernel;
+        let TileKernel { rows, columns, run, .. } = self.kernel;
         let ranges: Vec<W::Range> = block.chunks_exact(rows * words).map(W::range).collect();
         let mut sums = [W::default(); MAX_TILE_ROWS * MAX_TILE_COLUMNS];
         let sums = &mut sums[..rows * columns];
@@ -153,7 +172,7 @@ impl<W: Word> Loaded<W> {
                 for (sums, out) in sums.chunks_exact_mut(columns).zip(out.chunks_exact(rows_b)) {
                     sums[..columns_used.len()].copy_from_slice(&out[columns_used.clone()]);
                 }
-                run(&Tile { a, b, range_a, range_b, tree_elements }, sums);
+                run(&KernelTile { a, b, range_a, range_b, tree_elements }, sums);
                 for (sums, out) in sums.chunks_exact(columns).zip(out.chunks_exact_mut(rows_b)) {
                     out[columns_used.clone()].copy_from_slice(&sums[..columns_used.len()]);
                 }

@@ -1,5 +1,5 @@
-//! Float tiles: the adder tree of the packet reducer and the accumulation of its steps, for so many rows of `a`
-//! and one vector of columns, written once over the vector type.
+//! Float tiles: the adder tree of the packet reducer and the accumulation of its steps, for so many rows of
+//! `a` and one vector of columns, written once over the vector type.
 //!
 //! The tree is walked depth first, so that a pending sum for each level is all that it keeps.
 
@@ -7,11 +7,11 @@ use std::marker::PhantomData;
 
 use tilewright_num::RuleSet;
 
-use super::path::Tile;
 use super::range::exact_accumulators;
+use super::simd_path::KernelTile;
 
 /// A vector of columns.
-pub(super) trait Lanes: Copy {
+pub(super) trait FloatLanes: Copy {
     /// Columns.
     const LANES: usize;
     /// The same value everywhere.
@@ -32,11 +32,11 @@ pub(super) trait Lanes: Copy {
 
 /// Sums of products, in tree order, onto the accumulators.
 #[inline(always)]
-pub(super) fn add<V: Lanes, const ROWS: usize>(tile: &Tile<'_, f32>, sums: &mut [f32]) {
+pub(super) fn add<V: FloatLanes, const ROWS: usize>(tile: &KernelTile<'_, f32>, sums: &mut [f32]) {
     if tile.range_a.exact_products(tile.range_b) && exact_accumulators(sums) {
-        add_in_tree::<V, Exact, ROWS>(tile, sums);
+        add_in_tree::<V, ExactArithmetic, ROWS>(tile, sums);
     } else {
-        add_in_tree::<V, Flushed, ROWS>(tile, sums);
+        add_in_tree::<V, FlushedArithmetic, ROWS>(tile, sums);
     }
     for sum in sums {
         *sum = if sum.is_nan() { f32::from_bits(QUIET_NAN) } else { *sum };
@@ -46,20 +46,28 @@ pub(super) fn add<V: Lanes, const ROWS: usize>(tile: &Tile<'_, f32>, sums: &mut 
 pub(super) const QUIET_NAN: u32 = 0x7FC0_0000;
 
 #[inline(always)]
-fn add_in_tree<V: Lanes, A: Arithmetic, const ROWS: usize>(tile: &Tile<'_, f32>, sums: &mut [f32]) {
+fn add_in_tree<V: FloatLanes, A: TileArithmetic, const ROWS: usize>(
+    tile: &KernelTile<'_, f32>,
+    sums: &mut [f32],
+) {
     match tile.tree_elements {
-        1 => steps::<V, A, One, ROWS>(tile, sums),
-        2 => steps::<V, A, Two, ROWS>(tile, sums),
-        4 => steps::<V, A, Twice<Two>, ROWS>(tile, sums),
-        8 => steps::<V, A, Twice<Twice<Two>>, ROWS>(tile, sums),
-        16 => steps::<V, A, Twice<Twice<Twice<Two>>>, ROWS>(tile, sums),
-        32 => steps::<V, A, Twice<Twice<Twice<Twice<Two>>>>, ROWS>(tile, sums),
-        _ => steps::<V, A, Twice<Twice<Twice<Twice<Twice<Two>>>>>, ROWS>(tile, sums),
+        1 => steps::<V, A, TreeOfOne, ROWS>(tile, sums),
+        2 => steps::<V, A, TreeOfTwo, ROWS>(tile, sums),
+        4 => steps::<V, A, DoubledTree<TreeOfTwo>, ROWS>(tile, sums),
+        8 => steps::<V, A, DoubledTree<DoubledTree<TreeOfTwo>>, ROWS>(tile, sums),
+        16 => steps::<V, A, DoubledTree<DoubledTree<DoubledTree<TreeOfTwo>>>, ROWS>(tile, sums),
+        32 => steps::<V, A, DoubledTree<DoubledTree<DoubledTree<DoubledTree<TreeOfTwo>>>>, ROWS>(tile, sums),
+        _ => steps::<V, A, DoubledTree<DoubledTree<DoubledTree<DoubledTree<DoubledTree<TreeOfTwo>>>>>, ROWS>(
+            tile, sums,
+        ),
     }
 }
 
 #[inline(always)]
-fn steps<V: Lanes, A: Arithmetic, T: Tree, const ROWS: usize>(tile: &Tile<'_, f32>, sums: &mut [f32]) {
+fn steps<V: FloatLanes, A: TileArithmetic, T: AdderTree, const ROWS: usize>(
+    tile: &KernelTile<'_, f32>,
+    sums: &mut [f32],
+) {
     let row_words = tile.b.len() / V::LANES;
     let mut totals = [V::splat(0.0); ROWS];
     for row in 0..ROWS {
@@ -81,21 +89,21 @@ fn steps<V: Lanes, A: Arithmetic, T: Tree, const ROWS: usize>(tile: &Tile<'_, f3
 }
 
 /// A tree over a fixed number of neighbours.
-trait Tree {
+trait AdderTree {
     const ELEMENTS: usize;
     /// The sums of the products of `ELEMENTS` words of each row with as many of all columns.
-    fn sum<V: Lanes, A: Arithmetic, const ROWS: usize>(a: [&[f32]; ROWS], b: &[f32]) -> [V; ROWS];
+    fn sum<V: FloatLanes, A: TileArithmetic, const ROWS: usize>(a: [&[f32]; ROWS], b: &[f32]) -> [V; ROWS];
 }
 
-struct One;
-struct Two;
-struct Twice<T>(PhantomData<T>);
+struct TreeOfOne;
+struct TreeOfTwo;
+struct DoubledTree<T>(PhantomData<T>);
 
-impl Tree for One {
+impl AdderTree for TreeOfOne {
     const ELEMENTS: usize = 1;
 
     #[inline(always)]
-    fn sum<V: Lanes, A: Arithmetic, const ROWS: usize>(a: [&[f32]; ROWS], b: &[f32]) -> [V; ROWS] {
+    fn sum<V: FloatLanes, A: TileArithmetic, const ROWS: usize>(a: [&[f32]; ROWS], b: &[f32]) -> [V; ROWS] {
         let b = V::load(b);
         let mut sums = [b; ROWS];
         for row in 0..ROWS {
@@ -105,11 +113,11 @@ impl Tree for One {
     }
 }
 
-impl Tree for Two {
+impl AdderTree for TreeOfTwo {
     const ELEMENTS: usize = 2;
 
     #[inline(always)]
-    fn sum<V: Lanes, A: Arithmetic, const ROWS: usize>(a: [&[f32]; ROWS], b: &[f32]) -> [V; ROWS] {
+    fn sum<V: FloatLanes, A: TileArithmetic, const ROWS: usize>(a: [&[f32]; ROWS], b: &[f32]) -> [V; ROWS] {
         let b = [V::load(b), V::load(&b[V::LANES..])];
         let mut sums = [b[0]; ROWS];
         for row in 0..ROWS {
@@ -119,11 +127,11 @@ impl Tree for Two {
     }
 }
 
-impl<T: Tree> Tree for Twice<T> {
+impl<T: AdderTree> AdderTree for DoubledTree<T> {
     const ELEMENTS: usize = 2 * T::ELEMENTS;
 
     #[inline(always)]
-    fn sum<V: Lanes, A: Arithmetic, const ROWS: usize>(a: [&[f32]; ROWS], b: &[f32]) -> [V; ROWS] {
+    fn sum<V: FloatLanes, A: TileArithmetic, const ROWS: usize>(a: [&[f32]; ROWS], b: &[f32]) -> [V; ROWS] {
         let (mut left, mut right) = (a, a);
         for row in 0..ROWS {
             (left[row], right[row]) = a[row].split_at(T::ELEMENTS);
@@ -139,59 +147,59 @@ impl<T: Tree> Tree for Twice<T> {
 }
 
 /// What a multiplier and a node of the tree do.
-trait Arithmetic {
-    fn start<V: Lanes>(value: V) -> V;
-    fn product<V: Lanes>(a: V, b: V) -> V;
-    fn node<V: Lanes>(left: V, right: V) -> V;
+trait TileArithmetic {
+    fn start<V: FloatLanes>(value: V) -> V;
+    fn product<V: FloatLanes>(a: V, b: V) -> V;
+    fn node<V: FloatLanes>(left: V, right: V) -> V;
     /// The node above two products.
-    fn pair<V: Lanes>(a: [V; 2], b: [V; 2]) -> V;
+    fn pair<V: FloatLanes>(a: [V; 2], b: [V; 2]) -> V;
 }
 
 /// For operands whose products and sums are never subnormal; see `range`.
-struct Exact;
+struct ExactArithmetic;
 /// For all operands.
-struct Flushed;
+struct FlushedArithmetic;
 
-impl Arithmetic for Exact {
+impl TileArithmetic for ExactArithmetic {
     #[inline(always)]
-    fn start<V: Lanes>(value: V) -> V {
+    fn start<V: FloatLanes>(value: V) -> V {
         value
     }
 
     #[inline(always)]
-    fn product<V: Lanes>(a: V, b: V) -> V {
+    fn product<V: FloatLanes>(a: V, b: V) -> V {
         a.mul(b)
     }
 
     #[inline(always)]
-    fn node<V: Lanes>(left: V, right: V) -> V {
+    fn node<V: FloatLanes>(left: V, right: V) -> V {
         left.add(right)
     }
 
     #[inline(always)]
-    fn pair<V: Lanes>(a: [V; 2], b: [V; 2]) -> V {
+    fn pair<V: FloatLanes>(a: [V; 2], b: [V; 2]) -> V {
         a[0].mul_add(b[0], a[1].mul(b[1]))
     }
 }
 
-impl Arithmetic for Flushed {
+impl TileArithmetic for FlushedArithmetic {
     #[inline(always)]
-    fn start<V: Lanes>(value: V) -> V {
+    fn start<V: FloatLanes>(value: V) -> V {
         value.flush()
     }
 
     #[inline(always)]
-    fn product<V: Lanes>(a: V, b: V) -> V {
+    fn product<V: FloatLanes>(a: V, b: V) -> V {
         a.mul(b).flush()
     }
 
     #[inline(always)]
-    fn node<V: Lanes>(left: V, right: V) -> V {
+    fn node<V: FloatLanes>(left: V, right: V) -> V {
         left.add(right).flush()
     }
 
     #[inline(always)]
-    fn pair<V: Lanes>(a: [V; 2], b: [V; 2]) -> V {
+    fn pair<V: FloatLanes>(a: [V; 2], b: [V; 2]) -> V {
         Self::node(Self::product(a[0], b[0]), Self::product(a[1], b[1]))
     }
 }
@@ -199,7 +207,7 @@ impl Arithmetic for Flushed {
 /// Largest of products and accumulators. Patterns are compared as integers whose order is that of the floats
 /// with -0 below +0 and NaN on top, so the compiler's own vectors do.
 #[inline(always)]
-pub(super) fn max<const COLUMNS: usize>(tile: &Tile<'_, f32>, sums: &mut [f32]) {
+pub(super) fn max<const COLUMNS: usize>(tile: &KernelTile<'_, f32>, sums: &mut [f32]) {
     let row_words = tile.b.len() / COLUMNS;
     let (b, _) = tile.b.as_chunks::<COLUMNS>();
     let (sums, _) = sums.as_chunks_mut::<COLUMNS>();

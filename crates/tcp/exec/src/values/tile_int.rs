@@ -1,6 +1,6 @@
 //! Integer tiles: exact products, sums that wrap, written once over the vector type.
 
-use super::path::Tile;
+use super::simd_path::KernelTile;
 
 /// A vector of columns: accumulators, or one word of each column.
 pub(super) trait IntLanes: Copy {
@@ -24,7 +24,7 @@ pub(super) trait IntLanes: Copy {
 
 /// Sums of products onto the accumulators.
 #[inline(always)]
-pub(super) fn add<V: IntLanes, const ROWS: usize>(tile: &Tile<'_, i32>, sums: &mut [i32]) {
+pub(super) fn add<V: IntLanes, const ROWS: usize>(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
     let row_words = tile.b.len() / V::LANES;
     let mut a: [&[i32]; ROWS] = [&[]; ROWS];
     for (row, a) in a.iter_mut().enumerate() {
@@ -49,7 +49,7 @@ pub(super) fn add<V: IntLanes, const ROWS: usize>(tile: &Tile<'_, i32>, sums: &m
 
 /// Largest of products and accumulators, for words of two i16; the compiler's own vectors do.
 #[inline(always)]
-pub(super) fn max<const COLUMNS: usize>(tile: &Tile<'_, i32>, sums: &mut [i32]) {
+pub(super) fn max<const COLUMNS: usize>(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
     let row_words = tile.b.len() / COLUMNS;
     let (b, _) = tile.b.as_chunks::<COLUMNS>();
     let (sums, _) = sums.as_chunks_mut::<COLUMNS>();

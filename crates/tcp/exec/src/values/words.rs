@@ -5,15 +5,15 @@ use std::fmt::Debug;
 use tilewright_num::{Dtype, RuleSet, decode_slice, unpack_ints};
 
 use super::range::FloatRange;
-use super::shape::Reduce;
+use super::shape::TreeReduce;
 
-/// Words of a row that kernels take at a time: 2 KiB of each row, a panel of 16 columns within the L1 cache. A
-/// multiple of every tree.
+/// Words of a row that kernels take at a time: 2 KiB of each row, a panel of 16 columns within the L1 cache.
+/// A multiple of every tree.
 pub(super) const BLOCK_WORDS: usize = 512;
 
 /// What an operand row becomes on its way to a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum WordForm {
     /// An element as f32.
     Float,
     /// Two elements as i16, the first in the low half.
@@ -24,7 +24,7 @@ pub(super) enum Form {
     QuadU8,
 }
 
-impl Form {
+impl WordForm {
     /// Elements of a word.
     pub(super) const fn elements(self) -> usize {
         match self {
@@ -36,11 +36,11 @@ impl Form {
 }
 
 /// A word, which is also the type of an accumulator.
-pub(super) trait Word: Copy + Default + Debug {
+pub(super) trait OperandWord: Copy + Default + Debug {
     /// What is remembered of all words of some rows.
     type Range: Copy + Debug;
     /// Reads `count` elements into the first words; elements missing in the last of them are zero.
-    fn decode(form: Form, dtype: Dtype, bytes: &[u8], count: usize, words: &mut [Self]);
+    fn decode(form: WordForm, dtype: Dtype, bytes: &[u8], count: usize, words: &mut [Self]);
     /// What is remembered of these words.
     fn range(words: &[Self]) -> Self::Range;
     /// The last element of a word that has so many, in all its places; not for quads.
@@ -51,15 +51,15 @@ pub(super) trait Word: Copy + Default + Debug {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowReader {
     pub(super) dtype: Dtype,
-    pub(super) form: Form,
+    pub(super) form: WordForm,
     pub(super) k: usize,
-    pub(super) reduce: Reduce,
+    pub(super) reduce: TreeReduce,
 }
 
 impl RowReader {
-    /// Words `first..first + words.len()` of a row. Behind element k a sum gets zeros; a maximum gets the last
-    /// element again, which changes nothing.
-    pub(super) fn read<W: Word>(&self, row: &[u8], first: usize, words: &mut [W]) {
+    /// Words `first..first + words.len()` of a row. Behind element k a sum gets zeros; a maximum gets the
+    /// last element again, which changes nothing.
+    pub(super) fn read<W: OperandWord>(&self, row: &[u8], first: usize, words: &mut [W]) {
         let per_word = self.form.elements();
         let start = (first * per_word).min(self.k);
         let count = (self.k - start).min(words.len() * per_word);
@@ -67,7 +67,7 @@ impl RowReader {
         W::decode(self.form, self.dtype, bytes, count, words);
         let filled = count.div_ceil(per_word);
         let mut fill = W::default();
-        if self.reduce == Reduce::Max && filled > 0 {
+        if self.reduce == TreeReduce::Max && filled > 0 {
             let in_last = count - (filled - 1) * per_word;
             fill = words[filled - 1].repeat_last(in_last);
             if in_last < per_word {
@@ -78,10 +78,10 @@ impl RowReader {
     }
 }
 
-impl Word for f32 {
+impl OperandWord for f32 {
     type Range = FloatRange;
 
-    fn decode(_: Form, dtype: Dtype, bytes: &[u8], count: usize, words: &mut [Self]) {
+    fn decode(_: WordForm, dtype: Dtype, bytes: &[u8], count: usize, words: &mut [Self]) {
         decode_slice(&RuleSet::TCP, dtype, bytes, &mut words[..count]);
     }
 
@@ -94,14 +94,16 @@ impl Word for f32 {
     }
 }
 
-impl Word for i32 {
+impl OperandWord for i32 {
     type Range = ();
 
-    fn decode(form: Form, dtype: Dtype, bytes: &[u8], count: usize, words: &mut [Self]) {
+    fn decode(form: WordForm, dtype: Dtype, bytes: &[u8], count: usize, words: &mut [Self]) {
         match (form, dtype) {
-            (Form::QuadI8, Dtype::I5 | Dtype::I8) | (Form::PairI16, Dtype::I9) => copy_words(bytes, 0, words),
-            (Form::QuadU8, Dtype::I5 | Dtype::I8) => copy_words(bytes, QUAD_OFFSET, words),
-            (Form::PairI16, Dtype::I5 | Dtype::I8) => widen_words(bytes, words),
+            (WordForm::QuadI8, Dtype::I5 | Dtype::I8) | (WordForm::PairI16, Dtype::I9) => {
+                copy_words(bytes, 0, words);
+            }
+            (WordForm::QuadU8, Dtype::I5 | Dtype::I8) => copy_words(bytes, QUAD_OFFSET, words),
+            (WordForm::PairI16, Dtype::I5 | Dtype::I8) => widen_words(bytes, words),
             _ => {
                 for (part, group) in words.chunks_mut(16).enumerate() {
                     let first = part * 16 * form.elements();
@@ -149,17 +151,17 @@ fn widen_words(bytes: &[u8], words: &mut [i32]) {
 }
 
 /// At most 16 words of elements that do not lie in memory as they lie in words.
-fn pack_words(form: Form, dtype: Dtype, bytes: &[u8], count: usize, words: &mut [i32]) {
+fn pack_words(form: WordForm, dtype: Dtype, bytes: &[u8], count: usize, words: &mut [i32]) {
     let mut elements = [0; 64];
     unpack_ints(dtype, bytes, &mut elements[..count]).expect("rows of integers are read as integers");
     match form {
-        Form::PairI16 => {
+        WordForm::PairI16 => {
             for (word, [low, high]) in words.iter_mut().zip(elements.as_chunks().0) {
                 *word = low & 0xFFFF | high << 16;
             }
         }
-        Form::Float | Form::QuadI8 | Form::QuadU8 => {
-            let flip = if form == Form::QuadU8 { QUAD_OFFSET } else { 0 };
+        WordForm::Float | WordForm::QuadI8 | WordForm::QuadU8 => {
+            let flip = if form == WordForm::QuadU8 { QUAD_OFFSET } else { 0 };
             for (word, quad) in words.iter_mut().zip(elements.as_chunks::<4>().0) {
                 let byte = |at: usize| (quad[at] & 0xFF) << (8 * at);
                 *word = (byte(0) | byte(1) | byte(2) | byte(3)) ^ flip;

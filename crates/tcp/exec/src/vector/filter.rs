@@ -1,8 +1,8 @@
 //! The filter: elements whose tag matches, packed to the front of their flit; zeros behind them.
 
-use super::stream::Stream;
+use super::stream::WordStream;
 
-pub(super) fn apply(mask: u8, value: u8, stream: &mut Stream) {
+pub(super) fn apply(mask: u8, value: u8, stream: &mut WordStream) {
     if stream.tags.is_empty() {
         stream.tags = vec![0; stream.words.len()];
     }

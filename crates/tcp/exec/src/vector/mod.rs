@@ -1,17 +1,22 @@
-//! What the vector engine computes: every slice's words through the chain, then between slices (vISA book, vector engine).
+//! What the vector engine computes: every slice's words through the chain, then between slices (vISA book,
+//! vector engine).
 //!
-//! Operations run one after the other over all words of some slices, so that each is a plain loop. Floats are settled by the rule set as
-//! they enter a unit and leave it; an element that no guard matches passes as it is. Assumptions, besides those of `vector`:
+//! Operations run one after the other over all words of some slices, so that each is a plain loop. Floats are
+//! settled by the rule set as they enter a unit and leave it; an element that no guard matches passes as it
+//! is. Assumptions, besides those of `vector`:
 //!
-//! - fused multiply-add is `element * first + second`, rounded once; functions are correctly rounded (`tilewright_num::Function`);
+//! - fused multiply-add is `element * first + second`, rounded once; functions are correctly rounded
+//!   (`tilewright_num::Function`);
 //! - shifts by more than 31 follow the same arithmetic: logical ones give 0, arithmetic ones the sign;
-//! - the clip unit's integer sum wraps; maxima and minima of floats let NaN give way and put minus zero below plus zero;
-//! - in pair mode the first of two flits is the stream's element, the second the pair operand; the result has the first one's tag;
+//! - the clip unit's integer sum wraps; maxima and minima of floats let NaN give way and put minus zero below
+//!   plus zero;
+//! - in pair mode the first of two flits is the stream's element, the second the pair operand; the result has
+//!   the first one's tag;
 //! - half flits that narrow stages leave out come back as zeros, with an empty tag;
 //! - a reduction settles what enters; tags end there.
 
-mod between;
 mod filter;
+mod inter_slice;
 mod operand;
 mod ops;
 mod reduce;
@@ -24,11 +29,11 @@ use std::sync::Arc;
 use tilewright_num::RuleSet;
 
 use super::parallel::{is_shared, map};
-use stream::Stream;
+use stream::WordStream;
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Vector, Word};
 use tilewright_tcp_isa::vector::shape::{joins, shapes};
 use tilewright_tcp_isa::vector::unit::{gives, stage};
-use tilewright_tcp_isa::vector::{FLIT_WORDS, Fault, reads, structure};
+use tilewright_tcp_isa::vector::{FLIT_WORDS, VectorFault, reads, structure};
 
 /// Words of a flit, as a length.
 #[expect(clippy::cast_possible_truncation, reason = "it is 8")]
@@ -45,7 +50,7 @@ const HALF: usize = tilewright_tcp_isa::vector::HALF_WORDS as usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VectorError {
     /// The chain is not legal, or does not fit the stream.
-    Fault(Fault),
+    Fault(VectorFault),
     /// A slice's words are no whole flits, or not as many as the first one's.
     Words {
         /// Which slice.
@@ -55,7 +60,7 @@ pub enum VectorError {
     },
     /// The number of slices is no multiple of the groups that the reducer combines.
     Slices {
-        /// How many.
+        /// How many there are.
         found: usize,
         /// Slices of a group.
         group: u64,
@@ -88,16 +93,17 @@ impl fmt::Display for VectorError {
 
 impl std::error::Error for VectorError {}
 
-impl From<Fault> for VectorError {
-    fn from(fault: Fault) -> Self {
+impl From<VectorFault> for VectorError {
+    fn from(fault: VectorFault) -> Self {
         VectorError::Fault(fault)
     }
 }
 
 /// A slice's words; slices with the same ones may share them.
-pub(super) type Words = Arc<Vec<u32>>;
+pub(super) type SharedWords = Arc<Vec<u32>>;
 
-/// Runs a chain over the words of all slices of a group: 8 to a flit, in time order. `vrf` holds each slice's register file.
+/// Runs a chain over the words of all slices of a group: 8 to a flit, in time order. `vrf` holds each slice's
+/// register file.
 ///
 /// # Errors
 /// A chain that is not legal on any machine, streams that it does not fit, reads outside a register file.
@@ -112,17 +118,18 @@ pub fn apply(
     Ok(done.into_iter().map(Arc::unwrap_or_clone).collect())
 }
 
-/// [`apply`] for some slices: others may be without words where slices are not reduced, and may leave without.
+/// [`apply`] for some slices: others may be without words where slices are not reduced, and may leave
+/// without.
 ///
 /// # Errors
 /// As [`apply`].
 pub(super) fn apply_for(
     rules: &RuleSet,
     vector: &Vector,
-    mut slices: Vec<Words>,
+    mut slices: Vec<SharedWords>,
     vrf: &[&[u8]],
     wanted: &dyn Fn(usize) -> bool,
-) -> Result<Vec<Words>, VectorError> {
+) -> Result<Vec<SharedWords>, VectorError> {
     if let Some(fault) = structure(vector).first() {
         return Err((*fault).into());
     }
@@ -136,7 +143,7 @@ pub(super) fn apply_for(
     let before = vector.between.filter(|_| vector.between_first);
     let after = vector.between.filter(|_| !vector.between_first);
     if let Some(reducer) = before {
-        slices = between::apply(rules, reducer, vector.input, &slices, wanted)?;
+        slices = inter_slice::apply(rules, reducer, vector.input, &slices, wanted)?;
     }
     let mut word = vector.input;
     if !vector.ops.is_empty() {
@@ -145,7 +152,7 @@ pub(super) fn apply_for(
         word = chain_of(rules, vector, &mut slices, vrf, &needed)?;
     }
     match after {
-        Some(reducer) => between::apply(rules, reducer, word, &slices, wanted),
+        Some(reducer) => inter_slice::apply(rules, reducer, word, &slices, wanted),
         None => Ok(slices),
     }
 }
@@ -154,11 +161,11 @@ pub(super) fn apply_for(
 fn chain_of(
     rules: &RuleSet,
     vector: &Vector,
-    slices: &mut [Words],
+    slices: &mut [SharedWords],
     vrf: &[&[u8]],
     needed: &[usize],
 ) -> Result<Word, VectorError> {
-    let own: Vec<Words> = needed.iter().filter_map(|slice| slices.get(*slice).cloned()).collect();
+    let own: Vec<SharedWords> = needed.iter().filter_map(|slice| slices.get(*slice).cloned()).collect();
     let file = |slice: &usize| vrf.get(*slice).copied().unwrap_or_default();
     let files: Vec<&[u8]> = needed.iter().map(file).collect();
     // What counts slices takes them by their place in the group.
@@ -192,18 +199,19 @@ fn placed(error: VectorError, numbers: &[usize]) -> VectorError {
     }
 }
 
-/// Runs the operations of a chain over the words of neighbouring slices, of which the first has a number in the group.
+/// Runs the operations of a chain over the words of neighbouring slices, of which the first has a number in
+/// the group.
 fn chain(
     rules: &RuleSet,
     vector: &Vector,
-    slices: &[Words],
+    slices: &[SharedWords],
     vrf: &[&[u8]],
     first: usize,
-) -> Result<(Vec<Words>, Word), VectorError> {
+) -> Result<(Vec<SharedWords>, Word), VectorError> {
     let words = slices.first().map_or(0, |words| words.len());
-    let alike = alike(vector, slices, vrf);
+    let classes = equal_slices(vector, slices, vrf);
     let own = |slice: &usize| {
-        let numbers = alike.as_deref().and_then(|numbers| numbers.get(slice.checked_sub(1)?..=*slice));
+        let numbers = classes.as_deref().and_then(|numbers| numbers.get(slice.checked_sub(1)?..=*slice));
         numbers.is_none_or(|pair| pair.first() != pair.last())
     };
     let kinds: Vec<usize> = (0..slices.len()).filter(own).collect();
@@ -215,18 +223,24 @@ fn chain(
     let together = (TOGETHER_WORDS / words.max(1)).clamp(1, most.max(1));
     let parts: Vec<&[usize]> = kinds.chunks(together).collect();
     let done = map(parts, steps, |number, part: &[usize]| {
-        let run =
-            Chain { rules, vector, number: first, first: number * together, slices: part.len(), vrf: &files };
+        let run = SliceChain {
+            rules,
+            vector,
+            number: first,
+            first: number * together,
+            slices: part.len(),
+            vrf: &files,
+        };
         run.run(joined(slices, part)).map(|(words, word)| (split(words, part.len()), word))
     });
     let mut word = vector.input;
-    let mut results: Vec<Words> = Vec::with_capacity(kinds.len());
+    let mut results: Vec<SharedWords> = Vec::with_capacity(kinds.len());
     for result in done {
-        let (words, leaving) = result.map_err(|error| located(error, alike.as_deref()))?;
+        let (words, leaving) = result.map_err(|error| located(error, classes.as_deref()))?;
         results.extend(words);
         word = leaving;
     }
-    if let Some(numbers) = alike {
+    if let Some(numbers) = classes {
         results = numbers.iter().filter_map(|number| results.get(*number).cloned()).collect();
     }
     Ok((results, word))
@@ -242,7 +256,8 @@ fn word_steps(kind: &OpKind) -> u64 {
     }
 }
 
-/// Bytes of register files that are looked at for every byte that goes through the chain, at most: more cost as much as the chain.
+/// Bytes of register files that are looked at for every byte that goes through the chain, at most: more cost
+/// as much as the chain.
 const COMPARED: usize = 4;
 
 /// Whether a chain does something else on other slices.
@@ -260,9 +275,9 @@ pub(super) fn part<'m>(memory: &'m [u8], part: &Range<usize>) -> &'m [u8] {
     memory.get(part.start.min(end)..end).unwrap_or_default()
 }
 
-/// Slices on which the chain does what it does on the one before, numbered by the first of them: same words, same register files, and
-/// nothing that counts slices. `None` if there are few.
-fn alike(vector: &Vector, slices: &[Words], vrf: &[&[u8]]) -> Option<Vec<usize>> {
+/// Slices on which the chain does what it does on the one before, numbered by the first of them: same words,
+/// same register files, and nothing that counts slices. `None` if there are few.
+fn equal_slices(vector: &Vector, slices: &[SharedWords], vrf: &[&[u8]]) -> Option<Vec<usize>> {
     let reads = reads(vector);
     let costly = slices.first().is_none_or(|words| words.len().saturating_mul(4 * COMPARED) < reads.len());
     if vrf.len() != slices.len() || counts_slices(vector) || costly {
@@ -276,7 +291,7 @@ fn alike(vector: &Vector, slices: &[Words], vrf: &[&[u8]]) -> Option<Vec<usize>>
         let same = (Arc::ptr_eq(one, other) || one == other) && read(slice) == read(slice - 1);
         number += usize::from(!same);
         numbers[slice] = number;
-        // Most slices are alike, or it does not pay.
+        // Most slices are equal, or it does not pay.
         if 2 * number > slices.len() {
             return None;
         }
@@ -285,8 +300,8 @@ fn alike(vector: &Vector, slices: &[Words], vrf: &[&[u8]]) -> Option<Vec<usize>>
 }
 
 /// An error with the number of the slice that it was found on.
-fn located(error: VectorError, alike: Option<&[usize]>) -> VectorError {
-    match (error, alike) {
+fn located(error: VectorError, classes: Option<&[usize]>) -> VectorError {
+    match (error, classes) {
         (VectorError::Vrf { slice, at }, Some(numbers)) => {
             let first = numbers.iter().position(|number| *number == slice);
             VectorError::Vrf { slice: first.unwrap_or(slice), at }
@@ -296,14 +311,14 @@ fn located(error: VectorError, alike: Option<&[usize]>) -> VectorError {
 }
 
 /// Words of some slices, one after the other.
-fn joined(slices: &[Words], part: &[usize]) -> Vec<u32> {
+fn joined(slices: &[SharedWords], part: &[usize]) -> Vec<u32> {
     let all: Vec<&[u32]> =
         part.iter().filter_map(|slice| slices.get(*slice)).map(|words| words.as_slice()).collect();
     all.concat()
 }
 
 /// The words of each of so many slices that have as many.
-fn split(words: Vec<u32>, slices: usize) -> Vec<Words> {
+fn split(words: Vec<u32>, slices: usize) -> Vec<SharedWords> {
     if slices == 1 {
         return vec![Arc::new(words)];
     }
@@ -312,7 +327,7 @@ fn split(words: Vec<u32>, slices: usize) -> Vec<Words> {
 }
 
 /// The chain on some neighbouring slices.
-struct Chain<'a> {
+struct SliceChain<'a> {
     rules: &'a RuleSet,
     vector: &'a Vector,
     /// Number in the group of the first slice that has a register file here.
@@ -324,9 +339,9 @@ struct Chain<'a> {
     vrf: &'a [&'a [u8]],
 }
 
-impl Chain<'_> {
+impl SliceChain<'_> {
     fn run(&self, words: Vec<u32>) -> Result<(Vec<u32>, Word), VectorError> {
-        let mut stream = Stream::new(self.rules, self.vector, words);
+        let mut stream = WordStream::new(self.rules, self.vector, words);
         let mut word = self.vector.input;
         let mut narrow = false;
         for (at, op) in self.vector.ops.iter().enumerate() {

@@ -1,15 +1,16 @@
-//! Operands of an operation for all elements at once: immediates, register file walks, stash, the other group, by tag.
+//! Operands of an operation for all elements at once: immediates, register file walks, stash, the other
+//! group, by tag.
 
 use tilewright_tcp_isa::program::exec::Loop;
-use tilewright_tcp_isa::program::vector::{Choice, Guarded, Op, Source};
-use tilewright_tcp_isa::vector::Fault;
+use tilewright_tcp_isa::program::vector::{GuardedSource, Op, OperandChoice, OperandSource};
+use tilewright_tcp_isa::vector::VectorFault;
 use tilewright_tcp_isa::vector::steps::fixed;
 
-use super::stream::Stream;
-use super::{Chain, VectorError};
+use super::stream::WordStream;
+use super::{SliceChain, VectorError};
 
 /// What an operation meets besides its elements.
-pub(super) enum Operand {
+pub(super) enum VectorOperand {
     /// The same word for all.
     Uniform(u32),
     /// A word for each.
@@ -20,71 +21,71 @@ pub(super) enum Operand {
     Nothing,
 }
 
-impl Chain<'_> {
+impl SliceChain<'_> {
     pub(super) fn operands(
         &self,
         at: usize,
         op: &Op,
-        stream: &Stream,
+        stream: &WordStream,
         pair: &[u32],
-    ) -> Result<Vec<Operand>, VectorError> {
+    ) -> Result<Vec<VectorOperand>, VectorError> {
         op.operands.iter().map(|choice| self.choose(at, choice, stream, pair)).collect()
     }
 
     fn choose(
         &self,
         at: usize,
-        choice: &Choice,
-        stream: &Stream,
+        choice: &OperandChoice,
+        stream: &WordStream,
         pair: &[u32],
-    ) -> Result<Operand, VectorError> {
-        let matching = |tag: u8| move |guarded: &&Guarded| tag & guarded.mask == guarded.value;
+    ) -> Result<VectorOperand, VectorError> {
+        let matching = |tag: u8| move |guarded: &&GuardedSource| tag & guarded.mask == guarded.value;
         let unguarded = choice.sources.first().filter(|guarded| guarded.mask == 0);
         if stream.tags.is_empty() || unguarded.is_some() {
             return match choice.sources.iter().find(matching(0)) {
-                None => Ok(Operand::Nothing),
+                None => Ok(VectorOperand::Nothing),
                 Some(guarded) => self.read(at, &guarded.source, stream, pair),
             };
         }
         let read = choice.sources.iter().map(|guarded| self.read(at, &guarded.source, stream, pair));
         let read = read.collect::<Result<Vec<_>, _>>()?;
-        let by_tag: Vec<Option<&Operand>> = (0..16)
+        let by_tag: Vec<Option<&VectorOperand>> = (0..16)
             .map(|tag| choice.sources.iter().position(|guarded| matching(tag)(&guarded)))
             .map(|index| index.and_then(|index| read.get(index)))
             .collect();
         let words = stream.tags.iter().enumerate().map(|(index, tag)| {
             match by_tag.get(usize::from(*tag)).copied().flatten() {
-                Some(Operand::Uniform(word)) => (*word, true),
-                Some(Operand::Each(words)) => (words.get(index).copied().unwrap_or(0), true),
+                Some(VectorOperand::Uniform(word)) => (*word, true),
+                Some(VectorOperand::Each(words)) => (words.get(index).copied().unwrap_or(0), true),
                 _ => (0, false),
             }
         });
         let (words, live) = words.unzip();
-        Ok(Operand::Some(words, live))
+        Ok(VectorOperand::Some(words, live))
     }
 
     fn read(
         &self,
         at: usize,
-        source: &Source,
-        stream: &Stream,
+        source: &OperandSource,
+        stream: &WordStream,
         pair: &[u32],
-    ) -> Result<Operand, VectorError> {
+    ) -> Result<VectorOperand, VectorError> {
         match source {
-            Source::Immediate(word) => Ok(Operand::Uniform(*word)),
-            Source::Pair => Ok(Operand::Each(pair.to_vec())),
-            Source::Stash => {
-                let stash = stream.stash.clone().ok_or(Fault::StashMissing { at })?;
-                Ok(Operand::Each(stash))
+            OperandSource::Immediate(word) => Ok(VectorOperand::Uniform(*word)),
+            OperandSource::Pair => Ok(VectorOperand::Each(pair.to_vec())),
+            OperandSource::Stash => {
+                let stash = stream.stash.clone().ok_or(VectorFault::StashMissing { at })?;
+                Ok(VectorOperand::Each(stash))
             }
-            Source::Vrf { base, loops } => {
+            OperandSource::Vrf { base, loops } => {
                 let mut words = Vec::with_capacity(stream.words.len());
                 let start = i64::try_from(*base).unwrap_or(i64::MAX);
                 for slice in self.first..self.first + self.slices {
                     let file = self.vrf.get(slice).copied().unwrap_or(&[]);
                     walk(file, start, loops, &mut words).ok_or(VectorError::Vrf { slice, at })?;
                 }
-                Ok(Operand::Each(words))
+                Ok(VectorOperand::Each(words))
             }
         }
     }

@@ -1,12 +1,13 @@
-//! Operations on words, each a loop over the whole stream (tcp rule set: wrapping, saturation, rounding in `tilewright_num`).
+//! Operations on words, each a loop over the whole stream (tcp rule set: wrapping, saturation, rounding in
+//! `tilewright_num`).
 
 use tilewright_num as num;
 use tilewright_num::{Function, RuleSet};
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Word};
 
-use super::operand::Operand;
+use super::operand::VectorOperand;
 
-pub(super) fn apply(rules: &RuleSet, op: &Op, word: Word, operands: &[Operand], words: &mut [u32]) {
+pub(super) fn apply(rules: &RuleSet, op: &Op, word: Word, operands: &[VectorOperand], words: &mut [u32]) {
     match (&op.kind, operands) {
         (OpKind::Fma, [factor, addend]) => fused(rules, factor, addend, words),
         (kind, [operand]) => binary(rules, kind, word, op.reversed, operand, words),
@@ -42,7 +43,14 @@ fn unary(rules: &RuleSet, kind: &OpKind, words: &mut [u32]) {
     function.apply_slice(rules, words);
 }
 
-fn binary(rules: &RuleSet, kind: &OpKind, word: Word, reversed: bool, operand: &Operand, words: &mut [u32]) {
+fn binary(
+    rules: &RuleSet,
+    kind: &OpKind,
+    word: Word,
+    reversed: bool,
+    operand: &VectorOperand,
+    words: &mut [u32],
+) {
     match (kind, word) {
         (OpKind::And, _) => each(operand, words, |a, b| a & b),
         (OpKind::Or, _) => each(operand, words, |a, b| a | b),
@@ -84,24 +92,24 @@ fn binary(rules: &RuleSet, kind: &OpKind, word: Word, reversed: bool, operand: &
     }
 }
 
-fn ints(operand: &Operand, words: &mut [u32], f: impl Fn(i32, i32) -> i32) {
+fn ints(operand: &VectorOperand, words: &mut [u32], f: impl Fn(i32, i32) -> i32) {
     each(operand, words, |a, b| f(a.cast_signed(), b.cast_signed()).cast_unsigned());
 }
 
-fn floats(operand: &Operand, words: &mut [u32], f: impl Fn(f32, f32) -> f32) {
+fn floats(operand: &VectorOperand, words: &mut [u32], f: impl Fn(f32, f32) -> f32) {
     each(operand, words, |a, b| f(f32::from_bits(a), f32::from_bits(b)).to_bits());
 }
 
-fn ordered(reversed: bool, operand: &Operand, words: &mut [u32], f: impl Fn(u32, u32) -> u32) {
+fn ordered(reversed: bool, operand: &VectorOperand, words: &mut [u32], f: impl Fn(u32, u32) -> u32) {
     if reversed { each(operand, words, |a, b| f(b, a)) } else { each(operand, words, f) }
 }
 
-fn each(operand: &Operand, words: &mut [u32], f: impl Fn(u32, u32) -> u32) {
+fn each(operand: &VectorOperand, words: &mut [u32], f: impl Fn(u32, u32) -> u32) {
     match operand {
-        Operand::Nothing => {}
-        Operand::Uniform(b) => words.iter_mut().for_each(|a| *a = f(*a, *b)),
-        Operand::Each(others) => words.iter_mut().zip(others).for_each(|(a, b)| *a = f(*a, *b)),
-        Operand::Some(others, live) => {
+        VectorOperand::Nothing => {}
+        VectorOperand::Uniform(b) => words.iter_mut().for_each(|a| *a = f(*a, *b)),
+        VectorOperand::Each(others) => words.iter_mut().zip(others).for_each(|(a, b)| *a = f(*a, *b)),
+        VectorOperand::Some(others, live) => {
             for ((a, b), live) in words.iter_mut().zip(others).zip(live) {
                 let result = f(*a, *b);
                 *a = if *live { result } else { *a };
@@ -110,17 +118,19 @@ fn each(operand: &Operand, words: &mut [u32], f: impl Fn(u32, u32) -> u32) {
     }
 }
 
-fn fused(rules: &RuleSet, factor: &Operand, addend: &Operand, words: &mut [u32]) {
+fn fused(rules: &RuleSet, factor: &VectorOperand, addend: &VectorOperand, words: &mut [u32]) {
     let fma = |a: u32, b: u32, c: u32| {
         num::fma_f32(rules, f32::from_bits(a), f32::from_bits(b), f32::from_bits(c)).to_bits()
     };
     match (factor, addend) {
-        (Operand::Nothing, _) | (_, Operand::Nothing) => {}
-        (Operand::Uniform(b), Operand::Uniform(c)) => words.iter_mut().for_each(|a| *a = fma(*a, *b, *c)),
-        (Operand::Each(others), Operand::Uniform(c)) => {
+        (VectorOperand::Nothing, _) | (_, VectorOperand::Nothing) => {}
+        (VectorOperand::Uniform(b), VectorOperand::Uniform(c)) => {
+            words.iter_mut().for_each(|a| *a = fma(*a, *b, *c));
+        }
+        (VectorOperand::Each(others), VectorOperand::Uniform(c)) => {
             words.iter_mut().zip(others).for_each(|(a, b)| *a = fma(*a, *b, *c));
         }
-        (Operand::Uniform(b), Operand::Each(others)) => {
+        (VectorOperand::Uniform(b), VectorOperand::Each(others)) => {
             words.iter_mut().zip(others).for_each(|(a, c)| *a = fma(*a, *b, *c));
         }
         _ => {
@@ -134,16 +144,16 @@ fn fused(rules: &RuleSet, factor: &Operand, addend: &Operand, words: &mut [u32])
     }
 }
 
-impl Operand {
+impl VectorOperand {
     /// The operand of an element, if it has one.
     fn get(&self) -> impl Fn(usize) -> Option<u32> {
         move |index| match self {
-            Operand::Uniform(word) => Some(*word),
-            Operand::Each(words) => words.get(index).copied(),
-            Operand::Some(words, live) => {
+            VectorOperand::Uniform(word) => Some(*word),
+            VectorOperand::Each(words) => words.get(index).copied(),
+            VectorOperand::Some(words, live) => {
                 words.get(index).zip(live.get(index)).and_then(|(word, live)| live.then_some(*word))
             }
-            Operand::Nothing => None,
+            VectorOperand::Nothing => None,
         }
     }
 }

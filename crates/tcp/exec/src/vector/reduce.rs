@@ -1,23 +1,31 @@
-//! Reduction within a slice: half flits enter, results leave when their group ends (vISA book, intra-slice reduce).
+//! Reduction within a slice: half flits enter, results leave when their group ends (vISA book, intra-slice
+//! reduce).
 //!
-//! The four elements combine as `op(op(a, b), op(c, d))`, then each slot takes what enters in step order. Elements past a limit take
-//! no part; a result without any element is the operation's identity.
+//! The four elements combine as `op(op(a, b), op(c, d))`, then each slot takes what enters in step order.
+//! Elements past a limit take no part; a result without any element is the operation's identity.
 
 use std::ops::Range;
 
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_num::{self as num, RuleSet};
 use tilewright_tcp_isa::program::vector::{Reduce, ReduceLimit, ReduceOp, Word};
-use tilewright_tcp_isa::vector::steps::{Rewiden, Steps, fixed, rewiden, steps};
+use tilewright_tcp_isa::vector::steps::{ReduceSteps, Rewiden, fixed, rewiden, steps};
 
 use super::HALF;
-use super::stream::Stream;
+use super::stream::WordStream;
 
-pub(super) fn apply(rules: &RuleSet, reduce: &Reduce, word: Word, slices: Range<usize>, stream: &mut Stream) {
+pub(super) fn apply(
+    rules: &RuleSet,
+    reduce: &Reduce,
+    word: Word,
+    slices: Range<usize>,
+    stream: &mut WordStream,
+) {
     let (Some(sizes), Some(how)) = (steps(reduce), rewiden(reduce, stream.width == HALF)) else { return };
     if word == Word::F32 {
         stream.words.iter_mut().for_each(|word| *word = rules.settle_f32(*word));
     }
-    let run = Run { reduce, sizes, slices, identity: identity(reduce.op, word) };
+    let run = SliceReduction { reduce, sizes, slices, identity: identity(reduce.op, word) };
     let words = std::mem::take(&mut stream.words);
     let results = match (word, reduce.op) {
         (Word::I32, ReduceOp::Max) => {
@@ -56,15 +64,15 @@ fn identity(op: ReduceOp, word: Word) -> u32 {
 
 /// Half a flit, where each element may be absent.
 #[derive(Clone, Copy)]
-struct Half {
+struct HalfFlit {
     words: [u32; HALF],
     live: [bool; HALF],
 }
 
-impl Half {
-    const ABSENT: Half = Half { words: [0; HALF], live: [false; HALF] };
+impl HalfFlit {
+    const ABSENT: HalfFlit = HalfFlit { words: [0; HALF], live: [false; HALF] };
 
-    fn take(&mut self, other: &Half, f: impl Fn(u32, u32) -> u32) {
+    fn take(&mut self, other: &HalfFlit, f: impl Fn(u32, u32) -> u32) {
         for index in 0..HALF {
             let (a, b) = (self.words[index], other.words[index]);
             self.words[index] = match (self.live[index], other.live[index]) {
@@ -77,13 +85,13 @@ impl Half {
     }
 
     /// The tree over the four elements, as element 0.
-    fn tree(&self, f: impl Fn(u32, u32) -> u32) -> Half {
+    fn tree(&self, f: impl Fn(u32, u32) -> u32) -> HalfFlit {
         let part = |from: usize| {
             let [a, b] = [from, from + 1].map(|index| (self.words[index], self.live[index]));
             combine(a, b, &f)
         };
         let (word, live) = combine(part(0), part(2), &f);
-        let mut result = Half::ABSENT;
+        let mut result = HalfFlit::ABSENT;
         (result.words[0], result.live[0]) = (word, live);
         result
     }
@@ -97,14 +105,14 @@ fn combine(a: (u32, bool), b: (u32, bool), f: impl Fn(u32, u32) -> u32) -> (u32,
     }
 }
 
-struct Run<'a> {
+struct SliceReduction<'a> {
     reduce: &'a Reduce,
-    sizes: Steps,
+    sizes: ReduceSteps,
     slices: Range<usize>,
     identity: u32,
 }
 
-impl Run<'_> {
+impl SliceReduction<'_> {
     /// Results of all slices as half flits, one after the other.
     fn all(&self, words: &[u32], f: impl Fn(u32, u32) -> u32) -> Vec<u32> {
         let mut results = Vec::new();
@@ -116,13 +124,13 @@ impl Run<'_> {
     }
 
     fn slice(&self, slice: u64, words: &[u32], f: &impl Fn(u32, u32) -> u32, results: &mut Vec<u32>) {
-        let length = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-        results.reserve(words.len().min(length(self.sizes.results).saturating_mul(HALF)));
-        let mut slots = vec![Half::ABSENT; length(self.sizes.slots)];
+        let length = to_index;
+        results.reserve(words.len().min(length(self.sizes.results).exact_mul(HALF)));
+        let mut slots = vec![HalfFlit::ABSENT; length(self.sizes.slots)];
         let mut odometer = Odometer::new(self.reduce);
-        let group = length(self.sizes.group).saturating_mul(HALF).max(HALF);
+        let group = length(self.sizes.group).exact_mul(HALF).max(HALF);
         for group in words.chunks(group) {
-            slots.fill(Half::ABSENT);
+            slots.fill(HalfFlit::ABSENT);
             for entering in group.chunks_exact(HALF) {
                 let half = self.live(slice, entering, &odometer);
                 let half = if self.reduce.tree { half.tree(f) } else { half };
@@ -136,12 +144,12 @@ impl Run<'_> {
     }
 
     /// What enters, without the elements that a limit excludes.
-    fn live(&self, slice: u64, entering: &[u32], odometer: &Odometer) -> Half {
-        let mut half = Half { words: [0; HALF], live: [true; HALF] };
+    fn live(&self, slice: u64, entering: &[u32], odometer: &Odometer) -> HalfFlit {
+        let mut half = HalfFlit { words: [0; HALF], live: [true; HALF] };
         half.words.copy_from_slice(entering);
         for limit in &self.reduce.limits {
             let position = slice_position(limit, slice).saturating_add(odometer.position(limit));
-            let extent = fixed(limit.extent).unwrap_or(0);
+            let extent = fixed(limit.extent).or_broken("a command runs with sizes that are numbers");
             for (element, live) in (0..).zip(&mut half.live) {
                 *live &= position.saturating_add(limit.element.saturating_mul(element)) < extent;
             }
@@ -149,7 +157,7 @@ impl Run<'_> {
         half
     }
 
-    fn leaving(&self, slot: &Half) -> [u32; HALF] {
+    fn leaving(&self, slot: &HalfFlit) -> [u32; HALF] {
         let mut words = [0; HALF];
         let valid = if self.reduce.tree { 1 } else { HALF };
         for ((to, from), live) in words.iter_mut().zip(slot.words).zip(slot.live).take(valid) {
@@ -178,14 +186,19 @@ struct Odometer {
 
 impl Odometer {
     fn new(reduce: &Reduce) -> Odometer {
-        let size: Vec<u64> = reduce.steps.iter().map(|step| fixed(step.size).unwrap_or(0)).collect();
+        let size: Vec<u64> = reduce
+            .steps
+            .iter()
+            .map(|step| fixed(step.size).or_broken("a command runs with sizes that are numbers"))
+            .collect();
         let outer = reduce.steps.iter().position(|step| step.summed).unwrap_or(size.len());
         let mut worth = vec![0; size.len()];
         let mut slots = 1_usize;
         for (at, step) in reduce.steps.iter().enumerate().skip(outer).rev().filter(|(_, step)| !step.summed) {
             worth[at] = slots;
-            slots =
-                slots.saturating_mul(usize::try_from(fixed(step.size).unwrap_or(0)).unwrap_or(usize::MAX));
+            slots = slots.exact_mul(to_index(
+                fixed(step.size).or_broken("a command runs with sizes that are numbers"),
+            ));
         }
         Odometer { index: vec![0; size.len()], size, worth, slot: 0 }
     }
@@ -202,8 +215,7 @@ impl Odometer {
             if *index < *size {
                 return;
             }
-            let turns = usize::try_from(*index).unwrap_or(usize::MAX);
-            self.slot = self.slot.saturating_sub(turns.saturating_mul(*worth));
+            self.slot = self.slot.exact_sub(to_index(*index).exact_mul(*worth));
             *index = 0;
         }
     }

@@ -7,7 +7,7 @@ use tilewright_tcp_isa::vector::GROUP_TAG;
 use super::{FLIT, HALF};
 
 /// Words between two operations.
-pub(super) struct Stream {
+pub(super) struct WordStream {
     /// In time order, `width` to a flit.
     pub(super) words: Vec<u32>,
     /// One for each word; empty if all are zero.
@@ -18,9 +18,9 @@ pub(super) struct Stream {
     pub(super) stash: Option<Vec<u32>>,
 }
 
-impl Stream {
+impl WordStream {
     /// The tag stage.
-    pub(super) fn new(rules: &RuleSet, vector: &Vector, words: Vec<u32>) -> Stream {
+    pub(super) fn new(rules: &RuleSet, vector: &Vector, words: Vec<u32>) -> WordStream {
         let mut tags = Vec::new();
         let pair = vector.pair && vector.ops.iter().any(looks_at_tags);
         if pair || !vector.tags.is_empty() {
@@ -33,7 +33,7 @@ impl Stream {
             let groups = tags.chunks_mut(FLIT).skip(1).step_by(2);
             groups.flatten().for_each(|tag| *tag |= GROUP_TAG);
         }
-        Stream { words, tags, width: FLIT, stash: None }
+        WordStream { words, tags, width: FLIT, stash: None }
     }
 
     /// Leaves the upper half of every flit out.

@@ -4,20 +4,29 @@
 
 use proptest::prelude::*;
 use tilewright_num::{Dtype, RuleSet, decode_slice, mul_f32, store, tree_sum, unpack_ints};
-use tilewright_tcp_exec::values::{ContractError, Path, Reduce, Rows, Shape, Stationary, Sums, contract};
+use tilewright_tcp_exec::values::{
+    AccumulatorRows, ContractError, ContractionShape, OperandRows, SimdPath, StationaryOperand, TreeReduce,
+    contract,
+};
 
 const RULES: &RuleSet = &RuleSet::TCP;
 
-fn paths() -> impl Iterator<Item = Path> {
-    Path::ALL.into_iter().filter(|path| path.is_available())
+fn paths() -> impl Iterator<Item = SimdPath> {
+    SimdPath::ALL.into_iter().filter(|path| path.is_available())
 }
 
-fn rows(dtype: Dtype, bytes: &[u8]) -> Rows<'_> {
-    Rows { dtype, bytes }
+fn rows(dtype: Dtype, bytes: &[u8]) -> OperandRows<'_> {
+    OperandRows { dtype, bytes }
 }
 
-fn shape(rows_a: usize, rows_b: usize, k: usize, tree_elements: usize, reduce: Reduce) -> Shape {
-    Shape { rows_a, rows_b, k, tree_elements, reduce }
+fn shape(
+    rows_a: usize,
+    rows_b: usize,
+    k: usize,
+    tree_elements: usize,
+    reduce: TreeReduce,
+) -> ContractionShape {
+    ContractionShape { rows_a, rows_b, k, tree_elements, reduce }
 }
 
 fn bytes_of(words: &[u16]) -> Vec<u8> {
@@ -40,22 +49,22 @@ fn max_f32(a: f32, b: f32) -> f32 {
     }
 }
 
-fn expected_float(shape: &Shape, a: &[f32], b: &[f32], start: &[f32]) -> Vec<u32> {
+fn expected_float(shape: &ContractionShape, a: &[f32], b: &[f32], start: &[f32]) -> Vec<u32> {
     let mut out = start.to_vec();
     for (index, out) in out.iter_mut().enumerate() {
         let (i, j) = (index / shape.rows_b, index % shape.rows_b);
         let products: Vec<f32> =
             (0..shape.k).map(|k| mul_f32(RULES, a[i * shape.k + k], b[j * shape.k + k])).collect();
         *out = match shape.reduce {
-            Reduce::Add => tree_sum(RULES, *out, &products, shape.tree_elements),
-            Reduce::Max => products.into_iter().fold(*out, max_f32),
+            TreeReduce::Add => tree_sum(RULES, *out, &products, shape.tree_elements),
+            TreeReduce::Max => products.into_iter().fold(*out, max_f32),
         };
     }
     bits_of(&out)
 }
 
 /// Compares all paths, in one block and one row at a time.
-fn assert_float(shape: &Shape, dtype: Dtype, a: &[u8], b: &[u8], start: &[f32]) {
+fn assert_float(shape: &ContractionShape, dtype: Dtype, a: &[u8], b: &[u8], start: &[f32]) {
     let decoded = |bytes: &[u8], rows: usize| {
         let mut values = vec![0.0; rows * shape.k];
         decode_slice(RULES, dtype, bytes, &mut values);
@@ -63,14 +72,14 @@ fn assert_float(shape: &Shape, dtype: Dtype, a: &[u8], b: &[u8], start: &[f32]) 
     };
     let expected = expected_float(shape, &decoded(a, shape.rows_a), &decoded(b, shape.rows_b), start);
     for path in paths() {
-        let packed = Stationary::pack(path, shape, dtype, rows(dtype, b)).unwrap();
+        let packed = StationaryOperand::pack(path, shape, dtype, rows(dtype, b)).unwrap();
         let mut out = start.to_vec();
-        packed.contract_rows(shape.rows_a, a, Sums::F32(&mut out)).unwrap();
+        packed.contract_rows(shape.rows_a, a, AccumulatorRows::F32(&mut out)).unwrap();
         assert_eq!(bits_of(&out), expected, "{path:?} {dtype} {shape:?}");
         let mut out = start.to_vec();
         let row_bytes = dtype.size_bytes(shape.k).max(1);
         for (a, out) in a.chunks(row_bytes).zip(out.chunks_mut(shape.rows_b.max(1))) {
-            packed.contract_rows(1, a, Sums::F32(out)).unwrap();
+            packed.contract_rows(1, a, AccumulatorRows::F32(out)).unwrap();
         }
         assert_eq!(bits_of(&out), expected, "row by row, {path:?} {dtype} {shape:?}");
     }
@@ -92,7 +101,13 @@ fn int_rows(dtype: Dtype, k: usize, words: &[u16]) -> (Vec<u8>, Vec<i32>) {
     (bytes, values)
 }
 
-fn assert_int(shape: &Shape, (dtype_a, dtype_b): (Dtype, Dtype), a: &[u16], b: &[u16], start: &[i32]) {
+fn assert_int(
+    shape: &ContractionShape,
+    (dtype_a, dtype_b): (Dtype, Dtype),
+    a: &[u16],
+    b: &[u16],
+    start: &[i32],
+) {
     let (a, values_a) = int_rows(dtype_a, shape.k, a);
     let (b, values_b) = int_rows(dtype_b, shape.k, b);
     let mut expected = start.to_vec();
@@ -101,15 +116,15 @@ fn assert_int(shape: &Shape, (dtype_a, dtype_b): (Dtype, Dtype), a: &[u16], b: &
         for k in 0..shape.k {
             let product = values_a[i * shape.k + k] * values_b[j * shape.k + k];
             *sum = match shape.reduce {
-                Reduce::Add => sum.wrapping_add(product),
-                Reduce::Max => (*sum).max(product),
+                TreeReduce::Add => sum.wrapping_add(product),
+                TreeReduce::Max => (*sum).max(product),
             };
         }
     }
     for path in paths() {
         let mut out = start.to_vec();
-        let packed = Stationary::pack(path, shape, dtype_a, rows(dtype_b, &b)).unwrap();
-        packed.contract_rows(shape.rows_a, &a, Sums::I32(&mut out)).unwrap();
+        let packed = StationaryOperand::pack(path, shape, dtype_a, rows(dtype_b, &b)).unwrap();
+        packed.contract_rows(shape.rows_a, &a, AccumulatorRows::I32(&mut out)).unwrap();
         assert_eq!(out, expected, "{path:?} {dtype_a} {dtype_b} {shape:?}");
     }
 }
@@ -154,8 +169,8 @@ fn starts(len: usize) -> impl Strategy<Value = Vec<f32>> {
 prop_compose! {
     fn sizes(largest_depth: u32)(
         m in 0_usize..7, n in 0_usize..20, k in 0_usize..150, depth in 0..=largest_depth, max in 0..5,
-    ) -> Shape {
-        shape(m, n, k, 1 << depth, if max == 0 { Reduce::Max } else { Reduce::Add })
+    ) -> ContractionShape {
+        shape(m, n, k, 1 << depth, if max == 0 { TreeReduce::Max } else { TreeReduce::Add })
     }
 }
 
@@ -211,7 +226,7 @@ fn sequence(len: usize, seed: u64) -> Vec<u16> {
 #[test]
 fn long_rows_and_many_rows_cross_blocks() {
     for (m, n, k) in [(70, 33, 40), (5, 17, 1600), (65, 3, 2100), (3, 2, 4099)] {
-        for reduce in [Reduce::Add, Reduce::Max] {
+        for reduce in [TreeReduce::Add, TreeReduce::Max] {
             let shape = shape(m, n, k, 32, reduce);
             let [a, b] = [(m, 1), (n, 2)].map(|(rows, seed)| sequence(rows * k, seed));
             assert_int(&shape, (Dtype::I8, Dtype::I8), &a, &b, &vec![i32::MAX - 5; m * n]);
@@ -229,7 +244,7 @@ fn long_rows_and_many_rows_cross_blocks() {
 
 #[test]
 fn extreme_integers_are_exact_up_to_the_wrap() {
-    let shape = shape(9, 17, 1030, 64, Reduce::Add);
+    let shape = shape(9, 17, 1030, 64, TreeReduce::Add);
     for (word, other) in [(0x80, 0x80), (0x80, 0x7F), (0x7F, 0x80), (0x7F, 0x7F), (0x80, 0xFF)] {
         let (a, b) = (vec![word; 9 * 1030], vec![other; 17 * 1030]);
         assert_int(&shape, (Dtype::I8, Dtype::I8), &a, &b, &[i32::MIN; 9 * 17]);
@@ -238,12 +253,12 @@ fn extreme_integers_are_exact_up_to_the_wrap() {
 
 #[test]
 fn i9_rows_are_read_as_i16() {
-    let shape = shape(1, 1, 2, 1, Reduce::Add);
+    let shape = shape(1, 1, 2, 1, TreeReduce::Add);
     let bytes = bytes_of(&[0x8000; 2]);
     for path in paths() {
         let mut out = [0];
-        let packed = Stationary::pack(path, &shape, Dtype::I9, rows(Dtype::I9, &bytes)).unwrap();
-        packed.contract_rows(1, &bytes, Sums::I32(&mut out)).unwrap();
+        let packed = StationaryOperand::pack(path, &shape, Dtype::I9, rows(Dtype::I9, &bytes)).unwrap();
+        packed.contract_rows(1, &bytes, AccumulatorRows::I32(&mut out)).unwrap();
         assert_eq!(out, [i32::MIN]);
     }
 }
@@ -252,7 +267,7 @@ fn i9_rows_are_read_as_i16() {
 fn all_products_of_8_bit_floats_are_right() {
     let all: Vec<u8> = (0..=255).collect();
     for dtype in [Dtype::F8E4M3Fn, Dtype::F8E5M2] {
-        assert_float(&shape(256, 256, 1, 1, Reduce::Add), dtype, &all, &all, &[-0.0; 256 * 256]);
+        assert_float(&shape(256, 256, 1, 1, TreeReduce::Add), dtype, &all, &all, &[-0.0; 256 * 256]);
     }
 }
 
@@ -269,22 +284,22 @@ fn the_edges_of_exact_products_are_right() {
         let b = bytes_of(&[y, y, y ^ 1, y, y ^ 0x8001]);
         for tree_elements in [1, 2, 4] {
             for start in [0.0, -f32::MIN_POSITIVE, f32::from_bits((24 << 23) - 1), 1.0e-31] {
-                let shape = shape(1, 1, 5, tree_elements, Reduce::Add);
+                let shape = shape(1, 1, 5, tree_elements, TreeReduce::Add);
                 assert_float(&shape, Dtype::Bf16, &a, &b, &[start]);
             }
         }
     }
 }
 
-/// A start with its last bit set, against a product that cancels all but that bit, around the least accumulator
-/// that needs no flush.
+/// A start with its last bit set, against a product that cancels all but that bit, around the least
+/// accumulator that needs no flush.
 #[test]
 fn the_edge_of_exact_accumulators_is_right() {
     let a = bytes_of(&[(127 - 52) << 7]);
     for exponent in 95_u16..=112 {
         let b = bytes_of(&[0x8000 | (127 + 52 - exponent) << 7]);
         let start = f32::from_bits((127 - u32::from(exponent)) << 23 | 1);
-        assert_float(&shape(1, 1, 1, 1, Reduce::Add), Dtype::Bf16, &a, &b, &[start]);
+        assert_float(&shape(1, 1, 1, 1, TreeReduce::Add), Dtype::Bf16, &a, &b, &[start]);
     }
 }
 
@@ -294,23 +309,24 @@ fn the_last_step_is_filled_with_plus_zero() {
     for (tree_elements, expected) in [(1, -0.0_f32), (2, 0.0)] {
         let mut out = [-0.0];
         let (a, b) = (rows(Dtype::Bf16, &minus_zero), rows(Dtype::Bf16, &one));
-        contract(&shape(1, 1, 1, tree_elements, Reduce::Add), a, b, Sums::F32(&mut out)).unwrap();
+        contract(&shape(1, 1, 1, tree_elements, TreeReduce::Add), a, b, AccumulatorRows::F32(&mut out))
+            .unwrap();
         assert_eq!(out[0].to_bits(), expected.to_bits());
     }
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let ok = shape(1, 1, 2, 2, Reduce::Add);
-    let run = |shape: &Shape, dtypes: (Dtype, Dtype), a: &[u8], b: &[u8], out: &mut [i32]| {
-        contract(shape, rows(dtypes.0, a), rows(dtypes.1, b), Sums::I32(out))
+    let ok = shape(1, 1, 2, 2, TreeReduce::Add);
+    let run = |shape: &ContractionShape, dtypes: (Dtype, Dtype), a: &[u8], b: &[u8], out: &mut [i32]| {
+        contract(shape, rows(dtypes.0, a), rows(dtypes.1, b), AccumulatorRows::I32(out))
     };
     let i8s = (Dtype::I8, Dtype::I8);
     assert_eq!(run(&ok, i8s, &[1, 2], &[3, 4], &mut [0]), Ok(()));
     let refused = ContractError::Dtypes { a: Dtype::I8, b: Dtype::I4 };
     assert_eq!(run(&ok, (Dtype::I8, Dtype::I4), &[1, 2], &[3, 4], &mut [0]), Err(refused));
     for asked_elements in [0, 3, 128] {
-        let tree = Shape { tree_elements: asked_elements, ..ok };
+        let tree = ContractionShape { tree_elements: asked_elements, ..ok };
         let refused = ContractError::Tree { asked_elements, largest_elements: 64 };
         assert_eq!(run(&tree, i8s, &[1, 2], &[3, 4], &mut [0]), Err(refused));
     }
@@ -318,14 +334,14 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(run(&ok, i8s, &[1], &[3, 4], &mut [0]), size("a", 1, 2));
     assert_eq!(run(&ok, i8s, &[1, 2], &[3], &mut [0]), size("b", 1, 2));
     assert_eq!(run(&ok, i8s, &[1, 2], &[3, 4], &mut []), size("out", 0, 1));
-    let huge = Shape { rows_a: usize::MAX, rows_b: usize::MAX, k: 0, ..ok };
+    let huge = ContractionShape { rows_a: usize::MAX, rows_b: usize::MAX, k: 0, ..ok };
     assert_eq!(run(&huge, i8s, &[], &[], &mut []), Err(ContractError::TooLarge));
-    let long = Shape { k: usize::MAX, ..ok };
+    let long = ContractionShape { k: usize::MAX, ..ok };
     assert_eq!(run(&long, i8s, &[], &[], &mut []), Err(ContractError::TooLarge));
     let (bf16s, needed) = ((Dtype::Bf16, Dtype::Bf16), Dtype::F32);
     assert_eq!(run(&ok, bf16s, &[0; 4], &[0; 4], &mut [0]), Err(ContractError::SumsDtype { needed }));
     assert_eq!(
-        run(&Shape { k: 0, ..ok }, bf16s, &[], &[], &mut [0]),
+        run(&ContractionShape { k: 0, ..ok }, bf16s, &[], &[], &mut [0]),
         Err(ContractError::SumsDtype { needed })
     );
 }

@@ -1,6 +1,11 @@
 //! Exact sets of bytes: sorted runs that neither touch nor overlap.
 //!
-//! A set that would take more than [`MAX_RUNS`] runs becomes the range around it and says that it is not exact.
+//! A set that would take more than [`MAX_RUNS`] runs becomes the range around it and says that it is not
+//! exact.
+
+use tilewright_base::invariant::{Exact, to_index};
+
+use crate::capped::Capped;
 
 /// Most runs of one set.
 pub const MAX_RUNS: usize = 1 << 20;
@@ -53,7 +58,7 @@ impl ByteSet {
 
     /// How many bytes.
     pub fn len(&self) -> u64 {
-        self.runs.iter().fold(0, |all, (start, end)| all.saturating_add(end - start))
+        self.runs.iter().fold(0, |all: u64, (start, end)| all.exact_add(end - start))
     }
 
     /// First byte and one past the last.
@@ -61,7 +66,7 @@ impl ByteSet {
         Some((self.runs.first()?.0, self.runs.last()?.1))
     }
 
-    /// The same bytes, known only to be a superset.
+    /// These bytes, marked as only a superset of what is touched.
     #[must_use]
     pub fn inexact(mut self) -> ByteSet {
         self.exact = false;
@@ -130,16 +135,16 @@ impl ByteSet {
         if count == 0 {
             return ByteSet::default();
         }
-        let last = step.saturating_mul(count - 1);
+        let last = step.exact_mul(count - 1);
         if let [(start, end)] = self.runs[..]
             && step <= end - start
         {
-            return ByteSet { runs: vec![(start, end.saturating_add(last))], exact: self.exact };
+            return ByteSet { runs: vec![(start, end.exact_add(last))], exact: self.exact };
         }
         let apart = end - start <= step;
-        let copies = usize::try_from(count).unwrap_or(usize::MAX);
-        if apart && self.runs.len().saturating_mul(copies) > 2 * MAX_RUNS {
-            return ByteSet::range(start, end.saturating_add(last)).inexact();
+        let copies = to_index(count);
+        if apart && self.runs.len().capped_mul(copies) > 2 * MAX_RUNS {
+            return ByteSet::range(start, end.exact_add(last)).inexact();
         }
         if apart {
             let mut set = ByteSet { runs: Vec::with_capacity(self.runs.len() * copies), exact: self.exact };

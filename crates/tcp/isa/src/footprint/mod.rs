@@ -5,18 +5,18 @@
 //! | [`bytes`] | sets of bytes as sorted runs |
 //! | [`walk`] | loops with strides and limits to such sets |
 //! | [`exec`] | tensor unit commands: fetch, register files, commit |
-//! | `feeding` | slices whose reads reach a write |
+//! | `live_slices` | slices whose reads reach a write |
 //! | [`transfer`] | DMA commands |
 //! | [`tensor`] | where named data lies |
 //!
-//! Elements that a limit replaces by zero are not read: whatever the fetch unit loads there goes nowhere, as does what slices load
-//! that feed no slice that writes. Nor do the bytes count that a
-//! wide access loads beside an element. Addresses that come from a table are not known here: such a walk may touch all of the tensor that its
-//! base lies in, or the whole memory if there is none, and its set is not exact.
+//! Elements that a limit replaces by zero are not read: whatever the fetch unit loads there goes nowhere, as
+//! does what slices load that feed no slice that writes. Nor do the bytes count that a wide access loads next
+//! to an element. Addresses that come from a table are not known here: such a walk may touch all of the
+//! tensor that its base lies in, or the whole memory if there is none, and its set is not exact.
 
 pub mod bytes;
 pub mod exec;
-mod feeding;
+mod live_slices;
 pub mod tensor;
 pub mod transfer;
 pub mod walk;
@@ -34,7 +34,7 @@ use crate::memory::capacity_bytes;
 
 /// Memories of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Store {
+pub enum MemoryKind {
     /// High-bandwidth memory.
     Hbm,
     /// Data memory of a slice.
@@ -47,35 +47,35 @@ pub enum Store {
     Spm,
 }
 
-impl Store {
+impl MemoryKind {
     /// As it is written in findings.
     pub fn name(self) -> &'static str {
         match self {
-            Store::Hbm => "hbm",
-            Store::Dm => "dm",
-            Store::Trf => "trf",
-            Store::Vrf => "vrf",
-            Store::Spm => "spm",
+            MemoryKind::Hbm => "hbm",
+            MemoryKind::Dm => "dm",
+            MemoryKind::Trf => "trf",
+            MemoryKind::Vrf => "vrf",
+            MemoryKind::Spm => "spm",
         }
     }
 
     /// Bytes of one such memory: of a chip, a slice or a PE.
     pub fn capacity_bytes(self, machine: &Tcp) -> u64 {
         match self {
-            Store::Hbm => machine.hbm_capacity_bytes(),
-            Store::Dm => capacity_bytes(machine, Place::Dm),
-            Store::Trf => capacity_bytes(machine, Place::Trf),
-            Store::Vrf => capacity_bytes(machine, Place::Vrf),
-            Store::Spm => machine.cpu.spm_bytes,
+            MemoryKind::Hbm => machine.hbm_capacity_bytes(),
+            MemoryKind::Dm => capacity_bytes(machine, Place::Dm),
+            MemoryKind::Trf => capacity_bytes(machine, Place::Trf),
+            MemoryKind::Vrf => capacity_bytes(machine, Place::Vrf),
+            MemoryKind::Spm => machine.cpu.spm_bytes,
         }
     }
 }
 
 /// The same bytes of neighbouring slices.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// Which memory.
-    pub memory: Store,
+pub struct MemoryAccess {
+    /// Kind of memory.
+    pub memory: MemoryKind,
     /// Chip.
     pub chip: u64,
     /// First slice of the chip and one past the last; PEs for a scratchpad, `0..1` for HBM.
@@ -88,9 +88,9 @@ pub struct Access {
     pub bytes: Arc<ByteSet>,
 }
 
-impl Access {
+impl MemoryAccess {
     /// Whether both touch some memory in common, whatever the bytes.
-    pub fn meets(&self, other: &Access) -> bool {
+    pub fn meets(&self, other: &MemoryAccess) -> bool {
         self.memory == other.memory
             && self.chip == other.chip
             && self.slices.0 < other.slices.1
@@ -100,9 +100,9 @@ impl Access {
 
 /// Addresses that no memory has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outside {
+pub struct OutOfBounds {
     /// The memory that they were meant for, if any is mapped near.
-    pub memory: Option<Store>,
+    pub memory: Option<MemoryKind>,
     /// First byte and one past the last of the walk.
     pub bytes: (i128, i128),
     /// Bytes that the memory has.
@@ -115,32 +115,37 @@ pub struct Outside {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
     /// Inside memories.
-    pub accesses: Vec<Access>,
+    pub accesses: Vec<MemoryAccess>,
     /// Outside of them.
-    pub outside: Vec<Outside>,
+    pub outside: Vec<OutOfBounds>,
 }
 
 impl Footprint {
-    pub(crate) fn add(&mut self, machine: &Tcp, place: Site, placed: walk::Placed) {
+    pub(crate) fn add(&mut self, machine: &Tcp, place: AccessSite, placed: walk::TouchedBytes) {
         if let Some(bytes) = placed.outside {
             let capacity = place.memory.capacity_bytes(machine);
-            self.outside.push(Outside { memory: Some(place.memory), bytes, capacity, write: place.write });
+            self.outside.push(OutOfBounds {
+                memory: Some(place.memory),
+                bytes,
+                capacity,
+                write: place.write,
+            });
         }
         self.add_shared(place, &Arc::new(placed.bytes));
     }
 
-    fn add_shared(&mut self, place: Site, bytes: &Arc<ByteSet>) {
+    fn add_shared(&mut self, place: AccessSite, bytes: &Arc<ByteSet>) {
         if !bytes.is_empty() && place.slices.0 < place.slices.1 {
-            let Site { memory, chip, slices, write, lanes } = place;
-            self.accesses.push(Access { memory, chip, slices, write, lanes, bytes: Arc::clone(bytes) });
+            let AccessSite { memory, chip, slices, write, lanes } = place;
+            self.accesses.push(MemoryAccess { memory, chip, slices, write, lanes, bytes: Arc::clone(bytes) });
         }
     }
 }
 
 /// An access but for its bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Site {
-    pub(crate) memory: Store,
+pub(crate) struct AccessSite {
+    pub(crate) memory: MemoryKind,
     pub(crate) chip: u64,
     pub(crate) slices: (u64, u64),
     pub(crate) write: bool,
@@ -148,8 +153,8 @@ pub(crate) struct Site {
 }
 
 /// What a walk through a table may touch: the object that its base lies in, or else the whole memory.
-fn reachable(machine: &Tcp, objects: &[Access], place: Site, base: u64) -> ByteSet {
-    let holds = |object: &&Access| {
+fn reachable(machine: &Tcp, objects: &[MemoryAccess], place: AccessSite, base: u64) -> ByteSet {
+    let holds = |object: &&MemoryAccess| {
         let same = object.memory == place.memory && object.chip == place.chip;
         same && object.slices.0 <= place.slices.0
             && place.slices.0 < object.slices.1

@@ -1,8 +1,12 @@
-//! The bytes that nested loops touch, with strides of either sign and limits that cut off padding (vISA book, sequencer and mask).
+//! The bytes that nested loops touch, with strides of either sign and limits that cut off padding (vISA book,
+//! sequencer and mask).
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::{Exact, OrBroken};
+
 use super::bytes::{ByteSet, MAX_RUNS};
+use crate::capped::Capped;
 
 /// A loop in the walk's own unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,23 +28,24 @@ pub struct WalkLimit {
 
 /// Places relative to the first of all: `offsets` start at 0, which is `least` from the base.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Walked {
+pub struct TouchedOffsets {
     /// From the base to offset 0; negative with negative strides.
     pub least: i128,
     /// Units touched.
     pub offsets: ByteSet,
 }
 
-/// Largest distance that is followed exactly.
+/// Largest distance that is followed exactly. Sums of distances stop at the largest number: no memory is near
+/// so large.
 const FAR: u128 = 1 << 62;
 /// Most combinations of limited loops that are followed one by one.
 const MAX_COMBINATIONS: u64 = 1 << 16;
 
-impl Walked {
+impl TouchedOffsets {
     /// Every place of the loops, `length` units at each.
-    pub fn of_loops(loops: &[WalkLoop], length: u64) -> Walked {
+    pub fn of_loops(loops: &[WalkLoop], length: u64) -> TouchedOffsets {
         if loops.iter().any(|row| row.size == 0) || length == 0 {
-            return Walked::default();
+            return TouchedOffsets::default();
         }
         let reach = |row: &WalkLoop| i128::from(row.size - 1) * i128::from(row.stride);
         let down = loops.iter().map(reach).filter(|reach| *reach < 0);
@@ -48,8 +53,8 @@ impl Walked {
         let reaches = loops.iter().map(|row| reach(row).unsigned_abs());
         let span = reaches.fold(u128::from(length), u128::saturating_add);
         if span > FAR {
-            let end = u64::try_from(span.min(FAR)).unwrap_or(u64::MAX);
-            return Walked { least, offsets: ByteSet::range(0, end).inexact() };
+            let end = u64::try_from(span.min(FAR)).or_broken("FAR fits 64 bits");
+            return TouchedOffsets { least, offsets: ByteSet::range(0, end).inexact() };
         }
         let mut strides: Vec<(u64, u64)> =
             loops.iter().map(|row| (row.stride.unsigned_abs(), row.size)).collect();
@@ -57,25 +62,25 @@ impl Walked {
         strides.sort_unstable();
         let start = ByteSet::range(0, length);
         let offsets = strides.iter().fold(start, |set, (stride, size)| set.repeated(*size, *stride));
-        Walked { least, offsets }
+        TouchedOffsets { least, offsets }
     }
 
     /// Places of the loops that no limit cuts off.
-    pub fn of_limited(loops: &[WalkLoop], length: u64, limits: &[WalkLimit]) -> Walked {
+    pub fn of_limited(loops: &[WalkLoop], length: u64, limits: &[WalkLimit]) -> TouchedOffsets {
         let weight = |limit: &WalkLimit, at: usize| limit.weights.get(at).copied().unwrap_or(0);
         let counts = |at: &usize| limits.iter().any(|limit| weight(limit, *at) > 0);
         let mut limited: Vec<usize> = (0..loops.len()).filter(counts).collect();
         if limits.iter().any(|limit| limit.extent == 0) {
-            return Walked::default();
+            return TouchedOffsets::default();
         }
         limited.sort_by_key(|at| loops[*at].size);
-        let Some(last) = limited.pop() else { return Walked::of_loops(loops, length) };
-        let combinations = limited.iter().fold(1_u64, |all, at| all.saturating_mul(loops[*at].size));
+        let Some(last) = limited.pop() else { return TouchedOffsets::of_loops(loops, length) };
+        let combinations = limited.iter().fold(1_u64, |all, at| all.capped_mul(loops[*at].size));
         if combinations > MAX_COMBINATIONS {
-            return Walked::of_loops(loops, length).inexact();
+            return TouchedOffsets::of_loops(loops, length).inexact();
         }
         let free = (0..loops.len()).filter(|at| !counts(at)).map(|at| loops[at]).collect();
-        let mut walk = Limited {
+        let mut walk = LimitedWalk {
             loops,
             length,
             limits,
@@ -88,40 +93,41 @@ impl Walked {
         };
         walk.follow(0, 0, &vec![0; limits.len()]);
         if walk.runs > 2 * MAX_RUNS {
-            return Walked::of_loops(loops, length).inexact();
+            return TouchedOffsets::of_loops(loops, length).inexact();
         }
         let part = |(offset, live): (i128, u64)| Some((offset, walk.known.get(&live)?));
         joined(&walk.parts.iter().copied().filter_map(part).collect::<Vec<_>>())
     }
 
-    /// The same, known only to be a superset.
+    /// These offsets, marked as only a superset of what is touched.
     #[must_use]
-    pub fn inexact(self) -> Walked {
-        Walked { least: self.least, offsets: self.offsets.inexact() }
+    pub fn inexact(self) -> TouchedOffsets {
+        TouchedOffsets { least: self.least, offsets: self.offsets.inexact() }
     }
 
     /// Byte runs from a base, `units_per_byte` units to a byte; the part outside `0..capacity` is cut off.
-    pub fn placed(&self, base: i128, units_per_byte: u64, capacity: u64) -> Placed {
-        let Some((_, end)) = self.offsets.bounds() else { return Placed::default() };
+    pub fn placed(&self, base: i128, units_per_byte: u64, capacity: u64) -> TouchedBytes {
+        let Some((_, end)) = self.offsets.bounds() else { return TouchedBytes::default() };
         let (units, shift) = (i128::from(units_per_byte.max(1)), base.saturating_add(self.least));
         let low = shift.div_euclid(units);
         let end_of =
             |end: u64| shift.saturating_add(i128::from(end)).saturating_add(units - 1).div_euclid(units);
         let high = end_of(end);
         let outside = (low < 0 || high > i128::from(capacity)).then_some((low, high));
-        let byte = |at: i128| u64::try_from(at.clamp(0, i128::from(capacity))).unwrap_or(0);
+        let byte =
+            |at: i128| u64::try_from(at.clamp(0, i128::from(capacity))).or_broken("a byte of a memory");
         let runs = self.offsets.runs().iter().map(|(start, end)| {
             let first = shift.saturating_add(i128::from(*start)).div_euclid(units);
             (byte(first), byte(end_of(*end)))
         });
         let bytes = ByteSet::from_runs(runs.collect());
-        Placed { bytes: if self.offsets.is_exact() { bytes } else { bytes.inexact() }, outside }
+        TouchedBytes { bytes: if self.offsets.is_exact() { bytes } else { bytes.inexact() }, outside }
     }
 }
 
 /// What a walk touches of one memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placed {
+pub struct TouchedBytes {
     /// Inside it.
     pub bytes: ByteSet,
     /// First byte and one past the last of the whole walk, if some of it lies outside.
@@ -129,7 +135,7 @@ pub struct Placed {
 }
 
 /// The walk over limited loops: all but the longest are followed value by value, the longest as a prefix.
-struct Limited<'a> {
+struct LimitedWalk<'a> {
     loops: &'a [WalkLoop],
     length: u64,
     limits: &'a [WalkLimit],
@@ -137,13 +143,13 @@ struct Limited<'a> {
     last: usize,
     free: Vec<WalkLoop>,
     /// Walks of the free loops and a prefix of the longest, by its length.
-    known: BTreeMap<u64, Walked>,
+    known: BTreeMap<u64, TouchedOffsets>,
     /// Where each of them was, and how long its prefix.
     parts: Vec<(i128, u64)>,
     runs: usize,
 }
 
-impl Limited<'_> {
+impl LimitedWalk<'_> {
     fn follow(&mut self, depth: usize, offset: i128, positions: &[u64]) {
         if self.runs > 2 * MAX_RUNS {
             return;
@@ -172,25 +178,25 @@ impl Limited<'_> {
         let walked = self.known.entry(live).or_insert_with(|| {
             let mut loops = self.free.clone();
             loops.push(WalkLoop { size: live, ..row });
-            Walked::of_loops(&loops, self.length)
+            TouchedOffsets::of_loops(&loops, self.length)
         });
-        self.runs = self.runs.saturating_add(walked.offsets.runs().len());
+        self.runs = self.runs.exact_add(walked.offsets.runs().len());
         self.parts.push((offset, live));
     }
 
     fn moved(&self, positions: &[u64], at: usize, index: u64) -> Vec<u64> {
         let weighted = self.limits.iter().zip(positions).map(|(limit, position)| {
             let weight = limit.weights.get(at).copied().unwrap_or(0);
-            position.saturating_add(weight.saturating_mul(index))
+            position.capped_add(weight.capped_mul(index))
         });
         weighted.collect()
     }
 }
 
-fn joined(parts: &[(i128, &Walked)]) -> Walked {
+fn joined(parts: &[(i128, &TouchedOffsets)]) -> TouchedOffsets {
     let live = || parts.iter().filter(|(_, part)| !part.offsets.is_empty());
     let Some(least) = live().map(|(offset, part)| offset.saturating_add(part.least)).min() else {
-        return Walked::default();
+        return TouchedOffsets::default();
     };
     let exact = live().all(|(_, part)| part.offsets.is_exact());
     let runs = live().flat_map(|(offset, part)| {
@@ -199,5 +205,5 @@ fn joined(parts: &[(i128, &Walked)]) -> Walked {
         part.offsets.runs().iter().map(move |run| (run.0.saturating_add(shift), run.1.saturating_add(shift)))
     });
     let offsets = ByteSet::from_runs(runs.collect());
-    Walked { least, offsets: if exact { offsets } else { offsets.inexact() } }
+    TouchedOffsets { least, offsets: if exact { offsets } else { offsets.inexact() } }
 }

@@ -1,5 +1,5 @@
-//! The binary form of TCP programs: the statements of the text form in a file of checked sections, with the arrays that the program
-//! names (`tilewright_ir::binary` gives the layout).
+//! The binary form of TCP programs: the statements of the text form in a file of checked sections, with the
+//! arrays that the program names (`tilewright_ir::binary` gives the layout).
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,10 @@ pub type Arrays = BTreeMap<String, Vec<u8>>;
 
 /// A file taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unpacked {
+pub struct UnpackedProgram {
     /// The program as a text, a statement a line: [`text::read`] makes a program of it.
     pub text: String,
-    /// What came with it.
+    /// Arrays of the file, by name.
     pub arrays: Arrays,
 }
 
@@ -78,7 +78,8 @@ impl<'f> Bundle<'f> {
     }
 }
 
-/// Programs with their names, arrays and texts as the bytes of a file. The first program is the one that [`unpack`] gives.
+/// Programs with their names, arrays and texts as the bytes of a file. The first program is the one that
+/// [`unpack`] gives.
 pub fn pack_bundle(
     programs: &[(&str, &Program)],
     arrays: &[(&str, &[u8])],
@@ -139,13 +140,13 @@ fn program_name(section: &str) -> Result<&str, UnpackError> {
 ///
 /// # Errors
 /// A file that was cut off or changed, or that holds no program of this chip family.
-pub fn unpack(file: &[u8]) -> Result<Unpacked, UnpackError> {
+pub fn unpack(file: &[u8]) -> Result<UnpackedProgram, UnpackError> {
     let sections = binary::read(file)?;
     let program = sections.iter().find(|section| section.kind == SectionKind::Program);
     let program = program.ok_or(UnpackError::NoProgram)?;
     program_name(program.name)?;
     let arrays = sections.iter().filter(|section| section.kind == SectionKind::Array);
-    Ok(Unpacked {
+    Ok(UnpackedProgram {
         text: tokens::decode(program.bytes)?,
         arrays: arrays.map(|array| (array.name.to_string(), array.bytes.to_vec())).collect(),
     })

@@ -1,7 +1,8 @@
 //! Queues and the control core that feeds them (paper sections III-C, V-A).
 //!
-//! The command processor takes entries in order: `dma` and `exec` start work and return at once, waits hold the queue. The core
-//! of each PE runs steps: it pushes commands, computes registers, branches on values of the device, and talks to other cores.
+//! The command processor takes entries in order: `dma` and `exec` start work and return at once, waits hold
+//! the queue. The core of each PE runs steps: it pushes commands, computes registers, branches on values of
+//! the device, and talks to other cores.
 
 use tilewright_base::Span;
 use tilewright_num::Dtype;
@@ -19,7 +20,7 @@ pub struct Queue {
     pub pe: u64,
     /// Steps in order.
     pub steps: Vec<Step>,
-    /// Where it is written.
+    /// Source span of the statement.
     pub span: Span,
 }
 
@@ -28,7 +29,7 @@ pub struct Queue {
 pub enum Command {
     /// Starts a transfer under an id.
     Dma {
-        /// Which.
+        /// The transfer.
         transfer: TransferId,
         /// Names it until it is done.
         id: u8,
@@ -37,7 +38,7 @@ pub enum Command {
     Load(ExecId),
     /// Starts what is loaded in a context under an id; holds the queue while that context is busy.
     Exec {
-        /// Where.
+        /// Context that runs the loaded image.
         context: Context,
         /// Names it until it is done.
         id: u8,
@@ -51,9 +52,9 @@ pub enum Command {
 /// A step of the control core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What.
+    /// Kind of step.
     pub kind: StepKind,
-    /// Where it is written.
+    /// Source span of the statement.
     pub span: Span,
 }
 
@@ -65,7 +66,7 @@ pub enum StepKind {
     /// Puts a command into the queue without looking whether there is room: an overflow loses it.
     PushUnchecked(Command),
     /// Gives a register a value.
-    Set(RegisterId, Value),
+    Set(RegisterId, ControlExpr),
     /// Reads a value of the device into a register, once the queue is empty and everything pushed is done.
     Read {
         /// Into.
@@ -80,15 +81,15 @@ pub enum StepKind {
         /// Counts.
         register: RegisterId,
         /// First value.
-        from: Value,
+        from: ControlExpr,
         /// Not reached.
-        to: Value,
+        to: ControlExpr,
         /// Steps.
         body: Vec<Step>,
     },
     /// Runs one of two bodies.
     If {
-        /// Asked.
+        /// Condition of the branch.
         condition: Condition,
         /// If it holds.
         then: Vec<Step>,
@@ -97,7 +98,7 @@ pub enum StepKind {
     },
     /// Runs the body while a condition holds.
     While {
-        /// Asked before every turn.
+        /// Condition, evaluated before every iteration.
         condition: Condition,
         /// Steps.
         body: Vec<Step>,
@@ -118,7 +119,7 @@ pub enum StepKind {
         /// PE of the receiver.
         pe: u64,
         /// The message.
-        value: Value,
+        value: ControlExpr,
     },
     /// Waits for the next message of a PE.
     Receive {
@@ -126,23 +127,23 @@ pub enum StepKind {
         chip: u64,
         /// PE of the sender.
         pe: u64,
-        /// Takes the message, if it is wanted.
+        /// Register that receives the message; none discards it.
         register: Option<RegisterId>,
     },
 }
 
 /// Integer arithmetic of the control core: two operands at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum ControlExpr {
     /// One operand.
-    Just(Term),
-    /// Two.
-    Both(Term, Arithmetic, Term),
+    Operand(ControlOperand),
+    /// Two operands and their operation.
+    Binary(ControlOperand, ControlOp, ControlOperand),
 }
 
 /// An operand of the control core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Term {
+pub enum ControlOperand {
     /// A number.
     Number(i64),
     /// A register.
@@ -151,7 +152,7 @@ pub enum Term {
 
 /// Operations of the control core; they wrap, and division by zero gives zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arithmetic {
+pub enum ControlOp {
     /// Sum.
     Add,
     /// Difference.
@@ -160,11 +161,11 @@ pub enum Arithmetic {
     Mul,
     /// Quotient, towards zero.
     Div,
-    /// What a division leaves.
+    /// Remainder.
     Rem,
-    /// The lesser.
+    /// Minimum of both.
     Min,
-    /// The greater.
+    /// Maximum of both.
     Max,
 }
 
@@ -172,9 +173,9 @@ pub enum Arithmetic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// Left.
-    pub left: Term,
-    /// How.
+    pub left: ControlOperand,
+    /// Order that the comparison asks for.
     pub relation: super::vector::Relation,
     /// Right.
-    pub right: Term,
+    pub right: ControlOperand,
 }

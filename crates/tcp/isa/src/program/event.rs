@@ -1,4 +1,5 @@
-//! What the command processors did, in the order in which it happened: all that judges of a run are told.
+//! What the command processors did, in the order in which it happened: all that observers of a run (values,
+//! findings) see.
 //!
 //! A simulator makes these, the values and the findings listen. Images are resolved: every size is a number.
 
@@ -26,7 +27,7 @@ pub struct Ticket(pub u64);
 
 /// What runs commands in order, side by side with the others of its PE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unit {
+pub enum ExecUnit {
     /// The main context.
     Main,
     /// The sub context.
@@ -37,29 +38,29 @@ pub enum Unit {
     Core,
 }
 
-impl Unit {
+impl ExecUnit {
     /// Whoever runs a context's commands.
-    pub fn of(context: Context) -> Unit {
+    pub fn of(context: Context) -> ExecUnit {
         match context {
-            Context::Main => Unit::Main,
-            Context::Sub => Unit::Sub,
+            Context::Main => ExecUnit::Main,
+            Context::Sub => ExecUnit::Sub,
         }
     }
 
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Unit::Main => "main",
-            Unit::Sub => "sub",
-            Unit::Dma => "dma",
-            Unit::Core => "core",
+            ExecUnit::Main => "main",
+            ExecUnit::Sub => "sub",
+            ExecUnit::Dma => "dma",
+            ExecUnit::Core => "core",
         }
     }
 }
 
 /// The command behind a ticket; whoever needs it longer shares it.
 #[derive(Clone, Copy, Debug)]
-pub enum Image<'a> {
+pub enum CommandImage<'a> {
     /// A tensor unit command.
     Exec(&'a Arc<Exec>),
     /// A DMA command.
@@ -68,56 +69,57 @@ pub enum Image<'a> {
 
 /// One thing that happened.
 #[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
+pub enum RunEvent<'a> {
     /// A queue issued a command. What it waited for before is ordered before it.
     Issue {
         /// Names it from now on.
         ticket: Ticket,
         /// Whose queue; the first PE of the group.
         pe: PeId,
-        /// Who will run it.
-        unit: Unit,
+        /// Unit that will run the command.
+        unit: ExecUnit,
         /// The id it is waited for by.
         id: u8,
-        /// What it is.
-        image: Image<'a>,
-        /// Messages that the core had taken, and commands that it had awaited, when it pushed the command: later ones are not ordered
-        /// before it, even if they came before it was issued.
+        /// Resolved image of the command.
+        image: CommandImage<'a>,
+        /// Messages that the core had taken, and commands that it had awaited, when it pushed the command:
+        /// later ones are not ordered before it, even if they came before it was issued.
         received: u64,
         /// The `dma` or `exec` step.
         span: Span,
-        /// When.
+        /// Cycle at which it happened.
         at_cycles: u64,
     },
     /// A command began to run.
     Start {
-        /// Which.
+        /// Ticket of the command.
         ticket: Ticket,
-        /// When.
+        /// Cycle at which it happened.
         at_cycles: u64,
     },
     /// A command ended.
     Done {
-        /// Which.
+        /// Ticket of the command.
         ticket: Ticket,
-        /// When.
+        /// Cycle at which it happened.
         at_cycles: u64,
     },
     /// A wait let the queue go on: all that this PE issues from now on is ordered after the command.
     Waited {
-        /// Whose queue.
+        /// PE whose queue it is.
         pe: PeId,
         /// The command that was waited for.
         ticket: Ticket,
     },
-    /// A control core saw its queue empty and all commands done: all it does from now on is ordered after them.
+    /// A control core saw its queue empty and all commands done: all it does from now on is ordered after
+    /// them.
     Synced {
-        /// Whose.
+        /// PE of the control core.
         pe: PeId,
     },
     /// A control core saw one of its commands done: all it does and pushes from now on is ordered after it.
     Awaited {
-        /// Whose.
+        /// PE of the control core.
         pe: PeId,
         /// The command.
         ticket: Ticket,
@@ -129,8 +131,8 @@ pub enum Event<'a> {
         /// Receiver.
         to: PeId,
     },
-    /// A core took the next message of another: all it does from now on, and all commands that it pushes from now on, is ordered after
-    /// what the message carried.
+    /// A core took the next message of another: all it does from now on, and all commands that it pushes from
+    /// now on, is ordered after what the message carried.
     Received {
         /// Receiver.
         pe: PeId,
@@ -141,7 +143,7 @@ pub enum Event<'a> {
     Read {
         /// Names it among the commands.
         ticket: Ticket,
-        /// Whose core.
+        /// PE of the control core.
         pe: PeId,
         /// First byte.
         address: Address,
@@ -149,7 +151,7 @@ pub enum Event<'a> {
         dtype: Dtype,
         /// The step.
         span: Span,
-        /// When.
+        /// Cycle at which it happened.
         at_cycles: u64,
     },
 }

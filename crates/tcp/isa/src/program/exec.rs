@@ -1,7 +1,9 @@
-//! One tensor unit command: what every engine's registers hold while it runs (paper section IV; vISA book, engines in order).
+//! One tensor unit command: what every engine's registers hold while it runs (paper section IV; vISA book,
+//! engines in order).
 //!
-//! All slices of the group run the same image. A stream is a sequence of packets on every slice; packets are cut into flits by
-//! collect, and everything behind collect counts flits. Element strides count elements of the unit's own type, commit strides bytes.
+//! All slices of the group run the same image. A stream is a sequence of packets on every slice; packets are
+//! cut into flits by collect, and everything behind collect counts flits. Element strides count elements of
+//! the unit's own type, commit strides bytes.
 
 use tilewright_base::Span;
 use tilewright_num::Dtype;
@@ -17,13 +19,13 @@ use crate::switch::Topology;
 pub struct Exec {
     /// Its name.
     pub name: String,
-    /// Who runs it.
+    /// Context that runs the image.
     pub context: Context,
     /// PEs whose slices work as one group; fusion changes from command to command.
     pub pes: u64,
-    /// What it does.
-    pub body: Body,
-    /// Where it is written.
+    /// Kind of command, with its registers.
+    pub body: ExecBody,
+    /// Source span of the statement.
     pub span: Span,
 }
 
@@ -39,13 +41,13 @@ pub enum Context {
 
 /// The three kinds of tensor unit command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum ExecBody {
     /// From data memory through the engines into a memory.
     Stream(Box<Stream>),
     /// The same words everywhere (sub context).
     Fill(Fill),
     /// Contiguous bytes of data memory into a register file, without the engines.
-    Short(Short),
+    Short(ShortLoad),
 }
 
 /// Engines in the order in which data passes them; `None` is bypassed.
@@ -74,7 +76,8 @@ pub struct Fetch {
     pub dtype: Dtype,
     /// Byte offset of the first element in every slice's data memory.
     pub base: u64,
-    /// Interleaved fetch: the loop (of size 2) whose second iteration starts from another base. Main context only.
+    /// Interleaved fetch: the loop (of size 2) whose second iteration starts from another base. Main context
+    /// only.
     pub interleave: Option<Interleave>,
     /// Outermost first, packet loops included.
     pub loops: Vec<Loop>,
@@ -84,7 +87,8 @@ pub struct Fetch {
     pub indirect: Option<Indirect>,
     /// Elements past any of these are replaced by zero.
     pub limits: Vec<Limit>,
-    /// Table lookup: 256 patterns of the given type, indexed by the byte read (f4e2m1 pairs: two results a byte, low nibble first).
+    /// Table lookup: 256 patterns of the given type, indexed by the byte read (f4e2m1 pairs: two results a
+    /// byte, low nibble first).
     pub lookup: Option<Lookup>,
     /// Type after the cast.
     pub cast: Option<Dtype>,
@@ -132,21 +136,22 @@ pub struct Lookup {
     pub patterns: Vec<u32>,
 }
 
-/// Where a position, counted over slices and loops, must stay below an extent: how padding is told from data.
+/// Where a position, counted over slices and loops, must stay below an extent: how padding is distinguished
+/// from data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Live below it.
     pub extent: Count,
     /// Digits of the slice number that count.
     pub slices: Vec<SliceDigit>,
-    /// What an iteration of each loop is worth, in the order of the loops.
+    /// The weight of an iteration of each loop, in the order of the loops.
     pub weights: Vec<u64>,
 }
 
 /// Switch engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
-    /// How packets move.
+    /// Topology by which packets move between slices.
     pub topology: Topology,
     /// For a custom topology: for each slice of a ring, the slices of the ring whose packets it keeps.
     pub sources: Vec<Vec<u16>>,
@@ -187,7 +192,7 @@ pub enum ContractOp {
     /// Add products.
     #[default]
     Add,
-    /// The greatest product.
+    /// The maximum of the products.
     Max,
 }
 
@@ -210,8 +215,9 @@ pub struct FlitTranspose {
     pub columns: u64,
 }
 
-/// Convolution mode of the feed unit: a window of one packet over a buffer of three flits. The first `shifts` steps of every
-/// `shifts` look at elements `initial`, `initial + stride`, ... of the buffer, then `pop` new flits enter.
+/// Convolution mode of the feed unit: a window of one packet over a buffer of three flits. The first `shifts`
+/// steps of every `shifts` look at elements `initial`, `initial + stride`, ... of the buffer, then `pop` new
+/// flits enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shift {
     /// First element of the window; negative looks at zeros before the row.
@@ -261,7 +267,8 @@ pub struct Commit {
 pub enum Memory {
     /// Data memory.
     Dm,
-    /// The contraction engine's register file, cut into so many lanes: lane `n` starts at `n * payload / lanes`.
+    /// The contraction engine's register file, cut into so many lanes: lane `n` starts at `n * payload /
+    /// lanes`.
     Trf {
         /// Lanes.
         lanes: u64,
@@ -281,10 +288,10 @@ pub struct Fill {
 
 /// A direct load of contiguous bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Short {
+pub struct ShortLoad {
     /// Byte offset in data memory.
     pub from: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
     /// The register file.
     pub memory: Memory,

@@ -1,11 +1,12 @@
-//! What the address translation of a PE lets through (paper section III-D: unauthorised accesses are refused, PEs may share a space).
+//! What the address translation of a PE lets through (paper section III-D: unauthorised accesses are refused,
+//! PEs may share a space).
 
 use tilewright_base::Span;
 
 use super::transfer::Address;
 
-/// Lets PEs touch a range of addresses. A program without grants shares everything; with any, a PE may touch its own data memory and
-/// scratchpad, and what it is granted.
+/// Lets PEs touch a range of addresses. A program without grants shares everything; with any, a PE may touch
+/// its own data memory and scratchpad, and what it is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Chip of the PEs.
@@ -14,10 +15,10 @@ pub struct Grant {
     pub pes: (u64, u64),
     /// First byte.
     pub first: Address,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
     /// Writing too.
     pub write: bool,
-    /// Where it is written.
+    /// Source span of the statement.
     pub span: Span,
 }

@@ -1,6 +1,7 @@
 //! Loops of sequencers and steps, as the registers of every engine hold them.
 
 use super::Count;
+use crate::capped::Capped;
 
 /// One loop of a sequencer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub struct Loop {
 
 /// Iterations of all loops together.
 pub fn iterations(loops: &[Loop]) -> u64 {
-    loops.iter().fold(1, |all, row| all.saturating_mul(row.size.fixed()))
+    loops.iter().fold(1, |all, row| all.capped_mul(row.size.fixed()))
 }
 
 /// A digit of the slice number: `slice / stride % size`.
@@ -23,7 +24,7 @@ pub struct SliceDigit {
     pub stride: u64,
     /// Values.
     pub size: u64,
-    /// What one is worth.
+    /// Weight of one value of the digit.
     pub weight: u64,
 }
 

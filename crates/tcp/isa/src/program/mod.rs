@@ -1,8 +1,9 @@
-//! The program level of the TCP: register images, transfers, and the control steps that put commands into queues
-//! (paper sections III-C and V-A; engines in the order of the vISA book).
+//! The program level of the TCP: register images, transfers, and the control steps that put commands into
+//! queues (paper sections III-C and V-A; engines in the order of the vISA book).
 //!
-//! A program is data. Nothing here checks or runs it: [`verify`](mod@crate::verify) says whether registers can hold it,
-//! `crates/tcp/exec` what it computes, `crates/tcp/cost` how long a command takes. Units follow registers literally, so a wrong stride gives wrong values.
+//! A program is data. Nothing here checks or runs it: [`verify`](mod@crate::verify) says whether registers
+//! can hold it, `crates/tcp/exec` what it computes, `crates/tcp/cost` how long a command takes. Units follow
+//! registers literally, so a wrong stride gives wrong values.
 //!
 //! | file | holds |
 //! |---|---|
@@ -14,7 +15,7 @@
 //! | [`text`] | the text form: reader and printer |
 //! | [`binary`] | the same in a file of checked sections, with arrays |
 //! | [`grant`] | what address translation lets through |
-//! | [`event`] | what a run tells those who judge it |
+//! | [`event`] | the events that observers of a run see |
 
 pub mod binary;
 pub mod control;
@@ -35,6 +36,7 @@ pub use tensor::Tensor;
 pub use transfer::Transfer;
 
 use tilewright_base::Span;
+use tilewright_base::invariant::OrBroken;
 
 /// Index into [`Program::execs`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,9 +82,9 @@ pub struct Register {
     pub name: String,
     /// Value at the start.
     pub initial: i64,
-    /// Least value that a step may give it.
+    /// Smallest value that a step may give it.
     pub least: i64,
-    /// Greatest value that a step may give it; memory is laid out for it.
+    /// Largest value that a step may give it; memory is allocated for it.
     pub most: i64,
     /// Where it is declared.
     pub span: Span,
@@ -93,18 +95,27 @@ pub struct Register {
 pub enum Count {
     /// Known.
     Fixed(u64),
-    /// The value of a register, at most its greatest.
+    /// The value of a register, at most its largest.
     Register(RegisterId),
 }
 
 impl Program {
-    /// The greatest value of a size.
+    /// The first register that a size names and the program does not declare.
+    pub fn missing_register(&self, mut counts: impl Iterator<Item = Count>) -> Option<RegisterId> {
+        counts.find_map(|count| match count {
+            Count::Register(id) if id.0 as usize >= self.registers.len() => Some(id),
+            _ => None,
+        })
+    }
+
+    /// The largest value of a size; a register whose largest value is negative counts as 0.
     pub fn most(&self, count: Count) -> u64 {
         match count {
             Count::Fixed(value) => value,
             Count::Register(id) => {
-                let register = self.registers.get(id.0 as usize);
-                register.and_then(|register| u64::try_from(register.most).ok()).unwrap_or(0)
+                let register =
+                    self.registers.get(id.0 as usize).or_broken("an image names registers that exist");
+                u64::try_from(register.most.max(0)).or_broken("a value that is not negative")
             }
         }
     }

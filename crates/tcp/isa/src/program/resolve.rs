@@ -1,9 +1,11 @@
-//! Images with control registers replaced by their values: what `load` copies to a context (paper section V-A).
+//! Images with control registers replaced by their values: what `load` copies to a context (paper section
+//! V-A).
 
-use super::exec::{Body, Commit, Contract, Exec, Fetch, Loop};
+use super::exec::{Commit, Contract, Exec, ExecBody, Fetch, Loop};
 use super::transfer::Transfer;
-use super::vector::{OpKind, Source, Vector};
+use super::vector::{OpKind, OperandSource, Vector};
 use super::{Count, RegisterId};
+use tilewright_base::invariant::OrBroken;
 
 impl Count {
     /// The number, once it is one; 0 for a register.
@@ -19,7 +21,9 @@ impl Count {
         match self {
             Count::Fixed(value) => value,
             Count::Register(RegisterId(id)) => {
-                registers.get(id as usize).and_then(|value| u64::try_from(*value).ok()).unwrap_or(0)
+                let value =
+                    registers.get(id as usize).copied().or_broken("an image names registers that exist");
+                u64::try_from(value.max(0)).or_broken("a value that is not negative")
             }
         }
     }
@@ -37,14 +41,14 @@ impl Exec {
     /// Calls `visit` with every size of the image.
     pub fn each_count(&mut self, visit: &mut dyn FnMut(&mut Count)) {
         match &mut self.body {
-            Body::Stream(stream) => {
+            ExecBody::Stream(stream) => {
                 fetch(&mut stream.fetch, visit);
                 stream.contract.iter_mut().for_each(|contract| self::contract(contract, visit));
                 stream.vector.iter_mut().for_each(|vector| self::vector(vector, visit));
                 commit(&mut stream.commit, visit);
             }
-            Body::Fill(fill) => commit(&mut fill.commit, visit),
-            Body::Short(_) => {}
+            ExecBody::Fill(fill) => commit(&mut fill.commit, visit),
+            ExecBody::Short(_) => {}
         }
     }
 }
@@ -81,7 +85,7 @@ fn vector(vector: &mut Vector, visit: &mut dyn FnMut(&mut Count)) {
             reduce.limits.iter_mut().for_each(|limit| visit(&mut limit.extent));
         }
         for guarded in op.operands.iter_mut().flat_map(|choice| &mut choice.sources) {
-            if let Source::Vrf { loops: walk, .. } = &mut guarded.source {
+            if let OperandSource::Vrf { loops: walk, .. } = &mut guarded.source {
                 loops(walk, visit);
             }
         }

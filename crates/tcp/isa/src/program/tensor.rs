@@ -1,4 +1,5 @@
-//! Named data of a program: where inputs start out and where outputs are found, as lowered shapes over a memory.
+//! Named data of a program: where inputs start out and where outputs are found, as lowered shapes over a
+//! memory.
 
 use tilewright_base::Span;
 use tilewright_notation::algebra::RadixMap;
@@ -14,33 +15,33 @@ pub struct Tensor {
     /// Axes in order, with extents.
     pub axes: Vec<(String, u64)>,
     /// What the program's user sees in it.
-    pub role: Role,
-    /// Where.
-    pub place: Place,
+    pub role: TensorRole,
+    /// Memory that holds the tensor.
+    pub place: TensorPlace,
     /// The lowered shape as text, in canonical spelling.
     pub shape: String,
-    /// The same as a map from coordinates to (slice, element offset).
+    /// The lowered shape as a map from coordinates to (slice, element offset).
     pub map: RadixMap,
     /// What an input holds at the start.
-    pub data: Data,
-    /// Where it is written.
+    pub data: TensorData,
+    /// Source span of the statement.
     pub span: Span,
 }
 
 /// What a tensor is to the outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum TensorRole {
     /// Filled before the program starts.
     Input,
     /// Read after it ends.
     Output,
     /// Both: updated in place.
-    Both,
+    InOut,
 }
 
 /// The memory that holds a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TensorPlace {
     /// A chip's HBM from a byte on; the shape has one slice.
     Hbm {
         /// Chip.
@@ -61,7 +62,7 @@ pub enum Place {
 
 /// The elements of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Data {
+pub enum TensorData {
     /// Nothing is written: reads of it are reads of what was never written.
     None,
     /// Zeros.

@@ -1,8 +1,9 @@
-//! One DMA command: paired loops over two address ranges (vISA book, DMA engine), and the address space of a program.
+//! One DMA command: paired loops over two address ranges (vISA book, DMA engine), and the address space of a
+//! program.
 //!
-//! All memories of all chips lie in one space, so that a remote access looks like a local one (paper section III-D). Slices follow
-//! each other at the virtual stride of 4 MiB that DMA uses (vISA book, data memory), which is part of the form of programs; PEs continue
-//! the numbering.
+//! All memories of all chips lie in one space, so that a remote access looks like a local one (paper section
+//! III-D). Slices follow each other at the virtual stride of 4 MiB that DMA uses (vISA book, data memory),
+//! which is part of the form of programs; PEs continue the numbering.
 
 use tilewright_base::Span;
 use tilewright_num::Dtype;
@@ -15,7 +16,7 @@ pub struct Address(pub u64);
 
 /// Memories that DMA reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Medium {
+pub enum MemoryInstance {
     /// High-bandwidth memory of a chip.
     Hbm,
     /// Data memory of a slice, numbered over the chip.
@@ -32,11 +33,11 @@ pub enum Medium {
 
 /// An address taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Located {
+pub struct MemoryLocation {
     /// Chip.
     pub chip: u64,
     /// Memory.
-    pub medium: Medium,
+    pub medium: MemoryInstance,
     /// Byte in it.
     pub offset: u64,
 }
@@ -55,20 +56,20 @@ pub const SLICE_STRIDE: i64 = 1 << SLICE_SHIFT;
 
 impl Address {
     /// Puts an address together.
-    pub fn new(located: Located) -> Address {
+    pub fn new(located: MemoryLocation) -> Address {
         let (kind, inner) = match located.medium {
-            Medium::Hbm => (0, located.offset),
-            Medium::Dm { slice } => (1, (slice << SLICE_SHIFT) + located.offset),
-            Medium::Spm { pe } => (2, (pe << SLICE_SHIFT) + located.offset),
+            MemoryInstance::Hbm => (0, located.offset),
+            MemoryInstance::Dm { slice } => (1, (slice << SLICE_SHIFT) + located.offset),
+            MemoryInstance::Spm { pe } => (2, (pe << SLICE_SHIFT) + located.offset),
         };
         Address((located.chip << CHIP_SHIFT) + (kind << KIND_SHIFT) + inner)
     }
 
-    /// The same, or `None` where a part is too large for its bits.
-    pub fn checked(located: Located) -> Option<Address> {
+    /// Puts an address together; `None` where a part is too large for its bits.
+    pub fn checked(located: MemoryLocation) -> Option<Address> {
         let fits = match located.medium {
-            Medium::Hbm => located.offset >> KIND_SHIFT == 0,
-            Medium::Dm { slice: index } | Medium::Spm { pe: index } => {
+            MemoryInstance::Hbm => located.offset >> KIND_SHIFT == 0,
+            MemoryInstance::Dm { slice: index } | MemoryInstance::Spm { pe: index } => {
                 index >> (KIND_SHIFT - SLICE_SHIFT) == 0 && located.offset >> SLICE_SHIFT == 0
             }
         };
@@ -76,14 +77,14 @@ impl Address {
     }
 
     /// Takes it apart; `None` if no memory is mapped there by any machine.
-    pub fn locate(self) -> Option<Located> {
+    pub fn locate(self) -> Option<MemoryLocation> {
         let chip = self.0 >> CHIP_SHIFT;
         let inner = self.0 & ((1 << KIND_SHIFT) - 1);
         let (high, low) = (inner >> SLICE_SHIFT, inner & ((1 << SLICE_SHIFT) - 1));
         match (self.0 >> KIND_SHIFT) & 0xF {
-            0 => Some(Located { chip, medium: Medium::Hbm, offset: inner }),
-            1 => Some(Located { chip, medium: Medium::Dm { slice: high }, offset: low }),
-            2 => Some(Located { chip, medium: Medium::Spm { pe: high }, offset: low }),
+            0 => Some(MemoryLocation { chip, medium: MemoryInstance::Hbm, offset: inner }),
+            1 => Some(MemoryLocation { chip, medium: MemoryInstance::Dm { slice: high }, offset: low }),
+            2 => Some(MemoryLocation { chip, medium: MemoryInstance::Spm { pe: high }, offset: low }),
             _ => None,
         }
     }
@@ -109,7 +110,7 @@ pub struct Transfer {
     pub packet: u64,
     /// Rows by index.
     pub index: Option<TransferIndex>,
-    /// Where it is written.
+    /// Source span of the statement.
     pub span: Span,
 }
 
@@ -126,7 +127,8 @@ pub struct TransferLoop {
 
 /// Gather or scatter: iteration `i` of the outermost loop goes to the row that a table names.
 ///
-/// A table in HBM holds byte offsets, a table in data memory row numbers, which are multiplied by the loop's stride (vISA book).
+/// A table in HBM holds byte offsets, a table in data memory row numbers, which are multiplied by the loop's
+/// stride (vISA book).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferIndex {
     /// First entry.

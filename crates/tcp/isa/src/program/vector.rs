@@ -1,7 +1,9 @@
-//! The vector engine's registers: a chain of units in fixed stage order, and the reducer between slices (vISA book, vector engine).
+//! The vector engine's registers: a chain of units in fixed stage order, and the reducer between slices (vISA
+//! book, vector engine).
 //!
-//! Elements are 32-bit words, 8 to a flit. Each unit is used at most once in a command; within the float stage they may come in
-//! any order (an assumption: the book's example needs multiplications both before and after others).
+//! Elements are 32-bit words, 8 to a flit. Each unit is used at most once in a command; within the float
+//! stage they may come in any order (an assumption: the book's example needs multiplications both before and
+//! after others).
 
 use super::Count;
 use super::loops::{Loop, SliceDigit, StepLoop};
@@ -22,31 +24,32 @@ pub struct Vector {
     pub input: Word,
     /// The upper half of every flit is padding, so that narrow stages need no split.
     pub trim: bool,
-    /// Flits alternate between two groups (an interleaved fetch); the op with a [`Source::Pair`] operand joins them.
+    /// Flits alternate between two groups (an interleaved fetch); the op with a [`OperandSource::Pair`]
+    /// operand joins them.
     pub pair: bool,
     /// Comparisons that set tag bits 0.. of every element, at most four; in pair mode bit 3 is the group.
     pub tags: Vec<Comparison>,
     /// Units in stage order.
     pub ops: Vec<Op>,
     /// The reducer between slices.
-    pub between: Option<Between>,
+    pub between: Option<InterSliceReduce>,
     /// The reducer comes before the chain.
     pub between_first: bool,
 }
 
 impl Vector {
-    /// The same on two groups of flits.
+    /// This chain on two groups of flits (pair mode).
     pub fn paired(self) -> Vector {
         Vector { pair: true, ..self }
     }
 
-    /// The same with a reduction between slices behind it.
-    pub fn then_between(self, op: ReduceOp, slices: u64, gives: Gives) -> Vector {
-        Vector { between: Some(Between { op, slices, gives }), ..self }
+    /// This chain, followed by a reduction between slices.
+    pub fn then_between(self, op: ReduceOp, slices: u64, gives: ReduceOutput) -> Vector {
+        Vector { between: Some(InterSliceReduce { op, slices, gives }), ..self }
     }
 
-    /// The same with a reduction between slices before it.
-    pub fn after_between(self, op: ReduceOp, slices: u64, gives: Gives) -> Vector {
+    /// This chain, preceded by a reduction between slices.
+    pub fn after_between(self, op: ReduceOp, slices: u64, gives: ReduceOutput) -> Vector {
         Vector { between_first: true, ..self.then_between(op, slices, gives) }
     }
 }
@@ -54,7 +57,7 @@ impl Vector {
 /// Compares an element with a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// How.
+    /// Order that the comparison asks for.
     pub relation: Relation,
     /// A word of the input type.
     pub word: u32,
@@ -80,10 +83,10 @@ pub enum Relation {
 /// One unit at work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// Which.
+    /// The unit and its operation.
     pub kind: OpKind,
     /// Operands after the stream's element: one for most, two for fused multiply-add, none for functions.
-    pub operands: Vec<Choice>,
+    pub operands: Vec<OperandChoice>,
     /// The stream's element is the second operand of a subtraction or division.
     pub reversed: bool,
     /// Elements that enter this op are kept as the stash.
@@ -91,36 +94,38 @@ pub struct Op {
 }
 
 impl Op {
-    /// The same, and what enters is kept.
+    /// This operation, with its input kept as the stash.
     pub fn keep(self) -> Op {
         Op { stash: true, ..self }
     }
 }
 
-/// An operand by tag: the first choice whose pattern matches is taken; with none, the element passes unchanged.
+/// An operand by tag: the first choice whose pattern matches is taken; with none, the element passes
+/// unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct OperandChoice {
     /// Guarded sources, in order.
-    pub sources: Vec<Guarded>,
+    pub sources: Vec<GuardedSource>,
 }
 
 /// A source for elements with certain tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guarded {
+pub struct GuardedSource {
     /// Bits of the tag that count.
     pub mask: u8,
-    /// What they must be.
+    /// Value that the bits under the mask must have.
     pub value: u8,
     /// The operand.
-    pub source: Source,
+    pub source: OperandSource,
 }
 
 /// Where an operand comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum OperandSource {
     /// A word.
     Immediate(u32),
-    /// The vector register file: one word an element, by its own loops over all elements of the stream (strides in words).
+    /// The vector register file: one word an element, by its own loops over all elements of the stream
+    /// (strides in words).
     Vrf {
         /// Byte offset.
         base: u64,
@@ -192,7 +197,8 @@ pub enum OpKind {
     ClipAbsMax,
     ClipMin,
     ClipAbsMin,
-    /// Keeps the elements whose tag matches, packed; the count of the rest is padding at the end of each flit.
+    /// Keeps the elements whose tag matches, packed; the count of the rest is padding at the end of each
+    /// flit.
     Filter {
         mask: u8,
         value: u8,
@@ -206,9 +212,9 @@ pub enum ReduceOp {
     Add,
     /// Sum of integers that wraps; between slices only.
     AddWrap,
-    /// Greatest.
+    /// Maximum.
     Max,
-    /// Least.
+    /// Minimum.
     Min,
     /// Product of floats; between slices only.
     Mul,
@@ -217,7 +223,7 @@ pub enum ReduceOp {
 /// Reduction within a slice: 4 elements enter at a time (low half of a flit, then high half unless trimmed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reduce {
-    /// How.
+    /// Operation that combines values.
     pub op: ReduceOp,
     /// The 4 elements are combined too; each result is then one element in a flit of its own.
     pub tree: bool,
@@ -234,26 +240,26 @@ pub struct ReduceLimit {
     pub extent: Count,
     /// Digits of the slice number that count.
     pub slices: Vec<SliceDigit>,
-    /// What an iteration of each step loop is worth.
+    /// The weight of an iteration of each step loop.
     pub weights: Vec<u64>,
-    /// What the next of the 4 elements is worth.
+    /// The weight of the next of the 4 elements.
     pub element: u64,
 }
 
 /// Reduction between neighbouring slices: in ring order, lowest slice first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Between {
-    /// How.
+pub struct InterSliceReduce {
+    /// Operation that combines values.
     pub op: ReduceOp,
     /// Slices of a group: the innermost `slices` of the slice number.
     pub slices: u64,
     /// Who gets the results.
-    pub gives: Gives,
+    pub gives: ReduceOutput,
 }
 
 /// What the slices of a group hold after the reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gives {
+pub enum ReduceOutput {
     /// The first has the results, the others zeros.
     First,
     /// All have them.

@@ -8,7 +8,7 @@ use crate::program::vector::{ReduceOp, Word};
 /// A rule that a chain breaks.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields are named in the messages")]
-pub enum Fault {
+pub enum VectorFault {
     /// An operation of an earlier stage comes later.
     #[error("operation {at} belongs to an earlier stage than the one before it")]
     StageOrder { at: usize },
@@ -90,7 +90,7 @@ pub enum Fault {
     /// A loop runs zero times.
     #[error("a loop of operation {at} runs zero times")]
     LoopEmpty { at: usize },
-    /// Low and high halves of a flit cannot be told apart: the innermost loop is odd.
+    /// Low and high halves of a flit cannot be distinguished: the innermost loop is odd.
     #[error("the innermost loop of operation {at} must be even: flits enter in halves")]
     Halves { at: usize },
     /// A limit has not one weight for each loop.
@@ -126,8 +126,8 @@ pub enum Fault {
     /// An odd number of flits in pair mode.
     #[error("operation {at} cannot join {flits} flits in pairs")]
     PairFlits { at: usize, flits: u64 },
-    /// Flits that a scatter cannot deal out evenly.
-    #[error("{flits} flits cannot be dealt out in rounds of {period}")]
+    /// Flits that a scatter cannot distribute evenly.
+    #[error("{flits} flits cannot be scattered evenly in periods of {period}")]
     ScatterFlits { flits: u64, period: u64 },
     /// Sizes that are not known yet or do not fit 64 bits.
     #[error("a size of operation {at} is not known or too large")]

@@ -1,5 +1,6 @@
-//! The vector engine: which chains its registers can hold, and what follows from a chain (paper section IV-D; vISA book, vector
-//! engine). What a chain computes is in `crates/tcp/exec`, how long it takes in `crates/tcp/cost`.
+//! The vector engine: which chains its registers can hold, and what follows from a chain (paper section IV-D;
+//! vISA book, vector engine). What a chain computes is in `crates/tcp/exec`, how long it takes in
+//! `crates/tcp/cost`.
 //!
 //! | file | owns |
 //! |---|---|
@@ -9,13 +10,14 @@
 //! | [`limits`](mod@limits) | rules that need the machine's figures |
 //! | [`steps`] | groups, slots and halves of a reduction within a slice |
 //! | [`shape`] | how many elements enter each operation |
-//! | [`facts`] | what costs and energies are computed from |
+//! | [`chain_counts`] | what costs and energies are computed from |
 //!
-//! Assumptions, besides those named in the files: units of one stage come in any order (the vendor's interface asks only that each
-//! is used once); a stash may be read by the operation that keeps it; conversions and the filter are no units in the sense of
-//! latency; the two groups of pair mode are joined before a reduction.
+//! Assumptions, besides those named in the files: units of one stage come in any order (the vendor's
+//! interface asks only that each is used once); a stash may be read by the operation that keeps it;
+//! conversions and the filter are no units in the sense of latency; the two groups of pair mode are joined
+//! before a reduction.
 
-pub mod facts;
+pub mod chain_counts;
 pub mod fault;
 mod flit;
 pub mod limits;
@@ -24,21 +26,21 @@ pub mod steps;
 pub mod structure;
 pub mod unit;
 
-pub use facts::{OpCounts, narrow, op_counts, output, units};
-pub use fault::Fault;
+pub use chain_counts::{OpCounts, narrow, op_counts, output, units};
+pub use fault::VectorFault;
 pub use flit::{FLIT_WORDS, GROUP_TAG, HALF_WORDS};
 pub use limits::reads;
 pub use shape::{flits_out, misfit};
 pub use structure::structure;
-pub use unit::{Stage, VeUnit, stage, unit};
+pub use unit::{VeStage, VeUnit, stage, unit};
 
 use tilewright_machine::tcp::Tcp;
 
 use crate::program::vector::Vector;
 
-/// Everything that keeps a machine's registers from holding a chain. Sizes still held in control registers are not judged: resolve
-/// first. Whether loops fit the stream is [`misfit`]'s question.
-pub fn check(machine: &Tcp, vector: &Vector) -> Vec<Fault> {
+/// Everything that keeps a machine's registers from holding a chain. Sizes still in control registers are not
+/// checked: resolve first. Whether loops fit the stream is [`misfit`]'s question.
+pub fn check(machine: &Tcp, vector: &Vector) -> Vec<VectorFault> {
     let mut faults = structure(vector);
     faults.extend(limits::limits(machine, vector));
     faults

@@ -1,47 +1,50 @@
-//! How many elements enter each operation: pair mode halves flits, reductions and scatters change their number.
+//! How many elements enter each operation: pair mode halves flits, reductions and scatters change their
+//! number.
 //!
-//! Trimmed flits enter narrow stages with their low half only; after a reduction that leaves half a flit, so do later narrow stages.
+//! Trimmed flits enter narrow stages with their low half only; after a reduction that leaves half a flit, so
+//! do later narrow stages.
 
-use super::fault::Fault;
+use super::fault::VectorFault;
 use super::flit::{FLIT_WORDS, HALF_WORDS};
 use super::steps::{fixed, product, rewiden, steps};
 use super::unit::stage;
-use crate::program::vector::{Between, Gives, Op, OpKind, Source, Vector};
+use crate::capped::Capped;
+use crate::program::vector::{InterSliceReduce, Op, OpKind, OperandSource, ReduceOutput, Vector};
 
 /// The stream in front of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct StreamShape {
     /// Flits.
     pub flits: u64,
     /// Words of each that enter.
     pub words: u64,
 }
 
-impl Shape {
+impl StreamShape {
     /// Elements that enter.
     pub fn elements(self) -> u64 {
-        self.flits.saturating_mul(self.words)
+        self.flits.capped_mul(self.words)
     }
 }
 
 /// Shapes in front of every operation (joined, for the one that joins groups), and the flits that leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shapes {
+pub struct StreamShapes {
     /// Flits that enter the chain.
     pub flits: u64,
     /// One for each operation.
-    pub entering: Vec<Shape>,
+    pub entering: Vec<StreamShape>,
     /// After everything.
     pub flits_out: u64,
 }
 
 /// Whether an operation joins the two groups.
 pub fn joins(op: &Op) -> bool {
-    sources(op).any(|source| matches!(source, Source::Pair))
+    sources(op).any(|source| matches!(source, OperandSource::Pair))
 }
 
 /// All sources of an operation.
-pub(crate) fn sources(op: &Op) -> impl Iterator<Item = &Source> {
+pub(crate) fn sources(op: &Op) -> impl Iterator<Item = &OperandSource> {
     op.operands.iter().flat_map(|choice| &choice.sources).map(|guarded| &guarded.source)
 }
 
@@ -49,12 +52,12 @@ pub(crate) fn sources(op: &Op) -> impl Iterator<Item = &Source> {
 ///
 /// # Errors
 /// The first place where loops do not fit the stream.
-pub fn shapes(vector: &Vector, flits_in: u64) -> Result<Shapes, Fault> {
+pub fn shapes(vector: &Vector, flits_in: u64) -> Result<StreamShapes, VectorFault> {
     let mut flits = flits_in;
     if vector.between_first {
         flits = scattered(vector.between, flits)?;
     }
-    let mut shape = Shape { flits, words: FLIT_WORDS };
+    let mut shape = StreamShape { flits, words: FLIT_WORDS };
     let mut narrow = false;
     let mut entering = Vec::with_capacity(vector.ops.len());
     for (at, op) in vector.ops.iter().enumerate() {
@@ -71,41 +74,43 @@ pub fn shapes(vector: &Vector, flits_in: u64) -> Result<Shapes, Fault> {
         operands_fit(at, op, shape)?;
         if let OpKind::Reduce(reduce) = &op.kind {
             let needed = shape.elements() / HALF_WORDS;
-            let sizes = steps(reduce).ok_or(Fault::Size { at })?;
+            let sizes = steps(reduce).ok_or(VectorFault::Size { at })?;
             if reduce.limits.iter().any(|limit| fixed(limit.extent).is_none()) {
-                return Err(Fault::Size { at });
+                return Err(VectorFault::Size { at });
             }
             if sizes.steps != needed {
-                return Err(Fault::ReduceSteps { at, found: sizes.steps, needed });
+                return Err(VectorFault::ReduceSteps { at, found: sizes.steps, needed });
             }
-            let how = rewiden(reduce, shape.words == HALF_WORDS).ok_or(Fault::Halves { at })?;
-            shape = Shape { flits: sizes.results / how.results_per_flit(), words: how.words() };
+            let how = rewiden(reduce, shape.words == HALF_WORDS).ok_or(VectorFault::Halves { at })?;
+            shape = StreamShape { flits: sizes.results / how.results_per_flit(), words: how.words() };
         }
     }
     let flits_out = if vector.between_first { shape.flits } else { scattered(vector.between, shape.flits)? };
-    Ok(Shapes { flits, entering, flits_out })
+    Ok(StreamShapes { flits, entering, flits_out })
 }
 
-fn joined(at: usize, flits: u64) -> Result<u64, Fault> {
-    if flits.is_multiple_of(2) { Ok(flits / 2) } else { Err(Fault::PairFlits { at, flits }) }
+fn joined(at: usize, flits: u64) -> Result<u64, VectorFault> {
+    if flits.is_multiple_of(2) { Ok(flits / 2) } else { Err(VectorFault::PairFlits { at, flits }) }
 }
 
-fn operands_fit(at: usize, op: &Op, shape: Shape) -> Result<(), Fault> {
+fn operands_fit(at: usize, op: &Op, shape: StreamShape) -> Result<(), VectorFault> {
     for source in sources(op) {
-        let Source::Vrf { loops, .. } = source else { continue };
-        let found = product(loops.iter().map(|row| row.size)).ok_or(Fault::Size { at })?;
+        let OperandSource::Vrf { loops, .. } = source else { continue };
+        let found = product(loops.iter().map(|row| row.size)).ok_or(VectorFault::Size { at })?;
         if found != shape.elements() {
-            return Err(Fault::VrfElements { at, found, needed: shape.elements() });
+            return Err(VectorFault::VrfElements { at, found, needed: shape.elements() });
         }
     }
     Ok(())
 }
 
-fn scattered(between: Option<Between>, flits: u64) -> Result<u64, Fault> {
-    let Some(Between { slices, gives: Gives::Scatter { inner }, .. }) = between else { return Ok(flits) };
-    let period = slices.saturating_mul(inner);
+fn scattered(between: Option<InterSliceReduce>, flits: u64) -> Result<u64, VectorFault> {
+    let Some(InterSliceReduce { slices, gives: ReduceOutput::Scatter { inner }, .. }) = between else {
+        return Ok(flits);
+    };
+    let period = slices.capped_mul(inner);
     if period == 0 || !flits.is_multiple_of(period) {
-        return Err(Fault::ScatterFlits { flits, period });
+        return Err(VectorFault::ScatterFlits { flits, period });
     }
     Ok(flits / slices)
 }
@@ -116,7 +121,7 @@ pub fn flits_out(vector: &Vector, flits_in: u64) -> Option<u64> {
 }
 
 /// The first place where the chain's loops do not fit a stream of so many flits.
-pub fn misfit(vector: &Vector, flits_in: u64) -> Option<Fault> {
+pub fn misfit(vector: &Vector, flits_in: u64) -> Option<VectorFault> {
     shapes(vector, flits_in).err()
 }
 

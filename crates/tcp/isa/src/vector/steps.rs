@@ -1,7 +1,7 @@
 //! A reduction within a slice: groups, slots and the halves of flits (vISA book, intra-slice reduce).
 //!
-//! The outermost summed loop and everything inside it form a group; surviving loops inside it are slots, which stay open until the
-//! group ends. Without a summed loop every step is a group of its own.
+//! The outermost summed loop and everything inside it form a group; surviving loops inside it are slots,
+//! which stay open until the group ends. Without a summed loop every step is a group of its own.
 
 use super::flit::{FLIT_WORDS, HALF_WORDS};
 use crate::program::Count;
@@ -9,7 +9,7 @@ use crate::program::vector::Reduce;
 
 /// Sizes of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steps {
+pub struct ReduceSteps {
     /// Halves that enter.
     pub steps: u64,
     /// Steps of a group.
@@ -34,15 +34,15 @@ pub(crate) fn product(mut counts: impl Iterator<Item = Count>) -> Option<u64> {
 }
 
 /// The sizes of a reduction; `None` if a size is not known or the product does not fit.
-pub fn steps(reduce: &Reduce) -> Option<Steps> {
+pub fn steps(reduce: &Reduce) -> Option<ReduceSteps> {
     let steps = product(reduce.steps.iter().map(|step| step.size))?;
     let outer = reduce.steps.iter().position(|step| step.summed);
-    let Some(outer) = outer else { return Some(Steps { steps, group: 1, slots: 1, results: steps }) };
+    let Some(outer) = outer else { return Some(ReduceSteps { steps, group: 1, slots: 1, results: steps }) };
     let groups = product(reduce.steps.iter().take(outer).map(|step| step.size))?;
     let inner = reduce.steps.iter().skip(outer);
     let group = product(inner.clone().map(|step| step.size))?;
     let slots = product(inner.filter(|step| !step.summed).map(|step| step.size))?;
-    Some(Steps { steps, group, slots, results: groups.checked_mul(slots)? })
+    Some(ReduceSteps { steps, group, slots, results: groups.checked_mul(slots)? })
 }
 
 /// How results become flits again.
@@ -68,7 +68,8 @@ impl Rewiden {
     }
 }
 
-/// How the results of a reduction widen; `None` if the innermost loop is odd, so that halves change places from turn to turn.
+/// How the results of a reduction widen; `None` if the innermost loop is odd, so that halves swap from
+/// iteration to iteration.
 pub fn rewiden(reduce: &Reduce, trim: bool) -> Option<Rewiden> {
     if reduce.tree {
         return Some(Rewiden::Single);

@@ -4,7 +4,7 @@ use crate::program::vector::{OpKind, Word};
 
 /// Stages in the order in which elements pass them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum VeStage {
     /// Bits.
     Logic,
     /// Integers and fixed point.
@@ -25,10 +25,10 @@ pub enum Stage {
     Filter,
 }
 
-impl Stage {
+impl VeStage {
     /// Whether it takes half a flit at a time.
     pub fn narrow(self) -> bool {
-        matches!(self, Stage::Float | Stage::Reduce | Stage::Div)
+        matches!(self, VeStage::Float | VeStage::Reduce | VeStage::Div)
     }
 }
 
@@ -62,23 +62,24 @@ pub enum VeUnit {
 
 impl VeUnit {
     /// Its stage.
-    pub fn stage(self) -> Stage {
+    pub fn stage(self) -> VeStage {
         match self {
             VeUnit::LogicAnd | VeUnit::LogicOr | VeUnit::LogicXor | VeUnit::LogicShl | VeUnit::LogicShr => {
-                Stage::Logic
+                VeStage::Logic
             }
-            VeUnit::FxpAdd | VeUnit::FxpShl | VeUnit::FxpMul | VeUnit::FxpShr => Stage::Fxp,
-            VeUnit::ToFloat => Stage::ToFloat,
-            VeUnit::Fma | VeUnit::Fpu | VeUnit::Exp | VeUnit::Mul0 | VeUnit::Mul1 => Stage::Float,
-            VeUnit::Reduce => Stage::Reduce,
-            VeUnit::Div => Stage::Div,
-            VeUnit::ToFixed => Stage::ToFixed,
-            VeUnit::ClipAdd | VeUnit::ClipMax | VeUnit::ClipMin => Stage::Clip,
-            VeUnit::Filter => Stage::Filter,
+            VeUnit::FxpAdd | VeUnit::FxpShl | VeUnit::FxpMul | VeUnit::FxpShr => VeStage::Fxp,
+            VeUnit::ToFloat => VeStage::ToFloat,
+            VeUnit::Fma | VeUnit::Fpu | VeUnit::Exp | VeUnit::Mul0 | VeUnit::Mul1 => VeStage::Float,
+            VeUnit::Reduce => VeStage::Reduce,
+            VeUnit::Div => VeStage::Div,
+            VeUnit::ToFixed => VeStage::ToFixed,
+            VeUnit::ClipAdd | VeUnit::ClipMax | VeUnit::ClipMin => VeStage::Clip,
+            VeUnit::Filter => VeStage::Filter,
         }
     }
 
-    /// Whether it counts towards the latency of a chain; the book's list of units has no conversions and no filter.
+    /// Whether it counts towards the latency of a chain; the book's list of units has no conversions and no
+    /// filter.
     pub fn delays(self) -> bool {
         !matches!(self, VeUnit::ToFloat | VeUnit::ToFixed | VeUnit::Filter)
     }
@@ -114,7 +115,7 @@ pub fn unit(kind: &OpKind) -> VeUnit {
 }
 
 /// The stage of an operation.
-pub fn stage(kind: &OpKind) -> Stage {
+pub fn stage(kind: &OpKind) -> VeStage {
     unit(kind).stage()
 }
 
@@ -123,9 +124,9 @@ pub fn takes(kind: &OpKind) -> Option<Word> {
     match unit(kind) {
         VeUnit::LogicShl | VeUnit::LogicShr => Some(Word::I32),
         unit => match unit.stage() {
-            Stage::Fxp | Stage::ToFloat => Some(Word::I32),
-            Stage::Float | Stage::Div | Stage::ToFixed => Some(Word::F32),
-            Stage::Logic | Stage::Reduce | Stage::Clip | Stage::Filter => None,
+            VeStage::Fxp | VeStage::ToFloat => Some(Word::I32),
+            VeStage::Float | VeStage::Div | VeStage::ToFixed => Some(Word::F32),
+            VeStage::Logic | VeStage::Reduce | VeStage::Clip | VeStage::Filter => None,
         },
     }
 }

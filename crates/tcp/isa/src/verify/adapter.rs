@@ -1,4 +1,5 @@
-//! Adapter of the fetch unit: lookup, cast, zero point, and who may take what they make (vISA book, fetch engine).
+//! Adapter of the fetch unit: lookup, cast, zero point, and who may take what they make (vISA book, fetch
+//! engine).
 
 use tilewright_num::Dtype;
 

@@ -1,13 +1,14 @@
-//! Commit unit, and the commands that are little more: fills and short loads (paper section IV-D; vISA book, commit engine).
+//! Commit unit, and the commands that are little more: fills and short loads (paper section IV-D; vISA book,
+//! commit engine).
 
 use tilewright_num::Dtype;
 
 use super::context::VerifyContext;
 use super::sequencer;
-use crate::footprint::Store;
+use crate::footprint::MemoryKind;
 use crate::footprint::exec::{in_units, store_of};
-use crate::footprint::walk::Walked;
-use crate::program::exec::{Commit, Fill, Memory, Short};
+use crate::footprint::walk::TouchedOffsets;
+use crate::program::exec::{Commit, Fill, Memory, ShortLoad};
 
 /// `enters` is the type of the elements that arrive.
 pub(super) fn check(cx: &mut VerifyContext<'_>, commit: &Commit, written: &Commit, enters: Dtype) {
@@ -46,17 +47,17 @@ pub(super) fn check_fill(cx: &mut VerifyContext<'_>, fill: &Fill, written: &Fill
     check(cx, &fill.commit, &written.commit, Dtype::I32);
 }
 
-pub(super) fn check_short(cx: &mut VerifyContext<'_>, short: &Short) {
+pub(super) fn check_short(cx: &mut VerifyContext<'_>, short: &ShortLoad) {
     let granule = cx.machine.dm.write_granule_bytes;
     let (store, _) = store_of(short.memory);
-    let fits = |base: u64, store: Store| {
+    let fits = |base: u64, store: MemoryKind| {
         base.checked_add(short.bytes).is_some_and(|end| end <= store.capacity_bytes(cx.machine))
     };
     let whole = [short.from, short.bytes, short.base].iter().all(|part| part.is_multiple_of(granule));
-    if store == Store::Dm
+    if store == MemoryKind::Dm
         || short.bytes == 0
         || !whole
-        || !fits(short.from, Store::Dm)
+        || !fits(short.from, MemoryKind::Dm)
         || !fits(short.base, store)
     {
         let to = store.capacity_bytes(cx.machine);
@@ -148,7 +149,7 @@ fn check_bounds(cx: &mut VerifyContext<'_>, commit: &Commit) {
     check_lanes(cx, commit.memory);
     let (store, _) = store_of(commit.memory);
     let capacity = store.capacity_bytes(cx.machine);
-    let walked = Walked::of_loops(&in_units(&commit.loops, 1), commit.bytes);
+    let walked = TouchedOffsets::of_loops(&in_units(&commit.loops, 1), commit.bytes);
     if let Some((start, end)) = walked.placed(commit.base.into(), 1, capacity).outside {
         cx.refuse(
             "tcp/commit-bounds",

@@ -1,16 +1,19 @@
-//! Contraction engine: feed unit, register file walk, tree, accumulators (paper section IV-C; vISA book, contraction engine).
+//! Contraction engine: feed unit, register file walk, tree, accumulators (paper section IV-C; vISA book,
+//! contraction engine).
 
 use tilewright_base::Diagnostic;
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 
 use super::context::VerifyContext;
 use super::sequencer;
+use crate::capped::Capped;
 use crate::contraction::{
     CONTRACTED, StepGroups, active_elements, drain_capacity, packet_elements, shift_max,
 };
-use crate::footprint::Store;
+use crate::footprint::MemoryKind;
 use crate::footprint::exec::{in_units, units};
-use crate::footprint::walk::Walked;
+use crate::footprint::walk::TouchedOffsets;
 use crate::memory::payload_bits;
 use crate::program::exec::{Contract, Loop, Stream};
 
@@ -140,7 +143,7 @@ fn check_tree(cx: &mut VerifyContext<'_>, contract: &Contract) {
 fn check_walk(cx: &mut VerifyContext<'_>, contract: &Contract) {
     let steps = StepGroups::of(&contract.steps).all_steps();
     let most = packet_elements(cx.machine, contract.dtype, contract);
-    let made = contract.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
+    let made = contract.loops.iter().fold(1_u64, |all, row| all.capped_mul(row.size.fixed()));
     if !active_elements(contract).is_some_and(|active| (1..=most).contains(&active)) {
         return cx.refuse(
             "tcp/contract-walk",
@@ -150,8 +153,8 @@ fn check_walk(cx: &mut VerifyContext<'_>, contract: &Contract) {
         );
     }
     let (element, per_byte) = units(contract.dtype);
-    let part = Store::Trf.capacity_bytes(cx.machine) / contract.lanes.max(1);
-    let walked = Walked::of_loops(&in_units(&contract.loops, element), element);
+    let part = MemoryKind::Trf.capacity_bytes(cx.machine) / contract.lanes.max(1);
+    let walked = TouchedOffsets::of_loops(&in_units(&contract.loops, element), element);
     let base = i128::from(contract.base) * i128::from(per_byte);
     if let Some((start, end)) = walked.placed(base, per_byte, part).outside {
         cx.refuse(
@@ -164,7 +167,8 @@ fn check_walk(cx: &mut VerifyContext<'_>, contract: &Contract) {
     check_aligned(cx, contract, element, per_byte);
 }
 
-/// A step reads one run of each lane's rows, elements of it perhaps several times; a read of both banks at once starts at a whole packet.
+/// A step reads one run of each lane's rows, elements of it perhaps several times; a read of both banks at
+/// once starts at a whole packet.
 fn check_aligned(cx: &mut VerifyContext<'_>, contract: &Contract, element: u64, per_byte: u64) {
     let packet = cx.machine.ce.packet_bytes;
     let elements = active(cx, contract);
@@ -179,12 +183,12 @@ fn check_aligned(cx: &mut VerifyContext<'_>, contract: &Contract, element: u64, 
         );
         return;
     };
-    let wide = contract.flits.saturating_mul(cx.machine.network.flit_bytes) == packet && run == elements;
+    let wide = contract.flits.capped_mul(cx.machine.network.flit_bytes) == packet && run == elements;
     if !wide {
         return;
     }
-    let unit = packet.saturating_mul(per_byte);
-    let bytes = |row: &&Loop| row.stride.unsigned_abs().saturating_mul(element).is_multiple_of(unit);
+    let unit = packet.capped_mul(per_byte);
+    let bytes = |row: &&Loop| row.stride.unsigned_abs().capped_mul(element).is_multiple_of(unit);
     let strides = outer.iter().filter(|row| row.size.fixed() > 1).all(|row| bytes(&row));
     if !strides || !contract.base.is_multiple_of(packet) {
         cx.refuse(
@@ -196,7 +200,8 @@ fn check_aligned(cx: &mut VerifyContext<'_>, contract: &Contract, element: u64, 
     }
 }
 
-/// The loops around a packet, and the elements of the run that it is read from; `None` if there are gaps in it.
+/// The loops around a packet, and the elements of the run that it is read from; `None` if there are gaps in
+/// it.
 fn split_packet(loops: &[Loop], elements: u64) -> (&[Loop], Option<u64>) {
     let (mut inside, mut at) = (1_u64, loops.len());
     let mut run = Some(1_u64);
@@ -206,10 +211,10 @@ fn split_packet(loops: &[Loop], elements: u64) -> (&[Loop], Option<u64>) {
         let size = row.size.fixed();
         run = match run {
             Some(run) if size == 1 || row.stride == 0 => Some(run),
-            Some(run) if row.stride.unsigned_abs() == run => Some(run.saturating_mul(size)),
+            Some(run) if row.stride.unsigned_abs() == run => Some(run.capped_mul(size)),
             _ => None,
         };
-        inside = inside.saturating_mul(size);
+        inside = inside.capped_mul(size);
     }
     (loops.get(..at).unwrap_or_default(), run)
 }
@@ -218,9 +223,9 @@ fn check_shift(cx: &mut VerifyContext<'_>, contract: &Contract) {
     let Some(shift) = contract.shift else { return };
     let ce = &cx.machine.ce;
     let most = shift_max(cx.machine, contract.dtype);
-    let half = i64::try_from(most / 2).unwrap_or(i64::MAX);
+    let half = i64::try_from(most / 2).or_broken("windows of a few elements");
     let flits = ce.flit_buffer_bytes / cx.machine.network.flit_bytes;
-    let first = (-half..=half.saturating_add(1)).contains(&shift.initial);
+    let first = (-half..=half + 1).contains(&shift.initial);
     if !first || shift.stride > most || shift.shifts == 0 || shift.pop == 0 || shift.pop > flits {
         cx.refuse(
             "tcp/contract-shift",
@@ -228,11 +233,7 @@ fn check_shift(cx: &mut VerifyContext<'_>, contract: &Contract) {
                 "windows from {} on, {} apart, {} before {} new flits",
                 shift.initial, shift.stride, shift.shifts, shift.pop
             ),
-            format!(
-                "from {} to {}, at most {most} apart, 1 to {flits} new flits",
-                -half,
-                half.saturating_add(1)
-            ),
+            format!("from {} to {}, at most {most} apart, 1 to {flits} new flits", -half, half + 1),
             "a copy that lays windows out one by one".into(),
         );
     }

@@ -1,12 +1,14 @@
-//! Fetch unit: packets, contiguous innermost loops, interleaved and indirect fetches, limits (paper section IV-A; vISA book, fetch engine).
+//! Fetch unit: packets, contiguous innermost loops, interleaved and indirect fetches, limits (paper section
+//! IV-A; vISA book, fetch engine).
 
 use tilewright_num::Dtype;
 
 use super::context::VerifyContext;
 use super::sequencer;
-use crate::footprint::Store;
+use crate::capped::Capped;
+use crate::footprint::MemoryKind;
 use crate::footprint::exec::{in_units, units};
-use crate::footprint::walk::Walked;
+use crate::footprint::walk::TouchedOffsets;
 use crate::memory::payload_bits;
 use crate::program::exec::Fetch;
 use crate::sequencer::innermost_run;
@@ -46,7 +48,7 @@ pub(super) fn check(cx: &mut VerifyContext<'_>, fetch: &Fetch, written: &Fetch) 
 
 /// Elements that the loops make.
 pub(super) fn elements(fetch: &Fetch) -> u64 {
-    fetch.loops.iter().fold(1, |all, row| all.saturating_mul(row.size.fixed()))
+    fetch.loops.iter().fold(1, |all, row| all.capped_mul(row.size.fixed()))
 }
 
 fn check_packet(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
@@ -60,7 +62,7 @@ fn check_packet(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
         );
     }
     let granule_bits = cx.machine.fetch.packet_granule_bytes * 8;
-    let bits = packet.saturating_mul(payload_bits(fetch.leaves()));
+    let bits = packet.capped_mul(payload_bits(fetch.leaves()));
     if !bits.is_multiple_of(granule_bits) {
         let unit = granule_bits / gcd(granule_bits, payload_bits(fetch.leaves()));
         cx.refuse(
@@ -72,12 +74,12 @@ fn check_packet(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     }
 }
 
-/// The main unit gathers packets from accesses as narrow as they must be; the sub unit has one width, so what it reads lies
-/// side by side.
+/// The main unit gathers packets from accesses as narrow as they must be; the sub unit has one width, so what
+/// it reads lies side by side.
 fn check_innermost(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let width = cx.machine.fetch.sub_width_bytes;
     let run = innermost_run(&fetch.loops);
-    let whole = |elements: u64| elements.saturating_mul(payload_bits(fetch.dtype)).is_multiple_of(width * 8);
+    let whole = |elements: u64| elements.capped_mul(payload_bits(fetch.dtype)).is_multiple_of(width * 8);
     let packet = fetch.packet.max(1);
     let divides = run.is_multiple_of(packet) || packet.is_multiple_of(run);
     if cx.is_sub() && !(whole(run) && divides) {
@@ -114,7 +116,7 @@ fn check_indirect(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let size = fetch.loops.get(table.at_loop).map(|row| row.size.fixed());
     let twice = fetch.interleave.is_some_and(|pair| pair.at_loop == table.at_loop);
     let end = size.and_then(|size| size.checked_mul(4)).and_then(|bytes| table.table.checked_add(bytes));
-    let capacity = Store::Dm.capacity_bytes(cx.machine);
+    let capacity = MemoryKind::Dm.capacity_bytes(cx.machine);
     if twice || !table.table.is_multiple_of(4) || end.is_none_or(|end| end > capacity) {
         cx.refuse(
             "tcp/fetch-indirect",
@@ -148,7 +150,7 @@ fn check_limits(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
     let bits = payload_bits(fetch.dtype);
     let (padding, most, what) = match bits {
         32 => (cut, cx.machine.fetch.pad_words_max, "words"),
-        bits => (cut.saturating_mul(bits) / 4, cx.machine.fetch.pad_cells_max, "cells of 4 bits"),
+        bits => (cut.capped_mul(bits) / 4, cx.machine.fetch.pad_cells_max, "cells of 4 bits"),
     };
     if padding > most {
         cx.refuse(
@@ -168,7 +170,7 @@ fn cut_within_packet(fetch: &Fetch) -> Option<u64> {
         if inside >= fetch.packet {
             break;
         }
-        inside = inside.saturating_mul(row.size.fixed());
+        inside = inside.capped_mul(row.size.fixed());
         counted |= fetch.limits.iter().any(|limit| limit.weights.get(at).is_some_and(|weight| *weight > 0));
     }
     counted.then(|| fetch.packet.saturating_sub(1))
@@ -179,13 +181,13 @@ fn check_bounds(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
         return;
     }
     let (element, per_byte) = units(fetch.dtype);
-    let capacity = Store::Dm.capacity_bytes(cx.machine);
+    let capacity = MemoryKind::Dm.capacity_bytes(cx.machine);
     let mut loops = in_units(&fetch.loops, element);
     let second = fetch.interleave.map(|pair| pair.base);
     if let Some(row) = fetch.interleave.and_then(|pair| loops.get_mut(pair.at_loop)) {
         row.size = row.size.min(1);
     }
-    let walked = Walked::of_loops(&loops, element);
+    let walked = TouchedOffsets::of_loops(&loops, element);
     for base in [Some(fetch.base), second].into_iter().flatten() {
         let placed = walked.placed(i128::from(base) * i128::from(per_byte), per_byte, capacity);
         // A limit may cut off what lies outside; the run finds what it leaves.

@@ -1,12 +1,15 @@
-//! Conservation: packets and flits from engine to engine, until as many arrive at the commit unit as it makes addresses.
+//! Conservation: packets and flits from engine to engine, until as many arrive at the commit unit as it makes
+//! addresses.
 //!
-//! Every engine takes whole flits, one a cycle (vISA book, collect engine). In convolution mode the buffer takes `pop` flits at a time
-//! and gives `shifts` windows for them; what the first windows see before any flit arrived is zero.
+//! Every engine takes whole flits, one a cycle (vISA book, collect engine). In convolution mode the buffer
+//! takes `pop` flits at a time and gives `shifts` windows for them; what the first windows see before any
+//! flit arrived is zero.
 
 use super::context::VerifyContext;
 use super::transpose;
+use crate::capped::Capped;
 use crate::contraction::StepGroups;
-use crate::flow::{Flow, flow};
+use crate::flow::{FlowCounts, flow};
 use crate::program::exec::Stream;
 use crate::transpose::tile_flits;
 
@@ -15,7 +18,7 @@ pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream) {
     let Some(flits) = contracted(cx, stream, &flow) else { return };
     let Some(flits) = worked(cx, stream, flits) else { return };
     let Some(flits) = transposed(cx, stream, flits) else { return };
-    let addresses = stream.commit.loops.iter().fold(1_u64, |all, row| all.saturating_mul(row.size.fixed()));
+    let addresses = stream.commit.loops.iter().fold(1_u64, |all, row| all.capped_mul(row.size.fixed()));
     if flits != addresses {
         cx.refuse(
             "tcp/commit-flits",
@@ -26,7 +29,7 @@ pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream) {
     }
 }
 
-fn contracted(cx: &mut VerifyContext<'_>, stream: &Stream, flow: &Flow) -> Option<u64> {
+fn contracted(cx: &mut VerifyContext<'_>, stream: &Stream, flow: &FlowCounts) -> Option<u64> {
     let flits = flow.flits;
     let Some(contract) = &stream.contract else { return Some(flits) };
     let taken = contract.shift.map_or(contract.flits, |shift| shift.pop);
@@ -40,8 +43,8 @@ fn contracted(cx: &mut VerifyContext<'_>, stream: &Stream, flow: &Flow) -> Optio
         return None;
     }
     let windows = contract.shift.map_or(1, |shift| shift.shifts);
-    let packets = (flits / taken).saturating_mul(windows);
-    let wanted = packets.saturating_mul(contract.repeats.fixed());
+    let packets = (flits / taken).capped_mul(windows);
+    let wanted = packets.capped_mul(contract.repeats.fixed());
     let steps = StepGroups::of(&contract.steps).all_steps();
     if steps != wanted {
         cx.refuse(
@@ -81,5 +84,5 @@ fn transposed(cx: &mut VerifyContext<'_>, stream: &Stream, flits: u64) -> Option
         );
         return None;
     }
-    Some((flits / tile).saturating_mul(transpose.kept))
+    Some((flits / tile).capped_mul(transpose.kept))
 }

@@ -1,6 +1,8 @@
-//! Whether registers can hold every image of a program and its queues make sense: before anything runs, one file for each engine.
+//! Whether registers can hold every image of a program and its queues make sense: before anything runs, one
+//! file for each engine.
 //!
-//! Sizes in control registers are taken at their greatest; what flows from engine to engine is counted at their least as well.
+//! Sizes in control registers are taken at their largest; what flows from engine to engine is counted at
+//! their smallest as well.
 //!
 //! | file | engine |
 //! |---|---|
@@ -12,7 +14,7 @@
 //! | `commit` | commit unit, fills, short loads |
 //! | `flow` | packets and flits from engine to engine |
 //! | `transfer` | DMA |
-//! | `queue`, `ids`, `room` | control steps; ids of commands; room in the queue |
+//! | `queue`, `queue_state`, `queue_occupancy` | control steps; ids of commands; room in the queue |
 //! | `program` | registers, tensors, chips |
 //! | `grant` | address translation |
 //! | `context`, `types` | the image under examination; the types that leave each engine |
@@ -25,10 +27,10 @@ mod contract;
 mod fetch;
 mod flow;
 mod grant;
-mod ids;
 mod program;
 mod queue;
-mod room;
+mod queue_occupancy;
+mod queue_state;
 mod sequencer;
 mod switch;
 mod transfer;
@@ -36,14 +38,14 @@ mod transpose;
 mod types;
 mod vector;
 
-pub use room::MAX_NESTING;
+pub use queue_occupancy::MAX_NESTING;
 
 use tilewright_base::Diagnostic;
 use tilewright_base::diagnostic::any_error;
 use tilewright_machine::tcp::Tcp;
 
-use self::context::VerifyContext;
-use crate::program::exec::{Body, Stream};
+use self::context::{VerifyContext, refusal};
+use crate::program::exec::{ExecBody, Stream};
 use crate::program::{Exec, Program};
 
 /// Codes of refusals and warnings, with what each asks.
@@ -118,7 +120,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("tcp/queue-wait", "waits name ids that were issued"),
     ("tcp/queue-id", "an id is not used again before its command is done"),
     ("tcp/queue-room", "pushes without a look find room"),
-    ("tcp/queue-register", "steps name registers that exist"),
+    ("tcp/queue-register", "steps and images name registers that exist"),
     ("tcp/queue-read", "the core reads integers in memories that exist"),
     ("tcp/queue-peer", "messages go to other PEs that have a queue"),
     ("tcp/queue-nesting", "loops and branches nest so deep at most"),
@@ -144,6 +146,13 @@ pub fn verify(machine: &Tcp, program: &Program) -> Vec<Diagnostic> {
 
 /// Everything that is wrong with one image.
 pub fn verify_exec(machine: &Tcp, program: &Program, exec: &Exec) -> Vec<Diagnostic> {
+    let mut counts = Vec::new();
+    exec.clone().each_count(&mut |count| counts.push(*count));
+    if let Some(id) = program.missing_register(counts.into_iter()) {
+        let message = format!("`{}`: register {} does not exist", exec.name, id.0);
+        let allowed = format!("{} registers", program.registers.len());
+        return vec![refusal("tcp/queue-register", exec.span, message, allowed, "one that is declared")];
+    }
     let most: Vec<i64> = program.registers.iter().map(|register| register.most).collect();
     let mut found = Vec::new();
     let resolved = exec.resolved(&most);
@@ -174,9 +183,9 @@ fn check_exec(cx: &mut VerifyContext<'_>) {
         return;
     }
     match (&exec.body, &written.body) {
-        (Body::Stream(stream), Body::Stream(written)) => check_stream(cx, stream, written),
-        (Body::Fill(fill), Body::Fill(written)) => commit::check_fill(cx, fill, written),
-        (Body::Short(short), _) => commit::check_short(cx, short),
+        (ExecBody::Stream(stream), ExecBody::Stream(written)) => check_stream(cx, stream, written),
+        (ExecBody::Fill(fill), ExecBody::Fill(written)) => commit::check_fill(cx, fill, written),
+        (ExecBody::Short(short), _) => commit::check_short(cx, short),
         _ => {}
     }
 }
@@ -200,7 +209,7 @@ fn check_stream(cx: &mut VerifyContext<'_>, stream: &Stream, written: &Stream) {
 }
 
 fn check_flow(cx: &mut VerifyContext<'_>) {
-    if let Body::Stream(stream) = &cx.exec.body {
+    if let ExecBody::Stream(stream) = &cx.exec.body {
         flow::check(cx, stream);
     }
 }

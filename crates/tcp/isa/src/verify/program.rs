@@ -4,10 +4,10 @@ use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 
 use super::context::refusal;
-use crate::footprint::Access;
+use crate::footprint::MemoryAccess;
 use crate::footprint::tensor::whole;
 use crate::program::Program;
-use crate::program::tensor::{Data, Place, Role, Tensor};
+use crate::program::tensor::{Tensor, TensorData, TensorPlace, TensorRole};
 use crate::program::transfer::MOST_CHIPS;
 
 /// Pairs of tensors that are compared at most, whatever a file says.
@@ -39,7 +39,7 @@ pub(super) fn check(machine: &Tcp, program: &Program, found: &mut Vec<Diagnostic
     }
     for tensor in &program.tensors {
         let chip = match tensor.place {
-            Place::Hbm { chip, .. } | Place::Dm { chip, .. } => chip,
+            TensorPlace::Hbm { chip, .. } | TensorPlace::Dm { chip, .. } => chip,
         };
         let box_of = whole(machine, tensor);
         let live = tensor.axes.iter().all(|(_, extent)| *extent > 0)
@@ -65,9 +65,11 @@ pub(super) fn check(machine: &Tcp, program: &Program, found: &mut Vec<Diagnostic
 
 /// Data of two tensors at the same bytes: one of them is lost before the run begins.
 fn check_overlaps(machine: &Tcp, program: &Program, found: &mut Vec<Diagnostic>) {
-    let given =
-        program.tensors.iter().filter(|tensor| tensor.role != Role::Output && tensor.data != Data::None);
-    let mut boxes: Vec<(u64, &Tensor, Access)> = given
+    let given = program
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.role != TensorRole::Output && tensor.data != TensorData::None);
+    let mut boxes: Vec<(u64, &Tensor, MemoryAccess)> = given
         .filter_map(|tensor| {
             let access = whole(machine, tensor)?;
             let (start, _) = access.bytes.bounds()?;

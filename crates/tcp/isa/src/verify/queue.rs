@@ -1,17 +1,20 @@
-//! Queues: PEs and groups that exist, images loaded before they run, ids, registers, messages (paper sections III-C, V-A).
+//! Queues: PEs and groups that exist, images loaded before they run, ids, registers, messages (paper sections
+//! III-C, V-A).
 
 use std::collections::BTreeSet;
 
+use tilewright_base::invariant::Exact;
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
 use super::context::refusal;
-use super::ids::State;
-use super::room;
-use super::room::MAX_NESTING;
+use super::queue_occupancy;
+use super::queue_occupancy::MAX_NESTING;
+use super::queue_state::QueueState;
+use crate::capped::Capped;
 use crate::footprint::transfer::site_of;
-use crate::program::control::{Condition, StepKind, Term, Value};
+use crate::program::control::{Condition, ControlExpr, ControlOperand, StepKind};
 use crate::program::transfer::Address;
 use crate::program::{Command, Exec, ExecId, Program, Queue, RegisterId, Step};
 
@@ -30,15 +33,15 @@ pub(super) fn check(machine: &Tcp, program: &Program, found: &mut Vec<Diagnostic
         }
     }
     for queue in &program.queues {
-        let mut walk = Walk { machine, program, queue, pes: &pes, again: false, found: Vec::new() };
-        walk.steps(&queue.steps, &mut State::default(), 0);
+        let mut walk = QueueChecker { machine, program, queue, pes: &pes, again: false, found: Vec::new() };
+        walk.steps(&queue.steps, &mut QueueState::default(), 0);
         // Bodies of loops are walked twice.
         let mut said = BTreeSet::new();
         walk.found.retain(|complaint| {
             said.insert((complaint.code, complaint.primary.as_ref().map(|label| label.span)))
         });
         found.append(&mut walk.found);
-        if let Some((span, waiting)) = room::first_overflow(&queue.steps, machine.queue.entries) {
+        if let Some((span, waiting)) = queue_occupancy::first_overflow(&queue.steps, machine.queue.entries) {
             found.push(refusal(
                 "tcp/queue-room",
                 span,
@@ -51,18 +54,18 @@ pub(super) fn check(machine: &Tcp, program: &Program, found: &mut Vec<Diagnostic
 }
 
 /// One queue's steps under examination.
-struct Walk<'a> {
+struct QueueChecker<'a> {
     machine: &'a Tcp,
     program: &'a Program,
     queue: &'a Queue,
     pes: &'a BTreeSet<(u64, u64)>,
-    /// In the second turn of a loop.
+    /// In the second pass over the body of a loop.
     again: bool,
     found: Vec<Diagnostic>,
 }
 
-impl Walk<'_> {
-    fn steps(&mut self, steps: &[Step], state: &mut State, depth: usize) {
+impl QueueChecker<'_> {
+    fn steps(&mut self, steps: &[Step], state: &mut QueueState, depth: usize) {
         if depth > MAX_NESTING {
             let span = steps.first().map_or(self.queue.span, |step| step.span);
             return self.refuse(
@@ -78,7 +81,7 @@ impl Walk<'_> {
         }
     }
 
-    fn step(&mut self, step: &Step, state: &mut State, depth: usize) {
+    fn step(&mut self, step: &Step, state: &mut QueueState, depth: usize) {
         let span = step.span;
         match &step.kind {
             StepKind::Push(command) | StepKind::PushUnchecked(command) => self.command(*command, span, state),
@@ -121,19 +124,19 @@ impl Walk<'_> {
     }
 
     /// A body that may run any number of times.
-    fn body(&mut self, body: &[Step], state: &mut State, depth: usize) {
+    fn body(&mut self, body: &[Step], state: &mut QueueState, depth: usize) {
         let before = state.clone();
         self.steps(body, state, depth + 1);
         state.join(&before);
         if *state != before && !self.again {
-            // What one turn leaves to the next; loops inside have had their own second turn.
+            // The state that one iteration leaves to the next; loops inside had their own second pass.
             self.again = true;
             self.steps(body, &mut state.clone(), depth + 1);
             self.again = false;
         }
     }
 
-    fn command(&mut self, command: Command, span: Span, state: &mut State) {
+    fn command(&mut self, command: Command, span: Span, state: &mut QueueState) {
         match command {
             Command::Dma { transfer, id } => {
                 if self.program.transfers.get(transfer.0 as usize).is_none() {
@@ -202,7 +205,7 @@ impl Walk<'_> {
 
     fn group(&mut self, image: &Exec, span: Span) {
         let (pe, pes) = (self.queue.pe, image.pes.max(1));
-        if !pe.is_multiple_of(pes) || pe.saturating_add(pes) > self.machine.pes() {
+        if !pe.is_multiple_of(pes) || pe.capped_add(pes) > self.machine.pes() {
             self.refuse(
                 "tcp/queue-group",
                 span,
@@ -218,13 +221,13 @@ impl Walk<'_> {
         let held = address.locate().is_some_and(|located| {
             let site = site_of(located, false);
             let most = match site.memory {
-                crate::footprint::Store::Hbm => 1,
-                crate::footprint::Store::Spm => self.machine.pes(),
+                crate::footprint::MemoryKind::Hbm => 1,
+                crate::footprint::MemoryKind::Spm => self.machine.pes(),
                 _ => self.machine.slices(),
             };
             located.chip < self.program.chips
                 && site.slices.0 < most
-                && located.offset.saturating_add(bytes) <= site.memory.capacity_bytes(self.machine)
+                && located.offset.exact_add(bytes) <= site.memory.capacity_bytes(self.machine)
         });
         if !held || !matches!(dtype, Dtype::I8 | Dtype::I16 | Dtype::I32) {
             self.refuse(
@@ -271,17 +274,17 @@ impl Walk<'_> {
     }
 }
 
-fn term_register(term: Term) -> Option<RegisterId> {
+fn term_register(term: ControlOperand) -> Option<RegisterId> {
     match term {
-        Term::Register(id) => Some(id),
-        Term::Number(_) => None,
+        ControlOperand::Register(id) => Some(id),
+        ControlOperand::Number(_) => None,
     }
 }
 
-fn value_registers(value: Value) -> [Option<RegisterId>; 2] {
+fn value_registers(value: ControlExpr) -> [Option<RegisterId>; 2] {
     match value {
-        Value::Just(term) => [term_register(term), None],
-        Value::Both(left, _, right) => [term_register(left), term_register(right)],
+        ControlExpr::Operand(term) => [term_register(term), None],
+        ControlExpr::Binary(left, _, right) => [term_register(left), term_register(right)],
     }
 }
 

@@ -1,8 +1,10 @@
-//! Loops of any sequencer: as many entries as it has once neighbours are joined, each of a size that it counts (vISA book, sequencer).
+//! Loops of any sequencer: as many entries as it has once neighbours are joined, each of a size that it
+//! counts (vISA book, sequencer).
 
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
 
 use super::context::VerifyContext;
+use crate::capped::{Capped, TOO_MANY};
 use crate::program::Count;
 use crate::program::exec::Loop;
 use crate::sequencer::entries;
@@ -26,10 +28,20 @@ pub(super) fn check(cx: &mut VerifyContext<'_>, who: &str, loops: &[Loop], kept:
             return;
         }
     }
-    let rows: Vec<Row> = loops
+    let iterations = loops.iter().fold(1_u64, |all, row| all.capped_mul(cx.program.most(row.size)));
+    if iterations == TOO_MANY {
+        cx.refuse(
+            "tcp/sequencer-size",
+            format!("the loops of {who} run more often than can be counted"),
+            format!("fewer than {TOO_MANY} iterations in all"),
+            "two commands".into(),
+        );
+        return;
+    }
+    let rows: Vec<LoopExtent> = loops
         .iter()
         .enumerate()
-        .map(|(at, row)| Row {
+        .map(|(at, row)| LoopExtent {
             size: cx.program.most(row.size),
             stride: row.stride,
             dynamic: matches!(row.size, Count::Register(_)),
@@ -52,18 +64,19 @@ pub(super) fn check(cx: &mut VerifyContext<'_>, who: &str, loops: &[Loop], kept:
     }
 }
 
-/// A loop at its greatest size.
+/// A loop at its largest size.
 #[derive(Clone, Copy)]
-pub(super) struct Row {
+pub(super) struct LoopExtent {
     pub(super) size: u64,
     pub(super) stride: i64,
     pub(super) dynamic: bool,
     pub(super) kept: bool,
 }
 
-/// Neighbours joined: `(n1:s1)(n2:s2)` is `(n1*n2:s2)` iff `s1 = n2*s2`. A dynamic loop joins nothing outside of it.
-pub(super) fn merged(rows: &[Row]) -> Vec<Row> {
-    let mut merged: Vec<Row> = Vec::new();
+/// Neighbours joined: `(n1:s1)(n2:s2)` is `(n1*n2:s2)` iff `s1 = n2*s2`. A dynamic loop joins nothing outside
+/// of it.
+pub(super) fn merged(rows: &[LoopExtent]) -> Vec<LoopExtent> {
+    let mut merged: Vec<LoopExtent> = Vec::new();
     for row in rows {
         match merged.last_mut() {
             _ if row.size == 1 && !row.dynamic => {}
@@ -73,7 +86,7 @@ pub(super) fn merged(rows: &[Row]) -> Vec<Row> {
                     && !outer.kept
                     && i128::from(outer.stride) == i128::from(row.stride) * i128::from(row.size) =>
             {
-                outer.size = outer.size.saturating_mul(row.size);
+                outer.size = outer.size.capped_mul(row.size);
                 outer.stride = row.stride;
             }
             _ => merged.push(*row),

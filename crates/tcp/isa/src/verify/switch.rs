@@ -1,4 +1,5 @@
-//! Switch engine: topologies over the slices of the group, sources of custom ones (rule of [`crate::switch`]).
+//! Switch engine: topologies over the slices of the group, sources of custom ones (rule of
+//! [`crate::switch`]).
 
 use super::context::VerifyContext;
 use super::fetch;

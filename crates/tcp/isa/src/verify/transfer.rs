@@ -5,11 +5,22 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
 use super::context::refusal;
-use crate::footprint::{Footprint, Store, of_transfer};
-use crate::program::transfer::{Address, Medium};
+use crate::capped::{Capped, TOO_MANY};
+use crate::footprint::{Footprint, MemoryKind, of_transfer};
+use crate::program::transfer::{Address, MemoryInstance};
 use crate::program::{Program, Transfer};
 
 pub(super) fn check(machine: &Tcp, program: &Program, written: &Transfer, found: &mut Vec<Diagnostic>) {
+    if let Some(id) = program.missing_register(written.loops.iter().map(|row| row.size)) {
+        let count = program.registers.len();
+        return found.push(refuse(
+            written,
+            "tcp/queue-register",
+            &format!("register {} does not exist", id.0),
+            format!("{count} registers"),
+            "one that is declared",
+        ));
+    }
     let most: Vec<i64> = program.registers.iter().map(|register| register.most).collect();
     let transfer = written.resolved(&most);
     let before = found.len();
@@ -36,7 +47,8 @@ fn check_loops(machine: &Tcp, transfer: &Transfer, found: &mut Vec<Diagnostic>) 
     let loops = transfer.loops.iter().filter(|row| row.size.fixed() != 1).count() as u64;
     let empty = transfer.loops.iter().any(|row| row.size.fixed() == 0);
     let long = transfer.loops.iter().any(|row| row.size.fixed() > machine.sequencer.entry_size_max);
-    if loops > machine.tdma.loops || empty || long {
+    let bytes = transfer.loops.iter().fold(transfer.packet, |all, row| all.capped_mul(row.size.fixed()));
+    if loops > machine.tdma.loops || empty || long || bytes == TOO_MANY {
         found.push(refuse(
             transfer,
             "tcp/transfer-loops",
@@ -62,9 +74,10 @@ fn check_packet(machine: &Tcp, transfer: &Transfer, found: &mut Vec<Diagnostic>)
 
 fn check_aligned(machine: &Tcp, transfer: &Transfer, found: &mut Vec<Diagnostic>) {
     let medium = |address: Address| address.locate().map(|located| located.medium);
-    let is_dm = |medium| matches!(medium, Some(Medium::Dm { .. }));
+    let is_dm = |medium| matches!(medium, Some(MemoryInstance::Dm { .. }));
     let (from, to) = (medium(transfer.source), medium(transfer.target));
-    let joins = (from == Some(Medium::Hbm) && is_dm(to)) || (to == Some(Medium::Hbm) && is_dm(from));
+    let joins =
+        (from == Some(MemoryInstance::Hbm) && is_dm(to)) || (to == Some(MemoryInstance::Hbm) && is_dm(from));
     let unit = machine.tdma.alignment_bytes;
     let strides = transfer.loops.iter().filter(|row| row.size.fixed() > 1);
     let aligned = strides
@@ -88,7 +101,8 @@ fn check_index(machine: &Tcp, program: &Program, transfer: &Transfer, found: &mu
     let rows = transfer.loops.first().map(|row| row.size.fixed());
     let located = index.table.locate();
     let held = located.is_some_and(|located| {
-        located.chip < program.chips && matches!(located.medium, Medium::Hbm | Medium::Dm { .. })
+        located.chip < program.chips
+            && matches!(located.medium, MemoryInstance::Hbm | MemoryInstance::Dm { .. })
     });
     if !typed || rows.is_none() || !held || !index.table.0.is_multiple_of(machine.tdma.alignment_bytes.min(4))
     {
@@ -124,7 +138,7 @@ fn outside(program: &Program, footprint: &Footprint) -> Option<(&'static str, St
                 format!(
                     "0..{} of each {}",
                     outside.capacity,
-                    if memory == Store::Hbm { "chip" } else { "slice" }
+                    if memory == MemoryKind::Hbm { "chip" } else { "slice" }
                 ),
             ),
             None => (

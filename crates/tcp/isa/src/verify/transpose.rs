@@ -4,7 +4,7 @@ use super::context::VerifyContext;
 use super::types;
 use crate::memory::payload_bits;
 use crate::program::exec::{Stream, Transpose};
-use crate::transpose::{Transpose as Tile, TransposeError, check as check_tile};
+use crate::transpose::{TransposeError, TransposeStage as Tile, check as check_tile};
 
 /// Elements that a flit holds on its way in: 16 of 4 bits, 8 of any other size (vISA book).
 fn flit_elements(element_bits: u64) -> u64 {

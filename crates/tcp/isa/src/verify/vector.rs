@@ -1,13 +1,13 @@
-//! Vector engine, as far as other engines depend on it: what enters, what it reads of its register file, how many flits leave
-//! (vISA book, vector engine).
+//! Vector engine, as far as other engines depend on it: what enters, what it reads of its register file, how
+//! many flits leave (vISA book, vector engine).
 
 use super::context::VerifyContext;
 use super::{sequencer, types};
-use crate::footprint::Store;
+use crate::footprint::MemoryKind;
 use crate::footprint::exec::in_units;
-use crate::footprint::walk::Walked;
+use crate::footprint::walk::TouchedOffsets;
 use crate::program::exec::Stream;
-use crate::program::vector::{Source, Vector};
+use crate::program::vector::{OperandSource, Vector};
 
 pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream, vector: &Vector) {
     for fault in crate::vector::check(cx.machine, vector) {
@@ -26,10 +26,10 @@ pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream, vector: &Vector
         );
     }
     for source in sources(vector) {
-        let Source::Vrf { base, loops } = source else { continue };
+        let OperandSource::Vrf { base, loops } = source else { continue };
         sequencer::check(cx, "the vector register file walk", loops, None);
-        let capacity = Store::Vrf.capacity_bytes(cx.machine);
-        let walked = Walked::of_loops(&in_units(loops, 4), 4);
+        let capacity = MemoryKind::Vrf.capacity_bytes(cx.machine);
+        let walked = TouchedOffsets::of_loops(&in_units(loops, 4), 4);
         if let Some((start, end)) = walked.placed((*base).into(), 1, capacity).outside {
             cx.refuse(
                 "tcp/vector-bounds",
@@ -41,7 +41,7 @@ pub(super) fn check(cx: &mut VerifyContext<'_>, stream: &Stream, vector: &Vector
     }
 }
 
-fn sources(vector: &Vector) -> impl Iterator<Item = &Source> {
+fn sources(vector: &Vector) -> impl Iterator<Item = &OperandSource> {
     let operands = vector.ops.iter().flat_map(|op| &op.operands);
     operands.flat_map(|choice| &choice.sources).map(|guarded| &guarded.source)
 }

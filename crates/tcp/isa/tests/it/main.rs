@@ -1,5 +1,5 @@
 //! All integration tests of this crate in one binary, which is linked once.
 
 mod any_program;
-mod judged;
+mod oracle;
 mod program_text;

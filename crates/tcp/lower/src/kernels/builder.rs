@@ -1,18 +1,20 @@
 //! A program in the making: tensors side by side in data memory, images, and the steps of one PE's queue.
 
 use tilewright_base::Span;
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::exec::Exec;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::program::{ExecId, Program};
 
 use super::KernelError;
 
 /// A tensor before it has a place.
-pub(super) struct Named<'a> {
+pub(super) struct TensorSpec<'a> {
     pub(super) name: &'a str,
     pub(super) dtype: Dtype,
     pub(super) axes: &'a [(&'a str, u64)],
@@ -20,7 +22,7 @@ pub(super) struct Named<'a> {
 }
 
 /// Tensors, images and steps so far.
-pub(super) struct Builder<'m> {
+pub(super) struct KernelBuilder<'m> {
     pub(super) machine: &'m Tcp,
     tensors: Vec<Tensor>,
     execs: Vec<Exec>,
@@ -28,9 +30,9 @@ pub(super) struct Builder<'m> {
     next_byte: u64,
 }
 
-impl<'m> Builder<'m> {
-    pub(super) fn new(machine: &'m Tcp) -> Builder<'m> {
-        Builder { machine, tensors: Vec::new(), execs: Vec::new(), steps: Vec::new(), next_byte: 0 }
+impl<'m> KernelBuilder<'m> {
+    pub(super) fn new(machine: &'m Tcp) -> KernelBuilder<'m> {
+        KernelBuilder { machine, tensors: Vec::new(), execs: Vec::new(), steps: Vec::new(), next_byte: 0 }
     }
 
     /// Takes data memory of every slice, in whole flits; gives its first byte.
@@ -43,16 +45,21 @@ impl<'m> Builder<'m> {
     }
 
     /// A tensor that is there at the start; gives its first byte.
-    pub(super) fn input(&mut self, named: &Named<'_>, data: Data) -> Result<u64, KernelError> {
-        self.tensor(named, Role::Input, data)
+    pub(super) fn input(&mut self, named: &TensorSpec<'_>, data: TensorData) -> Result<u64, KernelError> {
+        self.tensor(named, TensorRole::Input, data)
     }
 
     /// A tensor that is read at the end; gives its first byte.
-    pub(super) fn output(&mut self, named: &Named<'_>) -> Result<u64, KernelError> {
-        self.tensor(named, Role::Output, Data::None)
+    pub(super) fn output(&mut self, named: &TensorSpec<'_>) -> Result<u64, KernelError> {
+        self.tensor(named, TensorRole::Output, TensorData::None)
     }
 
-    fn tensor(&mut self, named: &Named<'_>, role: Role, data: Data) -> Result<u64, KernelError> {
+    fn tensor(
+        &mut self,
+        named: &TensorSpec<'_>,
+        role: TensorRole,
+        data: TensorData,
+    ) -> Result<u64, KernelError> {
         let axes: Vec<(String, u64)> =
             named.axes.iter().map(|(name, extent)| ((*name).to_string(), *extent)).collect();
         let lowered = lowered_shape(&axes, named.shape);
@@ -60,9 +67,9 @@ impl<'m> Builder<'m> {
             let why = complaints.first().map(|complaint| complaint.message.clone()).unwrap_or_default();
             KernelError::Shape { tensor: named.name.to_string(), why }
         })?;
-        let elements = map.to.get(1).copied().unwrap_or(1);
+        let elements = map.to.get(1).copied().or_broken("a shape has offsets");
         let base = self.room(bytes(named.dtype, elements))?;
-        let place = Place::Dm { chip: 0, slice: 0, base };
+        let place = TensorPlace::Dm { chip: 0, slice: 0, base };
         let (name, dtype, span) = (named.name.to_string(), named.dtype, Span::default());
         self.tensors.push(Tensor { name, dtype, axes, role, place, shape, map, data, span });
         Ok(base)
@@ -103,5 +110,5 @@ impl<'m> Builder<'m> {
 
 /// Bytes of so many elements.
 pub(super) fn bytes(dtype: Dtype, elements: u64) -> u64 {
-    elements.saturating_mul(u64::from(dtype.storage_bits())).div_ceil(8)
+    elements.capped_mul(u64::from(dtype.storage_bits())).div_ceil(8)
 }

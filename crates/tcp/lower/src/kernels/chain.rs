@@ -3,7 +3,7 @@
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{Loop, StepLoop};
 use tilewright_tcp_isa::program::vector::{
-    Choice, Guarded, Op, OpKind, Reduce, ReduceOp, Source, Vector, Word,
+    GuardedSource, Op, OpKind, OperandChoice, OperandSource, Reduce, ReduceOp, Vector, Word,
 };
 
 /// A chain that takes words of a type.
@@ -17,7 +17,7 @@ pub fn op(kind: OpKind) -> Op {
 }
 
 /// A unit with one operand.
-pub fn with(kind: OpKind, source: Source) -> Op {
+pub fn with(kind: OpKind, source: OperandSource) -> Op {
     Op { operands: vec![always(source)], ..op(kind) }
 }
 
@@ -27,27 +27,27 @@ pub fn fma(factor: f32, addend: f32) -> Op {
 }
 
 /// A unit whose operand is for elements with certain tags; the others pass.
-pub fn guarded(kind: OpKind, mask: u8, value: u8, source: Source) -> Op {
-    Op { operands: vec![Choice { sources: vec![Guarded { mask, value, source }] }], ..op(kind) }
+pub fn guarded(kind: OpKind, mask: u8, value: u8, source: OperandSource) -> Op {
+    Op { operands: vec![OperandChoice { sources: vec![GuardedSource { mask, value, source }] }], ..op(kind) }
 }
 
-fn always(source: Source) -> Choice {
-    Choice { sources: vec![Guarded { mask: 0, value: 0, source }] }
-}
-
-/// A constant.
-pub fn float(value: f32) -> Source {
-    Source::Immediate(value.to_bits())
+fn always(source: OperandSource) -> OperandChoice {
+    OperandChoice { sources: vec![GuardedSource { mask: 0, value: 0, source }] }
 }
 
 /// A constant.
-pub fn int(value: i32) -> Source {
-    Source::Immediate(value.cast_unsigned())
+pub fn float(value: f32) -> OperandSource {
+    OperandSource::Immediate(value.to_bits())
+}
+
+/// A constant.
+pub fn int(value: i32) -> OperandSource {
+    OperandSource::Immediate(value.cast_unsigned())
 }
 
 /// Words of the register file: byte offset, then sizes and strides in words.
-pub fn vrf(base: u64, loops: &[(u64, i64)]) -> Source {
-    Source::Vrf { base, loops: rows(loops) }
+pub fn vrf(base: u64, loops: &[(u64, i64)]) -> OperandSource {
+    OperandSource::Vrf { base, loops: rows(loops) }
 }
 
 /// Loops from sizes and strides, without those that run once.

@@ -1,6 +1,8 @@
-//! Programs of the layers that transformers are made of, built from register images (paper section VI; chains of the vISA book).
+//! Programs of the layers that transformers are made of, built from register images (paper section VI; chains
+//! of the vISA book).
 //!
-//! Each function gives a whole program of one PE whose tensors start and end in data memory. `kernels/*.tcp` holds their texts.
+//! Each function gives a whole program of one PE whose tensors start and end in data memory. `kernels/*.tcp`
+//! holds their texts.
 //!
 //! | file | owns |
 //! |---|---|
@@ -32,7 +34,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::Program;
 
 pub use activation::{gelu, silu};
-pub use attention::{Attention, attention};
+pub use attention::{AttentionHeads, attention};
 pub use quantise::quantise;
 pub use residual::residual;
 pub use rmsnorm::rmsnorm;
@@ -44,18 +46,18 @@ pub use softmax::softmax;
 pub enum KernelError {
     /// A size that the layer's commands cannot have.
     Size {
-        /// Of what.
+        /// Name of the size.
         what: &'static str,
-        /// What it is.
+        /// The size that was given.
         found: u64,
-        /// What it may be.
+        /// Sizes that the layer allows.
         allowed: &'static str,
     },
     /// The notation refuses a shape.
     Shape {
-        /// Whose.
+        /// Tensor that has the shape.
         tensor: String,
-        /// Why.
+        /// Reason that the notation gives.
         why: String,
     },
     /// Tensors do not fit the data memory of a slice.
@@ -97,7 +99,7 @@ fn multiple(what: &'static str, found: u64, of: u64, allowed: &'static str) -> R
 /// A machine that the sizes do not fit.
 pub fn all(machine: &Tcp) -> Result<Vec<(&'static str, Program)>, KernelError> {
     Ok(vec![
-        ("attention", attention(machine, &Attention::default())?),
+        ("attention", attention(machine, &AttentionHeads::default())?),
         ("gelu", gelu(machine, 256, 128)?),
         ("quantise", quantise(machine, 256, 128)?),
         ("residual", residual(machine, 256, 128)?),

@@ -3,7 +3,7 @@
 use tilewright_base::Span;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Context, Exec, Fetch, Interleave, Memory, Short, Stream, Switch, Transpose,
+    Commit, Context, Exec, ExecBody, Fetch, Interleave, Memory, ShortLoad, Stream, Switch, Transpose,
 };
 use tilewright_tcp_isa::program::vector::{Vector, Word};
 use tilewright_tcp_isa::vector::{FLIT_WORDS, output};
@@ -13,18 +13,18 @@ use super::chain::rows;
 
 /// Elements of a slice that lie side by side.
 #[derive(Clone, Copy)]
-pub struct Run {
+pub struct ElementRun {
     /// Type in data memory.
     pub dtype: Dtype,
     /// First byte.
     pub base: u64,
-    /// How many.
+    /// Number of elements.
     pub elements: u64,
 }
 
 /// Where elements of a type go.
 #[derive(Clone, Copy)]
-pub struct Target {
+pub struct ElementTarget {
     /// Type in data memory.
     pub dtype: Dtype,
     /// First byte.
@@ -33,7 +33,7 @@ pub struct Target {
 
 /// An image of one PE.
 pub fn exec(name: &str, context: Context, stream: Stream) -> Exec {
-    let body = Body::Stream(Box::new(stream));
+    let body = ExecBody::Stream(Box::new(stream));
     Exec { name: name.to_string(), context, pes: 1, body, span: Span::default() }
 }
 
@@ -64,7 +64,7 @@ pub fn fetch_words(dtype: Dtype, base: u64, loops: &[(u64, i64)]) -> Fetch {
 }
 
 /// Alternate flits of two tensors with the same layout.
-pub fn fetch_pairs(first: Run, second_base: u64) -> Fetch {
+pub fn fetch_pairs(first: ElementRun, second_base: u64) -> Fetch {
     let flits = first.elements / FLIT_WORDS;
     let loops = [(flits, signed(FLIT_WORDS)), (2, 0), (FLIT_WORDS, 1)];
     let at_loop = usize::from(flits != 1);
@@ -87,7 +87,7 @@ pub fn commit(base: u64, flits: u64, flit_bytes: u64) -> Commit {
 }
 
 /// A pass over flits of words: through the chain, cast, and written side by side.
-pub fn pass(name: &str, fetch: Fetch, vector: Vector, flits: u64, to: Target) -> Exec {
+pub fn pass(name: &str, fetch: Fetch, vector: Vector, flits: u64, to: ElementTarget) -> Exec {
     let word = match output(&vector) {
         Word::I32 => Dtype::I32,
         Word::F32 => Dtype::F32,
@@ -105,14 +105,14 @@ pub fn pass(name: &str, fetch: Fetch, vector: Vector, flits: u64, to: Target) ->
 }
 
 /// A pass element by element.
-pub fn map(name: &str, from: Run, vector: Vector, to: Target) -> Exec {
+pub fn map(name: &str, from: ElementRun, vector: Vector, to: ElementTarget) -> Exec {
     let fetch = fetch_words(from.dtype, from.base, &[(from.elements, 1)]);
     pass(name, fetch, vector, from.elements / FLIT_WORDS, to)
 }
 
-/// A pass that leaves one word a row. Each comes in a flit of its own; the transpose engine joins two, so that rows lie side by
-/// side in whole granules.
-pub fn reduce(name: &str, from: Run, vector: Vector, rows: u64, base: u64) -> Exec {
+/// A pass that leaves one word a row. Each comes in a flit of its own; the transpose engine joins two, so
+/// that rows lie side by side in whole granules.
+pub fn reduce(name: &str, from: ElementRun, vector: Vector, rows: u64, base: u64) -> Exec {
     let fetch = fetch_words(from.dtype, from.base, &[(from.elements, 1)]);
     let stream = Stream {
         fetch,
@@ -128,12 +128,12 @@ pub fn reduce(name: &str, from: Run, vector: Vector, rows: u64, base: u64) -> Ex
 
 /// Contiguous words of data memory into the vector register file.
 pub fn load_vrf(name: &str, from: u64, words: u64, base: u64) -> Exec {
-    let short = Short { from, bytes: bytes(Dtype::F32, words), memory: Memory::Vrf, base };
+    let short = ShortLoad { from, bytes: bytes(Dtype::F32, words), memory: Memory::Vrf, base };
     Exec {
         name: name.to_string(),
         context: Context::Sub,
         pes: 1,
-        body: Body::Short(short),
+        body: ExecBody::Short(short),
         span: Span::default(),
     }
 }

@@ -1,23 +1,26 @@
-//! Rotary position embedding, halves rotated against each other: `(a cos - b sin, a sin + b cos)` for halves `a` and `b` of a row.
+//! Rotary position embedding, halves rotated against each other: `(a cos - b sin, a sin + b cos)` for halves
+//! `a` and `b` of a row.
 //!
-//! Angles are positions times frequencies; three short passes make `sin`, `cos` and `-sin` of them, in this order for each token, which
-//! go to the vector register file. Then one pass does all heads: interleaved fetch brings `a` and `b` for each half of the result, the
-//! walk of the register file starts at `cos`, steps forward to the second group and backward to the second half.
+//! Angles are positions times frequencies; three short passes make `sin`, `cos` and `-sin` of them, in this
+//! order for each token, which go to the vector register file. Then one pass does all heads: interleaved
+//! fetch brings `a` and `b` for each half of the result, the walk of the register file starts at `cos`, steps
+//! forward to the second group and backward to the second half.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::exec::{Context, Exec, Fetch, Interleave, Stream, Switch};
-use tilewright_tcp_isa::program::tensor::Data;
-use tilewright_tcp_isa::program::vector::{Op, OpKind, Source, Word};
+use tilewright_tcp_isa::program::tensor::TensorData;
+use tilewright_tcp_isa::program::vector::{Op, OpKind, OperandSource, Word};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
-use super::builder::{Builder, Named, bytes};
+use super::builder::{KernelBuilder, TensorSpec, bytes};
 use super::chain::{chain, float, op, vrf, with};
-use super::pass::{Target, commit, exec, fetch_words, load_vrf, pass, signed};
+use super::pass::{ElementTarget, commit, exec, fetch_words, load_vrf, pass, signed};
 use super::{KernelError, multiple};
 
-/// The greatest wavelength is this times 2 pi.
+/// The largest wavelength is this times 2 pi.
 pub const BASE: f64 = 10_000.0;
 
 /// Parts of the table for each token: sine, cosine, minus sine.
@@ -30,7 +33,7 @@ pub fn frequency(pair: u64, half: u64) -> f32 {
     BASE.powf(-(pair as f64) / half as f64) as f32
 }
 
-struct Layer {
+struct RopeLayer {
     heads: u64,
     /// Tokens of a slice.
     tokens: u64,
@@ -38,37 +41,38 @@ struct Layer {
     half: u64,
 }
 
-/// Rotates the rows of `x`, bf16 `heads x tokens x depth`, tokens over the slices; row `t` by the angles of position `t`.
+/// Rotates the rows of `x`, bf16 `heads x tokens x depth`, tokens over the slices; row `t` by the angles of
+/// position `t`.
 ///
 /// # Errors
 /// Sizes that the slices cannot share, or tables that the register file cannot hold.
 pub fn rope(machine: &Tcp, heads: u64, tokens: u64, depth: u64) -> Result<Program, KernelError> {
     let slices = machine.pe.slices;
-    multiple("tokens", tokens, slices.saturating_mul(2), "an even number a slice")?;
+    multiple("tokens", tokens, slices.capped_mul(2), "an even number a slice")?;
     multiple("depth", depth, 2 * FLIT_WORDS, "a multiple of 16")?;
     multiple("heads", heads, 1, "at least 1")?;
-    let layer = Layer { heads, tokens: tokens / slices, half: depth / 2 };
+    let layer = RopeLayer { heads, tokens: tokens / slices, half: depth / 2 };
     let (mine, half) = (layer.tokens, layer.half);
-    let table_words = mine.saturating_mul(PARTS).saturating_mul(half);
+    let table_words = mine.capped_mul(PARTS).capped_mul(half);
     let positions_at = 0;
     if bytes(Dtype::F32, table_words) > machine.vrf.capacity_bytes {
         let allowed = "so few that sines and cosines of a slice's tokens fit the vector register file";
         return Err(KernelError::Size { what: "tokens", found: tokens, allowed });
     }
-    let mut builder = Builder::new(machine);
+    let mut builder = KernelBuilder::new(machine);
     let shape = format!("T^{{{mine}}}[{slices}] | H^1[{heads}] T^1[{mine}] D^1[{depth}]");
     let axes = [("H", heads), ("T", tokens), ("D", depth)];
-    let mut named = Named { name: "x", dtype: Dtype::Bf16, axes: &axes, shape: &shape };
-    let x = builder.input(&named, Data::Random(1))?;
+    let mut named = TensorSpec { name: "x", dtype: Dtype::Bf16, axes: &axes, shape: &shape };
+    let x = builder.input(&named, TensorData::Random(1))?;
     named.name = "y";
-    let to = Target { dtype: Dtype::Bf16, base: builder.output(&named)? };
+    let to = ElementTarget { dtype: Dtype::Bf16, base: builder.output(&named)? };
     let shape = format!("T^{{{mine}}}[{slices}] | T^1[{mine}]");
-    let named = Named { name: "positions", dtype: Dtype::F32, axes: &[("T", tokens)], shape: &shape };
-    let positions = builder.input(&named, Data::Patterns(position_patterns(tokens)))?;
+    let named = TensorSpec { name: "positions", dtype: Dtype::F32, axes: &[("T", tokens)], shape: &shape };
+    let positions = builder.input(&named, TensorData::Patterns(position_patterns(tokens)))?;
     let shape = format!("_[{slices}] | F^1[{half}]");
-    let named = Named { name: "frequencies", dtype: Dtype::F32, axes: &[("F", half)], shape: &shape };
+    let named = TensorSpec { name: "frequencies", dtype: Dtype::F32, axes: &[("F", half)], shape: &shape };
     let patterns = (0..half).map(|pair| frequency(pair, half).to_bits()).collect();
-    let frequencies = builder.input(&named, Data::Patterns(patterns))?;
+    let frequencies = builder.input(&named, TensorData::Patterns(patterns))?;
     let table = builder.room(bytes(Dtype::F32, table_words))?;
 
     let id = builder.start(load_vrf("load_positions", positions, mine, positions_at))?;
@@ -91,7 +95,7 @@ fn position_patterns(tokens: u64) -> Vec<u32> {
     (0..tokens).map(|token| (token as f32).to_bits()).collect()
 }
 
-impl Layer {
+impl RopeLayer {
     /// A function of all angles of a slice, into its part of every token's table.
     fn table_part(&self, name: &str, frequencies: u64, table: u64, index: u64, ops: Vec<Op>) -> Exec {
         let flit_bytes = bytes(Dtype::F32, FLIT_WORDS);
@@ -114,10 +118,10 @@ impl Layer {
         exec(name, Context::Main, stream)
     }
 
-    fn rotation(&self, x: u64, to: Target) -> Exec {
+    fn rotation(&self, x: u64, to: ElementTarget) -> Exec {
         let (half, flits) = (signed(self.half), self.half / FLIT_WORDS);
-        let rows = self.heads.saturating_mul(self.tokens);
-        // Every row for both halves of the result, a flit of each half of the row in turns.
+        let rows = self.heads.capped_mul(self.tokens);
+        // Every row for both halves of the result, a flit of each half of the row alternating.
         let loops = [(rows, 2 * half), (2, 0), (flits, signed(FLIT_WORDS)), (2, 0), (FLIT_WORDS, 1)];
         let at_loop = loops.iter().take(3).filter(|(size, _)| *size != 1).count();
         let base = x + bytes(Dtype::Bf16, self.half);
@@ -134,9 +138,9 @@ impl Layer {
         ];
         let ops = vec![
             with(OpKind::Mul0, vrf(bytes(Dtype::F32, self.half), &walk)),
-            with(OpKind::FAdd, Source::Pair),
+            with(OpKind::FAdd, OperandSource::Pair),
         ];
-        let written = rows.saturating_mul(2).saturating_mul(flits);
+        let written = rows.capped_mul(2).capped_mul(flits);
         pass("rotate", fetch, chain(Word::F32, ops).paired(), written, to)
     }
 }

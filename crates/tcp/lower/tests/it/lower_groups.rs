@@ -1,5 +1,5 @@
-//! Axes split over groups of PEs: every group runs the same commands on its own slices, parts of sums are exchanged and added, and the
-//! whole gives the values of plain loops, on every group that has a copy.
+//! Axes split over groups of PEs: every group runs the same commands on its own slices, parts of sums are
+//! exchanged and added, and the whole gives the values of plain loops, on every group that has a copy.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -9,13 +9,13 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::{Setup, check};
-use tilewright_tcp_exec::{State, exec, transfer};
+use tilewright_tcp_exec::{MemoryState, exec, transfer};
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::tensor::{Place, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorPlace};
 use tilewright_tcp_isa::program::{Program, text};
 use tilewright_tcp_isa::verify::verify;
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 use crate::{drawn, plain};
 use drawn::Dice;
@@ -52,7 +52,7 @@ fn lowered_from(
     if !verdict.legal() {
         return Err(format!("illegal: {}", verdict.diagnostics[0].message));
     }
-    let program = lower(&setup, &problem, &verdict, &Options { from_hbm, ..Options::default() })
+    let program = lower(&setup, &problem, &verdict, &LowerOptions { from_hbm, ..LowerOptions::default() })
         .map_err(|why| why.message)?;
     assert_eq!(verify(machine, &program), [], "{text}");
     let printed = text::print(&program);
@@ -67,7 +67,7 @@ fn lowered_from(
 fn run(
     machine: &Tcp,
     program: &Program,
-    state: &mut State,
+    state: &mut MemoryState,
     (pe, registers): (u64, &mut [i64]),
     steps: &[Step],
 ) {
@@ -104,8 +104,8 @@ fn outputs(
     sizes: &[(String, u64)],
     origin: Origin<'_>,
     pattern: &dyn Fn(usize, &[u64]) -> u32,
-) -> State {
-    let mut state = State::new(machine, 1);
+) -> MemoryState {
+    let mut state = MemoryState::new(machine, 1);
     for tensor in &program.tensors {
         let Some(input) = ["in0", "in1"].iter().position(|name| tensor.name.starts_with(name)) else {
             continue;
@@ -141,8 +141,8 @@ fn copies(tensor: &Tensor) -> Vec<Tensor> {
     let mut all = vec![tensor.clone()];
     for copies in &tensor.map.copies {
         let moved = |tensor: &Tensor, by: u64| {
-            let Place::Dm { chip, slice, base } = tensor.place else { panic!("in data memory") };
-            Tensor { place: Place::Dm { chip, slice: slice + by, base }, ..tensor.clone() }
+            let TensorPlace::Dm { chip, slice, base } = tensor.place else { panic!("in data memory") };
+            Tensor { place: TensorPlace::Dm { chip, slice: slice + by, base }, ..tensor.clone() }
         };
         let shift = |tensor: &Tensor| {
             (0..copies.count).map(|copy| moved(tensor, copy * copies.to_stride)).collect::<Vec<_>>()
@@ -169,7 +169,7 @@ fn compare(machine: &Tcp, text: &str, whole: &str, program: &Program, dtype: Dty
 fn compare_sums(
     text: &str,
     program: &Program,
-    state: &State,
+    state: &MemoryState,
     sums: &[(Vec<u64>, Option<i32>)],
     origin: Origin<'_>,
 ) {
@@ -206,7 +206,8 @@ fn every_group_computes_its_columns() {
     compare(&machine, text, "mk, kn -> mn; dims m=4, k=64, n=64", &program, Dtype::I8, &at_zero);
 }
 
-/// Sums over groups, whole on each and scattered over them, with every number of groups and fused PEs that the chip has.
+/// Sums over groups, whole on each and scattered over them, with every number of groups and fused PEs that
+/// the chip has.
 #[test]
 fn sums_over_groups_are_whole_on_each_or_scattered() {
     let machine = tcp();
@@ -227,7 +228,8 @@ fn sums_over_groups_are_whole_on_each_or_scattered() {
     }
 }
 
-/// Parts of rows that every group wants whole: in digits of the offset, of the slice number, and in a digit that parts cut.
+/// Parts of rows that every group wants whole: in digits of the offset, of the slice number, and in a digit
+/// that parts cut.
 #[test]
 fn groups_gather_what_each_computes() {
     let machine = tcp();
@@ -268,7 +270,8 @@ fn teams_add_among_themselves() {
     compare(&machine, text, "mk, kn -> mn; dims m=5, k=24, n=12", &program, Dtype::Bf16, &at_zero);
 }
 
-/// Teams add parts of sums, whole on each member or scattered over them, and then gather what other teams computed.
+/// Teams add parts of sums, whole on each member or scattered over them, and then gather what other teams
+/// computed.
 #[test]
 fn sums_over_groups_are_gathered() {
     let machine = tcp();
@@ -304,7 +307,8 @@ fn sums_over_groups_are_gathered() {
     }
 }
 
-/// Inputs that every group has whole: parts of sums and of batches, outermost in the copy and inside it, of one input or the other.
+/// Inputs that every group has whole: parts of sums and of batches, outermost in the copy and inside it, of
+/// one input or the other.
 #[test]
 fn groups_find_their_part_in_a_copy() {
     let machine = tcp();
@@ -354,7 +358,8 @@ fn windows_over_slices_are_cut_out_on_every_group() {
     }
 }
 
-/// Axes of run-time size in parts, of which the last groups may have nothing: columns of the output, and sums, whole on each and scattered.
+/// Axes of run-time size in parts, of which the last groups may have nothing: columns of the output, and
+/// sums, whole on each and scattered.
 #[test]
 fn groups_take_their_part_of_an_axis_of_run_time_size() {
     let machine = tcp();

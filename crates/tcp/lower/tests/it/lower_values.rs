@@ -1,6 +1,6 @@
-//! Random einsums with random shapes and tactics, lowered to command programs and run: whatever the check calls legal gives the
-//! values of plain loops, in every type that the contraction engine multiplies and for every size of an axis that is known only at run
-//! time. The program's text reads back as the program.
+//! Random einsums with random shapes and tactics, lowered to command programs and run: whatever the check
+//! calls legal gives the values of plain loops, in every type that the contraction engine multiplies and for
+//! every size of an axis that is known only at run time. The program's text reads back as the program.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -13,13 +13,13 @@ use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::{Setup, check};
-use tilewright_tcp_exec::{State, exec, transfer};
+use tilewright_tcp_exec::{MemoryState, exec, transfer};
 use tilewright_tcp_isa::program::control::{Command, StepKind};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::exec::{Body, Exec, Shift};
+use tilewright_tcp_isa::program::exec::{Exec, ExecBody, Shift};
 use tilewright_tcp_isa::program::{Program, text};
 use tilewright_tcp_isa::verify::verify;
-use tilewright_tcp_lower::{Options, lower};
+use tilewright_tcp_lower::{LowerOptions, lower};
 
 use crate::{drawn, plain};
 use drawn::{Dice, program};
@@ -31,8 +31,9 @@ const TYPES: [Dtype; 7] =
 /// Zero points of in0 and in1 where a type has them.
 const ZERO_POINTS: [i64; 2] = [1, -2];
 
-/// What lowering refuses and the rules cannot foresee: they know neither the loops and masks that padding adds, nor how shapes cut the
-/// packet and the lanes. `lower::confirm`, which `notation check` asks last, refuses it there. Few drawn programs come to this.
+/// What lowering refuses and the rules cannot foresee: they know neither the loops and masks that padding
+/// adds, nor how shapes cut the packet and the lanes. `lower::confirm`, which `notation check` asks last,
+/// refuses it there. Few drawn programs come to this.
 const BEYOND_THE_CHECK: [&str; 4] = [
     " loops, masks and padding among them",
     " axes or digits",
@@ -57,7 +58,7 @@ fn tcp() -> Tcp {
 
 /// Runs a program's steps in order over tensors filled by [`element`], with registers at given values.
 fn outputs(machine: &Tcp, program: &Program, sizes: &[(String, u64)]) -> (Dtype, Vec<u32>) {
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     for (seed, tensor) in program.tensors[..2].iter().enumerate() {
         let extents: Vec<u64> = tensor.axes.iter().map(|(_, extent)| *extent).collect();
         let patterns: Vec<u32> = positions(&extents)
@@ -122,7 +123,7 @@ fn agrees_from(text: &str, dtype: Dtype, from_hbm: [bool; 2]) -> Became {
         return Became::Illegal(format!("{}: {}", error.code, error.message));
     }
     let zero_points = if matches!(dtype, Dtype::I5 | Dtype::I9) { ZERO_POINTS } else { [0, 0] };
-    let options = Options { zero_points, from_hbm, ..Options::default() };
+    let options = LowerOptions { zero_points, from_hbm, ..LowerOptions::default() };
     let program = match lower(&setup, &problem, &verdict, &options) {
         Ok(program) => program,
         Err(refused)
@@ -210,7 +211,8 @@ fn two_thousand_legal_programs_give_the_values_of_plain_loops() {
     panic!("only {right} of the drawn programs are legal");
 }
 
-/// Windows that the feed unit shifts over: one for each kind of loop in the packet, with factors, blocks, and positions before the start.
+/// Windows that the feed unit shifts over: one for each kind of loop in the packet, with factors, blocks, and
+/// positions before the start.
 #[test]
 fn overlapping_windows_are_fetched_once_and_shifted_over() {
     let texts = [
@@ -269,19 +271,21 @@ fn lowered(text: &str, dtype: Dtype) -> Program {
     let problem = Problem::new(&parser::program(text, SourceId(0)).unwrap()).unwrap();
     let setup = Setup::new(machine(), 1, dtype).unwrap();
     let verdict = check(&setup, &problem);
-    lower(&setup, &problem, &verdict, &Options::default()).unwrap_or_else(|why| panic!("{text}\n{why:?}"))
+    lower(&setup, &problem, &verdict, &LowerOptions::default())
+        .unwrap_or_else(|why| panic!("{text}\n{why:?}"))
 }
 
 fn shift_of(text: &str, dtype: Dtype) -> Option<Shift> {
     let program = lowered(text, dtype);
     let shift = |image: &Exec| match &image.body {
-        Body::Stream(stream) => stream.contract.as_ref()?.shift,
+        ExecBody::Stream(stream) => stream.contract.as_ref()?.shift,
         _ => None,
     };
     program.execs.iter().find_map(shift)
 }
 
-/// Windows that loops over slices move: in copies, in one slice's memory, past the end, before the start, by both loops, in both operands.
+/// Windows that loops over slices move: in copies, in one slice's memory, past the end, before the start, by
+/// both loops, in both operands.
 #[test]
 fn windows_over_slices_are_cut_out_by_one_transfer() {
     let texts = [
@@ -305,8 +309,8 @@ fn windows_over_slices_are_cut_out_by_one_transfer() {
     }
 }
 
-/// Drawn programs that once gave wrong values: parts of an output that freed slices take, out of sums whose lanes are padded; sums that
-/// lanes spread over a scattered digit; copies out of padded digits.
+/// Drawn programs that once gave wrong values: parts of an output that freed slices take, out of sums whose
+/// lanes are padded; sums that lanes spread over a scattered digit; copies out of padded digits.
 #[test]
 fn once_wrong_programs_are_right() {
     let texts = [

@@ -1,37 +1,37 @@
-//! What random commands once got wrong, shrunk.
-//! Each was a closed form without a rule that it has now: see `tilewright_tcp_cost::cycles::batches` and `switch::burst_cycles`.
+//! What random commands once got wrong, shrunk. Each was a closed form without a rule that it has now: see
+//! `tilewright_tcp_cost::cycles::batches` and `switch::burst_cycles`.
 
-use tilewright_tcp_cost::cycles::collect::Collect;
-use tilewright_tcp_cost::cycles::commit::Commit;
-use tilewright_tcp_cost::cycles::fetch::Fetch;
-use tilewright_tcp_cost::cycles::switch::Switch;
-use tilewright_tcp_cost::cycles::{Command, Stage};
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_cost::cycles::collect::CollectStage;
+use tilewright_tcp_cost::cycles::commit::CommitStage;
+use tilewright_tcp_cost::cycles::fetch::FetchStage;
+use tilewright_tcp_cost::cycles::switch::SwitchStage;
+use tilewright_tcp_cost::cycles::{CommandStages, PipelineStage};
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology};
-use tilewright_tcp_isa::transpose::Transpose;
-use tilewright_tcp_micro::{MicroError, Work, run};
+use tilewright_tcp_isa::transpose::TransposeStage;
+use tilewright_tcp_micro::{MicroCommand, MicroError, run};
 
 use crate::{gap, tcp};
 
 const MAIN: Context = Context::Main;
 
-fn fetched(packets: u64, packet_bytes: u64, read_bytes: u64) -> Command {
-    Command {
-        fetch: Some(Fetch { context: MAIN, packets, packet_bytes, read_bytes, cast: false }),
-        collect: Some(Collect { packets, packet_bytes }),
-        ..Command::default()
+fn fetched(packets: u64, packet_bytes: u64, read_bytes: u64) -> CommandStages {
+    CommandStages {
+        fetch: Some(FetchStage { context: MAIN, packets, packet_bytes, read_bytes, cast: false }),
+        collect: Some(CollectStage { packets, packet_bytes }),
+        ..CommandStages::default()
     }
 }
 
-fn commit(flits: u64, valid_bytes: u64, write_bytes: u64) -> Option<Commit> {
-    Some(Commit { context: MAIN, flits, valid_bytes, write_bytes })
+fn commit(flits: u64, valid_bytes: u64, write_bytes: u64) -> Option<CommitStage> {
+    Some(CommitStage { context: MAIN, flits, valid_bytes, write_bytes })
 }
 
 /// One group whose operands arrive slowly: its sums leave after the last of them, not beside them.
 #[test]
 fn sums_of_a_group_that_is_fetched_slowly_leave_after_it() {
-    let contraction = Contraction {
+    let contraction = ContractionStage {
         packet_elements: 64,
         packet_bytes: 32,
         repeats: 32,
@@ -42,13 +42,13 @@ fn sums_of_a_group_that_is_fetched_slowly_leave_after_it() {
         columns: 1,
         drain: Drain::Interleaved,
     };
-    let work = Work::new(Command {
+    let work = MicroCommand::new(CommandStages {
         contraction: Some(contraction),
         commit: commit(128, 32, 8),
         ..fetched(8, 32, 1)
     });
     let gap = gap(&work);
-    assert_eq!((gap.binding, gap.is_tight()), (Stage::Commit, true), "{gap:?}");
+    assert_eq!((gap.binding, gap.is_tight()), (PipelineStage::Commit, true), "{gap:?}");
     assert!(gap.holds() && gap.closed_cycles >= 256 + 512, "{gap:?}");
 }
 
@@ -56,31 +56,40 @@ fn sums_of_a_group_that_is_fetched_slowly_leave_after_it() {
 #[test]
 fn the_last_tile_leaves_as_fast_as_it_is_committed() {
     let tile =
-        Transpose { element_bits: 8, rows: 8, columns: 16, output_rows: 16, flit_elements: 8, tiles: 4 };
-    let work = Work::new(Command { transpose: Some(tile), commit: commit(64, 32, 8), ..fetched(64, 32, 8) });
+        TransposeStage { element_bits: 8, rows: 8, columns: 16, output_rows: 16, flit_elements: 8, tiles: 4 };
+    let work = MicroCommand::new(CommandStages {
+        transpose: Some(tile),
+        commit: commit(64, 32, 8),
+        ..fetched(64, 32, 8)
+    });
     let gap = gap(&work);
     assert!(gap.is_tight() && gap.holds() && gap.closed_cycles >= 256 + 64, "{gap:?}");
 }
 
-/// Tiles of both buffers neither fill while they leave nor leave while they fill: slow neighbours add up, but for what queues hide.
+/// Tiles of both buffers neither fill while they leave nor leave while they fill: slow neighbours add up, but
+/// for what queues hide.
 #[test]
 fn wide_tiles_add_up_slow_neighbours() {
     let tile =
-        Transpose { element_bits: 8, rows: 8, columns: 32, output_rows: 32, flit_elements: 8, tiles: 8 };
-    let work =
-        Work::new(Command { transpose: Some(tile), commit: commit(256, 32, 8), ..fetched(256, 32, 8) });
+        TransposeStage { element_bits: 8, rows: 8, columns: 32, output_rows: 32, flit_elements: 8, tiles: 8 };
+    let work = MicroCommand::new(CommandStages {
+        transpose: Some(tile),
+        commit: commit(256, 32, 8),
+        ..fetched(256, 32, 8)
+    });
     let gap = gap(&work);
     assert!(gap.holds() && gap.worst_cycles > gap.closed_cycles, "{gap:?}");
     assert!(gap.simulated_cycles > gap.closed_cycles * 5 / 4, "{gap:?}");
 }
 
-/// Under Broadcast01 a slice sends t0 packets in a row: a fetch unit that is fast enough on average is too slow for that.
+/// Under Broadcast01 a slice sends t0 packets in a row: a fetch unit that is fast enough on average is too
+/// slow for that.
 #[test]
 fn slow_fetches_stop_a_broadcast_in_bursts() {
     let topology = Topology::Broadcast01(Ring { slice1: 4, slice0: 1 }, 64);
-    let work = Work::new(Command {
-        switch: Some(Switch { topology, packets: 64, packet_flits: 1 }),
-        collect: Some(Collect { packets: 256, packet_bytes: 32 }),
+    let work = MicroCommand::new(CommandStages {
+        switch: Some(SwitchStage { topology, packets: 64, packet_flits: 1 }),
+        collect: Some(CollectStage { packets: 256, packet_bytes: 32 }),
         commit: commit(256, 32, 32),
         ..fetched(64, 32, 8)
     });
@@ -92,10 +101,10 @@ fn slow_fetches_stop_a_broadcast_in_bursts() {
 #[test]
 fn a_ring_of_8_takes_343_of_which_264_come_before_the_first_access() {
     let tile =
-        Transpose { element_bits: 16, rows: 4, columns: 8, output_rows: 1, flit_elements: 8, tiles: 2 };
+        TransposeStage { element_bits: 16, rows: 4, columns: 8, output_rows: 1, flit_elements: 8, tiles: 2 };
     let topology = Topology::InterTranspose(Ring { slice1: 8, slice0: 1 }, 1);
-    let work = Work::new(Command {
-        switch: Some(Switch { topology, packets: 8, packet_flits: 1 }),
+    let work = MicroCommand::new(CommandStages {
+        switch: Some(SwitchStage { topology, packets: 8, packet_flits: 1 }),
         transpose: Some(tile),
         commit: commit(2, 8, 8),
         ..fetched(8, 16, 16)
@@ -107,15 +116,18 @@ fn a_ring_of_8_takes_343_of_which_264_come_before_the_first_access() {
 #[test]
 fn what_cannot_run_is_refused() {
     let machine = tcp();
-    let refused = |command| run(machine, Some(&Work::new(command)), None);
-    assert_eq!(refused(Command::default()), Err(MicroError::NoFetch));
+    let refused = |command| run(machine, Some(&MicroCommand::new(command)), None);
+    assert_eq!(refused(CommandStages::default()), Err(MicroError::NoFetch));
     assert_eq!(refused(fetched(1, 32, 32)), Err(MicroError::NoSink));
     let flits = MicroError::Flits { given: 2, taken: 3 };
-    assert_eq!(refused(Command { commit: commit(3, 32, 32), ..fetched(2, 32, 32) }), Err(flits));
+    assert_eq!(refused(CommandStages { commit: commit(3, 32, 32), ..fetched(2, 32, 32) }), Err(flits));
     let topology = Topology::Broadcast1(Ring { slice1: 32, slice0: 1 });
-    let switch = Some(Switch { topology, packets: 1, packet_flits: 1 });
+    let switch = Some(SwitchStage { topology, packets: 1, packet_flits: 1 });
     let large = MicroError::TooLarge { what: "slices", most: 16 };
-    assert_eq!(refused(Command { switch, commit: commit(32, 32, 32), ..fetched(1, 32, 32) }), Err(large));
-    let endless = refused(Command { commit: commit(u64::MAX, 32, 32), ..fetched(u64::MAX, 32, 32) });
+    assert_eq!(
+        refused(CommandStages { switch, commit: commit(32, 32, 32), ..fetched(1, 32, 32) }),
+        Err(large)
+    );
+    let endless = refused(CommandStages { commit: commit(u64::MAX, 32, 32), ..fetched(u64::MAX, 32, 32) });
     assert!(matches!(endless, Err(MicroError::TooLarge { .. })), "{endless:?}");
 }

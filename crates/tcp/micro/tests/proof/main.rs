@@ -13,8 +13,8 @@ use proptest::prelude::*;
 use tilewright_base::{Sources, render};
 use tilewright_machine::tcp::Tcp;
 use tilewright_machine::{builtin, load};
-use tilewright_tcp_micro::Work;
-use tilewright_tcp_micro::gap::Gap;
+use tilewright_tcp_micro::MicroCommand;
+use tilewright_tcp_micro::gap::CycleGap;
 use tilewright_tcp_micro::sample::CHOICES;
 
 /// The paper's chip.
@@ -34,6 +34,6 @@ fn choices() -> impl Strategy<Value = Vec<u16>> {
     prop::collection::vec(any::<u16>(), CHOICES)
 }
 
-fn gap(work: &Work) -> Gap {
-    Gap::of(tcp(), work).unwrap_or_else(|error| panic!("{error}: {work:?}"))
+fn gap(work: &MicroCommand) -> CycleGap {
+    CycleGap::of(tcp(), work).unwrap_or_else(|error| panic!("{error}: {work:?}"))
 }

@@ -2,15 +2,16 @@
 
 use proptest::prelude::*;
 use tilewright_tcp_isa::switch::Topology;
-use tilewright_tcp_micro::gap::Gap;
-use tilewright_tcp_micro::sample::{self, Choices};
+use tilewright_tcp_micro::gap::CycleGap;
+use tilewright_tcp_micro::sample::{self, SampleChoices};
 
 use crate::{choices, gap, tcp};
 
-/// The closed form counts until the last packet has passed every slice. Where each slice keeps all, that is exact; elsewhere the last
-/// packet that is kept may be earlier, by at most the way around the ring and one step of it.
-fn check(list: &[u16], slices: u64) -> Result<Gap, TestCaseError> {
-    let work = sample::ring(tcp(), &mut Choices::new(list), slices);
+/// The closed form counts until the last packet has passed every slice. Where each slice keeps all, that is
+/// exact; elsewhere the last packet that is kept may be earlier, by at most the way around the ring and one
+/// step of it.
+fn check(list: &[u16], slices: u64) -> Result<CycleGap, TestCaseError> {
+    let work = sample::ring(tcp(), &mut SampleChoices::new(list), slices);
     let gap = gap(&work);
     prop_assert!(gap.holds(), "{gap:?} {work:?}");
     let keeps_all = matches!(work.command.switch.map(|s| s.topology), Some(Topology::Broadcast01(..)));

@@ -1,27 +1,28 @@
-//! Stages that take equally long, where a queue that is too small would show most: fetch and products, products and drain, all of them.
+//! Stages that take equally long, where a queue that is too small would show most: fetch and products,
+//! products and drain, all of them.
 
-use tilewright_tcp_cost::cycles::Command;
-use tilewright_tcp_cost::cycles::collect::Collect;
-use tilewright_tcp_cost::cycles::commit::Commit;
-use tilewright_tcp_cost::cycles::fetch::Fetch;
-use tilewright_tcp_cost::cycles::vector::Vector;
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_cost::cycles::CommandStages;
+use tilewright_tcp_cost::cycles::collect::CollectStage;
+use tilewright_tcp_cost::cycles::commit::CommitStage;
+use tilewright_tcp_cost::cycles::fetch::FetchStage;
+use tilewright_tcp_cost::cycles::vector::VectorStage;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
-use tilewright_tcp_micro::{Reads, Work};
+use tilewright_tcp_micro::{MicroCommand, RegisterReads};
 
 use crate::gap;
 
 /// A contraction of 64-byte packets that takes `repeats` steps of each, read at `read_bytes` a cycle.
-fn contraction(shape: Contraction, read_bytes: u64, narrow: bool) -> Work {
+fn contraction(shape: ContractionStage, read_bytes: u64, narrow: bool) -> MicroCommand {
     let context = Context::Main;
     let packets = shape.groups * shape.group_steps / shape.repeats;
     let packet_bytes = shape.packet_bytes;
     let flits = shape.groups * shape.group_output_steps * shape.columns;
-    let command = Command {
-        fetch: Some(Fetch { context, packets, packet_bytes, read_bytes, cast: false }),
-        collect: Some(Collect { packets, packet_bytes }),
+    let command = CommandStages {
+        fetch: Some(FetchStage { context, packets, packet_bytes, read_bytes, cast: false }),
+        collect: Some(CollectStage { packets, packet_bytes }),
         contraction: Some(shape),
-        vector: Some(Vector {
+        vector: Some(VectorStage {
             flits,
             chain_flits: flits,
             narrow,
@@ -29,15 +30,15 @@ fn contraction(shape: Contraction, read_bytes: u64, narrow: bool) -> Work {
             units: 2,
             reduced_slices: 1,
         }),
-        commit: Some(Commit { context, flits, valid_bytes: 32, write_bytes: 32 }),
-        ..Command::default()
+        commit: Some(CommitStage { context, flits, valid_bytes: 32, write_bytes: 32 }),
+        ..CommandStages::default()
     };
-    let reads = Reads { wide: true, held_steps: 1, units: 4, stride_units: 1 };
-    Work { reads, ..Work::new(command) }
+    let reads = RegisterReads { wide: true, held_steps: 1, units: 4, stride_units: 1 };
+    MicroCommand { reads, ..MicroCommand::new(command) }
 }
 
-fn shape(repeats: u64, groups: u64, passes: u64, slots: u64, columns: u64) -> Contraction {
-    Contraction {
+fn shape(repeats: u64, groups: u64, passes: u64, slots: u64, columns: u64) -> ContractionStage {
+    ContractionStage {
         packet_elements: 64,
         packet_bytes: 64,
         repeats,
@@ -54,7 +55,7 @@ fn shape(repeats: u64, groups: u64, passes: u64, slots: u64, columns: u64) -> Co
 #[test]
 fn figure_10_with_every_stage_equally_long() {
     let work = contraction(shape(2, 256, 2, 2, 1), 32, true);
-    let figure = gap(&Work { banks_apart: false, ..work });
+    let figure = gap(&MicroCommand { banks_apart: false, ..work });
     assert!(figure.closed_cycles >= 1024 && figure.holds(), "{figure:?}");
     assert!(figure.cycles() <= 16, "{figure:?}");
 }

@@ -24,7 +24,7 @@ pub const CODES: &[(&str, &str)] = &[
 
 /// A command of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Party {
+pub struct FindingCommand {
     /// The image's name.
     pub name: String,
     /// Chip of the queue.
@@ -42,7 +42,7 @@ pub struct Party {
 
 /// Bytes of one memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Spot {
+pub struct MemorySpot {
     /// `hbm`, `dm`, `trf`, `vrf` or `spm`.
     pub memory: &'static str,
     /// Chip.
@@ -65,13 +65,13 @@ pub struct Finding {
     pub message: String,
     /// The earlier command.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub first: Option<Party>,
+    pub first: Option<FindingCommand>,
     /// The later one, if two are involved.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub second: Option<Party>,
+    pub second: Option<FindingCommand>,
     /// Where, for the first time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub spot: Option<Spot>,
+    pub spot: Option<MemorySpot>,
     /// When, for the first time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_cycles: Option<u64>,
@@ -100,7 +100,7 @@ pub enum FaultKind {
 
 /// Something that a queue or core waits for, in a cycle of waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
+pub struct WaitLink {
     /// Who waits.
     pub pe: PeId,
     /// At which step.
@@ -143,7 +143,7 @@ impl Finding {
     }
 
     /// A command stopped the run: nothing after it happened.
-    pub fn fault(command: Party, kind: FaultKind, message: String, at_cycles: u64) -> Finding {
+    pub fn fault(command: FindingCommand, kind: FaultKind, message: String, at_cycles: u64) -> Finding {
         let (code, instead) = match kind {
             FaultKind::OutOfBounds => {
                 ("tcp/out-of-bounds", "a base, strides or a table that stay inside the memory")
@@ -158,9 +158,9 @@ impl Finding {
         }
     }
 
-    /// No queue and no core can go on. `waits` form the cycle, each held by the next and the last by the first; a wait that
-    /// nobody can end stands alone.
-    pub fn deadlock(waits: &[Wait], at_cycles: u64) -> Finding {
+    /// No queue and no core can go on. `waits` form the cycle, each held by the next and the last by the
+    /// first; a wait that nobody can end stands alone.
+    pub fn deadlock(waits: &[WaitLink], at_cycles: u64) -> Finding {
         let who = |pe: PeId| format!("chip {} pe {}", pe.chip, pe.pe);
         let chain: Vec<String> = waits.iter().map(|wait| who(wait.pe)).collect();
         let message = match (waits, chain.first()) {
@@ -168,7 +168,7 @@ impl Finding {
             (_, Some(first)) => format!("a cycle of waits: {} -> {first}", chain.join(" -> ")),
             (_, None) => "nothing can go on".to_owned(),
         };
-        let note = |wait: &Wait| {
+        let note = |wait: &WaitLink| {
             let on = wait.on.map(|pe| format!(", which is up to {}", who(pe)));
             format!("{} waits for {}{}", who(wait.pe), wait.for_what, on.unwrap_or_default())
         };
@@ -184,7 +184,7 @@ impl Finding {
     pub fn to_diagnostic(&self) -> Diagnostic {
         let severity = if self.certain { Severity::Error } else { Severity::Warning };
         let mut diagnostic = Diagnostic { severity, ..Diagnostic::error(self.code, self.message.clone()) };
-        let label = |party: &Party| {
+        let label = |party: &FindingCommand| {
             format!("`{}` on chip {} pe {}, {}", party.name, party.chip, party.pe, party.unit)
         };
         match (&self.second, &self.first) {
@@ -212,7 +212,7 @@ impl Finding {
     }
 }
 
-impl std::fmt::Display for Spot {
+impl std::fmt::Display for MemorySpot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} of chip {}", self.memory, self.chip)?;
         if let Some(slice) = self.slice {
@@ -222,9 +222,9 @@ impl std::fmt::Display for Spot {
     }
 }
 
-impl Party {
+impl FindingCommand {
     /// A command of a queue.
-    pub fn new(name: &str, pe: PeId, unit: &'static str, ticket: Ticket, span: Span) -> Party {
-        Party { name: name.to_owned(), chip: pe.chip, pe: pe.pe, unit, ticket: ticket.0, span }
+    pub fn new(name: &str, pe: PeId, unit: &'static str, ticket: Ticket, span: Span) -> FindingCommand {
+        FindingCommand { name: name.to_owned(), chip: pe.chip, pe: pe.pe, unit, ticket: ticket.0, span }
     }
 }

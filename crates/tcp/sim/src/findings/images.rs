@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
-use tilewright_tcp_isa::footprint::{Access, ByteSet, Footprint, Store, of_exec, of_read, of_transfer};
-use tilewright_tcp_isa::program::event::{Image, PeId};
+use tilewright_tcp_isa::footprint::{
+    ByteSet, Footprint, MemoryAccess, MemoryKind, of_exec, of_read, of_transfer,
+};
+use tilewright_tcp_isa::program::event::{CommandImage, PeId};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Exec, Transfer};
 
@@ -16,13 +19,13 @@ pub(super) type ImageId = usize;
 
 /// A part of memory that commands are compared in: all memories of a PE, or a chip's HBM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Region {
+pub(super) enum FindingRegion {
     Pe(u64, u64),
     Hbm(u64),
 }
 
 #[derive(Clone, Debug)]
-enum Body {
+enum ImageBody {
     Exec(Arc<Exec>, PeId),
     Transfer(Arc<Transfer>),
     /// A core's read: where, and how many bytes.
@@ -32,11 +35,11 @@ enum Body {
 /// What a core's read is called in findings.
 pub(super) const READ: &str = "read";
 
-impl Body {
-    fn is(&self, image: Image<'_>, pe: PeId) -> bool {
+impl ImageBody {
+    fn is(&self, image: CommandImage<'_>, pe: PeId) -> bool {
         match (self, image) {
-            (Body::Exec(known, at), Image::Exec(exec)) => *at == pe && known == exec,
-            (Body::Transfer(known), Image::Transfer(transfer)) => known == transfer,
+            (ImageBody::Exec(known, at), CommandImage::Exec(exec)) => *at == pe && known == exec,
+            (ImageBody::Transfer(known), CommandImage::Transfer(transfer)) => known == transfer,
             _ => false,
         }
     }
@@ -44,42 +47,42 @@ impl Body {
 
 /// An image, on a PE if that matters.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
-    body: Body,
+pub(super) struct KnownImage {
+    body: ImageBody,
     pub(super) footprint: Footprint,
-    pub(super) regions: Vec<Region>,
+    pub(super) regions: Vec<FindingRegion>,
     /// Where it is a transfer that needs the banks of data memories.
-    pub(super) moves: Vec<Region>,
+    pub(super) moves: Vec<FindingRegion>,
     /// Its reads and writes are accounted for: sets of filled bytes only grow.
     pub(super) settled: bool,
     /// Longest hold of a bank, once it was asked for.
     pub(super) hold: Option<u64>,
 }
 
-impl Known {
+impl KnownImage {
     pub(super) fn exec(&self) -> Option<&Exec> {
         match &self.body {
-            Body::Exec(exec, _) => Some(exec),
-            Body::Transfer(_) | Body::Read(..) => None,
+            ImageBody::Exec(exec, _) => Some(exec),
+            ImageBody::Transfer(_) | ImageBody::Read(..) => None,
         }
     }
 
     pub(super) fn name(&self) -> &str {
         match &self.body {
-            Body::Exec(exec, _) => &exec.name,
-            Body::Transfer(transfer) => &transfer.name,
-            Body::Read(..) => READ,
+            ImageBody::Exec(exec, _) => &exec.name,
+            ImageBody::Transfer(transfer) => &transfer.name,
+            ImageBody::Read(..) => READ,
         }
     }
 }
 
 /// All images so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Images {
-    known: Vec<Known>,
+pub(super) struct ImageTable {
+    known: Vec<KnownImage>,
     /// By name, the one used last first.
     by_name: BTreeMap<String, Vec<ImageId>>,
-    conflicts: BTreeMap<(ImageId, ImageId), Vec<Conflict>>,
+    conflicts: BTreeMap<(ImageId, ImageId), Vec<AccessConflict>>,
     /// By later and earlier image, whether they have any conflict, as far as it was asked.
     quarrels: Vec<Vec<Option<bool>>>,
 }
@@ -87,12 +90,12 @@ pub(super) struct Images {
 /// Images whose conflicts are looked up in a table; those of others are searched for.
 const TABLED: usize = 4096;
 
-impl Images {
-    pub(super) fn get(&self, id: ImageId) -> Option<&Known> {
+impl ImageTable {
+    pub(super) fn get(&self, id: ImageId) -> Option<&KnownImage> {
         self.known.get(id)
     }
 
-    pub(super) fn get_mut(&mut self, id: ImageId) -> Option<&mut Known> {
+    pub(super) fn get_mut(&mut self, id: ImageId) -> Option<&mut KnownImage> {
         self.known.get_mut(id)
     }
 
@@ -100,9 +103,9 @@ impl Images {
     pub(super) fn intern(
         &mut self,
         machine: &Tcp,
-        image: Image<'_>,
+        image: CommandImage<'_>,
         pe: PeId,
-        objects: &[Access],
+        objects: &[MemoryAccess],
     ) -> ImageId {
         let name = name_of(image);
         if let Some(ids) = self.by_name.get_mut(name) {
@@ -113,9 +116,11 @@ impl Images {
             }
         }
         let (body, footprint) = match image {
-            Image::Exec(exec) => (Body::Exec(exec.clone(), pe), of_exec(machine, exec, pe, objects)),
-            Image::Transfer(transfer) => {
-                (Body::Transfer(transfer.clone()), of_transfer(machine, transfer, objects))
+            CommandImage::Exec(exec) => {
+                (ImageBody::Exec(exec.clone(), pe), of_exec(machine, exec, pe, objects))
+            }
+            CommandImage::Transfer(transfer) => {
+                (ImageBody::Transfer(transfer.clone()), of_transfer(machine, transfer, objects))
             }
         };
         self.add(machine, name, body, footprint)
@@ -126,28 +131,30 @@ impl Images {
         let bytes = dtype.size_bytes(1) as u64;
         let is = |id: &&ImageId| {
             let known = self.known.get(**id);
-            known
-                .is_some_and(|known| matches!(known.body, Body::Read(at, of) if (at, of) == (address, bytes)))
+            known.is_some_and(
+                |known| matches!(known.body, ImageBody::Read(at, of) if (at, of) == (address, bytes)),
+            )
         };
         if let Some(id) = self.by_name.get(READ).and_then(|ids| ids.iter().find(is)) {
             return *id;
         }
-        self.add(machine, READ, Body::Read(address, bytes), of_read(machine, address, bytes))
+        self.add(machine, READ, ImageBody::Read(address, bytes), of_read(machine, address, bytes))
     }
 
-    fn add(&mut self, machine: &Tcp, name: &str, body: Body, footprint: Footprint) -> ImageId {
-        let all = |wanted: &dyn Fn(&&Access) -> bool| {
+    fn add(&mut self, machine: &Tcp, name: &str, body: ImageBody, footprint: Footprint) -> ImageId {
+        let all = |wanted: &dyn Fn(&&MemoryAccess) -> bool| {
             let accesses = footprint.accesses.iter().filter(wanted);
-            let regions: BTreeSet<Region> = accesses.flat_map(|access| regions_of(machine, access)).collect();
+            let regions: BTreeSet<FindingRegion> =
+                accesses.flat_map(|access| regions_of(machine, access)).collect();
             regions.into_iter().collect::<Vec<_>>()
         };
         let regions = all(&|_| true);
         let moves = match body {
-            Body::Transfer(_) => all(&|access| access.memory == Store::Dm),
-            Body::Exec(..) | Body::Read(..) => Vec::new(),
+            ImageBody::Transfer(_) => all(&|access| access.memory == MemoryKind::Dm),
+            ImageBody::Exec(..) | ImageBody::Read(..) => Vec::new(),
         };
         let id = self.known.len();
-        self.known.push(Known { body, footprint, regions, moves, settled: false, hold: None });
+        self.known.push(KnownImage { body, footprint, regions, moves, settled: false, hold: None });
         self.by_name.entry(name.to_owned()).or_default().insert(0, id);
         id
     }
@@ -175,7 +182,7 @@ impl Images {
     }
 
     /// What two images that may run at once have against each other, one conflict a kind.
-    pub(super) fn conflicts(&mut self, machine: &Tcp, first: ImageId, second: ImageId) -> &[Conflict] {
+    pub(super) fn conflicts(&mut self, machine: &Tcp, first: ImageId, second: ImageId) -> &[AccessConflict] {
         let known = &self.known;
         self.conflicts.entry((first, second)).or_insert_with(|| match (known.get(first), known.get(second)) {
             (Some(first), Some(second)) => between(machine, &first.footprint, &second.footprint),
@@ -185,25 +192,27 @@ impl Images {
 }
 
 /// The name of an image.
-pub(super) fn name_of(image: Image<'_>) -> &str {
+pub(super) fn name_of(image: CommandImage<'_>) -> &str {
     match image {
-        Image::Exec(exec) => &exec.name,
-        Image::Transfer(transfer) => &transfer.name,
+        CommandImage::Exec(exec) => &exec.name,
+        CommandImage::Transfer(transfer) => &transfer.name,
     }
 }
 
-fn regions_of(machine: &Tcp, access: &Access) -> impl Iterator<Item = Region> + use<> {
+fn regions_of(machine: &Tcp, access: &MemoryAccess) -> impl Iterator<Item = FindingRegion> + use<> {
     let (chip, memory) = (access.chip, access.memory);
-    let per_pe = if memory == Store::Spm { 1 } else { machine.pe.slices.max(1) };
+    let per_pe = if memory == MemoryKind::Spm { 1 } else { machine.pe.slices.max(1) };
     let (first, end) = (access.slices.0 / per_pe, access.slices.1.div_ceil(per_pe));
-    (first..end).map(move |pe| if memory == Store::Hbm { Region::Hbm(chip) } else { Region::Pe(chip, pe) })
+    (first..end).map(move |pe| {
+        if memory == MemoryKind::Hbm { FindingRegion::Hbm(chip) } else { FindingRegion::Pe(chip, pe) }
+    })
 }
 
 /// Two accesses that must not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Conflict {
+pub(super) struct AccessConflict {
     pub(super) code: &'static str,
-    pub(super) memory: Store,
+    pub(super) memory: MemoryKind,
     pub(super) chip: u64,
     pub(super) slice: u64,
     pub(super) bytes: (u64, u64),
@@ -212,8 +221,8 @@ pub(super) struct Conflict {
     pub(super) certain: bool,
 }
 
-fn between(machine: &Tcp, first: &Footprint, second: &Footprint) -> Vec<Conflict> {
-    let mut found: Vec<Conflict> = Vec::new();
+fn between(machine: &Tcp, first: &Footprint, second: &Footprint) -> Vec<AccessConflict> {
+    let mut found: Vec<AccessConflict> = Vec::new();
     for one in &first.accesses {
         for other in second.accesses.iter().filter(|other| one.meets(other) && (one.write || other.write)) {
             let Some(conflict) = conflict(machine, one, other) else { continue };
@@ -231,17 +240,17 @@ fn between(machine: &Tcp, first: &Footprint, second: &Footprint) -> Vec<Conflict
     found
 }
 
-fn conflict(machine: &Tcp, one: &Access, other: &Access) -> Option<Conflict> {
+fn conflict(machine: &Tcp, one: &MemoryAccess, other: &MemoryAccess) -> Option<AccessConflict> {
     let overlap = one.bytes.overlap(&other.bytes);
     let half = || match one.memory {
-        Store::Trf if one.write != other.write => halves(machine, one).overlap(&halves(machine, other)),
+        MemoryKind::Trf if one.write != other.write => halves(machine, one).overlap(&halves(machine, other)),
         _ => None,
     };
     let (code, bytes) = match overlap {
         Some(bytes) => (race_code(one.memory), bytes),
         None => ("tcp/trf-half", half()?),
     };
-    Some(Conflict {
+    Some(AccessConflict {
         code,
         memory: one.memory,
         chip: one.chip,
@@ -252,20 +261,20 @@ fn conflict(machine: &Tcp, one: &Access, other: &Access) -> Option<Conflict> {
     })
 }
 
-fn race_code(memory: Store) -> &'static str {
+fn race_code(memory: MemoryKind) -> &'static str {
     match memory {
-        Store::Hbm => "tcp/race-hbm",
-        Store::Dm => "tcp/race-dm",
-        Store::Trf => "tcp/race-trf",
-        Store::Vrf => "tcp/race-vrf",
-        Store::Spm => "tcp/race-spm",
+        MemoryKind::Hbm => "tcp/race-hbm",
+        MemoryKind::Dm => "tcp/race-dm",
+        MemoryKind::Trf => "tcp/race-trf",
+        MemoryKind::Vrf => "tcp/race-vrf",
+        MemoryKind::Spm => "tcp/race-spm",
     }
 }
 
 /// The halves of lanes that an access touches, whole (vISA book: rows are filled and read by halves).
-fn halves(machine: &Tcp, access: &Access) -> ByteSet {
-    let parts = access.lanes.max(1).saturating_mul(machine.trf.halves.max(1));
-    let size = (Store::Trf.capacity_bytes(machine) / parts).max(1);
+fn halves(machine: &Tcp, access: &MemoryAccess) -> ByteSet {
+    let parts = access.lanes.max(1).exact_mul(machine.trf.halves.max(1));
+    let size = (MemoryKind::Trf.capacity_bytes(machine) / parts).max(1);
     let whole = |run: &(u64, u64)| (run.0 / size * size, run.1.div_ceil(size) * size);
     ByteSet::from_runs(access.bytes.runs().iter().map(whole).collect())
 }

@@ -1,47 +1,48 @@
 //! The findings of a run: what its commands did to each other and to memory that they must not.
 //!
-//! A [`Judge`] is told every [`Event`] of a run and keeps no more than it needs: images with their footprints, the commands that are not
-//! yet ordered before all that can follow, and which bytes hold something. Time plays no part: a race is found whether or not the two
-//! commands met in this run.
+//! A [`FindingsChecker`] is told every [`RunEvent`] of a run and keeps no more than it needs: images with their
+//! footprints, the commands that are not yet ordered before all that can follow, and which bytes hold
+//! something. Time plays no part: a race is found whether or not the two commands met in this run.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `finding` | [`Finding`], its codes, as diagnostic and as data |
 //! | `order` | what happens before what |
 //! | `images` | footprints of images and conflicts between two |
-//! | `filled` | which bytes hold something |
-//! | `heard` | which slices' reads matter |
+//! | `initialized` | which bytes hold something |
+//! | `committed_reads` | which slices' reads matter |
 
-mod filled;
+mod committed_reads;
 mod finding;
-mod heard;
 mod images;
+mod initialized;
 mod order;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use tilewright_base::Span;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 
-pub use finding::{CODES, FaultKind, Finding, Party, Spot, Wait};
+pub use finding::{CODES, FaultKind, Finding, FindingCommand, MemorySpot, WaitLink};
 
-use filled::Filled;
-use heard::heard;
-use images::{Conflict, ImageId, Images, READ, Region, name_of};
-use order::{Named, Order, Stamp};
+use committed_reads::committed_reads;
+use images::{AccessConflict, FindingRegion, ImageId, ImageTable, READ, name_of};
+use initialized::InitializedBytes;
+use order::{HappensBefore, IssuedCommand, OrderStamp};
 use tilewright_tcp_cost::cycles::image::held_accesses;
-use tilewright_tcp_isa::footprint::{Access, Outside, Store, tensor};
-use tilewright_tcp_isa::program::event::{Event, PeId, Ticket, Unit};
-use tilewright_tcp_isa::program::tensor::{Data, Role};
+use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind, OutOfBounds, tensor};
+use tilewright_tcp_isa::program::event::{ExecUnit, PeId, RunEvent, Ticket};
+use tilewright_tcp_isa::program::tensor::{TensorData, TensorRole};
 use tilewright_tcp_isa::program::{Program, Tensor};
 
 /// A command that something may still race with.
 #[derive(Clone, Debug)]
-struct Live {
+struct LiveCommand {
     image: ImageId,
-    stamp: Rc<Stamp>,
-    unit: Unit,
+    stamp: Rc<OrderStamp>,
+    unit: ExecUnit,
     pe: PeId,
     ticket: Ticket,
     span: Span,
@@ -49,23 +50,23 @@ struct Live {
 
 /// The commands of one unit in one region, in order.
 #[derive(Clone, Debug, Default)]
-struct Lane {
-    live: Vec<Live>,
+struct UnitLane {
+    live: Vec<LiveCommand>,
     /// Looked through when it has grown to this.
     next_prune: usize,
 }
 
-/// Judges a run while it happens.
+/// Checks a run while it happens, and collects its findings.
 #[derive(Clone, Debug)]
-pub struct Judge<'m> {
+pub struct FindingsChecker<'m> {
     machine: &'m Tcp,
-    order: Order,
-    images: Images,
-    objects: Vec<Access>,
+    order: HappensBefore,
+    images: ImageTable,
+    objects: Vec<MemoryAccess>,
     outputs: Vec<Tensor>,
-    filled: Filled,
-    written: Filled,
-    lanes: BTreeMap<Region, BTreeMap<usize, Lane>>,
+    filled: InitializedBytes,
+    written: InitializedBytes,
+    lanes: BTreeMap<FindingRegion, BTreeMap<usize, UnitLane>>,
     findings: Vec<Finding>,
     /// Findings by code and the images of both commands.
     known: BTreeMap<(&'static str, Option<ImageId>, Option<ImageId>), usize>,
@@ -74,25 +75,25 @@ pub struct Judge<'m> {
 /// Commands of a lane that are kept before the first look whether any can be forgotten.
 const FIRST_PRUNE: usize = 16;
 
-impl<'m> Judge<'m> {
-    /// A judge of a program's run on a machine.
-    pub fn new(machine: &'m Tcp, program: &Program) -> Judge<'m> {
+impl<'m> FindingsChecker<'m> {
+    /// A checker of a program's run on a machine.
+    pub fn new(machine: &'m Tcp, program: &Program) -> FindingsChecker<'m> {
         let pes = program.queues.iter().map(|queue| PeId { chip: queue.chip, pe: queue.pe });
-        let mut judge = Judge {
+        let mut checker = FindingsChecker {
             machine,
-            order: Order::new(pes),
-            images: Images::default(),
+            order: HappensBefore::new(pes),
+            images: ImageTable::default(),
             objects: program.tensors.iter().filter_map(|held| tensor::whole(machine, held)).collect(),
-            outputs: program.tensors.iter().filter(|held| held.role == Role::Output).cloned().collect(),
-            filled: Filled::default(),
-            written: Filled::default(),
+            outputs: program.tensors.iter().filter(|held| held.role == TensorRole::Output).cloned().collect(),
+            filled: InitializedBytes::default(),
+            written: InitializedBytes::default(),
             lanes: BTreeMap::new(),
             findings: Vec::new(),
             known: BTreeMap::new(),
         };
-        let given = |held: &&Tensor| held.role != Role::Output && held.data != Data::None;
-        program.tensors.iter().filter(given).for_each(|held| judge.holds(held));
-        judge
+        let given = |held: &&Tensor| held.role != TensorRole::Output && held.data != TensorData::None;
+        program.tensors.iter().filter(given).for_each(|held| checker.holds(held));
+        checker
     }
 
     /// Memory holds a tensor from before the run on. An input arrives as one buffer, padding included.
@@ -102,26 +103,26 @@ impl<'m> Judge<'m> {
     }
 
     /// Takes note of what happened.
-    pub fn observe(&mut self, event: &Event<'_>) {
+    pub fn observe(&mut self, event: &RunEvent<'_>) {
         match *event {
-            Event::Issue { ticket, pe, unit, id, image, received, span, at_cycles } => {
-                let stamp = Rc::new(self.order.issue(pe, unit, Named { ticket, id, received }));
+            RunEvent::Issue { ticket, pe, unit, id, image, received, span, at_cycles } => {
+                let stamp = Rc::new(self.order.issue(pe, unit, IssuedCommand { ticket, id, received }));
                 let known = self.images.intern(self.machine, image, pe, &self.objects);
-                let live = Live { image: known, stamp, unit, pe, ticket, span };
+                let live = LiveCommand { image: known, stamp, unit, pe, ticket, span };
                 self.issued(&live, name_of(image), at_cycles);
             }
-            Event::Waited { pe, ticket } => self.order.waited(pe, ticket),
-            Event::Synced { pe } => self.order.synced(pe),
-            Event::Awaited { pe, ticket } => self.order.awaited(pe, ticket),
-            Event::Posted { from, to } => self.order.posted(from, to),
-            Event::Received { pe, from } => self.order.received(pe, from),
-            Event::Read { ticket, pe, address, dtype, span, at_cycles } => {
+            RunEvent::Waited { pe, ticket } => self.order.waited(pe, ticket),
+            RunEvent::Synced { pe } => self.order.synced(pe),
+            RunEvent::Awaited { pe, ticket } => self.order.awaited(pe, ticket),
+            RunEvent::Posted { from, to } => self.order.posted(from, to),
+            RunEvent::Received { pe, from } => self.order.received(pe, from),
+            RunEvent::Read { ticket, pe, address, dtype, span, at_cycles } => {
                 let stamp = Rc::new(self.order.read(pe));
                 let image = self.images.intern_read(self.machine, address, dtype);
-                let live = Live { image, stamp, unit: Unit::Core, pe, ticket, span };
+                let live = LiveCommand { image, stamp, unit: ExecUnit::Core, pe, ticket, span };
                 self.issued(&live, READ, at_cycles);
             }
-            Event::Start { .. } | Event::Done { .. } => {}
+            RunEvent::Start { .. } | RunEvent::Done { .. } => {}
         }
     }
 
@@ -147,11 +148,11 @@ impl<'m> Judge<'m> {
         self.findings
     }
 
-    fn issued(&mut self, live: &Live, name: &str, at_cycles: u64) {
+    fn issued(&mut self, live: &LiveCommand, name: &str, at_cycles: u64) {
         if !self.images.get(live.image).is_some_and(|known| known.settled) {
             self.settle(live, name, at_cycles);
         }
-        let regions = self.images.get(live.image).map(|known| known.regions.clone()).unwrap_or_default();
+        let regions = self.images.get(live.image).or_broken("a live command has an image").regions.clone();
         let mut met: BTreeSet<Ticket> = BTreeSet::new();
         for region in regions {
             let others = self.unordered(region, live);
@@ -161,22 +162,24 @@ impl<'m> Judge<'m> {
                     self.race(other, live, at_cycles);
                 }
             }
-            if matches!(region, Region::Pe(..)) {
+            if matches!(region, FindingRegion::Pe(..)) {
                 self.hold(region, &others, live, at_cycles);
             }
             self.keep(region, live);
         }
     }
 
-    /// Commands of a region that are not ordered before another; of HBM only those that it has something against.
-    fn unordered(&mut self, region: Region, live: &Live) -> Vec<Live> {
+    /// Commands of a region that are not ordered before another; of HBM only those that it has something
+    /// against.
+    fn unordered(&mut self, region: FindingRegion, live: &LiveCommand) -> Vec<LiveCommand> {
         let machine = self.machine;
         let (images, lanes) = (&mut self.images, self.lanes.get(&region));
         let mut others = Vec::new();
         for (unit, lane) in lanes.into_iter().flatten() {
             let seen = live.stamp.clock.get(*unit);
             for other in lane.live.iter().rev().take_while(|other| other.stamp.count > seen) {
-                if matches!(region, Region::Pe(..)) || images.quarrel(machine, other.image, live.image) {
+                if matches!(region, FindingRegion::Pe(..)) || images.quarrel(machine, other.image, live.image)
+                {
                     others.push(other.clone());
                 }
             }
@@ -184,9 +187,9 @@ impl<'m> Judge<'m> {
         others
     }
 
-    /// Adds a command to its lane. Of equal images the later stands for both: whatever is not ordered after the earlier is not
-    /// ordered after the later either.
-    fn keep(&mut self, region: Region, live: &Live) {
+    /// Adds a command to its lane. Of equal images the later stands for both: whatever is not ordered after
+    /// the earlier is not ordered after the later either.
+    fn keep(&mut self, region: FindingRegion, live: &LiveCommand) {
         let lane = self.lanes.entry(region).or_default().entry(live.stamp.unit).or_default();
         if let Some(at) = lane.live.iter().rposition(|kept| kept.image == live.image) {
             lane.live.remove(at);
@@ -199,14 +202,16 @@ impl<'m> Judge<'m> {
         }
     }
 
-    /// What an image does by itself: addresses outside of memories, reads of nothing. Its writes count from now on.
-    fn settle(&mut self, live: &Live, name: &str, at_cycles: u64) {
+    /// What an image does by itself: addresses outside of memories, reads of nothing. Its writes count from
+    /// now on.
+    fn settle(&mut self, live: &LiveCommand, name: &str, at_cycles: u64) {
         let Some(known) = self.images.get_mut(live.image) else { return };
         known.settled = true;
         let footprint = known.footprint.clone();
-        let first = live.pe.pe.saturating_mul(self.machine.pe.slices);
+        let first = live.pe.pe.exact_mul(self.machine.pe.slices);
         let reads = footprint.accesses.iter().filter(|access| !access.write && access.bytes.is_exact());
-        let reads: Vec<Access> = reads.flat_map(|access| heard(known.exec(), first, access)).collect();
+        let reads: Vec<MemoryAccess> =
+            reads.flat_map(|access| committed_reads(known.exec(), first, access)).collect();
         for outside in &footprint.outside {
             let finding = self.alone("tcp/out-of-bounds", live, at_cycles, describe(name, outside));
             self.add((finding.code, Some(live.image), None), finding);
@@ -224,7 +229,7 @@ impl<'m> Judge<'m> {
         }
     }
 
-    fn alone(&self, code: &'static str, live: &Live, at_cycles: u64, message: String) -> Finding {
+    fn alone(&self, code: &'static str, live: &LiveCommand, at_cycles: u64, message: String) -> Finding {
         let instead = match code {
             "tcp/uninitialised" => "an input with data, or a command that writes it, waited for before",
             _ => "sizes, strides and a base that stay inside the memory",
@@ -236,7 +241,7 @@ impl<'m> Judge<'m> {
         }
     }
 
-    fn race(&mut self, first: &Live, second: &Live, at_cycles: u64) {
+    fn race(&mut self, first: &LiveCommand, second: &LiveCommand, at_cycles: u64) {
         let conflicts = self.images.conflicts(self.machine, first.image, second.image).to_vec();
         for conflict in conflicts {
             let key = (conflict.code, Some(first.image), Some(second.image));
@@ -259,29 +264,32 @@ impl<'m> Judge<'m> {
         }
     }
 
-    /// The bank rule: commands that may run beside a transfer hold a bank too long, alone or both contexts together.
-    fn hold(&mut self, region: Region, others: &[Live], live: &Live, at_cycles: u64) {
+    /// The bank rule: commands that may run beside a transfer hold a bank too long, alone or both contexts
+    /// together.
+    fn hold(&mut self, region: FindingRegion, others: &[LiveCommand], live: &LiveCommand, at_cycles: u64) {
         let most = self.machine.starvation_accesses();
         let beside = || others.iter().chain([live]);
-        let moving = |run: &&Live| run.unit == Unit::Dma;
+        let moving = |run: &&LiveCommand| run.unit == ExecUnit::Dma;
         if beside().all(|run| moving(&run)) || !beside().any(|run| moving(&run)) {
             return;
         }
-        let runs: Vec<Live> =
-            beside().filter(|run| matches!(run.unit, Unit::Main | Unit::Sub)).cloned().collect();
+        let runs: Vec<LiveCommand> =
+            beside().filter(|run| matches!(run.unit, ExecUnit::Main | ExecUnit::Sub)).cloned().collect();
         let moves = beside().filter(moving).filter(|transfer| {
             self.images.get(transfer.image).is_some_and(|known| known.moves.contains(&region))
         });
-        let moves: Vec<Live> = moves.cloned().collect();
+        let moves: Vec<LiveCommand> = moves.cloned().collect();
         for transfer in moves {
-            let apart =
-                |run: &Live, other: &Live| !run.stamp.before(&other.stamp) && !other.stamp.before(&run.stamp);
-            let mut worst: Option<(u64, Vec<Live>)> = None;
+            let apart = |run: &LiveCommand, other: &LiveCommand| {
+                !run.stamp.before(&other.stamp) && !other.stamp.before(&run.stamp)
+            };
+            let mut worst: Option<(u64, Vec<LiveCommand>)> = None;
             for run in runs.iter().filter(|run| apart(run, &transfer)) {
                 let own = self.hold_of(run.image);
                 let mut total = (own, vec![run.clone()]);
                 for other in runs.iter().filter(|other| other.unit != run.unit) {
                     if apart(other, &transfer) && apart(other, run) {
+                        // Both are compared with a limit: more than can be counted is above it.
                         let both = own.saturating_add(self.hold_of(other.image));
                         if both > total.0 {
                             total = (both, vec![run.clone(), other.clone()]);
@@ -300,7 +308,7 @@ impl<'m> Judge<'m> {
         }
     }
 
-    fn held(&mut self, held: u64, by: &[Live], transfer: &Live, at_cycles: u64) {
+    fn held(&mut self, held: u64, by: &[LiveCommand], transfer: &LiveCommand, at_cycles: u64) {
         let Some(first) = by.first() else { return };
         let most = self.machine.starvation_accesses();
         let names: Vec<String> = by.iter().map(|run| format!("`{}`", self.party(run).name)).collect();
@@ -338,24 +346,24 @@ impl<'m> Judge<'m> {
         }
     }
 
-    fn party(&self, live: &Live) -> Party {
+    fn party(&self, live: &LiveCommand) -> FindingCommand {
         let unit = match live.unit {
-            Unit::Main => "main",
-            Unit::Sub => "sub",
-            Unit::Dma => "dma",
-            Unit::Core => "core",
+            ExecUnit::Main => "main",
+            ExecUnit::Sub => "sub",
+            ExecUnit::Dma => "dma",
+            ExecUnit::Core => "core",
         };
         let name = self.images.get(live.image).map_or("", |known| known.name());
-        Party::new(name, live.pe, unit, live.ticket, live.span)
+        FindingCommand::new(name, live.pe, unit, live.ticket, live.span)
     }
 }
 
-fn spot(memory: Store, chip: u64, slice: u64, (start, end): (u64, u64)) -> Spot {
-    let slice = (memory != Store::Hbm).then_some(slice);
-    Spot { memory: memory.name(), chip, slice, start, end }
+fn spot(memory: MemoryKind, chip: u64, slice: u64, (start, end): (u64, u64)) -> MemorySpot {
+    let slice = (memory != MemoryKind::Hbm).then_some(slice);
+    MemorySpot { memory: memory.name(), chip, slice, start, end }
 }
 
-fn describe(name: &str, outside: &Outside) -> String {
+fn describe(name: &str, outside: &OutOfBounds) -> String {
     let does = if outside.write { "writes" } else { "reads" };
     let (start, end) = outside.bytes;
     match outside.memory {
@@ -368,7 +376,7 @@ fn describe(name: &str, outside: &Outside) -> String {
     }
 }
 
-fn quarrel(conflict: &Conflict, first: &str, second: &str) -> String {
+fn quarrel(conflict: &AccessConflict, first: &str, second: &str) -> String {
     let does = |writes: bool| if writes { "writes" } else { "reads" };
     let (one, other) = (does(conflict.writes.0), does(conflict.writes.1));
     let memory = conflict.memory.name();
@@ -381,7 +389,7 @@ fn quarrel(conflict: &Conflict, first: &str, second: &str) -> String {
     format!("`{first}` {one} {memory} bytes that {may}`{second}` {other}, and nothing orders them")
 }
 
-fn settle_by(first: &Party, second: &Party) -> String {
+fn settle_by(first: &FindingCommand, second: &FindingCommand) -> String {
     if (first.chip, first.pe) != (second.chip, second.pe) {
         return format!("sync and post on pe {}, receive on pe {} before it", first.pe, second.pe);
     }

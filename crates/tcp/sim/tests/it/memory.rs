@@ -5,9 +5,10 @@ use tilewright_machine::{builtin, load};
 use tilewright_record::KeepLast;
 use tilewright_tcp_isa::program::text;
 use tilewright_tcp_isa::verify::verify;
-use tilewright_tcp_sim::{Detail, NoJudge, Options, simulate};
+use tilewright_tcp_sim::{Detail, NoObserver, SimOptions, simulate};
 
-/// 2048 x 4096 x 11008 in INT8 on one PE: 512 columns a turn, eight on each slice, while the next weights arrive.
+/// 2048 x 4096 x 11008 in INT8 on one PE: 512 columns a turn, eight on each slice, while the next weights
+/// arrive.
 const CONTRACTION: &str = "
 program tcp 1
 machine tcp
@@ -44,8 +45,8 @@ fn a_large_contraction_is_timed_in_64_mib() {
     let machine = load(&mut sources, id, &|_| None).expect("tcp loads").machine.tcp().expect("a tcp").clone();
     let program = text::read(CONTRACTION, SourceId(0)).expect("it reads");
     assert_eq!(verify(&machine, &program), []);
-    let options = Options { detail: Detail::Totals, check: true, ..Options::default() };
-    let outcome = simulate(&machine, &program, &options, KeepLast::new(0), &mut NoJudge).expect("it runs");
+    let options = SimOptions { detail: Detail::Totals, check: true, ..SimOptions::default() };
+    let outcome = simulate(&machine, &program, &options, KeepLast::new(0), &mut NoObserver).expect("it runs");
     // 22 turns of 2048 rows of 64 packets, each used once: two cycles a packet.
     assert!(outcome.cycles > 22 * 2048 * 64 * 2, "{}", outcome.cycles);
     if let Some(peak) = peak_kib() {

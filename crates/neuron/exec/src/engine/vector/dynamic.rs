@@ -3,7 +3,7 @@
 
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::chip::cycles_ps;
-use tilewright_neuron_isa::cost::vector::{Rate, cost, is_fast};
+use tilewright_neuron_isa::cost::vector::{VectorRate, cost, is_fast};
 use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
@@ -36,9 +36,9 @@ pub fn tensor_copy_dynamic(
         EngineKind::Gpsimd => neuron.gpsimd.clock_hz,
         _ => neuron.vector.clock_hz,
     };
-    let mut cost = cost(chip, engine, as_u64(src.view.free_elements()), &[src, dst], Rate::Fast);
+    let mut cost = cost(chip, engine, as_u64(src.view.free_elements()), &[src, dst], VectorRate::Fast);
     cost.busy_ps = cost.busy_ps.max(cycles_ps(chip.neuron.vector.dynamic_copy_cycles, clock_hz));
     let mut done = Instruction::new(name, engine, cost, &[dst], &[src]).reading(uninitialised);
-    done.borrows_port = is_fast(chip, engine, &[src, dst], Rate::Fast);
+    done.borrows_port = is_fast(chip, engine, &[src, dst], VectorRate::Fast);
     Ok(done)
 }

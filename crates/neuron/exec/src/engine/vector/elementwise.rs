@@ -1,19 +1,20 @@
 //! Element-wise instructions: every element by itself, or with a partner.
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::alu::AluOp;
-use tilewright_neuron_isa::cost::vector::{Rate, cost, cost_on, is_fast, two_input_cycles};
+use tilewright_neuron_isa::cost::vector::{VectorRate, cost, cost_on, is_fast, two_input_cycles};
 use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::pattern::as_u64;
-use tilewright_neuron_isa::program::Form;
+use tilewright_neuron_isa::program::ComputeForm;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
-use tilewright_neuron_isa::{Chip, Generation, Memory};
+use tilewright_neuron_isa::{Chip, Generation, MemorySpace};
 use tilewright_num::Dtype;
 
 use crate::Tile;
 use crate::convert;
-use crate::engine::{Operand, Step};
+use crate::engine::{AluStep, ScalarOperand};
 
 /// dst = a op b.
 ///
@@ -30,7 +31,7 @@ pub fn tensor_tensor(
     const NAME: &str = "tensor_tensor";
     let wide = |tile: &Tile| matches!(tile.view.dtype, Dtype::I32 | Dtype::U32);
     let exact = wide(a) && wide(b) && !op.is_bitwise();
-    let in_sbuf = [a, b, dst].iter().all(|tile| tile.storage.memory == Memory::Sbuf);
+    let in_sbuf = [a, b, dst].iter().all(|tile| tile.storage.memory == MemorySpace::Sbuf);
     let preferred =
         if in_sbuf && (op == AluOp::Power || exact) { EngineKind::Gpsimd } else { EngineKind::Vector };
     let free = engine.is_none();
@@ -54,28 +55,30 @@ pub fn tensor_tensor(
         left.uninitialised | right.uninitialised
     };
     let cycles = pair_cycles(chip, dst, a, b, op);
-    let instruction_cost = cost(chip, engine, cycles, &[a, b, dst], Rate::Pair);
+    let instruction_cost = cost(chip, engine, cycles, &[a, b, dst], VectorRate::Pair);
     let form = match op {
-        AluOp::Multiply if engine == EngineKind::Vector => Form::Product,
-        AluOp::Add | AluOp::Subtract if engine == EngineKind::Vector => Form::Linear,
-        _ => Form::Other,
+        AluOp::Multiply if engine == EngineKind::Vector => ComputeForm::Product,
+        AluOp::Add | AluOp::Subtract if engine == EngineKind::Vector => ComputeForm::Linear,
+        _ => ComputeForm::Other,
     };
     let mut done = Instruction::new(NAME, engine, instruction_cost, &[dst], &[a, b])
         .computing(form, &[dst, a, b], &[op as u64])
         .reading(uninitialised);
-    done.borrows_port = is_fast(chip, engine, &[a, b, dst], Rate::Pair);
-    if free && form != Form::Other && in_sbuf && !chip.neuron.access.vector_gpsimd_exclusive {
-        done.on_gpsimd = Some(cost(chip, EngineKind::Gpsimd, cycles, &[a, b, dst], Rate::Pair));
+    done.borrows_port = is_fast(chip, engine, &[a, b, dst], VectorRate::Pair);
+    if free && form != ComputeForm::Other && in_sbuf && !chip.neuron.access.vector_gpsimd_exclusive {
+        done.on_gpsimd = Some(cost(chip, EngineKind::Gpsimd, cycles, &[a, b, dst], VectorRate::Pair));
     }
     Ok(done)
 }
 
-/// Cycles of `tensor_tensor`: one pass also for sums, differences and products of BF16 that lie side by side in SBUF (instruction page,
-/// nc 2; later generations have a rate of their own for them).
+/// Cycles of `tensor_tensor`: one pass also for sums, differences and products of BF16 that lie side by side
+/// in SBUF (instruction page, nc 2; later generations have a rate of their own for them).
 fn pair_cycles(chip: &Chip, dst: &Tile, a: &Tile, b: &Tile, op: AluOp) -> u64 {
     let simple = matches!(op, AluOp::Add | AluOp::Subtract | AluOp::Multiply);
     let quick = [dst, a, b].iter().all(|tile| {
-        tile.view.dtype == Dtype::Bf16 && tile.storage.memory == Memory::Sbuf && tile.view.free_contiguous()
+        tile.view.dtype == Dtype::Bf16
+            && tile.storage.memory == MemorySpace::Sbuf
+            && tile.view.free_contiguous()
     });
     let cycles = two_input_cycles(a, b);
     if simple && quick && chip.generation() < Generation::V3 { cycles / 2 } else { cycles }
@@ -133,7 +136,7 @@ pub fn tensor_scalar(
     chip: &Chip,
     dst: &Tile,
     data: &Tile,
-    steps: &[Step],
+    steps: &[AluStep],
     engine: Option<EngineKind>,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "tensor_scalar";
@@ -162,24 +165,24 @@ pub fn tensor_scalar(
         float_steps(chip, dst, data, steps)?
     };
     let columns = as_u64(data.view.free_elements());
-    let cost = cost(chip, engine, columns, &[data, dst], Rate::Fast);
+    let cost = cost(chip, engine, columns, &[data, dst], VectorRate::Fast);
     let mut reads: SmallVec<[&Tile; 3]> = smallvec::smallvec![data];
     reads.extend(steps.iter().filter_map(|step| step.operand.tile()));
     let mut words: SmallVec<[u64; 6]> = SmallVec::new();
     for step in steps {
         let constant = match &step.operand {
-            Operand::Constant(value) => value.to_bits(),
-            Operand::PerPartition(_) => u64::MAX,
+            ScalarOperand::Constant(value) => value.to_bits(),
+            ScalarOperand::PerPartition(_) => u64::MAX,
         };
         words.extend([step.op as u64, u64::from(step.reverse), constant]);
     }
     let multiple = matches!(steps, [one] if one.op == AluOp::Multiply && one.operand.tile().is_none());
-    let form = if multiple { Form::Scaled } else { Form::Map };
+    let form = if multiple { ComputeForm::Scaled } else { ComputeForm::Map };
     let mut done = Instruction::new(NAME, engine, cost, &[dst], &reads)
         .computing(form, &[dst, data], &words)
         .reading(uninitialised);
-    done.borrows_port = is_fast(chip, engine, &[data, dst], Rate::Fast);
-    let linear = |step: &Step| matches!(step.op, AluOp::Multiply | AluOp::Add);
+    done.borrows_port = is_fast(chip, engine, &[data, dst], VectorRate::Fast);
+    let linear = |step: &AluStep| matches!(step.op, AluOp::Multiply | AluOp::Add);
     let wide = [data, dst].iter().all(|tile| tile.view.dtype.is_float());
     if free && wide && matches!(steps, [one] if linear(one)) {
         done.on_scalar = Some(cost_on(chip, EngineKind::Scalar, columns, &[data, dst]));
@@ -188,7 +191,7 @@ pub fn tensor_scalar(
 }
 
 /// NeuronCore-v3 has only multiply and add on the Scalar engine, in that order.
-fn scalar_operators(chip: &Chip, steps: &[Step]) -> Result<(), Refusal> {
+fn scalar_operators(chip: &Chip, steps: &[AluStep]) -> Result<(), Refusal> {
     let ops: Vec<AluOp> = steps.iter().map(|step| step.op).collect();
     let has = matches!(ops[..], [AluOp::Multiply, AluOp::Add] | [AluOp::Multiply] | [AluOp::Add]);
     rule(has || chip.generation() > Generation::V3, || {
@@ -202,7 +205,7 @@ fn scalar_operators(chip: &Chip, steps: &[Step]) -> Result<(), Refusal> {
     })
 }
 
-fn float_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[Step]) -> Result<bool, Refusal> {
+fn float_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[AluStep]) -> Result<bool, Refusal> {
     let read = data.read(&chip.rules);
     let (mut values, mut uninitialised) = (read.values, read.uninitialised);
     uninitialised |= apply_steps(chip, &mut values, data, steps)?;
@@ -216,12 +219,12 @@ pub(crate) fn apply_steps(
     chip: &Chip,
     values: &mut [f32],
     data: &Tile,
-    steps: &[Step],
+    steps: &[AluStep],
 ) -> Result<bool, Refusal> {
     let (partitions, columns) = (data.view.partitions(), data.view.free_elements());
     let mut uninitialised = false;
     for step in steps {
-        if let Operand::Constant(value) = &step.operand {
+        if let ScalarOperand::Constant(value) = &step.operand {
             step.op.combine_scalar(values, *value as f32, step.reverse);
             continue;
         }
@@ -234,7 +237,8 @@ pub(crate) fn apply_steps(
     Ok(uninitialised)
 }
 
-/// Constants of bit operators are words: whole numbers of 32 bits, and no negative number of places to shift by.
+/// Constants of bit operators are words: whole numbers of 32 bits, and no negative number of places to shift
+/// by.
 #[expect(clippy::cast_possible_truncation, reason = "whole numbers of 32 bits")]
 fn word_constant(op: AluOp, value: f64) -> Result<i64, Refusal> {
     let shift = matches!(op, AluOp::LeftShift | AluOp::RightShift);
@@ -248,7 +252,7 @@ fn word_constant(op: AluOp, value: f64) -> Result<i64, Refusal> {
     Ok(value as i64)
 }
 
-fn integer_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[Step]) -> Result<bool, Refusal> {
+fn integer_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[AluStep]) -> Result<bool, Refusal> {
     let (partitions, columns) = (data.view.partitions(), data.view.free_elements());
     let read = data.read_integers(&chip.rules);
     let (mut values, mut uninitialised) = (read.values, read.uninitialised);
@@ -256,8 +260,8 @@ fn integer_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[Step]) -> Result
         integers_only(step.op, data)?;
         integers_only(step.op, dst)?;
         let operands: Vec<i64> = match &step.operand {
-            Operand::Constant(value) => vec![word_constant(step.op, *value)?; partitions],
-            Operand::PerPartition(tile) => {
+            ScalarOperand::Constant(value) => vec![word_constant(step.op, *value)?; partitions],
+            ScalarOperand::PerPartition(tile) => {
                 integers_only(step.op, tile)?;
                 let read = tile.read_integers(&chip.rules);
                 uninitialised |= read.uninitialised;
@@ -283,7 +287,7 @@ pub fn scalar_tensor_tensor(
     chip: &Chip,
     dst: &Tile,
     data: &Tile,
-    first: &Step,
+    first: &AluStep,
     tensor: &Tile,
     op: AluOp,
     reverse: bool,
@@ -303,8 +307,13 @@ pub fn scalar_tensor_tensor(
     let other = tensor.read(&chip.rules);
     op.combine(&mut values, &other.values, reverse);
     dst.write(&chip.rules, &values);
-    let cost =
-        cost(chip, EngineKind::Vector, two_input_cycles(data, tensor), &[data, tensor, dst], Rate::Plain);
+    let cost = cost(
+        chip,
+        EngineKind::Vector,
+        two_input_cycles(data, tensor),
+        &[data, tensor, dst],
+        VectorRate::Plain,
+    );
     let mut reads = vec![data, tensor];
     reads.extend(first.operand.tile());
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads)
@@ -330,13 +339,13 @@ pub fn tensor_copy(
     same_shape(NAME, dst, src)?;
     limits::same_words(NAME, dst, src)?;
     let uninitialised = convert::copy(&chip.rules, dst, src);
-    let cost = cost(chip, engine, as_u64(src.view.free_elements()), &[src, dst], Rate::Fast);
+    let cost = cost(chip, engine, as_u64(src.view.free_elements()), &[src, dst], VectorRate::Fast);
     let same = src.view.dtype == dst.view.dtype && src.view.dims == dst.view.dims;
-    let form = if same { Form::Copy } else { Form::Other };
+    let form = if same { ComputeForm::Copy } else { ComputeForm::Other };
     let mut done = Instruction::new(NAME, engine, cost, &[dst], &[src])
         .computing(form, &[dst, src], &[])
         .reading(uninitialised);
-    done.borrows_port = is_fast(chip, engine, &[src, dst], Rate::Fast);
+    done.borrows_port = is_fast(chip, engine, &[src, dst], VectorRate::Fast);
     if free && [src, dst].iter().all(|tile| tile.view.dtype.is_float()) {
         let columns = as_u64(src.view.free_elements());
         done.on_scalar = Some(cost_on(chip, EngineKind::Scalar, columns, &[src, dst]));
@@ -361,7 +370,7 @@ pub fn memset(
     fill(chip, dst, value);
     let columns = as_u64(dst.view.free_elements());
     let half = dst.view.dtype.is_float() && dst.view.dtype.storage_bits() == 16 && value == 0.0;
-    let cost = cost(chip, engine, if half { columns / 2 } else { columns }, &[dst], Rate::Plain);
+    let cost = cost(chip, engine, if half { columns / 2 } else { columns }, &[dst], VectorRate::Plain);
     Ok(Instruction::new(NAME, engine, cost, &[dst], &[]))
 }
 
@@ -391,10 +400,10 @@ pub fn reciprocal(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction, R
     let mut values = read.values;
     AluOp::Reciprocal.combine_scalar(&mut values, 0.0, false);
     dst.write(&chip.rules, &values);
-    let cycles = as_u64(data.view.free_elements()).saturating_mul(chip.neuron.vector.reciprocal_cycles);
-    let cost = cost(chip, EngineKind::Vector, cycles, &[data, dst], Rate::Plain);
+    let cycles = as_u64(data.view.free_elements()).exact_mul(chip.neuron.vector.reciprocal_cycles);
+    let cost = cost(chip, EngineKind::Vector, cycles, &[data, dst], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data])
-        .computing(Form::Reciprocal, &[dst, data], &[])
+        .computing(ComputeForm::Reciprocal, &[dst, data], &[])
         .reading(read.uninitialised))
 }
 
@@ -417,7 +426,7 @@ pub fn transpose(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction, Re
         )
     })?;
     let uninitialised = crate::engine::tensor::transpose_values(chip, dst, data)?;
-    let cost = cost(chip, EngineKind::Vector, f, &[data, dst], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, f, &[data, dst], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data]).reading(uninitialised))
 }
 
@@ -461,6 +470,6 @@ pub fn nc_stream_shuffle(chip: &Chip, dst: &Tile, src: &Tile, mask: &[u64]) -> R
         }
     }
     dst.write_words(&kept);
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[src, dst], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[src, dst], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[src]))
 }

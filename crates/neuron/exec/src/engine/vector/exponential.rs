@@ -1,8 +1,8 @@
 //! The exponential of the Vector engine, which NeuronCore-v4 has (NKI instruction pages, exponential).
 
 use tilewright_neuron_isa::alu::AluOp;
-use tilewright_neuron_isa::cost::vector::{Rate, cost};
-use tilewright_neuron_isa::function::Function;
+use tilewright_neuron_isa::cost::vector::{VectorRate, cost};
+use tilewright_neuron_isa::function::ActivationFunction;
 use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
@@ -10,7 +10,7 @@ use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{Chip, Generation};
 
 use crate::Tile;
-use crate::engine::Operand;
+use crate::engine::ScalarOperand;
 
 /// Elements of a lane in a cycle.
 const RATE: u64 = 4;
@@ -23,8 +23,8 @@ pub fn exponential(
     chip: &Chip,
     dst: &Tile,
     src: &Tile,
-    largest: &Operand,
-    sums: Option<(&Tile, &Operand)>,
+    largest: &ScalarOperand,
+    sums: Option<(&Tile, &ScalarOperand)>,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "exponential";
     chip.needs(NAME, Generation::V4)?;
@@ -37,7 +37,7 @@ pub fn exponential(
     let (mut values, mut uninitialised) = (read.values, read.uninitialised | missing);
     for (row, shift) in values.chunks_mut(columns.max(1)).zip(&shifts) {
         AluOp::Subtract.combine_scalar(row, *shift, false);
-        Function::Exp.apply_slice(row);
+        ActivationFunction::Exp.apply_slice(row);
     }
     dst.write(&chip.rules, &values);
     let mut writes = vec![dst];
@@ -58,7 +58,7 @@ pub fn exponential(
         tile.write(&chip.rules, &totals);
         writes.push(tile);
     }
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns) / RATE, &[src, dst], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns) / RATE, &[src, dst], VectorRate::Plain);
     let mut reads = vec![src];
     reads.extend(largest.tile());
     reads.extend(sums.and_then(|(_, start)| start.tile()));

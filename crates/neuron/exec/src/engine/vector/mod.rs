@@ -1,5 +1,5 @@
 //! Vector engine: element-wise instructions, reductions, scans, statistics, selections and searches
-//! (NKI architecture guide, vector engine; neuron.md sections 2.3 and 3.3).
+//! (NKI architecture guide, vector engine; docs/hardware-rules.md#vector-engine and #vector-instructions).
 
 mod dynamic;
 mod elementwise;
@@ -21,6 +21,6 @@ pub use reduce::{
 };
 pub use search::{max8, nc_find_index8, nc_match_replace8};
 pub use select::{
-    Bound, check_predicate, dropout, largest_only, range_select, select_reduce, tensor_copy_predicated,
+    ColumnBound, check_predicate, dropout, largest_only, range_select, select_reduce, tensor_copy_predicated,
     uniform,
 };

@@ -1,8 +1,9 @@
 //! Reductions over the free dimensions, scans, and the statistics of batch normalisation.
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::alu::AluOp;
-use tilewright_neuron_isa::cost::vector::{Rate, cost, two_input_cycles};
+use tilewright_neuron_isa::cost::vector::{VectorRate, cost, two_input_cycles};
 use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
@@ -10,7 +11,7 @@ use tilewright_neuron_isa::refusal::{Refusal, rule};
 
 use super::elementwise::{apply_steps, integers_only};
 use crate::Tile;
-use crate::engine::{Operand, Step};
+use crate::engine::{AluStep, ScalarOperand};
 
 /// dst = the last `axes` dimensions of data reduced.
 ///
@@ -75,12 +76,12 @@ pub fn tensor_reduce(
     let columns = as_u64(data.view.free_elements());
     let quick = half && matches!(op, AluOp::Add | AluOp::Maximum);
     let cost =
-        cost(chip, EngineKind::Vector, if quick { columns / 2 } else { columns }, &[data], Rate::Plain);
+        cost(chip, EngineKind::Vector, if quick { columns / 2 } else { columns }, &[data], VectorRate::Plain);
     let sum = op == AluOp::Add && !negate && kept == 1;
     let form = if sum {
-        tilewright_neuron_isa::program::Form::Sum
+        tilewright_neuron_isa::program::ComputeForm::Sum
     } else {
-        tilewright_neuron_isa::program::Form::Other
+        tilewright_neuron_isa::program::ComputeForm::Other
     };
     Ok(Instruction { form, ..Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data]) }
         .reading(uninitialised))
@@ -103,7 +104,7 @@ pub fn tensor_scalar_reduce(
     chip: &Chip,
     dst: &Tile,
     data: &Tile,
-    step: &Step,
+    step: &AluStep,
     reduce: AluOp,
     result: &Tile,
     how: Accumulate,
@@ -133,7 +134,7 @@ pub fn tensor_scalar_reduce(
     }
     result.write(&chip.rules, &totals);
     let cycles = as_u64(data.view.free_elements()) + chip.neuron.scalar.accumulator_read_cycles;
-    let cost = cost(chip, EngineKind::Vector, cycles, &[data, dst], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, cycles, &[data, dst], VectorRate::Plain);
     let mut reads = vec![data];
     reads.extend(step.operand.tile());
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst, result], &reads)
@@ -148,9 +149,9 @@ pub fn tensor_scalar_cumulative(
     chip: &Chip,
     dst: &Tile,
     data: &Tile,
-    step: &Step,
+    step: &AluStep,
     reduce: AluOp,
-    initial: Option<&Operand>,
+    initial: Option<&ScalarOperand>,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "tensor_scalar_cumulative";
     limits::arithmetic(NAME, &[step.op, reduce])?;
@@ -173,7 +174,7 @@ pub fn tensor_scalar_cumulative(
         }
     }
     dst.write(&chip.rules, &values);
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data, dst], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data, dst], VectorRate::Plain);
     let mut reads = vec![data];
     reads.extend(step.operand.tile());
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads).reading(read.uninitialised | missing))
@@ -188,7 +189,7 @@ pub fn tensor_tensor_scan(
     dst: &Tile,
     a: &Tile,
     b: &Tile,
-    initial: &Operand,
+    initial: &ScalarOperand,
     ops: [(AluOp, bool); 2],
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "tensor_tensor_scan";
@@ -215,15 +216,16 @@ pub fn tensor_tensor_scan(
         }
     }
     dst.write(&chip.rules, &values);
-    let cycles = two_input_cycles(a, b).max(as_u64(columns).saturating_mul(2));
-    let cost = cost(chip, EngineKind::Vector, cycles, &[a, b, dst], Rate::Plain);
+    let cycles = two_input_cycles(a, b).max(as_u64(columns).exact_mul(2));
+    let cost = cost(chip, EngineKind::Vector, cycles, &[a, b, dst], VectorRate::Plain);
     let mut reads = vec![a, b];
     reads.extend(initial.tile());
     let uninitialised = left.uninitialised | right.uninitialised | missing;
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads).reading(uninitialised))
 }
 
-/// Six numbers for each partition: count, mean and variance times count of the even elements, then of the odd ones.
+/// Six numbers for each partition: count, mean and variance times count of the even elements, then of the odd
+/// ones.
 ///
 /// # Errors
 /// If an operand breaks a rule of the engine.
@@ -262,7 +264,7 @@ pub fn bn_stats(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction, Ref
         }
     }
     dst.write(&chip.rules, &stats);
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data]).reading(read.uninitialised))
 }
 
@@ -303,7 +305,7 @@ pub fn bn_aggr(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction, Refu
         results.extend([mean as f32, (spread / count) as f32]);
     }
     dst.write(&chip.rules, &results);
-    let cycles = as_u64(columns).saturating_mul(13) / 3;
-    let cost = cost(chip, EngineKind::Vector, cycles, &[data], Rate::Plain);
+    let cycles = as_u64(columns).exact_mul(13) / 3;
+    let cost = cost(chip, EngineKind::Vector, cycles, &[data], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data]).reading(read.uninitialised))
 }

@@ -1,7 +1,7 @@
 //! Searches for the eight largest values of a row and where they are.
 
 use tilewright_neuron_isa::Chip;
-use tilewright_neuron_isa::cost::vector::{Rate, cost};
+use tilewright_neuron_isa::cost::vector::{VectorRate, cost};
 use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
@@ -55,7 +55,7 @@ pub fn max8(chip: &Chip, dst: &Tile, src: &Tile) -> Result<Instruction, Refusal>
         largest.extend_from_slice(&sorted[..EIGHT]);
     }
     dst.write(&chip.rules, &largest);
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[src], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[src], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[src]).reading(read.uninitialised))
 }
 
@@ -93,7 +93,7 @@ pub fn nc_find_index8(chip: &Chip, dst: &Tile, data: &Tile, values: &Tile) -> Re
         }
     }
     dst.write_words(&found);
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data, values])
         .reading(read.uninitialised | wanted.uninitialised))
 }
@@ -144,7 +144,7 @@ pub fn nc_match_replace8(
         tile.write_words(&found);
         writes.push(tile);
     }
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &writes, &[data, values])
         .reading(read.uninitialised | wanted.uninitialised))
 }

@@ -1,7 +1,7 @@
 //! Selections: by a predicate tile, by a range of columns, or by chance.
 
 use tilewright_neuron_isa::alu::AluOp;
-use tilewright_neuron_isa::cost::vector::{Rate, cost, two_input_cycles};
+use tilewright_neuron_isa::cost::vector::{VectorRate, cost, two_input_cycles};
 use tilewright_neuron_isa::limits::{self, same_shape};
 use tilewright_neuron_isa::pattern::as_u64;
 use tilewright_neuron_isa::program::{EngineKind, Instruction};
@@ -11,14 +11,14 @@ use tilewright_num::Dtype;
 
 use crate::Tile;
 use crate::convert::word_of;
-use crate::engine::Operand;
+use crate::engine::ScalarOperand;
 
 /// Refuses operands of `tensor_copy_predicated` that the instruction does not take (instruction page;
 /// docs/hardware-rules.md#vector-instructions).
 ///
 /// # Errors
 /// If the predicate is no unsigned integer, or the source has another type than the result.
-pub fn check_predicate(dst: &Tile, src: &Operand, predicate: &Tile) -> Result<(), Refusal> {
+pub fn check_predicate(dst: &Tile, src: &ScalarOperand, predicate: &Tile) -> Result<(), Refusal> {
     rule(matches!(predicate.view.dtype, Dtype::U8 | Dtype::U16 | Dtype::U32), || {
         Refusal::new(
             "neuron/dtype",
@@ -45,7 +45,7 @@ pub fn check_predicate(dst: &Tile, src: &Operand, predicate: &Tile) -> Result<()
 pub fn tensor_copy_predicated(
     chip: &Chip,
     dst: &Tile,
-    src: &Operand,
+    src: &ScalarOperand,
     predicate: &Tile,
     reverse: bool,
 ) -> Result<Instruction, Refusal> {
@@ -58,8 +58,8 @@ pub fn tensor_copy_predicated(
     let (dtype, kept) = (dst.view.dtype, dst.read_words());
     let mut uninitialised = flags.uninitialised;
     let source = match src {
-        Operand::Constant(value) => vec![word_of(&chip.rules, dtype, *value); dst.elements()],
-        Operand::PerPartition(tile) => {
+        ScalarOperand::Constant(value) => vec![word_of(&chip.rules, dtype, *value); dst.elements()],
+        ScalarOperand::PerPartition(tile) => {
             limits::operand(chip, EngineKind::Vector, NAME, "the source", tile)?;
             limits::not_both_psum(NAME, tile, predicate)?;
             same_shape(NAME, dst, tile)?;
@@ -83,7 +83,7 @@ pub fn tensor_copy_predicated(
     let one_pass = as_u64(dst.view.free_elements());
     let cycles = src.tile().map_or(one_pass, |tile| two_input_cycles(tile, predicate));
     let tiles: Vec<&Tile> = [dst].into_iter().chain(reads.iter().copied()).collect();
-    let cost = cost(chip, EngineKind::Vector, cycles, &tiles, Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, cycles, &tiles, VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads)
         .reading(uninitialised | (untouched & kept.uninitialised)))
 }
@@ -125,7 +125,7 @@ pub fn select_reduce(
     dst: &Tile,
     predicate: &Tile,
     on_true: &Tile,
-    on_false: &Operand,
+    on_false: &ScalarOperand,
     reverse: bool,
     result: Option<(&Tile, bool)>,
 ) -> Result<Instruction, Refusal> {
@@ -139,7 +139,7 @@ pub fn select_reduce(
     let (partitions, columns) = (dst.view.partitions(), dst.view.free_elements());
     let (flags, source) = (predicate.read(&chip.rules), on_true.read(&chip.rules));
     let others = match on_false {
-        Operand::PerPartition(tile) if tile.elements() == dst.elements() && columns > 1 => {
+        ScalarOperand::PerPartition(tile) if tile.elements() == dst.elements() && columns > 1 => {
             tile.read(&chip.rules).values
         }
         _ => {
@@ -151,18 +151,24 @@ pub fn select_reduce(
     let values: Vec<f32> = flags.values.iter().zip(&source.values).zip(&others).map(pick).collect();
     dst.write(&chip.rules, &values);
     let mut writes = vec![dst];
-    if let Some((tile, go_on)) = result {
-        row_maxima(chip, tile, &values, columns, go_on)?;
+    if let Some((tile, accumulate)) = result {
+        row_maxima(chip, tile, &values, columns, accumulate)?;
         writes.push(tile);
     }
     let mut reads = vec![predicate, on_true];
     reads.extend(on_false.tile());
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns) * 2, &[dst, on_true], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns) * 2, &[dst, on_true], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &writes, &reads)
         .reading(flags.uninitialised | source.uninitialised))
 }
 
-fn row_maxima(chip: &Chip, tile: &Tile, values: &[f32], columns: usize, go_on: bool) -> Result<(), Refusal> {
+fn row_maxima(
+    chip: &Chip,
+    tile: &Tile,
+    values: &[f32],
+    columns: usize,
+    accumulate: bool,
+) -> Result<(), Refusal> {
     let mut maxima: Vec<f32> = values.chunks(columns.max(1)).map(|row| AluOp::Maximum.reduce(row)).collect();
     rule(maxima.len() == tile.elements(), || {
         Refusal::new(
@@ -172,7 +178,7 @@ fn row_maxima(chip: &Chip, tile: &Tile, values: &[f32], columns: usize, go_on: b
             "one element for each partition",
         )
     })?;
-    if go_on {
+    if accumulate {
         AluOp::Maximum.combine(&mut maxima, &tile.read(&chip.rules).values, true);
     }
     tile.write(&chip.rules, &maxima);
@@ -181,11 +187,11 @@ fn row_maxima(chip: &Chip, tile: &Tile, values: &[f32], columns: usize, go_on: b
 
 /// A comparison of the column with a value for each partition.
 #[derive(Clone, Debug)]
-pub struct Bound {
+pub struct ColumnBound {
     /// Comparison: column op value.
     pub op: AluOp,
     /// Value.
-    pub value: Operand,
+    pub value: ScalarOperand,
 }
 
 /// dst = data where both comparisons hold for the column, `fill` elsewhere, and the largest of each row.
@@ -196,7 +202,7 @@ pub fn range_select(
     chip: &Chip,
     dst: &Tile,
     data: &Tile,
-    bounds: &[Bound; 2],
+    bounds: &[ColumnBound; 2],
     range_start: f32,
     fill: f32,
     result: Option<(&Tile, bool)>,
@@ -222,18 +228,19 @@ pub fn range_select(
     }
     dst.write(&chip.rules, &values);
     let mut writes = vec![dst];
-    if let Some((tile, go_on)) = result {
-        row_maxima(chip, tile, &values, columns, go_on)?;
+    if let Some((tile, accumulate)) = result {
+        row_maxima(chip, tile, &values, columns, accumulate)?;
         writes.push(tile);
     }
     let mut reads = vec![data];
     reads.extend(bounds.iter().filter_map(|bound| bound.value.tile()));
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[dst, data], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[dst, data], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &writes, &reads)
         .reading(read.uninitialised | missing0 | missing1))
 }
 
-/// dst = data with elements set to zero with a probability. The generator's sequence is ours: none is published.
+/// dst = data with elements set to zero with a probability. The generator's sequence is ours: none is
+/// published.
 ///
 /// # Errors
 /// If an operand breaks a rule of the engine.
@@ -241,7 +248,7 @@ pub fn dropout(
     chip: &Chip,
     dst: &Tile,
     data: &Tile,
-    probability: &Operand,
+    probability: &ScalarOperand,
     seed: &mut u64,
 ) -> Result<Instruction, Refusal> {
     const NAME: &str = "dropout";
@@ -260,7 +267,7 @@ pub fn dropout(
         }
     }
     dst.write(&chip.rules, &values);
-    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[dst, data], Rate::Plain);
+    let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[dst, data], VectorRate::Plain);
     let mut reads = vec![data];
     reads.extend(probability.tile());
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &reads).reading(read.uninitialised | missing))

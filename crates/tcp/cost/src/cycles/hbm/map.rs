@@ -1,6 +1,7 @@
-//! The address map of off-chip memory: stack bits, channel bits with further address bits exclusive-ored in, banks and rows
-//! (vISA book, memory performance; positions are the machine's).
+//! The address map of off-chip memory: stack bits, channel bits with further address bits exclusive-ored in,
+//! banks and rows (vISA book, memory performance; positions are the machine's).
 
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 
 /// Most bits of a stack or channel number that are used.
@@ -10,41 +11,42 @@ const DIGITS: usize = 4;
 
 /// Masks of the address bits that tell channels, banks and rows apart.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Map {
+pub(super) struct AddressMap {
     /// Each bit of the channel number is the parity of the address under its mask; stack bits first.
     masks: [u64; BITS],
     bits: usize,
     channels: usize,
-    groups: Digits,
-    banks: Digits,
-    ranks: Digits,
+    groups: AddressBits,
+    banks: AddressBits,
+    ranks: AddressBits,
     row_mask: u64,
-    /// What changes of a place from one unit to the next, by the highest address bit that changes; units of a power of two only.
+    /// What changes of a place from one unit to the next, by the highest address bit that changes; units of a
+    /// power of two only.
     steps: [u32; 64],
     pub(super) unit_bytes: u64,
-    /// Bytes of an aligned block in which every channel meets every bank that its address can name equally often, and one row of each;
-    /// 0 if blocks do not.
+    /// Bytes of an aligned block in which every channel meets every bank that its address can name equally
+    /// often, and one row of each; 0 if blocks do not.
     pub(super) block_bytes: u64,
     /// Bytes after which neighbouring blocks lie in other banks.
     pub(super) blocks_alike_bytes: u64,
 }
 
-/// Channel and bank of an address. Every bit of both is a parity of address bits, so places of addresses that differ in some bits differ
-/// by those of these bits.
+/// Channel and bank of an address. Every bit of both is a parity of address bits, so places of addresses that
+/// differ in some bits differ by those of these bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u32);
+pub(super) struct BankAddress(u32);
 
 /// Address bits that number something.
 #[derive(Clone, Copy, Debug)]
-struct Digits {
+struct AddressBits {
     positions: [u8; DIGITS],
     count: usize,
 }
 
-impl Digits {
+impl AddressBits {
     /// As many of the positions as numbers below `count` need.
-    fn new(positions: &[u64], count: u64) -> Digits {
-        let mut digits = Digits { positions: [0; DIGITS], count: 0 };
+    fn new(positions: &[u64], count: u64) -> AddressBits {
+        let mut digits = AddressBits { positions: [0; DIGITS], count: 0 };
         for (slot, position) in digits.positions.iter_mut().zip(positions).take(numbered_bits(count)) {
             *slot = u8::try_from((*position).min(63)).unwrap_or(63);
             digits.count += 1;
@@ -62,8 +64,8 @@ impl Digits {
     }
 }
 
-impl Map {
-    pub(super) fn new(machine: &Tcp) -> Map {
+impl AddressMap {
+    pub(super) fn new(machine: &Tcp) -> AddressMap {
         let hbm = &machine.hbm;
         let hashed = |position: u64| {
             hbm.channel_hash_offsets.iter().fold(0, |mask, offset| mask ^ bit(position + offset))
@@ -71,13 +73,13 @@ impl Map {
         let stack = hbm.stack_bit_positions.iter().map(|&position| bit(position));
         let channel = hbm.channel_bit_positions.iter().map(|&position| hashed(position));
         let stacked = numbered_bits(hbm.stacks);
-        let mut map = Map {
+        let mut map = AddressMap {
             masks: [0; BITS],
             bits: 0,
-            channels: usize::try_from(machine.hbm_channels()).unwrap_or(1),
-            groups: Digits::new(&hbm.bank_group_bit_positions, hbm.bank_groups),
-            banks: Digits::new(&hbm.bank_bit_positions, hbm.banks_per_group),
-            ranks: Digits::new(&hbm.rank_bit_positions, hbm.ranks),
+            channels: to_index(machine.hbm_channels()),
+            groups: AddressBits::new(&hbm.bank_group_bit_positions, hbm.bank_groups),
+            banks: AddressBits::new(&hbm.bank_bit_positions, hbm.banks_per_group),
+            ranks: AddressBits::new(&hbm.rank_bit_positions, hbm.ranks),
             row_mask: mask(&hbm.row_bit_positions),
             steps: [0; 64],
             unit_bytes: hbm.access_bytes,
@@ -103,33 +105,33 @@ impl Map {
     }
 
     /// The place of an address.
-    pub(super) fn place(&self, at_bytes: u64) -> Place {
+    pub(super) fn place(&self, at_bytes: u64) -> BankAddress {
         let bit = |i: usize| u32::from((at_bytes & self.masks[i]).count_ones() % 2 == 1) << i;
         let channel = (0..self.bits).fold(0, |number, i| number | bit(i));
         let group = self.groups.of(at_bytes);
         let bank = self.banks.of(at_bytes) << self.groups.count;
         let rank = self.ranks.of(at_bytes) << (self.groups.count + self.banks.count);
-        Place(channel | (group | bank | rank) << BITS)
+        BankAddress(channel | (group | bank | rank) << BITS)
     }
 
     /// The place of the unit behind one.
-    pub(super) fn next(&self, place: Place, at_bytes: u64) -> Place {
+    pub(super) fn next(&self, place: BankAddress, at_bytes: u64) -> BankAddress {
         let next = at_bytes.wrapping_add(self.unit_bytes);
         if !self.unit_bytes.is_power_of_two() {
             return self.place(next);
         }
         let highest = (at_bytes ^ next).checked_ilog2().unwrap_or(0);
-        Place(place.0 ^ self.steps[highest as usize & 63])
+        BankAddress(place.0 ^ self.steps[highest as usize & 63])
     }
 
     /// The channel, counted over all stacks.
-    pub(super) fn channel(&self, place: Place) -> usize {
+    pub(super) fn channel(&self, place: BankAddress) -> usize {
         let number = (place.0 & ((1 << BITS) - 1)) as usize;
         if number < self.channels { number } else { number % self.channels.max(1) }
     }
 
     /// The bank of a channel, counted over its groups and ranks.
-    pub(super) fn bank(&self, place: Place) -> usize {
+    pub(super) fn bank(&self, place: BankAddress) -> usize {
         (place.0 >> BITS) as usize
     }
 
@@ -138,11 +140,11 @@ impl Map {
         1 << (self.groups.count + self.banks.count + self.ranks.count)
     }
 
-    pub(super) fn rank(&self, place: Place) -> usize {
+    pub(super) fn rank(&self, place: BankAddress) -> usize {
         self.bank(place) >> (self.groups.count + self.banks.count)
     }
 
-    pub(super) fn group(&self, place: Place) -> usize {
+    pub(super) fn group(&self, place: BankAddress) -> usize {
         self.bank(place) & (self.groups() - 1)
     }
 
@@ -164,8 +166,9 @@ impl Map {
         (blocks > 0).then_some((head, blocks))
     }
 
-    /// Bytes up to the lowest bit of a row if, in an aligned block of as many, every channel meets each bank equally often: the bits
-    /// above the unit give every channel once whatever the other bits are, and bits of banks lie above those.
+    /// Bytes up to the lowest bit of a row if, in an aligned block of as many, every channel meets each bank
+    /// equally often: the bits above the unit give every channel once whatever the other bits are, and bits
+    /// of banks lie above those.
     fn whole_blocks(&self, bank_mask: u64) -> u64 {
         let unit = self.unit_bytes;
         let each_bytes = unit.wrapping_mul(self.channels as u64);
@@ -203,7 +206,7 @@ mod tests {
     use tilewright_base::Sources;
     use tilewright_machine::{Tcp, builtin, load};
 
-    use super::Map;
+    use super::AddressMap;
 
     fn tcp() -> Tcp {
         let mut sources = Sources::default();
@@ -216,7 +219,7 @@ mod tests {
         fn the_next_place_is_that_of_the_next_address(at_bytes: u64, unit_bits in 5_u32..12, odd in 0_u64..2) {
             let mut machine = tcp();
             machine.hbm.access_bytes = (1 << unit_bits) + 32 * odd;
-            let map = Map::new(&machine);
+            let map = AddressMap::new(&machine);
             let next = at_bytes.wrapping_add(map.unit_bytes);
             prop_assert_eq!(map.next(map.place(at_bytes), at_bytes), map.place(next));
         }

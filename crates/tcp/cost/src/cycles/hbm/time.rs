@@ -1,20 +1,24 @@
-//! How long a channel of off-chip memory takes (vISA book, memory performance), in closed form: the longest of
+//! How long a channel of off-chip memory takes (vISA book, memory performance), in closed form: the longest
+//! of
 //!
-//! - its data bus: a unit takes a fraction of a cycle more than 5, a partial write its own time, a change of rank some more. The
-//!   controller serves first what needs no change, so a full queue of requests changes rank at most once for each other rank;
+//! - its data bus: a unit takes a fraction of a cycle more than 5, a partial write its own time, a change of
+//!   rank some more. The controller serves first what needs no change, so a full queue of requests changes
+//!   rank at most once for each other rank;
 //! - the columns of each bank group, which follow each other at half the rate of columns in different groups;
 //! - each bank, which opens one row after the other. Rows of other banks open meanwhile.
 //!
-//! That the controller finds enough requests in its queue to keep all of these busy at once is an assumption, and so is that it
-//! does not gather requests of one row beyond their order. Times are summed exactly and rounded up once; the time of a row is first rounded to
-//! whole cycles. Refresh is part of what all transfers together may use.
+//! That the controller finds enough requests in its queue to keep all of these busy at once is an assumption,
+//! and so is that it does not gather requests of one row beyond their order. Times are summed exactly and
+//! rounded up once; the time of a row is first rounded to whole cycles. Refresh is part of what all transfers
+//! together may use.
 
 use tilewright_machine::tcp::Tcp;
 
-use super::{Channels, column_bytes};
+use super::{HbmChannels, column_bytes};
+use tilewright_tcp_isa::capped::{Capped, capped};
 
 /// Times as multiples of one over a denominator.
-struct Times {
+struct ChannelTimes {
     denominator: u128,
     /// A unit on the data bus.
     unit: u128,
@@ -26,8 +30,8 @@ struct Times {
     partial: u128,
 }
 
-impl Times {
-    fn new(machine: &Tcp) -> Times {
+impl ChannelTimes {
+    fn new(machine: &Tcp) -> ChannelTimes {
         let (hbm, clock) = (&machine.hbm, u128::from(machine.chip.clock_hz));
         let bus = u128::from(hbm.channel_bytes_per_cycle) * u128::from(hbm.channel_clock_hz);
         let timing = u128::from(hbm.timing_clock_hz);
@@ -36,37 +40,35 @@ impl Times {
         let columns = u128::from(hbm.access_bytes.div_ceil(column_bytes(machine)));
         let moved = u128::from(hbm.access_bytes) * clock * timing;
         let row = (u128::from(hbm.row_switch_ns) * clock).div_ceil(1_000_000_000);
-        let unit = moved.max(columns.saturating_mul(timed(hbm.other_group_cycles)));
-        Times {
+        let unit = moved.max(columns.capped_mul(timed(hbm.other_group_cycles)));
+        ChannelTimes {
             denominator,
             unit,
             column: timed(hbm.same_group_cycles),
             rank: timed(hbm.other_rank_cycles.saturating_sub(hbm.other_group_cycles)),
-            row: row.saturating_mul(denominator).max(unit),
-            partial: u128::from(hbm.partial_write_cycles).saturating_mul(denominator).max(unit),
+            row: row.capped_mul(denominator).max(unit),
+            partial: u128::from(hbm.partial_write_cycles).capped_mul(denominator).max(unit),
         }
     }
 
     fn work(&self, accesses: u64, partial_writes: u64, row_switches: u64) -> u128 {
         let plain = accesses.saturating_sub(partial_writes).saturating_sub(row_switches);
         let parts = [(plain, self.unit), (partial_writes, self.partial), (row_switches, self.row)];
-        parts
-            .into_iter()
-            .fold(0, |all, (count, each)| all.saturating_add(each.saturating_mul(u128::from(count))))
+        parts.into_iter().fold(0, |all, (count, each)| all.capped_add(each.capped_mul(u128::from(count))))
     }
 }
 
-impl Channels {
+impl HbmChannels {
     /// Cycles of the busiest channel, rounded up.
     pub fn busiest_cycles(&self, machine: &Tcp) -> u64 {
-        let times = Times::new(machine);
+        let times = ChannelTimes::new(machine);
         let busiest = (0..self.channels.len()).map(|at| self.time(machine, &times, at)).max().unwrap_or(0);
-        u64::try_from(busiest.div_ceil(times.denominator.max(1))).unwrap_or(u64::MAX)
+        capped(busiest.div_ceil(times.denominator.max(1)))
     }
 
     /// Cycles of each channel times 2^32, rounded up, so that many small shares add up to what they are.
     pub fn cycles_q32(&self, machine: &Tcp) -> Vec<u128> {
-        let times = Times::new(machine);
+        let times = ChannelTimes::new(machine);
         let denominator = times.denominator.max(1);
         let cycles = |at: usize| {
             let time = self.time(machine, &times, at);
@@ -79,16 +81,16 @@ impl Channels {
     }
 
     /// Time of one channel, in parts of the denominator.
-    fn time(&self, machine: &Tcp, times: &Times, at: usize) -> u128 {
+    fn time(&self, machine: &Tcp, times: &ChannelTimes, at: usize) -> u128 {
         let Some(channel) = self.channels.get(at) else { return 0 };
         let queues = channel.accesses.div_ceil(machine.hbm.queue_entries.max(1));
-        let changes = channel.rank_changes.min(queues.saturating_mul(machine.hbm.ranks.saturating_sub(1)));
+        let changes = channel.rank_changes.min(queues.capped_mul(machine.hbm.ranks.saturating_sub(1)));
         let bus = times
             .work(channel.accesses, channel.partial_writes, 0)
-            .saturating_add(times.rank.saturating_mul(u128::from(changes)));
+            .capped_add(times.rank.capped_mul(u128::from(changes)));
         let (banks, groups) = (self.map.banks(), self.map.groups());
         let columns = self.columns.iter().skip(at * groups).take(groups).copied().max().unwrap_or(0);
-        let group = times.column.saturating_mul(u128::from(columns));
+        let group = times.column.capped_mul(u128::from(columns));
         let banks = self.banks.iter().skip(at * banks).take(banks);
         let bank = banks.map(|bank| times.work(bank.accesses, bank.partial_writes, bank.row_switches)).max();
         bus.max(group).max(bank.unwrap_or(0))

@@ -1,19 +1,22 @@
-//! The walk of a loop nest through the channels of off-chip memory (requests and access units: vISA book, DMA engine).
+//! The walk of a loop nest through the channels of off-chip memory (requests and access units: vISA book, DMA
+//! engine).
 //!
-//! Nests are walked packet by packet, in order, with two shortcuts that change no count: repeats (stride 0) are walked twice, and
-//! whole blocks of a contiguous run meet every bank of every channel equally often. Of a nest that takes more than
-//! [`WALKED_UNITS`](super::WALKED_UNITS) steps only the beginning is walked, and what was counted stands for the rest in proportion: the
-//! answer then says that it is no exact count. More iterations never give less: those of the outermost loop add to the same beginning.
+//! Nests are walked packet by packet, in order, with two shortcuts that change no count: repeats (stride 0)
+//! are walked twice, and whole blocks of a contiguous run meet every bank of every channel equally often. Of
+//! a nest that takes more than [`WALKED_UNITS`](super::WALKED_UNITS) steps only the beginning is walked, and
+//! what was counted stands for the rest in proportion: the answer then says that it is no exact count. More
+//! iterations never give less: those of the outermost loop add to the same beginning.
 
 use tilewright_machine::tcp::Tcp;
 
-use super::map::Place;
-use super::{Access, Channels, Direction};
+use super::map::BankAddress;
+use super::{Direction, HbmAccess, HbmChannels};
 use crate::cycles::dma::packet_requests;
+use tilewright_tcp_isa::capped::Capped;
 
 /// What one step takes of a channel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Touch {
+pub(super) struct StepAccess {
     /// Accesses of one unit, one right after the other.
     times: u64,
     /// Bytes of the packet that they cover.
@@ -26,25 +29,25 @@ pub(super) struct Touch {
     weight: u64,
 }
 
-impl Channels {
+impl HbmChannels {
     /// Walks a nest, each step of which counts so many times. False if steps ran out.
-    pub(super) fn nest(&mut self, machine: &Tcp, access: &Access, weight: u64) -> bool {
+    pub(super) fn nest(&mut self, machine: &Tcp, access: &HbmAccess, weight: u64) -> bool {
         let Some((outer, inner)) = access.loops_bytes.split_first() else {
             return self.packet(machine, access, weight);
         };
-        let body = Access { loops_bytes: inner, ..*access };
+        let body = HbmAccess { loops_bytes: inner, ..*access };
         if outer.stride == 0 && outer.size > 1 {
-            let again = weight.saturating_mul(outer.size - 1);
+            let again = weight.capped_mul(outer.size - 1);
             return self.nest(machine, &body, weight) && self.nest(machine, &body, again);
         }
         (0..outer.size).all(|step| {
             let base_bytes = access.base_bytes.wrapping_add(step.wrapping_mul(outer.stride));
-            self.nest(machine, &Access { base_bytes, ..body }, weight)
+            self.nest(machine, &HbmAccess { base_bytes, ..body }, weight)
         })
     }
 
     /// Requests of one packet: whole ones as one run, then the rest.
-    fn packet(&mut self, machine: &Tcp, access: &Access, weight: u64) -> bool {
+    fn packet(&mut self, machine: &Tcp, access: &HbmAccess, weight: u64) -> bool {
         let (request_bytes, writes) = (machine.tdma.request_bytes, access.direction == Direction::Write);
         if request_bytes != machine.hbm.access_bytes {
             return self.uneven(machine, access, weight);
@@ -52,8 +55,13 @@ impl Channels {
         let (whole, rest_bytes) = (access.packet_bytes / request_bytes, access.packet_bytes % request_bytes);
         let (base, into) = (access.base_bytes, access.base_bytes % request_bytes);
         let columns = |bytes: u64| bytes.div_ceil(self.column_bytes);
-        let one =
-            Touch { times: 1, bytes: request_bytes, columns: columns(request_bytes), partial: false, weight };
+        let one = StepAccess {
+            times: 1,
+            bytes: request_bytes,
+            columns: columns(request_bytes),
+            partial: false,
+            weight,
+        };
         let gone_on = if into == 0 {
             self.run(base, whole, one)
         } else if whole > 0 {
@@ -61,9 +69,9 @@ impl Channels {
             let (head, tail) = (request_bytes - into, into);
             let columns = [columns(head), columns(tail)];
             let partial = writes;
-            let first = Touch { bytes: head, columns: columns[0], partial, ..one };
-            let both = Touch { times: 2, columns: columns[0] + columns[1], partial, ..one };
-            let last = Touch { bytes: tail, columns: columns[1], partial, ..one };
+            let first = StepAccess { bytes: head, columns: columns[0], partial, ..one };
+            let both = StepAccess { times: 2, columns: columns[0] + columns[1], partial, ..one };
+            let last = StepAccess { bytes: tail, columns: columns[1], partial, ..one };
             let end = base.wrapping_add(whole.wrapping_mul(request_bytes));
             self.touch(base, first)
                 && self.run(base.wrapping_add(head), whole - 1, both)
@@ -76,10 +84,10 @@ impl Channels {
     }
 
     /// The same where requests and access units differ in size: request by request.
-    fn uneven(&mut self, machine: &Tcp, access: &Access, weight: u64) -> bool {
+    fn uneven(&mut self, machine: &Tcp, access: &HbmAccess, weight: u64) -> bool {
         let (request_bytes, writes) = (machine.tdma.request_bytes, access.direction == Direction::Write);
         (0..packet_requests(machine, access.packet_bytes)).all(|step| {
-            let done = step.saturating_mul(request_bytes);
+            let done = step.capped_mul(request_bytes);
             let bytes = request_bytes.min(access.packet_bytes.saturating_sub(done));
             self.request(machine, access.base_bytes.wrapping_add(done), bytes, weight, writes)
         })
@@ -92,7 +100,7 @@ impl Channels {
         while left > 0 {
             let covered = left.min(unit_bytes - at % unit_bytes);
             let (partial, columns) = (writes && covered < unit_bytes, covered.div_ceil(self.column_bytes));
-            if !self.touch(at, Touch { times: 1, bytes: covered, columns, partial, weight }) {
+            if !self.touch(at, StepAccess { times: 1, bytes: covered, columns, partial, weight }) {
                 return false;
             }
             at = at.wrapping_add(covered);
@@ -102,10 +110,10 @@ impl Channels {
     }
 
     /// Units one after the other: up to the border of a block, whole blocks, the rest.
-    fn run(&mut self, base_bytes: u64, units: u64, touch: Touch) -> bool {
+    fn run(&mut self, base_bytes: u64, units: u64, touch: StepAccess) -> bool {
         let unit_bytes = self.map.unit_bytes;
         let (mut at, mut left) = (base_bytes, units);
-        while let Some((head, blocks)) = self.map.blocks(at, left.saturating_mul(unit_bytes)) {
+        while let Some((head, blocks)) = self.map.blocks(at, left.capped_mul(unit_bytes)) {
             let head_units = head / unit_bytes;
             if !self.units(at, head_units, touch) {
                 return false;
@@ -123,7 +131,7 @@ impl Channels {
         self.units(at, left, touch)
     }
 
-    fn units(&mut self, base_bytes: u64, units: u64, touch: Touch) -> bool {
+    fn units(&mut self, base_bytes: u64, units: u64, touch: StepAccess) -> bool {
         let (mut at, mut place) = (base_bytes, self.map.place(base_bytes));
         (0..units).all(|_| {
             let done = self.touch_place(at, place, touch);
@@ -134,33 +142,33 @@ impl Channels {
     }
 
     /// Whole blocks that lie in the same banks: the first as it is, the others as often as there are.
-    fn blocks(&mut self, base_bytes: u64, blocks: u64, touch: Touch) -> bool {
+    fn blocks(&mut self, base_bytes: u64, blocks: u64, touch: StepAccess) -> bool {
         let (unit_bytes, block_bytes) = (self.map.unit_bytes, self.map.block_bytes);
         let units = block_bytes / unit_bytes;
         let last = base_bytes.wrapping_add((blocks - 1).wrapping_mul(block_bytes));
-        let again = Touch { weight: touch.weight.saturating_mul(blocks - 1), ..touch };
+        let again = StepAccess { weight: touch.weight.capped_mul(blocks - 1), ..touch };
         // The last block follows the first as any block follows the one before: another row of each bank.
         self.units(base_bytes, units, touch) && (blocks == 1 || self.units(last, units, again))
     }
 
     /// One step. False, and nothing done, if there are none left.
-    fn touch(&mut self, at_bytes: u64, touch: Touch) -> bool {
+    fn touch(&mut self, at_bytes: u64, touch: StepAccess) -> bool {
         self.touch_place(at_bytes, self.map.place(at_bytes), touch)
     }
 
     /// The same for an address whose place is known.
-    fn touch_place(&mut self, at_bytes: u64, place: Place, touch: Touch) -> bool {
+    fn touch_place(&mut self, at_bytes: u64, place: BankAddress, touch: StepAccess) -> bool {
         let Some(left) = self.steps_left.checked_sub(1) else { return false };
         self.steps_left = left;
-        let Touch { times, bytes, columns, partial, weight } = touch;
-        self.covered_bytes = self.covered_bytes.saturating_add(u128::from(bytes) * u128::from(weight));
+        let StepAccess { times, bytes, columns, partial, weight } = touch;
+        self.covered_bytes = self.covered_bytes.capped_add(u128::from(bytes) * u128::from(weight));
         let at = self.map.channel(place);
         let (group, rank) = (self.map.group(place), self.map.rank(place));
         let (row, banks, groups) = (self.map.row(at_bytes), self.map.banks(), self.map.groups());
-        let accesses = times.saturating_mul(weight);
+        let accesses = times.capped_mul(weight);
         let partial_writes = if partial { accesses } else { 0 };
         if let Some(used) = self.columns.get_mut(at * groups + group) {
-            *used = used.saturating_add(columns.saturating_mul(weight));
+            *used = used.capped_add(columns.capped_mul(weight));
         }
         let Some(channel) = self.channels.get_mut(at) else { return true };
         let Some(bank) = self.banks.get_mut(at * banks + self.map.bank(place)) else { return true };
@@ -168,10 +176,10 @@ impl Channels {
         let ranks = if channel.rank.is_some_and(|last| last != rank) { weight } else { 0 };
         bank.add(accesses, partial_writes, switches);
         (bank.row, channel.rank) = (Some(row), Some(rank));
-        channel.accesses = channel.accesses.saturating_add(accesses);
-        channel.partial_writes = channel.partial_writes.saturating_add(partial_writes);
-        channel.row_switches = channel.row_switches.saturating_add(switches);
-        channel.rank_changes = channel.rank_changes.saturating_add(ranks);
+        channel.accesses = channel.accesses.capped_add(accesses);
+        channel.partial_writes = channel.partial_writes.capped_add(partial_writes);
+        channel.row_switches = channel.row_switches.capped_add(switches);
+        channel.rank_changes = channel.rank_changes.capped_add(ranks);
         true
     }
 }

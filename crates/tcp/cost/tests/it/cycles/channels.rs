@@ -1,22 +1,25 @@
-//! Which channels a loop nest touches: hand-made cases, and a plain walk of every request as the judge of the shortcuts.
+//! Which channels a loop nest touches: hand-made cases, and a plain walk of every request as the judge of the
+//! shortcuts.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
-use tilewright_tcp_cost::cycles::hbm::{Access, Channel, Channels, Direction, TooManyLoops, WALKED_UNITS};
+use tilewright_tcp_cost::cycles::hbm::{
+    ChannelLoad, Direction, HbmAccess, HbmChannels, TooManyLoops, WALKED_UNITS,
+};
 
 use crate::cycles::properties::direction;
 use crate::cycles::tcp;
 
-fn count(machine: &Tcp, access: &Access) -> Channels {
-    let mut channels = Channels::new(machine);
+fn count(machine: &Tcp, access: &HbmAccess) -> HbmChannels {
+    let mut channels = HbmChannels::new(machine);
     channels.add(machine, access).expect("few loops");
     channels
 }
 
-fn accesses(channels: &Channels) -> Vec<u64> {
+fn accesses(channels: &HbmChannels) -> Vec<u64> {
     channels.channels().iter().map(|channel| channel.accesses).collect()
 }
 
@@ -30,7 +33,7 @@ fn channel_by_hand(at: u64) -> usize {
 }
 
 /// Accesses, partial writes, row switches and changes of rank of every channel.
-fn walk(access: &Access) -> Vec<(u64, u64, u64, u64)> {
+fn walk(access: &HbmAccess) -> Vec<(u64, u64, u64, u64)> {
     let mut starts = vec![access.base_bytes];
     for l in access.loops_bytes {
         starts = starts.iter().flat_map(|a| (0..l.size).map(move |i| a.wrapping_add(i * l.stride))).collect();
@@ -86,9 +89,9 @@ proptest! {
     ) {
         let nest: Vec<AccessLoop> = nest.into_iter().map(|(size, stride)| AccessLoop::new(size, stride)).collect();
         let base_bytes = base_bytes / aligned_to * aligned_to;
-        let access = Access { direction, base_bytes, loops_bytes: &nest, packet_bytes };
+        let access = HbmAccess { direction, base_bytes, loops_bytes: &nest, packet_bytes };
         let counted = count(&tcp(), &access);
-        let of = |c: &Channel| (c.accesses, c.partial_writes, c.row_switches, c.rank_changes);
+        let of = |c: &ChannelLoad| (c.accesses, c.partial_writes, c.row_switches, c.rank_changes);
         let ours: Vec<_> = counted.channels().iter().map(of).collect();
         prop_assert!(counted.exact());
         prop_assert_eq!(ours, walk(&access));
@@ -109,7 +112,7 @@ proptest! {
             let loops: Vec<AccessLoop> = nest.iter().enumerate().map(|(i, &(size, stride))| {
                 AccessLoop::new(size + if i == at { more } else { 0 }, stride)
             }).collect();
-            count(&machine, &Access { direction, base_bytes, loops_bytes: &loops, packet_bytes })
+            count(&machine, &HbmAccess { direction, base_bytes, loops_bytes: &loops, packet_bytes })
                 .busiest_cycles(&machine)
         };
         prop_assert!(cycles(0) <= cycles(1), "{} {}", cycles(0), cycles(1));
@@ -134,7 +137,7 @@ proptest! {
         sizes.sort_unstable();
         let cycles = sizes.iter().map(|size| {
             let loops = [AccessLoop::new(*size, outer), AccessLoop::new(inner.0, inner.1)];
-            count(&machine, &Access { direction, base_bytes: 0, loops_bytes: &loops, packet_bytes })
+            count(&machine, &HbmAccess { direction, base_bytes: 0, loops_bytes: &loops, packet_bytes })
                 .busiest_cycles(&machine)
         });
         let cycles: Vec<u64> = cycles.collect();
@@ -149,8 +152,8 @@ fn blocks_of_a_long_run_count_what_a_walk_counts() {
         [(0, 13 << 20), (3 << 20, 11 << 20), (0x1_0107, 9 << 20), ((1 << 34) - (5 << 20), 9 << 20)]
     {
         for direction in [Direction::Read, Direction::Write] {
-            let access = Access { direction, base_bytes, loops_bytes: &[], packet_bytes };
-            let of = |c: &Channel| (c.accesses, c.partial_writes, c.row_switches, c.rank_changes);
+            let access = HbmAccess { direction, base_bytes, loops_bytes: &[], packet_bytes };
+            let of = |c: &ChannelLoad| (c.accesses, c.partial_writes, c.row_switches, c.rank_changes);
             let ours: Vec<_> = count(&machine, &access).channels().iter().map(of).collect();
             assert_eq!(ours, walk(&access), "{base_bytes:#x}");
         }
@@ -164,7 +167,7 @@ fn a_unit_read_again_and_again_takes_as_long_each_time() {
     let cycles = |outer: u64| {
         let loops = [AccessLoop::new(outer, 0), AccessLoop::new(1 << 16, 0)];
         let read =
-            Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
+            HbmAccess { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
         count(&machine, &read).busiest_cycles(&machine)
     };
     // Four columns of one bank group, 4 cycles of 1.5 GHz apart.
@@ -179,7 +182,7 @@ fn columns_of_one_bank_group_take_twice_as_long_as_those_of_two() {
     let cycles = |stride: u64| {
         let loops = [AccessLoop::new(2, stride), AccessLoop::new(64, 0)];
         let read =
-            Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
+            HbmAccess { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
         count(&machine, &read).busiest_cycles(&machine)
     };
     assert_eq!((cycles(0), cycles(0x2200)), (1366, 683));
@@ -189,7 +192,8 @@ fn columns_of_one_bank_group_take_twice_as_long_as_those_of_two() {
 fn a_contiguous_stream_uses_every_channel_alike_and_waits_for_no_row() {
     let machine = tcp();
     let loops = [AccessLoop::new(1 << 14, 4096), AccessLoop::new(16, 256)];
-    let access = Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
+    let access =
+        HbmAccess { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
     let stream = count(&machine, &access);
     assert_eq!(accesses(&stream), vec![1 << 13; 32]);
     // 64 MiB: every bank opens 32 rows while 31 others work, and the rank changes with every MiB.
@@ -204,7 +208,8 @@ fn rows_of_one_bank_wait_for_each_other() {
     let machine = tcp();
     // Above bit 28 no address bit is hashed into the channel.
     let loops = [AccessLoop::new(4, 1 << 29)];
-    let access = Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
+    let access =
+        HbmAccess { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
     let rows = count(&machine, &access);
     assert_eq!((rows.channels()[0].accesses, rows.channels()[0].row_switches), (4, 3));
     assert_eq!(rows.busiest_cycles(&machine), 3 * 45 + 6);
@@ -213,9 +218,9 @@ fn rows_of_one_bank_wait_for_each_other() {
 #[test]
 fn unaligned_reads_cost_two_accesses_and_unaligned_writes_two_partial_ones() {
     let machine = tcp();
-    let read = Access { direction: Direction::Read, base_bytes: 8, loops_bytes: &[], packet_bytes: 256 };
+    let read = HbmAccess { direction: Direction::Read, base_bytes: 8, loops_bytes: &[], packet_bytes: 256 };
     assert_eq!(count(&machine, &read).accesses(), 2);
-    let write = count(&machine, &Access { direction: Direction::Write, ..read });
+    let write = count(&machine, &HbmAccess { direction: Direction::Write, ..read });
     assert_eq!(write.channels().iter().map(|channel| channel.partial_writes).sum::<u64>(), 2);
     assert_eq!(write.busiest_cycles(&machine), 196);
 }
@@ -224,7 +229,8 @@ fn unaligned_reads_cost_two_accesses_and_unaligned_writes_two_partial_ones() {
 fn more_requests_than_are_walked_are_estimated_and_said_to_be() {
     let machine = tcp();
     let loops = [AccessLoop::new(1 << 40, 512)];
-    let access = Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
+    let access =
+        HbmAccess { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
     let channels = count(&machine, &access);
     assert!(!channels.exact());
     assert_eq!(channels.accesses(), 1 << 40);
@@ -234,14 +240,16 @@ fn more_requests_than_are_walked_are_estimated_and_said_to_be() {
 fn more_loops_than_the_engine_has_are_refused() {
     let machine = tcp();
     let loops = [AccessLoop::new(1, 1); 9];
-    let access = Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
-    let refused = Channels::new(&machine).add(&machine, &access);
+    let access =
+        HbmAccess { direction: Direction::Read, base_bytes: 0, loops_bytes: &loops, packet_bytes: 256 };
+    let refused = HbmChannels::new(&machine).add(&machine, &access);
     assert_eq!(refused, Err(TooManyLoops { loops: 9, most: 8 }));
 }
 
 #[test]
 fn requests_smaller_or_larger_than_an_access_unit_touch_what_they_cover() {
-    let access = Access { direction: Direction::Write, base_bytes: 0, loops_bytes: &[], packet_bytes: 1024 };
+    let access =
+        HbmAccess { direction: Direction::Write, base_bytes: 0, loops_bytes: &[], packet_bytes: 1024 };
     for (request_bytes, touched, partial) in [(128, 8, 8), (256, 4, 0), (512, 4, 0)] {
         let mut machine = tcp();
         machine.tdma.request_bytes = request_bytes;
@@ -256,7 +264,7 @@ fn a_hash_that_spoils_blocks_is_walked_unit_by_unit() {
     let mut machine = tcp();
     machine.hbm.channel_hash_offsets = vec![0, 1];
     let access =
-        Access { direction: Direction::Read, base_bytes: 0, loops_bytes: &[], packet_bytes: 1 << 20 };
+        HbmAccess { direction: Direction::Read, base_bytes: 0, loops_bytes: &[], packet_bytes: 1 << 20 };
     let channels = count(&machine, &access);
     assert!(channels.exact());
     assert_eq!(channels.accesses(), 4096);
@@ -279,7 +287,7 @@ fn every_figure_of_a_channel_counts() {
         nests.map(|(nest, packet_bytes)| {
             let loops: Vec<_> = nest.iter().map(|&(size, stride)| AccessLoop::new(size, stride)).collect();
             let access =
-                Access { direction: Direction::Write, base_bytes: 0, loops_bytes: &loops, packet_bytes };
+                HbmAccess { direction: Direction::Write, base_bytes: 0, loops_bytes: &loops, packet_bytes };
             count(machine, &access).busiest_cycles(machine)
         })
     };

@@ -2,14 +2,14 @@
 
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
 use tilewright_tcp_cost::cycles::collect::padding_bytes;
-use tilewright_tcp_cost::cycles::fetch::{self, Fetch};
-use tilewright_tcp_cost::cycles::switch::{self, Switch};
-use tilewright_tcp_cost::cycles::vector::{self, Vector};
+use tilewright_tcp_cost::cycles::fetch::{self, FetchStage};
+use tilewright_tcp_cost::cycles::switch::{self, SwitchStage};
+use tilewright_tcp_cost::cycles::vector::{self, VectorStage};
 use tilewright_tcp_cost::cycles::{commit, contraction, load, transpose};
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, SwitchError, Topology};
-use tilewright_tcp_isa::transpose::{Transpose, TransposeError};
+use tilewright_tcp_isa::transpose::{TransposeError, TransposeStage};
 use tilewright_tcp_isa::{switch as exchange, transpose as tile};
 
 use crate::cycles::tcp;
@@ -21,7 +21,7 @@ fn fetch_cycles(elements: u64, packet_elements: u64, element_bits: u64) -> u64 {
     let read_bytes = fetch::read_bytes(&machine, Context::Main, &contiguous, packet_elements, element_bits);
     let packets = elements / packet_elements;
     let packet_bytes = packet_elements * element_bits / 8;
-    let fetch = Fetch { context: Context::Main, packets, packet_bytes, read_bytes, cast: false };
+    let fetch = FetchStage { context: Context::Main, packets, packet_bytes, read_bytes, cast: false };
     fetch::stream_cycles(&machine, &fetch)
 }
 
@@ -41,7 +41,8 @@ fn fetch_of_padded_packets_takes_15_3_1_and_24_bytes_take_three_reads() {
 
 #[test]
 fn the_sub_unit_fetches_8_bytes_a_cycle() {
-    let fetch = Fetch { context: Context::Sub, packets: 5, packet_bytes: 32, read_bytes: 32, cast: false };
+    let fetch =
+        FetchStage { context: Context::Sub, packets: 5, packet_bytes: 32, read_bytes: 32, cast: false };
     assert_eq!(fetch::stream_cycles(&tcp(), &fetch), 20);
 }
 
@@ -52,7 +53,7 @@ fn packets_of_20_and_40_bytes_waste_three_eighths_of_their_flits() {
 
 fn switch_cycles(topology: Topology, packets: u64, packet_flits: u64) -> u64 {
     assert_eq!(exchange::check(&tcp(), topology, 256, packets), Ok(()), "{topology:?}");
-    switch::stream_cycles(&Switch { topology, packets, packet_flits })
+    switch::stream_cycles(&SwitchStage { topology, packets, packet_flits })
 }
 
 fn ring(slice1: u64, slice0: u64) -> Ring {
@@ -99,9 +100,9 @@ fn a_custom_bitmap_takes_a_cycle_for_each_entry() {
     assert_eq!(switch::bitmap_cycles(&tcp(), Topology::Broadcast1(ring(2, 2))), 0);
 }
 
-fn tiles(element_bits: u64, rows: u64, columns: u64, output_rows: u64, tiles: u64) -> Transpose {
+fn tiles(element_bits: u64, rows: u64, columns: u64, output_rows: u64, tiles: u64) -> TransposeStage {
     let flit_elements = if element_bits == 4 { 16 } else { 8 };
-    Transpose { element_bits, rows, columns, output_rows, flit_elements, tiles }
+    TransposeStage { element_bits, rows, columns, output_rows, flit_elements, tiles }
 }
 
 #[test]
@@ -123,7 +124,7 @@ fn tiles_beyond_the_buffers_are_refused() {
 }
 
 /// QK^T of the paper's Fig. 10: 256 queries against 16 keys of 128 elements on each slice, in INT8.
-const FIG_10: Contraction = Contraction {
+const FIG_10: ContractionStage = ContractionStage {
     packet_elements: 64,
     packet_bytes: 64,
     repeats: 2,
@@ -142,7 +143,7 @@ fn products_feed_drain_and_vector_engine_of_figure_10_are_balanced() {
     assert_eq!(contraction::feed_cycles(&machine, &FIG_10), 1024);
     assert_eq!(contraction::drain_cycles(&machine, &FIG_10), 512);
     assert_eq!(contraction::tail_cycles(&machine, &FIG_10), 2);
-    let scale = Vector {
+    let scale = VectorStage {
         flits: 512,
         chain_flits: 512,
         narrow: true,
@@ -155,30 +156,31 @@ fn products_feed_drain_and_vector_engine_of_figure_10_are_balanced() {
 
 #[test]
 fn a_packet_used_once_runs_at_half_rate() {
-    let once = Contraction { repeats: 1, ..FIG_10 };
+    let once = ContractionStage { repeats: 1, ..FIG_10 };
     assert_eq!(contraction::stream_cycles(&tcp(), &once), 2048);
-    let half_packet = Contraction { packet_bytes: 32, ..once };
+    let half_packet = ContractionStage { packet_bytes: 32, ..once };
     assert_eq!(contraction::stream_cycles(&tcp(), &half_packet), 1024);
 }
 
 #[test]
 fn the_tree_is_7_6_or_5_deep() {
-    let depth = |packet_elements| contraction::latency_cycles(&Contraction { packet_elements, ..FIG_10 });
+    let depth =
+        |packet_elements| contraction::latency_cycles(&ContractionStage { packet_elements, ..FIG_10 });
     assert_eq!([128, 64, 32].map(depth), [7, 6, 5]);
 }
 
 #[test]
 fn idle_lanes_waste_the_bus_of_an_interleaved_drain_only() {
-    let two_lanes = Contraction { lanes: 2, columns: 8, groups: 10, group_output_steps: 1, ..FIG_10 };
+    let two_lanes = ContractionStage { lanes: 2, columns: 8, groups: 10, group_output_steps: 1, ..FIG_10 };
     assert_eq!(contraction::drain_cycles(&tcp(), &two_lanes), 80);
-    let sequential = Contraction { drain: Drain::Sequential, ..two_lanes };
+    let sequential = ContractionStage { drain: Drain::Sequential, ..two_lanes };
     assert_eq!(contraction::drain_cycles(&tcp(), &sequential), 20);
 }
 
 #[test]
 fn floats_halve_the_vector_engine_unless_the_upper_half_is_padding() {
     let machine = tcp();
-    let integers = Vector {
+    let integers = VectorStage {
         flits: 100,
         chain_flits: 100,
         narrow: false,
@@ -186,12 +188,12 @@ fn floats_halve_the_vector_engine_unless_the_upper_half_is_padding() {
         units: 3,
         reduced_slices: 16,
     };
-    let floats = Vector { narrow: true, ..integers };
-    let trimmed = Vector { upper_half_padding: true, ..floats };
+    let floats = VectorStage { narrow: true, ..integers };
+    let trimmed = VectorStage { upper_half_padding: true, ..floats };
     assert_eq!([integers, floats, trimmed].map(|v| vector::stream_cycles(&machine, &v)), [100, 200, 100]);
     assert_eq!(vector::latency_cycles(&machine, &integers), 14 + 3);
     assert_eq!(vector::reduce_cycles(&machine, &integers), 16);
-    assert_eq!(vector::reduce_cycles(&machine, &Vector { reduced_slices: 1, ..integers }), 0);
+    assert_eq!(vector::reduce_cycles(&machine, &VectorStage { reduced_slices: 1, ..integers }), 0);
 }
 
 #[test]
@@ -199,7 +201,7 @@ fn commits_take_one_write_a_flit_in_main_and_up_to_four_in_sub() {
     let machine = tcp();
     let cycles = |context, valid_bytes, contiguous_bytes| {
         let write_bytes = commit::write_bytes(&machine, context, valid_bytes, contiguous_bytes);
-        let flits = commit::Commit { context, flits: 1, valid_bytes, write_bytes };
+        let flits = commit::CommitStage { context, flits: 1, valid_bytes, write_bytes };
         commit::stream_cycles(&machine, &flits)
     };
     assert_eq!([8, 16, 24, 32].map(|valid| cycles(Context::Main, valid, valid)), [1, 1, 1, 1]);
@@ -209,6 +211,6 @@ fn commits_take_one_write_a_flit_in_main_and_up_to_four_in_sub() {
 
 #[test]
 fn the_main_context_loads_register_files_four_times_as_fast() {
-    let load = |context| load::stream_cycles(&tcp(), &load::Load { context, slice_bytes: 1600 });
+    let load = |context| load::stream_cycles(&tcp(), &load::LoadStage { context, slice_bytes: 1600 });
     assert_eq!([load(Context::Sub), load(Context::Main)], [200, 50]);
 }

@@ -1,16 +1,19 @@
-//! The worked counts again, from register images: the counts that an image gives are those of the stages written by hand.
+//! The worked counts again, from register images: the counts that an image gives are those of the stages
+//! written by hand.
 
 use tilewright_base::Span;
 use tilewright_num::Dtype;
-use tilewright_tcp_cost::cycles::image::{exec_cycles, occupies};
-use tilewright_tcp_cost::cycles::{CommandCycles, Stage};
+use tilewright_tcp_cost::cycles::image::{exclusive_use, exec_cycles};
+use tilewright_tcp_cost::cycles::{CommandCycles, PipelineStage};
 use tilewright_tcp_cost::energy::{Component, counts, energy_fj};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Limit, Loop, Memory, Short, StepLoop,
-    Stream, Switch, Transpose,
+    Commit, Context, Contract, ContractOp, Drain, Exec, ExecBody, Fetch, Limit, Loop, Memory, ShortLoad,
+    StepLoop, Stream, Switch, Transpose,
 };
-use tilewright_tcp_isa::program::vector::{Between, Gives, Op, OpKind, ReduceOp, Vector, Word};
+use tilewright_tcp_isa::program::vector::{
+    InterSliceReduce, Op, OpKind, ReduceOp, ReduceOutput, Vector, Word,
+};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
 use crate::cycles::tcp;
@@ -59,12 +62,12 @@ fn stream(fetch: Fetch, commit: Commit) -> Stream {
     }
 }
 
-fn exec(context: Context, pes: u64, body: Body) -> Exec {
+fn exec(context: Context, pes: u64, body: ExecBody) -> Exec {
     Exec { name: "x".into(), context, pes, body, span: Span::default() }
 }
 
 fn run(stream: Stream) -> CommandCycles {
-    exec_cycles(&tcp(), &exec(Context::Main, 4, Body::Stream(Box::new(stream))))
+    exec_cycles(&tcp(), &exec(Context::Main, 4, ExecBody::Stream(Box::new(stream))))
 }
 
 fn tile(rows: u64, kept: u64) -> Option<Transpose> {
@@ -75,7 +78,7 @@ fn tile(rows: u64, kept: u64) -> Option<Transpose> {
 fn fetches_of_a_4_bit_tensor_take_48_24_12_12_and_padded_packets_15_3_1() {
     let cycles = |dtype, elements: u64, packet: u64| {
         let fetched = fetch(dtype, &[(elements, 1)], packet);
-        run(stream(fetched, commit(1, 32))).stage_cycles(Stage::Fetch)
+        run(stream(fetched, commit(1, 32))).stage_cycles(PipelineStage::Fetch)
     };
     assert_eq!([16, 32, 64, 192].map(|packet| cycles(Dtype::I4, 768, packet)), [48, 24, 12, 12]);
     let padded = [(120, 8), (48, 16), (32, 32), (24, 24)];
@@ -86,7 +89,7 @@ fn fetches_of_a_4_bit_tensor_take_48_24_12_12_and_padded_packets_15_3_1() {
 fn loops_merge_before_the_width_of_an_access_is_chosen() {
     let width = |rows: &[(u64, i64)]| {
         let cost = run(stream(fetch(Dtype::I8, rows, 32), commit(1, 32)));
-        cost.stage_cycles(Stage::Fetch)
+        cost.stage_cycles(PipelineStage::Fetch)
     };
     assert_eq!(width(&[(4, 32), (4, 8), (8, 1)]), 4);
     assert_eq!(width(&[(4, 64), (4, 16), (8, 1)]), 16);
@@ -99,7 +102,7 @@ fn switches_take_what_the_book_says() {
     let cycles = |topology, packets: u64, flits: u64| {
         let mut moved = stream(fetch(Dtype::I8, &[(packets * flits * 32, 1)], flits * 32), commit(1, 32));
         moved.switch = Switch { topology, sources: vec![vec![0]; 4] };
-        run(moved).stage_cycles(Stage::Switch)
+        run(moved).stage_cycles(PipelineStage::Switch)
     };
     assert_eq!(cycles(Topology::Broadcast01(ring(2, 2), 4), 64, 8), 2048);
     assert_eq!(cycles(Topology::Broadcast1(ring(4, 8)), 64, 2), 4096);
@@ -114,7 +117,7 @@ fn transposes_take_48_6_128_80() {
     let cycles = |dtype, rows, columns, kept, tiles: u64| {
         let mut turned = stream(fetch(dtype, &[(64, 1)], 64), commit(tiles * kept, 8));
         turned.transpose = Some(Transpose { rows, columns, kept });
-        run(turned).stage_cycles(Stage::Transpose)
+        run(turned).stage_cycles(PipelineStage::Transpose)
     };
     assert_eq!(cycles(Dtype::I8, 8, 16, 16, 2), 48);
     assert_eq!(cycles(Dtype::I8, 4, 8, 2, 1), 6);
@@ -126,7 +129,7 @@ fn transposes_take_48_6_128_80() {
 fn one_flit_transposed_takes_273() {
     let turned = Stream { transpose: tile(1, 8), ..stream(fetch(Dtype::Bf16, &[(8, 1)], 8), commit(8, 8)) };
     let cost = run(turned);
-    assert_eq!((cost.total_cycles, cost.binding), (273, Stage::Transpose));
+    assert_eq!((cost.total_cycles, cost.binding), (273, PipelineStage::Transpose));
 }
 
 #[test]
@@ -134,10 +137,10 @@ fn loads_of_1600_bytes_take_464() {
     let machine = tcp();
     let mut load = stream(fetch(Dtype::Bf16, &[(800, 1)], 16), commit(50, 32));
     load.commit.memory = Memory::Trf { lanes: 1 };
-    let streamed = exec(Context::Sub, 4, Body::Stream(Box::new(load)));
+    let streamed = exec(Context::Sub, 4, ExecBody::Stream(Box::new(load)));
     assert_eq!(exec_cycles(&machine, &streamed).total_cycles, 464);
-    let short = Short { from: 0, bytes: 1600, memory: Memory::Trf { lanes: 1 }, base: 0 };
-    assert_eq!(exec_cycles(&machine, &exec(Context::Sub, 4, Body::Short(short))).total_cycles, 464);
+    let short = ShortLoad { from: 0, bytes: 1600, memory: Memory::Trf { lanes: 1 }, base: 0 };
+    assert_eq!(exec_cycles(&machine, &exec(Context::Sub, 4, ExecBody::Short(short))).total_cycles, 464);
 }
 
 fn first_layer() -> Stream {
@@ -165,7 +168,7 @@ fn first_layer() -> Stream {
 #[test]
 fn the_first_layer_takes_315() {
     let cost = run(first_layer());
-    assert_eq!((cost.total_cycles, cost.stage_cycles(Stage::Contraction)), (315, 50));
+    assert_eq!((cost.total_cycles, cost.stage_cycles(PipelineStage::Contraction)), (315, 50));
     let mut turned = first_layer();
     let transpose = tilewright_tcp_isa::program::exec::FlitTranspose { rows: 2, columns: 8 };
     turned.contract.as_mut().unwrap().transpose = Some(transpose);
@@ -184,7 +187,7 @@ fn an_exchange_in_rings_of_8_takes_345_and_a_broadcast_in_a_ring_of_256_takes_10
     broadcast.switch.topology = Topology::Broadcast1(ring(256));
     broadcast.transpose = tile(4, 1);
     let cost = run(broadcast);
-    assert_eq!((cost.total_cycles, cost.binding), (1033, Stage::Transpose));
+    assert_eq!((cost.total_cycles, cost.binding), (1033, PipelineStage::Transpose));
 }
 
 fn chain(ops: &[OpKind]) -> Vector {
@@ -233,14 +236,15 @@ fn figure_10(lanes: u64) -> Exec {
         steps: vec![step(256, false), step(2, true), step(repeats, false)],
         drain: Drain::Interleaved,
     });
-    exec(Context::Main, 1, Body::Stream(Box::new(qk)))
+    exec(Context::Main, 1, ExecBody::Stream(Box::new(qk)))
 }
 
 #[test]
 fn figure_10_is_balanced_and_its_register_reads_hit_the_cache() {
     let machine = tcp();
     let cost = exec_cycles(&machine, &figure_10(8));
-    let busy = [Stage::Switch, Stage::Contraction, Stage::Drain].map(|stage| cost.stage_cycles(stage));
+    let busy = [PipelineStage::Switch, PipelineStage::Contraction, PipelineStage::Drain]
+        .map(|stage| cost.stage_cycles(stage));
     assert_eq!(busy, [1024, 1024, 512]);
     let counted = counts(&machine, &figure_10(8));
     assert_eq!(counted.macs_int8, 4 * 256 * 256 * 128);
@@ -258,7 +262,7 @@ fn figure_10_is_balanced_and_its_register_reads_hit_the_cache() {
 fn joined_loops_of_the_register_file_count_as_written_apart() {
     let machine = tcp();
     let mut joined = figure_10(8);
-    let Body::Stream(stream) = &mut joined.body else { panic!("a stream") };
+    let ExecBody::Stream(stream) = &mut joined.body else { panic!("a stream") };
     // The same rows, laid out in the order in which they are read.
     stream.contract.as_mut().unwrap().loops = loops(&[(256, 0), (256, 1)]);
     let [apart, joined] = [figure_10(8), joined].map(|exec| counts(&machine, &exec));
@@ -270,7 +274,7 @@ fn inactive_elements_read_no_rows() {
     // 16 values of 32 places, 16 rows of them, one row a step.
     let machine = tcp();
     let mut combine = figure_10(8);
-    let Body::Stream(stream) = &mut combine.body else { panic!("a stream") };
+    let ExecBody::Stream(stream) = &mut combine.body else { panic!("a stream") };
     stream.fetch = fetch(Dtype::I8, &[(4096, 1)], 16);
     stream.switch.topology = Topology::Forwarding;
     let step = |size| StepLoop { size: Count::Fixed(size), summed: false };
@@ -293,14 +297,14 @@ fn chains_behind_a_scatter_count_what_is_left() {
     let machine = tcp();
     let ops = |scatter: bool| {
         let mut stream = stream(fetch(Dtype::I32, &[(128, 1)], 8), commit(16, 32));
-        let gives = if scatter { Gives::Scatter { inner: 1 } } else { Gives::Broadcast };
+        let gives = if scatter { ReduceOutput::Scatter { inner: 1 } } else { ReduceOutput::Broadcast };
         let mut vector = chain(&[OpKind::ClipMax]);
         vector.input = Word::I32;
         vector.pair = false;
-        vector.between = Some(Between { op: ReduceOp::Add, slices: 16, gives });
+        vector.between = Some(InterSliceReduce { op: ReduceOp::Add, slices: 16, gives });
         vector.between_first = true;
         stream.vector = Some(vector);
-        counts(&machine, &exec(Context::Main, 1, Body::Stream(Box::new(stream)))).vector_int_ops
+        counts(&machine, &exec(Context::Main, 1, ExecBody::Stream(Box::new(stream)))).vector_int_ops
     };
     // All 128 elements of 64 slices enter the reducer.
     assert_eq!(ops(false), 64 * (128 + 128));
@@ -321,7 +325,7 @@ fn at_equal_work_fewer_lanes_take_more_energy() {
 #[test]
 fn padding_is_multiplied_but_not_useful() {
     let mut exec = figure_10(8);
-    let Body::Stream(stream) = &mut exec.body else { return };
+    let ExecBody::Stream(stream) = &mut exec.body else { return };
     stream.fetch.limits = vec![Limit { extent: Count::Fixed(96), slices: Vec::new(), weights: vec![0, 1] }];
     let counted = counts(&tcp(), &exec);
     assert_eq!(counted.macs_useful, counted.macs() / 128 * 96);
@@ -330,16 +334,16 @@ fn padding_is_multiplied_but_not_useful() {
 #[test]
 fn contexts_clash_over_the_vector_engine_and_register_halves() {
     let machine = tcp();
-    let reads = occupies(&machine, &figure_10(8));
+    let reads = exclusive_use(&machine, &figure_10(8));
     assert_eq!((reads.vector, reads.trf_read, reads.trf_written), (false, 0b01, 0));
     let short = |base| {
-        let load = Short { from: 0, bytes: 256, memory: Memory::Trf { lanes: 8 }, base };
-        occupies(&machine, &exec(Context::Sub, 1, Body::Short(load)))
+        let load = ShortLoad { from: 0, bytes: 256, memory: Memory::Trf { lanes: 8 }, base };
+        exclusive_use(&machine, &exec(Context::Sub, 1, ExecBody::Short(load)))
     };
     assert!(reads.clashes(&short(0)) && short(0).clashes(&reads));
     assert!(!reads.clashes(&short(4096)));
     assert!(reads.clashes(&short(8192)), "the second lane's lower half");
-    let first = occupies(&machine, &exec(Context::Main, 1, Body::Stream(Box::new(first_layer()))));
+    let first = exclusive_use(&machine, &exec(Context::Main, 1, ExecBody::Stream(Box::new(first_layer()))));
     assert!(first.vector && first.clashes(&first));
 }
 
@@ -348,12 +352,12 @@ fn a_whole_half_read_leaves_the_other_free() {
     let machine = tcp();
     let reads = |loops: &[(u64, i64)], base| {
         let mut exec = figure_10(8);
-        let Body::Stream(stream) = &mut exec.body else { panic!("a stream") };
+        let ExecBody::Stream(stream) = &mut exec.body else { panic!("a stream") };
         let contract = stream.contract.as_mut().expect("a contraction");
         contract.loops =
             loops.iter().map(|&(size, stride)| Loop { size: Count::Fixed(size), stride }).collect();
         contract.base = base;
-        occupies(&machine, &exec).trf_read
+        exclusive_use(&machine, &exec).trf_read
     };
     // A lane has 8 KiB.
     assert_eq!(reads(&[(64, 64), (64, 1)], 0), 0b01);
@@ -366,7 +370,7 @@ fn a_whole_half_read_leaves_the_other_free() {
 fn a_bank_held_for_64_accesses_by_fetch_and_commit_keeps_dma_still() {
     let starves = |rows: &[(u64, i64)]| {
         let held = stream(fetch(Dtype::I8, rows, 8), commit(1, 8));
-        let taken = occupies(&tcp(), &exec(Context::Main, 1, Body::Stream(Box::new(held))));
+        let taken = exclusive_use(&tcp(), &exec(Context::Main, 1, ExecBody::Stream(Box::new(held))));
         taken.bank_accesses >= tcp().starvation_accesses()
     };
     // One of the accesses is that of the commit unit.

@@ -1,4 +1,5 @@
-//! The closed forms against every number that is published for them, and against properties that any cost has.
+//! The closed forms against every number that is published for them, and against properties that any cost
+//! has.
 
 mod channels;
 mod engines;

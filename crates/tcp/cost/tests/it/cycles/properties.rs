@@ -1,25 +1,25 @@
-//! What any cost has: a command takes at least as long as each of its stages, more work never takes less time, and no number
-//! makes a cost panic.
+//! What any cost has: a command takes at least as long as each of its stages, more work never takes less
+//! time, and no number makes a cost panic.
 
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
-use tilewright_tcp_cost::cycles::batches::Batched;
-use tilewright_tcp_cost::cycles::cast::Cast;
-use tilewright_tcp_cost::cycles::collect::{self, Collect};
-use tilewright_tcp_cost::cycles::commit::{self, Commit};
-use tilewright_tcp_cost::cycles::dma::{Route, Side, requests, transfer_cycles};
-use tilewright_tcp_cost::cycles::fetch::{self, Fetch};
-use tilewright_tcp_cost::cycles::hbm::{Access, Channels, Direction};
-use tilewright_tcp_cost::cycles::load::Load;
-use tilewright_tcp_cost::cycles::switch::Switch;
-use tilewright_tcp_cost::cycles::vector::Vector;
-use tilewright_tcp_cost::cycles::{Command, OpenPace, Stage, command_cycles};
-use tilewright_tcp_isa::contraction::Contraction;
+use tilewright_tcp_cost::cycles::batches::BatchCycles;
+use tilewright_tcp_cost::cycles::cast::CastStage;
+use tilewright_tcp_cost::cycles::collect::{self, CollectStage};
+use tilewright_tcp_cost::cycles::commit::{self, CommitStage};
+use tilewright_tcp_cost::cycles::dma::{DmaRoute, DmaSide, requests, transfer_cycles};
+use tilewright_tcp_cost::cycles::fetch::{self, FetchStage};
+use tilewright_tcp_cost::cycles::hbm::{Direction, HbmAccess, HbmChannels};
+use tilewright_tcp_cost::cycles::load::LoadStage;
+use tilewright_tcp_cost::cycles::switch::SwitchStage;
+use tilewright_tcp_cost::cycles::vector::VectorStage;
+use tilewright_tcp_cost::cycles::{CommandStages, ContractionPace, PipelineStage, command_cycles};
+use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Context, Drain};
 use tilewright_tcp_isa::switch::{Ring, Topology};
-use tilewright_tcp_isa::transpose::Transpose;
+use tilewright_tcp_isa::transpose::TransposeStage;
 use tilewright_tcp_isa::{switch as exchange, transpose as tile};
 
 use crate::cycles::tcp;
@@ -51,9 +51,9 @@ fn topology() -> impl Strategy<Value = Topology> {
     ]
 }
 
-fn fetched() -> impl Strategy<Value = Fetch> {
+fn fetched() -> impl Strategy<Value = FetchStage> {
     (context(), [number(), number(), number()], any::<bool>()).prop_map(
-        |(context, [packets, packet_bytes, read_bytes], cast)| Fetch {
+        |(context, [packets, packet_bytes, read_bytes], cast)| FetchStage {
             context,
             packets,
             packet_bytes,
@@ -63,15 +63,15 @@ fn fetched() -> impl Strategy<Value = Fetch> {
     )
 }
 
-fn switched() -> impl Strategy<Value = Switch> {
-    (topology(), number(), number()).prop_map(|(topology, packets, packet_flits)| Switch {
+fn switched() -> impl Strategy<Value = SwitchStage> {
+    (topology(), number(), number()).prop_map(|(topology, packets, packet_flits)| SwitchStage {
         topology,
         packets,
         packet_flits,
     })
 }
 
-fn contraction() -> impl Strategy<Value = Contraction> {
+fn contraction() -> impl Strategy<Value = ContractionStage> {
     let drain = prop_oneof![Just(Drain::Interleaved), Just(Drain::Sequential)];
     ([number(), number(), number(), number()], [number(), number(), number(), number()], drain).prop_map(
         |(
@@ -80,7 +80,7 @@ fn contraction() -> impl Strategy<Value = Contraction> {
             drain,
         )| {
             let group_output_steps = outputs;
-            Contraction {
+            ContractionStage {
                 packet_elements,
                 packet_bytes,
                 repeats,
@@ -95,9 +95,9 @@ fn contraction() -> impl Strategy<Value = Contraction> {
     )
 }
 
-fn vector() -> impl Strategy<Value = Vector> {
+fn vector() -> impl Strategy<Value = VectorStage> {
     ([number(), number(), number()], any::<bool>(), any::<bool>()).prop_map(
-        |([flits, units, reduced_slices], narrow, upper_half_padding)| Vector {
+        |([flits, units, reduced_slices], narrow, upper_half_padding)| VectorStage {
             flits,
             chain_flits: flits,
             narrow,
@@ -108,9 +108,9 @@ fn vector() -> impl Strategy<Value = Vector> {
     )
 }
 
-fn tiles() -> impl Strategy<Value = Transpose> {
+fn tiles() -> impl Strategy<Value = TransposeStage> {
     ([number(), number(), number()], [number(), number(), number()]).prop_map(
-        |([element_bits, rows, columns], [output_rows, flit_elements, tiles])| Transpose {
+        |([element_bits, rows, columns], [output_rows, flit_elements, tiles])| TransposeStage {
             element_bits,
             rows,
             columns,
@@ -121,29 +121,31 @@ fn tiles() -> impl Strategy<Value = Transpose> {
     )
 }
 
-fn committed() -> impl Strategy<Value = Commit> {
+fn committed() -> impl Strategy<Value = CommitStage> {
     (context(), [number(), number(), number()]).prop_map(|(context, [flits, valid_bytes, write_bytes])| {
-        Commit { context, flits, valid_bytes, write_bytes }
+        CommitStage { context, flits, valid_bytes, write_bytes }
     })
 }
 
-fn command() -> impl Strategy<Value = Command> {
-    let collect = (number(), number()).prop_map(|(packets, packet_bytes)| Collect { packets, packet_bytes });
-    let cast = number().prop_map(|flits| Cast { flits });
-    let load = (context(), number()).prop_map(|(context, slice_bytes)| Load { context, slice_bytes });
+fn command() -> impl Strategy<Value = CommandStages> {
+    let collect =
+        (number(), number()).prop_map(|(packets, packet_bytes)| CollectStage { packets, packet_bytes });
+    let cast = number().prop_map(|flits| CastStage { flits });
+    let load = (context(), number()).prop_map(|(context, slice_bytes)| LoadStage { context, slice_bytes });
     let front =
         (option::of(fetched()), option::of(switched()), option::of(collect), option::of(contraction()));
     let back = (option::of(vector()), option::of(cast), option::of(tiles()), option::of(committed()));
     (front, back, option::of(load)).prop_map(|(front, back, load)| {
         let (fetch, switch, collect, contraction) = front;
         let (vector, cast, transpose, commit) = back;
-        Command { fetch, switch, collect, contraction, vector, cast, transpose, commit, load }
+        CommandStages { fetch, switch, collect, contraction, vector, cast, transpose, commit, load }
     })
 }
 
-/// Sizes of a command that make it longer, one after the other. Groups and tiles are no sizes: more of them cut the same flits into
-/// smaller batches, which overlap better; [`repeated`] makes more of them with all that passes them.
-fn sizes(command: &mut Command) -> Vec<&mut u64> {
+/// Sizes of a command that make it longer, one after the other. Groups and tiles are no sizes: more of them
+/// cut the same flits into smaller batches, which overlap better; [`repeated`] makes more of them with all
+/// that passes them.
+fn sizes(command: &mut CommandStages) -> Vec<&mut u64> {
     let mut sizes = Vec::new();
     if let Some(fetch) = &mut command.fetch {
         sizes.extend([&mut fetch.packets, &mut fetch.packet_bytes]);
@@ -182,8 +184,9 @@ fn sizes(command: &mut Command) -> Vec<&mut u64> {
     sizes
 }
 
-/// A command that does everything so many times as often, in batches of the same size; `None` if that cannot be counted.
-fn repeated(mut command: Command, times: u64) -> Option<Command> {
+/// A command that does everything so many times as often, in batches of the same size; `None` if that cannot
+/// be counted.
+fn repeated(mut command: CommandStages, times: u64) -> Option<CommandStages> {
     let counts = [
         command.fetch.as_mut().map(|fetch| &mut fetch.packets),
         command.switch.as_mut().map(|switch| &mut switch.packets),
@@ -216,7 +219,7 @@ proptest! {
     #[test]
     fn a_command_takes_at_least_its_overhead_and_each_of_its_stages(command in command()) {
         let cost = command_cycles(&tcp(), &command);
-        for stage in Stage::ALL {
+        for stage in PipelineStage::ALL {
             prop_assert!(cost.total_cycles >= cost.overhead_cycles.saturating_add(cost.stage_cycles(stage)));
             prop_assert!(cost.stage_cycles(cost.binding) >= cost.stage_cycles(stage));
         }
@@ -227,8 +230,8 @@ proptest! {
         command in command(), widths in [number(), number()], groups in 1..300_u64,
     ) {
         let machine = tcp();
-        let mut command = Command { transpose: None, ..command };
-        if let Some(pace) = OpenPace::new(&machine, &command) {
+        let mut command = CommandStages { transpose: None, ..command };
+        if let Some(pace) = ContractionPace::new(&machine, &command) {
             // Steps may be grouped otherwise, as long as they are as many.
             if let Some(ce) = command.contraction.as_mut().filter(|ce| ce.groups.is_multiple_of(groups)) {
                 ce.group_steps = ce.group_steps.saturating_mul(ce.groups / groups);
@@ -244,8 +247,8 @@ proptest! {
             let groups = command.contraction.map_or(0, |ce| ce.groups);
             let fetched = command.fetch.map_or(0, |fetch| fetch::stream_cycles(&machine, &fetch));
             let committed = command.commit.map_or(0, |commit| commit::stream_cycles(&machine, &commit));
-            let front = Batched::new(pace.front_cycles(fetched), groups);
-            let behind = Batched::new(pace.behind_cycles(committed), groups);
+            let front = BatchCycles::new(pace.front_cycles(fetched), groups);
+            let behind = BatchCycles::new(pace.behind_cycles(committed), groups);
             let asked = command_cycles(&machine, &command).total_cycles;
             prop_assert_eq!(pace.total_cycles(front, behind), asked);
         } else {
@@ -265,7 +268,7 @@ proptest! {
     }
 
     #[test]
-    fn rings_and_tiles_of_any_size_are_judged(
+    fn rings_and_tiles_of_any_size_are_checked(
         topology in topology(), slices in number(), packets in number(), tiles in tiles(),
     ) {
         let machine = tcp();
@@ -299,10 +302,10 @@ proptest! {
     ) {
         let machine = tcp();
         let sent = requests(&machine, packets, packet);
-        let side = |sent, misaligned| Side::data_memory(&machine, sent, engines, dmns, misaligned);
+        let side = |sent, misaligned| DmaSide::data_memory(&machine, sent, engines, dmns, misaligned);
         let (read, write) = (side(sent, false), side(sent, misaligned));
-        let across = transfer_cycles(startup, Route::AcrossTiers, read, write).total_cycles;
-        let within = transfer_cycles(startup, Route::WithinTier, read, write).total_cycles;
+        let across = transfer_cycles(startup, DmaRoute::AcrossTiers, read, write).total_cycles;
+        let within = transfer_cycles(startup, DmaRoute::WithinTier, read, write).total_cycles;
         prop_assert!(across >= startup.saturating_add(read.cycles().max(write.cycles())));
         prop_assert!(within >= across);
         prop_assert!(side(sent.saturating_add(more), false).cycles() >= read.cycles());
@@ -316,8 +319,8 @@ proptest! {
         let machine = tcp();
         let cycles = [0, 1].map(|more| {
             let nest = [AccessLoop::new(outer.0 + more, outer.1), AccessLoop::new(inner.0, inner.1)];
-            let mut channels = Channels::new(&machine);
-            let access = Access { direction, base_bytes, loops_bytes: &nest, packet_bytes };
+            let mut channels = HbmChannels::new(&machine);
+            let access = HbmAccess { direction, base_bytes, loops_bytes: &nest, packet_bytes };
             channels.add(&machine, &access).expect("few loops");
             channels.busiest_cycles(&machine)
         });
@@ -336,8 +339,8 @@ proptest! {
     ) {
         let machine = tcp();
         let nest: Vec<AccessLoop> = nest.into_iter().map(|(size, stride)| AccessLoop::new(size, stride)).collect();
-        let mut channels = Channels::new(&machine);
-        let access = Access { direction, base_bytes, loops_bytes: &nest, packet_bytes };
+        let mut channels = HbmChannels::new(&machine);
+        let access = HbmAccess { direction, base_bytes, loops_bytes: &nest, packet_bytes };
         channels.add(&machine, &access).expect("at most 8 loops");
         prop_assert!(channels.accesses() > 0 || packet_bytes == 0 || nest.iter().any(|l| l.size == 0));
         channels.busiest_cycles(&machine);

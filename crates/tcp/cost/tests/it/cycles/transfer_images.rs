@@ -1,14 +1,15 @@
-//! The DMA examples again, from transfers, and what only transfers have: two chips, scratchpads, rows by index.
+//! The DMA examples again, from transfers, and what only transfers have: two chips, scratchpads, rows by
+//! index.
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_cost::cycles::dma::Bound;
+use tilewright_tcp_cost::cycles::dma::DmaBound;
 use tilewright_tcp_cost::cycles::image::{TransferCost, transfer_cost};
 use tilewright_tcp_cost::energy::counts_transfer;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::transfer::{
-    Address, Located, Medium, SLICE_STRIDE, Transfer, TransferIndex, TransferLoop,
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferIndex, TransferLoop,
 };
 
 use crate::cycles::tcp;
@@ -21,11 +22,11 @@ fn book() -> Tcp {
 }
 
 fn hbm(chip: u64, offset: u64) -> Address {
-    Address::new(Located { chip, medium: Medium::Hbm, offset })
+    Address::new(MemoryLocation { chip, medium: MemoryInstance::Hbm, offset })
 }
 
 fn dm(chip: u64, slice: u64, offset: u64) -> Address {
-    Address::new(Located { chip, medium: Medium::Dm { slice }, offset })
+    Address::new(MemoryLocation { chip, medium: MemoryInstance::Dm { slice }, offset })
 }
 
 fn transfer(source: Address, target: Address, rows: &[(u64, i64, i64)], packet: u64) -> Transfer {
@@ -44,7 +45,7 @@ fn the_books_examples_take_628_66036_131572() {
     let machine = book();
     let permute = transfer(hbm(0, 0), hbm(0, 16_384), &[(8, 2048, 256), (8, 256, 2048)], 256);
     let found = cost(&machine, &permute);
-    assert_eq!((found.cycles.total_cycles, found.cycles.binding), (628, Bound::ReadEngine));
+    assert_eq!((found.cycles.total_cycles, found.cycles.binding), (628, DmaBound::ReadEngine));
     let rows = [(4, 1 << 24, 1 << 15), (64, 1 << 16, SLICE_STRIDE), (256, 256, 256)];
     let read = transfer(hbm(0, 0), dm(0, 0, 0), &rows, 256);
     assert_eq!(cost(&machine, &read).cycles.total_cycles, 66_036);
@@ -62,7 +63,7 @@ fn bars_of_the_schedule_take_447_and_3577() {
     assert_eq!(cost(&machine, &load).cycles.total_cycles, 447);
     let store = transfer(dm(0, 0, 0), hbm(0, 0), &[(16, SLICE_STRIDE, 2)], 2);
     let found = cost(&machine, &store);
-    assert_eq!((found.cycles.total_cycles, found.cycles.binding), (3577, Bound::WriteMemory));
+    assert_eq!((found.cycles.total_cycles, found.cycles.binding), (3577, DmaBound::WriteMemory));
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn other_chips_are_reached_over_a_link() {
     let far = Transfer { target: dm(1, 256, 0), ..near.clone() };
     let (near, far) = (cost(&machine, &near), cost(&machine, &far));
     // 25,600 B at 50 GB/s, after a microsecond.
-    assert_eq!((far.link_cycles, far.moved_cycles, far.cycles.binding), (512, 512, Bound::Link));
+    assert_eq!((far.link_cycles, far.moved_cycles, far.cycles.binding), (512, 512, DmaBound::Link));
     assert_eq!(far.cycles.startup_cycles, near.cycles.startup_cycles + 1000);
     assert_eq!(counts_transfer(&machine, &far).link_bytes, 25_600);
 }

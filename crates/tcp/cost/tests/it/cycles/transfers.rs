@@ -1,18 +1,20 @@
-//! DMA: the examples of the vISA book with its start-up of 500 cycles, and the DMA bars of its MNIST schedule with the machine's.
-//! What the rules miss is asserted as it is, and its test says so.
+//! DMA: the examples of the vISA book with its start-up of 500 cycles, and the DMA bars of its MNIST schedule
+//! with the machine's. What the rules miss is asserted as it is, and its test says so.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
-use tilewright_tcp_cost::cycles::dma::{Bound, Route, Side, ahead_cycles, requests, transfer_cycles};
-use tilewright_tcp_cost::cycles::hbm::{Access, Channels, Direction};
+use tilewright_tcp_cost::cycles::dma::{
+    DmaBound, DmaRoute, DmaSide, ahead_cycles, requests, transfer_cycles,
+};
+use tilewright_tcp_cost::cycles::hbm::{Direction, HbmAccess, HbmChannels};
 
 use crate::cycles::tcp;
 
 const BOOK_STARTUP_CYCLES: u64 = 500;
 
 /// One side in off-chip memory.
-fn off_chip(machine: &Tcp, engines: u64, accesses: &[Access]) -> Side {
-    let mut channels = Channels::new(machine);
+fn off_chip(machine: &Tcp, engines: u64, accesses: &[HbmAccess]) -> DmaSide {
+    let mut channels = HbmChannels::new(machine);
     let mut sent = 0;
     for access in accesses {
         channels.add(machine, access).expect("few loops");
@@ -20,7 +22,7 @@ fn off_chip(machine: &Tcp, engines: u64, accesses: &[Access]) -> Side {
         sent += requests(machine, packets, access.packet_bytes);
     }
     assert!(channels.exact());
-    Side::off_chip(machine, sent, engines, &channels)
+    DmaSide::off_chip(machine, sent, engines, &channels)
 }
 
 fn access(
@@ -28,8 +30,8 @@ fn access(
     base_bytes: u64,
     loops_bytes: &[AccessLoop],
     packet_bytes: u64,
-) -> Access<'_> {
-    Access { direction, base_bytes, loops_bytes, packet_bytes }
+) -> HbmAccess<'_> {
+    HbmAccess { direction, base_bytes, loops_bytes, packet_bytes }
 }
 
 fn loops<const N: usize>(sizes_and_strides: [(u64, u64); N]) -> [AccessLoop; N] {
@@ -42,9 +44,9 @@ fn a_permutation_in_off_chip_memory_takes_628() {
     let (from, to) = (loops([(8, 2048), (8, 256)]), loops([(8, 256), (8, 2048)]));
     let read = off_chip(&machine, 1, &[access(Direction::Read, 0, &from, 256)]);
     let write = off_chip(&machine, 1, &[access(Direction::Write, 16_384, &to, 256)]);
-    let route = Route::WithinOffChip { ahead_cycles: ahead_cycles(&machine) };
+    let route = DmaRoute::WithinOffChip { ahead_cycles: ahead_cycles(&machine) };
     let cost = transfer_cycles(BOOK_STARTUP_CYCLES, route, read, write);
-    assert_eq!((cost.total_cycles, cost.binding), (628, Bound::ReadEngine));
+    assert_eq!((cost.total_cycles, cost.binding), (628, DmaBound::ReadEngine));
 }
 
 #[test]
@@ -52,17 +54,17 @@ fn a_well_spread_read_by_one_engine_takes_66036() {
     let machine = tcp();
     let from = loops([(256, 65_536), (256, 256)]);
     let read = off_chip(&machine, 1, &[access(Direction::Read, 0, &from, 256)]);
-    let write = Side::data_memory(&machine, requests(&machine, 65_536, 256), 1, 2, false);
+    let write = DmaSide::data_memory(&machine, requests(&machine, 65_536, 256), 1, 2, false);
     // 2,048 units of 16/3 cycles on each channel, and 15 changes of rank.
     assert_eq!(read.memory_cycles, 10_933);
-    assert_eq!(transfer_cycles(BOOK_STARTUP_CYCLES, Route::AcrossTiers, read, write).total_cycles, 66_036);
+    assert_eq!(transfer_cycles(BOOK_STARTUP_CYCLES, DmaRoute::AcrossTiers, read, write).total_cycles, 66_036);
 }
 
 #[test]
 fn a_copy_within_a_cluster_takes_131572() {
     let machine = tcp();
-    let side = Side::data_memory(&machine, requests(&machine, 65_536, 256), 1, 2, false);
-    assert_eq!(transfer_cycles(BOOK_STARTUP_CYCLES, Route::WithinTier, side, side).total_cycles, 131_572);
+    let side = DmaSide::data_memory(&machine, requests(&machine, 65_536, 256), 1, 2, false);
+    assert_eq!(transfer_cycles(BOOK_STARTUP_CYCLES, DmaRoute::WithinTier, side, side).total_cycles, 131_572);
 }
 
 /// The book takes 5.3 cycles a request; 16/3 gives 1,366 for 256 of them.
@@ -70,21 +72,21 @@ fn a_copy_within_a_cluster_takes_131572() {
 fn eight_engines_that_never_toggle_the_stack_take_1857_in_the_book_but_1866_by_the_rules() {
     let machine = tcp();
     let from = loops([(2, 131_072), (32, 4096), (8, 512)]);
-    let engines: Vec<Access> = (0..8)
+    let engines: Vec<HbmAccess> = (0..8)
         .map(|engine| access(Direction::Read, (engine / 4) << 20 | (engine % 4) << 18, &from, 256))
         .collect();
     let read = off_chip(&machine, 8, &engines);
-    let write = Side::data_memory(&machine, 4096, 8, 8, false);
-    let cost = transfer_cycles(BOOK_STARTUP_CYCLES, Route::AcrossTiers, read, write);
-    assert_eq!((cost.total_cycles, cost.binding), (1866, Bound::ReadMemory));
+    let write = DmaSide::data_memory(&machine, 4096, 8, 8, false);
+    let cost = transfer_cycles(BOOK_STARTUP_CYCLES, DmaRoute::AcrossTiers, read, write);
+    assert_eq!((cost.total_cycles, cost.binding), (1866, DmaBound::ReadMemory));
 }
 
 #[test]
 fn one_network_takes_two_cycles_a_request_and_misaligned_writes_three_times_that() {
     let machine = tcp();
-    assert_eq!(Side::data_memory(&machine, 100, 1, 1, false).cycles(), 200);
-    assert_eq!(Side::data_memory(&machine, 100, 1, 2, false).cycles(), 100);
-    assert_eq!(Side::data_memory(&machine, 100, 1, 1, true).cycles(), 600);
+    assert_eq!(DmaSide::data_memory(&machine, 100, 1, 1, false).cycles(), 200);
+    assert_eq!(DmaSide::data_memory(&machine, 100, 1, 2, false).cycles(), 100);
+    assert_eq!(DmaSide::data_memory(&machine, 100, 1, 1, true).cycles(), 600);
 }
 
 /// A bar of the MNIST schedule that loads data memory.
@@ -92,8 +94,9 @@ fn load_cycles(from: &[AccessLoop], packet_bytes: u64, engines: u64, dmns: u64) 
     let machine = tcp();
     let read = off_chip(&machine, engines, &[access(Direction::Read, 0, from, packet_bytes)]);
     let packets = from.iter().map(|l| l.size).product();
-    let write = Side::data_memory(&machine, requests(&machine, packets, packet_bytes), engines, dmns, false);
-    transfer_cycles(machine.tdma.startup_cycles, Route::AcrossTiers, read, write).total_cycles
+    let write =
+        DmaSide::data_memory(&machine, requests(&machine, packets, packet_bytes), engines, dmns, false);
+    transfer_cycles(machine.tdma.startup_cycles, DmaRoute::AcrossTiers, read, write).total_cycles
 }
 
 /// The start is what this bar leaves without its one request.
@@ -102,20 +105,23 @@ fn a_load_of_32_bytes_takes_447() {
     assert_eq!(load_cycles(&[], 32, 1, 1), 447);
 }
 
-/// 512 bytes in a row lie in two access units, so 16 requests a channel. The figure's 447 + 31 x 5.33 is one channel.
+/// 512 bytes in a row lie in two access units, so 16 requests a channel. The figure's 447 + 31 x 5.33 is one
+/// channel.
 #[test]
 fn a_load_of_32_slices_takes_612_in_the_figure_but_527_by_the_rules() {
     assert_eq!(load_cycles(&loops([(32, 16)]), 16, 4, 8), 527);
     assert_eq!(load_cycles(&loops([(32, 0)]), 16, 4, 8), 612);
 }
 
-/// 92 units on a channel, 99 on the busiest: three rows of four are unaligned. The figure's 0.68 cycles a request are not explained.
+/// 92 units on a channel, 99 on the busiest: three rows of four are unaligned. The figure's 0.68 cycles a
+/// request are not explained.
 #[test]
 fn a_load_of_256_slices_takes_1660_in_the_figure_but_969_by_the_rules() {
     assert_eq!(load_cycles(&loops([(256, 1600)]), 1600, 4, 8), 969);
 }
 
-/// 256 reads of the same units, of which each has four columns of one bank group: 10.67 cycles, where the figure's are 19.7.
+/// 256 reads of the same units, of which each has four columns of one bank group: 10.67 cycles, where the
+/// figure's are 19.7.
 #[test]
 fn a_load_of_256_copies_takes_5498_in_the_figure_but_3172_by_the_rules() {
     assert_eq!(load_cycles(&loops([(256, 0)]), 1600, 4, 8), 3172);
@@ -127,7 +133,7 @@ fn sixteen_partial_writes_take_3576_but_for_rounding() {
     let machine = tcp();
     let to = loops([(16, 2)]);
     let write = off_chip(&machine, 1, &[access(Direction::Write, 0, &to, 2)]);
-    let read = Side::data_memory(&machine, 16, 1, 1, false);
-    let cost = transfer_cycles(machine.tdma.startup_cycles, Route::AcrossTiers, read, write);
-    assert_eq!((cost.total_cycles, cost.binding), (3577, Bound::WriteMemory));
+    let read = DmaSide::data_memory(&machine, 16, 1, 1, false);
+    let cost = transfer_cycles(machine.tdma.startup_cycles, DmaRoute::AcrossTiers, read, write);
+    assert_eq!((cost.total_cycles, cost.binding), (3577, DmaBound::WriteMemory));
 }

@@ -1,17 +1,18 @@
-//! Contractions without depth: the register file loop of a packet stands still, so that one element meets the whole packet, and the
-//! tree sums nothing. Products are scaled packets, added step after step.
+//! Contractions without depth: the register file loop of a packet has stride 0, so that one element meets the
+//! whole packet, and the tree sums nothing. Products are scaled packets, added step after step.
 
 use std::ops::Range;
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::{Dtype, RuleSet, decode, decode_slice, int_value};
 
-use super::{Layout, Plan, RegisterFile};
+use super::{ContractionPlan, ProductLayout, RegisterFileView};
 use crate::limits::index;
 use crate::packets::{Packets, flight_elements, load_element};
-use crate::values::{Path, add_scaled, sum_word};
+use crate::values::{SimdPath, add_scaled, sum_word};
 
 /// Words of the flits that leave.
-pub(super) fn words(layout: &Layout<'_>, packets: &Packets, trf: RegisterFile<'_>) -> Vec<u32> {
+pub(super) fn words(layout: &ProductLayout<'_>, packets: &Packets, trf: RegisterFileView<'_>) -> Vec<u32> {
     let plan = &layout.plan;
     if plan.dtype.is_float() {
         let mut stream = FloatStream::new(plan, packets);
@@ -34,7 +35,7 @@ pub(super) fn words(layout: &Layout<'_>, packets: &Packets, trf: RegisterFile<'_
 /// Floats of the stream; those of bf16 are decoded when they first meet something.
 struct FloatStream<'p> {
     rules: &'p RuleSet,
-    path: Path,
+    path: SimdPath,
     /// What is not decoded yet, none of it if this is empty.
     bytes: &'p [u8],
     values: Vec<f32>,
@@ -45,9 +46,9 @@ struct FloatStream<'p> {
 }
 
 impl<'p> FloatStream<'p> {
-    fn new(plan: &Plan<'p>, packets: &'p Packets) -> FloatStream<'p> {
+    fn new(plan: &ContractionPlan<'p>, packets: &'p Packets) -> FloatStream<'p> {
         // Only the chip's rules come here.
-        let (rules, path, width) = (plan.rules, Path::best(), plan.width.max(1));
+        let (rules, path, width) = (plan.rules, SimdPath::best(), plan.width.max(1));
         let mut values = vec![0.0; flight_elements(plan.dtype, packets.bytes.len())];
         if plan.dtype != Dtype::Bf16 {
             decode_slice(rules, plan.dtype, &packets.bytes, &mut values);
@@ -61,7 +62,8 @@ impl<'p> FloatStream<'p> {
 
     /// Adds some elements times a factor to sums.
     fn add(&mut self, sums: &mut [f32], part: Range<usize>, factor: f32) {
-        // Zero times what is finite changes no sum: sums begin with plus zero, and none of them becomes minus zero.
+        // Zero times what is finite changes no sum: sums begin with plus zero, and none of them becomes minus
+        // zero.
         if factor == 0.0 && self.finite {
             return;
         }
@@ -89,12 +91,12 @@ fn bf16_finite(bytes: &[u8]) -> bool {
 
 /// A value of at most 9 bits.
 fn narrow(value: i64) -> i32 {
-    i32::try_from(value).unwrap_or(0)
+    i32::try_from(value).or_broken("an integer of at most 9 bits")
 }
 
 fn run<T: Copy + Default>(
-    layout: &Layout<'_>,
-    trf: RegisterFile<'_>,
+    layout: &ProductLayout<'_>,
+    trf: RegisterFileView<'_>,
     read: impl Fn(u32) -> T,
     mut take: impl FnMut(&mut [T], Range<usize>, T),
     word: impl Fn(T) -> u32,
@@ -136,7 +138,7 @@ fn run<T: Copy + Default>(
     words
 }
 
-impl Layout<'_> {
+impl ProductLayout<'_> {
     /// Rows of the stream that are taken together: all, if they are neighbouring packets in whole.
     fn joined_rows(&self) -> usize {
         let neighbours = self.stream_rows.iter().enumerate().all(|(at, row)| row.packet == at);

@@ -1,31 +1,32 @@
-//! The contraction as matrix products of [`crate::values`]: wherever the loops nest, rows of the stream meet rows of the register
-//! files, and the bulk kernels give the bits of the literal way.
+//! The contraction as matrix products of [`crate::values`]: wherever the loops nest, rows of the stream meet
+//! rows of the register files, and the bulk kernels give the bits of the literal way.
 //!
-//! A surviving digit during which a packet is held numbers rows of the register files, one during which the register files stand
-//! still rows of the stream, any other a product of its own. Summed digits, in their order, and the neighbours of the tree are k.
+//! A surviving digit during which a packet is held numbers rows of the register files, one during which the
+//! register files stand still rows of the stream, any other a product of its own. Summed digits, in their
+//! order, and the neighbours of the tree are k.
 //!
 //! - `layout` (here): what follows from the registers, found once for all slices;
 //! - `product`: one slice's operands and results;
-//! - `few`: one slice's operands where the stream has few rows;
-//! - `loaded`: the same with register file loads that were not carried out;
+//! - `few_rows`: one slice's operands where the stream has few rows;
+//! - `deferred_rows`: the same with register file loads that were not carried out;
 //! - `broadcast`: one register file element for a whole packet, where products are too small for kernels;
-//! - `sums`: accumulators.
+//! - `accumulators`: accumulators.
 
+mod accumulators;
 mod broadcast;
-mod few;
-mod loaded;
+mod deferred_rows;
+mod few_rows;
 mod product;
-mod sums;
 
 use tilewright_num::{Dtype, RuleSet};
 
-use super::digits::{Digit, Digits, digits};
-use super::plan::Plan;
-use crate::contract::register_file::RegisterFile;
-use crate::fault::Problem;
+use super::digits::{LoopDigit, LoopDigits, digits};
+use super::plan::ContractionPlan;
+use crate::contract::register_file::RegisterFileView;
+use crate::fault::ExecProblem;
 use crate::packets::Packets;
-use crate::state::Kept;
-use product::Product;
+use crate::state::SliceLoads;
+use product::SliceProduct;
 use tilewright_tcp_isa::program::exec::ContractOp;
 
 /// Most bytes of an operand that is laid out anew; larger ones go the literal way.
@@ -37,28 +38,29 @@ const KERNEL_RESULTS: usize = 256;
 /// Steps of a sum that are.
 const KERNEL_STEPS: usize = 32;
 
-/// Words of the flits that leave, for packets from [`Plan::feed`]; `None` if the loops do not nest.
+/// Words of the flits that leave, for packets from [`ContractionPlan::feed`]; `None` if the loops do not
+/// nest.
 ///
 /// # Errors
 /// What the kernels refuse.
 pub fn contract(
-    plan: &Plan<'_>,
+    plan: &ContractionPlan<'_>,
     packets: &Packets,
-    trf: RegisterFile<'_>,
-) -> Result<Option<Vec<u32>>, Problem> {
-    Layout::new(*plan).map_or(Ok(None), |layout| layout.contract(packets, trf))
+    trf: RegisterFileView<'_>,
+) -> Result<Option<Vec<u32>>, ExecProblem> {
+    ProductLayout::new(*plan).map_or(Ok(None), |layout| layout.contract(packets, trf))
 }
 
 /// What the registers of a contraction ask for.
-pub(super) struct Layout<'a> {
-    plan: Plan<'a>,
+pub(super) struct ProductLayout<'a> {
+    plan: ContractionPlan<'a>,
     /// Register file element of each packet element, from the first.
     elements: Vec<i64>,
     /// Steps by what they number.
-    batch: Vec<Place>,
-    stream_rows: Vec<Place>,
-    trf_rows: Vec<Place>,
-    summed: Vec<Place>,
+    batch: Vec<DigitOffsets>,
+    stream_rows: Vec<DigitOffsets>,
+    trf_rows: Vec<DigitOffsets>,
+    summed: Vec<DigitOffsets>,
     /// Every column meets the same register file elements, so columns are further rows of the stream.
     same_elements: bool,
     /// Packets of all rows, if rows are whole packets and follow each other.
@@ -71,15 +73,15 @@ pub(super) struct Layout<'a> {
     whole_bytes: bool,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> ProductLayout<'a> {
     /// `None` if the loops do not nest.
-    pub(super) fn new(plan: Plan<'a>) -> Option<Layout<'a>> {
+    pub(super) fn new(plan: ContractionPlan<'a>) -> Option<ProductLayout<'a>> {
         let whole = plan.active.is_multiple_of(plan.tree);
         if !(whole || adds_zeros(&plan)) || plan.rules != &RuleSet::TCP {
             return None;
         }
         let digits = if plan.steps == 0 { nothing() } else { digits(&plan)? };
-        let select = |which: &dyn Fn(&Digit) -> bool| -> Vec<Digit> {
+        let select = |which: &dyn Fn(&LoopDigit) -> bool| -> Vec<LoopDigit> {
             digits.steps.iter().filter(|digit| which(digit)).copied().collect()
         };
         let batch = select(&|digit| !digit.summed && digit.packet != 0 && digit.trf != 0);
@@ -95,13 +97,13 @@ impl<'a> Layout<'a> {
         let same_elements = units.all(|unit| Some(unit) == first);
         let packets_in_order = packets_in_order(&plan, stream_rows.iter().chain(&summed)).filter(|_| whole);
         let (summed, trf_rows) = (places(&summed), places(&trf_rows));
-        let apart = |places: &[Place], elements: usize| {
+        let apart = |places: &[DigitOffsets], elements: usize| {
             let elements = (elements as u64).cast_signed();
             (0..).zip(places).all(|(at, place): (i64, _)| place.trf == at * elements)
         };
         let trf_in_order = whole && apart(&summed, plan.tree);
         let trf_rows_in_order = trf_in_order && apart(&trf_rows, summed.len() * plan.tree);
-        Some(Layout {
+        Some(ProductLayout {
             plan,
             batch: places(&batch),
             stream_rows: places(&stream_rows),
@@ -120,19 +122,20 @@ impl<'a> Layout<'a> {
     pub(super) fn contract(
         &self,
         packets: &Packets,
-        trf: RegisterFile<'_>,
-    ) -> Result<Option<Vec<u32>>, Problem> {
+        trf: RegisterFileView<'_>,
+    ) -> Result<Option<Vec<u32>>, ExecProblem> {
         if self.plan.steps == 0 {
             return Ok(Some(Vec::new()));
         }
         if self.is_broadcast() {
             return Ok(Some(broadcast::words(self, packets, trf)));
         }
-        let Some(product) = Product::new(self, packets, trf) else { return Ok(None) };
+        let Some(product) = SliceProduct::new(self, packets, trf) else { return Ok(None) };
         product.run().map(Some)
     }
 
-    /// Whether register file loads may be met where their bytes lie: few rows of the stream, and rows of lanes one after the other.
+    /// Whether register file loads may be met where their bytes lie: few rows of the stream, and rows of
+    /// lanes one after the other.
     pub(super) fn takes_loads(&self) -> bool {
         let plan = &self.plan;
         let paired =
@@ -140,10 +143,11 @@ impl<'a> Layout<'a> {
         paired && plan.steps > 0 && self.trf_rows_in_order && !self.is_broadcast() && self.is_few()
     }
 
-    /// [`Self::contract`] with loads that were not carried out; `None` where the register file has to be looked at.
-    pub(super) fn contract_loads(&self, packets: &Packets, loads: Kept<'_>) -> Option<Vec<u32>> {
-        let unread = RegisterFile { bytes: &[], extra: None };
-        let product = self.takes_loads().then(|| Product::new(self, packets, unread))??;
+    /// [`Self::contract`] with loads that were not carried out; `None` where the register file has to be
+    /// looked at.
+    pub(super) fn contract_loads(&self, packets: &Packets, loads: SliceLoads<'_>) -> Option<Vec<u32>> {
+        let unread = RegisterFileView { bytes: &[], extra: None };
+        let product = self.takes_loads().then(|| SliceProduct::new(self, packets, unread))??;
         product.run_loads(loads)
     }
 
@@ -179,8 +183,9 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Whether elements that a partly inactive tree lacks may be zeros on both sides: their products are what sums start from.
-fn adds_zeros(plan: &Plan<'_>) -> bool {
+/// Whether elements that a partly inactive tree lacks may be zeros on both sides: their products are what
+/// sums start from.
+fn adds_zeros(plan: &ContractionPlan<'_>) -> bool {
     plan.active < plan.tree
         && plan.image.op == ContractOp::Add
         && plan.dtype == plan.image.dtype
@@ -188,14 +193,14 @@ fn adds_zeros(plan: &Plan<'_>) -> bool {
 }
 
 /// Loops without steps.
-fn nothing() -> Digits {
-    Digits { steps: smallvec::SmallVec::new(), elements: Vec::new() }
+fn nothing() -> LoopDigits {
+    LoopDigits { steps: smallvec::SmallVec::new(), elements: Vec::new() }
 }
 
 /// Packets that these digits number, if they number them one after the other and each is one tree's.
 fn packets_in_order<'d>(
-    plan: &Plan<'_>,
-    digits: impl DoubleEndedIterator<Item = &'d Digit>,
+    plan: &ContractionPlan<'_>,
+    digits: impl DoubleEndedIterator<Item = &'d LoopDigit>,
 ) -> Option<usize> {
     if plan.columns != 1 || plan.tree != plan.width {
         return None;
@@ -206,7 +211,7 @@ fn packets_in_order<'d>(
 }
 
 /// Whether every tree's 4-bit elements are whole bytes of the register file, one after the other.
-fn whole_bytes(plan: &Plan<'_>, digits: &Digits) -> bool {
+fn whole_bytes(plan: &ContractionPlan<'_>, digits: &LoopDigits) -> bool {
     let run = |unit: &[i64]| unit[0] % 2 == 0 && unit.windows(2).all(|pair| pair[1] == pair[0] + 1);
     plan.tree > 1
         && digits.steps.iter().all(|digit| digit.trf % 2 == 0)
@@ -215,21 +220,21 @@ fn whole_bytes(plan: &Plan<'_>, digits: &Digits) -> bool {
 
 /// Where some iterations of digits are, for everyone.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct DigitOffsets {
     packet: usize,
     trf: i64,
     result: usize,
 }
 
-fn count(digits: &[Digit]) -> usize {
+fn count(digits: &[LoopDigit]) -> usize {
     digits.iter().map(|digit| digit.size).fold(1, usize::saturating_mul)
 }
 
 /// All iterations of digits, outermost first.
-fn places(digits: &[Digit]) -> Vec<Place> {
-    let mut all = vec![Place::default()];
+fn places(digits: &[LoopDigit]) -> Vec<DigitOffsets> {
+    let mut all = vec![DigitOffsets::default()];
     for digit in digits {
-        let step = |place: &Place, at: usize| Place {
+        let step = |place: &DigitOffsets, at: usize| DigitOffsets {
             packet: place.packet + at * digit.packet,
             trf: place.trf + (at as u64).cast_signed() * digit.trf,
             result: place.result + at * digit.result,

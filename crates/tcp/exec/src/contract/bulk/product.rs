@@ -5,19 +5,19 @@ use std::borrow::Cow;
 use tilewright_num::{Dtype, int_value};
 use tilewright_tcp_isa::program::exec::ContractOp;
 
-use super::sums::AllSums;
-use super::{Layout, MAX_OPERAND_BYTES, Place, RegisterFile};
-use crate::contract::plan::Plan;
-use crate::fault::Problem;
+use super::accumulators::AccumulatorValues;
+use super::{DigitOffsets, MAX_OPERAND_BYTES, ProductLayout, RegisterFileView};
+use crate::contract::plan::ContractionPlan;
+use crate::fault::ExecProblem;
 use crate::limits::index;
 use crate::packets::{Packets, flight_elements, load_element};
-use crate::values::{Path, Reduce, Rows, Shape, Stationary, dot_i8};
+use crate::values::{ContractionShape, OperandRows, SimdPath, StationaryOperand, TreeReduce, dot_i8};
 
 /// Rows of the stream that meet rows of i8 one by one; more are worth packing the register files.
 const DOT_ROWS: usize = 16;
 
-pub(super) struct Product<'a> {
-    pub(super) layout: &'a Layout<'a>,
+pub(super) struct SliceProduct<'a> {
+    pub(super) layout: &'a ProductLayout<'a>,
     /// The stream as kernels read it, and its type.
     pub(super) stream: Cow<'a, [u8]>,
     pub(super) stream_type: Dtype,
@@ -26,17 +26,17 @@ pub(super) struct Product<'a> {
     unit: usize,
     /// Those of them that are active.
     active: usize,
-    pub(super) trf: RegisterFile<'a>,
+    pub(super) trf: RegisterFileView<'a>,
     pub(super) trf_type: Dtype,
 }
 
-impl<'a> Product<'a> {
+impl<'a> SliceProduct<'a> {
     /// `None` if an operand would be too large.
     pub(super) fn new(
-        layout: &'a Layout<'a>,
+        layout: &'a ProductLayout<'a>,
         packets: &'a Packets,
-        trf: RegisterFile<'a>,
-    ) -> Option<Product<'a>> {
+        trf: RegisterFileView<'a>,
+    ) -> Option<SliceProduct<'a>> {
         let plan = &layout.plan;
         let (stream, stream_type) = stream_bytes(plan, packets);
         let trf_type = match plan.image.dtype {
@@ -48,7 +48,7 @@ impl<'a> Product<'a> {
         };
         let stream_bytes = layout.rows_a().checked_mul(stream_type.size_bytes(layout.k()))?;
         let trf_bytes = layout.rows_b().checked_mul(trf_type.size_bytes(layout.k()))?;
-        (stream_bytes.max(trf_bytes) <= MAX_OPERAND_BYTES).then(|| Product {
+        (stream_bytes.max(trf_bytes) <= MAX_OPERAND_BYTES).then(|| SliceProduct {
             layout,
             packet_bytes: stream_type.size_bytes(plan.width),
             unit: stream_type.size_bytes(plan.tree),
@@ -60,22 +60,22 @@ impl<'a> Product<'a> {
         })
     }
 
-    pub(super) fn run(&self) -> Result<Vec<u32>, Problem> {
+    pub(super) fn run(&self) -> Result<Vec<u32>, ExecProblem> {
         let (layout, plan) = (self.layout, &self.layout.plan);
         let mut words = vec![0; index(plan.words())];
-        let shape = Shape {
+        let shape = ContractionShape {
             rows_a: layout.rows_a(),
             rows_b: layout.rows_b(),
             k: layout.k(),
             tree_elements: plan.tree,
             reduce: match plan.image.op {
-                ContractOp::Add => Reduce::Add,
-                ContractOp::Max => Reduce::Max,
+                ContractOp::Add => TreeReduce::Add,
+                ContractOp::Max => TreeReduce::Max,
             },
         };
         let bytes = self.stream_type == Dtype::I8 && self.trf_type == Dtype::I8;
-        let dots = bytes && shape.reduce == Reduce::Add && shape.rows_a <= DOT_ROWS;
-        let mut sums = AllSums::new(plan, shape.rows_a * shape.rows_b);
+        let dots = bytes && shape.reduce == TreeReduce::Add && shape.rows_a <= DOT_ROWS;
+        let mut sums = AccumulatorValues::new(plan, shape.rows_a * shape.rows_b);
         for batch in &layout.batch {
             for column in 0..layout.columns().1 {
                 let a = self.stream_operand(batch, column);
@@ -84,11 +84,12 @@ impl<'a> Product<'a> {
                 }
                 sums.reset();
                 match &mut sums {
-                    AllSums::Ints(sums, _) if dots => self.dots(batch, column, &a, sums),
+                    AccumulatorValues::Ints(sums, _) if dots => self.dots(batch, column, &a, sums),
                     sums => {
                         let b = self.trf_operand(batch, column);
-                        let rows = Rows { dtype: self.trf_type, bytes: &b };
-                        let packed = Stationary::pack(Path::best(), &shape, self.stream_type, rows)?;
+                        let rows = OperandRows { dtype: self.trf_type, bytes: &b };
+                        let packed =
+                            StationaryOperand::pack(SimdPath::best(), &shape, self.stream_type, rows)?;
                         packed.contract_rows(shape.rows_a, &a, sums.borrow())?;
                     }
                 }
@@ -99,7 +100,7 @@ impl<'a> Product<'a> {
     }
 
     /// Rows of the stream: for each row digit and joined column, the tree's elements of every summed step.
-    pub(super) fn stream_operand(&self, batch: &Place, column: usize) -> Cow<'_, [u8]> {
+    pub(super) fn stream_operand(&self, batch: &DigitOffsets, column: usize) -> Cow<'_, [u8]> {
         let (layout, joined) = (self.layout, self.layout.columns().0);
         let first = batch.packet * self.packet_bytes;
         let in_order = layout.packets_in_order.map(|packets| first..first + packets * self.packet_bytes);
@@ -121,8 +122,8 @@ impl<'a> Product<'a> {
     }
 
     /// Every row of the stream with every row of the register files.
-    fn dots(&self, batch: &Place, column: usize, a: &[u8], sums: &mut [i32]) {
-        let path = Path::best();
+    fn dots(&self, batch: &DigitOffsets, column: usize, a: &[u8], sums: &mut [i32]) {
+        let path = SimdPath::best();
         let (rows_a, rows_b) = (self.layout.rows_a(), self.layout.rows_b());
         let mut own = vec![0_i32; rows_a];
         let mut gathered = Vec::new();
@@ -142,8 +143,8 @@ impl<'a> Product<'a> {
     /// A row of bytes of the register file: where it is, if it is one run.
     fn trf_row<'b>(
         &'b self,
-        batch: &Place,
-        row: &Place,
+        batch: &DigitOffsets,
+        row: &DigitOffsets,
         column: usize,
         lane: usize,
         gathered: &'b mut Vec<u8>,
@@ -162,7 +163,7 @@ impl<'a> Product<'a> {
     }
 
     /// Rows of the register files: lane after lane, for each row digit.
-    pub(super) fn trf_operand(&self, batch: &Place, column: usize) -> Vec<u8> {
+    pub(super) fn trf_operand(&self, batch: &DigitOffsets, column: usize) -> Vec<u8> {
         let layout = self.layout;
         if let Some(rows) = self.trf_runs(batch, column) {
             return rows;
@@ -177,13 +178,13 @@ impl<'a> Product<'a> {
     }
 
     /// [`Self::trf_operand`] where what each step meets is one run of bytes inside the register file.
-    fn trf_runs(&self, batch: &Place, column: usize) -> Option<Vec<u8>> {
+    fn trf_runs(&self, batch: &DigitOffsets, column: usize) -> Option<Vec<u8>> {
         let (layout, elements) = (self.layout, self.layout.unit(column));
         if !matches!(self.trf_type, Dtype::I8 | Dtype::Bf16) || !is_run(elements) {
             return None;
         }
         let size = self.trf_type.size_bytes(1);
-        let (first, whole) = (batch.trf + elements.first()?, [Place::default()]);
+        let (first, whole) = (batch.trf + elements.first()?, [DigitOffsets::default()]);
         let (steps, run, place_bytes) = match layout.trf_in_order {
             true => (whole.as_slice(), layout.k() * size, layout.k() * size),
             false => (layout.summed.as_slice(), elements.len() * size, layout.plan.tree * size),
@@ -203,7 +204,14 @@ impl<'a> Product<'a> {
         Some(rows)
     }
 
-    fn push_row(&self, rows: &mut Vec<u8>, batch: &Place, row: &Place, column: usize, lane: usize) {
+    fn push_row(
+        &self,
+        rows: &mut Vec<u8>,
+        batch: &DigitOffsets,
+        row: &DigitOffsets,
+        column: usize,
+        lane: usize,
+    ) {
         let plan = &self.layout.plan;
         let elements = self.layout.unit(column);
         let contiguous = is_run(elements);
@@ -253,7 +261,7 @@ impl<'a> Product<'a> {
     }
 
     /// Puts sums where they leave.
-    fn drain(&self, batch: &Place, column: usize, sums: &AllSums, words: &mut [u32]) {
+    fn drain(&self, batch: &DigitOffsets, column: usize, sums: &AccumulatorValues, words: &mut [u32]) {
         let (layout, plan) = (self.layout, &self.layout.plan);
         let (joined, rows_b) = (layout.columns().0, layout.rows_b());
         for (row, stream_row) in layout.stream_rows.iter().enumerate() {
@@ -288,7 +296,7 @@ pub(super) fn is_run(elements: &[i64]) -> bool {
 }
 
 /// The stream as kernels read it: 4-bit elements stay packed while the tree takes whole bytes.
-fn stream_bytes<'a>(plan: &Plan<'_>, packets: &'a Packets) -> (Cow<'a, [u8]>, Dtype) {
+fn stream_bytes<'a>(plan: &ContractionPlan<'_>, packets: &'a Packets) -> (Cow<'a, [u8]>, Dtype) {
     let plain = packets.extra.is_none();
     let to = match plan.dtype {
         Dtype::I4 | Dtype::I5 if plain && plan.tree > 1 => Dtype::I4,

@@ -1,13 +1,15 @@
-//! The paper's Fig. 10 as register images: HQD, HKD -> HQK with H = 4, L = 256, D = 128 on 64 slices, 16 to a head.
+//! The paper's Fig. 10 as register images: HQD, HKD -> HQK with H = 4, L = 256, D = 128 on 64 slices, 16 to a
+//! head.
 //!
-//! K goes to the register files by a command of the sub context, queries are multicast within the 16 slices of a head.
+//! K goes to the register files by a command of the sub context, queries are multicast within the 16 slices
+//! of a head.
 
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{MapDigit, OFFSET, SLICE};
 use tilewright_num::{Dtype, int_value};
-use tilewright_tcp_exec::{State, exec};
-use tilewright_tcp_isa::program::exec::{Body, Context, Drain, Memory, Stream};
-use tilewright_tcp_isa::program::tensor::Place;
+use tilewright_tcp_exec::{MemoryState, exec};
+use tilewright_tcp_isa::program::exec::{Context, Drain, ExecBody, Memory, Stream};
+use tilewright_tcp_isa::program::tensor::TensorPlace;
 use tilewright_tcp_isa::program::{Count, Tensor};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
@@ -41,7 +43,7 @@ fn operand(base: u64) -> Tensor {
         .collect(),
         ..RadixMap::default()
     };
-    tensor(Dtype::I8, Place::Dm { chip: 0, slice: 0, base }, map)
+    tensor(Dtype::I8, TensorPlace::Dm { chip: 0, slice: 0, base }, map)
 }
 
 /// `H^1[4] K^16[16] | Q^1[256] K^1[16]`.
@@ -66,7 +68,7 @@ fn product() -> Tensor {
         .collect(),
         ..RadixMap::default()
     };
-    tensor(Dtype::I32, Place::Dm { chip: 0, slice: 0, base: QK }, map)
+    tensor(Dtype::I32, TensorPlace::Dm { chip: 0, slice: 0, base: QK }, map)
 }
 
 /// K^8[2] K^1[8] D^1[128]: lane is K^1[8], each holds two rows of 128.
@@ -98,7 +100,7 @@ fn multiply() -> Stream {
 
 fn scores(replaced: Option<u64>) -> Vec<u32> {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     if let Some(slice) = replaced {
         state.replace_slice(0, 0, slice).unwrap();
     }
@@ -107,10 +109,10 @@ fn scores(replaced: Option<u64>) -> Vec<u32> {
         let patterns: Vec<u32> = (0..4 * 256 * 128).map(|_| dice.next() as u32 & 0xFF).collect();
         state.put(&operand(base), &patterns).unwrap();
     }
-    let mut load = image(Body::Stream(Box::new(load_keys())));
+    let mut load = image(ExecBody::Stream(Box::new(load_keys())));
     load.context = Context::Sub;
     exec(machine, &mut state, PE, &load).unwrap();
-    exec(machine, &mut state, PE, &image(Body::Stream(Box::new(multiply())))).unwrap();
+    exec(machine, &mut state, PE, &image(ExecBody::Stream(Box::new(multiply())))).unwrap();
     state.get(&product()).unwrap()
 }
 

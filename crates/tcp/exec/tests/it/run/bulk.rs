@@ -1,16 +1,16 @@
 //! Whole commands do not depend on the number of threads.
 
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::{Fault, State};
+use tilewright_tcp_exec::{ExecFault, MemoryState};
 use tilewright_tcp_isa::program::exec::Memory;
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
 use crate::run::contract::{contraction, step};
 use crate::run::images::{Dice, OUT, at, copy, fetch, read, row, run, tcp};
 
-fn result(threads: usize, broken: bool) -> Result<Vec<u8>, Fault> {
+fn result(threads: usize, broken: bool) -> Result<Vec<u8>, ExecFault> {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let dice = &mut Dice(30);
     for slice in 0..64 {
         state.write_slice(at(slice, Memory::Dm, 0), &dice.bytes(4096)).unwrap();

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tilewright_num::{Dtype, RuleSet, decode, int_value, mul_f32, tree_sum};
-use tilewright_tcp_exec::contract::{Plan, RegisterFile, bulk, contract, literal};
+use tilewright_tcp_exec::contract::{ContractionPlan, RegisterFileView, bulk, contract, literal};
 use tilewright_tcp_exec::packets::Packets;
-use tilewright_tcp_exec::{Problem, Stage, State};
+use tilewright_tcp_exec::{ExecProblem, ExecStage, MemoryState};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{Contract, ContractOp, Drain, FlitTranspose, Loop, Memory, StepLoop};
 
@@ -60,7 +60,7 @@ fn each(sizes: &[u64], at: &mut Vec<u64>, visit: &mut dyn FnMut(&[u64])) {
 type Results = BTreeMap<(u64, u64), Vec<(u32, u32)>>;
 
 /// Words that leave, by the definition.
-pub(crate) fn judge(
+pub(crate) fn reference(
     image: &Contract,
     dtype: Dtype,
     packets: &Packets,
@@ -209,9 +209,9 @@ proptest! {
         let machine = tcp();
         let (image, dtype) = draw(dice);
         let (flits, trf, extra) = operands(dice, &image, dtype);
-        let file = RegisterFile { bytes: &trf, extra: extra.as_deref() };
-        let expected = judge(&image, dtype, &flits, &trf, extra.as_deref());
-        let plan = Plan::new(machine, &RuleSet::TCP, &image, dtype).unwrap();
+        let file = RegisterFileView { bytes: &trf, extra: extra.as_deref() };
+        let expected = reference(&image, dtype, &flits, &trf, extra.as_deref());
+        let plan = ContractionPlan::new(machine, &RuleSet::TCP, &image, dtype).unwrap();
         let packets = plan.feed(flits).unwrap();
         let stepped = literal::contract(&plan, &packets, file).unwrap();
         prop_assert_eq!(&stepped, &expected, "literal, {:?}", image);
@@ -236,8 +236,8 @@ proptest! {
         for data in [&mut flits.bytes, &mut trf] {
             data.iter_mut().skip(1).step_by(2).for_each(|byte| *byte = *byte & 0x8F | 0x38);
         }
-        let file = RegisterFile { bytes: &trf, extra: None };
-        let plan = Plan::new(tcp(), &RuleSet::TCP, &image, dtype).unwrap();
+        let file = RegisterFileView { bytes: &trf, extra: None };
+        let plan = ContractionPlan::new(tcp(), &RuleSet::TCP, &image, dtype).unwrap();
         let packets = plan.feed(flits).unwrap();
         let stepped = literal::contract(&plan, &packets, file).unwrap();
         let all_at_once = bulk::contract(&plan, &packets, file).unwrap();
@@ -253,8 +253,8 @@ proptest! {
         image.loops.push(row(active, 1));
         image.tree = active.next_power_of_two();
         let (flits, trf, extra) = operands(dice, &image, dtype);
-        let file = RegisterFile { bytes: &trf, extra: extra.as_deref() };
-        let plan = Plan::new(tcp(), &RuleSet::TCP, &image, dtype).unwrap();
+        let file = RegisterFileView { bytes: &trf, extra: extra.as_deref() };
+        let plan = ContractionPlan::new(tcp(), &RuleSet::TCP, &image, dtype).unwrap();
         let packets = plan.feed(flits).unwrap();
         let all_at_once = bulk::contract(&plan, &packets, file).unwrap();
         let plain = matches!(dtype, Dtype::Bf16 | Dtype::F8E4M3Fn | Dtype::F8E5M2);
@@ -274,9 +274,9 @@ fn loops_that_do_not_nest_go_the_literal_way() {
         contraction(Dtype::I8, vec![row(4, 64), row(3, 7), row(32, 1)], vec![step(3, false), step(4, true)]);
     image.tree = 8;
     let (flits, trf, _) = operands(dice, &image, Dtype::I8);
-    let file = RegisterFile { bytes: &trf, extra: None };
-    let plan = Plan::new(machine, &RuleSet::TCP, &image, Dtype::I8).unwrap();
-    let expected = judge(&image, Dtype::I8, &flits, &trf, None);
+    let file = RegisterFileView { bytes: &trf, extra: None };
+    let plan = ContractionPlan::new(machine, &RuleSet::TCP, &image, Dtype::I8).unwrap();
+    let expected = reference(&image, Dtype::I8, &flits, &trf, None);
     let packets = plan.feed(flits.clone()).unwrap();
     assert_eq!(bulk::contract(&plan, &packets, file).unwrap(), None);
     assert_eq!(contract(&plan, flits, file).unwrap(), expected);
@@ -286,7 +286,7 @@ fn loops_that_do_not_nest_go_the_literal_way() {
 fn a_small_product_by_hand() {
     // Two packets of ones and twos against lanes that hold their number.
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let mut data = [1_u8; 64];
     data[32..].fill(2);
     state.write_slice(at(7, Memory::Dm, 0), &data).unwrap();
@@ -320,7 +320,7 @@ fn zero_points_reach_both_operands() {
     for (dtype, wide, elements, zero) in
         [(Dtype::I8, Dtype::I9, 32_u64, (-100, 90)), (Dtype::I4, Dtype::I5, 64, (-8, 7))]
     {
-        let mut state = State::new(machine, 1);
+        let mut state = MemoryState::new(machine, 1);
         let dice = &mut Dice(11);
         let (a, b) = (dice.bytes(32), dice.bytes(32));
         state.write_slice(at(2, Memory::Dm, 0), &a).unwrap();
@@ -373,10 +373,10 @@ fn flits_are_transposed_in_place() {
                 }
             }
         }
-        let expected = judge(&image, dtype, &turned, &trf, extra.as_deref());
+        let expected = reference(&image, dtype, &turned, &trf, extra.as_deref());
         image.transpose = Some(FlitTranspose { rows, columns });
-        let plan = Plan::new(machine, &RuleSet::TCP, &image, dtype).unwrap();
-        let file = RegisterFile { bytes: &trf, extra: extra.as_deref() };
+        let plan = ContractionPlan::new(machine, &RuleSet::TCP, &image, dtype).unwrap();
+        let file = RegisterFileView { bytes: &trf, extra: extra.as_deref() };
         assert_eq!(contract(&plan, flits, file).unwrap(), expected, "{dtype}");
     }
 }
@@ -384,7 +384,7 @@ fn flits_are_transposed_in_place() {
 #[test]
 fn contractions_that_do_not_fit_say_what() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let good = contraction(Dtype::I8, vec![row(2, 32), row(32, 1)], vec![step(2, true)]);
     let mut faults = |image: Contract| {
         let mut stream = copy(fetch(Dtype::I8, 32, vec![row(64, 1)]), 1);
@@ -393,11 +393,11 @@ fn contractions_that_do_not_fit_say_what() {
     };
     faults(good.clone()).unwrap();
     match faults(Contract { loops: vec![row(65, 1)], ..good.clone() }) {
-        Err((Stage::Contraction, Problem::Setting(_) | Problem::NotMultiple { .. })) => {}
+        Err((ExecStage::Contraction, ExecProblem::Setting(_) | ExecProblem::NotMultiple { .. })) => {}
         other => panic!("a walk longer than packets: {other:?}"),
     }
     let mut unequal = |image, what| match faults(image) {
-        Err((Stage::Contraction, Problem::Unequal { what: found, .. })) => assert_eq!(found, what),
+        Err((ExecStage::Contraction, ExecProblem::Unequal { what: found, .. })) => assert_eq!(found, what),
         other => panic!("{what}: {other:?}"),
     };
     unequal(Contract { repeats: Count::Fixed(2), ..good.clone() }, "steps");
@@ -417,6 +417,6 @@ fn contractions_that_do_not_fit_say_what() {
         Contract { loops: vec![row(2, i64::MIN), row(32, 1)], ..good.clone() },
         Contract { steps: vec![step(1 << 20, true); 3], ..good },
     ] {
-        assert_eq!(faults(bad.clone()).unwrap_err().0, Stage::Contraction, "{bad:?}");
+        assert_eq!(faults(bad.clone()).unwrap_err().0, ExecStage::Contraction, "{bad:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! Convolution mode: the feed unit's windows give a direct 1-D convolution.
 
 use tilewright_num::{Dtype, RuleSet};
-use tilewright_tcp_exec::State;
-use tilewright_tcp_exec::contract::{Plan, RegisterFile, contract};
+use tilewright_tcp_exec::MemoryState;
+use tilewright_tcp_exec::contract::{ContractionPlan, RegisterFileView, contract};
 use tilewright_tcp_exec::packets::Packets;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{Memory, Shift};
@@ -12,11 +12,12 @@ use crate::run::images::{Dice, OUT, at, copy, fetch, read, row, run, tcp, words}
 
 /// Rows of 96 values, kernels of 5 taps with padding of 2: one window of 32 outputs for each tap.
 ///
-/// The tree is off: column c of the step of tap t takes in `x[c + t - 2] * w[t]`, and taps are summed in time.
+/// The tree is off: column c of the step of tap t takes in `x[c + t - 2] * w[t]`, and taps are summed in
+/// time.
 #[test]
 fn windows_shift_over_a_row() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let dice = &mut Dice(20);
     let rows = 3_u64;
     let x = dice.bytes((rows * 96) as usize);
@@ -56,7 +57,8 @@ fn windows_shift_over_a_row() {
     }
 }
 
-/// A long row: the buffer moves on flit by flit, so that a whole row is convolved without its being fetched twice.
+/// A long row: the buffer moves on flit by flit, so that a whole row is convolved without its being fetched
+/// twice.
 #[test]
 fn the_buffer_moves_along_a_row() {
     let machine = tcp();
@@ -69,9 +71,9 @@ fn the_buffer_moves_along_a_row() {
         let mut image = contraction(Dtype::I8, loops, vec![step(places, false), step(3, true)]);
         image.tree = 1;
         image.shift = Some(Shift { initial: 1, stride: 2, shifts: 3, pop: 1 });
-        let plan = Plan::new(machine, &RuleSet::TCP, &image, Dtype::I8).unwrap();
+        let plan = ContractionPlan::new(machine, &RuleSet::TCP, &image, Dtype::I8).unwrap();
         let packets = Packets { bytes: x.clone(), extra: None, packet_bytes: 32 };
-        let found = contract(&plan, packets, RegisterFile { bytes: &w, extra: None }).unwrap();
+        let found = contract(&plan, packets, RegisterFileView { bytes: &w, extra: None }).unwrap();
         for column in 0..places as usize * 32 {
             for lane in 0..8 {
                 let tap = |t: usize| {
@@ -93,7 +95,7 @@ fn windows_must_take_in_the_whole_stream() {
     let mut fits = |shift: Shift, flits: usize, repeats: u64| {
         image.shift = Some(shift);
         image.repeats = Count::Fixed(repeats);
-        let plan = Plan::new(machine, &RuleSet::TCP, &image, Dtype::I8).unwrap();
+        let plan = ContractionPlan::new(machine, &RuleSet::TCP, &image, Dtype::I8).unwrap();
         let packets = Packets { bytes: vec![1; 32 * flits], extra: None, packet_bytes: 32 };
         plan.feed(packets).is_ok()
     };

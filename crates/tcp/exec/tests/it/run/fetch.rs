@@ -2,14 +2,14 @@
 
 use proptest::prelude::*;
 use tilewright_num::{Dtype, RuleSet, convert};
-use tilewright_tcp_exec::{Problem, Stage, State};
+use tilewright_tcp_exec::{ExecProblem, ExecStage, MemoryState};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{Fetch, Indirect, Interleave, Limit, Lookup, Memory, SliceDigit};
 
 use crate::run::images::{Dice, at, bits, copy, fetch, pack, pick_bits, read, row, run, tcp};
 
 /// What a slice's fetch gives, as flits: loops by recursion, addresses in bits.
-fn judge(image: &Fetch, dm: &[u8], slice: u64) -> Vec<u8> {
+fn reference(image: &Fetch, dm: &[u8], slice: u64) -> Vec<u8> {
     let mut patterns = Vec::new();
     walk(image, dm, slice, &mut Vec::new(), &mut patterns);
     let leaves = bits(image.cast.unwrap_or(image.lookup.as_ref().map_or(image.dtype, |lookup| lookup.dtype)));
@@ -64,16 +64,16 @@ fn walk(image: &Fetch, dm: &[u8], slice: u64, indices: &mut Vec<u64>, patterns: 
 /// Runs an image on two slices with different content and compares.
 fn compare(image: &Fetch, dice: &mut Dice) {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let contents = [dice.bytes(4096), dice.bytes(4096)];
     for (slice, content) in [0, 37].into_iter().zip(&contents) {
         state.write_slice(at(slice, Memory::Dm, 0), content).unwrap();
     }
-    let flits = judge(image, &contents[0], 0).len() as u64 / 32;
+    let flits = reference(image, &contents[0], 0).len() as u64 / 32;
     run(machine, &mut state, copy(image.clone(), flits)).unwrap();
     for (slice, content) in [0, 37].into_iter().zip(&contents) {
         let out = read(&state, slice, Memory::Dm, crate::run::images::OUT, flits * 32);
-        assert_eq!(out, judge(image, content, slice), "slice {slice} of {image:?}");
+        assert_eq!(out, reference(image, content, slice), "slice {slice} of {image:?}");
     }
 }
 
@@ -120,7 +120,7 @@ fn an_interleaved_fetch_alternates_between_two_tensors() {
 #[test]
 fn indirect_rows_come_from_a_table() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let mut content = Dice(2).bytes(2048);
     for (index, entry) in [3_i32, 0, -1, 2].into_iter().enumerate() {
         content[1024 + 4 * index..][..4].copy_from_slice(&entry.to_le_bytes());
@@ -131,7 +131,7 @@ fn indirect_rows_come_from_a_table() {
     image.indirect = Some(Indirect { at_loop: 0, table: 1024 });
     run(machine, &mut state, copy(image.clone(), 4)).unwrap();
     let out = read(&state, 5, Memory::Dm, crate::run::images::OUT, 128);
-    assert_eq!(out, judge(&image, &content, 5));
+    assert_eq!(out, reference(&image, &content, 5));
     assert_eq!(out[..32], content[128 + 3 * 32..][..32], "row 3 is first");
     assert_eq!(out[64..96], content[96..128], "row -1 lies before the base");
 }
@@ -166,7 +166,7 @@ fn lookups_and_casts_follow_each_other() {
 #[test]
 fn reads_past_the_end_are_zero() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let end = machine.dm.capacity_bytes;
     state.write_slice(at(0, Memory::Dm, end - 16), &[7; 16]).unwrap();
     let mut image = fetch(Dtype::I8, 32, vec![row(32, 1)]);
@@ -180,25 +180,25 @@ fn reads_past_the_end_are_zero() {
 #[test]
 fn a_fetch_that_does_not_fit_says_what() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let mut faults = |image: Fetch, flits| run(machine, &mut state, copy(image, flits)).unwrap_err();
     let fault = faults(fetch(Dtype::I8, 5, vec![row(32, 1)]), 1);
-    assert_eq!(fault.stage, Stage::Fetch);
-    assert_eq!(fault.problem, Problem::NotMultiple { what: "fetched elements", count: 32, of: 5 });
+    assert_eq!(fault.stage, ExecStage::Fetch);
+    assert_eq!(fault.problem, ExecProblem::NotMultiple { what: "fetched elements", count: 32, of: 5 });
     let fault = faults(fetch(Dtype::I8, 32, vec![row(12, 32), row(32, 1)]), 10);
-    let steps = Problem::Unequal { what: "commit steps", count: 10, other: "flits", of_other: 12 };
-    assert_eq!((fault.stage, fault.slice, fault.problem), (Stage::Commit, Some(0), steps));
+    let steps = ExecProblem::Unequal { what: "commit steps", count: 10, other: "flits", of_other: 12 };
+    assert_eq!((fault.stage, fault.slice, fault.problem), (ExecStage::Commit, Some(0), steps));
     let mut image = fetch(Dtype::I8, 32, vec![row(32, 1)]);
     image.zero_point = Some(200);
-    assert_eq!(faults(image.clone(), 1).stage, Stage::Fetch, "200 is no i8");
+    assert_eq!(faults(image.clone(), 1).stage, ExecStage::Fetch, "200 is no i8");
     image.zero_point = Some(1);
     state.write_slice(at(0, Memory::Dm, 0), &[0x80; 32]).unwrap();
     let fault = run(machine, &mut state, copy(image, 1)).unwrap_err();
-    assert_eq!(fault.stage, Stage::Commit, "data memory holds no i9: {fault}");
+    assert_eq!(fault.stage, ExecStage::Commit, "data memory holds no i9: {fault}");
     let huge = fetch(Dtype::I8, 32, vec![row(1 << 20, 1), row(1 << 20, 1)]);
     let fault = run(machine, &mut state, copy(huge, 1)).unwrap_err();
-    assert!(matches!(fault.problem, Problem::TooLarge { .. }), "{fault}");
+    assert!(matches!(fault.problem, ExecProblem::TooLarge { .. }), "{fault}");
     let far = fetch(Dtype::I8, 1, vec![row(4, i64::MAX)]);
     let fault = run(machine, &mut state, copy(far, 4)).unwrap_err();
-    assert!(matches!(fault.problem, Problem::TooLarge { .. }), "{fault}");
+    assert!(matches!(fault.problem, ExecProblem::TooLarge { .. }), "{fault}");
 }

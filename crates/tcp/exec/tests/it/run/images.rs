@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use tilewright_base::{SourceId, Sources, Span};
 use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::state::At;
-use tilewright_tcp_exec::{Fault, State, exec};
+use tilewright_tcp_exec::state::SliceAddress;
+use tilewright_tcp_exec::{ExecFault, MemoryState, exec};
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Fetch, Loop, Memory, Stream, Switch};
+use tilewright_tcp_isa::program::exec::{Commit, Context, ExecBody, Fetch, Loop, Memory, Stream, Switch};
 use tilewright_tcp_isa::program::{Count, Exec};
 
 /// Where commands of these tests write.
@@ -101,19 +101,19 @@ pub(crate) fn copy(fetch: Fetch, flits: u64) -> Stream {
     }
 }
 
-pub(crate) fn image(body: Body) -> Exec {
+pub(crate) fn image(body: ExecBody) -> Exec {
     Exec { name: "test".to_owned(), context: Context::Main, pes: 1, body, span: span() }
 }
 
-pub(crate) fn run(machine: &Tcp, state: &mut State, stream: Stream) -> Result<(), Fault> {
-    exec(machine, state, PE, &image(Body::Stream(Box::new(stream))))
+pub(crate) fn run(machine: &Tcp, state: &mut MemoryState, stream: Stream) -> Result<(), ExecFault> {
+    exec(machine, state, PE, &image(ExecBody::Stream(Box::new(stream))))
 }
 
-pub(crate) fn at(slice: u64, memory: Memory, offset: u64) -> At {
-    At { chip: 0, slice, memory, offset }
+pub(crate) fn at(slice: u64, memory: Memory, offset: u64) -> SliceAddress {
+    SliceAddress { chip: 0, slice, memory, offset }
 }
 
-pub(crate) fn read(state: &State, slice: u64, memory: Memory, offset: u64, bytes: u64) -> Vec<u8> {
+pub(crate) fn read(state: &MemoryState, slice: u64, memory: Memory, offset: u64, bytes: u64) -> Vec<u8> {
     let mut found = vec![0xEE; bytes as usize];
     state.read_slice(at(slice, memory, offset), &mut found).unwrap();
     found

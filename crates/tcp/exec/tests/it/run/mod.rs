@@ -1,4 +1,5 @@
-//! Single commands against plain judges: every unit's rule is written a second time here, as directly as it can be said.
+//! Single commands against plain judges: every unit's rule is written a second time here, as directly as it
+//! can be said.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::cast_possible_truncation, reason = "test sizes are small")]
@@ -8,11 +9,11 @@ mod attention;
 mod bulk;
 mod contract;
 mod convolution;
+mod exec_modes;
 mod fetch;
 mod images;
 mod state;
 mod switch;
 mod tail;
 mod transfer;
-mod ways;
 mod weights;

@@ -4,25 +4,25 @@ use proptest::prelude::*;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{Copies, MapDigit, OFFSET, SLICE};
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::{Fault, State};
+use tilewright_tcp_exec::{ExecFault, MemoryState};
 use tilewright_tcp_isa::program::Tensor;
 use tilewright_tcp_isa::program::exec::Memory;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role};
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium};
+use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace, TensorRole};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 
 use crate::run::images::{Dice, at, bits, pick_bits, read, span, tcp};
 
-pub(crate) fn tensor(dtype: Dtype, place: Place, map: RadixMap) -> Tensor {
+pub(crate) fn tensor(dtype: Dtype, place: TensorPlace, map: RadixMap) -> Tensor {
     let axes = map.from.iter().enumerate().map(|(axis, extent)| (format!("A{axis}"), *extent));
     Tensor {
         name: "t".to_owned(),
         dtype,
         axes: axes.collect(),
-        role: Role::Both,
+        role: TensorRole::InOut,
         place,
         shape: String::new(),
         map,
-        data: Data::None,
+        data: TensorData::None,
         span: span(),
     }
 }
@@ -56,11 +56,11 @@ proptest! {
     fn tensors_lie_where_their_shape_says(seed: u64) {
         let dice = &mut Dice(seed);
         let machine = tcp();
-        let mut state = State::new(machine, 1);
+        let mut state = MemoryState::new(machine, 1);
         let dtype = dice.pick(&[Dtype::I4, Dtype::I8, Dtype::Bf16, Dtype::F32]);
         let in_dm = dice.roll(2) == 0;
         let map = draw(dice, in_dm);
-        let place = if in_dm { Place::Dm { chip: 0, slice: 70, base: 8 } } else { Place::Hbm { chip: 0, base: (1 << 20) - 40 } };
+        let place = if in_dm { TensorPlace::Dm { chip: 0, slice: 70, base: 8 } } else { TensorPlace::Hbm { chip: 0, base: (1 << 20) - 40 } };
         let tensor = tensor(dtype, place, map.clone());
         let width = bits(dtype);
         let mask = (u64::MAX >> (64 - width)) as u32;
@@ -68,8 +68,8 @@ proptest! {
         // Everything starts as ones, so that padding can be told.
         let (slices, bytes) = (map.to[0], (map.to[1] * width).div_ceil(8));
         let locate = |slice: u64| match place {
-            Place::Dm { .. } => Located { chip: 0, medium: Medium::Dm { slice: 70 + slice }, offset: 8 },
-            Place::Hbm { base, .. } => Located { chip: 0, medium: Medium::Hbm, offset: base },
+            TensorPlace::Dm { .. } => MemoryLocation { chip: 0, medium: MemoryInstance::Dm { slice: 70 + slice }, offset: 8 },
+            TensorPlace::Hbm { base, .. } => MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset: base },
         };
         for slice in 0..slices {
             state.write(Address::new(locate(slice)), &vec![0xFF; bytes as usize]).unwrap();
@@ -88,11 +88,11 @@ proptest! {
 }
 
 #[test]
-fn tensors_that_do_not_fit_are_refused() -> Result<(), Fault> {
+fn tensors_that_do_not_fit_are_refused() -> Result<(), ExecFault> {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let map = draw(&mut Dice(8), false);
-    let good = tensor(Dtype::I8, Place::Hbm { chip: 0, base: 0 }, map);
+    let good = tensor(Dtype::I8, TensorPlace::Hbm { chip: 0, base: 0 }, map);
     state.put(&good, &[1; 96])?;
     assert!(state.put(&good, &[1; 95]).is_err(), "one is missing");
     let mut bad = good.clone();
@@ -112,24 +112,25 @@ fn tensors_that_do_not_fit_are_refused() -> Result<(), Fault> {
     bad.map.from[0] = 1 << 60;
     assert!(state.get(&bad).is_err(), "more elements than memory");
     bad = good.clone();
-    bad.place = Place::Hbm { chip: 7, base: 0 };
+    bad.place = TensorPlace::Hbm { chip: 7, base: 0 };
     assert!(state.get(&bad).is_err(), "no chip 7");
     bad = good;
-    bad.place = Place::Dm { chip: 0, slice: u64::MAX, base: 0 };
+    bad.place = TensorPlace::Dm { chip: 0, slice: u64::MAX, base: 0 };
     assert!(state.get(&bad).is_err(), "no such slice");
     Ok(())
 }
 
 #[test]
-fn a_spare_slice_answers_to_the_number_of_a_faulty_one() -> Result<(), Fault> {
+fn a_spare_slice_answers_to_the_number_of_a_faulty_one() -> Result<(), ExecFault> {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     state.write_slice(at(67, Memory::Dm, 0), &[1; 8])?;
     state.replace_slice(0, 1, 3)?;
     assert_eq!(read(&state, 67, Memory::Dm, 0, 8), [0; 8], "what the faulty slice held is lost");
     state.write_slice(at(67, Memory::Dm, 0), &[2; 8])?;
     let mut found = [0; 8];
-    let address = Address::new(Located { chip: 0, medium: Medium::Dm { slice: 67 }, offset: 0 });
+    let address =
+        Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Dm { slice: 67 }, offset: 0 });
     state.read(address, &mut found)?;
     assert_eq!(found, [2; 8], "DMA sees the spare under the same address");
     assert_eq!(read(&state, 66, Memory::Dm, 0, 8), [0; 8]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::{Stage, State};
+use tilewright_tcp_exec::{ExecStage, MemoryState};
 use tilewright_tcp_isa::program::exec::{Memory, Switch};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
@@ -19,7 +19,7 @@ fn packet(slice: u64, time: u64) -> [u8; 8] {
 /// What each slice receives, in order, after the exchange.
 fn exchange(switch: Switch, packets: u64, received: u64) -> Vec<Vec<(u64, u64)>> {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     for slice in 0..SLICES {
         let content: Vec<u8> = (0..packets).flat_map(|time| packet(slice, time)).collect();
         state.write_slice(at(slice, Memory::Dm, 0), &content).unwrap();
@@ -153,7 +153,7 @@ fn a_custom_ring_keeps_what_its_bitmap_says() {
 #[test]
 fn impossible_exchanges_are_refused() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     for (topology, sources) in [
         (Topology::Broadcast1(Ring { slice1: 3, slice0: 1 }), vec![]),
         (Topology::Broadcast1(Ring { slice1: 128, slice0: 1 }), vec![]),
@@ -163,6 +163,6 @@ fn impossible_exchanges_are_refused() {
     ] {
         let mut stream = copy(fetch(Dtype::I8, 32, vec![row(96, 1)]), 3);
         stream.switch = Switch { topology, sources };
-        assert_eq!(run(machine, &mut state, stream).unwrap_err().stage, Stage::Switch, "{topology:?}");
+        assert_eq!(run(machine, &mut state, stream).unwrap_err().stage, ExecStage::Switch, "{topology:?}");
     }
 }

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::{Stage, State, exec};
-use tilewright_tcp_isa::program::exec::{Body, Fill, Memory, Short, Transpose};
+use tilewright_tcp_exec::{ExecStage, MemoryState, exec};
+use tilewright_tcp_isa::program::exec::{ExecBody, Fill, Memory, ShortLoad, Transpose};
 
 use crate::run::images::{
     Dice, OUT, PE, at, bits, commit, copy, fetch, image, pack, pick_bits, read, row, run, tcp,
@@ -12,7 +12,7 @@ use crate::run::images::{
 #[test]
 fn casts_narrow_to_the_front_of_the_flit() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let words: Vec<u32> =
         [1_i32, -1, 127, 128, -129, 300, 70000, -8].iter().map(|w| w.cast_unsigned()).collect();
     state.write_slice(at(0, Memory::Dm, 0), &pack(&words, 32)).unwrap();
@@ -38,7 +38,7 @@ fn casts_narrow_to_the_front_of_the_flit() {
     assert_eq!(out, [0x38, 0x7E, 0x7E, 0x80, 0, 0x42, 0x7F, 0xFE]);
     let mut stream = copy(fetch(Dtype::I8, 32, vec![row(32, 1)]), 1);
     stream.cast = Some(Dtype::I4);
-    assert_eq!(run(machine, &mut state, stream).unwrap_err().stage, Stage::Cast, "bytes are no words");
+    assert_eq!(run(machine, &mut state, stream).unwrap_err().stage, ExecStage::Cast, "bytes are no words");
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn tiles_leave_as_columns() {
         (Dtype::I32, 2, 16, 10),
         (Dtype::I4, 16, 32, 32),
     ] {
-        let mut state = State::new(machine, 1);
+        let mut state = MemoryState::new(machine, 1);
         let (width, taken) = (bits(dtype), if bits(dtype) == 4 { 16 } else { 8 });
         let (tiles, tile_flits) = (2, rows * columns / taken);
         let content = dice.bytes((tiles * tile_flits * 32) as usize);
@@ -82,7 +82,7 @@ fn tiles_leave_as_columns() {
 #[test]
 fn commit_trims_converts_and_masks() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let floats = [1.5_f32, -2.0, f32::NAN, -f32::NAN, -0.0, 3.140_625, -1e30, 1e-41].map(f32::to_bits);
     for slice in 0..64 {
         state.write_slice(at(slice, Memory::Dm, 0), &pack(&floats, 32)).unwrap();
@@ -103,40 +103,40 @@ fn commit_trims_converts_and_masks() {
     let expected = pack(&[0x3FC0, 0, 0x7FC0, 0x7FC0, 0, 0x4049, 0, 0], 16);
     assert_eq!(read(&state, 4, Memory::Dm, OUT, 16), expected);
     stream.commit.to_bf16 = false;
-    assert_eq!(run(machine, &mut state, stream.clone()).unwrap_err().stage, Stage::Commit, "ReLU alone");
+    assert_eq!(run(machine, &mut state, stream.clone()).unwrap_err().stage, ExecStage::Commit, "ReLU alone");
     stream.commit.relu = false;
     stream.commit.base = machine.dm.capacity_bytes - 8;
     let fault = run(machine, &mut state, stream.clone()).unwrap_err();
-    assert_eq!(fault.stage, Stage::Commit, "{fault}");
+    assert_eq!(fault.stage, ExecStage::Commit, "{fault}");
     stream.commit.base = 64;
     stream.commit.loops = vec![row(1, 1), row(1, -80)];
     run(machine, &mut state, stream.clone()).unwrap();
     stream.commit.loops = vec![row(2, -80)];
-    assert_eq!(run(machine, &mut state, stream).unwrap_err().stage, Stage::Commit, "before the start");
+    assert_eq!(run(machine, &mut state, stream).unwrap_err().stage, ExecStage::Commit, "before the start");
 }
 
 #[test]
 fn fills_and_short_loads_reach_register_files() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let content = Dice(5).bytes(512);
     state.write_slice(at(9, Memory::Dm, 100), &content).unwrap();
-    let short = Short { from: 100, bytes: 512, memory: Memory::Vrf, base: 64 };
-    exec(machine, &mut state, PE, &image(Body::Short(short))).unwrap();
+    let short = ShortLoad { from: 100, bytes: 512, memory: Memory::Vrf, base: 64 };
+    exec(machine, &mut state, PE, &image(ExecBody::Short(short))).unwrap();
     assert_eq!(read(&state, 9, Memory::Vrf, 64, 512), content);
     assert_eq!(read(&state, 8, Memory::Vrf, 64, 512), [0; 512]);
     let mut fill = Fill { word: 0x0807_0605_0403_0201, commit: commit(Memory::Trf { lanes: 8 }, 16, 2) };
     fill.commit.bytes = 24;
     fill.commit.slices = vec![(9, 10)];
-    exec(machine, &mut state, PE, &image(Body::Fill(fill))).unwrap();
+    exec(machine, &mut state, PE, &image(ExecBody::Fill(fill))).unwrap();
     let mut expected = vec![0; 16];
     expected.extend((0..24).map(|at| at % 8 + 1));
     expected.extend([0; 8]);
     expected.extend((0..24).map(|at| at % 8 + 1));
     assert_eq!(read(&state, 9, Memory::Trf { lanes: 8 }, 0, 72), expected);
-    let short = Short { from: 100, bytes: 8193, memory: Memory::Vrf, base: 0 };
-    let fault = exec(machine, &mut state, PE, &image(Body::Short(short))).unwrap_err();
-    assert_eq!(fault.stage, Stage::Commit);
+    let short = ShortLoad { from: 100, bytes: 8193, memory: Memory::Vrf, base: 0 };
+    let fault = exec(machine, &mut state, PE, &image(ExecBody::Short(short))).unwrap_err();
+    assert_eq!(fault.stage, ExecStage::Commit);
 }
 
 proptest! {
@@ -147,7 +147,7 @@ proptest! {
     fn fetch_and_commit_permute(seed: u64) {
         let dice = &mut Dice(seed);
         let machine = tcp();
-        let mut state = State::new(machine, 1);
+        let mut state = MemoryState::new(machine, 1);
         let sizes: Vec<u64> = (0..3).map(|_| dice.roll(4) + 1).collect();
         let total: u64 = sizes.iter().product();
         let strides = |order: [usize; 3]| {

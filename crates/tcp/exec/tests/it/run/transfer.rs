@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::{Stage, State, transfer};
+use tilewright_tcp_exec::{ExecStage, MemoryState, transfer};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::transfer::{
-    Address, Located, Medium, SLICE_STRIDE, Transfer, TransferIndex, TransferLoop,
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferIndex, TransferLoop,
 };
 
 use crate::run::images::{Dice, span, tcp};
 
-fn address(chip: u64, medium: Medium, offset: u64) -> Address {
-    Address::new(Located { chip, medium, offset })
+fn address(chip: u64, medium: MemoryInstance, offset: u64) -> Address {
+    Address::new(MemoryLocation { chip, medium, offset })
 }
 
 fn image(source: Address, target: Address, loops: &[(u64, i64, i64)], packet: u64) -> Transfer {
@@ -40,7 +40,7 @@ fn bytes(first: Address, loops: &[(u64, i64)], packet: u64, found: &mut Vec<Addr
     }
 }
 
-fn byte(state: &State, at: Address) -> u8 {
+fn byte(state: &MemoryState, at: Address) -> u8 {
     let mut byte = [0];
     state.read(at, &mut byte).unwrap();
     byte[0]
@@ -53,12 +53,12 @@ proptest! {
     fn moves_what_naive_loops_move(seed: u64) {
         let dice = &mut Dice(seed);
         let machine = tcp();
-        let mut state = State::new(machine, 2);
+        let mut state = MemoryState::new(machine, 2);
         let mut medium = |low: u64| {
             let slice = dice.roll(500);
             let pe = dice.roll(8);
-            let medium = dice.pick(&[Medium::Hbm, Medium::Dm { slice }, Medium::Spm { pe }]);
-            address(dice.roll(2), medium, low + (1 << 20) * u64::from(medium == Medium::Hbm) - 64)
+            let medium = dice.pick(&[MemoryInstance::Hbm, MemoryInstance::Dm { slice }, MemoryInstance::Spm { pe }]);
+            address(dice.roll(2), medium, low + (1 << 20) * u64::from(medium == MemoryInstance::Hbm) - 64)
         };
         let (source, target) = (medium(0x1000), medium(0x20000));
         let packet = dice.roll(20) + 1;
@@ -93,18 +93,19 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// From HBM to slices, which several threads may share, also where spares answer and steps leave slices out.
+    /// From HBM to slices, which several threads may share, also where spares answer and steps leave slices
+    /// out.
     #[test]
     fn slices_get_what_naive_loops_give_them(seed: u64) {
         let dice = &mut Dice(seed);
         let machine = tcp();
-        let mut state = State::new(machine, 1);
+        let mut state = MemoryState::new(machine, 1);
         if dice.roll(2) == 0 {
             state.replace_slice(0, 1, dice.roll(8)).unwrap();
         }
-        let source = address(0, Medium::Hbm, (1 << 20) - 3000);
+        let source = address(0, MemoryInstance::Hbm, (1 << 20) - 3000);
         state.write(source, &dice.bytes(1 << 16)).unwrap();
-        let target = address(0, Medium::Dm { slice: 60 + dice.roll(4) }, 0x400);
+        let target = address(0, MemoryInstance::Dm { slice: 60 + dice.roll(4) }, 0x400);
         let (packet, apart) = (dice.roll(64) + 1, dice.roll(40));
         let (rows, inner) = (dice.roll(5) + 1, (packet + apart) as i64);
         let step = SLICE_STRIDE * (dice.roll(2) as i64 + 1);
@@ -125,29 +126,33 @@ proptest! {
 #[test]
 fn a_slice_that_is_not_there_stops_the_slices_behind_it() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
-    let (source, first) = (address(0, Medium::Hbm, 0), 510);
+    let mut state = MemoryState::new(machine, 1);
+    let (source, first) = (address(0, MemoryInstance::Hbm, 0), 510);
     state.write(source, &[7; 256]).unwrap();
-    let target = address(0, Medium::Dm { slice: first }, 0);
+    let target = address(0, MemoryInstance::Dm { slice: first }, 0);
     let fault =
         transfer(machine, &mut state, &image(source, target, &[(4, 64, SLICE_STRIDE)], 64)).unwrap_err();
-    assert_eq!(fault.stage, Stage::Dma, "{fault}");
-    assert_eq!(byte(&state, address(0, Medium::Dm { slice: 511 }, 63)), 7);
+    assert_eq!(fault.stage, ExecStage::Dma, "{fault}");
+    assert_eq!(byte(&state, address(0, MemoryInstance::Dm { slice: 511 }, 63)), 7);
 }
 
 #[test]
 fn slices_follow_each_other_at_the_virtual_stride() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
+    let mut state = MemoryState::new(machine, 1);
     let data = Dice(6).bytes(64 * 256);
-    state.write(address(0, Medium::Hbm, 4096), &data).unwrap();
+    state.write(address(0, MemoryInstance::Hbm, 4096), &data).unwrap();
     let stride = SLICE_STRIDE;
-    let target = address(0, Medium::Dm { slice: 64 }, 512);
-    transfer(machine, &mut state, &image(address(0, Medium::Hbm, 4096), target, &[(64, 256, stride)], 256))
-        .unwrap();
+    let target = address(0, MemoryInstance::Dm { slice: 64 }, 512);
+    transfer(
+        machine,
+        &mut state,
+        &image(address(0, MemoryInstance::Hbm, 4096), target, &[(64, 256, stride)], 256),
+    )
+    .unwrap();
     for slice in 0..64 {
         let mut found = [0; 256];
-        state.read(address(0, Medium::Dm { slice: 64 + slice }, 512), &mut found).unwrap();
+        state.read(address(0, MemoryInstance::Dm { slice: 64 + slice }, 512), &mut found).unwrap();
         assert_eq!(found[..], data[slice as usize * 256..][..256]);
     }
 }
@@ -157,11 +162,11 @@ fn rows_are_gathered_and_scattered_by_index() {
     let machine = tcp();
     let rows = [5_u64, 0, 7, 7, 2];
     let data = Dice(7).bytes(8 * 48);
-    for (table_medium, scale) in [(Medium::Hbm, 48), (Medium::Dm { slice: 3 }, 1)] {
+    for (table_medium, scale) in [(MemoryInstance::Hbm, 48), (MemoryInstance::Dm { slice: 3 }, 1)] {
         for scatter in [false, true] {
-            let mut state = State::new(machine, 1);
+            let mut state = MemoryState::new(machine, 1);
             let (source, target) =
-                (address(0, Medium::Hbm, 0x1000), address(0, Medium::Spm { pe: 1 }, 0x2000));
+                (address(0, MemoryInstance::Hbm, 0x1000), address(0, MemoryInstance::Spm { pe: 1 }, 0x2000));
             let table = address(0, table_medium, 0x100);
             state.write(source, &data).unwrap();
             for (at, row) in rows.iter().enumerate() {
@@ -186,20 +191,20 @@ fn rows_are_gathered_and_scattered_by_index() {
 #[test]
 fn unmapped_bytes_are_refused() {
     let machine = tcp();
-    let mut state = State::new(machine, 1);
-    let good = address(0, Medium::Hbm, 0);
-    let dm_end = address(0, Medium::Dm { slice: 0 }, machine.dm.capacity_bytes - 4);
+    let mut state = MemoryState::new(machine, 1);
+    let good = address(0, MemoryInstance::Hbm, 0);
+    let dm_end = address(0, MemoryInstance::Dm { slice: 0 }, machine.dm.capacity_bytes - 4);
     let bad = [
         dm_end,
-        address(0, Medium::Dm { slice: 512 }, 0),
-        address(1, Medium::Hbm, 0),
-        address(0, Medium::Hbm, machine.hbm_capacity_bytes()),
+        address(0, MemoryInstance::Dm { slice: 512 }, 0),
+        address(1, MemoryInstance::Hbm, 0),
+        address(0, MemoryInstance::Hbm, machine.hbm_capacity_bytes()),
         Address(3 << 40),
     ];
     for bad in bad {
         for (source, target) in [(bad, good), (good, bad)] {
             let fault = transfer(machine, &mut state, &image(source, target, &[], 8)).unwrap_err();
-            assert_eq!(fault.stage, Stage::Dma, "{fault}");
+            assert_eq!(fault.stage, ExecStage::Dma, "{fault}");
         }
     }
     let loops = vec![(1 << 30, 0, 0); 3];

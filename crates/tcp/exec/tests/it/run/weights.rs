@@ -1,12 +1,14 @@
-//! Weights on their way from HBM through data memory and the register files to products: bytes that are met where they lie give what
-//! bytes that were copied give, whatever is written meanwhile.
+//! Weights on their way from HBM through data memory and the register files to products: bytes that are met
+//! where they lie give what bytes that were copied give, whatever is written meanwhile.
 
 use proptest::prelude::*;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_tcp_exec::{State, exec, exec_literally, transfer};
-use tilewright_tcp_isa::program::exec::{Body, Fill, Memory, Stream};
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_exec::{MemoryState, exec, exec_literally, transfer};
+use tilewright_tcp_isa::program::exec::{ExecBody, Fill, Memory, Stream};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
+};
 use tilewright_tcp_isa::program::{Count, Exec};
 
 use crate::run::contract::{contraction, step};
@@ -29,7 +31,7 @@ fn small() -> Tcp {
 }
 
 fn hbm(offset: u64) -> Address {
-    Address::new(Located { chip: 0, medium: Medium::Hbm, offset })
+    Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset })
 }
 
 /// Numbers of bf16, now and then one that kernels leave to others.
@@ -44,7 +46,7 @@ fn numbers(dice: &mut Dice, count: usize) -> Vec<u8> {
 }
 
 fn stream(stream: Stream) -> Exec {
-    image(Body::Stream(Box::new(stream)))
+    image(ExecBody::Stream(Box::new(stream)))
 }
 
 /// What may happen to weights.
@@ -90,7 +92,11 @@ fn event(dice: &mut Dice) -> Vec<Event> {
             let offset = dice.roll((HBM_BYTES as u64 - count * bytes) / 64 + 1) * 64;
             let loops =
                 vec![TransferLoop { size: Count::Fixed(count), source: bytes as i64, target: SLICE_STRIDE }];
-            let target = Address::new(Located { chip: 0, medium: Medium::Dm { slice: 0 }, offset: slot });
+            let target = Address::new(MemoryLocation {
+                chip: 0,
+                medium: MemoryInstance::Dm { slice: 0 },
+                offset: slot,
+            });
             let name = "weights".to_string();
             vec![Event::Transfer(Transfer {
                 name,
@@ -118,12 +124,12 @@ fn event(dice: &mut Dice) -> Vec<Event> {
         _ => {
             let mut zeros = commit(Memory::Dm, slot, SLOT_BYTES / 32);
             zeros.base = slot;
-            vec![Event::Exec(image(Body::Fill(Fill { word: dice.pick(&[0, 0, 7]), commit: zeros })))]
+            vec![Event::Exec(image(ExecBody::Fill(Fill { word: dice.pick(&[0, 0, 7]), commit: zeros })))]
         }
     }
 }
 
-fn happen(machine: &Tcp, state: &mut State, event: &Event, literally: bool) {
+fn happen(machine: &Tcp, state: &mut MemoryState, event: &Event, literally: bool) {
     match event {
         Event::Transfer(image) => transfer(machine, state, image).unwrap(),
         Event::Exec(image) if literally => exec_literally(machine, state, PE, image).unwrap(),
@@ -142,7 +148,7 @@ proptest! {
     fn weights_that_are_not_copied_give_what_copies_give(seed: u64) {
         let dice = &mut Dice(seed);
         let machine = small();
-        let mut kept = State::new(&machine, 1);
+        let mut kept = MemoryState::new(&machine, 1);
         kept.write(hbm(0), &numbers(dice, HBM_BYTES)).unwrap();
         for slice in 0..SLICES / 2 {
             kept.write_slice(at(slice, Memory::Dm, 0), &numbers(dice, 64)).unwrap();

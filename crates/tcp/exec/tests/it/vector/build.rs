@@ -10,7 +10,7 @@ use tilewright_tcp_exec::vector::{VectorError, apply};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{Loop, StepLoop};
 use tilewright_tcp_isa::program::vector::{
-    Choice, Guarded, Op, OpKind, Reduce, ReduceOp, Source, Vector, Word,
+    GuardedSource, Op, OpKind, OperandChoice, OperandSource, Reduce, ReduceOp, Vector, Word,
 };
 
 pub(crate) const RULES: &RuleSet = &RuleSet::TCP;
@@ -35,14 +35,14 @@ pub(crate) fn op(kind: OpKind) -> Op {
     Op { kind, operands: vec![], reversed: false, stash: false }
 }
 
-pub(crate) fn with(kind: OpKind, sources: Vec<Source>) -> Op {
+pub(crate) fn with(kind: OpKind, sources: Vec<OperandSource>) -> Op {
     let operands = sources.into_iter().map(|source| choice(vec![(0, 0, source)])).collect();
     Op { operands, ..op(kind) }
 }
 
-pub(crate) fn choice(sources: Vec<(u8, u8, Source)>) -> Choice {
-    let guarded = |(mask, value, source)| Guarded { mask, value, source };
-    Choice { sources: sources.into_iter().map(guarded).collect() }
+pub(crate) fn choice(sources: Vec<(u8, u8, OperandSource)>) -> OperandChoice {
+    let guarded = |(mask, value, source)| GuardedSource { mask, value, source };
+    OperandChoice { sources: sources.into_iter().map(guarded).collect() }
 }
 
 pub(crate) fn stash(op: Op) -> Op {
@@ -53,17 +53,17 @@ pub(crate) fn reversed(op: Op) -> Op {
     Op { reversed: true, ..op }
 }
 
-pub(crate) fn float(value: f32) -> Source {
-    Source::Immediate(value.to_bits())
+pub(crate) fn float(value: f32) -> OperandSource {
+    OperandSource::Immediate(value.to_bits())
 }
 
-pub(crate) fn int(value: i32) -> Source {
-    Source::Immediate(value.cast_unsigned())
+pub(crate) fn int(value: i32) -> OperandSource {
+    OperandSource::Immediate(value.cast_unsigned())
 }
 
-pub(crate) fn vrf(base: u64, loops: &[(u64, i64)]) -> Source {
+pub(crate) fn vrf(base: u64, loops: &[(u64, i64)]) -> OperandSource {
     let loops = loops.iter().map(|(size, stride)| Loop { size: Count::Fixed(*size), stride: *stride });
-    Source::Vrf { base, loops: loops.collect() }
+    OperandSource::Vrf { base, loops: loops.collect() }
 }
 
 pub(crate) fn reduce(op: ReduceOp, tree: bool, steps: &[(u64, bool)]) -> Reduce {

@@ -1,11 +1,13 @@
-//! Chains that models need: softmax, norms, activations, rotation, requantisation, with results worked out beside them.
+//! Chains that models need: softmax, norms, activations, rotation, requantisation, with results worked out
+//! beside them.
 
 use tilewright_num::{Function, RuleSet, add_f32, div_f32, mul_f32, sub_f32};
 use tilewright_tcp_exec::vector::apply;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::SliceDigit;
 use tilewright_tcp_isa::program::vector::{
-    Between, Comparison, Gives, OpKind, ReduceLimit, ReduceOp, Relation, Source, Vector, Word,
+    Comparison, InterSliceReduce, OpKind, OperandSource, ReduceLimit, ReduceOp, ReduceOutput, Relation,
+    Vector, Word,
 };
 use tilewright_tcp_isa::vector::check;
 
@@ -25,8 +27,10 @@ fn ramp(count: u16) -> Vec<f32> {
 
 #[test]
 fn silu_multiplies_what_it_kept() {
-    let vector =
-        legal(chain(Word::F32, vec![stash(op(OpKind::Sigmoid)), with(OpKind::Mul0, vec![Source::Stash])]));
+    let vector = legal(chain(
+        Word::F32,
+        vec![stash(op(OpKind::Sigmoid)), with(OpKind::Mul0, vec![OperandSource::Stash])],
+    ));
     let x = ramp(24);
     let expected: Vec<f32> =
         x.iter().map(|x| mul_f32(RULES, Function::Sigmoid.apply(RULES, *x), *x)).collect();
@@ -42,7 +46,7 @@ fn gelu_by_the_error_function() {
             stash(with(OpKind::Mul0, vec![float(std::f32::consts::FRAC_1_SQRT_2)])),
             op(OpKind::Erf),
             with(OpKind::Fma, vec![float(0.5), float(0.5)]),
-            with(OpKind::Mul1, vec![Source::Stash]),
+            with(OpKind::Mul1, vec![OperandSource::Stash]),
         ],
     ));
     let x = ramp(24);
@@ -60,7 +64,7 @@ fn softmax_in_three_passes() {
     let rows: Vec<Vec<f32>> =
         (0..4_u16).map(|slice| ramp(16).iter().map(|x| x * f32::from(slice + 1)).collect()).collect();
     let input: Vec<Vec<u32>> = rows.iter().map(|row| words(row)).collect();
-    let over_slices = |op| Some(Between { op, slices: 4, gives: Gives::Broadcast });
+    let over_slices = |op| Some(InterSliceReduce { op, slices: 4, gives: ReduceOutput::Broadcast });
     let mut greatest = chain(Word::F32, vec![op(OpKind::Reduce(reduce(ReduceOp::Max, true, &[(4, true)])))]);
     greatest.between = over_slices(ReduceOp::Max);
     let maxima = apply(RULES, &legal(greatest), input.clone(), &[]).unwrap();
@@ -101,7 +105,7 @@ fn mean_square_of_a_norm_with_a_padded_tail() {
     let vector = legal(chain(
         Word::F32,
         vec![
-            stash(with(OpKind::Mul0, vec![Source::Stash])),
+            stash(with(OpKind::Mul0, vec![OperandSource::Stash])),
             op(OpKind::Reduce(sum)),
             with(OpKind::Div, vec![float(13.0)]),
             with(OpKind::ClipAdd, vec![float(1e-5)]),
@@ -137,7 +141,7 @@ fn rotary_embedding_joins_two_groups() {
         Word::F32,
         vec![
             with(OpKind::Mul0, vec![vrf(0, &[(2, 8), (2, 16), (8, 1)])]),
-            with(OpKind::FAdd, vec![Source::Pair]),
+            with(OpKind::FAdd, vec![OperandSource::Pair]),
         ],
     );
     vector.pair = true;
@@ -156,11 +160,11 @@ fn rotary_embedding_joins_two_groups() {
 
 #[test]
 fn differences_of_pairs_take_the_first_group_first() {
-    let mut vector = chain(Word::I32, vec![with(OpKind::Sub, vec![Source::Pair])]);
+    let mut vector = chain(Word::I32, vec![with(OpKind::Sub, vec![OperandSource::Pair])]);
     vector.pair = true;
     let stream: Vec<u32> = [[10; 8], [3; 8]].concat();
     assert_eq!(run(&vector, stream.clone()).unwrap(), [7; 8]);
-    vector.ops = vec![reversed(with(OpKind::Sub, vec![Source::Pair]))];
+    vector.ops = vec![reversed(with(OpKind::Sub, vec![OperandSource::Pair]))];
     assert_eq!(run(&vector, stream).unwrap(), [7_u32.wrapping_neg(); 8]);
 }
 
@@ -229,7 +233,11 @@ fn results_widen_as_their_halves_survive() {
 #[test]
 fn scatter_deals_flits_out() {
     let mut vector = chain(Word::I32, vec![]);
-    vector.between = Some(Between { op: ReduceOp::AddWrap, slices: 2, gives: Gives::Scatter { inner: 1 } });
+    vector.between = Some(InterSliceReduce {
+        op: ReduceOp::AddWrap,
+        slices: 2,
+        gives: ReduceOutput::Scatter { inner: 1 },
+    });
     let slice = |add: u32| (0..4).flat_map(|flit| [flit * 100 + add; 8]).collect::<Vec<u32>>();
     let result = apply(&RuleSet::TCP, &legal(vector), vec![slice(1), slice(2)], &[]).unwrap();
     assert_eq!(result[0], [[3; 8], [403; 8]].concat());

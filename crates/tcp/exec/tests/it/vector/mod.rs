@@ -2,6 +2,6 @@
 
 mod build;
 mod chains;
-mod judge;
 mod random;
+mod reference;
 mod rules;

@@ -5,14 +5,15 @@ use tilewright_tcp_exec::vector::apply;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::SliceDigit;
 use tilewright_tcp_isa::program::vector::{
-    Between, Comparison, Gives, Op, OpKind, ReduceLimit, ReduceOp, Relation, Source, Vector, Word,
+    Comparison, InterSliceReduce, Op, OpKind, OperandSource, ReduceLimit, ReduceOp, ReduceOutput, Relation,
+    Vector, Word,
 };
 use tilewright_tcp_isa::vector::shape::shapes;
 use tilewright_tcp_isa::vector::unit::{operand_count, reversible};
 use tilewright_tcp_isa::vector::{check, flits_out, misfit, output, unit};
 
 use crate::vector::build::{RULES, bytes, chain, choice, machine, op, reduce, vrf};
-use crate::vector::judge::judge;
+use crate::vector::reference::reference;
 
 /// Numbers from a seed.
 struct Random(u64);
@@ -68,7 +69,7 @@ impl Random {
         factors
     }
 
-    fn vrf(&mut self, elements: u64) -> Source {
+    fn vrf(&mut self, elements: u64) -> OperandSource {
         let loops: Vec<(u64, i64)> = self
             .factors(elements)
             .into_iter()
@@ -165,9 +166,9 @@ impl Builder<'_> {
                         port = false;
                         self.kept = None;
                         self.read = true;
-                        Source::Stash
+                        OperandSource::Stash
                     }
-                    _ => Source::Immediate(self.random.word(self.word)),
+                    _ => OperandSource::Immediate(self.random.word(self.word)),
                 };
                 let mask = if self.reduced { 0 } else { u8::try_from(self.random.below(16)).expect("fits") };
                 let mask = if self.random.chance(2) { mask } else { 0 };
@@ -176,7 +177,7 @@ impl Builder<'_> {
             new.operands.push(choice(sources.collect()));
         }
         if joins {
-            new.operands[0] = choice(vec![(0, 0, Source::Pair)]);
+            new.operands[0] = choice(vec![(0, 0, OperandSource::Pair)]);
             self.joined = true;
             self.kept = None;
         }
@@ -186,7 +187,7 @@ impl Builder<'_> {
     fn entering(&self, new: &Op, joins: bool) -> u64 {
         let mut trial = self.vector.clone();
         let mut new = new.clone();
-        let source = if joins { Source::Pair } else { Source::Immediate(0) };
+        let source = if joins { OperandSource::Pair } else { OperandSource::Immediate(0) };
         new.operands = vec![choice(vec![(0, 0, source)])];
         trial.ops.push(new);
         trial.between = trial.between.filter(|_| trial.between_first);
@@ -226,11 +227,12 @@ fn random_chain(random: &mut Random, flits: u64, slices: u64) -> Vector {
     }
     if random.chance(2) {
         let inner = random.pick(&[1, 2]);
-        let gives = random.pick(&[Gives::First, Gives::Broadcast, Gives::Scatter { inner }]);
+        let gives =
+            random.pick(&[ReduceOutput::First, ReduceOutput::Broadcast, ReduceOutput::Scatter { inner }]);
         let op =
             random.pick(&[ReduceOp::Add, ReduceOp::AddWrap, ReduceOp::Max, ReduceOp::Min, ReduceOp::Mul]);
-        vector.between = Some(Between { op, slices: random.pick(&[1, slices]), gives });
-        let scatters = matches!(gives, Gives::Scatter { .. });
+        vector.between = Some(InterSliceReduce { op, slices: random.pick(&[1, slices]), gives });
+        let scatters = matches!(gives, ReduceOutput::Scatter { .. });
         vector.between_first = random.chance(2) && !scatters;
     }
     let mut builder = Builder {
@@ -298,7 +300,7 @@ proptest! {
             .collect();
         let files: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
         let ours = apply(RULES, &vector, input.clone(), &files).expect("fits");
-        let theirs = judge(&vector, input, &files);
+        let theirs = reference(&vector, input, &files);
         prop_assert_eq!(&ours, &theirs, "{:?}", vector);
         let leaving = usize::try_from(flits_out(&vector, flits).expect("fits") * 8).expect("fits");
         prop_assert!(ours.iter().all(|words| words.len() == leaving), "{:?}", vector);

@@ -3,12 +3,13 @@
 use tilewright_tcp_cost::cycles;
 use tilewright_tcp_exec::vector::{VectorError, apply};
 use tilewright_tcp_isa::program::vector::{
-    Between, Comparison, Gives, OpKind, ReduceLimit, ReduceOp, Relation, Source, Vector, Word,
+    Comparison, InterSliceReduce, OpKind, OperandSource, ReduceLimit, ReduceOp, ReduceOutput, Relation,
+    Vector, Word,
 };
 use tilewright_tcp_isa::program::{Count, RegisterId};
 use tilewright_tcp_isa::vector::{
-    FLIT_WORDS, Fault, GROUP_TAG, HALF_WORDS, OpCounts, VeUnit, check, flits_out, misfit, narrow, op_counts,
-    output, units,
+    FLIT_WORDS, GROUP_TAG, HALF_WORDS, OpCounts, VeUnit, VectorFault, check, flits_out, misfit, narrow,
+    op_counts, output, units,
 };
 
 use crate::vector::build::{
@@ -21,7 +22,7 @@ fn legal(vector: &Vector) {
 }
 
 /// The chain breaks one rule; values are refused too unless the rule is one of figures.
-fn refused(vector: &Vector, fault: Fault) {
+fn refused(vector: &Vector, fault: VectorFault) {
     assert_eq!(check(machine(), vector), [fault], "{vector:?}");
     assert!(fault.to_string().len() > 10);
 }
@@ -54,8 +55,8 @@ fn five_float_units_fit_and_two_functions_do_not() {
     let result = run(&vector, [0.5_f32.to_bits(); 8].to_vec()).unwrap();
     assert_eq!(result, [20.085_537_f32.to_bits(); 8], "e^3");
     vector.ops = vec![op(OpKind::Sqrt), op(OpKind::Tanh)];
-    refused(&vector, Fault::UnitTwice { at: 1, unit: VeUnit::Fpu });
-    assert!(matches!(run(&vector, vec![0; 8]), Err(VectorError::Fault(Fault::UnitTwice { .. }))));
+    refused(&vector, VectorFault::UnitTwice { at: 1, unit: VeUnit::Fpu });
+    assert!(matches!(run(&vector, vec![0; 8]), Err(VectorError::Fault(VectorFault::UnitTwice { .. }))));
 }
 
 #[test]
@@ -64,13 +65,19 @@ fn stages_come_in_order_and_words_match() {
     legal(&ints(vec![with(OpKind::Add, vec![int(1)]), convert(), with(OpKind::FMul, vec![float(0.5)])]));
     refused(
         &ints(vec![with(OpKind::Mul, vec![int(1)]), with(OpKind::And, vec![int(1)])]),
-        Fault::StageOrder { at: 1 },
+        VectorFault::StageOrder { at: 1 },
     );
-    refused(&ints(vec![op(OpKind::Exp)]), Fault::WordType { at: 0, found: Word::I32 });
-    refused(&floats(vec![with(OpKind::Shl, vec![int(1)])]), Fault::WordType { at: 0, found: Word::F32 });
+    refused(&ints(vec![op(OpKind::Exp)]), VectorFault::WordType { at: 0, found: Word::I32 });
+    refused(
+        &floats(vec![with(OpKind::Shl, vec![int(1)])]),
+        VectorFault::WordType { at: 0, found: Word::F32 },
+    );
     legal(&floats(vec![with(OpKind::And, vec![int(1)])]));
     legal(&ints(vec![op(OpKind::ToFloat { int_width: 31 }), op(OpKind::ToFixed { int_width: 31 })]));
-    refused(&ints(vec![op(OpKind::ToFloat { int_width: 32 })]), Fault::IntWidth { at: 0, int_width: 32 });
+    refused(
+        &ints(vec![op(OpKind::ToFloat { int_width: 32 })]),
+        VectorFault::IntWidth { at: 0, int_width: 32 },
+    );
     assert_eq!(output(&ints(vec![convert()])), Word::F32);
     assert_eq!(output(&ints(vec![convert(), op(OpKind::ToFixed { int_width: 3 })])), Word::I32);
 }
@@ -78,15 +85,15 @@ fn stages_come_in_order_and_words_match() {
 #[test]
 fn operands_are_counted() {
     legal(&floats(vec![with(OpKind::Fma, vec![float(1.0), float(2.0)])]));
-    let needed = |needed, found| Fault::OperandCount { at: 0, needed, found };
+    let needed = |needed, found| VectorFault::OperandCount { at: 0, needed, found };
     refused(&floats(vec![with(OpKind::Fma, vec![float(1.0)])]), needed(2, 1));
     refused(&floats(vec![with(OpKind::Exp, vec![float(1.0)])]), needed(0, 1));
     refused(&floats(vec![op(OpKind::FAdd)]), needed(1, 0));
     let mut vector = floats(vec![with(OpKind::FAdd, vec![float(1.0)])]);
     vector.ops[0].operands[0].sources.clear();
-    refused(&vector, Fault::NoSource { at: 0 });
+    refused(&vector, VectorFault::NoSource { at: 0 });
     legal(&floats(vec![reversed(with(OpKind::Div, vec![float(1.0)]))]));
-    refused(&floats(vec![reversed(with(OpKind::FAdd, vec![float(1.0)]))]), Fault::Reversed { at: 0 });
+    refused(&floats(vec![reversed(with(OpKind::FAdd, vec![float(1.0)]))]), VectorFault::Reversed { at: 0 });
 }
 
 #[test]
@@ -97,13 +104,13 @@ fn three_immediates_and_one_port() {
         vector
     };
     legal(&four(3));
-    refused(&four(4), Fault::Immediates { at: 0, found: 4, most: 3 });
+    refused(&four(4), VectorFault::Immediates { at: 0, found: 4, most: 3 });
     let file = || vrf(0, &[(8, 1)]);
     legal(&floats(vec![with(OpKind::Fma, vec![file(), float(1.0)])]));
-    refused(&floats(vec![with(OpKind::Fma, vec![file(), file()])]), Fault::Ports { at: 0, found: 2 });
+    refused(&floats(vec![with(OpKind::Fma, vec![file(), file()])]), VectorFault::Ports { at: 0, found: 2 });
     refused(
-        &floats(vec![stash(with(OpKind::Fma, vec![file(), Source::Stash]))]),
-        Fault::Ports { at: 0, found: 2 },
+        &floats(vec![stash(with(OpKind::Fma, vec![file(), OperandSource::Stash]))]),
+        VectorFault::Ports { at: 0, found: 2 },
     );
 }
 
@@ -113,11 +120,11 @@ fn tags_have_four_bits_and_the_group_takes_one() {
     vector.tags = vec![Comparison { relation: Relation::Lt, word: 0 }; 4];
     legal(&vector);
     vector.tags.push(Comparison { relation: Relation::Lt, word: 0 });
-    refused(&vector, Fault::Comparisons { found: 5, most: 4 });
+    refused(&vector, VectorFault::Comparisons { found: 5, most: 4 });
     vector.tags.truncate(4);
     vector.pair = true;
-    vector.ops = vec![with(OpKind::Add, vec![Source::Pair])];
-    refused(&vector, Fault::Comparisons { found: 4, most: 3 });
+    vector.ops = vec![with(OpKind::Add, vec![OperandSource::Pair])];
+    refused(&vector, VectorFault::Comparisons { found: 4, most: 3 });
     vector.tags.truncate(3);
     legal(&vector);
     let guard = |mask, value| {
@@ -126,51 +133,52 @@ fn tags_have_four_bits_and_the_group_takes_one() {
         vector
     };
     legal(&guard(15, 9));
-    refused(&guard(16, 16), Fault::Guard { at: 0, mask: 16, value: 16 });
-    refused(&guard(1, 2), Fault::Guard { at: 0, mask: 1, value: 2 });
+    refused(&guard(16, 16), VectorFault::Guard { at: 0, mask: 16, value: 16 });
+    refused(&guard(1, 2), VectorFault::Guard { at: 0, mask: 1, value: 2 });
     let mut vector = ints(vec![op(OpKind::Filter { mask: 1, value: 1 })]);
     legal(&vector);
     vector.ops.insert(0, op(OpKind::Reduce(reduce(ReduceOp::Add, true, &[(2, true)]))));
-    refused(&vector, Fault::TagsLost { at: 1 });
+    refused(&vector, VectorFault::TagsLost { at: 1 });
 }
 
 #[test]
 fn one_stash_is_kept_and_read_once() {
-    let read = || with(OpKind::Mul0, vec![Source::Stash]);
+    let read = || with(OpKind::Mul0, vec![OperandSource::Stash]);
     legal(&floats(vec![stash(op(OpKind::Sigmoid)), read()]));
     legal(&floats(vec![stash(read())]));
-    refused(&floats(vec![op(OpKind::Sigmoid), read()]), Fault::StashMissing { at: 1 });
-    refused(&floats(vec![stash(op(OpKind::Sigmoid))]), Fault::StashUnread { at: 0 });
-    refused(&floats(vec![stash(op(OpKind::Sigmoid)), stash(read())]), Fault::StashTwice { at: 1 });
-    let again = with(OpKind::Mul1, vec![Source::Stash]);
-    refused(&floats(vec![stash(op(OpKind::Sigmoid)), read(), again]), Fault::StashReadTwice { at: 2 });
+    refused(&floats(vec![op(OpKind::Sigmoid), read()]), VectorFault::StashMissing { at: 1 });
+    refused(&floats(vec![stash(op(OpKind::Sigmoid))]), VectorFault::StashUnread { at: 0 });
+    refused(&floats(vec![stash(op(OpKind::Sigmoid)), stash(read())]), VectorFault::StashTwice { at: 1 });
+    let again = with(OpKind::Mul1, vec![OperandSource::Stash]);
+    refused(&floats(vec![stash(op(OpKind::Sigmoid)), read(), again]), VectorFault::StashReadTwice { at: 2 });
     let convert = stash(op(OpKind::ToFloat { int_width: 31 }));
-    refused(&ints(vec![convert, read()]), Fault::StashWord { at: 1, kept: Word::I32 });
+    refused(&ints(vec![convert, read()]), VectorFault::StashWord { at: 1, kept: Word::I32 });
     let sum = op(OpKind::Reduce(reduce(ReduceOp::Add, true, &[(2, true)])));
-    let divide = with(OpKind::Div, vec![Source::Stash]);
-    refused(&floats(vec![stash(op(OpKind::Exp)), sum, divide]), Fault::StashShape { at: 2 });
+    let divide = with(OpKind::Div, vec![OperandSource::Stash]);
+    refused(&floats(vec![stash(op(OpKind::Exp)), sum, divide]), VectorFault::StashShape { at: 2 });
 }
 
 #[test]
 fn pairs_are_joined_once() {
-    let mut vector = floats(vec![with(OpKind::FAdd, vec![Source::Pair])]);
-    refused(&vector, Fault::PairOutside { at: 0 });
+    let mut vector = floats(vec![with(OpKind::FAdd, vec![OperandSource::Pair])]);
+    refused(&vector, VectorFault::PairOutside { at: 0 });
     vector.pair = true;
     legal(&vector);
     assert_eq!(flits_out(&vector, 6), Some(3));
-    assert_eq!(misfit(&vector, 5), Some(Fault::PairFlits { at: 0, flits: 5 }));
-    vector.ops.push(with(OpKind::Mul0, vec![Source::Pair]));
-    refused(&vector, Fault::PairTwice { at: 1 });
-    vector.ops = vec![with(OpKind::Fma, vec![Source::Pair, Source::Pair])];
-    refused(&vector, Fault::PairTwice { at: 0 });
+    assert_eq!(misfit(&vector, 5), Some(VectorFault::PairFlits { at: 0, flits: 5 }));
+    vector.ops.push(with(OpKind::Mul0, vec![OperandSource::Pair]));
+    refused(&vector, VectorFault::PairTwice { at: 1 });
+    vector.ops = vec![with(OpKind::Fma, vec![OperandSource::Pair, OperandSource::Pair])];
+    refused(&vector, VectorFault::PairTwice { at: 0 });
     vector.ops = vec![op(OpKind::Exp)];
-    refused(&vector, Fault::PairMissing);
+    refused(&vector, VectorFault::PairMissing);
     let sum = op(OpKind::Reduce(reduce(ReduceOp::Add, true, &[(4, true)])));
-    vector.ops = vec![sum, with(OpKind::Div, vec![Source::Pair])];
-    refused(&vector, Fault::ReduceBeforePair { at: 0 });
-    vector.ops = vec![stash(with(OpKind::Mul0, vec![float(2.0)])), with(OpKind::Mul1, vec![Source::Stash])];
-    vector.ops.insert(1, with(OpKind::FAdd, vec![Source::Pair]));
-    refused(&vector, Fault::StashShape { at: 2 });
+    vector.ops = vec![sum, with(OpKind::Div, vec![OperandSource::Pair])];
+    refused(&vector, VectorFault::ReduceBeforePair { at: 0 });
+    vector.ops =
+        vec![stash(with(OpKind::Mul0, vec![float(2.0)])), with(OpKind::Mul1, vec![OperandSource::Stash])];
+    vector.ops.insert(1, with(OpKind::FAdd, vec![OperandSource::Pair]));
+    refused(&vector, VectorFault::StashShape { at: 2 });
 }
 
 #[test]
@@ -181,18 +189,21 @@ fn reductions_have_slots_limits_and_halves() {
     legal(&one(ReduceOp::Add, false, &[(4, true), (8, false)]));
     refused(
         &one(ReduceOp::Add, false, &[(4, true), (10, false)]),
-        Fault::Slots { at: 0, found: 10, most: 8 },
+        VectorFault::Slots { at: 0, found: 10, most: 8 },
     );
     legal(&one(ReduceOp::Add, false, &[(10, false), (4, true)]));
     for kind in [ReduceOp::AddWrap, ReduceOp::Mul] {
-        refused(&one(kind, true, &[(2, true)]), Fault::ReduceOp { at: 0, op: kind, word: Word::F32 });
+        refused(&one(kind, true, &[(2, true)]), VectorFault::ReduceOp { at: 0, op: kind, word: Word::F32 });
     }
-    refused(&one(ReduceOp::Add, false, &[(2, true), (3, false)]), Fault::Halves { at: 0 });
+    refused(&one(ReduceOp::Add, false, &[(2, true), (3, false)]), VectorFault::Halves { at: 0 });
     legal(&one(ReduceOp::Add, true, &[(2, true), (3, false)]));
-    refused(&one(ReduceOp::Add, true, &[(0, true)]), Fault::LoopEmpty { at: 0 });
-    refused(&one(ReduceOp::Add, true, &[(1, false); 9]), Fault::SequencerLoops { at: 0, found: 9, most: 8 });
+    refused(&one(ReduceOp::Add, true, &[(0, true)]), VectorFault::LoopEmpty { at: 0 });
+    refused(
+        &one(ReduceOp::Add, true, &[(1, false); 9]),
+        VectorFault::SequencerLoops { at: 0, found: 9, most: 8 },
+    );
     let long = one(ReduceOp::Add, true, &[(65_538, true)]);
-    refused(&long, Fault::SequencerSize { at: 0, found: 65_538, most: 65_536 });
+    refused(&long, VectorFault::SequencerSize { at: 0, found: 65_538, most: 65_536 });
     let limited = |elements: &[u64], weights: usize| {
         let mut inner = reduce(ReduceOp::Max, true, &[(2, true)]);
         let limit = |element: &u64| ReduceLimit {
@@ -205,32 +216,38 @@ fn reductions_have_slots_limits_and_halves() {
         floats(vec![op(OpKind::Reduce(inner))])
     };
     legal(&limited(&[1, 0, 0, 0], 1));
-    refused(&limited(&[1, 1], 1), Fault::PacketClippers { at: 0, found: 2, most: 1 });
-    refused(&limited(&[0; 4], 1), Fault::TimeFilters { at: 0, found: 4, most: 3 });
-    refused(&limited(&[0], 2), Fault::LimitWeights { at: 0, limit: 0 });
-    assert_eq!(misfit(&limited(&[0], 1), 3), Some(Fault::ReduceSteps { at: 0, found: 2, needed: 6 }));
+    refused(&limited(&[1, 1], 1), VectorFault::PacketClippers { at: 0, found: 2, most: 1 });
+    refused(&limited(&[0; 4], 1), VectorFault::TimeFilters { at: 0, found: 4, most: 3 });
+    refused(&limited(&[0], 2), VectorFault::LimitWeights { at: 0, limit: 0 });
+    assert_eq!(misfit(&limited(&[0], 1), 3), Some(VectorFault::ReduceSteps { at: 0, found: 2, needed: 6 }));
 }
 
 #[test]
 fn the_reducer_between_slices_has_its_own_operations() {
     let between = |word, op, slices, gives| {
         let mut vector = chain(word, vec![]);
-        vector.between = Some(Between { op, slices, gives });
+        vector.between = Some(InterSliceReduce { op, slices, gives });
         vector
     };
-    legal(&between(Word::I32, ReduceOp::AddWrap, 4, Gives::First));
-    legal(&between(Word::F32, ReduceOp::Mul, 4, Gives::Broadcast));
+    legal(&between(Word::I32, ReduceOp::AddWrap, 4, ReduceOutput::First));
+    legal(&between(Word::F32, ReduceOp::Mul, 4, ReduceOutput::Broadcast));
     let (add, mul) = (ReduceOp::AddWrap, ReduceOp::Mul);
-    refused(&between(Word::F32, add, 4, Gives::First), Fault::BetweenOp { op: add, word: Word::F32 });
-    refused(&between(Word::I32, mul, 4, Gives::First), Fault::BetweenOp { op: mul, word: Word::I32 });
-    refused(&between(Word::I32, add, 3, Gives::First), Fault::BetweenSlices { slices: 3 });
-    refused(&between(Word::I32, add, 0, Gives::First), Fault::BetweenSlices { slices: 0 });
-    refused(&between(Word::I32, add, 2, Gives::Scatter { inner: 0 }), Fault::ScatterEmpty);
-    let scatter = between(Word::I32, add, 4, Gives::Scatter { inner: 2 });
+    refused(
+        &between(Word::F32, add, 4, ReduceOutput::First),
+        VectorFault::BetweenOp { op: add, word: Word::F32 },
+    );
+    refused(
+        &between(Word::I32, mul, 4, ReduceOutput::First),
+        VectorFault::BetweenOp { op: mul, word: Word::I32 },
+    );
+    refused(&between(Word::I32, add, 3, ReduceOutput::First), VectorFault::BetweenSlices { slices: 3 });
+    refused(&between(Word::I32, add, 0, ReduceOutput::First), VectorFault::BetweenSlices { slices: 0 });
+    refused(&between(Word::I32, add, 2, ReduceOutput::Scatter { inner: 0 }), VectorFault::ScatterEmpty);
+    let scatter = between(Word::I32, add, 4, ReduceOutput::Scatter { inner: 2 });
     assert_eq!(flits_out(&scatter, 16), Some(4));
-    assert_eq!(misfit(&scatter, 12), Some(Fault::ScatterFlits { flits: 12, period: 8 }));
+    assert_eq!(misfit(&scatter, 12), Some(VectorFault::ScatterFlits { flits: 12, period: 8 }));
     let three = vec![vec![0; 8]; 3];
-    let broadcast = between(Word::I32, add, 2, Gives::Broadcast);
+    let broadcast = between(Word::I32, add, 2, ReduceOutput::Broadcast);
     assert_eq!(apply(RULES, &broadcast, three, &[]), Err(VectorError::Slices { found: 3, group: 2 }));
 }
 
@@ -238,14 +255,17 @@ fn the_reducer_between_slices_has_its_own_operations() {
 fn register_file_walks_stay_inside_and_fit_the_stream() {
     let add = |source| ints(vec![with(OpKind::Add, vec![source])]);
     legal(&add(vrf(8160, &[(8, 1)])));
-    refused(&add(vrf(8164, &[(8, 1)])), Fault::VrfRange { at: 0, byte: 8195, capacity: 8192 });
+    refused(&add(vrf(8164, &[(8, 1)])), VectorFault::VrfRange { at: 0, byte: 8195, capacity: 8192 });
     legal(&add(vrf(28, &[(8, -1)])));
-    refused(&add(vrf(24, &[(8, -1)])), Fault::VrfRange { at: 0, byte: -4, capacity: 8192 });
-    refused(&add(vrf(2, &[(8, 1)])), Fault::VrfAlignment { at: 0, base: 2 });
-    refused(&add(vrf(0, &[(0, 1)])), Fault::LoopEmpty { at: 0 });
-    refused(&add(vrf(0, &[(1, 0); 9])), Fault::SequencerLoops { at: 0, found: 9, most: 8 });
-    refused(&add(vrf(0, &[(70_000, 0)])), Fault::SequencerSize { at: 0, found: 70_000, most: 65_536 });
-    assert_eq!(misfit(&add(vrf(0, &[(8, 1)])), 2), Some(Fault::VrfElements { at: 0, found: 8, needed: 16 }));
+    refused(&add(vrf(24, &[(8, -1)])), VectorFault::VrfRange { at: 0, byte: -4, capacity: 8192 });
+    refused(&add(vrf(2, &[(8, 1)])), VectorFault::VrfAlignment { at: 0, base: 2 });
+    refused(&add(vrf(0, &[(0, 1)])), VectorFault::LoopEmpty { at: 0 });
+    refused(&add(vrf(0, &[(1, 0); 9])), VectorFault::SequencerLoops { at: 0, found: 9, most: 8 });
+    refused(&add(vrf(0, &[(70_000, 0)])), VectorFault::SequencerSize { at: 0, found: 70_000, most: 65_536 });
+    assert_eq!(
+        misfit(&add(vrf(0, &[(8, 1)])), 2),
+        Some(VectorFault::VrfElements { at: 0, found: 8, needed: 16 })
+    );
     let outside = add(vrf(4, &[(8, 1)]));
     assert_eq!(
         apply(RULES, &outside, vec![vec![0; 8]], &[&[0; 32]]),
@@ -260,9 +280,9 @@ fn unknown_sizes_are_left_to_those_who_know_them() {
     inner.steps[0].size = Count::Register(RegisterId(0));
     let vector = floats(vec![op(OpKind::Reduce(inner))]);
     legal(&vector);
-    assert_eq!(misfit(&vector, 1), Some(Fault::Size { at: 0 }));
+    assert_eq!(misfit(&vector, 1), Some(VectorFault::Size { at: 0 }));
     assert_eq!(flits_out(&vector, 1), None);
-    assert_eq!(run(&vector, vec![0; 8]), Err(VectorError::Fault(Fault::Size { at: 0 })));
+    assert_eq!(run(&vector, vec![0; 8]), Err(VectorError::Fault(VectorFault::Size { at: 0 })));
     let uneven = apply(RULES, &ints(vec![]), vec![vec![0; 8], vec![0; 16]], &[]);
     assert_eq!(uneven, Err(VectorError::Words { slice: 1, found: 16 }));
     assert_eq!(run(&ints(vec![]), vec![0; 7]), Err(VectorError::Words { slice: 0, found: 7 }));
@@ -286,9 +306,9 @@ fn facts_follow_from_the_chain() {
     assert_eq!(flits_out(&vector, 4), Some(1));
     // 32 compared and 32 added; 32 converted and summed, 8 clipped; 32 exponentials and 4 quotients.
     assert_eq!(op_counts(&vector, 4), Some(OpCounts { int: 64, float: 72, exp: 36 }));
-    vector.between = Some(Between { op: ReduceOp::Max, slices: 4, gives: Gives::First });
+    vector.between = Some(InterSliceReduce { op: ReduceOp::Max, slices: 4, gives: ReduceOutput::First });
     assert_eq!(op_counts(&vector, 4), Some(OpCounts { int: 64, float: 80, exp: 36 }));
-    let cost = cycles::vector::Vector::of(&vector, 4);
+    let cost = cycles::vector::VectorStage::of(&vector, 4);
     assert_eq!((cost.flits, cost.narrow, cost.upper_half_padding), (4, true, false));
     assert_eq!((cost.units, cost.reduced_slices), (5, 4));
 }

@@ -6,8 +6,8 @@ use tilewright_ir::{Args, Bracket, Read, Sign, Word};
 
 use super::loops::number_next;
 use crate::program::exec::Memory;
-use crate::program::tensor::Place;
-use crate::program::transfer::{Address, Located, Medium};
+use crate::program::tensor::TensorPlace;
+use crate::program::transfer::{Address, MemoryInstance, MemoryLocation};
 
 const FORMS: &str = "hbm+BYTE, dm[SLICE]+BYTE, spm[PE]+BYTE, or chip1.hbm+BYTE";
 
@@ -37,26 +37,26 @@ pub(super) fn print_address(address: Address) -> String {
     }
 }
 
-fn read_located(args: &mut Args<'_>) -> Read<Located> {
+fn read_located(args: &mut Args<'_>) -> Read<MemoryLocation> {
     let word = args.word(FORMS)?;
     let (chip, memory) = read_chip(word)?;
     let medium = match memory {
-        "hbm" => Medium::Hbm,
-        "dm" => Medium::Dm { slice: read_index(args, "[SLICE]")? },
-        "spm" => Medium::Spm { pe: read_index(args, "[PE]")? },
+        "hbm" => MemoryInstance::Hbm,
+        "dm" => MemoryInstance::Dm { slice: read_index(args, "[SLICE]")? },
+        "spm" => MemoryInstance::Spm { pe: read_index(args, "[PE]")? },
         _ => return Err(wrong_word(word, "a memory", FORMS, "dm[0]+0x0")),
     };
     let offset = if args.eat(Sign::Plus) { args.unsigned("a byte offset")? } else { 0 };
-    Ok(Located { chip, medium, offset })
+    Ok(MemoryLocation { chip, medium, offset })
 }
 
-fn print_located(located: Located) -> String {
+fn print_located(located: MemoryLocation) -> String {
     let chip = print_chip(located.chip);
     let offset = located.offset;
     match located.medium {
-        Medium::Hbm => format!("{chip}hbm+{offset:#x}"),
-        Medium::Dm { slice } => format!("{chip}dm[{slice}]+{offset:#x}"),
-        Medium::Spm { pe } => format!("{chip}spm[{pe}]+{offset:#x}"),
+        MemoryInstance::Hbm => format!("{chip}hbm+{offset:#x}"),
+        MemoryInstance::Dm { slice } => format!("{chip}dm[{slice}]+{offset:#x}"),
+        MemoryInstance::Spm { pe } => format!("{chip}spm[{pe}]+{offset:#x}"),
     }
 }
 
@@ -68,23 +68,25 @@ fn read_index(args: &mut Args<'_>, wanted: &str) -> Read<u64> {
 }
 
 /// The memory of a tensor: any byte offset, and no scratchpad.
-pub(super) fn read_place(args: &mut Args<'_>) -> Read<Place> {
+pub(super) fn read_place(args: &mut Args<'_>) -> Read<TensorPlace> {
     let start = args.here();
-    let Located { chip, medium, offset: base } = read_located(args)?;
+    let MemoryLocation { chip, medium, offset: base } = read_located(args)?;
     match medium {
-        Medium::Hbm => Ok(Place::Hbm { chip, base }),
-        Medium::Dm { slice } => Ok(Place::Dm { chip, slice, base }),
-        Medium::Spm { .. } => {
+        MemoryInstance::Hbm => Ok(TensorPlace::Hbm { chip, base }),
+        MemoryInstance::Dm { slice } => Ok(TensorPlace::Dm { chip, slice, base }),
+        MemoryInstance::Spm { .. } => {
             let complaint = Diagnostic::error("program/address", "a tensor in a scratchpad").at(start, "");
             Err(Box::new(complaint.allowed("hbm+BYTE or dm[SLICE]+BYTE").instead("dm[0]+0x0")))
         }
     }
 }
 
-pub(super) fn print_place(place: Place) -> String {
+pub(super) fn print_place(place: TensorPlace) -> String {
     print_located(match place {
-        Place::Hbm { chip, base } => Located { chip, medium: Medium::Hbm, offset: base },
-        Place::Dm { chip, slice, base } => Located { chip, medium: Medium::Dm { slice }, offset: base },
+        TensorPlace::Hbm { chip, base } => MemoryLocation { chip, medium: MemoryInstance::Hbm, offset: base },
+        TensorPlace::Dm { chip, slice, base } => {
+            MemoryLocation { chip, medium: MemoryInstance::Dm { slice }, offset: base }
+        }
     })
 }
 

@@ -4,12 +4,12 @@ use tilewright_ir::{Args, Fields, Item, Log, Node, Read, Sign};
 
 use super::address::{print_memory, read_memory};
 use super::loops::{print_loops, read_at, read_loops};
-use super::names::{Names, Spell};
+use super::names::{NameSpelling, ProgramNames};
 use crate::program::exec::Commit;
 
 const FIELDS: &[&str] = &["loops", "bytes", "width", "to_bf16", "relu", "slices"];
 
-pub(super) fn read_commit(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Commit> {
+pub(super) fn read_commit(node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) -> Option<Commit> {
     let head = log.keep(node.line(|args| Ok((read_memory(args)?, read_at(args)?))));
     log.keep(node.needs_block())?;
     let fields = Fields::new(node, FIELDS, log);
@@ -32,7 +32,7 @@ pub(super) fn read_commit(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> O
     })
 }
 
-pub(super) fn print_commit(commit: &Commit, spell: Spell<'_>) -> Item {
+pub(super) fn print_commit(commit: &Commit, spell: NameSpelling<'_>) -> Item {
     let mut fields = Vec::new();
     if !commit.loops.is_empty() {
         fields.push(Item::line(format!("loops {}", print_loops(&commit.loops, spell))));

@@ -3,7 +3,7 @@
 use tilewright_ir::{Args, Fields, Item, Log, Node, Read};
 
 use super::loops::{print_loops, print_steps, read_at, read_loops, read_steps};
-use super::names::{Names, Spell, read_dtype};
+use super::names::{NameSpelling, ProgramNames, read_dtype};
 use crate::program::Count;
 use crate::program::exec::{Contract, ContractOp, Drain, FlitTranspose, Shift};
 
@@ -15,7 +15,7 @@ const DRAINS: [(&str, Drain); 2] = [("interleaved", Drain::Interleaved), ("seque
 const FLITS: u64 = 1;
 const REPEATS: Count = Count::Fixed(1);
 
-pub(super) fn read_contract(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Contract> {
+pub(super) fn read_contract(node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) -> Option<Contract> {
     log.keep(node.line(|_| Ok(())))?;
     log.keep(node.needs_block())?;
     let fields = Fields::new(node, FIELDS, log);
@@ -47,7 +47,7 @@ pub(super) fn read_contract(node: Node<'_>, names: &Names<'_>, log: &mut Log) ->
     })
 }
 
-pub(super) fn print_contract(contract: &Contract, spell: Spell<'_>) -> Item {
+pub(super) fn print_contract(contract: &Contract, spell: NameSpelling<'_>) -> Item {
     let mut fields = Vec::new();
     if contract.op == ContractOp::Max {
         fields.push(Item::line("op max"));

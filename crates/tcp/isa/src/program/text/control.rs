@@ -5,24 +5,26 @@ use tilewright_ir::{Args, Item, Kind, Log, Node, Read, Sign};
 
 use super::address::{print_address, print_pe, read_address, read_pe};
 use super::exec::{print_context, read_context};
-use super::names::{Names, Spell, read_dtype};
+use super::names::{NameSpelling, ProgramNames, read_dtype};
 use super::operand::{print_relation, read_relation};
-use crate::program::control::{Arithmetic, Command, Condition, Queue, Step, StepKind, Term, Value};
+use crate::program::control::{
+    Command, Condition, ControlExpr, ControlOp, ControlOperand, Queue, Step, StepKind,
+};
 
 const COMMANDS: [&str; 5] = ["dma", "load", "exec", "wait_d", "wait_e"];
 const STEPS: [&str; 17] = [
     "dma", "load", "exec", "wait_d", "wait_e", "push!", "set", "read", "for", "if", "else", "while", "sync",
     "await_d", "await_e", "post", "receive",
 ];
-const SIGNS: [(Sign, Arithmetic); 5] = [
-    (Sign::Plus, Arithmetic::Add),
-    (Sign::Minus, Arithmetic::Sub),
-    (Sign::Star, Arithmetic::Mul),
-    (Sign::Slash, Arithmetic::Div),
-    (Sign::Percent, Arithmetic::Rem),
+const SIGNS: [(Sign, ControlOp); 5] = [
+    (Sign::Plus, ControlOp::Add),
+    (Sign::Minus, ControlOp::Sub),
+    (Sign::Star, ControlOp::Mul),
+    (Sign::Slash, ControlOp::Div),
+    (Sign::Percent, ControlOp::Rem),
 ];
 
-pub(super) fn read_queue(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Queue> {
+pub(super) fn read_queue(node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) -> Option<Queue> {
     let head = log.keep(node.line(read_pe));
     log.keep(node.needs_block())?;
     let steps = read_steps(node, names, log);
@@ -30,12 +32,12 @@ pub(super) fn read_queue(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Op
     Some(Queue { chip, pe, steps: steps?, span: node.span() })
 }
 
-pub(super) fn print_queue(queue: &Queue, spell: Spell<'_>) -> Item {
+pub(super) fn print_queue(queue: &Queue, spell: NameSpelling<'_>) -> Item {
     Item::lines(format!("queue {}", print_pe(queue.chip, queue.pe)), print_steps(&queue.steps, spell))
 }
 
 /// The steps of a block; `else` joins the `if` before it. Blocks are nested no deeper than the parser allows.
-fn read_steps(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Vec<Step>> {
+fn read_steps(node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) -> Option<Vec<Step>> {
     let (mut steps, mut complete) = (Vec::new(), true);
     let mut after_if = false;
     for statement in node.children() {
@@ -62,7 +64,7 @@ fn read_steps(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Vec<St
     complete.then_some(steps)
 }
 
-fn read_else(node: Node<'_>, after_if: bool, names: &Names<'_>, log: &mut Log) -> Option<Vec<Step>> {
+fn read_else(node: Node<'_>, after_if: bool, names: &ProgramNames<'_>, log: &mut Log) -> Option<Vec<Step>> {
     if !after_if {
         log.push(
             Diagnostic::error("program/else", "`else` without `if`")
@@ -76,12 +78,12 @@ fn read_else(node: Node<'_>, after_if: bool, names: &Names<'_>, log: &mut Log) -
     read_body(node, names, log)
 }
 
-fn read_body(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Vec<Step>> {
+fn read_body(node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) -> Option<Vec<Step>> {
     log.keep(node.needs_block())?;
     read_steps(node, names, log)
 }
 
-fn read_step(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<StepKind> {
+fn read_step(node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) -> Option<StepKind> {
     match node.head().text {
         "for" => {
             let head = log.keep(node.line(|args| read_for(args, names)));
@@ -103,7 +105,7 @@ fn read_step(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<StepKin
     }
 }
 
-fn read_leaf(node: Node<'_>, names: &Names<'_>) -> Read<StepKind> {
+fn read_leaf(node: Node<'_>, names: &ProgramNames<'_>) -> Read<StepKind> {
     let head = node.head();
     match head.text {
         word if COMMANDS.contains(&word) => {
@@ -145,7 +147,7 @@ fn read_leaf(node: Node<'_>, names: &Names<'_>) -> Read<StepKind> {
     }
 }
 
-fn read_command(word: &str, args: &mut Args<'_>, names: &Names<'_>) -> Read<Command> {
+fn read_command(word: &str, args: &mut Args<'_>, names: &ProgramNames<'_>) -> Read<Command> {
     const ID: &str = "an id";
     Ok(match word {
         "dma" => Command::Dma { transfer: names.transfer(args)?, id: args.integer(ID)? },
@@ -156,7 +158,7 @@ fn read_command(word: &str, args: &mut Args<'_>, names: &Names<'_>) -> Read<Comm
     })
 }
 
-fn print_command(command: Command, spell: Spell<'_>) -> String {
+fn print_command(command: Command, spell: NameSpelling<'_>) -> String {
     match command {
         Command::Dma { transfer, id } => format!("dma {} {id}", spell.transfer(transfer)),
         Command::Load(exec) => format!("load {}", spell.exec(exec)),
@@ -166,7 +168,7 @@ fn print_command(command: Command, spell: Spell<'_>) -> String {
     }
 }
 
-fn print_steps(steps: &[Step], spell: Spell<'_>) -> Vec<Item> {
+fn print_steps(steps: &[Step], spell: NameSpelling<'_>) -> Vec<Item> {
     let mut items = Vec::with_capacity(steps.len());
     for step in steps {
         print_step(&step.kind, spell, &mut items);
@@ -174,7 +176,7 @@ fn print_steps(steps: &[Step], spell: Spell<'_>) -> Vec<Item> {
     items
 }
 
-fn print_step(step: &StepKind, spell: Spell<'_>, items: &mut Vec<Item>) {
+fn print_step(step: &StepKind, spell: NameSpelling<'_>, items: &mut Vec<Item>) {
     let register = |id| spell.register(id);
     let item = match step {
         StepKind::Push(command) => Item::line(print_command(*command, spell)),
@@ -215,7 +217,10 @@ fn print_step(step: &StepKind, spell: Spell<'_>, items: &mut Vec<Item>) {
     items.push(item);
 }
 
-fn read_for(args: &mut Args<'_>, names: &Names<'_>) -> Read<(crate::program::RegisterId, Value, Value)> {
+fn read_for(
+    args: &mut Args<'_>,
+    names: &ProgramNames<'_>,
+) -> Read<(crate::program::RegisterId, ControlExpr, ControlExpr)> {
     let register = names.register(args)?;
     args.sign(Sign::Equals)?;
     let from = read_value(args, names)?;
@@ -224,7 +229,7 @@ fn read_for(args: &mut Args<'_>, names: &Names<'_>) -> Read<(crate::program::Reg
 }
 
 /// A term, or two with an operation between.
-fn read_value(args: &mut Args<'_>, names: &Names<'_>) -> Read<Value> {
+fn read_value(args: &mut Args<'_>, names: &ProgramNames<'_>) -> Read<ControlExpr> {
     let left = read_term(args, names)?;
     let operation = match args.kind() {
         Some(Kind::Sign(sign)) => SIGNS.iter().find(|(known, _)| *known == sign).map(|(_, op)| *op),
@@ -235,20 +240,20 @@ fn read_value(args: &mut Args<'_>, names: &Names<'_>) -> Read<Value> {
             args.any_sign();
             operation
         }
-        None if args.eat_word("min") => Arithmetic::Min,
-        None if args.eat_word("max") => Arithmetic::Max,
-        None => return Ok(Value::Just(left)),
+        None if args.eat_word("min") => ControlOp::Min,
+        None if args.eat_word("max") => ControlOp::Max,
+        None => return Ok(ControlExpr::Operand(left)),
     };
-    Ok(Value::Both(left, operation, read_term(args, names)?))
+    Ok(ControlExpr::Binary(left, operation, read_term(args, names)?))
 }
 
-fn print_value(value: Value, spell: Spell<'_>) -> String {
+fn print_value(value: ControlExpr, spell: NameSpelling<'_>) -> String {
     match value {
-        Value::Just(term) => print_term(term, spell),
-        Value::Both(left, operation, right) => {
+        ControlExpr::Operand(term) => print_term(term, spell),
+        ControlExpr::Binary(left, operation, right) => {
             let sign = match operation {
-                Arithmetic::Min => "min",
-                Arithmetic::Max => "max",
+                ControlOp::Min => "min",
+                ControlOp::Max => "max",
                 sign => SIGNS.iter().find(|(_, known)| *known == sign).map_or("", |(sign, _)| sign.text()),
             };
             format!("{} {sign} {}", print_term(left, spell), print_term(right, spell))
@@ -256,27 +261,27 @@ fn print_value(value: Value, spell: Spell<'_>) -> String {
     }
 }
 
-fn read_term(args: &mut Args<'_>, names: &Names<'_>) -> Read<Term> {
+fn read_term(args: &mut Args<'_>, names: &ProgramNames<'_>) -> Read<ControlOperand> {
     match args.kind() {
-        Some(Kind::Word | Kind::Text) => names.register(args).map(Term::Register),
-        _ => args.signed("a number or a register").map(Term::Number),
+        Some(Kind::Word | Kind::Text) => names.register(args).map(ControlOperand::Register),
+        _ => args.signed("a number or a register").map(ControlOperand::Number),
     }
 }
 
-fn print_term(term: Term, spell: Spell<'_>) -> String {
+fn print_term(term: ControlOperand, spell: NameSpelling<'_>) -> String {
     match term {
-        Term::Number(number) => number.to_string(),
-        Term::Register(id) => spell.register(id),
+        ControlOperand::Number(number) => number.to_string(),
+        ControlOperand::Register(id) => spell.register(id),
     }
 }
 
-fn read_condition(args: &mut Args<'_>, names: &Names<'_>) -> Read<Condition> {
+fn read_condition(args: &mut Args<'_>, names: &ProgramNames<'_>) -> Read<Condition> {
     let left = read_term(args, names)?;
     let relation = read_relation(args)?;
     Ok(Condition { left, relation, right: read_term(args, names)? })
 }
 
-fn print_condition(condition: Condition, spell: Spell<'_>) -> String {
+fn print_condition(condition: Condition, spell: NameSpelling<'_>) -> String {
     let (left, right) = (print_term(condition.left, spell), print_term(condition.right, spell));
     format!("{left} {} {right}", print_relation(condition.relation))
 }

@@ -8,11 +8,11 @@ use super::commit::{print_commit, read_commit};
 use super::contract::{print_contract, read_contract};
 use super::fetch::{print_fetch, read_fetch};
 use super::loops::read_at;
-use super::names::{Names, Spell, read_dtype};
+use super::names::{NameSpelling, ProgramNames, read_dtype};
 use super::switch::{print_switch, read_switch};
 use super::vector::{print_vector, read_vector};
 use crate::program::Exec;
-use crate::program::exec::{Body, Context, Fill, Short, Stream, Switch, Transpose};
+use crate::program::exec::{Context, ExecBody, Fill, ShortLoad, Stream, Switch, Transpose};
 
 const CONTEXTS: [(&str, Context); 2] = [("main", Context::Main), ("sub", Context::Sub)];
 const STREAM: &[&str] = &["fetch", "switch", "contract", "vector", "cast", "transpose", "commit"];
@@ -25,7 +25,7 @@ pub(super) fn print_context(context: Context) -> &'static str {
     CONTEXTS.iter().find(|(_, known)| *known == context).map_or("", |(name, _)| name)
 }
 
-pub(super) fn read_exec(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Exec> {
+pub(super) fn read_exec(node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) -> Option<Exec> {
     let head = log.keep(node.line(|args| {
         let name = args.name("the name of the exec")?;
         let context = read_context(args)?;
@@ -38,7 +38,7 @@ pub(super) fn read_exec(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Opt
     Some(Exec { name: name.text.into_owned(), context, pes, body: body?, span: node.span() })
 }
 
-pub(super) fn print_exec(exec: &Exec, spell: Spell<'_>) -> Item {
+pub(super) fn print_exec(exec: &Exec, spell: NameSpelling<'_>) -> Item {
     let mut text = format!("exec {} {}", print::name(&exec.name), print_context(exec.context));
     if exec.pes != 1 {
         text.push_str(&format!(" pes={}", exec.pes));
@@ -46,27 +46,27 @@ pub(super) fn print_exec(exec: &Exec, spell: Spell<'_>) -> Item {
     Item::lines(
         text,
         match &exec.body {
-            Body::Stream(stream) => print_stream(stream, spell),
-            Body::Fill(fill) => {
+            ExecBody::Stream(stream) => print_stream(stream, spell),
+            ExecBody::Fill(fill) => {
                 vec![Item::line(format!("fill {:#x}", fill.word)), print_commit(&fill.commit, spell)]
             }
-            Body::Short(short) => vec![Item::line(print_short(*short))],
+            ExecBody::Short(short) => vec![Item::line(print_short(*short))],
         },
     )
 }
 
 /// The first statement that only one kind of body has decides which it is.
-fn read_body(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Body> {
+fn read_body(node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) -> Option<ExecBody> {
     let has = |name: &str| node.children().any(|statement| statement.head().text == name);
     if has("short") {
         let fields = Fields::new(node, &["short"], log);
-        return fields.one("short", log, read_short).map(Body::Short);
+        return fields.one("short", log, read_short).map(ExecBody::Short);
     }
     if has("fill") {
         let fields = Fields::new(node, &["fill", "commit"], log);
         let word = fields.one("fill", log, |args| args.unsigned("a word of 8 bytes"));
         let commit = fields.required("commit", log).and_then(|node| read_commit(node, names, log));
-        return Some(Body::Fill(Fill { word: word?, commit: commit? }));
+        return Some(ExecBody::Fill(Fill { word: word?, commit: commit? }));
     }
     if node.children().next().is_none() {
         log.push(
@@ -77,10 +77,10 @@ fn read_body(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Body> {
         );
         return None;
     }
-    read_stream(node, names, log).map(|stream| Body::Stream(Box::new(stream)))
+    read_stream(node, names, log).map(|stream| ExecBody::Stream(Box::new(stream)))
 }
 
-fn read_stream(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Stream> {
+fn read_stream(node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) -> Option<Stream> {
     let fields = Fields::new(node, STREAM, log);
     let fetch = fields.required("fetch", log).and_then(|node| read_fetch(node, names, log));
     let switch = fields.maybe("switch", Switch::default(), log, read_switch);
@@ -101,7 +101,7 @@ fn read_stream(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Strea
     Some(Stream { fetch, switch, contract, vector, cast: cast?, transpose: transpose?, commit })
 }
 
-fn print_stream(stream: &Stream, spell: Spell<'_>) -> Vec<Item> {
+fn print_stream(stream: &Stream, spell: NameSpelling<'_>) -> Vec<Item> {
     let mut items = vec![print_fetch(&stream.fetch, spell)];
     items.extend(print_switch(&stream.switch));
     items.extend(stream.contract.as_ref().map(|contract| print_contract(contract, spell)));
@@ -125,16 +125,16 @@ fn print_transpose(transpose: Transpose) -> String {
     format!("transpose {rows} {columns}{rest}")
 }
 
-fn read_short(args: &mut Args<'_>) -> Read<Short> {
+fn read_short(args: &mut Args<'_>) -> Read<ShortLoad> {
     let bytes = args.unsigned("a number of bytes")?;
     args.keyword("from")?;
     let from = args.unsigned("a byte offset in data memory")?;
     args.keyword("to")?;
     let memory = read_memory(args)?;
-    Ok(Short { from, bytes, memory, base: read_at(args)? })
+    Ok(ShortLoad { from, bytes, memory, base: read_at(args)? })
 }
 
-fn print_short(short: Short) -> String {
-    let Short { from, bytes, memory, base } = short;
+fn print_short(short: ShortLoad) -> String {
+    let ShortLoad { from, bytes, memory, base } = short;
     format!("short {bytes} from {from:#x} to {} at {base:#x}", print_memory(memory))
 }

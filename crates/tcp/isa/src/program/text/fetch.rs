@@ -3,13 +3,13 @@
 use tilewright_ir::{Args, Fields, Item, Log, Node, Read, print};
 
 use super::loops::{print_limit, print_loops, read_at, read_limit, read_loops};
-use super::names::{Names, Spell, read_dtype};
+use super::names::{NameSpelling, ProgramNames, read_dtype};
 use crate::program::exec::{Fetch, Indirect, Interleave, Lookup};
 
 const FIELDS: &[&str] =
     &["loops", "packet", "interleave", "indirect", "limit", "lookup", "cast", "zero_point"];
 
-pub(super) fn read_fetch(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Fetch> {
+pub(super) fn read_fetch(node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) -> Option<Fetch> {
     let head = log.keep(node.line(|args| Ok((read_dtype(args)?, read_at(args)?))));
     log.keep(node.needs_block())?;
     let fields = Fields::new(node, FIELDS, log);
@@ -36,7 +36,7 @@ pub(super) fn read_fetch(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Op
     })
 }
 
-pub(super) fn print_fetch(fetch: &Fetch, spell: Spell<'_>) -> Item {
+pub(super) fn print_fetch(fetch: &Fetch, spell: NameSpelling<'_>) -> Item {
     let mut fields = Vec::new();
     if !fetch.loops.is_empty() {
         fields.push(Item::line(format!("loops {}", print_loops(&fetch.loops, spell))));

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use tilewright_ir::{Args, Bracket, Kind, Read, Sign, print};
 
-use super::names::{Names, Spell};
+use super::names::{NameSpelling, ProgramNames};
 use crate::program::exec::{Limit, Loop, SliceDigit, StepLoop};
 use crate::program::vector::ReduceLimit;
 
 /// `(SIZE:STRIDE)*`
-pub(super) fn read_loops(args: &mut Args<'_>, names: &Names<'_>) -> Read<Vec<Loop>> {
+pub(super) fn read_loops(args: &mut Args<'_>, names: &ProgramNames<'_>) -> Read<Vec<Loop>> {
     args.repeated(|group| {
         let size = names.count(group)?;
         group.sign(Sign::Colon)?;
@@ -17,7 +17,7 @@ pub(super) fn read_loops(args: &mut Args<'_>, names: &Names<'_>) -> Read<Vec<Loo
     })
 }
 
-pub(super) fn print_loops(loops: &[Loop], spell: Spell<'_>) -> String {
+pub(super) fn print_loops(loops: &[Loop], spell: NameSpelling<'_>) -> String {
     let mut text = String::new();
     for row in loops {
         let _ = write!(text, "({}:{})", spell.count(row.size), row.stride);
@@ -26,7 +26,7 @@ pub(super) fn print_loops(loops: &[Loop], spell: Spell<'_>) -> String {
 }
 
 /// `SIZE sum(SIZE) ..`
-pub(super) fn read_steps(args: &mut Args<'_>, names: &Names<'_>) -> Read<Vec<StepLoop>> {
+pub(super) fn read_steps(args: &mut Args<'_>, names: &ProgramNames<'_>) -> Read<Vec<StepLoop>> {
     let mut steps = Vec::new();
     while !args.is_empty() {
         let mut ahead = args.clone();
@@ -44,7 +44,7 @@ pub(super) fn read_steps(args: &mut Args<'_>, names: &Names<'_>) -> Read<Vec<Ste
     Ok(steps)
 }
 
-pub(super) fn print_steps(steps: &[StepLoop], spell: Spell<'_>) -> String {
+pub(super) fn print_steps(steps: &[StepLoop], spell: NameSpelling<'_>) -> String {
     let spelled = steps.iter().map(|step| match (step.summed, spell.count(step.size)) {
         (true, size) => format!("sum({size})"),
         (false, size) => size,
@@ -53,7 +53,7 @@ pub(super) fn print_steps(steps: &[StepLoop], spell: Spell<'_>) -> String {
 }
 
 /// `SIZE slices (SIZE:STRIDE:WEIGHT)* weights [..]`
-pub(super) fn read_limit(args: &mut Args<'_>, names: &Names<'_>) -> Read<Limit> {
+pub(super) fn read_limit(args: &mut Args<'_>, names: &ProgramNames<'_>) -> Read<Limit> {
     let extent = names.count(args)?;
     let slices = if args.eat_word("slices") { args.repeated(read_slice_digit)? } else { Vec::new() };
     let weights = if args.eat_word("weights") { read_weights(args)? } else { Vec::new() };
@@ -72,7 +72,7 @@ fn read_slice_digit(group: &mut Args<'_>) -> Read<SliceDigit> {
     Ok(SliceDigit { stride, size, weight: group.unsigned("a weight")? })
 }
 
-pub(super) fn print_limit(limit: &Limit, spell: Spell<'_>) -> String {
+pub(super) fn print_limit(limit: &Limit, spell: NameSpelling<'_>) -> String {
     let mut text = spell.count(limit.extent);
     if !limit.slices.is_empty() {
         text.push_str(" slices ");
@@ -87,13 +87,13 @@ pub(super) fn print_limit(limit: &Limit, spell: Spell<'_>) -> String {
 }
 
 /// The same with `element N` at the end.
-pub(super) fn read_reduce_limit(args: &mut Args<'_>, names: &Names<'_>) -> Read<ReduceLimit> {
+pub(super) fn read_reduce_limit(args: &mut Args<'_>, names: &ProgramNames<'_>) -> Read<ReduceLimit> {
     let Limit { extent, slices, weights } = read_limit(args, names)?;
     let element = if args.eat_word("element") { args.unsigned("a weight")? } else { 0 };
     Ok(ReduceLimit { extent, slices, weights, element })
 }
 
-pub(super) fn print_reduce_limit(limit: &ReduceLimit, spell: Spell<'_>) -> String {
+pub(super) fn print_reduce_limit(limit: &ReduceLimit, spell: NameSpelling<'_>) -> String {
     let ReduceLimit { extent, slices, weights, element } = limit.clone();
     let mut text = print_limit(&Limit { extent, slices, weights }, spell);
     if element != 0 {

@@ -1,10 +1,12 @@
-//! The text form of TCP programs: every program prints to one text, and that text reads back as an equal program.
+//! The text form of TCP programs: every program prints to one text, and that text reads back as an equal
+//! program.
 //!
-//! The grammar of statements and values is that of `tilewright_ir`; this is what the statements mean. Fields in `[ ]` may be left
-//! out; the value meant then is behind them, and is not printed. `SIZE` is a number or the name of a register, `(..)*` any number
-//! of groups side by side, outermost first. Names that are no plain words stand in quotes. `a..b` includes b, `a to b` does not.
-//! Statements of the top level may come in any order, except that the first is `program tcp 1`; names may be used before they are
-//! declared. Numbers keep no spelling: addresses print in hexadecimal, counts in decimal.
+//! The grammar of statements and values is that of `tilewright_ir`; this is what the statements mean. Fields
+//! in `[ ]` may be left out; the value meant then is behind them, and is not printed. `SIZE` is a number or
+//! the name of a register, `(..)*` any number of groups side by side, outermost first. Names that are no
+//! plain words stand in quotes. `a..b` includes b, `a to b` does not. Statements of the top level may come in
+//! any order, except that the first is `program tcp 1`; names may be used before they are declared. Numbers
+//! keep no spelling: addresses print in hexadecimal, counts in decimal.
 //!
 //! | statement of the top level | says |
 //! |---|---|
@@ -19,8 +21,8 @@
 //! | `exec NAME main { .. }`, `sub`, \[`pes=1`\] | a tensor unit command of a context |
 //! | `queue pe0 { .. }`, `queue chip1.pe0 { .. }` | the steps of a PE's control core |
 //!
-//! An address is `hbm+BYTE`, `dm[SLICE]+BYTE`, `spm[PE]+BYTE`, with `chipN.` before it for another chip than 0, or the bare number
-//! where no memory is mapped.
+//! An address is `hbm+BYTE`, `dm[SLICE]+BYTE`, `spm[PE]+BYTE`, with `chipN.` before it for another chip than
+//! 0, or the bare number where no memory is mapped.
 //!
 //! | in `transfer` | says |
 //! |---|---|
@@ -74,8 +76,8 @@
 //! | `reduce OP tree { steps ..; limit SIZE slices .. weights .. element N }` | reduction within the slice; OP `add`, `add_wrap`, `max`, `min`, `mul` |
 //! | `between OP SLICES GIVES first` | reduction between slices; GIVES `first_slice`, `broadcast`, `scatter(INNER)`; `first`: before the chain |
 //!
-//! An operand is a word (f32 in decimal or as the pattern `0x..`, i32 as an integer), `vrf at BYTE (SIZE:STRIDE)*`, `stash`,
-//! `pair`, or a choice by tag `[MASK=VALUE: OPERAND, else: OPERAND]`.
+//! An operand is a word (f32 in decimal or as the pattern `0x..`, i32 as an integer), `vrf at BYTE
+//! (SIZE:STRIDE)*`, `stash`, `pair`, or a choice by tag `[MASK=VALUE: OPERAND, else: OPERAND]`.
 //!
 //! | in `commit` | says |
 //! |---|---|

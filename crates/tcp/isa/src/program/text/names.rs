@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use tilewright_base::invariant::OrBroken;
 
 use tilewright_base::nearest::nearest;
 use tilewright_base::{Diagnostic, Span};
@@ -16,24 +17,24 @@ const MOST_CANDIDATES: usize = 1000;
 
 /// The names of one kind, numbered in the order of the text.
 #[derive(Default)]
-struct Table<'t> {
+struct NameTable<'t> {
     known: BTreeMap<Cow<'t, str>, (u32, Span)>,
     count: u32,
 }
 
 /// Everything that a text declares.
 #[derive(Default)]
-pub(super) struct Names<'t> {
-    registers: Table<'t>,
-    transfers: Table<'t>,
-    execs: Table<'t>,
-    tensors: Table<'t>,
+pub(super) struct ProgramNames<'t> {
+    registers: NameTable<'t>,
+    transfers: NameTable<'t>,
+    execs: NameTable<'t>,
+    tensors: NameTable<'t>,
 }
 
-impl<'t> Names<'t> {
+impl<'t> ProgramNames<'t> {
     /// Collects all names; a name that cannot be read is complained about when its statement is.
-    pub(super) fn of(tree: &'t Tree<'t>, log: &mut Log) -> Names<'t> {
-        let mut names = Names::default();
+    pub(super) fn of(tree: &'t Tree<'t>, log: &mut Log) -> ProgramNames<'t> {
+        let mut names = ProgramNames::default();
         for statement in tree.statements() {
             let table = match statement.head().text {
                 "register" => &mut names.registers,
@@ -70,10 +71,10 @@ impl<'t> Names<'t> {
     }
 }
 
-impl<'t> Table<'t> {
+impl<'t> NameTable<'t> {
     fn declare(&mut self, kind: &str, name: Quoted<'t>, log: &mut Log) {
         let id = self.count;
-        self.count = self.count.saturating_add(1);
+        self.count = self.count.checked_add(1).or_broken("a text has fewer names than 32 bits count");
         if let Some((_, before)) = self.known.get(name.text.as_ref()) {
             let what = format!("two statements declare the {kind} `{}`", shortened(&name.text));
             log.push(
@@ -117,11 +118,11 @@ pub(super) fn read_dtype(args: &mut Args<'_>) -> Read<Dtype> {
 
 /// What is looked up while printing. An id without a declaration prints as a name that none has.
 #[derive(Clone, Copy)]
-pub(super) struct Spell<'p> {
+pub(super) struct NameSpelling<'p> {
     pub(super) program: &'p Program,
 }
 
-impl Spell<'_> {
+impl NameSpelling<'_> {
     pub(super) fn register(self, id: RegisterId) -> String {
         self.name(self.program.registers.get(id.0 as usize).map(|register| &register.name), id.0)
     }

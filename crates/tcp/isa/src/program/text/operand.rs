@@ -6,8 +6,8 @@ use tilewright_base::Diagnostic;
 use tilewright_ir::{Args, Bracket, Kind, Read, Sign, print};
 
 use super::loops::{number_next, print_loops, read_at, read_loops};
-use super::names::{Names, Spell};
-use crate::program::vector::{Choice, Guarded, OpKind, Relation, Source, Word};
+use super::names::{NameSpelling, ProgramNames};
+use crate::program::vector::{GuardedSource, OpKind, OperandChoice, OperandSource, Relation, Word};
 
 const RELATIONS: [(Sign, Relation); 6] = [
     (Sign::EqualTo, Relation::Eq),
@@ -74,23 +74,27 @@ pub(super) fn print_word(pattern: u32, word: Word) -> String {
 }
 
 /// Operands as far as they go.
-pub(super) fn read_operands(args: &mut Args<'_>, word: Word, names: &Names<'_>) -> Read<Vec<Choice>> {
+pub(super) fn read_operands(
+    args: &mut Args<'_>,
+    word: Word,
+    names: &ProgramNames<'_>,
+) -> Read<Vec<OperandChoice>> {
     let mut operands = Vec::new();
     loop {
         if args.kind() == Some(Kind::Open(Bracket::Square)) {
             let sources = args.list("a choice by tag", |item| read_guarded(item, word, names))?;
-            operands.push(Choice { sources });
+            operands.push(OperandChoice { sources });
         } else if let Some(source) = read_source(args, word, names)? {
-            operands.push(Choice { sources: vec![Guarded { mask: 0, value: 0, source }] });
+            operands.push(OperandChoice { sources: vec![GuardedSource { mask: 0, value: 0, source }] });
         } else {
             return Ok(operands);
         }
     }
 }
 
-pub(super) fn print_operand(choice: &Choice, word: Word, spell: Spell<'_>) -> String {
+pub(super) fn print_operand(choice: &OperandChoice, word: Word, spell: NameSpelling<'_>) -> String {
     match choice.sources.as_slice() {
-        [Guarded { mask: 0, value: 0, source }] => print_source(source, word, spell),
+        [GuardedSource { mask: 0, value: 0, source }] => print_source(source, word, spell),
         sources => print::list(sources, |guarded| {
             let source = print_source(&guarded.source, word, spell);
             match (guarded.mask, guarded.value) {
@@ -102,11 +106,11 @@ pub(super) fn print_operand(choice: &Choice, word: Word, spell: Spell<'_>) -> St
 }
 
 /// `MASK=VALUE: SOURCE` or `else: SOURCE`.
-fn read_guarded(args: &mut Args<'_>, word: Word, names: &Names<'_>) -> Read<Guarded> {
+fn read_guarded(args: &mut Args<'_>, word: Word, names: &ProgramNames<'_>) -> Read<GuardedSource> {
     let (mask, value) = if args.eat_word("else") { (0, 0) } else { read_pattern(args)? };
     args.sign(Sign::Colon)?;
     match read_source(args, word, names)? {
-        Some(source) => Ok(Guarded { mask, value, source }),
+        Some(source) => Ok(GuardedSource { mask, value, source }),
         None => Err(args.expected("a number, `vrf`, `stash` or `pair`")),
     }
 }
@@ -118,30 +122,30 @@ pub(super) fn read_pattern(args: &mut Args<'_>) -> Read<(u8, u8)> {
     Ok((mask, args.integer("the value of a tag")?))
 }
 
-fn read_source(args: &mut Args<'_>, word: Word, names: &Names<'_>) -> Read<Option<Source>> {
+fn read_source(args: &mut Args<'_>, word: Word, names: &ProgramNames<'_>) -> Read<Option<OperandSource>> {
     if number_next(args) {
-        return read_word(args, word).map(|pattern| Some(Source::Immediate(pattern)));
+        return read_word(args, word).map(|pattern| Some(OperandSource::Immediate(pattern)));
     }
     if args.eat_word("vrf") {
-        return Ok(Some(Source::Vrf { base: read_at(args)?, loops: read_loops(args, names)? }));
+        return Ok(Some(OperandSource::Vrf { base: read_at(args)?, loops: read_loops(args, names)? }));
     }
     if args.eat_word("stash") {
-        return Ok(Some(Source::Stash));
+        return Ok(Some(OperandSource::Stash));
     }
-    Ok(args.eat_word("pair").then_some(Source::Pair))
+    Ok(args.eat_word("pair").then_some(OperandSource::Pair))
 }
 
-fn print_source(source: &Source, word: Word, spell: Spell<'_>) -> String {
+fn print_source(source: &OperandSource, word: Word, spell: NameSpelling<'_>) -> String {
     match source {
-        Source::Immediate(pattern) => print_word(*pattern, word),
-        Source::Vrf { base, loops } => {
+        OperandSource::Immediate(pattern) => print_word(*pattern, word),
+        OperandSource::Vrf { base, loops } => {
             let mut text = format!("vrf at {base:#x}");
             if !loops.is_empty() {
                 let _ = write!(text, " {}", print_loops(loops, spell));
             }
             text
         }
-        Source::Stash => "stash".to_string(),
-        Source::Pair => "pair".to_string(),
+        OperandSource::Stash => "stash".to_string(),
+        OperandSource::Pair => "pair".to_string(),
     }
 }

@@ -8,17 +8,18 @@ use tilewright_ir::{Args, Fields, Item, Kind, Log, Node, Quoted, Read, Sign, pri
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::radix;
-use tilewright_notation::syntax::ast::{Dim, Einsum, EinsumAxis, Operand, SpanOf, TensorAxes};
+use tilewright_notation::syntax::ast::{Dim, Einsum, EinsumAxis, Operand, SyntaxSpan, TensorAxes};
 use tilewright_notation::syntax::{ast, expr::Expr, parser};
 
 use super::address::{print_place, read_place};
 use super::names::read_dtype;
-use crate::program::tensor::{Data, Role, Tensor};
+use crate::program::tensor::{Tensor, TensorData, TensorRole};
 
 const SHAPE: &str = "a lowered shape in quotes";
-const ROLES: [(&str, Role); 3] = [("input", Role::Input), ("output", Role::Output), ("both", Role::Both)];
+const ROLES: [(&str, TensorRole); 3] =
+    [("input", TensorRole::Input), ("output", TensorRole::Output), ("both", TensorRole::InOut)];
 
-struct Axis {
+struct AxisDeclaration {
     name: Name,
     extent: u64,
     span: Span,
@@ -46,7 +47,7 @@ pub(super) fn read_tensor(node: Node<'_>, log: &mut Log) -> Option<Tensor> {
     }
 }
 
-fn read_head(args: &mut Args<'_>, span: Span) -> Read<(Tensor, Vec<Axis>)> {
+fn read_head(args: &mut Args<'_>, span: Span) -> Read<(Tensor, Vec<AxisDeclaration>)> {
     let name = args.name("the name of the tensor")?.text.into_owned();
     args.sign(Sign::Colon)?;
     let dtype = read_dtype(args)?;
@@ -55,15 +56,15 @@ fn read_head(args: &mut Args<'_>, span: Span) -> Read<(Tensor, Vec<Axis>)> {
     args.keyword("at")?;
     let place = read_place(args)?;
     let named = axes.iter().map(|axis| (axis.name.to_string(), axis.extent)).collect();
-    let (shape, map, data) = (String::new(), RadixMap::default(), Data::None);
+    let (shape, map, data) = (String::new(), RadixMap::default(), TensorData::None);
     Ok((Tensor { name, dtype, axes: named, role, place, shape, map, data, span }, axes))
 }
 
 /// `{ shape "..."; data ... }`
-fn read_fields<'t>(node: Node<'t>, log: &mut Log) -> Option<(Quoted<'t>, Data)> {
+fn read_fields<'t>(node: Node<'t>, log: &mut Log) -> Option<(Quoted<'t>, TensorData)> {
     let fields = Fields::new(node, &["shape", "data"], log);
     let shape = fields.one("shape", log, |args| args.text(SHAPE));
-    let data = fields.maybe("data", Data::None, log, |args| {
+    let data = fields.maybe("data", TensorData::None, log, |args| {
         if args.is_empty() { Err(args.expected("zeros, random, patterns or file")) } else { read_data(args) }
     });
     Some((shape?, data?))
@@ -80,13 +81,13 @@ pub(super) fn print_tensor(tensor: &Tensor) -> Item {
         return Item::line(format!("{text} = {shape}{data}"));
     }
     let mut fields = vec![Item::line(format!("shape {shape}"))];
-    if tensor.data != Data::None {
+    if tensor.data != TensorData::None {
         fields.push(Item::line(format!("data{data}")));
     }
     Item::lines(text, fields)
 }
 
-fn read_axis(args: &mut Args<'_>) -> Read<Axis> {
+fn read_axis(args: &mut Args<'_>) -> Read<AxisDeclaration> {
     let word = args.word("the name of an axis")?;
     let name = Name::new(word.text).ok_or_else(|| {
         let what = format!("`{}` is no axis", shortened(word.text));
@@ -96,32 +97,32 @@ fn read_axis(args: &mut Args<'_>) -> Read<Axis> {
     })?;
     args.sign(Sign::Equals)?;
     let end = args.here();
-    Ok(Axis { name, extent: args.unsigned("the extent of the axis")?, span: word.span.to(end) })
+    Ok(AxisDeclaration { name, extent: args.unsigned("the extent of the axis")?, span: word.span.to(end) })
 }
 
-fn read_data(args: &mut Args<'_>) -> Read<Data> {
+fn read_data(args: &mut Args<'_>) -> Read<TensorData> {
     const KINDS: [(&str, u8); 4] = [("zeros", 0), ("random", 1), ("patterns", 2), ("file", 3)];
     if args.is_empty() {
-        return Ok(Data::None);
+        return Ok(TensorData::None);
     }
     Ok(match args.one_of("kind of data", &KINDS)? {
-        0 => Data::Zeros,
-        1 => Data::Random(args.unsigned("a seed")?),
-        2 => Data::Patterns(args.list("a list of patterns", |item| item.integer("a pattern"))?),
-        _ if args.kind() == Some(Kind::Text) => Data::File(args.text("a file")?.text.into_owned()),
+        0 => TensorData::Zeros,
+        1 => TensorData::Random(args.unsigned("a seed")?),
+        2 => TensorData::Patterns(args.list("a list of patterns", |item| item.integer("a pattern"))?),
+        _ if args.kind() == Some(Kind::Text) => TensorData::File(args.text("a file")?.text.into_owned()),
         _ => return Err(args.expected("the name of a file in quotes")),
     })
 }
 
-fn print_data(data: &Data) -> String {
+fn print_data(data: &TensorData) -> String {
     match data {
-        Data::None => String::new(),
-        Data::Zeros => " zeros".to_string(),
-        Data::Random(seed) => format!(" random {seed}"),
-        Data::Patterns(patterns) => {
+        TensorData::None => String::new(),
+        TensorData::Zeros => " zeros".to_string(),
+        TensorData::Random(seed) => format!(" random {seed}"),
+        TensorData::Patterns(patterns) => {
             format!(" patterns {}", print::list(patterns, |pattern| format!("{pattern:#x}")))
         }
-        Data::File(name) => format!(" file {}", print::quoted(name)),
+        TensorData::File(name) => format!(" file {}", print::quoted(name)),
     }
 }
 
@@ -130,16 +131,20 @@ fn print_data(data: &Data) -> String {
 /// # Errors
 /// What the notation has against the shape.
 pub fn lowered_shape(axes: &[(String, u64)], shape: &str) -> Result<(String, RadixMap), Vec<Diagnostic>> {
-    let named = |(name, extent): &(String, u64)| -> Result<Axis, Vec<Diagnostic>> {
+    let named = |(name, extent): &(String, u64)| -> Result<AxisDeclaration, Vec<Diagnostic>> {
         let refused = || vec![Diagnostic::error("program/tensor", format!("`{name}` is no axis"))];
-        Ok(Axis { name: Name::new(name).ok_or_else(refused)?, extent: *extent, span: Span::default() })
+        Ok(AxisDeclaration {
+            name: Name::new(name).ok_or_else(refused)?,
+            extent: *extent,
+            span: Span::default(),
+        })
     };
     let axes = axes.iter().map(named).collect::<Result<Vec<_>, _>>()?;
     lowered(&axes, &Quoted { text: shape.into(), span: Span::default(), literal_at: None })
 }
 
 /// The canonical text of a shape and its map, as the notation has them for a lone tensor.
-fn lowered(axes: &[Axis], shape: &Quoted<'_>) -> Result<(String, RadixMap), Vec<Diagnostic>> {
+fn lowered(axes: &[AxisDeclaration], shape: &Quoted<'_>) -> Result<(String, RadixMap), Vec<Diagnostic>> {
     let place = |complaints: Vec<Diagnostic>| -> Vec<Diagnostic> {
         complaints.into_iter().map(|complaint| moved(complaint, shape)).collect()
     };
@@ -161,7 +166,7 @@ fn lowered(axes: &[Axis], shape: &Quoted<'_>) -> Result<(String, RadixMap), Vec<
     })
 }
 
-fn lone_tensor(axes: &[Axis], shape: ast::LoweredShape, span: Span) -> ast::Program {
+fn lone_tensor(axes: &[AxisDeclaration], shape: ast::LoweredShape, span: Span) -> ast::Program {
     let written = axes
         .iter()
         .map(|axis| EinsumAxis { name: axis.name, pes: None, window: None, span: axis.span })
@@ -175,8 +180,8 @@ fn lone_tensor(axes: &[Axis], shape: ast::LoweredShape, span: Span) -> ast::Prog
     });
     ast::Program {
         einsum: Einsum {
-            in0: TensorAxes { axes: written, span: SpanOf(span) },
-            span: SpanOf(span),
+            in0: TensorAxes { axes: written, span: SyntaxSpan(span) },
+            span: SyntaxSpan(span),
             ..Einsum::default()
         },
         dims: dims.collect(),
@@ -196,7 +201,7 @@ fn moved_span(span: Span, shape: &Quoted<'_>) -> Span {
 }
 
 fn move_shape(lowered: &mut ast::LoweredShape, shape: &Quoted<'_>) {
-    lowered.span = SpanOf(moved_span(lowered.span.0, shape));
+    lowered.span = SyntaxSpan(moved_span(lowered.span.0, shape));
     for term in lowered.inter.iter_mut().chain(&mut lowered.intra) {
         term.span = moved_span(term.span, shape);
     }

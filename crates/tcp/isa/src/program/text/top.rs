@@ -6,7 +6,7 @@ use tilewright_ir::{Args, Fields, Item, Log, Node, Read, Sign, Tree, parser, pri
 use super::control::{print_queue, read_queue};
 use super::exec::{print_exec, read_exec};
 use super::grant::{print_grant, read_grant};
-use super::names::{Names, Spell};
+use super::names::{NameSpelling, ProgramNames};
 use super::tensor::{print_tensor, read_tensor};
 use super::transfer::{print_transfer, read_transfer};
 use crate::program::transfer::MOST_CHIPS;
@@ -30,9 +30,10 @@ pub fn read(text: &str, source: SourceId) -> Result<Program, Vec<Diagnostic>> {
     }
 }
 
-/// Prints a program. Names must be unique among their kind and ids must have a declaration, or the text is refused by [`read`].
+/// Prints a program. Names must be unique among their kind and ids must have a declaration, or the text is
+/// refused by [`read`].
 pub fn print(program: &Program) -> String {
-    let spell = Spell { program };
+    let spell = NameSpelling { program };
     let mut text = ir::print(&head(program));
     let mut section = |items: &mut dyn Iterator<Item = Item>, apart: bool| {
         for (index, item) in items.enumerate() {
@@ -64,7 +65,7 @@ fn head(program: &Program) -> Vec<Item> {
 
 fn read_tree(tree: &Tree<'_>, log: &mut Log) -> Option<Program> {
     read_version(tree, log)?;
-    let names = Names::of(tree, log);
+    let names = ProgramNames::of(tree, log);
     let fields = Fields::top(tree);
     let machine = fields.one("machine", log, |args| args.name("the name of a machine"));
     let chips = fields.maybe("chips", 1, log, read_chips);
@@ -94,7 +95,7 @@ fn read_chips(args: &mut Args<'_>) -> Read<u64> {
 }
 
 /// Adds one declaration; what cannot be read is missing in a program that is not given out.
-fn declaration(program: &mut Program, node: Node<'_>, names: &Names<'_>, log: &mut Log) {
+fn declaration(program: &mut Program, node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) {
     match node.head().text {
         "program" | "machine" | "chips" => {}
         "register" => program.registers.extend(read_register(node, log)),
@@ -136,7 +137,7 @@ fn read_register(node: Node<'_>, log: &mut Log) -> Option<Register> {
         if args.eat_word("in") {
             least = args.signed("the least value")?;
             args.sign(Sign::Range)?;
-            most = args.signed("the greatest value")?;
+            most = args.signed("the largest value")?;
         }
         Ok(Register { name, initial, least, most, span: node.span() })
     }))

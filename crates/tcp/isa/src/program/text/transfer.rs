@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use tilewright_ir::{Args, Fields, Item, Log, Node, Read, Sign, print};
 
 use super::address::{print_address, read_address};
-use super::names::{Names, Spell, read_dtype};
+use super::names::{NameSpelling, ProgramNames, read_dtype};
 use crate::program::Transfer;
-use crate::program::transfer::{Address, Medium, SLICE_STRIDE, TransferIndex, TransferLoop};
+use crate::program::transfer::{Address, MemoryInstance, SLICE_STRIDE, TransferIndex, TransferLoop};
 
 const FIELDS: &[&str] = &["from", "to", "loops", "packet", "gather", "scatter"];
 
-pub(super) fn read_transfer(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Transfer> {
+pub(super) fn read_transfer(node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) -> Option<Transfer> {
     let name = log.keep(node.line(|args| args.name("the name of the transfer")));
     log.keep(node.needs_block())?;
     let fields = Fields::new(node, FIELDS, log);
@@ -43,7 +43,7 @@ pub(super) fn read_transfer(node: Node<'_>, names: &Names<'_>, log: &mut Log) ->
     })
 }
 
-pub(super) fn print_transfer(transfer: &Transfer, spell: Spell<'_>) -> Item {
+pub(super) fn print_transfer(transfer: &Transfer, spell: NameSpelling<'_>) -> Item {
     let mut fields = vec![
         Item::line(format!("from {}", print_address(transfer.source))),
         Item::line(format!("to {}", print_address(transfer.target))),
@@ -65,7 +65,7 @@ pub(super) fn print_transfer(transfer: &Transfer, spell: Spell<'_>) -> Item {
     Item::fit(format!("transfer {}", print::name(&transfer.name)), fields)
 }
 
-fn read_loops(args: &mut Args<'_>, names: &Names<'_>) -> Read<Vec<TransferLoop>> {
+fn read_loops(args: &mut Args<'_>, names: &ProgramNames<'_>) -> Read<Vec<TransferLoop>> {
     args.repeated(|group| {
         let size = names.count(group)?;
         group.sign(Sign::Colon)?;
@@ -98,7 +98,7 @@ fn print_stride(stride: i64, in_data_memory: bool) -> String {
 }
 
 fn in_data_memory(address: Address) -> bool {
-    address.locate().is_some_and(|located| matches!(located.medium, Medium::Dm { .. }))
+    address.locate().is_some_and(|located| matches!(located.medium, MemoryInstance::Dm { .. }))
 }
 
 fn read_index(args: &mut Args<'_>, scatter: bool) -> Read<TransferIndex> {

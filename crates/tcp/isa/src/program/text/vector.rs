@@ -5,12 +5,14 @@ use std::fmt::Write as _;
 use tilewright_ir::{Args, Bracket, Fields, Item, Log, Node, Read};
 
 use super::loops::{print_reduce_limit, print_steps, read_reduce_limit, read_steps};
-use super::names::{Names, Spell};
+use super::names::{NameSpelling, ProgramNames};
 use super::operand::{
     immediate_type, print_operand, print_relation, print_word, read_operands, read_pattern, read_relation,
     read_word, type_behind,
 };
-use crate::program::vector::{Between, Comparison, Gives, Op, OpKind, Reduce, ReduceOp, Vector, Word};
+use crate::program::vector::{
+    Comparison, InterSliceReduce, Op, OpKind, Reduce, ReduceOp, ReduceOutput, Vector, Word,
+};
 
 const WORDS: [(&str, Word); 2] = [("i32", Word::I32), ("f32", Word::F32)];
 
@@ -66,7 +68,7 @@ const REDUCE_OPS: [(&str, ReduceOp); 5] = [
     ("mul", ReduceOp::Mul),
 ];
 
-pub(super) fn read_vector(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> Option<Vector> {
+pub(super) fn read_vector(node: Node<'_>, names: &ProgramNames<'_>, log: &mut Log) -> Option<Vector> {
     let input = log.keep(node.line(|args| args.one_of("word type", &WORDS)))?;
     log.keep(node.needs_block())?;
     let fields = Fields::trusted(node);
@@ -81,7 +83,7 @@ pub(super) fn read_vector(node: Node<'_>, names: &Names<'_>, log: &mut Log) -> O
     Some(Vector { input, trim: trim?, pair: pair?, tags: tags?, ops: ops?, between, between_first })
 }
 
-pub(super) fn print_vector(vector: &Vector, spell: Spell<'_>) -> Item {
+pub(super) fn print_vector(vector: &Vector, spell: NameSpelling<'_>) -> Item {
     let mut statements = Vec::new();
     if vector.trim {
         statements.push(Item::line("trim"));
@@ -106,7 +108,7 @@ pub(super) fn print_vector(vector: &Vector, spell: Spell<'_>) -> Item {
 }
 
 /// The units among the statements of the block, in order.
-fn read_ops(node: Node<'_>, input: Word, names: &Names<'_>, log: &mut Log) -> Option<Vec<Op>> {
+fn read_ops(node: Node<'_>, input: Word, names: &ProgramNames<'_>, log: &mut Log) -> Option<Vec<Op>> {
     let (mut ops, mut word) = (Some(Vec::new()), input);
     for statement in node.children() {
         if log.is_full() {
@@ -126,7 +128,7 @@ fn read_ops(node: Node<'_>, input: Word, names: &Names<'_>, log: &mut Log) -> Op
     ops
 }
 
-fn read_op(node: Node<'_>, current: Word, names: &Names<'_>, log: &mut Log) -> Option<Op> {
+fn read_op(node: Node<'_>, current: Word, names: &ProgramNames<'_>, log: &mut Log) -> Option<Op> {
     let mut args = node.args();
     let mut kind = log.keep(read_kind(node, &mut args))?;
     if let OpKind::Reduce(reduce) = &mut kind {
@@ -163,7 +165,12 @@ fn read_kind(node: Node<'_>, args: &mut Args<'_>) -> Read<OpKind> {
     }
 }
 
-fn read_reduce_block(node: Node<'_>, reduce: &mut Reduce, names: &Names<'_>, log: &mut Log) -> Option<()> {
+fn read_reduce_block(
+    node: Node<'_>,
+    reduce: &mut Reduce,
+    names: &ProgramNames<'_>,
+    log: &mut Log,
+) -> Option<()> {
     let fields = Fields::new(node, &["steps", "limit"], log);
     let steps = fields.maybe("steps", Vec::new(), log, |args| read_steps(args, names));
     let limits = fields.many("limit", log, |args| read_reduce_limit(args, names));
@@ -171,7 +178,7 @@ fn read_reduce_block(node: Node<'_>, reduce: &mut Reduce, names: &Names<'_>, log
     Some(())
 }
 
-fn print_op(op: &Op, word: Word, spell: Spell<'_>) -> Item {
+fn print_op(op: &Op, word: Word, spell: NameSpelling<'_>) -> Item {
     let mut block = Vec::new();
     let mut text = match &op.kind {
         OpKind::ToFloat { int_width } => format!("to_float {int_width}"),
@@ -205,36 +212,36 @@ fn print_reduce_op(op: ReduceOp) -> &'static str {
 }
 
 /// `OP SLICES GIVES first`, or `none first` where only the place is set.
-fn read_between(args: &mut Args<'_>) -> Read<(Option<Between>, bool)> {
+fn read_between(args: &mut Args<'_>) -> Read<(Option<InterSliceReduce>, bool)> {
     if args.eat_word("none") {
         return Ok((None, args.eat_word("first")));
     }
     let op = args.one_of("reduction", &REDUCE_OPS)?;
     let slices = args.unsigned("slices of a group")?;
-    const GIVES: [(&str, Gives); 3] = [
-        ("first_slice", Gives::First),
-        ("broadcast", Gives::Broadcast),
-        ("scatter", Gives::Scatter { inner: 0 }),
+    const GIVES: [(&str, ReduceOutput); 3] = [
+        ("first_slice", ReduceOutput::First),
+        ("broadcast", ReduceOutput::Broadcast),
+        ("scatter", ReduceOutput::Scatter { inner: 0 }),
     ];
     let gives = match args.one_of("way to give results", &GIVES)? {
-        Gives::Scatter { .. } => {
+        ReduceOutput::Scatter { .. } => {
             let mut inner = args.bracketed(Bracket::Round, "(INNER)")?;
             let flits = inner.unsigned("flits inside the promoted digit")?;
             inner.done()?;
-            Gives::Scatter { inner: flits }
+            ReduceOutput::Scatter { inner: flits }
         }
         other => other,
     };
-    Ok((Some(Between { op, slices, gives }), args.eat_word("first")))
+    Ok((Some(InterSliceReduce { op, slices, gives }), args.eat_word("first")))
 }
 
-fn print_between(between: Option<Between>, first: bool) -> String {
+fn print_between(between: Option<InterSliceReduce>, first: bool) -> String {
     let place = if first { " first" } else { "" };
-    let Some(Between { op, slices, gives }) = between else { return format!("between none{place}") };
+    let Some(InterSliceReduce { op, slices, gives }) = between else { return format!("between none{place}") };
     let gives = match gives {
-        Gives::First => "first_slice".to_string(),
-        Gives::Broadcast => "broadcast".to_string(),
-        Gives::Scatter { inner } => format!("scatter({inner})"),
+        ReduceOutput::First => "first_slice".to_string(),
+        ReduceOutput::Broadcast => "broadcast".to_string(),
+        ReduceOutput::Scatter { inner } => format!("scatter({inner})"),
     };
     format!("between {} {slices} {gives}{place}", print_reduce_op(op))
 }

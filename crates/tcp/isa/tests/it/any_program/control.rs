@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tilewright_base::Span;
 use tilewright_tcp_isa::program::control::{
-    Arithmetic, Command, Condition, Queue, Step, StepKind, Term, Value,
+    Command, Condition, ControlExpr, ControlOp, ControlOperand, Queue, Step, StepKind,
 };
 use tilewright_tcp_isa::program::{ExecId, TransferId};
 
@@ -71,17 +71,20 @@ fn any_command(declared: Declared) -> impl Strategy<Value = Command> {
     ]
 }
 
-fn any_term(declared: Declared) -> impl Strategy<Value = Term> {
-    prop_oneof![any_signed().prop_map(Term::Number), any_register_id(declared).prop_map(Term::Register)]
+fn any_term(declared: Declared) -> impl Strategy<Value = ControlOperand> {
+    prop_oneof![
+        any_signed().prop_map(ControlOperand::Number),
+        any_register_id(declared).prop_map(ControlOperand::Register)
+    ]
 }
 
-fn any_value(declared: Declared) -> impl Strategy<Value = Value> {
-    use Arithmetic::{Add, Div, Max, Min, Mul, Rem, Sub};
+fn any_value(declared: Declared) -> impl Strategy<Value = ControlExpr> {
+    use ControlOp::{Add, Div, Max, Min, Mul, Rem, Sub};
     let operation = select(vec![Add, Sub, Mul, Div, Rem, Min, Max]);
     prop_oneof![
-        any_term(declared).prop_map(Value::Just),
+        any_term(declared).prop_map(ControlExpr::Operand),
         (any_term(declared), operation, any_term(declared))
-            .prop_map(|(left, operation, right)| Value::Both(left, operation, right)),
+            .prop_map(|(left, operation, right)| ControlExpr::Binary(left, operation, right)),
     ]
 }
 

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use tilewright_base::Span;
 use tilewright_tcp_isa::program::Exec;
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Context, Contract, ContractOp, Drain, Fetch, Fill, FlitTranspose, Indirect, Interleave,
-    Limit, Lookup, Loop, Memory, Shift, Short, SliceDigit, StepLoop, Stream, Switch, Transpose,
+    Commit, Context, Contract, ContractOp, Drain, ExecBody, Fetch, Fill, FlitTranspose, Indirect, Interleave,
+    Limit, Lookup, Loop, Memory, Shift, ShortLoad, SliceDigit, StepLoop, Stream, Switch, Transpose,
 };
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
@@ -16,10 +16,10 @@ use super::{Declared, any_count, any_dtype, any_name, any_number, any_signed, an
 /// A tensor unit command.
 pub(crate) fn any_exec(declared: Declared) -> impl Strategy<Value = Exec> {
     let short = (any_number(), any_number(), any_memory(), any_number())
-        .prop_map(|(from, bytes, memory, base)| Body::Short(Short { from, bytes, memory, base }));
+        .prop_map(|(from, bytes, memory, base)| ExecBody::Short(ShortLoad { from, bytes, memory, base }));
     let fill =
-        (any::<u64>(), any_commit(declared)).prop_map(|(word, commit)| Body::Fill(Fill { word, commit }));
-    let stream = any_stream(declared).prop_map(|stream| Body::Stream(Box::new(stream)));
+        (any::<u64>(), any_commit(declared)).prop_map(|(word, commit)| ExecBody::Fill(Fill { word, commit }));
+    let stream = any_stream(declared).prop_map(|stream| ExecBody::Stream(Box::new(stream)));
     let body = prop_oneof![4 => stream, 1 => fill, 1 => short];
     (any_name(), any_context(), any_number(), body).prop_map(|(name, context, pes, body)| Exec {
         name,

@@ -1,4 +1,5 @@
-//! Random programs: every field takes every value that its type allows, whether or not a machine could run it.
+//! Random programs: every field takes every value that its type allows, whether or not a machine could run
+//! it.
 //!
 //! Names are unique and ids point at declarations; shapes are mixed radices. Spans are empty.
 
@@ -20,7 +21,7 @@ use proptest::prelude::*;
 use tilewright_base::Span;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::transfer::{
-    Address, Located, MOST_CHIPS, Medium, SLICE_STRIDE, TransferIndex, TransferLoop,
+    Address, MOST_CHIPS, MemoryInstance, MemoryLocation, SLICE_STRIDE, TransferIndex, TransferLoop,
 };
 use tilewright_tcp_isa::program::{Count, Grant, Program, Register, RegisterId, Transfer};
 
@@ -111,13 +112,13 @@ fn any_register() -> impl Strategy<Value = Register> {
 pub(crate) fn any_address() -> impl Strategy<Value = Address> {
     let chip = prop_oneof![2 => Just(0), 1 => 0..1_u64 << 20];
     let medium = prop_oneof![
-        Just(Medium::Hbm),
-        (0..600_u64).prop_map(|slice| Medium::Dm { slice }),
-        (0..8_u64).prop_map(|pe| Medium::Spm { pe }),
+        Just(MemoryInstance::Hbm),
+        (0..600_u64).prop_map(|slice| MemoryInstance::Dm { slice }),
+        (0..8_u64).prop_map(|pe| MemoryInstance::Spm { pe }),
     ];
     let located = (chip, medium, 0..1_u64 << 22);
     prop_oneof![
-        4 => located.prop_map(|(chip, medium, offset)| Address::new(Located { chip, medium, offset })),
+        4 => located.prop_map(|(chip, medium, offset)| Address::new(MemoryLocation { chip, medium, offset })),
         1 => any::<u64>().prop_map(Address),
     ]
 }

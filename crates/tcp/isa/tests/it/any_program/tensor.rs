@@ -1,4 +1,5 @@
-//! Random tensors: axes cut into digits, digits dealt to slices and offsets. The notation itself gives text and map.
+//! Random tensors: axes cut into digits, digits dealt to slices and offsets. The notation itself gives text
+//! and map.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +8,7 @@ use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_notation::syntax::parser;
-use tilewright_tcp_isa::program::tensor::{Data, Place, Role, Tensor};
+use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, TensorRole};
 
 use super::{any_dtype, any_name, any_number};
 
@@ -23,9 +24,9 @@ pub(crate) fn any_tensor() -> impl Strategy<Value = Tensor> {
         (Just(cuts), order, 0..=digits, 0..3_u64)
     });
     let place = (0..3_u64, any_number(), any_number(), any::<bool>()).prop_map(|(chip, slice, base, hbm)| {
-        if hbm { Place::Hbm { chip, base } } else { Place::Dm { chip, slice, base } }
+        if hbm { TensorPlace::Hbm { chip, base } } else { TensorPlace::Dm { chip, slice, base } }
     });
-    let role = prop_oneof![Just(Role::Input), Just(Role::Output), Just(Role::Both)];
+    let role = prop_oneof![Just(TensorRole::Input), Just(TensorRole::Output), Just(TensorRole::InOut)];
     (any_name(), any_dtype(), role, place, shape, any_data()).prop_map(
         |(name, dtype, role, place, (cuts, order, inter, copies), data)| {
             let (axes, shape, map) = lowered(&cuts, &order, inter, copies);
@@ -34,13 +35,13 @@ pub(crate) fn any_tensor() -> impl Strategy<Value = Tensor> {
     )
 }
 
-fn any_data() -> impl Strategy<Value = Data> {
+fn any_data() -> impl Strategy<Value = TensorData> {
     prop_oneof![
-        Just(Data::None),
-        Just(Data::Zeros),
-        any_number().prop_map(Data::Random),
-        vec(any::<u32>(), 0..40).prop_map(Data::Patterns),
-        any_name().prop_map(Data::File),
+        Just(TensorData::None),
+        Just(TensorData::Zeros),
+        any_number().prop_map(TensorData::Random),
+        vec(any::<u32>(), 0..40).prop_map(TensorData::Patterns),
+        any_name().prop_map(TensorData::File),
     ]
 }
 

@@ -5,8 +5,8 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use tilewright_tcp_isa::program::vector::{
-    Between, Choice, Comparison, Gives, Guarded, Op, OpKind, Reduce, ReduceLimit, ReduceOp, Relation, Source,
-    Vector, Word,
+    Comparison, GuardedSource, InterSliceReduce, Op, OpKind, OperandChoice, OperandSource, Reduce,
+    ReduceLimit, ReduceOp, ReduceOutput, Relation, Vector, Word,
 };
 
 use super::exec::{any_loops, any_slices, any_steps};
@@ -51,15 +51,16 @@ fn any_word() -> impl Strategy<Value = u32> {
 
 fn any_op(declared: Declared) -> impl Strategy<Value = Op> {
     let guarded = (0..3_u8, 0..3_u8, any_source(declared));
-    let guarded = guarded.prop_map(|(mask, value, source)| Guarded { mask, value, source });
-    let choice = vec(guarded, 0..3).prop_map(|sources| Choice { sources });
+    let guarded = guarded.prop_map(|(mask, value, source)| GuardedSource { mask, value, source });
+    let choice = vec(guarded, 0..3).prop_map(|sources| OperandChoice { sources });
     (any_kind(declared), vec(choice, 0..3), any::<bool>(), any::<bool>())
         .prop_map(|(kind, operands, reversed, stash)| Op { kind, operands, reversed, stash })
 }
 
-fn any_source(declared: Declared) -> impl Strategy<Value = Source> {
-    let vrf = (any_number(), any_loops(declared)).prop_map(|(base, loops)| Source::Vrf { base, loops });
-    prop_oneof![3 => any_word().prop_map(Source::Immediate), 1 => vrf, 1 => Just(Source::Stash), 1 => Just(Source::Pair)]
+fn any_source(declared: Declared) -> impl Strategy<Value = OperandSource> {
+    let vrf =
+        (any_number(), any_loops(declared)).prop_map(|(base, loops)| OperandSource::Vrf { base, loops });
+    prop_oneof![3 => any_word().prop_map(OperandSource::Immediate), 1 => vrf, 1 => Just(OperandSource::Stash), 1 => Just(OperandSource::Pair)]
 }
 
 fn any_kind(declared: Declared) -> impl Strategy<Value = OpKind> {
@@ -121,11 +122,15 @@ fn any_reduce_op() -> impl Strategy<Value = ReduceOp> {
     select(vec![Add, AddWrap, Max, Min, Mul])
 }
 
-fn any_between() -> impl Strategy<Value = Between> {
+fn any_between() -> impl Strategy<Value = InterSliceReduce> {
     let gives = prop_oneof![
-        Just(Gives::First),
-        Just(Gives::Broadcast),
-        any_number().prop_map(|inner| Gives::Scatter { inner })
+        Just(ReduceOutput::First),
+        Just(ReduceOutput::Broadcast),
+        any_number().prop_map(|inner| ReduceOutput::Scatter { inner })
     ];
-    (any_reduce_op(), any_number(), gives).prop_map(|(op, slices, gives)| Between { op, slices, gives })
+    (any_reduce_op(), any_number(), gives).prop_map(|(op, slices, gives)| InterSliceReduce {
+        op,
+        slices,
+        gives,
+    })
 }

@@ -10,7 +10,8 @@ pub(crate) struct Part {
     pub(crate) whole: u64,
 }
 
-/// A drawn einsum with subscripts on some of its axes, the einsum alone, and the split axes: surviving ones, then summed ones.
+/// A drawn einsum with subscripts on some of its axes, the einsum alone, and the split axes: surviving ones,
+/// then summed ones.
 pub(crate) fn split(dice: &mut Dice) -> Option<(String, String, Vec<Part>)> {
     let text = program(dice);
     let (einsum, rest) = text.split_once("; dims ")?;
@@ -52,7 +53,8 @@ pub(crate) fn split(dice: &mut Dice) -> Option<(String, String, Vec<Part>)> {
     Some((format!("{written}; dims {sizes};{shapes}"), format!("{einsum}; dims {sizes}"), parts))
 }
 
-/// Sometimes takes the subscript off an axis of the output, whose shape then has one more digit for the parts.
+/// Sometimes takes the subscript off an axis of the output, whose shape then has one more digit for the
+/// parts.
 fn gathered(dice: &mut Dice, written: &mut String, shapes: &str, parts: &[Part]) -> String {
     let out = written.rfind("->").unwrap_or(0);
     let Part { name, count, whole } = parts[dice.roll(parts.len())];
@@ -67,7 +69,8 @@ fn gathered(dice: &mut Dice, written: &mut String, shapes: &str, parts: &[Part])
     shapes
 }
 
-/// Sometimes takes the subscript off an axis of one input where the other has it too; its shape has one more digit for the parts.
+/// Sometimes takes the subscript off an axis of one input where the other has it too; its shape has one more
+/// digit for the parts.
 fn copied(dice: &mut Dice, written: &mut String, shapes: &str, parts: &[Part]) -> String {
     let Part { name, count, whole } = parts[dice.roll(parts.len())];
     let subscript = format!("{name}_{count}");

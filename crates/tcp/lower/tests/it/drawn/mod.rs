@@ -1,7 +1,8 @@
 //! Random einsums with shapes and tactics, as text, for the tests that run them.
 //!
-//! What is drawn: one to four axes a tensor, batch axes, windows with factors and positions before the start, moved by loops in time and over slices, axes of run-time size;
-//! tactics of two and of four sections; stationary operands in register files, halves of them, or data memory with a shape of their own.
+//! What is drawn: one to four axes a tensor, batch axes, windows with factors and positions before the start,
+//! moved by loops in time and over slices, axes of run-time size; tactics of two and of four sections;
+//! stationary operands in register files, halves of them, or data memory with a shape of their own.
 
 #![allow(dead_code, reason = "each test uses a part")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -218,7 +219,8 @@ fn cut(dice: &mut Dice, axis: char, extent: u64) -> Vec<Piece> {
     pieces
 }
 
-/// A shape of one tensor: aligned slice digits, and for the others copies, idle slices, or a digit of its own.
+/// A shape of one tensor: aligned slice digits, and for the others copies, idle slices, or a digit of its
+/// own.
 fn shape(dice: &mut Dice, drawn: &Drawn, operand: Operand, moves: bool, innermost: Option<Piece>) -> String {
     let mut inside = stored(dice, drawn, operand);
     dice.shuffle(&mut inside);

@@ -1,4 +1,4 @@
-//! Einsums as plain loops over every coordinate, in no machine's order: the judge of lowered programs.
+//! Einsums as plain loops over every coordinate, in no machine's order: the reference of lowered programs.
 
 #![allow(dead_code, reason = "each test uses a part")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -6,7 +6,7 @@
 use tilewright_notation::problem::{AxisId, Problem};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern};
-use tilewright_tcp_isa::program::control::{Arithmetic, Term, Value};
+use tilewright_tcp_isa::program::control::{ControlExpr, ControlOp, ControlOperand};
 
 use super::drawn::Dice;
 
@@ -44,33 +44,34 @@ pub(crate) fn positions(extents: &[u64]) -> Vec<Vec<u64>> {
     all
 }
 
-fn term(registers: &[i64], term: Term) -> i64 {
+fn term(registers: &[i64], term: ControlOperand) -> i64 {
     match term {
-        Term::Number(number) => number,
-        Term::Register(id) => registers[id.0 as usize],
+        ControlOperand::Number(number) => number,
+        ControlOperand::Register(id) => registers[id.0 as usize],
     }
 }
 
 /// What a control core computes.
-pub(crate) fn computed(registers: &[i64], value: Value) -> i64 {
+pub(crate) fn computed(registers: &[i64], value: ControlExpr) -> i64 {
     match value {
-        Value::Just(one) => term(registers, one),
-        Value::Both(left, operation, right) => {
+        ControlExpr::Operand(one) => term(registers, one),
+        ControlExpr::Binary(left, operation, right) => {
             let (left, right) = (term(registers, left), term(registers, right));
             match operation {
-                Arithmetic::Add => left + right,
-                Arithmetic::Sub => left - right,
-                Arithmetic::Mul => left * right,
-                Arithmetic::Div => left / right,
-                Arithmetic::Min => left.min(right),
-                Arithmetic::Max => left.max(right),
-                Arithmetic::Rem => panic!("lowering takes no remainders"),
+                ControlOp::Add => left + right,
+                ControlOp::Sub => left - right,
+                ControlOp::Mul => left * right,
+                ControlOp::Div => left / right,
+                ControlOp::Min => left.min(right),
+                ControlOp::Max => left.max(right),
+                ControlOp::Rem => panic!("lowering takes no remainders"),
             }
         }
     }
 }
 
-/// Sizes of the run-time axes to try: the least, the greatest, and one between; one empty list if there are none.
+/// Sizes of the run-time axes to try: the least, the greatest, and one between; one empty list if there are
+/// none.
 pub(crate) fn sizes(problem: &Problem) -> Vec<Vec<(String, u64)>> {
     let dynamic = || problem.axes.iter().filter(|axis| axis.dynamic);
     let at = |part: u64| {

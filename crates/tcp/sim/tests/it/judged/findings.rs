@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 
 use tilewright_tcp_isa::program::event::Ticket;
-use tilewright_tcp_isa::program::exec::{Body, Context, Memory};
-use tilewright_tcp_isa::program::tensor::{Place, Role};
+use tilewright_tcp_isa::program::exec::{Context, ExecBody, Memory};
+use tilewright_tcp_isa::program::tensor::{TensorPlace, TensorRole};
 use tilewright_tcp_isa::program::{Exec, Program, Transfer};
 use tilewright_tcp_isa::switch::{Ring, Topology};
-use tilewright_tcp_sim::findings::{CODES, FaultKind, Finding, Party, Wait};
+use tilewright_tcp_sim::findings::{CODES, FaultKind, Finding, FindingCommand, WaitLink};
 
 use crate::judged::build::*;
-use crate::judged::script::Happens::{Dma, Exec as Run, Posted, Received, Synced, Waited};
+use crate::judged::script::Happens::{Dma, Exec as RunSetup, Posted, Received, Synced, Waited};
 use crate::judged::script::{Happens, judged, pe};
 
 fn program(execs: Vec<Exec>, transfers: Vec<Transfer>) -> Program {
-    let place = Place::Hbm { chip: 0, base: 0 };
+    let place = TensorPlace::Hbm { chip: 0, base: 0 };
     Program {
         chips: 1,
-        tensors: vec![tensor("x", Role::Input, place, 1 << 20)],
+        tensors: vec![tensor("x", TensorRole::Input, place, 1 << 20)],
         execs,
         transfers,
         queues: vec![queue(0, Vec::new()), queue(1, Vec::new())],
@@ -53,7 +53,7 @@ fn race_trf() -> Program {
 /// Fills the whole register file from data memory.
 fn trf_load(name: &str, base: u64) -> Exec {
     let mut exec = copy(name, Context::Sub, 0, base, 256);
-    if let Body::Stream(stream) = &mut exec.body {
+    if let ExecBody::Stream(stream) = &mut exec.body {
         stream.fetch.loops = rows(&[(8, 0), (256, 32), (32, 1)]);
         stream.commit = commit(Memory::Trf { lanes: 8 }, base, &[(8, 8192), (256, 32)], 32);
         stream.commit.width = 8;
@@ -64,7 +64,7 @@ fn trf_load(name: &str, base: u64) -> Exec {
 /// One flit for each lane.
 fn half_load(name: &str, base: u64) -> Exec {
     let mut exec = copy(name, Context::Sub, 0, base, 8);
-    if let Body::Stream(stream) = &mut exec.body {
+    if let ExecBody::Stream(stream) = &mut exec.body {
         stream.commit = commit(Memory::Trf { lanes: 8 }, base, &[(8, 8192)], 32);
         stream.commit.width = 8;
     }
@@ -95,7 +95,7 @@ fn bounds(base: u64) -> Program {
 /// A fetch that stays on one bank for a long time.
 fn banks(stride: i64) -> Program {
     let mut held = copy("held", Context::Main, 0, 16_384, 4);
-    if let Body::Stream(stream) = &mut held.body {
+    if let ExecBody::Stream(stream) = &mut held.body {
         stream.fetch.loops = rows(&[(64, stride), (8, 1)]);
         stream.fetch.packet = 8;
         stream.commit.loops = rows(&[(64, 32)]);
@@ -105,7 +105,7 @@ fn banks(stride: i64) -> Program {
 
 fn output() -> Program {
     let mut program = program(Vec::new(), vec![transfer("half", hbm(0), hbm(1 << 22), 2048)]);
-    program.tensors.push(tensor("y", Role::Output, Place::Hbm { chip: 0, base: 1 << 22 }, 4096));
+    program.tensors.push(tensor("y", TensorRole::Output, TensorPlace::Hbm { chip: 0, base: 1 << 22 }, 4096));
     program.transfers.push(transfer("rest", hbm(0), hbm((1 << 22) + 2048), 2048));
     program
 }
@@ -122,38 +122,46 @@ const CASES: &[Case] = &[
     Case {
         code: "tcp/race-dm",
         program: race_dm,
-        found: &[Dma(0, 0), Run(0, 0)],
+        found: &[Dma(0, 0), RunSetup(0, 0)],
         legal: race_dm,
-        clean: &[Dma(0, 0), Waited(0, 0), Run(0, 0)],
+        clean: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0)],
     },
     // A core that posts without a sync knows nothing of its queue.
     Case {
         code: "tcp/race-dm",
         program: race_dm,
-        found: &[Dma(1, 0), Waited(1, 0), Posted(1, 0), Received(0, 1), Run(0, 0)],
+        found: &[Dma(1, 0), Waited(1, 0), Posted(1, 0), Received(0, 1), RunSetup(0, 0)],
         legal: race_dm,
-        clean: &[Dma(1, 0), Synced(1), Posted(1, 0), Received(0, 1), Run(0, 0)],
+        clean: &[Dma(1, 0), Synced(1), Posted(1, 0), Received(0, 1), RunSetup(0, 0)],
     },
     Case {
         code: "tcp/race-trf",
         program: race_trf,
-        found: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Waited(0, 1), Run(0, 1), Run(0, 0)],
+        found: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Waited(0, 1), RunSetup(0, 1), RunSetup(0, 0)],
         legal: race_trf,
-        clean: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Waited(0, 1), Run(0, 1), Waited(0, 2), Run(0, 0)],
+        clean: &[
+            Dma(0, 0),
+            Waited(0, 0),
+            RunSetup(0, 0),
+            Waited(0, 1),
+            RunSetup(0, 1),
+            Waited(0, 2),
+            RunSetup(0, 0),
+        ],
     },
     Case {
         code: "tcp/trf-half",
         program: race_trf,
-        found: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Waited(0, 1), Run(0, 1), Run(0, 3)],
+        found: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Waited(0, 1), RunSetup(0, 1), RunSetup(0, 3)],
         legal: race_trf,
-        clean: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Waited(0, 1), Run(0, 1), Run(0, 4)],
+        clean: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Waited(0, 1), RunSetup(0, 1), RunSetup(0, 4)],
     },
     Case {
         code: "tcp/race-vrf",
         program: race_vrf,
-        found: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Run(0, 1)],
+        found: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), RunSetup(0, 1)],
         legal: race_vrf,
-        clean: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Waited(0, 1), Run(0, 1)],
+        clean: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Waited(0, 1), RunSetup(0, 1)],
     },
     Case {
         code: "tcp/race-hbm",
@@ -172,9 +180,9 @@ const CASES: &[Case] = &[
     Case {
         code: "tcp/uninitialised",
         program: race_dm,
-        found: &[Run(0, 0)],
+        found: &[RunSetup(0, 0)],
         legal: race_dm,
-        clean: &[Dma(0, 0), Waited(0, 0), Run(0, 0)],
+        clean: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0)],
     },
     Case {
         code: "tcp/out-of-bounds",
@@ -186,16 +194,16 @@ const CASES: &[Case] = &[
     Case {
         code: "tcp/bank-hold",
         program: || banks(128),
-        found: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Dma(0, 1)],
+        found: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Dma(0, 1)],
         legal: || banks(128),
-        clean: &[Dma(0, 0), Waited(0, 0), Run(0, 0), Waited(0, 1), Dma(0, 1)],
+        clean: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Waited(0, 1), Dma(0, 1)],
     },
     Case {
         code: "tcp/bank-hold",
         program: || banks(128),
-        found: &[Dma(0, 0), Waited(0, 0), Dma(0, 1), Run(0, 0)],
+        found: &[Dma(0, 0), Waited(0, 0), Dma(0, 1), RunSetup(0, 0)],
         legal: || banks(136),
-        clean: &[Dma(0, 0), Waited(0, 0), Dma(0, 1), Run(0, 0)],
+        clean: &[Dma(0, 0), Waited(0, 0), Dma(0, 1), RunSetup(0, 0)],
     },
     Case {
         code: "tcp/output-unwritten",
@@ -232,7 +240,7 @@ fn every_code_is_covered() {
 }
 
 fn fault() -> Finding {
-    let command = Party::new("scale", pe(1), "main", Ticket(7), span(4));
+    let command = FindingCommand::new("scale", pe(1), "main", Ticket(7), span(4));
     Finding::fault(command, FaultKind::Registers, "vector engine, slice 3: no such word".into(), 90)
 }
 
@@ -248,7 +256,7 @@ fn overflow() -> Finding {
 }
 
 fn deadlock() -> Finding {
-    let wait = |at, on, for_what: &str| Wait {
+    let wait = |at, on, for_what: &str| WaitLink {
         pe: pe(at),
         span: span(9),
         for_what: for_what.into(),
@@ -293,7 +301,7 @@ fn both_contexts_together_hold_a_bank_too_long() {
     sub.context = Context::Sub;
     program.execs.push(sub);
     for exec in &mut program.execs {
-        if let Body::Stream(stream) = &mut exec.body {
+        if let ExecBody::Stream(stream) = &mut exec.body {
             stream.fetch.loops = rows(&[(2, 8), (40, 128), (8, 1)]);
             stream.commit.base = if exec.context == Context::Sub { 32_768 } else { 16_384 };
             stream.commit.loops = rows(&[(80, 32)]);
@@ -301,11 +309,11 @@ fn both_contexts_together_hold_a_bank_too_long() {
         }
     }
     let start = [Dma(0, 0), Waited(0, 0)];
-    let alone = judged(&program, &[&start[..], &[Run(0, 0), Dma(0, 1)]].concat());
+    let alone = judged(&program, &[&start[..], &[RunSetup(0, 0), Dma(0, 1)]].concat());
     assert_eq!(codes(&alone), Vec::<&str>::new(), "{alone:#?}");
-    let both = judged(&program, &[&start[..], &[Run(0, 0), Run(0, 1), Dma(0, 1)]].concat());
+    let both = judged(&program, &[&start[..], &[RunSetup(0, 0), RunSetup(0, 1), Dma(0, 1)]].concat());
     assert_eq!(codes(&both), ["tcp/bank-hold"], "{both:#?}");
-    let ordered = [Run(0, 0), Waited(0, 1), Run(0, 1), Dma(0, 1)];
+    let ordered = [RunSetup(0, 0), Waited(0, 1), RunSetup(0, 1), Dma(0, 1)];
     let one = judged(&program, &[&start[..], &ordered].concat());
     assert_eq!(codes(&one), Vec::<&str>::new(), "{one:#?}");
 }
@@ -315,9 +323,9 @@ fn slices_that_nobody_hears_may_read_anything() {
     // Slices 0..4 hold data and commit; the other 60 run the same image.
     let mut program = race_dm();
     program.transfers[0].loops[0] = transfer_loop(4, 0, 1 << 22);
-    let run = [Dma(0, 0), Waited(0, 0), Run(0, 0)];
+    let run = [Dma(0, 0), Waited(0, 0), RunSetup(0, 0)];
     let mut with = |slices: Vec<(u64, u64)>, switch: Topology| {
-        let Body::Stream(stream) = &mut program.execs[0].body else { panic!("a stream") };
+        let ExecBody::Stream(stream) = &mut program.execs[0].body else { panic!("a stream") };
         stream.commit.slices = slices;
         stream.switch.topology = switch;
         codes(&judged(&program, &run))

@@ -1,8 +1,8 @@
 //! What runs did wrong: findings, against scripts of events.
 
-#[path = "../../../../isa/tests/it/judged/build.rs"]
+#[path = "../../../../isa/tests/it/oracle/build.rs"]
 mod build;
-#[path = "../../../../isa/tests/it/judged/enumerated.rs"]
+#[path = "../../../../isa/tests/it/oracle/enumerated.rs"]
 mod enumerated;
 mod findings;
 mod orders;

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
-use tilewright_tcp_isa::footprint::Store;
+use tilewright_tcp_isa::footprint::MemoryKind;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::event::Unit;
+use tilewright_tcp_isa::program::event::ExecUnit;
 use tilewright_tcp_isa::program::exec::Context;
-use tilewright_tcp_isa::program::transfer::{Address, Medium};
-use tilewright_tcp_sim::findings::Party;
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance};
+use tilewright_tcp_sim::findings::FindingCommand;
 
 use crate::judged::build::*;
 use crate::judged::enumerated::{Byte, enumerate_exec, enumerate_transfer};
@@ -102,7 +102,7 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
     let mut issued: Vec<usize> = Vec::new();
     let mut queues: Vec<usize> = (0..PES).map(|_| graph.node()).collect();
     let mut cores: Vec<usize> = (0..PES).map(|_| graph.node()).collect();
-    let mut units: BTreeMap<(u64, Unit), usize> = BTreeMap::new();
+    let mut units: BTreeMap<(u64, ExecUnit), usize> = BTreeMap::new();
     let mut messages: BTreeMap<(u64, u64), VecDeque<usize>> = BTreeMap::new();
     let at = |pe: u64| usize::try_from(pe).expect("a small number");
     let mut ahead = vec![false; queues.len()];
@@ -112,11 +112,11 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                 let (name, unit, bytes) = match *happens {
                     Happens::Exec(_, exec) => {
                         let exec = &program.execs[exec];
-                        (&exec.name, Unit::of(exec.context), enumerate_exec(exec, pe(owner)))
+                        (&exec.name, ExecUnit::of(exec.context), enumerate_exec(exec, pe(owner)))
                     }
                     Happens::Dma(_, transfer) => {
                         let transfer = &program.transfers[transfer];
-                        (&transfer.name, Unit::Dma, enumerate_transfer(transfer))
+                        (&transfer.name, ExecUnit::Dma, enumerate_transfer(transfer))
                     }
                     _ => unreachable!(),
                 };
@@ -125,12 +125,12 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                 queues[at(owner)] = issue;
                 if let Some(before) = units.insert((owner, unit), node) {
                     graph.after[before].push(node);
-                    if unit != Unit::Dma {
+                    if unit != ExecUnit::Dma {
                         graph.after[before].push(issue);
                     }
                 }
                 issued.push(node);
-                ran.push(Ran { node, name: name.clone(), pe: owner, runs: unit != Unit::Dma, bytes });
+                ran.push(Ran { node, name: name.clone(), pe: owner, runs: unit != ExecUnit::Dma, bytes });
             }
             Happens::Waited(owner, ticket) => {
                 queues[at(owner)] = graph.after(&[queues[at(owner)], issued[at(ticket)]]);
@@ -180,8 +180,8 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
 fn enumerate_read(address: Address) -> BTreeSet<Byte> {
     let located = address.locate().expect("a memory");
     let (store, slice) = match located.medium {
-        Medium::Dm { slice } => (Store::Dm, slice),
-        _ => (Store::Hbm, 0),
+        MemoryInstance::Dm { slice } => (MemoryKind::Dm, slice),
+        _ => (MemoryKind::Hbm, 0),
     };
     (0..4).map(|byte| (store, 0, slice, located.offset + byte, false)).collect()
 }
@@ -203,7 +203,8 @@ fn racing(graph: &Graph, ran: &[Ran]) -> BTreeSet<(Key, Key)> {
     races
 }
 
-/// Scripts in which waits name commands of their own queue that were not waited for, and groups lie within the PEs.
+/// Scripts in which waits name commands of their own queue that were not waited for, and groups lie within
+/// the PEs.
 fn scripts() -> impl Strategy<Value = Vec<Happens>> {
     let one = (0_u64..PES, 0_usize..8, 0_u64..PES, 0_u8..17);
     proptest::collection::vec(one, 1..24).prop_map(|drawn| {
@@ -251,7 +252,7 @@ proptest! {
         let races = found.iter().filter(|finding| finding.code.starts_with("tcp/race"));
         let named: BTreeSet<_> = races
             .filter_map(|finding| {
-                let key = |party: &Party| (party.name.clone(), matches!(party.unit, "main" | "sub").then_some(party.pe));
+                let key = |party: &FindingCommand| (party.name.clone(), matches!(party.unit, "main" | "sub").then_some(party.pe));
                 Some((key(finding.first.as_ref()?), key(finding.second.as_ref()?)))
             })
             .collect();

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tilewright_num::Dtype;
-use tilewright_tcp_isa::program::event::{Event, Image, PeId, Ticket, Unit};
+use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Exec, Program, Transfer};
-use tilewright_tcp_sim::findings::{Finding, Judge};
+use tilewright_tcp_sim::findings::{Finding, FindingsChecker};
 
 use crate::judged::build::span;
 use crate::judged::tcp;
@@ -35,9 +35,9 @@ pub(crate) fn pe(pe: u64) -> PeId {
 
 /// Tells a judge a whole run.
 pub(crate) fn judged(program: &Program, script: &[Happens]) -> Vec<Finding> {
-    let mut judge = Judge::new(tcp(), program);
-    tell(&mut judge, &program.execs, &program.transfers, script);
-    judge.finish()
+    let mut checker = FindingsChecker::new(tcp(), program);
+    tell(&mut checker, &program.execs, &program.transfers, script);
+    checker.finish()
 }
 
 /// What the script knows of a core.
@@ -48,7 +48,12 @@ struct Core {
     pushed: Option<u64>,
 }
 
-pub(crate) fn tell(judge: &mut Judge<'_>, execs: &[Exec], transfers: &[Transfer], script: &[Happens]) {
+pub(crate) fn tell(
+    checker: &mut FindingsChecker<'_>,
+    execs: &[Exec],
+    transfers: &[Transfer],
+    script: &[Happens],
+) {
     let execs: Vec<Arc<Exec>> = execs.iter().cloned().map(Arc::new).collect();
     let transfers: Vec<Arc<Transfer>> = transfers.iter().cloned().map(Arc::new).collect();
     let mut tickets = 0_u64;
@@ -56,25 +61,25 @@ pub(crate) fn tell(judge: &mut Judge<'_>, execs: &[Exec], transfers: &[Transfer]
     for happens in script {
         let event = match *happens {
             Happens::Exec(at, exec) => {
-                let image = Image::Exec(&execs[exec]);
-                issue(&mut tickets, at, Unit::of(execs[exec].context), image, &cores)
+                let image = CommandImage::Exec(&execs[exec]);
+                issue(&mut tickets, at, ExecUnit::of(execs[exec].context), image, &cores)
             }
             Happens::Dma(at, transfer) => {
-                issue(&mut tickets, at, Unit::Dma, Image::Transfer(&transfers[transfer]), &cores)
+                issue(&mut tickets, at, ExecUnit::Dma, CommandImage::Transfer(&transfers[transfer]), &cores)
             }
-            Happens::Waited(at, ticket) => Event::Waited { pe: pe(at), ticket: Ticket(ticket) },
+            Happens::Waited(at, ticket) => RunEvent::Waited { pe: pe(at), ticket: Ticket(ticket) },
             Happens::Synced(at) => {
                 cores.entry(at).or_default().pushed = None;
-                Event::Synced { pe: pe(at) }
+                RunEvent::Synced { pe: pe(at) }
             }
             Happens::Awaited(at, ticket) => {
                 cores.entry(at).or_default().received += 1;
-                Event::Awaited { pe: pe(at), ticket: Ticket(ticket) }
+                RunEvent::Awaited { pe: pe(at), ticket: Ticket(ticket) }
             }
-            Happens::Posted(from, to) => Event::Posted { from: pe(from), to: pe(to) },
+            Happens::Posted(from, to) => RunEvent::Posted { from: pe(from), to: pe(to) },
             Happens::Received(at, from) => {
                 cores.entry(at).or_default().received += 1;
-                Event::Received { pe: pe(at), from: pe(from) }
+                RunEvent::Received { pe: pe(at), from: pe(from) }
             }
             Happens::Ahead(at) => {
                 let core = cores.entry(at).or_default();
@@ -83,20 +88,20 @@ pub(crate) fn tell(judge: &mut Judge<'_>, execs: &[Exec], transfers: &[Transfer]
             }
             Happens::Read(at, address) => {
                 let (ticket, span) = (Ticket(1 << 40), span(7));
-                Event::Read { ticket, pe: pe(at), address, dtype: Dtype::I32, span, at_cycles: 5 }
+                RunEvent::Read { ticket, pe: pe(at), address, dtype: Dtype::I32, span, at_cycles: 5 }
             }
         };
-        judge.observe(&event);
+        checker.observe(&event);
     }
 }
 
 fn issue<'a>(
     tickets: &mut u64,
     at: u64,
-    unit: Unit,
-    image: Image<'a>,
+    unit: ExecUnit,
+    image: CommandImage<'a>,
     cores: &BTreeMap<u64, Core>,
-) -> Event<'a> {
+) -> RunEvent<'a> {
     let ticket = Ticket(*tickets);
     let id = u8::try_from(*tickets % 251).unwrap_or(0);
     let place = span(u32::try_from(*tickets % 1_000_000).unwrap_or(0));
@@ -104,5 +109,5 @@ fn issue<'a>(
     *tickets += 1;
     let core = cores.get(&at).copied().unwrap_or_default();
     let received = core.pushed.unwrap_or(core.received);
-    Event::Issue { ticket, pe: pe(at), unit, id, image, received, span: place, at_cycles }
+    RunEvent::Issue { ticket, pe: pe(at), unit, id, image, received, span: place, at_cycles }
 }

@@ -2,7 +2,7 @@
 
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::exec::Context;
-use tilewright_tcp_sim::findings::Judge;
+use tilewright_tcp_sim::findings::FindingsChecker;
 
 use crate::judged::build::*;
 use crate::judged::script::{Happens, tell};
@@ -51,9 +51,9 @@ fn turns(turns: u64) -> (Program, Vec<Happens>) {
 #[test]
 fn long_runs_are_judged_and_clean() {
     let (mut program, script) = turns(6_000);
-    let place = tilewright_tcp_isa::program::tensor::Place::Hbm { chip: 0, base: 0 };
-    program.tensors = vec![tensor("x", tilewright_tcp_isa::program::tensor::Role::Input, place, 4096)];
-    let mut judge = Judge::new(tcp(), &program);
-    tell(&mut judge, &program.execs, &program.transfers, &script);
-    assert_eq!(judge.finish(), []);
+    let place = tilewright_tcp_isa::program::tensor::TensorPlace::Hbm { chip: 0, base: 0 };
+    program.tensors = vec![tensor("x", tilewright_tcp_isa::program::tensor::TensorRole::Input, place, 4096)];
+    let mut checker = FindingsChecker::new(tcp(), &program);
+    tell(&mut checker, &program.execs, &program.transfers, &script);
+    assert_eq!(checker.finish(), []);
 }

@@ -6,14 +6,16 @@ use tilewright_num::Dtype;
 use tilewright_record::KeepAll;
 use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
 use tilewright_tcp_isa::program::exec::{
-    Body, Commit, Context, Contract, ContractOp, Drain, Exec, Fetch, Loop, Memory, Short, StepLoop, Stream,
-    Switch,
+    Commit, Context, Contract, ContractOp, Drain, Exec, ExecBody, Fetch, Loop, Memory, ShortLoad, StepLoop,
+    Stream, Switch,
 };
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
+};
 use tilewright_tcp_isa::program::vector::{Op, OpKind, Vector, Word};
 use tilewright_tcp_isa::program::{Count, ExecId, Program, Register, TransferId};
 use tilewright_tcp_isa::switch::Topology;
-use tilewright_tcp_sim::{Ended, NoJudge, Options, Outcome, SimError, simulate};
+use tilewright_tcp_sim::{NoObserver, RunEnd, SimError, SimOptions, SimOutcome, simulate};
 
 /// Cycles from the end of the launch to the first entry in a queue.
 pub(crate) const PUSH: u64 = 20;
@@ -26,7 +28,7 @@ pub(crate) fn loops(rows: &[(u64, i64)]) -> Vec<Loop> {
     rows.iter().map(|&(size, stride)| Loop { size: Count::Fixed(size), stride }).collect()
 }
 
-fn named(name: &str, context: Context, body: Body) -> Exec {
+fn named(name: &str, context: Context, body: ExecBody) -> Exec {
     Exec { name: name.into(), context, pes: 1, body, span: Span::default() }
 }
 
@@ -63,12 +65,12 @@ pub(crate) fn copy(flits: u64) -> Exec {
         transpose: None,
         commit,
     };
-    named("copy", Context::Main, Body::Stream(Box::new(stream)))
+    named("copy", Context::Main, ExecBody::Stream(Box::new(stream)))
 }
 
 pub(crate) fn stream_of(exec: &mut Exec) -> &mut Stream {
     match &mut exec.body {
-        Body::Stream(stream) => stream,
+        ExecBody::Stream(stream) => stream,
         _ => panic!("not a stream"),
     }
 }
@@ -108,8 +110,8 @@ pub(crate) fn starving(accesses: u64) -> Exec {
 
 /// A load of the register file from a byte on: 264, and an eighth of the bytes.
 pub(crate) fn short(bytes: u64, base: u64) -> Exec {
-    let short = Short { from: 0, bytes, memory: Memory::Trf { lanes: 8 }, base };
-    named("load", Context::Sub, Body::Short(short))
+    let short = ShortLoad { from: 0, bytes, memory: Memory::Trf { lanes: 8 }, base };
+    named("load", Context::Sub, ExecBody::Short(short))
 }
 
 /// A matrix product: `rows` streamed rows against 16 stationary rows, 128 elements each.
@@ -138,11 +140,11 @@ pub(crate) fn contraction(rows: u64) -> Exec {
 }
 
 pub(crate) fn hbm(chip: u64, offset: u64) -> Address {
-    Address::new(Located { chip, medium: Medium::Hbm, offset })
+    Address::new(MemoryLocation { chip, medium: MemoryInstance::Hbm, offset })
 }
 
 pub(crate) fn dm(chip: u64, slice: u64, offset: u64) -> Address {
-    Address::new(Located { chip, medium: Medium::Dm { slice }, offset })
+    Address::new(MemoryLocation { chip, medium: MemoryInstance::Dm { slice }, offset })
 }
 
 /// Off-chip memory to both networks of a PE, in requests of 256 B, one a cycle.
@@ -193,21 +195,21 @@ pub(crate) fn register(name: &str, initial: i64, most: i64) -> Register {
     Register { name: name.into(), initial, least: 0, most, span: Span::default() }
 }
 
-pub(crate) fn try_run(machine: &Tcp, program: &Program) -> Result<Outcome, SimError> {
-    let options = Options { max_steps: 100_000, check: true, ..Options::default() };
-    simulate(machine, program, &options, KeepAll::default(), &mut NoJudge)
+pub(crate) fn try_run(machine: &Tcp, program: &Program) -> Result<SimOutcome, SimError> {
+    let options = SimOptions { max_steps: 100_000, check: true, ..SimOptions::default() };
+    simulate(machine, program, &options, KeepAll::default(), &mut NoObserver)
 }
 
 /// Runs to the end, with every check.
-pub(crate) fn run(machine: &Tcp, program: &Program) -> Outcome {
+pub(crate) fn run(machine: &Tcp, program: &Program) -> SimOutcome {
     let outcome = try_run(machine, program).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(outcome.ended, Ended::Finished);
+    assert_eq!(outcome.ended, RunEnd::Finished);
     assert_eq!(outcome.violations, []);
     outcome
 }
 
 /// Start and end of every interval of a track.
-pub(crate) fn spans(outcome: &Outcome, path: &str) -> Vec<(u64, u64)> {
+pub(crate) fn spans(outcome: &SimOutcome, path: &str) -> Vec<(u64, u64)> {
     let record = &outcome.record;
     let events = record.events.iter().filter_map(|event| match event {
         tilewright_record::Event::Interval(interval) => Some(interval),

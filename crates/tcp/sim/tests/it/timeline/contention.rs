@@ -1,16 +1,17 @@
-//! Two commands side by side, as the timeline has them and as a simulation by the cycle does (`crates/tcp/micro`).
+//! Two commands side by side, as the timeline has them and as a simulation by the cycle does
+//! (`crates/tcp/micro`).
 //!
 //! The judge starts both at their first access; here the second starts two pushes after the first.
 
 use proptest::prelude::*;
 use tilewright_tcp_cost::cycles;
-use tilewright_tcp_cost::cycles::collect::Collect;
-use tilewright_tcp_cost::cycles::fetch::Fetch;
+use tilewright_tcp_cost::cycles::collect::CollectStage;
+use tilewright_tcp_cost::cycles::fetch::FetchStage;
 use tilewright_tcp_cost::cycles::image::exec_command;
-use tilewright_tcp_cost::cycles::load::Load;
+use tilewright_tcp_cost::cycles::load::LoadStage;
 use tilewright_tcp_isa::program::exec::{Context, StepLoop};
 use tilewright_tcp_isa::program::{Count, Exec};
-use tilewright_tcp_micro::{Reads, Walk, Work};
+use tilewright_tcp_micro::{AccessWalk, MicroCommand, RegisterReads};
 
 use crate::timeline::build::{
     PUSH, contraction, copy, loops, program, queue, run, run_exec, short, spans, stream_of,
@@ -41,20 +42,21 @@ fn product(rows: u64, held: u64, wide: bool) -> Exec {
 }
 
 /// The load as the judge takes it: fetched in accesses of 8 B, stored as they arrive.
-fn load_work(bytes: u64) -> Work {
+fn load_work(bytes: u64) -> MicroCommand {
     let (context, packet_bytes) = (Context::Sub, 32);
     let packets = bytes / packet_bytes;
-    let command = cycles::Command {
-        fetch: Some(Fetch { context, packets, packet_bytes, read_bytes: 8, cast: false }),
-        collect: Some(Collect { packets, packet_bytes }),
-        load: Some(Load { context, slice_bytes: bytes }),
-        ..cycles::Command::default()
+    let command = cycles::CommandStages {
+        fetch: Some(FetchStage { context, packets, packet_bytes, read_bytes: 8, cast: false }),
+        collect: Some(CollectStage { packets, packet_bytes }),
+        load: Some(LoadStage { context, slice_bytes: bytes }),
+        ..cycles::CommandStages::default()
     };
-    Work { fetch: Walk { base_bytes: 0, stride_bytes: 8 }, ..Work::new(command) }
+    MicroCommand { fetch: AccessWalk { base_bytes: 0, stride_bytes: 8 }, ..MicroCommand::new(command) }
 }
 
-/// Cycles from the first access of the sub command to its end, and those of the main command: here and by the judge.
-fn both(main: Exec, main_work: &Work, bytes: u64) -> [(u64, u64); 2] {
+/// Cycles from the first access of the sub command to its end, and those of the main command: here and by the
+/// judge.
+fn both(main: Exec, main_work: &MicroCommand, bytes: u64) -> [(u64, u64); 2] {
     let steps = [run_exec(0, Context::Main, 0), run_exec(1, Context::Sub, 1)].concat();
     // The upper half of the first lane.
     let all = program(vec![main, short(bytes, 4096)], vec![], vec![queue(0, 0, steps)]);
@@ -70,15 +72,16 @@ fn both(main: Exec, main_work: &Work, bytes: u64) -> [(u64, u64); 2] {
 
 fn product_and_load(rows: u64, held: u64, wide: bool, bytes: u64) -> [(u64, u64); 2] {
     let main = product(rows, held, wide);
-    let reads = Reads { wide, held_steps: 1, units: held, stride_units: 1 };
-    let work = Work { reads, ..Work::new(exec_command(&tcp(), &main)) };
+    let reads = RegisterReads { wide, held_steps: 1, units: held, stride_units: 1 };
+    let work = MicroCommand { reads, ..MicroCommand::new(exec_command(&tcp(), &main)) };
     both(main, &work, bytes)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Each stands for what the closed rule allows: a fourteenth of narrow reads, and half of them where some hit.
+    /// Each stands for what the closed rule allows: a fourteenth of narrow reads, and half of them where some
+    /// hit.
     #[test]
     fn a_load_under_a_contraction_takes_what_the_judge_counts(
         rows in 8..96_u64, held in 1..33_u64, wide: bool, flits in 1..128_u64,
@@ -103,10 +106,10 @@ proptest! {
         (stream.fetch.base, stream.fetch.loops) = (8 * base, loops(&[(accesses, apart), (8, 1)]));
         stream.fetch.packet = 8;
         (stream.commit.loops, stream.commit.bytes, stream.commit.width) = (loops(&[(accesses, 8)]), 8, 8);
-        let work = Work {
-            fetch: Walk { base_bytes: 8 * base, stride_bytes: 8 * stride },
-            commit: Walk { base_bytes: 0x4_0000, stride_bytes: 8 },
-            ..Work::new(exec_command(&tcp(), &main))
+        let work = MicroCommand {
+            fetch: AccessWalk { base_bytes: 8 * base, stride_bytes: 8 * stride },
+            commit: AccessWalk { base_bytes: 0x4_0000, stride_bytes: 8 },
+            ..MicroCommand::new(exec_command(&tcp(), &main))
         };
         let bytes = 32 * flits;
         let [(sub, main), (judged, judged_main)] = both(main, &work, bytes);

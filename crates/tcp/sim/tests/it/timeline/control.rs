@@ -4,13 +4,15 @@ use std::ops::ControlFlow;
 
 use tilewright_num::Dtype;
 use tilewright_record::KeepAll;
-use tilewright_tcp_isa::program::control::{Arithmetic, Command, Condition, StepKind, Term, Value};
-use tilewright_tcp_isa::program::event::{Event, PeId};
+use tilewright_tcp_isa::program::control::{
+    Command, Condition, ControlExpr, ControlOp, ControlOperand, StepKind,
+};
+use tilewright_tcp_isa::program::event::{PeId, RunEvent};
 use tilewright_tcp_isa::program::exec::{Context, Loop};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::vector::Relation;
 use tilewright_tcp_isa::program::{Count, ExecId, Program, RegisterId};
-use tilewright_tcp_sim::{Ended, Judge, Options, SimError, WaitsFor, simulate};
+use tilewright_tcp_sim::{Observer, RunEnd, SimError, SimOptions, WaitReason, simulate};
 
 use crate::timeline::build::{
     ENDS, PUSH, START, copy, dm, dma, loops, program, push, queue, register, run, run_exec, spans, step,
@@ -20,8 +22,8 @@ use crate::timeline::tcp;
 
 const R: RegisterId = RegisterId(0);
 
-fn number(value: i64) -> Value {
-    Value::Just(Term::Number(value))
+fn number(value: i64) -> ControlExpr {
+    ControlExpr::Operand(ControlOperand::Number(value))
 }
 
 fn with_register(program: Program, most: i64) -> Program {
@@ -43,9 +45,17 @@ fn sizes_are_those_at_the_push() {
 
 #[test]
 fn loops_and_conditions_run_what_they_say() {
-    let twice = Value::Both(Term::Register(R), Arithmetic::Add, Term::Number(2));
-    let below = Condition { left: Term::Register(R), relation: Relation::Lt, right: Term::Number(7) };
-    let odd = Condition { left: Term::Register(R), relation: Relation::Eq, right: Term::Number(4) };
+    let twice = ControlExpr::Binary(ControlOperand::Register(R), ControlOp::Add, ControlOperand::Number(2));
+    let below = Condition {
+        left: ControlOperand::Register(R),
+        relation: Relation::Lt,
+        right: ControlOperand::Number(7),
+    };
+    let odd = Condition {
+        left: ControlOperand::Register(R),
+        relation: Relation::Eq,
+        right: ControlOperand::Number(4),
+    };
     let body = vec![
         step(StepKind::Set(R, twice)),
         step(StepKind::If {
@@ -138,9 +148,9 @@ fn cores_that_wait_for_each_other_are_a_deadlock_with_its_cycle() {
     ];
     let all = with_register(program(vec![], vec![], queues), 10);
     let outcome = try_run(&tcp(), &all).expect("it runs");
-    let Ended::Deadlock(waits) = outcome.ended else { panic!("{:?}", outcome.ended) };
-    let chain: Vec<(u64, WaitsFor)> = waits.iter().map(|waiting| (waiting.pe.pe, waiting.on)).collect();
-    let on = |pe| WaitsFor::Message(PeId { chip: 0, pe });
+    let RunEnd::Deadlock(waits) = outcome.ended else { panic!("{:?}", outcome.ended) };
+    let chain: Vec<(u64, WaitReason)> = waits.iter().map(|waiting| (waiting.pe.pe, waiting.on)).collect();
+    let on = |pe| WaitReason::Message(PeId { chip: 0, pe });
     assert_eq!(chain, [(0, on(1)), (1, on(2)), (2, on(1))]);
 }
 
@@ -148,12 +158,16 @@ fn cores_that_wait_for_each_other_are_a_deadlock_with_its_cycle() {
 fn a_message_that_nobody_sends_is_a_deadlock_too() {
     let queues = vec![queue(0, 0, vec![step(receive(5))])];
     let outcome = try_run(&tcp(), &with_register(program(vec![], vec![], queues), 10)).expect("it runs");
-    assert!(matches!(outcome.ended, Ended::Deadlock(waits) if waits.len() == 1));
+    assert!(matches!(outcome.ended, RunEnd::Deadlock(waits) if waits.len() == 1));
 }
 
 #[test]
 fn an_endless_program_is_stopped() {
-    let always = Condition { left: Term::Number(0), relation: Relation::Eq, right: Term::Number(0) };
+    let always = Condition {
+        left: ControlOperand::Number(0),
+        relation: Relation::Eq,
+        right: ControlOperand::Number(0),
+    };
     for body in [vec![], vec![step(StepKind::Set(R, number(1)))], vec![dma(0, 0)]] {
         let steps = vec![step(StepKind::While { condition: always, body })];
         let all = with_register(program(vec![], vec![weights(0, 64)], vec![queue(0, 0, steps)]), 10);
@@ -190,18 +204,18 @@ struct Counting {
     stops_at: Option<usize>,
 }
 
-impl Judge for Counting {
-    fn observe(&mut self, event: &Event<'_>) -> ControlFlow<()> {
+impl Observer for Counting {
+    fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
         self.seen.push(match event {
-            Event::Issue { .. } => "issue",
-            Event::Start { .. } => "start",
-            Event::Done { .. } => "done",
-            Event::Waited { .. } => "waited",
-            Event::Synced { .. } => "synced",
-            Event::Awaited { .. } => "awaited",
-            Event::Posted { .. } => "posted",
-            Event::Received { .. } => "received",
-            Event::Read { .. } => "read",
+            RunEvent::Issue { .. } => "issue",
+            RunEvent::Start { .. } => "start",
+            RunEvent::Done { .. } => "done",
+            RunEvent::Waited { .. } => "waited",
+            RunEvent::Synced { .. } => "synced",
+            RunEvent::Awaited { .. } => "awaited",
+            RunEvent::Posted { .. } => "posted",
+            RunEvent::Received { .. } => "received",
+            RunEvent::Read { .. } => "read",
         });
         if self.stops_at == Some(self.seen.len()) {
             ControlFlow::Break(())
@@ -223,7 +237,7 @@ fn reading() -> Program {
     steps.push(step(StepKind::For {
         register: RegisterId(1),
         from: number(0),
-        to: Value::Just(Term::Register(R)),
+        to: ControlExpr::Operand(ControlOperand::Register(R)),
         body,
     }));
     let mut all = program(vec![copy(1)], vec![weights(0, 64)], vec![queue(0, 0, steps)]);
@@ -233,21 +247,21 @@ fn reading() -> Program {
 
 #[test]
 fn judges_hear_everything_in_order_and_answer_reads() {
-    let mut judge = Counting::default();
-    let outcome =
-        simulate(&tcp(), &reading(), &Options::default(), KeepAll::default(), &mut judge).expect("it runs");
+    let mut observer = Counting::default();
+    let outcome = simulate(&tcp(), &reading(), &SimOptions::default(), KeepAll::default(), &mut observer)
+        .expect("it runs");
     assert_eq!(outcome.transfers, 6);
     let start = ["issue", "start", "done", "waited", "issue", "start", "done", "synced", "read"];
-    assert_eq!(judge.seen[..9], start);
-    assert_eq!(judge.seen.iter().filter(|seen| **seen == "done").count(), 7);
+    assert_eq!(observer.seen[..9], start);
+    assert_eq!(observer.seen.iter().filter(|seen| **seen == "done").count(), 7);
 }
 
 #[test]
 fn a_judge_may_stop_the_run_and_reads_need_one() {
-    let mut judge = Counting { stops_at: Some(3), ..Counting::default() };
-    let outcome =
-        simulate(&tcp(), &reading(), &Options::default(), KeepAll::default(), &mut judge).expect("it runs");
-    assert_eq!((outcome.ended, judge.seen.len()), (Ended::Stopped, 3));
+    let mut observer = Counting { stops_at: Some(3), ..Counting::default() };
+    let outcome = simulate(&tcp(), &reading(), &SimOptions::default(), KeepAll::default(), &mut observer)
+        .expect("it runs");
+    assert_eq!((outcome.ended, observer.seen.len()), (RunEnd::Stopped, 3));
     assert!(matches!(try_run(&tcp(), &reading()), Err(SimError::NoValue { .. })));
 }
 

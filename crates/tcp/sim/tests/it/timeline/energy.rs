@@ -5,7 +5,7 @@ use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_sim::checks::{self, Violation};
-use tilewright_tcp_sim::{Engine, Outcome};
+use tilewright_tcp_sim::{EngineUnit, SimOutcome};
 
 use crate::timeline::build::{
     contraction, dma, program, queue, run, run_exec, short, spans, try_run, weights,
@@ -66,26 +66,26 @@ fn an_idle_chip_takes_21_watts() {
 #[test]
 fn utilisation_is_that_of_the_tracks() {
     let outcome = run(&tcp(), &work(2));
-    let busy = |engine: Engine| outcome.utilisation[engine as usize].busy_cycles;
+    let busy = |engine: EngineUnit| outcome.utilisation[engine as usize].busy_cycles;
     let totals = &outcome.record.totals.tracks;
     let of = |path: &str| {
         let layout = &outcome.record.layout;
         let at = (0..).zip(totals).find(|(id, _)| layout.path(tilewright_record::TrackId(*id)) == path);
         at.map(|(_, totals)| u128::from(totals.busy_cycles)).expect("a track")
     };
-    assert_eq!(busy(Engine::Main), of("chip0/pe0/main"));
-    assert_eq!(busy(Engine::Sub), of("chip0/pe0/sub"));
-    assert_eq!(busy(Engine::Dma), of("chip0/pe0/dma"));
-    assert_eq!(busy(Engine::Contraction), of("chip0/pe0/contraction"));
-    assert_eq!(busy(Engine::Commit), of("chip0/pe0/commit") + of("chip0/pe0/sub commit"));
-    assert_eq!(busy(Engine::Contraction), 2 * 1024);
+    assert_eq!(busy(EngineUnit::Main), of("chip0/pe0/main"));
+    assert_eq!(busy(EngineUnit::Sub), of("chip0/pe0/sub"));
+    assert_eq!(busy(EngineUnit::Dma), of("chip0/pe0/dma"));
+    assert_eq!(busy(EngineUnit::Contraction), of("chip0/pe0/contraction"));
+    assert_eq!(busy(EngineUnit::Commit), of("chip0/pe0/commit") + of("chip0/pe0/sub commit"));
+    assert_eq!(busy(EngineUnit::Contraction), 2 * 1024);
 }
 
 #[test]
 fn checks_find_what_is_wrong() {
     let machine = tcp();
     let good = run(&machine, &work(2));
-    let found = |change: &dyn Fn(&mut Outcome)| {
+    let found = |change: &dyn Fn(&mut SimOutcome)| {
         let mut bad = good.clone();
         change(&mut bad);
         checks::of_run(&machine, &bad)

@@ -1,4 +1,5 @@
-//! Timelines of small programs whose every cycle can be counted by hand, and properties that any timeline has.
+//! Timelines of small programs whose every cycle can be counted by hand, and properties that any timeline
+//! has.
 
 mod build;
 mod contention;

@@ -2,10 +2,12 @@
 
 use tilewright_base::Span;
 use tilewright_tcp_cost::energy::Component;
-use tilewright_tcp_isa::program::control::{StepKind, Term, Value};
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::control::{ControlExpr, ControlOperand, StepKind};
+use tilewright_tcp_isa::program::transfer::{
+    Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer, TransferLoop,
+};
 use tilewright_tcp_isa::program::{Count, Program};
-use tilewright_tcp_sim::Outcome;
+use tilewright_tcp_sim::SimOutcome;
 
 use crate::timeline::build::{ENDS, PUSH, START, dm, dma, hbm, program, queue, run, spans, step, weights};
 use crate::timeline::tcp;
@@ -25,8 +27,9 @@ fn at_once(transfers: Vec<Transfer>) -> u64 {
     run(&tcp(), &program(vec![], transfers, queues)).cycles - ENDS - PUSH
 }
 
-/// The bars of the published schedule (vISA book) that four engines of a cluster share, in cycles of the model beside what is published.
-/// The model has the book's start-up and channels, and nothing that was fitted to these bars, so it is short of all of them.
+/// The bars of the published schedule (vISA book) that four engines of a cluster share, in cycles of the
+/// model beside what is published. The model has the book's start-up and channels, and nothing that was
+/// fitted to these bars, so it is short of all of them.
 #[test]
 fn published_moves_of_a_cluster() {
     // 32 slices of 16 B, from 512 B in a row: published 612, 15 % more.
@@ -39,7 +42,8 @@ fn published_moves_of_a_cluster() {
     };
     let different = at_once((0..4).map(|engine| quarter(engine, 1600)).collect());
     assert_eq!(different, 1013);
-    // All the same 1,600 B, so that 7 channels answer, from one bank group each: published 5,498, two thirds more.
+    // All the same 1,600 B, so that 7 channels answer, from one bank group each: published 5,498, two thirds
+    // more.
     let same = at_once((0..4).map(|engine| quarter(engine, 0)).collect());
     assert_eq!(same, 3316);
 }
@@ -61,7 +65,7 @@ impl WithStrides for Transfer {
     }
 }
 
-fn chips(transfers: Vec<Transfer>, queues: Vec<tilewright_tcp_isa::program::control::Queue>) -> Outcome {
+fn chips(transfers: Vec<Transfer>, queues: Vec<tilewright_tcp_isa::program::control::Queue>) -> SimOutcome {
     run(&tcp(), &Program { chips: 2, ..program(vec![], transfers, queues) })
 }
 
@@ -72,7 +76,8 @@ fn between_chips_data_takes_the_link_and_no_energy_is_made_up_for_it() {
     // 50 GB/s after a microsecond.
     assert_eq!(one.cycles - ENDS - PUSH, START + 1000 + bytes / 50 + 1);
     assert_eq!(one.counts.link_bytes, bytes);
-    // No machine file has a figure for the link: data memory and the networks of both chips are all that is counted.
+    // No machine file has a figure for the link: data memory and the networks of both chips are all that is
+    // counted.
     let bits = u128::from(bytes) * 8;
     assert_eq!(one.energy_fj[Component::Noc as usize], bits * 1200);
     assert_eq!(one.energy_fj[Component::OffChip as usize], 0);
@@ -91,7 +96,7 @@ fn the_two_directions_of_a_link_do_not_share() {
 
 #[test]
 fn a_doorbell_takes_longer_to_another_chip() {
-    let number = |value| Value::Just(Term::Number(value));
+    let number = |value| ControlExpr::Operand(ControlOperand::Number(value));
     let arrival = |chip: u64, pe: u64| {
         let send = vec![step(StepKind::Post { chip, pe, value: number(7) })];
         let take = vec![step(StepKind::Receive { chip: 0, pe: 0, register: None }), dma(0, 0)];
@@ -109,7 +114,7 @@ fn a_doorbell_takes_longer_to_another_chip() {
 #[test]
 fn a_scratchpad_takes_its_own_rate() {
     let machine = tcp();
-    let spm = Address::new(Located { chip: 0, medium: Medium::Spm { pe: 0 }, offset: 0 });
+    let spm = Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Spm { pe: 0 }, offset: 0 });
     let into = rows(hbm(0, 0), spm, &[(64, 256, 256)], 256);
     let request = 256_u64.div_ceil(machine.cpu.spm_bytes_per_cycle);
     assert_eq!(at_once(vec![into]), START + 64 * request);

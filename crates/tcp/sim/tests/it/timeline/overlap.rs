@@ -4,7 +4,7 @@ use tilewright_record::{Event, Interval};
 use tilewright_tcp_isa::program::control::{Command, Step};
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::{Exec, Transfer};
-use tilewright_tcp_sim::Outcome;
+use tilewright_tcp_sim::SimOutcome;
 
 use crate::timeline::build::{
     ENDS, PUSH, START, contraction, copy, custom, dma, program, push, queue, run, run_exec, short, spans,
@@ -12,7 +12,7 @@ use crate::timeline::build::{
 };
 use crate::timeline::tcp;
 
-fn one(execs: Vec<Exec>, transfers: Vec<Transfer>, steps: Vec<Step>) -> Outcome {
+fn one(execs: Vec<Exec>, transfers: Vec<Transfer>, steps: Vec<Step>) -> SimOutcome {
     run(&tcp(), &program(execs, transfers, vec![queue(0, 0, steps)]))
 }
 

@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 use tilewright_record::KeepLast;
-use tilewright_tcp_isa::program::control::{Command, Step, StepKind, Term, Value};
+use tilewright_tcp_isa::program::control::{Command, ControlExpr, ControlOperand, Step, StepKind};
 use tilewright_tcp_isa::program::exec::{Context, Limit, Loop, Memory, SliceDigit};
 use tilewright_tcp_isa::program::transfer::{Address, TransferLoop};
-use tilewright_tcp_isa::program::vector::{Between, Gives, ReduceOp};
+use tilewright_tcp_isa::program::vector::{InterSliceReduce, ReduceOp, ReduceOutput};
 use tilewright_tcp_isa::program::{Count, Exec, Program, RegisterId, Transfer};
 use tilewright_tcp_isa::switch::{Ring, Topology};
-use tilewright_tcp_sim::{Detail, Ended, NoJudge, Options, SimError, checks, simulate};
+use tilewright_tcp_sim::{Detail, NoObserver, RunEnd, SimError, SimOptions, checks, simulate};
 
 use crate::timeline::build::{
     contraction, copy, custom, dma, program, push, queue, register, run, run_exec, short, starving, step,
@@ -33,7 +33,10 @@ fn simple() -> impl Strategy<Value = Vec<Step>> {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let flat = || prop::collection::vec(simple(), 0..12).prop_map(|parts| parts.concat());
     (flat(), 0..20_i64, flat()).prop_map(|(before, times, body)| {
-        let (from, to) = (Value::Just(Term::Number(0)), Value::Just(Term::Number(times)));
+        let (from, to) = (
+            ControlExpr::Operand(ControlOperand::Number(0)),
+            ControlExpr::Operand(ControlOperand::Number(times)),
+        );
         let mut steps = before;
         steps.push(step(StepKind::For { register: RegisterId(0), from, to, body }));
         steps
@@ -91,8 +94,8 @@ fn hostile() -> impl Strategy<Value = Exec> {
                 (contract.loops, contract.flits, contract.tree, contract.lanes) = (walk, flits, tree, lanes);
             }
             if let Some(vector) = &mut stream.vector {
-                let (op, gives) = (ReduceOp::Add, Gives::Broadcast);
-                vector.between = between.map(|slices| Between { op, slices, gives });
+                let (op, gives) = (ReduceOp::Add, ReduceOutput::Broadcast);
+                vector.between = between.map(|slices| InterSliceReduce { op, slices, gives });
             }
             (stream.commit.loops, stream.commit.bytes, stream.commit.width) = (writes, bytes, width);
             stream.commit.memory = lanes.map_or(Memory::Dm, |lanes| Memory::Trf { lanes });
@@ -145,9 +148,9 @@ proptest! {
     fn what_is_recorded_changes_no_cycle(all in programs()) {
         let machine = tcp();
         let full = run(&machine, &all);
-        let options = Options { detail: Detail::Totals, check: true, ..Options::default() };
-        let totals = simulate(&machine, &all, &options, KeepLast::new(0), &mut NoJudge).unwrap();
-        prop_assert_eq!(&totals.ended, &Ended::Finished);
+        let options = SimOptions { detail: Detail::Totals, check: true, ..SimOptions::default() };
+        let totals = simulate(&machine, &all, &options, KeepLast::new(0), &mut NoObserver).unwrap();
+        prop_assert_eq!(&totals.ended, &RunEnd::Finished);
         prop_assert_eq!(&totals.violations, &vec![]);
         prop_assert_eq!((totals.cycles, totals.counts, totals.energy_fj), (full.cycles, full.counts, full.energy_fj));
         prop_assert_eq!(totals.utilisation, full.utilisation);

@@ -4,7 +4,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::transfer::TransferLoop;
 use tilewright_tcp_isa::program::{Count, Program, Transfer};
-use tilewright_tcp_sim::{Outcome, checks};
+use tilewright_tcp_sim::{SimOutcome, checks};
 
 use crate::timeline::build::{
     ENDS, PUSH, START, contraction, copy, dm, dma, hbm, program, queue, run, run_exec, spans, weights,
@@ -18,7 +18,7 @@ fn loads(pes: u64, requests: u64) -> Program {
     program(vec![], transfers, (0..pes).map(queue_of).collect())
 }
 
-fn moved_cycles(outcome: &Outcome) -> u64 {
+fn moved_cycles(outcome: &SimOutcome) -> u64 {
     outcome.cycles - ENDS - PUSH - START
 }
 
@@ -49,7 +49,8 @@ fn one_to_eight_pes_share_off_chip_memory_fairly() {
     }
 }
 
-/// The book's eight engines that never toggle the stack bit, each a PE's own: the channels they use are the same.
+/// The book's eight engines that never toggle the stack bit, each a PE's own: the channels they use are the
+/// same.
 #[test]
 fn eight_engines_on_half_of_the_channels_take_1866() {
     let mut machine = tcp();
@@ -104,7 +105,7 @@ fn two_transfers_over_one_link_take_twice_as_long() {
     let queue_of = |pe: u32| queue(0, u64::from(pe), vec![dma(pe, 0)]);
     let one = Program { chips: 2, ..program(vec![], vec![far(0)], vec![queue_of(0)]) };
     let two = Program { chips: 2, ..program(vec![], vec![far(0), far(1)], vec![queue_of(0), queue_of(1)]) };
-    let moved = |outcome: Outcome| outcome.cycles - ENDS - PUSH - START - 1000;
+    let moved = |outcome: SimOutcome| outcome.cycles - ENDS - PUSH - START - 1000;
     let (one, two) = (moved(run(&tcp(), &one)), moved(run(&tcp(), &two)));
     // 16 KiB at 50 GB/s.
     assert_eq!((one, two), (328, 656));
@@ -154,7 +155,7 @@ fn one_network(slice: u64, from: u64, requests: u64) -> Transfer {
     load
 }
 
-fn all_at_once(machine: &Tcp, transfers: Vec<Transfer>) -> Outcome {
+fn all_at_once(machine: &Tcp, transfers: Vec<Transfer>) -> SimOutcome {
     let queues = (0..transfers.len())
         .map(|pe| queue(0, pe as u64, vec![dma(u32::try_from(pe).expect("few"), 0)]))
         .collect();
@@ -193,7 +194,8 @@ fn the_port_of_a_pe_is_shared_by_its_networks() {
     assert_eq!(moved(&machine, vec![inside]), 4);
 }
 
-/// Section 3.4 of the reference: 0.75 TB/s of reads, 0.1875 each; 192 and 182.4 B a cycle at 1.536 TB/s and at 0.95 of it.
+/// Section 3.4 of the reference: 0.75 TB/s of reads, 0.1875 each; 192 and 182.4 B a cycle at 1.536 TB/s and
+/// at 0.95 of it.
 #[test]
 fn four_engines_within_off_chip_memory_share_its_rate_between_reads_and_writes() {
     let mut machine = tcp();
@@ -228,7 +230,8 @@ fn beside_copy(flits: u64, pe: u64) -> (u64, (u64, u64)) {
 
 #[test]
 fn dma_gets_what_commands_leave_of_the_banks() {
-    // Fetch and commit take 32 B in every cycle each: together half of all banks, so the transfer goes at half speed.
+    // Fetch and commit take 32 B in every cycle each: together half of all banks, so the transfer goes at
+    // half speed.
     assert_eq!(beside_copy(8000, 0).0, 2048 * 2);
     assert_eq!(beside_copy(8000, 1).0, 2048, "other slices");
     // It goes on at full speed when the command is done.

@@ -6,7 +6,7 @@ use tilewright_record::perfetto::Stream;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::control::Command;
 use tilewright_tcp_isa::program::exec::Context;
-use tilewright_tcp_sim::{NoJudge, Options, simulate};
+use tilewright_tcp_sim::{NoObserver, SimOptions, simulate};
 
 use crate::timeline::build::{START, contraction, dma, program, push, queue, run_exec, short, weights};
 use crate::timeline::{decode, tcp};
@@ -21,9 +21,9 @@ fn work() -> Program {
 
 fn trace() -> decode::Trace {
     let mut bytes = Vec::new();
-    let options = Options { check: true, ..Options::default() };
+    let options = SimOptions { check: true, ..SimOptions::default() };
     let outcome =
-        simulate(&tcp(), &work(), &options, Stream::new(&mut bytes), &mut NoJudge).expect("it runs");
+        simulate(&tcp(), &work(), &options, Stream::new(&mut bytes), &mut NoObserver).expect("it runs");
     assert_eq!(outcome.violations, []);
     decode::trace(&bytes)
 }

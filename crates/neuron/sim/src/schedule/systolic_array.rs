@@ -1,0 +1,142 @@
+//! The systolic array in time: parts of it run side by side (NKI instruction pages, nc_matmul, tiling mode),
+//! and after a rest it comes back to its full rate over some microseconds
+//! (docs/hardware-rules.md#tensor-engine; between the two figures given there the rate is taken to grow
+//! linearly, which is an assumption). A rest is a whole such time without work: that the limit also returns
+//! when less than half of a window is busy is documented, but published times of attention contradict it.
+
+use tilewright_base::invariant::{Exact, OrBroken};
+use tilewright_neuron_isa::Chip;
+use tilewright_neuron_isa::chip::{cycles_ps, ns_ps};
+use tilewright_neuron_isa::cost::tensor::{Cells, SIDE};
+
+/// The array of one core.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SystolicArray {
+    /// Until when each cell is busy.
+    busy_ps: [u64; Cells::BITS as usize],
+    ramp: ClockRamp,
+}
+
+/// The rate that the array has come to. Parts that run side by side may start before it was last busy: then
+/// no time has passed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClockRamp {
+    /// When it last began to come back from a rest.
+    since_ps: Option<u64>,
+    /// Until when it was busy.
+    end_ps: u64,
+}
+
+/// When an instruction runs on the array, and when the next may be issued.
+pub(super) struct ArraySpan {
+    pub(super) start_ps: u64,
+    pub(super) end_ps: u64,
+    pub(super) next_ps: u64,
+}
+
+impl SystolicArray {
+    /// Places an instruction that may start from `from_ps` on and takes `busy_ps` at full rate.
+    pub(super) fn place(&mut self, chip: &Chip, cells: Cells, from_ps: u64, busy_ps: u64) -> ArraySpan {
+        let all = if cells == 0 { Cells::MAX } else { cells };
+        let used = |at: usize| all & (1 << at) != 0;
+        let free = self.busy_ps.iter().enumerate().filter(|(at, _)| used(*at)).map(|(_, &time_ps)| time_ps);
+        let start_ps = free.max().or_broken("an instruction without cells").max(from_ps);
+        let end_ps = start_ps.exact_add(self.ramp.ramped_ps(chip, start_ps, busy_ps));
+        for (_, time_ps) in self.busy_ps.iter_mut().enumerate().filter(|(at, _)| used(*at)) {
+            *time_ps = end_ps;
+        }
+        // The next part's weights can be loaded at once, several columns in a cycle.
+        let widest = (0..SIDE)
+            .map(|row| (all >> (row * SIDE) & 0xf).count_ones())
+            .max()
+            .or_broken("an array without rows");
+        let tensor = &chip.neuron.tensor;
+        let columns = u64::from(widest) * tensor.stationary_free_max / SIDE;
+        let load_ps = cycles_ps(columns.div_ceil(tensor.load_speedup), tensor.clock_hz);
+        let next_ps = if cells == 0 { end_ps } else { start_ps.exact_add(load_ps).min(end_ps) };
+        ArraySpan { start_ps, end_ps, next_ps }
+    }
+}
+
+impl ClockRamp {
+    /// A time at full rate as it is at the rate of now.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a time over a rate of at least a hundredth"
+    )]
+    pub fn ramped_ps(&mut self, chip: &Chip, start_ps: u64, busy_ps: u64) -> u64 {
+        let (ramp_ps, begin) = (ns_ps(chip.neuron.tensor.ramp_ns), chip.neuron.tensor.ramp_start_fraction);
+        // At full rate many instructions without a pause are as one.
+        if ramp_ps == 0 {
+            return busy_ps;
+        }
+        let rested = start_ps.saturating_sub(self.end_ps) >= ramp_ps;
+        let since = self.since_ps.filter(|_| !rested).unwrap_or(start_ps);
+        self.since_ps = Some(since);
+        let part = (start_ps.saturating_sub(since) as f64 / ramp_ps as f64).min(1.0);
+        let taken_ps = (busy_ps as f64 / (begin + (1.0 - begin) * part)) as u64;
+        self.end_ps = self.end_ps.max(start_ps.exact_add(taken_ps));
+        taken_ps
+    }
+}
+
+impl ClockRamp {
+    /// Whether work that starts now goes at full rate.
+    pub fn is_full(&self, chip: &Chip, start_ps: u64) -> bool {
+        let ramp_ps = ns_ps(chip.neuron.tensor.ramp_ns);
+        let rested = start_ps.saturating_sub(self.end_ps) >= ramp_ps;
+        ramp_ps == 0
+            || self.since_ps.is_some_and(|since| !rested && start_ps.saturating_sub(since) >= ramp_ps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tests_chip;
+    use tilewright_neuron_isa::cost::tensor::{ArrayPart, cells_of};
+
+    const US: u64 = 1_000_000;
+
+    fn quadrant(row: u64, column: u64) -> Option<ArrayPart> {
+        Some(ArrayPart { position: (row, column), size: (64, 64) })
+    }
+
+    #[test]
+    fn parts_that_do_not_meet_run_side_by_side() {
+        let chip = tests_chip("trainium1");
+        let mut array = SystolicArray::default();
+        let first = array.place(&chip, cells_of(&chip, quadrant(0, 0)), 0, US);
+        let beside = array.place(&chip, cells_of(&chip, quadrant(64, 0)), first.next_ps, US);
+        assert!(first.next_ps < US / 10 && beside.start_ps == first.next_ps);
+        let behind = array.place(&chip, cells_of(&chip, quadrant(0, 0)), beside.next_ps, US);
+        assert_eq!(behind.start_ps, first.end_ps);
+        let whole = array.place(&chip, 0, 0, US);
+        assert_eq!(whole.start_ps, behind.end_ps);
+    }
+
+    #[test]
+    fn a_part_that_is_all_of_the_array_is_the_array() {
+        let chip = tests_chip("trainium1");
+        assert_eq!(cells_of(&chip, Some(ArrayPart { position: (0, 0), size: (128, 128) })), 0);
+        assert_eq!(cells_of(&chip, Some(ArrayPart { position: (32, 96), size: (32, 32) })), 1 << 7);
+    }
+
+    #[test]
+    fn it_starts_at_half_rate_and_reaches_all_of_it() {
+        let chip = tests_chip("trainium2");
+        let mut array = SystolicArray::default();
+        let (mut now, mut taken) = (0, Vec::new());
+        while now < 10 * US {
+            let placed = array.place(&chip, 0, now, US / 10);
+            taken.push(placed.end_ps - placed.start_ps);
+            now = placed.end_ps;
+        }
+        assert_eq!((taken.first(), taken.last()), (Some(&(US / 5)), Some(&(US / 10))));
+        assert!(taken.is_sorted_by(|a, b| a >= b));
+        // After a rest it begins again.
+        let again = array.place(&chip, 0, now + 5 * US, US / 10);
+        assert_eq!(again.end_ps - again.start_ps, US / 5);
+    }
+}
