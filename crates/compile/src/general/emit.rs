@@ -6,7 +6,7 @@
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind, Term, Value};
+use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind, ControlExpr, ControlOperand};
 use tilewright_tcp_isa::program::exec::{Commit, Context, Exec, ExecBody, Fill, Memory};
 use tilewright_tcp_isa::program::transfer::{
     Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer,
@@ -79,7 +79,7 @@ impl<'m> Emitter<'m> {
         }
         self.steps.push(step(StepKind::Sync));
         for (pe, steps) in (1_u64..).zip(&mut self.others) {
-            let value = Value::Just(Term::Number(0));
+            let value = ControlExpr::Operand(ControlOperand::Number(0));
             steps.push(step(StepKind::Sync));
             steps.push(step(StepKind::Post { chip: 0, pe: 0, value }));
             self.steps.push(step(StepKind::Receive { chip: 0, pe, register: None }));
@@ -97,7 +97,7 @@ impl<'m> Emitter<'m> {
         if begun {
             self.steps.push(step(StepKind::Sync));
             for (pe, steps) in (1_u64..).zip(&mut self.others) {
-                let value = Value::Just(Term::Number(0));
+                let value = ControlExpr::Operand(ControlOperand::Number(0));
                 self.steps.push(step(StepKind::Post { chip: 0, pe, value }));
                 steps.push(step(StepKind::Receive { chip: 0, pe: 0, register: None }));
             }

@@ -5,12 +5,12 @@
 use tilewright_base::Sources;
 use tilewright_compile::general::judge::judge;
 use tilewright_compile::general::{Options, Planned, plan, tensors};
-use tilewright_graph::{Builder, Dim, Dtype, Graph, Store, Type, primitives};
-use tilewright_interp::Tensor;
+use tilewright_graph::{Builder, Dim, Dtype, Graph, TensorStore, Type, primitives};
+use tilewright_reference::Tensor;
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
 use tilewright_record::KeepLast;
-use tilewright_runtime::Wanted;
+use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
 
 /// Batch, rows, columns and summed.
@@ -38,7 +38,7 @@ fn graph([batch, rows, columns, summed]: Shape) -> Graph {
 
 fn planned(machine: &Tcp, shape: Shape, pes: u64) -> Planned {
     let options = Options { pes, ..Options::default() };
-    plan(machine, &graph(shape), &Store::default(), &options).expect("a plan")
+    plan(machine, &graph(shape), &TensorStore::default(), &options).expect("a plan")
 }
 
 /// Whole numbers that repeat.
@@ -58,7 +58,7 @@ fn right(machine: &Tcp, shape: Shape, pes: u64) -> bool {
     };
     let words = [input(rows, 13), input(columns, 29)];
     let mut device = GraphDevice::new(machine, planned).expect("a device");
-    let wanted = Wanted { values: true, findings: true, ..Wanted::default() };
+    let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
     let reading = device.run(&words, &wanted, KeepLast::new(0)).expect("a run");
     assert!(reading.findings.is_empty(), "{shape:?} on {pes}: {:?}", reading.findings.first());
     let kernels = &device.planned().kernels;
@@ -111,7 +111,7 @@ fn cycles_stay_near_the_bound() {
         let planned = planned(&machine, shape, 8);
         let how = planned.chosen.tiled.values().next().map_or("not tiled".to_string(), ToString::to_string);
         let mut device = GraphDevice::new(&machine, planned).expect("a device");
-        let wanted = Wanted { values: false, findings: true, ..Wanted::default() };
+        let wanted = ReadingOptions { values: false, findings: true, ..ReadingOptions::default() };
         let reading = device.run(&[], &wanted, KeepLast::new(0)).expect("a run");
         let (cycles, bound) = (reading.outcome.cycles, bound(&machine, shape));
         assert!(reading.findings.is_empty(), "{shape:?}: {:?}", reading.findings.first());

@@ -3,7 +3,7 @@
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::exec::{Body, Commit, Context, Exec, Fill, Memory};
+use tilewright_tcp_isa::program::exec::{ExecBody, Commit, Context, Exec, Fill, Memory};
 
 use super::super::refusal::Lowered;
 use super::grid::Tile;
@@ -89,7 +89,7 @@ impl Worker<'_, '_> {
                 relu: false,
                 slices: Vec::new(),
             };
-            let body = Body::Fill(Fill { word: 0, commit });
+            let body = ExecBody::Fill(Fill { word: 0, commit });
             let (name, span) = ("clear".to_string(), tilewright_base::Span::default());
             self.emitter.exec(Exec { name, context: Context::Sub, pes: 1, body, span });
             base += words * width;

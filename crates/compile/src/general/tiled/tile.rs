@@ -4,15 +4,15 @@
 //! are spread over the slices of a ring that multicasts them, the sum over neighbouring slices, whose parts the reducer adds.
 
 use tilewright_base::SourceId;
-use tilewright_explore::tcp::brought::{Memo, brought};
-use tilewright_explore::tcp::cost::{Commands, columns};
-use tilewright_explore::tcp::nest::Framed;
-use tilewright_explore::tcp::plain::judge;
-use tilewright_explore::tcp::point::{Loading, Supply};
+use tilewright_explore::tcp::operand_transfers::{TransferMemo, brought};
+use tilewright_explore::tcp::cost::{CandidateCommands, columns};
+use tilewright_explore::tcp::nest::FrameContext;
+use tilewright_explore::tcp::exhaustive::evaluate;
+use tilewright_explore::tcp::point::{LoadContext, StreamSupply};
 use tilewright_explore::tcp::program::as_chosen;
 use tilewright_explore::tcp::spell::spell;
-use tilewright_explore::tcp::task::{Class, MAX_AXES};
-use tilewright_explore::tcp::{Choice, Frame, Task};
+use tilewright_explore::tcp::task::{AxisClass, MAX_AXES};
+use tilewright_explore::tcp::{TcpChoice, TcpFrame, TcpTask};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::{LoweredShape, Operand, Term};
@@ -20,8 +20,8 @@ use tilewright_notation::syntax::expr::Expr;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
-use tilewright_tcp_isa::program::exec::{Body, Drain, Exec};
-use tilewright_tcp_isa::program::tensor::{Data, Place};
+use tilewright_tcp_isa::program::exec::{ExecBody, Drain, Exec};
+use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace};
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
 use tilewright_tcp_isa::program::{Program, Tensor};
 
@@ -84,18 +84,18 @@ pub(super) struct TileProgram {
 
 /// An einsum that candidates are made of.
 struct Case<'m> {
-    task: Task<'m>,
-    framed: Framed,
-    choice: Choice,
+    task: TcpTask<'m>,
+    framed: FrameContext,
+    choice: TcpChoice,
 }
 
 fn case(machine: &Tcp, sizes: Sizes, split: Split) -> Option<Case<'_>> {
     let parsed = parser::program(&einsum(sizes), SourceId(0)).ok()?;
     let problem = Problem::new(&parsed).ok()?;
     let setup = Setup::new(machine, 1, Dtype::Bf16).ok()?;
-    let task = Task::new(setup, &parsed, &problem).ok()?;
+    let task = TcpTask::new(setup, &parsed, &problem).ok()?;
     let slices = machine.pe.slices;
-    let mut frame = Frame {
+    let mut frame = TcpFrame {
         stationary: Operand::In1,
         parts: [1; MAX_AXES],
         slices_log2: [0; MAX_AXES],
@@ -104,40 +104,40 @@ fn case(machine: &Tcp, sizes: Sizes, split: Split) -> Option<Case<'_>> {
     for (at, axis) in task.axes.iter().enumerate() {
         frame.extents[at] = axis.extent;
         frame.slices_log2[at] = match axis.class {
-            Class::Free0 => split.rows_log2(slices),
-            Class::Free1 => split.columns_log2,
-            Class::Contracted => split.summed_log2,
-            Class::Batch => 0,
+            AxisClass::Free0 => split.rows_log2(slices),
+            AxisClass::Free1 => split.columns_log2,
+            AxisClass::Contracted => split.summed_log2,
+            AxisClass::Batch => 0,
         };
     }
     let share = sizes.columns.div_ceil(1 << split.columns_log2);
     let lanes = machine.ce.lanes.min(1 << share.ilog2());
-    let choice = Choice {
+    let choice = TcpChoice {
         lanes,
         columns: 1,
         tree: PACKET,
         repeats: share.div_ceil(lanes),
-        supply: if split.columns_log2 > 0 { Supply::RingOuter } else { Supply::Own },
+        supply: if split.columns_log2 > 0 { StreamSupply::RingOuter } else { StreamSupply::Own },
         order: 0,
         fetch_bytes: machine.fetch.main_widths_bytes.iter().copied().max()?,
-        loading: Loading::Main,
+        loading: LoadContext::Main,
         drain: Drain::Interleaved,
         commit_bytes: lanes * WORD_BYTES,
     };
-    let framed = Framed::new(&task, &frame);
+    let framed = FrameContext::new(&task, &frame);
     Some(Case { task, framed, choice })
 }
 
 /// What a tile takes; `None` if it is not legal.
 pub(super) fn estimate(machine: &Tcp, sizes: Sizes, split: Split) -> Option<Estimate> {
     let Case { task, framed, choice } = case(machine, sizes, split)?;
-    judge(&task, &framed, &choice, &mut Memo::new()).ok()?;
+    evaluate(&task, &framed, &choice, &mut TransferMemo::new()).ok()?;
     let nest = framed.nest(&choice).ok()?;
-    let commands = Commands::new(&task.setup, &nest, &choice).ok()?;
+    let commands = CandidateCommands::new(&task.setup, &nest, &choice).ok()?;
     if commands.bridge.is_some() {
         return None;
     }
-    let none = brought(&task, &framed, &nest, &mut Memo::new()).ok()?;
+    let none = brought(&task, &framed, &nest, &mut TransferMemo::new()).ok()?;
     let taken = columns(&task.setup, &commands, 1, (&none, 0));
     let slice_bytes = [
         nest.streamed_elements() * HALF_BYTES,
@@ -185,9 +185,9 @@ pub(super) fn tile_program(machine: &Tcp, sizes: Sizes, split: Split) -> Result<
     if !verdict.legal() {
         return Err(first(&verdict.diagnostics));
     }
-    let options = tilewright_tcp_lower::Options {
-        data: [Data::None, Data::None],
-        ..tilewright_tcp_lower::Options::default()
+    let options = tilewright_tcp_lower::LowerOptions {
+        data: [TensorData::None, TensorData::None],
+        ..tilewright_tcp_lower::LowerOptions::default()
     };
     let mut program = tilewright_tcp_lower::lower(&task.setup, &problem, &verdict, &options)
         .map_err(|refused| first(&[*refused]))?;
@@ -206,7 +206,7 @@ fn placed(program: &Program) -> Option<[Placed; 3]> {
     let stride = u64::try_from(SLICE_STRIDE).ok()?;
     let one = |name: &str, bytes: u64| {
         let tensor: &Tensor = program.tensors.iter().find(|tensor| tensor.name == name)?;
-        let Place::Dm { base, slice: 0, .. } = tensor.place else { return None };
+        let TensorPlace::Dm { base, slice: 0, .. } = tensor.place else { return None };
         let image = Image::new(&tensor.map, stride / bytes)?;
         Some(Placed { base, image, axes: tensor.axes.clone() })
     };
@@ -217,7 +217,7 @@ impl TileProgram {
     /// The command that loads register files, from another place.
     pub(super) fn load_from(&self, held: u64) -> Exec {
         let mut exec = self.load.clone();
-        if let Body::Stream(stream) = &mut exec.body {
+        if let ExecBody::Stream(stream) = &mut exec.body {
             stream.fetch.base = stream.fetch.base - self.operands[1].base + held;
         }
         exec
@@ -226,7 +226,7 @@ impl TileProgram {
     /// The contraction between other places.
     pub(super) fn contract_at(&self, streamed: u64, out: u64) -> Exec {
         let mut exec = self.contract.clone();
-        if let Body::Stream(stream) = &mut exec.body {
+        if let ExecBody::Stream(stream) = &mut exec.body {
             stream.fetch.base = stream.fetch.base - self.operands[0].base + streamed;
             stream.commit.base = stream.commit.base - self.operands[2].base + out;
         }

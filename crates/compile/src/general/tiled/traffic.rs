@@ -2,7 +2,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::Transfer;
-use tilewright_tcp_isa::program::transfer::{Address, Located, Medium};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryLocation, MemoryInstance};
 
 use super::super::emit::hbm;
 use super::super::kernel::Part;
@@ -40,8 +40,8 @@ impl Place<'_> {
         let [_, own, inner] = self.dims;
         let skipped = (self.first[0] * own + self.first[1]) * inner + self.first[2];
         let scale = |elements: i64| elements * signed(self.element_bytes);
-        let medium = Medium::Dm { slice: self.slice };
-        let dm = Address::new(Located { chip: 0, medium, offset: self.offset });
+        let medium = MemoryInstance::Dm { slice: self.slice };
+        let dm = Address::new(MemoryLocation { chip: 0, medium, offset: self.offset });
         let value = hbm(self.hbm + skipped * self.element_bytes);
         let mut all = Vec::new();
         for part in self.placed.image.parts(0, &axes, to_dm)? {
