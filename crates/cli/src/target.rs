@@ -68,6 +68,17 @@ impl ModelTarget {
         })
     }
 
+    /// PEs that a general graph is sharded over: a power of two, as many as the chip has at most.
+    pub(crate) fn general_pes(&self, machine: &Tcp) -> Result<u64, Outcome> {
+        if self.pes.is_power_of_two() && self.pes <= machine.pes() {
+            return Ok(self.pes);
+        }
+        let (pes, most) = (self.pes, machine.pes());
+        Err(Outcome::usage(&format!(
+            "--pes {pes}\n  = allowed: a power of two up to {most}, the PEs of the chip"
+        )))
+    }
+
     /// The types, if models are compiled in them and for as many PEs.
     pub(crate) fn check(&self) -> Result<Named, Outcome> {
         let Some(named) = Named::find(&self.dtype) else {

@@ -5,6 +5,7 @@ use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_compile::general::Planned;
 use tilewright_compile::general::kernel::Origin;
 use tilewright_machine::tcp::Tcp;
+use tilewright_num::{Dtype, RuleSet, convert};
 use tilewright_record::Sink;
 use tilewright_tcp_exec::ExecFault;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
@@ -64,7 +65,12 @@ impl GraphDevice {
                 let found = format!("{} words for input `{}` of {}", words.len(), value.name, value.count());
                 return Err(ReadingError::Unfit(found));
             }
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let bytes = if value.half {
+                let narrow = |word: &u32| convert(&RuleSet::TCP, Dtype::F32, Dtype::Bf16, *word).unwrap_or(0);
+                bytes(&words.iter().map(narrow).collect::<Vec<u32>>(), true)
+            } else {
+                bytes(words, false)
+            };
             let written = self.device.write(place(&self.planned, *number), &bytes);
             written.map_err(|fault| faulted(&value.name, fault))?;
         }

@@ -25,7 +25,8 @@ pub(super) fn printed(
     let machine = args.target.machine(host)?;
     let graph = primitives(&model.graph)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
-    let planned = general::plan(&machine, &graph, &model.store, &general::Options::default());
+    let options = general::Options { pes: args.target.general_pes(&machine)?, ..general::Options::default() };
+    let planned = general::plan(&machine, &graph, &model.store, &options);
     let planned = planned.map_err(|refusal| Outcome {
         code: FAILED,
         ..Outcome::usage(&format!("{refusal}\n  = instead: `run --interp`, which computes every operator"))

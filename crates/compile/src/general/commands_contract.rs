@@ -12,6 +12,7 @@ use super::passes::{Pass, passes};
 use super::plan::{Laid, Planner, Ready, WORD_BYTES};
 use super::refusal::Lowered;
 use super::tactic::{Placed, Tactic};
+use super::tiled::Operands;
 
 /// Bytes of bf16.
 const HALF_BYTES: u64 = 2;
@@ -32,6 +33,13 @@ impl Planner<'_> {
         let kernel = &self.kernels.kernels[number];
         let Work::Contract { a, b, sizes } = kernel.work else { return Ok(()) };
         let to = *kernel.results.first().ok_or("a kernel without a result")?;
+        if let Some(tiled) = self.chosen.tiled.get(&number) {
+            let operands =
+                Operands { rows: self.places[a], columns: self.places[b], result: self.places[to] };
+            let program = tiled.program(self.emitter.machine, operands)?;
+            self.emitter.queues_of(program);
+            return Ok(());
+        }
         let tactic = self.chosen.tactics.get(&number).ok_or("no tactic")?;
         if tactic.chunk == sizes {
             let all = Chunk { first: [0; 3], live: [sizes.batch, sizes.rows, sizes.columns] };

@@ -1,10 +1,12 @@
-//! Commands of a general graph, one after the other on one PE: transfers between HBM and data memory, passes, contractions (stage 4).
+//! Commands of a general graph (stage 4): transfers between HBM and data memory, passes and contractions one after the other on
+//! the first PE, tiled contractions on several.
 //!
-//! Every value has its own place in HBM and every command waits for the one before it, so that nothing has to be ordered.
+//! Every value has its own place in HBM and every command of the first PE waits for the one before it, so that nothing has to be
+//! ordered there. Programs of several PEs have their own waits; PEs meet before and after them.
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind};
+use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind, ControlExpr, ControlOperand};
 use tilewright_tcp_isa::program::exec::{Commit, Context, Exec, ExecBody, Fill, Memory};
 use tilewright_tcp_isa::program::transfer::{
     Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer,
@@ -23,6 +25,10 @@ pub(super) struct Emitter<'m> {
     pub(super) machine: &'m Tcp,
     program: Program,
     steps: Vec<Step>,
+    /// Steps of the PEs behind the first.
+    others: Vec<Vec<Step>>,
+    /// Other PEs may still be at work.
+    apart: bool,
     /// First byte of HBM that is free.
     next_byte: u64,
 }
@@ -39,7 +45,8 @@ pub(super) fn dm(offset: u64) -> Address {
 
 impl<'m> Emitter<'m> {
     pub(super) fn new(machine: &'m Tcp) -> Emitter<'m> {
-        Emitter { machine, program: Program::default(), steps: Vec::new(), next_byte: 0 }
+        let (program, steps, others) = (Program::default(), Vec::new(), Vec::new());
+        Emitter { machine, program, steps, others, apart: false, next_byte: 0 }
     }
 
     /// Takes room in HBM.
@@ -61,7 +68,66 @@ impl<'m> Emitter<'m> {
     }
 
     fn push(&mut self, kind: StepKind) {
-        self.steps.push(Step { kind, span: Span::default() });
+        self.join();
+        self.steps.push(step(kind));
+    }
+
+    /// Waits until every PE has done its part.
+    fn join(&mut self) {
+        if !std::mem::take(&mut self.apart) {
+            return;
+        }
+        self.steps.push(step(StepKind::Sync));
+        for (pe, steps) in (1_u64..).zip(&mut self.others) {
+            let value = ControlExpr::Operand(ControlOperand::Number(0));
+            steps.push(step(StepKind::Sync));
+            steps.push(step(StepKind::Post { chip: 0, pe: 0, value }));
+            self.steps.push(step(StepKind::Receive { chip: 0, pe, register: None }));
+        }
+    }
+
+    /// Commands of a program on several PEs, which begin when all before them is done.
+    pub(super) fn queues_of(&mut self, other: Program) {
+        self.join();
+        let pes = other.queues.iter().map(|queue| queue.pe + 1).max().unwrap_or(1);
+        let begun = !self.steps.is_empty();
+        while (self.others.len() as u64) + 1 < pes {
+            self.others.push(Vec::new());
+        }
+        if begun {
+            self.steps.push(step(StepKind::Sync));
+            for (pe, steps) in (1_u64..).zip(&mut self.others) {
+                let value = ControlExpr::Operand(ControlOperand::Number(0));
+                self.steps.push(step(StepKind::Post { chip: 0, pe, value }));
+                steps.push(step(StepKind::Receive { chip: 0, pe: 0, register: None }));
+            }
+        }
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let (execs, transfers) = (number(self.program.execs.len()), number(self.program.transfers.len()));
+        for exec in other.execs {
+            let name = format!("{}_{}", exec.name, self.program.execs.len());
+            self.program.execs.push(Exec { name, ..exec });
+        }
+        for transfer in other.transfers {
+            let name = format!("{}_{}", transfer.name, self.program.transfers.len());
+            self.program.transfers.push(Transfer { name, ..transfer });
+        }
+        for queue in other.queues {
+            let moved = queue.steps.into_iter().map(|one| match one.kind {
+                StepKind::Push(Command::Load(ExecId(at))) => {
+                    step(StepKind::Push(Command::Load(ExecId(at + execs))))
+                }
+                StepKind::Push(Command::Dma { transfer: TransferId(at), id }) => {
+                    step(StepKind::Push(Command::Dma { transfer: TransferId(at + transfers), id }))
+                }
+                kind => step(kind),
+            });
+            match usize::try_from(queue.pe).ok().and_then(|pe| pe.checked_sub(1)) {
+                Some(other) => self.others[other].extend(moved),
+                None => self.steps.extend(moved),
+            }
+        }
+        self.apart = true;
     }
 
     /// Starts a transfer and waits for it.
@@ -162,9 +228,16 @@ impl<'m> Emitter<'m> {
     pub(super) fn finish(mut self) -> Program {
         self.program.machine = "tcp".to_string();
         self.program.chips = 1;
-        self.program.queues = vec![Queue { chip: 0, pe: 0, steps: self.steps, span: Span::default() }];
+        let all = std::iter::once(self.steps).chain(self.others);
+        let queues = (0..).zip(all).filter(|(pe, steps)| *pe == 0 || !steps.is_empty());
+        let queue = |(pe, steps): (u64, Vec<Step>)| Queue { chip: 0, pe, steps, span: Span::default() };
+        self.program.queues = queues.map(queue).collect();
         self.program
     }
+}
+
+fn step(kind: StepKind) -> Step {
+    Step { kind, span: Span::default() }
 }
 
 /// Rows of each slice, at both ends.

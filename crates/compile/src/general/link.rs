@@ -15,6 +15,7 @@ use super::kernel::{Kernels, Origin, Part, Sizes, Work};
 use super::moves::{Bytes, transfers};
 use super::plan::Options;
 use super::tactic::{Tactic, tactics};
+use super::tiled::{TiledContraction, candidate};
 use super::view::signed;
 
 /// What was chosen for the contractions of a graph.
@@ -22,6 +23,8 @@ use super::view::signed;
 pub struct Chosen {
     /// Tactic of each contraction, by the number of its kernel.
     pub tactics: BTreeMap<usize, Tactic>,
+    /// Contractions in tiles, by the number of their kernel.
+    pub tiled: BTreeMap<usize, TiledContraction>,
     /// The chain that runs where a contraction leaves its result.
     pub tails: BTreeMap<usize, usize>,
     /// Operands that come straight from a contraction: by kernel and operand, the contraction.
@@ -144,26 +147,73 @@ fn handed(all: &Kernels, tails: &BTreeMap<usize, usize>) -> Vec<(usize, usize, u
     found
 }
 
+/// The tactics of each contraction, and why some have none.
+type Tactics = (BTreeMap<usize, Vec<Tactic>>, BTreeMap<usize, String>);
+
+fn candidates(machine: &Tcp, all: &Kernels, options: &Options) -> Tactics {
+    let mut found: BTreeMap<Sizes, Result<Vec<Tactic>, String>> = BTreeMap::new();
+    let (mut candidates, mut without) = (BTreeMap::new(), BTreeMap::new());
+    for number in 0..all.kernels.len() {
+        let Some((_, sizes)) = contraction(all, number) else { continue };
+        let known = match found.entry(sizes) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(open) => {
+                let keep = options.tactics.max(1);
+                open.insert(tactics(machine, sizes, keep))
+            }
+        };
+        match known {
+            Ok(known) => {
+                candidates.insert(number, known.clone());
+            }
+            Err(why) => {
+                without.insert(number, why.clone());
+                candidates.insert(number, Vec::new());
+            }
+        }
+    }
+    (candidates, without)
+}
+
+/// Contractions that take less in tiles, a chain behind them included, which then reads what they wrote.
+fn tiled(weigher: &Weigher<'_>, pes: u64) -> BTreeMap<usize, TiledContraction> {
+    let (machine, all) = (weigher.machine, weigher.all);
+    let mut found: BTreeMap<Sizes, Option<TiledContraction>> = BTreeMap::new();
+    let mut tiled = BTreeMap::new();
+    for (number, tactics) in &weigher.candidates {
+        let Some((_, sizes)) = contraction(all, *number) else { continue };
+        let known = found.entry(sizes).or_insert_with(|| candidate(machine, sizes, pes).ok());
+        let Some(one) = known else { continue };
+        let own = tactics.iter().map(|tactic| weigher.own(*number, tactic, &[])).min();
+        let chain = weigher.tails.get(number).map_or(0, |tail| {
+            let kernel = &all.kernels[*tail];
+            let values = kernel.reads().len() + kernel.results.len();
+            let elements = sizes.batch * sizes.rows * sizes.columns;
+            elements * 4 * values as u64 / machine.tdma.bandwidth_bytes_per_cycle
+        });
+        if own.is_none_or(|own| one.cycles.saturating_add(chain) < own) {
+            tiled.insert(*number, one.clone());
+        }
+    }
+    tiled
+}
+
 /// Tactics for all contractions, by dynamic programming.
 ///
 /// # Errors
 /// The first contraction without a tactic, and why.
 pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<Chosen, (usize, String)> {
-    let tails = tails(all);
-    let mut found: BTreeMap<Sizes, Vec<Tactic>> = BTreeMap::new();
-    let mut weigher = Weigher { machine, all, tails: &tails, candidates: BTreeMap::new() };
-    for number in 0..all.kernels.len() {
-        let Some((_, sizes)) = contraction(all, number) else { continue };
-        let candidates = match found.entry(sizes) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(open) => {
-                let keep = options.tactics.max(1);
-                open.insert(tactics(machine, sizes, keep).map_err(|why| (number, why))?)
-            }
-        };
-        weigher.candidates.insert(number, candidates.clone());
+    let mut tails = tails(all);
+    let (candidates, without) = candidates(machine, all, options);
+    let tiled = tiled(&Weigher { machine, all, tails: &tails, candidates: candidates.clone() }, options.pes);
+    if let Some((number, why)) = without.into_iter().find(|(number, _)| !tiled.contains_key(number)) {
+        return Err((number, why));
     }
-    let handed = handed(all, &tails);
+    tails.retain(|number, _| !tiled.contains_key(number));
+    let mut weigher = Weigher { machine, all, tails: &tails, candidates };
+    weigher.candidates.retain(|number, _| !tiled.contains_key(number));
+    let mut handed = handed(all, &tails);
+    handed.retain(|(to, ..)| !tiled.contains_key(to));
     let places: Vec<usize> = weigher.candidates.keys().copied().collect();
     let at = |number: usize| places.iter().position(|known| *known == number).unwrap_or(0);
     let own = |number: usize| {
@@ -184,7 +234,7 @@ pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<
     let choice = choose(&kernels, &bridges);
     let alone = vec![0; kernels.len()];
     let totals = (total(&kernels, &bridges, &choice), total(&kernels, &bridges, &alone));
-    let mut chosen = Chosen { cycles: totals, ..Chosen::default() };
+    let mut chosen = Chosen { cycles: totals, tiled, ..Chosen::default() };
     for (number, pick) in places.iter().zip(&choice) {
         let candidates = &weigher.candidates[number];
         let tactic = candidates[*pick].clone();

@@ -6,10 +6,13 @@
 //! | [`view`] | strided looks at values |
 //! | `form`, `contract`, `constants` | stage 2: a graph of primitives to kernels |
 //! | [`elementwise`], [`words`] | elementwise primitives as steps on 32-bit words, and what a step gives |
+//! | `entry` | how inputs lie in HBM |
 //! | `merge` | chains that read one another as one |
 //! | [`passes`](mod@passes) | steps as commands of the vector engine |
 //! | [`tactic`], [`image`] | contractions by the explorer's tactics; their shapes seen from HBM |
 //! | [`link`], [`choose`](mod@choose) | which tactics together take least, bridges included: dynamic programming |
+//! | [`tiled`] | contractions in tiles over several PEs: a producer of candidates |
+//! | [`bound`] | what a graph takes at least |
 //! | [`moves`] | loops over elements as transfers |
 //! | `emit`, `commands_*`, [`plan`](mod@plan) | the program |
 //! | [`tensors`] | tensors as words |
@@ -17,6 +20,7 @@
 //! | [`judge`](mod@judge) | what kernels must give, from what they read alone |
 //! | [`refusal`] | what is not lowered, and why |
 
+pub mod bound;
 pub mod choose;
 pub mod elementwise;
 pub mod image;
@@ -30,6 +34,7 @@ pub mod refusal;
 pub mod tactic;
 pub mod tensors;
 pub mod text;
+pub mod tiled;
 pub mod view;
 pub mod words;
 
@@ -40,6 +45,7 @@ mod commands_rows;
 mod constants;
 mod contract;
 mod emit;
+mod entry;
 mod form;
 mod merge;
 

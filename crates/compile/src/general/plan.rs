@@ -14,6 +14,7 @@ use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::emit::Emitter;
+use super::entry::entry_layouts;
 use super::form::kernels;
 use super::kernel::{Kernels, Value, Work};
 use super::link::{Chosen, chosen};
@@ -32,11 +33,13 @@ pub struct Options {
     pub tactics: usize,
     /// Whether results of contractions that are read in data memory are also written, so that they can be judged.
     pub keep: bool,
+    /// PEs that tiled contractions may use: a power of two.
+    pub pes: u64,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { tactics: 12, keep: false }
+        Options { tactics: 12, keep: false, pes: 1 }
     }
 }
 
@@ -98,7 +101,7 @@ pub fn plan(
     store: &TensorStore,
     options: &Options,
 ) -> Result<Planned, Refusal> {
-    let kernels = close(merged(kernels(graph, store)?));
+    let kernels = close(merged(entry_layouts(kernels(graph, store)?)));
     let chosen =
         chosen(machine, &kernels, options).map_err(|(number, why)| refusal(&kernels, number, why))?;
     let mut planner = Planner {

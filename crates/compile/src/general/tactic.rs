@@ -89,7 +89,7 @@ pub fn tactics(machine: &Tcp, sizes: Sizes, keep: usize) -> Result<Vec<Tactic>, 
     if all.is_empty() { Err(format!("`{text}`: {why}")) } else { Ok(all) }
 }
 
-fn einsum(sizes: Sizes) -> String {
+pub(super) fn einsum(sizes: Sizes) -> String {
     let batch = if sizes.batch > 1 { "b" } else { "" };
     let mut text = format!("{batch}mk, {batch}nk -> {batch}mn; dims ");
     if sizes.batch > 1 {

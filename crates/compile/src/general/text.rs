@@ -119,6 +119,9 @@ pub fn lowered(machine: &Tcp, planned: &Planned) -> String {
                 let _ = writeln!(text, "  straight operand {operand} from kernel {from}");
             }
         }
+        if let Some(tiled) = planned.chosen.tiled.get(&number) {
+            let _ = writeln!(text, "  tiled    {tiled}");
+        }
         let (transfers, execs) =
             (&planned.program.transfers[from.0..to.0], &planned.program.execs[from.1..to.1]);
         let dma = transfers

@@ -51,7 +51,7 @@ pub fn lowered(
 }
 
 /// What shapes and tactic do not say: who loads, and how wide results are written.
-pub(crate) fn as_chosen(machine: &Tcp, choice: &TcpChoice, program: &mut Program) {
+pub fn as_chosen(machine: &Tcp, choice: &TcpChoice, program: &mut Program) {
     if choice.loading == LoadContext::Main {
         load_on_main(machine, program);
     }

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use serde::Serialize;
 use tilewright_base::Sources;
+use tilewright_compile::general::bound::roofline_cycles;
 use tilewright_compile::general::{self, Planned, tensors};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
+use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_record::perfetto::Stream;
 use tilewright_reference::Tensor;
@@ -23,20 +25,21 @@ use crate::outcome::{FAILED, OUR_FAULT, Outcome};
 use crate::run::args::RunArgs;
 
 /// A graph as one program of a chip; what is not lowered is refused with its node.
-pub(super) fn planned(machine: &Tcp, model: &Model, host: &dyn Host) -> Result<Planned, Outcome> {
+pub(super) fn planned(machine: &Tcp, model: &Model, pes: u64, host: &dyn Host) -> Result<Planned, Outcome> {
     let graph = primitives(&model.graph)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
-    general::plan(machine, &graph, &model.store, &general::Options::default()).map_err(|refusal| Outcome {
+    let options = general::Options { pes, ..general::Options::default() };
+    general::plan(machine, &graph, &model.store, &options).map_err(|refusal| Outcome {
         code: FAILED,
         ..Outcome::usage(&format!("{refusal}\n  = instead: --interp, which computes every operator"))
     })
 }
 
 /// Refuses options that mean nothing to a general graph.
-fn fits(args: &RunArgs) -> Result<(), Outcome> {
+fn fits(args: &RunArgs, machine: &Tcp) -> Result<(), Outcome> {
     let target = &args.target;
+    target.general_pes(machine)?;
     let odd = [
-        ("--pes", target.pes != 1),
         ("--chips", target.chips != 1),
         ("--dtype", target.dtype != "bf16"),
         ("--cache", target.cache != "bf16"),
@@ -48,7 +51,7 @@ fn fits(args: &RunArgs) -> Result<(), Outcome> {
         None => Ok(()),
         Some((option, _)) => Err(Outcome::usage(&format!(
             "{option} with a graph that takes arrays\n  \
-             = allowed: one PE, contractions in bf16\n  = instead: leave {option} out"
+             = allowed: one chip, contractions in bf16\n  = instead: leave {option} out"
         ))),
     }
 }
@@ -61,8 +64,8 @@ pub(super) fn run(
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let machine = args.target.machine(host)?;
-    fits(args)?;
-    let planned = planned(&machine, model, host)?;
+    fits(args, &machine)?;
+    let planned = planned(&machine, model, args.target.pes, host)?;
     let words = |input: &usize| {
         let value = &planned.kernels.values[*input];
         let tensor = given.named(&value.name)?;
@@ -112,8 +115,12 @@ struct ChipRunJson<'s> {
     outputs: Vec<OutputJson<'s>>,
     kernels: usize,
     cycles: u64,
+    roofline_cycles: u64,
+    mac_use: f64,
+    hbm_use: f64,
     ms: f64,
     energy_mj: f64,
+    energy_pj: f64,
     hbm_bytes: u64,
     transfers: u64,
     commands: u64,
@@ -129,13 +136,17 @@ fn said(
     let mut usage = Usage::default();
     usage.add(&reading.outcome, 1);
     let (ms, energy_mj) = (usage.seconds(machine) * 1e3, usage.mj_per_token().unwrap_or(0.0));
-    let planned = device.planned();
+    let (planned, pes) = (device.planned(), args.target.pes);
     let all = ChipRunJson {
         outputs: outputs::data(args, results),
         kernels: planned.kernels.kernels.len(),
         cycles: reading.outcome.cycles,
+        roofline_cycles: roofline_cycles(machine, &planned.kernels, pes),
+        mac_use: usage.mac_use(machine, pes, Dtype::Bf16),
+        hbm_use: usage.hbm_use(machine, 1),
         ms,
         energy_mj,
+        energy_pj: energy_mj * 1e9,
         hbm_bytes: planned.hbm_bytes,
         transfers: reading.outcome.transfers,
         commands: reading.outcome.execs,

@@ -1,0 +1,42 @@
+//! The least that a graph can take on so many PEs: multiply-accumulates at their peak, or bytes that must cross HBM at its peak.
+
+use tilewright_machine::tcp::Tcp;
+
+use super::kernel::{Kernels, Origin, Work};
+
+/// Multiply-accumulates of all contractions.
+pub fn macs(all: &Kernels) -> u64 {
+    let of = |work: &Work| match work {
+        Work::Contract { sizes, .. } => sizes.batch * sizes.rows * sizes.columns * sizes.summed,
+        _ => 0,
+    };
+    all.kernels.iter().map(|kernel| of(&kernel.work)).sum()
+}
+
+/// Bytes that cross HBM whatever is done: inputs and constants that some kernel reads, and results that some kernel makes.
+pub fn crossing_bytes(all: &Kernels) -> u64 {
+    let bytes = |value: usize| all.values[value].count() * all.values[value].element_bytes();
+    let read = |value: usize| all.kernels.iter().any(|kernel| kernel.reads().contains(&value));
+    let given = (0..all.values.len())
+        .filter(|value| all.values[*value].origin != Origin::Kernel && read(*value))
+        .map(bytes);
+    let mut made: Vec<usize> = all.results.iter().map(|result| result.value).collect();
+    made.sort_unstable();
+    made.dedup();
+    let made = made.into_iter().filter(|value| all.values[*value].origin == Origin::Kernel).map(bytes);
+    given.chain(made).sum()
+}
+
+/// Cycles below which no program of these kernels ends on so many PEs.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count of cycles from a rate"
+)]
+pub fn roofline_cycles(machine: &Tcp, all: &Kernels, pes: u64) -> u64 {
+    let peak = pes * machine.pe.slices * machine.ce.lanes * machine.ce.bf16_elements;
+    let per_cycle = machine.hbm_bytes_per_s() / machine.chip.clock_hz as f64;
+    let crossing = (crossing_bytes(all) as f64 / per_cycle).ceil() as u64;
+    macs(all).div_ceil(peak.max(1)).max(crossing)
+}

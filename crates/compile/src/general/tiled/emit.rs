@@ -1,0 +1,163 @@
+//! A tiled contraction as commands: a queue for each PE, tiles loaded one ahead, results stored one behind.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::exec::{ExecBody, Commit, Context, Exec, Fill, Memory};
+
+use super::super::refusal::Lowered;
+use super::grid::Tile;
+use super::search::{Buffers, TiledContraction};
+use super::tile::{HALF_BYTES, TileProgram, WORD_BYTES};
+use super::traffic::Place;
+use crate::tcp::emit::Emitter;
+
+/// First bytes of the rows' operand, of the columns' and of the result in HBM, all row-major.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operands {
+    pub(crate) rows: u64,
+    pub(crate) columns: u64,
+    pub(crate) result: u64,
+}
+
+/// One PE's commands in the making.
+struct Worker<'e, 'm> {
+    emitter: &'e mut Emitter<'m>,
+    tiled: &'e TiledContraction,
+    operands: Operands,
+    pe: u64,
+    tiles: Vec<Tile>,
+}
+
+impl TiledContraction {
+    /// The program of this contraction alone; its queues begin when operands are there.
+    ///
+    /// # Errors
+    /// Shapes whose digits do not make up an axis.
+    pub(crate) fn program(&self, machine: &Tcp, operands: Operands) -> Lowered<Program> {
+        let mut emitter = Emitter::new(machine, 1);
+        for pe in 0..self.tiling.grid.pes() {
+            emitter.turn_to(PeId { chip: 0, pe });
+            let tiles = self.tiling.tiles(self.sizes, pe);
+            Worker { emitter: &mut emitter, tiled: self, operands, pe, tiles }.work()?;
+        }
+        Ok(emitter.finish())
+    }
+}
+
+impl Worker<'_, '_> {
+    fn work(&mut self) -> Lowered<()> {
+        if self.tiled.programs.values().any(|program| program.padded) {
+            self.clear();
+        }
+        self.load(0)?;
+        for at in 0..self.tiles.len() {
+            self.run(at)?;
+            if at > 0 {
+                self.store(at - 1)?;
+            }
+            self.load(at + 1)?;
+        }
+        match self.tiles.len().checked_sub(1) {
+            Some(last) => self.store(last),
+            None => Ok(()),
+        }
+    }
+
+    fn program(&self, tile: &Tile) -> Lowered<&TileProgram> {
+        let known = self.tiled.programs.get(&(tile.rows.count, tile.columns.count));
+        known.ok_or_else(|| "a tile without commands".to_string())
+    }
+
+    /// Places of the operands that hold nothing are read with those beside them.
+    fn clear(&mut self) {
+        let [rows, columns, _] = self.tiled.buffers;
+        let machine = self.emitter.machine;
+        let width = machine.commit.sub_width_bytes;
+        let end = |buffers: Buffers| buffers.base + buffers.each * buffers.count;
+        let (mut base, end) = (rows.base.min(columns.base), end(rows).max(end(columns)));
+        while base < end {
+            let words = ((end - base) / width).min(machine.sequencer.entry_size_max);
+            let loops = tilewright_tcp_lower::kernels::chain::rows(&[(words, 8)]);
+            let commit = Commit {
+                memory: Memory::Dm,
+                base,
+                loops,
+                bytes: width,
+                width,
+                to_bf16: false,
+                relu: false,
+                slices: Vec::new(),
+            };
+            let body = ExecBody::Fill(Fill { word: 0, commit });
+            let (name, span) = ("clear".to_string(), tilewright_base::Span::default());
+            self.emitter.exec(Exec { name, context: Context::Sub, pes: 1, body, span });
+            base += words * width;
+        }
+    }
+
+    /// Where the rows of a tile lie.
+    fn rows_at(&self, at: usize) -> u64 {
+        let tile = &self.tiles[at];
+        let number = if self.tiled.tiling.resident { tile.row_tile } else { at as u64 };
+        self.tiled.buffers[0].at(number)
+    }
+
+    /// Brings what a tile needs and does not find.
+    fn load(&mut self, at: usize) -> Lowered<()> {
+        let Some(tile) = self.tiles.get(at).copied() else { return Ok(()) };
+        if tile.row_tile == 0 {
+            let offset = self.tiled.buffers[1].at(tile.strip);
+            self.moved("bring_columns", &tile, 1, offset)?;
+        }
+        if tile.brings_rows {
+            self.moved("bring_rows", &tile, 0, self.rows_at(at))?;
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, at: usize) -> Lowered<()> {
+        let tile = self.tiles[at];
+        self.moved("store", &tile, 2, self.tiled.buffers[2].at(at as u64))
+    }
+
+    fn moved(&mut self, name: &str, tile: &Tile, operand: usize, offset: u64) -> Lowered<()> {
+        let sizes = self.tiled.sizes;
+        let (rows, columns, summed) = (tile.rows, tile.columns, sizes.summed);
+        let [first, live, dims] = match operand {
+            0 => [[tile.batch, rows.first, 0], [1, rows.count, summed], [sizes.batch, sizes.rows, summed]],
+            1 => {
+                let dims = [sizes.batch, sizes.columns, summed];
+                [[tile.batch, columns.first, 0], [1, columns.count, summed], dims]
+            }
+            _ => {
+                let live = [1, rows.count, columns.count];
+                [[tile.batch, rows.first, columns.first], live, [sizes.batch, sizes.rows, sizes.columns]]
+            }
+        };
+        let hbm = [self.operands.rows, self.operands.columns, self.operands.result][operand];
+        let element_bytes = if operand == 2 { WORD_BYTES } else { HALF_BYTES };
+        let machine = self.emitter.machine;
+        let slice = self.pe * machine.pe.slices;
+        let placed = &self.program(tile)?.operands[operand];
+        let place = Place { operand, placed, hbm, dims, first, live, slice, offset, element_bytes };
+        let all = place.transfers(machine, name, operand != 2);
+        for transfer in all.ok_or("digits that do not make up an axis")? {
+            self.emitter.dma(transfer);
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, at: usize) -> Lowered<()> {
+        let tile = self.tiles[at];
+        let [_, held, out] = self.tiled.buffers;
+        let program = self.program(&tile)?;
+        let contract = program.contract_at(self.rows_at(at), out.at(at as u64));
+        let load = (tile.row_tile == 0).then(|| program.load_from(held.at(tile.strip)));
+        if let Some(load) = load {
+            self.emitter.exec(load);
+        }
+        self.emitter.exec(contract);
+        Ok(())
+    }
+}

@@ -1,0 +1,105 @@
+//! Shards of a contraction over PEs, and the tiles of a shard in the order in which they are computed.
+
+use super::super::kernel::Sizes;
+
+/// PEs along batch, rows and columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Grid {
+    /// PEs along the batch.
+    pub batch: u64,
+    /// PEs along the rows of the result.
+    pub rows: u64,
+    /// PEs along the columns of the result.
+    pub columns: u64,
+}
+
+impl Grid {
+    /// All grids of so many PEs, a power of two.
+    pub(super) fn all(pes: u64) -> Vec<Grid> {
+        let powers = |most: u64| (0..=most.ilog2()).map(|log2| 1_u64 << log2);
+        let two = |batch: u64| {
+            powers(pes / batch).map(move |rows| Grid { batch, rows, columns: pes / batch / rows })
+        };
+        powers(pes.max(1)).flat_map(two).collect()
+    }
+
+    /// PEs of the grid.
+    pub fn pes(&self) -> u64 {
+        self.batch * self.rows * self.columns
+    }
+}
+
+/// Positions `first..first + count` of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) first: u64,
+    pub(super) count: u64,
+}
+
+/// How a contraction is cut: a grid of PEs, and sizes of the tiles of a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiling {
+    /// PEs.
+    pub grid: Grid,
+    /// Rows of a tile.
+    pub rows: u64,
+    /// Columns of a tile.
+    pub columns: u64,
+    /// Rows of the shard stay in data memory while columns pass.
+    pub resident: bool,
+}
+
+/// A tile: one position of the batch, rows and columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tile {
+    pub(super) batch: u64,
+    pub(super) rows: Range,
+    pub(super) columns: Range,
+    /// Number of its strip of columns among those of the shard, over all of the batch.
+    pub(super) strip: u64,
+    /// Number of its rows among the tiles of a strip.
+    pub(super) row_tile: u64,
+    /// Its strip is the first of its position of the batch: rows are not there yet.
+    pub(super) brings_rows: bool,
+}
+
+/// Part `at` of `parts` of an axis, cut at multiples of a granule.
+fn part(size: u64, parts: u64, at: u64, granule: u64) -> Range {
+    let granules = size.div_ceil(granule.max(1));
+    let edge = |at: u64| (granules * at / parts * granule).min(size);
+    Range { first: edge(at), count: edge(at + 1) - edge(at) }
+}
+
+fn pieces(range: Range, each: u64) -> impl Iterator<Item = Range> {
+    let count = range.count.div_ceil(each.max(1));
+    (0..count)
+        .map(move |at| Range { first: range.first + at * each, count: each.min(range.count - at * each) })
+}
+
+impl Tiling {
+    /// The tiles of a PE in order: strips of columns, and in each of them tiles of rows.
+    pub(super) fn tiles(&self, sizes: Sizes, pe: u64) -> Vec<Tile> {
+        let Grid { rows, columns, batch } = self.grid;
+        let at = [pe / (rows * columns), pe / columns % rows, pe % columns];
+        let own = part(sizes.batch, batch, at[0], 1);
+        let own_rows = part(sizes.rows, rows, at[1], self.rows);
+        let own_columns = part(sizes.columns, columns, at[2], self.columns);
+        let mut tiles = Vec::new();
+        let mut strip = 0;
+        for batch in own.first..own.first + own.count {
+            for (number, columns) in pieces(own_columns, self.columns).enumerate() {
+                for (row_tile, rows) in (0..).zip(pieces(own_rows, self.rows)) {
+                    let brings_rows = number == 0 || !self.resident;
+                    tiles.push(Tile { batch, rows, columns, strip, row_tile, brings_rows });
+                }
+                strip += 1;
+            }
+        }
+        tiles
+    }
+
+    /// Tiles of rows that a shard has at most.
+    pub(super) fn row_tiles(&self, sizes: Sizes) -> u64 {
+        sizes.rows.div_ceil(self.rows).div_ceil(self.grid.rows)
+    }
+}

@@ -1,0 +1,24 @@
+//! Tiled contractions: a producer of candidates that takes any single contraction over several PEs (stage 3).
+//!
+//! A candidate shards batch, rows and columns over a grid of PEs and cuts each shard into tiles that pass data memory one after
+//! the other: operands come straight from row-major HBM, results go straight back, transfers run beside commands. The operand
+//! with the columns is held in the register files while tiles of rows stream past it.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `grid` | shards over PEs, and the tiles of a shard in order |
+//! | `tile` | one tile's lowered shapes, commands and cycles: the explorer's closed forms |
+//! | `traffic` | tiles as transfers, and their cycles before there are any |
+//! | `search` | which grid, tile and split over slices takes least, overlap included |
+//! | `emit` | the chosen candidate as queues of commands |
+
+mod emit;
+mod grid;
+mod search;
+mod tile;
+mod traffic;
+
+pub(super) use emit::Operands;
+pub use grid::{Grid, Tiling};
+pub use search::TiledContraction;
+pub(super) use search::candidate;

@@ -1,0 +1,311 @@
+//! Which grid of PEs, tile and split over slices takes least, with transfers beside commands.
+
+use std::collections::BTreeMap;
+
+use tilewright_machine::tcp::Tcp;
+
+use super::super::kernel::Sizes;
+use super::grid::{Grid, Tile, Tiling};
+use super::tile::{Estimate, HALF_BYTES, Split, TileProgram, WORD_BYTES, estimate, tile_program};
+use super::traffic::{Moved, Place, Runs};
+
+/// Candidates whose commands are made, the best by closed forms first, until one can be had.
+const TRIES: usize = 48;
+/// Tiles of a PE beyond which a candidate is not looked at: each is some commands.
+const MOST_TILES: u64 = 512;
+/// Positions along an axis at whose multiples shards are cut besides: results of so many columns are whole access units of HBM.
+const ALIGNED: u64 = 64;
+/// Buffers of what passes data memory.
+pub(super) const BUFFERS: u64 = 2;
+
+/// Buffers of one tensor in each slice's data memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Buffers {
+    pub(super) base: u64,
+    pub(super) each: u64,
+    pub(super) count: u64,
+}
+
+impl Buffers {
+    /// First byte of the buffer for use `number`.
+    pub(super) fn at(&self, number: u64) -> u64 {
+        self.base + number % self.count.max(1) * self.each
+    }
+}
+
+/// A contraction in tiles over several PEs.
+#[derive(Clone, Debug)]
+pub struct TiledContraction {
+    /// The contraction.
+    pub sizes: Sizes,
+    /// How it is cut.
+    pub tiling: Tiling,
+    /// Estimated cycles.
+    pub cycles: u64,
+    /// How a tile is spread over slices.
+    pub(super) split: Split,
+    /// Rows, columns and results in data memory.
+    pub(super) buffers: [Buffers; 3],
+    /// Commands by rows and columns of a tile.
+    pub(super) programs: BTreeMap<(u64, u64), TileProgram>,
+}
+
+impl std::fmt::Display for TiledContraction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Tiling { grid, rows, columns, resident } = self.tiling;
+        let stays = if resident { ", rows stay" } else { "" };
+        let [by_columns, by_sum] =
+            [self.split.columns_log2, self.split.summed_log2].map(|log2| 1_u64 << log2);
+        write!(
+            f,
+            "{}x{}x{} PEs, tiles of {rows}x{columns}{stays}, slices {by_columns} by columns and {by_sum} by the sum, {} cycles",
+            grid.batch, grid.rows, grid.columns, self.cycles
+        )
+    }
+}
+
+struct Candidate {
+    tiling: Tiling,
+    split: Split,
+    buffers: [Buffers; 3],
+    cycles: u64,
+}
+
+struct Search<'m> {
+    machine: &'m Tcp,
+    sizes: Sizes,
+    known: BTreeMap<(u64, u64, u8, u8), Option<Estimate>>,
+}
+
+/// The tiled contraction that takes least on so many PEs.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn candidate(machine: &Tcp, sizes: Sizes, pes: u64) -> Result<TiledContraction, String> {
+    let granule = machine.tdma.alignment_bytes;
+    if !(sizes.summed * HALF_BYTES).is_multiple_of(granule) {
+        return Err(format!("rows of {} elements are no whole granules of {granule} B", sizes.summed));
+    }
+    if !(sizes.columns * WORD_BYTES).is_multiple_of(granule) {
+        return Err(format!("results of {} columns are no whole granules of {granule} B", sizes.columns));
+    }
+    let mut search = Search { machine, sizes, known: BTreeMap::new() };
+    let mut all = search.candidates(pes);
+    all.sort_by_key(|candidate| candidate.cycles);
+    let mut why = "no tile is legal".to_string();
+    for candidate in all.into_iter().take(TRIES) {
+        match search.made(&candidate) {
+            Ok(programs) => {
+                let Candidate { tiling, split, buffers, cycles } = candidate;
+                return Ok(TiledContraction { sizes, tiling, cycles, split, buffers, programs });
+            }
+            Err(refused) => why = refused,
+        }
+    }
+    Err(why)
+}
+
+/// Sizes of tiles along an axis: powers of two, all of a shard, and the same with whole access units of results.
+fn tile_sizes(shard: u64, least: u64) -> Vec<u64> {
+    let powers = std::iter::successors(Some(least), |size| size.checked_mul(2));
+    let mut all: Vec<u64> = powers.take_while(|size| *size < shard).collect();
+    all.extend([shard, shard.next_multiple_of(ALIGNED)]);
+    all.dedup();
+    all
+}
+
+impl Search<'_> {
+    fn candidates(&mut self, pes: u64) -> Vec<Candidate> {
+        let Sizes { batch, rows, columns, .. } = self.sizes;
+        let mut all = Vec::new();
+        for grid in Grid::all(pes) {
+            if grid.batch > batch || grid.rows > rows || grid.columns > columns {
+                continue;
+            }
+            let shard = [rows.div_ceil(grid.rows), columns.div_ceil(grid.columns)];
+            for tile_rows in tile_sizes(shard[0], 16) {
+                for tile_columns in tile_sizes(shard[1], 32) {
+                    self.of_tile(grid, tile_rows, tile_columns, &mut all);
+                }
+            }
+        }
+        all
+    }
+
+    fn of_tile(&mut self, grid: Grid, rows: u64, columns: u64, all: &mut Vec<Candidate>) {
+        let shares = [self.sizes.batch.div_ceil(grid.batch), self.sizes.rows.div_ceil(grid.rows)];
+        let strips = self.sizes.columns.div_ceil(grid.columns).div_ceil(columns);
+        if shares[0] * shares[1].div_ceil(rows) * strips > MOST_TILES {
+            return;
+        }
+        for split in Split::all(self.machine.pe.slices) {
+            let Some(estimate) = self.estimated(rows, columns, split) else { continue };
+            for resident in [true, false] {
+                let tiling = Tiling { grid, rows, columns, resident };
+                let Some(buffers) = self.buffers(tiling, &estimate) else { continue };
+                let cycles = self.time(tiling, split, &estimate);
+                all.push(Candidate { tiling, split, buffers, cycles });
+            }
+        }
+    }
+
+    fn estimated(&mut self, rows: u64, columns: u64, split: Split) -> Option<Estimate> {
+        let sizes = Sizes { batch: 1, rows, columns, ..self.sizes };
+        let key = (rows, columns, split.columns_log2, split.summed_log2);
+        let machine = self.machine;
+        *self.known.entry(key).or_insert_with(|| estimate(machine, sizes, split))
+    }
+
+    /// Room in data memory; `None` if there is not enough.
+    fn buffers(&self, tiling: Tiling, estimate: &Estimate) -> Option<[Buffers; 3]> {
+        let unit = self.machine.dm.banks * self.machine.dm.bank_access_bytes;
+        let row_tiles = tiling.row_tiles(self.sizes) + 1;
+        let counts = [if tiling.resident { row_tiles } else { BUFFERS }, BUFFERS, BUFFERS];
+        let mut next = 0;
+        let mut all = [Buffers::default(); 3];
+        for ((buffers, count), bytes) in all.iter_mut().zip(counts).zip(estimate.slice_bytes) {
+            *buffers = Buffers { base: next, each: bytes.next_multiple_of(unit), count };
+            next += buffers.each * count;
+        }
+        (next <= self.machine.dm.capacity_bytes).then_some(all)
+    }
+
+    /// What the transfers of a tile take: rows, columns, result.
+    fn moved(&self, tiling: Tiling, split: Split, estimate: &Estimate) -> [Moved; 3] {
+        let Sizes { rows, columns, summed, .. } = self.sizes;
+        let unit = self.machine.hbm.access_bytes;
+        let (tile_rows, tile_columns) = (tiling.rows.min(rows), tiling.columns.min(columns));
+        let row_bytes = summed * HALF_BYTES;
+        let summed_bytes = if split.summed_log2 == 0 { row_bytes } else { row_bytes >> split.summed_log2 };
+        let operand = |count: u64, copies: u64| Runs {
+            bytes: count * row_bytes * copies,
+            run_bytes: summed_bytes,
+            aligned: summed_bytes.is_multiple_of(unit),
+            written: false,
+        };
+        let share = tile_columns.div_ceil(1 << split.columns_log2);
+        let out = Runs {
+            bytes: tile_rows * tile_columns * WORD_BYTES,
+            run_bytes: share * WORD_BYTES,
+            aligned: (share * WORD_BYTES).is_multiple_of(unit) && (columns * WORD_BYTES).is_multiple_of(unit),
+            written: true,
+        };
+        [operand(tile_rows, 1), operand(tile_columns, estimate.copies), out]
+            .map(|runs| runs.moved(self.machine))
+    }
+
+    /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in order.
+    fn time(&self, tiling: Tiling, split: Split, estimate: &Estimate) -> u64 {
+        let last = tiling.grid.pes() - 1;
+        let tiles = tiling.tiles(self.sizes, last);
+        let machine = self.machine;
+        let sharing = tiling.grid.pes();
+        let moved = self.moved(tiling, split, estimate);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an estimate"
+        )]
+        let cycles = moved.map(|one| {
+            let shared = (one.hbm_cycles * sharing as f64) as u64;
+            one.engine_cycles.max(shared) + machine.tdma.startup_cycles
+        });
+        let start = machine.command.launch_cycles;
+        let mut clock = Pipeline { engine: start, unit: start, ready: start, ends: Vec::new(), cycles };
+        clock.load(&tiles, 0);
+        for at in 0..tiles.len() {
+            clock.run(&tiles, at, estimate);
+            if at > 0 {
+                clock.store(at - 1);
+            }
+            clock.load(&tiles, at + 1);
+        }
+        clock.store(tiles.len().saturating_sub(1));
+        clock.engine.max(clock.unit) + machine.command.finish_cycles
+    }
+
+    fn made(&self, candidate: &Candidate) -> Result<BTreeMap<(u64, u64), TileProgram>, String> {
+        let mut programs = BTreeMap::new();
+        for pe in 0..candidate.tiling.grid.pes() {
+            for tile in candidate.tiling.tiles(self.sizes, pe) {
+                let key = (tile.rows.count, tile.columns.count);
+                if programs.contains_key(&key) {
+                    continue;
+                }
+                let sizes = Sizes { batch: 1, rows: key.0, columns: key.1, ..self.sizes };
+                programs.insert(key, tile_program(self.machine, sizes, candidate.split)?);
+            }
+        }
+        let edge = candidate.tiling.columns * WORD_BYTES;
+        let granule = self.machine.tdma.alignment_bytes;
+        let whole = edge.is_multiple_of(granule) || candidate.tiling.columns >= self.sizes.columns;
+        let mut all = programs.iter();
+        if whole && all.all(|(key, program)| self.aligned(*key, program)) {
+            Ok(programs)
+        } else {
+            Err("tiles whose parts are no whole granules".to_string())
+        }
+    }
+
+    /// Whether all transfers of a tile move whole granules.
+    fn aligned(&self, (rows, columns): (u64, u64), program: &TileProgram) -> bool {
+        let Sizes { batch, rows: all_rows, columns: all_columns, summed } = self.sizes;
+        let dims = [[batch, all_rows, summed], [batch, all_columns, summed], [batch, all_rows, all_columns]];
+        let live = [[1, rows, summed], [1, columns, summed], [1, rows, columns]];
+        (0..3).all(|operand| {
+            let place = Place {
+                operand,
+                placed: &program.operands[operand],
+                hbm: 0,
+                dims: dims[operand],
+                first: [0; 3],
+                live: live[operand],
+                slice: 0,
+                offset: 0,
+                element_bytes: if operand == 2 { WORD_BYTES } else { HALF_BYTES },
+            };
+            place.is_aligned(self.machine, operand != 2)
+        })
+    }
+}
+
+/// One PE's engine and tensor unit in time.
+struct Pipeline {
+    engine: u64,
+    unit: u64,
+    /// When the last tile that was asked for is there.
+    ready: u64,
+    /// When each tile is computed.
+    ends: Vec<u64>,
+    cycles: [u64; 3],
+}
+
+impl Pipeline {
+    fn load(&mut self, tiles: &[Tile], at: usize) {
+        let Some(tile) = tiles.get(at) else { return };
+        // Its buffers are those of the tile before the last.
+        if let Some(end) = at.checked_sub(2).and_then(|before| self.ends.get(before)) {
+            self.engine = self.engine.max(*end);
+        }
+        if tile.brings_rows {
+            self.engine += self.cycles[0];
+        }
+        if tile.row_tile == 0 {
+            self.engine += self.cycles[1];
+        }
+        self.ready = self.engine;
+    }
+
+    fn run(&mut self, tiles: &[Tile], at: usize, estimate: &Estimate) {
+        let load = if tiles[at].row_tile == 0 { estimate.load_cycles } else { 0 };
+        self.unit = self.unit.max(self.ready) + load + estimate.contract_cycles;
+        self.ends.push(self.unit);
+    }
+
+    fn store(&mut self, at: usize) {
+        if let Some(end) = self.ends.get(at) {
+            self.engine = self.engine.max(*end) + self.cycles[2];
+        }
+    }
+}

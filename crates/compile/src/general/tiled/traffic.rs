@@ -1,0 +1,122 @@
+//! Tiles as transfers between row-major HBM and data memory, and what they take before there are any.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_isa::program::Transfer;
+use tilewright_tcp_isa::program::transfer::{Address, MemoryLocation, MemoryInstance};
+
+use super::super::emit::hbm;
+use super::super::kernel::Part;
+use super::super::link::LETTERS;
+use super::super::moves::{Bytes, transfers};
+use super::super::tactic::Placed;
+use super::super::view::signed;
+
+/// Where a tile of a row-major value lies, and where it goes to or comes from.
+pub(super) struct Place<'t> {
+    /// Which of the tensors: rows, columns, result.
+    pub(super) operand: usize,
+    /// Its shape in data memory.
+    pub(super) placed: &'t Placed,
+    /// First byte of the value in HBM.
+    pub(super) hbm: u64,
+    /// Sizes of the value.
+    pub(super) dims: [u64; 3],
+    /// First position on each axis.
+    pub(super) first: [u64; 3],
+    /// Positions on each axis.
+    pub(super) live: [u64; 3],
+    /// First slice of the PE.
+    pub(super) slice: u64,
+    /// Byte of each slice.
+    pub(super) offset: u64,
+    /// Bytes of an element in HBM and in data memory.
+    pub(super) element_bytes: u64,
+}
+
+impl Place<'_> {
+    /// Transfers of all elements, to data memory or from there; `None` if digits do not make up an axis.
+    pub(super) fn transfers(&self, machine: &Tcp, name: &str, to_dm: bool) -> Option<Vec<Transfer>> {
+        let axes = self.placed.axes_of(LETTERS[self.operand], self.dims, self.live);
+        let [_, own, inner] = self.dims;
+        let skipped = (self.first[0] * own + self.first[1]) * inner + self.first[2];
+        let scale = |elements: i64| elements * signed(self.element_bytes);
+        let medium = MemoryInstance::Dm { slice: self.slice };
+        let dm = Address::new(MemoryLocation { chip: 0, medium, offset: self.offset });
+        let value = hbm(self.hbm + skipped * self.element_bytes);
+        let mut all = Vec::new();
+        for part in self.placed.image.parts(0, &axes, to_dm)? {
+            let Part { from_first, to_first, loops, .. } = if to_dm { part } else { part.turned() };
+            let [source, target] = if to_dm { [value, dm] } else { [dm, value] };
+            let bytes = Bytes {
+                source: source.step(scale(from_first))?,
+                target: target.step(scale(to_first))?,
+                loops: loops.iter().map(|(size, from, to)| (*size, scale(*from), scale(*to))).collect(),
+                inside: self.element_bytes,
+            };
+            all.extend(transfers(machine, name, &bytes));
+        }
+        Some(all)
+    }
+}
+
+impl Place<'_> {
+    /// Whether the engine can move all elements: addresses, strides and packets are whole granules.
+    pub(super) fn is_aligned(&self, machine: &Tcp, to_dm: bool) -> bool {
+        let granule = machine.tdma.alignment_bytes;
+        let whole = |one: &Transfer| {
+            let ends = [one.source.0, one.target.0, one.packet];
+            let strides = one.loops.iter().flat_map(|row| [row.source, row.target]);
+            ends.iter().all(|byte| byte.is_multiple_of(granule))
+                && strides.into_iter().all(|stride| stride.unsigned_abs().is_multiple_of(granule))
+        };
+        self.transfers(machine, "part", to_dm).is_some_and(|all| all.iter().all(whole))
+    }
+}
+
+/// Bytes that lie together at both ends, and how they lie in HBM.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Runs {
+    /// Bytes in all, copies included.
+    pub(super) bytes: u64,
+    /// Bytes of a run.
+    pub(super) run_bytes: u64,
+    /// Runs start at whole access units.
+    pub(super) aligned: bool,
+    /// They are written to HBM.
+    pub(super) written: bool,
+}
+
+/// What moving a tile takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moved {
+    /// Cycles of the engine.
+    pub(super) engine_cycles: u64,
+    /// Cycles of HBM, if nobody else asks for anything.
+    pub(super) hbm_cycles: f64,
+}
+
+/// Bytes that HBM moves in a cycle of the chip.
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+pub(super) fn hbm_bytes_per_cycle(machine: &Tcp) -> f64 {
+    machine.hbm_bytes_per_s() * machine.hbm.efficiency / machine.chip.clock_hz as f64
+}
+
+impl Runs {
+    /// Cycles by counting requests of the engine, access units of HBM, and units that are written in part.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(super) fn moved(&self, machine: &Tcp) -> Moved {
+        let runs = self.bytes.div_ceil(self.run_bytes.max(1));
+        let requests = runs * self.run_bytes.div_ceil(machine.tdma.request_bytes);
+        let unit = machine.hbm.access_bytes;
+        let units = runs * (self.run_bytes.div_ceil(unit) + u64::from(!self.aligned));
+        let whole = self.aligned && self.run_bytes.is_multiple_of(unit);
+        let partial = if self.written && !whole { runs * 2 } else { 0 };
+        let partial_cycles = partial * machine.hbm.partial_write_cycles / machine.hbm_channels().max(1);
+        let partial_ns = partial_cycles as f64 / machine.hbm.timing_clock_hz as f64;
+        Moved {
+            engine_cycles: requests * machine.tdma.request_bytes / machine.tdma.bandwidth_bytes_per_cycle,
+            hbm_cycles: (units * unit) as f64 / hbm_bytes_per_cycle(machine)
+                + partial_ns * machine.chip.clock_hz as f64,
+        }
+    }
+}

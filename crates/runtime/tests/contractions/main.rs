@@ -1,0 +1,124 @@
+//! Single contractions from HBM on one to eight PEs: values against sums in f64, findings, and cycles against the bound.
+
+#![expect(clippy::print_stdout, reason = "the table of cycles and bounds is what `--nocapture` is for")]
+
+use tilewright_base::Sources;
+use tilewright_compile::general::judge::judge;
+use tilewright_compile::general::{Options, Planned, plan, tensors};
+use tilewright_graph::{Builder, Dim, Dtype, Graph, TensorStore, Type, primitives};
+use tilewright_reference::Tensor;
+use tilewright_machine::Tcp;
+use tilewright_num::RuleSet;
+use tilewright_record::KeepLast;
+use tilewright_runtime::ReadingOptions;
+use tilewright_runtime::graph::GraphDevice;
+
+/// Batch, rows, columns and summed.
+type Shape = [u64; 4];
+
+fn tcp() -> Tcp {
+    let mut sources = Sources::default();
+    let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("a machine"));
+    let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("a machine");
+    loaded.machine.tcp().expect("a TCP").clone()
+}
+
+fn graph([batch, rows, columns, summed]: Shape) -> Graph {
+    let mut b = Builder::new("contraction");
+    let ty = |dims: [u64; 3]| {
+        let dims = dims.map(|size| Dim::fixed(i64::try_from(size).expect("a size")));
+        Type::new(Dtype::F32, dims.to_vec())
+    };
+    let x = b.input("x", ty([batch, rows, summed])).expect("an input");
+    let y = b.input("y", ty([batch, columns, summed])).expect("an input");
+    let product = b.einsum("bmk,bnk->bmn", &[x, y]).expect("an einsum");
+    b.output("out", product);
+    primitives(&b.finish()).expect("primitives")
+}
+
+fn planned(machine: &Tcp, shape: Shape, pes: u64) -> Planned {
+    let options = Options { pes, ..Options::default() };
+    plan(machine, &graph(shape), &TensorStore::default(), &options).expect("a plan")
+}
+
+/// Whole numbers that repeat.
+fn numbers(count: u64, period: u64) -> Vec<f32> {
+    (0..count).map(|at| ((at * 7 + at / period) % 9) as f32 - 4.0).collect()
+}
+
+/// Runs with values and findings; gives whether tiles were used.
+fn right(machine: &Tcp, shape: Shape, pes: u64) -> bool {
+    let planned = planned(machine, shape, pes);
+    let tiled = !planned.chosen.tiled.is_empty();
+    let [batch, rows, columns, summed] = shape;
+    let input = |own: u64, period: u64| {
+        let dims = [batch, own, summed].map(|size| usize::try_from(size).expect("a size"));
+        let tensor = Tensor::floats(Dtype::F32, &dims, numbers(batch * own * summed, period));
+        tensors::words(&tensor).expect("words")
+    };
+    let words = [input(rows, 13), input(columns, 29)];
+    let mut device = GraphDevice::new(machine, planned).expect("a device");
+    let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
+    let reading = device.run(&words, &wanted, KeepLast::new(0)).expect("a run");
+    assert!(reading.findings.is_empty(), "{shape:?} on {pes}: {:?}", reading.findings.first());
+    let kernels = &device.planned().kernels;
+    let read = |value: usize| device.value(value).expect("a value");
+    for (number, kernel) in kernels.kernels.iter().enumerate() {
+        for (value, wanted) in kernel.results.iter().zip(judge(&RuleSet::TCP, kernels, number, &read)) {
+            assert_eq!(wanted.differs(&read(*value)), None, "{shape:?} on {pes} PEs");
+        }
+    }
+    tiled
+}
+
+#[test]
+fn values_are_right_on_any_number_of_pes() {
+    let machine = tcp();
+    for (shape, pes) in [([1, 128, 256, 256], 1), ([1, 256, 512, 512], 8), ([4, 64, 128, 128], 4)] {
+        assert!(right(&machine, shape, pes), "{shape:?} on {pes} PEs is not tiled");
+    }
+    for (shape, pes) in
+        [([1, 100, 300, 150], 2), ([3, 65, 130, 36], 8), ([1, 1, 640, 96], 4), ([2, 33, 7, 64], 2)]
+    {
+        right(&machine, shape, pes);
+    }
+}
+
+/// MACs at the peak of all PEs, or bytes at the peak of HBM.
+fn bound(machine: &Tcp, [batch, rows, columns, summed]: Shape) -> f64 {
+    let peak = machine.pes() * machine.pe.slices * machine.ce.lanes * machine.ce.bf16_elements;
+    let macs = (batch * rows * columns * summed) as f64 / peak as f64;
+    let bytes = batch * (2 * (rows + columns) * summed + 4 * rows * columns);
+    let per_cycle = machine.hbm_bytes_per_s() / machine.chip.clock_hz as f64;
+    macs.max(bytes as f64 / per_cycle)
+}
+
+#[test]
+fn cycles_stay_near_the_bound() {
+    let machine = tcp();
+    let shapes: [Shape; 9] = [
+        [1, 512, 2048, 2048],
+        [1, 2048, 2048, 512],
+        [1, 4096, 4096, 4096],
+        [1, 1024, 1024, 4096],
+        [1, 8192, 256, 1024],
+        [16, 512, 512, 512],
+        [1, 128, 1024, 16384],
+        [1, 1000, 1500, 3000],
+        [1, 1024, 1024, 1024],
+    ];
+    for shape in shapes {
+        let planned = planned(&machine, shape, 8);
+        let how = planned.chosen.tiled.values().next().map_or("not tiled".to_string(), ToString::to_string);
+        let mut device = GraphDevice::new(&machine, planned).expect("a device");
+        let wanted = ReadingOptions { values: false, findings: true, ..ReadingOptions::default() };
+        let reading = device.run(&[], &wanted, KeepLast::new(0)).expect("a run");
+        let (cycles, bound) = (reading.outcome.cycles, bound(&machine, shape));
+        assert!(reading.findings.is_empty(), "{shape:?}: {:?}", reading.findings.first());
+        println!(
+            "{shape:?} {cycles} {bound:.0} {:.3} {} {how}",
+            cycles as f64 / bound,
+            reading.findings.len()
+        );
+    }
+}
