@@ -6,6 +6,8 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+pub mod suite;
+
 use std::time::{Duration, Instant};
 
 use tilewright_report::columns::thousands;

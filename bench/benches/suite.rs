@@ -1,0 +1,105 @@
+//! Simulated cycles of compiled graphs against their bound: `cargo bench --bench suite [PART OF A NAME]`.
+//!
+//! The bound is the larger of multiply-accumulates at the peak of the PEs and bytes that must cross HBM at its peak.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+use std::time::Instant;
+
+use tilewright_base::Sources;
+use tilewright_bench::suite::{Case, Transformer, contraction, mobilenet, resnet, transformer};
+use tilewright_compile::general::bound::roofline_cycles;
+use tilewright_compile::general::{Options, plan};
+use tilewright_graph::TensorStore;
+use tilewright_graph::infer::BuildResult;
+use tilewright_machine::Tcp;
+use tilewright_record::KeepLast;
+use tilewright_runtime::ReadingOptions;
+use tilewright_runtime::graph::GraphDevice;
+use tilewright_runtime::usage::Usage;
+
+const PES: u64 = 8;
+
+fn tcp() -> Option<Tcp> {
+    let mut sources = Sources::default();
+    let id = sources.add("tcp", tilewright_machine::builtin("tcp")?);
+    let loaded = tilewright_machine::load(&mut sources, id, &|_| None).ok()?;
+    loaded.machine.tcp().cloned()
+}
+
+fn cases() -> BuildResult<Vec<Case>> {
+    let gpt2 = Transformer { layers: 12, width: 768, heads: 12, batch: 1, tokens: 512, norm_first: true };
+    let bert = Transformer { batch: 8, tokens: 128, norm_first: false, ..gpt2 };
+    let mut all = vec![
+        transformer("GPT-2 block, 512 tokens", Transformer { layers: 1, ..gpt2 })?,
+        transformer("BERT block, batch 8 of 128 tokens", Transformer { layers: 1, ..bert })?,
+        resnet("ResNet stages 1 and 2 at 56, batch 1", 1, 56, [1, 1, 0, 0])?,
+        mobilenet("MobileNet at 56, batch 1", 1, 56)?,
+    ];
+    let shapes = [
+        [1, 1024, 1024, 1024],
+        [1, 512, 2048, 2048],
+        [1, 2048, 2048, 512],
+        [1, 4096, 4096, 4096],
+        [1, 8192, 256, 1024],
+        [1, 128, 1024, 16_384],
+        [1, 1000, 1500, 3000],
+        [16, 512, 512, 512],
+    ];
+    for shape in shapes {
+        all.push(contraction(shape)?);
+    }
+    Ok(all)
+}
+
+/// Compiles and times a graph.
+fn measured(machine: &Tcp, case: &Case) -> Result<(), String> {
+    let begun = Instant::now();
+    let options = Options { pes: PES, ..Options::default() };
+    let planned = plan(machine, &case.graph, &TensorStore::default(), &options)
+        .map_err(|refusal| refusal.to_string())?;
+    let compile_s = begun.elapsed().as_secs_f64();
+    if std::env::args().any(|arg| arg == "--lowered") {
+        println!("{}", tilewright_compile::general::text::lowered(machine, &planned));
+    }
+    let bound = roofline_cycles(machine, &planned.kernels, PES);
+    let mut device = GraphDevice::new(machine, planned).map_err(|error| error.to_string())?;
+    let wanted = ReadingOptions { values: false, findings: false, ..ReadingOptions::default() };
+    let reading = device.run(&[], &wanted, KeepLast::new(0)).map_err(|error| error.to_string())?;
+    let mut usage = Usage::default();
+    usage.add(&reading.outcome, 1);
+    let cycles = reading.outcome.cycles;
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    let ratio = cycles as f64 / bound as f64;
+    println!(
+        "{:<38} {cycles:>10} {bound:>9} {ratio:>8.2} {:>5.1} % {:>5.1} % {compile_s:>7.2} s",
+        case.name,
+        100.0 * usage.mac_use(machine, PES, tilewright_num::Dtype::Bf16),
+        100.0 * usage.hbm_use(machine, 1),
+    );
+    if std::env::args().any(|arg| arg == "--longest") {
+        for (name, unit, used) in usage.longest().iter().take(12) {
+            println!("    {name} ({unit}) {} x {}", used.busy_cycles, used.runs);
+        }
+    }
+    Ok(())
+}
+
+fn main() {
+    let Some(machine) = tcp() else { return println!("no built-in machine") };
+    let cases = match cases() {
+        Ok(cases) => cases,
+        Err(complaint) => return println!("{}", complaint.message),
+    };
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    println!(
+        "{:<38} {:>10} {:>9} {:>8} {:>7} {:>7} {:>9}",
+        "", "cycles", "bound", "ratio", "MACs", "HBM", "compile"
+    );
+    for case in cases.iter().filter(|case| wanted.iter().all(|part| case.name.contains(part.as_str()))) {
+        if let Err(why) = measured(&machine, case) {
+            println!("{:<38} refused: {why}", case.name);
+        }
+    }
+}

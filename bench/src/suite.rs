@@ -1,0 +1,217 @@
+//! Graphs that compilers are compared on: transformers, convolutional networks and single contractions.
+//!
+//! Shapes are those that their papers publish; weights are inputs without values, since only time is read.
+
+use tilewright_graph::infer::BuildResult;
+use tilewright_graph::rich::{Attrs, RichOp};
+use tilewright_graph::{Builder, Dim, Dtype, Graph, Type, ValueId, primitives};
+
+/// A graph with its name.
+pub struct Case {
+    /// What it is.
+    pub name: String,
+    /// Its primitives.
+    pub graph: Graph,
+}
+
+/// A transformer's shape.
+#[derive(Clone, Copy, Debug)]
+pub struct Transformer {
+    /// Blocks.
+    pub layers: u32,
+    /// Features of a token.
+    pub width: i64,
+    /// Heads of attention.
+    pub heads: i64,
+    /// Sequences at once.
+    pub batch: i64,
+    /// Tokens of a sequence.
+    pub tokens: i64,
+    /// The norm comes before attention and feed-forward (GPT-2), else behind them (BERT).
+    pub norm_first: bool,
+}
+
+struct Net {
+    b: Builder,
+    weights: u32,
+}
+
+fn dims(sizes: &[i64]) -> Vec<Dim> {
+    sizes.iter().map(|size| Dim::fixed(*size)).collect()
+}
+
+impl Net {
+    fn new(name: &str) -> Net {
+        Net { b: Builder::new(name), weights: 0 }
+    }
+
+    fn input(&mut self, name: &str, sizes: &[i64]) -> BuildResult<ValueId> {
+        self.b.input(name, Type::new(Dtype::F32, dims(sizes)))
+    }
+
+    fn weight(&mut self, sizes: &[i64]) -> BuildResult<ValueId> {
+        self.weights += 1;
+        self.input(&format!("w{}", self.weights), sizes)
+    }
+
+    fn rich(&mut self, op: RichOp, inputs: &[ValueId], attrs: Attrs) -> BuildResult<ValueId> {
+        self.b.rich_one(op, inputs, attrs)
+    }
+
+    /// Rows times a weight, plus a bias.
+    fn linear(&mut self, x: ValueId, from: i64, to: i64) -> BuildResult<ValueId> {
+        let (w, bias) = (self.weight(&[to, from])?, self.weight(&[to])?);
+        let y = self.b.einsum("mk,nk->mn", &[x, w])?;
+        self.b.add(y, bias)
+    }
+
+    fn norm(&mut self, x: ValueId, width: i64) -> BuildResult<ValueId> {
+        let (scale, bias) = (self.weight(&[width])?, self.weight(&[width])?);
+        Ok(self.b.rich(
+            RichOp::LayerNorm,
+            &[Some(x), Some(scale), Some(bias)],
+            Attrs::default().int("axis", -1),
+        )?[0])
+    }
+
+    fn attention(&mut self, x: ValueId, shape: Transformer) -> BuildResult<ValueId> {
+        let Transformer { width, heads, batch, tokens, .. } = shape;
+        let split = dims(&[batch, tokens, heads, width / heads]);
+        let mut parts = Vec::new();
+        for _ in 0..3 {
+            let y = self.linear(x, width, width)?;
+            let y = self.b.reshape(y, &split)?;
+            parts.push(self.b.transpose(y, &[0, 2, 1, 3])?);
+        }
+        let scores = self.b.einsum("bhqd,bhkd->bhqk", &parts[..2])?;
+        let scaled =
+            self.b.with(tilewright_graph::Binary::Mul, scores, ((width / heads) as f64).powf(-0.5))?;
+        let weights = self.rich(RichOp::Softmax, &[scaled], Attrs::default().int("axis", -1))?;
+        let mixed = self.b.einsum("bhqk,bhkd->bhqd", &[weights, parts[2]])?;
+        let mixed = self.b.transpose(mixed, &[0, 2, 1, 3])?;
+        let rows = self.b.reshape(mixed, &dims(&[batch * tokens, width]))?;
+        self.linear(rows, width, width)
+    }
+
+    fn feed_forward(&mut self, x: ValueId, width: i64) -> BuildResult<ValueId> {
+        let wide = self.linear(x, width, 4 * width)?;
+        let active = self.rich(RichOp::Gelu, &[wide], Attrs::default().word("approximate", "tanh"))?;
+        self.linear(active, 4 * width, width)
+    }
+
+    /// A convolution with bias, padded so that a stride of 1 keeps sizes.
+    fn conv(
+        &mut self,
+        x: ValueId,
+        (from, to): (i64, i64),
+        size: i64,
+        stride: i64,
+        groups: i64,
+    ) -> BuildResult<ValueId> {
+        let (w, bias) = (self.weight(&[to, from / groups, size, size])?, self.weight(&[to])?);
+        let pad = size / 2;
+        let attrs =
+            Attrs::default().ints("pads", &[pad; 4]).ints("strides", &[stride; 2]).int("groups", groups);
+        self.rich(RichOp::Conv, &[x, w, bias], attrs)
+    }
+
+    fn relu(&mut self, x: ValueId) -> BuildResult<ValueId> {
+        self.rich(RichOp::Relu, &[x], Attrs::default())
+    }
+
+    /// A residual block with a narrow middle (ResNet-50).
+    fn bottleneck(&mut self, x: ValueId, (from, middle): (i64, i64), stride: i64) -> BuildResult<ValueId> {
+        let to = 4 * middle;
+        let y = self.conv(x, (from, middle), 1, 1, 1)?;
+        let y = self.relu(y)?;
+        let y = self.conv(y, (middle, middle), 3, stride, 1)?;
+        let y = self.relu(y)?;
+        let y = self.conv(y, (middle, to), 1, 1, 1)?;
+        let way = if from == to && stride == 1 { x } else { self.conv(x, (from, to), 1, stride, 1)? };
+        let sum = self.b.add(y, way)?;
+        self.relu(sum)
+    }
+
+    fn finish(mut self, name: &str, y: ValueId) -> BuildResult<Case> {
+        self.b.output("y", y);
+        Ok(Case { name: name.to_string(), graph: primitives(&self.b.finish())? })
+    }
+}
+
+/// Blocks of a transformer.
+///
+/// # Errors
+/// Sizes that do not fit each other.
+pub fn transformer(name: &str, shape: Transformer) -> BuildResult<Case> {
+    let mut net = Net::new(name);
+    let mut x = net.input("x", &[shape.batch * shape.tokens, shape.width])?;
+    for _ in 0..shape.layers {
+        for half in 0..2 {
+            let from = if shape.norm_first { net.norm(x, shape.width)? } else { x };
+            let y =
+                if half == 0 { net.attention(from, shape)? } else { net.feed_forward(from, shape.width)? };
+            x = net.b.add(x, y)?;
+            if !shape.norm_first {
+                x = net.norm(x, shape.width)?;
+            }
+        }
+    }
+    net.finish(name, x)
+}
+
+/// A residual network of bottlenecks: blocks of each of the four stages.
+///
+/// # Errors
+/// Sizes that do not fit each other.
+pub fn resnet(name: &str, batch: i64, size: i64, stages: [u32; 4]) -> BuildResult<Case> {
+    let mut net = Net::new(name);
+    let x = net.input("x", &[batch, 3, size, size])?;
+    let x = net.conv(x, (3, 64), 7, 2, 1)?;
+    let x = net.relu(x)?;
+    let attrs = Attrs::default().ints("kernel", &[3; 2]).ints("strides", &[2; 2]).ints("pads", &[1; 4]);
+    let mut x = net.b.rich(RichOp::MaxPool, &[Some(x)], attrs)?[0];
+    let mut from = 64;
+    for (stage, blocks) in stages.into_iter().enumerate() {
+        let middle = 64 << stage;
+        for block in 0..blocks {
+            let stride = if block == 0 && stage > 0 { 2 } else { 1 };
+            x = net.bottleneck(x, (from, middle), stride)?;
+            from = 4 * middle;
+        }
+    }
+    let mean = net.b.mean(x, &[2, 3], false)?;
+    let y = net.linear(mean, from, 1000)?;
+    net.finish(name, y)
+}
+
+/// Depthwise and pointwise convolutions in turn (MobileNet).
+///
+/// # Errors
+/// Sizes that do not fit each other.
+pub fn mobilenet(name: &str, batch: i64, size: i64) -> BuildResult<Case> {
+    let mut net = Net::new(name);
+    let x = net.input("x", &[batch, 3, size, size])?;
+    let mut x = net.conv(x, (3, 32), 3, 2, 1)?;
+    let mut from = 32;
+    for (to, stride) in [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)] {
+        let y = net.conv(x, (from, from), 3, stride, from)?;
+        let y = net.relu(y)?;
+        let y = net.conv(y, (from, to), 1, 1, 1)?;
+        x = net.relu(y)?;
+        from = to;
+    }
+    net.finish(name, x)
+}
+
+/// One contraction: batch, rows, columns and summed.
+///
+/// # Errors
+/// Sizes beyond what a graph takes.
+pub fn contraction([batch, rows, columns, summed]: [i64; 4]) -> BuildResult<Case> {
+    let name = format!("contraction {batch}x{rows}x{columns}x{summed}");
+    let mut net = Net::new("contraction");
+    let x = net.input("x", &[batch, rows, summed])?;
+    let y = net.input("y", &[batch, columns, summed])?;
+    let product = net.b.einsum("bmk,bnk->bmn", &[x, y])?;
+    net.finish(&name, product)
+}
