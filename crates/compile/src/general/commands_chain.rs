@@ -8,11 +8,11 @@ use tilewright_tcp_lower::kernels::pass::{ElementRun, ElementTarget, fetch_pairs
 
 use super::emit::Block;
 use super::passes::Pass;
-use super::plan::{Planner, WORD_BYTES, share};
+use super::plan::{Planner, Spread, WORD_BYTES};
 use super::refusal::Lowered;
 
 /// Words of a stream that each slice works on at once, at most.
-const MOST_TILE_WORDS: u64 = 16_384;
+const MOST_TILE_WORDS: u64 = 4096;
 
 impl Planner<'_> {
     pub(super) fn chain(
@@ -23,7 +23,8 @@ impl Planner<'_> {
         passes: &[Pass],
     ) -> Lowered<()> {
         let count = self.value(results[0]).count();
-        let words = share(self.machine(), count);
+        let spread = Spread::new(self.machine(), self.emitter.pes(), count);
+        let words = spread.share;
         let rooms = Rooms::new(inputs.len(), streams, passes);
         let half = streams.iter().zip(results).filter(|(_, value)| self.value(**value).half).count() as u64;
         let room = self.machine().dm.capacity_bytes / WORD_BYTES / (rooms.most + half).max(1);
@@ -31,11 +32,15 @@ impl Planner<'_> {
         if most == 0 {
             return Err(format!("{} streams at once do not fit data memory", rooms.most));
         }
-        let mut first = 0;
-        while first < words {
-            let tile = most.min(words - first);
-            self.tile(&Tile { inputs, streams, results, passes, rooms: &rooms, words, first, tile });
-            first += tile;
+        for pe in 0..spread.pes {
+            self.emitter.turn_to(pe);
+            let own = pe * self.machine().pe.slices * words;
+            let mut first = 0;
+            while first < words {
+                let tile = most.min(words - first);
+                self.tile(&Tile { inputs, streams, results, passes, rooms: &rooms, words, own, first, tile });
+                first += tile;
+            }
         }
         Ok(())
     }
@@ -43,9 +48,12 @@ impl Planner<'_> {
     /// A tile of every slice's share: in, through the passes, out.
     fn tile(&mut self, tile: &Tile<'_>) {
         let slices = self.machine().pe.slices;
-        let room = |at: u64| at * tile.tile * WORD_BYTES;
+        let half = tile.streams.iter().zip(tile.results).filter(|(_, value)| self.value(**value).half);
+        let taken = (tile.rooms.most + half.count() as u64) * tile.tile * WORD_BYTES;
+        let base = self.emitter.next_half(taken);
+        let room = |at: u64| base + at * tile.tile * WORD_BYTES;
         let block = |place: u64, dm: u64, element_bytes: u64| Block {
-            hbm: place + tile.first * element_bytes,
+            hbm: place + (tile.own + tile.first) * element_bytes,
             dm,
             first_slice: 0,
             slices,
@@ -100,6 +108,8 @@ struct Tile<'t> {
     rooms: &'t Rooms,
     /// Words of each slice's share.
     words: u64,
+    /// First word of the PE's.
+    own: u64,
     /// First of the tile.
     first: u64,
     /// Words of the tile.

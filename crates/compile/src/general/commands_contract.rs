@@ -36,9 +36,7 @@ impl Planner<'_> {
         if let Some(tiled) = self.chosen.tiled.get(&number) {
             let operands =
                 Operands { rows: self.places[a], columns: self.places[b], result: self.places[to] };
-            let program = tiled.program(self.emitter.machine, operands)?;
-            self.emitter.queues_of(program);
-            return Ok(());
+            return tiled.emit(&mut self.emitter, operands);
         }
         let tactic = self.chosen.tactics.get(&number).ok_or("no tactic")?;
         if tactic.chunk == sizes {
@@ -55,9 +53,17 @@ impl Planner<'_> {
             };
         }
         let images = [0, 1].map(|at| tactic.operands[at].image.elements() * HALF_BYTES);
-        let blocks = images.map(|bytes| self.emitter.room(bytes));
-        let out = self.emitter.room(tactic.operands[2].image.elements() * WORD_BYTES);
-        for chunk in chunks(sizes, tactic.chunk) {
+        let chunks = chunks(sizes, tactic.chunk);
+        let pes = self.emitter.pes().min(chunks.len() as u64);
+        let rooms: Vec<([u64; 2], u64)> = (0..pes)
+            .map(|_| {
+                let out = self.emitter.room(tactic.operands[2].image.elements() * WORD_BYTES);
+                (images.map(|bytes| self.emitter.room(bytes)), out)
+            })
+            .collect();
+        for (chunk, (pe, (blocks, out))) in chunks.into_iter().zip((0..).zip(rooms).cycle()) {
+            self.emitter.turn_to(pe);
+            self.emitter.work_alone();
             for (operand, value) in [a, b].into_iter().enumerate() {
                 self.lay(operand, value, sizes, chunk, tactic, blocks[operand])?;
             }
@@ -195,6 +201,7 @@ impl Planner<'_> {
     fn tail(&mut self, number: usize, tail: usize, tactic: &Tactic, sizes: Sizes) -> Lowered<()> {
         let kernel = &self.kernels.kernels[tail];
         let Work::Chain { inputs, lines, streams } = &kernel.work else { return Ok(()) };
+        let inputs = self.kernels.whole_inputs(inputs).ok_or("a tail that reads views")?;
         let own = self.kernels.kernels[number].results[0];
         let (out, dims) = (&tactic.operands[2], [sizes.batch, sizes.rows, sizes.columns]);
         let words = out.image.pitch;

@@ -77,6 +77,7 @@ impl Planner<'_> {
         let (source, target) = (hbm(self.places[base]), hbm(self.places[to]));
         let whole = super::moves::Bytes { source, target, loops: Vec::new(), inside: bytes };
         self.emitter.bytes("copy", &whole);
+        self.emitter.settle();
         let rows = IndexedRows {
             source: self.places[rows],
             target: self.places[to],

@@ -102,6 +102,9 @@ impl Former<'_> {
             columns: size(&b, &columns),
             summed: size(&a, &summed),
         };
+        if sizes.summed == 1 {
+            return self.products(name, [&a, &b], out);
+        }
         if sizes.rows == 1 && sizes.columns == 1 {
             return self.dots(name, [&a, &b], (&batch, &summed), out);
         }
@@ -109,8 +112,7 @@ impl Former<'_> {
         for (at, (from, own)) in [(&a, &rows), (&b, &columns)].into_iter().enumerate() {
             let order = [&batch[..], own, &summed].concat();
             let view = from.ordered(&order).ok_or("letters that no operand has")?;
-            let half = View { value: self.half(view.value), ..view };
-            values[at] = self.plain(&half, &format!("{name}.{at}"))?;
+            values[at] = self.half_of(&view, &format!("{name}.{at}"))?;
         }
         let made = [&batch[..], &rows, &columns].concat();
         let dims: Vec<u64> = made.iter().map(|l| if a.has(*l) { a.size(*l) } else { b.size(*l) }).collect();
@@ -118,6 +120,23 @@ impl Former<'_> {
         let value = self.made(name, &dims, Dtype::F32, work);
         let whole = Lettered { letters: made, view: View::whole(value, &dims) };
         whole.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())
+    }
+
+    /// Products that nothing is summed over: the vector engine multiplies in f32.
+    fn products(&mut self, name: &str, operands: [&Lettered; 2], out: &[u8]) -> Lowered<View> {
+        let size = |letter: u8| operands[0].size(letter).max(operands[1].size(letter));
+        let dims: Vec<u64> = out.iter().map(|letter| size(*letter)).collect();
+        let inputs = operands.map(|from| {
+            let of = |letter: &u8| from.letters.iter().position(|known| known == letter);
+            let stride =
+                |letter: &u8| of(letter).and_then(|at| from.view.axes.get(at)).map_or(0, |axis| axis.1);
+            let axes = out.iter().map(|letter| (size(*letter), stride(letter))).collect();
+            View { axes, ..from.view.clone() }
+        });
+        let mut writer = Writer::new(2);
+        let stream = writer.binary(Binary::Mul, Dtype::F32, Arg::Stream(0), Arg::Stream(1))?;
+        let work = Work::Chain { inputs: inputs.to_vec(), lines: writer.lines, streams: vec![stream] };
+        Ok(View::whole(self.made(name, &dims, Dtype::F32, work), &dims))
     }
 
     /// A sum of products for each position of a batch alone: the contraction engine has nothing to share, so that the vector engine
@@ -131,9 +150,8 @@ impl Former<'_> {
     ) -> Lowered<View> {
         let order = [batch, summed].concat();
         let mut inputs = Vec::new();
-        for (at, from) in [a, b].into_iter().enumerate() {
-            let view = from.ordered(&order).ok_or("letters that no operand has")?;
-            inputs.push(self.plain(&view, &format!("{name}.{at}"))?);
+        for from in [a, b] {
+            inputs.push(from.ordered(&order).ok_or("letters that no operand has")?);
         }
         let dims: Vec<u64> = order.iter().map(|letter| a.size(*letter)).collect();
         let mut writer = Writer::new(2);
@@ -215,7 +233,7 @@ impl Former<'_> {
             let none = || "columns that are not there".to_string();
             let parts = [0, half].map(|start| x.sliced(1, signed(start), half, 1));
             let [Some(a), Some(b)] = parts else { return Err(none()) };
-            let inputs = vec![self.plain(&a, &format!("{name}.a"))?, self.plain(&b, &format!("{name}.b"))?];
+            let inputs = vec![a, b];
             let mut writer = Writer::new(2);
             let stream = writer.binary(Binary::Mul, dtype, Arg::Stream(0), Arg::Stream(1))?;
             let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
@@ -252,10 +270,9 @@ impl Former<'_> {
         }
         let view = self.view(id)?;
         let dims = view.dims();
-        let numbers = self.plain(&view, &format!("{name}.numbers"))?;
         let mut writer = Writer::new(1);
         let stream = writer.row_offsets(0, word(size)?, last, row_bytes);
-        let work = Work::Chain { inputs: vec![numbers], lines: writer.lines, streams: vec![stream] };
+        let work = Work::Chain { inputs: vec![view], lines: writer.lines, streams: vec![stream] };
         Ok((self.made(name, &[count(&dims)], Dtype::I32, work), count(&dims)))
     }
 

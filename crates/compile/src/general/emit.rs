@@ -1,36 +1,67 @@
-//! Commands of a general graph (stage 4): transfers between HBM and data memory, passes and contractions one after the other on
-//! the first PE, tiled contractions on several.
+//! Commands of a general graph in the making (stage 4): each PE's transfers and executions in program order.
 //!
-//! Every value has its own place in HBM and every command of the first PE waits for the one before it, so that nothing has to be
-//! ordered there. Programs of several PEs have their own waits; PEs meet before and after them.
+//! Commands are recorded kernel by kernel. Within a PE they wait for each other only where their bytes meet (see
+//! [`crate::tcp::emit`]). Where a PE touches bytes of HBM that another one has written, all of them meet first.
+
+use std::collections::BTreeMap;
 
 use tilewright_base::Span;
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::program::control::{Command, Queue, Step, StepKind, ControlExpr, ControlOperand};
+use tilewright_tcp_cost::cycles::image::held_accesses;
+use tilewright_tcp_isa::program::control::{Command, StepKind};
+use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::{Commit, Context, Exec, ExecBody, Fill, Memory};
 use tilewright_tcp_isa::program::transfer::{
     Address, MemoryInstance, MemoryLocation, SLICE_STRIDE, Transfer,
 };
-use tilewright_tcp_isa::program::{ExecId, Program, TransferId};
+use tilewright_tcp_isa::program::{ExecId, Program};
 
 use super::kernel::Part;
 use super::moves::{Bytes, transfers};
 use super::view::signed;
+use crate::tcp::emit::Emitter as Queues;
 
-/// Names transfers and executions: one is in flight at a time.
-const ID: u8 = 0;
+/// Elements of a move below which one engine takes all of it.
+const LEAST_SHARED: u64 = 2048;
+
+/// What a PE does next.
+enum Op {
+    Transfer(usize, Transfer),
+    Exec(usize, Exec),
+    /// All PEs wait for each other's writes.
+    Meet,
+}
+
+/// A half-open range of bytes of HBM.
+type Range = (u64, u64);
 
 /// A program in the making.
 pub(super) struct Emitter<'m> {
     pub(super) machine: &'m Tcp,
-    program: Program,
-    steps: Vec<Step>,
-    /// Steps of the PEs behind the first.
-    others: Vec<Vec<Step>>,
-    /// Other PEs may still be at work.
-    apart: bool,
+    /// Commands of each PE.
+    ops: Vec<Vec<Op>>,
+    /// Bytes of HBM that each PE has written since all met: last byte by first.
+    written: Vec<BTreeMap<u64, u64>>,
+    /// What PEs write in the kernel that is recorded: nobody else touches it before the next, unless it says so.
+    pending: Vec<(usize, Range)>,
+    /// Whose commands are recorded.
+    pe: usize,
+    /// Moves are not shared with other PEs.
+    alone: bool,
+    /// The kernel that commands belong to.
+    kernel: usize,
     /// First byte of HBM that is free.
     next_byte: u64,
+    /// Halves of data memory alternate, so that what comes next is not held up by what is under way.
+    turns: Vec<bool>,
+}
+
+/// A program, and the kernel of each of its transfers and executions.
+pub(super) struct Emitted {
+    pub(super) program: Program,
+    pub(super) transfers: Vec<usize>,
+    pub(super) execs: Vec<usize>,
 }
 
 /// A byte of HBM.
@@ -38,15 +69,68 @@ pub(super) fn hbm(offset: u64) -> Address {
     Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset })
 }
 
-/// A byte of the first slice's data memory.
-pub(super) fn dm(offset: u64) -> Address {
-    Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Dm { slice: 0 }, offset })
+/// Bytes of HBM from the first to the last that loops over an address touch; `None` if it is not in HBM.
+fn hull(at: Address, strides: impl Iterator<Item = (u64, i64)>, inside: u64) -> Option<Range> {
+    let place = at.locate().filter(|place| place.medium == MemoryInstance::Hbm)?;
+    let (mut first, mut last) = (signed(place.offset), signed(place.offset + inside));
+    for (size, stride) in strides {
+        let reach = signed(size.saturating_sub(1)) * stride;
+        first += reach.min(0);
+        last += reach.max(0);
+    }
+    Some((u64::try_from(first).ok()?, u64::try_from(last).ok()?))
 }
 
 impl<'m> Emitter<'m> {
-    pub(super) fn new(machine: &'m Tcp) -> Emitter<'m> {
-        let (program, steps, others) = (Program::default(), Vec::new(), Vec::new());
-        Emitter { machine, program, steps, others, apart: false, next_byte: 0 }
+    pub(super) fn new(machine: &'m Tcp, pes: u64) -> Emitter<'m> {
+        let pes = to_index(pes.clamp(1, machine.pes().max(1)));
+        Emitter {
+            machine,
+            ops: (0..pes).map(|_| Vec::new()).collect(),
+            written: vec![BTreeMap::new(); pes],
+            pending: Vec::new(),
+            pe: 0,
+            alone: false,
+            kernel: 0,
+            next_byte: 0,
+            turns: vec![false; pes],
+        }
+    }
+
+    /// PEs that commands may be given to.
+    pub(super) fn pes(&self) -> u64 {
+        self.ops.len() as u64
+    }
+
+    /// Goes on with the commands of another PE.
+    pub(super) fn turn_to(&mut self, pe: u64) {
+        self.pe = to_index(pe).min(self.ops.len() - 1);
+    }
+
+    /// What follows belongs to a kernel; it begins on the first PE.
+    pub(super) fn begin(&mut self, kernel: usize) {
+        (self.kernel, self.pe, self.alone) = (kernel, 0, false);
+        self.settle();
+    }
+
+    /// What follows may touch what was written.
+    pub(super) fn settle(&mut self) {
+        for (pe, range) in std::mem::take(&mut self.pending) {
+            self.wrote(pe, range);
+        }
+    }
+
+    /// Until the end of the kernel each PE moves elements by itself.
+    pub(super) fn work_alone(&mut self) {
+        self.alone = true;
+    }
+
+    /// First byte of data memory for so many bytes of each slice: the other half than last time, if one is enough.
+    pub(super) fn next_half(&mut self, bytes: u64) -> u64 {
+        let half = self.machine.dm.capacity_bytes / 2;
+        let turn = &mut self.turns[self.pe];
+        *turn = !*turn && bytes <= half;
+        if *turn { half } else { 0 }
     }
 
     /// Takes room in HBM.
@@ -62,80 +146,55 @@ impl<'m> Emitter<'m> {
         self.next_byte
     }
 
-    /// How many commands there are.
-    pub(super) fn commands(&self) -> (usize, usize) {
-        (self.program.transfers.len(), self.program.execs.len())
+    /// A byte of the first slice's data memory of the PE.
+    pub(super) fn dm(&self, offset: u64) -> Address {
+        let slice = self.pe as u64 * self.machine.pe.slices;
+        Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Dm { slice }, offset })
     }
 
-    fn push(&mut self, kind: StepKind) {
-        self.join();
-        self.steps.push(step(kind));
+    /// Whether a PE other than the one named has written some of these bytes since all met.
+    fn is_unmet(&self, range: Range, but: Option<usize>) -> bool {
+        let (first, last) = range;
+        let meets =
+            |all: &BTreeMap<u64, u64>| all.range(..last).next_back().is_some_and(|(_, end)| *end > first);
+        self.written.iter().enumerate().any(|(pe, all)| Some(pe) != but && meets(all))
     }
 
-    /// Waits until every PE has done its part.
-    fn join(&mut self) {
-        if !std::mem::take(&mut self.apart) {
-            return;
-        }
-        self.steps.push(step(StepKind::Sync));
-        for (pe, steps) in (1_u64..).zip(&mut self.others) {
-            let value = ControlExpr::Operand(ControlOperand::Number(0));
-            steps.push(step(StepKind::Sync));
-            steps.push(step(StepKind::Post { chip: 0, pe: 0, value }));
-            self.steps.push(step(StepKind::Receive { chip: 0, pe, register: None }));
-        }
+    fn meet(&mut self) {
+        self.ops.iter_mut().for_each(|ops| ops.push(Op::Meet));
+        self.written.iter_mut().for_each(BTreeMap::clear);
     }
 
-    /// Commands of a program on several PEs, which begin when all before them is done.
-    pub(super) fn queues_of(&mut self, other: Program) {
-        self.join();
-        let pes = other.queues.iter().map(|queue| queue.pe + 1).max().unwrap_or(1);
-        let begun = !self.steps.is_empty();
-        while (self.others.len() as u64) + 1 < pes {
-            self.others.push(Vec::new());
-        }
-        if begun {
-            self.steps.push(step(StepKind::Sync));
-            for (pe, steps) in (1_u64..).zip(&mut self.others) {
-                let value = ControlExpr::Operand(ControlOperand::Number(0));
-                self.steps.push(step(StepKind::Post { chip: 0, pe, value }));
-                steps.push(step(StepKind::Receive { chip: 0, pe: 0, register: None }));
+    /// Bytes that a PE has written; ranges that touch are one.
+    fn wrote(&mut self, pe: usize, (mut first, mut last): Range) {
+        let all = &mut self.written[pe];
+        while let Some((start, end)) = all.range(..=last).next_back().map(|(start, end)| (*start, *end)) {
+            if end < first {
+                break;
             }
+            all.remove(&start);
+            (first, last) = (first.min(start), last.max(end));
         }
-        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let (execs, transfers) = (number(self.program.execs.len()), number(self.program.transfers.len()));
-        for exec in other.execs {
-            let name = format!("{}_{}", exec.name, self.program.execs.len());
-            self.program.execs.push(Exec { name, ..exec });
-        }
-        for transfer in other.transfers {
-            let name = format!("{}_{}", transfer.name, self.program.transfers.len());
-            self.program.transfers.push(Transfer { name, ..transfer });
-        }
-        for queue in other.queues {
-            let moved = queue.steps.into_iter().map(|one| match one.kind {
-                StepKind::Push(Command::Load(ExecId(at))) => {
-                    step(StepKind::Push(Command::Load(ExecId(at + execs))))
-                }
-                StepKind::Push(Command::Dma { transfer: TransferId(at), id }) => {
-                    step(StepKind::Push(Command::Dma { transfer: TransferId(at + transfers), id }))
-                }
-                kind => step(kind),
-            });
-            match usize::try_from(queue.pe).ok().and_then(|pe| pe.checked_sub(1)) {
-                Some(other) => self.others[other].extend(moved),
-                None => self.steps.extend(moved),
-            }
-        }
-        self.apart = true;
+        all.insert(first, last);
     }
 
-    /// Starts a transfer and waits for it.
+    /// Records a transfer.
     pub(super) fn transfer(&mut self, transfer: Transfer) {
-        let number = TransferId(u32::try_from(self.program.transfers.len()).unwrap_or(u32::MAX));
-        self.program.transfers.push(transfer);
-        self.push(StepKind::Push(Command::Dma { transfer: number, id: ID }));
-        self.push(StepKind::Push(Command::WaitD(ID)));
+        let ends = |at: Address, source: bool| {
+            let strides = transfer
+                .loops
+                .iter()
+                .map(move |row| (row.size.fixed(), if source { row.source } else { row.target }));
+            hull(at, strides, transfer.packet)
+        };
+        let (read, write) = (ends(transfer.source, true), ends(transfer.target, false));
+        let everywhere = transfer.index.is_some().then_some((0, u64::MAX));
+        let touched = [everywhere, read, write];
+        if touched.into_iter().flatten().any(|range| self.is_unmet(range, Some(self.pe))) {
+            self.meet();
+        }
+        self.pending.extend(write.map(|range| (self.pe, range)));
+        self.ops[self.pe].push(Op::Transfer(self.kernel, transfer));
     }
 
     /// Moves bytes.
@@ -145,18 +204,38 @@ impl<'m> Emitter<'m> {
         }
     }
 
-    /// Moves elements of so many bytes between two places of HBM.
+    /// Moves elements of so many bytes between two places of HBM, each PE some of them.
     pub(super) fn part(&mut self, name: &str, part: &Part, element_bytes: u64, [from, to]: [u64; 2]) {
+        self.settle();
         let scale = |elements: i64| elements.saturating_mul(signed(element_bytes));
         let at = |base: u64, first: i64| hbm(base).step(scale(first)).unwrap_or(hbm(base));
         let loops = part.loops.iter().map(|(size, from, to)| (*size, scale(*from), scale(*to))).collect();
         let (source, target) = (at(from, part.from_first), at(to, part.to_first));
-        self.bytes(name, &Bytes { source, target, loops, inside: element_bytes });
+        let all = Bytes { source, target, loops, inside: element_bytes };
+        let reads = hull(all.source, all.loops.iter().map(|row| (row.0, row.1)), element_bytes);
+        let writes = hull(all.target, all.loops.iter().map(|row| (row.0, row.2)), element_bytes);
+        let shares = if self.alone { vec![all] } else { shares(&all, self.pes()) };
+        let (own, alone) = (self.pe, shares.len() == 1);
+        let but = alone.then_some(own);
+        if [reads, writes].into_iter().flatten().any(|range| self.is_unmet(range, but)) {
+            self.meet();
+        }
+        for (pe, share) in shares.into_iter().enumerate() {
+            self.pe = if alone { own } else { pe };
+            let (kernel, machine) = (self.kernel, self.machine);
+            let moved = transfers(machine, name, &share).into_iter();
+            self.ops[self.pe].extend(moved.map(|one| Op::Transfer(kernel, one)));
+            let written = hull(share.target, share.loops.iter().map(|row| (row.0, row.2)), element_bytes);
+            if let Some(range) = written {
+                self.wrote(self.pe, range);
+            }
+        }
+        self.pe = own;
     }
 
     /// Part of each slice's share between HBM, where slices follow each other by a pitch, and data memory.
     pub(super) fn slices(&mut self, name: &str, to_dm: bool, block: &Block) {
-        let (hbm, dm) = (hbm(block.hbm), dm(block.dm).step(signed(block.first_slice) * SLICE_STRIDE));
+        let (hbm, dm) = (hbm(block.hbm), self.dm(block.dm).step(signed(block.first_slice) * SLICE_STRIDE));
         let dm = dm.unwrap_or(hbm);
         let row = |by: u64, to: u64| (signed(by), signed(to));
         let (outer, inner) = (signed(block.pitch_bytes), row(block.hbm_row_bytes, block.dm_row_bytes));
@@ -169,15 +248,10 @@ impl<'m> Emitter<'m> {
         self.bytes(name, &Bytes { source, target, loops, inside: block.row_bytes });
     }
 
-    /// Starts a command of the tensor unit and waits for it.
+    /// Records a command of the tensor unit.
     pub(super) fn exec(&mut self, mut exec: Exec) {
-        let number = self.program.execs.len();
-        let context = exec.context;
-        exec.name = format!("{}_{number}", exec.name);
-        self.program.execs.push(exec);
-        self.push(StepKind::Push(Command::Load(ExecId(u32::try_from(number).unwrap_or(u32::MAX)))));
-        self.push(StepKind::Push(Command::Exec { context, id: ID }));
-        self.push(StepKind::Push(Command::WaitE(ID)));
+        exec.name = format!("{}_k{}", exec.name, self.kernel);
+        self.ops[self.pe].push(Op::Exec(self.kernel, exec));
     }
 
     /// Zeros on every slice.
@@ -205,39 +279,82 @@ impl<'m> Emitter<'m> {
         }
     }
 
-    /// All commands of another program on the same PE, then a wait for all of them.
+    /// All commands of a program for one PE, in its order.
     pub(super) fn commands_of(&mut self, other: &Program, name: &str) {
-        let first = u32::try_from(self.program.execs.len()).unwrap_or(u32::MAX);
-        for exec in &other.execs {
-            let name = format!("{name}_{}_{}", exec.name, self.program.execs.len());
-            self.program.execs.push(Exec { name, ..exec.clone() });
-        }
+        let mut loaded = None;
         for step in other.queues.iter().flat_map(|queue| &queue.steps) {
-            let kind = match &step.kind {
-                StepKind::Push(Command::Load(ExecId(number))) => {
-                    StepKind::Push(Command::Load(ExecId(first.saturating_add(*number))))
+            match &step.kind {
+                StepKind::Push(Command::Load(ExecId(number))) => loaded = other.execs.get(*number as usize),
+                StepKind::Push(Command::Exec { .. }) => {
+                    if let Some(exec) = loaded {
+                        self.exec(Exec { name: format!("{name}_{}", exec.name), ..exec.clone() });
+                    }
                 }
-                kind => kind.clone(),
-            };
-            self.push(kind);
+                _ => {}
+            }
         }
-        self.push(StepKind::Sync);
     }
 
     /// The program.
-    pub(super) fn finish(mut self) -> Program {
-        self.program.machine = "tcp".to_string();
-        self.program.chips = 1;
-        let all = std::iter::once(self.steps).chain(self.others);
-        let queues = (0..).zip(all).filter(|(pe, steps)| *pe == 0 || !steps.is_empty());
-        let queue = |(pe, steps): (u64, Vec<Step>)| Queue { chip: 0, pe, steps, span: Span::default() };
-        self.program.queues = queues.map(queue).collect();
-        self.program
+    pub(super) fn finish(self) -> Emitted {
+        let busy = |ops: &Vec<Op>| ops.iter().any(|op| !matches!(op, Op::Meet));
+        let at_work: Vec<u64> =
+            (0_u64..).zip(&self.ops).filter(|(_, ops)| busy(ops)).map(|(pe, _)| pe).collect();
+        let mut queues = Queues::new(self.machine, 1);
+        let (mut transfers, mut execs) = (Vec::new(), Vec::new());
+        for (pe, ops) in (0_u64..).zip(self.ops).filter(|(pe, _)| at_work.contains(pe)) {
+            queues.turn_to(PeId { chip: 0, pe });
+            let others = at_work.iter().filter(|other| **other != pe);
+            let others: Vec<PeId> = others.map(|pe| PeId { chip: 0, pe: *pe }).collect();
+            let mut last = None;
+            for op in ops {
+                match op {
+                    Op::Transfer(kernel, transfer) => {
+                        last = Some(queues.dma(transfer));
+                        transfers.push(kernel);
+                    }
+                    Op::Exec(kernel, exec) => {
+                        // Transfers beside a command that stays at a bank may time out.
+                        let stays =
+                            2 * held_accesses(self.machine, &exec) >= self.machine.starvation_accesses();
+                        if stays {
+                            queues.drain();
+                        }
+                        queues.exec(exec);
+                        if stays {
+                            queues.drain();
+                        }
+                        execs.resize(queues.images(), kernel);
+                    }
+                    Op::Meet if !others.is_empty() => {
+                        queues.meet(last.take().as_slice(), &others);
+                    }
+                    Op::Meet => {}
+                }
+            }
+        }
+        Emitted { program: queues.finish(), transfers, execs }
     }
 }
 
-fn step(kind: StepKind) -> Step {
-    Step { kind, span: Span::default() }
+/// The same bytes in a share for each PE: the outermost loop that gives each of them something is cut.
+fn shares(all: &Bytes, pes: u64) -> Vec<Bytes> {
+    let elements: u64 = all.loops.iter().map(|row| row.0).product();
+    let wide = all.loops.iter().position(|row| row.0 >= pes);
+    let at = match wide {
+        Some(at) if pes > 1 && elements >= LEAST_SHARED => at,
+        _ => return vec![all.clone()],
+    };
+    let (size, source, target) = all.loops[at];
+    let share = |pe: u64| {
+        let (first, end) = (size * pe / pes, size * (pe + 1) / pes);
+        let step = |from: Address, by: i64| from.step(by * signed(first)).unwrap_or(from);
+        let mut one = all.clone();
+        (one.source, one.target) = (step(all.source, source), step(all.target, target));
+        one.loops[at].0 = end - first;
+        one
+    };
+    (0..pes).map(share).collect()
 }
 
 /// Rows of each slice, at both ends.

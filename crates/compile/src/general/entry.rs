@@ -27,7 +27,7 @@ fn conversion(all: &Kernels, input: usize) -> Option<usize> {
     let mut readers = all.kernels.iter().enumerate().filter(|(_, kernel)| reads(kernel));
     let (number, kernel) = readers.next()?;
     let converts = matches!(&kernel.work, Work::Chain { inputs, lines, streams }
-        if *inputs == [input] && lines.is_empty() && *streams == [0]);
+        if lines.is_empty() && *streams == [0] && inputs.len() == 1 && all.is_whole(&inputs[0]));
     let half = kernel.results.first().is_some_and(|result| all.values[*result].half);
     (readers.next().is_none() && converts && half).then_some(number)
 }
@@ -42,7 +42,7 @@ fn reads_instead(work: &mut Work, old: usize, new: usize) {
         Work::Move(parts) => parts.iter_mut().for_each(|part| rename(&mut part.from)),
         Work::Gather { from, table, .. } => [from, table].into_iter().for_each(rename),
         Work::Scatter { base, table, rows, .. } => [base, table, rows].into_iter().for_each(rename),
-        Work::Chain { inputs, .. } => inputs.iter_mut().for_each(rename),
+        Work::Chain { inputs, .. } => inputs.iter_mut().for_each(|input| rename(&mut input.value)),
         Work::Contract { a, b, .. } => [a, b].into_iter().for_each(rename),
         Work::Reduce { from, .. } => rename(from),
     }

@@ -193,13 +193,29 @@ impl<'g> Former<'g> {
                 self.value(&name, &dims, dtype, Origin::Constant(words.iter().map(narrow).collect()))
             }
             _ => {
-                let work = Work::Chain { inputs: vec![value], lines: Vec::new(), streams: vec![0] };
-                self.made(&name, &dims, dtype, work)
+                let inputs = vec![View::whole(value, &dims)];
+                self.made(&name, &dims, dtype, Work::Chain { inputs, lines: Vec::new(), streams: vec![0] })
             }
         };
         self.all.values[number].half = true;
         self.halves.insert(value, number);
         number
+    }
+
+    /// The elements of a view in bf16, in its order.
+    pub(super) fn half_of(&mut self, view: &View, name: &str) -> Lowered<usize> {
+        let of = &self.all.values[view.value];
+        let (dims, dtype) = (view.dims(), of.dtype);
+        let moves = !self.all.is_whole(view) && !matches!(of.origin, Origin::Constant(_));
+        // What is read more than once is narrowed before that.
+        if moves && count(&dims) <= of.count() && !self.halves.contains_key(&view.value) {
+            let work = Work::Chain { inputs: vec![view.clone()], lines: Vec::new(), streams: vec![0] };
+            let number = self.made(name, &dims, dtype, work);
+            self.all.values[number].half = true;
+            return Ok(number);
+        }
+        let half = View { value: self.half(view.value), ..view.clone() };
+        self.plain(&half, name)
     }
 
     fn node(&mut self, node: &Node) -> Lowered<()> {
@@ -321,8 +337,8 @@ impl<'g> Former<'g> {
         let types: Vec<Dtype> =
             ids.iter().filter_map(|id| self.graph.value(*id)).map(|value| value.ty.dtype).collect();
         let order = self.order(&ids, dims);
-        let (mut inputs, mut args) = (Vec::new(), Vec::new());
-        for (at, id) in ids.iter().enumerate() {
+        let (mut inputs, mut args) = (Vec::<View>::new(), Vec::new());
+        for id in &ids {
             if let Held::Known(tensor) = self.held(Some(*id))?
                 && let Some(word) = uniform(tensor)?
             {
@@ -332,10 +348,9 @@ impl<'g> Former<'g> {
             let none = || "sizes that do not stretch".to_string();
             let view =
                 self.view(*id)?.stretched(dims).ok_or_else(none)?.transposed(&order).ok_or_else(none)?;
-            let value = self.plain(&view, &format!("{name}.{at}"))?;
-            let stream = inputs.iter().position(|known| *known == value).unwrap_or(inputs.len());
+            let stream = inputs.iter().position(|known| *known == view).unwrap_or(inputs.len());
             if stream == inputs.len() {
-                inputs.push(value);
+                inputs.push(view);
             }
             args.push(Arg::Stream(stream));
         }
@@ -352,15 +367,16 @@ impl<'g> Former<'g> {
             _ => return Err("operands that do not fit".to_string()),
         };
         let stored: Vec<u64> = order.iter().map(|axis| dims[*axis]).collect();
-        let value = if stream < inputs.len() {
-            inputs[stream]
-        } else {
-            let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
-            self.made(name, &stored, dtype, work)
+        let made = match inputs.get(stream) {
+            Some(same) => same.clone(),
+            None => {
+                let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
+                View::whole(self.made(name, &stored, dtype, work), &stored)
+            }
         };
         let mut back = vec![0; order.len()];
         order.iter().enumerate().for_each(|(at, axis)| back[*axis] = at);
-        View::whole(value, &stored).transposed(&back).ok_or_else(|| "axes that do not fit".to_string())
+        made.transposed(&back).ok_or_else(|| "axes that do not fit".to_string())
     }
 
     /// The order of axes in which the first operand of full size lies in memory, so that it is not moved.
@@ -383,12 +399,10 @@ impl<'g> Former<'g> {
 
 /// Elements of a view, in its order.
 fn taken(words: &[u32], view: &View) -> Option<Vec<u32>> {
-    let mut places = vec![view.first];
-    for (size, stride) in &view.axes {
-        let step = |from: i64| (0..*size).map(move |at| from + super::view::signed(at) * stride);
-        places = places.into_iter().flat_map(step).collect();
-    }
-    places.into_iter().map(|at| usize::try_from(at).ok().and_then(|at| words.get(at).copied())).collect()
+    view.places()
+        .into_iter()
+        .map(|at| usize::try_from(at).ok().and_then(|at| words.get(at).copied()))
+        .collect()
 }
 
 /// The word that all elements are, if they are.

@@ -7,7 +7,7 @@ use tilewright_graph::Fold;
 use tilewright_num::{self as num, Dtype, RuleSet, convert, decode};
 
 use super::kernel::{Kernels, Sizes, Work};
-use super::view::signed;
+use super::view::{View, signed};
 use super::words::evaluate;
 
 /// Parts of the sum of magnitudes by which a sum of products may differ from the exact one: some hundred roundings of f32.
@@ -34,7 +34,8 @@ impl Wanted {
             Wanted::Near(wanted) => {
                 let far = |((sum, magnitude), found): (&(f64, f64), &u32)| {
                     let off = (f64::from(f32::from_bits(*found)) - sum).abs();
-                    (off.is_nan() || off > SLACK * magnitude) && magnitude.is_finite()
+                    // Beyond f32 the order of the sum decides whether it ends there.
+                    (off.is_nan() || off > SLACK * magnitude) && *magnitude <= f64::from(f32::MAX)
                 };
                 wanted.iter().zip(found).position(far)
             }
@@ -91,7 +92,7 @@ pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>)
             vec![Wanted::Exact(out)]
         }
         Work::Chain { inputs, lines, streams } => {
-            let inputs: Vec<Vec<u32>> = inputs.iter().map(|value| values(*value)).collect();
+            let inputs: Vec<Vec<u32>> = inputs.iter().map(|input| taken(rules, all, input, values)).collect();
             let mut outs = vec![Vec::new(); streams.len()];
             for at in 0..count(to) {
                 let elements: Vec<u32> =
@@ -115,6 +116,14 @@ pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>)
             vec![Wanted::Exact(rows.collect())]
         }
     }
+}
+
+/// Elements of a view as words.
+fn taken(rules: &RuleSet, all: &Kernels, input: &View, values: &Values<'_>) -> Vec<u32> {
+    let (half, from) = (all.values[input.value].half, values(input.value));
+    let wide =
+        |word: u32| if half { convert(rules, Dtype::Bf16, Dtype::F32, word).unwrap_or(0) } else { word };
+    input.places().into_iter().map(|at| from.get(index(at)).copied().map_or(0, wide)).collect()
 }
 
 fn products(rules: &RuleSet, a: &[u32], b: &[u32], sizes: Sizes) -> Vec<(f64, f64)> {

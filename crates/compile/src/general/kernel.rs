@@ -2,6 +2,7 @@
 
 use tilewright_graph::{Dtype, Fold};
 
+use super::view::View;
 use super::words::Line;
 
 /// A value that is kept: elements one after the other, row-major, in words of 32 bits or in bf16.
@@ -118,10 +119,10 @@ pub enum Work {
         /// Elements of a row.
         inner: u64,
     },
-    /// Steps on the elements of values of one size.
+    /// Steps on elements, one after the other in row-major order of the sizes that all its inputs have.
     Chain {
-        /// Streams that enter.
-        inputs: Vec<usize>,
+        /// Streams that enter: values as they are, or strided access to them.
+        inputs: Vec<View>,
         /// Steps.
         lines: Vec<Line>,
         /// Streams that are written, in the order of the kernel's results.
@@ -163,7 +164,7 @@ impl Kernel {
             Work::Move(parts) => parts.iter().map(|part| part.from).collect(),
             Work::Gather { from, table, .. } => vec![*from, *table],
             Work::Scatter { base, table, rows, .. } => vec![*base, *table, *rows],
-            Work::Chain { inputs, .. } => inputs.clone(),
+            Work::Chain { inputs, .. } => inputs.iter().map(|input| input.value).collect(),
             Work::Contract { a, b, .. } => vec![*a, *b],
             Work::Reduce { from, .. } => vec![*from],
         }
@@ -193,6 +194,19 @@ pub struct Result {
     pub dims: Vec<u64>,
     /// Type as the graph has it.
     pub dtype: Dtype,
+}
+
+impl Kernels {
+    /// Whether a view is all of its value, in its order.
+    pub fn is_whole(&self, view: &View) -> bool {
+        view.is_plain() && self.values[view.value].count() == super::view::count(&view.dims())
+    }
+
+    /// The values that enter a chain, if it reads all of them as they are.
+    pub fn whole_inputs(&self, inputs: &[View]) -> Option<Vec<usize>> {
+        let whole = |view: &View| self.is_whole(view) && !self.values[view.value].half;
+        inputs.iter().all(whole).then(|| inputs.iter().map(|input| input.value).collect())
+    }
 }
 
 /// A general graph as kernels, in an order in which each comes behind what it reads.

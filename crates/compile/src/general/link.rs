@@ -64,6 +64,7 @@ fn tails(all: &Kernels) -> BTreeMap<usize, usize> {
     let mut tails = BTreeMap::new();
     for (number, kernel) in all.kernels.iter().enumerate() {
         let Work::Chain { inputs, .. } = &kernel.work else { continue };
+        let Some(inputs) = all.whole_inputs(inputs) else { continue };
         let makers = inputs.iter().filter_map(|value| Some((maker(*value)?, *value)));
         let Some((last, value)) = makers.max() else { continue };
         let readers = all.kernels.iter().filter(|kernel| kernel.reads().contains(&value)).count();

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 
 use super::kernel::{Kernel, Kernels, Work};
+use super::view::View;
 use super::words::{Line, Other, Step};
 
 /// The same kernels with neighbouring chains joined, and without results that nobody reads.
 #[must_use]
 pub(super) fn merged(mut all: Kernels) -> Kernels {
     while let Some((first, second, at)) = pair(&all) {
-        let joined = joined(&all.kernels[first], &all.kernels[second]);
+        let Some(joined) = joined(&all, first, second) else { break };
         all.kernels[at] = joined;
         all.kernels.remove(if at == first { second } else { first });
     }
@@ -24,7 +25,7 @@ pub(super) fn merged(mut all: Kernels) -> Kernels {
 pub(super) fn close(mut all: Kernels) -> Kernels {
     for chain in 0..all.kernels.len() {
         let Work::Chain { inputs, .. } = &all.kernels[chain].work else { continue };
-        let makers = inputs.iter().filter_map(|value| maker(&all, *value));
+        let makers = inputs.iter().filter_map(|input| maker(&all, input.value));
         let last = makers.filter(|at| matches!(all.kernels[*at].work, Work::Contract { .. })).max();
         let Some(contraction) = last else { continue };
         // What depends on the contraction stays behind it.
@@ -53,14 +54,15 @@ fn maker(all: &Kernels, value: usize) -> Option<usize> {
 fn pair(all: &Kernels) -> Option<(usize, usize, usize)> {
     for (second, kernel) in all.kernels.iter().enumerate() {
         let Work::Chain { inputs, .. } = &kernel.work else { continue };
-        for first in inputs.iter().filter_map(|value| maker(all, *value)) {
-            if !matches!(all.kernels[first].work, Work::Chain { .. }) || !alike(all, first, second) {
+        for first in inputs.iter().filter_map(|input| maker(all, input.value)) {
+            if joined(all, first, second).is_none() {
                 continue;
             }
             let made = &all.kernels[first].results;
             let early = inputs
                 .iter()
-                .all(|value| made.contains(value) || maker(all, *value).is_none_or(|maker| maker < first));
+                .map(|input| input.value)
+                .all(|value| made.contains(&value) || maker(all, value).is_none_or(|maker| maker < first));
             if early {
                 return Some((first, second, first));
             }
@@ -73,54 +75,75 @@ fn pair(all: &Kernels) -> Option<(usize, usize, usize)> {
     None
 }
 
-/// Whether two chains run over as many elements.
-fn alike(all: &Kernels, first: usize, second: usize) -> bool {
-    let count = |kernel: usize| all.kernels[kernel].results.first().map(|value| all.values[*value].count());
-    count(first) == count(second)
+/// Sizes that both have as groups of neighbouring axes, if there are such.
+fn refined(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
+    let suffixes = |dims: &[u64]| -> BTreeSet<u64> {
+        let products = dims.iter().rev().scan(1_u64, |all, dim| {
+            *all = all.checked_mul(*dim)?;
+            Some(*all)
+        });
+        products.chain([1]).collect()
+    };
+    let (of_a, of_b) = (suffixes(a), suffixes(b));
+    if of_a.last() != of_b.last() {
+        return None;
+    }
+    let all: Vec<u64> = of_a.union(&of_b).copied().collect();
+    let steps = all.windows(2).map(|pair| pair[1].is_multiple_of(pair[0]).then(|| pair[1] / pair[0]));
+    steps.rev().collect()
 }
 
-/// One chain that does what two did.
-fn joined(first: &Kernel, second: &Kernel) -> Kernel {
+/// One chain that does what two did, if the second reads results of the first as they are.
+fn joined(all: &Kernels, first: usize, second: usize) -> Option<Kernel> {
+    let (first, second) = (&all.kernels[first], &all.kernels[second]);
     let (
         Work::Chain { inputs: a, lines: lines_a, streams: out_a },
         Work::Chain { inputs: b, lines: lines_b, streams: out_b },
     ) = (&first.work, &second.work)
     else {
-        return first.clone();
+        return None;
     };
+    let made = |view: &View| first.results.iter().position(|made| *made == view.value);
+    if b.iter()
+        .any(|view| made(view).is_some_and(|at| !all.is_whole(view) || all.values[first.results[at]].half))
+    {
+        return None;
+    }
+    let dims = refined(&a.first()?.dims(), &b.first()?.dims())?;
+    let again = |views: &[View]| views.iter().map(|view| view.reshaped(&dims)).collect::<Option<Vec<View>>>();
+    let (a, b) = (again(a)?, again(b)?);
     let mut inputs = a.clone();
-    inputs.extend(b.iter().copied().filter(|value| !a.contains(value) && !first.results.contains(value)));
+    inputs.extend(b.iter().filter(|view| !a.contains(view) && made(view).is_none()).cloned());
     let inputs = inputs;
-    let place = |value: usize| inputs.iter().position(|known| *known == value).unwrap_or(0);
+    let place = |view: &View| inputs.iter().position(|known| known == view);
     let of_a = |stream: usize| match a.get(stream) {
-        Some(value) => place(*value),
-        None => inputs.len() + stream - a.len(),
+        Some(view) => place(view),
+        None => Some(inputs.len() + stream - a.len()),
     };
     let of_b = |stream: usize| match b.get(stream) {
-        Some(value) => match first.results.iter().position(|made| made == value) {
-            Some(at) => of_a(out_a[at]),
-            None => place(*value),
+        Some(view) => match made(view) {
+            Some(at) => of_a(*out_a.get(at)?),
+            None => place(view),
         },
-        None => inputs.len() + lines_a.len() + stream - b.len(),
+        None => Some(inputs.len() + lines_a.len() + stream - b.len()),
     };
-    let lines = lines_a
-        .iter()
-        .map(|line| renamed(line, &of_a))
-        .chain(lines_b.iter().map(|line| renamed(line, &of_b)));
-    let lines = lines.collect();
-    let streams = out_a.iter().map(|s| of_a(*s)).chain(out_b.iter().map(|s| of_b(*s))).collect();
+    let lines = lines_a.iter().map(|line| renamed(line, &of_a));
+    let lines =
+        lines.chain(lines_b.iter().map(|line| renamed(line, &of_b))).collect::<Option<Vec<Line>>>()?;
+    let streams = out_a.iter().map(|s| of_a(*s)).chain(out_b.iter().map(|s| of_b(*s)));
+    let streams = streams.collect::<Option<Vec<usize>>>()?;
     let results = [&first.results[..], &second.results].concat();
-    Kernel { work: Work::Chain { inputs: inputs.clone(), lines, streams }, results }
+    Some(Kernel { work: Work::Chain { inputs: inputs.clone(), lines, streams }, results })
 }
 
-fn renamed(line: &Line, to: &dyn Fn(usize) -> usize) -> Line {
+fn renamed(line: &Line, to: &dyn Fn(usize) -> Option<usize>) -> Option<Line> {
     let step = match &line.step {
         Step::With { arith, other: Other::Stream(stream), reversed } => {
-            Step::With { arith: *arith, other: Other::Stream(to(*stream)), reversed: *reversed }
+            Step::With { arith: *arith, other: Other::Stream(to(*stream)?), reversed: *reversed }
         }
         step => step.clone(),
     };
-    Line { input: to(line.input), step }
+    Some(Line { input: to(line.input)?, step })
 }
 
 /// Takes away results of chains that nobody reads.

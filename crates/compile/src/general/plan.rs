@@ -13,10 +13,11 @@ use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, Tenso
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
-use super::emit::Emitter;
+use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
 use super::form::kernels;
 use super::kernel::{Kernels, Value, Work};
+use super::legal::legal;
 use super::link::{Chosen, chosen};
 use super::merge::{close, merged};
 use super::passes::passes;
@@ -33,7 +34,7 @@ pub struct Options {
     pub tactics: usize,
     /// Whether results of contractions that are read in data memory are also written, so that they can be judged.
     pub keep: bool,
-    /// PEs that tiled contractions may use: a power of two.
+    /// PEs that may be used: a power of two.
     pub pes: u64,
 }
 
@@ -58,8 +59,10 @@ pub struct Planned {
     pub hbm_bytes: u64,
     /// What was chosen for contractions.
     pub chosen: Chosen,
-    /// Transfers and commands of each kernel: how many came before it.
-    pub commands: Vec<(usize, usize)>,
+    /// The kernel of each transfer of the program.
+    pub kernel_of_transfer: Vec<usize>,
+    /// The kernel of each execution of the program.
+    pub kernel_of_exec: Vec<usize>,
     /// All commands.
     pub program: Program,
 }
@@ -86,9 +89,33 @@ pub struct Ready {
     pub patterns: Vec<u32>,
 }
 
-/// Elements of each slice's share of a value.
-pub fn share(machine: &Tcp, count: u64) -> u64 {
-    count.div_ceil(machine.pe.slices.max(1)).next_multiple_of(FLIT_WORDS)
+/// Words beyond which a slice's share is whole access units of HBM, in bf16 too.
+const WIDE_WORDS: u64 = 128;
+
+/// Elements of a value over PEs and slices, in row-major order: each slice has a share of whole flits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// PEs that hold some.
+    pub pes: u64,
+    /// Elements of each slice.
+    pub share: u64,
+}
+
+impl Spread {
+    /// So many elements over at most so many PEs; few elements are not spread over many.
+    pub fn new(machine: &Tcp, pes: u64, count: u64) -> Spread {
+        let slices = machine.pe.slices.max(1);
+        let pes = count.div_ceil(slices * WIDE_WORDS).clamp(1, pes.max(1));
+        let least = count.div_ceil(slices * pes);
+        let unit = if least > WIDE_WORDS / 2 { WIDE_WORDS } else { FLIT_WORDS };
+        let share = least.next_multiple_of(unit);
+        Spread { pes: count.div_ceil(slices * share).max(1), share }
+    }
+
+    /// Elements with what fills the last slices.
+    pub fn elements(&self, machine: &Tcp) -> u64 {
+        self.pes * machine.pe.slices * self.share
+    }
 }
 
 /// A graph of primitives as one program.
@@ -101,11 +128,11 @@ pub fn plan(
     store: &TensorStore,
     options: &Options,
 ) -> Result<Planned, Refusal> {
-    let kernels = close(merged(entry_layouts(kernels(graph, store)?)));
+    let kernels = close(legal(machine, options.pes, merged(entry_layouts(kernels(graph, store)?))));
     let chosen =
         chosen(machine, &kernels, options).map_err(|(number, why)| refusal(&kernels, number, why))?;
     let mut planner = Planner {
-        emitter: Emitter::new(machine),
+        emitter: Emitter::new(machine, options.pes),
         kernels: &kernels,
         chosen: &chosen,
         keep: options.keep,
@@ -114,13 +141,13 @@ pub fn plan(
         blocks: Vec::new(),
     };
     for value in &kernels.values {
-        let bytes = share(machine, value.count()) * machine.pe.slices * value.element_bytes();
+        let spread = Spread::new(machine, planner.emitter.pes(), value.count());
+        let bytes = spread.elements(machine) * value.element_bytes();
         let place = planner.emitter.room(bytes);
         planner.places.push(place);
     }
-    let mut commands = Vec::new();
     for number in 0..kernels.kernels.len() {
-        commands.push(planner.emitter.commands());
+        planner.emitter.begin(number);
         planner.kernel(number).map_err(|why| refusal(&kernels, number, why))?;
     }
     let Planner { emitter, places, laid, blocks, .. } = planner;
@@ -130,9 +157,19 @@ pub fn plan(
         let why = format!("its values take {hbm_bytes} B of HBM, which has {capacity} B");
         return Err(Refusal { node: kernels.name.clone(), op: "graph".to_string(), why });
     }
-    let mut program = emitter.finish();
+    let Emitted { mut program, transfers, execs } = emitter.finish();
     program.tensors.extend(memory(hbm_bytes));
-    Ok(Planned { kernels, places, laid, blocks, hbm_bytes, chosen, commands, program })
+    Ok(Planned {
+        kernels,
+        places,
+        laid,
+        blocks,
+        hbm_bytes,
+        chosen,
+        kernel_of_transfer: transfers,
+        kernel_of_exec: execs,
+        program,
+    })
 }
 
 /// All of HBM that is used, which the host clears and fills before a run.
@@ -203,7 +240,11 @@ impl Planner<'_> {
             Work::Chain { .. } if self.chosen.is_tail(number) => Ok(()),
             Work::Chain { inputs, lines, streams } => {
                 let made = passes(self.emitter.machine, inputs.len(), lines, streams);
-                self.chain(inputs, streams, &kernel.results, &made.ok_or("a step that no unit does")?)
+                let made = made.ok_or("a step that no unit does")?;
+                match self.kernels.whole_inputs(inputs) {
+                    Some(values) => self.chain(&values, streams, &kernel.results, &made),
+                    None => self.strided_chain(inputs, streams, &kernel.results, &made),
+                }
             }
             Work::Contract { .. } => self.contract(number),
             Work::Reduce { from, fold, columns } => self.reduce(*from, to, *fold, *columns),

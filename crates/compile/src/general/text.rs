@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
 use tilewright_tcp_isa::program::vector::Comparison;
+use tilewright_tcp_isa::program::{Exec, Transfer};
 
 use super::kernel::{Kernel, Kernels, Origin, Value, Work};
 use super::plan::Planned;
+use super::view::View;
 use super::words::{Line, Other, Step};
 
 /// A value with its type: `y: f32[1, 10]`.
@@ -41,6 +43,13 @@ fn step(line: &Line) -> String {
     format!("${} {}", line.input, text.to_lowercase())
 }
 
+/// Strided access: `x+4[8:12, 12:1]`, the first element, then size and stride of each axis.
+fn view(all: &Kernels, view: &View) -> String {
+    let axes: Vec<String> = view.axes.iter().map(|(size, stride)| format!("{size}:{stride}")).collect();
+    let first = if view.first == 0 { String::new() } else { format!("+{}", view.first) };
+    format!("{}{first}[{}]", all.values[view.value].name, axes.join(", "))
+}
+
 /// A kernel in one line.
 fn kernel(all: &Kernels, number: usize, kernel: &Kernel) -> String {
     let results: Vec<String> = kernel.results.iter().map(|value| typed(&all.values[*value])).collect();
@@ -61,7 +70,11 @@ fn kernel(all: &Kernels, number: usize, kernel: &Kernel) -> String {
                 .map(|(at, line)| format!("${}={}", inputs.len() + at, step(line)))
                 .collect();
             let given: Vec<String> = streams.iter().map(|stream| format!("${stream}")).collect();
-            format!("{{{}}} gives {}", steps.join("; "), given.join(", "))
+            let views: Vec<String> =
+                inputs.iter().filter(|one| !all.is_whole(one)).map(|one| view(all, one)).collect();
+            let seen =
+                if views.is_empty() { String::new() } else { format!(" through {}", views.join(", ")) };
+            format!("{{{}}} gives {}{seen}", steps.join("; "), given.join(", "))
         }
         Work::Contract { sizes, .. } => {
             format!(
@@ -92,15 +105,16 @@ pub fn kernels(all: &Kernels) -> String {
     text
 }
 
+/// What belongs to a kernel.
+fn of_kernel<'a, T>(all: &'a [T], kernels: &'a [usize], number: usize) -> impl Iterator<Item = &'a T> {
+    all.iter().zip(kernels).filter(move |(_, kernel)| **kernel == number).map(|(one, _)| one)
+}
+
 /// Kernels with shapes, tactics, bridges and what their commands take, each command alone.
 pub fn lowered(machine: &Tcp, planned: &Planned) -> String {
     let all = &planned.kernels;
     let mut text = format!("general lowered 1\nname {}\n", all.name);
-    let ends = planned.commands[1.min(planned.commands.len())..].iter().copied();
-    let end = (planned.program.transfers.len(), planned.program.execs.len());
-    for ((number, one), (from, to)) in
-        all.kernels.iter().enumerate().zip(planned.commands.iter().copied().zip(ends.chain([end])))
-    {
+    for (number, one) in all.kernels.iter().enumerate() {
         let _ = writeln!(text, "{}", kernel(all, number, one));
         if planned.chosen.is_tail(number) {
             let _ = writeln!(text, "  where the contraction leaves its result");
@@ -122,8 +136,9 @@ pub fn lowered(machine: &Tcp, planned: &Planned) -> String {
         if let Some(tiled) = planned.chosen.tiled.get(&number) {
             let _ = writeln!(text, "  tiled    {tiled}");
         }
-        let (transfers, execs) =
-            (&planned.program.transfers[from.0..to.0], &planned.program.execs[from.1..to.1]);
+        let transfers: Vec<&Transfer> =
+            of_kernel(&planned.program.transfers, &planned.kernel_of_transfer, number).collect();
+        let execs: Vec<&Exec> = of_kernel(&planned.program.execs, &planned.kernel_of_exec, number).collect();
         let dma = transfers
             .iter()
             .filter_map(|one| transfer_cost(machine, one))

@@ -39,6 +39,16 @@ impl View {
         View { value, first: 0, axes: dims.iter().copied().zip(strides(dims)).collect() }
     }
 
+    /// Where its elements lie, in its order.
+    pub fn places(&self) -> Vec<i64> {
+        let mut all = vec![self.first];
+        for (size, stride) in &self.axes {
+            let step = |from: i64| (0..signed(*size)).map(move |at| from + at * stride);
+            all = all.into_iter().flat_map(step).collect();
+        }
+        all
+    }
+
     /// Sizes.
     pub fn dims(&self) -> Vec<u64> {
         self.axes.iter().map(|(size, _)| *size).collect()
@@ -142,14 +152,8 @@ mod tests {
 
     use super::*;
 
-    /// Numbers of elements in the order of a view.
     fn listed(view: &View) -> Vec<i64> {
-        let mut all = vec![view.first];
-        for (size, stride) in &view.axes {
-            let step = |from: i64| (0..*size).map(move |at| from + signed(at) * stride);
-            all = all.into_iter().flat_map(step).collect();
-        }
-        all
+        view.places()
     }
 
     fn dims() -> impl Strategy<Value = Vec<u64>> {

@@ -204,6 +204,19 @@ impl<'m> Emitter<'m> {
         self.step(StepKind::If { condition, then, otherwise: Vec::new() });
     }
 
+    /// Waits for everything that is under way.
+    pub fn drain(&mut self) {
+        self.flush();
+        while let Some(Live { unit, id, .. }) = self.live.last() {
+            self.wait_id(*unit, *id);
+        }
+    }
+
+    /// Images so far.
+    pub fn images(&self) -> usize {
+        self.program.execs.len()
+    }
+
     /// Steps of this PE's queue so far.
     pub fn position(&mut self) -> usize {
         self.flush();

@@ -6,7 +6,7 @@ use tilewright_base::Sources;
 use tilewright_compile::general::judge::judge;
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_graph::{
-    Binary, Builder, Dim, Dtype, Fold, Graph, TensorStore, Type, Unary, ValueId, primitives,
+    Binary, Builder, Dim, Dtype, Fold, Graph, Op, TensorStore, Type, Unary, ValueId, primitives,
 };
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
@@ -35,7 +35,7 @@ fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3], whole: bool) 
     let sizes = dims(b, x);
     let rank = sizes.len();
     let axis = usize::from(c) % rank.max(1);
-    match kind % 12 {
+    match kind % 13 {
         0 => b.binary(Binary::Add, x, y).ok(),
         1 => b.binary(Binary::Max, x, y).ok(),
         2 => b.binary(Binary::Sub, x, y).ok(),
@@ -61,6 +61,11 @@ fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3], whole: bool) 
         8 => {
             let fill = b.scalar(Dtype::F32, 2.0).ok()?;
             b.pad(x, axis, 1.into(), i64::from(a % 3).into(), fill).ok()
+        }
+        10 => {
+            let size = u64::try_from(*sizes.get(axis)?).ok()?;
+            let (size, stride) = (1 + u64::from(a) % size.min(3), 1 + u64::from(c) % 2);
+            b.emit(Op::Window { axis, size, stride, dilation: 1 + u64::from(a) % 2 }, &[x]).ok()
         }
         9 => {
             let all: i64 = sizes.iter().product();
@@ -96,9 +101,9 @@ fn graph(rows: i64, columns: i64, drawn: &[[u8; 3]], whole: bool) -> Option<Grap
 }
 
 /// Runs a graph on the chip; every kernel is compared by what it read. Gives the results.
-fn on_chip(graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Tensor>, TestCaseError> {
+fn on_chip(graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<Vec<Tensor>, TestCaseError> {
     let machine = tcp();
-    let options = Options { keep: true, ..Options::default() };
+    let options = Options { keep: true, pes, ..Options::default() };
     let planned = plan(&machine, graph, &TensorStore::default(), &options);
     let planned = planned.map_err(|refusal| TestCaseError::reject(refusal.to_string()))?;
     let words: Vec<Vec<u32>> = inputs.iter().filter_map(tensors::words).collect();
@@ -125,33 +130,44 @@ fn steps() -> impl Strategy<Value = Vec<[u8; 3]>> {
     proptest::collection::vec(any::<[u8; 3]>(), 1..9)
 }
 
+/// Sizes of the inputs: any, and those that transfers take whole.
+fn sizes() -> impl Strategy<Value = [i64; 2]> {
+    prop_oneof![
+        [1..9_i64, 1..20_i64],
+        [1..9_i64, 1..9_i64].prop_map(|[rows, columns]| [4 * rows, 8 * columns]),
+        [1..80_i64, 0..3_i64].prop_map(|[rows, log2]| [rows, 16 << log2]),
+    ]
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: tilewright_testkit::draws(1000, 10_000), ..ProptestConfig::default() })]
 
     #[test]
     fn kernels_give_what_the_reference_says(
-        (rows, columns) in (1..9_i64, 1..20_i64), drawn in steps(), values in proptest::collection::vec(-2.0..2.0_f32, 400),
+        [rows, columns] in sizes(), pes in 0..4_u32, drawn in steps(), values in proptest::collection::vec(-2.0..2.0_f32, 97),
     ) {
         let Some(graph) = graph(rows, columns, &drawn, false) else { return Ok(()) };
         let count = usize::try_from(rows * columns).expect("a size");
         let sizes = [usize::try_from(rows).expect("a size"), usize::try_from(columns).expect("a size")];
-        let inputs = [&values[..count], &values[200..200 + count]]
-            .map(|values| Tensor::floats(Dtype::F32, &sizes, values.to_vec()));
-        on_chip(&graph, &inputs)?;
+        let inputs = [0, 31].map(|skip| {
+            Tensor::floats(Dtype::F32, &sizes, values.iter().copied().cycle().skip(skip).take(count).collect())
+        });
+        on_chip(&graph, &inputs, 1 << pes)?;
     }
 
     #[test]
     fn whole_numbers_are_those_of_the_interpreter(
-        (rows, columns) in (1..9_i64, 1..20_i64), drawn in steps(), values in proptest::collection::vec(-3..4_i8, 400),
+        [rows, columns] in sizes(), pes in 0..4_u32, drawn in steps(), values in proptest::collection::vec(-3..4_i8, 97),
     ) {
         let Some(graph) = graph(rows, columns, &drawn, true) else { return Ok(()) };
         let count = usize::try_from(rows * columns).expect("a size");
         let sizes = [usize::try_from(rows).expect("a size"), usize::try_from(columns).expect("a size")];
-        let inputs = [&values[..count], &values[200..200 + count]].map(|values| {
-            Tensor::floats(Dtype::F32, &sizes, values.iter().map(|value| f32::from(*value)).collect())
+        let inputs = [0, 31].map(|skip| {
+            let values = values.iter().map(|value| f32::from(*value));
+            Tensor::floats(Dtype::F32, &sizes, values.cycle().skip(skip).take(count).collect())
         });
         let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph").run(&inputs).expect("results");
-        let found = on_chip(&graph, &inputs)?;
+        let found = on_chip(&graph, &inputs, 1 << pes)?;
         for (found, wanted) in found.iter().zip(&wanted) {
             // bf16 has eight bits: larger whole numbers are rounded before they are multiplied.
             let exact = wanted.as_floats().iter().all(|value| value.abs() <= 256.0);

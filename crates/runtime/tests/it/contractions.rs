@@ -6,10 +6,10 @@ use tilewright_base::Sources;
 use tilewright_compile::general::judge::judge;
 use tilewright_compile::general::{Options, Planned, plan, tensors};
 use tilewright_graph::{Builder, Dim, Dtype, Graph, TensorStore, Type, primitives};
-use tilewright_reference::Tensor;
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
 use tilewright_record::KeepLast;
+use tilewright_reference::Tensor;
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
 

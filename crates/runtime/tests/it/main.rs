@@ -1,5 +1,6 @@
 //! All integration tests of this crate in one binary, which is linked once.
 
+mod contractions;
 mod device;
 mod edited_programs;
 mod golden;

@@ -1,23 +1,18 @@
 //! A tiled contraction as commands: a queue for each PE, tiles loaded one ahead, results stored one behind.
 
-use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::event::PeId;
-use tilewright_tcp_isa::program::exec::{ExecBody, Commit, Context, Exec, Fill, Memory};
-
+use super::super::emit::Emitter;
 use super::super::refusal::Lowered;
 use super::grid::Tile;
 use super::search::{Buffers, TiledContraction};
 use super::tile::{HALF_BYTES, TileProgram, WORD_BYTES};
 use super::traffic::Place;
-use crate::tcp::emit::Emitter;
 
 /// First bytes of the rows' operand, of the columns' and of the result in HBM, all row-major.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Operands {
-    pub(crate) rows: u64,
-    pub(crate) columns: u64,
-    pub(crate) result: u64,
+pub(in super::super) struct Operands {
+    pub(in super::super) rows: u64,
+    pub(in super::super) columns: u64,
+    pub(in super::super) result: u64,
 }
 
 /// One PE's commands in the making.
@@ -30,18 +25,17 @@ struct Worker<'e, 'm> {
 }
 
 impl TiledContraction {
-    /// The program of this contraction alone; its queues begin when operands are there.
+    /// Records the commands of every PE.
     ///
     /// # Errors
     /// Shapes whose digits do not make up an axis.
-    pub(crate) fn program(&self, machine: &Tcp, operands: Operands) -> Lowered<Program> {
-        let mut emitter = Emitter::new(machine, 1);
+    pub(in super::super) fn emit(&self, emitter: &mut Emitter<'_>, operands: Operands) -> Lowered<()> {
         for pe in 0..self.tiling.grid.pes() {
-            emitter.turn_to(PeId { chip: 0, pe });
+            emitter.turn_to(pe);
             let tiles = self.tiling.tiles(self.sizes, pe);
-            Worker { emitter: &mut emitter, tiled: self, operands, pe, tiles }.work()?;
+            Worker { emitter, tiled: self, operands, pe, tiles }.work()?;
         }
-        Ok(emitter.finish())
+        Ok(())
     }
 }
 
@@ -72,28 +66,9 @@ impl Worker<'_, '_> {
     /// Places of the operands that hold nothing are read with those beside them.
     fn clear(&mut self) {
         let [rows, columns, _] = self.tiled.buffers;
-        let machine = self.emitter.machine;
-        let width = machine.commit.sub_width_bytes;
         let end = |buffers: Buffers| buffers.base + buffers.each * buffers.count;
-        let (mut base, end) = (rows.base.min(columns.base), end(rows).max(end(columns)));
-        while base < end {
-            let words = ((end - base) / width).min(machine.sequencer.entry_size_max);
-            let loops = tilewright_tcp_lower::kernels::chain::rows(&[(words, 8)]);
-            let commit = Commit {
-                memory: Memory::Dm,
-                base,
-                loops,
-                bytes: width,
-                width,
-                to_bf16: false,
-                relu: false,
-                slices: Vec::new(),
-            };
-            let body = ExecBody::Fill(Fill { word: 0, commit });
-            let (name, span) = ("clear".to_string(), tilewright_base::Span::default());
-            self.emitter.exec(Exec { name, context: Context::Sub, pes: 1, body, span });
-            base += words * width;
-        }
+        let (base, end) = (rows.base.min(columns.base), end(rows).max(end(columns)));
+        self.emitter.clear("clear", base, end - base);
     }
 
     /// Where the rows of a tile lie.
@@ -143,7 +118,7 @@ impl Worker<'_, '_> {
         let place = Place { operand, placed, hbm, dims, first, live, slice, offset, element_bytes };
         let all = place.transfers(machine, name, operand != 2);
         for transfer in all.ok_or("digits that do not make up an axis")? {
-            self.emitter.dma(transfer);
+            self.emitter.transfer(transfer);
         }
         Ok(())
     }

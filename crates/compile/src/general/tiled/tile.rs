@@ -4,10 +4,10 @@
 //! are spread over the slices of a ring that multicasts them, the sum over neighbouring slices, whose parts the reducer adds.
 
 use tilewright_base::SourceId;
-use tilewright_explore::tcp::operand_transfers::{TransferMemo, brought};
 use tilewright_explore::tcp::cost::{CandidateCommands, columns};
-use tilewright_explore::tcp::nest::FrameContext;
 use tilewright_explore::tcp::exhaustive::evaluate;
+use tilewright_explore::tcp::nest::FrameContext;
+use tilewright_explore::tcp::operand_transfers::{TransferMemo, brought};
 use tilewright_explore::tcp::point::{LoadContext, StreamSupply};
 use tilewright_explore::tcp::program::as_chosen;
 use tilewright_explore::tcp::spell::spell;
@@ -20,7 +20,7 @@ use tilewright_notation::syntax::expr::Expr;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
-use tilewright_tcp_isa::program::exec::{ExecBody, Drain, Exec};
+use tilewright_tcp_isa::program::exec::{Drain, Exec, ExecBody};
 use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace};
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
 use tilewright_tcp_isa::program::{Program, Tensor};

@@ -2,7 +2,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::Transfer;
-use tilewright_tcp_isa::program::transfer::{Address, MemoryLocation, MemoryInstance};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 
 use super::super::emit::hbm;
 use super::super::kernel::Part;

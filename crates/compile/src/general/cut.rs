@@ -1,0 +1,319 @@
+//! How a chain that reads values by strides is cut: shares of whole inner axes, one for each slice at a time.
+//!
+//! A share is some positions of one axis with all axes behind it. Of a value that is read by strides a slice brings the hull of
+//! its share: each element once, in the order in which it lies in HBM. The fetch sequencer repeats, turns and overlaps them on
+//! the way to the vector engine (vISA book, fetch engine), so that broadcasts, transposes and windows are no copies in HBM.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_isa::vector::FLIT_WORDS;
+
+use super::view::{View, signed};
+
+/// Words of a share, at most.
+const MOST_SHARE: u64 = 16_384;
+/// Bytes of a word.
+const WORD_BYTES: u64 = 4;
+
+/// A value that enters a chain, by strides over the axes of the chain, and what it takes to fetch it.
+#[derive(Clone, Debug)]
+pub(super) struct Operand {
+    /// First element.
+    pub(super) first: i64,
+    /// Stride of each axis.
+    pub(super) strides: Vec<i64>,
+    /// Bytes of an element.
+    pub(super) element_bytes: u64,
+}
+
+/// Axes that all operands walk alike are one: sizes, and the operands on them.
+pub(super) fn coalesced(inputs: &[View], element_bytes: &[u64]) -> (Vec<u64>, Vec<Operand>) {
+    let mut dims: Vec<u64> = Vec::new();
+    let mut operands: Vec<Operand> = inputs
+        .iter()
+        .zip(element_bytes)
+        .map(|(view, bytes)| Operand { first: view.first, strides: Vec::new(), element_bytes: *bytes })
+        .collect();
+    let rank = inputs.first().map_or(0, |view| view.axes.len());
+    for axis in 0..rank {
+        let size = inputs[0].axes[axis].0;
+        if size == 1 {
+            continue;
+        }
+        let next: Vec<i64> = inputs.iter().map(|view| view.axes[axis].1).collect();
+        let follows =
+            |(operand, next): (&Operand, &i64)| operand.strides.last() == Some(&(next * signed(size)));
+        let one = !dims.is_empty() && operands.iter().zip(&next).all(follows);
+        match dims.last_mut().filter(|_| one) {
+            Some(last) => *last *= size,
+            None => dims.push(size),
+        }
+        for (operand, next) in operands.iter_mut().zip(next) {
+            match operand.strides.last_mut().filter(|_| one) {
+                Some(last) => *last = next,
+                None => operand.strides.push(next),
+            }
+        }
+    }
+    if dims.is_empty() {
+        dims.push(1);
+        operands.iter_mut().for_each(|operand| operand.strides.push(0));
+    }
+    (dims, operands)
+}
+
+/// What a slice brings of an operand for one share: rows at regular pitches, and how the share walks over them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hull {
+    /// Elements before the first that is needed, so that the run starts on a granule.
+    pub(super) lead: u64,
+    /// Size, pitch in the value and pitch in data memory of each level, outermost first; the last is contiguous.
+    pub(super) levels: Vec<(u64, i64, u64)>,
+    /// Elements that it takes in data memory.
+    pub(super) elements: u64,
+    /// Size and stride in data memory of each axis of the share.
+    pub(super) walk: Vec<(u64, i64)>,
+}
+
+impl Hull {
+    /// Whether the share is what was brought, in its order.
+    pub(super) fn is_stream(&self) -> bool {
+        let mut next = 1;
+        let order = self.walk.iter().rev().filter(|(size, _)| *size != 1).all(|(size, stride)| {
+            let fits = *stride == next;
+            next *= signed(*size);
+            fits
+        });
+        self.lead == 0 && order && signed(self.elements) == next
+    }
+}
+
+/// A cut of a chain's axes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// Sizes of the axes of shares: those before the cut, and how often its part comes.
+    pub(super) digits: Vec<u64>,
+    /// Sizes within a share.
+    pub(super) inner: Vec<u64>,
+}
+
+impl Cut {
+    /// Shares in all.
+    pub(super) fn shares(&self) -> u64 {
+        self.digits.iter().product()
+    }
+
+    /// Elements of a share.
+    pub(super) fn share(&self) -> u64 {
+        self.inner.iter().product()
+    }
+
+    /// Strides of the digits of shares.
+    pub(super) fn outer(&self, operand: &Operand) -> Vec<i64> {
+        let at = self.digits.len() - 1;
+        let mut strides = operand.strides[..=at].to_vec();
+        strides[at] *= signed(self.inner[0]);
+        strides
+    }
+
+    /// What a share brings; `None` if no transfer can.
+    pub(super) fn hull(&self, machine: &Tcp, operand: &Operand) -> Option<Hull> {
+        let granule = machine.tdma.alignment_bytes / operand.element_bytes;
+        let whole = |elements: i64| elements.unsigned_abs().is_multiple_of(granule);
+        let digits = self.outer(operand).into_iter().zip(&self.digits);
+        if digits.filter(|(_, size)| **size > 1).any(|(stride, _)| !whole(stride)) {
+            return None;
+        }
+        let strides = &operand.strides[self.digits.len() - 1..];
+        let mut axes: Vec<(i64, u64)> = strides.iter().copied().zip(self.inner.iter().copied()).collect();
+        axes.retain(|(stride, size)| *stride != 0 && *size > 1);
+        axes.sort_unstable();
+        if axes.first().is_some_and(|(stride, _)| *stride < 0) {
+            return None;
+        }
+        // Levels from the innermost on: pitch and count. An axis that continues or overlaps a level makes it longer.
+        let mut levels: Vec<(i64, i64)> = vec![(1, 1)];
+        for (stride, size) in axes {
+            let (pitch, count) = levels.last_mut()?;
+            if stride % *pitch == 0 && stride <= *pitch * *count {
+                *count += (signed(size) - 1) * (stride / *pitch);
+            } else {
+                levels.push((stride, signed(size)));
+            }
+        }
+        if levels.len() > 1 && levels[1..].iter().any(|(pitch, _)| !whole(*pitch)) {
+            return None;
+        }
+        let lead = u64::try_from(operand.first.rem_euclid(signed(granule))).ok()?;
+        let run = (u64::try_from(levels[0].1).ok()? + lead).next_multiple_of(granule);
+        let mut elements = run;
+        let mut all = vec![(run, 1, 1)];
+        for (pitch, count) in &levels[1..] {
+            all.push((u64::try_from(*count).ok()?, *pitch, elements));
+            elements = elements.checked_mul(u64::try_from(*count).ok()?)?;
+        }
+        let place = |stride: i64| {
+            let level = all.iter().rev().find(|(_, pitch, _)| *pitch <= stride)?;
+            Some(stride / level.1 * signed(level.2))
+        };
+        let walk = self.inner.iter().zip(strides).map(|(size, stride)| match stride {
+            0 => Some((*size, 0)),
+            stride => Some((*size, if *size == 1 { 0 } else { place(*stride)? })),
+        });
+        let walk = walk.collect::<Option<Vec<_>>>()?;
+        all.reverse();
+        Some(Hull { lead, levels: all, elements, walk })
+    }
+
+    /// Bytes that each slice's data memory must have for operands, besides streams.
+    pub(super) fn hull_bytes(hulls: &[Hull], operands: &[Operand]) -> u64 {
+        let bytes = |(hull, operand): (&Hull, &Operand)| block_bytes(hull.elements * operand.element_bytes);
+        hulls.iter().zip(operands).map(bytes).sum()
+    }
+}
+
+/// Bytes in whole flits.
+pub(super) fn block_bytes(bytes: u64) -> u64 {
+    bytes.next_multiple_of(FLIT_WORDS * WORD_BYTES)
+}
+
+/// What a cut depends on besides axes and operands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// PEs.
+    pub(super) pes: u64,
+    /// Streams of a share that are there at once.
+    pub(super) streams: u64,
+    /// Commands of a share.
+    pub(super) passes: u64,
+}
+
+/// The cut that takes least; `None` if no operand's hull can be brought by any.
+pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room) -> Option<Cut> {
+    let mut best: Option<(u64, Cut)> = None;
+    for axis in 0..dims.len() {
+        let behind: u64 = dims[axis + 1..].iter().product();
+        for factor in divisors(dims[axis]) {
+            let share = factor * behind;
+            if share > MOST_SHARE || !share.is_multiple_of(FLIT_WORDS) {
+                continue;
+            }
+            let mut digits = dims[..=axis].to_vec();
+            digits[axis] /= factor;
+            let mut inner = dims[axis..].to_vec();
+            inner[0] = factor;
+            let one = Cut { digits, inner };
+            let Some(cycles) = cycles(machine, &one, operands, room) else { continue };
+            if best.as_ref().is_none_or(|(least, _)| cycles < *least) {
+                best = Some((cycles, one));
+            }
+        }
+    }
+    best.map(|(_, cut)| cut)
+}
+
+/// Numbers that divide another, up to what a share has at most.
+fn divisors(number: u64) -> Vec<u64> {
+    (1..=number.min(MOST_SHARE)).filter(|factor| number.is_multiple_of(*factor)).collect()
+}
+
+/// Cycles by counting requests, packets and commands; `None` if a hull cannot be brought or data memory is too small.
+fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], room: Room) -> Option<u64> {
+    let hulls = operands.iter().map(|operand| cut.hull(machine, operand)).collect::<Option<Vec<Hull>>>()?;
+    let share = cut.share();
+    let bytes = Cut::hull_bytes(&hulls, operands) + room.streams * share * WORD_BYTES;
+    if bytes > machine.dm.capacity_bytes {
+        return None;
+    }
+    let slices = machine.pe.slices;
+    let turns = cut.shares().div_ceil(slices * room.pes);
+    let live = cut.shares().min(slices);
+    let requests = |run_bytes: u64| run_bytes.div_ceil(machine.tdma.request_bytes);
+    let mut dma = machine.tdma.startup_cycles + requests(live * share * WORD_BYTES);
+    let mut unit = room.passes * (machine.command.overhead_cycles + share / FLIT_WORDS);
+    for (hull, operand) in hulls.iter().zip(operands) {
+        let runs: u64 = hull.levels[..hull.levels.len() - 1].iter().map(|level| level.0).product();
+        let run_bytes = hull.levels.last().map_or(0, |level| level.0) * operand.element_bytes;
+        dma += machine.tdma.startup_cycles + live * runs * requests(run_bytes);
+        if !hull.is_stream() || operand.element_bytes != WORD_BYTES {
+            let narrow = hull.walk.last().is_some_and(|(size, stride)| *size > 1 && *stride != 1);
+            let words = if narrow { share } else { share / FLIT_WORDS };
+            unit += machine.command.overhead_cycles + words;
+        }
+    }
+    Some(turns * dma.max(unit) + dma.min(unit))
+}
+
+/// Shares of a range that all digits walk over: the first, and size, digit and distance in shares of each loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ShareBox {
+    /// First share.
+    pub(super) first: u64,
+    /// Outermost first.
+    pub(super) loops: Vec<(u64, usize, u64)>,
+}
+
+/// Shares `first..end` as boxes of whole digits.
+pub(super) fn boxes(digits: &[u64], first: u64, end: u64) -> Vec<ShareBox> {
+    let mut all = Vec::new();
+    split(digits, 0, first, end, 0, &mut all);
+    all
+}
+
+fn split(digits: &[u64], digit: usize, first: u64, end: u64, base: u64, all: &mut Vec<ShareBox>) {
+    if first >= end {
+        return;
+    }
+    let behind: u64 = digits[digit + 1..].iter().product();
+    let (low, high) = (first.div_ceil(behind), end / behind);
+    if low >= high && first / behind == (end - 1) / behind {
+        let own = first / behind * behind;
+        return split(digits, digit + 1, first - own, end - own, base + own, all);
+    }
+    let head = first / behind * behind;
+    if first > head {
+        split(digits, digit + 1, first - head, behind, base + head, all);
+    }
+    if low < high {
+        let mut loops = vec![(high - low, digit, behind)];
+        let mut step = behind;
+        for (at, size) in digits.iter().enumerate().skip(digit + 1) {
+            step /= size;
+            loops.push((*size, at, step));
+        }
+        loops.retain(|row| row.0 > 1);
+        all.push(ShareBox { first: base + low * behind, loops });
+    }
+    let tail = high * behind;
+    if tail < end && high >= low {
+        split(digits, digit + 1, 0, end - tail, base + tail, all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn boxes_are_all_shares_once(
+            digits in proptest::collection::vec(1..6_u64, 1..4), ends in (0..200_u64, 0..200_u64),
+        ) {
+            let all: u64 = digits.iter().product();
+            let (first, end) = (ends.0.min(ends.1).min(all), ends.0.max(ends.1).min(all));
+            let mut found = Vec::new();
+            for one in boxes(&digits, first, end) {
+                let mut shares = vec![one.first];
+                for (size, digit, step) in &one.loops {
+                    prop_assert!(*digit < digits.len());
+                    let walk = |from: u64| (0..*size).map(move |at| from + at * step);
+                    shares = shares.into_iter().flat_map(walk).collect();
+                }
+                found.extend(shares);
+            }
+            found.sort_unstable();
+            prop_assert_eq!(found, (first..end).collect::<Vec<u64>>());
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What chains read by strides that no transfer walks is moved first; moves of whole values that can be walked become chains.
+
+use tilewright_machine::tcp::Tcp;
+
+use super::commands_chain::Rooms;
+use super::commands_strided::room;
+use super::cut::{coalesced, cut};
+use super::kernel::{Kernel, Kernels, Origin, Part, Value, Work};
+use super::passes::passes;
+use super::view::{View, count, strides};
+
+/// The same kernels, every chain of which can be cut.
+#[must_use]
+pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
+    let mut kernels = Vec::with_capacity(all.kernels.len());
+    for mut kernel in std::mem::take(&mut all.kernels) {
+        if let Some(chain) = walked(&all, &kernel)
+            && is_cut(machine, pes, &all, &chain)
+        {
+            kernel.work = chain;
+        }
+        if !is_cut(machine, pes, &all, &kernel.work) {
+            kernels.extend(plain(&mut all, &mut kernel.work));
+        }
+        kernels.push(kernel);
+    }
+    all.kernels = kernels;
+    all
+}
+
+/// A move of one part to all of a value in its order, as a chain without steps.
+fn walked(all: &Kernels, kernel: &Kernel) -> Option<Work> {
+    let (Work::Move(parts), [to]) = (&kernel.work, &kernel.results[..]) else { return None };
+    let [Part { from, from_first, to_first: 0, loops }] = &parts[..] else { return None };
+    let dims: Vec<u64> = loops.iter().map(|row| row.0).collect();
+    let rows = loops.iter().zip(strides(&dims)).all(|(row, own)| row.0 == 1 || row.2 == own);
+    if !rows || count(&dims) != all.values[*to].count() || all.values[*to].half != all.values[*from].half {
+        return None;
+    }
+    let axes = loops.iter().map(|(size, stride, _)| (*size, *stride)).collect();
+    let inputs = vec![View { value: *from, first: *from_first, axes }];
+    Some(Work::Chain { inputs, lines: Vec::new(), streams: vec![0] })
+}
+
+/// Whether a kernel is no chain, or one that can be cut.
+fn is_cut(machine: &Tcp, pes: u64, all: &Kernels, work: &Work) -> bool {
+    let Work::Chain { inputs, lines, streams } = work else { return true };
+    if all.whole_inputs(inputs).is_some() {
+        return true;
+    }
+    let Some(made) = passes(machine, inputs.len(), lines, streams) else { return true };
+    let rooms = Rooms::new(inputs.len(), streams, &made);
+    let bytes: Vec<u64> = inputs.iter().map(|view| all.values[view.value].element_bytes()).collect();
+    let (dims, operands) = coalesced(inputs, &bytes);
+    cut(machine, &dims, &operands, room(pes, &rooms, streams, &made)).is_some()
+}
+
+/// Moves of what a chain reads by strides, so that it reads values as they are.
+fn plain(all: &mut Kernels, work: &mut Work) -> Vec<Kernel> {
+    let Work::Chain { inputs, .. } = work else { return Vec::new() };
+    let mut moves = Vec::new();
+    for view in inputs {
+        if all.is_whole(view) {
+            continue;
+        }
+        let dims = view.dims();
+        let Value { name, dtype, half, .. } = all.values[view.value].clone();
+        let name = format!("{name}.moved");
+        all.values.push(Value { name, dims: dims.clone(), dtype, half, origin: Origin::Kernel });
+        let to = all.values.len() - 1;
+        let loops =
+            view.axes.iter().zip(strides(&dims)).map(|((size, from), to)| (*size, *from, to)).collect();
+        let part = Part { from: view.value, from_first: view.first, to_first: 0, loops };
+        moves.push(Kernel { work: Work::Move(vec![part]), results: vec![to] });
+        *view = View::whole(to, &dims);
+    }
+    moves
+}
