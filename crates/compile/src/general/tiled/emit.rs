@@ -3,7 +3,7 @@
 use super::super::emit::Emitter;
 use super::super::refusal::Lowered;
 use super::grid::Tile;
-use super::search::{Buffers, TiledContraction};
+use super::search::TiledContraction;
 use super::tile::{HALF_BYTES, TileProgram, WORD_BYTES};
 use super::traffic::Place;
 
@@ -41,9 +41,7 @@ impl TiledContraction {
 
 impl Worker<'_, '_> {
     fn work(&mut self) -> Lowered<()> {
-        if self.tiled.programs.values().any(|program| program.padded) {
-            self.clear();
-        }
+        self.clear();
         self.load(0)?;
         for at in 0..self.tiles.len() {
             self.run(at)?;
@@ -63,12 +61,21 @@ impl Worker<'_, '_> {
         known.ok_or_else(|| "a tile without commands".to_string())
     }
 
-    /// Places of the operands that hold nothing are read with those beside them.
+    /// Places of operands that hold nothing are read with those beside them.
     fn clear(&mut self) {
-        let [rows, columns, _] = self.tiled.buffers;
-        let end = |buffers: Buffers| buffers.base + buffers.each * buffers.count;
-        let (base, end) = (rows.base.min(columns.base), end(rows).max(end(columns)));
-        self.emitter.clear("clear", base, end - base);
+        let programs = self.tiles.iter().filter_map(|tile| self.program(tile).ok());
+        let empty: Vec<[Vec<(u64, u64)>; 2]> = programs.map(|program| program.empty.clone()).collect();
+        let [rows, columns, ..] = self.tiled.buffers;
+        let strips = self.tiles.last().map_or(0, |tile| tile.strip + 1);
+        let clears = [(rows, rows.count.min(self.tiles.len() as u64)), (columns, columns.count.min(strips))];
+        for (operand, (buffers, count)) in clears.into_iter().enumerate() {
+            let mut slices: Vec<(u64, u64)> = empty.iter().flat_map(|empty| empty[operand].clone()).collect();
+            slices.sort_unstable();
+            slices.dedup();
+            if !slices.is_empty() {
+                self.emitter.clear_slices("clear", buffers.base, buffers.each * count, slices);
+            }
+        }
     }
 
     /// Where the rows of a tile lie.
@@ -93,7 +100,8 @@ impl Worker<'_, '_> {
 
     fn store(&mut self, at: usize) -> Lowered<()> {
         let tile = self.tiles[at];
-        self.moved("store", &tile, 2, self.tiled.buffers[2].at(at as u64))
+        let from = if self.program(&tile)?.exchange.ring > 1 { 3 } else { 2 };
+        self.moved("store", &tile, 2, self.tiled.buffers[from].at(at as u64))
     }
 
     fn moved(&mut self, name: &str, tile: &Tile, operand: usize, offset: u64) -> Lowered<()> {
@@ -125,14 +133,18 @@ impl Worker<'_, '_> {
 
     fn run(&mut self, at: usize) -> Lowered<()> {
         let tile = self.tiles[at];
-        let [_, held, out] = self.tiled.buffers;
+        let [_, held, out, traded] = self.tiled.buffers;
         let program = self.program(&tile)?;
         let contract = program.contract_at(self.rows_at(at), out.at(at as u64));
         let load = (tile.row_tile == 0).then(|| program.load_from(held.at(tile.strip)));
+        let exchange = program.exchange;
         if let Some(load) = load {
             self.emitter.exec(load);
         }
         self.emitter.exec(contract);
+        if exchange.ring > 1 {
+            self.emitter.exec(exchange.exec(out.at(at as u64), traded.at(at as u64)));
+        }
         Ok(())
     }
 }

@@ -8,11 +8,13 @@
 //! |---|---|
 //! | `grid` | shards over PEs, and the tiles of a shard in order |
 //! | `tile` | one tile's lowered shapes, commands and cycles: the explorer's closed forms |
+//! | `exchange` | sums that slices trade, so that rows are long |
 //! | `traffic` | tiles as transfers, and their cycles before there are any |
 //! | `search` | which grid, tile and split over slices takes least, overlap included |
 //! | `emit` | the chosen candidate as queues of commands |
 
 mod emit;
+mod exchange;
 mod grid;
 mod search;
 mod tile;

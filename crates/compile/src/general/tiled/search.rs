@@ -44,8 +44,8 @@ pub struct TiledContraction {
     pub cycles: u64,
     /// How a tile is spread over slices.
     pub(super) split: Split,
-    /// Rows, columns and results in data memory.
-    pub(super) buffers: [Buffers; 3],
+    /// Rows, columns, sums and exchanged sums in data memory.
+    pub(super) buffers: [Buffers; 4],
     /// Commands by rows and columns of a tile.
     pub(super) programs: BTreeMap<(u64, u64), TileProgram>,
 }
@@ -67,7 +67,7 @@ impl std::fmt::Display for TiledContraction {
 struct Candidate {
     tiling: Tiling,
     split: Split,
-    buffers: [Buffers; 3],
+    buffers: [Buffers; 4],
     cycles: u64,
 }
 
@@ -157,12 +157,12 @@ impl Search<'_> {
     }
 
     /// Room in data memory; `None` if there is not enough.
-    fn buffers(&self, tiling: Tiling, estimate: &Estimate) -> Option<[Buffers; 3]> {
+    fn buffers(&self, tiling: Tiling, estimate: &Estimate) -> Option<[Buffers; 4]> {
         let unit = self.machine.dm.banks * self.machine.dm.bank_access_bytes;
         let row_tiles = tiling.row_tiles(self.sizes) + 1;
-        let counts = [if tiling.resident { row_tiles } else { BUFFERS }, BUFFERS, BUFFERS];
+        let counts = [if tiling.resident { row_tiles } else { BUFFERS }, BUFFERS, BUFFERS, BUFFERS];
         let mut next = 0;
-        let mut all = [Buffers::default(); 3];
+        let mut all = [Buffers::default(); 4];
         for ((buffers, count), bytes) in all.iter_mut().zip(counts).zip(estimate.slice_bytes) {
             *buffers = Buffers { base: next, each: bytes.next_multiple_of(unit), count };
             next += buffers.each * count;
@@ -183,7 +183,7 @@ impl Search<'_> {
             aligned: summed_bytes.is_multiple_of(unit),
             written: false,
         };
-        let share = tile_columns.div_ceil(1 << split.columns_log2);
+        let share = estimate.run_columns.min(tile_columns);
         let out = Runs {
             bytes: tile_rows * tile_columns * WORD_BYTES,
             run_bytes: share * WORD_BYTES,
@@ -212,7 +212,8 @@ impl Search<'_> {
             one.engine_cycles.max(shared) + machine.tdma.startup_cycles
         });
         let start = machine.command.launch_cycles;
-        let mut clock = Pipeline { engine: start, unit: start, ready: start, ends: Vec::new(), cycles };
+        let mut clock =
+            Pipeline { engine: start, unit: start, sub: start, ready: start, ends: Vec::new(), cycles };
         clock.load(&tiles, 0);
         for at in 0..tiles.len() {
             clock.run(&tiles, at, estimate);
@@ -274,6 +275,7 @@ impl Search<'_> {
 struct Pipeline {
     engine: u64,
     unit: u64,
+    sub: u64,
     /// When the last tile that was asked for is there.
     ready: u64,
     /// When each tile is computed.
@@ -300,7 +302,8 @@ impl Pipeline {
     fn run(&mut self, tiles: &[Tile], at: usize, estimate: &Estimate) {
         let load = if tiles[at].row_tile == 0 { estimate.load_cycles } else { 0 };
         self.unit = self.unit.max(self.ready) + load + estimate.contract_cycles;
-        self.ends.push(self.unit);
+        self.sub = self.sub.max(self.unit) + estimate.exchange_cycles;
+        self.ends.push(if estimate.exchange_cycles == 0 { self.unit } else { self.sub });
     }
 
     fn store(&mut self, at: usize) {

@@ -28,6 +28,7 @@ use tilewright_tcp_isa::program::{Program, Tensor};
 use super::super::image::Image;
 use super::super::kernel::Sizes;
 use super::super::tactic::{Placed, einsum};
+use super::exchange::{Exchange, exchanged};
 
 /// Elements that a lane multiplies at once.
 const PACKET: u64 = 32;
@@ -53,6 +54,11 @@ impl Split {
         (0..=most).flat_map(with).collect()
     }
 
+    /// Slices over rows, columns and the sum.
+    pub(super) fn over(self, slices: u64) -> [u64; 3] {
+        [self.rows_log2(slices), self.columns_log2, self.summed_log2].map(|log2| 1 << log2)
+    }
+
     fn rows_log2(self, slices: u64) -> u8 {
         u8::try_from(slices.max(1).ilog2()).unwrap_or(0) - self.columns_log2 - self.summed_log2
     }
@@ -63,10 +69,14 @@ impl Split {
 pub(super) struct Estimate {
     pub(super) load_cycles: u64,
     pub(super) contract_cycles: u64,
-    /// Bytes that each slice has of rows, columns and result.
-    pub(super) slice_bytes: [u64; 3],
+    /// Bytes that each slice has of rows, columns, sums, and sums behind an exchange.
+    pub(super) slice_bytes: [u64; 4],
     /// Copies of the held operand.
     pub(super) copies: u64,
+    /// Cycles of the sub context.
+    pub(super) exchange_cycles: u64,
+    /// Columns of a row that a slice gives at once.
+    pub(super) run_columns: u64,
 }
 
 /// A tile with its commands.
@@ -76,10 +86,14 @@ pub(super) struct TileProgram {
     pub(super) load: Exec,
     /// Multiplies.
     pub(super) contract: Exec,
+    /// Where the command leaves sums.
+    sums: u64,
     /// Operands and result; places of slices are those of the address space.
     pub(super) operands: [Placed; 3],
-    /// Some position of the shapes holds nothing.
-    pub(super) padded: bool,
+    /// Slices some places of which hold nothing, of rows and of columns: ranges.
+    pub(super) empty: [Vec<(u64, u64)>; 2],
+    /// What slices exchange before results are stored.
+    pub(super) exchange: Exchange,
 }
 
 /// An einsum that candidates are made of.
@@ -130,6 +144,7 @@ fn case(machine: &Tcp, sizes: Sizes, split: Split) -> Option<Case<'_>> {
 
 /// What a tile takes; `None` if it is not legal.
 pub(super) fn estimate(machine: &Tcp, sizes: Sizes, split: Split) -> Option<Estimate> {
+    let (sizes, exchange) = exchanged(machine, sizes, split);
     let Case { task, framed, choice } = case(machine, sizes, split)?;
     evaluate(&task, &framed, &choice, &mut TransferMemo::new()).ok()?;
     let nest = framed.nest(&choice).ok()?;
@@ -143,12 +158,15 @@ pub(super) fn estimate(machine: &Tcp, sizes: Sizes, split: Split) -> Option<Esti
         nest.streamed_elements() * HALF_BYTES,
         nest.held_elements() * HALF_BYTES,
         nest.results() * WORD_BYTES,
+        exchange.bytes(),
     ];
     Some(Estimate {
         load_cycles: taken.load_cycles,
         contract_cycles: taken.contract_cycles,
         slice_bytes,
         copies: nest.streamed_slices,
+        exchange_cycles: exchange.cycles(machine),
+        run_columns: exchange.run_columns(),
     })
 }
 
@@ -168,7 +186,8 @@ fn sorted(shape: Option<&mut LoweredShape>, axes: [char; 2]) {
 ///
 /// # Errors
 /// Why there are none.
-pub(super) fn tile_program(machine: &Tcp, sizes: Sizes, split: Split) -> Result<TileProgram, String> {
+pub(super) fn tile_program(machine: &Tcp, live: Sizes, split: Split) -> Result<TileProgram, String> {
+    let (sizes, exchange) = exchanged(machine, live, split);
     let Case { task, framed, choice } = case(machine, sizes, split).ok_or("no such tile")?;
     let mut spelled = spell(&task, &framed, &choice).ok_or("a tile that is not legal")?;
     sorted(spelled.in0.as_mut(), ['m', 'k']);
@@ -192,14 +211,33 @@ pub(super) fn tile_program(machine: &Tcp, sizes: Sizes, split: Split) -> Result<
     let mut program = tilewright_tcp_lower::lower(&task.setup, &problem, &verdict, &options)
         .map_err(|refused| first(&[*refused]))?;
     as_chosen(machine, &choice, &mut program);
-    let operands = placed(&program).ok_or("a shape that is no block")?;
+    let mut operands = placed(&program).ok_or("a shape that is no block")?;
+    let sums = operands[2].base;
+    if exchange.ring > 1 {
+        operands[2] = exchange.placed().ok_or("sums that slices cannot exchange")?;
+    }
     let count =
         |number: usize| program.tensors.get(number).map_or(0, |tensor| tensor.map.to.iter().product());
-    let live = [sizes.rows * sizes.summed, sizes.columns * sizes.summed, sizes.rows * sizes.columns];
-    let padded = (0..2).any(|at| count(at) != live[at] && count(at) % live[at] != 0);
+    let elements = [sizes.rows * sizes.summed, sizes.columns * sizes.summed];
+    let ragged = |at: usize| count(at) != elements[at] && count(at) % elements[at] != 0;
+    let over = split.over(machine.pe.slices);
+    let all = vec![(0, machine.pe.slices)];
+    let rows = if ragged(0) || sizes.rows != live.rows { all.clone() } else { Vec::new() };
+    let columns = if ragged(1) { all } else { empty_columns(over, [sizes.columns, live.columns]) };
+    let empty = [rows, columns];
     let [load, contract] =
         <[Exec; 2]>::try_from(program.execs).map_err(|all| format!("{} commands for a tile", all.len()))?;
-    Ok(TileProgram { load, contract, operands, padded })
+    Ok(TileProgram { load, contract, sums, operands, empty, exchange })
+}
+
+/// Slices that have fewer columns than others, or none: ranges for each group of rows.
+fn empty_columns([by_rows, by_columns, by_sum]: [u64; 3], [all, live]: [u64; 2]) -> Vec<(u64, u64)> {
+    let full = live / (all / by_columns).max(1);
+    if live == all {
+        return Vec::new();
+    }
+    let range = |group: u64| ((group * by_columns + full) * by_sum, (group + 1) * by_columns * by_sum);
+    (0..by_rows).map(range).collect()
 }
 
 fn placed(program: &Program) -> Option<[Placed; 3]> {
@@ -228,7 +266,7 @@ impl TileProgram {
         let mut exec = self.contract.clone();
         if let ExecBody::Stream(stream) = &mut exec.body {
             stream.fetch.base = stream.fetch.base - self.operands[0].base + streamed;
-            stream.commit.base = stream.commit.base - self.operands[2].base + out;
+            stream.commit.base = stream.commit.base - self.sums + out;
         }
         exec
     }

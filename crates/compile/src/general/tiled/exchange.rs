@@ -1,0 +1,129 @@
+//! Sums that neighbouring slices exchange, so that each of them has long rows: HBM takes whole access units of a row at once.
+//!
+//! A contraction leaves each slice all rows of few columns. Slices of a ring trade rows for columns (vISA book, switch engine:
+//! `InterTranspose`), in the sub context, beside the contraction of the next tile.
+
+use tilewright_base::Span;
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
+use tilewright_tcp_cost::cycles::image::exec_cycles;
+use tilewright_tcp_isa::program::exec::{Commit, Context, Exec, ExecBody, Memory, Stream, Switch};
+use tilewright_tcp_isa::program::text::lowered_shape;
+use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
+use tilewright_tcp_isa::switch::{Ring, Topology};
+use tilewright_tcp_isa::vector::FLIT_WORDS;
+use tilewright_tcp_lower::kernels::chain::rows;
+use tilewright_tcp_lower::kernels::pass::fetch;
+
+use super::super::image::Image;
+use super::super::kernel::Sizes;
+use super::super::tactic::Placed;
+use super::super::view::signed;
+use super::tile::{Split, WORD_BYTES};
+
+/// What slices exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exchange {
+    /// Slices that trade: a power of two, 1 for none.
+    pub(super) ring: u64,
+    /// Rows that a slice has before.
+    rows: u64,
+    /// Columns that a slice has before.
+    columns: u64,
+    /// Slices over rows, columns and the sum.
+    over: [u64; 3],
+}
+
+/// Sizes of a tile such that its slices can exchange sums, and what they exchange.
+pub(super) fn exchanged(machine: &Tcp, sizes: Sizes, split: Split) -> (Sizes, Exchange) {
+    let over = split.over(machine.pe.slices);
+    let [by_rows, by_columns, _] = over;
+    let share = sizes.columns.div_ceil(by_columns);
+    let wide = share.next_multiple_of(FLIT_WORDS);
+    let rings = (0..=by_columns.ilog2()).map(|log2| 1_u64 << log2);
+    let unit = machine.hbm.access_bytes;
+    let ring = rings.into_iter().find(|ring| (ring * wide * WORD_BYTES).is_multiple_of(unit));
+    let own_rows = sizes.rows.div_ceil(by_rows);
+    match ring {
+        Some(ring) if ring > 1 && share >= machine.ce.lanes => {
+            let own_rows = own_rows.next_multiple_of(ring);
+            let padded = Sizes { rows: own_rows * by_rows, columns: wide * by_columns, ..sizes };
+            (padded, Exchange { ring, rows: own_rows, columns: wide, over })
+        }
+        _ => (sizes, Exchange { ring: 1, rows: own_rows, columns: share, over }),
+    }
+}
+
+impl Exchange {
+    /// Bytes of each slice behind it.
+    pub(super) fn bytes(&self) -> u64 {
+        if self.ring == 1 { 0 } else { self.rows * self.columns * WORD_BYTES }
+    }
+
+    /// Columns of a row that a slice has behind it.
+    pub(super) fn run_columns(&self) -> u64 {
+        self.columns * self.ring
+    }
+
+    /// The command, between two places of data memory.
+    pub(super) fn exec(&self, from: u64, to: u64) -> Exec {
+        let Exchange { ring, rows: all_rows, columns, over } = *self;
+        let (part, flits) = (all_rows / ring, columns / FLIT_WORDS);
+        let width = FLIT_WORDS * WORD_BYTES;
+        let loops = [
+            (part, signed(columns)),
+            (ring, signed(part * columns)),
+            (flits, signed(FLIT_WORDS)),
+            (FLIT_WORDS, 1),
+        ];
+        let commit = Commit {
+            memory: Memory::Dm,
+            base: to,
+            loops: rows(&[
+                (part, signed(ring * columns * WORD_BYTES)),
+                (flits, signed(width)),
+                (ring, signed(columns * WORD_BYTES)),
+            ]),
+            bytes: width,
+            width: 8,
+            to_bf16: false,
+            relu: false,
+            slices: Vec::new(),
+        };
+        let ring = Ring { slice1: ring, slice0: over[2] };
+        let switch = Switch { topology: Topology::InterTranspose(ring, flits), sources: Vec::new() };
+        let stream = Stream {
+            fetch: fetch(Dtype::I32, from, &loops, FLIT_WORDS),
+            switch,
+            contract: None,
+            vector: None,
+            cast: None,
+            transpose: None,
+            commit,
+        };
+        let body = ExecBody::Stream(Box::new(stream));
+        Exec { name: "exchange".to_string(), context: Context::Sub, pes: 1, body, span: Span::default() }
+    }
+
+    /// Cycles of the command.
+    pub(super) fn cycles(&self, machine: &Tcp) -> u64 {
+        if self.ring == 1 {
+            return 0;
+        }
+        exec_cycles(machine, &self.exec(0, machine.dm.capacity_bytes / 2)).total_cycles
+    }
+
+    /// How sums lie behind it.
+    pub(super) fn placed(&self) -> Option<Placed> {
+        let Exchange { ring, rows, columns, over: [by_rows, by_columns, by_sum] } = *self;
+        let (part, run) = (rows / ring, columns * ring);
+        let axes = vec![("M".to_string(), rows * by_rows), ("N".to_string(), columns * by_columns)];
+        let text = format!(
+            "M^{rows}[{by_rows}] N^{run}[{}] M^{part}[{ring}] _[1#{by_sum}] | M^1[{part}] N^1[{run}]",
+            by_columns / ring
+        );
+        let (_, map) = lowered_shape(&axes, &text).ok()?;
+        let image = Image::new(&map, u64::try_from(SLICE_STRIDE).ok()? / WORD_BYTES)?;
+        Some(Placed { base: 0, image, axes })
+    }
+}
