@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use tilewright_base::Sources;
@@ -14,10 +15,10 @@ use tilewright_compile::general::{Options, plan};
 use tilewright_graph::TensorStore;
 use tilewright_graph::infer::BuildResult;
 use tilewright_machine::Tcp;
-use tilewright_record::KeepLast;
-use tilewright_runtime::ReadingOptions;
+use tilewright_record::{Event, KeepLast};
 use tilewright_runtime::graph::GraphDevice;
 use tilewright_runtime::usage::Usage;
+use tilewright_runtime::{Reading, ReadingOptions};
 
 const PES: u64 = 8;
 
@@ -64,9 +65,13 @@ fn measured(machine: &Tcp, case: &Case) -> Result<(), String> {
         println!("{}", tilewright_compile::general::text::lowered(machine, &planned));
     }
     let bound = roofline_cycles(machine, &planned.kernels, PES);
-    let mut device = GraphDevice::new(machine, planned).map_err(|error| error.to_string())?;
-    let wanted = ReadingOptions { values: false, findings: false, ..ReadingOptions::default() };
-    let reading = device.run(&[], &wanted, KeepLast::new(0)).map_err(|error| error.to_string())?;
+    let mut device = GraphDevice::new(machine, planned)
+        .map_err(|error| format!("{error:?}").chars().take(600).collect::<String>())?;
+    let kernels = std::env::args().any(|arg| arg == "--kernels");
+    let wanted =
+        ReadingOptions { values: false, findings: false, trace: kernels, ..ReadingOptions::default() };
+    let kept = if kernels { 1_000_000 } else { 0 };
+    let reading = device.run(&[], &wanted, KeepLast::new(kept)).map_err(|error| error.to_string())?;
     let mut usage = Usage::default();
     usage.add(&reading.outcome, 1);
     let cycles = reading.outcome.cycles;
@@ -83,7 +88,34 @@ fn measured(machine: &Tcp, case: &Case) -> Result<(), String> {
             println!("    {name} ({unit}) {} x {}", used.busy_cycles, used.runs);
         }
     }
+    if kernels {
+        spans(&device, &reading);
+    }
     Ok(())
+}
+
+/// When each kernel began and ended.
+fn spans(device: &GraphDevice, reading: &Reading) {
+    let mut spans: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    for event in &reading.outcome.record.events {
+        let Event::Interval(interval) = event else { continue };
+        let Some(number) = interval.name.rsplit("_k").next().and_then(|rest| rest.split('_').next()) else {
+            continue;
+        };
+        let Ok(number) = number.parse() else { continue };
+        let span = spans.entry(number).or_insert((u64::MAX, 0));
+        *span = (span.0.min(interval.start_cycles), span.1.max(interval.end_cycles));
+    }
+    let mut last = 0;
+    for (number, (start, end)) in spans {
+        let kernel = &device.planned().kernels.kernels[number];
+        println!(
+            "    {number:>3} {:<10} {start:>9} {end:>9} {:>8}",
+            kernel.name(),
+            end.saturating_sub(last.max(start))
+        );
+        last = last.max(end);
+    }
 }
 
 fn main() {

@@ -27,7 +27,7 @@ impl Planner<'_> {
         let words = spread.share;
         let rooms = Rooms::new(inputs.len(), streams, passes);
         let half = streams.iter().zip(results).filter(|(_, value)| self.value(**value).half).count() as u64;
-        let room = self.machine().dm.capacity_bytes / WORD_BYTES / (rooms.most + half).max(1);
+        let room = self.emitter.dm_bytes() / WORD_BYTES / (rooms.most + half).max(1);
         let most = (room / FLIT_WORDS * FLIT_WORDS).min(MOST_TILE_WORDS);
         if most == 0 {
             return Err(format!("{} streams at once do not fit data memory", rooms.most));
@@ -83,7 +83,7 @@ impl Planner<'_> {
                 from = to;
             }
             let bytes = self.value(*value).element_bytes();
-            self.emitter.slices("keep", false, &block(self.places[*value], from, bytes));
+            self.emitter.keep("keep", &block(self.places[*value], from, bytes));
         }
     }
 

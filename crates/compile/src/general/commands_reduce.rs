@@ -49,7 +49,7 @@ impl Planner<'_> {
         let padded = columns.next_multiple_of(FLIT_WORDS);
         let row_bytes = (padded + 1) * WORD_BYTES;
         let fit = |bytes: u64| bytes / row_bytes / 2 * 2;
-        let room = machine.dm.capacity_bytes;
+        let room = self.emitter.dm_bytes();
         let most = if fit(room / 2) > 0 { fit(room / 2) } else { fit(room) };
         if most == 0 {
             return Err(format!("rows of {columns} do not fit data memory"));
@@ -95,7 +95,7 @@ impl Planner<'_> {
                     hbm_row_bytes: 0,
                     dm_row_bytes: 0,
                 };
-                self.emitter.slices("keep", false, &block);
+                self.emitter.keep("keep", &block);
             }
             first += tile;
         }
@@ -120,7 +120,7 @@ struct RowRun {
 }
 
 /// One word of each row.
-fn reduction(
+pub(super) fn reduction(
     fold: Fold,
     float: bool,
     (rows, columns): (u64, u64),

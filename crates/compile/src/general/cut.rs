@@ -185,6 +185,10 @@ pub(super) struct Room {
     pub(super) streams: u64,
     /// Commands of a share.
     pub(super) passes: u64,
+    /// Bytes of each slice's data memory.
+    pub(super) dm_bytes: u64,
+    /// Innermost elements that stay together, and how many of them a share has a multiple of.
+    pub(super) rows: Option<(u64, u64)>,
 }
 
 /// The cut that takes least; `None` if no operand's hull can be brought by any.
@@ -194,7 +198,8 @@ pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room)
         let behind: u64 = dims[axis + 1..].iter().product();
         for factor in divisors(dims[axis]) {
             let share = factor * behind;
-            if share > MOST_SHARE || !share.is_multiple_of(FLIT_WORDS) {
+            let torn = room.rows.is_some_and(|(columns, rows)| !share.is_multiple_of(columns * rows));
+            if share > MOST_SHARE || torn || !share.is_multiple_of(FLIT_WORDS) {
                 continue;
             }
             let mut digits = dims[..=axis].to_vec();
@@ -221,7 +226,7 @@ fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], room: Room) -> Option<
     let hulls = operands.iter().map(|operand| cut.hull(machine, operand)).collect::<Option<Vec<Hull>>>()?;
     let share = cut.share();
     let bytes = Cut::hull_bytes(&hulls, operands) + room.streams * share * WORD_BYTES;
-    if bytes > machine.dm.capacity_bytes {
+    if bytes > room.dm_bytes {
         return None;
     }
     let slices = machine.pe.slices;

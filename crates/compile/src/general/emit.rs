@@ -22,8 +22,15 @@ use super::moves::{Bytes, transfers};
 use super::view::signed;
 use crate::tcp::emit::Emitter as Queues;
 
+/// Bytes of each slice at the top of data memory where short rows are gathered before HBM takes them.
+const GATHER_BYTES: u64 = 16_384;
 /// Elements of a move below which one engine takes all of it.
 const LEAST_SHARED: u64 = 2048;
+
+/// Bytes of each slice's data memory that kernels may use.
+pub(super) fn dm_bytes(machine: &Tcp) -> u64 {
+    machine.dm.capacity_bytes.saturating_sub(GATHER_BYTES)
+}
 
 /// What a PE does next.
 enum Op {
@@ -120,6 +127,11 @@ impl<'m> Emitter<'m> {
         }
     }
 
+    /// What follows belongs to another kernel of the same group.
+    pub(super) fn name_kernel(&mut self, kernel: usize) {
+        self.kernel = kernel;
+    }
+
     /// Until the end of the kernel each PE moves elements by itself.
     pub(super) fn work_alone(&mut self) {
         self.alone = true;
@@ -127,10 +139,34 @@ impl<'m> Emitter<'m> {
 
     /// First byte of data memory for so many bytes of each slice: the other half than last time, if one is enough.
     pub(super) fn next_half(&mut self, bytes: u64) -> u64 {
-        let half = self.machine.dm.capacity_bytes / 2;
+        let half = self.dm_bytes() / 2;
         let turn = &mut self.turns[self.pe];
         *turn = !*turn && bytes <= half;
         if *turn { half } else { 0 }
+    }
+
+    /// Bytes of each slice's data memory that kernels may use.
+    pub(super) fn dm_bytes(&self) -> u64 {
+        dm_bytes(self.machine)
+    }
+
+    /// Rows of slices to HBM, where they follow each other. HBM takes whole access units: shorter rows are gathered in one
+    /// slice first, where the places above those of kernels are free.
+    pub(super) fn keep(&mut self, name: &str, block: &Block) {
+        let bytes = block.slices * block.row_bytes;
+        let short = !block.row_bytes.is_multiple_of(self.machine.hbm.access_bytes);
+        if block.slices == 1 || !short || bytes > GATHER_BYTES {
+            return self.slices(name, false, block);
+        }
+        let from = self.dm(block.dm).step(signed(block.first_slice) * SLICE_STRIDE);
+        let gathered = self.dm(self.dm_bytes());
+        let loops = vec![(block.slices, SLICE_STRIDE, signed(block.row_bytes))];
+        let Some(source) = from else { return };
+        self.bytes("gather", &Bytes { source, target: gathered, loops, inside: block.row_bytes });
+        self.bytes(
+            name,
+            &Bytes { source: gathered, target: hbm(block.hbm), loops: Vec::new(), inside: bytes },
+        );
     }
 
     /// Takes room in HBM.
@@ -256,6 +292,11 @@ impl<'m> Emitter<'m> {
 
     /// Zeros on every slice.
     pub(super) fn clear(&mut self, name: &str, base: u64, bytes: u64) {
+        self.clear_slices(name, base, bytes, Vec::new());
+    }
+
+    /// Zeros on some slices of the PE, or on all if none is named.
+    pub(super) fn clear_slices(&mut self, name: &str, base: u64, bytes: u64, slices: Vec<(u64, u64)>) {
         let width = self.machine.commit.sub_width_bytes;
         let most = self.machine.sequencer.entry_size_max;
         let mut done = 0;
@@ -270,7 +311,7 @@ impl<'m> Emitter<'m> {
                 width,
                 to_bf16: false,
                 relu: false,
-                slices: Vec::new(),
+                slices: slices.clone(),
             };
             let body = ExecBody::Fill(Fill { word: 0, commit });
             let (name, span) = (name.to_string(), Span::default());
@@ -309,7 +350,8 @@ impl<'m> Emitter<'m> {
             let mut last = None;
             for op in ops {
                 match op {
-                    Op::Transfer(kernel, transfer) => {
+                    Op::Transfer(kernel, mut transfer) => {
+                        transfer.name = format!("{}_k{kernel}", transfer.name);
                         last = Some(queues.dma(transfer));
                         transfers.push(kernel);
                     }

@@ -2,11 +2,10 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use super::commands_chain::Rooms;
-use super::commands_strided::room;
-use super::cut::{coalesced, cut};
+use super::commands_group::plan_group;
+use super::emit::dm_bytes;
+use super::group::Group;
 use super::kernel::{Kernel, Kernels, Origin, Part, Value, Work};
-use super::passes::passes;
 use super::view::{View, count, strides};
 
 /// The same kernels, every chain of which can be cut.
@@ -15,11 +14,11 @@ pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
     let mut kernels = Vec::with_capacity(all.kernels.len());
     for mut kernel in std::mem::take(&mut all.kernels) {
         if let Some(chain) = walked(&all, &kernel)
-            && is_cut(machine, pes, &all, &chain)
+            && is_cut(machine, pes, &all, &chain, &kernel.results)
         {
             kernel.work = chain;
         }
-        if !is_cut(machine, pes, &all, &kernel.work) {
+        if !is_cut(machine, pes, &all, &kernel.work, &kernel.results) {
             kernels.extend(plain(&mut all, &mut kernel.work));
         }
         kernels.push(kernel);
@@ -43,16 +42,15 @@ fn walked(all: &Kernels, kernel: &Kernel) -> Option<Work> {
 }
 
 /// Whether a kernel is no chain, or one that can be cut.
-fn is_cut(machine: &Tcp, pes: u64, all: &Kernels, work: &Work) -> bool {
-    let Work::Chain { inputs, lines, streams } = work else { return true };
+fn is_cut(machine: &Tcp, pes: u64, all: &Kernels, work: &Work, results: &[usize]) -> bool {
+    let Work::Chain { inputs, .. } = work else { return true };
     if all.whole_inputs(inputs).is_some() {
         return true;
     }
-    let Some(made) = passes(machine, inputs.len(), lines, streams) else { return true };
-    let rooms = Rooms::new(inputs.len(), streams, &made);
-    let bytes: Vec<u64> = inputs.iter().map(|view| all.values[view.value].element_bytes()).collect();
-    let (dims, operands) = coalesced(inputs, &bytes);
-    cut(machine, &dims, &operands, room(pes, &rooms, streams, &made)).is_some()
+    let mut one = Kernels { values: all.values.clone(), ..Kernels::default() };
+    one.kernels.push(Kernel { work: work.clone(), results: results.to_vec() });
+    let group = Group { kernels: 0..1, rows: 1, columns: 1 };
+    plan_group(machine, &one, &group, (pes, dm_bytes(machine) / 2), false).is_some()
 }
 
 /// Moves of what a chain reads by strides, so that it reads values as they are.

@@ -76,7 +76,7 @@ fn pair(all: &Kernels) -> Option<(usize, usize, usize)> {
 }
 
 /// Sizes that both have as groups of neighbouring axes, if there are such.
-fn refined(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
+pub(super) fn refined(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
     let suffixes = |dims: &[u64]| -> BTreeSet<u64> {
         let products = dims.iter().rev().scan(1_u64, |all, dim| {
             *all = all.checked_mul(*dim)?;

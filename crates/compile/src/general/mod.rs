@@ -8,6 +8,7 @@
 //! | [`elementwise`], [`words`] | elementwise primitives as steps on 32-bit words, and what a step gives |
 //! | `entry` | how inputs lie in HBM |
 //! | `merge` | chains that read one another as one |
+//! | `group` | reductions with the chains around them, row by row |
 //! | `cut`, `legal` | shares of chains that read by strides; what must be moved first |
 //! | [`passes`](mod@passes) | steps as commands of the vector engine |
 //! | [`tactic`], [`image`] | contractions by the explorer's tactics; their shapes seen from HBM |
@@ -41,15 +42,16 @@ pub mod words;
 
 mod commands_chain;
 mod commands_contract;
+mod commands_group;
 mod commands_reduce;
 mod commands_rows;
-mod commands_strided;
 mod constants;
 mod contract;
 mod cut;
 mod emit;
 mod entry;
 mod form;
+mod group;
 mod legal;
 mod merge;
 

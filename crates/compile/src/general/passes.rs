@@ -1,6 +1,8 @@
 //! Steps of a chain as commands: as many in one pass through the vector engine as its units allow, two streams side by side where a step
 //! joins them (vISA book, vector engine; the rules themselves are the engine's, `tilewright_tcp_isa::vector`).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Function;
 use tilewright_tcp_isa::program::vector::{
@@ -24,10 +26,56 @@ pub struct Pass {
     pub result: usize,
 }
 
+/// Streams that are read from the vector register file instead of data memory.
+pub type Registers = BTreeMap<usize, OperandSource>;
+
+/// Streams of `candidates` that can be operands of units: all their uses are in steps with a stream of data memory.
+pub fn operands_of_units(candidates: &[usize], lines: &[Line], kept: &[usize]) -> BTreeSet<usize> {
+    let mut all: BTreeSet<usize> =
+        candidates.iter().copied().filter(|stream| !kept.contains(stream)).collect();
+    loop {
+        let unfit = lines.iter().find_map(|line| match &line.step {
+            Step::With { other: Other::Stream(other), .. } => {
+                (all.contains(&line.input) && all.contains(other)).then_some(*other)
+            }
+            _ => all.contains(&line.input).then_some(line.input),
+        });
+        match unfit {
+            Some(stream) => all.remove(&stream),
+            None => return all,
+        };
+    }
+}
+
+/// The same step with a stream of data memory first.
+fn turned(line: &Line, registers: &Registers) -> Line {
+    match &line.step {
+        Step::With { arith, other: Other::Stream(other), reversed }
+            if registers.contains_key(&line.input) =>
+        {
+            let step = Step::With { arith: *arith, other: Other::Stream(line.input), reversed: !reversed };
+            Line { input: *other, step }
+        }
+        _ => line.clone(),
+    }
+}
+
 /// Passes for the lines of a chain with so many inputs; streams of `kept` must leave a pass. `None` if a step has no unit.
 pub fn passes(machine: &Tcp, inputs: usize, lines: &[Line], kept: &[usize]) -> Option<Vec<Pass>> {
+    passes_with(machine, inputs, lines, kept, &Registers::new())
+}
+
+/// Passes, some streams of which are operands of units.
+pub fn passes_with(
+    machine: &Tcp,
+    inputs: usize,
+    lines: &[Line],
+    kept: &[usize],
+    registers: &Registers,
+) -> Option<Vec<Pass>> {
+    let lines: Vec<Line> = lines.iter().map(|line| turned(line, registers)).collect();
     let mut uses = vec![0_usize; inputs + lines.len()];
-    for line in lines {
+    for line in &lines {
         *uses.get_mut(line.input)? += 1;
         if let Step::With { other: Other::Stream(stream), .. } = line.step {
             *uses.get_mut(stream)? += 1;
@@ -40,13 +88,13 @@ pub fn passes(machine: &Tcp, inputs: usize, lines: &[Line], kept: &[usize]) -> O
         if let Some(last) = all.last_mut()
             && last.result == line.input
             && uses[line.input] == 1
-            && let Some(longer) = longer(machine, last, &line.step)
+            && let Some(longer) = longer(machine, last, &line.step, registers)
         {
             last.vector = longer;
             last.result = result;
             continue;
         }
-        all.push(Pass { result, ..alone(machine, line)? });
+        all.push(Pass { result, ..alone(machine, line, registers)? });
     }
     Some(all)
 }
@@ -55,13 +103,13 @@ pub fn passes(machine: &Tcp, inputs: usize, lines: &[Line], kept: &[usize]) -> O
 ///
 /// A unit that floats and integers have in common takes words as what they are said to be: behind bits that entered as integers a sum
 /// of floats begins another pass.
-fn longer(machine: &Tcp, pass: &Pass, step: &Step) -> Option<Vector> {
+fn longer(machine: &Tcp, pass: &Pass, step: &Step, registers: &Registers) -> Option<Vector> {
     if takes(step).is_some_and(|word| word != output(&pass.vector)) {
         return None;
     }
     let behind: Vec<Vec<Op>> = match step {
-        Step::Pick { .. } | Step::Order | Step::With { other: Other::Stream(_), .. } => return None,
-        other => choices(other),
+        Step::Pick { .. } | Step::Order => return None,
+        other => choices(other, registers),
     };
     let legal = |ops: Vec<Op>| {
         let mut vector = pass.vector.clone();
@@ -73,7 +121,7 @@ fn longer(machine: &Tcp, pass: &Pass, step: &Step) -> Option<Vector> {
 }
 
 /// A pass of one step.
-fn alone(machine: &Tcp, line: &Line) -> Option<Pass> {
+fn alone(machine: &Tcp, line: &Line, registers: &Registers) -> Option<Pass> {
     let pass = |vector: Vector, pair: Option<usize>| Pass { stream: line.input, pair, vector, result: 0 };
     match &line.step {
         Step::Pick { word, when, mask, value, yes, no } => {
@@ -94,7 +142,7 @@ fn alone(machine: &Tcp, line: &Line) -> Option<Pass> {
             vector.tags = vec![Comparison { relation: Relation::Lt, word: 0 }];
             Some(pass(vector, None))
         }
-        Step::With { arith, other: Other::Stream(stream), reversed } => {
+        Step::With { arith, other: Other::Stream(stream), reversed } if !registers.contains_key(stream) => {
             let word = arith.word().unwrap_or(Word::I32);
             let joined = |kind: &OpKind| {
                 let ops = vec![Op { reversed: *reversed, ..with(kind.clone(), OperandSource::Pair) }];
@@ -121,7 +169,7 @@ fn alone(machine: &Tcp, line: &Line) -> Option<Pass> {
                     takes(step).is_none_or(|word| word == vector.input) && check(machine, vector).is_empty()
                 })
             };
-            Some(pass(choices(step).into_iter().find_map(legal)?, None))
+            Some(pass(choices(step, registers).into_iter().find_map(legal)?, None))
         }
     }
 }
@@ -137,15 +185,18 @@ pub fn takes(step: &Step) -> Option<Word> {
 }
 
 /// Ways to do a step that needs nothing but its stream.
-fn choices(step: &Step) -> Vec<Vec<Op>> {
+fn choices(step: &Step, registers: &Registers) -> Vec<Vec<Op>> {
     match step {
         Step::Apply(function) => vec![vec![op(unit(*function))]],
         Step::ToFloat => vec![vec![op(OpKind::ToFloat { int_width: 31 })]],
         Step::ToInt => vec![vec![op(OpKind::ToFixed { int_width: 31 })]],
-        Step::With { arith, other: Other::Word(word), reversed } => {
-            let one = |kind: &OpKind| {
-                vec![Op { reversed: *reversed, ..with(kind.clone(), OperandSource::Immediate(*word)) }]
+        Step::With { arith, other, reversed } => {
+            let source = match other {
+                Other::Word(word) => Some(OperandSource::Immediate(*word)),
+                Other::Stream(stream) => registers.get(stream).cloned(),
             };
+            let Some(source) = source else { return Vec::new() };
+            let one = |kind: &OpKind| vec![Op { reversed: *reversed, ..with(kind.clone(), source.clone()) }];
             arith.units().iter().map(one).collect()
         }
         _ => Vec::new(),

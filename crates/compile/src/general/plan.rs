@@ -3,7 +3,7 @@
 //! Values of 32-bit words lie row-major over the slices of a PE: each slice's share is a block of whole flits, the blocks follow each other, so
 //! that the elements of a value follow each other in HBM. What a contraction hands straight on lies as its tactic leaves it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_graph::{Graph, TensorStore};
 use tilewright_machine::tcp::Tcp;
@@ -13,9 +13,11 @@ use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, Tenso
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
+use super::commands_group::{GroupPlan, plan_group};
 use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
 use super::form::kernels;
+use super::group::{Group, groups};
 use super::kernel::{Kernels, Value, Work};
 use super::legal::legal;
 use super::link::{Chosen, chosen};
@@ -146,9 +148,17 @@ pub fn plan(
         let place = planner.emitter.room(bytes);
         planner.places.push(place);
     }
-    for number in 0..kernels.kernels.len() {
+    let groups = planner.groups();
+    let mut number = 0;
+    while number < kernels.kernels.len() {
         planner.emitter.begin(number);
-        planner.kernel(number).map_err(|why| refusal(&kernels, number, why))?;
+        if let Some((end, plan)) = groups.get(&number) {
+            planner.group(plan).map_err(|why| refusal(&kernels, number, why))?;
+            number = *end;
+        } else {
+            planner.kernel(number).map_err(|why| refusal(&kernels, number, why))?;
+            number += 1;
+        }
     }
     let Planner { emitter, places, laid, blocks, .. } = planner;
     let hbm_bytes = emitter.taken_bytes();
@@ -216,6 +226,25 @@ impl Planner<'_> {
         self.emitter.machine
     }
 
+    /// Groups by their first kernel, with the kernel behind them.
+    fn groups(&self) -> BTreeMap<usize, (usize, GroupPlan)> {
+        let tails: BTreeSet<usize> = self.chosen.tails.values().copied().collect();
+        let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
+        let plan = |group: Group| {
+            let plan = plan_group(self.emitter.machine, self.kernels, &group, room, true)?;
+            Some((group.kernels.start, (group.kernels.end, plan)))
+        };
+        groups(self.kernels, &tails).into_iter().filter_map(plan).collect()
+    }
+
+    /// A chain that reads values by strides.
+    fn strided_chain(&mut self, number: usize) -> Lowered<()> {
+        let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
+        let group = Group { kernels: number..number + 1, rows: 1, columns: 1 };
+        let plan = plan_group(self.emitter.machine, self.kernels, &group, room, false);
+        self.group(&plan.ok_or("strides that no transfer walks")?)
+    }
+
     fn kernel(&mut self, number: usize) -> Lowered<()> {
         let kernel = &self.kernels.kernels[number];
         let to = *kernel.results.first().ok_or("a kernel without a result")?;
@@ -243,7 +272,7 @@ impl Planner<'_> {
                 let made = made.ok_or("a step that no unit does")?;
                 match self.kernels.whole_inputs(inputs) {
                     Some(values) => self.chain(&values, streams, &kernel.results, &made),
-                    None => self.strided_chain(inputs, streams, &kernel.results, &made),
+                    None => self.strided_chain(number),
                 }
             }
             Work::Contract { .. } => self.contract(number),

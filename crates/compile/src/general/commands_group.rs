@@ -1,0 +1,486 @@
+//! Groups of kernels that run share by share: hulls of what they read come from HBM, values between them stay in data memory
+//! or the vector register file, and what others read goes back (paper section V-C: read, compute, vector chain, write).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tilewright_num::Dtype;
+use tilewright_tcp_isa::program::Exec;
+use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
+use tilewright_tcp_isa::program::vector::{Vector, Word};
+use tilewright_tcp_isa::vector::FLIT_WORDS;
+use tilewright_tcp_lower::kernels::chain::{chain, vrf};
+use tilewright_tcp_lower::kernels::pass::{ElementTarget, fetch_words, load_vrf, pass};
+
+use super::commands_chain::Rooms;
+use super::commands_reduce::reduction;
+use super::cut::{Cut, Hull, Operand, Room, ShareBox, block_bytes, boxes, coalesced, cut};
+use super::emit::{Block, hbm};
+use super::group::{Group, LEAST_ROWS, axes};
+use super::kernel::{Kernels, Work};
+use super::moves::Bytes;
+use super::passes::{Pass, Registers, operands_of_units, passes, passes_with};
+use super::plan::{Planner, WORD_BYTES};
+use super::refusal::Lowered;
+use super::view::{View, signed};
+
+/// A view of a value that a group brings.
+type Read = (usize, View);
+
+/// A group with its cut: what it brings, and where everything lies in a slice.
+pub(super) struct GroupPlan {
+    kernels: Vec<usize>,
+    /// Elements of a row, if there are reductions.
+    columns: Option<u64>,
+    cut: Cut,
+    /// What is brought for each input of each kernel.
+    operands: BTreeMap<(usize, usize), (usize, Operand, Hull)>,
+    /// Slot of each value that stays, among those of its size.
+    slots: BTreeMap<usize, u64>,
+    /// Slots of whole shares, and of rows.
+    wide_slots: u64,
+    narrow_slots: u64,
+    /// Words of all temporary streams of a kernel at once.
+    temporary: u64,
+}
+
+/// The plan of a group, or of one chain; `None` if no cut can be brought or data memory is too small.
+pub(super) fn plan_group(
+    machine: &tilewright_machine::tcp::Tcp,
+    all: &Kernels,
+    group: &Group,
+    (pes, dm_bytes): (u64, u64),
+    has_rows: bool,
+) -> Option<GroupPlan> {
+    let kernels: Vec<usize> = group.kernels.clone().collect();
+    let made: BTreeSet<usize> =
+        kernels.iter().flat_map(|at| all.kernels[*at].results.iter().copied()).collect();
+    let dims = if has_rows { axes(all, group)? } else { first_dims(all, group)? };
+    let mut reads: Vec<((usize, usize), Read)> = Vec::new();
+    for number in &kernels {
+        match &all.kernels[*number].work {
+            Work::Chain { inputs, .. } => {
+                for (stream, view) in
+                    inputs.iter().enumerate().filter(|(_, view)| !made.contains(&view.value))
+                {
+                    reads.push(((*number, stream), (view.value, view.reshaped(&dims)?)));
+                }
+            }
+            Work::Reduce { from, .. } if !made.contains(from) => {
+                reads.push(((*number, 0), (*from, View::whole(*from, &dims))));
+            }
+            _ => {}
+        }
+    }
+    let mut views: Vec<View> = reads.iter().map(|(_, (_, view))| view.clone()).collect();
+    let bytes: Vec<u64> = views.iter().map(|view| all.values[view.value].element_bytes()).collect();
+    if has_rows {
+        // Rows are not joined with what is in them.
+        views.push(View { value: 0, first: 0, axes: per_row(&dims, group.columns) });
+    }
+    let (sizes, mut operands) = coalesced(&views, &[bytes, vec![WORD_BYTES]].concat());
+    operands.truncate(reads.len());
+    let (slots, wide_slots, narrow_slots) = slots(all, &kernels, group, has_rows);
+    let temporary = kernels.iter().map(|at| temporary(machine, all, *at)).max()?;
+    let commands: u64 = kernels.iter().map(|at| commands(machine, all, *at)).sum();
+    let room = Room {
+        pes,
+        streams: wide_slots + temporary + narrow_slots.div_ceil(8),
+        passes: commands,
+        dm_bytes,
+        rows: has_rows.then_some((group.columns, LEAST_ROWS)),
+    };
+    let cut = cut(machine, &sizes, &operands, room)?;
+    let mut brought = BTreeMap::new();
+    for (((kernel, stream), (value, _)), operand) in reads.into_iter().zip(operands) {
+        let hull = cut.hull(machine, &operand)?;
+        brought.insert((kernel, stream), (value, operand, hull));
+    }
+    let columns = has_rows.then_some(group.columns);
+    Some(GroupPlan { kernels, columns, cut, operands: brought, slots, wide_slots, narrow_slots, temporary })
+}
+
+fn first_dims(all: &Kernels, group: &Group) -> Option<Vec<u64>> {
+    let Work::Chain { inputs, .. } = &all.kernels[group.kernels.start].work else { return None };
+    Some(inputs.first()?.dims())
+}
+
+/// One element for each row.
+fn per_row(dims: &[u64], columns: u64) -> Vec<(u64, i64)> {
+    let (mut behind, mut axes) = (1, Vec::new());
+    for size in dims.iter().rev() {
+        let stride = if behind < columns { 0 } else { signed(behind / columns) };
+        axes.push((*size, stride));
+        behind *= size;
+    }
+    axes.reverse();
+    axes
+}
+
+/// Slots of values by their last reader, and how many there are of each size.
+fn slots(
+    all: &Kernels,
+    kernels: &[usize],
+    group: &Group,
+    has_rows: bool,
+) -> (BTreeMap<usize, u64>, u64, u64) {
+    let wide = |value: usize| !has_rows || all.values[value].count() == group.rows * group.columns;
+    let last =
+        |value: usize| kernels.iter().rev().find(|at| all.kernels[**at].reads().contains(&value)).copied();
+    let mut of = BTreeMap::new();
+    let mut free: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
+    let mut most = [0_u64; 2];
+    for number in kernels {
+        for value in &all.kernels[*number].results {
+            let kind = usize::from(!wide(*value));
+            let slot = free[kind].pop().unwrap_or_else(|| {
+                most[kind] += 1;
+                most[kind] - 1
+            });
+            of.insert(*value, slot);
+        }
+        let ended: Vec<usize> = of
+            .keys()
+            .copied()
+            .filter(|value| {
+                let made_here = all.kernels[*number].results.contains(value);
+                last(*value) == Some(*number) || (made_here && last(*value).is_none())
+            })
+            .collect();
+        for value in ended {
+            free[usize::from(!wide(value))].push(of[&value]);
+        }
+    }
+    (of, most[0], most[1])
+}
+
+fn temporary(machine: &tilewright_machine::tcp::Tcp, all: &Kernels, number: usize) -> u64 {
+    let Work::Chain { inputs, lines, streams } = &all.kernels[number].work else { return 1 };
+    let made = passes(machine, inputs.len(), lines, streams).unwrap_or_default();
+    Rooms::new(inputs.len(), streams, &made).most
+}
+
+fn commands(machine: &tilewright_machine::tcp::Tcp, all: &Kernels, number: usize) -> u64 {
+    let Work::Chain { inputs, lines, streams } = &all.kernels[number].work else { return 1 };
+    let made = passes(machine, inputs.len(), lines, streams).map_or(0, |made| made.len());
+    (made + streams.len()) as u64
+}
+
+/// Where things of one share lie in data memory.
+struct Places {
+    base: u64,
+    words: u64,
+    /// Words of a value with one element a row.
+    narrow_words: u64,
+    temporary: u64,
+    narrow: u64,
+    hulls: u64,
+}
+
+impl Planner<'_> {
+    pub(super) fn group(&mut self, plan: &GroupPlan) -> Lowered<()> {
+        let (slices, pes) = (self.machine().pe.slices, self.emitter.pes());
+        let shares = plan.cut.shares();
+        let step = usize::try_from(slices).map_err(|_| "too many slices")?;
+        for (turn, first) in (0..shares).step_by(step).enumerate() {
+            self.emitter.turn_to(turn as u64 % pes);
+            self.group_share(plan, first, (first + slices).min(shares))?;
+        }
+        let last: BTreeSet<usize> =
+            plan.slots.keys().copied().filter(|value| !self.is_given(plan, *value)).collect();
+        for value in last {
+            self.laid.insert(value, None);
+        }
+        Ok(())
+    }
+
+    /// Whether somebody outside of a group reads a value.
+    fn is_given(&self, plan: &GroupPlan, value: usize) -> bool {
+        let read = |(number, kernel): (usize, &super::kernel::Kernel)| {
+            !plan.kernels.contains(&number) && kernel.reads().contains(&value)
+        };
+        self.keep
+            || self.kernels.results.iter().any(|result| result.value == value)
+            || self.kernels.kernels.iter().enumerate().any(read)
+    }
+
+    fn group_share(&mut self, plan: &GroupPlan, first: u64, end: u64) -> Lowered<()> {
+        let words = plan.cut.share();
+        let rows = plan.columns.map_or(0, |columns| words / columns);
+        let narrow_words = rows.next_multiple_of(FLIT_WORDS);
+        let wide = (plan.wide_slots + plan.temporary) * words * WORD_BYTES;
+        let narrow = plan.narrow_slots * narrow_words * WORD_BYTES;
+        let block =
+            |(_, operand, hull): &(usize, Operand, Hull)| block_bytes(hull.elements * operand.element_bytes);
+        let hulls: u64 = plan.operands.values().map(block).sum();
+        let base = self.emitter.next_half(wide + narrow + hulls);
+        let temporary = base + plan.wide_slots * words * WORD_BYTES;
+        let mut places =
+            Places { base, words, narrow_words, temporary, narrow: base + wide, hulls: base + wide + narrow };
+        for number in &plan.kernels {
+            self.emitter.name_kernel(*number);
+            match &self.kernels.kernels[*number].work {
+                Work::Chain { .. } => self.group_chain(plan, *number, (first, end), &mut places)?,
+                Work::Reduce { from, fold, columns } => {
+                    let to = self.kernels.kernels[*number].results[0];
+                    let source = match plan.slots.get(from) {
+                        Some(slot) => base + slot * words * WORD_BYTES,
+                        None => {
+                            self.bring(plan, (*number, 0), (first, end), temporary)?;
+                            temporary
+                        }
+                    };
+                    let target = places.narrow + plan.slots[&to] * narrow_words * WORD_BYTES;
+                    if narrow_words != rows {
+                        self.emitter.clear("clear", target, narrow_words * WORD_BYTES);
+                    }
+                    let float = self.value(*from).dtype.is_float();
+                    self.emitter.exec(reduction(*fold, float, (rows, *columns), [source, target]));
+                }
+                _ => return Err("a kernel that is in no group".to_string()),
+            }
+            for value in &self.kernels.kernels[*number].results {
+                self.give_share(plan, *value, (first, end), &places);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a value of the group lies.
+    fn slot(&self, plan: &GroupPlan, value: usize, places: &Places) -> Option<(u64, bool)> {
+        let slot = plan.slots.get(&value)?;
+        let wide =
+            plan.columns.is_none_or(|_| self.value(value).count() == plan.cut.share() * plan.cut.shares());
+        Some(if wide {
+            (places.base + slot * places.words * WORD_BYTES, true)
+        } else {
+            (places.narrow + slot * places.narrow_words * WORD_BYTES, false)
+        })
+    }
+
+    /// Writes the share of a value that others read.
+    fn give_share(&mut self, plan: &GroupPlan, value: usize, (first, end): (u64, u64), places: &Places) {
+        let Some((dm, wide)) = self.slot(plan, value, places).filter(|_| self.is_given(plan, value)) else {
+            return;
+        };
+        let elements = if wide { places.words } else { places.words / plan.columns.unwrap_or(1) };
+        let bytes = elements * self.value(value).element_bytes();
+        let block = Block {
+            hbm: self.places[value] + first * bytes,
+            dm,
+            first_slice: 0,
+            slices: end - first,
+            pitch_bytes: bytes,
+            rows: 1,
+            row_bytes: bytes,
+            hbm_row_bytes: 0,
+            dm_row_bytes: 0,
+        };
+        self.emitter.keep("keep", &block);
+    }
+
+    /// A chain of the group: inputs from where they are, results to their slots.
+    fn group_chain(
+        &mut self,
+        plan: &GroupPlan,
+        number: usize,
+        range: (u64, u64),
+        places: &mut Places,
+    ) -> Lowered<()> {
+        let kernel = &self.kernels.kernels[number];
+        let Work::Chain { inputs, lines, streams } = &kernel.work else { return Ok(()) };
+        let wide = kernel
+            .results
+            .first()
+            .and_then(|value| self.slot(plan, *value, places))
+            .is_none_or(|slot| slot.1);
+        let words = if wide { places.words } else { places.narrow_words };
+        let registers = self.registers(plan, number, range, places, wide)?;
+        let machine = self.emitter.machine;
+        let made = passes_with(machine, inputs.len(), lines, streams, &registers);
+        let made = made.ok_or("a step that no unit does")?;
+        let rooms = Rooms::new(inputs.len(), streams, &made);
+        let mut at: Vec<u64> = rooms
+            .of
+            .iter()
+            .map(|room| places.temporary + room.unwrap_or(0) * places.words * WORD_BYTES)
+            .collect();
+        for (stream, view) in inputs.iter().enumerate() {
+            if registers.contains_key(&stream) || rooms.of[stream].is_none() {
+                continue;
+            }
+            match self.slot(plan, view.value, places) {
+                Some((slot, own)) if own == wide => at[stream] = slot,
+                Some((slot, _)) => self.spread(plan, slot, at[stream], words),
+                None => self.stream(plan, (number, stream), range, at[stream], places)?,
+            }
+        }
+        for (stream, value) in streams.iter().zip(&kernel.results) {
+            if let Some((slot, _)) = self.slot(plan, *value, places)
+                && !self.value(*value).half
+                && *stream >= inputs.len()
+            {
+                at[*stream] = slot;
+            }
+        }
+        for pass in &made {
+            self.pass(pass, at[pass.stream], pass.pair.map(|pair| at[pair]), words, (at[pass.result], None));
+        }
+        for (stream, value) in streams.iter().zip(&kernel.results) {
+            let Some((slot, _)) = self.slot(plan, *value, places) else { continue };
+            if self.value(*value).half || at[*stream] != slot {
+                let plain = Pass { stream: 0, pair: None, vector: unchanged(), result: 0 };
+                let cast = self.value(*value).half.then_some(Dtype::Bf16);
+                self.pass(&plain, at[*stream], None, words, (slot, cast));
+            }
+        }
+        Ok(())
+    }
+
+    /// Inputs that are spread over a share come from the vector register file.
+    fn registers(
+        &mut self,
+        plan: &GroupPlan,
+        number: usize,
+        range: (u64, u64),
+        places: &mut Places,
+        wide: bool,
+    ) -> Lowered<Registers> {
+        let Work::Chain { inputs, lines, streams } = &self.kernels.kernels[number].work else {
+            return Ok(Registers::new());
+        };
+        let mut small: BTreeMap<usize, (u64, Vec<(u64, i64)>)> = BTreeMap::new();
+        for (stream, view) in inputs.iter().enumerate().filter(|_| wide) {
+            match (self.slot(plan, view.value, places), plan.operands.get(&(number, stream))) {
+                (Some((_, false)), _) => {
+                    let columns = plan.columns.unwrap_or(1);
+                    small.insert(
+                        stream,
+                        (places.narrow_words, vec![(places.words / columns, 1), (columns, 0)]),
+                    );
+                }
+                (None, Some((_, operand, hull))) => {
+                    let turns = hull.walk.iter().any(|(size, stride)| *size > 1 && *stride == 0);
+                    if turns && operand.element_bytes == WORD_BYTES {
+                        small.insert(stream, (hull.elements, hull.walk.clone()));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let candidates: Vec<usize> = small.keys().copied().collect();
+        let fit = operands_of_units(&candidates, lines, streams);
+        let (mut all, mut next) = (Registers::new(), 0);
+        for (stream, (words, walk)) in small.into_iter().filter(|(stream, _)| fit.contains(stream)) {
+            let bytes = block_bytes(words * WORD_BYTES);
+            if next + bytes > self.machine().vrf.capacity_bytes {
+                continue;
+            }
+            let (from, lead) = match self.slot(plan, inputs[stream].value, places) {
+                Some((slot, _)) => (slot, 0),
+                None => {
+                    let to = places.hulls;
+                    places.hulls += bytes;
+                    self.bring(plan, (number, stream), range, to)?;
+                    (to, plan.operands.get(&(number, stream)).map_or(0, |(_, _, hull)| hull.lead))
+                }
+            };
+            self.emitter.exec(load_vrf("load", from, words, next));
+            all.insert(stream, vrf(next + lead * WORD_BYTES, &walk));
+            next += bytes;
+        }
+        Ok(all)
+    }
+
+    /// A value with one element a row, as one with all.
+    fn spread(&mut self, plan: &GroupPlan, from: u64, to: u64, words: u64) {
+        let columns = plan.columns.unwrap_or(1);
+        let walk = [(words / columns, 1), (columns, 0)];
+        self.emitter.exec(walked(Dtype::I32, from, &walk, words, to));
+    }
+
+    /// An input from HBM as a stream of words.
+    fn stream(
+        &mut self,
+        plan: &GroupPlan,
+        read: (usize, usize),
+        range: (u64, u64),
+        to: u64,
+        places: &mut Places,
+    ) -> Lowered<()> {
+        let Some((_, operand, hull)) = plan.operands.get(&read) else { return Err("an input".to_string()) };
+        if hull.is_stream() && operand.element_bytes == WORD_BYTES {
+            return self.bring(plan, read, range, to);
+        }
+        let from = places.hulls;
+        places.hulls += block_bytes(hull.elements * operand.element_bytes);
+        self.bring(plan, read, range, from)?;
+        let dtype = if operand.element_bytes == WORD_BYTES { Dtype::I32 } else { Dtype::Bf16 };
+        let first = from + hull.lead * operand.element_bytes;
+        self.emitter.exec(walked(dtype, first, &hull.walk, places.words, to));
+        Ok(())
+    }
+
+    /// The hulls of shares to the slices; slices behind the last share get those of the first again.
+    fn bring(
+        &mut self,
+        plan: &GroupPlan,
+        read: (usize, usize),
+        (first, end): (u64, u64),
+        to: u64,
+    ) -> Lowered<()> {
+        let Some((value, operand, hull)) = plan.operands.get(&read) else {
+            return Err("an input".to_string());
+        };
+        let mut all: Vec<(u64, u64, Vec<(u64, i64, u64)>)> = Vec::new();
+        let outer = plan.cut.outer(operand);
+        for ShareBox { first: share, loops } in boxes(&plan.cut.digits, first, end) {
+            let loops = loops.iter().map(|(size, digit, step)| (*size, outer[*digit], *step)).collect();
+            all.push((share, share - first, loops));
+        }
+        let slices = self.machine().pe.slices;
+        if end - first < slices {
+            all.push((first, end - first, vec![(slices - (end - first), 0, 1)]));
+        }
+        let scale = |elements: i64| elements * signed(operand.element_bytes);
+        let place = self.places[*value];
+        for (share, slice, loops) in all {
+            let skipped = offset(&plan.cut.digits, &outer, share) + operand.first - signed(hull.lead);
+            let mut rows: Vec<(u64, i64, i64)> = loops
+                .into_iter()
+                .map(|(size, stride, slices)| (size, scale(stride), signed(slices) * SLICE_STRIDE))
+                .collect();
+            let levels = &hull.levels[..hull.levels.len() - 1];
+            rows.extend(levels.iter().map(|(size, from, to)| (*size, scale(*from), scale(signed(*to)))));
+            let inside = hull.levels.last().map_or(0, |level| level.0) * operand.element_bytes;
+            let source = hbm(place).step(scale(skipped));
+            let target = self.emitter.dm(to).step(signed(slice) * SLICE_STRIDE);
+            let (Some(source), Some(target)) = (source, target) else { return Err("a place".to_string()) };
+            self.emitter.bytes("bring", &Bytes { source, target, loops: rows, inside });
+        }
+        Ok(())
+    }
+}
+
+/// Elements before a share.
+fn offset(digits: &[u64], strides: &[i64], share: u64) -> i64 {
+    let (mut left, mut all) = (share, 0);
+    for (size, stride) in digits.iter().zip(strides).rev() {
+        all += signed(left % size) * stride;
+        left /= size;
+    }
+    all
+}
+
+fn unchanged() -> Vector {
+    chain(Word::F32, Vec::new())
+}
+
+/// Elements of data memory by strides, as a stream of words.
+fn walked(dtype: Dtype, from: u64, walk: &[(u64, i64)], words: u64, to: u64) -> Exec {
+    let fetch = fetch_words(dtype, from, walk);
+    let (vector, target) = match dtype {
+        Dtype::I32 => (chain(Word::I32, Vec::new()), Dtype::I32),
+        _ => (unchanged(), Dtype::F32),
+    };
+    pass("walk", fetch, vector, words / FLIT_WORDS, ElementTarget { dtype: target, base: to })
+}
