@@ -21,7 +21,7 @@ use super::moves::Bytes;
 use super::passes::{Pass, Registers, operands_of_units, passes, passes_with};
 use super::plan::{Planner, WORD_BYTES};
 use super::refusal::Lowered;
-use super::view::{View, signed};
+use super::view::{View, signed, strides};
 
 /// A view of a value that a group brings.
 type Read = (usize, View);
@@ -86,6 +86,7 @@ pub(super) fn plan_group(
         pes,
         streams: wide_slots + temporary + narrow_slots.div_ceil(8),
         passes: commands,
+        result_bytes: result_bytes(all, &kernels),
         dm_bytes,
         rows: has_rows.then_some((group.columns, LEAST_ROWS)),
     };
@@ -97,6 +98,12 @@ pub(super) fn plan_group(
     }
     let columns = has_rows.then_some(group.columns);
     Some(GroupPlan { kernels, columns, cut, operands: brought, slots, wide_slots, narrow_slots, temporary })
+}
+
+/// Bytes of an element of the narrowest value that is made.
+fn result_bytes(all: &Kernels, kernels: &[usize]) -> u64 {
+    let made = kernels.iter().flat_map(|at| all.kernels[*at].results.iter());
+    made.map(|value| all.values[*value].element_bytes()).min().unwrap_or(WORD_BYTES)
 }
 
 fn first_dims(all: &Kernels, group: &Group) -> Option<Vec<u64>> {
@@ -263,7 +270,11 @@ impl Planner<'_> {
             return;
         };
         let elements = if wide { places.words } else { places.words / plan.columns.unwrap_or(1) };
-        let bytes = elements * self.value(value).element_bytes();
+        let element_bytes = self.value(value).element_bytes();
+        if wide && !plan.cut.is_contiguous() {
+            return self.give_blocks(plan, value, (first, end), dm);
+        }
+        let bytes = elements * element_bytes;
         let block = Block {
             hbm: self.places[value] + first * bytes,
             dm,
@@ -276,6 +287,29 @@ impl Planner<'_> {
             dm_row_bytes: 0,
         };
         self.emitter.keep("keep", &block);
+    }
+
+    /// Writes shares that do not follow each other.
+    fn give_blocks(&mut self, plan: &GroupPlan, value: usize, (first, end): (u64, u64), dm: u64) {
+        let element_bytes = self.value(value).element_bytes();
+        let dims: Vec<u64> = plan.cut.digits.iter().zip(&plan.cut.inner).map(|(a, b)| a * b).collect();
+        let out = Operand { first: 0, strides: strides(&dims), element_bytes };
+        let outer = plan.cut.outer(&out);
+        let scale = |elements: i64| elements * signed(element_bytes);
+        for ShareBox { first: share, loops } in boxes(&plan.cut.digits, first, end) {
+            let slices = |(size, digit, step): &(u64, usize, u64)| {
+                (*size, signed(*step) * SLICE_STRIDE, scale(outer[*digit]))
+            };
+            let mut rows: Vec<(u64, i64, i64)> = loops.iter().map(slices).collect();
+            let mut own = strides(&plan.cut.inner).into_iter();
+            let inner = plan.cut.inner.iter().zip(&out.strides);
+            rows.extend(inner.map(|(size, to)| (*size, scale(own.next().unwrap_or(0)), scale(*to))));
+            let source = self.emitter.dm(dm).step(signed(share - first) * SLICE_STRIDE);
+            let target = hbm(self.places[value]).step(scale(offset(&plan.cut.digits, &outer, share)));
+            if let (Some(source), Some(target)) = (source, target) {
+                self.emitter.bytes("keep", &Bytes { source, target, loops: rows, inside: element_bytes });
+            }
+        }
     }
 
     /// A chain of the group: inputs from where they are, results to their slots.

@@ -3,11 +3,13 @@
 use tilewright_graph::{Binary, Dtype, Fold, Subscripts, ValueId};
 
 use super::elementwise::{Arg, Writer};
-use super::form::{Former, Held};
-use super::kernel::{Part, Sizes, Work};
+use super::form::{Former, Held, inverse, memory_order};
+use super::kernel::{Origin, Part, Sizes, Work};
 use super::refusal::Lowered;
 use super::view::{View, count, signed, strides};
 
+/// Products that the vector engine adds one after the other, at most.
+const MOST_TAPS: u64 = 32;
 /// Columns that a reduction takes at once; longer rows are reduced in two turns.
 const MOST_COLUMNS: u64 = 4096;
 
@@ -40,6 +42,12 @@ impl Lettered {
     fn size(&self, letter: u8) -> u64 {
         let at = self.letters.iter().position(|known| *known == letter);
         at.and_then(|at| self.view.axes.get(at)).map_or(1, |axis| axis.0)
+    }
+
+    /// Elements from one position of a letter to the next; 0 if it has none.
+    fn stride(&self, letter: u8) -> i64 {
+        let at = self.letters.iter().position(|known| *known == letter);
+        at.and_then(|at| self.view.axes.get(at)).map_or(0, |axis| axis.1)
     }
 
     /// Axes in the order of letters.
@@ -92,9 +100,19 @@ impl Former<'_> {
             from.iter().copied().filter(|letter| wanted(*letter)).collect()
         };
         let batch = letters(&|l| a.has(l) && b.has(l), out);
-        let rows = letters(&|l| a.has(l) && !b.has(l), out);
-        let columns = letters(&|l| !a.has(l) && b.has(l), out);
-        let summed = letters(&|l| b.has(l) && !out.contains(&l), &a.letters);
+        let mut rows = letters(&|l| a.has(l) && !b.has(l), out);
+        let mut columns = letters(&|l| !a.has(l) && b.has(l), out);
+        let mut summed = letters(&|l| b.has(l) && !out.contains(&l), &a.letters);
+        // As they lie in memory, so that runs are long; where operands differ, the one that is computed decides.
+        rows.sort_by_key(|letter| std::cmp::Reverse(a.stride(*letter)));
+        columns.sort_by_key(|letter| std::cmp::Reverse(b.stride(*letter)));
+        let decides = if self.is_constant(&a.view) || self.is_input(&a.view) && !self.is_input(&b.view) {
+            &b
+        } else {
+            &a
+        };
+        let decides = if self.is_constant(&b.view) { &a } else { decides };
+        summed.sort_by_key(|letter| std::cmp::Reverse(decides.stride(*letter)));
         let size = |from: &Lettered, letters: &[u8]| letters.iter().map(|l| from.size(*l)).product::<u64>();
         let sizes = Sizes {
             batch: size(&a, &batch),
@@ -108,6 +126,9 @@ impl Former<'_> {
         if sizes.rows == 1 && sizes.columns == 1 {
             return self.dots(name, [&a, &b], (&batch, &summed), out);
         }
+        if sizes.batch > 1 && sizes.rows.min(sizes.columns) == 1 && sizes.summed <= MOST_TAPS {
+            return self.taps(name, [&a, &b], &summed, out);
+        }
         let mut values = [0; 2];
         for (at, (from, own)) in [(&a, &rows), (&b, &columns)].into_iter().enumerate() {
             let order = [&batch[..], own, &summed].concat();
@@ -120,6 +141,57 @@ impl Former<'_> {
         let value = self.made(name, &dims, Dtype::F32, work);
         let whole = Lettered { letters: made, view: View::whole(value, &dims) };
         whole.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())
+    }
+
+    fn is_constant(&self, view: &View) -> bool {
+        matches!(self.all.values[view.value].origin, Origin::Constant(_))
+    }
+
+    fn is_input(&self, view: &View) -> bool {
+        self.all.values[view.value].origin == Origin::Input
+    }
+
+    /// Sums of few products at each position of a batch, as depthwise convolutions have them: the contraction engine would use
+    /// one lane, the vector engine multiplies and adds what it reads by strides, in f32.
+    fn taps(&mut self, name: &str, operands: [&Lettered; 2], summed: &[u8], out: &[u8]) -> Lowered<View> {
+        let size = |letter: u8| operands[0].size(letter).max(operands[1].size(letter));
+        let larger =
+            if operands[0].letters.len() >= operands[1].letters.len() { operands[0] } else { operands[1] };
+        let mut stored = out.to_vec();
+        stored.sort_by_key(|letter| std::cmp::Reverse((size(*letter) > 1, larger.stride(*letter))));
+        let view = |from: &Lettered, tap: &[(u8, u64)]| {
+            let skipped: i64 = tap.iter().map(|(letter, at)| from.stride(*letter) * signed(*at)).sum();
+            let axes = stored.iter().map(|letter| (size(*letter), from.stride(*letter))).collect();
+            View { value: from.view.value, first: from.view.first + skipped, axes }
+        };
+        let mut taps: Vec<Vec<(u8, u64)>> = vec![Vec::new()];
+        for letter in summed {
+            let more =
+                |tap: Vec<(u8, u64)>| (0..size(*letter)).map(move |at| [&tap[..], &[(*letter, at)]].concat());
+            taps = taps.into_iter().flat_map(more).collect();
+        }
+        let inputs = taps.iter().flat_map(|tap| operands.map(|from| view(from, tap)));
+        let inputs: Vec<View> =
+            inputs.collect::<Vec<View>>().into_iter().map(|view| self.compact(view)).collect();
+        let mut writer = Writer::new(inputs.len());
+        let mut sum = None;
+        for at in 0..taps.len() {
+            let product =
+                writer.binary(Binary::Mul, Dtype::F32, Arg::Stream(2 * at), Arg::Stream(2 * at + 1))?;
+            sum = Some(match sum {
+                None => product,
+                Some(sum) => {
+                    writer.binary(Binary::Add, Dtype::F32, Arg::Stream(sum), Arg::Stream(product))?
+                }
+            });
+        }
+        let stream = sum.ok_or("a sum of nothing")?;
+        let dims: Vec<u64> = stored.iter().map(|letter| size(*letter)).collect();
+        let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
+        let view = View::whole(self.made(name, &dims, Dtype::F32, work), &dims);
+        let order = out.iter().map(|letter| stored.iter().position(|known| known == letter));
+        let order = order.collect::<Option<Vec<usize>>>().ok_or("letters")?;
+        view.transposed(&order).ok_or_else(|| "letters".to_string())
     }
 
     /// Products that nothing is summed over: the vector engine multiplies in f32.
@@ -191,6 +263,12 @@ impl Former<'_> {
         let turned = x.transposed(&order).ok_or("an axis that is not there")?;
         let columns = axes.iter().filter_map(|axis| x.axes.get(*axis)).map(|axis| axis.0).product::<u64>();
         let rows = count(dims);
+        let numbers = matches!(dtype, Dtype::F32 | Dtype::I32) && fold != Fold::Prod;
+        let apart =
+            turned.axes.last().is_some_and(|axis| axis.1 != 1) || turned.reshaped(&[rows, columns]).is_none();
+        if numbers && apart && columns > 1 && columns <= MOST_TAPS && rows > columns {
+            return self.folded_taps(name, x, fold, axes, dims);
+        }
         let flat = match turned.reshaped(&[rows, columns]) {
             Some(view) => view,
             None => View::whole(self.plain(&turned, &format!("{name}.rows"))?, &[rows, columns]),
@@ -202,6 +280,47 @@ impl Former<'_> {
             self.folded(name, from, fold, (rows, columns))?
         };
         Ok(View::whole(value, dims))
+    }
+
+    /// Folds of few elements that lie apart, as windows of a pooling have them: each is a view of all results.
+    fn folded_taps(
+        &mut self,
+        name: &str,
+        x: &View,
+        fold: Fold,
+        axes: &[usize],
+        dims: &[u64],
+    ) -> Lowered<View> {
+        let dtype = self.all.values[x.value].dtype;
+        let mut taps = vec![x.first];
+        for (size, stride) in axes.iter().filter_map(|axis| x.axes.get(*axis)) {
+            let more = |first: i64| (0..signed(*size)).map(move |at| first + at * stride);
+            taps = taps.into_iter().flat_map(more).collect();
+        }
+        let kept = (0..x.axes.len()).filter(|axis| !axes.contains(axis)).map(|axis| x.axes[axis]);
+        let rest = View { axes: kept.collect(), ..x.clone() };
+        let order = memory_order(&rest);
+        let stored = rest.transposed(&order).ok_or("axes that do not fit")?;
+        let inputs: Vec<View> = taps.iter().map(|first| View { first: *first, ..stored.clone() }).collect();
+        let op = match fold {
+            Fold::Max => Binary::Max,
+            Fold::Min => Binary::Min,
+            _ => Binary::Add,
+        };
+        let mut writer = Writer::new(inputs.len());
+        let mut all = 0;
+        for at in 1..inputs.len() {
+            all = writer.binary(op, dtype, Arg::Stream(all), Arg::Stream(at))?;
+        }
+        let sizes = stored.dims();
+        let work = Work::Chain { inputs, lines: writer.lines, streams: vec![all] };
+        let view = View::whole(self.made(name, &sizes, dtype, work), &sizes);
+        let view = view.transposed(&inverse(&order)).ok_or("axes that do not fit")?;
+        // Axes that are kept with one position.
+        match view.reshaped(dims) {
+            Some(view) => Ok(view),
+            None => Ok(View::whole(self.plain(&view, &format!("{name}.moved"))?, dims)),
+        }
     }
 
     fn folded(&mut self, name: &str, from: usize, fold: Fold, (rows, columns): (u64, u64)) -> Lowered<usize> {

@@ -1,6 +1,6 @@
 //! How a chain that reads values by strides is cut: shares of whole inner axes, one for each slice at a time.
 //!
-//! A share is some positions of one axis with all axes behind it. Of a value that is read by strides a slice brings the hull of
+//! A share is a block of positions of the chain's axes. Of a value that is read by strides a slice brings the hull of
 //! its share: each element once, in the order in which it lies in HBM. The fetch sequencer repeats, turns and overlaps them on
 //! the way to the vector engine (vISA book, fetch engine), so that broadcasts, transposes and windows are no copies in HBM.
 
@@ -11,6 +11,8 @@ use super::view::{View, signed};
 
 /// Words of a share, at most.
 const MOST_SHARE: u64 = 16_384;
+/// Elements between two that are needed, at most, where all of them are brought.
+const MOST_BETWEEN: i64 = 32;
 /// Bytes of a word.
 const WORD_BYTES: u64 = 4;
 
@@ -90,9 +92,9 @@ impl Hull {
 /// A cut of a chain's axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// Sizes of the axes of shares: those before the cut, and how often its part comes.
+    /// Shares along each axis.
     pub(super) digits: Vec<u64>,
-    /// Sizes within a share.
+    /// Positions of each axis within a share.
     pub(super) inner: Vec<u64>,
 }
 
@@ -107,12 +109,16 @@ impl Cut {
         self.inner.iter().product()
     }
 
+    /// Whether shares follow each other in row-major order.
+    pub(super) fn is_contiguous(&self) -> bool {
+        let behind = self.digits.iter().rev().skip_while(|digit| **digit == 1).count();
+        let cut = behind.saturating_sub(1);
+        self.inner[..cut].iter().all(|inner| *inner == 1)
+    }
+
     /// Strides of the digits of shares.
     pub(super) fn outer(&self, operand: &Operand) -> Vec<i64> {
-        let at = self.digits.len() - 1;
-        let mut strides = operand.strides[..=at].to_vec();
-        strides[at] *= signed(self.inner[0]);
-        strides
+        operand.strides.iter().zip(&self.inner).map(|(stride, size)| stride * signed(*size)).collect()
     }
 
     /// What a share brings; `None` if no transfer can.
@@ -123,7 +129,7 @@ impl Cut {
         if digits.filter(|(_, size)| **size > 1).any(|(stride, _)| !whole(stride)) {
             return None;
         }
-        let strides = &operand.strides[self.digits.len() - 1..];
+        let strides = &operand.strides;
         let mut axes: Vec<(i64, u64)> = strides.iter().copied().zip(self.inner.iter().copied()).collect();
         axes.retain(|(stride, size)| *stride != 0 && *size > 1);
         axes.sort_unstable();
@@ -134,7 +140,9 @@ impl Cut {
         let mut levels: Vec<(i64, i64)> = vec![(1, 1)];
         for (stride, size) in axes {
             let (pitch, count) = levels.last_mut()?;
-            if stride % *pitch == 0 && stride <= *pitch * *count {
+            // What lies so that no transfer takes its rows is brought with all between them.
+            let dense = *pitch == 1 && !whole(stride) && stride <= MOST_BETWEEN;
+            if stride % *pitch == 0 && (stride <= *pitch * *count || dense) {
                 *count += (signed(size) - 1) * (stride / *pitch);
             } else {
                 levels.push((stride, signed(size)));
@@ -185,6 +193,8 @@ pub(super) struct Room {
     pub(super) streams: u64,
     /// Commands of a share.
     pub(super) passes: u64,
+    /// Bytes of an element of the result.
+    pub(super) result_bytes: u64,
     /// Bytes of each slice's data memory.
     pub(super) dm_bytes: u64,
     /// Innermost elements that stay together, and how many of them a share has a multiple of.
@@ -194,26 +204,50 @@ pub(super) struct Room {
 /// The cut that takes least; `None` if no operand's hull can be brought by any.
 pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room) -> Option<Cut> {
     let mut best: Option<(u64, Cut)> = None;
-    for axis in 0..dims.len() {
-        let behind: u64 = dims[axis + 1..].iter().product();
-        for factor in divisors(dims[axis]) {
-            let share = factor * behind;
-            let torn = room.rows.is_some_and(|(columns, rows)| !share.is_multiple_of(columns * rows));
-            if share > MOST_SHARE || torn || !share.is_multiple_of(FLIT_WORDS) {
-                continue;
-            }
-            let mut digits = dims[..=axis].to_vec();
-            digits[axis] /= factor;
-            let mut inner = dims[axis..].to_vec();
-            inner[0] = factor;
-            let one = Cut { digits, inner };
-            let Some(cycles) = cycles(machine, &one, operands, room) else { continue };
-            if best.as_ref().is_none_or(|(least, _)| cycles < *least) {
-                best = Some((cycles, one));
-            }
+    let out = Operand { first: 0, strides: super::view::strides(dims), element_bytes: room.result_bytes };
+    for inner in blocks(dims) {
+        let share: u64 = inner.iter().product();
+        let torn = room.rows.is_some_and(|(columns, rows)| {
+            let behind = inner.iter().zip(dims).rev().take_while(|(inner, size)| inner == size);
+            let whole: u64 = behind.map(|(inner, _)| *inner).product();
+            !share.is_multiple_of(columns * rows) || whole < columns
+        });
+        if share > MOST_SHARE || torn || !share.is_multiple_of(FLIT_WORDS) {
+            continue;
+        }
+        let digits = dims.iter().zip(&inner).map(|(size, inner)| size / inner).collect();
+        let one = Cut { digits, inner };
+        if room.rows.is_some() && !one.is_contiguous() {
+            continue;
+        }
+        let Some(cycles) = cycles(machine, &one, operands, (&out, room)) else { continue };
+        if best.as_ref().is_none_or(|(least, _)| cycles < *least) {
+            best = Some((cycles, one));
         }
     }
     best.map(|(_, cut)| cut)
+}
+
+/// Blocks of axes: some positions of one axis and all behind it, of which one other axis may have fewer too.
+fn blocks(dims: &[u64]) -> Vec<Vec<u64>> {
+    let mut all = Vec::new();
+    for axis in 0..dims.len() {
+        for factor in divisors(dims[axis]) {
+            let mut inner: Vec<u64> = vec![1; axis];
+            inner.push(factor);
+            inner.extend(&dims[axis + 1..]);
+            all.push(inner.clone());
+            for other in axis + 1..dims.len() {
+                for part in divisors(dims[other]).into_iter().filter(|part| *part > 1 && *part < dims[other])
+                {
+                    let mut inner = inner.clone();
+                    inner[other] = part;
+                    all.push(inner);
+                }
+            }
+        }
+    }
+    all
 }
 
 /// Numbers that divide another, up to what a share has at most.
@@ -222,7 +256,8 @@ fn divisors(number: u64) -> Vec<u64> {
 }
 
 /// Cycles by counting requests, packets and commands; `None` if a hull cannot be brought or data memory is too small.
-fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], room: Room) -> Option<u64> {
+fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand, Room)) -> Option<u64> {
+    let written = cut.hull(machine, out)?;
     let hulls = operands.iter().map(|operand| cut.hull(machine, operand)).collect::<Option<Vec<Hull>>>()?;
     let share = cut.share();
     let bytes = Cut::hull_bytes(&hulls, operands) + room.streams * share * WORD_BYTES;
@@ -233,12 +268,27 @@ fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], room: Room) -> Option<
     let turns = cut.shares().div_ceil(slices * room.pes);
     let live = cut.shares().min(slices);
     let requests = |run_bytes: u64| run_bytes.div_ceil(machine.tdma.request_bytes);
-    let mut dma = machine.tdma.startup_cycles + requests(live * share * WORD_BYTES);
+    let rows =
+        |hull: &Hull| hull.levels[..hull.levels.len() - 1].iter().map(|level| level.0).product::<u64>();
+    let run_bytes = |hull: &Hull, operand: &Operand| {
+        hull.levels.last().map_or(0, |level| level.0) * operand.element_bytes
+    };
+    let mut dma = machine.tdma.startup_cycles;
+    if rows(&written) == 1 && cut.is_contiguous() {
+        dma += requests(live * share * room.result_bytes);
+    } else {
+        let run = run_bytes(&written, out);
+        let partial = if run.is_multiple_of(machine.hbm.access_bytes) {
+            0
+        } else {
+            2 * machine.hbm.partial_write_cycles
+        };
+        let channels = machine.hbm_channels().max(1);
+        dma += live * rows(&written) * (requests(run) + partial * room.pes / channels);
+    }
     let mut unit = room.passes * (machine.command.overhead_cycles + share / FLIT_WORDS);
     for (hull, operand) in hulls.iter().zip(operands) {
-        let runs: u64 = hull.levels[..hull.levels.len() - 1].iter().map(|level| level.0).product();
-        let run_bytes = hull.levels.last().map_or(0, |level| level.0) * operand.element_bytes;
-        dma += machine.tdma.startup_cycles + live * runs * requests(run_bytes);
+        dma += machine.tdma.startup_cycles + live * rows(hull) * requests(run_bytes(hull, operand));
         if !hull.is_stream() || operand.element_bytes != WORD_BYTES {
             let narrow = hull.walk.last().is_some_and(|(size, stride)| *size > 1 && *stride != 1);
             let words = if narrow { share } else { share / FLIT_WORDS };

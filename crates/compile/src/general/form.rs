@@ -13,6 +13,8 @@ use super::refusal::{Lowered, Refusal};
 use super::tensors::words;
 use super::view::{View, count, strides};
 
+/// Words of a constant that padding is read from, at most.
+const MOST_FILL: usize = 1 << 16;
 /// Elements of a value, at most.
 const MOST_ELEMENTS: u64 = 1 << 26;
 
@@ -207,8 +209,10 @@ impl<'g> Former<'g> {
         let of = &self.all.values[view.value];
         let (dims, dtype) = (view.dims(), of.dtype);
         let moves = !self.all.is_whole(view) && !matches!(of.origin, Origin::Constant(_));
-        // What is read more than once is narrowed before that.
-        if moves && count(&dims) <= of.count() && !self.halves.contains_key(&view.value) {
+        if moves && !self.halves.contains_key(&view.value) {
+            if count(&dims) > MOST_ELEMENTS {
+                return Err(format!("{} elements; at most {MOST_ELEMENTS}", count(&dims)));
+            }
             let work = Work::Chain { inputs: vec![view.clone()], lines: Vec::new(), streams: vec![0] };
             let number = self.made(name, &dims, dtype, work);
             self.all.values[number].half = true;
@@ -296,17 +300,24 @@ impl<'g> Former<'g> {
         axis: usize,
         views: &[View],
     ) -> Lowered<View> {
-        let to = strides(dims);
+        // The result lies as the largest part does, so that what is contiguous stays so.
+        let largest = views.iter().max_by_key(|view| count(&view.dims())).ok_or("no part")?;
+        let order = memory_order(largest);
+        let stored: Vec<u64> = order.iter().map(|axis| dims[*axis]).collect();
+        let to = strides(&stored);
+        let own = order.iter().position(|known| *known == axis).ok_or("an axis that is not there")?;
         let (mut parts, mut at) = (Vec::new(), 0_u64);
         for view in views {
             let size = view.axes.get(axis).ok_or("an axis that is not there")?.0;
+            let view = view.transposed(&order).ok_or("axes that do not fit")?;
             if size > 0 {
-                parts.push(self.part(view, super::view::signed(at) * to[axis], &to));
+                parts.push(self.part(&view, super::view::signed(at) * to[own], &to));
             }
             at += size;
         }
-        let value = self.made(name, dims, dtype, Work::Move(parts));
-        Ok(View::whole(value, dims))
+        let value = self.made(name, &stored, dtype, Work::Move(parts));
+        let back = inverse(&order);
+        View::whole(value, &stored).transposed(&back).ok_or_else(|| "axes that do not fit".to_string())
     }
 
     fn padded(
@@ -321,14 +332,56 @@ impl<'g> Former<'g> {
             return Ok(x.clone());
         }
         let dtype = self.all.values[x.value].dtype;
-        let edge = |size: u64| {
+        let order = memory_order(x);
+        let mut edge = |size: u64| {
             let mut sizes = dims.to_vec();
             sizes[axis] = size;
-            fill.stretched(&sizes).ok_or_else(|| "padding that is no scalar".to_string())
+            let view = fill.stretched(&sizes).ok_or_else(|| "padding that is no scalar".to_string())?;
+            Ok::<View, String>(self.filled(&view, &order, axis).unwrap_or(view))
         };
         let all = [edge(low)?, x.clone(), edge(high)?];
         let live: Vec<View> = all.into_iter().filter(|view| count(&view.dims()) > 0).collect();
         self.joined(name, dims, dtype, axis, &live)
+    }
+
+    /// A constant that is spread over axes, with a copy for each position from an axis on, so that it is read in long runs.
+    fn filled(&mut self, view: &View, order: &[usize], axis: usize) -> Option<View> {
+        let of = &self.all.values[view.value];
+        let Origin::Constant(words) = &of.origin else { return None };
+        let word = *words.first().filter(|_| of.count() == 1)?;
+        let at = order.iter().position(|known| *known == axis)?;
+        let (dims, dtype) = (view.dims(), of.dtype);
+        let inner: Vec<u64> = order[at..].iter().map(|axis| dims[*axis]).collect();
+        let size = usize::try_from(count(&inner)).ok().filter(|size| (2..=MOST_FILL).contains(size))?;
+        let value = self.value("fill", &[count(&inner)], dtype, Origin::Constant(vec![word; size]));
+        let mut axes: Vec<(u64, i64)> = dims.iter().map(|size| (*size, 0)).collect();
+        for (axis, stride) in order[at..].iter().zip(strides(&inner)) {
+            axes[*axis].1 = stride;
+        }
+        Some(View { value, first: 0, axes })
+    }
+
+    /// A view of a constant as one of a constant that lies in the order of the view.
+    pub(super) fn compact(&mut self, view: View) -> View {
+        let of = &self.all.values[view.value];
+        let Origin::Constant(words) = &of.origin else { return view };
+        let kept: Vec<(u64, i64)> =
+            view.axes.iter().copied().filter(|(size, stride)| *size > 1 && *stride != 0).collect();
+        let lies = View { value: view.value, first: view.first, axes: kept };
+        if self.all.is_whole(&lies) || count(&lies.dims()) > of.count() {
+            return view;
+        }
+        let Some(words) = taken(words, &lies) else { return view };
+        let (name, dtype, half, dims) = (format!("{}.laid", of.name), of.dtype, of.half, lies.dims());
+        let value = self.value(&name, &dims, dtype, Origin::Constant(words));
+        self.all.values[value].half = half;
+        let mut own = strides(&dims).into_iter();
+        let axis = |(size, stride): &(u64, i64)| {
+            let used = *size > 1 && *stride != 0;
+            (*size, if used { own.next().unwrap_or(0) } else { 0 })
+        };
+        let axes = view.axes.iter().map(axis).collect();
+        View { value, first: 0, axes }
     }
 
     /// An elementwise operator: a chain of one.
@@ -348,6 +401,7 @@ impl<'g> Former<'g> {
             let none = || "sizes that do not stretch".to_string();
             let view =
                 self.view(*id)?.stretched(dims).ok_or_else(none)?.transposed(&order).ok_or_else(none)?;
+            let view = self.compact(view);
             let stream = inputs.iter().position(|known| *known == view).unwrap_or(inputs.len());
             if stream == inputs.len() {
                 inputs.push(view);
@@ -374,9 +428,7 @@ impl<'g> Former<'g> {
                 View::whole(self.made(name, &stored, dtype, work), &stored)
             }
         };
-        let mut back = vec![0; order.len()];
-        order.iter().enumerate().for_each(|(at, axis)| back[*axis] = at);
-        made.transposed(&back).ok_or_else(|| "axes that do not fit".to_string())
+        made.transposed(&inverse(&order)).ok_or_else(|| "axes that do not fit".to_string())
     }
 
     /// The order of axes in which the first operand of full size lies in memory, so that it is not moved.
@@ -387,14 +439,27 @@ impl<'g> Former<'g> {
             if view.dims() != dims || self.all.values[view.value].count() != count(dims) {
                 continue;
             }
-            let mut order = plain.clone();
-            order.sort_by_key(|axis| std::cmp::Reverse((view.axes[*axis].0 > 1, view.axes[*axis].1)));
+            let order = memory_order(view);
             if view.transposed(&order).is_some_and(|view| view.is_plain()) {
                 return if view.is_plain() { plain } else { order };
             }
         }
         plain
     }
+}
+
+/// Axes of a view by their strides, the largest first.
+pub(super) fn memory_order(view: &View) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..view.axes.len()).collect();
+    order.sort_by_key(|axis| std::cmp::Reverse((view.axes[*axis].0 > 1, view.axes[*axis].1)));
+    order
+}
+
+/// The order that undoes another.
+pub(super) fn inverse(order: &[usize]) -> Vec<usize> {
+    let mut back = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(at, axis)| back[*axis] = at);
+    back
 }
 
 /// Elements of a view, in its order.

@@ -13,12 +13,13 @@ use super::view::{View, count, strides};
 pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
     let mut kernels = Vec::with_capacity(all.kernels.len());
     for mut kernel in std::mem::take(&mut all.kernels) {
-        if let Some(chain) = walked(&all, &kernel)
-            && is_cut(machine, pes, &all, &chain, &kernel.results)
-        {
-            kernel.work = chain;
+        if let Some(chain) = walked(&all, &kernel) {
+            let walked = Kernel { work: chain, results: kernel.results.clone() };
+            if is_cut(machine, pes, &mut all, &walked) {
+                kernel = walked;
+            }
         }
-        if !is_cut(machine, pes, &all, &kernel.work, &kernel.results) {
+        if !is_cut(machine, pes, &mut all, &kernel) {
             kernels.extend(plain(&mut all, &mut kernel.work));
         }
         kernels.push(kernel);
@@ -41,16 +42,17 @@ fn walked(all: &Kernels, kernel: &Kernel) -> Option<Work> {
     Some(Work::Chain { inputs, lines: Vec::new(), streams: vec![0] })
 }
 
-/// Whether a kernel is no chain, or one that can be cut.
-fn is_cut(machine: &Tcp, pes: u64, all: &Kernels, work: &Work, results: &[usize]) -> bool {
-    let Work::Chain { inputs, .. } = work else { return true };
+/// Whether a kernel is no chain, or one that can be cut; kernels are empty before and after.
+fn is_cut(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> bool {
+    let Work::Chain { inputs, .. } = &kernel.work else { return true };
     if all.whole_inputs(inputs).is_some() {
         return true;
     }
-    let mut one = Kernels { values: all.values.clone(), ..Kernels::default() };
-    one.kernels.push(Kernel { work: work.clone(), results: results.to_vec() });
+    all.kernels.push(kernel.clone());
     let group = Group { kernels: 0..1, rows: 1, columns: 1 };
-    plan_group(machine, &one, &group, (pes, dm_bytes(machine) / 2), false).is_some()
+    let plan = plan_group(machine, all, &group, (pes, dm_bytes(machine) / 2), false);
+    all.kernels.clear();
+    plan.is_some()
 }
 
 /// Moves of what a chain reads by strides, so that it reads values as they are.
