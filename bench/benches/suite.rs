@@ -35,8 +35,10 @@ fn cases() -> BuildResult<Vec<Case>> {
     let mut all = vec![
         transformer("GPT-2 block, 512 tokens", Transformer { layers: 1, ..gpt2 })?,
         transformer("BERT block, batch 8 of 128 tokens", Transformer { layers: 1, ..bert })?,
-        resnet("ResNet stages 1 and 2 at 56, batch 1", 1, 56, [1, 1, 0, 0])?,
-        mobilenet("MobileNet at 56, batch 1", 1, 56)?,
+        transformer("GPT-2 small, 512 tokens", gpt2)?,
+        transformer("BERT-base, batch 8 of 128 tokens", bert)?,
+        resnet("ResNet-50 at 224, batch 8", 8, 224, [3, 4, 6, 3])?,
+        mobilenet("MobileNet at 224, batch 8", 8, 224)?,
     ];
     let shapes = [
         [1, 1024, 1024, 1024],

@@ -4,10 +4,14 @@ use tilewright_graph::{Binary, Dtype, Fold, Subscripts, ValueId};
 
 use super::elementwise::{Arg, Writer};
 use super::form::{Former, Held, inverse, memory_order};
-use super::kernel::{Origin, Part, Sizes, Work};
+use super::kernel::{Origin, Part, Sizes, Value, Work};
 use super::refusal::Lowered;
 use super::view::{View, count, signed, strides};
 
+/// Positions of a sum that are whole granules of bf16.
+const SUM_GRANULE: u64 = 4;
+/// Elements of an operand from which on sums are padded to whole granules.
+const LEAST_PADDED: u64 = 1 << 14;
 /// Products that the vector engine adds one after the other, at most.
 const MOST_TAPS: u64 = 32;
 /// Columns that a reduction takes at once; longer rows are reduced in two turns.
@@ -92,10 +96,95 @@ impl Former<'_> {
         Ok(Lettered { letters: stay, view })
     }
 
+    /// The same operands with more positions of a letter that is summed over, zeros in both, so that rows are whole granules; `None`
+    /// if they are already, or no letter is an axis of both values.
+    fn padded_sum(
+        &mut self,
+        name: &str,
+        operands: [&Lettered; 2],
+        summed: &[u8],
+    ) -> Lowered<Option<[Lettered; 2]>> {
+        let size = |letter: u8| operands[0].size(letter);
+        let all: u64 = summed.iter().map(|letter| size(*letter)).product();
+        let long = operands
+            .iter()
+            .any(|one| one.letters.iter().map(|letter| one.size(*letter)).product::<u64>() >= LEAST_PADDED);
+        if all.is_multiple_of(SUM_GRANULE) || !long {
+            return Ok(None);
+        }
+        let wider = |letter: u8| {
+            let others = all / size(letter);
+            (size(letter)..size(letter) + SUM_GRANULE)
+                .find(|size| (size * others).is_multiple_of(SUM_GRANULE))
+        };
+        let grown = |letter: u8| wider(letter).map_or(u64::MAX, |wide| wide * (all / size(letter)));
+        let mut letters = summed.to_vec();
+        letters.sort_by_key(|letter| grown(*letter));
+        for letter in letters {
+            let (Some(wide), [a, b]) = (wider(letter), operands) else { continue };
+            if !self.is_axis(a, letter) || !self.is_axis(b, letter) {
+                continue;
+            }
+            return Ok(Some([
+                self.widened(&format!("{name}.0"), a, letter, wide)?,
+                self.widened(&format!("{name}.1"), b, letter, wide)?,
+            ]));
+        }
+        Ok(None)
+    }
+
+    /// The axis of an operand's value that a letter walks over from end to end, if there is one and no other letter walks it.
+    fn axis_of(&self, one: &Lettered, letter: u8) -> Option<usize> {
+        let dims = &self.all.values[one.view.value].dims;
+        let (size, own) = (one.size(letter), strides(dims));
+        let axis = (0..dims.len())
+            .find(|axis| dims[*axis] == size && own[*axis] == one.stride(letter) && size > 1)?;
+        let walks = |(at, known): (usize, &u8)| {
+            let stride = one.view.axes[at].1;
+            *known == letter
+                || stride == 0
+                || (stride < own[axis] || stride % (own[axis] * signed(size)) == 0)
+        };
+        let whole = one.view.first == 0 && own.iter().all(|stride| *stride > 0);
+        (whole && one.letters.iter().enumerate().all(walks)).then_some(axis)
+    }
+
+    fn is_axis(&self, one: &Lettered, letter: u8) -> bool {
+        self.axis_of(one, letter).is_some()
+    }
+
+    /// An operand with more positions of a letter; those that are new are zero.
+    fn widened(&mut self, name: &str, one: &Lettered, letter: u8, wide: u64) -> Lowered<Lettered> {
+        let axis = self.axis_of(one, letter).ok_or("an axis that is not there")?;
+        let Value { dims, dtype, .. } = self.all.values[one.view.value].clone();
+        let old = strides(&dims);
+        let mut wider = dims.clone();
+        wider[axis] = wide;
+        let zero = self.constant("zero", &tilewright_reference::Tensor::floats(dtype, &[], vec![0.0]))?;
+        let whole = View::whole(one.view.value, &dims);
+        let padded = self.padded(name, &wider, axis, [0, wide - dims[axis]], (&whole, &zero))?;
+        // Strides of the axes before it grow with it.
+        let step = old[axis] * signed(dims[axis]);
+        let grown =
+            |stride: i64| if stride >= step { stride / step * old[axis] * signed(wide) } else { stride };
+        let mut axes: Vec<(u64, i64)> =
+            one.view.axes.iter().map(|(size, stride)| (*size, grown(*stride))).collect();
+        let at = one.letters.iter().position(|known| *known == letter).ok_or("a letter that is not there")?;
+        axes[at].0 = wide;
+        let value = self.plain(&padded, name)?;
+        Ok(Lettered { letters: one.letters.clone(), view: View { value, first: 0, axes } })
+    }
+
     fn contraction(&mut self, name: &str, [a, b]: [Lettered; 2], out: &[u8]) -> Lowered<View> {
         let kept = |other: &Lettered| [out, &other.letters[..]].concat();
         let (of_a, of_b) = (kept(&b), kept(&a));
         let (a, b) = (self.summed(name, a, &of_a)?, self.summed(name, b, &of_b)?);
+        let shared: Vec<u8> =
+            a.letters.iter().copied().filter(|letter| b.has(*letter) && !out.contains(letter)).collect();
+        let (a, b) = match self.padded_sum(name, [&a, &b], &shared)? {
+            Some([a, b]) => (a, b),
+            None => (a, b),
+        };
         let letters = |wanted: &dyn Fn(u8) -> bool, from: &[u8]| -> Vec<u8> {
             from.iter().copied().filter(|letter| wanted(*letter)).collect()
         };

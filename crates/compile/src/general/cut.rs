@@ -275,7 +275,14 @@ fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand
     };
     let mut dma = machine.tdma.startup_cycles;
     if rows(&written) == 1 && cut.is_contiguous() {
-        dma += requests(live * share * room.result_bytes);
+        let bytes = share * room.result_bytes;
+        let torn = !bytes.is_multiple_of(machine.hbm.access_bytes) && bytes > machine.hbm.access_bytes;
+        let partial = if torn {
+            2 * machine.hbm.partial_write_cycles * room.pes / machine.hbm_channels().max(1)
+        } else {
+            0
+        };
+        dma += live * requests(bytes) * (1 + partial);
     } else {
         let run = run_bytes(&written, out);
         let partial = if run.is_multiple_of(machine.hbm.access_bytes) {

@@ -320,7 +320,7 @@ impl<'g> Former<'g> {
         View::whole(value, &stored).transposed(&back).ok_or_else(|| "axes that do not fit".to_string())
     }
 
-    fn padded(
+    pub(super) fn padded(
         &mut self,
         name: &str,
         dims: &[u64],

@@ -151,11 +151,33 @@ fn handed(all: &Kernels, tails: &BTreeMap<usize, usize>) -> Vec<(usize, usize, u
 /// The tactics of each contraction, and why some have none.
 type Tactics = (BTreeMap<usize, Vec<Tactic>>, BTreeMap<usize, String>);
 
-fn candidates(machine: &Tcp, all: &Kernels, options: &Options) -> Tactics {
+/// Tilings by the sizes that they are for.
+type Tilings = BTreeMap<Sizes, Option<TiledContraction>>;
+
+/// Products from which on several PEs in tiles take less than one PE by any tactic, so that none is looked for.
+const MANY_PRODUCTS: u64 = 1 << 24;
+
+fn tilings(machine: &Tcp, all: &Kernels, pes: u64) -> Tilings {
+    let mut found = Tilings::new();
+    for number in 0..all.kernels.len() {
+        if let Some((_, sizes)) = contraction(all, number) {
+            found.entry(sizes).or_insert_with(|| candidate(machine, sizes, pes).ok());
+        }
+    }
+    found
+}
+
+fn candidates(machine: &Tcp, all: &Kernels, options: &Options, tilings: &Tilings) -> Tactics {
     let mut found: BTreeMap<Sizes, Result<Vec<Tactic>, String>> = BTreeMap::new();
     let (mut candidates, mut without) = (BTreeMap::new(), BTreeMap::new());
     for number in 0..all.kernels.len() {
         let Some((_, sizes)) = contraction(all, number) else { continue };
+        let products = sizes.batch * sizes.rows * sizes.columns * sizes.summed;
+        let tiled = matches!(tilings.get(&sizes), Some(Some(_)));
+        if options.pes > 1 && tiled && products >= MANY_PRODUCTS {
+            candidates.insert(number, Vec::new());
+            continue;
+        }
         let known = match found.entry(sizes) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(open) => {
@@ -177,14 +199,12 @@ fn candidates(machine: &Tcp, all: &Kernels, options: &Options) -> Tactics {
 }
 
 /// Contractions that take less in tiles, a chain behind them included, which then reads what they wrote.
-fn tiled(weigher: &Weigher<'_>, pes: u64) -> BTreeMap<usize, TiledContraction> {
+fn tiled(weigher: &Weigher<'_>, tilings: &Tilings) -> BTreeMap<usize, TiledContraction> {
     let (machine, all) = (weigher.machine, weigher.all);
-    let mut found: BTreeMap<Sizes, Option<TiledContraction>> = BTreeMap::new();
     let mut tiled = BTreeMap::new();
     for (number, tactics) in &weigher.candidates {
         let Some((_, sizes)) = contraction(all, *number) else { continue };
-        let known = found.entry(sizes).or_insert_with(|| candidate(machine, sizes, pes).ok());
-        let Some(one) = known else { continue };
+        let Some(Some(one)) = tilings.get(&sizes) else { continue };
         let own = tactics.iter().map(|tactic| weigher.own(*number, tactic, &[])).min();
         let chain = weigher.tails.get(number).map_or(0, |tail| {
             let kernel = &all.kernels[*tail];
@@ -205,8 +225,9 @@ fn tiled(weigher: &Weigher<'_>, pes: u64) -> BTreeMap<usize, TiledContraction> {
 /// The first contraction without a tactic, and why.
 pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<Chosen, (usize, String)> {
     let mut tails = tails(all);
-    let (candidates, without) = candidates(machine, all, options);
-    let tiled = tiled(&Weigher { machine, all, tails: &tails, candidates: candidates.clone() }, options.pes);
+    let tilings = tilings(machine, all, options.pes);
+    let (candidates, without) = candidates(machine, all, options, &tilings);
+    let tiled = tiled(&Weigher { machine, all, tails: &tails, candidates: candidates.clone() }, &tilings);
     if let Some((number, why)) = without.into_iter().find(|(number, _)| !tiled.contains_key(number)) {
         return Err((number, why));
     }

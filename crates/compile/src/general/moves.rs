@@ -81,11 +81,16 @@ fn packets(machine: &Tcp, bytes: &Bytes) -> Vec<Bytes> {
     if bytes.inside <= most {
         return vec![bytes.clone()];
     }
-    let granule = machine.tdma.alignment_bytes.max(1);
-    let packet = (1..=most / granule).rev().map(|granules| granules * granule);
-    let packet =
-        packet.take_while(|packet| *packet * 4 > most).find(|packet| bytes.inside.is_multiple_of(*packet));
-    let packet = packet.unwrap_or(most);
+    // Requests start where packets do: of whole access units none is split by HBM.
+    let sizes = |unit: u64| (1..=most / unit).rev().map(move |units| units * unit);
+    let whole = |packet: &u64| bytes.inside.is_multiple_of(*packet);
+    let unit = machine.hbm.access_bytes.clamp(1, most);
+    let packet = if bytes.inside.is_multiple_of(unit) {
+        sizes(unit).take_while(|packet| *packet * 8 > most).find(whole).unwrap_or(most / unit * unit)
+    } else {
+        let granule = machine.tdma.alignment_bytes.max(1);
+        sizes(granule).take_while(|packet| *packet * 4 > most).find(whole).unwrap_or(most)
+    };
     let mut whole = Bytes { inside: packet, ..bytes.clone() };
     whole.loops.push((bytes.inside / packet, signed(packet), signed(packet)));
     let done = bytes.inside / packet * packet;
