@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use tilewright_base::Sources;
-use tilewright_bench::suite::{Case, Transformer, contraction, mobilenet, resnet, transformer};
+use tilewright_bench::suite::{Case, blocks, models};
 use tilewright_compile::general::bound::roofline_cycles;
 use tilewright_compile::general::{Options, plan};
 use tilewright_graph::TensorStore;
-use tilewright_graph::infer::BuildResult;
 use tilewright_machine::Tcp;
 use tilewright_record::{Event, KeepLast};
 use tilewright_runtime::graph::GraphDevice;
@@ -27,33 +26,6 @@ fn tcp() -> Option<Tcp> {
     let id = sources.add("tcp", tilewright_machine::builtin("tcp")?);
     let loaded = tilewright_machine::load(&mut sources, id, &|_| None).ok()?;
     loaded.machine.tcp().cloned()
-}
-
-fn cases() -> BuildResult<Vec<Case>> {
-    let gpt2 = Transformer { layers: 12, width: 768, heads: 12, batch: 1, tokens: 512, norm_first: true };
-    let bert = Transformer { batch: 8, tokens: 128, norm_first: false, ..gpt2 };
-    let mut all = vec![
-        transformer("GPT-2 block, 512 tokens", Transformer { layers: 1, ..gpt2 })?,
-        transformer("BERT block, batch 8 of 128 tokens", Transformer { layers: 1, ..bert })?,
-        transformer("GPT-2 small, 512 tokens", gpt2)?,
-        transformer("BERT-base, batch 8 of 128 tokens", bert)?,
-        resnet("ResNet-50 at 224, batch 8", 8, 224, [3, 4, 6, 3])?,
-        mobilenet("MobileNet at 224, batch 8", 8, 224)?,
-    ];
-    let shapes = [
-        [1, 1024, 1024, 1024],
-        [1, 512, 2048, 2048],
-        [1, 2048, 2048, 512],
-        [1, 4096, 4096, 4096],
-        [1, 8192, 256, 1024],
-        [1, 128, 1024, 16_384],
-        [1, 1000, 1500, 3000],
-        [16, 512, 512, 512],
-    ];
-    for shape in shapes {
-        all.push(contraction(shape)?);
-    }
-    Ok(all)
 }
 
 /// Compiles and times a graph.
@@ -122,7 +94,7 @@ fn spans(device: &GraphDevice, reading: &Reading) {
 
 fn main() {
     let Some(machine) = tcp() else { return println!("no built-in machine") };
-    let cases = match cases() {
+    let cases = match blocks().and_then(|blocks| Ok([blocks, models()?].into_iter().flatten().collect::<Vec<Case>>())) {
         Ok(cases) => cases,
         Err(complaint) => return println!("{}", complaint.message),
     };

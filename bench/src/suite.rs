@@ -215,3 +215,45 @@ pub fn contraction([batch, rows, columns, summed]: [i64; 4]) -> BuildResult<Case
     let product = net.b.einsum("bmk,bnk->bmn", &[x, y])?;
     net.finish(&name, product)
 }
+
+const GPT2: Transformer =
+    Transformer { layers: 12, width: 768, heads: 12, batch: 1, tokens: 512, norm_first: true };
+const BERT: Transformer = Transformer { batch: 8, tokens: 128, norm_first: false, ..GPT2 };
+
+/// Blocks of transformers, and single contractions of one G multiply-accumulates and more.
+///
+/// # Errors
+/// Sizes that do not fit each other.
+pub fn blocks() -> BuildResult<Vec<Case>> {
+    let mut all = vec![
+        transformer("GPT-2 block, 512 tokens", Transformer { layers: 1, ..GPT2 })?,
+        transformer("BERT block, batch 8 of 128 tokens", Transformer { layers: 1, ..BERT })?,
+    ];
+    let shapes = [
+        [1, 1024, 1024, 1024],
+        [1, 512, 2048, 2048],
+        [1, 2048, 2048, 512],
+        [1, 4096, 4096, 4096],
+        [1, 8192, 256, 1024],
+        [1, 128, 1024, 16_384],
+        [1, 1000, 1500, 3000],
+        [16, 512, 512, 512],
+    ];
+    for shape in shapes {
+        all.push(contraction(shape)?);
+    }
+    Ok(all)
+}
+
+/// Whole models.
+///
+/// # Errors
+/// Sizes that do not fit each other.
+pub fn models() -> BuildResult<Vec<Case>> {
+    Ok(vec![
+        transformer("GPT-2 small, 512 tokens", GPT2)?,
+        transformer("BERT-base, batch 8 of 128 tokens", BERT)?,
+        resnet("ResNet-50 at 224, batch 8", 8, 224, [3, 4, 6, 3])?,
+        mobilenet("MobileNet at 224, batch 8", 8, 224)?,
+    ])
+}
