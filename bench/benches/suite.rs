@@ -94,7 +94,9 @@ fn spans(device: &GraphDevice, reading: &Reading) {
 
 fn main() {
     let Some(machine) = tcp() else { return println!("no built-in machine") };
-    let cases = match blocks().and_then(|blocks| Ok([blocks, models()?].into_iter().flatten().collect::<Vec<Case>>())) {
+    let cases = match blocks()
+        .and_then(|blocks| Ok([blocks, models()?].into_iter().flatten().collect::<Vec<Case>>()))
+    {
         Ok(cases) => cases,
         Err(complaint) => return println!("{}", complaint.message),
     };

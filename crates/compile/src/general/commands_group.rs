@@ -23,6 +23,9 @@ use super::plan::{Planner, WORD_BYTES};
 use super::refusal::Lowered;
 use super::view::{View, signed, strides};
 
+/// A first share and its slice, then size, stride and distance in slices of each loop over shares.
+type Walk = (u64, u64, Vec<(u64, i64, u64)>);
+
 /// A view of a value that a group brings.
 type Read = (usize, View);
 
@@ -465,7 +468,7 @@ impl Planner<'_> {
         let Some((value, operand, hull)) = plan.operands.get(&read) else {
             return Err("an input".to_string());
         };
-        let mut all: Vec<(u64, u64, Vec<(u64, i64, u64)>)> = Vec::new();
+        let mut all: Vec<Walk> = Vec::new();
         let outer = plan.cut.outer(operand);
         for ShareBox { first: share, loops } in boxes(&plan.cut.digits, first, end) {
             let loops = loops.iter().map(|(size, digit, step)| (*size, outer[*digit], *step)).collect();

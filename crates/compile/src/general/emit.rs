@@ -292,11 +292,11 @@ impl<'m> Emitter<'m> {
 
     /// Zeros on every slice.
     pub(super) fn clear(&mut self, name: &str, base: u64, bytes: u64) {
-        self.clear_slices(name, base, bytes, Vec::new());
+        self.clear_slices(name, base, bytes, &[]);
     }
 
     /// Zeros on some slices of the PE, or on all if none is named.
-    pub(super) fn clear_slices(&mut self, name: &str, base: u64, bytes: u64, slices: Vec<(u64, u64)>) {
+    pub(super) fn clear_slices(&mut self, name: &str, base: u64, bytes: u64, slices: &[(u64, u64)]) {
         let width = self.machine.commit.sub_width_bytes;
         let most = self.machine.sequencer.entry_size_max;
         let mut done = 0;
@@ -311,7 +311,7 @@ impl<'m> Emitter<'m> {
                 width,
                 to_bf16: false,
                 relu: false,
-                slices: slices.clone(),
+                slices: slices.to_vec(),
             };
             let body = ExecBody::Fill(Fill { word: 0, commit });
             let (name, span) = (name.to_string(), Span::default());

@@ -73,7 +73,7 @@ impl Worker<'_, '_> {
             slices.sort_unstable();
             slices.dedup();
             if !slices.is_empty() {
-                self.emitter.clear_slices("clear", buffers.base, buffers.each * count, slices);
+                self.emitter.clear_slices("clear", buffers.base, buffers.each * count, &slices);
             }
         }
     }
