@@ -19,19 +19,19 @@
 //! | `emit`, `commands_*`, [`plan`](mod@plan) | the program |
 //! | [`tensors`] | tensors as words |
 //! | [`text`] | kernels as text, with what was chosen and what it takes |
-//! | [`judge`](mod@judge) | what kernels must give, from what they read alone |
+//! | [`reference`](mod@reference) | what kernels must give, from what they read alone |
 //! | [`refusal`] | what is not lowered, and why |
 
 pub mod bound;
 pub mod choose;
 pub mod elementwise;
 pub mod image;
-pub mod judge;
 pub mod kernel;
 pub mod link;
 pub mod moves;
 pub mod passes;
 pub mod plan;
+pub mod reference;
 pub mod refusal;
 pub mod tactic;
 pub mod tensors;

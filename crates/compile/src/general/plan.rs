@@ -34,7 +34,7 @@ pub(super) const WORD_BYTES: u64 = 4;
 pub struct Options {
     /// Tactics that are weighed for each contraction.
     pub tactics: usize,
-    /// Whether results of contractions that are read in data memory are also written, so that they can be judged.
+    /// Whether results of contractions that are read in data memory are also written, so that they can be compared.
     pub keep: bool,
     /// PEs that may be used: a power of two.
     pub pes: u64,

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use tilewright_base::Sources;
-use tilewright_compile::general::judge::judge;
+use tilewright_compile::general::reference::expected;
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_graph::{
     Binary, Builder, Dim, Dtype, Fold, Graph, Op, TensorStore, Type, Unary, ValueId, primitives,
@@ -116,8 +116,8 @@ fn on_chip(graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<Vec<Tensor>, Te
     let kernels = &device.planned().kernels;
     for (number, kernel) in kernels.kernels.iter().enumerate() {
         let read = |value: usize| device.value(value).expect("a value");
-        for (value, judged) in kernel.results.iter().zip(judge(&RuleSet::TCP, kernels, number, &read)) {
-            let differs = judged.differs(&read(*value));
+        for (value, wanted) in kernel.results.iter().zip(expected(&RuleSet::TCP, kernels, number, &read)) {
+            let differs = wanted.differs(&read(*value));
             prop_assert_eq!(differs, None, "kernel {} ({})", number, kernel.name());
         }
     }

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use prost::Message as _;
 use tilewright_base::Sources;
-use tilewright_compile::general::judge::{Wanted as Judged, judge};
+use tilewright_compile::general::reference::{Expected, expected};
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_filetest::node_tests;
 use tilewright_graph::{Dtype, StoredTensor, primitives};
@@ -107,12 +107,12 @@ fn on_chip(
     let mut magnitude = 0.0_f64;
     for (number, kernel) in kernels.kernels.iter().enumerate() {
         let read = |value: usize| device.value(value).expect("a value");
-        for (value, judged) in kernel.results.iter().zip(judge(&RuleSet::TCP, kernels, number, &read)) {
+        for (value, wanted) in kernel.results.iter().zip(expected(&RuleSet::TCP, kernels, number, &read)) {
             let found = read(*value);
-            if let Judged::Near(sums) = &judged {
+            if let Expected::Near(sums) = &wanted {
                 magnitude = sums.iter().fold(magnitude, |most, (_, size)| most.max(*size));
             }
-            if let Some(at) = judged.differs(&found) {
+            if let Some(at) = wanted.differs(&found) {
                 let name = &kernels.values[*value].name;
                 return End::Failed(format!(
                     "kernel {number} ({}) gives `{name}` wrong at {at}",

@@ -144,6 +144,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "base",
             "compile",
             "explore",
+            "graph",
             "import",
             "machine",
             "neuron-isa",
@@ -152,6 +153,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "record",
             "report",
             "runtime",
+            "testkit",
         ],
     ),
 ];

@@ -3,7 +3,7 @@
 #![expect(clippy::print_stdout, reason = "the table of cycles and bounds is what `--nocapture` is for")]
 
 use tilewright_base::Sources;
-use tilewright_compile::general::judge::judge;
+use tilewright_compile::general::reference::expected;
 use tilewright_compile::general::{Options, Planned, plan, tensors};
 use tilewright_graph::{Builder, Dim, Dtype, Graph, TensorStore, Type, primitives};
 use tilewright_machine::Tcp;
@@ -64,7 +64,7 @@ fn right(machine: &Tcp, shape: Shape, pes: u64) -> bool {
     let kernels = &device.planned().kernels;
     let read = |value: usize| device.value(value).expect("a value");
     for (number, kernel) in kernels.kernels.iter().enumerate() {
-        for (value, wanted) in kernel.results.iter().zip(judge(&RuleSet::TCP, kernels, number, &read)) {
+        for (value, wanted) in kernel.results.iter().zip(expected(&RuleSet::TCP, kernels, number, &read)) {
             assert_eq!(wanted.differs(&read(*value)), None, "{shape:?} on {pes} PEs");
         }
     }

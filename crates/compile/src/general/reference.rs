@@ -1,6 +1,6 @@
 //! What kernels of a general graph must give, from the values that they read alone: neither layouts nor commands.
 //!
-//! Chains, moves and reductions are judged bit for bit. A contraction takes bf16 and sums in f32 in the order of its tactic: its result may
+//! Chains, moves and reductions are compared bit for bit. A contraction takes bf16 and sums in f32 in the order of its tactic: its result may
 //! differ from the exact sum of products by what f32 loses ([`SLACK`] of the sum of magnitudes).
 
 use tilewright_graph::Fold;
@@ -15,23 +15,23 @@ pub const SLACK: f64 = 1e-5;
 
 /// What a kernel must give.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
+pub enum Expected {
     /// These patterns; places that a kernel does not write are zero.
     Exact(Vec<u32>),
     /// f32 near these sums, each with the sum of its magnitudes.
     Near(Vec<(f64, f64)>),
 }
 
-impl Wanted {
+impl Expected {
     /// The first element that differs, if one does.
     pub fn differs(&self, found: &[u32]) -> Option<usize> {
         match self {
-            Wanted::Exact(wanted) => {
+            Expected::Exact(wanted) => {
                 let length = wanted.len().min(found.len());
                 let place = wanted.iter().zip(found).position(|(wanted, found)| wanted != found);
                 place.or_else(|| (wanted.len() != found.len()).then_some(length))
             }
-            Wanted::Near(wanted) => {
+            Expected::Near(wanted) => {
                 let far = |((sum, magnitude), found): (&(f64, f64), &u32)| {
                     let off = (f64::from(f32::from_bits(*found)) - sum).abs();
                     // Beyond f32 the order of the sum decides whether it ends there.
@@ -51,7 +51,7 @@ fn index(number: i64) -> usize {
 }
 
 /// What a kernel gives for each of its results.
-pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>) -> Vec<Wanted> {
+pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>) -> Vec<Expected> {
     let kernel = &all.kernels[number];
     let count = |value: usize| index(signed(all.values[value].count()));
     let to = kernel.results.first().copied().unwrap_or(0);
@@ -66,7 +66,7 @@ pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>)
                     }
                 });
             }
-            vec![Wanted::Exact(out)]
+            vec![Expected::Exact(out)]
         }
         Work::Gather { from, table, around: (outer, size, inner) } => {
             let (from, table) = (values(*from), values(*table));
@@ -78,7 +78,7 @@ pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>)
                     out.extend((first..first + inner).map(|at| block.get(at).copied().unwrap_or(0)));
                 }
             }
-            vec![Wanted::Exact(out)]
+            vec![Expected::Exact(out)]
         }
         Work::Scatter { base, table, rows, inner } => {
             let (mut out, table, rows) = (values(*base), values(*table), values(*rows));
@@ -89,7 +89,7 @@ pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>)
                     }
                 }
             }
-            vec![Wanted::Exact(out)]
+            vec![Expected::Exact(out)]
         }
         Work::Chain { inputs, lines, streams } => {
             let inputs: Vec<Vec<u32>> = inputs.iter().map(|input| taken(rules, all, input, values)).collect();
@@ -104,16 +104,16 @@ pub fn judge(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>)
                     out.push(if all.values[*value].half { narrow(word) } else { word });
                 }
             }
-            outs.into_iter().map(Wanted::Exact).collect()
+            outs.into_iter().map(Expected::Exact).collect()
         }
         Work::Contract { a, b, sizes } => {
-            vec![Wanted::Near(products(rules, &values(*a), &values(*b), *sizes))]
+            vec![Expected::Near(products(rules, &values(*a), &values(*b), *sizes))]
         }
         Work::Reduce { from, fold, columns } => {
             let float = all.values[*from].dtype.is_float();
             let from = values(*from);
             let rows = from.chunks(index(signed(*columns))).map(|row| reduced(rules, *fold, float, row));
-            vec![Wanted::Exact(rows.collect())]
+            vec![Expected::Exact(rows.collect())]
         }
     }
 }
