@@ -40,6 +40,9 @@ pub(crate) enum Command {
     /// Run a program, text or binary: values, timeline, energy and findings
     #[command(after_help = SIM_EXAMPLES)]
     Sim(SimArgs),
+    /// Show runs on one page: timeline, memory, energy, roofline, findings, and the difference of two
+    #[command(after_help = crate::view::args::EXAMPLES)]
+    View(crate::view::args::ViewArgs),
     /// Make a binary of a program text and the arrays that it names
     #[command(after_help = ASSEMBLE_EXAMPLES)]
     Assemble(AssembleArgs),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tilewright_neuron_isa::{Chip, EngineKind, Instruction, NeuronProgram};
 use tilewright_record::{
-    FlowId, Interval, KeepAll, Layout, RecordError, Recorder, TrackId, TrackKind, perfetto,
+    FlowId, Interval, KeepAll, Layout, Record, RecordError, Recorder, TrackId, TrackKind, perfetto,
 };
 
 use crate::analysis::energy::energy;
@@ -25,6 +25,16 @@ pub fn perfetto_bytes(
     program: &NeuronProgram,
     timeline: &Timeline,
 ) -> Result<Vec<u8>, RecordError> {
+    let mut bytes = Vec::new();
+    perfetto::write(&record(chip, program, timeline)?, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// What a run left behind: one cycle of the record is a picosecond.
+///
+/// # Errors
+/// If the record of the run is not consistent.
+pub fn record(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Result<Record, RecordError> {
     let mut layout = Layout::new(CLOCK_HZ);
     let root = layout.add_track(None, TrackKind::Chip, chip.name.as_str());
     let mut tracks: Vec<[TrackId; 6]> = Vec::new();
@@ -75,10 +85,7 @@ pub fn perfetto_bytes(
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "floats saturate")]
         recorder.energy(component, (joules * 1e15) as u64)?;
     }
-    let record = recorder.finish()?;
-    let mut bytes = Vec::new();
-    perfetto::write(&record, &mut bytes)?;
-    Ok(bytes)
+    recorder.finish()
 }
 
 /// The instruction of another engine, or of another core, that one waited for last.

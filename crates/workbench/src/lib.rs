@@ -1,0 +1,19 @@
+//! What the command line and Python share: texts in, data out.
+//!
+//! - [`notation`]: an einsum with its shapes and tactic, checked, drawn and lowered;
+//! - [`chip`]: machines by name, from a text, and varied;
+//! - [`explore`]: a search with its candidates as people see them, as data and as pictures;
+//! - [`simulate`]: a program text run on its machine, whichever chip family it is of;
+//! - [`readings`]: the readings of such a run as data; [`view`](mod@view): the run as the page shows it.
+//!
+//! Nothing here reads a file or a clock, or knows how options are spelled.
+
+pub mod chip;
+pub mod explore;
+pub mod notation;
+pub mod readings;
+mod refusal;
+pub mod simulate;
+pub mod view;
+
+pub use refusal::Refusal;
