@@ -292,6 +292,26 @@ class Run:
         """A Perfetto trace."""
         return Trace(self._handle)
 
+    def page(self, *others: Run) -> str:
+        """The page that `tilewright view` shows, as one self-contained file: this run, and others to compare it with."""
+        for other in others:
+            if not isinstance(other, Run):
+                raise refuse_type("a run to compare with", other, "a Run", "run.save_page('page.html', other_run)")
+        return self._handle.page([other._handle for other in others])
+
+    def save_page(self, path: str | os.PathLike[str], *others: Run) -> Path:
+        """Writes the page, and gives its path.
+
+        >>> import os, tempfile, tilewright
+        >>> run = tilewright.simulate("kernels/softmax.tcp")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run.save_page(os.path.join(folder, "softmax.html")).read_text().startswith("<!doctype html>")
+        True
+        """
+        target = Path(path)
+        target.write_text(self.page(*others), encoding="utf-8")
+        return target
+
     @property
     def time(self) -> float:
         """Seconds from launch to finish."""

@@ -4,7 +4,11 @@ const BASE: [number, number, number][] = [
   [0, 114, 178], [230, 159, 0], [0, 158, 115], [204, 121, 167], [86, 180, 233], [213, 94, 0], [153, 153, 153], [240, 228, 66],
 ];
 
-export function colour(index: number): string {
+const MADE: string[] = [];
+
+export function colour(index: number): string { return (MADE[index % (3 * BASE.length)] ??= mixed(index)); }
+
+function mixed(index: number): string {
   const [r, g, b] = BASE[index % BASE.length]!;
   const shade = [1, 0.72, 1.22][Math.floor(index / BASE.length) % 3]!;
   const part = (value: number) => Math.min(255, Math.round(value * shade));

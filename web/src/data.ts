@@ -60,6 +60,9 @@ export class NumberReader {
 
   get done(): boolean { return this.at >= this.bytes.length; }
 
+  /** Refuses a column that holds more than it should. */
+  end(): void { if (!this.done) throw new Error("a column of numbers is longer than it says"); }
+
   next(): number {
     let value = 0, scale = 1;
     for (;;) {
@@ -91,6 +94,7 @@ function decodeLane(lane: LaneData, first: number): Lane {
     busy += length;
     found.busy[i + 1] = busy;
   }
+  read.end();
   return found;
 }
 
@@ -113,6 +117,7 @@ function decodeCounter(counter: CounterData): Counter {
     at[i] = tick;
     value[i] = read.next();
   }
+  read.end();
   return { path: counter.path, unit: counter.unit, peak: counter.peak, at, value };
 }
 

@@ -85,8 +85,9 @@ class Page {
     const search = el("input", { type: "search", placeholder: "find a command (/)", "aria-label": "find a command", list: "names", value: this.link.name, input: () => this.find(search.value) });
     const names = el("datalist", { id: "names" }, ...run.names.slice(0, 500).map((name) => el("option", { value: name })));
     panel.replaceChildren(facts);
-    if (this.link.from !== null && this.link.to !== null && this.link.to > this.link.from) timeline.show(this.link.from, this.link.to);
-    if (this.link.command !== null && this.link.command < run.commands) timeline.select(this.link.command, true);
+    const linked = this.link.from !== null && this.link.to !== null && this.link.to > this.link.from;
+    if (linked) timeline.show(this.link.from!, this.link.to!);
+    if (this.link.command !== null && this.link.command < run.commands) timeline.select(this.link.command, !linked);
     if (this.link.name) timeline.found = run.names.indexOf(this.link.name);
     return el("section", { class: "timeline" },
       el("div", { class: "tools" }, search, names,

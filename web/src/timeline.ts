@@ -3,7 +3,7 @@
  * busy in that pixel, found by bisection in sums that were added up once. A frame costs lanes times pixels, however many commands there are.
  */
 
-import { colour, isLight, theme } from "./colours";
+import { type Theme, colour, isLight, theme } from "./colours";
 import { type Run, lowerBound, place, waitedFor } from "./data";
 import { time } from "./dom";
 import type { CriticalPath } from "./path";
@@ -88,10 +88,18 @@ export class Timeline {
         const span = Math.max(this.to - this.from, (end[index]! - start[index]!) * 4), middle = (start[index]! + end[index]!) / 2;
         this.show(middle - span / 2, middle + span / 2);
       }
-      const row = this.rows.find((one) => one.kind === "lane" && one.index === lane);
-      if (row) this.scroll = Math.max(0, Math.min(Math.max(0, this.height - this.canvas.clientHeight), row.top - this.canvas.clientHeight / 2));
+      // Before the canvas is laid out there is no height to scroll in.
+      requestAnimationFrame(() => this.scrollTo(lane));
     }
     this.events.select(command);
+    this.redraw();
+  }
+
+  /** Scrolls as far as it takes to show a lane. */
+  private scrollTo(lane: number): void {
+    const row = this.rows.find((one) => one.kind === "lane" && one.index === lane), height = this.canvas.clientHeight;
+    if (!row || (row.top - this.scroll >= HEAD && row.top + row.height - this.scroll <= height)) return;
+    this.scroll = Math.max(0, Math.min(Math.max(0, this.height - height), row.top - height / 2));
     this.redraw();
   }
 
@@ -196,7 +204,7 @@ export class Timeline {
       const top = row.top - this.scroll;
       if (top + row.height < HEAD || top > height) return;
       if (number % 2) { context.fillStyle = shown.line; context.globalAlpha = 0.35; context.fillRect(0, top, width, row.height); context.globalAlpha = 1; }
-      if (row.kind === "lane") this.drawLane(context, row.index, top, width);
+      if (row.kind === "lane") this.drawLane(context, row.index, top, width, shown);
       else this.drawCounter(context, row.index, top, width, shown.ink);
       context.fillStyle = shown.paper;
       context.fillRect(0, top, GUTTER - 2, row.height);
@@ -210,17 +218,25 @@ export class Timeline {
     canvas.dataset.frameMs = this.frame.toFixed(2);
   }
 
-  private drawLane(context: CanvasRenderingContext2D, at: number, top: number, width: number): void {
+  private drawLane(context: CanvasRenderingContext2D, at: number, top: number, width: number, shown: Theme): void {
     const lane = this.run.lanes[at]!, { start, end, name, busy } = lane, count = start.length, dim = this.path !== null || this.found >= 0;
-    let i = Math.max(0, lowerBound(start, this.from, true) - 1);
+    let i = Math.max(0, lowerBound(start, this.from, true) - 1), block = { start: 0, end: 0, level: 0, shade: "" };
+    const paint = () => {
+      if (!block.level) return;
+      context.globalAlpha = block.level / 8;
+      context.fillStyle = block.shade;
+      context.fillRect(block.start, top + 2, block.end - block.start, ROW - 4);
+      block.level = 0;
+    };
     if (i < count && end[i]! < this.from) i++;
     while (i < count) {
       const left = this.x(start[i]!), right = this.x(end[i]!);
       if (left > width) break;
       const column = Math.max(GUTTER, Math.floor(left));
       const strong = !dim || (this.path ? this.path.commands.has(lane.first + i) : name[i] === this.found);
-      context.fillStyle = colour(name[i]!);
       if (right - left >= 1) {
+        paint();
+        context.fillStyle = colour(name[i]!);
         context.globalAlpha = strong ? 1 : 0.2;
         const x = Math.max(GUTTER, left), wide = Math.min(width, right) - x;
         context.fillRect(x, top + 2, Math.max(1, wide - (wide > 3 ? 1 : 0)), ROW - 4);
@@ -230,14 +246,17 @@ export class Timeline {
         }
         i++;
       } else {
-        // All that start within this pixel are one column, as dark as the lane was busy in it.
-        const next = Math.max(i + 1, lowerBound(start, this.tick(column + 1)));
+        // All that start within this pixel are one column, as dark as the lane was busy in it; columns of one darkness are one block. Of
+        // many commands none gives its colour.
+        const next = Math.max(i + 1, lowerBound(start, this.tick(column + 1))), many = next - i > 3;
         const part = Math.min(1, ((busy[next]! - busy[i]!) / (this.to - this.from)) * this.plotWidth);
-        context.globalAlpha = Math.max(0.15, part) * (strong ? 1 : 0.2);
-        context.fillRect(column, top + 2, 1, ROW - 4);
+        const level = Math.max(1, Math.ceil(part * 8)) * (strong || (many && !dim) ? 1 : 0.2), shade = many ? shown.faint : colour(name[i]!);
+        if (column === block.end && level === block.level && shade === block.shade) block.end++;
+        else { paint(); block = { start: column, end: column + 1, level, shade }; }
         i = next;
       }
     }
+    paint();
     context.globalAlpha = 1;
     if (this.selected !== null) this.outline(context, at, top);
   }

@@ -122,7 +122,8 @@ export function rooflineView(run: Run): HTMLElement {
   data.points.forEach((point, at) => {
     const roof = data.roofs[point.roof]!;
     const reach = point.macs / point.seconds / Math.min(data.peak_macs_per_s, intensity[at]! * roof[1]);
-    picture.append(svg("circle", { cx: x(intensity[at]!), cy: y(rate[at]!), r: 5, fill: colour(point.roof), class: "point" }, svg("title", {}, `${point.name}: ${number(Number(intensity[at]!.toPrecision(4)))} for each byte of ${roof[0]}, ${percent(reach)} of the roof`)));
+    picture.append(svg("circle", { cx: x(intensity[at]!), cy: y(rate[at]!), r: 5, fill: colour(point.roof), class: "point" }, svg("title", {}, `${point.name}: ${number(Number(intensity[at]!.toPrecision(4)))} for each byte of ${roof[0]}, ${percent(reach)} of the roof`)),
+      svg("text", { x: x(intensity[at]!) + 8, y: y(rate[at]!) + 4 }, point.name.slice(0, 40)));
   });
   const rows = data.points.map((point, at) => {
     const roof = data.roofs[point.roof]!, reach = rate[at]! / Math.min(data.peak_macs_per_s, intensity[at]! * roof[1]);

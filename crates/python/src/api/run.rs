@@ -11,8 +11,10 @@ use tilewright_base::Diagnostic;
 use tilewright_num::{Dtype, RuleSet};
 use tilewright_runtime::{Array, ArrayError, npy, tensors};
 use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorRole};
+use tilewright_view::{PageRuns, page};
 use tilewright_workbench::readings::ReadingSelection;
 use tilewright_workbench::simulate::{ProgramBody, SimulateRequest, SimulatedRun, read_program, simulate};
+use tilewright_workbench::view::view;
 
 use super::array::{from_buffer, into_buffer};
 use super::interrupt::interruptible;
@@ -206,6 +208,16 @@ impl RunHandle {
             }
         }
         out
+    }
+
+    /// The page that shows this run and others beside it, as one self-contained file.
+    fn page(&self, py: Python<'_>, others: Vec<PyRef<'_, RunHandle>>) -> String {
+        let others: Vec<&RunHandle> = others.iter().map(|other| &**other).collect();
+        py.detach(|| {
+            let all = std::iter::once(self).chain(others);
+            let runs = all.map(|run| view(&run.name, Some(&run.text), &run.run)).collect();
+            page(&PageRuns { runs })
+        })
     }
 
     /// Cycles of the record in a second.
