@@ -12,7 +12,7 @@ import tilewright
 from tilewright import _core
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-MODULES = ("errors", "exploring", "machine", "notation", "running", "tables")
+MODULES = ("errors", "exploring", "machine", "models", "notation", "running", "tables")
 
 
 @pytest.mark.parametrize("name", ["", *MODULES])
@@ -35,7 +35,7 @@ def test_the_stub_names_what_the_core_has():
     named = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")}
     there = {name for name in dir(_core) if not name.startswith("__")}
     assert set(named) == there, (set(named) ^ there)
-    for name in ("MachineHandle", "RunHandle"):
+    for name in ("GenerationHandle", "MachineHandle", "ModelHandle", "RunHandle"):
         members = {node.name for node in named[name].body if isinstance(node, ast.FunctionDef)}
         assert members == {one for one in vars(getattr(_core, name)) if not one.startswith("__")}
 

@@ -17,6 +17,7 @@ The same core runs NKI kernels in `tilewright.nki`, and the command `tilewright`
 from .errors import Refused, WrongType
 from .exploring import Candidate, Exploration, explore
 from .machine import Figure, Machine
+from .models import CompiledModel, Generation, compile, generate
 from .notation import Check, Drawing, Einsum, Shape, Tactic
 from .running import Energy, Finding, Findings, Program, Run, Timeline, Trace, simulate
 
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Candidate",
     "Check",
+    "CompiledModel",
     "Drawing",
     "Einsum",
     "Energy",
@@ -32,6 +34,7 @@ __all__ = [
     "Figure",
     "Finding",
     "Findings",
+    "Generation",
     "Machine",
     "Program",
     "Refused",
@@ -41,6 +44,8 @@ __all__ = [
     "Timeline",
     "Trace",
     "WrongType",
+    "compile",
     "explore",
+    "generate",
     "simulate",
 ]

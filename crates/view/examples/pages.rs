@@ -14,9 +14,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let runs = match words.as_slice() {
-        ["many", count] => vec![view_of_record("many", &many(count.parse()?, &|lane, at| {
-            format!("command {}", (lane * 7 + at) % 23)
-        })?)],
+        ["many", count] => vec![view_of_record(
+            "many",
+            &many(count.parse()?, &|lane, at| format!("command {}", (lane * 7 + at) % 23))?,
+        )],
         ["hostile"] => {
             let name = "</script><img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
             let mut run = view_of_record(name, &many(40, &|_, _| name.to_string())?);
@@ -54,8 +55,8 @@ fn many(count: u64, name: &dyn Fn(u64, u64) -> String) -> Result<Record, Box<dyn
         let lane = usize::try_from(number % LANES)?;
         let start = ends[lane] + number % 5;
         let end = start + 3 + number % 17;
-        let mut interval =
-            Interval::new(lanes[lane], name(number % LANES, number / LANES), start, end).with_count("bytes", number % 9);
+        let mut interval = Interval::new(lanes[lane], name(number % LANES, number / LANES), start, end)
+            .with_count("bytes", number % 9);
         interval.binding = Some(if number % 3 == 0 { "fetch" } else { "contraction" });
         interval.signals.push(FlowId(number));
         if number % LANES > 0 {
@@ -65,7 +66,11 @@ fn many(count: u64, name: &dyn Fn(u64, u64) -> String) -> Result<Record, Box<dyn
         ends[lane] = end;
     }
     for at in 0..count.min(20_000) {
-        recorder.sample(Sample { counter: power, at_cycles: at * 20, value: 40_000 + (at * 7919) % 20_000 })?;
+        recorder.sample(Sample {
+            counter: power,
+            at_cycles: at * 20,
+            value: 40_000 + (at * 7919) % 20_000,
+        })?;
         recorder.sample(Sample { counter: memory, at_cycles: at * 20, value: (at * 104_729) % (1 << 19) })?;
     }
     Ok(recorder.finish()?)

@@ -3,6 +3,7 @@
 //! - [`notation`]: an einsum with its shapes and tactic, checked, drawn and lowered;
 //! - [`chip`]: machines by name, from a text, and varied;
 //! - [`explore`]: a search with its candidates as people see them, as data and as pictures;
+//! - [`model`]: language models read, compiled and generating;
 //! - [`simulate`]: a program text run on its machine, whichever chip family it is of;
 //! - [`readings`]: the readings of such a run as data; [`view`](mod@view): the run as the page shows it.
 //!
@@ -10,6 +11,7 @@
 
 pub mod chip;
 pub mod explore;
+pub mod model;
 pub mod notation;
 pub mod readings;
 mod refusal;

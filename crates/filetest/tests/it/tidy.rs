@@ -93,7 +93,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "crates/workbench",
         &[
             "base",
+            "compile",
             "explore",
+            "import",
             "machine",
             "neuron-isa",
             "neuron-sim",
@@ -102,6 +104,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "record",
             "report",
             "runtime",
+            "schedule",
             "tcp-cost",
             "tcp-exec",
             "tcp-isa",

@@ -5,6 +5,7 @@ mod array;
 mod explore;
 mod interrupt;
 mod machine;
+mod model;
 mod notation;
 mod refusal;
 mod run;
@@ -14,6 +15,8 @@ use pyo3::prelude::*;
 /// Adds it all to the extension module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<machine::MachineHandle>()?;
+    module.add_class::<model::GenerationHandle>()?;
+    module.add_class::<model::ModelHandle>()?;
     module.add_class::<run::RunHandle>()?;
     module.add_function(wrap_pyfunction!(machine::machine_names, module)?)?;
     module.add_function(wrap_pyfunction!(notation::notation_format, module)?)?;
