@@ -41,7 +41,7 @@ def test_limits_findings_and_kept_readings(tmp_path):
     first = run(tmp_path)
     assert "2 failed, 2 passed" in first.stdout, first.stdout
     assert "13,628 cycles, +4.8% of the 13,000 that are allowed" in first.stdout
-    assert "error[race/" in first.stdout, first.stdout
+    assert "error[tcp/race-dm" in first.stdout, first.stdout
     kept = tmp_path / "snapshots" / "test_limit.json"
     assert '"cycles": 13628' in kept.read_text()
     kept.write_text(kept.read_text().replace('"cycles": 13628', '"cycles": 13000'))

@@ -20,6 +20,7 @@ from .machine import Figure, Machine
 from .models import CompiledModel, Generation, compile, generate
 from .notation import Check, Drawing, Einsum, Shape, Tactic
 from .running import Energy, Finding, Findings, Program, Run, Timeline, Trace, simulate
+from .sweeps import Sweep, sweep
 
 __version__ = "0.1.0"
 
@@ -40,6 +41,7 @@ __all__ = [
     "Refused",
     "Run",
     "Shape",
+    "Sweep",
     "Tactic",
     "Timeline",
     "Trace",
@@ -48,4 +50,5 @@ __all__ = [
     "explore",
     "generate",
     "simulate",
+    "sweep",
 ]

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Callable
 
 from . import _core, tables
-from .errors import refuse_type
+from .errors import refuse, refuse_type
 from .machine import Machine, machine_of
 from .running import Program, Trace
 
@@ -119,6 +119,19 @@ class CompiledModel:
     def programs(self) -> dict[str, Program]:
         """Its programs by name: `clear`, `prefill` and `decode`."""
         return {name: Program(text, name=name) for name, text in self._handle.programs()}
+
+    @cached_property
+    def costs(self) -> dict[str, dict[str, float]]:
+        """What a token takes, behind the longest context (`decode`) and of the longest prompt (`prefill`): `ms_per_token`, `energy_mj_per_token` and `milliwatts`. Needs no weights.
+
+        >>> import tilewright
+        >>> sorted(tilewright.compile("models/fables", context=64).costs)
+        ['decode', 'prefill']
+        """
+        costs = self._handle.costs()
+        if costs is None:
+            raise refuse("model/untimed", "the programs do not come to their end", "a model that runs", "compile(...) with other options")
+        return json.loads(costs)
 
     def generate(self, prompt: str, *, max_tokens: int = 64, on_text: Callable[[str], Any] | None = None) -> Generation:
         """Generates behind a prompt, from an empty context; `on_text` hears the text so far. Ctrl-C ends it."""

@@ -103,6 +103,11 @@ impl ModelHandle {
         self.compiled.value().to_string()
     }
 
+    /// What a token takes, without weights, as JSON; none if the programs do not come to their end.
+    fn costs(&self, py: Python<'_>) -> Option<String> {
+        py.detach(|| self.compiled.costs().map(|costs| costs.to_string()))
+    }
+
     /// Programs by name, as texts.
     fn programs(&self) -> Vec<(&'static str, String)> {
         self.compiled.programs()

@@ -20,7 +20,7 @@ use tilewright_num::Dtype;
 use tilewright_record::{KeepAll, Record};
 use tilewright_runtime::generate::{Generation, Limits, generate, trace_last};
 use tilewright_runtime::model::{ModelDevice, ModelError};
-use tilewright_schedule::tune::{TuneGoal, TunedModel, tune};
+use tilewright_schedule::tune::{ProgramCosts, TokenCost, TuneGoal, TunedModel, tune};
 use tilewright_tcp_isa::program::text::print;
 
 use crate::Refusal;
@@ -206,6 +206,21 @@ impl CompiledModel {
             "evaluations": self.tuned.evaluations,
             "kernels": compiled.kernels.print(),
         })
+    }
+
+    /// What a token takes, of the longest prompt and behind the longest context; none if the programs do not
+    /// come to their end. Needs no weights.
+    pub fn costs(&self) -> Option<Value> {
+        let costs = ProgramCosts::of(&self.machine, &self.tuned.compiled)?;
+        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+        let one = |cost: &TokenCost| {
+            json!({
+                "ms_per_token": cost.millicycles as f64 / self.machine.chip.clock_hz as f64,
+                "energy_mj_per_token": cost.energy_fj as f64 / 1e12,
+                "milliwatts": cost.milliwatts,
+            })
+        };
+        Some(json!({ "decode": one(&costs.decode), "prefill": one(&costs.prefill) }))
     }
 
     /// Puts the model with its weights on a device of its own.
