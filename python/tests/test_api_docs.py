@@ -49,3 +49,30 @@ def test_public_functions_and_methods_are_annotated():
             assert hints.return_annotation is not inspect.Signature.empty, member.__qualname__
             for parameter in hints.parameters.values():
                 assert parameter.name in ("self", "cls") or parameter.annotation is not inspect.Parameter.empty, member.__qualname__
+
+
+def test_the_reference_page_is_what_the_docstrings_say():
+    import runpy
+
+    made = runpy.run_path(str(REPOSITORY / "python" / "reference.py"))["text"]()
+    assert (REPOSITORY / "docs" / "python-reference.md").read_text() == made, "python python/reference.py > docs/python-reference.md"
+
+
+def test_examples_of_the_book_run(monkeypatch):
+    """Fences `python run` of the chapter on Python, one after the other in one namespace."""
+    import re
+
+    monkeypatch.chdir(REPOSITORY)
+    blocks = re.findall(r"```python run\n(.*?)```", (REPOSITORY / "docs" / "python.md").read_text(), re.S)
+    assert len(blocks) > 4
+    names = {}
+    for block in blocks:
+        exec(block, names)
+
+
+def test_notebooks_show_what_is_saved():
+    import subprocess
+    import sys
+
+    done = subprocess.run([sys.executable, str(REPOSITORY / "notebooks" / "run.py")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

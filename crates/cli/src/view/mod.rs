@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use tilewright_base::Sources;
-use tilewright_report::columns::thousands;
 use tilewright_runtime::ArrayError;
 use tilewright_tcp_isa::program::binary;
 use tilewright_tcp_isa::program::tensor::Tensor;
@@ -35,8 +34,7 @@ fn shown(args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         Some(path) => {
             host.write(Path::new(path), page.as_bytes())
                 .map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
-            let size = thousands(page.len() as u64);
-            Ok(Outcome::good(format!("page        {path} ({size} bytes; opens without a network)\n")))
+            Ok(Outcome::good(format!("page        {path} (opens without a network)\n")))
         }
         None => match host.serve(&page, args.port) {
             Ok(()) => Ok(Outcome::good(String::new())),
