@@ -20,6 +20,7 @@ from .machine import Figure, Machine
 from .models import CompiledModel, Generation, compile, generate
 from .notation import Check, Drawing, Einsum, Shape, Tactic
 from .running import Energy, Finding, Findings, Program, Run, Timeline, Trace, simulate
+from .studies import Study, study
 from .sweeps import Sweep, sweep
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ __all__ = [
     "Refused",
     "Run",
     "Shape",
+    "Study",
     "Sweep",
     "Tactic",
     "Timeline",
@@ -50,5 +52,6 @@ __all__ = [
     "explore",
     "generate",
     "simulate",
+    "study",
     "sweep",
 ]

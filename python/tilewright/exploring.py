@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Callable
 
 from . import _core, tables
@@ -138,6 +140,12 @@ class Exploration:
     def verified(self) -> list[dict[str, Any]]:
         """The first of the best beside their simulations: cycles, and results that were compared."""
         return self.data["verified"]
+
+    def save_page(self, path: str | os.PathLike[str]) -> Path:
+        """Writes a page with the front, parallel coordinates and the loops of each tactic, and gives its path."""
+        target = Path(path)
+        target.write_text(_core.exploration_page(self.data["einsum"], json.dumps(self.data)), encoding="utf-8")
+        return target
 
     def to_dataframe(self, which: str = "candidates", library: str | None = None) -> Any:
         """Candidates or the `front` as a table of pandas, polars or Arrow."""

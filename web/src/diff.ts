@@ -3,6 +3,7 @@
 import { colour, theme } from "./colours";
 import { type Run, lowerBound } from "./data";
 import { el, number, percent, table, time } from "./dom";
+import { criticalPath } from "./path";
 import { type KernelRow, kernels } from "./views";
 
 interface Change { name: string; where: string; before: KernelRow | undefined; after: KernelRow | undefined; by: number }
@@ -31,8 +32,20 @@ export function diffView(before: Run, after: Run): HTMLElement {
     el("p", { class: "headline" }, `${time(before.ticks, before.ticks_per_s)} → ${time(after.ticks, after.ticks_per_s)}: `, ratio >= 1 ? `${ratio.toFixed(3)} times as fast` : `${(1 / ratio).toFixed(3)} times as long`),
     strips(before, after),
     table(["command", "on", "runs", "runs", "busy before", "busy after", "change"], rows.slice(0, 300).map((row) => [row.name, row.where, row.before?.count ?? 0, row.after?.count ?? 0, busy(before, row.before), busy(after, row.after), signed(row.by)])),
+    pathTable(before, after),
     energy.length ? table(["energy", "before, uJ", "after, uJ", "change"], energy.map(([name, [a, b]]) => [name, number(Number((a / 1e6).toPrecision(5))), number(Number((b / 1e6).toPrecision(5))), a ? percent(b / a - 1) : "new"])) : null,
     el("p", {}, `findings: ${[...fresh].filter((one) => !old.has(one)).length} new, ${[...old].filter((one) => !fresh.has(one)).length} gone`));
+}
+
+/** Where the time of the critical paths went: by command, and between commands, where everything waits. */
+function pathTable(before: Run, after: Run): HTMLTableElement {
+  const [old, fresh] = [criticalPath(before), criticalPath(after)], names = new Set([...old.busy.keys(), ...fresh.busy.keys()]);
+  const row = (name: string, a: number, b: number) => ({ name, a: a / before.ticks_per_s, b: b / after.ticks_per_s });
+  const rows = [...names].map((name) => row(name, old.busy.get(name) ?? 0, fresh.busy.get(name) ?? 0));
+  rows.push(row("between commands", old.waiting, fresh.waiting));
+  rows.sort((x, y) => Math.abs(y.b - y.a) - Math.abs(x.b - x.a));
+  const shown = (seconds: number) => time(seconds * 1e12, 1e12);
+  return table(["critical path", "before", "after", "change"], rows.slice(0, 60).map((one) => [one.name, shown(one.a), shown(one.b), `${one.b > one.a ? "+" : one.b < one.a ? "−" : ""}${shown(Math.abs(one.b - one.a))}`]));
 }
 
 /** Both runs on one time axis, a row for each lane that is no engine's. */

@@ -5,11 +5,12 @@ import { type Run, type RunData, decode, place, waitedFor } from "./data";
 import { diffView } from "./diff";
 import { el, number, percent, table, time } from "./dom";
 import { type Link, readLink, writeLink } from "./link";
+import { type ExplorationData, exploreView } from "./explore";
 import { criticalPath } from "./path";
 import { Timeline } from "./timeline";
 import { energyView, factsView, findingsView, kernelsView, memoryView, programView, rooflineView } from "./views";
 
-const VIEWS = ["timeline", "kernels", "memory", "energy", "roofline", "findings", "program", "diff"] as const;
+const VIEWS = ["timeline", "kernels", "memory", "energy", "roofline", "findings", "program", "diff", "explore"] as const;
 
 class Page {
   private readonly link: Link = readLink();
@@ -18,7 +19,7 @@ class Page {
   private readonly chooser = el("span", { class: "chooser" });
   private timeline: Timeline | null = null;
 
-  constructor(private readonly runs: Run[], private readonly root: HTMLElement) {
+  constructor(private readonly runs: Run[], private readonly explorations: ExplorationData[], private readonly root: HTMLElement) {
     root.replaceChildren(
       el("header", {}, el("h1", {}, "tilewright"), this.chooser, this.tabs, el("button", { class: "theme", title: "dark or light (t)", click: () => this.turnTheme() }, "◐"), el("button", { title: "keys (?)", click: () => this.help() }, "?")),
       this.main);
@@ -37,18 +38,27 @@ class Page {
   }
 
   private show(): void {
-    const views = VIEWS.filter((view) => view !== "diff" || this.runs.length > 1);
-    if (!views.includes(this.link.view as never)) this.link.view = "timeline";
+    const views = this.views();
+    if (!views.includes(this.link.view as never)) this.link.view = views[0]!;
     this.tabs.replaceChildren(...views.map((view, at) => el("button", {
       role: "tab", "aria-selected": String(view === this.link.view), title: `${view} (${at + 1})`, "data-view": view, click: () => this.go({ view }),
-    }, view === "findings" && this.run.findings.length ? `findings ${this.run.findings.length}` : view)));
+    }, view === "findings" && this.run?.findings.length ? `findings ${this.run.findings.length}` : view)));
     this.choose();
     this.timeline = null;
     this.main.replaceChildren(this.body());
     (this.timeline as Timeline | null)?.canvas.focus({ preventScroll: true });
   }
 
+  /** Views that there is something to show in. */
+  private views(): (typeof VIEWS)[number][] {
+    return VIEWS.filter((view) => view === "explore" ? this.explorations.length > 0 : view === "diff" ? this.runs.length > 1 : this.runs.length > 0);
+  }
+
   private choose(): void {
+    if (this.link.view === "explore") {
+      const list = el("select", { "aria-label": "search", change: () => this.go({ run: Number(list.value) }) }, ...this.explorations.map((one, at) => el("option", { value: at, selected: at === this.link.run }, one.name)));
+      return this.chooser.replaceChildren(list);
+    }
     const pick = (which: "run" | "other", label: string) => {
       const list = el("select", { "aria-label": label, change: () => this.go({ [which]: Number(list.value), command: null, from: null, to: null }) },
         ...this.runs.map((run, at) => el("option", { value: at, selected: at === this.link[which] }, run.name)));
@@ -59,6 +69,7 @@ class Page {
   }
 
   private body(): HTMLElement {
+    if (this.link.view === "explore") return exploreView(this.explorations[Math.min(this.link.run, this.explorations.length - 1)]!);
     const run = this.run, jump = {
       timeline: (from: number, to: number, name = "") => this.go({ view: "timeline", from, to, name, command: null }),
       program: (line: number) => this.go({ view: "program", line }),
@@ -143,7 +154,7 @@ class Page {
     else if (event.key === "t") this.turnTheme();
     else if (event.key === "c") this.togglePath();
     else if (event.key === "/") { this.main.querySelector("input")?.focus(); event.preventDefault(); }
-    else if (view && (view !== "diff" || this.runs.length > 1)) this.go({ view });
+    else if (view && this.views().includes(view)) this.go({ view });
   }
 
   private turnTheme(): void {
@@ -153,7 +164,7 @@ class Page {
   }
 
   private help(): void {
-    const keys: [string, string][] = [["1 to 8", "views"], ["w s, ctrl + wheel", "zoom"], ["a d, drag", "move"], ["arrows", "from command to command, from lane to lane"], ["f, double click", "fit the selected command"], ["0", "the whole run"], ["c", "critical path"], ["/", "find"], ["t", "dark or light"], ["Escape", "nothing selected"]];
+    const keys: [string, string][] = [["1 to 9", "views"], ["w s, ctrl + wheel", "zoom"], ["a d, drag", "move"], ["arrows", "from command to command, from lane to lane"], ["f, double click", "fit the selected command"], ["0", "the whole run"], ["c", "critical path"], ["/", "find"], ["t", "dark or light"], ["Escape", "nothing selected"]];
     const box = el("dialog", {}, el("h2", {}, "keys"), el("dl", {}, ...keys.flatMap(([key, what]) => [el("dt", {}, key), el("dd", {}, what)])), el("button", { click: () => box.remove() }, "close"));
     this.root.append(box);
     box.showModal();
@@ -164,9 +175,9 @@ class Page {
 function start(): void {
   const root = document.getElementById("app")!;
   try {
-    const data = JSON.parse(document.getElementById("runs")?.textContent ?? "") as { runs: RunData[] };
-    if (!data.runs?.length) root.replaceChildren(el("p", { class: "empty" }, "This page holds no run."));
-    else new Page(data.runs.map(decode), root);
+    const data = JSON.parse(document.getElementById("runs")?.textContent ?? "") as { runs: RunData[]; explorations: ExplorationData[] };
+    if (!data.runs?.length && !data.explorations?.length) root.replaceChildren(el("p", { class: "empty" }, "This page holds no run."));
+    else new Page(data.runs.map(decode), data.explorations, root);
   } catch (error) {
     root.replaceChildren(el("p", { class: "empty", role: "alert" }, `The data of this page cannot be read: ${error instanceof Error ? error.message : String(error)}`));
   }

@@ -24,6 +24,8 @@ export class Timeline {
   found = -1;
   /** Milliseconds that the last frame took. */
   frame = 0;
+  /** Pixels of the time axis, measured once a frame: asking the canvas costs more than drawing. */
+  private plotWidth = 1;
   private rows: Row[] = [];
   private height = 0;
   private scroll = 0;
@@ -58,7 +60,6 @@ export class Timeline {
     this.height = top + 8;
   }
 
-  private get plotWidth(): number { return Math.max(1, this.canvas.clientWidth - GUTTER); }
   private x(tick: number): number { return GUTTER + ((tick - this.from) / (this.to - this.from)) * this.plotWidth; }
   private tick(x: number): number { return this.from + ((x - GUTTER) / this.plotWidth) * (this.to - this.from); }
 
@@ -190,6 +191,7 @@ export class Timeline {
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
     }
+    this.plotWidth = Math.max(1, width - GUTTER);
     const context = canvas.getContext("2d")!, shown = theme();
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.fillStyle = shown.paper;

@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         _ => return Err("pages many N | pages hostile".into()),
     };
-    std::io::stdout().write_all(page(&PageRuns { runs }).as_bytes())?;
+    std::io::stdout().write_all(page(&PageRuns { runs, ..PageRuns::default() }).as_bytes())?;
     Ok(())
 }
 

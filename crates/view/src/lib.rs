@@ -22,6 +22,6 @@ pub mod run_view;
 pub mod trace;
 
 pub use from_record::view_of_record;
-pub use page::{PageRuns, page};
+pub use page::{ExplorationView, PageRuns, page};
 pub use run_view::RunView;
 pub use trace::{TraceError, view_of_trace};

@@ -15,11 +15,34 @@ const POLICY: &str = include_str!("../../../web/dist/policy.txt");
 pub struct PageRuns {
     /// In the order in which they were named.
     pub runs: Vec<RunView>,
+    /// Searches, with what they found.
+    pub explorations: Vec<ExplorationView>,
+}
+
+/// What a search found, with the keys of `explore --json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ExplorationView {
+    /// What it is called.
+    pub name: String,
+    /// All of it.
+    pub found: serde_json::Value,
+}
+
+impl ExplorationView {
+    /// A search from what `explore --json` printed; none if that is something else.
+    pub fn read(name: &str, text: &str) -> Option<ExplorationView> {
+        let found: serde_json::Value = serde_json::from_str(text).ok()?;
+        let lists = ["candidates", "pareto"].iter().all(|key| found[*key].is_array());
+        let whole =
+            lists && found["best"].is_object() && found["dims"].is_object() && found["einsum"].is_string();
+        whole.then(|| ExplorationView { name: name.to_string(), found })
+    }
 }
 
 /// The page as one file.
 pub fn page(runs: &PageRuns) -> String {
-    let names: Vec<&str> = runs.runs.iter().map(|run| run.name.as_str()).collect();
+    let searches = runs.explorations.iter().map(|found| found.name.as_str());
+    let names: Vec<&str> = runs.runs.iter().map(|run| run.name.as_str()).chain(searches).collect();
     let title = if names.is_empty() { "tilewright".to_string() } else { names.join(", ") };
     let data = serde_json::to_string(runs).unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"));
     format!(
@@ -53,7 +76,7 @@ mod tests {
     fn hostile_names_stay_text() {
         let name = "</script><script>alert(1)</script><!-- \"'&";
         let run = RunView { name: name.into(), names: vec![name.into()], ..RunView::default() };
-        let page = page(&PageRuns { runs: vec![run] });
+        let page = page(&PageRuns { runs: vec![run], ..PageRuns::default() });
         assert_eq!(page.matches("<script").count() - SCRIPT.matches("<script").count(), 2);
         assert_eq!(page.matches("<!--").count(), SCRIPT.matches("<!--").count());
         assert!(page.contains("<title>&lt;/script&gt;&lt;script&gt;alert(1)"));

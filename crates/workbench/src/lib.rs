@@ -1,6 +1,7 @@
 //! What the command line and Python share: texts in, data out.
 //!
 //! - [`notation`]: an einsum with its shapes and tactic, checked, drawn and lowered;
+//! - [`case_study`](mod@case_study): the paper's tables and figures of a model;
 //! - [`chip`]: machines by name, from a text, and varied;
 //! - [`explore`]: a search with its candidates as people see them, as data and as pictures;
 //! - [`model`]: language models read, compiled and generating;
@@ -9,6 +10,7 @@
 //!
 //! Nothing here reads a file or a clock, or knows how options are spelled.
 
+pub mod case_study;
 pub mod chip;
 pub mod explore;
 pub mod model;

@@ -4,7 +4,7 @@ use clap::Args;
 
 pub(crate) const EXAMPLES: &str = "\
 A RUN is a program, text or binary, of either chip family, which is simulated now with all its findings; or a trace that `--trace` of any verb
-wrote. The page shows the timeline (zoom to the cycle, arrows, critical path), what commands took and what decided it, memory, energy, the
+wrote; or what `explore --json` printed, with its front. The page shows the timeline (zoom to the cycle, arrows, critical path), what commands took and what decided it, memory, energy, the
 roofline, findings with their lines, and with two runs what became faster and where the time went. It needs no network, and runs nothing but
 its own script.
 
@@ -12,12 +12,12 @@ Examples:
   tilewright view kernels/attention.tcp
   tilewright run --prompt 'Once' --trace before.pftrace && tilewright view before.pftrace
   tilewright view before.pftrace after.pftrace --html difference.html
-  tilewright view kernels/attention.tcp --set pe.slices=32 --html small.html";
+  tilewright explore 'HQD,HKD->HQK' --dims H=4,Q=256,K=256,D=128 --json > qk.json && tilewright view qk.json";
 
 /// Which runs, and where the page goes.
 #[derive(Args, Debug)]
 pub(crate) struct ViewArgs {
-    /// Programs, which are simulated, and traces that `--trace` wrote; two of them are compared
+    /// Programs, which are simulated, traces that `--trace` wrote, two of them compared; and what `explore --json` printed
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<String>,
     /// Write the page to one file that opens without a network, and serve nothing

@@ -9,7 +9,7 @@ use tilewright_base::Sources;
 use tilewright_runtime::ArrayError;
 use tilewright_tcp_isa::program::binary;
 use tilewright_tcp_isa::program::tensor::Tensor;
-use tilewright_view::{PageRuns, RunView, page, view_of_trace};
+use tilewright_view::{ExplorationView, PageRuns, RunView, page, view_of_trace};
 use tilewright_workbench::Refusal;
 use tilewright_workbench::simulate::{SimulateRequest, read_program, simulate};
 use tilewright_workbench::view::view;
@@ -27,7 +27,10 @@ pub(crate) fn run(args: &ViewArgs, host: &mut dyn Host) -> Outcome {
 fn shown(args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let mut runs = PageRuns::default();
     for path in &args.runs {
-        runs.runs.push(one(path, args, host)?);
+        match found(path, host) {
+            Some(found) => runs.explorations.push(found),
+            None => runs.runs.push(one(path, args, host)?),
+        }
     }
     let page = page(&runs);
     match &args.html {
@@ -45,6 +48,12 @@ fn shown(args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
             ))),
         },
     }
+}
+
+/// What `explore --json` printed, if that is what the file holds.
+fn found(path: &str, host: &mut dyn Host) -> Option<ExplorationView> {
+    let bytes = host.read(Path::new(path)).ok().filter(|bytes| bytes.first() == Some(&b'{'))?;
+    ExplorationView::read(path, std::str::from_utf8(&bytes).ok()?)
 }
 
 /// A run from a trace, or of a program that is simulated now.

@@ -105,6 +105,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "report",
             "runtime",
             "schedule",
+            "study",
             "tcp-cost",
             "tcp-exec",
             "tcp-isa",

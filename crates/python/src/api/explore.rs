@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pyo3::prelude::*;
 use tilewright_base::Diagnostic;
 use tilewright_verify::VerifyLimits;
+use tilewright_view::{ExplorationView, PageRuns, page};
 use tilewright_workbench::explore::{ExploreRequest, GOALS, explore, goal_named};
 
 use super::interrupt::interruptible;
@@ -68,4 +69,11 @@ pub(crate) fn explore_einsum(
     let answer = found.map_err(|refusal| raise(py, &refusal))?;
     let texts = answer.lowered.into_iter().map(|one| one.map(|one| (one.notation, one.program))).collect();
     Ok((answer.value.to_string(), answer.explained, texts, answer.svg))
+}
+
+/// The page that shows what a search found, as one self-contained file.
+#[pyfunction]
+pub(crate) fn exploration_page(name: &str, found: &str) -> String {
+    let explorations = ExplorationView::read(name, found).into_iter().collect();
+    page(&PageRuns { explorations, ..PageRuns::default() })
 }

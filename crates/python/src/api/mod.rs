@@ -9,6 +9,7 @@ mod model;
 mod notation;
 mod refusal;
 mod run;
+mod study;
 
 use pyo3::prelude::*;
 
@@ -25,7 +26,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(notation::notation_draw, module)?)?;
     module.add_function(wrap_pyfunction!(notation::notation_lower, module)?)?;
     module.add_function(wrap_pyfunction!(explore::explore_einsum, module)?)?;
+    module.add_function(wrap_pyfunction!(explore::exploration_page, module)?)?;
     module.add_function(wrap_pyfunction!(run::simulate_program, module)?)?;
+    module.add_function(wrap_pyfunction!(study::study_model, module)?)?;
     module.add_function(wrap_pyfunction!(run::program_tensors, module)?)?;
     Ok(())
 }

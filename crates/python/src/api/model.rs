@@ -185,6 +185,9 @@ impl GenerationHandle {
 
     /// The page that shows the last run, as one self-contained file.
     fn page(&self, py: Python<'_>) -> String {
-        py.detach(|| page(&PageRuns { runs: vec![view_of_record(&self.name, &self.record)] }))
+        py.detach(|| {
+            let runs = vec![view_of_record(&self.name, &self.record)];
+            page(&PageRuns { runs, ..PageRuns::default() })
+        })
     }
 }

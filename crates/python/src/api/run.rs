@@ -216,7 +216,7 @@ impl RunHandle {
         py.detach(|| {
             let all = std::iter::once(self).chain(others);
             let runs = all.map(|run| view(&run.name, Some(&run.text), &run.run)).collect();
-            page(&PageRuns { runs })
+            page(&PageRuns { runs, ..PageRuns::default() })
         })
     }
 
