@@ -74,6 +74,8 @@ function addressMap(run: Run, memory: MemoryData): HTMLElement {
       x: x(block.start_tick).toFixed(1), y: y(block.end_byte).toFixed(1), width: Math.max(1, x(block.end_tick) - x(block.start_tick)).toFixed(1),
       height: Math.max(1, y(block.start_byte) - y(block.end_byte)).toFixed(1), fill: colour(owners.indexOf(block.name)), class: "block",
     }, svg("title", {}, `${block.name}: bytes ${number(block.start_byte)} to ${number(block.end_byte)}, ${time(block.start_tick, run.ticks_per_s)} to ${time(block.end_tick, run.ticks_per_s)}`)));
+    const [wide, high] = [x(block.end_tick) - x(block.start_tick), y(block.start_byte) - y(block.end_byte)];
+    if (high >= 13 && wide >= 7 * block.name.length + 8) picture.append(svg("text", { x: x(block.start_tick) + 4, y: y(block.end_byte) + high / 2 + 4, class: "owner" }, block.name));
   }
   return el("figure", {}, el("figcaption", {}, `${memory.name}: addresses up to ${bytes(most)} of ${bytes(memory.capacity_bytes)}, from left to right in time; ${number(owners.length)} owners`), picture as unknown as HTMLElement);
 }

@@ -60,6 +60,9 @@ test("a run of attention shows its views, and clicks lead from command to source
     await page.locator(`nav button[data-view=${view}]`).click();
     assert.ok((await page.locator("main section").innerText()).length > 10, view);
   }
+  await page.locator("nav button[data-view=memory]").click();
+  assert.match(await page.locator("figcaption").first().innerText(), /dm of slice 0.*owners/);
+  assert.ok((await page.locator(".block").count()) > 8);
   await page.locator("nav button[data-view=kernels]").click();
   await page.locator("tr.pick").first().click();
   assert.match(page.url(), /view=timeline.*name=combine/);

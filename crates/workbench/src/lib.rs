@@ -6,13 +6,15 @@
 //! - [`explore`]: a search with its candidates as people see them, as data and as pictures;
 //! - [`model`]: language models read, compiled and generating;
 //! - [`simulate`]: a program text run on its machine, whichever chip family it is of;
-//! - [`readings`]: the readings of such a run as data; [`view`](mod@view): the run as the page shows it.
+//! - [`readings`]: the readings of such a run as data; [`view`](mod@view): the run as the page shows it,
+//!   with its [`memory_map`](mod@memory_map).
 //!
 //! Nothing here reads a file or a clock, or knows how options are spelled.
 
 pub mod case_study;
 pub mod chip;
 pub mod explore;
+pub mod memory_map;
 pub mod model;
 pub mod notation;
 pub mod readings;

@@ -13,6 +13,7 @@ use tilewright_tcp_sim::RunEnd;
 use tilewright_view::run_view::{FindingView, RooflinePoint, RooflineView};
 use tilewright_view::{RunView, view_of_record};
 
+use crate::memory_map::memory_map;
 use crate::simulate::{NeuronRun, SimulatedRun, TcpRun};
 
 /// Kernels that a roofline shows.
@@ -71,6 +72,7 @@ fn of_tcp(run: &TcpRun, view: &mut RunView) {
         let part = used.ppm() as f64 / 1e4;
         view.facts.push((format!("{} busy", used.engine.name()), format!("{part:.1} %")));
     }
+    view.memories = memory_map(&run.machine, &run.program);
     let lines = image_lines(&run.sources, &run.program);
     view.name_lines = view.names.iter().map(|name| lines.get(name.as_str()).copied()).collect();
     view.roofline = tcp_roofline(&run.machine, &run.program, &outcome.record, {
