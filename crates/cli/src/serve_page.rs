@@ -27,7 +27,7 @@ pub(crate) fn serve(
     while !stop() {
         match listener.accept() {
             // A browser that went away, or asked for nonsense, is no reason to end.
-            Ok((stream, _)) => drop(answer(stream, page, port)),
+            Ok((stream, _)) => drop(answer(&stream, page, port)),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => std::thread::sleep(EVERY),
             Err(error) => return Err(error),
         }
@@ -35,11 +35,11 @@ pub(crate) fn serve(
     Ok(())
 }
 
-fn answer(stream: TcpStream, page: &str, port: u16) -> std::io::Result<()> {
+fn answer(mut stream: &TcpStream, page: &str, port: u16) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let mut lines = BufReader::new((&stream).take(MAX_REQUEST_BYTES)).lines();
+    let mut lines = BufReader::new(stream.take(MAX_REQUEST_BYTES)).lines();
     let first = lines.next().transpose()?.unwrap_or_default();
     let mut host = String::new();
     for line in lines {
@@ -60,8 +60,8 @@ fn answer(stream: TcpStream, page: &str, port: u16) -> std::io::Result<()> {
          Cross-Origin-Opener-Policy: same-origin\r\n\r\n",
         body.len()
     );
-    (&stream).write_all(head.as_bytes())?;
-    (&stream).write_all(body.as_bytes())
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
 }
 
 /// Status and body for a request line and the host that it was sent to.

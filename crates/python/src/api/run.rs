@@ -89,13 +89,12 @@ fn array_file(tensor: &Tensor, folder: &Path, rules: &RuleSet) -> Result<Array, 
     }
 }
 
-/// Tensors of a program as (name, role, element type, extents).
+/// A tensor as it goes to Python: name, role, element type, extents.
+type TensorRow = (String, &'static str, &'static str, Vec<u64>);
+
+/// The machine that a program names, and its tensors.
 #[pyfunction]
-pub(crate) fn program_tensors(
-    py: Python<'_>,
-    name: &str,
-    text: &str,
-) -> PyResult<(String, Vec<(String, &'static str, &'static str, Vec<u64>)>)> {
+pub(crate) fn program_tensors(py: Python<'_>, name: &str, text: &str) -> PyResult<(String, Vec<TensorRow>)> {
     let program = read_program(name, text).map_err(|refusal| raise(py, &refusal))?;
     let machine = program.machine().to_string();
     let ProgramBody::Tcp(program) = program.body else { return Ok((machine, Vec::new())) };
