@@ -123,6 +123,7 @@ def test_parquet_holds_the_rows(tmp_path):
 def test_batches_grow_to_what_they_should_take_and_leave_all_workers_some():
     assert sweeps._size(None, 100, 2) == 1
     assert sweeps._size(0.5, 1000, 2) == 10 and sweeps._size(60.0, 1000, 2) == 1
+    assert sweeps._size(0.5, 10**6, 1000) == 60
     assert sweeps._size(0.001, 10_000, 2) == sweeps.MOST_POINTS and sweeps._size(0.001, 8, 2) == 2
 
 

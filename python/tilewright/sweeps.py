@@ -41,6 +41,10 @@ __all__ = ["Sweep", "sweep"]
 _KEYS = ("einsum", "model", "dims", "dtype", "chip", "set", "goal", "pes", "context", "evaluations")
 #: Seconds that a batch should take: long beside what it costs to hand one out, short beside what a lost worker loses.
 BATCH_SECONDS = 5.0
+#: Seconds that a batch takes at most where many workers ask for them.
+LONGEST_BATCH_SECONDS = 30.0
+#: Seconds that handing a batch out and taking it back costs (measured on Ray: docs/python.md).
+BATCH_OVERHEAD_SECONDS = 0.036
 #: Points of a batch, at most.
 MOST_POINTS = 256
 #: Times that a point may end its worker.
@@ -338,7 +342,7 @@ def _drive(todo: deque[tuple[str, Point]], runner: Any, keep: Callable[[list[dic
         while todo or alone or running:
             while (todo or alone) and len(running) < runner.slots:
                 # What ended a worker is tried where it harms nobody else.
-                if alone and running:
+                if alone and running and not runner.isolated:
                     break
                 batch = [alone.popleft()] if alone else [todo.popleft() for _ in range(min(len(todo), _size(each, len(todo), runner.slots)))]
                 running[runner.submit([point for _, point in batch])] = batch
@@ -370,13 +374,16 @@ def _size(each: float | None, left: int, slots: int) -> int:
     """Points of the next batch: one until it is known how long they take, and at the end no more than leaves all workers some."""
     if each is None:
         return 1
-    return max(1, min(MOST_POINTS, int(BATCH_SECONDS / max(each, 1e-6)), -(-left // (2 * slots))))
+    # One driver serves all workers: batches grow with their number.
+    wanted = min(LONGEST_BATCH_SECONDS, max(BATCH_SECONDS, BATCH_OVERHEAD_SECONDS * slots))
+    return max(1, min(MOST_POINTS, int(wanted / max(each, 1e-6)), -(-left // (2 * slots))))
 
 
 class _Serial:
     """This process."""
 
     slots = 1
+    isolated = False
 
     def __enter__(self) -> _Serial:
         self._done: deque[tuple[int, Any]] = deque()
@@ -399,7 +406,9 @@ class _Serial:
 
 
 class _Local:
-    """Processes of this machine, each with one thread; a pool that breaks is made anew."""
+    """Processes of this machine, each with one thread; a pool that breaks is made anew, and takes all batches with it."""
+
+    isolated = False
 
     def __init__(self, workers: int | None):
         self.slots = workers or len(os.sched_getaffinity(0))
@@ -449,7 +458,9 @@ def _one_thread() -> None:
 
 
 class _Ray:
-    """Workers of a Ray cluster."""
+    """Workers of a Ray cluster; each ends alone."""
+
+    isolated = True
 
     def __init__(self, workers: int | None, address: str | None):
         try:
