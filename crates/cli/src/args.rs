@@ -60,8 +60,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Nki(NkiCommand),
     /// Ask one question of many points: einsums or models, sizes, chips, machine figures, goals
-    #[command(after_help = SWEEP_EXAMPLES)]
-    Sweep(SweepArgs),
+    #[command(after_help = crate::sweep::EXAMPLES)]
+    Sweep(crate::sweep::SweepArgs),
     /// Compare the models with what others measured
     #[command(subcommand)]
     Study(StudyCommand),
@@ -254,30 +254,6 @@ pub(crate) enum NkiCommand {
     /// Run a Python file, or one kernel of it, with the Python package of this project
     #[command(after_help = NKI_EXAMPLES)]
     Run(NkiRunArgs),
-}
-
-const SWEEP_EXAMPLES: &str = "\
-A table [space] of lists is multiplied out, every point is checked before the first one runs, and all cores work on them. Runs in Python, after
-`pip install ./python`.
-
-Options, before or after FILE:
-  --out DIR        keep answers here: the same sweep goes on where it stopped, even by kill -9, and asks nothing twice
-  --workers N      processes, or workers of a Ray cluster; all cores if not given
-  --engine NAME    local, serial (one process) or ray
-  --address HOST   a Ray cluster; without it one is started here
-  --save FILE      write the rows as .parquet or .csv
-  --json           print data as JSON on standard output, and nothing else there
-
-Examples:
-  tilewright sweep docs/examples/projection.sweep.toml
-  tilewright sweep docs/examples/projection.sweep.toml --out results/ --save rows.parquet";
-
-/// A sweep.
-#[derive(Args, Debug)]
-pub(crate) struct SweepArgs {
-    /// FILE.toml with a table [space], and the options below
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "FILE")]
-    pub(crate) arguments: Vec<std::ffi::OsString>,
 }
 
 const NKI_EXAMPLES: &str = "\

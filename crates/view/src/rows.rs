@@ -59,8 +59,8 @@ fn view(lane: &[CommandRow]) -> LaneView {
     LaneView { track, count: lane.len() as u64, data: data.base64() }
 }
 
-/// Pairs of commands by their numbers in the order of lanes: the later one as the distance to the pair before,
-/// then the one that it waited for.
+/// Pairs of commands by their numbers in the order of lanes: the later one as the distance to the pair
+/// before, then the one that it waited for.
 fn flows(lanes: &[Vec<CommandRow>]) -> String {
     let all = || (0_u64..).zip(lanes.iter().flatten());
     let mut raised: BTreeMap<u64, u64> = BTreeMap::new();

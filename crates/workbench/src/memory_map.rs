@@ -2,8 +2,8 @@
 //! commands as they ran.
 //!
 //! A command owns what it writes until somebody writes there again or reads it for the last time; inputs are
-//! owned by their tensors from the start, and what an output's tensor covers is kept to the end. Addresses that
-//! come from tables are not known and are left out.
+//! owned by their tensors from the start, and what an output's tensor covers is kept to the end. Addresses
+//! that come from tables are not known and are left out.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

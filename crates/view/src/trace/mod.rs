@@ -1,7 +1,8 @@
-//! A run from a Perfetto trace that a verb of ours wrote: tracks, commands with their counts, flows, counters.
+//! A run from a Perfetto trace that a verb of ours wrote: tracks, commands with their counts, flows,
+//! counters.
 //!
-//! Fields are those of `protos/perfetto/trace` of the public repository google/perfetto. What a trace does not
-//! hold (findings, energy by component, the program) the page does without.
+//! Fields are those of `protos/perfetto/trace` of the public repository google/perfetto. What a trace does
+//! not hold (findings, energy by component, the program) the page does without.
 
 mod wire;
 
@@ -250,8 +251,8 @@ impl ReadTrace {
         })
     }
 
-    /// Tracks that may hold commands, parents before children; and the number of each, where further lanes of a
-    /// track have the number of the first.
+    /// Tracks that may hold commands, parents before children; and the number of each, where further lanes of
+    /// a track have the number of the first.
     fn track_views(&self) -> (Vec<TrackView>, BTreeMap<u64, u32>) {
         let (mut views, mut numbers) = (Vec::<TrackView>::new(), BTreeMap::new());
         let mut known: BTreeMap<(u64, &str), u32> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! Protobuf as it lies in bytes: fields with numbers, of four wire types (protobuf.dev, "Encoding").
 //!
-//! Written anew and not shared with what writes traces, so that one checks the other. Any bytes give fields or
-//! an error.
+//! Written anew and not shared with what writes traces, so that one checks the other. Any bytes give fields
+//! or an error.
 
 use super::TraceError;
 
