@@ -23,7 +23,8 @@ def main(extension):
     info.mkdir(exist_ok=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
     scripts = "".join(f"{name} = {target}\n" for name, target in project["scripts"].items())
-    (info / "entry_points.txt").write_text(f"[console_scripts]\n{scripts}")
+    plugins = "".join(f"{name} = {target}\n" for name, target in project["entry-points"]["pytest11"].items())
+    (info / "entry_points.txt").write_text(f"[console_scripts]\n{scripts}\n[pytest11]\n{plugins}")
 
 
 if __name__ == "__main__":

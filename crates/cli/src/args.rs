@@ -40,6 +40,9 @@ pub(crate) enum Command {
     /// Run a program, text or binary: values, timeline, energy and findings
     #[command(after_help = SIM_EXAMPLES)]
     Sim(SimArgs),
+    /// Show runs on one page: timeline, memory, energy, roofline, findings, and the difference of two
+    #[command(after_help = crate::view::args::EXAMPLES)]
+    View(crate::view::args::ViewArgs),
     /// Make a binary of a program text and the arrays that it names
     #[command(after_help = ASSEMBLE_EXAMPLES)]
     Assemble(AssembleArgs),
@@ -56,6 +59,9 @@ pub(crate) enum Command {
     /// Run NKI kernels in Python on a NeuronCore: values, times and findings
     #[command(subcommand)]
     Nki(NkiCommand),
+    /// Ask one question of many points: einsums or models, sizes, chips, machine figures, goals
+    #[command(after_help = crate::sweep::EXAMPLES)]
+    Sweep(crate::sweep::SweepArgs),
     /// Compare the models with what others measured
     #[command(subcommand)]
     Study(StudyCommand),

@@ -63,6 +63,13 @@ pub trait Host {
     fn say(&mut self, _text: &str) -> bool {
         false
     }
+    /// Serves a page on a loopback port until the user asks to stop, and says where; 0 is any port.
+    ///
+    /// # Errors
+    /// A port that cannot be had; hosts that serve nothing.
+    fn serve(&mut self, _page: &str, _port: u16) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
     /// Whether the shell finds a program of this name.
     fn has_program(&self, _name: &str) -> bool {
         false

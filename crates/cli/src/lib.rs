@@ -23,9 +23,12 @@ mod program;
 mod progress;
 mod real;
 mod run;
+mod serve_page;
 mod sim;
 mod study;
+mod sweep;
 mod target;
+mod view;
 
 use std::ffi::OsString;
 
@@ -60,6 +63,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         Some(Command::Run(args)) => run::run(&args, host),
         Some(Command::Study(StudyCommand::Published(args))) => study::published(&args, host),
         Some(Command::Study(StudyCommand::Llama(args))) => study::llama(&args, host),
+        Some(Command::Sweep(args)) => sweep::run(&args, host),
+        Some(Command::View(args)) => view::run(&args, host),
         Some(Command::Machine(command)) => machine::run(command, host),
     }
 }

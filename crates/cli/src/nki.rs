@@ -1,4 +1,4 @@
-//! `tilewright nki`: starts the Python package, which runs the kernels.
+//! `tilewright nki` and `sweep`: start the Python package, which does the work.
 
 use std::ffi::OsString;
 
@@ -16,9 +16,7 @@ pub(crate) fn run(arguments: &[OsString], host: &mut dyn Host) -> Outcome {
 pub(crate) fn module(name: &str, arguments: &[OsString], host: &mut dyn Host) -> Outcome {
     match host.python(&["-c".into(), PROBE.into()]) {
         Err(error) => {
-            return Outcome::usage(&format!(
-                "NKI kernels run in Python, and python3 does not start: {error}"
-            ));
+            return Outcome::usage(&format!("this runs in Python, and python3 does not start: {error}"));
         }
         Ok(0) => {}
         Ok(_) => {

@@ -105,14 +105,35 @@ impl LoadedProgram {
         rules: &tilewright_num::RuleSet,
         host: &dyn Host,
     ) -> Result<Array, ArrayError> {
-        let TensorData::File(written) = &tensor.data else {
-            return Err(ArrayError::Format("no file is named".into()));
-        };
-        if let Some(bytes) = self.arrays.get(written) {
-            return Array::from_bytes(tensor.dtype, &extents(tensor), bytes);
-        }
-        file(written, tensor.dtype, rules, host)
+        array(&self.arrays, tensor, rules, host)
     }
+}
+
+impl ProgramFile {
+    /// The array of a tensor whose data is a file, as [`LoadedProgram::array`] gives it.
+    pub(crate) fn array(
+        &self,
+        tensor: &Tensor,
+        rules: &tilewright_num::RuleSet,
+        host: &dyn Host,
+    ) -> Result<Array, ArrayError> {
+        array(&self.arrays, tensor, rules, host)
+    }
+}
+
+fn array(
+    arrays: &Arrays,
+    tensor: &Tensor,
+    rules: &tilewright_num::RuleSet,
+    host: &dyn Host,
+) -> Result<Array, ArrayError> {
+    let TensorData::File(written) = &tensor.data else {
+        return Err(ArrayError::Format("no file is named".into()));
+    };
+    if let Some(bytes) = arrays.get(written) {
+        return Array::from_bytes(tensor.dtype, &extents(tensor), bytes);
+    }
+    file(written, tensor.dtype, rules, host)
 }
 
 fn extents(tensor: &Tensor) -> Vec<u64> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::mapped::Mapped;
 use crate::progress::ProgressState;
-use crate::{Draft, Host, OUR_FAULT, Outcome, run};
+use crate::{Draft, Host, OUR_FAULT, Outcome, run, serve_page};
 
 /// This machine.
 #[derive(Debug)]
@@ -90,6 +90,14 @@ impl Host for RealHost {
     fn say(&mut self, text: &str) -> bool {
         let mut stream = std::io::stdout();
         stream.is_terminal() && stream.write_all(text.as_bytes()).and_then(|()| stream.flush()).is_ok()
+    }
+
+    fn serve(&mut self, page: &str, port: u16) -> std::io::Result<()> {
+        let mut told = std::io::stderr();
+        let mut listening = |port: u16| {
+            let _ = writeln!(told, "page        http://127.0.0.1:{port}/ (Ctrl-C ends it)");
+        };
+        serve_page::serve(page, port, &mut listening, &|| self.interrupted())
     }
 
     fn python(&mut self, arguments: &[OsString]) -> std::io::Result<u8> {

@@ -7,7 +7,12 @@ use tilewright_neuron_isa::Refusal;
 
 use crate::source;
 
-create_exception!(_core, Refused, PyException, "A rule of the hardware that an instruction breaks.");
+create_exception!(
+    _core,
+    Refused,
+    PyException,
+    "What cannot be done: with `code`, `asked`, `allowed` and `instead`."
+);
 
 /// A refusal as an exception that reads as findings do, with `code`, `asked`, `allowed`, `instead`, `line`,
 /// and the `rule`: its file and line.

@@ -3,6 +3,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "arguments come from Python by value")]
 
+mod api;
 mod command;
 mod current;
 mod dtype;
@@ -42,5 +43,5 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(isa::collective::place_ranks, module)?)?;
     module.add_function(wrap_pyfunction!(operators::set_operators, module)?)?;
     module.add_function(wrap_pyfunction!(source::set_folder, module)?)?;
-    Ok(())
+    api::register(module)
 }

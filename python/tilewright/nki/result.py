@@ -97,6 +97,13 @@ class Result:
         """The recorded program as text, which `tilewright sim` reads."""
         return self._session.text()
 
+    def save_page(self, path, *others):
+        """Writes the page that `tilewright view` shows of this run, and of others to compare it with, and gives its path."""
+        from tilewright import Program, simulate
+
+        runs = [simulate(Program(result.program, name=result.name)) for result in (self, *others)]
+        return runs[0].save_page(path, *runs[1:])
+
     def summary(self):
         """A few lines of text."""
         timing = self.timing

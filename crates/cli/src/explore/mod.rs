@@ -1,15 +1,10 @@
 //! `tilewright explore`: the best lowered shapes and tactics of an einsum, found, verified and told.
 
 pub(crate) mod args;
-mod display;
-mod json;
 mod neighbours;
-mod neuron;
-mod plot;
 mod results;
 mod sweep;
 mod table;
-mod tcp;
 
 use std::path::Path;
 use tilewright_base::invariant::OrBroken;
@@ -20,12 +15,14 @@ use tilewright_explore::neuron::NeuronTask;
 use tilewright_explore::search::SearchResultOf;
 use tilewright_explore::tcp::neighbours::NeighbourShapes;
 use tilewright_explore::{Goal, SearchOptions, search};
-use tilewright_machine::LoadedMachine;
 use tilewright_neuron_isa::Chip;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::Program;
 use tilewright_num::Dtype;
 use tilewright_verify::CandidateCheck;
+use tilewright_workbench::explore::display::CandidateDisplay;
+use tilewright_workbench::explore::neuron::CoreTask;
+use tilewright_workbench::explore::{assumed_energies, json, plot};
 
 use crate::args::NotationArgs;
 use crate::chip::load_chip;
@@ -34,8 +31,6 @@ use crate::host::Host;
 use crate::notation::gather;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, Outcome};
 use args::ExploreArgs;
-use display::CandidateDisplay;
-use neuron::CoreTask;
 use sweep::SweepPoint;
 
 /// Candidates that are put between given neighbours.
@@ -121,7 +116,7 @@ fn one(
             .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?;
         no_shapes(&neighbours)?;
         no_data_memory(&args.from)?;
-        return searched_and_told(&CoreTask { task, assumed: assumed(&loaded) }, args, goal, host);
+        return searched_and_told(&CoreTask { task, assumed: assumed_energies(&loaded) }, args, goal, host);
     }
     let tcp = gather::tcp(&loaded, &args.target)?;
     let setup = gather::setup(&gathered, &tcp, args.target.pes)?;
@@ -156,7 +151,7 @@ fn searched_and_told<S: CandidateDisplay>(
 ) -> Result<SearchAnswer, Outcome> {
     let (found, seconds) = searched(shown, goal, args, 1, host);
     something(shown, &found)?;
-    let checks = shown.verify(&found, args, host);
+    let checks = shown.verify(&found, &args.target.chip, args.limits(), &mut || host.interrupted());
     let mut text = table::answer(shown, &found, args, &checks, goal, seconds);
     if let Some(number) = args.explain {
         text.push_str(&explained(shown, &found, number)?);
@@ -200,12 +195,6 @@ fn no_data_memory(from: &[String]) -> Result<(), Outcome> {
             "--from {text}, on a machine without data memory\n  = allowed: hbm\n  = instead: leave it out"
         ))),
     }
-}
-
-/// Figures of energy that are assumptions.
-fn assumed(loaded: &LoadedMachine) -> Vec<String> {
-    let energies = loaded.assumptions().into_iter().filter(|figure| figure.section == "energy");
-    energies.map(|figure| format!("{}.{}", figure.section, figure.key)).collect()
 }
 
 /// The search with its progress, and how long it took.

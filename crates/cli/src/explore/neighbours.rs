@@ -13,6 +13,7 @@ use tilewright_report::columns::{Align, table, thousands};
 use tilewright_tcp_lower::LowerOptions;
 use tilewright_verify::CandidateCheck;
 use tilewright_verify::tcp::run_program;
+use tilewright_workbench::explore::json::checked as check_value;
 
 use super::SearchAnswer;
 use super::args::ExploreArgs;
@@ -68,7 +69,7 @@ pub(crate) fn answer(
         "complete": found.complete,
         "best": one(task, best),
         "candidates": fitted.fitting.iter().take(args.keep).map(|bridged| one(task, bridged)).collect::<Vec<_>>(),
-        "verified": checks.iter().map(|check| super::json::checked("cycles", check)).collect::<Vec<_>>(),
+        "verified": checks.iter().map(|check| check_value("cycles", check)).collect::<Vec<_>>(),
     });
     Ok(SearchAnswer { text, value, code })
 }

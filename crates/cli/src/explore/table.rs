@@ -7,9 +7,9 @@ use tilewright_explore::refusal::RefusalReason;
 use tilewright_explore::search::SearchResultOf;
 use tilewright_report::columns::{Align, table, thousands};
 use tilewright_verify::CandidateCheck;
+use tilewright_workbench::explore::display::{CandidateDisplay, CandidateView, Remedy};
 
 use super::args::ExploreArgs;
-use super::display::{CandidateDisplay, CandidateView};
 
 /// Everything about a search that found something.
 pub(crate) fn answer<S: CandidateDisplay>(
@@ -176,6 +176,22 @@ pub(crate) fn nothing<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::
     if !others.is_empty() {
         let _ = write!(text, "\n  = before it: {}", others.join(", "));
     }
-    let _ = write!(text, "\n  = instead: {}", shown.advice(binding));
+    let _ = write!(text, "\n  = instead: {}", instead(&shown.advice(binding)));
     text
+}
+
+/// Changes of which each would help, as options.
+fn instead(remedies: &[Remedy]) -> String {
+    let one = |remedy: &Remedy| match remedy {
+        Remedy::Figures(figures) => {
+            let sets: Vec<String> =
+                figures.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
+            sets.join(" ")
+        }
+        Remedy::Pes(pes) => format!("--pes {pes}"),
+        Remedy::Size(name, size) => format!("{name}={size} in --dims"),
+        Remedy::Watts(watts) => format!("--goal time@{watts:.3}"),
+        Remedy::Words(words) => (*words).to_string(),
+    };
+    remedies.iter().map(one).collect::<Vec<_>>().join(", or ")
 }

@@ -10,11 +10,12 @@ use tilewright_notation::syntax::expr::Expr;
 use tilewright_report::columns::{counted, thousands};
 use tilewright_tcp_cost::legality::SliceReduction;
 use tilewright_tcp_cost::{PlacedTactic, Setup, Verdict};
+use tilewright_workbench::notation::{NotationInput, verdict as as_data};
 
-use super::gather::{self, NotationInput};
-use super::json;
+use super::gather;
 use crate::args::CheckArgs;
 use crate::host::Host;
+use crate::machine::to_json;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, Outcome, rendered};
 
 pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
@@ -26,7 +27,9 @@ pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     tilewright_tcp_lower::confirm(&setup, &problem, &mut verdict);
     let code = if verdict.legal() { GOOD } else { FAILED };
     if args.json {
-        let stdout = json::verdict(&gathered, &setup, &problem, &verdict, &loaded.name);
+        let NotationInput { sources, program } = &gathered;
+        let data = as_data::value(sources, program, &setup, &problem, &verdict, &loaded.name);
+        let stdout = to_json(&data);
         return Ok(Outcome { code, stdout, stderr: String::new() });
     }
     let stderr = rendered(&gathered.sources, &verdict.diagnostics, host.colour());
@@ -44,7 +47,8 @@ pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outc
 pub(super) fn resolve(gathered: &NotationInput, as_json: bool, host: &dyn Host) -> Result<Problem, Outcome> {
     Problem::new(&gathered.program).map_err(|complaints| {
         // Names and sizes that do not resolve are unreadable; digits that do not fit are illegal.
-        let stdout = if as_json { json::refusal(&gathered.sources, &complaints) } else { String::new() };
+        let stdout =
+            if as_json { to_json(&as_data::refusal(&gathered.sources, &complaints)) } else { String::new() };
         Outcome { stdout, ..Outcome::refused(BAD_INPUT, &gathered.sources, &complaints, host.colour()) }
     })
 }

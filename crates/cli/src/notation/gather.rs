@@ -2,89 +2,44 @@
 
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_machine::{LoadedMachine, Tcp};
-use tilewright_notation::syntax::ast::{Operand, Program, SyntaxSpan};
-use tilewright_notation::syntax::parser::{self, Parsed};
+use tilewright_notation::syntax::ast::Operand;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_cost::setup::SetupError;
 use tilewright_tcp_isa::contraction::CONTRACTED;
+use tilewright_workbench::notation::{self, NotationInput, NotationRequest, NotationText};
 
 use crate::args::{NotationArgs, TargetArgs};
 use crate::chip::load_chip;
 use crate::host::{Host, read_text};
 use crate::outcome::{BAD_INPUT, Outcome};
 
-/// A program and the texts that it came from.
-pub(crate) struct NotationInput {
-    pub(crate) sources: Sources,
-    pub(crate) program: Program,
-}
-
 /// Reads the einsum or file, then the options, which add to the file or replace what it says.
 pub(crate) fn read(args: &NotationArgs, host: &mut dyn Host) -> Result<NotationInput, Outcome> {
-    let mut sources = Sources::default();
-    let mut complaints = Vec::new();
-    let mut program = if is_file(&args.einsum, host) {
-        let text = read_text(host, &args.einsum).map_err(|why| Outcome::usage(&why))?;
-        take(&mut sources, &args.einsum, &text, &mut complaints, parser::program).unwrap_or_default()
-    } else {
-        let einsum = take(&mut sources, "einsum", &args.einsum, &mut complaints, parser::einsum);
-        Program { einsum: einsum.unwrap_or_default(), ..Program::default() }
+    let file = match is_file(&args.einsum, host) {
+        true => Some(read_text(host, &args.einsum).map_err(|why| Outcome::usage(&why))?),
+        false => None,
     };
-    let option =
-        |name: &str, text: &Option<String>| text.as_ref().map(|text| (name.to_string(), text.clone()));
-    if let Some((name, text)) = option("--dims", &args.dims) {
-        let dims = take(&mut sources, &name, &text, &mut complaints, parser::dims).unwrap_or_default();
-        program.dims.retain(|old| !dims.iter().any(|new| new.name.same_letters(&old.name)));
-        program.dims.extend(dims);
-    }
-    for (operand, text) in [(Operand::In0, &args.in0), (Operand::In1, &args.in1), (Operand::Out, &args.out)] {
-        let Some((name, text)) = option(&format!("--{}", operand.name()), text) else { continue };
-        let shape = take(&mut sources, &name, &text, &mut complaints, parser::lowered_shape);
-        match operand {
-            Operand::In0 => program.in0 = shape,
-            Operand::In1 => program.in1 = shape,
-            Operand::Out => program.out = shape,
-        }
-    }
-    if let Some((name, text)) = option("--tactic", &args.tactic) {
-        program.tactic = take(&mut sources, &name, &text, &mut complaints, parser::tactic);
-    }
-    if let Some(stationary) = &args.stationary {
-        program.stationary = Some((stationary_operand(stationary)?, SyntaxSpan::default()));
-    }
-    if let Some(dtype) = &args.dtype {
-        let id = sources.add("--dtype", dtype.as_str());
-        program.dtype = Some((dtype.clone(), SyntaxSpan(sources.span(id, 0..dtype.len()))));
-    }
-    if complaints.is_empty() {
-        Ok(NotationInput { sources, program })
-    } else {
-        Err(Outcome::refused(BAD_INPUT, &sources, &complaints, host.colour()))
-    }
+    let text = match &file {
+        Some(text) => NotationText::File { name: &args.einsum, text },
+        None => NotationText::Einsum(&args.einsum),
+    };
+    let request = NotationRequest {
+        text,
+        dims: args.dims.as_deref(),
+        shapes: [args.in0.as_deref(), args.in1.as_deref(), args.out.as_deref()],
+        tactic: args.tactic.as_deref(),
+        stationary: args.stationary.as_deref().map(stationary_operand).transpose()?,
+        dtype: args.dtype.as_deref(),
+    };
+    notation::read(&request, &|name| format!("--{name}"))
+        .map_err(|refusal| Outcome::refused(BAD_INPUT, &refusal.sources, &refusal.diagnostics, host.colour()))
 }
 
 /// Anything that cannot be an einsum but could be a path is one; so is the name of a file that exists.
 fn is_file(text: &str, host: &dyn Host) -> bool {
     let like_path = text == "-" || text.ends_with(".tw") || (text.contains('/') && !text.contains("->"));
     like_path || (!text.contains("->") && text.contains('.') && host.read(std::path::Path::new(text)).is_ok())
-}
-
-fn take<T>(
-    sources: &mut Sources,
-    name: &str,
-    text: &str,
-    complaints: &mut Vec<Diagnostic>,
-    parse: impl Fn(&str, tilewright_base::SourceId) -> Parsed<T>,
-) -> Option<T> {
-    let id = sources.add(name, text);
-    match parse(text, id) {
-        Ok(tree) => Some(tree),
-        Err(complaint) => {
-            complaints.push(*complaint);
-            None
-        }
-    }
 }
 
 fn stationary_operand(text: &str) -> Result<Operand, Outcome> {

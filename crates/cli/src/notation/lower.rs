@@ -9,11 +9,13 @@ use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::tensor::TensorData;
 use tilewright_tcp_isa::program::text::print;
 use tilewright_tcp_lower::{LowerOptions, lower};
+use tilewright_workbench::notation::verdict::refusal;
 
 use super::check::resolve;
-use super::{gather, json};
+use super::gather;
 use crate::args::{InputArgs, LowerArgs, NotationArgs};
 use crate::host::Host;
+use crate::machine::to_json;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome, rendered};
 
 pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
@@ -51,7 +53,7 @@ pub(super) fn lowered(
     let problem = resolve(&gathered, as_json, host)?;
     let verdict = tilewright_tcp_cost::check(&setup, &problem);
     let refused = |complaints: &[Diagnostic], host: &dyn Host| {
-        let stdout = if as_json { json::refusal(&gathered.sources, complaints) } else { String::new() };
+        let stdout = if as_json { to_json(&refusal(&gathered.sources, complaints)) } else { String::new() };
         Outcome { stdout, ..Outcome::refused(FAILED, &gathered.sources, complaints, host.colour()) }
     };
     if !verdict.legal() {

@@ -3,7 +3,6 @@
 mod bridge;
 mod check;
 pub(crate) mod gather;
-mod json;
 mod lower;
 mod run;
 mod show;

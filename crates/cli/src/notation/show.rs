@@ -6,13 +6,10 @@ use tilewright_base::Sources;
 use tilewright_notation::algebra::RadixMap;
 use tilewright_notation::algebra::map::{OFFSET, SLICE};
 use tilewright_notation::problem::Problem;
-use tilewright_notation::radix;
 use tilewright_notation::syntax::ast::{Operand, Program};
 use tilewright_notation::syntax::parser;
 use tilewright_report::columns::thousands;
-use tilewright_report::einsum::{Pictures, PlacedLoops};
-use tilewright_tcp_cost::legality::check_placement;
-use tilewright_tcp_cost::{PlacedTactic, Setup};
+use tilewright_workbench::notation::draw;
 
 use super::{check, gather};
 use crate::args::ShowArgs;
@@ -24,15 +21,12 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
     let (loaded, tcp) = gather::target(&mut gathered.sources, &args.notation.target, host)?;
     let setup = gather::setup(&gathered, &tcp, args.notation.target.pes)?;
     let problem = check::resolve(&gathered, false, host)?;
-    let complaints = radix::check(&problem);
-    if !complaints.is_empty() {
-        return Err(Outcome::refused(FAILED, &gathered.sources, &complaints, host.colour()));
-    }
-    let verdict = check_placement(&setup, &problem, complaints);
-    let placed = verdict.placed.clone().or_else(|| placed(&setup, &problem));
-    let pictures = Pictures::new(&gathered.program, &problem, placed.as_ref().map(loops));
-    let pictures = pictures.ok_or_else(too_large)?;
-    let mut stdout = pictures.text();
+    let drawing =
+        draw(&gathered, &setup, &problem).map_err(|refusal| match refusal.diagnostics.as_slice() {
+            [one] if one.code == "notation/places" => too_large(),
+            complaints => Outcome::refused(FAILED, &refusal.sources, complaints, host.colour()),
+        })?;
+    let mut stdout = drawing.text;
     if stdout.is_empty() {
         return Err(Outcome::usage(
             "nothing to draw\n  = allowed: --in0, --in1, --out, --tactic\n  = instead: --in0 'e^{E/4}[4] | b[B] e[E/4]'",
@@ -42,35 +36,16 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
         stdout.push_str(&element(&problem, &gathered.program, at, host)?);
     }
     if let Some(path) = &args.output {
-        let svg = pictures.svg();
-        host.write(Path::new(path), svg.as_bytes())
+        host.write(Path::new(path), drawing.svg.as_bytes())
             .map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
         stdout.push_str(&format!("picture: {path}\n"));
     }
-    let stderr = if verdict.legal() {
+    let stderr = if drawing.legal {
         String::new()
     } else {
         format!("note: drawn, but not legal on {}: `notation check` says why\n", loaded.name)
     };
     Ok(Outcome { stderr, ..Outcome::good(stdout) })
-}
-
-/// Where the engine would run the loops of a tactic for two inputs that is not legal: it is drawn all the
-/// same.
-fn placed(setup: &Setup<'_>, problem: &Problem) -> Option<PlacedTactic> {
-    let tactic = problem.tactic.as_ref().filter(|_| problem.contracts_two())?;
-    Some(PlacedTactic::new(setup, problem, tactic))
-}
-
-/// Those loops as pictures take them.
-fn loops(placed: &PlacedTactic) -> PlacedLoops<'_> {
-    PlacedLoops {
-        slices: &placed.parallel,
-        time: &placed.time,
-        repeats: placed.repeat_terms,
-        lanes: &placed.lanes,
-        packet: &placed.packet,
-    }
 }
 
 fn too_large() -> Outcome {

@@ -7,9 +7,10 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_runtime::batch::{BatchGeneration, generate_batch};
 use tilewright_runtime::generate::Generation;
 use tilewright_runtime::model::ModelDevice;
+use tilewright_workbench::model::report::SequenceJson;
 
 use super::device::{ModelJob, failed, wide};
-use super::report::{Report, SequenceJson};
+use super::report::Report;
 use crate::host::Host;
 use crate::outcome::Outcome;
 

@@ -5,13 +5,14 @@ use tilewright_base::Sources;
 use tilewright_base::invariant::OrBroken;
 use tilewright_graph::{Dtype, Graph, primitives};
 use tilewright_reference::{EvalError, Interpreter, Session, Tensor, best};
+use tilewright_workbench::model::report::length;
 
 use crate::host::Host;
 use crate::machine::to_json;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::args::RunArgs;
-use crate::run::report::{length, spelled};
+use crate::run::report::spelled;
 
 /// What `--json` prints.
 #[derive(Serialize)]

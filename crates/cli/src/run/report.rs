@@ -2,14 +2,12 @@
 //! went.
 
 use std::fmt::Write as _;
-use tilewright_base::invariant::{Exact, OrBroken};
 
-use serde::Serialize;
 use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::generate::Generation;
 use tilewright_runtime::model::ModelDevice;
 use tilewright_runtime::usage::Usage;
-use tilewright_tcp_sim::EngineUnit;
+use tilewright_workbench::model::report::{SequenceJson, ToldGeneration, Utilisation, kinds, length};
 
 use super::device::ModelJob;
 use crate::machine::to_json;
@@ -29,112 +27,21 @@ pub(super) struct Report<'r> {
     pub(super) other_sequences: Vec<SequenceJson>,
 }
 
-/// One of several texts.
-#[derive(Serialize)]
-pub(super) struct SequenceJson {
-    pub(super) prompt_tokens: Vec<u32>,
-    pub(super) tokens: Vec<u64>,
-    pub(super) text: String,
-    pub(super) stop: &'static str,
-}
-
-/// What `--json` prints.
-#[derive(Serialize)]
-struct ReportJson<'d> {
-    model: &'d str,
-    chip: &'d str,
-    dtype: &'static str,
-    pes: u64,
-    chips: u64,
-    context: u64,
-    prompt_tokens: &'d [u32],
-    tokens: &'d [u64],
-    text: &'d str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    embedding: Option<&'d [f32]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    norm: Option<f64>,
-    stop: &'static str,
-    #[serde(skip_serializing_if = "<[SequenceJson]>::is_empty")]
-    other_sequences: &'d [SequenceJson],
-    prefill_ms: f64,
-    ms_per_token: Option<f64>,
-    tokens_per_s: Option<f64>,
-    energy_mj_per_token: Option<f64>,
-    utilisation: Utilisation,
-    breakdown: Vec<KindJson<'d>>,
-    decode: UsageJson,
-    prefill: UsageJson,
-    prefill_utilisation: Utilisation,
-    prefill_breakdown: Vec<KindJson<'d>>,
-    trace: Option<&'d str>,
-}
-
-/// Sums over runs.
-#[derive(Serialize)]
-struct UsageJson {
-    runs: u64,
-    tokens: u64,
-    cycles: u64,
-    energy_mj: f64,
-    macs: u64,
-    hbm_bytes: u64,
-}
-
-/// Parts of one.
-#[derive(Serialize)]
-struct Utilisation {
-    main: f64,
-    sub: f64,
-    dma: f64,
-    mac: f64,
-    hbm: f64,
-}
-
-/// All commands of a kind.
-#[derive(Serialize)]
-struct KindJson<'k> {
-    kind: &'k str,
-    unit: &'static str,
-    commands: u64,
-    cycles: u64,
-    share: f64,
-    energy_pj: f64,
-}
-
 impl Report<'_> {
     /// As data.
     pub(super) fn json(&self) -> String {
-        let (decode, prefill) = (&self.generation.decode, &self.generation.prefill);
-        let machine = self.job.machine;
-        let options = &self.device.compiled().plan.options;
-        let ms = decode.ms_per_token(machine);
-        to_json(&ReportJson {
-            model: &self.device.compiled().kernels.name,
+        let told = ToldGeneration {
+            machine: self.job.machine,
             chip: self.job.chip,
-            dtype: options.dtype_name(),
-            pes: self.job.pes,
-            chips: self.job.chips,
-            context: options.context,
-            prompt_tokens: &self.job.prompt,
-            tokens: &self.generation.tokens,
+            compiled: self.device.compiled(),
+            prompt: &self.job.prompt,
+            generation: self.generation,
             text: self.text,
-            embedding: self.vector,
-            norm: self.vector.map(length),
-            stop: self.generation.stop.name(),
-            other_sequences: &self.other_sequences,
-            prefill_ms: prefill.seconds(machine) * 1e3,
-            ms_per_token: ms,
-            tokens_per_s: ms.map(|ms| 1e3 / ms),
-            energy_mj_per_token: decode.mj_per_token(),
-            utilisation: self.utilisation(self.shown()),
-            breakdown: kinds(self.shown()),
-            decode: sums(decode),
-            prefill: sums(prefill),
-            prefill_utilisation: self.utilisation(prefill),
-            prefill_breakdown: kinds(prefill),
+            vector: self.vector,
             trace: self.traced,
-        })
+            other_sequences: &self.other_sequences,
+        };
+        to_json(&told.report())
     }
 
     /// For people.
@@ -211,18 +118,7 @@ impl Report<'_> {
     }
 
     fn utilisation(&self, usage: &Usage) -> Utilisation {
-        let engine = |engine: EngineUnit| {
-            let used = usage.engines.iter().find(|used| used.engine == engine);
-            used.map_or(0.0, |used| real(used.ppm()) / 1e6)
-        };
-        let (machine, options) = (self.job.machine, &self.device.compiled().plan.options);
-        Utilisation {
-            main: engine(EngineUnit::Main),
-            sub: engine(EngineUnit::Sub),
-            dma: engine(EngineUnit::Dma),
-            mac: usage.mac_use(machine, options.all_pes(), options.dtype),
-            hbm: usage.hbm_use(machine, options.chips),
-        }
+        Utilisation::of(self.job.machine, &self.device.compiled().plan.options, usage)
     }
 }
 
@@ -233,38 +129,6 @@ const SHOWN: usize = 8;
 pub(super) fn spelled(vector: &[f32]) -> String {
     let first: Vec<String> = vector.iter().take(SHOWN).map(|number| format!("{number:.4}")).collect();
     format!("{} ... ({} numbers, length {:.4})", first.join(" "), vector.len(), length(vector))
-}
-
-/// The length of a vector.
-pub(super) fn length(vector: &[f32]) -> f64 {
-    vector.iter().map(|number| f64::from(*number).powi(2)).sum::<f64>().sqrt()
-}
-
-fn sums(usage: &Usage) -> UsageJson {
-    UsageJson {
-        runs: usage.runs,
-        tokens: usage.tokens,
-        cycles: usage.cycles,
-        energy_mj: usage.mj_per_token().unwrap_or(0.0) * real(usage.tokens),
-        macs: usage.counts.macs_useful,
-        hbm_bytes: usage.counts.hbm_read_bytes.exact_add(usage.counts.hbm_written_bytes),
-    }
-}
-
-fn kinds(usage: &Usage) -> Vec<KindJson<'_>> {
-    let small = |value: u128| u64::try_from(value).or_broken("counts of a run fit 64 bits");
-    usage
-        .longest()
-        .into_iter()
-        .map(|(kind, unit, used)| KindJson {
-            kind,
-            unit,
-            commands: used.runs,
-            cycles: small(used.busy_cycles),
-            share: real(small(used.busy_cycles)) / real(usage.cycles.max(1)),
-            energy_pj: real(small(used.energy_fj)) / 1e3,
-        })
-        .collect()
 }
 
 /// Commands for each token: of several texts one serves many.

@@ -1,12 +1,12 @@
 //! `tilewright sim`: a program text read, run, and said something about. Programs of the TCP run here, those
 //! of the NeuronCore in [`neuron`].
 
-mod json;
 mod neuron;
 mod words;
 
 use std::path::Path;
 
+use serde_json::{Value, json};
 use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_machine::Tcp;
 use tilewright_neuron_isa::text::is_neuron;
@@ -15,21 +15,15 @@ use tilewright_record::{KeepLast, Sink};
 use tilewright_runtime::{Reading, ReadingError, ReadingOptions, npy, read};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::{Exec, Program};
+use tilewright_workbench::readings::ReadingSelection;
+use tilewright_workbench::readings::tcp::value;
 
 use crate::args::{ReadingArgs, SimArgs};
 use crate::chip::load_chip;
 use crate::host::{Draft, Host};
+use crate::machine::to_json;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, rendered};
 use crate::program::{self, LoadError};
-
-/// Which of the four readings are printed.
-#[derive(Clone, Copy)]
-pub(crate) struct ReadingSelection {
-    pub(crate) values: bool,
-    pub(crate) timeline: bool,
-    pub(crate) energy: bool,
-    pub(crate) findings: bool,
-}
 
 pub(crate) fn run(args: &SimArgs, host: &mut dyn Host) -> Outcome {
     simulate(args, host).unwrap_or_else(|refusal| refusal)
@@ -37,12 +31,7 @@ pub(crate) fn run(args: &SimArgs, host: &mut dyn Host) -> Outcome {
 
 /// All readings of a run, as `tilewright sim` prints them.
 pub(crate) fn words(tcp: &Tcp, program: &Program, reading: &Reading) -> String {
-    words::reading(
-        ReadingSelection { values: true, timeline: true, energy: true, findings: true },
-        tcp,
-        program,
-        reading,
-    )
+    words::reading(ReadingSelection::ALL, tcp, program, reading)
 }
 
 /// The engines that a command passes, in words.
@@ -168,8 +157,14 @@ fn refused(
     complaints: &[Diagnostic],
     colour: bool,
 ) -> Outcome {
-    let stdout = if args.json { json::refusal(sources, complaints) } else { String::new() };
+    let stdout = if args.json { to_json(&refusal(sources, complaints)) } else { String::new() };
     Outcome { stdout, ..Outcome::refused(code, sources, complaints, colour) }
+}
+
+/// A program that was refused before it ran, as data.
+fn refusal(sources: &Sources, complaints: &[Diagnostic]) -> Value {
+    let complaints = tilewright_base::json::diagnostics(sources, complaints);
+    json!({ "ended": "refused", "diagnostics": complaints })
 }
 
 fn with_sink<S: Sink + Send>(
@@ -239,7 +234,7 @@ fn said(
         GOOD
     };
     let stdout = if args.json {
-        json::reading(asked, program, reading)
+        to_json(&value(asked, program, reading))
     } else {
         words::reading(asked, tcp, program, reading) + &words::files(args)
     };

@@ -12,8 +12,8 @@ use tilewright_tcp_cost::energy::{Component, EnergyCounts};
 use tilewright_tcp_isa::program::exec::{Context, ExecBody, Stream};
 use tilewright_tcp_isa::program::{Exec, Program};
 use tilewright_tcp_sim::{RunEnd, SimOutcome};
+use tilewright_workbench::readings::ReadingSelection;
 
-use super::ReadingSelection;
 use crate::args::ReadingArgs;
 
 pub(super) fn reading(asked: ReadingSelection, tcp: &Tcp, program: &Program, reading: &Reading) -> String {
@@ -211,6 +211,6 @@ fn number(rules: &RuleSet, dtype: Dtype, pattern: u32) -> String {
 }
 
 /// What was counted, by name.
-pub(super) fn counts(counts: &EnergyCounts) -> Vec<(String, Value)> {
+fn counts(counts: &EnergyCounts) -> Vec<(String, Value)> {
     counts.named().into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect()
 }

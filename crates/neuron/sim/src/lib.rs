@@ -3,12 +3,13 @@
 //! - [`compiler`]: what the compiler of the first dialect changes before;
 //! - [`schedule`]: when each instruction runs on the real engines; [`ScheduledProgram`]: both together;
 //! - [`analysis`]: utilisation, critical path, energy, suggestions;
-//! - [`trace`]: the timeline as a Perfetto trace;
+//! - [`occupancy`]: memories, HBM and power over time; [`trace`]: the timeline as a Perfetto trace;
 //! - [`findings`]: what is wrong though it ran.
 
 pub mod analysis;
 pub mod compiler;
 pub mod findings;
+pub mod occupancy;
 pub mod schedule;
 mod scheduled_program;
 #[cfg(test)]

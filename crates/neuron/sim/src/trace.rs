@@ -1,16 +1,18 @@
 //! The timeline as a Perfetto trace: a track for each engine of each core, arrows from what an instruction
-//! waited for, spills, and energy by component.
+//! waited for, spills, counters of memories, HBM and power, and energy by component.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use tilewright_neuron_isa::{Chip, EngineKind, Instruction, NeuronProgram};
+use tilewright_neuron_isa::{Chip, EngineKind, Instruction, MemorySpace, NeuronProgram};
 use tilewright_record::{
-    FlowId, Interval, KeepAll, Layout, RecordError, Recorder, TrackId, TrackKind, perfetto,
+    CounterId, FlowId, Interval, KeepAll, Layout, Record, RecordError, Recorder, Sample, TrackId, TrackKind,
+    Unit, perfetto,
 };
 
 use crate::analysis::energy::energy;
+use crate::occupancy::{CounterSteps, hbm_bytes_per_us, live_bytes, milliwatts};
 use crate::schedule::{StallReason, TimeSpan, Timeline};
 
 /// Picoseconds are the cycles of the record.
@@ -25,17 +27,29 @@ pub fn perfetto_bytes(
     program: &NeuronProgram,
     timeline: &Timeline,
 ) -> Result<Vec<u8>, RecordError> {
+    let mut bytes = Vec::new();
+    perfetto::write(&record(chip, program, timeline)?, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// What a run left behind: one cycle of the record is a picosecond.
+///
+/// # Errors
+/// If the record of the run is not consistent.
+pub fn record(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Result<Record, RecordError> {
     let mut layout = Layout::new(CLOCK_HZ);
     let root = layout.add_track(None, TrackKind::Chip, chip.name.as_str());
-    let mut tracks: Vec<[TrackId; 6]> = Vec::new();
+    let (mut tracks, mut cores): (Vec<[TrackId; 6]>, Vec<TrackId>) = (Vec::new(), Vec::new());
     for core in 0..program.cores.max(1) {
         let core = layout.add_track(Some(root), TrackKind::Core, format!("core{core}"));
+        cores.push(core);
         tracks.push(EngineKind::ALL.map(|engine| {
             let kind = if engine == EngineKind::Dma { TrackKind::Dma } else { TrackKind::Engine };
             layout.add_track(Some(core), kind, engine.name())
         }));
     }
     let spills = layout.add_track(Some(root), TrackKind::Dma, "spills");
+    let counters = add_counters(&mut layout, root, &cores, (chip, program, timeline));
     let parts: Vec<_> = energy(chip, program, timeline)
         .into_iter()
         .map(|part| (layout.add_component(part.name), part.joules))
@@ -71,14 +85,37 @@ pub fn perfetto_bytes(
         let interval = Interval::new(spills, name, spill.span.start_ps, spill.span.end_ps);
         recorder.interval(interval.with_count("bytes", spill.bytes))?;
     }
+    for (counter, steps) in counters {
+        for (at_cycles, value) in steps {
+            recorder.sample(Sample { counter, at_cycles, value })?;
+        }
+    }
     for (component, joules) in parts {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "floats saturate")]
         recorder.energy(component, (joules * 1e15) as u64)?;
     }
-    let record = recorder.finish()?;
-    let mut bytes = Vec::new();
-    perfetto::write(&record, &mut bytes)?;
-    Ok(bytes)
+    recorder.finish()
+}
+
+/// Counters of memories, HBM and power, with their values over time.
+fn add_counters(
+    layout: &mut Layout,
+    root: TrackId,
+    cores: &[TrackId],
+    (chip, program, timeline): (&Chip, &NeuronProgram, &Timeline),
+) -> Vec<(CounterId, CounterSteps)> {
+    let power = layout.add_counter(root, "power", Unit::Milliwatts);
+    let hbm = layout.add_counter(root, "hbm bytes per us", Unit::Count);
+    let mut counters =
+        vec![(power, milliwatts(chip, program, timeline)), (hbm, hbm_bytes_per_us(program, timeline))];
+    for (number, core) in (0_u32..).zip(cores) {
+        for (name, memory) in [("sbuf", MemorySpace::Sbuf), ("psum", MemorySpace::Psum)] {
+            let name = format!("{name} live, of a partition");
+            let counter = layout.add_counter(*core, name, Unit::Bytes);
+            counters.push((counter, live_bytes(program, timeline, memory, number)));
+        }
+    }
+    counters
 }
 
 /// The instruction of another engine, or of another core, that one waited for last.

@@ -1,35 +1,27 @@
 //! `tilewright sim` on a NeuronCore program: read, verified, scheduled, and told with the readings of NKI
 //! launches.
 
-mod json;
 mod words;
 
 use std::path::Path;
 
 use tilewright_base::{Diagnostic, Severity, Sources};
+use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::text::{ProgramText, read};
 use tilewright_neuron_isa::verify::verify_text;
-use tilewright_neuron_isa::{Chip, NeuronProgram};
 use tilewright_neuron_sim::ScheduledProgram;
-use tilewright_neuron_sim::findings::{NeuronFinding, findings};
+use tilewright_neuron_sim::findings::findings;
 use tilewright_neuron_sim::trace::perfetto_bytes;
+use tilewright_workbench::readings::ReadingSelection;
+use tilewright_workbench::readings::neuron::{NeuronReport, value};
+use tilewright_workbench::simulate::neuron_diagnostic;
 
-use super::{ReadingSelection, refused, unwritten};
+use super::{refused, unwritten};
 use crate::args::SimArgs;
 use crate::chip::load_chip;
 use crate::host::Host;
+use crate::machine::to_json;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, rendered};
-
-/// Lines of the critical path that are told.
-const MOST_LINES: usize = 8;
-
-/// What a run is told from.
-struct NeuronReport<'a> {
-    chip: &'a Chip,
-    recorded: &'a NeuronProgram,
-    run: &'a ScheduledProgram,
-    findings: &'a [NeuronFinding],
-}
 
 /// Runs a text that says that it is such a program.
 pub(super) fn simulate(
@@ -59,9 +51,9 @@ pub(super) fn simulate(
         host.write(Path::new(path), &bytes).map_err(|error| unwritten(path, &error))?;
     }
     let report = NeuronReport { chip: &chip, recorded, run: &run, findings: &findings };
-    let diagnostics: Vec<Diagnostic> = findings.iter().map(diagnostic).collect();
+    let diagnostics: Vec<Diagnostic> = findings.iter().map(neuron_diagnostic).collect();
     let stdout = if args.readings.json {
-        json::reading(asked, &report)
+        to_json(&value(asked, &report))
     } else {
         words::reading(asked, &report) + &super::words::files(&args.readings)
     };
@@ -97,11 +89,4 @@ fn chip_of(
         ))
     })?;
     Ok(Chip::new(name, neuron))
-}
-
-/// A finding points to the line of the kernel that the program was recorded from.
-fn diagnostic(finding: &NeuronFinding) -> Diagnostic {
-    let new = if finding.error { Diagnostic::error } else { Diagnostic::warning };
-    let found = new(finding.code, finding.message.clone()).with_note(format!("at {}", finding.source));
-    found.allowed(finding.allowed.clone()).instead(finding.instead.clone())
 }

@@ -7,9 +7,8 @@ use tilewright_neuron_sim::analysis::critical_path::critical_path;
 use tilewright_neuron_sim::analysis::energy::energy;
 use tilewright_neuron_sim::analysis::summary::{RunSummary, summary};
 use tilewright_report::columns::{Align, counted, table, thousands};
-
-use super::{MOST_LINES, NeuronReport};
-use crate::sim::ReadingSelection;
+use tilewright_workbench::readings::ReadingSelection;
+use tilewright_workbench::readings::neuron::{MOST_LINES, NeuronReport};
 
 pub(super) fn reading(asked: ReadingSelection, report: &NeuronReport<'_>) -> String {
     let mut text = String::new();

@@ -9,7 +9,7 @@ use tilewright_verify::CandidateCheck;
 use super::display::{CandidateDisplay, CandidateOf};
 
 /// One search.
-pub(crate) fn answer<S: CandidateDisplay>(
+pub fn answer<S: CandidateDisplay>(
     shown: &S,
     found: &SearchResultOf<S::Target>,
     checks: &[CandidateCheck],
@@ -46,7 +46,7 @@ pub(crate) fn answer<S: CandidateDisplay>(
 }
 
 /// A verification; times are of that unit.
-pub(crate) fn checked(unit: &str, check: &CandidateCheck) -> Value {
+pub fn checked(unit: &str, check: &CandidateCheck) -> Value {
     let (simulated, refused) = match &check.simulated {
         Ok(ticks) => (json!(ticks), Value::Null),
         Err(why) => (Value::Null, json!(why.to_string())),

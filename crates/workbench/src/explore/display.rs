@@ -5,58 +5,79 @@ use serde_json::Value;
 use tilewright_explore::refusal::CandidateRefusal;
 use tilewright_explore::search::SearchResultOf;
 use tilewright_explore::{Candidate, SearchTarget};
-use tilewright_verify::CandidateCheck;
-
-use super::args::ExploreArgs;
-use crate::host::Host;
+use tilewright_verify::{CandidateCheck, VerifyLimits};
 
 /// A candidate of a target.
-pub(crate) type CandidateOf<T> = Candidate<<T as SearchTarget>::Choice>;
+pub type CandidateOf<T> = Candidate<<T as SearchTarget>::Choice>;
 
 /// One candidate, ready to be shown.
 #[derive(Clone, Debug)]
-pub(crate) struct CandidateView {
+pub struct CandidateView {
     /// Its row of the table.
-    pub(crate) row: Vec<String>,
+    pub row: Vec<String>,
     /// It as data.
-    pub(crate) value: Value,
+    pub value: Value,
     /// Lines that spell it out.
-    pub(crate) spelled: String,
+    pub spelled: String,
     /// It in a few words.
-    pub(crate) brief: String,
+    pub brief: String,
     /// Ticks that it takes.
-    pub(crate) ticks: u64,
+    pub ticks: u64,
     /// Its energy.
-    pub(crate) energy_fj: u64,
+    pub energy_fj: u64,
     /// Its average power.
-    pub(crate) milliwatts: u64,
+    pub milliwatts: u64,
     /// Energy by component, in fJ.
-    pub(crate) parts_fj: Vec<f64>,
+    pub parts_fj: Vec<f64>,
     /// Where it lies under the roof.
-    pub(crate) roof: (f64, f64),
+    pub roof: (f64, f64),
+}
+
+/// A candidate that the engine has accepted, as texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoweredText {
+    /// Einsum, sizes, shapes and tactic, as a file holds them.
+    pub notation: String,
+    /// The program.
+    pub program: String,
+}
+
+/// A change after which something is legal; whoever asked says how it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Remedy {
+    /// Figures of the machine, by key.
+    Figures(Vec<(String, u64)>),
+    /// PEs fused into one.
+    Pes(u64),
+    /// Another size of an axis: its name and size.
+    Size(String, u64),
+    /// A goal with more watts.
+    Watts(f64),
+    /// Something that no single figure says.
+    Words(&'static str),
 }
 
 /// A roofline.
 #[derive(Clone, Debug)]
-pub(crate) struct Roofline {
+pub struct Roofline {
     /// Its title.
-    pub(crate) title: &'static str,
+    pub title: &'static str,
     /// Label of the horizontal axis.
-    pub(crate) x: &'static str,
+    pub x: &'static str,
     /// Label of the vertical axis.
-    pub(crate) y: &'static str,
+    pub y: &'static str,
     /// The flat part.
-    pub(crate) peak: f64,
+    pub peak: f64,
     /// The slope of the other part.
-    pub(crate) slope: f64,
+    pub slope: f64,
     /// What the flat part is.
-    pub(crate) peak_name: &'static str,
+    pub peak_name: &'static str,
     /// What the roof is.
-    pub(crate) legend: &'static str,
+    pub legend: &'static str,
 }
 
 /// A target and how its candidates are shown.
-pub(crate) trait CandidateDisplay {
+pub trait CandidateDisplay {
     /// The target.
     type Target: SearchTarget;
 
@@ -91,18 +112,29 @@ pub(crate) trait CandidateDisplay {
     ) -> Option<CandidateView>;
     /// A candidate in sentences.
     fn explain(&self, found: &SearchResultOf<Self::Target>, candidate: &CandidateOf<Self::Target>) -> String;
+    /// One command of a candidate as a program for the machine of that name; none where candidates have no
+    /// text of their own.
+    fn lowered(
+        &self,
+        _found: &SearchResultOf<Self::Target>,
+        _candidate: &CandidateOf<Self::Target>,
+        _chip: &str,
+    ) -> Option<LoweredText> {
+        None
+    }
     /// What to say below the bound.
     fn notes(&self) -> String;
-    /// The least change that would let the closest candidate through.
-    fn advice(&self, refusal: CandidateRefusal) -> String;
+    /// The least changes that would each let the closest candidate through.
+    fn advice(&self, refusal: CandidateRefusal) -> Vec<Remedy>;
     /// The roof over candidates.
     fn roof(&self) -> Roofline;
-    /// Runs the first of the best.
+    /// Runs the first of the best on the machine of that name, until somebody says stop.
     fn verify(
         &self,
         found: &SearchResultOf<Self::Target>,
-        args: &ExploreArgs,
-        host: &mut dyn Host,
+        chip: &str,
+        limits: VerifyLimits,
+        stop: &mut dyn FnMut() -> bool,
     ) -> Vec<CandidateCheck>;
     /// What was run, in a few words, and its unit of time.
     fn ran(&self, ticks: u64) -> String;

@@ -1,8 +1,7 @@
-//! A run as JSON.
+//! A run of a TCP program as data.
 
 use serde_json::{Map, Value, json};
 use tilewright_base::invariant::OrBroken;
-use tilewright_base::{Diagnostic, Sources};
 use tilewright_runtime::Reading;
 use tilewright_tcp_cost::energy::Component;
 use tilewright_tcp_isa::program::Program;
@@ -10,7 +9,8 @@ use tilewright_tcp_sim::{ImageUse, RunEnd};
 
 use super::ReadingSelection;
 
-pub(super) fn reading(asked: ReadingSelection, program: &Program, reading: &Reading) -> String {
+/// The readings of a run that were asked for.
+pub fn value(asked: ReadingSelection, program: &Program, reading: &Reading) -> Value {
     let outcome = &reading.outcome;
     let mut top = Map::new();
     let mut put = |name: &str, value: Value| top.insert(name.to_string(), value);
@@ -31,7 +31,8 @@ pub(super) fn reading(asked: ReadingSelection, program: &Program, reading: &Read
             .collect();
         put("utilisation", Value::Object(utilisation));
         put("images", Value::Array(outcome.images.iter().map(image).collect()));
-        put("counts", json!(super::words::counts(&outcome.counts).into_iter().collect::<Map<_, _>>()));
+        let counts = outcome.counts.named().into_iter().map(|(name, count)| (name.to_string(), json!(count)));
+        put("counts", Value::Object(counts.collect()));
     }
     if asked.energy {
         put("energy_pj", json!(picojoules(outcome.energy_fj.iter().sum())));
@@ -58,7 +59,7 @@ pub(super) fn reading(asked: ReadingSelection, program: &Program, reading: &Read
             .collect();
         put("outputs", Value::Array(outputs));
     }
-    serde_json::to_string_pretty(&Value::Object(top)).or_broken("a JSON value prints") + "\n"
+    Value::Object(top)
 }
 
 /// All runs of one image.
@@ -76,19 +77,13 @@ fn image(image: &ImageUse) -> Value {
     })
 }
 
-/// A program that was refused before it ran.
-pub(super) fn refusal(sources: &Sources, complaints: &[Diagnostic]) -> String {
-    let complaints = tilewright_base::json::diagnostics(sources, complaints);
-    let refused = json!({ "ended": "refused", "diagnostics": complaints });
-    serde_json::to_string_pretty(&refused).or_broken("a JSON value prints") + "\n"
-}
-
 #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
 fn ratio(ppm: u64) -> f64 {
     ppm as f64 / 1e6
 }
 
+/// Femtojoules as picojoules, for people.
 #[expect(clippy::cast_precision_loss, reason = "a sum for people; the record keeps it exactly")]
-pub(super) fn picojoules(fj: u128) -> f64 {
+pub fn picojoules(fj: u128) -> f64 {
     fj as f64 / 1e3
 }

@@ -1,17 +1,35 @@
-//! A run of a NeuronCore program as JSON, with the keys that `tilewright nki --json` has.
+//! A run of a NeuronCore program as data, with the keys that `tilewright nki --json` has.
 
 use serde_json::{Map, Value, json};
-use tilewright_base::invariant::OrBroken;
 use tilewright_neuron_isa::EngineKind;
 use tilewright_neuron_sim::analysis::advice::advice;
 use tilewright_neuron_sim::analysis::critical_path::{critical_path, idle_times};
 use tilewright_neuron_sim::analysis::energy::energy;
 use tilewright_neuron_sim::analysis::summary::summary;
 
-use super::NeuronReport;
-use crate::sim::ReadingSelection;
+use super::ReadingSelection;
+use tilewright_neuron_isa::{Chip, NeuronProgram};
+use tilewright_neuron_sim::ScheduledProgram;
+use tilewright_neuron_sim::findings::NeuronFinding;
 
-pub(super) fn reading(asked: ReadingSelection, report: &NeuronReport<'_>) -> String {
+/// Lines of the critical path that are told.
+pub const MOST_LINES: usize = 8;
+
+/// What a run is told from.
+#[derive(Clone, Copy, Debug)]
+pub struct NeuronReport<'a> {
+    /// What it ran on.
+    pub chip: &'a Chip,
+    /// The program as it was recorded.
+    pub recorded: &'a NeuronProgram,
+    /// The program as it ran.
+    pub run: &'a ScheduledProgram,
+    /// What is wrong with it.
+    pub findings: &'a [NeuronFinding],
+}
+
+/// The readings of a run that were asked for.
+pub fn value(asked: ReadingSelection, report: &NeuronReport<'_>) -> Value {
     let mut top = Map::new();
     top.insert("chip".to_owned(), json!(report.chip.name));
     if asked.timeline {
@@ -35,7 +53,7 @@ pub(super) fn reading(asked: ReadingSelection, report: &NeuronReport<'_>) -> Str
         });
         top.insert("findings".to_owned(), findings.collect());
     }
-    serde_json::to_string_pretty(&Value::Object(top)).or_broken("a JSON value prints") + "\n"
+    Value::Object(top)
 }
 
 fn timeline(report: &NeuronReport<'_>) -> Map<String, Value> {
@@ -54,7 +72,7 @@ fn timeline(report: &NeuronReport<'_>) -> Map<String, Value> {
             (engine.name().to_owned(), used)
         })
         .collect();
-    let path = critical_path(program, timeline).into_iter().take(super::MOST_LINES).map(|share| {
+    let path = critical_path(program, timeline).into_iter().take(MOST_LINES).map(|share| {
         json!({
             "line": program.source(share.source),
             "engine": share.engine.name(),

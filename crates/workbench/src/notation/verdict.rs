@@ -3,21 +3,18 @@
 use serde_json::{Value, json};
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_notation::problem::Problem;
-use tilewright_notation::syntax::ast::Operand;
+use tilewright_notation::syntax::ast::{Operand, Program};
 use tilewright_tcp_cost::{Setup, Verdict};
 
-use super::gather::NotationInput;
-use crate::machine::to_json;
-
 /// A verdict with everything that was worked out.
-pub(super) fn verdict(
-    gathered: &NotationInput,
+pub fn value(
+    sources: &Sources,
+    program: &Program,
     setup: &Setup<'_>,
     problem: &Problem,
     verdict: &Verdict,
     chip: &str,
-) -> String {
-    let program = &gathered.program;
+) -> Value {
     let shapes: serde_json::Map<String, Value> = Operand::ALL
         .into_iter()
         .filter_map(|operand| {
@@ -43,7 +40,7 @@ pub(super) fn verdict(
             (sequence.operand.name().to_string(), json!({ "loops": loops, "entries": sequence.entries }))
         })
         .collect();
-    to_json(&json!({
+    json!({
         "legal": verdict.legal(),
         "chip": chip,
         "fused_pes": setup.fused_pes,
@@ -66,13 +63,11 @@ pub(super) fn verdict(
         "read_bytes": verdict.read_bytes,
         "ring_slices": verdict.delivery.map(|delivery| delivery.ring_slices),
         "sequences": sequences,
-        "diagnostics": tilewright_base::json::diagnostics(&gathered.sources, &verdict.diagnostics),
-    }))
+        "diagnostics": tilewright_base::json::diagnostics(sources, &verdict.diagnostics),
+    })
 }
 
 /// Complaints alone.
-pub(super) fn refusal(sources: &Sources, complaints: &[Diagnostic]) -> String {
-    to_json(
-        &json!({ "legal": false, "diagnostics": tilewright_base::json::diagnostics(sources, complaints) }),
-    )
+pub fn refusal(sources: &Sources, complaints: &[Diagnostic]) -> Value {
+    json!({ "legal": false, "diagnostics": tilewright_base::json::diagnostics(sources, complaints) })
 }

@@ -20,7 +20,7 @@ const PARTS: [&str; 11] = [
 const BARS: usize = 10;
 
 /// The pictures as one file: SVG, or HTML around it with the front as a table.
-pub(crate) fn file<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::Target>, html: bool) -> String {
+pub fn file<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::Target>, html: bool) -> String {
     let look = |candidate: &CandidateOf<S::Target>| shown.look(found, candidate, 0);
     let front: Vec<CandidateView> = found.kept.front().iter().filter_map(look).collect();
     let best = found.kept.best().first().and_then(look);

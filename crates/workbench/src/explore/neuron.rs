@@ -10,18 +10,18 @@ use tilewright_explore::neuron::{NeuronCandidate, NeuronReport, NeuronSearchResu
 use tilewright_explore::refusal::{CandidateRefusal, RefusalReason};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::thousands;
-use tilewright_verify::CandidateCheck;
 use tilewright_verify::neuron::verify;
+use tilewright_verify::{CandidateCheck, VerifyLimits};
 
-use super::args::ExploreArgs;
-use super::display::{CandidateDisplay, CandidateView, Roofline};
+use super::display::{CandidateDisplay, CandidateView, Remedy, Roofline};
 use super::plot::real;
-use crate::host::Host;
 
 /// A task with the name of its machine and what its energies rest on.
-pub(crate) struct CoreTask<'m> {
-    pub(crate) task: NeuronTask<'m>,
-    pub(crate) assumed: Vec<String>,
+pub struct CoreTask<'m> {
+    /// What is searched.
+    pub task: NeuronTask<'m>,
+    /// Figures of energy that are assumptions.
+    pub assumed: Vec<String>,
 }
 
 impl<'m> CandidateDisplay for CoreTask<'m> {
@@ -124,17 +124,18 @@ impl<'m> CandidateDisplay for CoreTask<'m> {
         format!("assumed   {}\n", self.assumed.join(", "))
     }
 
-    fn advice(&self, refusal: CandidateRefusal) -> String {
-        match refusal.reason {
+    fn advice(&self, refusal: CandidateRefusal) -> Vec<Remedy> {
+        let figure = |key: &str, value: u64| Remedy::Figures(vec![(key.to_string(), value)]);
+        vec![match refusal.reason {
             RefusalReason::Sbuf => {
                 let all = refusal.need.saturating_add(self.task.chip.neuron.sbuf.reserved_bytes);
-                format!("--set sbuf.partition_bytes={}", all.checked_next_power_of_two().unwrap_or(all))
+                figure("sbuf.partition_bytes", all.checked_next_power_of_two().unwrap_or(all))
             }
-            RefusalReason::Psum => format!("--set psum.banks={}", refusal.need.next_power_of_two()),
+            RefusalReason::Psum => figure("psum.banks", refusal.need.next_power_of_two()),
             #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-            RefusalReason::Power => format!("--goal time@{:.3}", refusal.need as f64 / 1000.0),
-            _ => "smaller axes".to_string(),
-        }
+            RefusalReason::Power => Remedy::Watts(refusal.need as f64 / 1000.0),
+            _ => Remedy::Words("smaller axes"),
+        }]
     }
 
     fn roof(&self) -> Roofline {
@@ -155,10 +156,11 @@ impl<'m> CandidateDisplay for CoreTask<'m> {
     fn verify(
         &self,
         found: &NeuronSearchResult,
-        args: &ExploreArgs,
-        host: &mut dyn Host,
+        _chip: &str,
+        limits: VerifyLimits,
+        stop: &mut dyn FnMut() -> bool,
     ) -> Vec<CandidateCheck> {
-        verify(&self.task, found, args.limits(), &mut || host.interrupted())
+        verify(&self.task, found, limits, stop)
     }
 
     fn ran(&self, ticks: u64) -> String {

@@ -6,19 +6,20 @@ use serde_json::{Map, Value, json};
 use tilewright_explore::refusal::{CandidateRefusal, RefusalReason};
 use tilewright_explore::tcp::explain::explain;
 use tilewright_explore::tcp::point::{LoadContext, StreamSupply};
-use tilewright_explore::tcp::remedy::{Remedy, remedies};
+use tilewright_explore::tcp::program::lowered;
+use tilewright_explore::tcp::remedy::{self, remedies};
 use tilewright_explore::tcp::{TcpCandidate, TcpChoice, TcpReport, TcpSearchResult, TcpTask};
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_report::columns::thousands;
 use tilewright_tcp_cost::energy::Component;
 use tilewright_tcp_isa::program::exec::Drain;
-use tilewright_verify::CandidateCheck;
+use tilewright_tcp_isa::program::text::print;
+use tilewright_tcp_lower::LowerOptions;
 use tilewright_verify::tcp::verify;
+use tilewright_verify::{CandidateCheck, VerifyLimits};
 
-use super::args::ExploreArgs;
-use super::display::{CandidateDisplay, CandidateView, Roofline};
+use super::display::{CandidateDisplay, CandidateView, LoweredText, Remedy, Roofline};
 use super::plot::real;
-use crate::host::Host;
 
 /// Where the time of transfers from off-chip memory stands in a row.
 const HBM_COLUMN: usize = 12;
@@ -103,11 +104,18 @@ impl CandidateDisplay for TcpTask<'_> {
         TcpReport::new(self, found, candidate).map(|report| explain(self, &report)).unwrap_or_default()
     }
 
+    fn lowered(&self, found: &TcpSearchResult, candidate: &TcpCandidate, chip: &str) -> Option<LoweredText> {
+        let report = TcpReport::new(self, found, candidate)?;
+        let options = LowerOptions { machine: chip.to_string(), ..LowerOptions::default() };
+        let made = lowered(self, &report.framed, &candidate.choice, &options).ok()?;
+        Some(LoweredText { notation: made.text.to_string(), program: print(&made.program) })
+    }
+
     fn notes(&self) -> String {
         String::new()
     }
 
-    fn advice(&self, refusal: CandidateRefusal) -> String {
+    fn advice(&self, refusal: CandidateRefusal) -> Vec<Remedy> {
         advice(self, refusal)
     }
 
@@ -138,10 +146,11 @@ impl CandidateDisplay for TcpTask<'_> {
     fn verify(
         &self,
         found: &TcpSearchResult,
-        args: &ExploreArgs,
-        host: &mut dyn Host,
+        chip: &str,
+        limits: VerifyLimits,
+        stop: &mut dyn FnMut() -> bool,
     ) -> Vec<CandidateCheck> {
-        verify(self, found, &args.target.chip, args.limits(), &mut || host.interrupted())
+        verify(self, found, chip, limits, stop)
     }
 
     fn ran(&self, ticks: u64) -> String {
@@ -274,23 +283,21 @@ fn choices(choice: &TcpChoice) -> Value {
     })
 }
 
-/// The least change that makes something legal, each of them tried.
-fn advice(task: &TcpTask<'_>, binding: CandidateRefusal) -> String {
+/// The least changes that make something legal, each of them tried.
+fn advice(task: &TcpTask<'_>, binding: CandidateRefusal) -> Vec<Remedy> {
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     if binding.reason == RefusalReason::Power {
-        return format!("--goal time@{:.3}", binding.need as f64 / 1000.0);
+        return vec![Remedy::Watts(binding.need as f64 / 1000.0)];
     }
-    let words: Vec<String> = remedies(task)
+    let tried: Vec<Remedy> = remedies(task)
         .into_iter()
         .map(|remedy| match remedy {
-            Remedy::Figures(figures) => {
-                let sets: Vec<String> =
-                    figures.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
-                sets.join(" ")
+            remedy::Remedy::Figures(figures) => {
+                Remedy::Figures(figures.into_iter().map(|(key, value)| (key.to_string(), value)).collect())
             }
-            Remedy::Pes(pes) => format!("--pes {pes}"),
-            Remedy::Size(name, size) => format!("{name}={size} in --dims"),
+            remedy::Remedy::Pes(pes) => Remedy::Pes(pes),
+            remedy::Remedy::Size(name, size) => Remedy::Size(name, size),
         })
         .collect();
-    if words.is_empty() { "other sizes of several axes".to_string() } else { words.join(", or ") }
+    if tried.is_empty() { vec![Remedy::Words("other sizes of several axes")] } else { tried }
 }

@@ -1,0 +1,193 @@
+//! Compiled models, held by Python with the device that they run on.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use tilewright_base::Diagnostic;
+use tilewright_record::Record;
+use tilewright_runtime::model::ModelDevice;
+use tilewright_view::{PageRuns, page, view_of_record};
+use tilewright_workbench::explore::{GOALS, goal_named};
+use tilewright_workbench::model::{
+    CompileRequest, CompiledModel, LoadedModel, compile, generate_text, generation_value, load,
+};
+
+use super::interrupt::interruptible;
+use super::machine::MachineHandle;
+use super::refusal::{plain, raise};
+
+/// How to compile, as Python gives it.
+#[derive(FromPyObject)]
+pub(crate) struct CompileTexts {
+    dtype: String,
+    cache: String,
+    pes: u64,
+    chips: u64,
+    context: u64,
+    effort: u64,
+    goal: String,
+}
+
+/// A compiled model; its weights go to the device with the first prompt.
+#[pyclass(frozen)]
+pub(crate) struct ModelHandle {
+    loaded: LoadedModel,
+    compiled: CompiledModel,
+    device: Mutex<DeviceState>,
+}
+
+/// What became of the device.
+enum DeviceState {
+    /// Weights are not loaded yet.
+    Unused,
+    /// It holds the model.
+    Ready(Box<ModelDevice>),
+    /// It was given up.
+    Closed,
+}
+
+#[expect(clippy::disallowed_methods, reason = "what the user names is read for the user, as `compile` does")]
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    std::fs::read(path)
+}
+
+#[pymethods]
+impl ModelHandle {
+    /// Reads and compiles a model.
+    #[staticmethod]
+    fn compile(
+        py: Python<'_>,
+        path: String,
+        machine: &MachineHandle,
+        options: CompileTexts,
+    ) -> PyResult<ModelHandle> {
+        let machine = &machine.loaded;
+        let Some(tcp) = machine.machine.tcp() else {
+            let what = format!("models are not compiled for `{}`", machine.name);
+            let complaint = Diagnostic::error("compile/machine", what);
+            return Err(plain(py, complaint.allowed("machines of architecture tcp").instead("tcp")));
+        };
+        let Some(goal) = goal_named(&options.goal) else {
+            let complaint = Diagnostic::error("explore/goal", format!("`{}` is no goal", options.goal));
+            return Err(plain(py, complaint.allowed(GOALS).instead("time")));
+        };
+        if !["bf16", "int8"].contains(&options.cache.as_str()) {
+            let what = format!("keys and values are not kept in `{}`", options.cache);
+            let complaint = Diagnostic::error("compile/cache", what);
+            return Err(plain(py, complaint.allowed("bf16, int8").instead("bf16")));
+        }
+        let request = CompileRequest {
+            dtype: &options.dtype,
+            cache_int8: options.cache == "int8",
+            pes: options.pes,
+            chips: options.chips,
+            context: options.context,
+            effort: options.effort,
+            goal,
+        };
+        let made = interruptible(py, &AtomicBool::new(false), || {
+            let loaded = load(&path, &read)?;
+            let compiled = compile(tcp, &machine.name, &loaded, &request)?;
+            Ok((loaded, compiled))
+        })?;
+        let (loaded, compiled) = made.map_err(|refusal: Box<_>| raise(py, &refusal))?;
+        Ok(ModelHandle { loaded, compiled, device: Mutex::new(DeviceState::Unused) })
+    }
+
+    /// What was decided, as JSON.
+    fn json(&self) -> String {
+        self.compiled.value().to_string()
+    }
+
+    /// What a token takes, without weights, as JSON; none if the programs do not come to their end.
+    fn costs(&self, py: Python<'_>) -> Option<String> {
+        py.detach(|| self.compiled.costs().map(|costs| costs.to_string()))
+    }
+
+    /// Programs by name, as texts.
+    fn programs(&self) -> Vec<(&'static str, String)> {
+        self.compiled.programs()
+    }
+
+    /// Generates behind a prompt, from an empty context. `said` is called with the text so far.
+    fn generate(
+        &self,
+        py: Python<'_>,
+        prompt: String,
+        most_tokens: u64,
+        said: Option<Py<PyAny>>,
+    ) -> PyResult<GenerationHandle> {
+        let Some(tokenizer) = &self.loaded.tokenizer else {
+            let complaint = Diagnostic::error("model/tokenizer", "no tokenizer lies beside the model");
+            let allowed = "tokenizer.json (Hugging Face), tokenizer.bin (llama2.c), or one inside a .gguf";
+            return Err(plain(py, complaint.allowed(allowed).instead("put it beside the model")));
+        };
+        let stop = AtomicBool::new(false);
+        let made = interruptible(py, &stop, || {
+            let mut state = self.device.lock().unwrap_or_else(PoisonError::into_inner);
+            if let DeviceState::Unused = *state {
+                *state = DeviceState::Ready(Box::new(self.compiled.device(&self.loaded)?));
+            }
+            let DeviceState::Ready(device) = &mut *state else { return Ok(None) };
+            device.restart();
+            let mut hear = |text: &str| {
+                if let Some(said) = &said {
+                    let failed = Python::attach(|py| said.call1(py, (text,)).is_err());
+                    stop.fetch_or(failed, Ordering::Relaxed);
+                }
+                stop.load(Ordering::Relaxed)
+            };
+            let made = generate_text(device, tokenizer, &prompt, most_tokens, &mut hear)?;
+            let json = generation_value(&self.compiled, device.compiled(), &made).to_string();
+            Ok(Some(GenerationHandle { json, record: made.record, name: prompt.clone() }))
+        })?;
+        made.map_err(|refusal: Box<_>| raise(py, &refusal))?.ok_or_else(|| {
+            let complaint = Diagnostic::error("model/closed", "the device of this model was closed");
+            plain(py, complaint.allowed("a model that is open").instead("compile it again"))
+        })
+    }
+
+    /// Gives the device and its memory up.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            *self.device.lock().unwrap_or_else(PoisonError::into_inner) = DeviceState::Closed;
+        });
+    }
+}
+
+/// What a prompt became.
+#[pyclass(frozen)]
+pub(crate) struct GenerationHandle {
+    json: String,
+    record: Record,
+    name: String,
+}
+
+#[pymethods]
+impl GenerationHandle {
+    /// Tokens, text, times and energy as JSON, as `run --json` prints them.
+    fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// A Perfetto trace of the last run.
+    fn trace<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| {
+            let mut bytes = Vec::new();
+            tilewright_record::perfetto::write(&self.record, &mut bytes).map(|()| bytes)
+        });
+        Ok(PyBytes::new(py, &bytes.map_err(|error| PyOSError::new_err(error.to_string()))?))
+    }
+
+    /// The page that shows the last run, as one self-contained file.
+    fn page(&self, py: Python<'_>) -> String {
+        py.detach(|| {
+            let runs = vec![view_of_record(&self.name, &self.record)];
+            page(&PageRuns { runs, ..PageRuns::default() })
+        })
+    }
+}

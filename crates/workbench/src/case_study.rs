@@ -1,0 +1,70 @@
+//! The case study of a model on a TCP, as data and as text.
+
+use serde_json::Value;
+use tilewright_base::Diagnostic;
+use tilewright_compile::{Mixed, Options};
+use tilewright_import::configs;
+use tilewright_machine::LoadedMachine;
+use tilewright_num::Dtype;
+use tilewright_study::{Scales, StudySetup, power, study, text};
+
+use crate::Refusal;
+use crate::model::{ReadFile, load};
+use crate::notation::tcp_of;
+
+/// What is studied.
+#[derive(Clone, Copy, Debug)]
+pub struct StudyRequest<'a> {
+    /// A built-in configuration, or a model by its path.
+    pub model: &'a str,
+    /// Eight-bit integers, or bfloat16.
+    pub is_int8: bool,
+    /// PEs of a chip.
+    pub pes: u64,
+    /// Chips that share the weights.
+    pub chips: u64,
+    /// Table II alone, and what its passes show.
+    pub brief: bool,
+    /// The machine is the paper's, unchanged: published values stand beside ours.
+    pub is_papers_machine: bool,
+}
+
+/// Measures; `say` hears what goes on.
+///
+/// # Errors
+/// Machines without slices, models that do not compile.
+pub fn case_study(
+    loaded: &LoadedMachine,
+    request: &StudyRequest<'_>,
+    files: &ReadFile<'_>,
+    say: &mut dyn FnMut(&str),
+) -> Result<(Value, String), Box<Refusal>> {
+    let machine = tcp_of(loaded)?;
+    let model = load(request.model, files)?.model;
+    let dtype = if request.is_int8 { Dtype::I8 } else { Dtype::Bf16 };
+    let (pes, chips) = (request.pes, request.chips);
+    let papers_model = request.model == "llama2-7b" && request.is_int8 && (pes, chips) == (8, 1);
+    let setup = StudySetup {
+        machine,
+        chip: loaded.name.clone(),
+        graph: &model.graph,
+        name: request.model.to_string(),
+        is_configuration: configs::names().contains(&request.model),
+        options: Options {
+            dtype,
+            mixed: Mixed::default(),
+            cache: dtype,
+            context: 2048,
+            pes,
+            chips,
+            batch: 1,
+        },
+        scales: Scales::Tensor,
+        papers: papers_model && request.is_papers_machine,
+        figures: power::figures(loaded),
+        brief: request.brief,
+    };
+    let found = study(&setup, say)
+        .map_err(|error| Box::new(Refusal::plain(Diagnostic::error("study/measure", error.to_string()))))?;
+    Ok((serde_json::to_value(&found).unwrap_or(Value::Null), text::print(&found)))
+}

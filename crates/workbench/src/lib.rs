@@ -1,0 +1,25 @@
+//! What the command line and Python share: texts in, data out.
+//!
+//! - [`notation`]: an einsum with its shapes and tactic, checked, drawn and lowered;
+//! - [`case_study`](mod@case_study): the paper's tables and figures of a model;
+//! - [`chip`]: machines by name, from a text, and varied;
+//! - [`explore`]: a search with its candidates as people see them, as data and as pictures;
+//! - [`model`]: language models read, compiled and generating;
+//! - [`simulate`]: a program text run on its machine, whichever chip family it is of;
+//! - [`readings`]: the readings of such a run as data; [`view`](mod@view): the run as the page shows it,
+//!   with its [`memory_map`](mod@memory_map).
+//!
+//! Nothing here reads a file or a clock, or knows how options are spelled.
+
+pub mod case_study;
+pub mod chip;
+pub mod explore;
+pub mod memory_map;
+pub mod model;
+pub mod notation;
+pub mod readings;
+mod refusal;
+pub mod simulate;
+pub mod view;
+
+pub use refusal::Refusal;

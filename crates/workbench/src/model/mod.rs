@@ -1,0 +1,300 @@
+//! Language models: read from files that the caller reads, compiled for the TCP, and generating text there.
+
+pub mod report;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tilewright_base::Diagnostic;
+use tilewright_base::invariant::OrBroken;
+use tilewright_compile::cluster::cluster;
+use tilewright_compile::{Compiled, Named, Options, weights};
+use tilewright_explore::Goal;
+use tilewright_import::tokenizer::vocabulary::Vocabulary;
+use tilewright_import::tokenizer::{Tokenizer, json as tokenizer_json};
+use tilewright_import::{ImportError, Model, configs, gguf, hf, llama2c, onnx};
+use tilewright_machine::Tcp;
+use tilewright_num::Dtype;
+use tilewright_record::{KeepAll, Record};
+use tilewright_runtime::generate::{Generation, Limits, generate, trace_last};
+use tilewright_runtime::model::{ModelDevice, ModelError};
+use tilewright_schedule::tune::{ProgramCosts, TokenCost, TuneGoal, TunedModel, tune};
+use tilewright_tcp_isa::program::text::print;
+
+use crate::Refusal;
+use report::ToldGeneration;
+
+/// Gives the bytes of a file.
+pub type ReadFile<'f> = dyn Fn(&Path) -> std::io::Result<Vec<u8>> + 'f;
+
+/// Names of tokenizers beside a model.
+const BESIDE: [&str; 3] = ["tokenizer.json", "tokenizer.bin", "tok512.bin"];
+
+/// A model with its tokenizer, if one lies beside it.
+#[derive(Debug)]
+pub struct LoadedModel {
+    /// The graph and its tensors, with rich operators where its file has patterns of primitives.
+    pub model: Model,
+    /// What makes tokens of texts.
+    pub tokenizer: Option<Tokenizer>,
+}
+
+/// Reads a model by what its name ends in: `.bin` (llama2.c), `.gguf`, `.onnx`, a folder of Hugging Face, or a
+/// built-in configuration.
+///
+/// # Errors
+/// Files that are not there, or no such model.
+pub fn load(path: &str, files: &ReadFile<'_>) -> Result<LoadedModel, Box<Refusal>> {
+    let whole = || files(Path::new(path)).map(Arc::new).map_err(|error| unread(path, &error));
+    let model = if path.ends_with(".bin") {
+        llama2c::read(path, &whole()?)
+    } else if path.ends_with(".gguf") {
+        gguf::read(path, &whole()?)
+    } else if path.ends_with(".onnx") {
+        onnx::read(path, &whole()?, &onnx::OnnxOptions::default())
+    } else if configs::names().contains(&path) {
+        configs::read(path)
+    } else {
+        let folder = Path::new(path);
+        files(&folder.join("config.json")).map_err(|error| unread(path, &error))?;
+        hf::read(&|name: &str| files(&folder.join(name)).ok().map(Arc::new))
+    };
+    let model = model.map_err(|error| import_refused(&error))?;
+    let model = Model { graph: tilewright_compile::recognise(&model.graph), ..model };
+    Ok(LoadedModel { model, tokenizer: tokenizer(path, files)? })
+}
+
+fn unread(path: &str, error: &std::io::Error) -> Box<Refusal> {
+    let allowed = format!(
+        "a file .bin (llama2.c), .gguf or .onnx, a folder with config.json (Hugging Face), or {}",
+        configs::names().join(", ")
+    );
+    refused(Diagnostic::error("model/unreadable", format!("cannot read `{path}`: {error}")).allowed(allowed))
+}
+
+fn import_refused(error: &ImportError) -> Box<Refusal> {
+    refused(Diagnostic::error("model/import", error.to_string()))
+}
+
+fn refused(complaint: Diagnostic) -> Box<Refusal> {
+    Box::new(Refusal::plain(complaint))
+}
+
+fn tokenizer(model: &str, files: &ReadFile<'_>) -> Result<Option<Tokenizer>, Box<Refusal>> {
+    let folder: PathBuf = match files(&Path::new(model).join("config.json")) {
+        Ok(_) => model.into(),
+        Err(_) => Path::new(model).parent().unwrap_or(Path::new("")).to_owned(),
+    };
+    let mut found = None;
+    if model.ends_with(".gguf") {
+        let bytes = files(Path::new(model)).map_err(|error| unread(model, &error))?;
+        found = Some(gguf::tokenizer(model, &Arc::new(bytes)));
+    }
+    for name in BESIDE.iter().filter(|_| !configs::names().contains(&model)) {
+        let path = folder.join(name);
+        let Some(bytes) = files(&path).ok().filter(|_| found.is_none()) else { continue };
+        let (path, bytes) = (path.to_string_lossy(), Arc::new(bytes));
+        found = Some(match name.ends_with(".json") {
+            true => tokenizer_json::read(&path, &bytes),
+            false => Vocabulary::llama2c(&path, &bytes).map(Tokenizer::Vocabulary),
+        });
+    }
+    let Some(found) = found.transpose().map_err(|error| import_refused(&error))? else { return Ok(None) };
+    let ends = hf::ends(&|name: &str| files(&folder.join(name)).ok().map(Arc::new));
+    Ok(Some(match ends.ok().flatten() {
+        Some(ends) => found.with_ends(ends),
+        None => found,
+    }))
+}
+
+/// What to compile a model for.
+#[derive(Clone, Copy, Debug)]
+pub struct CompileRequest<'a> {
+    /// Types of weights and activations: bf16, int8, w8a8, w8a16, w4a8 or w4a16.
+    pub dtype: &'a str,
+    /// Keys and values are kept in eight bits.
+    pub cache_int8: bool,
+    /// PEs of a chip.
+    pub pes: u64,
+    /// Chips that share the weights.
+    pub chips: u64,
+    /// Longest context in tokens.
+    pub context: u64,
+    /// How many choices are evaluated by simulated time.
+    pub effort: u64,
+    /// What is to be least.
+    pub goal: Goal,
+}
+
+/// A compiled model.
+#[derive(Debug)]
+pub struct CompiledModel {
+    /// What it was compiled for.
+    pub machine: Tcp,
+    /// The chip's name.
+    pub chip: String,
+    /// The model with the choices that were found.
+    pub tuned: TunedModel,
+}
+
+/// Compiles a model.
+///
+/// # Errors
+/// Types and counts that there are not; models that no template takes, or that do not fit.
+pub fn compile(
+    machine: &Tcp,
+    chip: &str,
+    loaded: &LoadedModel,
+    request: &CompileRequest<'_>,
+) -> Result<CompiledModel, Box<Refusal>> {
+    let Some(Named { dtype, mixed, .. }) = Named::find(request.dtype) else {
+        let complaint =
+            Diagnostic::error("compile/dtype", format!("models are not compiled in `{}`", request.dtype));
+        return Err(refused(complaint.allowed(Named::names()).instead("bf16")));
+    };
+    for (what, count) in [("PEs", request.pes), ("chips", request.chips)] {
+        if ![1, 2, 4, 8].contains(&count) {
+            let complaint = Diagnostic::error("compile/count", format!("{count} {what}"));
+            return Err(refused(complaint.allowed("1, 2, 4, 8").instead(format!("1 of the {what}"))));
+        }
+    }
+    let failed = |words: String| refused(Diagnostic::error("compile/refused", words));
+    let kernels = cluster(&loaded.model.graph).map_err(|error| failed(error.to_string()))?;
+    if request.context == 0 || request.context > kernels.positions {
+        let complaint =
+            Diagnostic::error("compile/context", format!("a context of {} tokens", request.context));
+        let allowed = format!("1 to {}, the positions of the model", kernels.positions);
+        return Err(refused(complaint.allowed(allowed).instead(kernels.positions.to_string())));
+    }
+    let slices = machine.pe.slices.max(1);
+    let options = Options {
+        dtype,
+        mixed,
+        cache: if request.cache_int8 { Dtype::I8 } else { Dtype::Bf16 },
+        context: request.context.checked_next_multiple_of(slices).unwrap_or(request.context),
+        pes: request.pes,
+        chips: request.chips,
+        batch: 1,
+    };
+    let aim = TuneGoal { goal: request.goal, ..TuneGoal::time(request.effort) };
+    let tuned = tune(machine, &kernels, options, aim).map_err(|error| failed(error.to_string()))?;
+    Ok(CompiledModel { machine: machine.clone(), chip: chip.to_string(), tuned })
+}
+
+impl CompiledModel {
+    /// Programs by name, as texts.
+    pub fn programs(&self) -> Vec<(&'static str, String)> {
+        let compiled = &self.tuned.compiled;
+        let all = [("clear", &compiled.clear), ("prefill", &compiled.prefill), ("decode", &compiled.decode)];
+        all.map(|(name, program)| (name, print(program))).to_vec()
+    }
+
+    /// What was decided, as data.
+    pub fn value(&self) -> Value {
+        let (compiled, options) = (&self.tuned.compiled, &self.tuned.compiled.plan.options);
+        json!({
+            "model": compiled.kernels.name,
+            "chip": self.chip,
+            "dtype": options.dtype_name(),
+            "pes": options.pes,
+            "chips": options.chips,
+            "context": options.context,
+            "positions": compiled.kernels.positions,
+            "vocabulary": compiled.kernels.vocabulary,
+            "evaluations": self.tuned.evaluations,
+            "kernels": compiled.kernels.print(),
+        })
+    }
+
+    /// What a token takes, of the longest prompt and behind the longest context; none if the programs do not
+    /// come to their end. Needs no weights.
+    pub fn costs(&self) -> Option<Value> {
+        let costs = ProgramCosts::of(&self.machine, &self.tuned.compiled)?;
+        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+        let one = |cost: &TokenCost| {
+            json!({
+                "ms_per_token": cost.millicycles as f64 / self.machine.chip.clock_hz as f64,
+                "energy_mj_per_token": cost.energy_fj as f64 / 1e12,
+                "milliwatts": cost.milliwatts,
+            })
+        };
+        Some(json!({ "decode": one(&costs.decode), "prefill": one(&costs.prefill) }))
+    }
+
+    /// Puts the model with its weights on a device of its own.
+    ///
+    /// # Errors
+    /// Weights that are missing.
+    pub fn device(&self, loaded: &LoadedModel) -> Result<ModelDevice, Box<Refusal>> {
+        let failed = |error: ModelError| refused(Diagnostic::error("model/device", error.to_string()));
+        let mut device = ModelDevice::new(&self.machine, self.tuned.compiled.clone()).map_err(failed)?;
+        let constant = |name: &str| weights::constant(&loaded.model.graph, &loaded.model.store, name);
+        device.load(&constant).map_err(failed)?;
+        Ok(device)
+    }
+}
+
+/// What a prompt became.
+#[derive(Debug)]
+pub struct GeneratedText {
+    /// Prompt and what came behind it.
+    pub text: String,
+    /// Tokens of the prompt.
+    pub prompt: Vec<u32>,
+    /// What was generated, and what it took.
+    pub generation: Generation,
+    /// The last run in full.
+    pub record: Record,
+}
+
+/// Generates behind a prompt; `said` hears the text of each token, and stops it with `true`.
+///
+/// # Errors
+/// A prompt without tokens, or that does not fit.
+pub fn generate_text(
+    device: &mut ModelDevice,
+    tokenizer: &Tokenizer,
+    prompt: &str,
+    most_tokens: u64,
+    said: &mut dyn FnMut(&str) -> bool,
+) -> Result<GeneratedText, Box<Refusal>> {
+    let failed = |error: ModelError| refused(Diagnostic::error("model/generate", error.to_string()));
+    let tokens = tokenizer.encode(prompt);
+    let tokens = tokens.map_err(|error| refused(Diagnostic::error("model/prompt", error.to_string())))?;
+    let vocabulary = device.compiled().kernels.vocabulary;
+    if tokens.is_empty() || tokens.iter().any(|token| u64::from(*token) >= vocabulary) {
+        let complaint = Diagnostic::error("model/prompt", "the prompt has no token that the model takes");
+        let allowed = format!("at least one token, all below {vocabulary}");
+        return Err(refused(complaint.allowed(allowed).instead("a text, with the model's own tokenizer")));
+    }
+    let wide = |tokens: &[u32]| tokens.iter().copied().map(u64::from).collect::<Vec<u64>>();
+    let limits = Limits { tokens: most_tokens, ends: wide(&tokenizer.ends()) };
+    let mut all = tokens.clone();
+    let generation = generate(device, &wide(&tokens), &limits, &mut |token| {
+        all.push(u32::try_from(token).or_broken("a token is one of the vocabulary"));
+        let stop = said(&tokenizer.decode(&all));
+        if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let generation = generation.map_err(failed)?;
+    let last = trace_last(device, &generation, KeepAll::default()).map_err(failed)?;
+    let text = tokenizer.decode(&all);
+    Ok(GeneratedText { text, prompt: tokens, generation, record: last.outcome.record })
+}
+
+/// What a generation took, as data.
+pub fn generation_value(model: &CompiledModel, compiled: &Compiled, made: &GeneratedText) -> Value {
+    let told = ToldGeneration {
+        machine: &model.machine,
+        chip: &model.chip,
+        compiled,
+        prompt: &made.prompt,
+        generation: &made.generation,
+        text: &made.text,
+        vector: None,
+        trace: None,
+        other_sequences: &[],
+    };
+    serde_json::to_value(told.report()).unwrap_or(Value::Null)
+}

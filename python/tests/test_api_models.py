@@ -1,0 +1,85 @@
+"""Models compiled and generating without leaving Python."""
+
+import numpy as np
+import pytest
+
+import tilewright
+from tilewright import Refused, simulate
+
+
+@pytest.fixture(scope="module")
+def fables():
+    with tilewright.compile("models/fables", context=64) as model:
+        yield model
+
+
+def test_a_model_writes_as_the_command_does(fables):
+    import json
+    import subprocess
+    import sys
+
+    told = fables.generate("Once there was a", max_tokens=8)
+    again = fables.generate("Once there was a", max_tokens=8)
+    assert told.data == again.data and len(told.tokens) == 8
+    command = [sys.executable, "-m", "tilewright.command", "run", "models/fables", "--prompt", "Once there was a", "--max-tokens", "8", "--context", "64", "--json"]
+    printed = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert told.data == printed
+
+
+def test_text_is_told_as_it_comes_and_a_listener_that_fails_ends_it(fables):
+    heard = []
+    told = fables.generate("The fox", max_tokens=4, on_text=heard.append)
+    assert heard[-1] == told.text and len(heard) == 4
+
+    def fail(_):
+        raise ValueError("enough")
+
+    assert len(fables.generate("The fox", max_tokens=4, on_text=fail).tokens) == 1
+
+
+def test_programs_are_there_to_be_looked_at(fables):
+    assert set(fables.programs) == {"clear", "prefill", "decode"}
+    assert fables.programs["decode"].machine.name == "tcp" and fables.data["dtype"] == "bf16"
+
+
+def test_traces_and_tables_of_the_last_token(fables, tmp_path):
+    told = fables.generate("A", max_tokens=2)
+    assert told.trace.save(tmp_path / "a.pftrace").stat().st_size > 1000
+    assert "<!doctype html>" in told.save_page(tmp_path / "a.html").read_text()
+    assert told._repr_html_().count("<tr>") > 3
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda: tilewright.compile("no/such/model"), "model/unreadable"),
+        (lambda: tilewright.compile("models/fables", dtype="int7"), "compile/dtype"),
+        (lambda: tilewright.compile("models/fables", pes=3), "compile/count"),
+        (lambda: tilewright.compile("models/fables", context=10**6), "compile/context"),
+        (lambda: tilewright.compile("models/fables", "trainium1"), "compile/machine"),
+        (lambda: tilewright.compile("models/fables", cache="f32"), "compile/cache"),
+        (lambda: tilewright.compile(3), "python/type"),
+    ],
+)
+def test_refusals_have_codes_and_a_way_out(call, code):
+    with pytest.raises(Refused) as refused:
+        call()
+    assert refused.value.code == code and refused.value.asked and refused.value.allowed
+
+
+def test_a_closed_device_says_so():
+    model = tilewright.compile("models/fables", context=64)
+    model.close()
+    with pytest.raises(Refused) as refused:
+        model.generate("x")
+    assert refused.value.code == "model/closed" and refused.value.instead
+
+
+def test_programs_that_name_arrays_take_them_from_python():
+    program = tilewright.Program.load("kernels/softmax.tcp")
+    name, (_, dtype, extents) = next((name, one) for name, one in program.tensors.items() if one[0] == "input")
+    carrier = {"i8": np.int8, "i32": np.int32, "f32": np.float32}.get(dtype)
+    if carrier is None:
+        pytest.skip(f"{dtype} is covered elsewhere")
+    zeros = simulate(program, {name: np.zeros(extents, carrier)})
+    assert zeros.values.keys() == simulate(program).values.keys()

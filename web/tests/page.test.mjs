@@ -1,0 +1,171 @@
+// The page in a real browser: what it shows, what clicks and keys do, how fast it is, and that hostile names stay text.
+// Needs Debian's chromium; skipped where there is none. Pages come from the built binary and the example of crates/view.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const root = new URL("../..", import.meta.url).pathname;
+const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser"].find(existsSync);
+const binary = process.env.TILEWRIGHT ?? join(root, "target/debug/tilewright");
+const pages = process.env.TILEWRIGHT_PAGES ?? join(root, "target/debug/examples/pages");
+const skip = browserPath ? false : "no chromium";
+const folder = mkdtempSync(join(tmpdir(), "page-"));
+let browser;
+
+before(async () => { if (!skip) browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] }); });
+after(async () => browser?.close());
+
+const run = (...args) => execFileSync(binary, args, { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+const made = (name, ...args) => {
+  const path = join(folder, name);
+  writeFileSync(path, execFileSync(pages, args, { maxBuffer: 1 << 28 }));
+  return path;
+};
+const viewed = (name, ...args) => {
+  const path = join(folder, name);
+  run("view", ...args, "--html", path);
+  return path;
+};
+
+/** Opens a page without a network, and fails on anything that it complains about. */
+async function open(path, hash = "") {
+  const context = await browser.newContext({ offline: true, viewport: { width: 1280, height: 800 } });
+  const page = await context.newPage(), complaints = [];
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) complaints.push(message.text()); });
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("request", (request) => { if (!request.url().startsWith("file:")) complaints.push(request.url()); });
+  await page.goto(pathToFileURL(path) + hash);
+  await page.waitForFunction(() => document.documentElement.dataset.ready);
+  return { page, complaints, close: async () => { assert.deepEqual(complaints, []); await context.close(); } };
+}
+
+test("a run of attention shows its views, and clicks lead from command to source line", { skip }, async () => {
+  const { page, close } = await open(viewed("attention.html", "kernels/attention.tcp"));
+  await page.waitForFunction(() => document.querySelector("canvas").dataset.frameMs);
+  assert.match(await page.locator("aside").innerText(), /13,628/);
+  await page.locator("canvas").focus();
+  await page.keyboard.press("ArrowRight");
+  assert.match(await page.locator("aside h2").innerText(), /\w/);
+  await page.keyboard.press("ArrowRight");
+  assert.match(page.url(), /command=\d+/);
+  assert.match(await page.locator("aside").innerText(), /decided by/);
+  await page.locator("aside button", { hasText: "program line" }).click();
+  assert.match(await page.locator(".program .marked").innerText(), /exec|transfer/);
+  for (const view of ["kernels", "memory", "energy", "roofline", "findings"]) {
+    await page.locator(`nav button[data-view=${view}]`).click();
+    assert.ok((await page.locator("main section").innerText()).length > 10, view);
+  }
+  await page.locator("nav button[data-view=memory]").click();
+  assert.match(await page.locator("figcaption").first().innerText(), /dm of slice 0.*owners/);
+  assert.ok((await page.locator(".block").count()) > 8);
+  await page.locator("nav button[data-view=kernels]").click();
+  await page.locator("tr.pick").first().click();
+  assert.match(page.url(), /view=timeline.*name=combine/);
+  await close();
+});
+
+test("findings stand beside their lines", { skip }, async () => {
+  const { page, close } = await open(viewed("race.html", "tests/sim/race-dm-contexts.tcp"), "#view=findings");
+  assert.ok((await page.locator(".finding").count()) > 0);
+  await page.locator(".finding button", { hasText: "line" }).first().click();
+  assert.equal(await page.locator(".program .marked").count(), 1);
+  await close();
+});
+
+test("two runs are compared: what became faster and where the time went", { skip }, async () => {
+  run("sim", "kernels/attention.tcp", "--trace", join(folder, "a.pftrace"));
+  run("sim", "kernels/attention.tcp", "--set", "overhead_cycles=100", "--trace", join(folder, "b.pftrace"));
+  const { page, close } = await open(viewed("diff.html", join(folder, "a.pftrace"), join(folder, "b.pftrace")), "#view=diff");
+  assert.match(await page.locator(".headline").innerText(), /times as (fast|long)/);
+  assert.match(await page.locator("table").first().innerText(), /[+−]\d/);
+  await page.keyboard.press("1");
+  await page.locator("canvas").waitFor();
+  await close();
+});
+
+test("a search shows its front, and a picked point its tactic", { skip }, async () => {
+  writeFileSync(join(folder, "qk.json"), run("explore", "HQD,HKD->HQK", "--dims", "H=4,Q=64,K=64,D=64", "--json"));
+  const { page, close } = await open(viewed("explore.html", join(folder, "qk.json")));
+  assert.match(await page.locator(".headline").innerText(), /candidates evaluated/);
+  const picked = () => page.locator("h2[data-picked]").getAttribute("data-picked");
+  const before = await picked();
+  const others = page.locator("circle.pick"), count = await others.count();
+  assert.ok(count > 1);
+  await others.nth(before === "0" ? count - 1 : 0).click();
+  assert.notEqual(await picked(), before);
+  assert.ok((await page.locator("figure rect").count()) > 3);
+  await close();
+});
+
+test("links lead to what was looked at", { skip }, async () => {
+  const { page, close } = await open(viewed("link.html", "kernels/attention.tcp"), "#view=timeline&from=2000&to=4000&command=1");
+  await page.waitForFunction(() => document.querySelector("canvas").dataset.frameMs);
+  assert.match(await page.locator("aside").innerText(), /takes/);
+  assert.match(page.url(), /from=2000&to=4000/);
+  await close();
+});
+
+test("dark and light, and the keys are told", { skip }, async () => {
+  const { page, close } = await open(viewed("theme.html", "kernels/softmax.tcp"));
+  const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const before = await paper();
+  await page.keyboard.press("t");
+  assert.notEqual(await paper(), before);
+  await page.keyboard.press("?");
+  assert.match(await page.locator("dialog").innerText(), /critical path/);
+  await page.locator("dialog button").click();
+  await page.keyboard.press("c");
+  assert.match(await page.locator("aside").innerText(), /critical path: \d/);
+  await close();
+});
+
+test("a million commands load in three seconds and move at sixty frames a second", { skip }, async () => {
+  const path = made("many.html", "many", "1000000");
+  const { page, close } = await open(path);
+  const ready = Number(await page.evaluate(() => document.documentElement.dataset.ready));
+  await page.waitForFunction(() => document.querySelector("canvas").dataset.frameMs);
+  assert.match(await page.locator("aside").innerText(), /1,000,000/);
+  const frames = await page.evaluate(async () => {
+    const canvas = document.querySelector("canvas"), took = [];
+    for (let i = 0; i < 60; i++) {
+      canvas.dispatchEvent(new KeyboardEvent("keydown", { key: i < 30 ? "w" : i < 45 ? "d" : "s" }));
+      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+      took.push(Number(canvas.dataset.frameMs));
+    }
+    return took.sort((a, b) => a - b);
+  });
+  const median = frames[30], slow = frames[54];
+  console.log(`# 1,000,000 commands: ready in ${ready} ms, a frame in ${median} ms, nine of ten below ${slow} ms`);
+  assert.ok(ready < 3000, `ready in ${ready} ms`);
+  assert.ok(median < 16.7 && slow < 33, `a frame takes ${median} ms, nine of ten below ${slow} ms`);
+  await close();
+});
+
+test("hostile names stay text in every view", { skip }, async () => {
+  const { page, close } = await open(made("hostile.html", "hostile"));
+  const title = await page.title();
+  for (const view of ["timeline", "kernels", "memory", "energy", "roofline", "findings", "program", "diff"]) {
+    await page.locator(`nav button[data-view=${view}]`).click();
+    assert.equal(await page.locator("img").count(), 0, view);
+    assert.equal(await page.locator("script").count(), 2, view);
+  }
+  await page.locator("nav button[data-view=timeline]").click();
+  await page.locator("canvas").focus();
+  await page.keyboard.press("ArrowRight");
+  assert.match(await page.locator("aside h2").innerText(), /<img/);
+  assert.equal(await page.title(), title);
+  await close();
+});
+
+test("a page whose data is damaged says so", { skip }, async () => {
+  const path = join(folder, "damaged.html"), whole = execFileSync(pages, ["many", "100"], { encoding: "utf8" });
+  writeFileSync(path, whole.replace(/"data":"[^"]{8}/, '"data":"'));
+  const { page, close } = await open(path);
+  assert.match(await page.locator("[role=alert]").innerText(), /cannot be read/);
+  await close();
+});
