@@ -256,6 +256,20 @@ def test_sbuf_overflow_is_found_with_its_holders():
     (finding,) = [one for one in result.findings if one["code"] == "neuron/sbuf-capacity"]
     assert "240000 bytes" in finding["message"] and __file__ in finding["message"]
     assert "180224 bytes" in finding["allowed"]
+    assert finding["severity"] == "warning" and "spills them to HBM" in finding["instead"]
+    assert result.timing["spill_save_bytes"] + result.timing["spill_reload_bytes"] > 0
+
+
+def test_tiles_of_one_instruction_that_do_not_fit_cannot_be_spilled():
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        nl.store(out, nl.add(tile, tile))
+        return out
+
+    result = run(kernel, np.ones((128, 25_000), np.float32))
+    (finding,) = [one for one in result.findings if one["code"] == "neuron/sbuf-capacity"]
+    assert finding["severity"] == "error" and "cannot be spilled" in finding["instead"]
 
 
 def test_psum_overflow_is_found():

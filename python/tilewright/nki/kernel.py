@@ -99,6 +99,7 @@ class _Launch:
         self.inputs, self.like = [], None
         session = self.session = _core.Session(self.chip, os.environ.get("NKI_PRECISE_FP", "1") != "0", self.number)
         session.values = self.values
+        session.programs = len(_places(self.grid))
         if self.kernel.dialect == "new":
             session.check_launch(len(_places(self.grid)))
         session.compiled = self.kernel.dialect == "old" and not _as_written(self.kernel)

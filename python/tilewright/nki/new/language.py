@@ -74,6 +74,8 @@ def shared_identity_matrix(n, dtype=dtypes.uint8, dst=None):
     return out
 
 
+#: Every loop is unrolled: nothing relies on independent iterations.
+affine_range = loops.counted
 #: A loop on the device; bounds may be registers.
 dynamic_range = loops.counted
 

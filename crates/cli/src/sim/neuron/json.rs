@@ -44,7 +44,7 @@ fn timeline(report: &NeuronReport<'_>) -> Map<String, Value> {
     let mut waits: Map<String, Value> =
         EngineKind::ALL.iter().map(|engine| (engine.name().to_owned(), json!({}))).collect();
     for ((engine, why), time_ps) in idle_times(program, timeline) {
-        waits[engine.name()][why.describe()] = json!(seconds(time_ps));
+        waits[engine.name()][why.describe(program)] = json!(seconds(time_ps));
     }
     let engines: Map<String, Value> = EngineKind::ALL
         .iter()
