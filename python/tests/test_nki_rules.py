@@ -244,6 +244,26 @@ def codes(result):
     return {finding["code"] for finding in result.findings}
 
 
+@pytest.mark.parametrize("axis, keepdims", [((0, 1), False), ((0, 1), True), (0, False), ((0, 2), False), ((0, 1, 2), True), (-1, False)])
+@pytest.mark.parametrize("name", ["sum", "max", "min"])
+def test_reductions_over_the_partition_axis(name, axis, keepdims):
+    x = np.arange(64 * 6 * 4, dtype=np.float32).reshape(64, 6, 4)[:, ::-1]
+    if axis == (0, 1):
+        x = x[:, :, 0]
+
+    def kernel(x):
+        tile = new_nl.ndarray(x.shape, x.dtype)
+        new_isa.dma_copy(tile, x)
+        found = getattr(new_nl, name)(tile, axis=axis, keepdims=keepdims)
+        out = new_nl.ndarray(found.shape, x.dtype, buffer=new_nl.shared_hbm)
+        new_isa.dma_copy(out, found)
+        return out
+
+    expected = getattr(np, name)(x, axis=axis, keepdims=keepdims)
+    found = run(kernel, np.ascontiguousarray(x), dialect="new", chip="trainium2").outputs
+    assert found.size == expected.size and np.array_equal(found.reshape(expected.shape), expected)
+
+
 def test_sbuf_overflow_is_found_with_its_holders():
     def kernel(x):
         tiles = [nl.load(x) for _ in range(3)]

@@ -40,8 +40,9 @@ pub(crate) struct LoopTable {
     made: u32,
     running: BTreeMap<u32, LoopNest>,
     writes: BTreeMap<(u32, u32, u32), Vec<LoopWrite>>,
-    /// The last instruction and its loops: where its result goes is known when the next comes.
-    pending: Option<(usize, LoopNest)>,
+    /// The last instruction and its loops: where its result goes is known when the next comes. None of the
+    /// reads of a reduction over loops is a mistake.
+    pending: Option<(usize, LoopNest, bool)>,
     /// Pairs of lines that were told already.
     told: BTreeSet<(u32, u32)>,
 }
@@ -129,6 +130,13 @@ impl Session {
         }
     }
 
+    /// The last instruction is a step of a reduction over loops (`nl.loop_reduce`).
+    fn reduces_over_loops(&mut self) {
+        if let Some(pending) = &mut self.loops.pending {
+            pending.2 = true;
+        }
+    }
+
     /// A loop is over, and those inside it.
     fn leave_loop(&mut self, number: u32) {
         self.settle_loops();
@@ -150,18 +158,18 @@ impl Session {
         self.settle_loops();
         if let Some(nest) = self.loops.running.get(&program).filter(|nest| nest.iter().any(|one| one.affine))
         {
-            self.loops.pending = Some((at, nest.clone()));
+            self.loops.pending = Some((at, nest.clone(), false));
         }
     }
 
     /// Looks at what the last instruction in loops reads and writes.
     fn settle_loops(&mut self) {
-        let Some((at, nest)) = self.loops.pending.take() else { return };
+        let Some((at, nest, reduces)) = self.loops.pending.take() else { return };
         let Some(instruction) = self.program.instructions.get(at) else { return };
         let program = instruction.program;
         let carried = self.loops.carried(program, &nest, instruction);
         self.loops.keep(program, &nest, at, instruction);
-        if let Some((writer, carrier, from)) = carried {
+        if let Some((writer, carrier, from)) = carried.filter(|_| !reduces) {
             self.tell_carried(writer, at, carrier, from);
         }
     }

@@ -143,14 +143,18 @@ fn over_capacity(program: &NeuronProgram, memory: MemorySpace, capacity: u64, pe
     let holders: Vec<String> = places.into_iter().take(5).map(holder).collect();
     let line = program.instructions[peak.at].source;
     let spills = memory == MemorySpace::Sbuf && can_spill(program, capacity);
+    // The compiler of the first dialect fuses loops, so that a block of PSUM tiles is no longer live as a whole.
+    let fuses = memory == MemorySpace::Psum && program.compiled && !is_placed(program);
     let instead = if spills {
         "use smaller tiles, or end the use of some earlier: until then the compiler spills them to HBM"
+    } else if fuses {
+        "use a tile in the loop that wrote it: the compiler fits it only if it can fuse the loops"
     } else {
         "use smaller tiles, or end the use of some earlier: these cannot be spilled"
     };
     NeuronFinding {
         code: if memory == MemorySpace::Sbuf { "neuron/sbuf-capacity" } else { "neuron/psum-capacity" },
-        error: !spills,
+        error: !spills && !fuses,
         source: program.source(line).to_owned(),
         message: format!(
             "{} bytes of each {} partition are live at once: {}",
@@ -163,6 +167,11 @@ fn over_capacity(program: &NeuronProgram, memory: MemorySpace, capacity: u64, pe
     }
 }
 
+/// Whether the kernel says itself where tiles lie.
+fn is_placed(program: &NeuronProgram) -> bool {
+    program.allocations.iter().any(|allocation| !allocation.places.is_empty())
+}
+
 /// Whether the compiler makes room in SBUF by moving tiles to HBM and back: it places them itself, and what
 /// each instruction needs at once fits.
 fn can_spill(program: &NeuronProgram, capacity: u64) -> bool {
@@ -172,8 +181,7 @@ fn can_spill(program: &NeuronProgram, capacity: u64) -> bool {
         .filter(|allocation| allocation.memory == MemorySpace::Sbuf)
         .map(|allocation| (allocation.storage, allocation.partition_bytes))
         .collect();
-    let placed = program.allocations.iter().any(|allocation| !allocation.places.is_empty());
-    !placed
+    !is_placed(program)
         && program.instructions.iter().all(|instruction| {
             let touched = instruction.reads.iter().chain(&instruction.writes);
             let tiles: std::collections::BTreeSet<(u32, u32)> =
