@@ -16,6 +16,8 @@ from ..language import (  # noqa: F401
 )
 
 par_dim = loops.ParDim
+#: The class of tensors, for annotations.
+NkiTensor = Tensor
 bool = dtypes.bool_  # noqa: A001  seen in kernels
 
 
