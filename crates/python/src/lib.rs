@@ -39,6 +39,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dtype::dtype_names, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::register_dtypes, module)?)?;
     module.add_function(wrap_pyfunction!(dtype::promote, module)?)?;
+    module.add_function(wrap_pyfunction!(isa::collective::collective_time, module)?)?;
     module.add_function(wrap_pyfunction!(isa::collective::instance_chip, module)?)?;
     module.add_function(wrap_pyfunction!(isa::collective::schedule_collectives, module)?)?;
     module.add_function(wrap_pyfunction!(isa::collective::place_ranks, module)?)?;

@@ -68,6 +68,7 @@ impl Session {
         let figures = summary(&self.chip, program, timeline);
         let out = PyDict::new(py);
         out.set_item("time_s", seconds(figures.time_ps))?;
+        out.set_item("launch_s", seconds(figures.launch_ps))?;
         let engines = PyDict::new(py);
         for (engine, used) in EngineKind::ALL.into_iter().zip(figures.engines) {
             let entry = PyDict::new(py);

@@ -78,7 +78,7 @@ pub(crate) struct Session {
 }
 
 /// The chip of a machine file that comes with us.
-fn chip_of(name: &str) -> PyResult<Chip> {
+pub(crate) fn chip_of(name: &str) -> PyResult<Chip> {
     let text = builtin(name).ok_or_else(|| PyValueError::new_err(format!("no chip is called {name}")))?;
     let mut sources = Sources::default();
     let id = sources.add(format!("machines/{name}.toml"), text);

@@ -1,7 +1,9 @@
 //! Bytes that instructions touch, as rows of a pitch: what dependencies, races and capacity are told from.
 
+use smallvec::SmallVec;
+
 use crate::operand::TensorAccess;
-use crate::pattern::{TensorView, as_u64};
+use crate::pattern::{PatternDim, TensorView, as_u64};
 use crate::tensor::TensorDecl;
 use tilewright_base::invariant::Exact;
 
@@ -127,12 +129,23 @@ fn on_chip(storage: &TensorDecl, least: u64, most: u64, view: &TensorView, size:
     }
 }
 
-/// Elements that a pattern touches, where its loops are nested without overlap; steps in place are no elements
-/// of their own. None of a list of offsets: how many of them are the same is not counted.
+/// Elements that a pattern touches; steps in place are no elements of their own. None of a list of offsets and
+/// of loops that overlap: how many of those are the same is not counted.
 fn touched_elements(view: &TensorView) -> u64 {
     if view.gather.is_some() {
         return 0;
     }
-    let moving = view.dims.iter().filter(|dim| dim.stride != 0);
-    moving.fold(1_u64, |count, dim| count.saturating_mul(as_u64(dim.size)))
+    let mut moving: SmallVec<[PatternDim; 5]> =
+        view.dims.iter().copied().filter(|dim| dim.stride != 0 && dim.size > 1).collect();
+    moving.sort_unstable_by_key(|dim| dim.stride.unsigned_abs());
+    let (mut count, mut reach) = (1_u64, 1_u64);
+    for dim in moving {
+        let (size, stride) = (as_u64(dim.size), as_u64(dim.stride.unsigned_abs()));
+        if stride < reach {
+            return 0;
+        }
+        count = count.saturating_mul(size);
+        reach = reach.saturating_add(stride.saturating_mul(size - 1));
+    }
+    count
 }

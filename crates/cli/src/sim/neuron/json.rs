@@ -72,6 +72,7 @@ fn timeline(report: &NeuronReport<'_>) -> Map<String, Value> {
     });
     let members = json!({
         "time_us": figures.time_ps as f64 * 1e-6,
+        "launch_us": figures.launch_ps as f64 * 1e-6,
         "engines": engines,
         "hbm_bytes": { "read": figures.hbm_read_bytes, "written": figures.hbm_written_bytes },
         "spill_bytes": { "saved": figures.spill_save_bytes, "reloaded": figures.spill_reload_bytes },
