@@ -125,7 +125,7 @@ proptest! {
     #[test]
     fn regions_without_gaps_have_none((shape, view) in shapes().prop_flat_map(views)) {
         let whole = counted(MemorySpace::Hbm, &shape);
-        let region = TensorRegion::of(&Tile { storage: whole.storage.clone(), view: view.clone() }).unwrap();
+        let region = TensorRegion::of(&Tile { storage: whole.storage, view: view.clone() }).unwrap();
         let mut places = view.offsets();
         places.sort_unstable();
         places.dedup();
