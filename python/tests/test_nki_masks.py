@@ -249,6 +249,18 @@ def test_a_reduction_over_a_loop_takes_what_masks_leave():
     assert np.allclose(run(kernel, A).outputs, expected, atol=1e-5)
 
 
+def test_a_masked_reduction_over_a_loop_with_nothing_to_begin_with():
+    def kernel(a):
+        rows, columns = nl.arange(128)[:, None], nl.arange(16)[None, :]
+        for step in nl.affine_range(2):
+            nl.loop_reduce(nl.load(a[:, nl.ds(step * 16, 16)]), op=np.divide, loop_indices=[step], mask=columns + 0 * rows < 4)
+
+    with pytest.raises(Refused) as caught:
+        run(kernel, A)
+    assert caught.value.code == "neuron/operator"
+    assert "reduce all of the tile, or combine it with nisa.tensor_tensor" in caught.value.instead
+
+
 def test_range_select_counts_columns_from_where_the_mask_starts():
     found = given(lambda x, i, j: nisa.range_select(on_true_tile=x, comp_op0=np.greater_equal, comp_op1=np.less, bound0=i_tile(10), bound1=i_tile(40), on_false_value=-9.0, mask=(j >= 5) & (i < 64)))
     expected = np.where((np.arange(64) >= 10) & (np.arange(64) < 40), A, np.float32(-9))

@@ -98,6 +98,14 @@ def test_collectives_in_the_words_of_the_first_dialect(name):
         assert np.allclose(found, expected, atol=1e-6)
 
 
+def test_an_exchange_that_splits_one_dimension_and_joins_another():
+    def kernel(x):
+        nccl.all_to_all(np.add, [x], [x], [[0]], 0, 1)
+
+    with pytest.raises(ValueError, match=": both are the same here; transpose before or after it"):
+        run(kernel, np.ones((16, 8), np.float32))
+
+
 def test_permutation_between_named_ranks():
     def kernel(x):
         out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)

@@ -76,6 +76,8 @@ def test_a_picture_in_another_size():
     found = run(resize_nearest_fixed_dma_kernel, x, (2, 11, 9, 8)).outputs
     rows, columns = np.arange(11) * 6 // 11, np.arange(9) * 5 // 9
     assert np.array_equal(found, x[:, rows][:, :, columns])
+    with pytest.raises(ValueError, match=": batch and channels stay"):
+        run(resize_nearest_fixed_dma_kernel, x, (2, 11, 9, 4))
 
 
 def test_the_gradient_of_the_largest_of_windows():
