@@ -10,14 +10,17 @@ Sets O12 to O17 need torch, which computes their references; one variant of O1 n
 """
 
 import argparse
+import os
 import pathlib
 import sys
+import tempfile
 import time
 import traceback
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE / "public"))
 
+import findings  # noqa: E402
 from cases import CASES  # noqa: E402
 from suites import SUITES, run_suite  # noqa: E402
 
@@ -72,10 +75,24 @@ def main():
         parser.add_argument(f"--{flag}", type=pathlib.Path, metavar="DIR")
     parser.add_argument("--only", default="", metavar="SETS", help="sets by name, with commas")
     parser.add_argument("--limit-s", type=int, default=600, help="seconds that one test of a suite may take")
+    parser.add_argument("--findings", action="store_true", help="print error-level findings of all runs: these kernels run on devices")
     parser.add_argument("--keep", default="", metavar="WORDS", help="only tests of suites that match, as pytest -k")
     args = parser.parse_args()
     folders = {name: path.resolve() for name, path in vars(args).items() if isinstance(path, pathlib.Path)}
     only = [name for name in args.only.split(",") if name]
+    if not args.findings:
+        return run_sets(args, folders, only)
+    with tempfile.TemporaryDirectory() as scratch:
+        found = os.environ[findings.FILE] = os.path.join(scratch, "findings")
+        open(found, "w", encoding="utf-8").close()
+        findings.listen()
+        status = run_sets(args, folders, only)
+        findings.report(found)
+    return status
+
+
+def run_sets(args, folders, only):
+    """Runs the sets one after the other; the exit code."""
     tally = Tally()
     for number in range(1, 18):
         name = f"O{number}"

@@ -1,29 +1,102 @@
 """Times of public NKI kernels, unmodified, beside those that were published for them.
 
-    python bench/public_times.py --samples nki-samples --accelopt AccelOpt [--chip trainium1] [--only F.1,silu]
+    python bench/public_times.py --samples nki-samples --accelopt AccelOpt --library nki-library [--chip trainium1] [--only F.1,silu]
 
-Checkouts as for public_kernels.py. Nothing is computed but times; what stands for a row is in public/times.py.
+Checkouts as for public_kernels.py. Nothing is computed but times; what stands for a row is in public/times.py, and for one that is recorded with the tests of the library in
+public/library.py. Those have the launch in them, and stand in groups, with errors of calibration rows, which constants were fitted on, and of development rows, which they were not; and with
+the order of the rows of a group, as rank correlation.
 """
 
 import argparse
+import collections
+import contextlib
+import os
 import pathlib
 import statistics
 import sys
 import time
+import tomllib
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE / "public"))
 
+from library import launch  # noqa: E402
 from times import ROWS, timed  # noqa: E402
 
+from tilewright import _core  # noqa: E402
 from tilewright.nki.published import CEILING, LARGE, UNITS, read_rows  # noqa: E402
+
+
+def library(folder, only):
+    """Rows that are recorded with the tests of the library, by group."""
+    with open(HERE / "published_library.toml", "rb") as file:
+        rows = tomllib.load(file)["row"]
+    groups = collections.defaultdict(list)
+    for row in rows:
+        if only and row["name"] not in only and row["group"] not in only:
+            continue
+        try:
+            # The library tells of every launch.
+            with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+                kernel, arguments = launch(folder, row["group"], row["what"])
+                result = kernel.run((), arguments, "trainium2", values=False)
+        except Exception as error:  # a kernel that fails must not end the others
+            print(f"{row['name']:<7} failed: {type(error).__name__}: {str(error)[:200]}", flush=True)
+            continue
+        ours = result.timing["launch_s"] * 1e6
+        groups[row["group"]].append((row, ours))
+        error = ours / row["published"] - 1.0
+        found = sorted({one["code"] for one in result.findings if one["severity"] == "error"})
+        mark = " !" if abs(error) > LARGE else ""
+        print(f"{row['name']:<7} {row['published']:>9.6g} us {ours:>9.6g} {error:>+7.1%}{mark:<2} {row['kind']:<11} {row['what']} {' '.join(found)}", flush=True)
+    for name, found in groups.items():
+        print(f"{name:<4} {described(found)}")
+    print(f"all  {described([one for found in groups.values() for one in found])}")
+
+
+def collectives():
+    """Collectives that were published, by run."""
+    with open(HERE / "published_collectives.toml", "rb") as file:
+        rows = tomllib.load(file)["row"]
+    runs = collections.defaultdict(list)
+    for row in rows:
+        chip = _core.instance_chip(row["instance"])
+        ours = sum(_core.collective_time(chip, row["collective"], row["bytes"], row["ranks"], row["instance"], row["cores"])) * 1e6
+        run = f"{row['collective']} of {row['ranks']} ranks on {row['instance']}, {row['what']}"
+        runs[run].append((row, ours))
+        error = ours / row["published"] - 1.0
+        mark = " !" if abs(error) > LARGE else ""
+        print(f"{row['name']:<6} {row['published']:>9.6g} us {ours:>9.6g} {error:>+7.1%}{mark:<2} {row['kind']:<11} {row['bytes']} B, {run}")
+    for run, found in runs.items():
+        print(f"{run}: {described(found)}")
+    print(f"all: {described([one for found in runs.values() for one in found])}")
+
+
+def described(found):
+    """Errors by kind, and how well the order of the rows is met."""
+    parts = []
+    for kind in ("calibration", "development"):
+        errors = sorted(abs(ours / row["published"] - 1.0) for row, ours in found if row["kind"] == kind)
+        if errors:
+            worst = errors[min(len(errors) - 1, int(0.9 * len(errors)))]
+            parts.append(f"{kind} {len(errors)} rows, median {statistics.median(errors):.1%}, 90th percentile {worst:.1%}")
+    if len(found) > 2:
+        parts.append(f"rank correlation {rank_correlation([row['published'] for row, _ in found], [ours for _, ours in found]):.2f}")
+    return "; ".join(parts)
+
+
+def rank_correlation(first, second):
+    """Spearman's: 1 for the same order. Equal values share their rank."""
+    ranks = [[sum(other < one for other in values) + sum(other == one for other in values) / 2 for one in values] for values in (first, second)]
+    return statistics.correlation(*ranks) if all(len(set(one)) > 1 for one in ranks) else 1.0
 
 
 def main():
     """Runs what the flags ask for; errors of the model are told, not judged."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for flag in ("samples", "accelopt"):
+    for flag in ("samples", "accelopt", "library"):
         parser.add_argument(f"--{flag}", type=pathlib.Path, metavar="DIR")
+    parser.add_argument("--collectives", action="store_true", help="published collectives, which need no checkout")
     parser.add_argument("--chip", default="", help="rows of one chip only")
     parser.add_argument("--only", default="", metavar="ROWS", help="rows by name, with commas")
     args = parser.parse_args()
@@ -52,6 +125,10 @@ def main():
             f"busiest {busy[0]} {busy[1]['busy_s'] / max(result.time, 1e-12):.0%}  ({time.perf_counter() - start:.1f} s)",
             flush=True,
         )
+    if args.collectives:
+        collectives()
+    if args.library is not None and args.chip in ("", "trainium2"):
+        library(args.library.resolve(), only)
     if errors:
         over = sum(error > LARGE for error in errors)
         print(f"{len(errors)} rows; median error {statistics.median(errors):.1%}, {over} over {LARGE:.0%}, largest {max(errors):.1%}")

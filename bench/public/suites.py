@@ -82,7 +82,7 @@ def run_suite(suite, folder, limit_s, keep=""):
         # Some suites draw their cases from sets.
         environment["PYTHONHASHSEED"] = "0"
         environment["TILEWRIGHT_TEST_LIMIT_S"] = str(limit_s)
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "tilewright.nki", "-p", "limit_plugin"]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "tilewright.nki", "-p", "limit_plugin", "-p", "findings"]
         command += ["-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}", *suite.options]
         command += ["-k", keep] if keep else []
         command += [str(folder / path) for path in suite.paths]

@@ -1,5 +1,7 @@
 """Arrays of other libraries go in and come out; the tests of a library that is not installed are skipped."""
 
+import warnings
+
 import ml_dtypes
 import neuronxcc.nki as nki
 import neuronxcc.nki.language as nl
@@ -19,6 +21,14 @@ def add(a, b):
 def same(a):
     out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
     nl.store(out, nl.load(a))
+    return out
+
+
+@nki.jit
+def twice(a, rows):
+    """2 a; the number says nothing."""
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(a) * 2.0)
     return out
 
 
@@ -122,6 +132,18 @@ class TestJax:
         assert np.array_equal(found["sum"], values() * 2) and found["rows"] == 64
         assert [np.array_equal(one.outputs["sum"], values() * 2) for one in told] == [True]
 
+    def test_a_gradient_that_nobody_gave_is_named(self):
+        plain = nki.jit(add.func)
+        with pytest.raises(TypeError, match=r"the kernel add has no gradient: register one with add\.register_gradient"):
+            self.jax.grad(lambda a: plain(a, a).sum())(self.jax.numpy.ones((8, 8)))
+
+    def test_a_registered_gradient_is_used(self):
+        scaled = nki.jit(twice.func)
+        scaled.register_gradient(lambda args, outputs, gradients: (2 * gradients, None))
+        a = self.jax.numpy.asarray(values())
+        found = self.jax.grad(lambda a: (scaled(a, 3) ** 2).sum())(a)
+        assert np.allclose(found, 8 * a, atol=1e-4)
+
     def test_inside_a_loop_on_the_device(self):
         def step(carry, x):
             return add(carry, x), None
@@ -166,3 +188,27 @@ class TestTorch:
     def test_a_tensor_with_gradient_is_taken_as_it_is(self):
         a = self.torch.ones(8, 8, requires_grad=True)
         assert run(add, a, a).outputs.eq(2).all()
+
+    def test_a_result_without_gradient_is_told(self):
+        a = self.torch.ones(8, 8, requires_grad=True)
+        with pytest.warns(UserWarning, match=r"the kernel add has no gradient: register one with add\.register_gradient"):
+            assert not add(a, a).requires_grad
+        with warnings.catch_warnings(), self.torch.no_grad():
+            warnings.simplefilter("error")
+            add(a, a)
+
+    def test_a_registered_gradient_is_used(self):
+        scaled = nki.jit(twice.func)
+        scaled.register_gradient(lambda args, outputs, gradients: (2 * gradients, None))
+        a = self.torch.from_numpy(values()).requires_grad_()
+        (scaled(a, 3) ** 2).sum().backward()
+        assert self.torch.allclose(a.grad, 8 * a.detach(), atol=1e-4)
+        scaled.register_gradient(lambda args, outputs, gradients: gradients)
+        with pytest.raises(ValueError, match="returns 1 values for 2 positional arguments: one for each, None for those without"):
+            scaled(a, 3).sum().backward()
+
+    @pytest.mark.parametrize("name", ["float32", "bfloat16", "int32"])
+    def test_meta_tensors_give_shapes(self, name):
+        a = self.torch.empty(64, 32, device="meta", dtype=getattr(self.torch, name))
+        found = add(a, a)
+        assert found.device.type == "meta" and tuple(found.shape) == (64, 32) and found.dtype == a.dtype

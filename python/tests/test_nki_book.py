@@ -40,5 +40,5 @@ def test_the_chapter_prints_what_it_says(tmp_path):
         PAGE.write_text(seen)
     assert seen == PAGE.read_text()
     assert len(FENCE.findall(page)) >= 8
-    for code in ("neuron/sbuf-capacity", "neuron/race", "neuron/slow-dma"):
+    for code in ("neuron/sbuf-capacity", "neuron/address-overlap", "neuron/loop-carried", "neuron/core-race", "neuron/slow-dma"):
         assert code in seen

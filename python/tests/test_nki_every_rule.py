@@ -72,6 +72,7 @@ NEVER_SEEN = {
     ": store the output as another type": "versions of torch that have every type of NumPy",
     "element type without object": "every type has one",
     "the machine file of": "those that come with the package load: tests/machines",
+    "no finding is called": "the front end names its own findings, each of which a test meets",
     "another program failed": "ends the other programs of a team; what is told is why the first failed",
 }
 

@@ -276,3 +276,24 @@ def test_the_critical_path_goes_on_behind_a_meeting_of_two_cores():
     assert result.timing["cores"] == 2 and result.engines["scalar"]["busy_s"] > 0.4 * result.time
     share = result.engines["scalar"]["busy_s"] / result.time / 2
     assert f" {share:.1%}" in next(line for line in result.summary().splitlines() if line.startswith("  scalar"))
+
+
+def test_cores_given_to_the_kernel_or_to_its_simulation():
+    import nki
+    import nki.isa as isa
+    import nki.language as language
+
+    @nki.jit
+    def kernel(x):
+        out = language.ndarray((2, 128, 8), x.dtype, buffer=language.shared_hbm)
+        core = language.program_id(0)
+        tile = language.ndarray((128, 8), x.dtype)
+        isa.dma_copy(tile, x)
+        isa.tensor_scalar(tile, tile, language.add, float(core))
+        isa.dma_copy(out[core], tile)
+        return out
+
+    x = np.ones((128, 8), np.float32)
+    first, second = nki.simulate(kernel)[2](x), nki.simulate(kernel[2])(x)
+    assert np.array_equal(first, second) and first[1, 0, 0] == 2
+    assert nki.simulate(kernel).__name__ == "kernel"

@@ -7,7 +7,7 @@ import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
 from kernels import new_dialect, old_dialect
-from tilewright.nki import run
+from tilewright.nki import Refused, run
 
 
 def values(*shape, seed=0, dtype=np.float32):
@@ -99,8 +99,10 @@ def test_scan():
 def test_rows_picked_by_an_index_tile():
     table, indices = values(300, 40), np.array([5, 0, 299, 7], np.int32)
     assert np.array_equal(run(old_dialect.gather_rows, table, indices).outputs, table[indices])
-    with pytest.raises(IndexError, match="index 12000 is out of bounds for axis 0 with size 12000"):
+    with pytest.raises(IndexError, match="index 12000 is out of bounds for axis 0 with size 12000") as caught:
         run(old_dialect.gather_rows, table, np.array([300], np.int32))
+    assert isinstance(caught.value, Refused) and caught.value.code == "neuron/bounds"
+    assert old_dialect.__file__ in caught.value.line and "oob_mode.skip" in caught.value.instead
 
 
 def test_addition_new():

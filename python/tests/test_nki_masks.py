@@ -197,6 +197,70 @@ def test_a_reduction_over_a_loop_keeps_what_the_mask_of_its_last_step_leaves_out
     assert np.allclose(result.outputs, expected, atol=1e-5) and not result.findings
 
 
+def reduced_where(takes_part, by_mask):
+    """Sums and maxima over the steps of a loop that take part; two outer steps, each with a reduction of its own."""
+
+    def kernel(a):
+        out = nl.ndarray((2, 2, 128, 16), nl.float32, buffer=nl.shared_hbm)
+        for outer in nl.affine_range(2):
+            total = nl.zeros((128, 16), nl.float32, buffer=nl.sbuf)
+            most = nl.zeros((128, 16), nl.float32, buffer=nl.sbuf)
+            for step in nl.affine_range(4):
+                part = nl.load(a[:, nl.ds(step * 16, 16)])
+                part = nl.add(part, outer)
+                if by_mask:
+                    total[...] = nl.loop_reduce(part, op=np.add, loop_indices=[step], mask=takes_part(step, outer))
+                    most[...] = nl.loop_reduce(part, op=np.max, loop_indices=(step,), mask=takes_part(step, outer))
+                elif takes_part(step, outer):
+                    total[...] = nl.loop_reduce(part, op=np.add, loop_indices=step)
+                    most[...] = nl.loop_reduce(part, op=np.max, loop_indices=[step])
+            nl.store(out[outer, 0], total)
+            nl.store(out[outer, 1], most)
+        return out
+
+    return kernel
+
+
+@pytest.mark.parametrize("by_mask", [True, False])
+@pytest.mark.parametrize("first", [0, 1, 3])
+def test_a_reduction_over_a_loop_begins_where_it_is_first_reached(first, by_mask):
+    result = run(reduced_where(lambda step, outer: step >= first - outer, by_mask), A)
+    for outer in range(2):
+        parts = [A[:, step * 16 : step * 16 + 16] + outer for step in range(4) if step >= first - outer]
+        assert np.allclose(result.outputs[outer, 0], np.sum(parts, axis=0), atol=1e-5)
+        assert np.array_equal(result.outputs[outer, 1], np.max(parts, axis=0).astype(np.float32))
+    assert not result.findings
+
+
+def test_a_reduction_over_a_loop_takes_what_masks_leave():
+    """Each element begins with the first step whose mask has it."""
+
+    def kernel(a):
+        out = nl.ndarray((128, 16), nl.float32, buffer=nl.shared_hbm)
+        total = nl.zeros((128, 16), nl.float32, buffer=nl.sbuf)
+        rows, columns = nl.arange(128)[:, None], nl.arange(16)[None, :]
+        for step in nl.affine_range(4):
+            part = nl.load(a[:, nl.ds(step * 16, 16)])
+            total[...] = nl.loop_reduce(part, op=np.add, loop_indices=[step], mask=columns + 0 * rows < 4 + step * 4)
+        nl.store(out, total)
+        return out
+
+    expected = sum(np.where(np.arange(16) < 4 + step * 4, A[:, step * 16 : step * 16 + 16], 0) for step in range(4))
+    assert np.allclose(run(kernel, A).outputs, expected, atol=1e-5)
+
+
+def test_a_masked_reduction_over_a_loop_with_nothing_to_begin_with():
+    def kernel(a):
+        rows, columns = nl.arange(128)[:, None], nl.arange(16)[None, :]
+        for step in nl.affine_range(2):
+            nl.loop_reduce(nl.load(a[:, nl.ds(step * 16, 16)]), op=np.divide, loop_indices=[step], mask=columns + 0 * rows < 4)
+
+    with pytest.raises(Refused) as caught:
+        run(kernel, A)
+    assert caught.value.code == "neuron/operator"
+    assert "reduce all of the tile, or combine it with nisa.tensor_tensor" in caught.value.instead
+
+
 def test_range_select_counts_columns_from_where_the_mask_starts():
     found = given(lambda x, i, j: nisa.range_select(on_true_tile=x, comp_op0=np.greater_equal, comp_op1=np.less, bound0=i_tile(10), bound1=i_tile(40), on_false_value=-9.0, mask=(j >= 5) & (i < 64)))
     expected = np.where((np.arange(64) >= 10) & (np.arange(64) < 40), A, np.float32(-9))

@@ -1,6 +1,7 @@
 """Programs that run together: ranks of collectives, programs that combine values, cores that wait for one another."""
 
 import neuronxcc.nki.language as old_nl
+import neuronxcc.nki.nccl as nccl
 import nki.collectives as ncoll
 import nki.isa as nisa
 import nki.language as nl
@@ -65,6 +66,44 @@ def test_all_to_all():
     inputs = arrays(16, 8)
     for rank, out in enumerate(ranks(collective("all_to_all", (16, 8), collective_dim=0), inputs)):
         assert np.array_equal(out, np.concatenate([x[rank * 4 : rank * 4 + 4] for x in inputs]))
+
+
+NCCL = {
+    "all_reduce": ((16, 8), lambda x, out: nccl.all_reduce(op=np.add, srcs=[x], dsts=[out], replica_groups=[[0, 1, 2, 3]], dtype=x.dtype)),
+    "all_gather": ((64, 8), lambda x, out: nccl.all_gather(op=np.add, srcs=[x], dsts=[out], replica_groups=[[0, 1, 2, 3]], all_gather_dim=0, dtype=x.dtype)),
+    "reduce_scatter": ((16, 2), lambda x, out: nccl.reduce_scatter(op=np.add, srcs=[x], dsts=[out], replica_groups=[[0, 1, 2, 3]], reduce_scatter_dim=1, dtype=x.dtype)),
+    "all_to_all": ((16, 8), lambda x, out: nccl.all_to_all(np.add, [x], [out], [0, 1, 2, 3], 1, 1)),
+    "collective_permute": ((16, 8), lambda x, out: nccl.collective_permute(dst=out[:, :], src=x[:, :], source_target_pairs=[(0, 1), (1, 2), (2, 3), (3, 0)])),
+}
+
+
+@pytest.mark.parametrize("name", NCCL)
+def test_collectives_in_the_words_of_the_first_dialect(name):
+    shape, call = NCCL[name]
+
+    def kernel(x):
+        out = old_nl.ndarray(shape, x.dtype, buffer=old_nl.shared_hbm)
+        call(x, out)
+        return out
+
+    inputs = arrays(16, 8)
+    for rank, found in enumerate(ranks(kernel, inputs, dialect="old")):
+        expected = {
+            "all_reduce": lambda: sum(inputs),
+            "all_gather": lambda: np.concatenate(inputs),
+            "reduce_scatter": lambda: sum(inputs)[:, 2 * rank : 2 * rank + 2],
+            "all_to_all": lambda: np.concatenate([one[:, 2 * rank : 2 * rank + 2] for one in inputs], axis=1),
+            "collective_permute": lambda: inputs[rank - 1],
+        }[name]()
+        assert np.allclose(found, expected, atol=1e-6)
+
+
+def test_an_exchange_that_splits_one_dimension_and_joins_another():
+    def kernel(x):
+        nccl.all_to_all(np.add, [x], [x], [[0]], 0, 1)
+
+    with pytest.raises(ValueError, match=": both are the same here; transpose before or after it"):
+        run(kernel, np.ones((16, 8), np.float32))
 
 
 def test_permutation_between_named_ranks():

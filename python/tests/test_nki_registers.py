@@ -5,7 +5,7 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 import pytest
-from tilewright.nki import run
+from tilewright.nki import Refused, run
 
 X = np.arange(128 * 512, dtype=np.float32).reshape(128, 512)
 AT = np.array([[64]], np.int32)
@@ -187,3 +187,47 @@ def test_a_transfer_transposes_the_rows_that_a_tile_picks():
     result = run(kernel, table, rows, chip="trainium2")
     assert np.array_equal(result.outputs, table[rows[:, 0]].transpose(3, 1, 2, 0))
     assert spans(result, "dma_descriptors")[0][ENGINE] == "gpsimd"
+
+
+def with_register(use):
+    def kernel(x, at):
+        out = nl.ndarray((128, 64), x.dtype, buffer=nl.shared_hbm)
+        tile, where = nl.ndarray(x.shape, x.dtype), nl.ndarray((1, 1), nl.int32)
+        nisa.dma_copy(tile, x)
+        nisa.dma_copy(where, at)
+        nisa.dma_copy(out, use(tile, where))
+        return out
+
+    return nki.jit(kernel)
+
+
+def test_a_register_that_nothing_was_loaded_into():
+    def read_early(tile, where):
+        return tile[:, nl.ds(nisa.register_alloc(), 64)]
+
+    (finding,) = run(with_register(read_early), X, AT, chip="trainium2").findings
+    assert (finding["code"], finding["severity"]) == ("neuron/unset-register", "error") and __file__ in finding["line"]
+    assert "register_alloc(0)" in finding["instead"]
+    for use in (lambda tile, where: tile[:, nl.ds(nisa.register_alloc(0), 64)], lambda tile, where: tile[:, nl.ds(loaded(where), 64)]):
+        assert not run(with_register(use), X, AT, chip="trainium2").findings
+
+
+@pytest.mark.parametrize("change", [False, True])
+def test_a_loop_on_a_register_that_nothing_changes_ends(change):
+    def turns(tile, where):
+        register = loaded(where)
+        left = 3
+        while register:
+            left -= 1
+            if change:
+                nisa.register_move(register, left)
+        return tile[:, 0:64]
+
+    if change:
+        run(with_register(turns), X, AT, chip="trainium2")
+        return
+    with pytest.raises(Refused) as caught:
+        run(with_register(turns), X, AT, chip="trainium2")
+    assert caught.value.code == "neuron/endless-loop" and "holds 64 and does not change" in caught.value.asked
+    assert "load the register anew in the loop, or move a value into it that ends the loop" in caught.value.instead
+    assert __file__ in caught.value.line

@@ -244,6 +244,26 @@ def codes(result):
     return {finding["code"] for finding in result.findings}
 
 
+@pytest.mark.parametrize("axis, keepdims", [((0, 1), False), ((0, 1), True), (0, False), ((0, 2), False), ((0, 1, 2), True), (-1, False)])
+@pytest.mark.parametrize("name", ["sum", "max", "min"])
+def test_reductions_over_the_partition_axis(name, axis, keepdims):
+    x = np.arange(64 * 6 * 4, dtype=np.float32).reshape(64, 6, 4)[:, ::-1]
+    if axis == (0, 1):
+        x = x[:, :, 0]
+
+    def kernel(x):
+        tile = new_nl.ndarray(x.shape, x.dtype)
+        new_isa.dma_copy(tile, x)
+        found = getattr(new_nl, name)(tile, axis=axis, keepdims=keepdims)
+        out = new_nl.ndarray(found.shape, x.dtype, buffer=new_nl.shared_hbm)
+        new_isa.dma_copy(out, found)
+        return out
+
+    expected = getattr(np, name)(x, axis=axis, keepdims=keepdims)
+    found = run(kernel, np.ascontiguousarray(x), dialect="new", chip="trainium2").outputs
+    assert found.size == expected.size and np.array_equal(found.reshape(expected.shape), expected)
+
+
 def test_sbuf_overflow_is_found_with_its_holders():
     def kernel(x):
         tiles = [nl.load(x) for _ in range(3)]
@@ -256,6 +276,20 @@ def test_sbuf_overflow_is_found_with_its_holders():
     (finding,) = [one for one in result.findings if one["code"] == "neuron/sbuf-capacity"]
     assert "240000 bytes" in finding["message"] and __file__ in finding["message"]
     assert "180224 bytes" in finding["allowed"]
+    assert finding["severity"] == "warning" and "spills them to HBM" in finding["instead"]
+    assert result.timing["spill_save_bytes"] + result.timing["spill_reload_bytes"] > 0
+
+
+def test_tiles_of_one_instruction_that_do_not_fit_cannot_be_spilled():
+    def kernel(x):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        nl.store(out, nl.add(tile, tile))
+        return out
+
+    result = run(kernel, np.ones((128, 25_000), np.float32))
+    (finding,) = [one for one in result.findings if one["code"] == "neuron/sbuf-capacity"]
+    assert finding["severity"] == "error" and "cannot be spilled" in finding["instead"]
 
 
 def test_psum_overflow_is_found():

@@ -34,7 +34,8 @@ OLD = """
     nl.static_range nl.store nl.subtract nl.sum nl.tan nl.tanh nl.tile_size.bn_stats_fmax
     nl.tile_size.gemm_moving_fmax nl.tile_size.gemm_stationary_fmax nl.tile_size.pmax nl.tile_size.psum_fmax
     nl.transpose nl.trunc nl.uint32 nl.uint8 nl.var nl.where nl.zeros nl.zeros_like nt.mutable_tensor nt.scalar
-    nt.tensor
+    nt.tensor nt.mutable nki.tensor nccl.all_gather nccl.all_reduce nccl.all_to_all nccl.collective_permute nccl.reduce_scatter
+    nccl.collectives.collective_permute_implicit
 """.split()
 
 NEW = """
@@ -72,7 +73,8 @@ NEW = """
     nl.subtract nl.sum nl.tan nl.tanh nl.tfloat32 nl.tile_size.gemm_moving_fmax nl.tile_size.gemm_stationary_fmax
     nl.tile_size.pmax nl.tile_size.psum_bank_fmax nl.tile_size.psum_fmax nl.tile_size.psum_num_banks
     nl.tile_size.sbuf_fmax nl.tile_size.sbuf_size_bytes nl.tile_size.total_available_sbuf_size nl.transpose nl.trunc
-    nl.uint16 nl.uint32 nl.uint8 nl.var nl.where nl.while_loop nl.zeros nl.zeros_like
+    nl.uint16 nl.uint32 nl.uint8 nl.var nl.where nl.while_loop nl.zeros nl.zeros_like nl.NkiTensor
+    nl.constants.sizeinbytes
 """.split()
 
 PREFIXES = {
@@ -81,6 +83,7 @@ PREFIXES = {
     "ncc": "compiler",
     "nt": "typing",
     "ncoll": "collectives",
+    "nccl": "nccl",
 }
 
 #: Names that stand for something only inside a kernel.

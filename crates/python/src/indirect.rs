@@ -89,7 +89,7 @@ fn picked(
             let offset = values.get((first + at % group) * columns + at / group).copied().unwrap_or(-1);
             let place = usize::try_from(offset).ok().filter(|&offset| offset < free);
             let place = place.and_then(|offset| places.get(partition * free + offset));
-            found.push(*place.ok_or_else(|| out_of_bounds(offset, free))?);
+            found.push(*place.ok_or_else(|| out_of_bounds(offset, free, None))?);
         }
     }
     Ok(Some(found.into()))

@@ -225,6 +225,7 @@ impl IndexBounds {
             return Some(out_of_bounds(
                 self.base.saturating_add(first.saturating_mul(self.stride)),
                 elements,
+                self.axis.map(|axis| (axis, self.size)),
             ));
         };
         let asked = if least == most {

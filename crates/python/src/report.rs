@@ -47,7 +47,8 @@ impl Session {
     /// Findings as dictionaries.
     fn findings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for finding in findings(&self.chip, &self.program) {
+        let told = self.told.iter().cloned();
+        for finding in told.chain(findings(&self.chip, &self.program)) {
             let entry = PyDict::new(py);
             entry.set_item("code", finding.code)?;
             entry.set_item("severity", if finding.error { "error" } else { "warning" })?;
@@ -67,6 +68,7 @@ impl Session {
         let figures = summary(&self.chip, program, timeline);
         let out = PyDict::new(py);
         out.set_item("time_s", seconds(figures.time_ps))?;
+        out.set_item("launch_s", seconds(figures.launch_ps))?;
         let engines = PyDict::new(py);
         for (engine, used) in EngineKind::ALL.into_iter().zip(figures.engines) {
             let entry = PyDict::new(py);
@@ -115,7 +117,7 @@ impl Session {
         }
         for ((engine, why), time_ps) in idle_times(program, timeline) {
             if let Some(entry) = waits.get_item(engine.name())? {
-                entry.set_item(why.describe(), seconds(time_ps))?;
+                entry.set_item(why.describe(program), seconds(time_ps))?;
             }
         }
         out.set_item("idle", waits)?;

@@ -19,13 +19,16 @@ use tilewright_neuron_isa::{
     Chip, EngineKind, Generation, Instruction, MemorySpace, NeuronProgram, Refusal, TensorDecl, TensorRegion,
 };
 use tilewright_neuron_sim::ScheduledProgram;
+use tilewright_neuron_sim::findings::NeuronFinding;
 
 use tilewright_num::Dtype;
 
 use crate::current::next_launch;
 use crate::dtype::ElementType;
 use crate::error::raise;
+use crate::loops::LoopTable;
 use crate::register::RegisterTable;
+use crate::shared_writes::SharedWrites;
 use crate::tensor::{Tensor, memory_of};
 use crate::{dtype, source};
 
@@ -56,6 +59,13 @@ pub(crate) struct Session {
     /// How often each core has met the same ranks.
     pub(crate) collective_counts: BTreeMap<(u32, Vec<u32>), u32>,
     pub(crate) registers: RegisterTable,
+    pub(crate) loops: LoopTable,
+    pub(crate) shared_writes: SharedWrites,
+    /// Programs of the launch.
+    #[pyo3(get, set)]
+    pub(crate) programs: u32,
+    /// What was found while the kernel ran.
+    pub(crate) told: Vec<NeuronFinding>,
     /// Where matmuls wrote, by tensor.
     summed: BTreeMap<u32, Vec<TensorRegion>>,
     /// Lines by code object, and by the place in its code, which is found sooner.
@@ -68,7 +78,7 @@ pub(crate) struct Session {
 }
 
 /// The chip of a machine file that comes with us.
-fn chip_of(name: &str) -> PyResult<Chip> {
+pub(crate) fn chip_of(name: &str) -> PyResult<Chip> {
     let text = builtin(name).ok_or_else(|| PyValueError::new_err(format!("no chip is called {name}")))?;
     let mut sources = Sources::default();
     let id = sources.add(format!("machines/{name}.toml"), text);
@@ -135,7 +145,9 @@ impl Session {
                 self.own_registers(&instruction);
                 self.follow_branch(&mut instruction);
                 self.program.instructions.push(instruction);
-                Ok(self.program.instructions.len() - 1)
+                let at = self.program.instructions.len() - 1;
+                self.follow_loops(at, self.current_program);
+                Ok(at)
             }
             Err(refusal) => Err(raise(py, &refusal, self.program.source(line))),
         }
@@ -250,6 +262,13 @@ impl Session {
     }
 }
 
+/// The code of a finding that the front end makes.
+fn told_code(code: &str) -> PyResult<&'static str> {
+    let known = ["neuron/unset-register"];
+    let found = known.into_iter().find(|known| *known == code);
+    found.ok_or_else(|| PyValueError::new_err(format!("no finding is called {code}")))
+}
+
 /// Whether an engine writes to a memory: the tensor engine to PSUM alone, GpSimd and transfers never to it
 /// (NKI architecture guide; docs/hardware-rules.md#tensor-access).
 fn writes_to(engine: EngineKind, memory: MemorySpace) -> bool {
@@ -281,6 +300,10 @@ impl Session {
             network: None,
             collective_counts: BTreeMap::new(),
             registers: RegisterTable::default(),
+            loops: LoopTable::default(),
+            shared_writes: SharedWrites::default(),
+            programs: 1,
+            told: Vec::new(),
             summed: BTreeMap::new(),
             lines: BTreeMap::new(),
             places: BTreeMap::new(),
@@ -486,6 +509,25 @@ impl Session {
     fn here(&mut self, py: Python<'_>) -> String {
         let line = self.line(py);
         self.program.source(line).to_owned()
+    }
+
+    /// Keeps a finding of the front end at the line that runs now, once for each line.
+    fn tell(
+        &mut self,
+        py: Python<'_>,
+        code: &str,
+        error: bool,
+        message: String,
+        allowed: String,
+        instead: String,
+    ) -> PyResult<()> {
+        let code = told_code(code)?;
+        let line = self.line(py);
+        let source = self.program.source(line).to_owned();
+        if !self.told.iter().any(|one| one.code == code && one.source == source) {
+            self.told.push(NeuronFinding { code, error, source, message, allowed, instead });
+        }
+        Ok(())
     }
 
     /// Sets the generator of random numbers.

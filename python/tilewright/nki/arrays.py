@@ -96,8 +96,10 @@ def _holds(value, kind):
     return isinstance(value, kind)
 
 
-def call_traced(run, args, kwargs):
-    """A call that JAX makes when the traced function runs: shapes are known from a run with zeros."""
+def call_traced(run, args, kwargs, differentiable):
+    """A call that JAX makes when the traced function runs: shapes are known from a run with zeros.
+
+    `differentiable(function of arrays, rebuild)` is that function for JAX to differentiate; `rebuild` makes the kernel's outputs of its results."""
     import jax
 
     leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
@@ -120,10 +122,28 @@ def call_traced(run, args, kwargs):
         return [leaves[at] for at in found]
 
     shapes = [jax.ShapeDtypeStruct(outputs[at].shape, outputs[at].dtype) for at in found]
-    results = jax.pure_callback(arrays, shapes, *(leaves[at] for at in places), vmap_method="sequential")
-    for at, result in zip(found, results):
-        outputs[at] = result
-    return jax.tree_util.tree_unflatten(shape, outputs)
+    def rebuild(results):
+        filled = list(outputs)
+        for at, result in zip(found, results):
+            filled[at] = result
+        return jax.tree_util.tree_unflatten(shape, filled)
+
+    def callback(*given):
+        return tuple(jax.pure_callback(arrays, shapes, *given, vmap_method="sequential"))
+
+    return rebuild(differentiable(callback, rebuild)(*(leaves[at] for at in places)))
+
+
+def positions(args, kwargs):
+    """For each array among the arguments, as JAX lists them, the positional argument that it is; None for one inside another value."""
+    import jax
+
+    found = []
+    for at, value in enumerate(args):
+        leaves = jax.tree_util.tree_leaves(value)
+        alone = len(leaves) == 1 and leaves[0] is value
+        found += [at if alone else None] * len(_arrays_at(leaves))
+    return found + [None] * len(_arrays_at(jax.tree_util.tree_leaves(kwargs)))
 
 
 def _arrays_at(leaves):

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright import _core
 from tilewright._core import Tensor
 
-from . import arrays, booleans, dtypes, refusals, state, team
+from . import arrays, booleans, dtypes, gradients, refusals, state, team
 from .result import BenchmarkResult, Result, write_trace
 
 CHIPS = {
@@ -99,6 +99,7 @@ class _Launch:
         self.inputs, self.like = [], None
         session = self.session = _core.Session(self.chip, os.environ.get("NKI_PRECISE_FP", "1") != "0", self.number)
         session.values = self.values
+        session.programs = len(_places(self.grid))
         if self.kernel.dialect == "new":
             session.check_launch(len(_places(self.grid)))
         session.compiled = self.kernel.dialect == "old" and not _as_written(self.kernel)
@@ -143,6 +144,7 @@ class _Launch:
         _never_written(result, value)
         _where_outputs_lie(result, value, self.kernel.dialect)
         result.outputs = self.output(value)
+        result.shapes = _shapes_of(value)
         self.copy_back()
         return result
 
@@ -155,6 +157,16 @@ class _Launch:
             if found.tobytes() == device.tobytes():
                 continue
             arrays.write_back(value, found, name)
+
+
+def _shapes_of(value):
+    """Shapes and types in place of tensors."""
+    if isinstance(value, Tensor):
+        return ShapeOnly(value.shape, dtypes.by_code(value.code))
+    if isinstance(value, (tuple, list)):
+        items = [_shapes_of(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return {key: _shapes_of(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _never_written(result, value):
@@ -281,6 +293,8 @@ class Kernel:
 
     #: Kernels whose name begins with `test` are not tests.
     __test__ = False
+    #: What torch and JAX differentiate it by (`register_gradient`).
+    gradient = None
 
     def __init__(self, func, dialect="old", grid=(), platform_target=None, mode="auto"):
         self.func = func.func if isinstance(func, Kernel) else func
@@ -311,8 +325,18 @@ class Kernel:
         if state.program.session is not None:
             return self.func(*args, **kwargs)
         if arrays.is_traced((args, kwargs)):
-            return arrays.call_traced(lambda args, kwargs, told: self.run(args, kwargs, told=told).outputs, args, kwargs)
-        return self.run(args, kwargs).outputs
+            run = lambda args, kwargs, told: self.run(args, kwargs, told=told).outputs  # noqa: E731
+            return gradients.call_with_jax(self, args, kwargs, run)
+        tensors = gradients.torch_tensors((args, kwargs))
+        done = gradients.call_with_torch(self, args, kwargs, tensors) if tensors else None
+        return self.run(args, kwargs).outputs if done is None else done[0]
+
+    def register_gradient(self, function):
+        """Gives the kernel a gradient: `function(args, outputs, gradients)` returns that of each positional argument, None for those without.
+        A decorator too."""
+        self.__dict__.get("ungridded", self).gradient = function
+        self.gradient = function
+        return function
 
     def run(self, args, kwargs, chip=None, values=True, told=True):
         """Runs a launch and keeps what it leaves behind; without values if only the times are wanted, unless told as if it never ran."""
@@ -463,14 +487,23 @@ def simulate_kernel(kernel, *args, **kwargs):
     return kernel.run(args, kwargs).outputs
 
 
+class Simulated:
+    """A kernel as a function of arrays: `simulate(kernel)(a, b)`, on several cores `simulate(kernel)[2](a, b)` or `simulate(kernel[2])(a, b)`."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        functools.update_wrapper(self, kernel.func)
+
+    def __getitem__(self, grid):
+        return Simulated(self.kernel[grid])
+
+    def __call__(self, *args, **kwargs):
+        return self.kernel.run(args, kwargs).outputs
+
+
 def simulate(kernel):
     """A kernel of the new dialect, as a function of arrays."""
-    kernel = kernel if isinstance(kernel, Kernel) else Kernel(kernel, "new")
-
-    def call(*args, **kwargs):
-        return kernel.run(args, kwargs).outputs
-
-    return call
+    return Simulated(kernel if isinstance(kernel, Kernel) else Kernel(kernel, "new"))
 
 
 @contextlib.contextmanager

@@ -471,7 +471,9 @@ def program_ndim():
     return len(state.program.grid)
 
 
-affine_range = sequential_range = static_range = loops.counted
+sequential_range = static_range = loops.counted
+#: Iterations that do not depend on each other: what the compiler of the first dialect relies on.
+affine_range = loops.independent
 
 
 def ds(start, size):

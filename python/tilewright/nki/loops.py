@@ -26,21 +26,38 @@ class Loop:
 
 def counted(*args, start=None, stop=None, step=None, **_options):
     """`range` whose indices know their loop; the second dialect has names for its bounds."""
+    return _iterations(_steps(args, start, stop, step), False)
+
+
+def independent(*args, start=None, stop=None, step=None, **_options):
+    """As `counted`; the kernel says that no iteration needs what an earlier one made."""
+    return _iterations(_steps(args, start, stop, step), True)
+
+
+def _steps(args, start, stop, step):
     if start is not None:
         args = (start, *args)
     if stop is not None:
         args = (*args, stop) if args else (0, stop)
     if step is not None:
         args = (*args, step) if len(args) > 1 else (0, *args, step)
-    steps = range(*[_bound(arg) for arg in args])
-    stack = state.program.loops
+    return range(*[_bound(arg) for arg in args])
+
+
+def _iterations(steps, affine):
+    stack, session = state.program.loops, state.program.session
     loop = Loop(steps.start)
     stack.append(loop)
+    number = session.enter_loop(affine) if session is not None and len(steps) > 1 else None
     try:
         for value in steps:
             loop.value = value
+            if number is not None:
+                session.next_iteration(number)
             yield LoopInt(value, loop)
     finally:
+        if number is not None:
+            session.leave_loop(number)
         if loop in stack:
             stack.remove(loop)
 

@@ -335,6 +335,23 @@ def reduce(op, x, axis, dtype=None, mask=None, keepdims=False, negate=False):
     return out
 
 
+def reduce_over_all(op, x, axis, dtype=None, keepdims=False):
+    """x reduced over any axes, the partition axis among them: free axes first, then over partitions on GpSimd."""
+    x = as_tile(x)
+    rank = len(x.shape)
+    axes = sorted({int(one) + rank if one < 0 else int(one) for one in ([axis] if isinstance(axis, (int, np.integer)) else axis)})
+    if not axes or axes[0] != 0 or axes[-1] >= rank:
+        return reduce(op, x, axis, dtype, None, keepdims)
+    code = x.code if dtype is None else dtypes.code(dtype)
+    free = axes[1:]
+    part = reduce(op, x, free, dtypes.NAMES[code], None, True) if free else in_sbuf(x)
+    flat = part.reshaped([part.shape[0], -1])
+    out = new([1, flat.shape[1]], code)
+    state.running().tensor_partition_reduce(out, flat, op)
+    kept = [1 if at in axes else size for at, size in enumerate(x.shape) if keepdims or at not in free]
+    return out.reshaped(kept if len(kept) > 1 else [1, kept[0] if kept else 1])
+
+
 def reduce_into(dst, op, x, axes, negate=False):
     """A reduction into a given tile."""
     kept = [at for at in range(len(x.shape)) if at not in axes]

@@ -2,8 +2,10 @@
 
 from tilewright._core import Tensor
 
-from . import state
+from . import refusals, state
 
+#: Branches on a register with nothing new in it, before a loop on it is taken to be endless: a limit of this project.
+MOST_LOOKS = 1 << 16
 
 class Loaded(int):
     """A number made of what registers hold: what lies where it says is known when they are."""
@@ -17,23 +19,55 @@ class Loaded(int):
 class Register:
     """A scalar register."""
 
-    def __init__(self, value=0):
-        self.value = int(value)
+    def __init__(self, value=None):
+        self._value = 0 if value is None else int(value)
+        #: It holds something.
+        self._is_set = value is not None
         #: Loads that its value comes from.
         self.__registers__ = ()
+        #: Looks at it since it got its value.
+        self._looks = 0
 
     def load(self, tile):
         """Takes one element."""
-        self.value = tile.integer()
-        self.__registers__ = (state.running().register_load(tile),)
+        self._take(tile.integer(), (state.running().register_load(tile),))
 
     def move(self, value):
         """Takes another register's value, or a number."""
-        self.value, self.__registers__ = int(value), of(value)
+        self._take(int(value), of(value))
+
+    def _take(self, value, registers):
+        self._value, self._is_set, self._looks, self.__registers__ = value, True, 0, registers
+
+    @property
+    def value(self):
+        """What it holds; a finding if nobody put anything there."""
+        if not self._is_set and state.program.session is not None:
+            state.program.session.tell(
+                "neuron/unset-register",
+                True,
+                "a register is read that nothing was loaded into",
+                "registers that register_load, register_move or register_alloc(x) gave a value",
+                "load it first, or allocate it with a value: nisa.register_alloc(0)",
+            )
+        return self._value
 
     def number(self):
         """Its value, which knows where it comes from."""
         return _number(self.value, self.__registers__)
+
+    def _look(self):
+        """Its value, for a branch on it."""
+        branch(self)
+        self._looks += 1
+        if self._looks > MOST_LOOKS:
+            raise refusals.refused(
+                "neuron/endless-loop",
+                f"a branch on a register for the {self._looks}th time, which holds {self._value} and does not change",
+                f"{MOST_LOOKS} looks at a value of a register",
+                "load the register anew in the loop, or move a value into it that ends the loop",
+            )
+        return self.value
 
     def __index__(self):
         return self.value
@@ -41,16 +75,13 @@ class Register:
     __int__ = __index__
 
     def __bool__(self):
-        branch(self)
-        return self.value != 0
+        return self._look() != 0
 
     def __eq__(self, other):
-        branch(self)
-        return self.value == int(other)
+        return self._look() == int(other)
 
     def __lt__(self, other):
-        branch(self)
-        return self.value < int(other)
+        return self._look() < int(other)
 
     def __hash__(self):
         return id(self)

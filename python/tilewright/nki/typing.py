@@ -22,4 +22,6 @@ class _Annotation:
 
 tensor = _Annotation()
 mutable_tensor = _Annotation()
+#: An argument that the kernel writes to: `mutable[tensor]`.
+mutable = _Annotation()
 scalar = _Annotation()

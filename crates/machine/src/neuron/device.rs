@@ -16,7 +16,7 @@ machine_keys! {
         cc_cores: u64 [0, 256],
     }
 
-    /// Semaphores, dispatch and launches.
+    /// Semaphores and dispatch.
     Sync {
         /// Shortest interval between two instructions of an engine.
         dispatch_cycles: u64 [0, 100_000],
@@ -28,6 +28,16 @@ machine_keys! {
         dma_round_trip_ns: u64 [0, 1_000_000],
         /// Instructions of an engine among which the compiler changes the order.
         schedule_window: u64 [1, 1_000_000],
+    }
+
+    /// What an execution takes around its kernel.
+    Launch {
+        /// From its begin to the first instruction of the kernel.
+        preamble_ns: u64 [0, 1_000_000],
+        /// From the last result of the kernel to its end.
+        tail_ns: u64 [0, 1_000_000],
+        /// What executions of this generation take besides, as a whole.
+        calibrated_ns: u64 [0, 1_000_000],
     }
 
     /// Links between devices.
@@ -74,8 +84,12 @@ machine_keys! {
         hop_ns: u64 [0, 1_000_000_000],
         /// Step between servers.
         server_hop_ns: u64 [0, 1_000_000_000],
-        /// Start of a collective operation.
+        /// Start of a phase of a collective operation: an all-reduce has two, others one.
         fixed_ns: u64 [0, 1_000_000_000],
+        /// What the start of a phase takes more if it goes beyond one device.
+        device_start_ns: u64 [0, 1_000_000_000],
+        /// Rate at which the CC-cores of a rank send, and receive, whatever the links allow.
+        rank_bytes_per_s: u64 [1, 1_000_000_000_000_000],
         /// Largest message that is sent over the mesh.
         mesh_max_bytes: u64 [0, 1 << 40],
         /// Largest message for recursive doubling and halving; larger ones take the ring.

@@ -10,7 +10,7 @@ mod engines;
 mod instance;
 mod memory;
 
-pub use device::{Chip, Collectives, Energy, Link, Sync};
+pub use device::{Chip, Collectives, Energy, Launch, Link, Sync};
 pub use engines::{Gpsimd, Scalar, Tensor, Vector};
 pub use instance::{Instance, InstanceError, instances, read_instances};
 pub use memory::{Access, Dma, Hbm, Psum, Sbuf};
@@ -42,8 +42,10 @@ machine_sections! {
         dma: Dma,
         /// Off-chip memory.
         hbm: Hbm,
-        /// Semaphores and launches.
+        /// Semaphores.
         sync: Sync,
+        /// Executions around kernels.
+        launch: Launch,
         /// Links between devices.
         link: Link,
         /// Collective operations.

@@ -107,6 +107,8 @@ pub struct Instruction {
     pub uninitialised: bool,
     /// True if a value lies where the table of its function does not reach.
     pub outside_table: bool,
+    /// It wrote other values than another program that nothing orders with it had written there.
+    pub other_values: bool,
     /// What it computes, for the compiler.
     pub form: ComputeForm,
     /// What it computes besides its operands, as a number; 0 if that is not known.
@@ -173,6 +175,7 @@ impl Instruction {
             table: None,
             uninitialised: false,
             outside_table: false,
+            other_values: false,
             form: ComputeForm::Other,
             digest: 0,
             on_scalar: None,

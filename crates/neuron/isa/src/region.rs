@@ -1,7 +1,9 @@
 //! Bytes that instructions touch, as rows of a pitch: what dependencies, races and capacity are told from.
 
+use smallvec::SmallVec;
+
 use crate::operand::TensorAccess;
-use crate::pattern::{TensorView, as_u64};
+use crate::pattern::{PatternDim, TensorView, as_u64};
 use crate::tensor::TensorDecl;
 use tilewright_base::invariant::Exact;
 
@@ -18,6 +20,8 @@ pub struct TensorRegion {
     pub rows: (u64, u64),
     /// First byte of a row and the one after the last.
     pub bytes: (u64, u64),
+    /// Some bytes of these rows are not touched: the pattern leaves gaps.
+    pub sparse: bool,
 }
 
 impl TensorRegion {
@@ -30,8 +34,15 @@ impl TensorRegion {
         if storage.memory.on_chip() {
             return Some(on_chip(storage, least, most, view, size));
         }
-        let flat =
-            TensorRegion { storage: storage.id, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes: (least, most) };
+        let touched = touched_elements(view).saturating_mul(size);
+        let flat = TensorRegion {
+            storage: storage.id,
+            tile: 0,
+            pitch_bytes: 0,
+            rows: (0, 1),
+            bytes: (least, most),
+            sparse: touched < most - least,
+        };
         if view.gather.is_some() {
             return Some(flat);
         }
@@ -44,7 +55,9 @@ impl TensorRegion {
         }
         let row = least / pitch;
         let bytes = (least % pitch, least % pitch + inner);
-        Some(TensorRegion { pitch_bytes: pitch, rows: (row, row + as_u64(outer.size)), bytes, ..flat })
+        let rows = (row, row + as_u64(outer.size));
+        let sparse = touched < inner.saturating_mul(as_u64(outer.size));
+        Some(TensorRegion { pitch_bytes: pitch, rows, bytes, sparse, ..flat })
     }
 
     /// True if they share a byte.
@@ -57,6 +70,18 @@ impl TensorRegion {
             return meet(self.rows, other.rows) && meet(self.bytes, other.bytes);
         }
         meet(self.span(), other.span())
+    }
+
+    /// True if both touch a byte for certain, gaps or not.
+    pub fn surely_overlaps(&self, other: &TensorRegion) -> bool {
+        let dense = !self.sparse && !other.sparse;
+        let comparable = self.pitch_bytes == other.pitch_bytes || (self.is_run() && other.is_run());
+        (dense && comparable && self.overlaps(other)) || (self == other)
+    }
+
+    /// True if its rows are one run of bytes.
+    fn is_run(&self) -> bool {
+        self.rows.1.exact_sub(self.rows.0) == 1 || self.bytes == (0, self.pitch_bytes)
     }
 
     /// True if every byte of `other` is in it.
@@ -82,7 +107,7 @@ fn on_chip(storage: &TensorDecl, least: u64, most: u64, view: &TensorView, size:
     let tile_bytes = pitch.saturating_mul(as_u64(storage.partitions())).max(1);
     let tile = least / tile_bytes;
     let (row, byte) = (least % tile_bytes / pitch, least % pitch);
-    let (rows, bytes) = if view.gather.is_some() {
+    let (rows, bytes): ((u64, u64), (u64, u64)) = if view.gather.is_some() {
         ((row, (most - 1) % tile_bytes / pitch + 1), (0, pitch))
     } else {
         let reach =
@@ -93,11 +118,34 @@ fn on_chip(storage: &TensorDecl, least: u64, most: u64, view: &TensorView, size:
         let rows = (most - least).saturating_sub(inner) / pitch + 1;
         ((row, row + rows), (byte, byte.saturating_add(inner)))
     };
+    let held = rows.1.exact_sub(rows.0).saturating_mul(bytes.1.exact_sub(bytes.0));
     TensorRegion {
         storage: storage.id,
         tile: u32::try_from(tile).unwrap_or(u32::MAX),
         pitch_bytes: pitch,
         rows,
         bytes,
+        sparse: touched_elements(view).saturating_mul(size) < held,
     }
+}
+
+/// Elements that a pattern touches; steps in place are no elements of their own. None of a list of offsets and
+/// of loops that overlap: how many of those are the same is not counted.
+fn touched_elements(view: &TensorView) -> u64 {
+    if view.gather.is_some() {
+        return 0;
+    }
+    let mut moving: SmallVec<[PatternDim; 5]> =
+        view.dims.iter().copied().filter(|dim| dim.stride != 0 && dim.size > 1).collect();
+    moving.sort_unstable_by_key(|dim| dim.stride.unsigned_abs());
+    let (mut count, mut reach) = (1_u64, 1_u64);
+    for dim in moving {
+        let (size, stride) = (as_u64(dim.size), as_u64(dim.stride.unsigned_abs()));
+        if stride < reach {
+            return 0;
+        }
+        count = count.saturating_mul(size);
+        reach = reach.saturating_add(stride.saturating_mul(size - 1));
+    }
+    count
 }

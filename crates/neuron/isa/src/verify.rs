@@ -258,7 +258,7 @@ fn check_instruction(program: &NeuronProgram, one: &Instruction) -> Result<(), R
 
 /// A region lies in its tensor: rows are partitions on chip, and bytes of a row those of a partition.
 fn check_region(program: &NeuronProgram, opcode: &str, region: &TensorRegion) -> Result<(), Refusal> {
-    let TensorRegion { storage, tile, pitch_bytes, rows, bytes } = *region;
+    let TensorRegion { storage, tile, pitch_bytes, rows, bytes, sparse: _ } = *region;
     let refuse = |asked: String, allowed: String| {
         Refusal::new(
             "neuron/program-region",

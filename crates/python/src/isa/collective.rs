@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use tilewright_machine::neuron::instances;
 use tilewright_neuron_exec::engine::collective::{RankGroup, ReceivedChunk, collective};
-use tilewright_neuron_isa::cost::collective::CollectiveKind;
+use tilewright_neuron_isa::cost::collective::{CollectiveKind, CollectiveRequest, collective_cost};
 use tilewright_neuron_isa::network::Network;
 use tilewright_neuron_sim::compiler::compiled;
 use tilewright_neuron_sim::schedule::{apply_collective_starts, collective_starts};
@@ -71,6 +71,29 @@ impl Session {
 #[pyfunction]
 pub(crate) fn instance_chip(name: &str) -> Option<&'static str> {
     instances().iter().find(|instance| instance.name == name).map(|instance| instance.chip.as_str())
+}
+
+/// Seconds that a collective of so many bytes takes among ranks that take the cores of an instance in order,
+/// `cores` for each: time of the data, and of steps and what every collective takes.
+#[pyfunction]
+#[pyo3(signature = (chip, kind, bytes, ranks, instance=None, cores=1))]
+pub(crate) fn collective_time(
+    py: Python<'_>,
+    chip: &str,
+    kind: &str,
+    bytes: u64,
+    ranks: u32,
+    instance: Option<&str>,
+    cores: u64,
+) -> PyResult<(f64, f64)> {
+    let chip = crate::session::chip_of(chip)?;
+    let kind = CollectiveKind::from_name(kind)
+        .ok_or_else(|| unknown("neuron/operator", "a collective", kind, &["all_reduce", "all_gather"]))?;
+    let network = Network::new(&chip, instance, u64::from(ranks), cores);
+    let network = network.map_err(|refusal| raise(py, &refusal, ""))?;
+    let request = CollectiveRequest { kind, ranks: (0..ranks).collect(), pairs: Vec::new(), bytes };
+    let cost = collective_cost(&chip, &network, request).cost;
+    Ok((cost.busy_ps as f64 * 1e-12, cost.latency_ps as f64 * 1e-12))
 }
 
 /// Puts the ranks of these sessions on an instance, of so many cores each, and gives its name.

@@ -90,6 +90,18 @@ impl Session {
         self.done(dst, done)
     }
 
+    /// As [`Session::emit`], with a look at what other programs wrote to the same place of shared HBM.
+    fn emit_shared(
+        &mut self,
+        dst: &Bound<'_, Tensor>,
+        run: impl FnOnce(&Chip, &Tile) -> PyResult<Result<Instruction, Refusal>>,
+    ) -> Recorded {
+        let before = self.before_write(dst.get().operand()?);
+        self.emit(dst, run)?;
+        self.after_write(dst.get().operand()?, before);
+        Ok(())
+    }
+
     /// Records and marks the result as fresh.
     fn done(&mut self, dst: &Bound<'_, Tensor>, done: Result<Instruction, Refusal>) -> Recorded {
         let line = self.line_into(dst.py(), dst.get().tile.storage.id);

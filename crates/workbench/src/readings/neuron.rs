@@ -62,7 +62,7 @@ fn timeline(report: &NeuronReport<'_>) -> Map<String, Value> {
     let mut waits: Map<String, Value> =
         EngineKind::ALL.iter().map(|engine| (engine.name().to_owned(), json!({}))).collect();
     for ((engine, why), time_ps) in idle_times(program, timeline) {
-        waits[engine.name()][why.describe()] = json!(seconds(time_ps));
+        waits[engine.name()][why.describe(program)] = json!(seconds(time_ps));
     }
     let engines: Map<String, Value> = EngineKind::ALL
         .iter()
@@ -90,6 +90,7 @@ fn timeline(report: &NeuronReport<'_>) -> Map<String, Value> {
     });
     let members = json!({
         "time_us": figures.time_ps as f64 * 1e-6,
+        "launch_us": figures.launch_ps as f64 * 1e-6,
         "engines": engines,
         "hbm_bytes": { "read": figures.hbm_read_bytes, "written": figures.hbm_written_bytes },
         "spill_bytes": { "saved": figures.spill_save_bytes, "reloaded": figures.spill_reload_bytes },

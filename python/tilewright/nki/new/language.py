@@ -11,14 +11,13 @@ from ..language import (  # noqa: F401
     abs,
     all,
     constant,
-    max,
-    min,
     ndarray,
     no_reorder,
-    sum,
 )
 
 par_dim = loops.ParDim
+#: The class of tensors, for annotations.
+NkiTensor = Tensor
 bool = dtypes.bool_  # noqa: A001  seen in kernels
 
 
@@ -74,6 +73,22 @@ def shared_identity_matrix(n, dtype=dtypes.uint8, dst=None):
     return out
 
 
+def _reduction(name, op):
+    def function(x, axis, dtype=None, keepdims=False, **_options):
+        return lower.reduce_over_all(op, x, axis, dtype, keepdims)
+
+    function.__name__ = name
+    function.__doc__ = f"{name} over any axes; one element of the partition axis is left of it."
+    return function
+
+
+sum = _reduction("sum", "add")  # noqa: A001
+prod = _reduction("prod", "multiply")
+max = _reduction("max", "maximum")  # noqa: A001
+min = _reduction("min", "minimum")  # noqa: A001
+
+#: Every loop is unrolled: nothing relies on independent iterations.
+affine_range = loops.counted
 #: A loop on the device; bounds may be registers.
 dynamic_range = loops.counted
 

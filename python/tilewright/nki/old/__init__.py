@@ -3,6 +3,7 @@
 import logging as _logging
 
 from .. import kernel as _kernel
+from ..typing import tensor  # noqa: F401  an annotation that older kernels take from here
 
 # Course material asks for a level that the vendor's package adds.
 if not hasattr(_logging, "OFF"):

@@ -7,7 +7,7 @@ import numpy as np
 
 from tilewright._core import Index, Mask, Tensor
 
-from .. import dtypes, loops, lower, state, team
+from .. import dtypes, loops, lower, refusals, state, team
 from ..language import *  # noqa: F403
 from ..language import (  # noqa: F401  names that a star leaves out
     abs,
@@ -90,29 +90,64 @@ def shared_constant(constant, dtype=None, **_options):
     return _constant(constant, dtype)
 
 
+#: What changes nothing when it is combined with anything, by operator.
+_NEUTRAL = {
+    "add": 0.0,
+    "subtract": 0.0,
+    "multiply": 1.0,
+    "max": float(np.finfo(np.float32).min),
+    "maximum": float(np.finfo(np.float32).min),
+    "min": float(np.finfo(np.float32).max),
+    "minimum": float(np.finfo(np.float32).max),
+    "bitwise_or": 0,
+    "bitwise_xor": 0,
+    "logical_or": 0,
+    "logical_xor": 0,
+    "logical_and": 1,
+}
+
+
 def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_options):
-    """A running reduction over enclosing loops; whole after them."""
+    """A running reduction over enclosing loops; whole after them. It begins where it is first reached in the outermost of them, and takes only
+    what the mask leaves."""
     frame = sys._getframe(1)
-    inner = {id(index.loop) for index in loop_indices}
-    others = tuple(loop.value for loop in state.program.loops if id(loop) not in inner)
-    key = (frame.f_code, frame.f_lasti, others)
-    first = builtin_all(index == index.loop.first for index in loop_indices)
-    code = x.code if dtype is None else dtypes.code(dtype)
-    if first:
-        total = lower.copy(x, code, mask)
+    indices = loop_indices if isinstance(loop_indices, (list, tuple)) else (loop_indices,)
+    reduced = [index.loop for index in indices if hasattr(index, "loop")]
+    running = state.program.loops
+    outermost = next((loop for loop in running if loop in reduced), None)
+    key = (frame.f_code, frame.f_lasti, tuple(loop.value for loop in running if loop not in reduced))
+    began_in, total = state.program.reductions.get(key, (None, None))
+    code, name = x.code if dtype is None else dtypes.code(dtype), lower.op_name(op)
+    mask = None if mask is None or _leaves_all(x, mask) else mask
+    begins = total is None or began_in is not outermost
+    if begins and mask is None:
+        total = lower.copy(x, code)
     elif mask is None:
-        total = lower.binary(lower.op_name(op), state.program.reductions[key], x, dtypes.NAMES[code])
+        total = lower.binary(name, total, x, dtypes.NAMES[code])
+        state.running().reduces_over_loops()
     else:
+        if begins:
+            total = _neutral_tile(x, name, code)
         # What the mask leaves out keeps what it has.
-        total = state.program.reductions[key]
         target, part = total.masked(mask), x.masked(mask)
-        if target is not None:
-            state.running().tensor_tensor(target, target, part, lower.op_name(op))
-    state.program.reductions[key] = total
+        if target is not None and part is not None:
+            state.running().tensor_tensor(target, target, part, name)
+    state.program.reductions[key] = (outermost, total)
     return _alias(total)
 
 
-builtin_all = __builtins__["all"] if isinstance(__builtins__, dict) else __builtins__.all
+def _leaves_all(x, mask):
+    if isinstance(mask, (bool, np.bool_)):
+        return bool(mask)
+    return x.ranges(mask) == [(0, size) for size in x.shape]
+
+
+def _neutral_tile(x, name, code):
+    if name not in _NEUTRAL:
+        raise refusals.refused("neuron/operator", f"loop_reduce with {name} and a mask", ", ".join(sorted(_NEUTRAL)), "reduce all of the tile, or combine it with nisa.tensor_tensor")
+    total = lower.new(x.shape, code)
+    state.running().memset(total, _NEUTRAL[name])
+    return total
 
 
 def _alias(tile):

@@ -118,7 +118,19 @@ proptest! {
         let (first, second) = (TensorRegion::of(&tile(&a)).unwrap(), TensorRegion::of(&tile(&b)).unwrap());
         let shared = a.offsets().iter().any(|offset| b.offsets().contains(offset));
         prop_assert!(!shared || first.overlaps(&second), "{first:?} and {second:?} share an element");
+        prop_assert!(shared || !first.surely_overlaps(&second), "{first:?} and {second:?} share nothing");
         prop_assert!(first.overlaps(&first) && first.covers(&first));
+    }
+
+    #[test]
+    fn regions_without_gaps_have_none((shape, view) in shapes().prop_flat_map(views)) {
+        let whole = counted(MemorySpace::Hbm, &shape);
+        let region = TensorRegion::of(&Tile { storage: whole.storage, view: view.clone() }).unwrap();
+        let mut places = view.offsets();
+        places.sort_unstable();
+        places.dedup();
+        let held = (region.rows.1 - region.rows.0) * (region.bytes.1 - region.bytes.0);
+        prop_assert!(region.sparse || places.len() as u64 * 4 == held, "{region:?} of {view:?}");
     }
 }
 

@@ -5,10 +5,11 @@
 //! messages may go straight to every rank (mesh), up to 56 MB pairs may exchange halves (recursive doubling
 //! and halving), and any size may go round a ring. Assumed, since no page says it: of those that a size
 //! allows the fastest is taken, so that more bytes never take less; the ring follows the torus and uses one
-//! link of a device each way; steps do not overlap; the fixed time of `collectives.fixed_ns`.
+//! link of a device each way; steps do not overlap; what each phase takes to start (`collectives.fixed_ns`,
+//! `collectives.device_start_ns`).
 //!
-//! Cores of one device exchange through HBM, without links: the DMA engines of a core and its share of HBM
-//! bound every rank, and a step takes as long as a semaphore through a transfer. Sums take
+//! Cores of one device exchange through HBM, without links: the DMA engines of a core, its share of HBM and
+//! its CC-cores (`collectives.rank_bytes_per_s`, calibrated on published runs) bound every rank, and a step takes as long as a semaphore through a transfer. Sums take
 //! `dma.accumulate_factor` as long.
 
 use crate::Chip;
@@ -94,11 +95,23 @@ struct CollectiveStep {
 pub fn collective_cost(chip: &Chip, network: &Network, request: CollectiveRequest) -> CollectiveCost {
     network.cached_cost(request, |request| {
         let algorithms = algorithms(chip, network, request);
-        let costs = algorithms.iter().map(|steps| sum_steps(chip, network, steps));
+        let starts_ps = starts_ps(chip, network, request);
+        let costs = algorithms.iter().map(|steps| sum_steps(chip, network, steps, starts_ps));
         costs
             .min_by_key(|one| one.cost.busy_ps.exact_add(one.cost.latency_ps))
-            .unwrap_or_else(|| sum_steps(chip, network, &[]))
+            .unwrap_or_else(|| sum_steps(chip, network, &[], starts_ps))
     })
+}
+
+/// What the phases of a collective take to start, whatever they move.
+fn starts_ps(chip: &Chip, network: &Network, request: &CollectiveRequest) -> u64 {
+    let figures = &chip.neuron.collectives;
+    let mut devices = request.ranks.iter().map(|&rank| network.device(rank));
+    let first = devices.next();
+    let leaves = devices.any(|device| Some(device) != first);
+    let start_ns = figures.fixed_ns.exact_add(if leaves { figures.device_start_ns } else { 0 });
+    let phases = if request.kind == CollectiveKind::AllReduce { 2 } else { 1 };
+    ns_ps(start_ns.exact_mul(phases))
 }
 
 /// The algorithms that a collective of this size may take.
@@ -169,9 +182,9 @@ fn doubling(ranks: &[u32], part: u64, reduces: bool) -> Vec<CollectiveStep> {
 }
 
 /// Steps one after the other.
-fn sum_steps(chip: &Chip, network: &Network, steps: &[CollectiveStep]) -> CollectiveCost {
+fn sum_steps(chip: &Chip, network: &Network, steps: &[CollectiveStep], starts_ps: u64) -> CollectiveCost {
     let mut links: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
-    let (mut busy_ps, mut latency_ps) = (0_u64, ns_ps(chip.neuron.collectives.fixed_ns));
+    let (mut busy_ps, mut latency_ps) = (0_u64, starts_ps);
     for step in steps {
         let once = step_cost(chip, network, step);
         busy_ps = busy_ps.exact_add(once.cost.busy_ps.exact_mul(step.times));
@@ -220,5 +233,6 @@ fn local_ps(chip: &Chip, sent: u64, received: u64, reduces: bool) -> u64 {
     let touched = sent.exact_add(if reduces { received.exact_mul(2) } else { received });
     let stacks_ps = hbm_ps(chip, touched);
     let share = chip.neuron.chip.cores.div_ceil(hbm.stacks.max(1)).max(1);
-    engines_ps.max(stacks_ps.exact_mul(share))
+    let streams_ps = bytes_ps(sent.max(received), chip.neuron.collectives.rank_bytes_per_s);
+    engines_ps.max(stacks_ps.exact_mul(share)).max(streams_ps)
 }

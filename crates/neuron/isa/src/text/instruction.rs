@@ -55,6 +55,7 @@ const FIELDS: &[&str] = &[
     "borrows_port",
     "uninitialised",
     "outside_table",
+    "other_values",
     "merged",
     "collective",
 ];
@@ -143,6 +144,7 @@ fn read_flags(fields: &Fields<'_>, one: &mut Instruction, log: &mut Log) -> Opti
     let outside_table = fields.flag("outside_table", log);
     let merged = fields.flag("merged", log);
     (one.borrows_port, one.uninitialised) = (borrows_port?, uninitialised?);
+    one.other_values = fields.flag("other_values", log)?;
     (one.outside_table, one.merged) = (outside_table?, merged?);
     Some(())
 }
@@ -228,6 +230,7 @@ fn print_work(one: &Instruction, lines: &mut InstructionBlock) {
     lines.flag("borrows_port", one.borrows_port);
     lines.flag("uninitialised", one.uninitialised);
     lines.flag("outside_table", one.outside_table);
+    lines.flag("other_values", one.other_values);
     lines.flag("merged", one.merged);
 }
 

@@ -36,11 +36,13 @@
 //! | `on_scalar busy_ps=N latency_ps=N`, `on_gpsimd ..` | what it takes there, if it may as well run there |
 //! | `borrows_port` | Vector in a fast mode, with GpSimd's port of SBUF |
 //! | `uninitialised`, `outside_table` | it read bytes that nobody wrote; a value lies where its table does not reach |
+//! | `other_values` | it wrote other values than another program, which nothing orders with it, had written there |
 //! | `merged` | another instruction does its work |
 //! | `collective ranks=[N, ..] number=N start_ps=N links=[LINK: PS, ..]` | with whom it meets, how often they met before, when it begins (0: not known yet), how long it keeps links |
 //!
 //! A region is `tN bytes=FIRST to END`, with `tile=N` \[0\] and, for rows of a pitch, `rows=FIRST to END
-//! pitch=BYTES` before the bytes, which are then those of a row.
+//! pitch=BYTES` before the bytes, which are then those of a row; `sparse` behind them says that the pattern leaves
+//! gaps.
 
 mod instruction;
 mod region;

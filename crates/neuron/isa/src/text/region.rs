@@ -1,4 +1,4 @@
-//! Regions and tensor numbers: `t3 tile=1 rows=0 to 128 pitch=2048 bytes=0 to 512`.
+//! Regions and tensor numbers: `t3 tile=1 rows=0 to 128 pitch=2048 bytes=0 to 512 sparse`.
 
 use std::fmt::Write as _;
 
@@ -37,11 +37,12 @@ pub(super) fn read_region(args: &mut Args<'_>) -> Read<TensorRegion> {
         args.named("pitch")?;
         pitch_bytes = args.unsigned("bytes from row to row")?;
     }
-    Ok(TensorRegion { storage, tile, pitch_bytes, rows, bytes: read_range(args, "bytes")? })
+    let bytes = read_range(args, "bytes")?;
+    Ok(TensorRegion { storage, tile, pitch_bytes, rows, bytes, sparse: args.eat_word("sparse") })
 }
 
 pub(super) fn print_region(region: &TensorRegion) -> String {
-    let TensorRegion { storage, tile, pitch_bytes, rows, bytes } = region;
+    let TensorRegion { storage, tile, pitch_bytes, rows, bytes, sparse } = region;
     let mut text = format!("t{storage}");
     if *tile != 0 {
         let _ = write!(text, " tile={tile}");
@@ -50,5 +51,8 @@ pub(super) fn print_region(region: &TensorRegion) -> String {
         let _ = write!(text, " rows={} to {} pitch={pitch_bytes}", rows.0, rows.1);
     }
     let _ = write!(text, " bytes={} to {}", bytes.0, bytes.1);
+    if *sparse {
+        text.push_str(" sparse");
+    }
     text
 }

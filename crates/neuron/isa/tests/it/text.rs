@@ -16,9 +16,9 @@ use tilewright_neuron_isa::{
 fn any_region() -> impl Strategy<Value = TensorRegion> {
     (any::<u32>(), any::<u32>(), any::<u64>(), any::<(u64, u64)>(), any::<(u64, u64)>(), 0..4_u8).prop_map(
         |(storage, tile, pitch_bytes, rows, bytes, kind)| match kind {
-            0 => TensorRegion { storage, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes },
-            1 => TensorRegion { storage, tile, pitch_bytes: 0, rows: (0, 1), bytes },
-            _ => TensorRegion { storage, tile, pitch_bytes, rows, bytes },
+            0 => TensorRegion { storage, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes, sparse: false },
+            1 => TensorRegion { storage, tile, pitch_bytes: 0, rows: (0, 1), bytes, sparse: false },
+            _ => TensorRegion { storage, tile, pitch_bytes, rows, bytes, sparse: tile % 2 == 1 },
         },
     )
 }
@@ -60,14 +60,15 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
     let table =
         option::of(select(NAMES.iter().map(|(_, function)| *function).collect::<Vec<ActivationFunction>>()));
     let parts = (any_form(), option::of(any_dma()), option::of(any_exchange()), table);
-    let others = (option::of(any_cost()), option::of(any_cost()), any::<[bool; 6]>());
+    let others = (option::of(any_cost()), option::of(any_cost()), any::<[bool; 7]>());
     (head, touched, work, parts, others).prop_map(|(head, touched, work, parts, others)| {
         let (opcode, engine, cost, (source, program, barrier)) = head;
         let (reads, writes, offsets) = touched;
         let (hbm_read_bytes, hbm_written_bytes, macs, operand_bits, passes, cells, digest) = work;
         let (form, dma, collective, table) = parts;
         let (on_scalar, on_gpsimd, flags) = others;
-        let [block_scaled, full_rows, uninitialised, outside_table, borrows_port, merged] = flags;
+        let [block_scaled, full_rows, uninitialised, outside_table, other_values, borrows_port, merged] =
+            flags;
         Instruction {
             reads: reads.into(),
             writes: writes.into(),
@@ -84,6 +85,7 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
             table,
             uninitialised,
             outside_table,
+            other_values,
             form,
             digest,
             on_scalar,

@@ -8,7 +8,7 @@ use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::chip::bytes_ps;
 use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, NeuronProgram};
 
-use crate::schedule::{InstructionWork, Timeline, schedule_if};
+use crate::schedule::{InstructionWork, StallReason, Timeline, WhatIf, schedule_if};
 
 /// Something to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub fn advice(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Vec<
     let mut found = Vec::new();
     for change in changes(chip) {
         let Some(source) = costliest_line(program, &*change.applies) else { continue };
-        let other = schedule_if(chip, program, true, &|instruction, work| {
+        let other = schedule_if(chip, program, WhatIf::default(), &|instruction, work| {
             if (change.applies)(instruction) { (change.change)(instruction, work) } else { work }
         });
         // Another order may take longer in the end: then nothing is gained.
@@ -53,7 +53,8 @@ pub fn advice(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Vec<
         found.push(Advice { name: change.name, source, text: change.text.to_owned(), at_most_ps });
     }
     if let Some(first) = timeline.spills.first() {
-        let other = schedule_if(chip, program, false, &|_, work| work);
+        let other =
+            schedule_if(chip, program, WhatIf { no_spills: true, ..WhatIf::default() }, &|_, work| work);
         let storage = first.storage;
         found.push(Advice {
             name: "spills",
@@ -62,11 +63,42 @@ pub fn advice(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Vec<
             at_most_ps: timeline.total_ps.saturating_sub(other.total_ps),
         });
     }
-    found.retain(|advice| {
-        u128::from(advice.at_most_ps) * 100 >= u128::from(timeline.total_ps) && advice.at_most_ps > 0
-    });
+    found.extend(double_buffering(chip, program, timeline));
+    found.retain(|advice| is_part(advice.at_most_ps, timeline, 1));
     found.sort_by_key(|advice| (std::cmp::Reverse(advice.at_most_ps), advice.name));
     found
+}
+
+/// True if a time is at least so many parts in a hundred of the run.
+fn is_part(time_ps: u64, timeline: &Timeline, percent: u128) -> bool {
+    u128::from(time_ps) * 100 >= u128::from(timeline.total_ps) * percent && time_ps > 0
+}
+
+/// Another buffer for what waits until somebody else is through with one, where that costs more than one
+/// part in twenty.
+fn double_buffering(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Option<Advice> {
+    const LEAST_PERCENT: u128 = 5;
+    let mut lines: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    for (instruction, span) in program.instructions.iter().zip(&timeline.spans) {
+        if let StallReason::Space(user) = span.reason
+            && let Some(user) = program.instructions.get(user as usize)
+        {
+            *lines.entry((instruction.source, user.source)).or_default() += 1;
+        }
+    }
+    let (&(source, user), _) =
+        lines.iter().max_by_key(|&(lines, count)| (*count, std::cmp::Reverse(*lines)))?;
+    let what_if = WhatIf { own_buffers: true, ..WhatIf::default() };
+    let other = schedule_if(chip, program, what_if, &|_, work| work);
+    let at_most_ps = timeline.total_ps.saturating_sub(other.total_ps);
+    let user = program.source(user);
+    let text = format!("waits for the buffer used at {user}: give what is written here two buffers in turn");
+    is_part(at_most_ps, timeline, LEAST_PERCENT).then_some(Advice {
+        name: "single buffer",
+        source,
+        text,
+        at_most_ps,
+    })
 }
 
 /// The line with most time in instructions that a change applies to.

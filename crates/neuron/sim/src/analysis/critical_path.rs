@@ -77,8 +77,10 @@ fn line_and_engine(program: &NeuronProgram, timeline: &Timeline, number: u32) ->
 pub enum IdleReason {
     /// It waited for a result of this engine.
     Engine(EngineKind),
-    /// It waited for room in SBUF or PSUM.
-    Space,
+    /// It waited for a buffer in SBUF or PSUM that this line still used.
+    Buffer(u32),
+    /// It waited for room in SBUF that a tile left on its way to HBM.
+    Spill,
     /// It waited for the other core.
     Barrier,
     /// It waited for other ranks.
@@ -89,10 +91,11 @@ pub enum IdleReason {
 
 impl IdleReason {
     /// In words.
-    pub fn describe(self) -> String {
+    pub fn describe(self, program: &NeuronProgram) -> String {
         match self {
             IdleReason::Engine(engine) => format!("stalled on {}", engine.name()),
-            IdleReason::Space => "stalled on buffer space".to_owned(),
+            IdleReason::Buffer(source) => format!("stalled on the buffer used at {}", program.source(source)),
+            IdleReason::Spill => "stalled on a spill".to_owned(),
             IdleReason::Barrier => "stalled on the core barrier".to_owned(),
             IdleReason::Ranks => "stalled on other ranks".to_owned(),
             IdleReason::Done => "finished".to_owned(),
@@ -133,7 +136,10 @@ fn idle_reason(program: &NeuronProgram, reason: StallReason) -> IdleReason {
         StallReason::Start => IdleReason::Engine(EngineKind::Dma),
         StallReason::Data(number) | StallReason::Engine(number) => IdleReason::Engine(engine(number)),
         StallReason::Transfer(_) => IdleReason::Engine(EngineKind::Dma),
-        StallReason::Space(_) => IdleReason::Space,
+        StallReason::Space(number) => program
+            .instructions
+            .get(number as usize)
+            .map_or(IdleReason::Spill, |instruction| IdleReason::Buffer(instruction.source)),
         StallReason::Barrier(_) => IdleReason::Barrier,
         StallReason::Ranks => IdleReason::Ranks,
     }

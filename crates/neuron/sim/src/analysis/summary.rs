@@ -1,6 +1,8 @@
 //! The figures of a run that every report begins with.
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::Chip;
+use tilewright_neuron_isa::chip::ns_ps;
 use tilewright_neuron_isa::program::{EngineKind, NeuronProgram};
 
 use super::{Utilisation, bound, matmuls, utilisation};
@@ -20,6 +22,9 @@ pub struct EngineUse {
 pub struct RunSummary {
     /// From the first start to the last result.
     pub time_ps: u64,
+    /// The same with what an execution takes before and after its kernel, as profiles of whole executions
+    /// have it.
+    pub launch_ps: u64,
     /// What each engine did, in the order of [`EngineKind::ALL`].
     pub engines: [EngineUse; 6],
     /// Bytes that instructions read from HBM.
@@ -52,6 +57,12 @@ pub struct RunSummary {
     pub cores: u32,
 }
 
+/// What an execution takes around its kernel.
+fn launch_overhead_ps(chip: &Chip) -> u64 {
+    let launch = &chip.neuron.launch;
+    ns_ps(launch.preamble_ns.exact_add(launch.tail_ns).exact_add(launch.calibrated_ns))
+}
+
 /// The figures of a scheduled program.
 pub fn summary(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> RunSummary {
     let mut engines = timeline.busy_ps.map(|busy_ps| EngineUse { busy_ps, instructions: 0 });
@@ -63,6 +74,7 @@ pub fn summary(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> Run
     let (bound_by, bound_part) = bound(program, timeline);
     RunSummary {
         time_ps: timeline.total_ps,
+        launch_ps: timeline.total_ps.exact_add(launch_overhead_ps(chip)),
         engines,
         hbm_read_bytes,
         hbm_written_bytes,

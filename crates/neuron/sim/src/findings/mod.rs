@@ -56,8 +56,19 @@ pub fn lifetimes(program: &NeuronProgram) -> Lifetimes {
     lives
 }
 
-/// The peak of live bytes of one memory, in order of execution.
+/// The peak of live bytes of one memory, in order of execution: of the core that has most, as each has a
+/// memory of its own.
 pub fn peak(program: &NeuronProgram, lives: &Lifetimes, memory: MemorySpace) -> Peak {
+    let mut cores: BTreeMap<u32, Lifetimes> = BTreeMap::new();
+    for (&tile, &life) in lives {
+        let core = program.instructions.get(life.0).map_or(0, |first| program.core(first));
+        cores.entry(core).or_default().insert(tile, life);
+    }
+    let peaks = cores.values().map(|lives| core_peak(program, lives, memory));
+    peaks.reduce(|most, other| if other.bytes > most.bytes { other } else { most }).unwrap_or_default()
+}
+
+fn core_peak(program: &NeuronProgram, lives: &Lifetimes, memory: MemorySpace) -> Peak {
     let sizes: BTreeMap<u32, u64> = program
         .allocations
         .iter()
@@ -131,9 +142,19 @@ fn over_capacity(program: &NeuronProgram, memory: MemorySpace, capacity: u64, pe
     };
     let holders: Vec<String> = places.into_iter().take(5).map(holder).collect();
     let line = program.instructions[peak.at].source;
+    let spills = memory == MemorySpace::Sbuf && can_spill(program, capacity);
+    // The compiler of the first dialect fuses loops, so that a block of PSUM tiles is no longer live as a whole.
+    let fuses = memory == MemorySpace::Psum && program.compiled && !is_placed(program);
+    let instead = if spills {
+        "use smaller tiles, or end the use of some earlier: until then the compiler spills them to HBM"
+    } else if fuses {
+        "use a tile in the loop that wrote it: the compiler fits it only if it can fuse the loops"
+    } else {
+        "use smaller tiles, or end the use of some earlier: these cannot be spilled"
+    };
     NeuronFinding {
         code: if memory == MemorySpace::Sbuf { "neuron/sbuf-capacity" } else { "neuron/psum-capacity" },
-        error: true,
+        error: !spills && !fuses,
         source: program.source(line).to_owned(),
         message: format!(
             "{} bytes of each {} partition are live at once: {}",
@@ -142,9 +163,32 @@ fn over_capacity(program: &NeuronProgram, memory: MemorySpace, capacity: u64, pe
             holders.join(", ")
         ),
         allowed: format!("{capacity} bytes"),
-        instead: "use smaller tiles, or tiles that are no longer needed; the compiler would spill to HBM"
-            .to_owned(),
+        instead: instead.to_owned(),
     }
+}
+
+/// Whether the kernel says itself where tiles lie.
+fn is_placed(program: &NeuronProgram) -> bool {
+    program.allocations.iter().any(|allocation| !allocation.places.is_empty())
+}
+
+/// Whether the compiler makes room in SBUF by moving tiles to HBM and back: it places them itself, and what
+/// each instruction needs at once fits.
+fn can_spill(program: &NeuronProgram, capacity: u64) -> bool {
+    let sbuf: BTreeMap<u32, u64> = program
+        .allocations
+        .iter()
+        .filter(|allocation| allocation.memory == MemorySpace::Sbuf)
+        .map(|allocation| (allocation.storage, allocation.partition_bytes))
+        .collect();
+    !is_placed(program)
+        && program.instructions.iter().all(|instruction| {
+            let touched = instruction.reads.iter().chain(&instruction.writes);
+            let tiles: std::collections::BTreeSet<(u32, u32)> =
+                touched.map(|region| (region.storage, region.tile)).collect();
+            let bytes = tiles.iter().filter_map(|(storage, _)| sbuf.get(storage));
+            bytes.fold(0_u64, |sum, bytes| sum.exact_add(*bytes)) <= capacity
+        })
 }
 
 /// Tiles of compute engines that start at a partition where their size may not.

@@ -1,32 +1,70 @@
-//! Tiles that the kernel itself places (`address=`, `sbuf.alloc`, `psum.mod_alloc`): two that hold values at
-//! the same bytes at once, and two that follow each other there while nothing makes the second wait for the
-//! first.
+//! Tiles that the kernel itself places (`address=`, `sbuf.alloc`, `psum.mod_alloc`): values that another tile
+//! at the same bytes overwrites before they are read.
 //!
-//! Waits come from the tiles that instructions share and from the order of each engine
-//! (docs/hardware-rules.md#order-and-synchronisation). DMA queues have no order among each other. Assumed:
-//! sharing an address alone gives no wait, except among the tiles of one tensor, whose modulo allocation says
-//! that they follow each other (public kernels that are known to be right rely on it).
+//! The compiler orders all accesses of one core to the same memory, by tiles and by the addresses that the
+//! kernel chose (docs/hardware-rules.md#order-and-synchronisation): a tile that takes over an address waits
+//! for the last use of what was there. Such a wait costs time, which the schedule has as a stall, and is no
+//! race. What no wait can mend is a value that is still to be read when something else is written there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tilewright_neuron_isa::MemorySpace;
-use tilewright_neuron_isa::program::{Allocation, EngineKind, NeuronProgram, TensorRegion};
+use tilewright_neuron_isa::program::{Allocation, NeuronProgram, TensorRegion};
 
 use crate::findings::{Lifetimes, NeuronFinding};
 
-/// Steps back from an instruction before a search for an order gives up and says nothing.
-const MAX_STEPS: usize = 50_000;
-/// Pairs of tiles that are compared at most.
-const MAX_PAIRS: usize = 4_000_000;
+/// Pairs of a write and a live tile that are compared at most.
+const MAX_PAIRS: usize = 50_000_000;
+
+/// Partitions and bytes of each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ByteBox {
+    partitions: (u64, u64),
+    bytes: (u64, u64),
+}
+
+impl ByteBox {
+    fn meet(&self, other: &ByteBox) -> Option<ByteBox> {
+        let meet = |a: (u64, u64), b: (u64, u64)| (a.0.max(b.0), a.1.min(b.1));
+        let (partitions, bytes) = (meet(self.partitions, other.partitions), meet(self.bytes, other.bytes));
+        (partitions.0 < partitions.1 && bytes.0 < bytes.1).then_some(ByteBox { partitions, bytes })
+    }
+
+    /// What is left of it without another: up to four boxes.
+    fn without(&self, other: &ByteBox) -> Vec<ByteBox> {
+        let Some(cut) = self.meet(other) else { return vec![*self] };
+        let mut left = Vec::new();
+        for partitions in [(self.partitions.0, cut.partitions.0), (cut.partitions.1, self.partitions.1)] {
+            left.push(ByteBox { partitions, bytes: self.bytes });
+        }
+        for bytes in [(self.bytes.0, cut.bytes.0), (cut.bytes.1, self.bytes.1)] {
+            left.push(ByteBox { partitions: cut.partitions, bytes });
+        }
+        left.retain(|one| one.partitions.0 < one.partitions.1 && one.bytes.0 < one.bytes.1);
+        left
+    }
+}
+
+/// A part of a tile that a write to another tile destroyed.
+struct DestroyedPart {
+    place: ByteBox,
+    /// The tile that was written.
+    by: usize,
+    /// The instruction that wrote it.
+    at: usize,
+    /// The write leaves gaps, so that the part may be whole.
+    unsure: bool,
+}
 
 /// One placed tile with its life.
 struct PlacedTile<'a> {
     allocation: &'a Allocation,
     tile: u32,
-    program: u32,
-    partitions: (u64, u64),
-    bytes: (u64, u64),
+    /// Memory of one program that it lies in.
+    space: (MemorySpace, u32),
+    place: ByteBox,
     life: (usize, usize),
+    destroyed: Vec<DestroyedPart>,
 }
 
 impl PlacedTile<'_> {
@@ -35,64 +73,50 @@ impl PlacedTile<'_> {
         let name = &self.allocation.name;
         if name.is_empty() { format!("a tensor{tile}") } else { format!("`{name}`{tile}") }
     }
-}
 
-fn overlaps(a: (u64, u64), b: (u64, u64)) -> bool {
-    a.0 < b.1 && b.0 < a.1
+    /// Where an access of it lies.
+    fn locate(&self, region: &TensorRegion) -> ByteBox {
+        // The kernel chose the address: one that no memory has is a finding of `out_of_bounds`.
+        let shift = |range: (u64, u64), by: u64| (by.saturating_add(range.0), by.saturating_add(range.1));
+        ByteBox {
+            partitions: shift(region.rows, self.place.partitions.0),
+            bytes: shift(region.bytes, self.place.bytes.0),
+        }
+    }
 }
 
 /// Findings about tiles at addresses of their own.
 pub fn findings(program: &NeuronProgram, lives: &Lifetimes) -> Vec<NeuronFinding> {
-    let mut found = BTreeMap::new();
-    let mut before = None;
-    let mut pairs = 0;
-    for memory in [MemorySpace::Sbuf, MemorySpace::Psum] {
-        let tiles = placed(program, lives, memory);
-        for (at, later) in tiles.iter().enumerate() {
-            for earlier in &tiles[..at] {
-                pairs += 1;
-                if pairs > MAX_PAIRS {
-                    return found.into_values().collect();
-                }
-                let shares = overlaps(earlier.bytes, later.bytes)
-                    && overlaps(earlier.partitions, later.partitions)
-                    && earlier.program == later.program;
-                let key = (earlier.allocation.source, later.allocation.source);
-                if !shares || found.contains_key(&key) {
-                    continue;
-                }
-                if later.life.0 <= earlier.life.1 {
-                    found.insert(key, overlap(program, memory, earlier, later));
-                    continue;
-                }
-                if earlier.allocation.storage == later.allocation.storage {
-                    continue;
-                }
-                let before = before.get_or_insert_with(|| predecessors(program));
-                if let Some(last) = unordered(program, before, earlier, later) {
-                    found.insert(key, race(program, memory, earlier, later, last));
-                }
-            }
+    let tiles = placed(program, lives);
+    if tiles.len() < 2 {
+        return Vec::new();
+    }
+    let mut walk = PlacementWalk::new(program, tiles);
+    for at in 0..program.instructions.len() {
+        if !walk.visit(at) {
+            break;
         }
     }
-    found.into_values().collect()
+    walk.found.into_values().collect()
 }
 
-/// Placed tiles of a memory, by the beginning of their life.
-fn placed<'a>(program: &'a NeuronProgram, lives: &Lifetimes, memory: MemorySpace) -> Vec<PlacedTile<'a>> {
+/// Placed tiles, by the beginning of their life.
+fn placed<'a>(program: &'a NeuronProgram, lives: &Lifetimes) -> Vec<PlacedTile<'a>> {
     let mut tiles = Vec::new();
-    for allocation in program.allocations.iter().filter(|allocation| allocation.memory == memory) {
+    for allocation in program.allocations.iter().filter(|allocation| allocation.memory.on_chip()) {
         for (tile, &(partition, byte)) in (0_u32..).zip(&allocation.places) {
             let Some(&life) = lives.get(&(allocation.storage, tile)) else { continue };
             let (partition, count) = (u64::from(partition), u64::from(allocation.partitions));
             tiles.push(PlacedTile {
                 allocation,
                 tile,
-                program: program.instructions[life.0].program,
-                partitions: (partition, partition + count),
-                // The kernel chose the address: one that no memory has is a finding of `out_of_bounds`.
-                bytes: (byte, byte.saturating_add(allocation.partition_bytes)),
+                space: (allocation.memory, program.instructions[life.0].program),
+                place: ByteBox {
+                    partitions: (partition, partition + count),
+                    bytes: (byte, byte.saturating_add(allocation.partition_bytes)),
+                },
                 life,
+                destroyed: Vec::new(),
             });
         }
     }
@@ -100,129 +124,125 @@ fn placed<'a>(program: &'a NeuronProgram, lives: &Lifetimes, memory: MemorySpace
     tiles
 }
 
-fn overlap(
-    program: &NeuronProgram,
-    memory: MemorySpace,
-    earlier: &PlacedTile<'_>,
-    later: &PlacedTile<'_>,
-) -> NeuronFinding {
-    NeuronFinding {
-        code: "neuron/address-overlap",
-        error: true,
-        source: program.source(later.allocation.source).to_owned(),
-        message: format!(
-            "{} at bytes {} to {} of {} lies over {} at bytes {} to {}, made at {} and still used at {}",
-            later.name(),
-            later.bytes.0,
-            later.bytes.1,
-            memory.name(),
-            earlier.name(),
-            earlier.bytes.0,
-            earlier.bytes.1,
-            program.source(earlier.allocation.source),
-            line(program, earlier.life.1),
-        ),
-        allowed: "tiles at the same bytes of the same partitions one after the other".to_owned(),
-        instead: format!("place it from byte {} on, or end the use of the other first", earlier.bytes.1),
+/// The program in its order, with the tiles that are live.
+struct PlacementWalk<'a> {
+    program: &'a NeuronProgram,
+    tiles: Vec<PlacedTile<'a>>,
+    numbers: BTreeMap<(u32, u32), usize>,
+    /// Tiles that were used and will be again, by memory.
+    live: BTreeMap<(MemorySpace, u32), Vec<usize>>,
+    pairs: usize,
+    /// By the lines that made the two tiles.
+    found: BTreeMap<(u32, u32), NeuronFinding>,
+}
+
+impl<'a> PlacementWalk<'a> {
+    fn new(program: &'a NeuronProgram, tiles: Vec<PlacedTile<'a>>) -> PlacementWalk<'a> {
+        let numbers =
+            tiles.iter().enumerate().map(|(at, tile)| ((tile.allocation.storage, tile.tile), at)).collect();
+        PlacementWalk { program, tiles, numbers, live: BTreeMap::new(), pairs: 0, found: BTreeMap::new() }
+    }
+
+    /// Follows one instruction; false if there is too much to compare.
+    fn visit(&mut self, at: usize) -> bool {
+        let program = self.program;
+        let Some(instruction) = program.instructions.get(at) else { return false };
+        for region in &instruction.reads {
+            if let Some(&number) = self.numbers.get(&(region.storage, region.tile)) {
+                self.read(number, region, at);
+            }
+        }
+        for region in &instruction.writes {
+            if let Some(&number) = self.numbers.get(&(region.storage, region.tile)) {
+                self.write(number, region, at);
+            }
+        }
+        for region in instruction.reads.iter().chain(&instruction.writes) {
+            if let Some(&number) = self.numbers.get(&(region.storage, region.tile)) {
+                self.enter(number);
+            }
+        }
+        self.pairs <= MAX_PAIRS
+    }
+
+    /// A tile is live from its first use on.
+    fn enter(&mut self, number: usize) {
+        let live = self.live.entry(self.tiles[number].space).or_default();
+        if !live.contains(&number) {
+            live.push(number);
+        }
+    }
+
+    fn read(&mut self, number: usize, region: &TensorRegion, at: usize) {
+        let tile = &self.tiles[number];
+        let place = tile.locate(region);
+        let Some(part) = tile.destroyed.iter().find(|part| part.place.meet(&place).is_some()) else { return };
+        let over = &self.tiles[part.by];
+        let key = (tile.allocation.source, over.allocation.source);
+        let error = !part.unsure && !region.sparse;
+        if self.found.get(&key).is_none_or(|known| error && !known.error) {
+            self.found.insert(key, overwritten(self.program, tile, over, part.at, at, error));
+        }
+    }
+
+    fn write(&mut self, number: usize, region: &TensorRegion, at: usize) {
+        let tile = &mut self.tiles[number];
+        let (place, space) = (tile.locate(region), tile.space);
+        // What is written here is whole again; a write with gaps is taken to fill those that matter.
+        let destroyed = std::mem::take(&mut tile.destroyed);
+        tile.destroyed = destroyed
+            .into_iter()
+            .flat_map(|part| {
+                let DestroyedPart { place: was, by, at, unsure } = part;
+                was.without(&place).into_iter().map(move |place| DestroyedPart { place, by, at, unsure })
+            })
+            .collect();
+        let live = self.live.entry(space).or_default();
+        live.retain(|&other| self.tiles[other].life.1 > at);
+        self.pairs += live.len();
+        for other in live.iter().copied().filter(|&other| other != number) {
+            let other = &mut self.tiles[other];
+            if let Some(place) = other.place.meet(&place) {
+                other.destroyed.retain(|part| part.place != place);
+                other.destroyed.push(DestroyedPart { place, by: number, at, unsure: region.sparse });
+            }
+        }
     }
 }
 
-fn race(
+/// What to say of a value that is read after another tile was written over it.
+fn overwritten(
     program: &NeuronProgram,
-    memory: MemorySpace,
-    earlier: &PlacedTile<'_>,
-    later: &PlacedTile<'_>,
-    last: usize,
+    tile: &PlacedTile<'_>,
+    over: &PlacedTile<'_>,
+    written_at: usize,
+    read_at: usize,
+    error: bool,
 ) -> NeuronFinding {
-    let engine = |at: usize| program.instructions.get(at).map_or("?", |one| one.engine.name());
-    let opcode = |at: usize| program.instructions.get(at).map_or("?", |one| one.opcode);
+    let memory = over.space.0.name();
+    let has = if error { "has" } else { "may have" };
     NeuronFinding {
-        code: "neuron/race",
-        error: true,
-        source: line(program, later.life.0).to_owned(),
+        code: "neuron/address-overlap",
+        error,
+        source: program.source(over.allocation.source).to_owned(),
         message: format!(
-            "{} on the {} engine writes {} at byte {} of {} while {} on the {} engine at {} may still use {} there",
-            opcode(later.life.0),
-            engine(later.life.0),
-            later.name(),
-            later.bytes.0,
-            memory.name(),
-            opcode(last),
-            engine(last),
-            line(program, last),
-            earlier.name(),
+            "{} at bytes {} to {} of {memory} {has} overwritten, at {}, what {} at bytes {} to {}, made at {}, \
+             holds until it is read at {}",
+            over.name(),
+            over.place.bytes.0,
+            over.place.bytes.1,
+            line(program, written_at),
+            tile.name(),
+            tile.place.bytes.0,
+            tile.place.bytes.1,
+            program.source(tile.allocation.source),
+            line(program, read_at),
         ),
-        allowed:
-            "a second use of an address that waits for the first, through a tile or an engine that both share"
-                .to_owned(),
-        instead: "give the tiles addresses of their own, or make one tensor of them".to_owned(),
+        allowed: "tiles at the same bytes of the same partitions one after the other".to_owned(),
+        instead: format!("place it from byte {} on, or end the use of the other first", tile.place.bytes.1),
     }
 }
 
 fn line(program: &NeuronProgram, at: usize) -> &str {
     program.instructions.get(at).map_or("?", |instruction| program.source(instruction.source))
-}
-
-/// An access of the earlier tile that the first access of the later one does not wait for.
-fn unordered(
-    program: &NeuronProgram,
-    before: &[Vec<usize>],
-    earlier: &PlacedTile<'_>,
-    later: &PlacedTile<'_>,
-) -> Option<usize> {
-    let (first, last) = earlier.life;
-    let uses =
-        |region: &TensorRegion| region.storage == earlier.allocation.storage && region.tile == earlier.tile;
-    let mut open: BTreeSet<usize> = BTreeSet::new();
-    for at in first..=last {
-        let instruction = program.instructions.get(at)?;
-        if instruction.reads.iter().chain(&instruction.writes).any(uses) {
-            open.insert(at);
-        }
-    }
-    let mut seen = BTreeSet::from([later.life.0]);
-    let mut next = vec![later.life.0];
-    while let Some(at) = next.pop() {
-        open.remove(&at);
-        if open.is_empty() || seen.len() > MAX_STEPS {
-            return None;
-        }
-        for &earlier in before.get(at)?.iter().filter(|&&earlier| earlier >= first) {
-            if seen.insert(earlier) {
-                next.push(earlier);
-            }
-        }
-    }
-    open.last().copied()
-}
-
-/// Accesses of each tile that later ones may wait for: where, by whom, and whether it wrote.
-type AccessesByTile = BTreeMap<(u32, u32), Vec<(TensorRegion, usize, bool)>>;
-
-/// What each instruction waits for directly.
-fn predecessors(program: &NeuronProgram) -> Vec<Vec<usize>> {
-    let mut streams: BTreeMap<(u32, EngineKind), usize> = BTreeMap::new();
-    let mut accesses = AccessesByTile::new();
-    let mut before = Vec::with_capacity(program.instructions.len());
-    for (at, instruction) in program.instructions.iter().enumerate() {
-        let mut waits = Vec::new();
-        if instruction.engine != EngineKind::Dma {
-            waits.extend(streams.insert((instruction.program, instruction.engine), at));
-        }
-        for (regions, writing) in [(&instruction.reads[..], false), (&instruction.writes[..], true)] {
-            for region in regions {
-                let earlier = accesses.entry((region.storage, region.tile)).or_default();
-                let shared =
-                    earlier.iter().filter(|(other, _, wrote)| (writing || *wrote) && other.overlaps(region));
-                waits.extend(shared.map(|&(_, at, _)| at));
-                if writing {
-                    earlier.retain(|(other, _, _)| !region.covers(other));
-                }
-                earlier.push((*region, at, writing));
-            }
-        }
-        waits.retain(|&earlier| earlier < at);
-        before.push(waits);
-    }
-    before
 }

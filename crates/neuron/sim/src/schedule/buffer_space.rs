@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram};
 
-use super::dependences::{DependenceEdge, DependenceKind};
+use super::dependences::{BufferReuse, DependenceEdge, DependenceKind};
 use super::tiles::TileTable;
 
 /// Bytes that are free once some nodes are over.
@@ -58,12 +58,19 @@ pub(crate) struct BufferSpace<'a> {
     pools: BTreeMap<(u32, bool), SpacePool>,
     owners: BTreeMap<(u32, bool, u64), Vec<AddressOwner>>,
     max_tile_bytes: u64,
+    buffers: BufferReuse,
 }
 
 impl<'a> BufferSpace<'a> {
-    pub(crate) fn new(chip: &Chip, program: &'a NeuronProgram) -> BufferSpace<'a> {
-        let capacity = [chip.sbuf_usable_bytes(), chip.psum_partition_bytes()];
-        BufferSpace { program, capacity, pools: BTreeMap::new(), owners: BTreeMap::new(), max_tile_bytes: 0 }
+    pub(crate) fn new(chip: &Chip, program: &'a NeuronProgram, buffers: BufferReuse) -> BufferSpace<'a> {
+        BufferSpace {
+            program,
+            capacity: [chip.sbuf_usable_bytes(), chip.psum_partition_bytes()],
+            pools: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            max_tile_bytes: 0,
+            buffers,
+        }
     }
 
     /// Takes room for a tile; adds what it waits for.
@@ -120,7 +127,7 @@ impl<'a> BufferSpace<'a> {
         for (&key, owners) in self.owners.range_mut(from..(core, psum, bytes.1)) {
             owners.retain(|owner| {
                 let meets = owner.end > bytes.0 && owner.partitions.0 < rows.1 && rows.0 < owner.partitions.1;
-                if meets {
+                if meets && self.buffers == BufferReuse::Waits {
                     found.extend(owner.users.iter().map(|&user| (user, DependenceKind::Space)));
                 }
                 !meets

@@ -12,7 +12,7 @@ use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::program::{Instruction, InstructionCost, NeuronProgram};
 
-use super::dependences::{self, DependenceEdges};
+use super::dependences::{self, BufferReuse, DependenceEdges};
 use super::event_loop::EventLoop;
 use super::spill::{self, ScheduleNodes};
 use super::tiles::TileTable;
@@ -39,7 +39,7 @@ pub fn collective_starts(chip: &Chip, programs: &[&NeuronProgram]) -> Collective
         .map(|program| {
             let tiles = TileTable::of(chip, program);
             let nodes = spill::nodes(chip, program, &tiles, true);
-            let edges = dependences::edges(chip, program, &tiles, &nodes);
+            let edges = dependences::edges(chip, program, &tiles, &nodes, BufferReuse::Waits);
             (tiles, nodes, edges)
         })
         .collect();

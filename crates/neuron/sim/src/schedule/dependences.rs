@@ -23,8 +23,17 @@ pub(crate) enum DependenceKind {
     Read,
     /// Until it has started on the same engine: the pipeline keeps the order.
     Order,
-    /// Until room is free that it used last.
+    /// Until the buffer is free that it used last.
     Space,
+}
+
+/// Whether a buffer that is used again is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BufferReuse {
+    /// Until its last reader is through, as devices do.
+    Waits,
+    /// As if every value that is written had a buffer of its own: for what waiting costs.
+    Free,
 }
 
 /// An earlier node and how to wait for it.
@@ -112,12 +121,14 @@ pub(crate) fn edges(
     program: &NeuronProgram,
     tiles: &TileTable,
     nodes: &ScheduleNodes,
+    buffers: BufferReuse,
 ) -> DependenceEdges {
     let mut state = DependenceBuilder {
         program,
         tiles,
         accesses: (0..tiles.facts.len()).map(|_| TileAccesses::default()).collect(),
-        space: BufferSpace::new(chip, program),
+        space: BufferSpace::new(chip, program, buffers),
+        buffers,
         saved: BTreeMap::new(),
         places: BTreeMap::new(),
         window: u32::try_from(super::window(chip, program))
@@ -146,6 +157,7 @@ struct DependenceBuilder<'a> {
     tiles: &'a TileTable,
     accesses: Vec<TileAccesses>,
     space: BufferSpace<'a>,
+    buffers: BufferReuse,
     /// The last spill of each tile.
     saved: BTreeMap<u32, u32>,
     /// Instructions of each engine so far.
@@ -229,6 +241,7 @@ impl DependenceBuilder<'_> {
         if !self.tiles.facts[tile as usize].written {
             return;
         }
+        let on_chip = self.tiles.facts[tile as usize].memory.on_chip();
         let in_order = |other: EngineKind| other == engine && engine != EngineKind::Dma;
         let mut add_edge = |access: &TileAccess, wrote: bool| {
             if access.node == node || !access.region.overlaps(region) {
@@ -239,6 +252,8 @@ impl DependenceBuilder<'_> {
                 (true, false, _) => DependenceKind::Done,
                 (_, _, true) => DependenceKind::Order,
                 (true, true, false) => DependenceKind::Done,
+                (false, _, false) if on_chip && self.buffers == BufferReuse::Free => return,
+                (false, _, false) if on_chip => DependenceKind::Space,
                 (false, _, false) => DependenceKind::Read,
             };
             found.push((access.node, kind));
@@ -308,6 +323,7 @@ impl DependenceBuilder<'_> {
             pitch_bytes: facts.bytes,
             rows: (0, facts.partitions),
             bytes: (0, facts.bytes),
+            sparse: false,
         };
         self.add_dependences(node, EngineKind::Dma, &region, writing, false, found);
         self.record_access(TileAccess { region, node, engine: EngineKind::Dma, place: 0 }, writing);

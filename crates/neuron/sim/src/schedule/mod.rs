@@ -30,6 +30,7 @@ use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::program::{DmaShape, EngineKind, Instruction, InstructionCost, NeuronProgram};
 use tilewright_neuron_isa::{Chip, MemorySpace};
 
+use dependences::BufferReuse;
 pub(crate) use spill::ScheduleNode;
 pub(crate) use tiles::TileTable;
 
@@ -40,9 +41,9 @@ pub enum StallReason {
     Start,
     /// The engine was busy with this instruction.
     Engine(u32),
-    /// This instruction's result, or its last read of what is overwritten.
+    /// This instruction's result, or its last read of what is overwritten in HBM.
     Data(u32),
-    /// Room in SBUF or PSUM that this instruction used.
+    /// A buffer in SBUF or PSUM that this instruction used.
     Space(u32),
     /// HBM bandwidth or a DMA engine, or its queue, behind this transfer.
     Transfer(u32),
@@ -131,19 +132,29 @@ pub struct InstructionWork {
 
 /// Places every instruction of a program in time.
 pub fn schedule(chip: &Chip, program: &NeuronProgram) -> Timeline {
-    schedule_if(chip, program, true, &|_, work| work)
+    schedule_if(chip, program, WhatIf::default(), &|_, work| work)
 }
 
-/// Places every instruction in time with other costs, and without spills if SBUF is taken as large enough.
+/// What is taken to cost nothing when a program is timed again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WhatIf {
+    /// SBUF is large enough for everything: nothing is spilled.
+    pub no_spills: bool,
+    /// Every value has a buffer of its own: nobody waits until another is through with one.
+    pub own_buffers: bool,
+}
+
+/// Places every instruction in time with other costs, and as if something cost nothing.
 pub fn schedule_if(
     chip: &Chip,
     program: &NeuronProgram,
-    spills: bool,
+    what_if: WhatIf,
     change: &dyn Fn(&Instruction, InstructionWork) -> InstructionWork,
 ) -> Timeline {
     let tiles = TileTable::of(chip, program);
-    let nodes = spill::nodes(chip, program, &tiles, spills);
-    let edges = dependences::edges(chip, program, &tiles, &nodes);
+    let nodes = spill::nodes(chip, program, &tiles, !what_if.no_spills);
+    let buffers = if what_if.own_buffers { BufferReuse::Free } else { BufferReuse::Waits };
+    let edges = dependences::edges(chip, program, &tiles, &nodes, buffers);
     let spans = event_loop::run(chip, program, &tiles, &nodes, &edges, change);
     let mut timeline = Timeline {
         sbuf_peak_bytes: tiles.peak_bytes(MemorySpace::Sbuf),

@@ -109,15 +109,22 @@ proptest! {
 fn pairs_that_share_a_link_share_its_rate() {
     let (chip, network, _) = network(0);
     let bytes = 100_000_000;
-    let busy = |pairs: &[(u32, u32)]| {
+    let cost = |pairs: &[(u32, u32)]| {
         let ranks: Vec<u32> = (0..24).collect();
         let question =
             CollectiveRequest { kind: CollectiveKind::Permute, ranks, pairs: pairs.to_vec(), bytes };
-        collective_cost(&chip, &network, question).cost.busy_ps
+        collective_cost(&chip, &network, question)
     };
     // Two cores to a device: 0 and 1 send over the same link, 0 and 2 over links of their own.
-    assert!(busy(&[(0, 2), (1, 3)]).abs_diff(2 * busy(&[(0, 2)])) <= 1, "twice, but for rounding");
-    assert_eq!(busy(&[(0, 2), (2, 4)]), busy(&[(0, 2)]));
+    let (alone, shared) = (cost(&[(0, 2)]), cost(&[(0, 2), (1, 3)]));
+    let (&[(_, once)], &[(_, twice)]) = (&alone.links[..], &shared.links[..]) else {
+        panic!("one link each")
+    };
+    assert!(twice.abs_diff(2 * once) <= 1, "twice, but for rounding");
+    // Alone a rank sends no faster than its CC-cores do; two of them are bound by the link.
+    assert_eq!(shared.cost.busy_ps, twice);
+    assert!(once < alone.cost.busy_ps && alone.cost.busy_ps < twice);
+    assert_eq!(cost(&[(0, 2), (2, 4)]).cost.busy_ps, alone.cost.busy_ps);
 }
 
 #[test]
@@ -132,7 +139,11 @@ fn cores_of_one_device_need_no_link() {
     };
     assert!(answer(vec![0, 1]).links.is_empty());
     assert!(!answer(vec![0, 2]).links.is_empty());
-    assert!(answer(vec![0, 2]).cost.busy_ps > answer(vec![0, 1]).cost.busy_ps);
+    let time_ps = |ranks: Vec<u32>| {
+        let cost = answer(ranks).cost;
+        cost.busy_ps + cost.latency_ps
+    };
+    assert!(time_ps(vec![0, 2]) > time_ps(vec![0, 1]));
 }
 
 fn tensor(id: u32, memory: MemorySpace) -> Tile {

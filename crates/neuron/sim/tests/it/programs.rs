@@ -25,9 +25,16 @@ fn any_region(tensors: u32) -> impl Strategy<Value = TensorRegion> {
         |(storage, row, rows, byte, bytes, flat)| {
             let bytes = (byte, (byte + bytes).min(4096));
             if flat {
-                return TensorRegion { storage, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes };
+                return TensorRegion { storage, tile: 0, pitch_bytes: 0, rows: (0, 1), bytes, sparse: false };
             }
-            TensorRegion { storage, tile: 0, pitch_bytes: 4096, rows: (row, (row + rows).min(8)), bytes }
+            TensorRegion {
+                storage,
+                tile: 0,
+                pitch_bytes: 4096,
+                rows: (row, (row + rows).min(8)),
+                bytes,
+                sparse: false,
+            }
         },
     )
 }
