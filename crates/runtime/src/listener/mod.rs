@@ -46,7 +46,7 @@ pub(crate) fn run(
     simulate: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError> + Send,
     again: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError>,
 ) -> Result<Reading, ReadingError> {
-    let mut values = ValueExecutor::new(what.machine, state);
+    let mut values = ValueExecutor::new(what.machine, what.program, state);
     if !what.decides.computed(what.wanted) {
         return Ok(what.timeline(None, simulate)?.with(None));
     }
