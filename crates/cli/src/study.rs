@@ -46,8 +46,7 @@ fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         let data = ("study.json".to_string(), to_json(&study).into_bytes());
         for (name, bytes) in [data].into_iter().chain(files(machine, &study)) {
             let path = Path::new(folder).join(name);
-            host.write(&path, &bytes)
-                .map_err(|error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display())))?;
+            host.write(&path, &bytes).map_err(|error| Outcome::unwritten(&path.to_string_lossy(), &error))?;
         }
     }
     Ok(Outcome::good(if args.json { to_json(&study) } else { text::print(&study) }))

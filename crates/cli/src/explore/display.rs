@@ -8,7 +8,6 @@ use tilewright_explore::{Candidate, SearchTarget};
 use tilewright_verify::CandidateCheck;
 
 use super::args::ExploreArgs;
-use crate::host::Host;
 
 /// A candidate of a target.
 pub(crate) type CandidateOf<T> = Candidate<<T as SearchTarget>::Choice>;
@@ -97,12 +96,12 @@ pub(crate) trait CandidateDisplay {
     fn advice(&self, refusal: CandidateRefusal) -> String;
     /// The roof over candidates.
     fn roof(&self) -> Roofline;
-    /// Runs the first of the best.
+    /// Runs the first of the best, until it is told to stop.
     fn verify(
         &self,
         found: &SearchResultOf<Self::Target>,
         args: &ExploreArgs,
-        host: &mut dyn Host,
+        stop: &mut dyn FnMut() -> bool,
     ) -> Vec<CandidateCheck>;
     /// What was run, in a few words, and its unit of time.
     fn ran(&self, ticks: u64) -> String;

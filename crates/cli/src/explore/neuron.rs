@@ -16,7 +16,6 @@ use tilewright_verify::neuron::verify;
 use super::args::ExploreArgs;
 use super::display::{CandidateDisplay, CandidateView, Roofline};
 use super::plot::real;
-use crate::host::Host;
 
 /// A task with the name of its machine and what its energies rest on.
 pub(crate) struct CoreTask<'m> {
@@ -156,9 +155,9 @@ impl<'m> CandidateDisplay for CoreTask<'m> {
         &self,
         found: &NeuronSearchResult,
         args: &ExploreArgs,
-        host: &mut dyn Host,
+        stop: &mut dyn FnMut() -> bool,
     ) -> Vec<CandidateCheck> {
-        verify(&self.task, found, args.limits(), &mut || host.interrupted())
+        verify(&self.task, found, args.limits(), stop)
     }
 
     fn ran(&self, ticks: u64) -> String {

@@ -18,7 +18,6 @@ use tilewright_verify::tcp::verify;
 use super::args::ExploreArgs;
 use super::display::{CandidateDisplay, CandidateView, Roofline};
 use super::plot::real;
-use crate::host::Host;
 
 /// Where the time of transfers from off-chip memory stands in a row.
 const HBM_COLUMN: usize = 12;
@@ -139,9 +138,9 @@ impl CandidateDisplay for TcpTask<'_> {
         &self,
         found: &TcpSearchResult,
         args: &ExploreArgs,
-        host: &mut dyn Host,
+        stop: &mut dyn FnMut() -> bool,
     ) -> Vec<CandidateCheck> {
-        verify(self, found, &args.target.chip, args.limits(), &mut || host.interrupted())
+        verify(self, found, &args.target.chip, args.limits(), stop)
     }
 
     fn ran(&self, ticks: u64) -> String {

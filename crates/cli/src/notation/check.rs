@@ -27,7 +27,7 @@ pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let code = if verdict.legal() { GOOD } else { FAILED };
     if args.json {
         let stdout = json::verdict(&gathered, &setup, &problem, &verdict, &loaded.name);
-        return Ok(Outcome { code, stdout, stderr: String::new() });
+        return Ok(Outcome { code, stdout, ..Outcome::default() });
     }
     let stderr = rendered(&gathered.sources, &verdict.diagnostics, host.colour());
     let stdout = if verdict.legal() {
@@ -37,7 +37,7 @@ pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outc
             verdict.diagnostics.iter().filter(|d| d.severity == tilewright_base::Severity::Error).count();
         format!("illegal on {}: {errors} {}\n", loaded.name, if errors == 1 { "reason" } else { "reasons" })
     };
-    Ok(Outcome { code, stdout, stderr })
+    Ok(Outcome { code, stdout, stderr, ..Outcome::default() })
 }
 
 /// Numbers for names; complaints end the command.

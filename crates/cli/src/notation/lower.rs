@@ -13,17 +13,18 @@ use tilewright_tcp_lower::{LowerOptions, lower};
 use super::check::resolve;
 use super::{gather, json};
 use crate::args::{InputArgs, LowerArgs, NotationArgs};
-use crate::host::Host;
+use crate::host::{Host, refuse_own_input};
 use crate::outcome::{BAD_INPUT, FAILED, Outcome, rendered};
 
 pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    refuse_own_input(host, &[&args.notation.einsum], args.output.as_deref())?;
     let LoweredEinsum { program, stderr, .. } = lowered(&args.notation, &args.inputs, false, host)?;
     let text = print(&program);
     match &args.output {
         None => Ok(Outcome { stderr, ..Outcome::good(text) }),
         Some(path) => match host.write(Path::new(path), text.as_bytes()) {
             Ok(()) => Ok(Outcome { stderr, ..Outcome::good(format!("wrote {path}\n")) }),
-            Err(error) => Err(Outcome::usage(&format!("cannot write `{path}`: {error}"))),
+            Err(error) => Err(Outcome::unwritten(path, &error)),
         },
     }
 }

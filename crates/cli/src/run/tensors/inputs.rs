@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tilewright_graph::{Dtype, Graph, StoredTensor};
 use tilewright_import::Model;
-use tilewright_import::onnx::{DeclaredInput, DeclaredSize};
+use tilewright_import::onnx::{DeclaredInput, DeclaredSize, axis_word};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_value};
 use tilewright_reference::{Elements, Tensor};
 use tilewright_runtime::{Array, npy};
@@ -14,6 +14,9 @@ use crate::host::Host;
 use crate::model;
 use crate::outcome::Outcome;
 use crate::run::args::RunArgs;
+
+/// Elements that a seed draws for all inputs together, at most: 1 GiB of them.
+const MOST_DRAWN: u64 = 1 << 28;
 
 /// What a graph asks for.
 pub(super) enum RequiredInputs {
@@ -114,8 +117,10 @@ impl InputArrays {
         }
         let bounds = model::axes(args.dims.as_deref().unwrap_or(""))?;
         let fixed = bounds.into_iter().filter(|(_, (least, most))| least == most);
-        let mut given =
-            InputArrays { tensors: BTreeMap::new(), axes: fixed.map(|(n, (size, _))| (n, size)).collect() };
+        let mut given = InputArrays {
+            tensors: BTreeMap::new(),
+            axes: fixed.map(|(n, (size, _))| (axis_word(&n), size)).collect(),
+        };
         for input in inputs {
             if let Some(file) = files.get(input.name.as_str()) {
                 let tensor = read(input, file, host)?;
@@ -143,8 +148,17 @@ impl InputArrays {
                 ))),
             };
         };
-        for (at, input) in missing {
-            let dims = self.sizes(input)?;
+        // Nothing is drawn before all sizes are known and small enough.
+        let sizes = missing.iter().map(|(_, input)| self.sizes(input)).collect::<Result<Vec<_>, _>>()?;
+        let elements = |dims: &Vec<u64>| dims.iter().fold(1_u64, |all, size| all.saturating_mul(*size));
+        let total = sizes.iter().map(elements).fold(0_u64, u64::saturating_add);
+        if total > MOST_DRAWN {
+            return Err(Outcome::usage(&format!(
+                "--seed with inputs of {total} elements\n  = allowed: {MOST_DRAWN}\n  \
+                 = instead: smaller sizes in --dims, or --input NAME=FILE.npy"
+            )));
+        }
+        for ((at, input), dims) in missing.into_iter().zip(sizes) {
             let tensor = drawn(input.dtype, &dims, seed.wrapping_add(at as u64));
             let large = || Outcome::usage(&format!("input `{}` has too many elements", input.name));
             self.tensors.insert(input.name.clone(), tensor.ok_or_else(large)?);
