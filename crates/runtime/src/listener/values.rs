@@ -93,6 +93,7 @@ impl CommandObserver for ValueExecutor<'_> {
         let kind = match &fault {
             fault if fault.is_out_of_bounds() => FaultKind::OutOfBounds,
             fault if fault.is_not_granted() => FaultKind::NotGranted,
+            fault if fault.is_self_overlap() => FaultKind::SelfOverlap,
             _ => FaultKind::Registers,
         };
         let finding = Finding::fault(party, kind, fault.to_string(), command.at_cycles);

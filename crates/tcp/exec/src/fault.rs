@@ -102,6 +102,13 @@ pub enum ExecProblem {
         /// Whose byte it is, in words.
         owner: String,
     },
+    /// Bytes that the command reads after it has written them itself; first address and bytes of both.
+    SelfOverlap {
+        /// What is read.
+        read: (Address, u64),
+        /// What was written.
+        written: (Address, u64),
+    },
     /// A type that the unit does not take.
     Dtype(Dtype),
     /// A setting that the unit does not have.
@@ -138,6 +145,11 @@ impl ExecFault {
     /// Whether the command touches bytes that are not granted to its PE.
     pub fn is_not_granted(&self) -> bool {
         matches!(self.problem, ExecProblem::NotGranted { .. })
+    }
+
+    /// Whether the command reads what it has written itself.
+    pub fn is_self_overlap(&self) -> bool {
+        matches!(self.problem, ExecProblem::SelfOverlap { .. })
     }
 
     /// The same, of one slice.
@@ -222,6 +234,14 @@ impl fmt::Display for ExecProblem {
                     located(*address)
                 )
             }
+            ExecProblem::SelfOverlap { read, written } => write!(
+                f,
+                "reads {} bytes at {} after it wrote {} bytes at {}",
+                read.1,
+                located(read.0),
+                written.1,
+                located(written.0)
+            ),
             ExecProblem::Dtype(dtype) => write!(f, "{dtype} does not pass here; convert it first"),
             ExecProblem::Setting(setting) => f.write_str(setting),
             ExecProblem::Number(error) => error.fmt(f),

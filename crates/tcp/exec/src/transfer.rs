@@ -5,6 +5,8 @@
 //! neighbours on both sides become part of the packet; a transfer whose source and target overlap that
 //! closely races with itself.
 
+use std::collections::BTreeSet;
+
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, int_value};
 use tilewright_tcp_isa::address_space::AddressSpace;
@@ -72,8 +74,11 @@ pub fn transfer_within(
         packet = joined;
         rows.pop();
     }
-    let mut mover = DmaMover { state, buffer: vec![0; index(packet)], space };
     let (source, target) = (transfer.source, transfer.target);
+    let side = |address: Address| address.locate().map(|at| (at.chip, at.medium));
+    let tracks = transfer.index.is_some() && side(source) == side(target);
+    let written = tracks.then(BTreeSet::new);
+    let mut mover = DmaMover { state, buffer: vec![0; index(packet)], space, written };
     match (transfer.index, outer) {
         (Some(by), Some(first)) => {
             for row in 0..first.0 {
@@ -92,7 +97,12 @@ struct DmaMover<'a> {
     buffer: Vec<u8>,
     /// What may be touched, unless it is everything.
     space: Option<&'a AddressSpace>,
+    /// First bytes of packets that were written, where a table may lead back to them.
+    written: Option<BTreeSet<u64>>,
 }
+
+/// Packets of one command that are remembered.
+const MAX_TRACKED: usize = 1 << 20;
 
 impl DmaMover<'_> {
     fn run(&mut self, rows: &[PairedLoop], source: Address, target: Address) -> Result<(), ExecFault> {
@@ -101,10 +111,13 @@ impl DmaMover<'_> {
                 let bytes = self.buffer.len() as u64;
                 self.may_touch(source, bytes, false)?;
                 self.may_touch(target, bytes, true)?;
+                self.reads_its_own(source, target, bytes)?;
                 self.state.copy(source, target, &mut self.buffer).map_err(dma)
             }
             Some((row, []))
-                if self.space.is_none() && self.state.copy_all(source, target, *row, self.buffer.len()) =>
+                if self.space.is_none()
+                    && self.written.is_none()
+                    && self.state.copy_all(source, target, *row, self.buffer.len()) =>
             {
                 Ok(())
             }
@@ -119,6 +132,21 @@ impl DmaMover<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Refuses a packet that an earlier one of the same command has written over: engines read ahead, and what
+    /// it would find there depends on how far.
+    fn reads_its_own(&mut self, source: Address, target: Address, bytes: u64) -> Result<(), ExecFault> {
+        let Some(written) = self.written.as_mut().filter(|written| written.len() < MAX_TRACKED) else {
+            return Ok(());
+        };
+        let near = source.0.saturating_sub(bytes - 1)..source.0.saturating_add(bytes);
+        if let Some(earlier) = written.range(near).next() {
+            let (read, written) = ((source, bytes), (Address(*earlier), bytes));
+            return Err(ExecProblem::SelfOverlap { read, written }.at(ExecStage::Dma));
+        }
+        written.insert(target.0);
+        Ok(())
     }
 
     fn may_touch(&self, first: Address, bytes: u64, write: bool) -> Result<(), ExecFault> {

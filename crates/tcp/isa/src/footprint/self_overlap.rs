@@ -45,17 +45,20 @@ pub fn of_exec_image(exec: &Exec, footprint: &Footprint) -> Option<SelfOverlap> 
         if read.memory == MemoryKind::Dm && read.bytes.is_exact() {
             return streamed(stream, read, write);
         }
-        found(read, write, read.bytes.overlap(&write.bytes)?, false)
+        // What a table of the fetch unit leads to is not known before the run.
+        let known = read.bytes.is_exact() && write.bytes.is_exact();
+        found(read, write, read.bytes.overlap(&write.bytes).filter(|_| known)?, false)
     })
 }
 
-/// What a resolved transfer with this footprint overwrites before it reads it.
+/// What a resolved transfer with this footprint overwrites before it reads it. Where a table says which rows
+/// move, nothing is known before the run.
 pub fn of_transfer_image(machine: &Tcp, transfer: &Transfer, footprint: &Footprint) -> Option<SelfOverlap> {
+    if transfer.index.is_some() {
+        return None;
+    }
     let (read, write) = overlaps(footprint).next()?;
     let whole = || found(read, write, read.bytes.overlap(&write.bytes)?, false);
-    if transfer.index.is_some() {
-        return whole();
-    }
     let sizes: Vec<u64> = transfer.loops.iter().map(|row| row.size.fixed()).collect();
     if steps(&sizes) > MAX_STEPS {
         return whole();

@@ -98,6 +98,8 @@ pub enum FaultKind {
     OutOfBounds,
     /// It touches bytes that are not granted to its PE.
     NotGranted,
+    /// It reads what it has written itself.
+    SelfOverlap,
     /// Its registers do not fit one another, or the values that they meet.
     Registers,
 }
@@ -154,6 +156,9 @@ impl Finding {
             }
             FaultKind::NotGranted => {
                 ("tcp/not-granted", "a grant for the range, or a table that stays in it")
+            }
+            FaultKind::SelfOverlap => {
+                ("tcp/self-overlap", "a target apart from what is read, or one that follows the reads")
             }
             FaultKind::Registers => ("tcp/fault", "registers that fit the values, or other values"),
         };
