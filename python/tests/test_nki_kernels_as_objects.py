@@ -1,0 +1,42 @@
+"""Kernels and results as values: copied, pickled, decorated again."""
+
+import pickle
+
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+import numpy as np
+
+ROWS = np.arange(64 * 8, dtype=np.float32).reshape(64, 8)
+
+
+@nki.jit
+def double(a):
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.multiply(nl.load(a), 2.0))
+    return out
+
+
+def test_profile_leaves_the_kernel_that_it_wraps_as_it_is(tmp_path):
+    before = dict(double.__dict__)
+    wrapped = nki.profile(working_directory=str(tmp_path), save_trace_name="p.pftrace")(double)
+    assert double.__dict__ == before
+    assert wrapped is not double and wrapped.option_save_trace_name == "p.pftrace"
+    assert np.array_equal(double(ROWS), 2 * ROWS) and list(tmp_path.iterdir()) == []
+
+
+def test_kernels_are_pickled_by_name_with_their_grid():
+    back = pickle.loads(pickle.dumps(double))
+    assert np.array_equal(back(ROWS), 2 * ROWS)
+    gridded = pickle.loads(pickle.dumps(double[2]))
+    assert gridded.grid == double[2].grid and gridded.func is double.func
+
+
+def test_results_are_pickled_with_everything_they_say():
+    result = double.run([ROWS], {})
+    back = pickle.loads(pickle.dumps(result))
+    assert np.array_equal(back.outputs, result.outputs)
+    for name in ("time", "engines", "hbm_bytes", "findings", "spans", "critical_path", "advice", "energy", "trace", "program"):
+        assert getattr(back, name) == getattr(result, name), name
+    assert back.summary() == result.summary() and back.json() == result.json()
+    again = pickle.loads(pickle.dumps(back))
+    assert again.time == result.time
