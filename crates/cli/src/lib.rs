@@ -50,7 +50,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         Err(error) => usage(&error, host.colour()),
     };
     host.progress("", None);
-    if wants_data { outcome.as_data() } else { outcome }
+    if wants_data { outcome.into_data() } else { outcome }
 }
 
 fn command(cli: Cli, host: &mut dyn Host) -> Outcome {

@@ -27,7 +27,7 @@ pub struct Outcome {
     /// Messages.
     pub stderr: String,
     /// Why there is no answer, as data: what `--json` prints then.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<Box<Refusal>>,
 }
 
 /// A refusal as data. Places are `FILE:LINE:COLUMN`.
@@ -50,7 +50,7 @@ pub struct Refusal {
 
 impl Refusal {
     /// The first error of some diagnostics, or the first of all.
-    fn of(sources: &Sources, diagnostics: &[Diagnostic]) -> Option<Refusal> {
+    fn of(sources: &Sources, diagnostics: &[Diagnostic]) -> Option<Box<Refusal>> {
         let error = diagnostics.iter().find(|one| one.severity == Severity::Error);
         let first = error.or(diagnostics.first())?;
         let place = first.primary.as_ref().map(|label| {
@@ -59,7 +59,13 @@ impl Refusal {
             format!("{name}:{line}:{column}")
         });
         let (allowed, instead) = (first.allowed.clone(), first.instead.clone());
-        Some(Refusal { code: first.code.to_string(), place, asked: first.message.clone(), allowed, instead })
+        Some(Box::new(Refusal {
+            code: first.code.to_string(),
+            place,
+            asked: first.message.clone(),
+            allowed,
+            instead,
+        }))
     }
 
     /// A message of lines, some of which begin with `= allowed:` or `= instead:`.
@@ -110,13 +116,13 @@ impl Outcome {
 
     /// A plain message about usage: what was asked, what is allowed, what to write.
     pub fn usage(message: &str) -> Outcome {
-        let refusal = Some(Refusal::of_message(message));
+        let refusal = Some(Box::new(Refusal::of_message(message)));
         Outcome { code: BAD_INPUT, stderr: format!("error: {message}\n"), refusal, ..Outcome::default() }
     }
 
     /// The same for whoever asked for data: what is refused is printed as data too.
     #[must_use]
-    pub(crate) fn as_data(mut self) -> Outcome {
+    pub(crate) fn into_data(mut self) -> Outcome {
         let Some(mut refusal) = self.refusal.take().filter(|_| self.code != GOOD && self.stdout.is_empty())
         else {
             return self;

@@ -118,7 +118,7 @@ impl TimelineReading {
             self.findings.retain(|finding| finding.code != "tcp/output-unwritten");
             self.findings.push(fault);
         }
-        Reading { outcome: self.outcome, findings: self.findings, outputs: Vec::new() }
+        Reading { outcome: self.outcome, findings: self.findings, warnings: Vec::new(), outputs: Vec::new() }
     }
 }
 

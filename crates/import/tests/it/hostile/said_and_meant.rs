@@ -65,11 +65,11 @@ fn safetensors(tensors: &[(String, Vec<u64>)]) -> Vec<u8> {
 
 /// States of all tokens and the vector of the text.
 fn encoded(model: &Model) -> (Vec<f32>, Vec<f32>) {
-    let graph = primitives(&model.graph).unwrap();
-    let interpreter = Interpreter::new(graph, &model.store).unwrap();
+    let graph = primitives(&model.graph).expect("a graph of primitives");
+    let interpreter = Interpreter::new(graph, &model.store).expect("all weights");
     let tokens = Tensor::ints(Dtype::I64, &[1, 3], vec![1, 5, 2]);
     let mask = Tensor::ints(Dtype::I64, &[1, 3], vec![1; 3]);
-    let outputs = interpreter.run(&[tokens, mask]).unwrap();
+    let outputs = interpreter.run(&[tokens, mask]).expect("it runs");
     (outputs[0].as_floats().to_vec(), outputs[1].as_floats().to_vec())
 }
 
@@ -136,7 +136,7 @@ fn sizes_are_of_axes_that_the_model_has() {
     assert!(text.contains("= allowed: DynamicDimension_0"), "{text}");
 }
 
-fn read_tokens(vocab: &str, merges: Value) -> Result<(), String> {
+fn read_tokens(vocab: &str, merges: &Value) -> Result<(), String> {
     let text =
         format!(r#"{{"model": {{"type": "BPE", "unk_token": null, "vocab": {vocab}, "merges": {merges}}}}}"#);
     tokenizer::json::read("t", text.as_bytes()).map(drop).map_err(|error| error.to_string())
@@ -145,14 +145,14 @@ fn read_tokens(vocab: &str, merges: Value) -> Result<(), String> {
 #[test]
 fn tokens_and_merges_are_what_they_say() {
     let vocab = r#"{"a": 0, "b": 1, "ab": 2}"#;
-    read_tokens(vocab, json!(["a b"])).unwrap();
-    read_tokens(vocab, json!([["a", "b"]])).unwrap();
-    let text = read_tokens(r#"{"a": 0, "b": 1, "ab": 1}"#, json!([])).unwrap_err();
+    read_tokens(vocab, &json!(["a b"])).unwrap();
+    read_tokens(vocab, &json!([["a", "b"]])).unwrap();
+    let text = read_tokens(r#"{"a": 0, "b": 1, "ab": 1}"#, &json!([])).unwrap_err();
     assert!(text.contains("has the id 1, as"), "{text}");
     for merges in [json!(["ab"]), json!([["a"]]), json!([7])] {
-        let text = read_tokens(vocab, merges).unwrap_err();
+        let text = read_tokens(vocab, &merges).unwrap_err();
         assert!(text.starts_with("t: model.merges[0]: is "), "{text}");
     }
-    let text = read_tokens(vocab, json!(["a c"])).unwrap_err();
+    let text = read_tokens(vocab, &json!(["a c"])).unwrap_err();
     assert!(text.contains('c'), "{text}");
 }
