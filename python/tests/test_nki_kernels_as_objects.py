@@ -40,3 +40,42 @@ def test_results_are_pickled_with_everything_they_say():
     assert back.summary() == result.summary() and back.json() == result.json()
     again = pickle.loads(pickle.dumps(back))
     assert again.time == result.time
+
+
+def refused(body):
+    """The refusal of a kernel whose body is given."""
+
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(a)
+        body(a, tile)
+        nl.store(out, tile)
+        return out
+
+    try:
+        kernel(ROWS)
+    except Exception as error:
+        return error
+    return None
+
+
+def test_operands_of_wrong_types_are_refused_with_a_code_and_the_line():
+    bodies = {
+        "text for a number": lambda a, tile: nl.add(tile, "x"),
+        "a list for a number": lambda a, tile: nl.add(tile, [1, 2]),
+        "nothing to store": lambda a, tile: nl.store(a, None),
+        "a size beyond 64 bits": lambda a, tile: nl.ndarray((2**70, 4), nl.float32, buffer=nl.hbm),
+        "a range beyond 64 bits": lambda a, tile: nl.arange(2**70),
+        "text for an axis": lambda a, tile: nl.sum(tile, axis="x"),
+        "text for a shape": lambda a, tile: tile.reshape("x"),
+        "shapes that do not fit": lambda a, tile: nl.add(tile, nl.load(a[0:64, 0:4])),
+    }
+    for what, body in bodies.items():
+        error = refused(body)
+        assert getattr(error, "code", None) == "neuron/operand", (what, error)
+        assert "test_nki_kernels_as_objects.py:" in error.line and error.allowed and error.instead, what
+    assert isinstance(refused(bodies["text for a number"]), TypeError)
+    assert isinstance(refused(bodies["shapes that do not fit"]), ValueError)
+    # What the kernel raises itself stays as it is.
+    assert type(refused(lambda a, tile: int("x"))) is ValueError

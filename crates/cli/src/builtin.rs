@@ -1,8 +1,8 @@
-//! What comes with the binary and can be named in any folder: the model `fables`, and example programs as
-//! `builtin:NAME`.
+//! What comes with the binary and can be named in any folder: the model `fables`, example programs as
+//! `builtin:NAME`, and what published rows are compared with.
 
 use std::io::{Error, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tilewright_base::nearest::near;
 
@@ -22,6 +22,35 @@ macro_rules! kernels {
 kernels! {
     "attention" ".tcp" "gelu" ".tcp" "qk-fig10" ".tw" "quantise" ".tcp" "residual" ".tcp" "rmsnorm" ".tcp" "rope" ".tcp"
     "silu" ".tcp" "softmax" ".tcp"
+}
+
+macro_rules! nki_kernels {
+    ($($name:literal)*) => {
+        /// NKI kernels that published rows are compared with, by the name of their file.
+        const NKI_KERNELS: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../kernels/nki/", $name)))),*];
+    };
+}
+
+nki_kernels! {
+    "attention.py" "backward.py" "decode.py" "elementwise.py" "fused.py" "mamba.py" "matmul.py" "norm.py" "pictures.py" "placed.py"
+    "probes.py"
+}
+
+/// Lays the NKI kernels and a file of published rows down where Python finds them; gives the paths of both.
+///
+/// # Errors
+/// What writing gives, or a host without such a place.
+pub(crate) fn lay_down_published(host: &mut dyn Host, rows: &str) -> Result<(PathBuf, PathBuf), Error> {
+    let folder = host.scratch_folder(concat!("published-", env!("CARGO_PKG_VERSION")))?;
+    let kernels = folder.join("kernels");
+    host.create_folder(&kernels)?;
+    for (name, text) in NKI_KERNELS {
+        host.write(&kernels.join(name), text.as_bytes())?;
+    }
+    let file = folder.join("published.toml");
+    host.write(&file, rows.as_bytes())?;
+    Ok((file, kernels))
 }
 
 /// Whether a name is meant as that of an example program.
@@ -68,5 +97,34 @@ pub(crate) fn read_model_file(host: &dyn Host, path: &Path) -> Result<Vec<u8>, E
     match host.read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => own().ok_or(error),
         read => read,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every kernel that a published row names comes with the binary.
+    #[test]
+    fn published_rows_have_their_kernels() {
+        let rows = tilewright_study::rows::FILE;
+        let named: Vec<&str> = rows
+            .split("kernel = \"")
+            .skip(1)
+            .filter_map(|rest| rest.split("::").next())
+            .filter(|name| !name.contains('"'))
+            .collect();
+        assert!(named.len() > 100, "{} rows name kernels", named.len());
+        for name in named {
+            assert!(NKI_KERNELS.iter().any(|(known, _)| *known == name), "{name} does not come with us");
+        }
+    }
+
+    #[test]
+    fn names_of_programs_are_told_from_files() {
+        assert!(text("kernels/attention.tcp").is_none());
+        assert!(text("builtin:attention").is_some_and(|found| found.is_ok()));
+        let near = text("builtin:sofmax").and_then(Result::err).unwrap_or_default();
+        assert!(near.contains("= instead: builtin:softmax"), "{near}");
     }
 }

@@ -36,6 +36,13 @@ pub trait Host {
     fn create_folder(&mut self, _path: &Path) -> std::io::Result<()> {
         Ok(())
     }
+    /// A folder for files that other programs read, by a name that is the same every time.
+    ///
+    /// # Errors
+    /// Where there is none.
+    fn scratch_folder(&mut self, _name: &str) -> std::io::Result<PathBuf> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
     /// Writes a file, all of it or nothing; its folder must be there.
     fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()>;
     /// Begins a file that is written piece by piece; it has its name once it is kept, and is gone if it is

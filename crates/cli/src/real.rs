@@ -47,6 +47,12 @@ impl Host for RealHost {
         draft::begin(path)
     }
 
+    fn scratch_folder(&mut self, name: &str) -> std::io::Result<PathBuf> {
+        let folder = std::env::temp_dir().join(format!("tilewright-{name}"));
+        std::fs::create_dir_all(&folder)?;
+        Ok(folder)
+    }
+
     fn create_folder(&mut self, path: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(path)
     }

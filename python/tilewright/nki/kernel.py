@@ -115,7 +115,15 @@ class _Launch:
         except TypeError as error:
             func = booleans.exchanged(self.func) if str(error).startswith(booleans.NO_TRUTH) else None
             if func is None:
+                told = refusals.of_operands(error)
+                if told is None:
+                    raise
+                raise told from error
+        except (ValueError, OverflowError) as error:
+            told = refusals.of_operands(error)
+            if told is None:
                 raise
+            raise told from error
         except AttributeError as error:
             told = refusals.of_no_tensor(error)
             if told is None:
