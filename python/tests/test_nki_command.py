@@ -256,6 +256,8 @@ def test_a_refusal_is_told_without_our_own_frames(tmp_path):
 def test_arguments_that_do_not_fit_are_told_as_usage(tmp_path):
     none = command(tmp_path, "kernels.py::elsewhere")
     assert none.returncode == 2 and "missing" in none.stderr and "elsewhere(" in none.stderr and "Traceback" not in none.stderr
+    assert "as kernels.py::elsewhere 128x512:bf16 ..." in none.stderr
     for text in ("64x", "64xx8", "64x8:"):
         wrong = command(tmp_path, "kernels.py::elsewhere", text)
-        assert wrong.returncode == 2 and f"{text} is no shape" in wrong.stderr, wrong.stderr
+        told = f"{text} is no shape: sizes with x between them and a type if it is not float32, as 128x512:bf16"
+        assert wrong.returncode == 2 and told in wrong.stderr, wrong.stderr

@@ -5,6 +5,7 @@ import pickle
 import neuronxcc.nki as nki
 import neuronxcc.nki.language as nl
 import numpy as np
+import pytest
 
 ROWS = np.arange(64 * 8, dtype=np.float32).reshape(64, 8)
 
@@ -40,6 +41,8 @@ def test_results_are_pickled_with_everything_they_say():
     assert back.summary() == result.summary() and back.json() == result.json()
     again = pickle.loads(pickle.dumps(back))
     assert again.time == result.time
+    with pytest.raises(AttributeError, match="a result that was pickled does not know `made_at`"):
+        back.made_at(result)
 
 
 def refused(body):

@@ -91,6 +91,8 @@ impl RequiredInputs {
 pub(super) struct InputArrays {
     tensors: BTreeMap<String, Tensor>,
     axes: BTreeMap<String, u64>,
+    /// What is told of arrays that are not taken as they are.
+    pub(super) notes: String,
 }
 
 impl InputArrays {
@@ -120,10 +122,15 @@ impl InputArrays {
         let mut given = InputArrays {
             tensors: BTreeMap::new(),
             axes: fixed.map(|(n, (size, _))| (axis_word(&n), size)).collect(),
+            notes: String::new(),
         };
         for input in inputs {
             if let Some(file) = files.get(input.name.as_str()) {
-                let tensor = read(input, file, host)?;
+                let (tensor, rounded) = read(input, file, host)?;
+                if rounded > 0 {
+                    let what = format!("{rounded} elements of `{file}` are rounded from float64 to float32");
+                    given.notes += &format!("warning: input `{}`: {what}\n", input.name);
+                }
                 given.bind(input, &tensor, file)?;
                 given.tensors.insert(input.name.clone(), tensor);
             }
@@ -264,7 +271,8 @@ fn wanted(inputs: &[DeclaredInput]) -> String {
     if options.is_empty() { "no --input".to_string() } else { options.join(" ") }
 }
 
-fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<Tensor, Outcome> {
+/// An array of a file, and how many of its elements were rounded.
+fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<(Tensor, u64), Outcome> {
     let unread = |why: String| Outcome::usage(&format!("input `{}`: `{file}`: {why}", input.name));
     let bytes = host.read(Path::new(file)).map_err(|error| unread(error.to_string()))?;
     let lengths = |extents: &[u64]| -> Vec<usize> {
@@ -273,7 +281,8 @@ fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<Tensor
     if input.dtype.is_float() {
         let array = npy::read(&bytes, Pattern::F32, &RuleSet::TCP).map_err(|why| unread(why.to_string()))?;
         let floats = array.patterns.iter().map(|pattern| f32::from_bits(*pattern)).collect();
-        return Ok(Tensor::floats(input.dtype, &lengths(&array.extents), floats));
+        let rounded = npy::rounded_elements(&bytes);
+        return Ok((Tensor::floats(input.dtype, &lengths(&array.extents), floats), rounded));
     }
     let (extents, values) = npy::read_ints(&bytes).map_err(|why| unread(why.to_string()))?;
     let (least, most) = input.dtype.integer_range().unwrap_or((0, 0));
@@ -282,7 +291,7 @@ fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<Tensor
     if let Some(at) = outside {
         return Err(unread(format!("element {at} is {}, which is outside {}", values[at], input.dtype)));
     }
-    Ok(Tensor::ints(input.dtype, &lengths(&extents), values))
+    Ok((Tensor::ints(input.dtype, &lengths(&extents), values), 0))
 }
 
 /// Elements drawn as [`Array::random`] does, in the type that holds them.
