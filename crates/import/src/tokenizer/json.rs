@@ -15,7 +15,9 @@ use tokenizers::{AddedToken, DecoderWrapper, ModelWrapper};
 
 use crate::error::{ImportError, ImportResult};
 use crate::tokenizer::Tokenizer;
-use crate::tokenizer::pipeline::{MAX_TOKENS, Pipeline, Stages, refused, vocabulary, word_pieces};
+use crate::tokenizer::pipeline::{
+    MAX_TOKENS, Pipeline, Stages, check_merges, refused, vocabulary, word_pieces,
+};
 
 /// Normalizers that are taken.
 const NORMALIZERS: [&str; 11] = [
@@ -151,9 +153,11 @@ fn byte_pairs(file: &str, model: &Value, tokens: Vec<(u32, String)>) -> ImportRe
         })
     };
     let merges = merges.iter().enumerate().map(pair).collect::<ImportResult<Vec<_>>>()?;
+    let tokens = vocabulary(tokens.into_iter());
+    check_merges(file, &tokens, &merges)?;
     let flag = |key: &str| model[key].as_bool().unwrap_or(false);
     let mut builder = BPE::builder()
-        .vocab_and_merges(vocabulary(tokens.into_iter()), merges)
+        .vocab_and_merges(tokens, merges)
         .fuse_unk(flag("fuse_unk"))
         .byte_fallback(flag("byte_fallback"))
         .ignore_merges(flag("ignore_merges"));

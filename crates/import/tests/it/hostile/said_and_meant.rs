@@ -154,5 +154,8 @@ fn tokens_and_merges_are_what_they_say() {
         assert!(text.starts_with("t: model.merges[0]: is "), "{text}");
     }
     let text = read_tokens(vocab, &json!(["a c"])).unwrap_err();
-    assert!(text.contains('c'), "{text}");
+    assert!(text.starts_with("t: merge `a c`: `c` is no token of the vocabulary"), "{text}");
+    // Both are tokens, and what they join to is longer than any.
+    let text = read_tokens(r#"{"a": 0, "b": 1}"#, &json!(["a b"])).unwrap_err();
+    assert!(text.starts_with("t: merge `a b`: `ab` is no token of the vocabulary"), "{text}");
 }
