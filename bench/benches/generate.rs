@@ -118,7 +118,7 @@ impl Known {
             for logit in &logits {
                 checksum = (checksum ^ u64::from(logit.to_bits())).wrapping_mul(0x100_0000_01B3);
             }
-            token = best(&logits);
+            token = best(&logits).expect("finite logits");
         };
         // Images are costed and memories take room with the first.
         next(&mut chip);

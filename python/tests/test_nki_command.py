@@ -241,3 +241,23 @@ def test_a_reader_that_goes_early_stops_nothing(tmp_path):
     told = done.stderr.read()
     assert done.wait(timeout=120) == 0 and "the end" in told and "Traceback" not in told, told
     assert (tmp_path / "t.pftrace").stat().st_size > 100
+
+
+def test_a_refusal_is_told_without_our_own_frames(tmp_path):
+    done = command(tmp_path, "kernels.py::wide", "64x8")
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1 and lines[0].startswith("error[neuron/partitions]") and len(lines) == 4, done.stderr
+    whole = command(tmp_path, "kernels.py::wide", "64x8", "--traceback")
+    assert whole.returncode == 1 and "Traceback" in whole.stderr and "tilewright/nki/kernel.py" in whole.stderr
+    raised = command(tmp_path, "kernels.py::raising", "64x8")
+    assert "kernels.py" in raised.stderr and "KeyError" in raised.stderr and "tilewright/nki" not in raised.stderr
+
+
+def test_arguments_that_do_not_fit_are_told_as_usage(tmp_path):
+    none = command(tmp_path, "kernels.py::elsewhere")
+    assert none.returncode == 2 and "missing" in none.stderr and "elsewhere(" in none.stderr and "Traceback" not in none.stderr
+    assert "as kernels.py::elsewhere 128x512:bf16 ..." in none.stderr
+    for text in ("64x", "64xx8", "64x8:"):
+        wrong = command(tmp_path, "kernels.py::elsewhere", text)
+        told = f"{text} is no shape: sizes with x between them and a type if it is not float32, as 128x512:bf16"
+        assert wrong.returncode == 2 and told in wrong.stderr, wrong.stderr

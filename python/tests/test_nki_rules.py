@@ -292,6 +292,20 @@ def test_tiles_of_one_instruction_that_do_not_fit_cannot_be_spilled():
     assert finding["severity"] == "error" and "cannot be spilled" in finding["instead"]
 
 
+def test_tensors_beyond_the_hbm_of_a_device_are_found():
+    def kernel(x, count):
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        for _ in range(count):
+            nl.ndarray((1024, 1024, 256), nl.float32, buffer=nl.hbm)
+        nl.store(out, nl.load(x))
+        return out
+
+    rows = np.ones((128, 8), np.float32)
+    (finding,) = [one for one in run(kernel, rows, 64).findings if one["code"] == "neuron/hbm-capacity"]
+    assert finding["severity"] == "error" and __file__ in finding["message"] and "bytes of HBM on" in finding["allowed"]
+    assert "neuron/hbm-capacity" not in codes(run(kernel, rows, 4))
+
+
 def test_psum_overflow_is_found():
     def kernel(x):
         tile = nl.load(x)

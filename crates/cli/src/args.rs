@@ -5,8 +5,11 @@ use clap::{Args, Parser, Subcommand};
 /// Tools for tensor accelerators whose memory is managed by software: low-level einsum, command programs
 /// and their simulator, explorer, machine files, and a compiler for language models.
 #[derive(Debug, Parser)]
-#[command(name = "tilewright", version, term_width = 100, after_help = TOP_EXAMPLES)]
+#[command(name = "tilewright", version, disable_version_flag = true, term_width = 100, after_help = TOP_EXAMPLES)]
 pub(crate) struct Cli {
+    /// Print the version
+    #[arg(short = 'v', short_alias = 'V', long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
     /// What to do; without it, a model that comes with the binary writes a fable
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -16,9 +19,9 @@ const TOP_EXAMPLES: &str = "\
 Examples:
   tilewright                                  a small model writes a fable on the simulated chip
   tilewright demo                             attention on the TCP, with a trace
-  tilewright run stories15M.bin --prompt 'Once upon a time'
+  tilewright run fables --prompt 'A wise owl'
                                               a language model on the simulated chip
-  tilewright notation lower kernels/qk-fig10.tw | tilewright sim -
+  tilewright notation lower builtin:qk-fig10 | tilewright sim -
                                               the same as a command program, run
   tilewright machine show tcp                 a chip, its figures, and where each comes from
   tilewright notation show 'ble' --dims b=4,l=4,e=64 --in0 'b^2[2] e^{E/2}[2] | b[2] l[4] e[E/2]'
@@ -68,6 +71,39 @@ pub(crate) enum Command {
     /// List, show and check machine files
     #[command(subcommand)]
     Machine(MachineCommand),
+    /// Print a script with which a shell completes words
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write the pages of all verbs to a folder
+    #[command(after_help = MAN_EXAMPLES)]
+    Man(ManArgs),
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  tilewright completions bash > ~/.local/share/bash-completion/completions/tilewright
+  tilewright completions zsh  > ~/.zfunc/_tilewright
+  tilewright completions fish > ~/.config/fish/completions/tilewright.fish";
+
+/// Which shell.
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  tilewright man | man -l -
+  tilewright man -o ~/.local/share/man/man1";
+
+/// Where manual pages go.
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// A folder for the pages of all verbs
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) output: Option<String>,
 }
 
 /// Which demonstration.

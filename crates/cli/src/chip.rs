@@ -1,5 +1,6 @@
 //! `--chip NAME|FILE` and `--set`: a machine from the binary or from a file.
 
+use tilewright_base::nearest::near;
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_machine::{LoadedMachine, builtin, builtin_names, load};
 
@@ -44,8 +45,13 @@ fn is_path(chip: &str) -> bool {
 }
 
 fn unknown(chip: &str) -> Outcome {
+    let names = builtin_names();
+    let instead = match near(chip, names.iter().copied()) {
+        Some(name) => format!("{name}; tilewright machine list says what each is"),
+        None => "tilewright machine list".to_string(),
+    };
     Outcome::usage(&format!(
-        "no machine is called `{chip}`\n  = allowed: {}, or a file that ends in .toml\n  = instead: tilewright machine list",
-        builtin_names().join(", ")
+        "no machine is called `{chip}`\n  = allowed: {}, or a file that ends in .toml\n  = instead: {instead}",
+        names.join(", ")
     ))
 }

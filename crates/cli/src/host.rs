@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::builtin;
 use crate::mapped::Mapped;
+use crate::outcome::Outcome;
 
 /// Files, standard input and colour.
 pub trait Host {
@@ -33,6 +35,13 @@ pub trait Host {
     /// Where it may not.
     fn create_folder(&mut self, _path: &Path) -> std::io::Result<()> {
         Ok(())
+    }
+    /// A folder for files that other programs read, by a name that is the same every time.
+    ///
+    /// # Errors
+    /// Where there is none.
+    fn scratch_folder(&mut self, _name: &str) -> std::io::Result<PathBuf> {
+        Err(std::io::ErrorKind::Unsupported.into())
     }
     /// Writes a file, all of it or nothing; its folder must be there.
     fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()>;
@@ -114,6 +123,38 @@ impl Draft for MemoryDraft {
     }
 }
 
+/// Refuses to write a file over one that the same command reads.
+pub(crate) fn refuse_own_input(
+    host: &dyn Host,
+    inputs: &[&str],
+    output: Option<&str>,
+) -> Result<(), Outcome> {
+    let Some(output) = output else { return Ok(()) };
+    let Ok(written) = host.real_path(Path::new(output)) else { return Ok(()) };
+    let is_read = |input: &&&str| host.real_path(Path::new(input)).is_ok_and(|read| read == written);
+    match inputs.iter().find(is_read) {
+        None => Ok(()),
+        Some(input) => Err(Outcome::usage(&format!(
+            "`{output}` is what the command reads: `{input}`\n  = allowed: a file that is not read\n  \
+             = instead: another name for what is written"
+        ))),
+    }
+}
+
+/// Refuses names of pictures that say another format than the one that is written.
+pub(crate) fn refuse_other_pictures(output: Option<&str>) -> Result<(), Outcome> {
+    let Some(extension) = output.and_then(|path| Path::new(path).extension()) else { return Ok(()) };
+    if extension.eq_ignore_ascii_case("svg") {
+        return Ok(());
+    }
+    let path = output.unwrap_or_default();
+    let svg = Path::new(path).with_extension("svg");
+    Err(Outcome::usage(&format!(
+        "`{path}` is no name of an SVG picture\n  = allowed: FILE.svg\n  = instead: {}",
+        svg.display()
+    )))
+}
+
 /// Longest text file that is read.
 const MAX_TEXT_BYTES: usize = 16 << 20;
 
@@ -122,6 +163,9 @@ const MAX_BINARY_BYTES: usize = 16 << 30;
 
 /// Reads a file, or standard input for `-`; the error is a sentence.
 pub(crate) fn read_bytes(host: &mut dyn Host, path: &str) -> Result<Vec<u8>, String> {
+    if let Some(text) = builtin::text(path) {
+        return text.map(|text| text.as_bytes().to_vec());
+    }
     let bytes = if path == "-" {
         host.read_standard_input(MAX_BINARY_BYTES as u64 + 1)
     } else {
@@ -132,6 +176,9 @@ pub(crate) fn read_bytes(host: &mut dyn Host, path: &str) -> Result<Vec<u8>, Str
 
 /// Maps a file, or reads standard input for `-`; the error is a sentence.
 pub(crate) fn map_bytes(host: &mut dyn Host, path: &str) -> Result<Mapped, String> {
+    if let Some(text) = builtin::text(path) {
+        return text.map(|text| Mapped::Read(text.as_bytes().to_vec()));
+    }
     let most_bytes = MAX_BINARY_BYTES as u64;
     let bytes = match path {
         "-" => host.read_standard_input(most_bytes + 1).map(Mapped::Read),
@@ -142,6 +189,9 @@ pub(crate) fn map_bytes(host: &mut dyn Host, path: &str) -> Result<Mapped, Strin
 
 /// Reads a text file, or standard input for `-`; the error is a sentence.
 pub(crate) fn read_text(host: &mut dyn Host, path: &str) -> Result<String, String> {
+    if let Some(text) = builtin::text(path) {
+        return text.map(str::to_string);
+    }
     let bytes = if path == "-" {
         host.read_standard_input(MAX_TEXT_BYTES as u64 + 1)
     } else {

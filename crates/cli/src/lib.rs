@@ -4,15 +4,18 @@
 //! asked about failed, 2 usage or unreadable input, 3 our own fault.
 
 mod args;
+mod builtin;
 mod calibrate;
 mod chip;
 mod compile;
 mod demo;
+mod draft;
 mod embedded;
 mod explore;
 mod goal;
 mod host;
 mod machine;
+mod manual;
 mod mapped;
 mod memories;
 mod model;
@@ -36,19 +39,26 @@ use clap::Parser as _;
 
 pub use host::{Draft, Host};
 pub use mapped::Mapped;
-pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome};
+pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, Refusal};
 pub use real::{RealHost, run_here};
 
 use args::{Cli, Command, NkiCommand, StudyCommand};
 
 /// Runs one command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -> Outcome {
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
-        Err(error) => return usage(&error, host.colour()),
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let wants_data = arguments.iter().any(|argument| argument == "--json");
+    let outcome = match Cli::try_parse_from(arguments) {
+        Ok(cli) => command(cli, host),
+        Err(error) => usage(&error, host.colour()),
     };
+    host.progress("", None);
+    if wants_data { outcome.into_data() } else { outcome }
+}
+
+fn command(cli: Cli, host: &mut dyn Host) -> Outcome {
     match cli.command {
-        None => embedded::run(&embedded::FABLES, host),
+        None => embedded::run(host),
         Some(Command::Demo(args)) => match args.what {
             args::Demo::Attention => demo::run(host),
         },
@@ -66,6 +76,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -
         Some(Command::Sweep(args)) => sweep::run(&args, host),
         Some(Command::View(args)) => view::run(&args, host),
         Some(Command::Machine(command)) => machine::run(command, host),
+        Some(Command::Completions(args)) => manual::completions(&args),
+        Some(Command::Man(args)) => manual::pages(&args, host),
     }
 }
 
@@ -74,7 +86,8 @@ fn usage(error: &clap::Error, colour: bool) -> Outcome {
     let rendered = error.render();
     let text = if colour { rendered.ansi().to_string() } else { rendered.to_string() };
     if error.use_stderr() {
-        Outcome { code: BAD_INPUT, stderr: text, ..Outcome::default() }
+        let refusal = Outcome::usage(rendered.to_string().trim_start_matches("error: ").trim_end()).refusal;
+        Outcome { code: BAD_INPUT, stderr: text, refusal, ..Outcome::default() }
     } else {
         Outcome { code: GOOD, stdout: text, ..Outcome::default() }
     }

@@ -8,7 +8,7 @@ use tilewright_report::columns::{Align, table};
 use crate::args::MachineCommand;
 use crate::chip::load_chip;
 use crate::host::Host;
-use crate::outcome::{GOOD, Outcome, rendered};
+use crate::outcome::{Outcome, rendered};
 
 pub(crate) fn run(command: MachineCommand, host: &mut dyn Host) -> Outcome {
     match command {
@@ -19,11 +19,8 @@ pub(crate) fn run(command: MachineCommand, host: &mut dyn Host) -> Outcome {
                 Err(outcome) => outcome,
                 Ok(loaded) => {
                     let text = if as_json { to_json(&json(&loaded)) } else { show(&loaded) };
-                    Outcome {
-                        code: GOOD,
-                        stdout: text,
-                        stderr: rendered(&sources, &loaded.warnings, host.colour()),
-                    }
+                    let stderr = rendered(&sources, &loaded.warnings, host.colour());
+                    Outcome { stderr, ..Outcome::good(text) }
                 }
             }
         }

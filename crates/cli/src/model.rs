@@ -11,6 +11,7 @@ use tilewright_import::tokenizer::vocabulary::Vocabulary;
 use tilewright_import::tokenizer::{Tokenizer, json};
 use tilewright_import::{Model, configs, gguf, hf, llama2c, onnx};
 
+use crate::builtin::{FABLES, read_model_file};
 use crate::host::{Host, read_text};
 use crate::outcome::{BAD_INPUT, Outcome};
 
@@ -23,7 +24,7 @@ pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Resul
     }
     own_sizes(path, dims)?;
     let host = &*host;
-    let beside = |folder: &Path, name: &str| host.read(&folder.join(name)).ok().map(Arc::new);
+    let beside = |folder: &Path, name: &str| read_model_file(host, &folder.join(name)).ok().map(Arc::new);
     if path.ends_with(".bin") {
         return llama2c::read(path, &read(path, host)?).map_err(refused);
     }
@@ -36,7 +37,7 @@ pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Resul
     if configs::names().contains(&path) {
         return configs::read(path).map_err(refused);
     }
-    match host.read(&Path::new(path).join("config.json")) {
+    match read_model_file(host, &Path::new(path).join("config.json")) {
         Ok(_) => hf::read(&|name: &str| beside(Path::new(path), name)).map_err(|mut error| {
             error.file = Path::new(path).join(&error.file).display().to_string();
             refused(error)
@@ -113,7 +114,7 @@ fn unknown(path: &str, config: &Error, host: &dyn Host) -> String {
     };
     format!(
         "{what}\n  = allowed: a file .bin (llama2.c), .gguf, .onnx or .graph, \
-         a folder with config.json (Hugging Face), or {}",
+         a folder with config.json (Hugging Face), {FABLES}, which comes with tilewright, or {}",
         configs::names().join(", ")
     )
 }
@@ -141,8 +142,8 @@ pub(crate) fn axes(text: &str) -> Result<BTreeMap<String, (u64, u64)>, Outcome> 
     Ok(axes)
 }
 
-fn read(path: &str, host: &dyn Host) -> Result<Arc<Vec<u8>>, Outcome> {
-    let bytes = host.read(Path::new(path));
+pub(crate) fn read(path: &str, host: &dyn Host) -> Result<Arc<Vec<u8>>, Outcome> {
+    let bytes = read_model_file(host, Path::new(path));
     bytes.map(Arc::new).map_err(|error| Outcome::usage(&format!("cannot read `{path}`: {error}")))
 }
 
@@ -170,12 +171,12 @@ pub(crate) fn tokenizer_path(model: &str, named: Option<&str>, host: &dyn Host) 
     }
     let folder = home(model, host);
     let mut paths = BESIDE.iter().map(|name| folder.join(name).to_string_lossy().into_owned());
-    paths.find(|path| host.read(Path::new(path)).is_ok())
+    paths.find(|path| read_model_file(host, Path::new(path)).is_ok())
 }
 
 /// The folder of a model: itself, or the one that its file is in.
 fn home<'m>(model: &'m str, host: &dyn Host) -> &'m Path {
-    if host.read(&Path::new(model).join("config.json")).is_ok() {
+    if read_model_file(host, &Path::new(model).join("config.json")).is_ok() {
         Path::new(model)
     } else {
         Path::new(model).parent().unwrap_or(Path::new(""))
@@ -189,7 +190,7 @@ pub(crate) fn ends(model: &str, host: &dyn Host) -> Result<Option<Vec<u32>>, Out
     if !model.ends_with(".onnx") && folder != Path::new(model) {
         return Ok(None);
     }
-    let files = |name: &str| host.read(&folder.join(name)).ok().map(Arc::new);
+    let files = |name: &str| read_model_file(host, &folder.join(name)).ok().map(Arc::new);
     hf::ends(&files).map_err(|mut error| {
         error.file = folder.join(&error.file).display().to_string();
         Outcome::usage(&error.to_string())
@@ -218,7 +219,7 @@ pub(crate) fn with_weights(path: &str) -> Result<(), Outcome> {
     }
     Err(Outcome::usage(&format!(
         "`{path}` is a built-in configuration without weights, for timing\n  = allowed: a model with weights\n  \
-         = instead: tilewright compile {path} --emit schedule"
+         = instead: tilewright compile {path} --dtype int8 --pes 8, or tilewright run {FABLES} --prompt TEXT"
     )))
 }
 

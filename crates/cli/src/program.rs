@@ -13,7 +13,7 @@ use tilewright_tcp_isa::program::{Program, Tensor, text};
 
 use crate::args::{AssembleArgs, DisasmArgs};
 use crate::chip::load_chip;
-use crate::host::{Host, map_bytes, read_text_of};
+use crate::host::{Host, map_bytes, read_text_of, refuse_own_input};
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
 
 /// A program with the arrays that its file holds.
@@ -67,8 +67,31 @@ pub(crate) fn written(path: &str, host: &mut dyn Host) -> Result<ProgramFile, Lo
             binary::unpack(&bytes).map_err(|error| LoadError::Words(format!("`{path}`: {error}")))?;
         return Ok(ProgramFile { text: unpacked.text, arrays: unpacked.arrays });
     }
-    let text = read_text_of(bytes.into_vec(), path).map_err(LoadError::Words)?;
+    let no_program = |why: &str| {
+        LoadError::Words(format!(
+            "`{path}` is no program: {why}\n  = allowed: a text that begins with `program`, or a binary of one\n  \
+             = instead: builtin:attention, to see one"
+        ))
+    };
+    let bytes = bytes.into_vec();
+    if std::str::from_utf8(&bytes).is_err() {
+        return Err(no_program("it is neither a text nor a binary of ours"));
+    }
+    let text = read_text_of(bytes, path).map_err(LoadError::Words)?;
+    if !says_program(&text) {
+        return Err(no_program("it has no line `program`"));
+    }
     Ok(ProgramFile { text, arrays: Arrays::new() })
+}
+
+/// Whether a text says that it is a program: with its first line, or with one that nothing else begins with.
+fn says_program(text: &str) -> bool {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
+    let head = |line: &str| {
+        let mut words = line.split_whitespace();
+        words.next() == Some("program") && words.nth(1).is_some_and(|version| version.parse::<u64>().is_ok())
+    };
+    lines().next().is_some_and(|first| first.starts_with("program")) || lines().any(head)
 }
 
 /// The TCP program of a text, which goes to the sources.
@@ -159,6 +182,7 @@ fn file(
 
 /// Writes a binary: the program and every array that it names.
 pub(crate) fn assemble(args: &AssembleArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    refuse_own_input(host, &[&args.program], Some(&args.output))?;
     let mut sources = Sources::default();
     let loaded =
         load(&args.program, &mut sources, host).map_err(|refusal| refusal.outcome(&sources, host))?;
@@ -183,8 +207,7 @@ pub(crate) fn assemble(args: &AssembleArgs, host: &mut dyn Host) -> Result<Outco
         arrays.insert(name.clone(), array.map_err(refused)?.bytes());
     }
     let bytes = binary::pack(&loaded.program, &arrays);
-    host.write(Path::new(&args.output), &bytes)
-        .map_err(|error| Outcome::usage(&format!("cannot write `{}`: {error}", args.output)))?;
+    host.write(Path::new(&args.output), &bytes).map_err(|error| Outcome::unwritten(&args.output, &error))?;
     Ok(Outcome::good(format!("wrote {} ({} bytes)\n", args.output, thousands(bytes.len() as u64))))
 }
 

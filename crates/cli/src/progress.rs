@@ -2,6 +2,7 @@
 //! line from time to time where nobody watches. Commands that print JSON show nothing and do not call this.
 
 use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -9,6 +10,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 const STEPS: u64 = 1000;
 /// Seconds between two lines where nobody watches; commands that are done before the first say nothing.
 const LINE_SECONDS: f64 = 10.0;
+
+/// Columns from which on a bar with the time that is left has room.
+const WIDE: u16 = 60;
+/// Between two turns of the sign that something goes on.
+const TICK: Duration = Duration::from_millis(200);
 
 /// What is shown now.
 #[derive(Debug, Default)]
@@ -38,12 +44,13 @@ impl ProgressState {
         let bar = self
             .bar
             .get_or_insert_with(|| ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr()));
-        let template = match part {
-            Some(_) => "[{bar:24}] {percent:>3} %, {eta} left  {wide_msg}",
-            None => "{spinner} {elapsed}  {wide_msg}",
-        };
-        if let Ok(style) = ProgressStyle::with_template(template) {
+        if let Ok(style) = ProgressStyle::with_template(template(part.is_some(), columns())) {
             bar.set_style(style.progress_chars("=> "));
+        }
+        match part {
+            // Nobody says how far it is: at least it is seen to go on.
+            None => bar.enable_steady_tick(TICK),
+            Some(_) => bar.disable_steady_tick(),
         }
         bar.set_message(phase.to_string());
         bar.set_position(position(part.unwrap_or(0.0)));
@@ -57,6 +64,21 @@ impl ProgressState {
             self.line_seconds = Some(seconds);
         }
         due
+    }
+}
+
+/// Columns of the terminal behind standard error.
+fn columns() -> u16 {
+    terminal_size::terminal_size_of(std::io::stderr()).map_or(WIDE, |(width, _)| width.0)
+}
+
+/// What is drawn: less in a terminal that would break the line.
+fn template(has_part: bool, columns: u16) -> &'static str {
+    match (has_part, columns >= WIDE) {
+        (true, true) => "[{bar:24}] {percent:>3} %, {eta} left  {wide_msg}",
+        (true, false) => "{percent:>3} % {wide_msg}",
+        (false, true) => "{spinner} {elapsed}  {wide_msg}",
+        (false, false) => "{spinner} {wide_msg}",
     }
 }
 
@@ -81,6 +103,15 @@ mod tests {
         let mut shown = ProgressState::default();
         let due = [0.0, 9.0, 10.0, 11.0, 19.9, 20.0].map(|seconds| shown.is_due(seconds));
         assert_eq!(due, [false, false, true, false, false, true]);
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_no_bar() {
+        assert!(template(true, 80).contains("{bar"));
+        for columns in [1, 20, 59] {
+            assert!(!template(true, columns).contains("{bar") && !template(true, columns).contains("{eta"));
+            assert!(!template(false, columns).contains("{elapsed"));
+        }
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! The host that commands really run on: files, streams, clock and interpreter of this machine.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::mapped::Mapped;
 use crate::progress::ProgressState;
-use crate::{Draft, Host, OUR_FAULT, Outcome, run, serve_page};
+use crate::{Draft, Host, OUR_FAULT, Outcome, draft, run, serve_page};
 
 /// This machine.
 #[derive(Debug)]
@@ -45,11 +44,13 @@ impl Host for RealHost {
     }
 
     fn draft(&mut self, path: &Path) -> std::io::Result<Box<dyn Draft>> {
-        // A reader sees the whole file or none: it gets its name once it is complete.
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(format!(".partial-{}", std::process::id()));
-        let file = BufWriter::new(File::create(&partial)?);
-        Ok(Box::new(FileDraft { file, partial: partial.into(), path: path.to_owned(), kept: false }))
+        draft::begin(path)
+    }
+
+    fn scratch_folder(&mut self, name: &str) -> std::io::Result<PathBuf> {
+        let folder = std::env::temp_dir().join(format!("tilewright-{name}"));
+        std::fs::create_dir_all(&folder)?;
+        Ok(folder)
     }
 
     fn create_folder(&mut self, path: &Path) -> std::io::Result<()> {
@@ -112,41 +113,6 @@ impl Host for RealHost {
     }
 }
 
-/// A file under another name.
-struct FileDraft {
-    file: BufWriter<File>,
-    partial: PathBuf,
-    path: PathBuf,
-    kept: bool,
-}
-
-impl Write for FileDraft {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Draft for FileDraft {
-    fn keep(mut self: Box<Self>, _: &mut dyn Host) -> std::io::Result<()> {
-        self.file.flush()?;
-        std::fs::rename(&self.partial, &self.path)?;
-        self.kept = true;
-        Ok(())
-    }
-}
-
-impl Drop for FileDraft {
-    fn drop(&mut self) {
-        if !self.kept {
-            let _ = std::fs::remove_file(&self.partial);
-        }
-    }
-}
-
 /// Runs one command line here, prints what it gave and returns the exit code.
 pub fn run_here(arguments: impl IntoIterator<Item = OsString>, python: OsString) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
@@ -156,11 +122,18 @@ pub fn run_here(arguments: impl IntoIterator<Item = OsString>, python: OsString)
     .unwrap_or_else(|_| {
         let stderr =
             "tilewright: this is a defect of tilewright, not of your input; please report the command\n";
-        Outcome { code: OUR_FAULT, stdout: String::new(), stderr: stderr.into() }
+        Outcome { code: OUR_FAULT, stderr: stderr.into(), ..Outcome::default() }
     });
-    // A reader that has seen enough closes the pipe; that is not a failure.
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(outcome.stdout.as_bytes()).and_then(|()| stdout.flush());
+    let written = stdout.write_all(outcome.stdout.as_bytes()).and_then(|()| stdout.flush());
     let _ = std::io::stderr().lock().write_all(outcome.stderr.as_bytes());
-    outcome.code
+    match written {
+        // A reader that has seen enough closes the pipe; that is not a failure.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let words = format!("error: cannot write standard output: {error}\n");
+            let _ = std::io::stderr().lock().write_all(words.as_bytes());
+            outcome.code.max(crate::FAILED)
+        }
+        _ => outcome.code,
+    }
 }

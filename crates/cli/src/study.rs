@@ -12,6 +12,7 @@ use tilewright_study::published::StudyFailed;
 use tilewright_study::{Study, StudySetup, files, power, published, rows, study, text};
 
 use crate::args::{LlamaArgs, PublishedArgs};
+use crate::builtin::lay_down_published;
 use crate::chip::load_chip;
 use crate::host::read_text;
 use crate::machine::to_json;
@@ -46,8 +47,7 @@ fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         let data = ("study.json".to_string(), to_json(&study).into_bytes());
         for (name, bytes) in [data].into_iter().chain(files(machine, &study)) {
             let path = Path::new(folder).join(name);
-            host.write(&path, &bytes)
-                .map_err(|error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display())))?;
+            host.write(&path, &bytes).map_err(|error| Outcome::unwritten(&path.to_string_lossy(), &error))?;
         }
     }
     Ok(Outcome::good(if args.json { to_json(&study) } else { text::print(&study) }))
@@ -139,11 +139,25 @@ fn tcp_rows(args: &PublishedArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
     Ok(Outcome::good(if args.json { to_json(&compared) } else { published::text(&compared) }))
 }
 
+/// Where a checkout has its published rows.
+const ROWS_PATH: &str = "bench/published.toml";
+
 /// Rows of Neuron chips run in the Python package, as kernels do.
 fn neuron_rows(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
     let mut all: Vec<OsString> = vec!["--chip".into(), args.chip.as_str().into()];
     let texts = [("--group", args.group.as_ref().map(OsString::from))];
-    let paths = [("--rows", args.rows.clone()), ("--kernels", args.kernels.clone())];
+    let (mut rows, mut kernels) = (args.rows.clone(), args.kernels.clone());
+    // Outside of a checkout, what comes with the binary.
+    if rows.is_none() && host.read(Path::new(ROWS_PATH)).is_err() {
+        match lay_down_published(host, rows::FILE) {
+            Ok((file, folder)) => {
+                rows = Some(file.into());
+                kernels = kernels.or_else(|| Some(folder.into()));
+            }
+            Err(error) => return Outcome::unwritten(ROWS_PATH, &error),
+        }
+    }
+    let paths = [("--rows", rows), ("--kernels", kernels)];
     for (name, value) in texts.into_iter().chain(paths) {
         if let Some(value) = value {
             all.extend([name.into(), value]);

@@ -2,15 +2,15 @@
 //! that compile.
 
 use clap::Args;
-use tilewright_base::Sources;
+use tilewright_base::{Diagnostic, Sources};
 use tilewright_compile::tcp::choices::Solver;
 use tilewright_compile::{Named, Options};
-use tilewright_machine::Tcp;
+use tilewright_machine::{Tcp, builtin};
 use tilewright_num::Dtype;
 
 use crate::chip::load_chip;
 use crate::host::Host;
-use crate::outcome::Outcome;
+use crate::outcome::{FAILED, OUR_FAULT, Outcome};
 
 /// The chip and the arithmetic.
 #[derive(Args, Clone, Debug)]
@@ -54,6 +54,23 @@ impl Default for ModelTarget {
         let (set, calibrate, context) = (Vec::new(), None, None);
         ModelTarget { chip, set, dtype, cache, calibrate, pes: 1, chips: 1, context, solver }
     }
+}
+
+/// Programs of the compiler that a machine refuses: a limit of the compiler where the machine has figures of its
+/// own, a fault of ours on machines that come with the binary.
+pub(crate) fn refused_programs(chip: &str, set: &[String], complaints: &[Diagnostic]) -> Outcome {
+    let why = complaints.first().map_or(String::new(), |first| format!("{} ({})", first.message, first.code));
+    if set.is_empty() && builtin(chip).is_some() {
+        let message = format!("the compiled program is refused: {why}");
+        return Outcome { code: OUR_FAULT, ..Outcome::usage(&message) };
+    }
+    let figures = if set.is_empty() { format!("the figures of `{chip}`") } else { set.join(", ") };
+    let message = format!(
+        "the compiler writes no programs for a machine with {figures}: {why}\n  \
+         = allowed: figures that its programs keep to, as those of tcp\n  \
+         = instead: the figure as `tilewright machine show tcp` prints it"
+    );
+    Outcome { code: FAILED, ..Outcome::usage(&message) }
 }
 
 impl ModelTarget {

@@ -1,8 +1,11 @@
 //! What must hold for any bytes: readers answer with a tree or a diagnostic, printing reads back, maps
 //! invert.
 //!
-//! Fuzz targets are one call each of these; the corpus is replayed through them as ordinary tests.
+//! Fuzz targets are one call each of these; the corpus is replayed through them as ordinary tests. What a check
+//! has seen, such as the complaints it was answered with, is noted: a driver keeps inputs that show something
+//! new.
 
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
 use tilewright_artifact::{Artifact, Plan};
@@ -19,16 +22,81 @@ use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_isa::program::text;
 
+/// What must hold for any bytes.
+pub type Check = fn(&[u8]);
+
+/// All checks by name, which is that of their folder in `fuzz/corpus`.
+pub const CHECKS: &[(&str, Check)] = &[
+    ("notation_program", notation_program),
+    ("notation_parts", notation_parts),
+    ("machine_file", machine_file),
+    ("program_text", program_text),
+    ("program_binary", program_binary),
+    ("artifact_file", artifact_file),
+    ("neuron_program", neuron_program),
+    ("graph_text", graph_text),
+    ("kernel_text", kernel_text),
+    ("lowered_text", lowered_text),
+    ("schedule_text", schedule_text),
+    ("onnx_file", onnx_file),
+    ("gguf_file", gguf_file),
+    ("llama2c_file", llama2c_file),
+    ("hugging_face_file", hugging_face_file),
+    ("config_file", config_file),
+    ("array_file", array_file),
+    ("rows_file", rows_file),
+];
+
+thread_local! {
+    /// A hash of what the check that runs has seen.
+    static SEEN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What was seen since the last call, as a hash.
+pub fn take_seen() -> u64 {
+    SEEN.take()
+}
+
+/// Notes the shape of a text: its words, without numbers and without what is quoted.
+fn note(text: &str) {
+    let mut quoted = false;
+    let mut hash = SEEN.get() ^ 0xCBF2_9CE4_8422_2325;
+    for byte in text.bytes() {
+        quoted ^= byte == b'`';
+        if !quoted && !byte.is_ascii_digit() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
+        }
+    }
+    SEEN.set(hash);
+}
+
+/// Notes how large something that was read is, by powers of two.
+fn note_size(count: usize) {
+    note(
+        ["a", "b", "c", "d", "e", "f", "g", "h"]
+            .get(count.checked_ilog2().map_or(0, |bits| bits as usize + 1))
+            .copied()
+            .unwrap_or("i"),
+    );
+}
+
+/// Complaints about a text: they render, and are noted.
+fn complained(text: &str, complaints: &[tilewright_base::Diagnostic]) {
+    let mut sources = Sources::default();
+    sources.add("fuzz", text);
+    assert!(render::plain(&sources, complaints).contains("error["));
+    for complaint in complaints.iter().take(4) {
+        note(complaint.code);
+        note(&complaint.message);
+    }
+}
+
 /// The file form of the notation.
 pub fn notation_program(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match parser::program(text, SourceId(0)) {
         Ok(program) => verify_program(&program),
-        Err(complaint) => {
-            let mut sources = Sources::default();
-            sources.add("fuzz", text);
-            assert!(render::plain(&sources, &[*complaint]).starts_with("error["));
-        }
+        Err(complaint) => complained(text, &[*complaint]),
     }
 }
 
@@ -36,19 +104,27 @@ pub fn notation_program(bytes: &[u8]) {
 pub fn notation_parts(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let source = SourceId(0);
+    match parser::einsum(text, source) {
+        Ok(_) => note("einsum"),
+        Err(complaint) => complained(text, &[*complaint]),
+    }
     if let Ok(einsum) = parser::einsum(text, source) {
         assert_eq!(parser::einsum(&einsum.to_string(), source).expect("canonical einsum reads back"), einsum);
     }
     if let Ok(shape) = parser::lowered_shape(text, source) {
+        note("shape");
         assert_eq!(
             parser::lowered_shape(&shape.to_string(), source).expect("canonical shape reads back"),
             shape
         );
     }
     if let Ok(tactic) = parser::tactic(text, source) {
+        note("tactic");
         assert_eq!(parser::tactic(&tactic.to_string(), source).expect("canonical tactic reads back"), tactic);
     }
     if let Ok(dims) = parser::dims(text, source) {
+        note("dims");
+        note_size(dims.len());
         let printed: Vec<String> = dims.iter().map(ToString::to_string).collect();
         assert_eq!(parser::dims(&printed.join(", "), source).expect("canonical dims read back"), dims);
     }
@@ -60,8 +136,11 @@ pub fn machine_file(bytes: &[u8]) {
     let mut sources = Sources::default();
     let id = sources.add("fuzz.toml", text);
     match load(&mut sources, id, &|name| builtin(name).map(str::to_string)) {
-        Ok(loaded) => assert!(!tilewright_machine::show(&loaded).is_empty()),
-        Err(complaints) => assert!(render::plain(&sources, &complaints).contains("error[")),
+        Ok(loaded) => {
+            note("machine");
+            assert!(!tilewright_machine::show(&loaded).is_empty());
+        }
+        Err(complaints) => complained(text, &complaints),
     }
 }
 
@@ -80,10 +159,7 @@ pub fn neuron_program(bytes: &[u8]) {
     let id = sources.add("fuzz", text);
     let read = match neuron::text::read(text, id) {
         Ok(read) => read,
-        Err(complaints) => {
-            assert!(render::plain(&sources, &complaints).contains("error["));
-            return;
-        }
+        Err(complaints) => return complained(text, &complaints),
     };
     let printed = neuron::text::print(&read.program, &read.machine);
     let back = neuron::text::read(&printed, SourceId(0)).expect("canonical text reads back");
@@ -91,13 +167,15 @@ pub fn neuron_program(bytes: &[u8]) {
     assert_eq!(neuron::text::print(&back.program, &back.machine), printed);
     let complaints = neuron::verify::verify_text(chip, &read);
     if !complaints.is_empty() {
-        assert!(render::plain(&sources, &complaints).contains("error["));
-        return;
+        return complained(text, &complaints);
     }
+    note("scheduled");
+    note_size(read.program.instructions.len());
     let run = tilewright_neuron_sim::ScheduledProgram::of(chip, &read.program);
     let (program, timeline) = (run.program(&read.program), &run.timeline);
     assert_eq!(timeline.spans.len(), read.program.instructions.len());
-    tilewright_neuron_sim::findings::findings(chip, &read.program);
+    let found = tilewright_neuron_sim::findings::findings(chip, &read.program);
+    found.iter().for_each(|finding| note(finding.code));
     tilewright_neuron_sim::analysis::summary::summary(chip, program, timeline);
     tilewright_neuron_sim::analysis::critical_path::critical_path(program, timeline);
     tilewright_neuron_sim::analysis::critical_path::idle_times(program, timeline);
@@ -116,6 +194,7 @@ fn through_binary(printed: &str) -> tilewright_tcp_isa::program::Program {
 pub fn artifact_file(bytes: &[u8]) {
     if let Err(error) = Artifact::read(bytes) {
         assert!(!error.to_string().is_empty());
+        note(&error.to_string());
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(plan) = Plan::read(text) {
@@ -125,11 +204,15 @@ pub fn artifact_file(bytes: &[u8]) {
 
 /// Any bytes as a program binary: sections, statements, program.
 pub fn program_binary(bytes: &[u8]) {
-    let sections = container::read(bytes).unwrap_or_default();
+    let sections = container::read(bytes).unwrap_or_else(|error| {
+        note(&error.to_string());
+        Vec::new()
+    });
     let programs = sections.iter().map(|section| section.bytes);
     for statements in programs.chain([bytes]) {
-        if let Ok(text) = tokens::decode(statements) {
-            program_text(text.as_bytes());
+        match tokens::decode(statements) {
+            Ok(text) => program_text(text.as_bytes()),
+            Err(error) => note(&error.to_string()),
         }
     }
 }
@@ -139,6 +222,9 @@ pub fn program_text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match text::read(text, SourceId(0)) {
         Ok(mut program) => {
+            note("program");
+            note_size(program.execs.len());
+            note_size(program.transfers.len());
             text::erase_spans(&mut program);
             let printed = text::print(&program);
             let mut again = text::read(&printed, SourceId(0)).expect("canonical text reads back");
@@ -147,11 +233,7 @@ pub fn program_text(bytes: &[u8]) {
             assert_eq!(text::print(&again), printed);
             assert_eq!(text::print(&through_binary(&printed)), printed);
         }
-        Err(complaints) => {
-            let mut sources = Sources::default();
-            sources.add("fuzz", text);
-            assert!(render::plain(&sources, &complaints).starts_with("error["));
-        }
+        Err(complaints) => complained(text, &complaints),
     }
 }
 
@@ -160,17 +242,15 @@ pub fn graph_text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match tilewright_graph::text::read(text, SourceId(0)) {
         Ok(graph) => {
+            note("graph");
+            note_size(graph.nodes.len());
             let printed = tilewright_graph::text::print(&graph);
             let again =
                 tilewright_graph::text::read(&printed, SourceId(0)).expect("canonical text reads back");
             assert_eq!(again, graph, "{printed}");
             lowers(&graph);
         }
-        Err(complaints) => {
-            let mut sources = Sources::default();
-            sources.add("fuzz", text);
-            assert!(render::plain(&sources, &complaints).starts_with("error["));
-        }
+        Err(complaints) => complained(text, &complaints),
     }
 }
 
@@ -179,12 +259,14 @@ pub fn kernel_text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match tilewright_compile::kernel_text::read(text, SourceId(0)) {
         Ok(kernels) => {
+            note("kernels");
+            note_size(kernels.kernels.len());
             let printed = kernels.print();
             let again = tilewright_compile::kernel_text::read(&printed, SourceId(0))
                 .expect("canonical text reads back");
             assert_eq!(again.print(), printed);
         }
-        Err(complaints) => refused(text, &complaints),
+        Err(complaints) => complained(text, &complaints),
     }
 }
 
@@ -195,12 +277,13 @@ pub fn lowered_text(bytes: &[u8]) {
         // A model of any size would take as long as it takes.
         Ok(read) if !is_small(&read.kernels) => {}
         Ok(read) => {
+            note("lowered");
             static MACHINE: OnceLock<Tcp> = OnceLock::new();
             if let Err(complaints) = read.compile(MACHINE.get_or_init(tcp)) {
-                refused(text, &complaints);
+                complained(text, &complaints);
             }
         }
-        Err(complaints) => refused(text, &complaints),
+        Err(complaints) => complained(text, &complaints),
     }
 }
 
@@ -216,39 +299,43 @@ pub fn schedule_text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match read::read(text, SourceId(0)) {
         Ok(schedule) => {
+            note("schedule");
             let printed = schedule.print();
             let again = read::read(&printed, SourceId(0)).expect("canonical text reads back");
             assert_eq!(again.print(), printed);
             let complaints = checker::check(&schedule);
             if !complaints.is_empty() {
-                refused(text, &complaints);
+                complained(text, &complaints);
             }
         }
-        Err(complaints) => refused(text, &complaints),
+        Err(complaints) => complained(text, &complaints),
     }
-}
-
-fn refused(text: &str, complaints: &[tilewright_base::Diagnostic]) {
-    let mut sources = Sources::default();
-    sources.add("fuzz", text);
-    assert!(render::plain(&sources, complaints).starts_with("error["));
 }
 
 /// What verifies either lowers to primitives that verify, or is refused with a code.
 fn lowers(graph: &tilewright_graph::Graph) {
     match tilewright_graph::primitives(graph) {
         Ok(lowered) => assert_eq!(tilewright_graph::verify(&lowered), []),
-        Err(complaint) => assert!(complaint.code.starts_with("graph/")),
+        Err(complaint) => {
+            assert!(complaint.code.starts_with("graph/"));
+            note(&complaint.message);
+        }
     }
 }
 
 fn imported(model: tilewright_import::ImportResult<tilewright_import::Model>) {
     match model {
         Ok(model) => {
+            note("model");
+            note_size(model.graph.nodes.len());
             assert_eq!(tilewright_graph::verify(&model.graph), []);
             lowers(&model.graph);
         }
-        Err(error) => assert!(error.to_string().starts_with("fuzz: ")),
+        Err(error) => {
+            let text = error.to_string();
+            assert!(text.starts_with("fuzz: "));
+            note(&text);
+        }
     }
 }
 
@@ -277,11 +364,68 @@ pub fn llama2c_file(bytes: &[u8]) {
 /// A safetensors file, and as the same bytes a tokenizer.json.
 pub fn hugging_face_file(bytes: &[u8]) {
     let shared = Arc::new(bytes.to_vec());
-    let _ = tilewright_import::hf::safetensors::Tensors::open(&|name| {
+    let opened = tilewright_import::hf::safetensors::Tensors::open(&|name| {
         (name == "model.safetensors").then(|| Arc::clone(&shared))
     });
-    if let Ok(tokenizer) = tilewright_import::tokenizer::json::read("fuzz", bytes) {
-        let _ = tokenizer.encode("Once upon a time, 2026").map(|tokens| tokenizer.decode(&tokens));
+    note(&opened.map_or_else(|error| error.to_string(), |_| "tensors".to_string()));
+    match tilewright_import::tokenizer::json::read("fuzz", bytes) {
+        Ok(tokenizer) => {
+            note("tokenizer");
+            let _ = tokenizer.encode("Once upon a time, 2026").map(|tokens| tokenizer.decode(&tokens));
+        }
+        Err(error) => note(&error.to_string()),
+    }
+}
+
+/// A `config.json` of Hugging Face, with no weights beside it: models, ends of texts and poolings.
+pub fn config_file(bytes: &[u8]) {
+    let shared = Arc::new(bytes.to_vec());
+    let files = |name: &str| name.ends_with(".json").then(|| Arc::clone(&shared));
+    if let Err(error) = tilewright_import::hf::read(&files) {
+        note(&error.to_string());
+    }
+    match tilewright_import::hf::ends(&files) {
+        Ok(ends) => note_size(ends.map_or(0, |ends| ends.len())),
+        Err(error) => note(&error.to_string()),
+    }
+    let Ok(root) = serde_json::from_slice(bytes) else { return };
+    if let Err(error) = tilewright_import::hf::llama_config(&root, "fuzz") {
+        note(&error.to_string());
+    }
+}
+
+/// Array files: `.npy`, and a tensor of a safetensors file.
+pub fn array_file(bytes: &[u8]) {
+    use tilewright_runtime::{npy, tensors};
+    let rules = &tilewright_num::RuleSet::TCP;
+    for dtype in [Dtype::I8, Dtype::Bf16, Dtype::F32] {
+        match npy::read(bytes, dtype, rules) {
+            Ok(array) => {
+                note("npy");
+                let written = npy::write(&array, rules);
+                assert_eq!(npy::read(&written, dtype, rules).expect("what was written reads"), array);
+            }
+            Err(error) => note(&error.to_string()),
+        }
+    }
+    match npy::read_ints(bytes) {
+        Ok((extents, values)) => {
+            note("ints");
+            assert_eq!(extents.iter().product::<u64>(), values.len() as u64);
+        }
+        Err(error) => note(&error.to_string()),
+    }
+    if let Err(error) = tensors::read(bytes, "x", Dtype::F32, rules) {
+        note(&error.to_string());
+    }
+}
+
+/// Published rows of `bench/published.toml`.
+pub fn rows_file(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match tilewright_study::rows::read(text) {
+        Ok(rows) => note_size(rows.len()),
+        Err(error) => note(&error.to_string()),
     }
 }
 

@@ -4,7 +4,8 @@
 //! - [`book`]: fenced examples of the book, run and compared;
 //! - [`host`]: the host that both run commands on: reads the repository, keeps what is written;
 //! - [`program_text`]: a program of the TCP, with its canonical text or the complaints below;
-//! - [`fuzz`]: what must hold for any bytes, shared by fuzz targets and the replay of their corpus.
+//! - [`fuzz`]: what must hold for any bytes, shared by fuzz targets and the replay of their corpus;
+//! - [`fuzz_driver`]: a campaign of mutated inputs over all of these checks.
 //!
 //! `BLESS=1` writes what was seen as what is expected; the diff is then reviewed like code.
 
@@ -12,6 +13,7 @@
 
 pub mod book;
 pub mod fuzz;
+pub mod fuzz_driver;
 pub mod golden;
 pub mod host;
 pub mod node_tests;

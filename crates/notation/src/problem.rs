@@ -200,14 +200,22 @@ impl Problem {
     }
 
     fn collect_axes(&mut self, einsum: &Einsum, sizes: &Sizes, complaints: &mut Vec<Diagnostic>) {
+        // An axis without a size is told once, and nothing that follows from it.
+        let mut without_size: Vec<Name> = Vec::new();
         for operand in Operand::ALL {
             let Some(tensor) = einsum.tensor(operand) else { continue };
             for axis in &tensor.axes {
+                if without_size.iter().any(|name| name.same_letters(&axis.name)) {
+                    continue;
+                }
                 let added = match &axis.window {
                     Some(sum) => self.add_window(einsum, operand, axis, sum, sizes),
                     None => self.add_axis(einsum, operand, axis, sizes),
                 };
                 if let Err(complaint) = added {
+                    if complaint.code == UNBOUND && axis.window.is_none() {
+                        without_size.push(axis.name);
+                    }
                     complaints.push(*complaint);
                 }
             }
@@ -462,8 +470,11 @@ fn check_joined_names(einsum: &Einsum) -> Vec<Diagnostic> {
     complaints
 }
 
+/// The code of an axis without a size.
+const UNBOUND: &str = "notation/unbound";
+
 fn no_size(name: Name, span: Span) -> Diagnostic {
-    Diagnostic::error("notation/unbound", format!("axis `{name}` has no size"))
+    Diagnostic::error(UNBOUND, format!("axis `{name}` has no size"))
         .at(span, "")
         .allowed("a size for every axis, in either case")
         .instead(format!("--dims {name}=64, or {name}=1..64 if it is known only at run time"))

@@ -36,6 +36,16 @@ pub enum EvalError {
     /// A tensor has too many elements.
     #[error("a tensor would have {0} elements; at most {1} are evaluated")]
     Size(u128, u64),
+    /// All values together have too many elements for what was given.
+    #[error(
+        "values of {held} elements would be held at once; with these inputs and constants at most {most} are"
+    )]
+    Held {
+        /// Elements that would be held.
+        held: u64,
+        /// As many as may be.
+        most: u64,
+    },
     /// An index is outside its axis.
     #[error("index {index} is outside an axis of {size}")]
     Index {

@@ -8,9 +8,11 @@
 //! - [`tensor`]: elements with their sizes;
 //! - [`view`]: strided copies, which transposing, stretching, slicing and windows are;
 //! - [`elementwise`], [`reduce`], [`einsum`], [`index`]: the primitives, a file a family;
+//! - `budget`: how much an evaluation may hold;
 //! - [`run`]: a graph with its constants, evaluated node by node;
 //! - [`session`]: a language model run step by step.
 
+mod budget;
 pub mod einsum;
 pub mod elementwise;
 pub mod error;

@@ -2,6 +2,7 @@
 
 use tilewright_graph::{Data, Dim, Dtype, Graph, Node, Op, TensorStore, ValueId};
 
+use crate::budget::ElementBudget;
 use crate::einsum::einsum;
 use crate::elementwise::{binary, convert, select, unary};
 use crate::error::EvalError;
@@ -33,9 +34,15 @@ impl Interpreter {
         let mut steps = Vec::new();
         load(&graph, store, &uses, &mut constants)?;
         let open = vec![None; graph.axes.len()];
+        let mut budget = ElementBudget::of(&constants);
         for (index, node) in graph.nodes.iter().enumerate() {
             let ready = node.inputs.iter().flatten().all(|id| constants[id.index()].is_some());
-            let value = if ready { evaluate(&graph, node, &constants, &open) } else { Ok(None) };
+            let value = if ready {
+                budgeted(&graph, node, &open, &mut budget)
+                    .and_then(|()| evaluate(&graph, node, &constants, &open))
+            } else {
+                Ok(None)
+            };
             match value.map_err(|why| named(&graph, node, why))? {
                 Some(value) => {
                     keep(node, value, &mut constants);
@@ -43,6 +50,7 @@ impl Interpreter {
                         uses[id.index()] -= 1;
                         if uses[id.index()] == 0 {
                             constants[id.index()] = None;
+                            budget.give_back(*id);
                         }
                     }
                 }
@@ -68,15 +76,18 @@ impl Interpreter {
         for (id, tensor) in self.graph.inputs.iter().zip(inputs) {
             values[id.index()] = Some(tensor.clone());
         }
+        let mut budget = ElementBudget::of(&values);
         for (index, ends) in &self.steps {
             let node = &self.graph.nodes[*index];
-            let value = evaluate(&self.graph, node, &values, &sizes);
+            let value = budgeted(&self.graph, node, &sizes, &mut budget)
+                .and_then(|()| evaluate(&self.graph, node, &values, &sizes));
             let value = value.map_err(|why| named(&self.graph, node, why))?;
             let open =
                 || EvalError::OpenAxis(self.graph.axes.first().map_or_else(String::new, |a| a.name.clone()));
             keep(node, value.ok_or_else(open)?, &mut values);
             for id in ends {
                 values[id.index()] = None;
+                budget.give_back(*id);
             }
         }
         let result = |id: ValueId| values[id.index()].clone();
@@ -185,6 +196,19 @@ fn keep(node: &Node, value: Tensor, values: &mut [Option<Tensor>]) {
 fn named(graph: &Graph, node: &Node, why: EvalError) -> EvalError {
     let name = node.outputs.first().and_then(|id| graph.value(*id)).map_or("", |value| &value.name);
     EvalError::Node { name: name.to_string(), why: Box::new(why) }
+}
+
+/// Takes room for what a node computes, if its sizes are known.
+fn budgeted(
+    graph: &Graph,
+    node: &Node,
+    sizes: &[Option<u64>],
+    budget: &mut ElementBudget,
+) -> Result<(), EvalError> {
+    let Some(id) = node.outputs.first() else { return Ok(()) };
+    let Some(value) = graph.value(*id) else { return Ok(()) };
+    let Some(dims) = evaluated(&value.ty.dims, sizes) else { return Ok(()) };
+    budget.take(*id, count(&dims)?)
 }
 
 /// Sizes as numbers; `None` if one is open or negative.

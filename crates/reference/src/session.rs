@@ -90,13 +90,17 @@ impl<'i> Session<'i> {
     }
 }
 
-/// The place of the largest number, the first of equals.
-pub fn best(logits: &[f32]) -> i64 {
-    let mut best = 0;
-    for (at, value) in logits.iter().enumerate() {
-        if *value > logits[best] {
-            best = at;
+/// The place of the largest number, the first of equals; `None` where one is no number or the largest is not
+/// finite, as after an overflow.
+pub fn best(logits: &[f32]) -> Option<i64> {
+    let mut found = (0, f32::NEG_INFINITY);
+    for (at, value) in (0_i64..).zip(logits) {
+        if value.is_nan() {
+            return None;
+        }
+        if *value > found.1 {
+            found = (at, *value);
         }
     }
-    i64::try_from(best).unwrap_or(0)
+    found.1.is_finite().then_some(found.0)
 }

@@ -206,3 +206,22 @@ fn bits_do_not_depend_on_threads() {
         assert!([2, 3, 7].iter().all(|threads| run(*threads) == alone), "{spec}");
     }
 }
+
+/// A graph of three nodes names a billion elements: it is refused before memory is taken for them, and its twin
+/// of a thousand runs.
+#[test]
+fn what_is_held_is_in_proportion_to_what_was_given() {
+    let run = |size: i64| {
+        let mut b = tilewright_graph::Builder::new("large");
+        let x = b.input("x", tilewright_graph::Type::new(Dtype::F32, [1.into()])).expect("an input");
+        let wide = b.broadcast(x, &[size.into()]).expect("a broadcast");
+        let sum = b.reduce(Fold::Sum, wide, &[0], false).expect("a sum");
+        b.output("y", sum);
+        let store = tilewright_graph::TensorStore::default();
+        let interpreter = tilewright_reference::Interpreter::new(b.finish(), &store).expect("primitives");
+        interpreter.run(&[Tensor::floats(Dtype::F32, &[1], vec![1.0])])
+    };
+    assert_eq!(run(1000).expect("it runs")[0].as_floats(), [1000.0]);
+    let error = run(1 << 27).expect_err("too many elements").to_string();
+    assert!(error.contains("would be held at once"), "{error}");
+}

@@ -7,7 +7,7 @@ use tilewright_base::invariant::to_index;
 
 use tilewright_record::KeepLast;
 
-use crate::generate::{Limits, Stop, best, ended};
+use crate::generate::{Limits, Stop, best_after, ended};
 use crate::model::{ModelDevice, ModelError};
 use crate::readings::ReadingOptions;
 use crate::usage::Usage;
@@ -63,7 +63,8 @@ pub fn generate_batch(
         if found == 0 || found > context {
             return Err(ModelError::Prompt { found, context });
         }
-        next.push(Some(best(&take(chip, sequence, prompt, &mut all.prefill)?)));
+        let logits = take(chip, sequence, prompt, &mut all.prefill)?;
+        next.push(Some(best_after(prompt.len() as u64, &logits)?));
     }
     loop {
         let texts = iter::once(&mut all.first).chain(&mut all.others);
@@ -85,7 +86,7 @@ pub fn generate_batch(
         let reading = ended(chip.feed_batch(&next, &values(), KeepLast::new(0))?)?;
         all.decode.add(&reading.outcome, count);
         for (sequence, next) in (0..).zip(&mut next).filter(|(_, next)| next.is_some()) {
-            *next = Some(best(&chip.sequence_logits(sequence)?));
+            *next = Some(best_after(chip.seen(), &chip.sequence_logits(sequence)?)?);
         }
     }
 }

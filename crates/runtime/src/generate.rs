@@ -59,7 +59,22 @@ pub struct Generation {
     pub last: Vec<u64>,
 }
 
-/// Takes a prompt and generates; `said` hears each token.
+/// How far a generation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GenerationStep {
+    /// So many tokens of the prompt were taken.
+    Prompt {
+        /// Tokens that were taken.
+        done: u64,
+        /// Tokens of the prompt.
+        of: u64,
+    },
+    /// A token was generated.
+    Token(u64),
+}
+
+/// Takes a prompt and generates; `heard` is told of each part of the prompt and of each token, and may ask to
+/// stop.
 ///
 /// # Errors
 /// A prompt that does not fit, tokens outside the vocabulary, a run that does not come to its end.
@@ -67,7 +82,7 @@ pub fn generate(
     chip: &mut ModelDevice,
     prompt: &[u64],
     limits: &Limits,
-    said: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    heard: &mut dyn FnMut(GenerationStep) -> ControlFlow<()>,
 ) -> Result<Generation, ModelError> {
     // Contexts are rounded up to a position for every slice, the model's positions are not.
     let context = chip.compiled().plan.options.context.min(chip.compiled().kernels.positions);
@@ -86,18 +101,23 @@ pub fn generate(
         let reading = ended(feed(chip, part, &wanted, KeepLast::new(0))?.1)?;
         prefill.add(&reading.outcome, part.len() as u64);
         last = part.to_vec();
+        let done = prefill.tokens;
+        if heard(GenerationStep::Prompt { done, of: found }).is_break() {
+            let (tokens, stop) = (Vec::new(), Stop::Asked);
+            return Ok(Generation { tokens, stop, prefill, decode, last });
+        }
     }
     let mut tokens = Vec::new();
     let stop = loop {
         if tokens.len() as u64 >= limits.tokens {
             break Stop::Tokens;
         }
-        let token = best(&chip.logits()?);
+        let token = best_after(chip.seen(), &chip.logits()?)?;
         if limits.ends.contains(&token) {
             break Stop::End;
         }
         tokens.push(token);
-        if said(token).is_break() {
+        if heard(GenerationStep::Token(token)).is_break() {
             break Stop::Asked;
         }
         if tokens.len() as u64 >= limits.tokens {
@@ -164,13 +184,22 @@ pub(crate) fn ended(reading: Reading) -> Result<Reading, ModelError> {
     Ok(reading)
 }
 
-/// The place of the largest number, the first of equals.
-pub fn best(logits: &[f32]) -> u64 {
+/// The place of the largest number, the first of equals; `None` where one is no number or the largest is not
+/// finite, as after an overflow.
+pub fn best(logits: &[f32]) -> Option<u64> {
     let mut found = (0, f32::NEG_INFINITY);
     for (at, value) in logits.iter().enumerate() {
+        if value.is_nan() {
+            return None;
+        }
         if *value > found.1 {
             found = (at, *value);
         }
     }
-    found.0 as u64
+    found.1.is_finite().then_some(found.0 as u64)
+}
+
+/// [`best`] of what a model gave after so many positions.
+pub(crate) fn best_after(seen: u64, logits: &[f32]) -> Result<u64, ModelError> {
+    best(logits).ok_or(ModelError::Overflow { seen })
 }

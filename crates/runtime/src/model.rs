@@ -59,6 +59,12 @@ pub enum ModelError {
         /// Longest context.
         context: u64,
     },
+    /// Logits that are no finite numbers: weights and activations leave the range of their types.
+    #[error("the logits after {seen} tokens are no finite numbers: the weights overflow")]
+    Overflow {
+        /// Positions that were computed.
+        seen: u64,
+    },
     /// A run that did not come to its end.
     #[error("a run of the model did not end: {0}")]
     Stopped(String),

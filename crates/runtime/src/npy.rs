@@ -175,12 +175,37 @@ impl WideElement {
                     wanted: dtype.name(),
                 })
             }
-            #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest")]
-            WideElement::Float => Ok((f64::from_bits(word) as f32).to_bits()),
+            WideElement::Float => {
+                let (wide, narrow) = (f64::from_bits(word), rounded(word));
+                if wide.is_finite() && narrow.is_infinite() {
+                    return Err(bad(&format!("element {index} is {wide:e}, which float32 does not reach")));
+                }
+                Ok(narrow.to_bits())
+            }
         };
         let patterns: Result<Vec<u32>, ArrayError> = words.enumerate().map(pattern).collect();
         Ok(Array { dtype, extents, patterns: patterns? })
     }
+}
+
+/// A pattern of 64 bits as a float of 32.
+#[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest")]
+fn rounded(word: u64) -> f32 {
+    f64::from_bits(word) as f32
+}
+
+/// How many elements of a file of float64 are others in float32; 0 of any other file.
+pub fn rounded_elements(bytes: &[u8]) -> u64 {
+    let Ok((header, data)) = split(bytes) else { return 0 };
+    if quoted(header, "descr") != Some("<f8") {
+        return 0;
+    }
+    let words = data.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+    let changes = |word: &u64| {
+        let wide = f64::from_bits(*word);
+        !wide.is_nan() && f64::from(rounded(*word)).to_bits() != wide.to_bits()
+    };
+    words.filter(changes).count() as u64
 }
 
 /// NumPy's name of a type beside how its files spell it.
@@ -305,5 +330,21 @@ mod tests {
         let bytes = write(&wide, &RuleSet::TCP);
         let refused = read(&bytes, Dtype::I8, &RuleSet::TCP).unwrap_err();
         assert_eq!(refused.to_string(), "element 1 is 200, which is outside i8");
+    }
+
+    #[test]
+    fn floats_of_64_bits_that_change_are_counted_and_those_beyond_float32_refused() {
+        let wide = |values: &[f64]| {
+            let data = values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>();
+            let header =
+                format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({},), }}\n", values.len());
+            let length = u16::try_from(header.len()).expect("a short header").to_le_bytes();
+            [MAGIC, &[1, 0], &length, header.as_bytes(), &data].concat()
+        };
+        assert_eq!(rounded_elements(&wide(&[0.5, -2.0, 0.1, f64::NAN, f64::INFINITY])), 1);
+        assert!(read(&wide(&[0.1]), Dtype::F32, &RuleSet::TCP).is_ok());
+        let error = read(&wide(&[0.0, 1e300]), Dtype::F32, &RuleSet::TCP).expect_err("too large").to_string();
+        assert!(error.contains("element 1 is 1e300"), "{error}");
+        assert_eq!(rounded_elements(b"no array"), 0);
     }
 }

@@ -74,7 +74,7 @@ impl Prepared {
         wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ReadingError> {
-        let decides = ValueDependence { time: false, places: false };
+        let decides = ValueDependence { time: false, places: false, grants: false };
         let wanted = ReadingOptions { values: false, ..wanted.clone() };
         let mut nothing = Device::new(self.machine(), 0);
         self.listen(decides, registers, &wanted, nothing.state_mut(), sink)

@@ -42,6 +42,8 @@ pub struct Reading {
     pub outcome: SimOutcome,
     /// What went wrong, if it was asked for.
     pub findings: Vec<Finding>,
+    /// What the verifier said of the program, none of it an error; of a run on a device that is kept, nothing.
+    pub warnings: Vec<Diagnostic>,
     /// Outputs by name, in the program's order, if values were asked for; of a run on a device that is kept,
     /// none.
     pub outputs: Vec<(String, Array)>,
@@ -91,7 +93,7 @@ pub fn read<S: Sink + Send>(
     wanted: &ReadingOptions,
     sink: S,
 ) -> Result<Reading, ReadingError> {
-    accepted(machine, program)?;
+    let warnings = accepted(machine, program)?;
     let decides = ValueDependence::of(program);
     let mut device = Device::new(machine, program.chips.max(1));
     if decides.computed(wanted) {
@@ -109,6 +111,7 @@ pub fn read<S: Sink + Send>(
     if wanted.values && !stopped {
         reading.outputs = device.outputs(program)?;
     }
+    reading.warnings = warnings;
     Ok(reading)
 }
 

@@ -13,17 +13,19 @@ pub struct ValueDependence {
     pub time: bool,
     /// [`places`].
     pub places: bool,
+    /// [`grants`].
+    pub grants: bool,
 }
 
 impl ValueDependence {
     /// What they decide in this one.
     pub fn of(program: &Program) -> ValueDependence {
-        ValueDependence { time: time(program), places: places(program) }
+        ValueDependence { time: time(program), places: places(program), grants: grants(program) }
     }
 
     /// Whether values have to be computed for what is wanted.
     pub fn computed(self, wanted: &ReadingOptions) -> bool {
-        wanted.values || self.time || (wanted.findings && self.places)
+        wanted.values || self.time || self.grants || (wanted.findings && self.places)
     }
 }
 
@@ -37,6 +39,11 @@ pub fn places(program: &Program) -> bool {
     let table = |body: &ExecBody| matches!(body, ExecBody::Stream(stream) if stream.fetch.indirect.is_some());
     program.execs.iter().any(|exec| table(&exec.body))
         || program.transfers.iter().any(|transfer| transfer.index.is_some())
+}
+
+/// Whether rows that tables name may lie outside of what is granted: a run ends at the first that does.
+pub fn grants(program: &Program) -> bool {
+    !program.grants.is_empty() && program.transfers.iter().any(|transfer| transfer.index.is_some())
 }
 
 fn reads(steps: &[Step]) -> bool {

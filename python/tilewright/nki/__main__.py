@@ -1,4 +1,4 @@
-"""`python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace F] [--emit F] [--json]`.
+"""`python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace F] [--emit F] [--json] [--traceback]`.
 
 A file alone runs as it is, and each kernel call is reported. With `::kernel` that kernel is called with the arguments:
 `128x512:bf16` is a random array of that shape and type (float32 without one), everything else a Python literal or text.
@@ -7,11 +7,13 @@ With --json standard output has the JSON alone; what the file prints goes to sta
 
 import ast
 import contextlib
+import inspect
 import json
 import os
 import re
 import runpy
 import sys
+import traceback
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from tilewright import _core
 from . import dtypes, install, kernel
 from .result import check_writable, write_trace
 
-USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace FILE] [--emit FILE] [--json]"
+USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace FILE] [--emit FILE] [--json] [--traceback]"
 
 
 class Usage(Exception):
@@ -44,16 +46,17 @@ FILE.py::kernel runs one kernel with the arguments: 128x512:bf16 is a random arr
 --trace FILE    write a Perfetto trace of the last kernel call
 --emit FILE     write the program of the last kernel call as text, which `tilewright sim FILE` reads
 --json          one line of JSON for each kernel call; what the file prints goes to standard error
+--traceback     every frame that an error came through, those of this package too
 --              what follows belongs to the file"""
 
 
 def options(arguments):
     """Our options, wherever they stand before `--`, and the rest."""
-    found = {"chip": None, "instance": None, "trace": None, "emit": None, "grid": None, "check": False, "json": False}
+    found = {"chip": None, "instance": None, "trace": None, "emit": None, "grid": None, "check": False, "json": False, "traceback": False}
     rest, items = [], iter(arguments)
     for item in items:
         option, joined, value = item.partition("=")
-        if item in ("--check", "--json"):
+        if item in ("--check", "--json", "--traceback"):
             found[item[2:]] = True
         elif option in ("--chip", "--instance", "--trace", "--emit", "--grid"):
             found[option[2:]] = value if joined else next(items, None)
@@ -105,6 +108,8 @@ def argument(text, generator):
         except TypeError as error:
             raise Usage(str(error)) from None
         return generator.standard_normal(shape, np.float32).astype(dtype)
+    if re.fullmatch(r"\d+x[\dx]*(:\w*)?|[\dx]+:", text):
+        raise Usage(f"{text} is no shape: sizes with x between them and a type if it is not float32, as 128x512:bf16")
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -185,7 +190,22 @@ def run_file(target, arguments, grid=None):
     made = func if isinstance(func, kernel.Kernel) else kernel.Kernel(func, kernel.dialect_of(func))
     if grid is not None:
         made = made[tuple(int(size) for size in grid.split("x"))]
+    try:
+        inspect.signature(made.func).bind(*values)
+    except TypeError as error:
+        named = ", ".join(str(one) for one in inspect.signature(made.func).parameters.values())
+        raise Usage(f"{name} with {len(values)} arguments: {error}; it is {name}({named}), as {path}::{name} 128x512:bf16 ...") from None
     made.run(values, {})
+
+
+def told(error):
+    """What is printed of an exception: of a refusal its own lines, of any other the frames of the user's files."""
+    if hasattr(error, "code") and hasattr(error, "asked"):
+        return f"{error}\n"
+    ours = (os.path.dirname(os.path.abspath(__file__)), "<frozen")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
+    lines = traceback.format_list(frames) + traceback.format_exception_only(error)
+    return "Traceback (most recent call last):\n" + "".join(lines)
 
 
 def exit_code(ended):
@@ -234,6 +254,11 @@ def main():
     except Usage as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except Exception as error:
+        if chosen["traceback"]:
+            raise
+        sys.stderr.write(told(error))
+        return 1
     asked = exit_code(ended)
     if report.last is None and not report.failed and not asked:
         print("error: no kernel was called; name one with FILE.py::kernel", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib
 import inspect
 import math
 import os
@@ -115,7 +116,15 @@ class _Launch:
         except TypeError as error:
             func = booleans.exchanged(self.func) if str(error).startswith(booleans.NO_TRUTH) else None
             if func is None:
+                told = refusals.of_operands(error)
+                if told is None:
+                    raise
+                raise told from error
+        except (ValueError, OverflowError) as error:
+            told = refusals.of_operands(error)
+            if told is None:
                 raise
+            raise told from error
         except AttributeError as error:
             told = refusals.of_no_tensor(error)
             if told is None:
@@ -288,6 +297,19 @@ def _run_together(launches):
     return [values[members.index((rank, 0))] for rank in range(len(launches))]
 
 
+#: What a kernel that is unpickled has besides its function.
+_PICKLED = ("dialect", "grid", "platform_target", "mode")
+
+
+def _unpickled(module, name, own):
+    found = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    made = found._copy(own["grid"]) if isinstance(found, Kernel) else Kernel(found)
+    made.__dict__.update(own)
+    return made
+
+
 class Kernel:
     """A decorated kernel."""
 
@@ -313,6 +335,11 @@ class Kernel:
         other.grid = grid
         other.ungridded = self.__dict__.get("ungridded", self)
         return other
+
+    def __reduce__(self):
+        """Kernels are pickled by name, as functions are, with their grid and options."""
+        own = {name: value for name, value in self.__dict__.items() if name in _PICKLED or name.startswith("option_")}
+        return _unpickled, (self.__module__, self.__qualname__, own)
 
     def with_schedule(self, pairs):
         """Order between instructions; kept, not needed: every order is derived from memory."""
@@ -424,7 +451,8 @@ def decorator(dialect, **fixed):
 
     def decorate(func=None, **options):
         def make(func):
-            wrapped = func if isinstance(func, Kernel) else Kernel(func, dialect)
+            # A kernel that is decorated again stays what it was; the copy has the options.
+            wrapped = func._copy(func.grid) if isinstance(func, Kernel) else Kernel(func, dialect)
             target = options.get("platform_target")
             if target:
                 wrapped.platform_target = target

@@ -48,8 +48,8 @@ def not_negative(value, what):
     return found
 
 
-def of_no_tensor(error):
-    """A refusal for an AttributeError of this package about a value of somebody else's: a tensor was needed. None for any other."""
+def _came_through(error):
+    """The last line of somebody else's files, the call of ours that it made, and whether the error was raised in there."""
     trace, line, ours, called = error.__traceback__, "", False, ""
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -59,6 +59,31 @@ def of_no_tensor(error):
         elif not called or not code.co_name.startswith("_"):
             called = code.co_name
         trace = trace.tb_next
+    return line, called, ours
+
+
+#: Refusals that code which expects Python's own exceptions catches as well.
+_KINDS = {kind: type(f"Refused{kind.__name__}", (_core.Refused, kind), {}) for kind in (TypeError, ValueError, OverflowError)}
+
+
+def of_operands(error):
+    """A refusal for an exception that Python raised in a call of this package: an operand of a type or size that it does not take.
+
+    None for refusals, and for exceptions of the kernel's own code."""
+    line, called, ours = _came_through(error)
+    kind = next((kind for kind in _KINDS if type(error) is kind), None)
+    if kind is None or not ours or not line:
+        return None
+    text = str(error)[:200] or type(error).__name__
+    told = refused("neuron/operand", f"{called}: {text}", f"operands of the types and sizes that {called} takes", "check its arguments in this line", line)
+    made = _KINDS[kind](str(told))
+    made.__dict__.update(told.__dict__)
+    return made
+
+
+def of_no_tensor(error):
+    """A refusal for an AttributeError of this package about a value of somebody else's: a tensor was needed. None for any other."""
+    line, called, ours = _came_through(error)
     given = type(error.obj)
     if not ours or given.__module__.startswith("tilewright") or error.name not in _OF_TENSORS:
         return None

@@ -5,6 +5,21 @@ import glob
 import os
 
 
+class _KeptSession:
+    """The answers of a session, for results that were pickled."""
+
+    _ASKED = ("timing", "findings", "spans", "spills", "where_time_went", "advice", "instructions", "energy", "trace", "text")
+
+    def __init__(self, session):
+        self.chip = session.chip
+        self.answers = session.answers if isinstance(session, _KeptSession) else {name: getattr(session, name)() for name in self._ASKED}
+
+    def __getattr__(self, name):
+        if name in self._ASKED:
+            return lambda: self.answers[name]
+        raise AttributeError(f"a result that was pickled does not know `{name}`; ask before it is pickled")
+
+
 class Result:
     """A run: its outputs, times, findings and trace."""
 
@@ -18,6 +33,10 @@ class Result:
         self.extra_findings = []
         #: The instance that ranks ran on.
         self.instance = None
+
+    def __getstate__(self):
+        """What is pickled: everything that the run left behind, without the run."""
+        return {**self.__dict__, "_session": _KeptSession(self._session)}
 
     @property
     def timing(self):

@@ -1,6 +1,5 @@
 //! `tilewright compile -o` and `tilewright exec`: compiled models from and to files (`tilewright_artifact`).
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tilewright_artifact::{
@@ -48,8 +47,7 @@ fn tokenizer_file(args: &CompileArgs, host: &dyn Host) -> Result<Option<NamedSec
         return Ok(None);
     };
     let Some(section) = tokenizer_section(&path) else { return Ok(None) };
-    let bytes = host.read(Path::new(&path));
-    let bytes = Arc::new(bytes.map_err(|error| Outcome::usage(&format!("cannot read `{path}`: {error}")))?);
+    let bytes = model::read(&path, host)?;
     model::read_tokenizer(&path, &bytes)?;
     Ok(Some((section, bytes)))
 }

@@ -11,7 +11,7 @@ mod source;
 use std::path::Path;
 
 use tilewright_artifact::programs;
-use tilewright_base::Sources;
+use tilewright_base::{Severity, Sources};
 use tilewright_compile::Compiled;
 use tilewright_compile::compiled::ProgramOutline;
 use tilewright_compile::lowered::{Origin, lowered};
@@ -21,11 +21,13 @@ use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
 use tilewright_schedule::tune::{TokenCost, TunedModel, watts};
 use tilewright_tcp_isa::program::{Program, text as commands};
+use tilewright_tcp_isa::verify;
 
 use crate::calibrate;
 use crate::goal::goal;
-use crate::host::Host;
+use crate::host::{Host, refuse_own_input};
 use crate::outcome::{FAILED, OUR_FAULT, Outcome};
+use crate::target::{ModelTarget, refused_programs};
 use args::{CompileArgs, ExecArgs, ProgramName, Stage};
 use source::{CompileInput, CompileOutput};
 
@@ -40,6 +42,7 @@ pub(crate) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Outcome {
 }
 
 fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    refuse_own_input(host, &[&args.model], args.output.as_deref())?;
     // What cannot be compiled is refused before a large file is read.
     calibrate::check(&args.target)?;
     goal(&args.goal)?;
@@ -56,22 +59,39 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
             printed.into_bytes()
         }
         None => {
-            let CompileOutput { machine, tuned, .. } = loaded.made(args, host)?;
-            let checked = if args.no_check { String::new() } else { check(&machine, &tuned.compiled)? };
+            let CompileOutput { machine, target, tuned, .. } = loaded.made(args, host)?;
+            host.progress("checking", None);
+            let checked = if args.no_check {
+                String::new()
+            } else {
+                check(&target, &machine, &tuned.compiled, &loaded)?
+            };
             if args.output.is_none() {
                 return Ok(Outcome::good(summary(&tuned, goal(&args.goal)?) + &checked));
             }
+            host.progress("packing weights", None);
             file::bytes(args, loaded.model()?, &tuned.compiled, host)?
         }
     };
     let path = args.output.as_deref().unwrap_or_default();
-    host.write(Path::new(path), &bytes)
-        .map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
+    host.write(Path::new(path), &bytes).map_err(|error| Outcome::unwritten(path, &error))?;
     Ok(Outcome::good(format!("wrote {path} ({} bytes)\n", thousands(bytes.len() as u64))))
 }
 
 /// Checks the programs; a line on what was gone through, or what is wrong.
-fn check(machine: &Tcp, compiled: &Compiled) -> Result<String, Outcome> {
+fn check(
+    target: &ModelTarget,
+    machine: &Tcp,
+    compiled: &Compiled,
+    loaded: &CompileInput,
+) -> Result<String, Outcome> {
+    for (_, program) in programs(compiled) {
+        let mut complaints = verify(machine, program);
+        complaints.retain(|complaint| complaint.severity == Severity::Error);
+        if !complaints.is_empty() {
+            return Err(refused_programs(&target.chip, &target.set, &complaints));
+        }
+    }
     let (mut commands, mut cases, mut wrong) = (0_u64, 0_u64, String::new());
     for (name, checked) in compiled.check(machine) {
         commands += checked.commands;
@@ -82,8 +102,20 @@ fn check(machine: &Tcp, compiled: &Compiled) -> Result<String, Outcome> {
         let (commands, cases) = (thousands(commands), thousands(cases));
         return Ok(format!("{:<12}{commands} commands in {cases} cases are in order\n", "check"));
     }
-    let message = format!("the schedule is wrong, which is a fault of the compiler:{wrong}");
-    Err(Outcome { code: OUR_FAULT, ..Outcome::usage(&message) })
+    Err(match loaded {
+        // Kernels that somebody wrote may read what is no longer there.
+        CompileInput::Kernels(_) | CompileInput::Lowered(_) => {
+            let message = format!(
+                "the programs of these kernels are wrong:{wrong}\n  \
+                 = instead: kernels that read a value before its place is used again"
+            );
+            Outcome { code: FAILED, ..Outcome::usage(&message) }
+        }
+        CompileInput::Model(_) | CompileInput::Schedule(_) => {
+            let message = format!("the schedule is wrong, which is a fault of the compiler:{wrong}");
+            Outcome { code: OUR_FAULT, ..Outcome::usage(&message) }
+        }
+    })
 }
 
 /// What is said of a schedule that is right.
@@ -121,6 +153,10 @@ fn printed(
             let CompileOutput { machine, target, kernels, tuned } = loaded.made(args, host)?;
             let (compiled, name) = (&tuned.compiled, loaded.program(args));
             let program = program(compiled, name)?;
+            if !args.no_check {
+                host.progress("checking", None);
+                check(&target, &machine, compiled, loaded)?;
+            }
             match stage {
                 Stage::Lowered => {
                     let origin = Origin { chip: &target.chip, set: &target.set, kernels: &kernels };

@@ -158,8 +158,12 @@ impl CompileInput {
             return Ok(CompileOutput { machine, target, kernels, tuned });
         }
         let (target, machine) = (args.target.clone(), args.target.machine(host)?);
+        host.progress("compiling", None);
         let rule = compiled_long(&machine, &target, &kernels, args.batch)?;
         let aim = TuneGoal { effort: args.effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
+        if args.effort > 0 {
+            host.progress(&format!("choosing with effort {}", args.effort), None);
+        }
         let tuned = tune_compiled(&machine, &kernels, rule, aim).map_err(|error| untuned(&error))?;
         Ok(CompileOutput { machine, target, kernels, tuned })
     }

@@ -27,11 +27,11 @@ use plain::HeadGroup;
 
 /// Fig. 10 of the paper: 16 slices for each of four heads, keys in the register files.
 const TACTIC: &str = include_str!("../../../../kernels/qk-fig10.tw");
-const TACTIC_PATH: &str = "kernels/qk-fig10.tw";
+const TACTIC_PATH: &str = "builtin:qk-fig10";
 
 /// E7 to E9 of the paper: that product with its scale, softmax, and the product with the values.
 const PROGRAM: &str = include_str!("../../../../kernels/attention.tcp");
-const PROGRAM_PATH: &str = "kernels/attention.tcp";
+const PROGRAM_PATH: &str = "builtin:attention";
 
 /// Where the trace goes, in the folder that the command is run in.
 const TRACE_PATH: &str = "attention.pftrace";
@@ -69,7 +69,7 @@ fn demonstrate(host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let stderr = keep(&trace, &mut stdout, host);
     stdout.push_str(&next());
     let good = reading.findings.is_empty() && agreements.iter().all(|agreed| agreed.equal == agreed.results);
-    Ok(Outcome { code: if good { 0 } else { FAILED }, stdout, stderr })
+    Ok(Outcome { code: if good { 0 } else { FAILED }, stdout, stderr, ..Outcome::default() })
 }
 
 fn broken() -> Outcome {
@@ -114,7 +114,7 @@ fn next() -> String {
         "\nthe same by hand\n  \
          tilewright sim {PROGRAM_PATH} --trace {TRACE_PATH}\n  \
          tilewright notation lower {TACTIC_PATH} | tilewright sim -     Q times K alone, lowered from its tactic\n\
-         next: docs/README.md, tilewright notation show {TACTIC_PATH}, tilewright machine show tcp\n"
+         next: tilewright notation show {TACTIC_PATH}, tilewright machine show tcp\n"
     )
 }
 

@@ -116,7 +116,8 @@ fn one(
             .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?;
         no_shapes(&neighbours)?;
         no_data_memory(&args.from)?;
-        return searched_and_told(&CoreTask { task, assumed: assumed_energies(&loaded) }, args, goal, host);
+        let shown = CoreTask { task, assumed: assumed_energies(&loaded) };
+        return searched_and_told(&shown, args, setting, goal, host);
     }
     let tcp = gather::tcp(&loaded, &args.target)?;
     let setup = gather::setup(&gathered, &tcp, args.target.pes)?;
@@ -128,7 +129,7 @@ fn one(
         something(&task, &found)?;
         return neighbours::answer(args, &task, &found, &neighbours, goal, seconds);
     }
-    searched_and_told(&task, args, goal, host)
+    searched_and_told(&task, args, setting, goal, host)
 }
 
 fn something<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::Target>) -> Result<(), Outcome> {
@@ -146,17 +147,22 @@ fn something<S: CandidateDisplay>(shown: &S, found: &SearchResultOf<S::Target>) 
 fn searched_and_told<S: CandidateDisplay>(
     shown: &S,
     args: &ExploreArgs,
+    setting: &SweepPoint,
     goal: Goal,
     host: &mut dyn Host,
 ) -> Result<SearchAnswer, Outcome> {
+    let until = args.budget.map(|budget| host.seconds() + budget);
     let (found, seconds) = searched(shown, goal, args, 1, host);
     something(shown, &found)?;
-    let checks = shown.verify(&found, &args.target.chip, args.limits(), &mut || host.interrupted());
+    let checks = shown.verify(&found, &args.target.chip, args.limits(), &mut || {
+        host.interrupted() || until.is_some_and(|until| host.seconds() > until)
+    });
     let mut text = table::answer(shown, &found, args, &checks, goal, seconds);
     if let Some(number) = args.explain {
         text.push_str(&explained(shown, &found, number)?);
     }
-    if let Some(path) = &args.plot {
+    if let Some(path) = args.plot.as_ref().map(|path| setting.file(path)) {
+        let path = path.as_str();
         write(path, &plot::file(shown, &found, path.ends_with(".html")), host)?;
         text.push_str(&format!("drawn     {path}\n"));
     }
@@ -232,7 +238,7 @@ fn searched<S: CandidateDisplay>(
 }
 
 fn write(path: &str, text: &str, host: &mut dyn Host) -> Result<(), Outcome> {
-    let failed = |error| Outcome::usage(&format!("cannot write `{path}`: {error}"));
+    let failed = |error| Outcome::unwritten(path, &error);
     host.write(Path::new(path), text.as_bytes()).map_err(failed)
 }
 

@@ -1,7 +1,8 @@
 //! Several searches of one command: a row for each, and a folder to which results are added as they come.
 //!
-//! A folder holds `explore.jsonl`, one line of JSON for each search that is done, with what was asked. Lines
-//! that answer what is asked again are not searched again. A line that a kill cut short is left out.
+//! A folder holds `explore.jsonl`, one line of JSON for each search that is done, with what was asked and a
+//! checksum. Lines that answer what is asked again are not searched again. A line that a kill cut short, or that
+//! somebody changed, is left out.
 
 use std::path::{Path, PathBuf};
 
@@ -23,12 +24,12 @@ pub(crate) fn all(
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let path = args.folder().map(|folder| Path::new(folder).join("explore.jsonl"));
-    let mut lines = path.as_deref().map_or(Vec::new(), |path| known(path, host));
+    let (mut lines, spoilt) = path.as_deref().map_or_else(Default::default, |path| known(path, host));
     let (mut answers, mut again, mut code) = (Vec::new(), 0, GOOD);
     for setting in settings {
         let asked = asked(args, setting, host);
-        if let Some(line) = lines.iter().find(|line| line["asked"] == asked) {
-            answers.push(line["found"].clone());
+        if let Some(line) = lines.iter().find(|line| line.value["asked"] == asked) {
+            answers.push(line.value["found"].clone());
             again += 1;
             continue;
         }
@@ -44,7 +45,7 @@ pub(crate) fn all(
         code = code.max(one_code);
         let complete = found["complete"] == json!(true) || found.get("best").is_none();
         if let Some(path) = path.as_deref().filter(|_| complete) {
-            lines.push(json!({ "asked": asked, "found": found }));
+            lines.push(ResultLine::new(json!({ "asked": asked, "found": found })));
             keep(path, &lines, host)?;
         }
         answers.push(found);
@@ -58,7 +59,42 @@ pub(crate) fn all(
         }
         text
     };
-    Ok(Outcome { code, ..Outcome::good(stdout) })
+    let mut stderr = String::new();
+    if let Some(path) = path.as_ref().filter(|_| spoilt > 0) {
+        let what = format!("{spoilt} of the lines of `{}`", path.display());
+        stderr = format!("warning: {what} are not as they were written, and were left out\n");
+    }
+    Ok(Outcome { code, stderr, ..Outcome::good(stdout) })
+}
+
+/// A search that is done, as its line in the folder.
+struct ResultLine {
+    text: String,
+    value: Value,
+}
+
+/// Before the checksum of a line, and between it and what it is of.
+const CHECKED: (&str, &str) = ("{\"check\":\"", "\",");
+
+impl ResultLine {
+    fn new(value: Value) -> ResultLine {
+        let body = value.to_string();
+        let inner = body.strip_prefix('{').unwrap_or(&body);
+        ResultLine { text: format!("{}{}{}{inner}", CHECKED.0, checksum(inner), CHECKED.1), value }
+    }
+
+    /// A line as it was written; `None` if it is cut short or was changed.
+    fn read(text: &str) -> Option<ResultLine> {
+        let (check, inner) = text.strip_prefix(CHECKED.0)?.split_once(CHECKED.1)?;
+        let value = (check == checksum(inner)).then(|| serde_json::from_str(text).ok())??;
+        Some(ResultLine { text: text.to_string(), value })
+    }
+}
+
+/// FNV-1a of 64 bits, in hexadecimal.
+fn checksum(text: &str) -> String {
+    let mixed = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
+    format!("{:016x}", text.bytes().fold(0xCBF2_9CE4_8422_2325, mixed))
 }
 
 /// What decides the answer of one search.
@@ -83,16 +119,19 @@ fn asked(args: &ExploreArgs, setting: &SweepPoint, host: &dyn Host) -> Value {
     })
 }
 
-fn known(path: &Path, host: &dyn Host) -> Vec<Value> {
+/// Lines of a folder that are as they were written, and how many are not.
+fn known(path: &Path, host: &dyn Host) -> (Vec<ResultLine>, usize) {
     let bytes = host.read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    let lines: Vec<ResultLine> = text.lines().filter_map(ResultLine::read).collect();
+    let spoilt = text.lines().count() - lines.len();
+    (lines, spoilt)
 }
 
-fn keep(path: &Path, lines: &[Value], host: &mut dyn Host) -> Result<(), Outcome> {
-    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+fn keep(path: &Path, lines: &[ResultLine], host: &mut dyn Host) -> Result<(), Outcome> {
+    let text: String = lines.iter().map(|line| format!("{}\n", line.text)).collect();
     let path: PathBuf = path.to_path_buf();
-    let failed = |error| Outcome::usage(&format!("cannot write `{}`: {error}", path.display()));
+    let failed = |error| Outcome::unwritten(&path.to_string_lossy(), &error);
     if let Some(folder) = path.parent() {
         host.create_folder(folder).map_err(failed)?;
     }

@@ -17,6 +17,21 @@ pub(crate) struct SweepPoint {
     pub(crate) swept: Vec<String>,
 }
 
+impl SweepPoint {
+    /// The file of one point of a sweep: with what was swept in its name, if anything was.
+    pub(crate) fn file(&self, path: &str) -> String {
+        if self.swept.is_empty() {
+            return path.to_string();
+        }
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "=._".contains(c) { c } else { '-' };
+        let point: String = self.swept.join("-").chars().map(plain).collect();
+        match path.rsplit_once('.').filter(|(_, extension)| !extension.contains('/')) {
+            Some((stem, extension)) => format!("{stem}-{point}.{extension}"),
+            None => format!("{path}-{point}"),
+        }
+    }
+}
+
 /// All combinations, the last entry running fastest.
 pub(crate) fn settings(dims: Option<&str>, set: &[String]) -> Result<Vec<SweepPoint>, Outcome> {
     let mut settings = vec![SweepPoint { dims: None, set: Vec::new(), swept: Vec::new() }];

@@ -56,7 +56,11 @@ fn map_of(program: &Program, sources: &Sources, host: &dyn Host) -> Result<(Radi
     let refuse =
         |code, diagnostics: &[Diagnostic]| Outcome::refused(code, sources, diagnostics, host.colour());
     let problem = Problem::new(program).map_err(|complaints| refuse(BAD_INPUT, &complaints))?;
-    let complaints = radix::check(&problem);
+    let mut complaints = radix::check(&problem);
+    for complaint in &mut complaints {
+        // The shapes of a bridge are no operands of an einsum.
+        complaint.message = complaint.message.replace(" in in0", "");
+    }
     if !complaints.is_empty() {
         return Err(refuse(FAILED, &complaints));
     }

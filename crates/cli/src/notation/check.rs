@@ -29,8 +29,7 @@ pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     if args.json {
         let NotationInput { sources, program } = &gathered;
         let data = as_data::value(sources, program, &setup, &problem, &verdict, &loaded.name);
-        let stdout = to_json(&data);
-        return Ok(Outcome { code, stdout, stderr: String::new() });
+        return Ok(Outcome { code, stdout: to_json(&data), ..Outcome::default() });
     }
     let stderr = rendered(&gathered.sources, &verdict.diagnostics, host.colour());
     let stdout = if verdict.legal() {
@@ -40,7 +39,7 @@ pub(super) fn run(args: &CheckArgs, host: &mut dyn Host) -> Result<Outcome, Outc
             verdict.diagnostics.iter().filter(|d| d.severity == tilewright_base::Severity::Error).count();
         format!("illegal on {}: {errors} {}\n", loaded.name, if errors == 1 { "reason" } else { "reasons" })
     };
-    Ok(Outcome { code, stdout, stderr })
+    Ok(Outcome { code, stdout, stderr, ..Outcome::default() })
 }
 
 /// Numbers for names; complaints end the command.

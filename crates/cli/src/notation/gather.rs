@@ -10,6 +10,7 @@ use tilewright_tcp_isa::contraction::CONTRACTED;
 use tilewright_workbench::notation::{self, NotationInput, NotationRequest, NotationText};
 
 use crate::args::{NotationArgs, TargetArgs};
+use crate::builtin::is_builtin;
 use crate::chip::load_chip;
 use crate::host::{Host, read_text};
 use crate::outcome::{BAD_INPUT, Outcome};
@@ -38,7 +39,10 @@ pub(crate) fn read(args: &NotationArgs, host: &mut dyn Host) -> Result<NotationI
 
 /// Anything that cannot be an einsum but could be a path is one; so is the name of a file that exists.
 fn is_file(text: &str, host: &dyn Host) -> bool {
-    let like_path = text == "-" || text.ends_with(".tw") || (text.contains('/') && !text.contains("->"));
+    let like_path = text == "-"
+        || is_builtin(text)
+        || text.ends_with(".tw")
+        || (text.contains('/') && !text.contains("->"));
     like_path || (!text.contains("->") && text.contains('.') && host.read(std::path::Path::new(text)).is_ok())
 }
 

@@ -14,18 +14,19 @@ use tilewright_workbench::notation::verdict::refusal;
 use super::check::resolve;
 use super::gather;
 use crate::args::{InputArgs, LowerArgs, NotationArgs};
-use crate::host::Host;
+use crate::host::{Host, refuse_own_input};
 use crate::machine::to_json;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome, rendered};
 
 pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    refuse_own_input(host, &[&args.notation.einsum], args.output.as_deref())?;
     let LoweredEinsum { program, stderr, .. } = lowered(&args.notation, &args.inputs, false, host)?;
     let text = print(&program);
     match &args.output {
         None => Ok(Outcome { stderr, ..Outcome::good(text) }),
         Some(path) => match host.write(Path::new(path), text.as_bytes()) {
             Ok(()) => Ok(Outcome { stderr, ..Outcome::good(format!("wrote {path}\n")) }),
-            Err(error) => Err(Outcome::usage(&format!("cannot write `{path}`: {error}"))),
+            Err(error) => Err(Outcome::unwritten(path, &error)),
         },
     }
 }

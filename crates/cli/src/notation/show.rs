@@ -13,10 +13,11 @@ use tilewright_workbench::notation::draw;
 
 use super::{check, gather};
 use crate::args::ShowArgs;
-use crate::host::Host;
+use crate::host::{Host, refuse_other_pictures};
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
 
 pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    refuse_other_pictures(args.output.as_deref())?;
     let mut gathered = gather::read(&args.notation, host)?;
     let (loaded, tcp) = gather::target(&mut gathered.sources, &args.notation.target, host)?;
     let setup = gather::setup(&gathered, &tcp, args.notation.target.pes)?;
@@ -37,7 +38,7 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
     }
     if let Some(path) = &args.output {
         host.write(Path::new(path), drawing.svg.as_bytes())
-            .map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
+            .map_err(|error| Outcome::unwritten(path, &error))?;
         stdout.push_str(&format!("picture: {path}\n"));
     }
     let stderr = if drawing.legal {

@@ -11,7 +11,7 @@ use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
 use tilewright_record::perfetto::Stream;
 use tilewright_runtime::ReadingError;
-use tilewright_runtime::generate::{Generation, Limits, encode, generate, trace_last};
+use tilewright_runtime::generate::{Generation, GenerationStep, Limits, encode, generate, trace_last};
 use tilewright_runtime::model::{ModelDevice, ModelError};
 use tilewright_tcp_exec::state::SharedBytes;
 
@@ -20,7 +20,8 @@ use super::report::Report;
 use super::stream::TextStream;
 use super::{check_room, vocabulary};
 use crate::host::Host;
-use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome};
+use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome, io_cause};
+use crate::target::refused_programs;
 
 /// Where the bytes of weights come from.
 pub(crate) enum WeightSource<'w> {
@@ -35,6 +36,8 @@ pub(crate) struct ModelJob<'j> {
     pub(crate) machine: &'j Tcp,
     /// The chip's name.
     pub(crate) chip: &'j str,
+    /// Figures of the chip that were changed.
+    pub(crate) set: &'j [String],
     pub(crate) pes: u64,
     pub(crate) chips: u64,
     pub(crate) tokenizer: &'j Tokenizer,
@@ -59,7 +62,12 @@ impl ModelJob<'_> {
             vocabulary::check(prompt, compiled.kernels.vocabulary)?;
         }
         self.check_batch(&compiled)?;
-        let mut device = ModelDevice::new(self.machine, compiled).map_err(|error| failed(&error))?;
+        let mut device = ModelDevice::new(self.machine, compiled).map_err(|error| match &error {
+            ModelError::Reading(ReadingError::Refused(complaints)) => {
+                refused_programs(self.chip, self.set, complaints)
+            }
+            _ => failed(&error),
+        })?;
         match weights {
             WeightSource::Constants(constants) => device.load(constants),
             WeightSource::Packed(chips) => device.load_packed(chips),
@@ -72,8 +80,14 @@ impl ModelJob<'_> {
             return self.generate_all(&mut device, host);
         }
         let mut stream = TextStream::new(self.tokenizer, &self.prompt, !self.prompting.json, host);
-        let generation = generate(&mut device, &wide(&self.prompt), &self.limits(), &mut |token| {
-            stream.say(u32::try_from(token).or_broken("a token is one of the vocabulary"), host);
+        let generation = generate(&mut device, &wide(&self.prompt), &self.limits(), &mut |step| {
+            match step {
+                GenerationStep::Prompt { done, of } if done < of => self.progress("prompt", done, of, host),
+                GenerationStep::Prompt { .. } => host.progress("", None),
+                GenerationStep::Token(token) => {
+                    stream.say(u32::try_from(token).or_broken("a token is one of the vocabulary"), host);
+                }
+            }
             if host.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         let (text, shown) = stream.end(host);
@@ -94,6 +108,15 @@ impl ModelJob<'_> {
             (false, false) => format!("{text}\n{}", report.words()),
         };
         Ok(Outcome { stderr: self.unwritten(&device, &generation.tokens), ..Outcome::good(stdout) })
+    }
+
+    /// Shows how much of something is done, unless data are asked for.
+    fn progress(&self, phase: &str, done: u64, of: u64, host: &mut dyn Host) {
+        #[expect(clippy::cast_precision_loss, reason = "a part for people")]
+        let part = done as f64 / of.max(1) as f64;
+        if !self.prompting.json {
+            host.progress(phase, Some(part));
+        }
     }
 
     /// What is said of tokens without a text.
@@ -140,9 +163,10 @@ impl ModelJob<'_> {
         host: &mut dyn Host,
     ) -> Result<Option<&'t str>, Outcome> {
         let Some(path) = self.prompting.trace.as_deref() else { return Ok(None) };
-        let unwritten = |error: &std::io::Error| Outcome::usage(&format!("cannot write `{path}`: {error}"));
+        let unwritten = |error: &std::io::Error| Outcome::unwritten(path, error);
         let mut draft = host.draft(Path::new(path)).map_err(|error| unwritten(&error))?;
-        trace_last(device, generation, Stream::new(&mut draft)).map_err(|error| failed(&error))?;
+        let traced = trace_last(device, generation, Stream::new(&mut draft));
+        traced.map_err(|error| io_cause(&error).map_or_else(|| failed(&error), unwritten))?;
         draft.keep(host).map_err(|error| unwritten(&error))?;
         Ok(Some(path))
     }
@@ -157,6 +181,10 @@ pub(super) fn wide(tokens: &[u32]) -> Vec<u64> {
 pub(super) fn failed(error: &ModelError) -> Outcome {
     let (code, words) = match error {
         ModelError::Compile(_) => (FAILED, error.to_string()),
+        ModelError::Overflow { .. } => {
+            let instead = "weights of a smaller range, or --interp, which computes in float32";
+            (FAILED, format!("{error}\n  = allowed: finite logits\n  = instead: {instead}"))
+        }
         ModelError::Prompt { .. } => {
             (BAD_INPUT, format!("{error}\n  = instead: a shorter prompt, or a longer --context"))
         }

@@ -77,6 +77,11 @@ pub(crate) fn on_chip(
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let job = on.job()?;
+    let phase = |phase: &str, host: &mut dyn Host| {
+        if !on.prompting.json {
+            host.progress(phase, None);
+        }
+    };
     let longest = job.others.iter().map(Vec::len).fold(job.prompt.len(), usize::max) as u64;
     let needed = longest + u64::from(on.prompting.max_tokens);
     let kernels = cluster(&loaded.graph).map_err(|error| refused(&error))?;
@@ -85,9 +90,11 @@ pub(crate) fn on_chip(
     on.target.check_context(kernels.positions)?;
     let options = Options { batch: job.others.len() as u64 + 1, ..on.target.options(on.machine, needed)? };
     let aim = TuneGoal { solver: on.target.solver(host)?, ..TuneGoal::time(effort) };
+    phase("compiling", host);
     let tuned = tune(on.machine, &kernels, options, aim).map_err(|error| untuned(&error))?;
     let compiled = tuned.compiled;
     let constant = |name: &str| weights::constant(&loaded.graph, &loaded.store, name);
+    phase("packing weights", host);
     job.run(compiled, &WeightSource::Constants(&constant), host)
 }
 
@@ -99,6 +106,7 @@ impl<'t> RunTarget<'t> {
         Ok(ModelJob {
             machine: self.machine,
             chip: &self.target.chip,
+            set: &self.target.set,
             pes: self.target.pes,
             chips: self.target.chips,
             tokenizer: self.tokenizer,

@@ -122,7 +122,12 @@ pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, O
             break;
         }
         let logits = session.feed(&feed).map_err(failed)?;
-        let next = best(logits.last().map_or(&[][..], Vec::as_slice));
+        let overflow = || {
+            let seen = prompt.len().saturating_add(tokens.len());
+            let what = format!("the logits after {seen} tokens are no finite numbers: the weights overflow");
+            Outcome { code: FAILED, ..Outcome::usage(&what) }
+        };
+        let next = best(logits.last().map_or(&[][..], Vec::as_slice)).ok_or_else(overflow)?;
         let token = u32::try_from(next).or_broken("a token is one of the vocabulary");
         if ends.contains(&token) {
             break;

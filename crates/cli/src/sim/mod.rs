@@ -4,6 +4,7 @@
 mod neuron;
 mod words;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -20,9 +21,9 @@ use tilewright_workbench::readings::tcp::value;
 
 use crate::args::{ReadingArgs, SimArgs};
 use crate::chip::load_chip;
-use crate::host::{Draft, Host};
+use crate::host::{Draft, Host, refuse_own_input};
 use crate::machine::to_json;
-use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, rendered};
+use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, io_cause, rendered};
 use crate::program::{self, LoadError};
 
 pub(crate) fn run(args: &SimArgs, host: &mut dyn Host) -> Outcome {
@@ -51,6 +52,7 @@ fn asked(args: &ReadingArgs) -> ReadingSelection {
 }
 
 fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    refuse_own_input(host, &[&args.program], args.readings.trace.as_deref())?;
     let mut sources = Sources::default();
     let written = program::written(&args.program, host).map_err(|refusal| refusal.outcome(&sources, host))?;
     if is_neuron(&written.text) {
@@ -135,6 +137,10 @@ fn run_program(
         Some(trace) => with_sink(tcp, program, wanted, host, Stream::new(trace)),
         None => with_sink(tcp, program, wanted, host, KeepLast::new(0)),
     };
+    if let (Some(path), Some(error)) = (&args.trace, reading.as_ref().err().and_then(|error| io_cause(error)))
+    {
+        return Err(unwritten(path, error));
+    }
     let reading = reading.map_err(|error| match error {
         ReadingError::Refused(complaints) => refused(args, FAILED, sources, &complaints, host.colour()),
         ReadingError::Sim(error) => refused(args, FAILED, sources, &[error.to_diagnostic()], host.colour()),
@@ -194,8 +200,9 @@ fn write_files(
     }
     if let Some(folder) = &args.output {
         let rules = tilewright_tcp_exec::rules(tcp);
-        for (name, array) in &reading.outputs {
-            let path = Path::new(folder).join(format!("{}.npy", file_name(name)));
+        let names = file_names(reading.outputs.iter().map(|(name, _)| name.as_str()));
+        for (name, (_, array)) in names.iter().zip(&reading.outputs) {
+            let path = Path::new(folder).join(format!("{name}.npy"));
             let written = host.write(&path, &npy::write(array, rules));
             written.map_err(|error| unwritten(&path.to_string_lossy(), &error))?;
         }
@@ -204,11 +211,24 @@ fn write_files(
 }
 
 fn unwritten(path: &str, error: &std::io::Error) -> Outcome {
-    Outcome::usage(&format!("cannot write `{path}`: {error}"))
+    Outcome::unwritten(path, error)
+}
+
+/// Names of tensors as names of files, each its own: of names that differ in signs that file names do not have,
+/// the later get a number.
+pub(crate) fn file_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let own = |name: &str| {
+        let plain = file_name(name);
+        let numbered = (2_u64..).map(|number| format!("{plain}-{number}"));
+        let mut free = std::iter::once(plain.clone()).chain(numbered);
+        free.find(|name| taken.insert(name.to_ascii_lowercase())).unwrap_or_default()
+    };
+    names.map(own).collect()
 }
 
 /// A tensor's name as a file name.
-pub(crate) fn file_name(name: &str) -> String {
+fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let safe: String = name.chars().map(plain).collect();
     if safe.starts_with('.') { format!("_{safe}") } else { safe }
@@ -238,9 +258,10 @@ fn said(
     } else {
         words::reading(asked, tcp, program, reading) + &words::files(args)
     };
-    let mut stderr = rendered(sources, &diagnostics, host.colour());
+    let told: Vec<Diagnostic> = reading.warnings.iter().cloned().chain(diagnostics).collect();
+    let mut stderr = rendered(sources, &told, host.colour());
     for violation in &reading.outcome.violations {
         stderr.push_str(&format!("tilewright: a check of its own failed: {violation:?}\n"));
     }
-    Outcome { code, stdout, stderr }
+    Outcome { code, stdout, stderr, ..Outcome::default() }
 }

@@ -86,6 +86,33 @@ fn a_sweep_goes_on_where_it_was_killed() {
     assert_eq!((rows(&again), rows(&resumed)), (rows(&expected), rows(&expected)));
 }
 
+/// A line that says something else than was found is searched again, and told of.
+#[test]
+fn a_result_that_somebody_changed_is_not_believed() {
+    let mut host = host();
+    let expected = explore(&mut host, &[]);
+    let text = String::from_utf8(host.inner.written[RESULTS].clone()).expect("text");
+    let cycles = text.split("\"cycles\":").nth(1).and_then(|rest| rest.split(',').next()).expect("cycles");
+    let changed = text.replacen(&format!("\"cycles\":{cycles}"), "\"cycles\":1", 1);
+    assert_ne!(changed, text);
+    host.inner.written.insert(RESULTS.to_string(), changed.into_bytes());
+    let again = explore(&mut host, &[]);
+    assert!(again.stdout.contains("2 of them from before"), "{}", again.stdout);
+    assert!(again.stderr.contains("1 of the lines of `results/explore.jsonl`"), "{}", again.stderr);
+    let rows = |outcome: &Outcome| outcome.stdout.lines().take(4).map(str::to_string).collect::<Vec<_>>();
+    assert_eq!(rows(&again), rows(&expected));
+}
+
+/// Every point of a sweep has a picture of its own.
+#[test]
+fn a_sweep_draws_every_point() {
+    let mut host = host();
+    let outcome = explore(&mut host, &["--plot", "front.svg"]);
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let drawn: Vec<&String> = host.inner.written.keys().filter(|name| name.ends_with(".svg")).collect();
+    assert_eq!(drawn, ["front-m=16.svg", "front-m=32.svg", "front-m=64.svg"]);
+}
+
 #[test]
 fn another_question_or_another_machine_is_searched_again() {
     let mut host = host();

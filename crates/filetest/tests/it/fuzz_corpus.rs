@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
+use tilewright_filetest::fuzz::Check;
+use tilewright_filetest::fuzz_driver::{Campaign, run};
 use tilewright_filetest::{fuzz, repository};
-
-/// What must hold for any bytes.
-type Check = fn(&[u8]);
 
 fn replay(target: &str, check: Check) {
     let folder = repository().join("fuzz/corpus").join(target);
@@ -24,83 +23,51 @@ fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).expect("a readable file")
 }
 
+/// Every target, as the driver of campaigns knows them.
 #[test]
-fn notation_program() {
-    replay("notation_program", fuzz::notation_program);
+fn every_corpus_is_read() {
+    for (target, check) in fuzz::CHECKS {
+        replay(target, *check);
+    }
 }
 
+/// A target of `cargo fuzz` for each check, and a check for each.
 #[test]
-fn notation_parts() {
-    replay("notation_parts", fuzz::notation_parts);
+fn targets_and_checks_are_the_same() {
+    let folder = std::fs::read_dir(repository().join("fuzz/fuzz_targets")).expect("targets");
+    let mut targets: Vec<String> = folder
+        .map(|file| file.expect("a readable folder").path())
+        .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+        .collect();
+    targets.sort();
+    let mut checks: Vec<&str> = fuzz::CHECKS.iter().map(|(name, _)| *name).collect();
+    checks.sort_unstable();
+    assert_eq!(targets, checks);
 }
 
+/// One turn of every target: none panics, and many show something new.
 #[test]
-fn machine_file() {
-    replay("machine_file", fuzz::machine_file);
+fn a_short_campaign_finds_nothing() {
+    let folder = std::env::temp_dir().join(format!("tilewright-fuzz-{}", std::process::id()));
+    let inputs = tilewright_testkit::draws(31_000, 3_100_000);
+    let campaign = Campaign { inputs, seed: 1, only: Vec::new(), folder: folder.clone(), line_seconds: 600 };
+    let counts = run(&campaign, &mut |_| ());
+    let _ = std::fs::remove_dir_all(&folder);
+    for count in &counts {
+        assert!(count.faults.is_empty(), "{}: {:?}", count.name, count.faults);
+        assert!(count.inputs >= inputs / 1000 && count.kept > 0, "{count:?}");
+    }
+    let kept: usize = counts.iter().map(|count| count.kept).sum();
+    assert!(kept > 300, "only {kept} inputs show something");
 }
 
-#[test]
-fn program_text() {
-    replay("program_text", fuzz::program_text);
-}
-
+/// Goldens of programs are inputs too.
 #[test]
 fn neuron_program() {
-    replay("neuron_program", fuzz::neuron_program);
     let goldens = std::fs::read_dir(repository().join("tests/neuron")).expect("goldens of programs");
     for file in goldens {
         fuzz::neuron_program(&read(&file.expect("a readable folder").path()));
     }
-}
-
-#[test]
-fn program_binary() {
-    replay("program_binary", fuzz::program_binary);
-}
-
-#[test]
-fn artifact_file() {
-    replay("artifact_file", fuzz::artifact_file);
-}
-
-#[test]
-fn graph_text() {
-    replay("graph_text", fuzz::graph_text);
-}
-
-#[test]
-fn onnx_file() {
-    replay("onnx_file", fuzz::onnx_file);
-}
-
-#[test]
-fn gguf_file() {
-    replay("gguf_file", fuzz::gguf_file);
-}
-
-#[test]
-fn llama2c_file() {
-    replay("llama2c_file", fuzz::llama2c_file);
-}
-
-#[test]
-fn hugging_face_file() {
-    replay("hugging_face_file", fuzz::hugging_face_file);
-}
-
-#[test]
-fn kernel_text() {
-    replay("kernel_text", fuzz::kernel_text);
-}
-
-#[test]
-fn lowered_text() {
-    replay("lowered_text", fuzz::lowered_text);
-}
-
-#[test]
-fn schedule_text() {
-    replay("schedule_text", fuzz::schedule_text);
 }
 
 /// Texts of stages with lines and bytes changed, each time the same: nothing panics.

@@ -11,4 +11,5 @@ mod onnx_chip;
 mod onnx_graphs;
 mod stages;
 mod study;
+mod supply;
 mod tidy;

@@ -182,6 +182,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "neuron-sim",
             "notation",
             "num",
+            "runtime",
+            "study",
             "tcp-cost",
             "tcp-isa",
             "testkit",

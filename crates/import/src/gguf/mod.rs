@@ -129,9 +129,12 @@ pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Tokenizer> {
             let count = u32::try_from(texts.len()).unwrap_or(u32::MAX);
             let special: Vec<u32> = (0..count).filter(|token| matches!(kind_of(*token), 3 | 4)).collect();
             let pair = |merge: &&str| {
-                merge.split_once(' ').map(|(left, right)| (left.to_string(), right.to_string()))
+                let pair = merge.split_once(' ').map(|(left, right)| (left.to_string(), right.to_string()));
+                pair.ok_or_else(|| {
+                    ImportError::about(name, format!("merge `{merge}`"), "is no pair").allowed("two tokens")
+                })
             };
-            let merges = merges.iter().filter_map(pair).collect();
+            let merges = merges.iter().map(pair).collect::<ImportResult<Vec<_>>>()?;
             let mut pipeline = Pipeline::byte_level(name, &texts, merges, split, &special)?;
             if flag("add_bos_token", false) {
                 pipeline.begin = begin.into_iter().collect();

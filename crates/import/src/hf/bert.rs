@@ -2,7 +2,8 @@
 //! norm behind it.
 //!
 //! Inputs `tokens` and `mask` (1 where there is a token); outputs `hidden` of all places and `embedding`, the
-//! mean over the tokens scaled to length 1, as sentence encoders use it.
+//! mean over the tokens, or the first of them where the folder asks for it, scaled to length 1, as sentence
+//! encoders use it.
 
 use serde_json::Value;
 use tilewright_graph::rich::{Attrs, RichOp};
@@ -29,6 +30,7 @@ struct BertConfig {
 
 pub(super) fn read(folder: &FolderReader<'_>, root: &Value) -> ImportResult<Model> {
     let config = config(root)?;
+    let pooling = pooling(folder)?;
     let tensors = Tensors::open(folder)?;
     let prefix = if tensors.has("bert.embeddings.word_embeddings.weight") { "bert." } else { "" };
     let mut store = TensorStore::default();
@@ -36,9 +38,60 @@ pub(super) fn read(folder: &FolderReader<'_>, root: &Value) -> ImportResult<Mode
         let tensor = tensors.weight(&format!("{prefix}{name}"), &dims)?;
         store.tensors.insert(name, tensor);
     }
-    let graph = BertBuilder { config: &config, store: &store }.graph();
+    all_taken(&tensors, prefix, &store)?;
+    let graph = BertBuilder { config: &config, store: &store, pooling }.graph();
     let graph = graph.map_err(|complaint| ImportError::graph("config.json", "graph", &complaint))?;
     Ok(Model { graph, store })
+}
+
+/// How the vector of a text comes from those of its tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pooling {
+    /// The mean over the tokens.
+    Mean,
+    /// The first token, `[CLS]`.
+    First,
+}
+
+/// Where sentence encoders say how they pool.
+const POOLING_FILE: &str = "1_Pooling/config.json";
+
+/// What the folder says of pooling; without a word of it the mean.
+fn pooling(folder: &FolderReader<'_>) -> ImportResult<Pooling> {
+    let Some(bytes) = folder(POOLING_FILE) else { return Ok(Pooling::Mean) };
+    let root: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| ImportError::new(POOLING_FILE, format!("is no JSON: {error}")))?;
+    let modes: Vec<&str> = root
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, value)| key.starts_with("pooling_mode_") && value.as_bool() == Some(true))
+        .map(|(key, _)| key.as_str())
+        .collect();
+    match modes.as_slice() {
+        [] | ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
+        ["pooling_mode_cls_token"] => Ok(Pooling::First),
+        others => {
+            let what = "is true, which is not known here";
+            Err(ImportError::about(POOLING_FILE, others.join(" and "), what)
+                .allowed("pooling_mode_mean_tokens or pooling_mode_cls_token"))
+        }
+    }
+}
+
+/// Refuses tensors that the graph would leave out, such as heads of classifiers. The pooler is for training, and
+/// buffers of places are counted again.
+fn all_taken(tensors: &Tensors, prefix: &str, store: &TensorStore) -> ImportResult<()> {
+    let spare = ["pooler.", "embeddings.position_ids", "embeddings.token_type_ids"];
+    let known = |name: &str| {
+        let own = name.strip_prefix(prefix).unwrap_or(name);
+        store.tensors.contains_key(own) || spare.iter().any(|part| own.starts_with(part))
+    };
+    let Some((other, file)) = tensors.names().find(|(name, _)| !known(name)) else { return Ok(()) };
+    let what = "is no part of a BERT encoder, and would be left out";
+    Err(ImportError::about(file, format!("tensor `{other}`"), what)
+        .allowed("embeddings, encoder and pooler")
+        .instead("the encoder alone, saved without its head"))
 }
 
 fn config(root: &Value) -> ImportResult<BertConfig> {
@@ -100,6 +153,7 @@ fn weights(config: &BertConfig) -> Vec<(String, Vec<u64>)> {
 struct BertBuilder<'p> {
     config: &'p BertConfig,
     store: &'p TensorStore,
+    pooling: Pooling,
 }
 
 fn fixed(number: u64) -> Dim {
@@ -120,7 +174,12 @@ impl BertBuilder<'_> {
             x = self.block(&mut b, layer, x, seen)?;
         }
         b.output("hidden", x);
-        let embedding = pooled(&mut b, x, mask)?;
+        let embedding = match self.pooling {
+            Pooling::Mean => mean(&mut b, x, mask)?,
+            Pooling::First => first(&mut b, x)?,
+        };
+        let unit = Attrs::default().int("axis", -1).int("p", 2);
+        let embedding = b.called("embedding").rich_one(RichOp::LpNorm, &[embedding], unit)?;
         b.output("embedding", embedding);
         Ok(b.finish())
     }
@@ -182,12 +241,18 @@ impl BertBuilder<'_> {
     }
 }
 
-/// The mean over the tokens that the mask keeps, scaled to length 1.
-fn pooled(b: &mut Builder, x: ValueId, mask: ValueId) -> BuildResult<ValueId> {
+/// The vector of the first token.
+fn first(b: &mut Builder, x: ValueId) -> BuildResult<ValueId> {
+    let dims = b.dims(x).to_vec();
+    let first = b.slice(x, 1, 0.into(), 1.into(), 1)?;
+    b.reshape(first, &[dims[0].clone(), dims[2].clone()])
+}
+
+/// The mean over the tokens that the mask keeps.
+fn mean(b: &mut Builder, x: ValueId, mask: ValueId) -> BuildResult<ValueId> {
     let mask = b.convert(mask, Dtype::F32)?;
     let sum = b.einsum("bse,bs->be", &[x, mask])?;
     let count = b.reduce(Fold::Sum, mask, &[1], true)?;
     let count = b.with(Binary::Max, count, 1e-9)?;
-    let mean = b.div(sum, count)?;
-    b.called("embedding").rich_one(RichOp::LpNorm, &[mean], Attrs::default().int("axis", -1).int("p", 2))
+    b.div(sum, count)
 }

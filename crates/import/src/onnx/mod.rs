@@ -136,6 +136,7 @@ pub(crate) struct OnnxReader<'r> {
 
 impl OnnxReader<'_> {
     fn graph(&mut self, graph: proto::GraphProto, options: &OnnxOptions<'_>) -> ImportResult<()> {
+        all_named(self.file, &graph, options)?;
         // A file with the elements of many tensors is read once.
         let read: RefCell<BTreeMap<String, Arc<Vec<u8>>>> = RefCell::default();
         let beside = |name: &str| {
@@ -245,7 +246,8 @@ impl OnnxReader<'_> {
     /// An axis of an input, with the bounds that were asked for; what is past may be empty.
     fn axis(&mut self, name: &str, input: &str, options: &OnnxOptions<'_>) -> Dim {
         let may_be_empty = [name, input].iter().any(|name| name.to_lowercase().contains("past"));
-        let bounds = options.axes.get(name).copied();
+        let asked = options.axes.iter().find(|(asked, _)| word(asked) == name);
+        let bounds = asked.map(|(_, bounds)| *bounds);
         match bounds.unwrap_or((u64::from(!may_be_empty), options.most)) {
             (least, most) if least == most => Dim::fixed(i64::try_from(most).unwrap_or(i64::MAX)),
             (least, most) => self.b.axis(name, least, most),
@@ -271,6 +273,34 @@ impl OnnxReader<'_> {
         }
         found.into_iter().for_each(|(input, output)| self.b.state(input, output));
     }
+}
+
+/// Refuses bounds of axes that no input has: they would change nothing.
+fn all_named(file: &str, graph: &proto::GraphProto, options: &OnnxOptions<'_>) -> ImportResult<()> {
+    if options.axes.is_empty() {
+        return Ok(());
+    }
+    let own: BTreeSet<&str> = graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
+    let mut known = BTreeSet::new();
+    for input in graph.inputs.iter().filter(|input| !own.contains(input.name.as_str())) {
+        known.extend(declared(file, input)?.sizes.into_iter().filter_map(|size| match size {
+            DeclaredSize::Named(name) => Some(name),
+            DeclaredSize::Fixed(_) => None,
+        }));
+    }
+    match options.axes.keys().find(|asked| !known.contains(&word(asked))) {
+        None => Ok(()),
+        Some(asked) => {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let known = if known.is_empty() { "none: all sizes are fixed".into() } else { known.join(", ") };
+            Err(ImportError::about(file, format!("axis `{asked}`"), "is of no input").allowed(known))
+        }
+    }
+}
+
+/// The name that an axis of a file has in the graph: letters, digits and low lines.
+pub fn axis_word(name: &str) -> String {
+    word(name)
 }
 
 /// A name as a word.

@@ -4,6 +4,8 @@
 //! it: numbers of tokens are bounded, stages are of known kinds, and padding, truncation and dropout, which
 //! are a model's or a training's, are left out.
 
+use std::collections::BTreeMap;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokenizers::models::bpe::BPE;
@@ -13,7 +15,9 @@ use tokenizers::{AddedToken, DecoderWrapper, ModelWrapper};
 
 use crate::error::{ImportError, ImportResult};
 use crate::tokenizer::Tokenizer;
-use crate::tokenizer::pipeline::{MAX_TOKENS, Pipeline, Stages, refused, vocabulary, word_pieces};
+use crate::tokenizer::pipeline::{
+    MAX_TOKENS, Pipeline, Stages, check_merges, refused, vocabulary, word_pieces,
+};
 
 /// Normalizers that are taken.
 const NORMALIZERS: [&str; 11] = [
@@ -106,8 +110,14 @@ fn tokens(file: &str, model: &Value) -> ImportResult<(Vec<(u32, String)>, usize)
     let known = model["vocab"].as_object();
     let known = known.ok_or_else(|| ImportError::about(file, "model.vocab", "is no table of tokens"))?;
     let (mut tokens, mut len) = (Vec::with_capacity(known.len()), 0);
+    let mut taken: BTreeMap<u32, &str> = BTreeMap::new();
     for (text, id) in known {
         let id = number(file, text, id)?;
+        if let Some(other) = taken.insert(id, text) {
+            let what = format!("has the id {id}, as `{other}`");
+            return Err(ImportError::about(file, format!("token `{text}`"), what)
+                .allowed("an id of its own for each token"));
+        }
         len = len.max(id as usize + 1);
         tokens.push((id, text.clone()));
     }
@@ -136,10 +146,18 @@ fn byte_pairs(file: &str, model: &Value, tokens: Vec<(u32, String)>) -> ImportRe
         }
         pair => Some((pair[0].as_str()?.to_string(), pair[1].as_str()?.to_string())),
     };
-    let merges = merges.iter().filter_map(pair).collect();
+    let pair = |(at, merge): (usize, &Value)| {
+        let what = format!("is {merge}");
+        pair(merge).ok_or_else(|| {
+            ImportError::about(file, format!("model.merges[{at}]"), what).allowed("two tokens")
+        })
+    };
+    let merges = merges.iter().enumerate().map(pair).collect::<ImportResult<Vec<_>>>()?;
+    let tokens = vocabulary(tokens.into_iter());
+    check_merges(file, &tokens, &merges)?;
     let flag = |key: &str| model[key].as_bool().unwrap_or(false);
     let mut builder = BPE::builder()
-        .vocab_and_merges(vocabulary(tokens.into_iter()), merges)
+        .vocab_and_merges(tokens, merges)
         .fuse_unk(flag("fuse_unk"))
         .byte_fallback(flag("byte_fallback"))
         .ignore_merges(flag("ignore_merges"));

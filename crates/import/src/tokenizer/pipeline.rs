@@ -98,7 +98,9 @@ impl Pipeline {
         added: &[u32],
     ) -> ImportResult<Pipeline> {
         let numbered = (0..).zip(texts.iter().map(ToString::to_string));
-        let model = BPE::builder().vocab_and_merges(vocabulary(numbered), merges).build();
+        let vocabulary = vocabulary(numbered);
+        check_merges(file, &vocabulary, &merges)?;
+        let model = BPE::builder().vocab_and_merges(vocabulary, merges).build();
         let model = model.map_err(|error| refused(file, "merges", &error))?;
         let token = |id: &u32| Some((AddedToken::from(*texts.get(*id as usize)?, true), *id));
         let added: Vec<_> = added.iter().filter_map(token).collect();
@@ -147,6 +149,19 @@ impl Pipeline {
     pub fn has(&self, token: u32) -> bool {
         self.inner.id_to_token(token).is_some_and(|text| !text.is_empty())
     }
+}
+
+/// Refuses a merge of what are no tokens, or into what is none: the library panics on some of these.
+pub(crate) fn check_merges(file: &str, tokens: &Vocab, merges: &[(String, String)]) -> ImportResult<()> {
+    let is_token = |text: &str| tokens.contains_key(text);
+    for (left, right) in merges {
+        let joined = format!("{left}{right}");
+        let Some(other) = [left, right, &joined].into_iter().find(|text| !is_token(text)) else { continue };
+        let what = format!("`{other}` is no token of the vocabulary");
+        return Err(ImportError::about(file, format!("merge `{left} {right}`"), what)
+            .allowed("two tokens whose joined text is a token"));
+    }
+    Ok(())
 }
 
 /// A vocabulary of the library; the first of two tokens with the same text is found.

@@ -98,6 +98,11 @@ impl Chip {
         self.neuron.sbuf.partition_bytes.saturating_sub(self.neuron.sbuf.reserved_bytes)
     }
 
+    /// Bytes of HBM that a device has.
+    pub fn hbm_bytes(&self) -> u64 {
+        self.neuron.hbm.stacks.saturating_mul(self.neuron.hbm.stack_bytes)
+    }
+
     /// Bytes of a partition of PSUM.
     pub fn psum_partition_bytes(&self) -> u64 {
         self.neuron.psum.banks.saturating_mul(self.neuron.psum.bank_bytes)

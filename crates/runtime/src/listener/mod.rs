@@ -46,7 +46,7 @@ pub(crate) fn run(
     simulate: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError> + Send,
     again: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError>,
 ) -> Result<Reading, ReadingError> {
-    let mut values = ValueExecutor::new(what.machine, state);
+    let mut values = ValueExecutor::new(what.machine, what.program, state);
     if !what.decides.computed(what.wanted) {
         return Ok(what.timeline(None, simulate)?.with(None));
     }
@@ -118,7 +118,7 @@ impl TimelineReading {
             self.findings.retain(|finding| finding.code != "tcp/output-unwritten");
             self.findings.push(fault);
         }
-        Reading { outcome: self.outcome, findings: self.findings, outputs: Vec::new() }
+        Reading { outcome: self.outcome, findings: self.findings, warnings: Vec::new(), outputs: Vec::new() }
     }
 }
 

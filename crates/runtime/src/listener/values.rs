@@ -8,9 +8,10 @@ use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_exec::MemoryState;
+use tilewright_tcp_isa::address_space::AddressSpace;
 use tilewright_tcp_isa::program::event::{CommandImage, ExecUnit, PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::transfer::Address;
-use tilewright_tcp_isa::program::{Exec, Transfer};
+use tilewright_tcp_isa::program::{Exec, Program, Transfer};
 use tilewright_tcp_sim::findings::{FaultKind, Finding, FindingCommand};
 
 use super::CommandObserver;
@@ -61,12 +62,16 @@ impl InFlight {
 pub(super) struct ValueExecutor<'a> {
     machine: &'a Tcp,
     state: &'a mut MemoryState,
+    /// What each PE may touch; none for a program whose PEs share everything.
+    spaces: BTreeMap<PeId, AddressSpace>,
     pub(super) fault: Option<(Ticket, Finding)>,
 }
 
 impl<'a> ValueExecutor<'a> {
-    pub(super) fn new(machine: &'a Tcp, state: &'a mut MemoryState) -> ValueExecutor<'a> {
-        ValueExecutor { machine, state, fault: None }
+    pub(super) fn new(machine: &'a Tcp, program: &Program, state: &'a mut MemoryState) -> ValueExecutor<'a> {
+        let pes = program.queues.iter().map(|queue| PeId { chip: queue.chip, pe: queue.pe });
+        let spaces = pes.filter_map(|pe| Some((pe, AddressSpace::of(machine, program, pe)?))).collect();
+        ValueExecutor { machine, state, spaces, fault: None }
     }
 }
 
@@ -78,12 +83,19 @@ impl CommandObserver for ValueExecutor<'_> {
                 (&exec.name, tilewright_tcp_exec::exec(self.machine, self.state, command.pe, exec))
             }
             IssuedImage::Transfer(transfer) => {
-                (&transfer.name, tilewright_tcp_exec::transfer(self.machine, self.state, transfer))
+                let space = self.spaces.get(&command.pe);
+                let done = tilewright_tcp_exec::transfer_within(self.machine, self.state, transfer, space);
+                (&transfer.name, done)
             }
         };
         let Err(fault) = done else { return ControlFlow::Continue(()) };
         let party = FindingCommand::new(name, command.pe, command.unit.name(), command.ticket, command.span);
-        let kind = if fault.is_out_of_bounds() { FaultKind::OutOfBounds } else { FaultKind::Registers };
+        let kind = match &fault {
+            fault if fault.is_out_of_bounds() => FaultKind::OutOfBounds,
+            fault if fault.is_not_granted() => FaultKind::NotGranted,
+            fault if fault.is_self_overlap() => FaultKind::SelfOverlap,
+            _ => FaultKind::Registers,
+        };
         let finding = Finding::fault(party, kind, fault.to_string(), command.at_cycles);
         self.fault = Some((command.ticket, finding));
         ControlFlow::Break(())

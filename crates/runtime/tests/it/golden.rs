@@ -84,7 +84,7 @@ fn forced(chip: &mut ModelDevice, ids: &[u64]) -> (f64, usize) {
         chip.feed(&pair[..1], &wanted, KeepLast::new(0)).unwrap();
         let logits = chip.logits().unwrap();
         sum += negative_log_likelihood(&logits, pair[1]);
-        agreed += usize::from(best(&logits) == pair[1]);
+        agreed += usize::from(best(&logits) == Some(pair[1]));
     }
     let steps = f64::from(u32::try_from(ids.len() - 1).unwrap());
     (sum / steps, agreed)

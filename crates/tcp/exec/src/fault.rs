@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fmt;
 
 use tilewright_num::{Dtype, NumError};
-use tilewright_tcp_isa::program::transfer::Address;
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 use tilewright_tcp_isa::switch::SwitchError;
 
 use crate::values::ContractError;
@@ -90,6 +91,24 @@ pub enum ExecProblem {
         /// How many there are.
         count: u64,
     },
+    /// A byte that the address translation of a PE does not let through.
+    NotGranted {
+        /// Whose command it is.
+        pe: PeId,
+        /// The first such byte.
+        address: Address,
+        /// Written rather than read.
+        write: bool,
+        /// Whose byte it is, in words.
+        owner: String,
+    },
+    /// Bytes that the command reads after it has written them itself; first address and bytes of both.
+    SelfOverlap {
+        /// What is read.
+        read: (Address, u64),
+        /// What was written.
+        written: (Address, u64),
+    },
     /// A type that the unit does not take.
     Dtype(Dtype),
     /// A setting that the unit does not have.
@@ -121,6 +140,16 @@ impl ExecFault {
                 | ExecProblem::Stepped(..)
                 | ExecProblem::Nowhere { .. }
         )
+    }
+
+    /// Whether the command touches bytes that are not granted to its PE.
+    pub fn is_not_granted(&self) -> bool {
+        matches!(self.problem, ExecProblem::NotGranted { .. })
+    }
+
+    /// Whether the command reads what it has written itself.
+    pub fn is_self_overlap(&self) -> bool {
+        matches!(self.problem, ExecProblem::SelfOverlap { .. })
     }
 
     /// The same, of one slice.
@@ -195,6 +224,24 @@ impl fmt::Display for ExecProblem {
             ExecProblem::Nowhere { what, number, count } => {
                 write!(f, "there is no {what} {number}, only 0 to {}", count.saturating_sub(1))
             }
+            ExecProblem::NotGranted { pe, address, write, owner } => {
+                let does = if *write { "write" } else { "read" };
+                write!(
+                    f,
+                    "chip {} pe {} may not {does} {}, which is {owner}",
+                    pe.chip,
+                    pe.pe,
+                    located(*address)
+                )
+            }
+            ExecProblem::SelfOverlap { read, written } => write!(
+                f,
+                "reads {} bytes at {} after it wrote {} bytes at {}",
+                read.1,
+                located(read.0),
+                written.1,
+                located(written.0)
+            ),
             ExecProblem::Dtype(dtype) => write!(f, "{dtype} does not pass here; convert it first"),
             ExecProblem::Setting(setting) => f.write_str(setting),
             ExecProblem::Number(error) => error.fmt(f),
@@ -223,6 +270,18 @@ impl fmt::Display for ExecFault {
             Some(slice) => write!(f, "{stage}, slice {slice}: {}", self.problem),
             None => write!(f, "{stage}: {}", self.problem),
         }
+    }
+}
+
+/// An address as the memory that it lies in and the byte there.
+fn located(address: Address) -> String {
+    match address.locate() {
+        Some(MemoryLocation { chip, medium, offset }) => match medium {
+            MemoryInstance::Hbm => format!("hbm+{offset:#x} of chip {chip}"),
+            MemoryInstance::Dm { slice } => format!("dm[{slice}]+{offset:#x} of chip {chip}"),
+            MemoryInstance::Spm { pe } => format!("spm[{pe}]+{offset:#x} of chip {chip}"),
+        },
+        None => format!("{:#x}", address.0),
     }
 }
 

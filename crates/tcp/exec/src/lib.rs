@@ -52,7 +52,7 @@ mod walk;
 pub use fault::{ExecFault, ExecProblem, ExecStage};
 pub use limits::{MAX_GROUP_BYTES, MAX_SLICE, rules};
 pub use state::MemoryState;
-pub use transfer::transfer;
+pub use transfer::{transfer, transfer_within};
 
 use limits::ExecMode;
 use tilewright_machine::tcp::Tcp;

@@ -5,8 +5,11 @@
 //! neighbours on both sides become part of the packet; a transfer whose source and target overlap that
 //! closely races with itself.
 
+use std::collections::BTreeSet;
+
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, int_value};
+use tilewright_tcp_isa::address_space::AddressSpace;
 use tilewright_tcp_isa::program::Transfer;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, TransferIndex};
 
@@ -24,11 +27,25 @@ const MAX_PACKET_BYTES: u64 = 1 << 26;
 /// One loop: size, strides at source and target.
 type PairedLoop = (u64, i64, i64);
 
-/// Runs one transfer. Every size in it is a number.
+/// Runs one transfer of a program whose PEs share everything. Every size in it is a number.
 ///
 /// # Errors
 /// Bytes where no memory is, more bytes than a command may move. Packets before the one at fault are written.
 pub fn transfer(machine: &Tcp, state: &mut MemoryState, transfer: &Transfer) -> Result<(), ExecFault> {
+    transfer_within(machine, state, transfer, None)
+}
+
+/// Runs one transfer of a PE that may touch a part of the memories: each packet, and each entry of a table of
+/// rows, is checked when it moves.
+///
+/// # Errors
+/// As [`transfer`], and bytes that are not granted.
+pub fn transfer_within(
+    machine: &Tcp,
+    state: &mut MemoryState,
+    transfer: &Transfer,
+    space: Option<&AddressSpace>,
+) -> Result<(), ExecFault> {
     let fail = |problem: ExecProblem| problem.at(ExecStage::Dma);
     let mut rows: Vec<PairedLoop> =
         transfer.loops.iter().map(|row| (row.size.fixed(), row.source, row.target)).collect();
@@ -57,8 +74,11 @@ pub fn transfer(machine: &Tcp, state: &mut MemoryState, transfer: &Transfer) -> 
         packet = joined;
         rows.pop();
     }
-    let mut mover = DmaMover { state, buffer: vec![0; index(packet)] };
     let (source, target) = (transfer.source, transfer.target);
+    let side = |address: Address| address.locate().map(|at| (at.chip, at.medium));
+    let tracks = transfer.index.is_some() && side(source) == side(target);
+    let written = tracks.then(BTreeSet::new);
+    let mut mover = DmaMover { state, buffer: vec![0; index(packet)], space, written };
     match (transfer.index, outer) {
         (Some(by), Some(first)) => {
             for row in 0..first.0 {
@@ -67,7 +87,7 @@ pub fn transfer(machine: &Tcp, state: &mut MemoryState, transfer: &Transfer) -> 
             }
             Ok(())
         }
-        _ if mover.state.copy_to_slices(source, target, &rows, index(packet)) => Ok(()),
+        _ if space.is_none() && mover.state.copy_to_slices(source, target, &rows, index(packet)) => Ok(()),
         _ => mover.run(&rows, source, target),
     }
 }
@@ -75,13 +95,32 @@ pub fn transfer(machine: &Tcp, state: &mut MemoryState, transfer: &Transfer) -> 
 struct DmaMover<'a> {
     state: &'a mut MemoryState,
     buffer: Vec<u8>,
+    /// What may be touched, unless it is everything.
+    space: Option<&'a AddressSpace>,
+    /// First bytes of packets that were written, where a table may lead back to them.
+    written: Option<BTreeSet<u64>>,
 }
+
+/// Packets of one command that are remembered.
+const MAX_TRACKED: usize = 1 << 20;
 
 impl DmaMover<'_> {
     fn run(&mut self, rows: &[PairedLoop], source: Address, target: Address) -> Result<(), ExecFault> {
         match rows.split_first() {
-            None => self.state.copy(source, target, &mut self.buffer).map_err(dma),
-            Some((row, [])) if self.state.copy_all(source, target, *row, self.buffer.len()) => Ok(()),
+            None => {
+                let bytes = self.buffer.len() as u64;
+                self.may_touch(source, bytes, false)?;
+                self.may_touch(target, bytes, true)?;
+                self.reads_its_own(source, target, bytes)?;
+                self.state.copy(source, target, &mut self.buffer).map_err(dma)
+            }
+            Some((row, []))
+                if self.space.is_none()
+                    && self.written.is_none()
+                    && self.state.copy_all(source, target, *row, self.buffer.len()) =>
+            {
+                Ok(())
+            }
             Some(((size, from, to), inner)) => {
                 let (mut source, mut target) = (source, target);
                 for left in (0..*size).rev() {
@@ -93,6 +132,30 @@ impl DmaMover<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Refuses a packet that an earlier one of the same command has written over: engines read ahead, and what
+    /// it would find there depends on how far.
+    fn reads_its_own(&mut self, source: Address, target: Address, bytes: u64) -> Result<(), ExecFault> {
+        let Some(written) = self.written.as_mut().filter(|written| written.len() < MAX_TRACKED) else {
+            return Ok(());
+        };
+        let near = source.0.saturating_sub(bytes - 1)..source.0.saturating_add(bytes);
+        if let Some(earlier) = written.range(near).next() {
+            let (read, written) = ((source, bytes), (Address(*earlier), bytes));
+            return Err(ExecProblem::SelfOverlap { read, written }.at(ExecStage::Dma));
+        }
+        written.insert(target.0);
+        Ok(())
+    }
+
+    fn may_touch(&self, first: Address, bytes: u64, write: bool) -> Result<(), ExecFault> {
+        let Some(space) = self.space else { return Ok(()) };
+        let Some(address) = space.first_denied((first.0, first.0.saturating_add(bytes)), write) else {
+            return Ok(());
+        };
+        let (pe, owner) = (space.pe(), space.owner(address));
+        Err(ExecProblem::NotGranted { pe, address, write, owner }.at(ExecStage::Dma))
     }
 
     /// Where a row of a gather or scatter lies on both sides.
@@ -109,7 +172,9 @@ impl DmaMover<'_> {
         }
         let row = row.cast_signed();
         let mut entry = [0; 4];
-        self.state.read(step(by.table, row.saturating_mul(4))?, &mut entry).map_err(dma)?;
+        let at = step(by.table, row.saturating_mul(4))?;
+        self.may_touch(at, 4, false)?;
+        self.state.read(at, &mut entry).map_err(dma)?;
         let entry = int_value(by.dtype, load_bits(&entry, 32, 0));
         let offsets = matches!(by.table.locate().map(|at| at.medium), Some(MemoryInstance::Hbm));
         let named = |stride: i64| if offsets { entry } else { entry.saturating_mul(stride) };

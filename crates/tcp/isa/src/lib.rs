@@ -6,10 +6,12 @@
 //! - [`switch`], [`contraction`], [`vector`], [`transpose`]: what the registers of single engines say, and
 //!   which of them a machine takes;
 //! - [`sequencer`], [`memory`]: loops of addresses, and what elements take in the memories of a slice;
+//! - [`address_space`]: what a PE may touch;
 //! - [`capped`]: counts of images that may hold anything;
 //! - [`flow`]: packets and flits from engine to engine;
 //! - [`footprint`]: the bytes that a command reads and writes.
 
+pub mod address_space;
 pub mod capped;
 pub mod contraction;
 pub mod flow;

@@ -18,7 +18,7 @@ use tilewright_import::{ImportError, Model, configs, gguf, hf, llama2c, onnx};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::{KeepAll, Record};
-use tilewright_runtime::generate::{Generation, Limits, generate, trace_last};
+use tilewright_runtime::generate::{Generation, GenerationStep, Limits, generate, trace_last};
 use tilewright_runtime::model::{ModelDevice, ModelError};
 use tilewright_schedule::tune::{ProgramCosts, TokenCost, TuneGoal, TunedModel, tune};
 use tilewright_tcp_isa::program::text::print;
@@ -272,8 +272,10 @@ pub fn generate_text(
     let wide = |tokens: &[u32]| tokens.iter().copied().map(u64::from).collect::<Vec<u64>>();
     let limits = Limits { tokens: most_tokens, ends: wide(&tokenizer.ends()) };
     let mut all = tokens.clone();
-    let generation = generate(device, &wide(&tokens), &limits, &mut |token| {
-        all.push(u32::try_from(token).or_broken("a token is one of the vocabulary"));
+    let generation = generate(device, &wide(&tokens), &limits, &mut |step| {
+        if let GenerationStep::Token(token) = step {
+            all.push(u32::try_from(token).or_broken("a token is one of the vocabulary"));
+        }
         let stop = said(&tokenizer.decode(&all));
         if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });

@@ -21,8 +21,9 @@ use super::inputs::InputArrays;
 use super::outputs::{self, OutputJson};
 use crate::host::Host;
 use crate::machine::to_json;
-use crate::outcome::{FAILED, OUR_FAULT, Outcome};
+use crate::outcome::{FAILED, OUR_FAULT, Outcome, io_cause};
 use crate::run::args::RunArgs;
+use crate::target::refused_programs;
 
 /// A graph as one program of a chip; what is not lowered is refused with its node.
 pub(super) fn planned(machine: &Tcp, model: &Model, pes: u64, host: &dyn Host) -> Result<Planned, Outcome> {
@@ -77,7 +78,12 @@ pub(super) fn run(
         })
     };
     let inputs = planned.kernels.inputs.iter().map(words).collect::<Result<Vec<_>, _>>()?;
-    let mut device = GraphDevice::new(&machine, planned).map_err(|error| failed(&error))?;
+    let mut device = GraphDevice::new(&machine, planned).map_err(|error| match &error {
+        ReadingError::Refused(complaints) => {
+            refused_programs(&args.target.chip, &args.target.set, complaints)
+        }
+        _ => failed(&error),
+    })?;
     let wanted = ReadingOptions {
         values: true,
         findings: true,
@@ -87,10 +93,12 @@ pub(super) fn run(
     let reading = match &args.prompting.trace {
         None => device.run(&inputs, &wanted, KeepLast::new(0)),
         Some(path) => {
-            let unwritten =
-                |error: &std::io::Error| Outcome::usage(&format!("cannot write `{path}`: {error}"));
+            let unwritten = |error: &std::io::Error| Outcome::unwritten(path, error);
             let mut draft = host.draft(Path::new(path)).map_err(|error| unwritten(&error))?;
             let reading = device.run(&inputs, &wanted, Stream::new(&mut draft));
+            if let Some(error) = reading.as_ref().err().and_then(|error| io_cause(error)) {
+                return Err(unwritten(error));
+            }
             draft.keep(host).map_err(|error| unwritten(&error))?;
             reading
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tilewright_graph::{Dtype, Graph, StoredTensor};
 use tilewright_import::Model;
-use tilewright_import::onnx::{DeclaredInput, DeclaredSize};
+use tilewright_import::onnx::{DeclaredInput, DeclaredSize, axis_word};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_value};
 use tilewright_reference::{Elements, Tensor};
 use tilewright_runtime::{Array, npy};
@@ -14,6 +14,9 @@ use crate::host::Host;
 use crate::model;
 use crate::outcome::Outcome;
 use crate::run::args::RunArgs;
+
+/// Elements that a seed draws for all inputs together, at most: 1 GiB of them.
+const MOST_DRAWN: u64 = 1 << 28;
 
 /// What a graph asks for.
 pub(super) enum RequiredInputs {
@@ -88,6 +91,8 @@ impl RequiredInputs {
 pub(super) struct InputArrays {
     tensors: BTreeMap<String, Tensor>,
     axes: BTreeMap<String, u64>,
+    /// What is told of arrays that are not taken as they are.
+    pub(super) notes: String,
 }
 
 impl InputArrays {
@@ -114,11 +119,18 @@ impl InputArrays {
         }
         let bounds = model::axes(args.dims.as_deref().unwrap_or(""))?;
         let fixed = bounds.into_iter().filter(|(_, (least, most))| least == most);
-        let mut given =
-            InputArrays { tensors: BTreeMap::new(), axes: fixed.map(|(n, (size, _))| (n, size)).collect() };
+        let mut given = InputArrays {
+            tensors: BTreeMap::new(),
+            axes: fixed.map(|(n, (size, _))| (axis_word(&n), size)).collect(),
+            notes: String::new(),
+        };
         for input in inputs {
             if let Some(file) = files.get(input.name.as_str()) {
-                let tensor = read(input, file, host)?;
+                let (tensor, rounded) = read(input, file, host)?;
+                if rounded > 0 {
+                    let what = format!("{rounded} elements of `{file}` are rounded from float64 to float32");
+                    given.notes += &format!("warning: input `{}`: {what}\n", input.name);
+                }
                 given.bind(input, &tensor, file)?;
                 given.tensors.insert(input.name.clone(), tensor);
             }
@@ -143,8 +155,17 @@ impl InputArrays {
                 ))),
             };
         };
-        for (at, input) in missing {
-            let dims = self.sizes(input)?;
+        // Nothing is drawn before all sizes are known and small enough.
+        let sizes = missing.iter().map(|(_, input)| self.sizes(input)).collect::<Result<Vec<_>, _>>()?;
+        let elements = |dims: &Vec<u64>| dims.iter().fold(1_u64, |all, size| all.saturating_mul(*size));
+        let total = sizes.iter().map(elements).fold(0_u64, u64::saturating_add);
+        if total > MOST_DRAWN {
+            return Err(Outcome::usage(&format!(
+                "--seed with inputs of {total} elements\n  = allowed: {MOST_DRAWN}\n  \
+                 = instead: smaller sizes in --dims, or --input NAME=FILE.npy"
+            )));
+        }
+        for ((at, input), dims) in missing.into_iter().zip(sizes) {
             let tensor = drawn(input.dtype, &dims, seed.wrapping_add(at as u64));
             let large = || Outcome::usage(&format!("input `{}` has too many elements", input.name));
             self.tensors.insert(input.name.clone(), tensor.ok_or_else(large)?);
@@ -250,7 +271,8 @@ fn wanted(inputs: &[DeclaredInput]) -> String {
     if options.is_empty() { "no --input".to_string() } else { options.join(" ") }
 }
 
-fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<Tensor, Outcome> {
+/// An array of a file, and how many of its elements were rounded.
+fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<(Tensor, u64), Outcome> {
     let unread = |why: String| Outcome::usage(&format!("input `{}`: `{file}`: {why}", input.name));
     let bytes = host.read(Path::new(file)).map_err(|error| unread(error.to_string()))?;
     let lengths = |extents: &[u64]| -> Vec<usize> {
@@ -259,7 +281,8 @@ fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<Tensor
     if input.dtype.is_float() {
         let array = npy::read(&bytes, Pattern::F32, &RuleSet::TCP).map_err(|why| unread(why.to_string()))?;
         let floats = array.patterns.iter().map(|pattern| f32::from_bits(*pattern)).collect();
-        return Ok(Tensor::floats(input.dtype, &lengths(&array.extents), floats));
+        let rounded = npy::rounded_elements(&bytes);
+        return Ok((Tensor::floats(input.dtype, &lengths(&array.extents), floats), rounded));
     }
     let (extents, values) = npy::read_ints(&bytes).map_err(|why| unread(why.to_string()))?;
     let (least, most) = input.dtype.integer_range().unwrap_or((0, 0));
@@ -268,7 +291,7 @@ fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<Tensor
     if let Some(at) = outside {
         return Err(unread(format!("element {at} is {}, which is outside {}", values[at], input.dtype)));
     }
-    Ok(Tensor::ints(input.dtype, &lengths(&extents), values))
+    Ok((Tensor::ints(input.dtype, &lengths(&extents), values), 0))
 }
 
 /// Elements drawn as [`Array::random`] does, in the type that holds them.

@@ -31,12 +31,14 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
     let asked = RequiredInputs::of(args, host)?;
     let given = InputArrays::new(args, &asked, host)?;
     let model = asked.model(args, &given, host)?;
-    if !args.interp {
-        return chip::run(args, &model, &given, host);
-    }
-    let results = interpreted(&model, &given, host)?;
-    outputs::written(args, &results, host)?;
-    Ok(Outcome::good(outputs::said(args, &results)))
+    let outcome = if args.interp {
+        let results = interpreted(&model, &given, host)?;
+        outputs::written(args, &results, host)?;
+        Outcome::good(outputs::said(args, &results))
+    } else {
+        chip::run(args, &model, &given, host)?
+    };
+    Ok(Outcome { stderr: given.notes + &outcome.stderr, ..outcome })
 }
 
 /// Outputs of the plain float32 interpreter.

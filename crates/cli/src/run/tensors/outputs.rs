@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::machine::to_json;
 use crate::outcome::Outcome;
 use crate::run::args::RunArgs;
-use crate::sim::file_name;
+use crate::sim::file_names;
 
 /// Elements of an output that are printed for people.
 const SHOWN: usize = 8;
@@ -45,16 +45,17 @@ pub(super) fn written(
     let Some(folder) = &args.tensors.output else { return Ok(()) };
     let made = host.create_folder(Path::new(folder));
     made.map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
-    for (name, tensor) in results {
-        let path = path(folder, name);
+    for ((_, tensor), path) in results.iter().zip(paths(folder, results)) {
         let done = host.write(Path::new(&path), &bytes(tensor));
-        done.map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
+        done.map_err(|error| Outcome::unwritten(&path, &error))?;
     }
     Ok(())
 }
 
-fn path(folder: &str, name: &str) -> String {
-    Path::new(folder).join(format!("{}.npy", file_name(name))).to_string_lossy().into_owned()
+/// The file of each output.
+fn paths(folder: &str, results: &[(String, Tensor)]) -> Vec<String> {
+    let path = |name: &String| Path::new(folder).join(format!("{name}.npy")).to_string_lossy().into_owned();
+    file_names(results.iter().map(|(name, _)| name.as_str())).iter().map(path).collect()
 }
 
 /// An array file.
@@ -82,7 +83,8 @@ fn bytes(tensor: &Tensor) -> Vec<u8> {
 /// All outputs as lines.
 pub(super) fn words(args: &RunArgs, results: &[(String, Tensor)]) -> String {
     let mut text = String::new();
-    for (name, tensor) in results {
+    let paths = args.tensors.output.as_ref().map(|folder| paths(folder, results));
+    for (at, (name, tensor)) in results.iter().enumerate() {
         let (shown, more) = (tensor.len().min(SHOWN), tensor.len() > SHOWN);
         let values: Vec<String> = match &tensor.elements {
             Elements::Floats(values) => values[..shown].iter().map(f32::to_string).collect(),
@@ -90,8 +92,8 @@ pub(super) fn words(args: &RunArgs, results: &[(String, Tensor)]) -> String {
         };
         let rest = if more { ", ..." } else { "" };
         text += &format!("{name}: {} = [{}{rest}]\n", tensor.ty(), values.join(", "));
-        if let Some(folder) = &args.tensors.output {
-            text += &format!("  {}\n", path(folder, name));
+        if let Some(path) = paths.as_ref().and_then(|paths| paths.get(at)) {
+            text += &format!("  {path}\n");
         }
     }
     text
@@ -99,17 +101,18 @@ pub(super) fn words(args: &RunArgs, results: &[(String, Tensor)]) -> String {
 
 /// All outputs as data.
 pub(super) fn data<'s>(args: &RunArgs, results: &'s [(String, Tensor)]) -> Vec<OutputJson<'s>> {
-    let one = |(name, tensor): &'s (String, Tensor)| OutputJson {
+    let paths = args.tensors.output.as_ref().map(|folder| paths(folder, results));
+    let one = |(at, (name, tensor)): (usize, &'s (String, Tensor))| OutputJson {
         name,
         dtype: tensor.dtype.name(),
         shape: &tensor.dims,
-        file: args.tensors.output.as_ref().map(|folder| path(folder, name)),
+        file: paths.as_ref().and_then(|paths| paths.get(at).cloned()),
         values: match &tensor.elements {
             Elements::Floats(values) => ElementsJson::Floats(values),
             Elements::Ints(values) => ElementsJson::Ints(values),
         },
     };
-    results.iter().map(one).collect()
+    results.iter().enumerate().map(one).collect()
 }
 
 /// What a run without a chip says.

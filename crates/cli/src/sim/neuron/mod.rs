@@ -58,7 +58,8 @@ pub(super) fn simulate(
         words::reading(asked, &report) + &super::words::files(&args.readings)
     };
     let code = if diagnostics.iter().any(|one| one.severity == Severity::Error) { FAILED } else { GOOD };
-    Ok(Outcome { code, stdout, stderr: rendered(&sources, &diagnostics, host.colour()) })
+    let stderr = rendered(&sources, &diagnostics, host.colour());
+    Ok(Outcome { code, stdout, stderr, ..Outcome::default() })
 }
 
 /// Such a program has times and no values.

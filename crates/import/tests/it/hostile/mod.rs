@@ -4,6 +4,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "files of a few hundred bytes")]
 
 mod fuzzed;
+mod said_and_meant;
 mod silent;
 
 use std::sync::Arc;

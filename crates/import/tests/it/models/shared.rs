@@ -52,7 +52,7 @@ pub(crate) fn greedy(interpreter: &Interpreter, prompt: &[i64], wanted: usize) -
     let mut logits = session.feed(prompt).expect("the prompt runs");
     let mut ids = Vec::new();
     while ids.len() < wanted {
-        let next = best(logits.last().expect("a row for each token"));
+        let next = best(logits.last().expect("a row for each token")).expect("finite logits");
         ids.push(next);
         if ids.len() < wanted {
             logits = session.feed(&[next]).expect("a step runs");
@@ -72,7 +72,7 @@ pub(crate) fn reproduces(interpreter: &Interpreter, golden: &Golden, free: usize
         } else {
             let mut session = Session::new(interpreter).expect("a language model");
             let logits = session.feed(&case.ids[..case.ids.len() - 1]).expect("the ids run");
-            logits[start - 1..].iter().map(|row| best(row)).collect()
+            logits[start - 1..].iter().map(|row| best(row).expect("finite logits")).collect()
         };
         assert_eq!(seen, case.ids[start..], "prompt {:?}", case.prompt);
     }

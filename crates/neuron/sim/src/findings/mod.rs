@@ -2,6 +2,7 @@
 //! wrote.
 
 mod accumulation;
+mod hbm_capacity;
 pub mod hbm_races;
 mod out_of_bounds;
 pub mod placement;
@@ -116,6 +117,7 @@ pub fn findings(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
             found.push(over_capacity(program, memory, capacity, &peak));
         }
     }
+    found.extend(hbm_capacity::finding(chip, program));
     found.extend(accumulation::findings(chip, program));
     found.extend(out_of_bounds::findings(chip, program));
     found.extend(placement::findings(program, &lives));

@@ -146,38 +146,45 @@ impl FloatLanes for Floats {
 
     #[inline(always)]
     fn splat(value: f32) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm256_set1_ps(value)) }
     }
 
     #[inline(always)]
     fn load(values: &[f32]) -> Self {
         let values = &values[..COLUMNS];
+        // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
         unsafe { Self(_mm256_loadu_ps(values.as_ptr())) }
     }
 
     #[inline(always)]
     fn store(self, values: &mut [f32]) {
         let values = &mut values[..COLUMNS];
+        // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
         unsafe { _mm256_storeu_ps(values.as_mut_ptr(), self.0) }
     }
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm256_add_ps(self.0, other.0)) }
     }
 
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm256_mul_ps(self.0, other.0)) }
     }
 
     #[inline(always)]
     fn mul_add(self, other: Self, addend: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm256_fmadd_ps(self.0, other.0, addend.0)) }
     }
 
     #[inline(always)]
     fn flush(self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe {
             let sign = _mm256_set1_ps(-0.0);
             let magnitude = _mm256_andnot_ps(sign, self.0);
@@ -196,33 +203,39 @@ impl IntLanes for Pairs {
 
     #[inline(always)]
     fn splat(word: i32) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm256_set1_epi32(word)) }
     }
 
     #[inline(always)]
     fn load(words: &[i32]) -> Self {
         let words = &words[..COLUMNS];
+        // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
         unsafe { Self(_mm256_loadu_si256(words.as_ptr().cast())) }
     }
 
     #[inline(always)]
     fn store(self, words: &mut [i32]) {
         let words = &mut words[..COLUMNS];
+        // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
         unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), self.0) }
     }
 
     #[inline(always)]
     fn add_products(self, a: Self, b: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm256_add_epi32(self.0, _mm256_madd_epi16(a.0, b.0))) }
     }
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm256_add_epi32(self.0, other.0)) }
     }
 
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm256_sub_epi32(self.0, other.0)) }
     }
 }
@@ -234,6 +247,7 @@ struct WideFloats(__m256, __m256);
 #[inline(always)]
 fn float_pairs(even: &[f32], odd: &[f32], bytes: &[u8]) -> __m256 {
     let (even, odd, bytes) = (&even[..COLUMNS], &odd[..COLUMNS], &bytes[..4 * COLUMNS]);
+    // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
     unsafe {
         let words = _mm256_loadu_si256(bytes.as_ptr().cast());
         let low = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(words));
@@ -245,11 +259,13 @@ fn float_pairs(even: &[f32], odd: &[f32], bytes: &[u8]) -> __m256 {
 
 #[inline(always)]
 fn fold_floats(a: __m256, b: __m256) -> __m256 {
+    // SAFETY: registers only; values of this type are made where the host has the features.
     unsafe { _mm256_add_ps(_mm256_shuffle_ps::<0x88>(a, b), _mm256_shuffle_ps::<0xDD>(a, b)) }
 }
 
 #[inline(always)]
 fn fold_float_quarters(a: __m256, b: __m256) -> __m256 {
+    // SAFETY: registers only; values of this type are made where the host has the features.
     unsafe { _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b)) }
 }
 
@@ -278,6 +294,7 @@ impl WideVector for WideFloats {
     fn words(self) -> [f32; WORDS] {
         let mut words = [0.0; WORDS];
         let (low, high) = words.split_at_mut(COLUMNS);
+        // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
         unsafe {
             _mm256_storeu_ps(low.as_mut_ptr(), self.0);
             _mm256_storeu_ps(high.as_mut_ptr(), self.1);
@@ -303,6 +320,7 @@ struct WideInts(__m256i, __m256i);
 #[inline(always)]
 fn int_pairs(part: &[i16], bytes: &[u8]) -> __m256i {
     let (part, bytes) = (&part[..2 * COLUMNS], &bytes[..2 * COLUMNS]);
+    // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
     unsafe {
         let halves = _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes.as_ptr().cast()));
         _mm256_madd_epi16(_mm256_loadu_si256(part.as_ptr().cast()), halves)
@@ -311,6 +329,7 @@ fn int_pairs(part: &[i16], bytes: &[u8]) -> __m256i {
 
 #[inline(always)]
 fn fold_ints(a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: registers only; values of this type are made where the host has the features.
     unsafe {
         let (a, b) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
         let even = _mm256_castps_si256(_mm256_shuffle_ps::<0x88>(a, b));
@@ -320,6 +339,7 @@ fn fold_ints(a: __m256i, b: __m256i) -> __m256i {
 
 #[inline(always)]
 fn fold_int_quarters(a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: registers only; values of this type are made where the host has the features.
     unsafe {
         let even = _mm256_permute2x128_si256::<0x20>(a, b);
         _mm256_add_epi32(even, _mm256_permute2x128_si256::<0x31>(a, b))
@@ -350,6 +370,7 @@ impl WideVector for WideInts {
     fn words(self) -> [i32; WORDS] {
         let mut words = [0; WORDS];
         let (low, high) = words.split_at_mut(COLUMNS);
+        // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
         unsafe {
             _mm256_storeu_si256(low.as_mut_ptr().cast(), self.0);
             _mm256_storeu_si256(high.as_mut_ptr().cast(), self.1);

@@ -157,38 +157,45 @@ impl FloatLanes for Floats {
 
     #[inline(always)]
     fn splat(value: f32) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm512_set1_ps(value)) }
     }
 
     #[inline(always)]
     fn load(values: &[f32]) -> Self {
         let values = &values[..COLUMNS];
+        // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
         unsafe { Self(_mm512_loadu_ps(values.as_ptr())) }
     }
 
     #[inline(always)]
     fn store(self, values: &mut [f32]) {
         let values = &mut values[..COLUMNS];
+        // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
         unsafe { _mm512_storeu_ps(values.as_mut_ptr(), self.0) }
     }
 
     #[inline(always)]
     fn add(self, other: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm512_add_ps(self.0, other.0)) }
     }
 
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm512_mul_ps(self.0, other.0)) }
     }
 
     #[inline(always)]
     fn mul_add(self, other: Self, addend: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm512_fmadd_ps(self.0, other.0, addend.0)) }
     }
 
     #[inline(always)]
     fn flush(self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe {
             let subnormal = _mm512_fpclass_ps_mask::<SUBNORMAL>(self.0);
             Self(_mm512_mask_and_ps(self.0, subnormal, self.0, _mm512_set1_ps(-0.0)))
@@ -211,33 +218,39 @@ macro_rules! int_lanes {
 
             #[inline(always)]
             fn splat(word: i32) -> Self {
+                // SAFETY: registers only; values of this type are made where the host has the features.
                 unsafe { Self(_mm512_set1_epi32(word)) }
             }
 
             #[inline(always)]
             fn load(words: &[i32]) -> Self {
                 let words = &words[..COLUMNS];
+                // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
                 unsafe { Self(_mm512_loadu_si512(words.as_ptr().cast())) }
             }
 
             #[inline(always)]
             fn store(self, words: &mut [i32]) {
                 let words = &mut words[..COLUMNS];
+                // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
                 unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), self.0) }
             }
 
             #[inline(always)]
             fn add_products(self, a: Self, b: Self) -> Self {
+                // SAFETY: registers only; values of this type are made where the host has the features.
                 unsafe { Self($add_products(self.0, a.0, b.0)) }
             }
 
             #[inline(always)]
             fn add(self, other: Self) -> Self {
+                // SAFETY: registers only; values of this type are made where the host has the features.
                 unsafe { Self(_mm512_add_epi32(self.0, other.0)) }
             }
 
             #[inline(always)]
             fn sub(self, other: Self) -> Self {
+                // SAFETY: registers only; values of this type are made where the host has the features.
                 unsafe { Self(_mm512_sub_epi32(self.0, other.0)) }
             }
         }
@@ -258,6 +271,7 @@ impl WideVector for WideFloats {
     #[inline(always)]
     fn pairs(part: &FloatPart, bytes: &[u8]) -> Self {
         let bytes = &bytes[..Self::BYTES];
+        // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
         unsafe {
             let words = _mm512_loadu_si512(bytes.as_ptr().cast());
             let even = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words));
@@ -269,6 +283,7 @@ impl WideVector for WideFloats {
 
     #[inline(always)]
     fn fold(self, other: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe {
             let even = _mm512_shuffle_ps::<0x88>(self.0, other.0);
             Self(_mm512_add_ps(even, _mm512_shuffle_ps::<0xDD>(self.0, other.0)))
@@ -277,6 +292,7 @@ impl WideVector for WideFloats {
 
     #[inline(always)]
     fn fold_quarters(self, other: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe {
             let even = _mm512_shuffle_f32x4::<0x88>(self.0, other.0);
             Self(_mm512_add_ps(even, _mm512_shuffle_f32x4::<0xDD>(self.0, other.0)))
@@ -286,6 +302,7 @@ impl WideVector for WideFloats {
     #[inline(always)]
     fn words(self) -> [f32; WORDS] {
         let mut words = [0.0; WORDS];
+        // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
         unsafe { _mm512_storeu_ps(words.as_mut_ptr(), self.0) }
         words
     }
@@ -312,6 +329,7 @@ impl WideVector for WideInts {
     #[inline(always)]
     fn pairs(part: &IntPart, bytes: &[u8]) -> Self {
         let bytes = &bytes[..Self::BYTES];
+        // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
         unsafe {
             let row = _mm512_loadu_si512(part.0.as_ptr().cast());
             let halves = _mm512_cvtepi8_epi16(_mm256_loadu_si256(bytes.as_ptr().cast()));
@@ -321,6 +339,7 @@ impl WideVector for WideInts {
 
     #[inline(always)]
     fn fold(self, other: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe {
             let (a, b) = (_mm512_castsi512_ps(self.0), _mm512_castsi512_ps(other.0));
             let even = _mm512_castps_si512(_mm512_shuffle_ps::<0x88>(a, b));
@@ -330,6 +349,7 @@ impl WideVector for WideInts {
 
     #[inline(always)]
     fn fold_quarters(self, other: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe {
             let even = _mm512_shuffle_i32x4::<0x88>(self.0, other.0);
             Self(_mm512_add_epi32(even, _mm512_shuffle_i32x4::<0xDD>(self.0, other.0)))
@@ -339,6 +359,7 @@ impl WideVector for WideInts {
     #[inline(always)]
     fn words(self) -> [i32; WORDS] {
         let mut words = [0; WORDS];
+        // SAFETY: slices were cut to the lanes that are touched; the host was asked for the features.
         unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), self.0) }
         words
     }

@@ -7,6 +7,7 @@
 //! | [`exec`] | tensor unit commands: fetch, register files, commit |
 //! | `live_slices` | slices whose reads reach a write |
 //! | [`transfer`] | DMA commands |
+//! | [`self_overlap`] | commands that overwrite what they read later |
 //! | [`tensor`] | where named data lies |
 //!
 //! Elements that a limit replaces by zero are not read: whatever the fetch unit loads there goes nowhere, as
@@ -17,6 +18,7 @@
 pub mod bytes;
 pub mod exec;
 mod live_slices;
+pub mod self_overlap;
 pub mod tensor;
 pub mod transfer;
 pub mod walk;

@@ -1,73 +1,84 @@
 //! Address translation: with any grant, a PE touches its own memories and what it is granted, nothing else
 //! (paper section III-D).
+//!
+//! Rows that a table names are checked here as far as they are known, and by the DMA engine when they move.
 
 use std::collections::BTreeSet;
-use tilewright_base::invariant::Exact;
 
 use tilewright_base::{Diagnostic, Span};
 use tilewright_machine::tcp::Tcp;
 
 use super::context::refusal;
 use super::queue;
-use crate::capped::Capped;
-use crate::footprint::{ByteSet, Footprint, MemoryAccess, MemoryKind, of_exec, of_transfer, tensor};
+use super::queue_occupancy::MAX_NESTING;
+use crate::address_space::AddressSpace;
+use crate::footprint::{Footprint, MemoryAccess, MemoryKind, of_exec, of_read, of_transfer, tensor};
+use crate::program::control::StepKind;
 use crate::program::event::PeId;
-use crate::program::grant::Grant;
 use crate::program::transfer::{Address, MemoryInstance, MemoryLocation};
-use crate::program::{Program, Queue};
+use crate::program::{Program, Step};
 
 pub(super) fn check(machine: &Tcp, program: &Program, found: &mut Vec<Diagnostic>) {
     let most: Vec<i64> = program.registers.iter().map(|register| register.most).collect();
     let objects: Vec<MemoryAccess> =
         program.tensors.iter().filter_map(|held| tensor::whole(machine, held)).collect();
     for held in &program.queues {
-        let space = AddressSpace::new(machine, program, held);
+        let pe = PeId { chip: held.chip, pe: held.pe };
+        let Some(space) = AddressSpace::of(machine, program, pe) else { return };
+        let mut check = GrantCheck { machine, space, found };
         let (mut execs, mut transfers) = (BTreeSet::new(), BTreeSet::new());
         queue::used(&held.steps, 0, &mut execs, &mut transfers);
-        let pe = PeId { chip: held.chip, pe: held.pe };
         for exec in execs.iter().filter_map(|id| program.execs.get(id.0 as usize)) {
             let footprint = of_exec(machine, &exec.resolved(&most), pe, &objects);
-            space.check(&footprint, &exec.name, exec.span, found);
+            check.footprint(&footprint, &exec.name, exec.span);
         }
         for transfer in transfers.iter().filter_map(|id| program.transfers.get(*id as usize)) {
             let footprint = of_transfer(machine, &transfer.resolved(&most), &objects);
-            space.check(&footprint, &transfer.name, transfer.span, found);
+            check.footprint(&footprint, &transfer.name, transfer.span);
+        }
+        check.reads(&held.steps, 0);
+    }
+}
+
+/// The commands of one queue under examination.
+struct GrantCheck<'a> {
+    machine: &'a Tcp,
+    space: AddressSpace,
+    found: &'a mut Vec<Diagnostic>,
+}
+
+impl GrantCheck<'_> {
+    /// Values that the control core reads.
+    fn reads(&mut self, steps: &[Step], depth: usize) {
+        if depth > MAX_NESTING {
+            return;
+        }
+        for step in steps {
+            match &step.kind {
+                StepKind::Read { address, dtype, .. } => {
+                    let bytes = u64::from(dtype.storage_bits() / 8);
+                    self.footprint(&of_read(self.machine, *address, bytes), "read", step.span);
+                }
+                StepKind::For { body, .. } | StepKind::While { body, .. } => self.reads(body, depth + 1),
+                StepKind::If { then, otherwise, .. } => {
+                    self.reads(then, depth + 1);
+                    self.reads(otherwise, depth + 1);
+                }
+                _ => {}
+            }
         }
     }
-}
 
-/// What one PE may touch.
-struct AddressSpace<'a> {
-    machine: &'a Tcp,
-    pe: PeId,
-    /// Addresses that may be read, and those that may be written too.
-    allowed: [ByteSet; 2],
-}
-
-impl AddressSpace<'_> {
-    fn new<'a>(machine: &'a Tcp, program: &Program, queue: &Queue) -> AddressSpace<'a> {
-        let pe = PeId { chip: queue.chip, pe: queue.pe };
-        let mine = |grant: &&Grant| grant.chip == pe.chip && grant.pes.0 <= pe.pe && pe.pe < grant.pes.1;
-        let own = own_memories(machine, pe);
-        let granted = |write: bool| {
-            let grants = program.grants.iter().filter(mine).filter(|grant| grant.write || !write);
-            let runs = grants.map(|grant| (grant.first.0, grant.first.0.capped_add(grant.bytes)));
-            ByteSet::from_runs(runs.chain(own.iter().copied()).collect())
-        };
-        AddressSpace { machine, pe, allowed: [granted(false), granted(true)] }
-    }
-
-    fn check(&self, footprint: &Footprint, name: &str, span: Span, found: &mut Vec<Diagnostic>) {
+    fn footprint(&mut self, footprint: &Footprint, name: &str, span: Span) {
         let refused = footprint.accesses.iter().find(|access| !self.allows(access));
         let Some(access) = refused else { return };
         let does = if access.write { "write" } else { "read" };
-        found.push(refusal(
+        let PeId { chip, pe } = self.space.pe();
+        self.found.push(refusal(
             "tcp/grant",
             span,
             format!(
-                "`{name}`: chip {} pe {} may not {does} all that it touches of {} of chip {}",
-                self.pe.chip,
-                self.pe.pe,
+                "`{name}`: chip {chip} pe {pe} may not {does} all that it touches of {} of chip {}",
                 access.memory.name(),
                 access.chip
             ),
@@ -77,7 +88,6 @@ impl AddressSpace<'_> {
     }
 
     fn allows(&self, access: &MemoryAccess) -> bool {
-        let allowed = &self.allowed[usize::from(access.write)];
         let medium = |slice: u64| match access.memory {
             MemoryKind::Hbm => MemoryInstance::Hbm,
             MemoryKind::Spm => MemoryInstance::Spm { pe: slice },
@@ -88,23 +98,10 @@ impl AddressSpace<'_> {
                 |offset| Address::new(MemoryLocation { chip: access.chip, medium: medium(slice), offset }).0;
             if matches!(access.memory, MemoryKind::Trf | MemoryKind::Vrf) {
                 // Register files have no addresses: who may write the slice's data memory may use them.
-                let whole = (at(0), at(self.machine.dm.capacity_bytes));
-                return ByteSet::range(whole.0, whole.1).is_within(&self.allowed[1]);
+                return self.space.allows((at(0), at(self.machine.dm.capacity_bytes)), true);
             }
-            let runs = access.bytes.runs().iter().map(|(start, end)| (at(*start), at(*end)));
-            ByteSet::from_runs(runs.collect()).is_within(allowed)
+            let mut runs = access.bytes.runs().iter().map(|(start, end)| (at(*start), at(*end)));
+            runs.all(|run| self.space.allows(run, access.write))
         })
     }
-}
-
-/// Data memories and scratchpad of a PE, as addresses.
-fn own_memories(machine: &Tcp, pe: PeId) -> Vec<(u64, u64)> {
-    let range = |medium, bytes| {
-        let start = Address::new(MemoryLocation { chip: pe.chip, medium, offset: 0 }).0;
-        (start, start.exact_add(bytes))
-    };
-    let first = pe.pe.exact_mul(machine.pe.slices);
-    let slices = first..first.exact_add(machine.pe.slices);
-    let slices = slices.map(|slice| range(MemoryInstance::Dm { slice }, machine.dm.capacity_bytes));
-    slices.chain([range(MemoryInstance::Spm { pe: pe.pe }, machine.cpu.spm_bytes)]).collect()
 }

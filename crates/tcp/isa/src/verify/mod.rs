@@ -16,6 +16,7 @@
 //! | `transfer` | DMA |
 //! | `queue`, `queue_state`, `queue_occupancy` | control steps; ids of commands; room in the queue |
 //! | `program` | registers, tensors, chips |
+//! | `idle_load` | images that are loaded and never run |
 //! | `grant` | address translation |
 //! | `context`, `types` | the image under examination; the types that leave each engine |
 
@@ -27,6 +28,7 @@ mod contract;
 mod fetch;
 mod flow;
 mod grant;
+mod idle_load;
 mod program;
 mod queue;
 mod queue_occupancy;
@@ -117,6 +119,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("tcp/queue-image", "commands name images that exist"),
     ("tcp/queue-group", "fused PEs are neighbours of one cluster, starting at the queue's"),
     ("tcp/queue-load", "an image is loaded before its context runs"),
+    ("tcp/queue-idle-load", "an image that is loaded runs (warning)"),
     ("tcp/queue-wait", "waits name ids that were issued"),
     ("tcp/queue-id", "an id is not used again before its command is done"),
     ("tcp/queue-room", "pushes without a look find room"),
@@ -138,6 +141,7 @@ pub fn verify(machine: &Tcp, program: &Program) -> Vec<Diagnostic> {
         transfer::check(machine, program, held, &mut found);
     }
     queue::check(machine, program, &mut found);
+    idle_load::check(program, &mut found);
     if !program.grants.is_empty() && !any_error(&found) {
         grant::check(machine, program, &mut found);
     }

@@ -13,8 +13,10 @@ pub const CODES: &[(&str, &str)] = &[
     ("tcp/race-hbm", "the same in HBM"),
     ("tcp/race-spm", "the same in a scratchpad"),
     ("tcp/trf-half", "a load stores into the half of the register file that a contraction may be reading"),
+    ("tcp/self-overlap", "a command overwrites bytes that it reads later itself"),
     ("tcp/uninitialised", "a command reads bytes that nothing has written"),
     ("tcp/out-of-bounds", "a command touches bytes that no memory has"),
+    ("tcp/not-granted", "a command touches bytes that are not granted to its PE"),
     ("tcp/fault", "a command cannot run as its registers say with the values that it meets"),
     ("tcp/bank-hold", "banks are held so long that a DMA beside it may time out"),
     ("tcp/output-unwritten", "an output has elements that no command wrote"),
@@ -94,6 +96,10 @@ pub struct Finding {
 pub enum FaultKind {
     /// It touches bytes that no memory has.
     OutOfBounds,
+    /// It touches bytes that are not granted to its PE.
+    NotGranted,
+    /// It reads what it has written itself.
+    SelfOverlap,
     /// Its registers do not fit one another, or the values that they meet.
     Registers,
 }
@@ -147,6 +153,12 @@ impl Finding {
         let (code, instead) = match kind {
             FaultKind::OutOfBounds => {
                 ("tcp/out-of-bounds", "a base, strides or a table that stay inside the memory")
+            }
+            FaultKind::NotGranted => {
+                ("tcp/not-granted", "a grant for the range, or a table that stays in it")
+            }
+            FaultKind::SelfOverlap => {
+                ("tcp/self-overlap", "a target apart from what is read, or one that follows the reads")
             }
             FaultKind::Registers => ("tcp/fault", "registers that fit the values, or other values"),
         };

@@ -7,6 +7,7 @@ use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
+use tilewright_tcp_isa::footprint::self_overlap::{self, SelfOverlap};
 use tilewright_tcp_isa::footprint::{
     ByteSet, Footprint, MemoryAccess, MemoryKind, of_exec, of_read, of_transfer,
 };
@@ -64,6 +65,17 @@ impl KnownImage {
         match &self.body {
             ImageBody::Exec(exec, _) => Some(exec),
             ImageBody::Transfer(_) | ImageBody::Read(..) => None,
+        }
+    }
+
+    /// What the image overwrites before it reads it.
+    pub(super) fn self_overlap(&self, machine: &Tcp) -> Option<SelfOverlap> {
+        match &self.body {
+            ImageBody::Exec(exec, _) => self_overlap::of_exec_image(exec, &self.footprint),
+            ImageBody::Transfer(transfer) => {
+                self_overlap::of_transfer_image(machine, transfer, &self.footprint)
+            }
+            ImageBody::Read(..) => None,
         }
     }
 

@@ -32,6 +32,7 @@ use images::{AccessConflict, FindingRegion, ImageId, ImageTable, READ, name_of};
 use initialized::InitializedBytes;
 use order::{HappensBefore, IssuedCommand, OrderStamp};
 use tilewright_tcp_cost::cycles::image::held_accesses;
+use tilewright_tcp_isa::footprint::self_overlap::SelfOverlap;
 use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind, OutOfBounds, tensor};
 use tilewright_tcp_isa::program::event::{ExecUnit, PeId, RunEvent, Ticket};
 use tilewright_tcp_isa::program::tensor::{TensorData, TensorRole};
@@ -209,12 +210,16 @@ impl<'m> FindingsChecker<'m> {
         known.settled = true;
         let footprint = known.footprint.clone();
         let first = live.pe.pe.exact_mul(self.machine.pe.slices);
+        let own = known.self_overlap(self.machine);
         let reads = footprint.accesses.iter().filter(|access| !access.write && access.bytes.is_exact());
         let reads: Vec<MemoryAccess> =
             reads.flat_map(|access| committed_reads(known.exec(), first, access)).collect();
         for outside in &footprint.outside {
             let finding = self.alone("tcp/out-of-bounds", live, at_cycles, describe(name, outside));
             self.add((finding.code, Some(live.image), None), finding);
+        }
+        if let Some(overlap) = own {
+            self.disturbs_itself(live, name, at_cycles, &overlap);
         }
         for access in &reads {
             let Some(gap) = self.filled.gap(self.machine, access) else { continue };
@@ -229,9 +234,24 @@ impl<'m> FindingsChecker<'m> {
         }
     }
 
+    /// A command that writes over what it reads later.
+    fn disturbs_itself(&mut self, live: &LiveCommand, name: &str, at_cycles: u64, overlap: &SelfOverlap) {
+        let (read, written, memory) = (overlap.read, overlap.written, overlap.memory.name());
+        let may = if overlap.certain { "overwrites" } else { "may overwrite" };
+        let message = format!(
+            "`{name}` {may} what it reads later: it reads {memory} bytes {}..{} and writes {}..{}",
+            read.0, read.1, written.0, written.1
+        );
+        let mut finding = self.alone("tcp/self-overlap", live, at_cycles, message);
+        finding.spot = Some(spot(overlap.memory, overlap.chip, overlap.slice, overlap.bytes));
+        finding.certain = overlap.certain;
+        self.add((finding.code, Some(live.image), None), finding);
+    }
+
     fn alone(&self, code: &'static str, live: &LiveCommand, at_cycles: u64, message: String) -> Finding {
         let instead = match code {
             "tcp/uninitialised" => "an input with data, or a command that writes it, waited for before",
+            "tcp/self-overlap" => "a target apart from what is read, or one that follows the reads",
             _ => "sizes, strides and a base that stay inside the memory",
         };
         Finding {

@@ -11,6 +11,7 @@ mod contract;
 mod convolution;
 mod exec_modes;
 mod fetch;
+mod grants;
 mod images;
 mod state;
 mod switch;

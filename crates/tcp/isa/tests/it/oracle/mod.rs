@@ -3,6 +3,7 @@
 mod build;
 mod enumerated;
 mod footprints;
+mod self_overlap;
 mod verification;
 
 use std::sync::LazyLock;

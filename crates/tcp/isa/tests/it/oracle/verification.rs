@@ -428,6 +428,14 @@ const PROGRAMS: &[Case] = &[
         p.queues[0].pe = 5;
     }),
     ("tcp/queue-load", plain, |p| drop(p.queues[0].steps.remove(1))),
+    ("tcp/queue-idle-load", plain, |p| {
+        let load = p.queues[0].steps[1].clone();
+        p.queues[0].steps.push(load);
+    }),
+    ("tcp/queue-idle-load", plain, |p| {
+        let load = p.queues[0].steps[1].clone();
+        p.queues[0].steps.insert(1, load);
+    }),
     ("tcp/queue-wait", plain, |p| p.queues[0].steps[2] = push(Command::WaitD(1))),
     ("tcp/queue-id", plain, |p| drop(p.queues[0].steps.remove(2))),
     ("tcp/queue-room", unchecked, |p| {

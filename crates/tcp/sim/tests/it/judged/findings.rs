@@ -85,6 +85,13 @@ fn race_spm() -> Program {
     program(Vec::new(), vec![there, transfer("back", spm(1, 32), hbm(1 << 17), 32)])
 }
 
+/// Eight packets of HBM, each to where another is: the next one, or the one before.
+fn shifted(by: i64) -> Program {
+    let mut image = transfer("shift", hbm(4096), hbm(4096_u64.wrapping_add_signed(by)), 64);
+    image.loops = vec![transfer_loop(8, 64, 64)];
+    program(Vec::new(), vec![image])
+}
+
 fn bounds(base: u64) -> Program {
     program(
         vec![copy("copy", Context::Main, 0, 16_384, 4)],
@@ -192,6 +199,13 @@ const CASES: &[Case] = &[
         clean: &[Dma(0, 1)],
     },
     Case {
+        code: "tcp/self-overlap",
+        program: || shifted(64),
+        found: &[Dma(0, 0)],
+        legal: || shifted(-64),
+        clean: &[Dma(0, 0)],
+    },
+    Case {
         code: "tcp/bank-hold",
         program: || banks(128),
         found: &[Dma(0, 0), Waited(0, 0), RunSetup(0, 0), Dma(0, 1)],
@@ -233,10 +247,15 @@ fn every_finding_has_a_clean_twin() {
 
 #[test]
 fn every_code_is_covered() {
-    let made = [overflow().code, deadlock().code, fault().code];
+    let made = [overflow().code, deadlock().code, fault().code, not_granted().code];
     let tested: BTreeSet<&str> = CASES.iter().map(|case| case.code).chain(made).collect();
     let listed: BTreeSet<&str> = CODES.iter().map(|(code, _)| *code).collect();
     assert_eq!(listed, tested);
+}
+
+fn not_granted() -> Finding {
+    let command = FindingCommand::new("pick", pe(1), "dma", Ticket(7), span(4));
+    Finding::fault(command, FaultKind::NotGranted, "hbm+0x800 of chip 0".into(), 90)
 }
 
 fn fault() -> Finding {
