@@ -42,7 +42,8 @@ pub use mapped::Mapped;
 pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, Refusal};
 pub use real::{RealHost, run_here};
 
-use args::{Cli, Command, NkiCommand, StudyCommand};
+use args::{Cli, Command, NkiCommand};
+use study::args::StudyCommand;
 
 /// Runs one command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -> Outcome {

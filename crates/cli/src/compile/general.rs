@@ -1,10 +1,15 @@
 //! Stages of graphs that no template takes: kernels one by one, with fixed sizes.
 
+use std::collections::BTreeMap;
+
 use tilewright_base::{Severity, Sources};
 use tilewright_compile::cluster::cluster;
-use tilewright_compile::general::{self, text};
+use tilewright_compile::general::bound::roofline_cycles;
+use tilewright_compile::general::{self, Planned, text};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
+use tilewright_machine::Tcp;
+use tilewright_report::columns::thousands;
 use tilewright_tcp_isa::program::text as commands;
 use tilewright_tcp_isa::verify;
 
@@ -20,8 +25,55 @@ pub(super) fn printed(
     model: &Model,
     host: &mut dyn Host,
 ) -> Result<Option<String>, Outcome> {
-    let ours = matches!(stage, Stage::Kernels | Stage::Lowered | Stage::Commands);
-    if !ours || !model.graph.axes.is_empty() || cluster(&model.graph).is_ok() {
+    if !matches!(stage, Stage::Kernels | Stage::Lowered | Stage::Commands) {
+        return Ok(None);
+    }
+    let Some((machine, planned)) = planned(args, model, host)? else { return Ok(None) };
+    Ok(Some(match stage {
+        Stage::Kernels => text::kernels(&planned.kernels),
+        Stage::Lowered => text::lowered(&machine, &planned),
+        _ => commands::print(&planned.program),
+    }))
+}
+
+/// What is said of a graph that takes arrays if no stage is asked for; `None` for all others.
+pub(super) fn compiled(
+    args: &CompileArgs,
+    model: &Model,
+    host: &mut dyn Host,
+) -> Result<Option<Outcome>, Outcome> {
+    let Some((machine, planned)) = planned(args, model, host)? else { return Ok(None) };
+    if let Some(path) = &args.output {
+        return Err(Outcome::usage(&format!(
+            "-o {path} of a graph that takes arrays, which has no file that `exec` runs\n  \
+             = allowed: --emit kernels|lowered|commands -o {path}\n  = instead: tilewright run {}",
+            args.model
+        )));
+    }
+    let pes = args.target.general_pes(&machine)?;
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for kernel in &planned.kernels.kernels {
+        *kinds.entry(kernel.name()).or_default() += 1;
+    }
+    let kinds: Vec<String> = kinds.into_iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    let (transfers, execs) = (planned.program.transfers.len(), planned.program.execs.len());
+    let rows = [
+        ("kernels", kinds.join(", ")),
+        ("program", format!("{transfers} transfers, {execs} images of commands, for {pes} PEs")),
+        ("memory", format!("{} B of HBM", thousands(planned.hbm_bytes))),
+        ("bound", format!("{} cycles", thousands(roofline_cycles(&machine, &planned.kernels, pes)))),
+    ];
+    let text: String = rows.iter().map(|(name, what)| format!("{name:<12}{what}\n")).collect();
+    Ok(Some(Outcome::good(text)))
+}
+
+/// The program of a graph of fixed sizes that is no language model; `None` for all others.
+fn planned(
+    args: &CompileArgs,
+    model: &Model,
+    host: &mut dyn Host,
+) -> Result<Option<(Tcp, Planned)>, Outcome> {
+    if !model.graph.axes.is_empty() || cluster(&model.graph).is_ok() {
         return Ok(None);
     }
     let machine = args.target.machine(host)?;
@@ -40,9 +92,5 @@ pub(super) fn printed(
             return Err(refused_programs(&args.target.chip, &args.target.set, &complaints));
         }
     }
-    Ok(Some(match stage {
-        Stage::Kernels => text::kernels(&planned.kernels),
-        Stage::Lowered => text::lowered(&machine, &planned),
-        _ => commands::print(&planned.program),
-    }))
+    Ok(Some((machine, planned)))
 }

@@ -59,6 +59,11 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
             printed.into_bytes()
         }
         None => {
+            if let CompileInput::Model(model) = &loaded
+                && let Some(outcome) = general::compiled(args, model, host)?
+            {
+                return Ok(outcome);
+            }
             let CompileOutput { machine, target, tuned, .. } = loaded.made(args, host)?;
             host.progress("checking", None);
             let checked = if args.no_check {

@@ -331,6 +331,9 @@ impl Planner<'_> {
             .and_then(|value| self.slot(plan, *value, places))
             .is_none_or(|slot| slot.1);
         let words = if wide { places.words } else { places.narrow_words };
+        if lines.is_empty() && streams[..] == [0] && self.narrowed(plan, number, range, places)? {
+            return Ok(());
+        }
         let registers = self.registers(plan, number, range, places, wide)?;
         let machine = self.emitter.machine;
         let made = passes_with(machine, inputs.len(), lines, streams, &registers);
@@ -371,6 +374,29 @@ impl Planner<'_> {
             }
         }
         Ok(())
+    }
+
+    /// An input that is only read by strides and narrowed: one command; whether that is all that the kernel does.
+    fn narrowed(
+        &mut self,
+        plan: &GroupPlan,
+        number: usize,
+        range: (u64, u64),
+        places: &mut Places,
+    ) -> Lowered<bool> {
+        let [value] = self.kernels.kernels[number].results[..] else { return Ok(false) };
+        let slot = self.slot(plan, value, places).filter(|slot| slot.1 && self.value(value).half);
+        let (Some((slot, _)), Some((_, operand, hull))) = (slot, plan.operands.get(&(number, 0))) else {
+            return Ok(false);
+        };
+        let from = places.hulls;
+        places.hulls += block_bytes(hull.elements * operand.element_bytes);
+        self.bring(plan, (number, 0), range, from)?;
+        let dtype = if operand.element_bytes == WORD_BYTES { Dtype::F32 } else { Dtype::Bf16 };
+        let fetch = fetch_words(dtype, from + hull.lead * operand.element_bytes, &hull.walk);
+        let target = ElementTarget { dtype: Dtype::Bf16, base: slot };
+        self.emitter.exec(pass("walk", fetch, unchanged(), places.words / FLIT_WORDS, target));
+        Ok(true)
     }
 
     /// Inputs that are spread over a share come from the vector register file.

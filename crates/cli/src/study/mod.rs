@@ -1,5 +1,7 @@
 //! `tilewright study`: arguments of the studies, and their results as text, JSON or files.
 
+pub(crate) mod args;
+
 use std::ffi::OsString;
 
 use std::path::Path;
@@ -11,13 +13,13 @@ use tilewright_num::Dtype;
 use tilewright_study::published::StudyFailed;
 use tilewright_study::{Study, StudySetup, files, power, published, rows, study, text};
 
-use crate::args::{LlamaArgs, PublishedArgs};
 use crate::builtin::lay_down_published;
 use crate::chip::load_chip;
 use crate::host::read_text;
 use crate::machine::to_json;
 use crate::outcome::FAILED;
 use crate::{Host, Outcome, model, nki};
+use args::{LlamaArgs, PublishedArgs};
 
 /// The case study of the paper's section VI.
 pub(crate) fn llama(args: &LlamaArgs, host: &mut dyn Host) -> Outcome {
