@@ -273,9 +273,8 @@ pub fn generate_text(
     let limits = Limits { tokens: most_tokens, ends: wide(&tokenizer.ends()) };
     let mut all = tokens.clone();
     let generation = generate(device, &wide(&tokens), &limits, &mut |step| {
-        if let GenerationStep::Token(token) = step {
-            all.push(u32::try_from(token).or_broken("a token is one of the vocabulary"));
-        }
+        let GenerationStep::Token(token) = step else { return ControlFlow::Continue(()) };
+        all.push(u32::try_from(token).or_broken("a token is one of the vocabulary"));
         let stop = said(&tokenizer.decode(&all));
         if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
