@@ -73,6 +73,8 @@ NEVER_SEEN = {
     "element type without object": "every type has one",
     "the machine file of": "those that come with the package load: tests/machines",
     "no finding is called": "the front end names its own findings, each of which a test meets",
+    "too many elements": "NumPy has no array of so many",
+    "the array is not contiguous": "the package lays arrays in order before the core reads them",
     "another program failed": "ends the other programs of a team; what is told is why the first failed",
 }
 
