@@ -35,14 +35,14 @@ def kind_of(passed, reason):
 def main():
     """Runs the files one after the other; exit code 1 if fewer than the goal pass."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library", type=pathlib.Path, required=True, metavar="DIR")
+    parser.add_argument("--library", dest="checkout", type=pathlib.Path, required=True, metavar="DIR")
     parser.add_argument("--files", default="", metavar="WORDS", help="only files whose path has one of these words, with commas")
     parser.add_argument("--limit-s", type=int, default=60, help="seconds that one test may take")
     parser.add_argument("--keep", default="", metavar="WORDS", help="only tests that match, as pytest -k")
     parser.add_argument("--all", action="store_true", help="also tests that are not marked as fast")
     parser.add_argument("--reasons", action="store_true", help="print why each test that did not pass did not")
     args = parser.parse_args()
-    folder = args.library.resolve()
+    folder = args.checkout.resolve()
     words = [word for word in args.files.split(",") if word]
     options = ("--noconftest", "-p", "library_plugin") + (() if args.all else ("-m", "fast"))
     total = collections.Counter()

@@ -92,7 +92,7 @@ def rank_correlation(first, second):
 
 
 def main():
-    """Runs what the flags ask for; errors of the model are told, not judged."""
+    """Runs what the flags ask for; errors of the model are printed, and fail nothing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for flag in ("samples", "accelopt", "library"):
         parser.add_argument(f"--{flag}", type=pathlib.Path, metavar="DIR")
@@ -127,8 +127,8 @@ def main():
         )
     if args.collectives:
         collectives()
-    if args.library is not None and args.chip in ("", "trainium2"):
-        library(args.library.resolve(), only)
+    if args.checkout is not None and args.chip in ("", "trainium2"):
+        library(args.checkout.resolve(), only)
     if errors:
         over = sum(error > LARGE for error in errors)
         print(f"{len(errors)} rows; median error {statistics.median(errors):.1%}, {over} over {LARGE:.0%}, largest {max(errors):.1%}")

@@ -1,4 +1,4 @@
-"""Error-level findings of public kernels, which run on devices: each is a false alarm, or has its reason told.
+"""Error-level findings of public kernels, which run on devices: each is a false alarm, or has its reason stated.
 
 A listener of every run, in this process and, as a pytest plugin, in those of test suites; one line of JSON for each finding goes to
 the file that TILEWRIGHT_FINDINGS_FILE names.
@@ -35,10 +35,10 @@ def report(path):
             found[row["code"], row["line"], row["kernel"], row["message"]] += 1
     places = collections.Counter((code, line) for code, line, _, _ in found)
     print(f"error-level findings: {sum(found.values())} at {len(places)} lines")
-    told = set()
+    printed = set()
     for (code, line, kernel, message), count in sorted(found.items()):
-        if (code, line) not in told:
-            told.add((code, line))
+        if (code, line) not in printed:
+            printed.add((code, line))
             print(f"  {code} {line} {kernel}: {message} ({count})")
 
 

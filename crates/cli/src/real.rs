@@ -94,9 +94,9 @@ impl Host for RealHost {
     }
 
     fn serve(&mut self, page: &str, port: u16) -> std::io::Result<()> {
-        let mut told = std::io::stderr();
+        let mut stderr = std::io::stderr();
         let mut listening = |port: u16| {
-            let _ = writeln!(told, "page        http://127.0.0.1:{port}/ (Ctrl-C ends it)");
+            let _ = writeln!(stderr, "page        http://127.0.0.1:{port}/ (Ctrl-C ends it)");
         };
         serve_page::serve(page, port, &mut listening, &|| self.interrupted())
     }

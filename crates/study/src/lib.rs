@@ -30,5 +30,5 @@ pub mod text;
 pub mod whatif;
 
 pub use files::files;
-pub use llama::{Scales, Study, StudySetup, study};
+pub use llama::{PUBLISHED_SETTING, PublishedSetting, Scales, Study, StudySetup, study};
 pub use measure::MeasureError;

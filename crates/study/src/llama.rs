@@ -121,6 +121,27 @@ pub struct TransferredBytes {
     pub counted: u64,
 }
 
+/// A model, PEs and chips that values are published for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublishedSetting {
+    /// Name of the configuration.
+    pub model: &'static str,
+    /// PEs.
+    pub pes: u64,
+    /// Chips.
+    pub chips: u64,
+}
+
+/// What the rows of Table II and Figs 10 to 15 were measured with (paper section VII), in int8.
+pub const PUBLISHED_SETTING: PublishedSetting = PublishedSetting { model: "llama2-7b", pes: 8, chips: 1 };
+
+impl PublishedSetting {
+    /// Whether published values stand beside those of a model on so many PEs and chips.
+    pub fn covers(&self, model: &str, pes: u64, chips: u64) -> bool {
+        (self.model, self.pes, self.chips) == (model, pes, chips)
+    }
+}
+
 /// What a case study is of.
 pub struct StudySetup<'s> {
     /// The machine.

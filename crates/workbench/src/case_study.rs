@@ -6,7 +6,7 @@ use tilewright_compile::{Mixed, Options};
 use tilewright_import::configs;
 use tilewright_machine::LoadedMachine;
 use tilewright_num::Dtype;
-use tilewright_study::{Scales, StudySetup, power, study, text};
+use tilewright_study::{PUBLISHED_SETTING, Scales, StudySetup, power, study, text};
 
 use crate::Refusal;
 use crate::model::{ReadFile, load};
@@ -43,7 +43,7 @@ pub fn case_study(
     let model = load(request.model, files)?.model;
     let dtype = if request.is_int8 { Dtype::I8 } else { Dtype::Bf16 };
     let (pes, chips) = (request.pes, request.chips);
-    let papers_model = request.model == "llama2-7b" && request.is_int8 && (pes, chips) == (8, 1);
+    let is_published = request.is_int8 && PUBLISHED_SETTING.covers(request.model, pes, chips);
     let setup = StudySetup {
         machine,
         chip: loaded.name.clone(),
@@ -60,7 +60,7 @@ pub fn case_study(
             batch: 1,
         },
         scales: Scales::Tensor,
-        papers: papers_model && request.is_papers_machine,
+        papers: is_published && request.is_papers_machine,
         figures: power::figures(loaded),
         brief: request.brief,
     };

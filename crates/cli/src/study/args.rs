@@ -1,6 +1,7 @@
 //! Arguments of `tilewright study`.
 
 use clap::{Args, Subcommand};
+use tilewright_study::PUBLISHED_SETTING;
 
 /// What can be studied.
 #[derive(Debug, Subcommand)]
@@ -83,13 +84,13 @@ impl LlamaArgs {
     /// The paper's model on its chip, only Table II.
     pub(crate) fn brief() -> LlamaArgs {
         LlamaArgs {
-            model: "llama2-7b".to_string(),
+            model: PUBLISHED_SETTING.model.to_string(),
             chip: "tcp".to_string(),
             set: Vec::new(),
             dtype: "int8".to_string(),
             scales: Scales::Tensor,
-            pes: 8,
-            chips: 1,
+            pes: PUBLISHED_SETTING.pes,
+            chips: PUBLISHED_SETTING.chips,
             brief: true,
             out: None,
             json: false,
@@ -99,11 +100,8 @@ impl LlamaArgs {
     /// Whether this is the model on the chip and the PEs that the paper measured.
     pub(crate) fn is_papers(&self) -> bool {
         let papers = LlamaArgs::brief();
-        self.model == papers.model
-            && self.chip == papers.chip
-            && self.pes == papers.pes
-            && self.chips == papers.chips
-            && self.set.is_empty()
+        let published = PUBLISHED_SETTING.covers(&self.model, self.pes, self.chips);
+        published && self.chip == papers.chip && self.set.is_empty()
     }
 }
 
