@@ -1,5 +1,5 @@
-//! Speed of the commands that a model's tokens are made of, values only: DMA of weights, register file loads, contractions with
-//! few rows, vector passes; each on the 64 slices of a PE.
+//! Speed of the commands that a model's tokens are made of, values only: DMA of weights, register file loads,
+//! contractions with few rows, vector passes; each on the 64 slices of a PE.
 //!
 //! `cargo bench -p tilewright-bench --bench decode`; `RAYON_NUM_THREADS=1` for one core.
 

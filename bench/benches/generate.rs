@@ -1,9 +1,10 @@
-//! Tokens a second of models that generate on one PE of the simulated chip, values and timeline: stories15M and a model of the shape of
-//! SmolLM2-135M, in bf16 and int8.
+//! Tokens a second of models that generate on one PE of the simulated chip, values and timeline: stories15M
+//! and a model of the shape of SmolLM2-135M, in bf16 and int8.
 //!
-//! `cargo bench -p tilewright-bench --bench generate`; a word after `--` selects rows by name (`stories15M`, `smollm2`, `bf16`, `int8`), a
-//! number says how many tokens. Weights are those of the model's file where it is beside the repository, else from a seed. The last
-//! column is a checksum of all logits: bits that a faster way must not change.
+//! `cargo bench -p tilewright-bench --bench generate`; a word after `--` selects rows by name (`stories15M`,
+//! `smollm2`, `bf16`, `int8`), a number says how many tokens. Weights are those of the model's file where it
+//! is beside the repository, else from a seed. The last column is a checksum of all logits: bits that a
+//! faster way must not change.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock and a model")]
@@ -28,8 +29,8 @@ use tilewright_runtime::model::ModelDevice;
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A model: where its file may be, the header of a llama2.c checkpoint of its shape, tokens a second that it should reach on two cores,
-/// and tokens that are measured.
+/// A model: where its file may be, the header of a llama2.c checkpoint of its shape, tokens a second that it
+/// should reach on two cores, and tokens that are measured.
 struct Known {
     name: &'static str,
     file: &'static str,

@@ -1,6 +1,7 @@
 //! Simulated cycles of compiled graphs against their bound: `cargo bench --bench suite [PART OF A NAME]`.
 //!
-//! The bound is the larger of multiply-accumulates at the peak of the PEs and bytes that must cross HBM at its peak.
+//! The bound is the larger of multiply-accumulates at the peak of the PEs and bytes that must cross HBM at
+//! its peak.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

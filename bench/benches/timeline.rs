@@ -1,5 +1,5 @@
-//! Speed and memory of the timeline: commands and simulated cycles a second on one core, alone with totals only, with findings, and with a
-//! trace that is streamed away.
+//! Speed and memory of the timeline: commands and simulated cycles a second on one core, alone with totals
+//! only, with findings, and with a trace that is streamed away.
 //!
 //! `cargo bench -p tilewright-bench --bench timeline`
 
@@ -60,7 +60,8 @@ fn main() {
     println!("{:<52} {:>12} KiB", "peak memory of all of these", peak_kib());
 }
 
-/// A prefill of 2,048 tokens on one of eight PEs, 512 columns a turn: QKV, scores, values, output, gate and up, down; turns, rows, length.
+/// A prefill of 2,048 tokens on one of eight PEs, 512 columns a turn: QKV, scores, values, output, gate and
+/// up, down; turns, rows, length.
 const BLOCK: [(i64, u64, u64); 6] =
     [(3, 2048, 4096), (16, 2048, 128), (1, 2048, 2048), (1, 2048, 4096), (6, 2048, 4096), (8, 2048, 1408)];
 
@@ -84,7 +85,8 @@ fn rates(name: &str, outcome: &SimOutcome, goals: [f64; 2], mut body: impl FnMut
     println!("{name:<44} cycles: {cycles:>10.3e} /s   {verdict}");
 }
 
-/// Nanoseconds that the host gave this thread, so that a loaded host can be told from a slow program; 0 where it does not say.
+/// Nanoseconds that the host gave this thread, so that a loaded host can be told from a slow program; 0 where
+/// it does not say.
 #[expect(clippy::disallowed_methods, reason = "a benchmark asks its host")]
 fn cpu_ns() -> u64 {
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
@@ -134,7 +136,8 @@ fn observed<S: Sink>(
     simulate(machine, program, &options, sink, judge).expect("it runs")
 }
 
-/// Every PE, for each contraction: weights arrive, go to the other half of the register files, and meet a stream, seven commands a turn.
+/// Every PE, for each contraction: weights arrive, go to the other half of the register files, and meet a
+/// stream, seven commands a turn.
 fn program(pes: u64, contractions: &[(i64, u64, u64)]) -> Program {
     let mut program = Program { machine: "tcp".into(), chips: 1, ..Program::default() };
     let mut steps = Vec::new();

@@ -1,6 +1,8 @@
-//! Cycles of compiled graphs on eight PEs and their bounds, as `bench/suite.golden` keeps them: a change of either is a visible diff.
+//! Cycles of compiled graphs on eight PEs and their bounds, as `bench/suite.golden` keeps them: a change of
+//! either is a visible diff.
 //!
-//! To accept: `BLESS=1 cargo test -p tilewright-bench --test suite`, and whole models with `TILEWRIGHT_DEEP=1`.
+//! To accept: `BLESS=1 cargo test -p tilewright-bench --test suite`, and whole models with
+//! `TILEWRIGHT_DEEP=1`.
 
 #![expect(clippy::disallowed_methods, reason = "reads and writes the golden beside it")]
 

@@ -1,4 +1,5 @@
-//! The least that a graph can take on so many PEs: multiply-accumulates at their peak, or bytes that must cross HBM at its peak.
+//! The least that a graph can take on so many PEs: multiply-accumulates at their peak, or bytes that must
+//! cross HBM at its peak.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -13,7 +14,8 @@ pub fn macs(all: &Kernels) -> u64 {
     all.kernels.iter().map(|kernel| of(&kernel.work)).sum()
 }
 
-/// Bytes that cross HBM whatever is done: inputs and constants that some kernel reads, and results that some kernel makes.
+/// Bytes that cross HBM whatever is done: inputs and constants that some kernel reads, and results that some
+/// kernel makes.
 pub fn crossing_bytes(all: &Kernels) -> u64 {
     let bytes = |value: usize| all.values[value].count() * all.values[value].element_bytes();
     let read = |value: usize| all.kernels.iter().any(|kernel| kernel.reads().contains(&value));

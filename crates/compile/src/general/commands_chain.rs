@@ -1,4 +1,5 @@
-//! Chains on the vector engine: tiles of every slice's share come from HBM, go through the passes, and go back.
+//! Chains on the vector engine: tiles of every slice's share come from HBM, go through the passes, and go
+//! back.
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::vector::{Vector, Word};

@@ -1,4 +1,5 @@
-//! Contractions by their tactics: operands are laid as the tactic takes them, its commands run, and the result goes on.
+//! Contractions by their tactics: operands are laid as the tactic takes them, its commands run, and the
+//! result goes on.
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::vector::Word;
@@ -21,7 +22,8 @@ fn none() -> String {
     "digits that do not make up an axis".to_string()
 }
 
-/// Part of a contraction that is computed at once: first positions of batch, rows and columns, and how many are live.
+/// Part of a contraction that is computed at once: first positions of batch, rows and columns, and how many
+/// are live.
 #[derive(Clone, Copy)]
 struct Chunk {
     first: [u64; 3],
@@ -73,7 +75,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// An operand as a tactic takes it: a constant that the host lays, what another contraction hands on, or a value in row-major order.
+    /// An operand as a tactic takes it: a constant that the host lays, what another contraction hands on, or
+    /// a value in row-major order.
     fn operand(
         &mut self,
         number: usize,

@@ -1,8 +1,10 @@
-//! Groups of kernels that run share by share: hulls of what they read come from HBM, values between them stay in data memory
-//! or the vector register file, and what others read goes back (paper section V-C: read, compute, vector chain, write).
+//! Groups of kernels that run share by share: hulls of what they read come from HBM, values between them stay
+//! in data memory or the vector register file, and what others read goes back (paper section V-C: read,
+//! compute, vector chain, write).
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Exec;
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
@@ -44,6 +46,13 @@ pub(super) struct GroupPlan {
     narrow_slots: u64,
     /// Words of all temporary streams of a kernel at once.
     temporary: u64,
+}
+
+impl GroupPlan {
+    /// Elements of a row; only values with one element a row ask.
+    fn row(&self) -> u64 {
+        self.columns.or_broken("values with one element a row are in groups with rows")
+    }
 }
 
 /// The plan of a group, or of one chain; `None` if no cut can be brought or data memory is too small.
@@ -272,7 +281,7 @@ impl Planner<'_> {
         let Some((dm, wide)) = self.slot(plan, value, places).filter(|_| self.is_given(plan, value)) else {
             return;
         };
-        let elements = if wide { places.words } else { places.words / plan.columns.unwrap_or(1) };
+        let elements = if wide { places.words } else { places.words / plan.row() };
         let element_bytes = self.value(value).element_bytes();
         if wide && !plan.cut.is_contiguous() {
             return self.give_blocks(plan, value, (first, end), dm);
@@ -306,7 +315,9 @@ impl Planner<'_> {
             let mut rows: Vec<(u64, i64, i64)> = loops.iter().map(slices).collect();
             let mut own = strides(&plan.cut.inner).into_iter();
             let inner = plan.cut.inner.iter().zip(&out.strides);
-            rows.extend(inner.map(|(size, to)| (*size, scale(own.next().unwrap_or(0)), scale(*to))));
+            rows.extend(inner.map(|(size, to)| {
+                (*size, scale(own.next().or_broken("a stride for each axis")), scale(*to))
+            }));
             let source = self.emitter.dm(dm).step(signed(share - first) * SLICE_STRIDE);
             let target = hbm(self.places[value]).step(scale(offset(&plan.cut.digits, &outer, share)));
             if let (Some(source), Some(target)) = (source, target) {
@@ -376,7 +387,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// An input that is only read by strides and narrowed: one command; whether that is all that the kernel does.
+    /// An input that is only read by strides and narrowed: one command; whether that is all that the kernel
+    /// does.
     fn narrowed(
         &mut self,
         plan: &GroupPlan,
@@ -415,7 +427,7 @@ impl Planner<'_> {
         for (stream, view) in inputs.iter().enumerate().filter(|_| wide) {
             match (self.slot(plan, view.value, places), plan.operands.get(&(number, stream))) {
                 (Some((_, false)), _) => {
-                    let columns = plan.columns.unwrap_or(1);
+                    let columns = plan.row();
                     small.insert(
                         stream,
                         (places.narrow_words, vec![(places.words / columns, 1), (columns, 0)]),
@@ -444,7 +456,7 @@ impl Planner<'_> {
                     let to = places.hulls;
                     places.hulls += bytes;
                     self.bring(plan, (number, stream), range, to)?;
-                    (to, plan.operands.get(&(number, stream)).map_or(0, |(_, _, hull)| hull.lead))
+                    (to, plan.operands.get(&(number, stream)).or_broken("what was brought is known").2.lead)
                 }
             };
             self.emitter.exec(load_vrf("load", from, words, next));
@@ -456,7 +468,7 @@ impl Planner<'_> {
 
     /// A value with one element a row, as one with all.
     fn spread(&mut self, plan: &GroupPlan, from: u64, to: u64, words: u64) {
-        let columns = plan.columns.unwrap_or(1);
+        let columns = plan.row();
         let walk = [(words / columns, 1), (columns, 0)];
         self.emitter.exec(walked(Dtype::I32, from, &walk, words, to));
     }
@@ -514,7 +526,7 @@ impl Planner<'_> {
                 .collect();
             let levels = &hull.levels[..hull.levels.len() - 1];
             rows.extend(levels.iter().map(|(size, from, to)| (*size, scale(*from), scale(signed(*to)))));
-            let inside = hull.levels.last().map_or(0, |level| level.0) * operand.element_bytes;
+            let inside = hull.run() * operand.element_bytes;
             let source = hbm(place).step(scale(skipped));
             let target = self.emitter.dm(to).step(signed(slice) * SLICE_STRIDE);
             let (Some(source), Some(target)) = (source, target) else { return Err("a place".to_string()) };

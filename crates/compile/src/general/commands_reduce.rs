@@ -1,4 +1,5 @@
-//! Reductions of rows within slices (vISA book, intra-slice reduce): every slice has whole rows, and gives a word for each.
+//! Reductions of rows within slices (vISA book, intra-slice reduce): every slice has whole rows, and gives a
+//! word for each.
 
 use tilewright_graph::Fold;
 use tilewright_num::Dtype;

@@ -96,8 +96,8 @@ impl Former<'_> {
         Ok(Lettered { letters: stay, view })
     }
 
-    /// The same operands with more positions of a letter that is summed over, zeros in both, so that rows are whole granules; `None`
-    /// if they are already, or no letter is an axis of both values.
+    /// The same operands with more positions of a letter that is summed over, zeros in both, so that rows are
+    /// whole granules; `None` if they are already, or no letter is an axis of both values.
     fn padded_sum(
         &mut self,
         name: &str,
@@ -133,7 +133,8 @@ impl Former<'_> {
         Ok(None)
     }
 
-    /// The axis of an operand's value that a letter walks over from end to end, if there is one and no other letter walks it.
+    /// The axis of an operand's value that a letter walks over from end to end, if there is one and no other
+    /// letter walks it.
     fn axis_of(&self, one: &Lettered, letter: u8) -> Option<usize> {
         let dims = &self.all.values[one.view.value].dims;
         let (size, own) = (one.size(letter), strides(dims));
@@ -240,8 +241,8 @@ impl Former<'_> {
         self.all.values[view.value].origin == Origin::Input
     }
 
-    /// Sums of few products at each position of a batch, as depthwise convolutions have them: the contraction engine would use
-    /// one lane, the vector engine multiplies and adds what it reads by strides, in f32.
+    /// Sums of few products at each position of a batch, as depthwise convolutions have them: the contraction
+    /// engine would use one lane, the vector engine multiplies and adds what it reads by strides, in f32.
     fn taps(&mut self, name: &str, operands: [&Lettered; 2], summed: &[u8], out: &[u8]) -> Lowered<View> {
         let size = |letter: u8| operands[0].size(letter).max(operands[1].size(letter));
         let larger =
@@ -300,8 +301,8 @@ impl Former<'_> {
         Ok(View::whole(self.made(name, &dims, Dtype::F32, work), &dims))
     }
 
-    /// A sum of products for each position of a batch alone: the contraction engine has nothing to share, so that the vector engine
-    /// multiplies and adds in f32.
+    /// A sum of products for each position of a batch alone: the contraction engine has nothing to share, so
+    /// that the vector engine multiplies and adds in f32.
     fn dots(
         &mut self,
         name: &str,
@@ -371,7 +372,8 @@ impl Former<'_> {
         Ok(View::whole(value, dims))
     }
 
-    /// Folds of few elements that lie apart, as windows of a pooling have them: each is a view of all results.
+    /// Folds of few elements that lie apart, as windows of a pooling have them: each is a view of all
+    /// results.
     fn folded_taps(
         &mut self,
         name: &str,
@@ -429,7 +431,8 @@ impl Former<'_> {
         self.folded(name, parts, fold, (rows, columns / part))
     }
 
-    /// Products of rows: the vector engine multiplies streams, so that halves of rows are multiplied until one column is left.
+    /// Products of rows: the vector engine multiplies streams, so that halves of rows are multiplied until
+    /// one column is left.
     fn product(&mut self, name: &str, mut x: View) -> Lowered<usize> {
         let dtype = self.all.values[x.value].dtype;
         loop {
@@ -459,7 +462,8 @@ impl Former<'_> {
         }
     }
 
-    /// Byte offsets of rows of a size, from their numbers: those below 0 count from the end, others are clamped.
+    /// Byte offsets of rows of a size, from their numbers: those below 0 count from the end, others are
+    /// clamped.
     fn table(&mut self, name: &str, id: ValueId, size: u64, row_bytes: u64) -> Lowered<(usize, u64)> {
         let word = |number: u64| u32::try_from(number).map_err(|_| "rows beyond 32 bits".to_string());
         let (last, row_bytes) = (word(size.saturating_sub(1))?, word(row_bytes)?);

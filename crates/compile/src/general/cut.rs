@@ -1,9 +1,11 @@
 //! How a chain that reads values by strides is cut: shares of whole inner axes, one for each slice at a time.
 //!
-//! A share is a block of positions of the chain's axes. Of a value that is read by strides a slice brings the hull of
-//! its share: each element once, in the order in which it lies in HBM. The fetch sequencer repeats, turns and overlaps them on
-//! the way to the vector engine (vISA book, fetch engine), so that broadcasts, transposes and windows are no copies in HBM.
+//! A share is a block of positions of the chain's axes. Of a value that is read by strides a slice brings the
+//! hull of its share: each element once, in the order in which it lies in HBM. The fetch sequencer repeats,
+//! turns and overlaps them on the way to the vector engine (vISA book, fetch engine), so that broadcasts,
+//! transposes and windows are no copies in HBM.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
@@ -63,12 +65,14 @@ pub(super) fn coalesced(inputs: &[View], element_bytes: &[u64]) -> (Vec<u64>, Ve
     (dims, operands)
 }
 
-/// What a slice brings of an operand for one share: rows at regular pitches, and how the share walks over them.
+/// What a slice brings of an operand for one share: rows at regular pitches, and how the share walks over
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hull {
     /// Elements before the first that is needed, so that the run starts on a granule.
     pub(super) lead: u64,
-    /// Size, pitch in the value and pitch in data memory of each level, outermost first; the last is contiguous.
+    /// Size, pitch in the value and pitch in data memory of each level, outermost first; the last is
+    /// contiguous.
     pub(super) levels: Vec<(u64, i64, u64)>,
     /// Elements that it takes in data memory.
     pub(super) elements: u64,
@@ -77,6 +81,11 @@ pub(super) struct Hull {
 }
 
 impl Hull {
+    /// Elements of a contiguous run.
+    pub(super) fn run(&self) -> u64 {
+        self.levels.last().or_broken("a hull has a run").0
+    }
+
     /// Whether the share is what was brought, in its order.
     pub(super) fn is_stream(&self) -> bool {
         let mut next = 1;
@@ -255,7 +264,8 @@ fn divisors(number: u64) -> Vec<u64> {
     (1..=number.min(MOST_SHARE)).filter(|factor| number.is_multiple_of(*factor)).collect()
 }
 
-/// Cycles by counting requests, packets and commands; `None` if a hull cannot be brought or data memory is too small.
+/// Cycles by counting requests, packets and commands; `None` if a hull cannot be brought or data memory is
+/// too small.
 fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand, Room)) -> Option<u64> {
     let written = cut.hull(machine, out)?;
     let hulls = operands.iter().map(|operand| cut.hull(machine, operand)).collect::<Option<Vec<Hull>>>()?;
@@ -270,9 +280,7 @@ fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand
     let requests = |run_bytes: u64| run_bytes.div_ceil(machine.tdma.request_bytes);
     let rows =
         |hull: &Hull| hull.levels[..hull.levels.len() - 1].iter().map(|level| level.0).product::<u64>();
-    let run_bytes = |hull: &Hull, operand: &Operand| {
-        hull.levels.last().map_or(0, |level| level.0) * operand.element_bytes
-    };
+    let run_bytes = |hull: &Hull, operand: &Operand| hull.run() * operand.element_bytes;
     let mut dma = machine.tdma.startup_cycles;
     if rows(&written) == 1 && cut.is_contiguous() {
         let bytes = share * room.result_bytes;
@@ -305,7 +313,8 @@ fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand
     Some(turns * dma.max(unit) + dma.min(unit))
 }
 
-/// Shares of a range that all digits walk over: the first, and size, digit and distance in shares of each loop.
+/// Shares of a range that all digits walk over: the first, and size, digit and distance in shares of each
+/// loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShareBox {
     /// First share.

@@ -1,7 +1,8 @@
 //! Commands of a general graph in the making (stage 4): each PE's transfers and executions in program order.
 //!
-//! Commands are recorded kernel by kernel. Within a PE they wait for each other only where their bytes meet (see
-//! [`crate::tcp::emit`]). Where a PE touches bytes of HBM that another one has written, all of them meet first.
+//! Commands are recorded kernel by kernel. Within a PE they wait for each other only where their bytes meet
+//! (see [`crate::tcp::emit`]). Where a PE touches bytes of HBM that another one has written, all of them meet
+//! first.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +51,8 @@ pub(super) struct Emitter<'m> {
     ops: Vec<Vec<Op>>,
     /// Bytes of HBM that each PE has written since all met: last byte by first.
     written: Vec<BTreeMap<u64, u64>>,
-    /// What PEs write in the kernel that is recorded: nobody else touches it before the next, unless it says so.
+    /// What PEs write in the kernel that is recorded: nobody else touches it before the next, unless it says
+    /// so.
     pending: Vec<(usize, Range)>,
     /// Whose commands are recorded.
     pe: usize,
@@ -137,7 +139,8 @@ impl<'m> Emitter<'m> {
         self.alone = true;
     }
 
-    /// First byte of data memory for so many bytes of each slice: the other half than last time, if one is enough.
+    /// First byte of data memory for so many bytes of each slice: the other half than last time, if one is
+    /// enough.
     pub(super) fn next_half(&mut self, bytes: u64) -> u64 {
         let half = self.dm_bytes() / 2;
         let turn = &mut self.turns[self.pe];
@@ -150,8 +153,8 @@ impl<'m> Emitter<'m> {
         dm_bytes(self.machine)
     }
 
-    /// Rows of slices to HBM, where they follow each other. HBM takes whole access units: shorter rows are gathered in one
-    /// slice first, where the places above those of kernels are free.
+    /// Rows of slices to HBM, where they follow each other. HBM takes whole access units: shorter rows are
+    /// gathered in one slice first, where the places above those of kernels are free.
     pub(super) fn keep(&mut self, name: &str, block: &Block) {
         let bytes = block.slices * block.row_bytes;
         let short = !block.row_bytes.is_multiple_of(self.machine.hbm.access_bytes);

@@ -1,4 +1,5 @@
-//! How inputs of a graph lie in HBM: one that only contractions read is written by the host in bf16, so that no kernel converts it.
+//! How inputs of a graph lie in HBM: one that only contractions read is written by the host in bf16, so that
+//! no kernel converts it.
 
 use super::kernel::{Kernel, Kernels, Origin, Work};
 

@@ -1,4 +1,5 @@
-//! A graph of primitives as kernels (stage 2): shapes become views, elementwise operators chains, einsums contractions.
+//! A graph of primitives as kernels (stage 2): shapes become views, elementwise operators chains, einsums
+//! contractions.
 
 use std::collections::BTreeMap;
 
@@ -152,7 +153,8 @@ impl<'g> Former<'g> {
         Ok(View::whole(number, &dims))
     }
 
-    /// The value that has exactly the elements of a view, in its order: the one it looks at, or one that they are moved to.
+    /// The value that has exactly the elements of a view, in its order: the one it looks at, or one that they
+    /// are moved to.
     pub(super) fn plain(&mut self, view: &View, name: &str) -> Lowered<usize> {
         let of = &self.all.values[view.value];
         if view.is_plain() && of.count() == count(&view.dims()) {
@@ -344,7 +346,8 @@ impl<'g> Former<'g> {
         self.joined(name, dims, dtype, axis, &live)
     }
 
-    /// A constant that is spread over axes, with a copy for each position from an axis on, so that it is read in long runs.
+    /// A constant that is spread over axes, with a copy for each position from an axis on, so that it is read
+    /// in long runs.
     fn filled(&mut self, view: &View, order: &[usize], axis: usize) -> Option<View> {
         let of = &self.all.values[view.value];
         let Origin::Constant(words) = &of.origin else { return None };

@@ -1,7 +1,9 @@
-//! Kernels that run row by row without a way through HBM: reductions, the chains that they read and those that read them.
+//! Kernels that run row by row without a way through HBM: reductions, the chains that they read and those
+//! that read them.
 //!
-//! Every slice has whole rows, so that a reduction, what is computed of it, and its spread over the row stay in the slice
-//! (softmax, layer norm, argmax and their like). Groups are runs of neighbouring kernels; what others read is written once.
+//! Every slice has whole rows, so that a reduction, what is computed of it, and its spread over the row stay
+//! in the slice (softmax, layer norm, argmax and their like). Groups are runs of neighbouring kernels; what
+//! others read is written once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! Kernels of a general graph: moves, chains, contractions and reductions between values that lie in HBM (stage 2).
+//! Kernels of a general graph: moves, chains, contractions and reductions between values that lie in HBM
+//! (stage 2).
 
 use tilewright_graph::{Dtype, Fold};
 
@@ -99,7 +100,8 @@ pub struct Sizes {
 pub enum Work {
     /// Elements to other places.
     Move(Vec<Part>),
-    /// Rows of an axis by number: `[outer, size, inner]` to `[outer, indices, inner]`, byte offsets of the rows in a table.
+    /// Rows of an axis by number: `[outer, size, inner]` to `[outer, indices, inner]`, byte offsets of the
+    /// rows in a table.
     Gather {
         /// The value.
         from: usize,

@@ -1,4 +1,5 @@
-//! What chains read by strides that no transfer walks is moved first; moves of whole values that can be walked become chains.
+//! What chains read by strides that no transfer walks is moved first; moves of whole values that can be
+//! walked become chains.
 
 use tilewright_machine::tcp::Tcp;
 

@@ -1,7 +1,9 @@
-//! Contractions that hand their results on without a way through row-major order, and the choice of tactics with what that takes (stage 3).
+//! Contractions that hand their results on without a way through row-major order, and the choice of tactics
+//! with what that takes (stage 3).
 //!
-//! A chain that alone reads a contraction's result runs where the result lies in data memory. What the chain gives is laid from there straight
-//! into the shape in which a later contraction takes it, where the digits of both shapes allow it.
+//! A chain that alone reads a contraction's result runs where the result lies in data memory. What the chain
+//! gives is laid from there straight into the shape in which a later contraction takes it, where the digits
+//! of both shapes allow it.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +33,8 @@ pub struct Chosen {
     pub straight: BTreeMap<(usize, usize), usize>,
     /// Which of how many tactics each contraction got, the fastest alone first.
     pub picks: BTreeMap<usize, (usize, usize)>,
-    /// Cycles of contractions and bridges by closed forms: as chosen, and with the fastest tactic for each alone.
+    /// Cycles of contractions and bridges by closed forms: as chosen, and with the fastest tactic for each
+    /// alone.
     pub cycles: (u64, u64),
 }
 
@@ -130,7 +133,8 @@ impl Weigher<'_> {
     }
 }
 
-/// Operands that a contraction may take straight from another: kernel, operand, value, contraction that it comes from.
+/// Operands that a contraction may take straight from another: kernel, operand, value, contraction that it
+/// comes from.
 fn handed(all: &Kernels, tails: &BTreeMap<usize, usize>) -> Vec<(usize, usize, usize, usize)> {
     let mut found = Vec::new();
     for number in 0..all.kernels.len() {
@@ -154,7 +158,8 @@ type Tactics = (BTreeMap<usize, Vec<Tactic>>, BTreeMap<usize, String>);
 /// Tilings by the sizes that they are for.
 type Tilings = BTreeMap<Sizes, Option<TiledContraction>>;
 
-/// Products from which on several PEs in tiles take less than one PE by any tactic, so that none is looked for.
+/// Products from which on several PEs in tiles take less than one PE by any tactic, so that none is looked
+/// for.
 const MANY_PRODUCTS: u64 = 1 << 24;
 
 fn tilings(machine: &Tcp, all: &Kernels, pes: u64) -> Tilings {
@@ -276,7 +281,8 @@ pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<
 }
 
 impl Weigher<'_> {
-    /// What a contraction takes with the way from and to row-major order, but for operands that may come straight.
+    /// What a contraction takes with the way from and to row-major order, but for operands that may come
+    /// straight.
     fn own(&self, number: usize, tactic: &Tactic, handed: &[(usize, usize, usize, usize)]) -> u64 {
         let may = |operand: usize| handed.iter().any(|(to, at, ..)| (*to, *at) == (number, operand));
         let lays = (0..2).filter(|operand| !may(*operand)).map(|operand| self.lays(number, operand, tactic));

@@ -1,5 +1,6 @@
-//! Chains that read one another become one, so that what is between them never leaves data memory; what a chain behind a contraction needs
-//! besides comes before the contraction, so that the chain may follow it at once.
+//! Chains that read one another become one, so that what is between them never leaves data memory; what a
+//! chain behind a contraction needs besides comes before the contraction, so that the chain may follow it at
+//! once.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +20,8 @@ pub(super) fn merged(mut all: Kernels) -> Kernels {
     all
 }
 
-/// The same kernels in an order in which nothing that a chain needs comes between it and the last contraction that it reads, where that is
-/// possible.
+/// The same kernels in an order in which nothing that a chain needs comes between it and the last contraction
+/// that it reads, where that is possible.
 #[must_use]
 pub(super) fn close(mut all: Kernels) -> Kernels {
     for chain in 0..all.kernels.len() {

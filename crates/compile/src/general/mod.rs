@@ -1,4 +1,5 @@
-//! The general path: any graph of primitives with fixed sizes as one program of the TCP, kernel by kernel (paper sections V-B and V-C).
+//! The general path: any graph of primitives with fixed sizes as one program of the TCP, kernel by kernel
+//! (paper sections V-B and V-C).
 //!
 //! | file | owns |
 //! |---|---|

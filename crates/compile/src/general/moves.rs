@@ -1,5 +1,5 @@
-//! Loops over elements as transfers of the DMA engine: packets as long as neighbours are neighbours on both sides, as many loops as the
-//! engine has (vISA book, DMA engine).
+//! Loops over elements as transfers of the DMA engine: packets as long as neighbours are neighbours on both
+//! sides, as many loops as the engine has (vISA book, DMA engine).
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
@@ -8,7 +8,8 @@ use tilewright_tcp_isa::program::transfer::{Address, Transfer, TransferLoop};
 
 use super::view::signed;
 
-/// Bytes that go from one place to another: loops of size and of strides in bytes at both ends, and what is contiguous inside.
+/// Bytes that go from one place to another: loops of size and of strides in bytes at both ends, and what is
+/// contiguous inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bytes {
     /// First byte read.

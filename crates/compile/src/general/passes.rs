@@ -1,5 +1,6 @@
-//! Steps of a chain as commands: as many in one pass through the vector engine as its units allow, two streams side by side where a step
-//! joins them (vISA book, vector engine; the rules themselves are the engine's, `tilewright_tcp_isa::vector`).
+//! Steps of a chain as commands: as many in one pass through the vector engine as its units allow, two
+//! streams side by side where a step joins them (vISA book, vector engine; the rules themselves are the
+//! engine's, `tilewright_tcp_isa::vector`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +30,8 @@ pub struct Pass {
 /// Streams that are read from the vector register file instead of data memory.
 pub type Registers = BTreeMap<usize, OperandSource>;
 
-/// Streams of `candidates` that can be operands of units: all their uses are in steps with a stream of data memory.
+/// Streams of `candidates` that can be operands of units: all their uses are in steps with a stream of data
+/// memory.
 pub fn operands_of_units(candidates: &[usize], lines: &[Line], kept: &[usize]) -> BTreeSet<usize> {
     let mut all: BTreeSet<usize> =
         candidates.iter().copied().filter(|stream| !kept.contains(stream)).collect();
@@ -60,7 +62,8 @@ fn turned(line: &Line, registers: &Registers) -> Line {
     }
 }
 
-/// Passes for the lines of a chain with so many inputs; streams of `kept` must leave a pass. `None` if a step has no unit.
+/// Passes for the lines of a chain with so many inputs; streams of `kept` must leave a pass. `None` if a step
+/// has no unit.
 pub fn passes(machine: &Tcp, inputs: usize, lines: &[Line], kept: &[usize]) -> Option<Vec<Pass>> {
     passes_with(machine, inputs, lines, kept, &Registers::new())
 }
@@ -101,8 +104,8 @@ pub fn passes_with(
 
 /// The units of a pass with one more step, if they can do it.
 ///
-/// A unit that floats and integers have in common takes words as what they are said to be: behind bits that entered as integers a sum
-/// of floats begins another pass.
+/// A unit that floats and integers have in common takes words as what they are said to be: behind bits that
+/// entered as integers a sum of floats begins another pass.
 fn longer(machine: &Tcp, pass: &Pass, step: &Step, registers: &Registers) -> Option<Vector> {
     if takes(step).is_some_and(|word| word != output(&pass.vector)) {
         return None;

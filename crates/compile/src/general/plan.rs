@@ -1,7 +1,8 @@
 //! A general graph on the chip: kernels, their places in HBM, and one program (stages 3 to 5).
 //!
-//! Values of 32-bit words lie row-major over the slices of a PE: each slice's share is a block of whole flits, the blocks follow each other, so
-//! that the elements of a value follow each other in HBM. What a contraction hands straight on lies as its tactic leaves it.
+//! Values of 32-bit words lie row-major over the slices of a PE: each slice's share is a block of whole
+//! flits, the blocks follow each other, so that the elements of a value follow each other in HBM. What a
+//! contraction hands straight on lies as its tactic leaves it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +35,8 @@ pub(super) const WORD_BYTES: u64 = 4;
 pub struct Options {
     /// Tactics that are weighed for each contraction.
     pub tactics: usize,
-    /// Whether results of contractions that are read in data memory are also written, so that they can be compared.
+    /// Whether results of contractions that are read in data memory are also written, so that they can be
+    /// compared.
     pub keep: bool,
     /// PEs that may be used: a power of two.
     pub pes: u64,

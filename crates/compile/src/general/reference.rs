@@ -1,7 +1,9 @@
-//! What kernels of a general graph must give, from the values that they read alone: neither layouts nor commands.
+//! What kernels of a general graph must give, from the values that they read alone: neither layouts nor
+//! commands.
 //!
-//! Chains, moves and reductions are compared bit for bit. A contraction takes bf16 and sums in f32 in the order of its tactic: its result may
-//! differ from the exact sum of products by what f32 loses ([`SLACK`] of the sum of magnitudes).
+//! Chains, moves and reductions are compared bit for bit. A contraction takes bf16 and sums in f32 in the
+//! order of its tactic: its result may differ from the exact sum of products by what f32 loses ([`SLACK`] of
+//! the sum of magnitudes).
 
 use tilewright_graph::Fold;
 use tilewright_num::{self as num, Dtype, RuleSet, convert, decode};
@@ -10,7 +12,8 @@ use super::kernel::{Kernels, Sizes, Work};
 use super::view::{View, signed};
 use super::words::evaluate;
 
-/// Parts of the sum of magnitudes by which a sum of products may differ from the exact one: some hundred roundings of f32.
+/// Parts of the sum of magnitudes by which a sum of products may differ from the exact one: some hundred
+/// roundings of f32.
 pub const SLACK: f64 = 1e-5;
 
 /// What a kernel must give.

@@ -133,7 +133,8 @@ impl Tactic {
         end.next_multiple_of(machine.network.flit_bytes)
     }
 
-    /// Whether a chain can run where this leaves its result: all of it at once, all streams beside what the commands need.
+    /// Whether a chain can run where this leaves its result: all of it at once, all streams beside what the
+    /// commands need.
     pub fn takes_tail(&self, machine: &Tcp, all: &Kernels, tail: usize, sizes: Sizes) -> bool {
         let kernel = &all.kernels[tail];
         let Work::Chain { inputs, lines, streams } = &kernel.work else { return false };
@@ -146,7 +147,8 @@ impl Tactic {
 }
 
 impl Placed {
-    /// How elements of this result come straight to an operand of another contraction whose axes count the same.
+    /// How elements of this result come straight to an operand of another contraction whose axes count the
+    /// same.
     pub fn parts_to(&self, other: &Placed, operand: usize) -> Option<Vec<Part>> {
         let find = |placed: &Placed, letter: &str| {
             placed.axes.iter().position(|(name, _)| name.eq_ignore_ascii_case(letter))
@@ -156,7 +158,8 @@ impl Placed {
         self.image.parts_to(0, &other.image, &axes)
     }
 
-    /// Stride and live positions of each axis of the shape, by the letters of a row-major value, its sizes, and how many are live.
+    /// Stride and live positions of each axis of the shape, by the letters of a row-major value, its sizes,
+    /// and how many are live.
     pub fn axes_of(&self, letters: [&str; 3], sizes: [u64; 3], live: [u64; 3]) -> Vec<(i64, u64)> {
         let of = |name: &str| {
             let at = letters.iter().position(|letter| name.eq_ignore_ascii_case(letter))?;

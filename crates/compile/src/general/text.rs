@@ -1,4 +1,5 @@
-//! Kernels of a general graph as text: what they do (stage 2), and shapes, tactics, bridges and costs (stage 3).
+//! Kernels of a general graph as text: what they do (stage 2), and shapes, tactics, bridges and costs (stage
+//! 3).
 
 use std::fmt::Write as _;
 

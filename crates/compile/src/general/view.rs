@@ -1,7 +1,7 @@
 //! Values as others look at them: transposed, cut, stretched and windowed without being moved.
 //!
-//! A view is a first element and a size and stride for each axis, in elements of a value that lies in row-major order. What no strides
-//! describe is moved first.
+//! A view is a first element and a size and stride for each axis, in elements of a value that lies in
+//! row-major order. What no strides describe is moved first.
 
 /// Strided access to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! What memories hold and what the chip draws over time, from when instructions ran: counters of traces.
 //!
-//! A tile is live from the start of the first instruction that touches it to when the last one is done. HBM and
-//! power are sums over instructions under way. Power spreads the joules of each component over what causes
-//! them: products over multiplications, lanes over the time of their engine, transfers over their bytes, and
-//! accesses to SBUF and PSUM over the time of all engines.
+//! A tile is live from the start of the first instruction that touches it to when the last one is done. HBM
+//! and power are sums over instructions under way. Power spreads the joules of each component over what
+//! causes them: products over multiplications, lanes over the time of their engine, transfers over their
+//! bytes, and accesses to SBUF and PSUM over the time of all engines.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Single contractions from HBM on one to eight PEs: values against sums in f64, findings, and cycles against the bound.
+//! Single contractions from HBM on one to eight PEs: values against sums in f64, findings, and cycles against
+//! the bound.
 
 #![expect(clippy::print_stdout, reason = "the table of cycles and bounds is what `--nocapture` is for")]
 

@@ -41,8 +41,8 @@ pub struct LoadedModel {
     pub tokenizer: Option<Tokenizer>,
 }
 
-/// Reads a model by what its name ends in: `.bin` (llama2.c), `.gguf`, `.onnx`, a folder of Hugging Face, or a
-/// built-in configuration.
+/// Reads a model by what its name ends in: `.bin` (llama2.c), `.gguf`, `.onnx`, a folder of Hugging Face, or
+/// a built-in configuration.
 ///
 /// # Errors
 /// Files that are not there, or no such model.

@@ -1,7 +1,8 @@
-//! Sums that neighbouring slices exchange, so that each of them has long rows: HBM takes whole access units of a row at once.
+//! Sums that neighbouring slices exchange, so that each of them has long rows: HBM takes whole access units
+//! of a row at once.
 //!
-//! A contraction leaves each slice all rows of few columns. Slices of a ring trade rows for columns (vISA book, switch engine:
-//! `InterTranspose`), in the sub context, beside the contraction of the next tile.
+//! A contraction leaves each slice all rows of few columns. Slices of a ring trade rows for columns (vISA
+//! book, switch engine: `InterTranspose`), in the sub context, beside the contraction of the next tile.
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;

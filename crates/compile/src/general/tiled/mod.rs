@@ -1,8 +1,9 @@
 //! Tiled contractions: a producer of candidates that takes any single contraction over several PEs (stage 3).
 //!
-//! A candidate shards batch, rows and columns over a grid of PEs and cuts each shard into tiles that pass data memory one after
-//! the other: operands come straight from row-major HBM, results go straight back, transfers run beside commands. The operand
-//! with the columns is held in the register files while tiles of rows stream past it.
+//! A candidate shards batch, rows and columns over a grid of PEs and cuts each shard into tiles that pass
+//! data memory one after the other: operands come straight from row-major HBM, results go straight back,
+//! transfers run beside commands. The operand with the columns is held in the register files while tiles of
+//! rows stream past it.
 //!
 //! | file | owns |
 //! |---|---|

@@ -13,7 +13,8 @@ use super::traffic::{Moved, Place, Runs};
 const TRIES: usize = 48;
 /// Tiles of a PE beyond which a candidate is not looked at: each is some commands.
 const MOST_TILES: u64 = 512;
-/// Positions along an axis at whose multiples shards are cut besides: results of so many columns are whole access units of HBM.
+/// Positions along an axis at whose multiples shards are cut besides: results of so many columns are whole
+/// access units of HBM.
 const ALIGNED: u64 = 64;
 /// Buffers of what passes data memory.
 pub(super) const BUFFERS: u64 = 2;
@@ -105,7 +106,8 @@ pub(crate) fn candidate(machine: &Tcp, sizes: Sizes, pes: u64) -> Result<TiledCo
     Err(why)
 }
 
-/// Sizes of tiles along an axis: powers of two, all of a shard, and the same with whole access units of results.
+/// Sizes of tiles along an axis: powers of two, all of a shard, and the same with whole access units of
+/// results.
 fn tile_sizes(shard: u64, least: u64) -> Vec<u64> {
     let powers = std::iter::successors(Some(least), |size| size.checked_mul(2));
     let mut all: Vec<u64> = powers.take_while(|size| *size < shard).collect();
@@ -194,7 +196,8 @@ impl Search<'_> {
             .map(|runs| runs.moved(self.machine))
     }
 
-    /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in order.
+    /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in
+    /// order.
     fn time(&self, tiling: Tiling, split: Split, estimate: &Estimate) -> u64 {
         let last = tiling.grid.pes() - 1;
         let tiles = tiling.tiles(self.sizes, last);

@@ -1,7 +1,9 @@
-//! One tile of a contraction on one PE: lowered shapes in row-major order within each slice, the two commands, their cycles.
+//! One tile of a contraction on one PE: lowered shapes in row-major order within each slice, the two
+//! commands, their cycles.
 //!
-//! The operand with the columns is held: lanes are neighbouring columns, so that sums leave as runs of the result's rows. Rows
-//! are spread over the slices of a ring that multicasts them, the sum over neighbouring slices, whose parts the reducer adds.
+//! The operand with the columns is held: lanes are neighbouring columns, so that sums leave as runs of the
+//! result's rows. Rows are spread over the slices of a ring that multicasts them, the sum over neighbouring
+//! slices, whose parts the reducer adds.
 
 use tilewright_base::SourceId;
 use tilewright_explore::tcp::cost::{CandidateCommands, columns};

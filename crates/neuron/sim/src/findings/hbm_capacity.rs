@@ -1,7 +1,7 @@
 //! Tensors in HBM that a device has no room for.
 //!
-//! What every program of a launch sees stays for the whole launch. What one program made for itself stays until
-//! it ends: programs that run side by side add up, of those that follow each other the largest counts.
+//! What every program of a launch sees stays for the whole launch. What one program made for itself stays
+//! until it ends: programs that run side by side add up, of those that follow each other the largest counts.
 
 use std::collections::BTreeMap;
 
