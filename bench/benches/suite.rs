@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use tilewright_base::Sources;
-use tilewright_bench::suite::{Case, blocks, models};
+use tilewright_bench::suite::{Case, blocks, contraction, models};
 use tilewright_compile::general::bound::roofline_cycles;
 use tilewright_compile::general::{Options, plan};
 use tilewright_graph::TensorStore;
 use tilewright_machine::Tcp;
-use tilewright_record::{Event, KeepLast};
+use tilewright_record::{Event, KeepLast, TrackId};
 use tilewright_runtime::graph::GraphDevice;
 use tilewright_runtime::usage::Usage;
 use tilewright_runtime::{Reading, ReadingOptions};
@@ -42,7 +42,7 @@ fn measured(machine: &Tcp, case: &Case) -> Result<(), String> {
     let bound = roofline_cycles(machine, &planned.kernels, PES);
     let mut device = GraphDevice::new(machine, planned)
         .map_err(|error| format!("{error:?}").chars().take(600).collect::<String>())?;
-    let kernels = std::env::args().any(|arg| arg == "--kernels");
+    let kernels = std::env::args().any(|arg| arg == "--kernels" || arg == "--commands");
     let wanted =
         ReadingOptions { values: false, findings: false, trace: kernels, ..ReadingOptions::default() };
     let kept = if kernels { 1_000_000 } else { 0 };
@@ -66,7 +66,29 @@ fn measured(machine: &Tcp, case: &Case) -> Result<(), String> {
     if kernels {
         spans(&device, &reading);
     }
+    if std::env::args().any(|arg| arg == "--commands") {
+        commands(&reading);
+    }
     Ok(())
+}
+
+/// Commands of the first PE: first and last cycle, how long, where.
+fn commands(reading: &Reading) {
+    let record = &reading.outcome.record;
+    let tracks = &record.layout.tracks;
+    let named = |track: TrackId| tracks.get(usize::try_from(track.0).unwrap_or(usize::MAX));
+    for event in &record.events {
+        let Event::Interval(one) = event else { continue };
+        let Some(track) = named(one.track) else { continue };
+        let Some(parent) = track.parent.and_then(named) else { continue };
+        if parent.name.ends_with("pe0") {
+            let length = one.end_cycles - one.start_cycles;
+            println!(
+                "    {:>9} {:>9} {length:>8} {:<6} {}",
+                one.start_cycles, one.end_cycles, track.name, one.name
+            );
+        }
+    }
 }
 
 /// When each kernel began and ended.
@@ -93,6 +115,18 @@ fn spans(device: &GraphDevice, reading: &Reading) {
     }
 }
 
+/// A contraction of sizes that are written out.
+fn of_sizes(text: &str) -> Option<Case> {
+    let sizes: Option<Vec<i64>> = text.split('x').map(|size| size.parse().ok()).collect();
+    contraction(<[i64; 4]>::try_from(sizes?).ok()?).ok()
+}
+
+fn print_one(machine: &Tcp, case: &Case) {
+    if let Err(why) = measured(machine, case) {
+        println!("{:<38} refused: {why}", case.name);
+    }
+}
+
 fn main() {
     let Some(machine) = tcp() else { return println!("no built-in machine") };
     let cases = match blocks()
@@ -102,13 +136,17 @@ fn main() {
         Err(complaint) => return println!("{}", complaint.message),
     };
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let asked = wanted.first().and_then(|text| text.strip_prefix("BxMxNxK="));
+    let cases = match asked.map(of_sizes) {
+        Some(Some(case)) => return print_one(&machine, &case),
+        Some(None) => return println!("four sizes, such as BxMxNxK=1x512x768x768"),
+        None => cases,
+    };
     println!(
         "{:<38} {:>10} {:>9} {:>8} {:>7} {:>7} {:>9}",
         "", "cycles", "bound", "ratio", "MACs", "HBM", "compile"
     );
     for case in cases.iter().filter(|case| wanted.iter().all(|part| case.name.contains(part.as_str()))) {
-        if let Err(why) = measured(&machine, case) {
-            println!("{:<38} refused: {why}", case.name);
-        }
+        print_one(&machine, case);
     }
 }

@@ -51,7 +51,7 @@ impl Planner<'_> {
         let slices = self.machine().pe.slices;
         let half = tile.streams.iter().zip(tile.results).filter(|(_, value)| self.value(**value).half);
         let taken = (tile.rooms.most + half.count() as u64) * tile.tile * WORD_BYTES;
-        let base = self.emitter.next_half(taken);
+        let base = self.emitter.next_region(taken);
         let room = |at: u64| base + at * tile.tile * WORD_BYTES;
         let block = |place: u64, dm: u64, element_bytes: u64| Block {
             hbm: place + (tile.own + tile.first) * element_bytes,

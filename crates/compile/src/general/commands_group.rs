@@ -231,7 +231,7 @@ impl Planner<'_> {
         let block =
             |(_, operand, hull): &(usize, Operand, Hull)| block_bytes(hull.elements * operand.element_bytes);
         let hulls: u64 = plan.operands.values().map(block).sum();
-        let base = self.emitter.next_half(wide + narrow + hulls);
+        let base = self.emitter.next_region(wide + narrow + hulls);
         let temporary = base + plan.wide_slots * words * WORD_BYTES;
         let mut places =
             Places { base, words, narrow_words, temporary, narrow: base + wide, hulls: base + wide + narrow };

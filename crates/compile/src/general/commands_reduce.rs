@@ -60,7 +60,7 @@ impl Planner<'_> {
         let mut first = 0;
         while first < share {
             let tile = most.min(share - first);
-            let base = self.emitter.next_half(tile * row_bytes);
+            let base = self.emitter.next_region(tile * row_bytes);
             let sums = base + tile * padded * WORD_BYTES;
             if padded != pitch || whole < machine.pe.slices {
                 self.emitter.clear("clear", base, tile * padded * WORD_BYTES);

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_base::Span;
-use tilewright_base::invariant::to_index;
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::held_accesses;
 use tilewright_tcp_isa::program::control::{Command, StepKind};
@@ -20,6 +20,7 @@ use tilewright_tcp_isa::program::{ExecId, Program};
 
 use super::kernel::Part;
 use super::moves::{Bytes, transfers};
+use super::order::{Job, order};
 use super::view::signed;
 use crate::tcp::emit::Emitter as Queues;
 
@@ -62,8 +63,8 @@ pub(super) struct Emitter<'m> {
     kernel: usize,
     /// First byte of HBM that is free.
     next_byte: u64,
-    /// Halves of data memory alternate, so that what comes next is not held up by what is under way.
-    turns: Vec<bool>,
+    /// The byte of data memory behind what each PE has taken last.
+    next_dm: Vec<u64>,
 }
 
 /// A program, and the kernel of each of its transfers and executions.
@@ -102,7 +103,7 @@ impl<'m> Emitter<'m> {
             alone: false,
             kernel: 0,
             next_byte: 0,
-            turns: vec![false; pes],
+            next_dm: vec![0; pes],
         }
     }
 
@@ -139,13 +140,15 @@ impl<'m> Emitter<'m> {
         self.alone = true;
     }
 
-    /// First byte of data memory for so many bytes of each slice: the other half than last time, if one is
-    /// enough.
-    pub(super) fn next_half(&mut self, bytes: u64) -> u64 {
-        let half = self.dm_bytes() / 2;
-        let turn = &mut self.turns[self.pe];
-        *turn = !*turn && bytes <= half;
-        if *turn { half } else { 0 }
+    /// First byte of data memory for so many bytes of each slice: behind what was taken last, or from the
+    /// first on, so that what comes next is seldom held up by what is under way.
+    pub(super) fn next_region(&mut self, bytes: u64) -> u64 {
+        let room = self.dm_bytes();
+        let unit = self.machine.dm.banks * self.machine.dm.bank_access_bytes;
+        let next = &mut self.next_dm[self.pe];
+        let base = if *next + bytes <= room { *next } else { 0 };
+        *next = (base + bytes).next_multiple_of(unit);
+        base
     }
 
     /// Bytes of each slice's data memory that kernels may use.
@@ -204,29 +207,14 @@ impl<'m> Emitter<'m> {
         self.written.iter_mut().for_each(BTreeMap::clear);
     }
 
-    /// Bytes that a PE has written; ranges that touch are one.
-    fn wrote(&mut self, pe: usize, (mut first, mut last): Range) {
-        let all = &mut self.written[pe];
-        while let Some((start, end)) = all.range(..=last).next_back().map(|(start, end)| (*start, *end)) {
-            if end < first {
-                break;
-            }
-            all.remove(&start);
-            (first, last) = (first.min(start), last.max(end));
-        }
-        all.insert(first, last);
+    /// Bytes that a PE has written.
+    fn wrote(&mut self, pe: usize, range: Range) {
+        insert(&mut self.written[pe], range);
     }
 
     /// Records a transfer.
     pub(super) fn transfer(&mut self, transfer: Transfer) {
-        let ends = |at: Address, source: bool| {
-            let strides = transfer
-                .loops
-                .iter()
-                .map(move |row| (row.size.fixed(), if source { row.source } else { row.target }));
-            hull(at, strides, transfer.packet)
-        };
-        let (read, write) = (ends(transfer.source, true), ends(transfer.target, false));
+        let (read, write) = (touched(&transfer, true), touched(&transfer, false));
         let everywhere = transfer.index.is_some().then_some((0, u64::MAX));
         let touched = [everywhere, read, write];
         if touched.into_iter().flatten().any(|range| self.is_unmet(range, Some(self.pe))) {
@@ -344,24 +332,27 @@ impl<'m> Emitter<'m> {
         let busy = |ops: &Vec<Op>| ops.iter().any(|op| !matches!(op, Op::Meet));
         let at_work: Vec<u64> =
             (0_u64..).zip(&self.ops).filter(|(_, ops)| busy(ops)).map(|(pe, _)| pe).collect();
-        let mut queues = Queues::new(self.machine, 1);
+        let machine = self.machine;
+        let known = Written::new(&self.ops);
+        let mut queues = Queues::new(machine, 1);
         let (mut transfers, mut execs) = (Vec::new(), Vec::new());
         for (pe, ops) in (0_u64..).zip(self.ops).filter(|(pe, _)| at_work.contains(pe)) {
             queues.turn_to(PeId { chip: 0, pe });
             let others = at_work.iter().filter(|other| **other != pe);
             let others: Vec<PeId> = others.map(|pe| PeId { chip: 0, pe: *pe }).collect();
+            let jobs: Vec<Job> = ops.iter().map(|op| job(machine, (pe, at_work.len()), op, &known)).collect();
             let mut last = None;
-            for op in ops {
-                match op {
+            let mut ops: Vec<Option<Op>> = ops.into_iter().map(Some).collect();
+            for at in order(&jobs) {
+                match ops[at].take().or_broken("each command is issued once") {
                     Op::Transfer(kernel, mut transfer) => {
                         transfer.name = format!("{}_k{kernel}", transfer.name);
-                        last = Some(queues.dma(transfer));
+                        let id = queues.dma(transfer);
+                        last = if jobs[at].free { last } else { Some(id) };
                         transfers.push(kernel);
                     }
                     Op::Exec(kernel, exec) => {
-                        // Transfers beside a command that stays at a bank may time out.
-                        let stays =
-                            2 * held_accesses(self.machine, &exec) >= self.machine.starvation_accesses();
+                        let stays = stays(machine, &exec);
                         if stays {
                             queues.drain();
                         }
@@ -380,6 +371,66 @@ impl<'m> Emitter<'m> {
         }
         Emitted { program: queues.finish(), transfers, execs }
     }
+}
+
+/// Transfers beside a command that stays at a bank may time out.
+fn stays(machine: &Tcp, exec: &Exec) -> bool {
+    2 * held_accesses(machine, exec) >= machine.starvation_accesses()
+}
+
+fn job(machine: &Tcp, (pe, pes): (u64, usize), op: &Op, written: &Written) -> Job {
+    match op {
+        Op::Transfer(_, transfer) => {
+            Job::transfer(machine, pes as u64, transfer, written.is_brought(transfer))
+        }
+        Op::Exec(_, exec) => Job::exec(machine, pe, exec, stays(machine, exec)),
+        Op::Meet => Job::meet(),
+    }
+}
+
+/// Bytes of HBM that a transfer touches at one end.
+fn touched(transfer: &Transfer, source: bool) -> Option<Range> {
+    let at = if source { transfer.source } else { transfer.target };
+    let strides =
+        transfer.loops.iter().map(|row| (row.size.fixed(), if source { row.source } else { row.target }));
+    hull(at, strides, transfer.packet)
+}
+
+/// Bytes of HBM that some command writes: last byte by first.
+struct Written(BTreeMap<u64, u64>);
+
+impl Written {
+    fn new(ops: &[Vec<Op>]) -> Written {
+        let mut all = BTreeMap::new();
+        for op in ops.iter().flatten() {
+            if let Op::Transfer(_, transfer) = op
+                && let Some(range) = touched(transfer, false)
+            {
+                insert(&mut all, range);
+            }
+        }
+        Written(all)
+    }
+
+    /// Whether a transfer brings to data memory what nobody writes.
+    fn is_brought(&self, transfer: &Transfer) -> bool {
+        let to_dm = touched(transfer, false).is_none() && transfer.index.is_none();
+        touched(transfer, true).is_some_and(|(first, last)| {
+            to_dm && self.0.range(..last).next_back().is_none_or(|(_, end)| *end <= first)
+        })
+    }
+}
+
+/// Adds a range; those that touch are one.
+fn insert(all: &mut BTreeMap<u64, u64>, (mut first, mut last): Range) {
+    while let Some((start, end)) = all.range(..=last).next_back().map(|(start, end)| (*start, *end)) {
+        if end < first {
+            break;
+        }
+        all.remove(&start);
+        (first, last) = (first.min(start), last.max(end));
+    }
+    all.insert(first, last);
 }
 
 /// The same bytes in a share for each PE: the outermost loop that gives each of them something is cut.

@@ -18,6 +18,7 @@
 //! | [`bound`] | what a graph takes at least |
 //! | [`moves`] | loops over elements as transfers |
 //! | `emit`, `commands_*`, [`plan`](mod@plan) | the program |
+//! | `order` | the order in which each PE issues its commands |
 //! | [`tensors`] | tensors as words |
 //! | [`text`] | kernels as text, with what was chosen and what it takes |
 //! | [`reference`](mod@reference) | what kernels must give, from what they read alone |
@@ -55,6 +56,7 @@ mod form;
 mod group;
 mod legal;
 mod merge;
+mod order;
 
 pub use plan::{Options, Planned, Spread, plan};
 pub use refusal::Refusal;

@@ -1,10 +1,12 @@
 //! A tiled contraction as commands: a queue for each PE, tiles loaded one ahead, results stored one behind.
 
+use std::collections::BTreeSet;
+
 use super::super::emit::Emitter;
 use super::super::refusal::Lowered;
 use super::grid::Tile;
-use super::search::TiledContraction;
-use super::tile::{HALF_BYTES, TileProgram, WORD_BYTES};
+use super::search::{Buffers, TiledContraction};
+use super::tile::{Empty, HALF_BYTES, TileProgram, WORD_BYTES};
 use super::traffic::Place;
 
 /// First bytes of the rows' operand, of the columns' and of the result in HBM, all row-major.
@@ -22,6 +24,8 @@ struct Worker<'e, 'm> {
     operands: Operands,
     pe: u64,
     tiles: Vec<Tile>,
+    /// Rows, columns, sums and exchanged sums in data memory.
+    buffers: [Buffers; 4],
 }
 
 impl TiledContraction {
@@ -33,7 +37,10 @@ impl TiledContraction {
         for pe in 0..self.tiling.grid.pes() {
             emitter.turn_to(pe);
             let tiles = self.tiling.tiles(self.sizes, pe);
-            Worker { emitter, tiled: self, operands, pe, tiles }.work()?;
+            let taken = self.buffers.iter().map(|all| all.base + all.each * all.count).max().unwrap_or(0);
+            let base = emitter.next_region(taken);
+            let buffers = self.buffers.map(|all| Buffers { base: base + all.base, ..all });
+            Worker { emitter, tiled: self, operands, pe, tiles, buffers }.work()?;
         }
         Ok(())
     }
@@ -61,19 +68,22 @@ impl Worker<'_, '_> {
         known.ok_or_else(|| "a tile without commands".to_string())
     }
 
-    /// Places of operands that hold nothing are read with those beside them.
+    /// Places of operands that no transfer fills are read with those beside them.
     fn clear(&mut self) {
-        let programs = self.tiles.iter().filter_map(|tile| self.program(tile).ok());
-        let empty: Vec<[Vec<(u64, u64)>; 2]> = programs.map(|program| program.empty.clone()).collect();
-        let [rows, columns, ..] = self.tiled.buffers;
+        let [rows, columns, ..] = self.buffers;
+        let mut empty: [BTreeSet<Empty>; 2] = Default::default();
+        for program in self.tiles.iter().filter_map(|tile| self.program(tile).ok()) {
+            for (all, own) in empty.iter_mut().zip(&program.empty) {
+                all.extend(own.iter().copied());
+            }
+        }
         let strips = self.tiles.last().map_or(0, |tile| tile.strip + 1);
-        let clears = [(rows, rows.count.min(self.tiles.len() as u64)), (columns, columns.count.min(strips))];
-        for (operand, (buffers, count)) in clears.into_iter().enumerate() {
-            let mut slices: Vec<(u64, u64)> = empty.iter().flat_map(|empty| empty[operand].clone()).collect();
-            slices.sort_unstable();
-            slices.dedup();
-            if !slices.is_empty() {
-                self.emitter.clear_slices("clear", buffers.base, buffers.each * count, &slices);
+        let used = [(rows, rows.count.min(self.tiles.len() as u64)), (columns, columns.count.min(strips))];
+        for ((buffers, count), empty) in used.into_iter().zip(empty) {
+            for Empty { slices, bytes: (first, end) } in empty {
+                for number in 0..count {
+                    self.emitter.clear_slices("clear", buffers.at(number) + first, end - first, &[slices]);
+                }
             }
         }
     }
@@ -82,14 +92,14 @@ impl Worker<'_, '_> {
     fn rows_at(&self, at: usize) -> u64 {
         let tile = &self.tiles[at];
         let number = if self.tiled.tiling.resident { tile.row_tile } else { at as u64 };
-        self.tiled.buffers[0].at(number)
+        self.buffers[0].at(number)
     }
 
     /// Brings what a tile needs and does not find.
     fn load(&mut self, at: usize) -> Lowered<()> {
         let Some(tile) = self.tiles.get(at).copied() else { return Ok(()) };
         if tile.row_tile == 0 {
-            let offset = self.tiled.buffers[1].at(tile.strip);
+            let offset = self.buffers[1].at(tile.strip);
             self.moved("bring_columns", &tile, 1, offset)?;
         }
         if tile.brings_rows {
@@ -101,7 +111,7 @@ impl Worker<'_, '_> {
     fn store(&mut self, at: usize) -> Lowered<()> {
         let tile = self.tiles[at];
         let from = if self.program(&tile)?.exchange.ring > 1 { 3 } else { 2 };
-        self.moved("store", &tile, 2, self.tiled.buffers[from].at(at as u64))
+        self.moved("store", &tile, 2, self.buffers[from].at(at as u64))
     }
 
     fn moved(&mut self, name: &str, tile: &Tile, operand: usize, offset: u64) -> Lowered<()> {
@@ -133,10 +143,11 @@ impl Worker<'_, '_> {
 
     fn run(&mut self, at: usize) -> Lowered<()> {
         let tile = self.tiles[at];
-        let [_, held, out, traded] = self.tiled.buffers;
+        let [_, held, out, traded] = self.buffers;
         let program = self.program(&tile)?;
-        let contract = program.contract_at(self.rows_at(at), out.at(at as u64));
-        let load = (tile.row_tile == 0).then(|| program.load_from(held.at(tile.strip)));
+        let machine = self.emitter.machine;
+        let contract = program.contract_at(machine, self.rows_at(at), out.at(at as u64));
+        let load = (tile.row_tile == 0).then(|| program.load_from(machine, held.at(tile.strip)));
         let exchange = program.exchange;
         if let Some(load) = load {
             self.emitter.exec(load);

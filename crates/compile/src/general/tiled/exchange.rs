@@ -9,18 +9,15 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_isa::program::exec::{Commit, Context, Exec, ExecBody, Memory, Stream, Switch};
-use tilewright_tcp_isa::program::text::lowered_shape;
-use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 use tilewright_tcp_lower::kernels::chain::rows;
 use tilewright_tcp_lower::kernels::pass::fetch;
 
-use super::super::image::Image;
-use super::super::kernel::Sizes;
 use super::super::tactic::Placed;
 use super::super::view::signed;
-use super::tile::{Split, WORD_BYTES};
+use super::split::Spread;
+use super::tile::{TileShape, WORD_BYTES, placed};
 
 /// What slices exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,31 +28,25 @@ pub(super) struct Exchange {
     rows: u64,
     /// Columns that a slice has before.
     columns: u64,
-    /// Slices over rows, columns and the sum.
-    over: [u64; 3],
+    /// Slices.
+    over: Spread,
 }
 
-/// Sizes of a tile such that its slices can exchange sums, and what they exchange.
-pub(super) fn exchanged(machine: &Tcp, sizes: Sizes, split: Split) -> (Sizes, Exchange) {
-    let over = split.over(machine.pe.slices);
-    let [by_rows, by_columns, _] = over;
-    let share = sizes.columns.div_ceil(by_columns);
-    let wide = share.next_multiple_of(FLIT_WORDS);
-    let rings = (0..=by_columns.ilog2()).map(|log2| 1_u64 << log2);
+/// Slices that trade, such that each has rows of whole access units: so many columns a slice, over so many
+/// slices. Where no number of them makes whole units, rows are as long as they can be.
+pub(super) fn ring(machine: &Tcp, columns: u64, slices: u64) -> u64 {
     let unit = machine.hbm.access_bytes;
-    let ring = rings.into_iter().find(|ring| (ring * wide * WORD_BYTES).is_multiple_of(unit));
-    let own_rows = sizes.rows.div_ceil(by_rows);
-    match ring {
-        Some(ring) if ring > 1 && share >= machine.ce.lanes => {
-            let own_rows = own_rows.next_multiple_of(ring);
-            let padded = Sizes { rows: own_rows * by_rows, columns: wide * by_columns, ..sizes };
-            (padded, Exchange { ring, rows: own_rows, columns: wide, over })
-        }
-        _ => (sizes, Exchange { ring: 1, rows: own_rows, columns: share, over }),
-    }
+    let mut rings = (0..=slices.max(1).ilog2()).map(|log2| 1_u64 << log2);
+    rings.find(|ring| (ring * columns * WORD_BYTES).is_multiple_of(unit)).unwrap_or(slices)
 }
 
 impl Exchange {
+    /// What the slices of a tile exchange.
+    pub(super) fn new(shape: &TileShape) -> Exchange {
+        let TileShape { ring, columns, over, .. } = *shape;
+        Exchange { ring, rows: shape.kept_rows(), columns, over }
+    }
+
     /// Bytes of each slice behind it.
     pub(super) fn bytes(&self) -> u64 {
         if self.ring == 1 { 0 } else { self.rows * self.columns * WORD_BYTES }
@@ -91,7 +82,7 @@ impl Exchange {
             relu: false,
             slices: Vec::new(),
         };
-        let ring = Ring { slice1: ring, slice0: over[2] };
+        let ring = Ring { slice1: ring, slice0: over.summed };
         let switch = Switch { topology: Topology::InterTranspose(ring, flits), sources: Vec::new() };
         let stream = Stream {
             fetch: fetch(Dtype::I32, from, &loops, FLIT_WORDS),
@@ -116,15 +107,15 @@ impl Exchange {
 
     /// How sums lie behind it.
     pub(super) fn placed(&self) -> Option<Placed> {
-        let Exchange { ring, rows, columns, over: [by_rows, by_columns, by_sum] } = *self;
+        let Exchange { ring, rows, columns, over } = *self;
+        let Spread { rows: by_rows, columns: by_columns, summed: by_sum, .. } = over;
         let (part, run) = (rows / ring, columns * ring);
-        let axes = vec![("M".to_string(), rows * by_rows), ("N".to_string(), columns * by_columns)];
+        let axes = [("M", rows * by_rows * by_sum), ("N", columns * by_columns)];
         let text = format!(
-            "M^{rows}[{by_rows}] N^{run}[{}] M^{part}[{ring}] _[1#{by_sum}] | M^1[{part}] N^1[{run}]",
+            "M^{}[{by_rows}] N^{run}[{}] M^{part}[{ring}] M^{rows}[{by_sum}] | M^1[{part}] N^1[{run}]",
+            rows * by_sum,
             by_columns / ring
         );
-        let (_, map) = lowered_shape(&axes, &text).ok()?;
-        let image = Image::new(&map, u64::try_from(SLICE_STRIDE).ok()? / WORD_BYTES)?;
-        Some(Placed { base: 0, image, axes })
+        placed(&axes, &text, WORD_BYTES)
     }
 }

@@ -8,7 +8,8 @@
 //! | file | owns |
 //! |---|---|
 //! | `grid` | shards over PEs, and the tiles of a shard in order |
-//! | `tile` | one tile's lowered shapes, commands and cycles: the explorer's closed forms |
+//! | `split` | how a tile is spread over slices |
+//! | `tile` | one tile's lowered shapes, commands and cycles |
 //! | `exchange` | sums that slices trade, so that rows are long |
 //! | `traffic` | tiles as transfers, and their cycles before there are any |
 //! | `search` | which grid, tile and split over slices takes least, overlap included |
@@ -18,6 +19,7 @@ mod emit;
 mod exchange;
 mod grid;
 mod search;
+mod split;
 mod tile;
 mod traffic;
 

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use tilewright_machine::tcp::Tcp;
 
+use super::super::emit::dm_bytes;
 use super::super::kernel::Sizes;
 use super::grid::{Grid, Tile, Tiling};
-use super::tile::{Estimate, HALF_BYTES, Split, TileProgram, WORD_BYTES, estimate, tile_program};
+use super::split::Split;
+use super::tile::{Estimate, HALF_BYTES, TileProgram, WORD_BYTES, estimate, tile_program};
 use super::traffic::{Moved, Place, Runs};
 
 /// Candidates whose commands are made, the best by closed forms first, until one can be had.
@@ -55,11 +57,13 @@ impl std::fmt::Display for TiledContraction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Tiling { grid, rows, columns, resident } = self.tiling;
         let stays = if resident { ", rows stay" } else { "" };
-        let [by_columns, by_sum] =
-            [self.split.columns_log2, self.split.summed_log2].map(|log2| 1_u64 << log2);
+        let Split { columns_log2, summed_log2, rows_ring_log2, columns_ring_log2 } = self.split;
+        let [by_columns, by_sum, rows_ring, columns_ring] =
+            [columns_log2, summed_log2, rows_ring_log2, columns_ring_log2].map(|log2| 1_u64 << log2);
         write!(
             f,
-            "{}x{}x{} PEs, tiles of {rows}x{columns}{stays}, slices {by_columns} by columns and {by_sum} by the sum, {} cycles",
+            "{}x{}x{} PEs, tiles of {rows}x{columns}{stays}, slices {by_columns} by columns and {by_sum} by the sum, \
+             rings of {rows_ring} for rows and {columns_ring} for columns, {} cycles",
             grid.batch, grid.rows, grid.columns, self.cycles
         )
     }
@@ -75,7 +79,7 @@ struct Candidate {
 struct Search<'m> {
     machine: &'m Tcp,
     sizes: Sizes,
-    known: BTreeMap<(u64, u64, u8, u8), Option<Estimate>>,
+    known: BTreeMap<(u64, u64, Split), Option<Estimate>>,
 }
 
 /// The tiled contraction that takes least on so many PEs.
@@ -111,7 +115,9 @@ pub(crate) fn candidate(machine: &Tcp, sizes: Sizes, pes: u64) -> Result<TiledCo
 fn tile_sizes(shard: u64, least: u64) -> Vec<u64> {
     let powers = std::iter::successors(Some(least), |size| size.checked_mul(2));
     let mut all: Vec<u64> = powers.take_while(|size| *size < shard).collect();
+    all.extend((2..=4).map(|parts| shard.div_ceil(parts).next_multiple_of(least)));
     all.extend([shard, shard.next_multiple_of(ALIGNED)]);
+    all.sort_unstable();
     all.dedup();
     all
 }
@@ -145,7 +151,7 @@ impl Search<'_> {
             for resident in [true, false] {
                 let tiling = Tiling { grid, rows, columns, resident };
                 let Some(buffers) = self.buffers(tiling, &estimate) else { continue };
-                let cycles = self.time(tiling, split, &estimate);
+                let cycles = self.time(tiling, &estimate);
                 all.push(Candidate { tiling, split, buffers, cycles });
             }
         }
@@ -153,7 +159,7 @@ impl Search<'_> {
 
     fn estimated(&mut self, rows: u64, columns: u64, split: Split) -> Option<Estimate> {
         let sizes = Sizes { batch: 1, rows, columns, ..self.sizes };
-        let key = (rows, columns, split.columns_log2, split.summed_log2);
+        let key = (rows, columns, split);
         let machine = self.machine;
         *self.known.entry(key).or_insert_with(|| estimate(machine, sizes, split))
     }
@@ -169,16 +175,16 @@ impl Search<'_> {
             *buffers = Buffers { base: next, each: bytes.next_multiple_of(unit), count };
             next += buffers.each * count;
         }
-        (next <= self.machine.dm.capacity_bytes).then_some(all)
+        (next <= dm_bytes(self.machine)).then_some(all)
     }
 
     /// What the transfers of a tile take: rows, columns, result.
-    fn moved(&self, tiling: Tiling, split: Split, estimate: &Estimate) -> [Moved; 3] {
+    fn moved(&self, tiling: Tiling, estimate: &Estimate) -> [Moved; 3] {
         let Sizes { rows, columns, summed, .. } = self.sizes;
         let unit = self.machine.hbm.access_bytes;
         let (tile_rows, tile_columns) = (tiling.rows.min(rows), tiling.columns.min(columns));
         let row_bytes = summed * HALF_BYTES;
-        let summed_bytes = if split.summed_log2 == 0 { row_bytes } else { row_bytes >> split.summed_log2 };
+        let summed_bytes = estimate.summed * HALF_BYTES;
         let operand = |count: u64, copies: u64| Runs {
             bytes: count * row_bytes * copies,
             run_bytes: summed_bytes,
@@ -192,18 +198,18 @@ impl Search<'_> {
             aligned: (share * WORD_BYTES).is_multiple_of(unit) && (columns * WORD_BYTES).is_multiple_of(unit),
             written: true,
         };
-        [operand(tile_rows, 1), operand(tile_columns, estimate.copies), out]
+        [operand(tile_rows, estimate.copies[0]), operand(tile_columns, estimate.copies[1]), out]
             .map(|runs| runs.moved(self.machine))
     }
 
     /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in
     /// order.
-    fn time(&self, tiling: Tiling, split: Split, estimate: &Estimate) -> u64 {
+    fn time(&self, tiling: Tiling, estimate: &Estimate) -> u64 {
         let last = tiling.grid.pes() - 1;
         let tiles = tiling.tiles(self.sizes, last);
         let machine = self.machine;
         let sharing = tiling.grid.pes();
-        let moved = self.moved(tiling, split, estimate);
+        let moved = self.moved(tiling, estimate);
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,

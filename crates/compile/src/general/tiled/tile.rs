@@ -1,69 +1,49 @@
-//! One tile of a contraction on one PE: lowered shapes in row-major order within each slice, the two
-//! commands, their cycles.
+//! One tile of a contraction on one PE: lowered shapes, its two commands, and their cycles.
 //!
 //! The operand with the columns is held: lanes are neighbouring columns, so that sums leave as runs of the
-//! result's rows. Rows are spread over the slices of a ring that multicasts them, the sum over neighbouring
-//! slices, whose parts the reducer adds.
+//! result's rows. The sum is dealt out over neighbouring slices; the reducer adds their parts in the same
+//! command and deals out rows, so that each slice keeps its share of them (paper section II-B, E3; vISA book,
+//! inter-slice reducer).
 
-use tilewright_base::SourceId;
-use tilewright_explore::tcp::cost::{CandidateCommands, columns};
-use tilewright_explore::tcp::exhaustive::evaluate;
-use tilewright_explore::tcp::nest::FrameContext;
-use tilewright_explore::tcp::operand_transfers::{TransferMemo, brought};
-use tilewright_explore::tcp::point::{LoadContext, StreamSupply};
-use tilewright_explore::tcp::program::as_chosen;
-use tilewright_explore::tcp::spell::spell;
-use tilewright_explore::tcp::task::{AxisClass, MAX_AXES};
-use tilewright_explore::tcp::{TcpChoice, TcpFrame, TcpTask};
 use tilewright_machine::tcp::Tcp;
-use tilewright_notation::problem::Problem;
-use tilewright_notation::syntax::ast::{LoweredShape, Operand, Term};
-use tilewright_notation::syntax::expr::Expr;
-use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
-use tilewright_tcp_cost::Setup;
-use tilewright_tcp_isa::program::exec::{Drain, Exec, ExecBody};
-use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace};
+use tilewright_tcp_cost::cycles::image::exec_cycles;
+use tilewright_tcp_isa::contraction::{drain_capacity, full_packet_elements};
+use tilewright_tcp_isa::program::exec::{Contract, Drain, Exec, Memory, Stream, Switch};
+use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
-use tilewright_tcp_isa::program::{Program, Tensor};
+use tilewright_tcp_isa::program::vector::{ReduceOp, ReduceOutput, Vector, Word};
+use tilewright_tcp_isa::switch::{Ring, Topology};
 
 use super::super::image::Image;
 use super::super::kernel::Sizes;
-use super::super::tactic::{Placed, einsum};
-use super::exchange::{Exchange, exchanged};
+use super::super::tactic::Placed;
+use super::exchange::{Exchange, ring};
+use super::split::{Split, Spread};
+use crate::tcp::image::{chain, commit, contraction, copy, fetch, main, n, nest, steps};
 
-/// Elements that a lane multiplies at once.
-const PACKET: u64 = 32;
 /// Bytes of an operand's element.
 pub(super) const HALF_BYTES: u64 = 2;
 /// Bytes of a sum.
 pub(super) const WORD_BYTES: u64 = 4;
 
-/// How a tile is spread over slices, as powers of two: what rows, columns and the sum have.
+/// What every slice has of a tile, with what fills it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Split {
-    pub(super) columns_log2: u8,
-    pub(super) summed_log2: u8,
-}
-
-impl Split {
-    /// All splits over so many slices; the rows have what the others leave.
-    pub(super) fn all(slices: u64) -> Vec<Split> {
-        let most = u8::try_from(slices.max(1).ilog2()).unwrap_or(0);
-        let with = |columns_log2: u8| {
-            (0..=most - columns_log2).map(move |summed_log2| Split { columns_log2, summed_log2 })
-        };
-        (0..=most).flat_map(with).collect()
-    }
-
-    /// Slices over rows, columns and the sum.
-    pub(super) fn over(self, slices: u64) -> [u64; 3] {
-        [self.rows_log2(slices), self.columns_log2, self.summed_log2].map(|log2| 1 << log2)
-    }
-
-    fn rows_log2(self, slices: u64) -> u8 {
-        u8::try_from(slices.max(1).ilog2()).unwrap_or(0) - self.columns_log2 - self.summed_log2
-    }
+pub(super) struct TileShape {
+    /// Rows, columns and the sum that are not padding.
+    live: Sizes,
+    /// Slices.
+    pub(super) over: Spread,
+    /// Rows of a slice before the reducer deals them out.
+    pub(super) rows: u64,
+    /// Columns of a slice.
+    pub(super) columns: u64,
+    /// Slices that exchange sums.
+    pub(super) ring: u64,
+    /// Elements of a slice's part of the sum.
+    summed: u64,
+    /// Elements of a packet.
+    packet: u64,
 }
 
 /// What a tile takes, by closed forms alone.
@@ -73,8 +53,10 @@ pub(super) struct Estimate {
     pub(super) contract_cycles: u64,
     /// Bytes that each slice has of rows, columns, sums, and sums behind an exchange.
     pub(super) slice_bytes: [u64; 4],
-    /// Copies of the held operand.
-    pub(super) copies: u64,
+    /// Copies of rows and of columns that transfers bring.
+    pub(super) copies: [u64; 2],
+    /// Elements of a row or column that a slice takes at once.
+    pub(super) summed: u64,
     /// Cycles of the sub context.
     pub(super) exchange_cycles: u64,
     /// Columns of a row that a slice gives at once.
@@ -84,104 +66,232 @@ pub(super) struct Estimate {
 /// A tile with its commands.
 #[derive(Clone, Debug)]
 pub(super) struct TileProgram {
-    /// Brings the held operand to the register files.
-    pub(super) load: Exec,
-    /// Multiplies.
-    pub(super) contract: Exec,
-    /// Where the command leaves sums.
-    sums: u64,
+    shape: TileShape,
     /// Operands and result; places of slices are those of the address space.
     pub(super) operands: [Placed; 3],
-    /// Slices some places of which hold nothing, of rows and of columns: ranges.
-    pub(super) empty: [Vec<(u64, u64)>; 2],
+    /// Places that no transfer fills, of rows and of columns.
+    pub(super) empty: [Vec<Empty>; 2],
     /// What slices exchange before results are stored.
     pub(super) exchange: Exchange,
 }
 
-/// An einsum that candidates are made of.
-struct Case<'m> {
-    task: TcpTask<'m>,
-    framed: FrameContext,
-    choice: TcpChoice,
+impl TileShape {
+    /// The share of every slice; `None` if register files or accumulators cannot hold it.
+    pub(super) fn new(machine: &Tcp, live: Sizes, split: Split) -> Option<TileShape> {
+        let over = split.over(machine.pe.slices);
+        let full = full_packet_elements(machine, Dtype::Bf16);
+        let flit = machine.network.flit_bytes / HALF_BYTES;
+        let share = live.summed.div_ceil(over.summed);
+        let packet = if share <= flit { flit } else { full };
+        let columns = live.columns.div_ceil(over.columns);
+        let columns = columns.next_multiple_of(machine.ce.lanes * over.columns_ring);
+        let ring = ring(machine, columns, over.columns);
+        // Powers of two: what the largest divides, all divide.
+        let turns = (over.summed * ring).max(over.rows_ring);
+        let shape = TileShape {
+            live,
+            over,
+            rows: live.rows.div_ceil(over.rows).next_multiple_of(turns),
+            columns,
+            ring,
+            summed: share.next_multiple_of(packet),
+            packet,
+        };
+        shape.fits(machine).then_some(shape)
+    }
+
+    fn fits(&self, machine: &Tcp) -> bool {
+        let lanes = machine.ce.lanes;
+        let held = self.columns / lanes * self.summed * HALF_BYTES;
+        let open = self.columns / lanes * self.over.rows_ring;
+        let capacity = drain_capacity(machine, Drain::Interleaved, lanes, 1);
+        let most = machine.sequencer.entry_size_max;
+        held <= machine.trf_lane_payload_bytes()
+            && (self.packets() == 1 || open <= capacity)
+            && self.rows <= most
+            && self.columns * self.summed <= most * self.packet
+    }
+
+    fn packets(&self) -> u64 {
+        self.summed / self.packet
+    }
+
+    /// Rows of a slice behind the reducer.
+    pub(super) fn kept_rows(&self) -> u64 {
+        self.rows / self.over.summed
+    }
+
+    /// Bytes that each slice has of rows, columns and sums.
+    fn slice_bytes(&self) -> [u64; 3] {
+        [
+            self.rows / self.over.rows_ring * self.summed * HALF_BYTES,
+            self.columns / self.over.columns_ring * self.summed * HALF_BYTES,
+            self.kept_rows() * self.columns * WORD_BYTES,
+        ]
+    }
+
+    /// Columns from data memory to the register files: one to each lane in turn.
+    pub(super) fn load(&self, machine: &Tcp, from: u64) -> Exec {
+        let over = &self.over;
+        let own = self.columns / over.columns_ring;
+        let (lanes, flit) = (machine.ce.lanes, machine.network.flit_bytes);
+        let row = self.summed * HALF_BYTES;
+        let piece = flit / HALF_BYTES;
+        let fetch = fetch(
+            Dtype::Bf16,
+            from,
+            &[(n(own), self.summed), (n(self.summed / piece), piece), (n(piece), 1)],
+            piece,
+        );
+        let lane = machine.trf_lane_payload_bytes();
+        let mut to = vec![(n(own / lanes), row), (n(lanes), lane), (n(row / flit), flit)];
+        let mut switch = Switch::default();
+        if over.columns_ring > 1 {
+            to.push((n(over.columns_ring), own / lanes * row));
+            let ring = Ring { slice1: over.columns_ring, slice0: over.columns * over.summed };
+            switch.topology = Topology::Broadcast1(ring);
+        }
+        let commit = commit(Memory::Trf { lanes }, 0, &to, flit);
+        main("load_columns", Stream { switch, ..copy(fetch, commit) })
+    }
+
+    /// The contraction of all rows with the columns that are held.
+    pub(super) fn contract(&self, machine: &Tcp, from: u64, to: u64) -> Exec {
+        let turns = self.over.rows_ring;
+        let own = self.rows / turns;
+        let groups = self.columns / machine.ce.lanes;
+        let packets = self.packets();
+        let loops = [(n(own), self.summed), (n(packets), self.packet), (n(self.packet), 1)];
+        let fetch = fetch(Dtype::Bf16, from, &loops, self.packet);
+        let mut switch = Switch::default();
+        if turns > 1 {
+            switch.topology = Topology::Broadcast1(Ring { slice1: turns, slice0: self.over.summed });
+        }
+        let walk = [
+            (n(own), 0),
+            (n(packets), self.packet),
+            (n(turns), 0),
+            (n(groups), self.summed),
+            (n(self.packet), 1),
+        ];
+        let order = [(n(own), false), (n(packets), true), (n(turns), false), (n(groups), false)];
+        let contract = Contract {
+            flits: (self.packet * HALF_BYTES).div_ceil(machine.network.flit_bytes),
+            repeats: n(groups),
+            loops: nest(&walk),
+            tree: self.packet,
+            steps: steps(&order),
+            ..contraction(Dtype::Bf16, machine.ce.lanes, Drain::Interleaved)
+        };
+        let flit = machine.ce.lanes * WORD_BYTES;
+        let kept = [(n(self.kept_rows()), self.columns * WORD_BYTES), (n(groups), flit)];
+        let commit = commit(Memory::Dm, to, &kept, flit);
+        let stream =
+            Stream { switch, contract: Some(contract), vector: self.added(groups), ..copy(fetch, commit) };
+        main("contract", stream)
+    }
+
+    /// Parts of the sum added, rows dealt out in blocks.
+    fn added(&self, groups: u64) -> Option<Vector> {
+        let slices = self.over.summed;
+        let gives = ReduceOutput::Scatter { inner: groups * self.kept_rows() };
+        (slices > 1).then(|| chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, gives))
+    }
+
+    /// Operands and result as they lie in data memory.
+    fn placed(&self) -> Option<[Placed; 3]> {
+        let TileShape { rows, columns, summed, over, .. } = *self;
+        let Spread { rows: by_rows, columns: by_columns, summed: by_sum, rows_ring, columns_ring } = over;
+        let [all_rows, all_columns, all_summed] = [rows * by_rows, columns * by_columns, summed * by_sum];
+        let (own_rows, own_columns) = (rows / rows_ring, columns / columns_ring);
+        let first = format!(
+            "M^{rows}[{by_rows}] _[{}] M^1[{rows_ring}] K^{summed}[{by_sum}] | M^{rows_ring}[{own_rows}] K^1[{summed}]",
+            over.row_copies()
+        );
+        let second = format!(
+            "_[{}] N^{own_columns}[{columns_ring}] N^{columns}[{by_columns}] K^{summed}[{by_sum}] | N^1[{own_columns}] K^1[{summed}]",
+            over.column_copies()
+        );
+        let kept = self.kept_rows();
+        let third = format!(
+            "M^{rows}[{by_rows}] N^{columns}[{by_columns}] M^{kept}[{by_sum}] | M^1[{kept}] N^1[{columns}]"
+        );
+        Some([
+            placed(&[("M", all_rows), ("K", all_summed)], &first, HALF_BYTES)?,
+            placed(&[("N", all_columns), ("K", all_summed)], &second, HALF_BYTES)?,
+            placed(&[("M", all_rows), ("N", all_columns)], &third, WORD_BYTES)?,
+        ])
+    }
+
+    /// Places of each slice that no transfer fills, of rows and of columns.
+    fn empty(&self) -> [Vec<Empty>; 2] {
+        let over = &self.over;
+        let pitch = self.summed * HALF_BYTES;
+        let mut found = [Vec::new(), Vec::new()];
+        for slice in 0..over.slices() {
+            let (by_row, by_column) =
+                (slice / (over.columns * over.summed), slice / over.summed % over.columns);
+            let whole = self.live.summed.saturating_sub(slice % over.summed * self.summed) >= self.summed;
+            // Rows of a ring are dealt out one by one, columns in blocks.
+            let live_rows = self.live.rows.saturating_sub(by_row * self.rows).min(self.rows);
+            let turn = by_column % over.rows_ring;
+            let own_rows = live_rows.saturating_sub(turn).div_ceil(over.rows_ring);
+            let own = self.columns / over.columns_ring;
+            let before = by_column * self.columns + by_row % over.columns_ring * own;
+            let own_columns = self.live.columns.saturating_sub(before).min(own);
+            for (list, (live, all)) in
+                found.iter_mut().zip([(own_rows, self.rows / over.rows_ring), (own_columns, own)])
+            {
+                let first = if whole { live * pitch } else { 0 };
+                join(list, slice, first, all * pitch);
+            }
+        }
+        found
+    }
 }
 
-fn case(machine: &Tcp, sizes: Sizes, split: Split) -> Option<Case<'_>> {
-    let parsed = parser::program(&einsum(sizes), SourceId(0)).ok()?;
-    let problem = Problem::new(&parsed).ok()?;
-    let setup = Setup::new(machine, 1, Dtype::Bf16).ok()?;
-    let task = TcpTask::new(setup, &parsed, &problem).ok()?;
-    let slices = machine.pe.slices;
-    let mut frame = TcpFrame {
-        stationary: Operand::In1,
-        parts: [1; MAX_AXES],
-        slices_log2: [0; MAX_AXES],
-        extents: [1; MAX_AXES],
-    };
-    for (at, axis) in task.axes.iter().enumerate() {
-        frame.extents[at] = axis.extent;
-        frame.slices_log2[at] = match axis.class {
-            AxisClass::Free0 => split.rows_log2(slices),
-            AxisClass::Free1 => split.columns_log2,
-            AxisClass::Contracted => split.summed_log2,
-            AxisClass::Batch => 0,
-        };
+/// Bytes of neighbouring slices that hold nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Empty {
+    /// First slice, and the one behind the last.
+    pub(super) slices: (u64, u64),
+    /// First byte, and the one behind the last.
+    pub(super) bytes: (u64, u64),
+}
+
+fn join(list: &mut Vec<Empty>, slice: u64, first: u64, end: u64) {
+    if first >= end {
+        return;
     }
-    let share = sizes.columns.div_ceil(1 << split.columns_log2);
-    let lanes = machine.ce.lanes.min(1 << share.ilog2());
-    let choice = TcpChoice {
-        lanes,
-        columns: 1,
-        tree: PACKET,
-        repeats: share.div_ceil(lanes),
-        supply: if split.columns_log2 > 0 { StreamSupply::RingOuter } else { StreamSupply::Own },
-        order: 0,
-        fetch_bytes: machine.fetch.main_widths_bytes.iter().copied().max()?,
-        loading: LoadContext::Main,
-        drain: Drain::Interleaved,
-        commit_bytes: lanes * WORD_BYTES,
-    };
-    let framed = FrameContext::new(&task, &frame);
-    Some(Case { task, framed, choice })
+    match list.last_mut() {
+        Some(last) if last.slices.1 == slice && last.bytes == (first, end) => last.slices.1 += 1,
+        _ => list.push(Empty { slices: (slice, slice + 1), bytes: (first, end) }),
+    }
+}
+
+/// A tensor by its lowered shape.
+pub(super) fn placed(axes: &[(&str, u64)], text: &str, element_bytes: u64) -> Option<Placed> {
+    let axes: Vec<(String, u64)> = axes.iter().map(|(name, size)| ((*name).to_string(), *size)).collect();
+    let (_, map) = lowered_shape(&axes, text).ok()?;
+    let image = Image::new(&map, u64::try_from(SLICE_STRIDE).ok()? / element_bytes)?;
+    Some(Placed { base: 0, image, axes })
 }
 
 /// What a tile takes; `None` if it is not legal.
 pub(super) fn estimate(machine: &Tcp, sizes: Sizes, split: Split) -> Option<Estimate> {
-    let (sizes, exchange) = exchanged(machine, sizes, split);
-    let Case { task, framed, choice } = case(machine, sizes, split)?;
-    evaluate(&task, &framed, &choice, &mut TransferMemo::new()).ok()?;
-    let nest = framed.nest(&choice).ok()?;
-    let commands = CandidateCommands::new(&task.setup, &nest, &choice).ok()?;
-    if commands.bridge.is_some() {
-        return None;
-    }
-    let none = brought(&task, &framed, &nest, &mut TransferMemo::new()).ok()?;
-    let taken = columns(&task.setup, &commands, 1, (&none, 0));
-    let slice_bytes = [
-        nest.streamed_elements() * HALF_BYTES,
-        nest.held_elements() * HALF_BYTES,
-        nest.results() * WORD_BYTES,
-        exchange.bytes(),
-    ];
+    let shape = TileShape::new(machine, sizes, split)?;
+    let exchange = Exchange::new(&shape);
+    let [rows, columns, sums] = shape.slice_bytes();
+    let half = machine.dm.capacity_bytes / 2;
     Some(Estimate {
-        load_cycles: taken.load_cycles,
-        contract_cycles: taken.contract_cycles,
-        slice_bytes,
-        copies: nest.streamed_slices,
+        load_cycles: exec_cycles(machine, &shape.load(machine, 0)).total_cycles,
+        contract_cycles: exec_cycles(machine, &shape.contract(machine, 0, half)).total_cycles,
+        slice_bytes: [rows, columns, sums, exchange.bytes()],
+        copies: [shape.over.row_copies(), shape.over.column_copies()],
+        summed: shape.summed.min(sizes.summed),
         exchange_cycles: exchange.cycles(machine),
         run_columns: exchange.run_columns(),
     })
-}
-
-/// Digits of an operand in row-major order.
-fn sorted(shape: Option<&mut LoweredShape>, axes: [char; 2]) {
-    let Some(shape) = shape else { return };
-    let key = |term: &Term| {
-        let letter = term.axis.map(|axis| axis.to_string().to_ascii_lowercase());
-        let at = axes.iter().position(|known| letter.as_deref() == Some(&known.to_string()));
-        let stride = if let Expr::Int(stride) = term.stride { stride } else { 0 };
-        (at, std::cmp::Reverse(stride))
-    };
-    shape.intra.sort_by_key(key);
 }
 
 /// The commands of a tile.
@@ -189,87 +299,23 @@ fn sorted(shape: Option<&mut LoweredShape>, axes: [char; 2]) {
 /// # Errors
 /// Why there are none.
 pub(super) fn tile_program(machine: &Tcp, live: Sizes, split: Split) -> Result<TileProgram, String> {
-    let (sizes, exchange) = exchanged(machine, live, split);
-    let Case { task, framed, choice } = case(machine, sizes, split).ok_or("no such tile")?;
-    let mut spelled = spell(&task, &framed, &choice).ok_or("a tile that is not legal")?;
-    sorted(spelled.in0.as_mut(), ['m', 'k']);
-    sorted(spelled.in1.as_mut(), ['n', 'k']);
-    sorted(spelled.out.as_mut(), ['m', 'n']);
-    let text = spelled.to_string();
-    let parsed = parser::program(&text, SourceId(0)).map_err(|complaint| complaint.message.clone())?;
-    let first = |all: &[tilewright_base::Diagnostic]| {
-        let why = all.first().map_or("refused", |complaint| &complaint.message);
-        format!("{why}: `{text}`")
-    };
-    let problem = Problem::new(&parsed).map_err(|all| first(&all))?;
-    let verdict = tilewright_tcp_cost::check(&task.setup, &problem);
-    if !verdict.legal() {
-        return Err(first(&verdict.diagnostics));
-    }
-    let options = tilewright_tcp_lower::LowerOptions {
-        data: [TensorData::None, TensorData::None],
-        ..tilewright_tcp_lower::LowerOptions::default()
-    };
-    let mut program = tilewright_tcp_lower::lower(&task.setup, &problem, &verdict, &options)
-        .map_err(|refused| first(&[*refused]))?;
-    as_chosen(machine, &choice, &mut program);
-    let mut operands = placed(&program).ok_or("a shape that is no block")?;
-    let sums = operands[2].base;
+    let shape = TileShape::new(machine, live, split).ok_or("a tile that does not fit register files")?;
+    let exchange = Exchange::new(&shape);
+    let mut operands = shape.placed().ok_or("a shape that is no block")?;
     if exchange.ring > 1 {
         operands[2] = exchange.placed().ok_or("sums that slices cannot exchange")?;
     }
-    let count =
-        |number: usize| program.tensors.get(number).map_or(0, |tensor| tensor.map.to.iter().product());
-    let elements = [sizes.rows * sizes.summed, sizes.columns * sizes.summed];
-    let ragged = |at: usize| count(at) != elements[at] && count(at) % elements[at] != 0;
-    let over = split.over(machine.pe.slices);
-    let all = vec![(0, machine.pe.slices)];
-    let rows = if ragged(0) || sizes.rows != live.rows { all.clone() } else { Vec::new() };
-    let columns = if ragged(1) { all } else { empty_columns(over, [sizes.columns, live.columns]) };
-    let empty = [rows, columns];
-    let [load, contract] =
-        <[Exec; 2]>::try_from(program.execs).map_err(|all| format!("{} commands for a tile", all.len()))?;
-    Ok(TileProgram { load, contract, sums, operands, empty, exchange })
-}
-
-/// Slices that have fewer columns than others, or none: ranges for each group of rows.
-fn empty_columns([by_rows, by_columns, by_sum]: [u64; 3], [all, live]: [u64; 2]) -> Vec<(u64, u64)> {
-    let full = live / (all / by_columns).max(1);
-    if live == all {
-        return Vec::new();
-    }
-    let range = |group: u64| ((group * by_columns + full) * by_sum, (group + 1) * by_columns * by_sum);
-    (0..by_rows).map(range).collect()
-}
-
-fn placed(program: &Program) -> Option<[Placed; 3]> {
-    let stride = u64::try_from(SLICE_STRIDE).ok()?;
-    let one = |name: &str, bytes: u64| {
-        let tensor: &Tensor = program.tensors.iter().find(|tensor| tensor.name == name)?;
-        let TensorPlace::Dm { base, slice: 0, .. } = tensor.place else { return None };
-        let image = Image::new(&tensor.map, stride / bytes)?;
-        Some(Placed { base, image, axes: tensor.axes.clone() })
-    };
-    Some([one("in0", HALF_BYTES)?, one("in1", HALF_BYTES)?, one("out", WORD_BYTES)?])
+    Ok(TileProgram { shape, operands, empty: shape.empty(), exchange })
 }
 
 impl TileProgram {
-    /// The command that loads register files, from another place.
-    pub(super) fn load_from(&self, held: u64) -> Exec {
-        let mut exec = self.load.clone();
-        if let ExecBody::Stream(stream) = &mut exec.body {
-            stream.fetch.base = stream.fetch.base - self.operands[1].base + held;
-        }
-        exec
+    /// The command that loads register files, from a place.
+    pub(super) fn load_from(&self, machine: &Tcp, held: u64) -> Exec {
+        self.shape.load(machine, held)
     }
 
-    /// The contraction between other places.
-    pub(super) fn contract_at(&self, streamed: u64, out: u64) -> Exec {
-        let mut exec = self.contract.clone();
-        if let ExecBody::Stream(stream) = &mut exec.body {
-            stream.fetch.base = stream.fetch.base - self.operands[0].base + streamed;
-            stream.commit.base = stream.commit.base - self.sums + out;
-        }
-        exec
+    /// The contraction between two places.
+    pub(super) fn contract_at(&self, machine: &Tcp, streamed: u64, out: u64) -> Exec {
+        self.shape.contract(machine, streamed, out)
     }
 }

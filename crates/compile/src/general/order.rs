@@ -1,0 +1,182 @@
+//! The order in which a PE issues its commands: list scheduling (stage 5; paper section V-C).
+//!
+//! A queue is in order: a command that waits holds all behind it, and one of a context is issued when the
+//! context is free. Of the next commands in program order whose predecessors are issued, the one that can
+//! start first comes next. Commands that touch the same bytes keep their order; so do all around a meeting of
+//! PEs, but for transfers that bring what nobody writes.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
+use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind, of_exec, of_transfer};
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::exec::{Context, Exec};
+use tilewright_tcp_isa::program::transfer::Transfer;
+
+/// Commands that are looked at beyond the first that is not issued.
+const AHEAD: usize = 48;
+/// Meetings that a transfer may come before: more takes the engine from what is wanted sooner.
+const PASSED: usize = 1;
+/// Cycles before the engine is free at which the next transfer is given to it.
+const EARLY_CYCLES: u64 = 400;
+
+/// Who runs a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Main,
+    Sub,
+    Dma,
+    /// The queue itself.
+    Queue,
+}
+
+/// A command as far as its place among others goes.
+#[derive(Debug)]
+pub(super) struct Job {
+    unit: Unit,
+    cycles: u64,
+    accesses: Vec<MemoryAccess>,
+    /// Nothing passes it, but for what is free.
+    barrier: bool,
+    /// It brings what nobody writes, so that it may pass a meeting.
+    pub(super) free: bool,
+}
+
+impl Job {
+    /// A command of the tensor unit; one that stays at a bank keeps its place.
+    pub(super) fn exec(machine: &Tcp, pe: u64, exec: &Exec, stays: bool) -> Job {
+        let unit = if exec.context == Context::Main { Unit::Main } else { Unit::Sub };
+        let accesses = of_exec(machine, exec, PeId { chip: 0, pe }, &[]).accesses;
+        let cycles = exec_cycles(machine, exec).total_cycles;
+        Job { unit, cycles, accesses, barrier: stays, free: false }
+    }
+
+    /// A transfer, of those that so many PEs ask for at once.
+    pub(super) fn transfer(machine: &Tcp, pes: u64, transfer: &Transfer, free: bool) -> Job {
+        let accesses = of_transfer(machine, transfer, &[]).accesses;
+        let alone = transfer_cost(machine, transfer).map_or(0, |cost| cost.cycles.total_cycles);
+        let off_chip = accesses.iter().any(|access| access.memory == MemoryKind::Hbm);
+        let cycles = if off_chip { alone * asked(machine, pes) / 100 } else { alone };
+        Job { unit: Unit::Dma, cycles, accesses, barrier: transfer.index.is_some(), free }
+    }
+
+    /// All PEs wait for each other.
+    pub(super) fn meet() -> Job {
+        Job { unit: Unit::Queue, cycles: 0, accesses: Vec::new(), barrier: true, free: false }
+    }
+
+    fn follows(&self, before: &Job) -> bool {
+        let passes = |one: &Job, other: &Job| one.unit == Unit::Queue && other.free;
+        if passes(self, before) || passes(before, self) {
+            return false;
+        }
+        self.barrier || before.barrier || meets(&self.accesses, &before.accesses)
+    }
+}
+
+/// How much longer transfers take when so many engines ask HBM at once, in per cent.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate"
+)]
+fn asked(machine: &Tcp, pes: u64) -> u64 {
+    let wanted = (pes * machine.tdma.bandwidth_bytes_per_cycle) as f64;
+    let given = machine.hbm_bytes_per_s() * machine.hbm.efficiency / machine.chip.clock_hz as f64;
+    (100.0 * (wanted / given).max(1.0)) as u64
+}
+
+fn meets(a: &[MemoryAccess], b: &[MemoryAccess]) -> bool {
+    let conflict = |a: &MemoryAccess, b: &MemoryAccess| {
+        (a.write || b.write) && a.meets(b) && a.bytes.overlap(&b.bytes).is_some()
+    };
+    a.iter().any(|a| b.iter().any(|b| conflict(a, b)))
+}
+
+/// What is known of a job while others are issued.
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// Jobs before it that are not issued.
+    blocked: usize,
+    /// When what it waits for has ended.
+    ready: u64,
+    /// Jobs behind it that wait for it.
+    followers: Vec<usize>,
+    issued: bool,
+}
+
+/// Times of the queue and of the units.
+#[derive(Default)]
+struct Clock {
+    issue: u64,
+    free: [u64; 4],
+}
+
+impl Clock {
+    fn start(&self, job: &Job, ready: u64) -> u64 {
+        let free = self.free[job.unit as usize];
+        let held = if job.unit == Unit::Dma { free.saturating_sub(EARLY_CYCLES) } else { free };
+        (self.issue + 1).max(ready).max(held)
+    }
+
+    fn issued(&mut self, job: &Job, ready: u64) -> u64 {
+        let free = self.free[job.unit as usize];
+        self.issue = (self.issue + 1).max(ready);
+        if job.unit != Unit::Dma {
+            self.issue = self.issue.max(free);
+        }
+        let end = self.issue.max(free) + job.cycles;
+        self.free[job.unit as usize] = end;
+        end
+    }
+}
+
+/// Jobs by number in the order in which they are issued.
+pub(super) fn order(jobs: &[Job]) -> Vec<usize> {
+    let mut states = vec![State::default(); jobs.len()];
+    let segments: Vec<usize> = jobs
+        .iter()
+        .scan(0, |met, job| {
+            *met += usize::from(job.unit == Unit::Queue);
+            Some(*met)
+        })
+        .collect();
+    let mut clock = Clock::default();
+    let (mut first, mut seen) = (0, 0);
+    let mut all = Vec::with_capacity(jobs.len());
+    while first < jobs.len() {
+        while seen < jobs.len().min(first + AHEAD) {
+            enter(jobs, &mut states, first, seen);
+            seen += 1;
+        }
+        let near = segments[first] + PASSED;
+        let open = (first..seen)
+            .filter(|at| !states[*at].issued && states[*at].blocked == 0 && segments[*at] <= near);
+        let Some(next) = open.min_by_key(|at| (clock.start(&jobs[*at], states[*at].ready), *at)) else {
+            break;
+        };
+        let end = clock.issued(&jobs[next], states[next].ready);
+        states[next].issued = true;
+        all.push(next);
+        for follower in std::mem::take(&mut states[next].followers) {
+            let same = jobs[follower].unit == jobs[next].unit && jobs[next].unit != Unit::Dma;
+            let state = &mut states[follower];
+            state.blocked -= 1;
+            state.ready = if same { state.ready } else { state.ready.max(end) };
+        }
+        while first < jobs.len() && states[first].issued {
+            first += 1;
+        }
+    }
+    all
+}
+
+/// A job comes into sight: what it waits for among those that are not issued.
+fn enter(jobs: &[Job], states: &mut [State], first: usize, at: usize) {
+    for before in first..at {
+        if !states[before].issued && jobs[at].follows(&jobs[before]) {
+            states[before].followers.push(at);
+            states[at].blocked += 1;
+        }
+    }
+}
