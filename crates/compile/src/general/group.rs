@@ -64,6 +64,10 @@ impl Group {
             }
             Work::Chain { inputs, .. } => {
                 let extent = self.extent(all, *kernel.results.first()?)?;
+                // Two rows of a slice in bf16 are half a granule.
+                if extent == Extent::Narrow && kernel.results.iter().any(halves) {
+                    return None;
+                }
                 let fits = |view: &View| match (extent, made.get(&view.value)) {
                     (_, None) => extent == Extent::Wide && !halves(&view.value),
                     (Extent::Wide, Some(Extent::Wide)) | (Extent::Narrow, Some(Extent::Narrow)) => {
