@@ -157,7 +157,7 @@ impl Rooms {
 }
 
 /// A command of the vector engine on words that lie side by side.
-fn command(
+pub(super) fn command(
     vector: &Vector,
     from: u64,
     pair: Option<u64>,

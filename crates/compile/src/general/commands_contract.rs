@@ -36,9 +36,12 @@ impl Planner<'_> {
         let Work::Contract { a, b, sizes } = kernel.work else { return Ok(()) };
         let to = *kernel.results.first().ok_or("a kernel without a result")?;
         if let Some(tiled) = self.chosen.tiled.get(&number) {
-            let operands =
-                Operands { rows: self.places[a], columns: self.places[b], result: self.places[to] };
-            return tiled.emit(&mut self.emitter, operands);
+            let operands = self.operands(number, [a, b], to);
+            tiled.emit(&mut self.emitter, &operands)?;
+            if self.chosen.epilogues.contains_key(&number) && !self.keep {
+                self.laid.insert(to, None);
+            }
+            return Ok(());
         }
         let tactic = self.chosen.tactics.get(&number).ok_or("no tactic")?;
         if tactic.chunk == sizes {
@@ -73,6 +76,23 @@ impl Planner<'_> {
             self.give(to, tactic, sizes, chunk, out)?;
         }
         Ok(())
+    }
+
+    /// Where a contraction in tiles finds what it reads, and where it writes.
+    fn operands(&self, number: usize, [a, b]: [usize; 2], to: usize) -> Operands {
+        let (rows, columns) = (self.places[a], self.places[b]);
+        let chain = self.chosen.epilogues.get(&number).map(|chain| &self.kernels.kernels[*chain]);
+        let at = |values: Vec<usize>| values.into_iter().map(|value| self.places[value]).collect();
+        match chain {
+            Some(chain) => Operands {
+                rows,
+                columns,
+                results: at(chain.results.clone()),
+                inputs: at(chain.reads()),
+                sums: self.keep.then(|| self.places[to]),
+            },
+            None => Operands { rows, columns, results: at(vec![to]), inputs: Vec::new(), sums: None },
+        }
     }
 
     /// An operand as a tactic takes it: a constant that the host lays, what another contraction hands on, or

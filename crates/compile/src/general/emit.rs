@@ -340,7 +340,7 @@ impl<'m> Emitter<'m> {
             queues.turn_to(PeId { chip: 0, pe });
             let others = at_work.iter().filter(|other| **other != pe);
             let others: Vec<PeId> = others.map(|pe| PeId { chip: 0, pe: *pe }).collect();
-            let jobs: Vec<Job> = ops.iter().map(|op| job(machine, (pe, at_work.len()), op, &known)).collect();
+            let jobs: Vec<Job> = ops.iter().map(|op| job(machine, pe, op, &known)).collect();
             let mut last = None;
             let mut ops: Vec<Option<Op>> = ops.into_iter().map(Some).collect();
             for at in order(&jobs) {
@@ -378,11 +378,9 @@ fn stays(machine: &Tcp, exec: &Exec) -> bool {
     2 * held_accesses(machine, exec) >= machine.starvation_accesses()
 }
 
-fn job(machine: &Tcp, (pe, pes): (u64, usize), op: &Op, written: &Written) -> Job {
+fn job(machine: &Tcp, pe: u64, op: &Op, written: &Written) -> Job {
     match op {
-        Op::Transfer(_, transfer) => {
-            Job::transfer(machine, pes as u64, transfer, written.is_brought(transfer))
-        }
+        Op::Transfer(_, transfer) => Job::transfer(machine, transfer, written.is_brought(transfer)),
         Op::Exec(_, exec) => Job::exec(machine, pe, exec, stays(machine, exec)),
         Op::Meet => Job::meet(),
     }

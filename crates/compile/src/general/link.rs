@@ -17,7 +17,7 @@ use super::kernel::{Kernels, Origin, Part, Sizes, Work};
 use super::moves::{Bytes, transfers};
 use super::plan::Options;
 use super::tactic::{Tactic, tactics};
-use super::tiled::{TiledContraction, candidate};
+use super::tiled::{Epilogue, TiledContraction, candidate, epilogue};
 use super::view::signed;
 
 /// What was chosen for the contractions of a graph.
@@ -29,6 +29,8 @@ pub struct Chosen {
     pub tiled: BTreeMap<usize, TiledContraction>,
     /// The chain that runs where a contraction leaves its result.
     pub tails: BTreeMap<usize, usize>,
+    /// The chain that runs on the tiles of a contraction.
+    pub epilogues: BTreeMap<usize, usize>,
     /// Operands that come straight from a contraction: by kernel and operand, the contraction.
     pub straight: BTreeMap<(usize, usize), usize>,
     /// Which of how many tactics each contraction got, the fastest alone first.
@@ -41,7 +43,7 @@ pub struct Chosen {
 impl Chosen {
     /// Whether a chain runs where a contraction leaves its result.
     pub fn is_tail(&self, chain: usize) -> bool {
-        self.tails.values().any(|tail| *tail == chain)
+        self.tails.values().chain(self.epilogues.values()).any(|tail| *tail == chain)
     }
 }
 
@@ -156,20 +158,39 @@ fn handed(all: &Kernels, tails: &BTreeMap<usize, usize>) -> Vec<(usize, usize, u
 type Tactics = (BTreeMap<usize, Vec<Tactic>>, BTreeMap<usize, String>);
 
 /// Tilings by the sizes that they are for.
-type Tilings = BTreeMap<Sizes, Option<TiledContraction>>;
+type Tilings = BTreeMap<usize, TiledContraction>;
 
 /// Products from which on several PEs in tiles take less than one PE by any tactic, so that none is looked
 /// for.
 const MANY_PRODUCTS: u64 = 1 << 24;
 
-fn tilings(machine: &Tcp, all: &Kernels, pes: u64) -> Tilings {
-    let mut found = Tilings::new();
+/// Contractions in tiles by kernel, with the chain behind them where tiles can take it; each size and chain is
+/// looked for once.
+fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMap<usize, usize>) {
+    type Known = Vec<(Sizes, Option<Epilogue>, Option<TiledContraction>)>;
+    let (mut known, mut found, mut chains): (Known, _, _) = (Vec::new(), Tilings::new(), BTreeMap::new());
+    let mut look = |sizes: Sizes, chain: Option<&Epilogue>| {
+        let same = known.iter().find(|(size, other, _)| *size == sizes && other.as_ref() == chain);
+        if let Some((.., tiled)) = same {
+            return tiled.clone();
+        }
+        let whole = options.keep && chain.is_some();
+        let tiled = candidate(machine, sizes, options.pes, chain, whole).ok();
+        known.push((sizes, chain.cloned(), tiled.clone()));
+        tiled
+    };
     for number in 0..all.kernels.len() {
-        if let Some((_, sizes)) = contraction(all, number) {
-            found.entry(sizes).or_insert_with(|| candidate(machine, sizes, pes).ok());
+        let Some((_, sizes)) = contraction(all, number) else { continue };
+        let fused = epilogue(all, number)
+            .and_then(|(chain, what)| look(sizes, Some(&what)).map(|tiled| (chain, tiled)));
+        if let Some((chain, tiled)) = fused {
+            chains.insert(number, chain);
+            found.insert(number, tiled);
+        } else if let Some(tiled) = look(sizes, None) {
+            found.insert(number, tiled);
         }
     }
-    found
+    (found, chains)
 }
 
 fn candidates(machine: &Tcp, all: &Kernels, options: &Options, tilings: &Tilings) -> Tactics {
@@ -178,7 +199,7 @@ fn candidates(machine: &Tcp, all: &Kernels, options: &Options, tilings: &Tilings
     for number in 0..all.kernels.len() {
         let Some((_, sizes)) = contraction(all, number) else { continue };
         let products = sizes.batch * sizes.rows * sizes.columns * sizes.summed;
-        let tiled = matches!(tilings.get(&sizes), Some(Some(_)));
+        let tiled = tilings.contains_key(&number);
         if options.pes > 1 && tiled && products >= MANY_PRODUCTS {
             candidates.insert(number, Vec::new());
             continue;
@@ -204,14 +225,19 @@ fn candidates(machine: &Tcp, all: &Kernels, options: &Options, tilings: &Tilings
 }
 
 /// Contractions that take less in tiles, a chain behind them included, which then reads what they wrote.
-fn tiled(weigher: &Weigher<'_>, tilings: &Tilings) -> BTreeMap<usize, TiledContraction> {
+fn tiled(
+    weigher: &Weigher<'_>,
+    tilings: &Tilings,
+    chains: &BTreeMap<usize, usize>,
+) -> BTreeMap<usize, TiledContraction> {
     let (machine, all) = (weigher.machine, weigher.all);
     let mut tiled = BTreeMap::new();
     for (number, tactics) in &weigher.candidates {
         let Some((_, sizes)) = contraction(all, *number) else { continue };
-        let Some(Some(one)) = tilings.get(&sizes) else { continue };
+        let Some(one) = tilings.get(number) else { continue };
         let own = tactics.iter().map(|tactic| weigher.own(*number, tactic, &[])).min();
-        let chain = weigher.tails.get(number).map_or(0, |tail| {
+        let apart = weigher.tails.get(number).filter(|_| !chains.contains_key(number));
+        let chain = apart.map_or(0, |tail| {
             let kernel = &all.kernels[*tail];
             let values = kernel.reads().len() + kernel.results.len();
             let elements = sizes.batch * sizes.rows * sizes.columns;
@@ -230,9 +256,11 @@ fn tiled(weigher: &Weigher<'_>, tilings: &Tilings) -> BTreeMap<usize, TiledContr
 /// The first contraction without a tactic, and why.
 pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<Chosen, (usize, String)> {
     let mut tails = tails(all);
-    let tilings = tilings(machine, all, options.pes);
+    let (tilings, mut epilogues) = tilings(machine, all, options);
     let (candidates, without) = candidates(machine, all, options, &tilings);
-    let tiled = tiled(&Weigher { machine, all, tails: &tails, candidates: candidates.clone() }, &tilings);
+    let weigher = Weigher { machine, all, tails: &tails, candidates: candidates.clone() };
+    let tiled = tiled(&weigher, &tilings, &epilogues);
+    epilogues.retain(|number, _| tiled.contains_key(number));
     if let Some((number, why)) = without.into_iter().find(|(number, _)| !tiled.contains_key(number)) {
         return Err((number, why));
     }
@@ -261,7 +289,7 @@ pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<
     let choice = choose(&kernels, &bridges);
     let alone = vec![0; kernels.len()];
     let totals = (total(&kernels, &bridges, &choice), total(&kernels, &bridges, &alone));
-    let mut chosen = Chosen { cycles: totals, tiled, ..Chosen::default() };
+    let mut chosen = Chosen { cycles: totals, tiled, epilogues, ..Chosen::default() };
     for (number, pick) in places.iter().zip(&choice) {
         let candidates = &weigher.candidates[number];
         let tactic = candidates[*pick].clone();

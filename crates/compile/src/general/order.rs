@@ -7,13 +7,13 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
-use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind, of_exec, of_transfer};
+use tilewright_tcp_isa::footprint::{MemoryAccess, of_exec, of_transfer};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::{Context, Exec};
 use tilewright_tcp_isa::program::transfer::Transfer;
 
 /// Commands that are looked at beyond the first that is not issued.
-const AHEAD: usize = 48;
+const AHEAD: usize = 32;
 /// Meetings that a transfer may come before: more takes the engine from what is wanted sooner.
 const PASSED: usize = 1;
 /// Cycles before the engine is free at which the next transfer is given to it.
@@ -50,13 +50,11 @@ impl Job {
         Job { unit, cycles, accesses, barrier: stays, free: false }
     }
 
-    /// A transfer, of those that so many PEs ask for at once.
-    pub(super) fn transfer(machine: &Tcp, pes: u64, transfer: &Transfer, free: bool) -> Job {
+    /// A transfer, as long as it takes when nobody else asks HBM.
+    pub(super) fn transfer(machine: &Tcp, transfer: &Transfer, free: bool) -> Job {
         let accesses = of_transfer(machine, transfer, &[]).accesses;
         let alone = transfer_cost(machine, transfer).map_or(0, |cost| cost.cycles.total_cycles);
-        let off_chip = accesses.iter().any(|access| access.memory == MemoryKind::Hbm);
-        let cycles = if off_chip { alone * asked(machine, pes) / 100 } else { alone };
-        Job { unit: Unit::Dma, cycles, accesses, barrier: transfer.index.is_some(), free }
+        Job { unit: Unit::Dma, cycles: alone, accesses, barrier: transfer.index.is_some(), free }
     }
 
     /// All PEs wait for each other.
@@ -65,25 +63,15 @@ impl Job {
     }
 
     fn follows(&self, before: &Job) -> bool {
-        let passes = |one: &Job, other: &Job| one.unit == Unit::Queue && other.free;
+        // PEs meet for what lies in HBM, which commands do not touch.
+        let passes = |one: &Job, other: &Job| {
+            one.unit == Unit::Queue && (other.free || matches!(other.unit, Unit::Main | Unit::Sub))
+        };
         if passes(self, before) || passes(before, self) {
             return false;
         }
         self.barrier || before.barrier || meets(&self.accesses, &before.accesses)
     }
-}
-
-/// How much longer transfers take when so many engines ask HBM at once, in per cent.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "an estimate"
-)]
-fn asked(machine: &Tcp, pes: u64) -> u64 {
-    let wanted = (pes * machine.tdma.bandwidth_bytes_per_cycle) as f64;
-    let given = machine.hbm_bytes_per_s() * machine.hbm.efficiency / machine.chip.clock_hz as f64;
-    (100.0 * (wanted / given).max(1.0)) as u64
 }
 
 fn meets(a: &[MemoryAccess], b: &[MemoryAccess]) -> bool {

@@ -230,7 +230,8 @@ impl Planner<'_> {
 
     /// Groups by their first kernel, with the kernel behind them.
     fn groups(&self) -> BTreeMap<usize, (usize, GroupPlan)> {
-        let tails: BTreeSet<usize> = self.chosen.tails.values().copied().collect();
+        let chains = self.chosen.tails.values().chain(self.chosen.epilogues.values());
+        let tails: BTreeSet<usize> = chains.copied().collect();
         let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
         let plan = |group: Group| {
             let plan = plan_group(self.emitter.machine, self.kernels, &group, room, true)?;

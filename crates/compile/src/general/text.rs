@@ -136,6 +136,9 @@ pub fn lowered(machine: &Tcp, planned: &Planned) -> String {
         }
         if let Some(tiled) = planned.chosen.tiled.get(&number) {
             let _ = writeln!(text, "  tiled    {tiled}");
+            if let Some(chain) = planned.chosen.epilogues.get(&number) {
+                let _ = writeln!(text, "  epilogue kernel {chain}");
+            }
         }
         let transfers: Vec<&Transfer> =
             of_kernel(&planned.program.transfers, &planned.kernel_of_transfer, number).collect();

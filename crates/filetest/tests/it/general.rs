@@ -122,8 +122,24 @@ fn on_chip(graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<Vec<Tensor>, Te
         }
     }
     let words = device.results().expect("results");
+    prop_assert_eq!(&words, &joined(&machine, graph, inputs, pes)?, "commands that are joined give others");
     let results = kernels.results.iter().zip(&words);
     Ok(results.map(|(result, words)| tensors::tensor(result.dtype, &result.dims, words)).collect())
+}
+
+/// The results of a graph whose values leave data memory only where they must.
+fn joined(machine: &Tcp, graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<Vec<Vec<u32>>, TestCaseError> {
+    let options = Options { pes, ..Options::default() };
+    let planned = plan(machine, graph, &TensorStore::default(), &options);
+    let planned = planned.map_err(|refusal| TestCaseError::fail(refusal.to_string()))?;
+    let words: Vec<Vec<u32>> = inputs.iter().filter_map(tensors::words).collect();
+    let mut device =
+        GraphDevice::new(machine, planned).map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
+    let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
+    let reading = device.run(&words, &wanted, KeepLast::new(0));
+    let reading = reading.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    prop_assert!(reading.findings.is_empty(), "{:?}", reading.findings.first());
+    Ok(device.results().expect("results"))
 }
 
 fn steps() -> impl Strategy<Value = Vec<[u8; 3]>> {

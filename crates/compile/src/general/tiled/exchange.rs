@@ -9,15 +9,17 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_isa::program::exec::{Commit, Context, Exec, ExecBody, Memory, Stream, Switch};
+use tilewright_tcp_isa::program::vector::Word;
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
-use tilewright_tcp_lower::kernels::chain::rows;
+use tilewright_tcp_lower::kernels::chain::{chain, rows};
 use tilewright_tcp_lower::kernels::pass::fetch;
 
 use super::super::tactic::Placed;
 use super::super::view::signed;
+use super::finish::Finish;
 use super::split::Spread;
-use super::tile::{TileShape, WORD_BYTES, placed};
+use super::tile::{HALF_BYTES, TileShape, WORD_BYTES, placed};
 
 /// What slices exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +34,12 @@ pub(super) struct Exchange {
     over: Spread,
 }
 
-/// Slices that trade, such that each has rows of whole access units: so many columns a slice, over so many
+/// Slices that trade, such that each has rows of whole access units: so many bytes a slice, over so many
 /// slices. Where no number of them makes whole units, rows are as long as they can be.
-pub(super) fn ring(machine: &Tcp, columns: u64, slices: u64) -> u64 {
+pub(super) fn ring(machine: &Tcp, row_bytes: u64, slices: u64) -> u64 {
     let unit = machine.hbm.access_bytes;
     let mut rings = (0..=slices.max(1).ilog2()).map(|log2| 1_u64 << log2);
-    rings.find(|ring| (ring * columns * WORD_BYTES).is_multiple_of(unit)).unwrap_or(slices)
+    rings.find(|ring| (ring * row_bytes).is_multiple_of(unit)).unwrap_or(slices)
 }
 
 impl Exchange {
@@ -57,11 +59,12 @@ impl Exchange {
         self.columns * self.ring
     }
 
-    /// The command, between two places of data memory.
-    pub(super) fn exec(&self, from: u64, to: u64) -> Exec {
+    /// The command, between two places of data memory; sums may leave it in bf16.
+    pub(super) fn exec(&self, from: u64, to: u64, narrow: bool) -> Exec {
         let Exchange { ring, rows: all_rows, columns, over } = *self;
         let (part, flits) = (all_rows / ring, columns / FLIT_WORDS);
-        let width = FLIT_WORDS * WORD_BYTES;
+        let element_bytes = if narrow { HALF_BYTES } else { WORD_BYTES };
+        let width = FLIT_WORDS * element_bytes;
         let loops = [
             (part, signed(columns)),
             (ring, signed(part * columns)),
@@ -72,9 +75,9 @@ impl Exchange {
             memory: Memory::Dm,
             base: to,
             loops: rows(&[
-                (part, signed(ring * columns * WORD_BYTES)),
+                (part, signed(ring * columns * element_bytes)),
                 (flits, signed(width)),
-                (ring, signed(columns * WORD_BYTES)),
+                (ring, signed(columns * element_bytes)),
             ]),
             bytes: width,
             width: 8,
@@ -85,11 +88,11 @@ impl Exchange {
         let ring = Ring { slice1: ring, slice0: over.summed };
         let switch = Switch { topology: Topology::InterTranspose(ring, flits), sources: Vec::new() };
         let stream = Stream {
-            fetch: fetch(Dtype::I32, from, &loops, FLIT_WORDS),
+            fetch: fetch(if narrow { Dtype::F32 } else { Dtype::I32 }, from, &loops, FLIT_WORDS),
             switch,
             contract: None,
-            vector: None,
-            cast: None,
+            vector: narrow.then(|| chain(Word::F32, Vec::new())),
+            cast: narrow.then_some(Dtype::Bf16),
             transpose: None,
             commit,
         };
@@ -98,15 +101,16 @@ impl Exchange {
     }
 
     /// Cycles of the command.
-    pub(super) fn cycles(&self, machine: &Tcp) -> u64 {
+    pub(super) fn cycles(&self, machine: &Tcp, finish: &Finish) -> u64 {
         if self.ring == 1 {
             return 0;
         }
-        exec_cycles(machine, &self.exec(0, machine.dm.capacity_bytes / 2)).total_cycles
+        let exec = self.exec(0, machine.dm.capacity_bytes / 2, finish.narrows_sums());
+        exec_cycles(machine, &exec).total_cycles
     }
 
-    /// How sums lie behind it.
-    pub(super) fn placed(&self) -> Option<Placed> {
+    /// How sums of so many bytes lie behind it.
+    pub(super) fn placed(&self, element_bytes: u64) -> Option<Placed> {
         let Exchange { ring, rows, columns, over } = *self;
         let Spread { rows: by_rows, columns: by_columns, summed: by_sum, .. } = over;
         let (part, run) = (rows / ring, columns * ring);
@@ -116,6 +120,6 @@ impl Exchange {
             rows * by_sum,
             by_columns / ring
         );
-        placed(&axes, &text, WORD_BYTES)
+        placed(&axes, &text, element_bytes)
     }
 }

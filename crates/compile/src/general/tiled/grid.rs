@@ -63,6 +63,21 @@ pub(super) struct Tile {
     pub(super) brings_rows: bool,
 }
 
+impl Tile {
+    /// A tile of so many rows and columns at the first place.
+    pub(super) fn first(rows: u64, columns: u64) -> Tile {
+        let range = |count: u64| Range { first: 0, count };
+        Tile {
+            batch: 0,
+            rows: range(rows),
+            columns: range(columns),
+            strip: 0,
+            row_tile: 0,
+            brings_rows: true,
+        }
+    }
+}
+
 /// Part `at` of `parts` of an axis, cut at multiples of a granule.
 fn part(size: u64, parts: u64, at: u64, granule: u64) -> Range {
     let granules = size.div_ceil(granule.max(1));

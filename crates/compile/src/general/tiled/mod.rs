@@ -10,20 +10,27 @@
 //! | `grid` | shards over PEs, and the tiles of a shard in order |
 //! | `split` | how a tile is spread over slices |
 //! | `tile` | one tile's lowered shapes, commands and cycles |
+//! | `epilogue` | the chain that runs on tiles before they are stored |
+//! | `finish` | its commands |
+//! | `rooms` | buffers in data memory |
 //! | `exchange` | sums that slices trade, so that rows are long |
 //! | `traffic` | tiles as transfers, and their cycles before there are any |
 //! | `search` | which grid, tile and split over slices takes least, overlap included |
 //! | `emit` | the chosen candidate as queues of commands |
 
 mod emit;
+mod epilogue;
 mod exchange;
+mod finish;
 mod grid;
+mod rooms;
 mod search;
 mod split;
 mod tile;
 mod traffic;
 
 pub(super) use emit::Operands;
+pub(super) use epilogue::{Epilogue, epilogue};
 pub use grid::{Grid, Tiling};
 pub use search::TiledContraction;
 pub(super) use search::candidate;

@@ -6,10 +6,12 @@ use tilewright_machine::tcp::Tcp;
 
 use super::super::emit::dm_bytes;
 use super::super::kernel::Sizes;
+use super::epilogue::Epilogue;
 use super::grid::{Grid, Tile, Tiling};
+use super::rooms::Rooms;
 use super::split::Split;
 use super::tile::{Estimate, HALF_BYTES, TileProgram, WORD_BYTES, estimate, tile_program};
-use super::traffic::{Moved, Place, Runs};
+use super::traffic::{Moved, Runs, operand_place, result_place, vector_place};
 
 /// Candidates whose commands are made, the best by closed forms first, until one can be had.
 const TRIES: usize = 48;
@@ -18,24 +20,6 @@ const MOST_TILES: u64 = 512;
 /// Positions along an axis at whose multiples shards are cut besides: results of so many columns are whole
 /// access units of HBM.
 const ALIGNED: u64 = 64;
-/// Buffers of what passes data memory.
-pub(super) const BUFFERS: u64 = 2;
-
-/// Buffers of one tensor in each slice's data memory.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Buffers {
-    pub(super) base: u64,
-    pub(super) each: u64,
-    pub(super) count: u64,
-}
-
-impl Buffers {
-    /// First byte of the buffer for use `number`.
-    pub(super) fn at(&self, number: u64) -> u64 {
-        self.base + number % self.count.max(1) * self.each
-    }
-}
-
 /// A contraction in tiles over several PEs.
 #[derive(Clone, Debug)]
 pub struct TiledContraction {
@@ -47,8 +31,8 @@ pub struct TiledContraction {
     pub cycles: u64,
     /// How a tile is spread over slices.
     pub(super) split: Split,
-    /// Rows, columns, sums and exchanged sums in data memory.
-    pub(super) buffers: [Buffers; 4],
+    /// Buffers in data memory.
+    pub(super) rooms: Rooms,
     /// Commands by rows and columns of a tile.
     pub(super) programs: BTreeMap<(u64, u64), TileProgram>,
 }
@@ -72,21 +56,29 @@ impl std::fmt::Display for TiledContraction {
 struct Candidate {
     tiling: Tiling,
     split: Split,
-    buffers: [Buffers; 4],
     cycles: u64,
 }
 
 struct Search<'m> {
     machine: &'m Tcp,
     sizes: Sizes,
+    epilogue: Option<&'m Epilogue>,
+    /// Sums are kept besides.
+    whole: bool,
     known: BTreeMap<(u64, u64, Split), Option<Estimate>>,
 }
 
-/// The tiled contraction that takes least on so many PEs.
+/// The tiled contraction that takes least on so many PEs, with the chain behind it; sums may be kept besides.
 ///
 /// # Errors
 /// Why there is none.
-pub(crate) fn candidate(machine: &Tcp, sizes: Sizes, pes: u64) -> Result<TiledContraction, String> {
+pub(in super::super) fn candidate(
+    machine: &Tcp,
+    sizes: Sizes,
+    pes: u64,
+    epilogue: Option<&Epilogue>,
+    whole: bool,
+) -> Result<TiledContraction, String> {
     let granule = machine.tdma.alignment_bytes;
     if !(sizes.summed * HALF_BYTES).is_multiple_of(granule) {
         return Err(format!("rows of {} elements are no whole granules of {granule} B", sizes.summed));
@@ -94,15 +86,15 @@ pub(crate) fn candidate(machine: &Tcp, sizes: Sizes, pes: u64) -> Result<TiledCo
     if !(sizes.columns * WORD_BYTES).is_multiple_of(granule) {
         return Err(format!("results of {} columns are no whole granules of {granule} B", sizes.columns));
     }
-    let mut search = Search { machine, sizes, known: BTreeMap::new() };
+    let mut search = Search { machine, sizes, epilogue, whole, known: BTreeMap::new() };
     let mut all = search.candidates(pes);
     all.sort_by_key(|candidate| candidate.cycles);
     let mut why = "no tile is legal".to_string();
     for candidate in all.into_iter().take(TRIES) {
         match search.made(&candidate) {
-            Ok(programs) => {
-                let Candidate { tiling, split, buffers, cycles } = candidate;
-                return Ok(TiledContraction { sizes, tiling, cycles, split, buffers, programs });
+            Ok((programs, rooms)) => {
+                let Candidate { tiling, split, cycles } = candidate;
+                return Ok(TiledContraction { sizes, tiling, cycles, split, rooms, programs });
             }
             Err(refused) => why = refused,
         }
@@ -150,9 +142,10 @@ impl Search<'_> {
             let Some(estimate) = self.estimated(rows, columns, split) else { continue };
             for resident in [true, false] {
                 let tiling = Tiling { grid, rows, columns, resident };
-                let Some(buffers) = self.buffers(tiling, &estimate) else { continue };
-                let cycles = self.time(tiling, &estimate);
-                all.push(Candidate { tiling, split, buffers, cycles });
+                let rooms = estimate.rooms.clone().with_rows(self.machine, self.row_buffers(tiling));
+                if rooms.bytes() <= dm_bytes(self.machine) {
+                    all.push(Candidate { tiling, split, cycles: self.time(tiling, &estimate) });
+                }
             }
         }
     }
@@ -160,26 +153,17 @@ impl Search<'_> {
     fn estimated(&mut self, rows: u64, columns: u64, split: Split) -> Option<Estimate> {
         let sizes = Sizes { batch: 1, rows, columns, ..self.sizes };
         let key = (rows, columns, split);
-        let machine = self.machine;
-        *self.known.entry(key).or_insert_with(|| estimate(machine, sizes, split))
+        let (machine, epilogue) = (self.machine, self.epilogue);
+        self.known.entry(key).or_insert_with(|| estimate(machine, sizes, split, epilogue)).clone()
     }
 
-    /// Room in data memory; `None` if there is not enough.
-    fn buffers(&self, tiling: Tiling, estimate: &Estimate) -> Option<[Buffers; 4]> {
-        let unit = self.machine.dm.banks * self.machine.dm.bank_access_bytes;
-        let row_tiles = tiling.row_tiles(self.sizes) + 1;
-        let counts = [if tiling.resident { row_tiles } else { BUFFERS }, BUFFERS, BUFFERS, BUFFERS];
-        let mut next = 0;
-        let mut all = [Buffers::default(); 4];
-        for ((buffers, count), bytes) in all.iter_mut().zip(counts).zip(estimate.slice_bytes) {
-            *buffers = Buffers { base: next, each: bytes.next_multiple_of(unit), count };
-            next += buffers.each * count;
-        }
-        (next <= dm_bytes(self.machine)).then_some(all)
+    /// Buffers for tiles of rows.
+    fn row_buffers(&self, tiling: Tiling) -> u64 {
+        if tiling.resident { tiling.row_tiles(self.sizes) + 1 } else { 2 }
     }
 
-    /// What the transfers of a tile take: rows, columns, result.
-    fn moved(&self, tiling: Tiling, estimate: &Estimate) -> [Moved; 3] {
+    /// What the transfers of a tile take: rows, columns, results, and what is brought beside sums.
+    fn moved(&self, tiling: Tiling, estimate: &Estimate) -> [Moved; 4] {
         let Sizes { rows, columns, summed, .. } = self.sizes;
         let unit = self.machine.hbm.access_bytes;
         let (tile_rows, tile_columns) = (tiling.rows.min(rows), tiling.columns.min(columns));
@@ -192,14 +176,25 @@ impl Search<'_> {
             written: false,
         };
         let share = estimate.run_columns.min(tile_columns);
-        let out = Runs {
-            bytes: tile_rows * tile_columns * WORD_BYTES,
-            run_bytes: share * WORD_BYTES,
-            aligned: (share * WORD_BYTES).is_multiple_of(unit) && (columns * WORD_BYTES).is_multiple_of(unit),
-            written: true,
+        // Whole rows of a slice follow each other.
+        let rows_together = if share == columns { estimate.run_rows } else { 1 };
+        let wide = |element_bytes: u64, written: bool| Runs {
+            bytes: tile_rows * tile_columns * element_bytes,
+            run_bytes: share * rows_together * element_bytes,
+            aligned: (share * rows_together * element_bytes).is_multiple_of(unit)
+                && (columns * rows_together * element_bytes).is_multiple_of(unit),
+            written,
         };
-        [operand(tile_rows, estimate.copies[0]), operand(tile_columns, estimate.copies[1]), out]
-            .map(|runs| runs.moved(self.machine))
+        let results = self.epilogue.map_or(vec![WORD_BYTES], |chain| {
+            chain.half.iter().map(|half| if *half { HALF_BYTES } else { WORD_BYTES }).collect()
+        });
+        let stored = results.into_iter().map(|bytes| wide(bytes, true).moved(self.machine));
+        let beside = (0..estimate.brought).map(|_| wide(WORD_BYTES, false).moved(self.machine));
+        let [rows, columns] = [
+            operand(tile_rows, estimate.copies[0]).moved(self.machine),
+            operand(tile_columns, estimate.copies[1]).moved(self.machine),
+        ];
+        [rows, columns, stored.sum(), beside.sum()]
     }
 
     /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in
@@ -218,7 +213,8 @@ impl Search<'_> {
         )]
         let cycles = moved.map(|one| {
             let shared = (one.hbm_cycles * sharing as f64) as u64;
-            one.engine_cycles.max(shared) + machine.tdma.startup_cycles
+            let busy = one.engine_cycles.max(shared);
+            if busy == 0 { 0 } else { busy + machine.tdma.startup_cycles }
         });
         let start = machine.command.launch_cycles;
         let mut clock =
@@ -235,8 +231,9 @@ impl Search<'_> {
         clock.engine.max(clock.unit) + machine.command.finish_cycles
     }
 
-    fn made(&self, candidate: &Candidate) -> Result<BTreeMap<(u64, u64), TileProgram>, String> {
-        let mut programs = BTreeMap::new();
+    fn made(&self, candidate: &Candidate) -> Result<Made, String> {
+        let mut programs: BTreeMap<(u64, u64), TileProgram> = BTreeMap::new();
+        let machine = self.machine;
         for pe in 0..candidate.tiling.grid.pes() {
             for tile in candidate.tiling.tiles(self.sizes, pe) {
                 let key = (tile.rows.count, tile.columns.count);
@@ -244,15 +241,22 @@ impl Search<'_> {
                     continue;
                 }
                 let sizes = Sizes { batch: 1, rows: key.0, columns: key.1, ..self.sizes };
-                programs.insert(key, tile_program(self.machine, sizes, candidate.split)?);
+                let chain = (self.epilogue, self.whole);
+                programs.insert(key, tile_program(machine, sizes, candidate.split, chain)?);
             }
+        }
+        let all = programs.values().map(|program| program.rooms(machine));
+        let rooms = all.reduce(|all, one| all.joined(machine, &one)).ok_or("no tile")?;
+        let rooms = rooms.with_rows(machine, self.row_buffers(candidate.tiling));
+        if rooms.bytes() > dm_bytes(machine) {
+            return Err("tiles that do not fit data memory".to_string());
         }
         let edge = candidate.tiling.columns * WORD_BYTES;
         let granule = self.machine.tdma.alignment_bytes;
         let whole = edge.is_multiple_of(granule) || candidate.tiling.columns >= self.sizes.columns;
         let mut all = programs.iter();
         if whole && all.all(|(key, program)| self.aligned(*key, program)) {
-            Ok(programs)
+            Ok((programs, rooms))
         } else {
             Err("tiles whose parts are no whole granules".to_string())
         }
@@ -260,25 +264,25 @@ impl Search<'_> {
 
     /// Whether all transfers of a tile move whole granules.
     fn aligned(&self, (rows, columns): (u64, u64), program: &TileProgram) -> bool {
-        let Sizes { batch, rows: all_rows, columns: all_columns, summed } = self.sizes;
-        let dims = [[batch, all_rows, summed], [batch, all_columns, summed], [batch, all_rows, all_columns]];
-        let live = [[1, rows, summed], [1, columns, summed], [1, rows, columns]];
-        (0..3).all(|operand| {
-            let place = Place {
-                operand,
-                placed: &program.operands[operand],
-                hbm: 0,
-                dims: dims[operand],
-                first: [0; 3],
-                live: live[operand],
-                slice: 0,
-                offset: 0,
-                element_bytes: if operand == 2 { WORD_BYTES } else { HALF_BYTES },
-            };
-            place.is_aligned(self.machine, operand != 2)
-        })
+        let tile = Tile::first(rows, columns);
+        let mut places = vec![
+            operand_place(self.sizes, &tile, &program.operands[0], 0),
+            operand_place(self.sizes, &tile, &program.operands[1], 1),
+        ];
+        let half = self.epilogue.map_or(vec![false], |chain| chain.half.clone());
+        let bytes = half.into_iter().map(|half| if half { HALF_BYTES } else { WORD_BYTES });
+        places.extend(bytes.map(|bytes| result_place(self.sizes, &tile, program.result(bytes), bytes)));
+        if !program.finish.brought.is_empty() || self.whole {
+            places.push(result_place(self.sizes, &tile, program.result(WORD_BYTES), WORD_BYTES));
+        }
+        let operands = program.finish.operands.iter();
+        places.extend(operands.map(|one| vector_place(self.sizes, &tile, one)));
+        places.iter().enumerate().all(|(at, place)| place.is_aligned(self.machine, at < 2))
     }
 }
+
+/// Commands by rows and columns of a tile, and buffers for all of them.
+type Made = (BTreeMap<(u64, u64), TileProgram>, Rooms);
 
 /// One PE's engine and tensor unit in time.
 struct Pipeline {
@@ -289,7 +293,7 @@ struct Pipeline {
     ready: u64,
     /// When each tile is computed.
     ends: Vec<u64>,
-    cycles: [u64; 3],
+    cycles: [u64; 4],
 }
 
 impl Pipeline {
@@ -305,14 +309,15 @@ impl Pipeline {
         if tile.row_tile == 0 {
             self.engine += self.cycles[1];
         }
+        self.engine += self.cycles[3];
         self.ready = self.engine;
     }
 
     fn run(&mut self, tiles: &[Tile], at: usize, estimate: &Estimate) {
         let load = if tiles[at].row_tile == 0 { estimate.load_cycles } else { 0 };
         self.unit = self.unit.max(self.ready) + load + estimate.contract_cycles;
-        self.sub = self.sub.max(self.unit) + estimate.exchange_cycles;
-        self.ends.push(if estimate.exchange_cycles == 0 { self.unit } else { self.sub });
+        self.sub = self.sub.max(self.unit) + estimate.finish_cycles;
+        self.ends.push(if estimate.finish_cycles == 0 { self.unit } else { self.sub });
     }
 
     fn store(&mut self, at: usize) {

@@ -12,13 +12,16 @@ use tilewright_tcp_isa::contraction::{drain_capacity, full_packet_elements};
 use tilewright_tcp_isa::program::exec::{Contract, Drain, Exec, Memory, Stream, Switch};
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
-use tilewright_tcp_isa::program::vector::{ReduceOp, ReduceOutput, Vector, Word};
+use tilewright_tcp_isa::program::vector::{Op, ReduceOp, ReduceOutput, Vector, Word};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
 use super::super::image::Image;
 use super::super::kernel::Sizes;
 use super::super::tactic::Placed;
+use super::epilogue::Epilogue;
 use super::exchange::{Exchange, ring};
+use super::finish::Finish;
+use super::rooms::Rooms;
 use super::split::{Split, Spread};
 use crate::tcp::image::{chain, commit, contraction, copy, fetch, main, n, nest, steps};
 
@@ -47,37 +50,45 @@ pub(super) struct TileShape {
 }
 
 /// What a tile takes, by closed forms alone.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Estimate {
     pub(super) load_cycles: u64,
     pub(super) contract_cycles: u64,
-    /// Bytes that each slice has of rows, columns, sums, and sums behind an exchange.
-    pub(super) slice_bytes: [u64; 4],
+    /// What it takes of data memory.
+    pub(super) rooms: Rooms,
     /// Copies of rows and of columns that transfers bring.
     pub(super) copies: [u64; 2],
     /// Elements of a row or column that a slice takes at once.
     pub(super) summed: u64,
-    /// Cycles of the sub context.
-    pub(super) exchange_cycles: u64,
+    /// Cycles of the sub context behind the contraction.
+    pub(super) finish_cycles: u64,
+    /// Values that are brought beside the sums.
+    pub(super) brought: u64,
     /// Columns of a row that a slice gives at once.
     pub(super) run_columns: u64,
+    /// Rows of a slice that follow each other.
+    pub(super) run_rows: u64,
 }
 
 /// A tile with its commands.
 #[derive(Clone, Debug)]
 pub(super) struct TileProgram {
     shape: TileShape,
-    /// Operands and result; places of slices are those of the address space.
-    pub(super) operands: [Placed; 3],
+    /// Operands; places of slices are those of the address space.
+    pub(super) operands: [Placed; 2],
+    /// Results in words and in bf16.
+    results: [Placed; 2],
     /// Places that no transfer fills, of rows and of columns.
     pub(super) empty: [Vec<Empty>; 2],
     /// What slices exchange before results are stored.
     pub(super) exchange: Exchange,
+    /// The chain behind the contraction.
+    pub(super) finish: Finish,
 }
 
 impl TileShape {
-    /// The share of every slice; `None` if register files or accumulators cannot hold it.
-    pub(super) fn new(machine: &Tcp, live: Sizes, split: Split) -> Option<TileShape> {
+    /// The share of every slice, results of at least so many bytes; `None` if register files or accumulators cannot hold it.
+    pub(super) fn new(machine: &Tcp, live: Sizes, split: Split, least_bytes: u64) -> Option<TileShape> {
         let over = split.over(machine.pe.slices);
         let full = full_packet_elements(machine, Dtype::Bf16);
         let flit = machine.network.flit_bytes / HALF_BYTES;
@@ -85,7 +96,7 @@ impl TileShape {
         let packet = if share <= flit { flit } else { full };
         let columns = live.columns.div_ceil(over.columns);
         let columns = columns.next_multiple_of(machine.ce.lanes * over.columns_ring);
-        let ring = ring(machine, columns, over.columns);
+        let ring = ring(machine, columns * least_bytes, over.columns);
         // Powers of two: what the largest divides, all divide.
         let turns = (over.summed * ring).max(over.rows_ring);
         let shape = TileShape {
@@ -122,7 +133,7 @@ impl TileShape {
     }
 
     /// Bytes that each slice has of rows, columns and sums.
-    fn slice_bytes(&self) -> [u64; 3] {
+    pub(super) fn slice_bytes(&self) -> [u64; 3] {
         [
             self.rows / self.over.rows_ring * self.summed * HALF_BYTES,
             self.columns / self.over.columns_ring * self.summed * HALF_BYTES,
@@ -155,8 +166,8 @@ impl TileShape {
         main("load_columns", Stream { switch, ..copy(fetch, commit) })
     }
 
-    /// The contraction of all rows with the columns that are held.
-    pub(super) fn contract(&self, machine: &Tcp, from: u64, to: u64) -> Exec {
+    /// The contraction of all rows with the columns that are held, and the first units of what follows.
+    pub(super) fn contract(&self, machine: &Tcp, finish: &Finish, from: u64, to: u64) -> Exec {
         let turns = self.over.rows_ring;
         let own = self.rows / turns;
         let groups = self.columns / machine.ce.lanes;
@@ -183,23 +194,34 @@ impl TileShape {
             steps: steps(&order),
             ..contraction(Dtype::Bf16, machine.ce.lanes, Drain::Interleaved)
         };
-        let flit = machine.ce.lanes * WORD_BYTES;
-        let kept = [(n(self.kept_rows()), self.columns * WORD_BYTES), (n(groups), flit)];
-        let commit = commit(Memory::Dm, to, &kept, flit);
-        let stream =
-            Stream { switch, contract: Some(contract), vector: self.added(groups), ..copy(fetch, commit) };
+        let narrow = self.ring == 1 && finish.narrows_sums();
+        let element_bytes = if narrow { HALF_BYTES } else { WORD_BYTES };
+        let flit = machine.ce.lanes * element_bytes;
+        let kept = [(n(self.kept_rows()), self.columns * element_bytes), (n(groups), flit)];
+        let mut commit = commit(Memory::Dm, to, &kept, flit);
+        commit.to_bf16 = narrow;
+        let stream = Stream {
+            switch,
+            contract: Some(contract),
+            vector: self.added(groups, &finish.first),
+            ..copy(fetch, commit)
+        };
         main("contract", stream)
     }
 
-    /// Parts of the sum added, rows dealt out in blocks.
-    fn added(&self, groups: u64) -> Option<Vector> {
+    /// Parts of the sum added, rows dealt out in blocks, then units.
+    pub(super) fn added(&self, groups: u64, units: &[Op]) -> Option<Vector> {
         let slices = self.over.summed;
         let gives = ReduceOutput::Scatter { inner: groups * self.kept_rows() };
-        (slices > 1).then(|| chain(Word::F32, Vec::new()).after_between(ReduceOp::Add, slices, gives))
+        let chain = chain(Word::F32, units.to_vec());
+        match slices {
+            1 => (!units.is_empty()).then_some(chain),
+            _ => Some(chain.after_between(ReduceOp::Add, slices, gives)),
+        }
     }
 
-    /// Operands and result as they lie in data memory.
-    fn placed(&self) -> Option<[Placed; 3]> {
+    /// Operands as they lie in data memory.
+    fn placed(&self) -> Option<[Placed; 2]> {
         let TileShape { rows, columns, summed, over, .. } = *self;
         let Spread { rows: by_rows, columns: by_columns, summed: by_sum, rows_ring, columns_ring } = over;
         let [all_rows, all_columns, all_summed] = [rows * by_rows, columns * by_columns, summed * by_sum];
@@ -212,14 +234,9 @@ impl TileShape {
             "_[{}] N^{own_columns}[{columns_ring}] N^{columns}[{by_columns}] K^{summed}[{by_sum}] | N^1[{own_columns}] K^1[{summed}]",
             over.column_copies()
         );
-        let kept = self.kept_rows();
-        let third = format!(
-            "M^{rows}[{by_rows}] N^{columns}[{by_columns}] M^{kept}[{by_sum}] | M^1[{kept}] N^1[{columns}]"
-        );
         Some([
             placed(&[("M", all_rows), ("K", all_summed)], &first, HALF_BYTES)?,
             placed(&[("N", all_columns), ("K", all_summed)], &second, HALF_BYTES)?,
-            placed(&[("M", all_rows), ("N", all_columns)], &third, WORD_BYTES)?,
         ])
     }
 
@@ -278,34 +295,56 @@ pub(super) fn placed(axes: &[(&str, u64)], text: &str, element_bytes: u64) -> Op
 }
 
 /// What a tile takes; `None` if it is not legal.
-pub(super) fn estimate(machine: &Tcp, sizes: Sizes, split: Split) -> Option<Estimate> {
-    let shape = TileShape::new(machine, sizes, split)?;
+pub(super) fn estimate(
+    machine: &Tcp,
+    sizes: Sizes,
+    split: Split,
+    epilogue: Option<&Epilogue>,
+) -> Option<Estimate> {
+    let shape = TileShape::new(machine, sizes, split, least_bytes(epilogue))?;
+    let finish = Finish::new(machine, &shape, epilogue, false)?;
     let exchange = Exchange::new(&shape);
-    let [rows, columns, sums] = shape.slice_bytes();
     let half = machine.dm.capacity_bytes / 2;
+    let contract = shape.contract(machine, &finish, 0, half);
+    let [main_cycles, sub_cycles] = finish.cycles(machine, &exchange);
     Some(Estimate {
         load_cycles: exec_cycles(machine, &shape.load(machine, 0)).total_cycles,
-        contract_cycles: exec_cycles(machine, &shape.contract(machine, 0, half)).total_cycles,
-        slice_bytes: [rows, columns, sums, exchange.bytes()],
+        contract_cycles: exec_cycles(machine, &contract).total_cycles + main_cycles,
+        rooms: Rooms::new(machine, &shape, &finish),
         copies: [shape.over.row_copies(), shape.over.column_copies()],
         summed: shape.summed.min(sizes.summed),
-        exchange_cycles: exchange.cycles(machine),
+        finish_cycles: sub_cycles,
         run_columns: exchange.run_columns(),
+        run_rows: shape.kept_rows() / shape.ring,
+        brought: finish.brought.len() as u64,
     })
+}
+
+/// Bytes of an element of the narrowest result.
+pub(super) fn least_bytes(epilogue: Option<&Epilogue>) -> u64 {
+    epilogue.map_or(WORD_BYTES, Epilogue::least_bytes)
 }
 
 /// The commands of a tile.
 ///
 /// # Errors
 /// Why there are none.
-pub(super) fn tile_program(machine: &Tcp, live: Sizes, split: Split) -> Result<TileProgram, String> {
-    let shape = TileShape::new(machine, live, split).ok_or("a tile that does not fit register files")?;
+pub(super) fn tile_program(
+    machine: &Tcp,
+    live: Sizes,
+    split: Split,
+    (epilogue, whole): (Option<&Epilogue>, bool),
+) -> Result<TileProgram, String> {
+    let shape = TileShape::new(machine, live, split, least_bytes(epilogue));
+    let shape = shape.ok_or("a tile that does not fit register files")?;
+    let finish = Finish::new(machine, &shape, epilogue, whole).ok_or("a chain that no tile takes")?;
     let exchange = Exchange::new(&shape);
-    let mut operands = shape.placed().ok_or("a shape that is no block")?;
-    if exchange.ring > 1 {
-        operands[2] = exchange.placed().ok_or("sums that slices cannot exchange")?;
-    }
-    Ok(TileProgram { shape, operands, empty: shape.empty(), exchange })
+    let operands = shape.placed().ok_or("a shape that is no block")?;
+    let results = [WORD_BYTES, HALF_BYTES].map(|bytes| exchange.placed(bytes));
+    let [Some(words), Some(halves)] = results else {
+        return Err("sums that slices cannot exchange".to_string());
+    };
+    Ok(TileProgram { shape, operands, results: [words, halves], empty: shape.empty(), exchange, finish })
 }
 
 impl TileProgram {
@@ -316,6 +355,22 @@ impl TileProgram {
 
     /// The contraction between two places.
     pub(super) fn contract_at(&self, machine: &Tcp, streamed: u64, out: u64) -> Exec {
-        self.shape.contract(machine, streamed, out)
+        self.shape.contract(machine, &self.finish, streamed, out)
+    }
+
+    /// Whether slices have rows or columns that are no part of the result.
+    pub(super) fn is_padded(&self) -> bool {
+        let TileShape { live, over, rows, columns, .. } = self.shape;
+        live.rows != rows * over.rows || live.columns != columns * over.columns
+    }
+
+    /// What it takes of data memory.
+    pub(super) fn rooms(&self, machine: &Tcp) -> Rooms {
+        Rooms::new(machine, &self.shape, &self.finish)
+    }
+
+    /// How a result of elements of so many bytes lies.
+    pub(super) fn result(&self, element_bytes: u64) -> &Placed {
+        &self.results[usize::from(element_bytes == HALF_BYTES)]
     }
 }

@@ -5,11 +5,15 @@ use tilewright_tcp_isa::program::Transfer;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 
 use super::super::emit::hbm;
-use super::super::kernel::Part;
+use super::super::kernel::{Part, Sizes};
 use super::super::link::LETTERS;
 use super::super::moves::{Bytes, transfers};
 use super::super::tactic::Placed;
 use super::super::view::signed;
+use super::epilogue::Input;
+use super::finish::Operand;
+use super::grid::Tile;
+use super::tile::{HALF_BYTES, WORD_BYTES};
 
 /// Where a tile of a row-major value lies, and where it goes to or comes from.
 pub(super) struct Place<'t> {
@@ -56,6 +60,63 @@ impl Place<'_> {
             all.extend(transfers(machine, name, &bytes));
         }
         Some(all)
+    }
+}
+
+/// Rows (0) or columns (1) of a tile as an operand; places are those of the first slice and of the first byte.
+pub(super) fn operand_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed, operand: usize) -> Place<'t> {
+    let (own, all) = if operand == 0 { (tile.rows, sizes.rows) } else { (tile.columns, sizes.columns) };
+    Place {
+        operand,
+        placed,
+        hbm: 0,
+        dims: [sizes.batch, all, sizes.summed],
+        first: [tile.batch, own.first, 0],
+        live: [1, own.count, sizes.summed],
+        slice: 0,
+        offset: 0,
+        element_bytes: HALF_BYTES,
+    }
+}
+
+/// A value with an element for each sum of a tile.
+pub(super) fn result_place<'t>(
+    sizes: Sizes,
+    tile: &Tile,
+    placed: &'t Placed,
+    element_bytes: u64,
+) -> Place<'t> {
+    Place {
+        operand: 2,
+        placed,
+        hbm: 0,
+        dims: [sizes.batch, sizes.rows, sizes.columns],
+        first: [tile.batch, tile.rows.first, tile.columns.first],
+        live: [1, tile.rows.count, tile.columns.count],
+        slice: 0,
+        offset: 0,
+        element_bytes,
+    }
+}
+
+/// A value with an element for each row or for each column of a tile.
+pub(super) fn vector_place<'t>(sizes: Sizes, tile: &Tile, operand: &'t Operand) -> Place<'t> {
+    let by_rows = operand.input == Input::Rows;
+    let [dims, first, live] = if by_rows {
+        [[sizes.batch, sizes.rows, 1], [tile.batch, tile.rows.first, 0], [1, tile.rows.count, 1]]
+    } else {
+        [[1, 1, sizes.columns], [0, 0, tile.columns.first], [1, 1, tile.columns.count]]
+    };
+    let placed = &operand.placed;
+    Place { operand: 2, placed, hbm: 0, dims, first, live, slice: 0, offset: 0, element_bytes: WORD_BYTES }
+}
+
+impl std::iter::Sum for Moved {
+    fn sum<I: Iterator<Item = Moved>>(all: I) -> Moved {
+        all.fold(Moved::default(), |sum, one| Moved {
+            engine_cycles: sum.engine_cycles + one.engine_cycles,
+            hbm_cycles: sum.hbm_cycles + one.hbm_cycles,
+        })
     }
 }
 
