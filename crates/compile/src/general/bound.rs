@@ -3,7 +3,7 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use super::kernel::{Kernels, Origin, Work};
+use super::kernel::{Kernels, Work};
 
 /// Multiply-accumulates of all contractions.
 pub fn macs(all: &Kernels) -> u64 {
@@ -19,13 +19,12 @@ pub fn macs(all: &Kernels) -> u64 {
 pub fn crossing_bytes(all: &Kernels) -> u64 {
     let bytes = |value: usize| all.values[value].count() * all.values[value].element_bytes();
     let read = |value: usize| all.kernels.iter().any(|kernel| kernel.reads().contains(&value));
-    let given = (0..all.values.len())
-        .filter(|value| all.values[*value].origin != Origin::Kernel && read(*value))
-        .map(bytes);
+    let given =
+        (0..all.values.len()).filter(|value| !all.values[*value].origin.is_made() && read(*value)).map(bytes);
     let mut made: Vec<usize> = all.results.iter().map(|result| result.value).collect();
     made.sort_unstable();
     made.dedup();
-    let made = made.into_iter().filter(|value| all.values[*value].origin == Origin::Kernel).map(bytes);
+    let made = made.into_iter().filter(|value| all.values[*value].origin.is_made()).map(bytes);
     given.chain(made).sum()
 }
 

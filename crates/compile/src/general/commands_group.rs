@@ -43,6 +43,8 @@ pub(super) struct GroupPlan {
     slots: BTreeMap<usize, u64>,
     /// Slots of whole shares, and of rows.
     wide_slots: u64,
+    /// Bytes of an element of a whole share.
+    slot_bytes: u64,
     narrow_slots: u64,
     /// Words of all temporary streams of a kernel at once.
     temporary: u64,
@@ -92,11 +94,13 @@ pub(super) fn plan_group(
     let (sizes, mut operands) = coalesced(&views, &[bytes, vec![WORD_BYTES]].concat());
     operands.truncate(reads.len());
     let (slots, wide_slots, narrow_slots) = slots(all, &kernels, group, has_rows);
-    let temporary = kernels.iter().map(|at| temporary(machine, all, *at)).max()?;
+    let narrows = !has_rows && kernels.iter().all(|at| is_narrowing(all, *at));
+    let slot_bytes = if narrows { WORD_BYTES / 2 } else { WORD_BYTES };
+    let temporary = if narrows { 0 } else { kernels.iter().map(|at| temporary(machine, all, *at)).max()? };
     let commands: u64 = kernels.iter().map(|at| commands(machine, all, *at)).sum();
     let room = Room {
         pes,
-        streams: wide_slots + temporary + narrow_slots.div_ceil(8),
+        stream_bytes: wide_slots * slot_bytes + (temporary + narrow_slots.div_ceil(8)) * WORD_BYTES,
         passes: commands,
         result_bytes: result_bytes(all, &kernels),
         dm_bytes,
@@ -109,7 +113,17 @@ pub(super) fn plan_group(
         brought.insert((kernel, stream), (value, operand, hull));
     }
     let columns = has_rows.then_some(group.columns);
-    Some(GroupPlan { kernels, columns, cut, operands: brought, slots, wide_slots, narrow_slots, temporary })
+    Some(GroupPlan {
+        kernels,
+        columns,
+        cut,
+        operands: brought,
+        slots,
+        wide_slots,
+        slot_bytes,
+        narrow_slots,
+        temporary,
+    })
 }
 
 /// Bytes of an element of the narrowest value that is made.
@@ -172,6 +186,13 @@ fn slots(
     (of, most[0], most[1])
 }
 
+/// Whether a kernel only reads by strides and narrows, which is one command without temporary streams.
+fn is_narrowing(all: &Kernels, number: usize) -> bool {
+    let kernel = &all.kernels[number];
+    let Work::Chain { inputs, lines, streams } = &kernel.work else { return false };
+    inputs.len() == 1 && lines.is_empty() && streams[..] == [0] && all.values[kernel.results[0]].half
+}
+
 fn temporary(machine: &tilewright_machine::tcp::Tcp, all: &Kernels, number: usize) -> u64 {
     let Work::Chain { inputs, lines, streams } = &all.kernels[number].work else { return 1 };
     let made = passes(machine, inputs.len(), lines, streams).unwrap_or_default();
@@ -226,13 +247,14 @@ impl Planner<'_> {
         let words = plan.cut.share();
         let rows = plan.columns.map_or(0, |columns| words / columns);
         let narrow_words = rows.next_multiple_of(FLIT_WORDS);
-        let wide = (plan.wide_slots + plan.temporary) * words * WORD_BYTES;
+        let slots = plan.wide_slots * words * plan.slot_bytes;
+        let wide = slots + plan.temporary * words * WORD_BYTES;
         let narrow = plan.narrow_slots * narrow_words * WORD_BYTES;
         let block =
             |(_, operand, hull): &(usize, Operand, Hull)| block_bytes(hull.elements * operand.element_bytes);
         let hulls: u64 = plan.operands.values().map(block).sum();
         let base = self.emitter.next_region(wide + narrow + hulls);
-        let temporary = base + plan.wide_slots * words * WORD_BYTES;
+        let temporary = base + slots;
         let mut places =
             Places { base, words, narrow_words, temporary, narrow: base + wide, hulls: base + wide + narrow };
         for number in &plan.kernels {
@@ -242,7 +264,7 @@ impl Planner<'_> {
                 Work::Reduce { from, fold, columns } => {
                     let to = self.kernels.kernels[*number].results[0];
                     let source = match plan.slots.get(from) {
-                        Some(slot) => base + slot * words * WORD_BYTES,
+                        Some(slot) => base + slot * words * plan.slot_bytes,
                         None => {
                             self.bring(plan, (*number, 0), (first, end), temporary)?;
                             temporary
@@ -270,7 +292,7 @@ impl Planner<'_> {
         let wide =
             plan.columns.is_none_or(|_| self.value(value).count() == plan.cut.share() * plan.cut.shares());
         Some(if wide {
-            (places.base + slot * places.words * WORD_BYTES, true)
+            (places.base + slot * places.words * plan.slot_bytes, true)
         } else {
             (places.narrow + slot * places.narrow_words * WORD_BYTES, false)
         })

@@ -4,7 +4,7 @@ use tilewright_graph::{Binary, Dtype, Fold, Subscripts, ValueId};
 
 use super::elementwise::{Arg, Writer};
 use super::form::{Former, Held, inverse, memory_order};
-use super::kernel::{Origin, Part, Sizes, Value, Work};
+use super::kernel::{Origin, Part, Sizes, Work};
 use super::refusal::Lowered;
 use super::view::{View, count, signed, strides};
 
@@ -13,7 +13,7 @@ const SUM_GRANULE: u64 = 4;
 /// Elements of an operand from which on sums are padded to whole granules.
 const LEAST_PADDED: u64 = 1 << 14;
 /// Products that the vector engine adds one after the other, at most.
-const MOST_TAPS: u64 = 32;
+const MOST_TAPS: u64 = 64;
 /// Columns that a reduction takes at once; longer rows are reduced in two turns.
 const MOST_COLUMNS: u64 = 4096;
 
@@ -60,6 +60,13 @@ impl Lettered {
             letters.iter().map(|letter| self.letters.iter().position(|known| known == letter)).collect();
         self.view.transposed(&order?)
     }
+}
+
+/// The axis of a view of which a stride is some positions.
+fn walked(source: &View, stride: i64) -> Option<usize> {
+    let own = |(_, (size, own)): &(usize, &(u64, i64))| *size > 1 && *own > 0 && stride % own == 0;
+    let axes = source.axes.iter().enumerate().filter(own).filter(|(_, (_, own))| *own <= stride);
+    axes.max_by_key(|(_, (_, own))| *own).map(|(axis, _)| axis)
 }
 
 impl Former<'_> {
@@ -136,18 +143,14 @@ impl Former<'_> {
     /// The axis of an operand's value that a letter walks over from end to end, if there is one and no other
     /// letter walks it.
     fn axis_of(&self, one: &Lettered, letter: u8) -> Option<usize> {
-        let dims = &self.all.values[one.view.value].dims;
-        let (size, own) = (one.size(letter), strides(dims));
-        let axis = (0..dims.len())
-            .find(|axis| dims[*axis] == size && own[*axis] == one.stride(letter) && size > 1)?;
-        let walks = |(at, known): (usize, &u8)| {
-            let stride = one.view.axes[at].1;
-            *known == letter
-                || stride == 0
-                || (stride < own[axis] || stride % (own[axis] * signed(size)) == 0)
+        let source = self.source(one.view.value);
+        let (size, stride) = (one.size(letter), one.stride(letter));
+        let axis = source.axes.iter().position(|own| *own == (size, stride) && size > 1)?;
+        let others = one.letters.iter().filter(|known| **known != letter);
+        let apart = |known: &u8| {
+            one.stride(*known) == 0 || walked(&source, one.stride(*known)).is_some_and(|own| own != axis)
         };
-        let whole = one.view.first == 0 && own.iter().all(|stride| *stride > 0);
-        (whole && one.letters.iter().enumerate().all(walks)).then_some(axis)
+        (one.view.first == source.first && others.into_iter().all(apart)).then_some(axis)
     }
 
     fn is_axis(&self, one: &Lettered, letter: u8) -> bool {
@@ -157,23 +160,26 @@ impl Former<'_> {
     /// An operand with more positions of a letter; those that are new are zero.
     fn widened(&mut self, name: &str, one: &Lettered, letter: u8, wide: u64) -> Lowered<Lettered> {
         let axis = self.axis_of(one, letter).ok_or("an axis that is not there")?;
-        let Value { dims, dtype, .. } = self.all.values[one.view.value].clone();
-        let old = strides(&dims);
-        let mut wider = dims.clone();
+        let source = self.source(one.view.value);
+        let dtype = self.all.values[one.view.value].dtype;
+        let mut wider = source.dims();
+        let more = wide - wider[axis];
         wider[axis] = wide;
         let zero = self.constant("zero", &tilewright_reference::Tensor::floats(dtype, &[], vec![0.0]))?;
-        let whole = View::whole(one.view.value, &dims);
-        let padded = self.padded(name, &wider, axis, [0, wide - dims[axis]], (&whole, &zero))?;
-        // Strides of the axes before it grow with it.
-        let step = old[axis] * signed(dims[axis]);
-        let grown =
-            |stride: i64| if stride >= step { stride / step * old[axis] * signed(wide) } else { stride };
-        let mut axes: Vec<(u64, i64)> =
-            one.view.axes.iter().map(|(size, stride)| (*size, grown(*stride))).collect();
+        let padded = self.padded(name, &wider, axis, [0, more], (&source, &zero))?;
+        let grown = |stride: i64| {
+            let own = walked(&source, stride)?;
+            Some(stride / source.axes[own].1 * padded.axes[own].1)
+        };
+        let moved = one
+            .view
+            .axes
+            .iter()
+            .map(|(size, stride)| Some((*size, if *stride == 0 { 0 } else { grown(*stride)? })));
+        let mut axes = moved.collect::<Option<Vec<(u64, i64)>>>().ok_or("strides of no axis")?;
         let at = one.letters.iter().position(|known| *known == letter).ok_or("a letter that is not there")?;
         axes[at].0 = wide;
-        let value = self.plain(&padded, name)?;
-        Ok(Lettered { letters: one.letters.clone(), view: View { value, first: 0, axes } })
+        Ok(Lettered { letters: one.letters.clone(), view: View { axes, ..padded } })
     }
 
     fn contraction(&mut self, name: &str, [a, b]: [Lettered; 2], out: &[u8]) -> Lowered<View> {

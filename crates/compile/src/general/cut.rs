@@ -12,7 +12,7 @@ use tilewright_tcp_isa::vector::FLIT_WORDS;
 use super::view::{View, signed};
 
 /// Words of a share, at most.
-const MOST_SHARE: u64 = 16_384;
+const MOST_SHARE: u64 = 65_536;
 /// Elements between two that are needed, at most, where all of them are brought.
 const MOST_BETWEEN: i64 = 32;
 /// Bytes of a word.
@@ -198,8 +198,8 @@ pub(super) fn block_bytes(bytes: u64) -> u64 {
 pub(super) struct Room {
     /// PEs.
     pub(super) pes: u64,
-    /// Streams of a share that are there at once.
-    pub(super) streams: u64,
+    /// Bytes of an element of all streams that are there at once.
+    pub(super) stream_bytes: u64,
     /// Commands of a share.
     pub(super) passes: u64,
     /// Bytes of an element of the result.
@@ -270,7 +270,7 @@ fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand
     let written = cut.hull(machine, out)?;
     let hulls = operands.iter().map(|operand| cut.hull(machine, operand)).collect::<Option<Vec<Hull>>>()?;
     let share = cut.share();
-    let bytes = Cut::hull_bytes(&hulls, operands) + room.streams * share * WORD_BYTES;
+    let bytes = Cut::hull_bytes(&hulls, operands) + room.stream_bytes * share;
     if bytes > room.dm_bytes {
         return None;
     }

@@ -10,14 +10,13 @@ use tilewright_reference::Tensor;
 use super::constants::folded;
 use super::elementwise::{Arg, Writer};
 use super::kernel::{Kernel, Kernels, Origin, Part, Result as Output, Value, Work};
+use super::pad::Pad;
 use super::refusal::{Lowered, Refusal};
 use super::tensors::words;
 use super::view::{View, count, strides};
 
-/// Words of a constant that padding is read from, at most.
-const MOST_FILL: usize = 1 << 16;
 /// Elements of a value, at most.
-const MOST_ELEMENTS: u64 = 1 << 26;
+pub(super) const MOST_ELEMENTS: u64 = 1 << 26;
 
 /// What is known of a value of the graph.
 #[derive(Clone, Debug)]
@@ -37,6 +36,8 @@ pub(super) struct Former<'g> {
     placed: BTreeMap<ValueId, View>,
     /// Values in bf16 by the value that they are of.
     halves: BTreeMap<usize, usize>,
+    /// What was padded, by the value that has it.
+    pub(super) pads: BTreeMap<usize, Pad>,
 }
 
 /// The kernels of a graph of primitives with fixed sizes.
@@ -51,7 +52,8 @@ pub(super) fn kernels(graph: &Graph, store: &TensorStore) -> Result<Kernels, Ref
     let (tensors, known) = folded(graph, store).map_err(whole)?;
     let held = tensors.into_iter().map(|tensor| tensor.map(Held::Known)).collect();
     let all = Kernels { name: graph.name.clone(), ..Kernels::default() };
-    let mut former = Former { graph, all, held, placed: BTreeMap::new(), halves: BTreeMap::new() };
+    let mut former =
+        Former { graph, all, held, placed: BTreeMap::new(), halves: BTreeMap::new(), pads: BTreeMap::new() };
     for id in &graph.inputs {
         former.input(*id).map_err(whole)?;
     }
@@ -294,7 +296,7 @@ impl<'g> Former<'g> {
     }
 
     /// Views one behind the other along an axis.
-    fn joined(
+    pub(super) fn joined(
         &mut self,
         name: &str,
         dims: &[u64],
@@ -320,48 +322,6 @@ impl<'g> Former<'g> {
         let value = self.made(name, &stored, dtype, Work::Move(parts));
         let back = inverse(&order);
         View::whole(value, &stored).transposed(&back).ok_or_else(|| "axes that do not fit".to_string())
-    }
-
-    pub(super) fn padded(
-        &mut self,
-        name: &str,
-        dims: &[u64],
-        axis: usize,
-        [low, high]: [u64; 2],
-        (x, fill): (&View, &View),
-    ) -> Lowered<View> {
-        if low == 0 && high == 0 {
-            return Ok(x.clone());
-        }
-        let dtype = self.all.values[x.value].dtype;
-        let order = memory_order(x);
-        let mut edge = |size: u64| {
-            let mut sizes = dims.to_vec();
-            sizes[axis] = size;
-            let view = fill.stretched(&sizes).ok_or_else(|| "padding that is no scalar".to_string())?;
-            Ok::<View, String>(self.filled(&view, &order, axis).unwrap_or(view))
-        };
-        let all = [edge(low)?, x.clone(), edge(high)?];
-        let live: Vec<View> = all.into_iter().filter(|view| count(&view.dims()) > 0).collect();
-        self.joined(name, dims, dtype, axis, &live)
-    }
-
-    /// A constant that is spread over axes, with a copy for each position from an axis on, so that it is read
-    /// in long runs.
-    fn filled(&mut self, view: &View, order: &[usize], axis: usize) -> Option<View> {
-        let of = &self.all.values[view.value];
-        let Origin::Constant(words) = &of.origin else { return None };
-        let word = *words.first().filter(|_| of.count() == 1)?;
-        let at = order.iter().position(|known| *known == axis)?;
-        let (dims, dtype) = (view.dims(), of.dtype);
-        let inner: Vec<u64> = order[at..].iter().map(|axis| dims[*axis]).collect();
-        let size = usize::try_from(count(&inner)).ok().filter(|size| (2..=MOST_FILL).contains(size))?;
-        let value = self.value("fill", &[count(&inner)], dtype, Origin::Constant(vec![word; size]));
-        let mut axes: Vec<(u64, i64)> = dims.iter().map(|size| (*size, 0)).collect();
-        for (axis, stride) in order[at..].iter().zip(strides(&inner)) {
-            axes[*axis].1 = stride;
-        }
-        Some(View { value, first: 0, axes })
     }
 
     /// A view of a constant as one of a constant that lies in the order of the view.

@@ -42,6 +42,15 @@ pub enum Origin {
     Constant(Vec<u32>),
     /// A kernel.
     Kernel,
+    /// A kernel that writes some of its elements; the others are this word, which the host writes once.
+    Filled(u32),
+}
+
+impl Origin {
+    /// Whether a kernel writes it.
+    pub fn is_made(&self) -> bool {
+        matches!(self, Origin::Kernel | Origin::Filled(_))
+    }
 }
 
 /// Elements that go from one value to another: loops of size, stride in the source and stride in the target.

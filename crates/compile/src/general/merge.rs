@@ -160,5 +160,5 @@ fn unread(all: &mut Kernels) {
         let mut flags = keep.iter();
         kernel.results.retain(|_| flags.next().copied().unwrap_or(true));
     }
-    all.kernels.retain(|kernel| !kernel.results.is_empty());
+    all.kernels.retain(|kernel| kernel.results.iter().any(|value| read.contains(value)));
 }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`kernel`] | the kernel level: values in HBM, moves, chains, contractions, reductions |
 //! | [`view`] | strided looks at values |
-//! | `form`, `contract`, `constants` | stage 2: a graph of primitives to kernels |
+//! | `form`, `contract`, `pad`, `constants` | stage 2: a graph of primitives to kernels |
 //! | [`elementwise`], [`words`] | elementwise primitives as steps on 32-bit words, and what a step gives |
 //! | `entry` | how inputs lie in HBM |
 //! | `merge` | chains that read one another as one |
@@ -57,6 +57,7 @@ mod group;
 mod legal;
 mod merge;
 mod order;
+mod pad;
 
 pub use plan::{Options, Planned, Spread, plan};
 pub use refusal::Refusal;

@@ -19,7 +19,7 @@ use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
 use super::form::kernels;
 use super::group::{Group, groups};
-use super::kernel::{Kernels, Value, Work};
+use super::kernel::{Kernels, Origin, Value, Work};
 use super::legal::legal;
 use super::link::{Chosen, chosen};
 use super::merge::{close, merged};
@@ -149,6 +149,12 @@ pub fn plan(
         let bytes = spread.elements(machine) * value.element_bytes();
         let place = planner.emitter.room(bytes);
         planner.places.push(place);
+        if let Origin::Filled(word) = value.origin
+            && word != 0
+        {
+            let count = usize::try_from(value.count()).map_err(|_| too_large(&kernels, value))?;
+            planner.blocks.push(Ready { base: place, half: value.half, patterns: vec![word; count] });
+        }
     }
     let groups = planner.groups();
     let mut number = 0;
@@ -200,6 +206,11 @@ fn memory(bytes: u64) -> Option<Tensor> {
         data: TensorData::None,
         span: tilewright_base::Span::default(),
     })
+}
+
+fn too_large(kernels: &Kernels, value: &Value) -> Refusal {
+    let why = format!("`{}` has {} elements", value.name, value.count());
+    Refusal { node: kernels.name.clone(), op: "graph".to_string(), why }
 }
 
 fn refusal(kernels: &Kernels, number: usize, why: String) -> Refusal {

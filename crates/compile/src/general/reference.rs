@@ -8,7 +8,7 @@
 use tilewright_graph::Fold;
 use tilewright_num::{self as num, Dtype, RuleSet, convert, decode};
 
-use super::kernel::{Kernels, Sizes, Work};
+use super::kernel::{Kernels, Origin, Sizes, Work};
 use super::view::{View, signed};
 use super::words::evaluate;
 
@@ -60,7 +60,8 @@ pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'
     let to = kernel.results.first().copied().unwrap_or(0);
     match &kernel.work {
         Work::Move(parts) => {
-            let mut out = vec![0; count(to)];
+            let fill = if let Origin::Filled(word) = all.values[to].origin { word } else { 0 };
+            let mut out = vec![fill; count(to)];
             for part in parts {
                 let from = values(part.from);
                 part.each(|from_place, to_place| {

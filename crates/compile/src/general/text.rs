@@ -60,7 +60,11 @@ fn kernel(all: &Kernels, number: usize, kernel: &Kernel) -> String {
     let more = match &kernel.work {
         Work::Move(parts) => {
             let elements = |loops: &[(u64, i64, i64)]| loops.iter().map(|row| row.0).product::<u64>();
-            format!("elements {}", parts.iter().map(|part| elements(&part.loops)).sum::<u64>())
+            let over = match kernel.results.first().map(|value| &all.values[*value].origin) {
+                Some(Origin::Filled(word)) => format!(" over {word:#x}"),
+                _ => String::new(),
+            };
+            format!("elements {}{over}", parts.iter().map(|part| elements(&part.loops)).sum::<u64>())
         }
         Work::Gather { around: (outer, size, inner), .. } => format!("rows {outer}x{size}x{inner}"),
         Work::Scatter { inner, .. } => format!("rows of {inner}"),

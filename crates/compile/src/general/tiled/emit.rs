@@ -9,7 +9,7 @@ use super::finish::Slot;
 use super::grid::Tile;
 use super::rooms::Rooms;
 use super::search::TiledContraction;
-use super::tile::{Empty, HALF_BYTES, TileProgram, WORD_BYTES};
+use super::tile::{HALF_BYTES, TileProgram, WORD_BYTES};
 use super::traffic::{Place, operand_place, result_place, vector_place};
 
 /// First bytes of values in HBM, all row-major.
@@ -24,6 +24,9 @@ pub(in super::super) struct Operands {
     /// Where sums are kept besides.
     pub(in super::super) sums: Option<u64>,
 }
+
+/// Bytes that hold nothing, and the slices that have them.
+type Bare = ((u64, u64), Vec<(u64, u64)>);
 
 /// One PE's commands in the making.
 struct Worker<'e, 'm> {
@@ -75,19 +78,19 @@ impl Worker<'_, '_> {
 
     /// Places of operands that no transfer fills are read with those beside them.
     fn clear(&mut self) {
-        let mut empty: [BTreeSet<Empty>; 2] = Default::default();
+        let mut empty: [BTreeSet<Bare>; 2] = Default::default();
         for program in self.tiles.iter().filter_map(|tile| self.program(tile).ok()) {
             for (all, own) in empty.iter_mut().zip(&program.empty) {
-                all.extend(own.iter().copied());
+                all.extend(own.iter().map(|(bytes, slices)| (*bytes, slices.clone())));
             }
         }
         let strips = self.tiles.last().map_or(0, |tile| tile.strip + 1);
         let (rows, columns) = (self.rooms.rows, self.rooms.columns);
         let used = [(rows, rows.count.min(self.tiles.len() as u64)), (columns, columns.count.min(strips))];
         for ((buffers, count), empty) in used.into_iter().zip(empty) {
-            for Empty { slices, bytes: (first, end) } in empty {
+            for ((first, end), slices) in empty {
                 for number in 0..count {
-                    self.emitter.clear_slices("clear", buffers.at(number) + first, end - first, &[slices]);
+                    self.emitter.clear_slices("clear", buffers.at(number) + first, end - first, &slices);
                 }
             }
         }

@@ -9,7 +9,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_isa::program::exec::{Context, Exec, ExecBody};
 use tilewright_tcp_isa::program::vector::{Op, OperandSource, Vector, Word};
-use tilewright_tcp_isa::vector::{FLIT_WORDS, check};
+use tilewright_tcp_isa::vector::{FLIT_WORDS, check, output};
 use tilewright_tcp_lower::kernels::chain::{chain, vrf};
 use tilewright_tcp_lower::kernels::pass::load_vrf;
 
@@ -173,6 +173,7 @@ impl Finish {
             pass.stream == sum
                 && pass.pair.is_none()
                 && pass.vector.input == Word::F32
+                && output(&pass.vector) == Word::F32
                 && pass.vector.tags.is_empty()
                 && uses(sum) == 1
                 && !epilogue.streams.contains(&sum)
@@ -242,7 +243,8 @@ impl Finish {
         let Some(Slot::Made(number)) = self.slot(stream) else { return None };
         let read = self.passes.iter().any(|pass| pass.stream == stream || pass.pair == Some(stream));
         let wide = self.stored.iter().any(|(other, half)| *other == stream && !half);
-        (!read && !wide).then_some(number)
+        let floats = output(&self.passes[number].vector) == Word::F32;
+        (!read && !wide && floats).then_some(number)
     }
 
     /// The commands behind the exchange: `at` says where a slot lies, `half_at` where a result in bf16 does.

@@ -5,6 +5,8 @@
 //! command and deals out rows, so that each slice keeps its share of them (paper section II-B, E3; vISA book,
 //! inter-slice reducer).
 
+use std::collections::BTreeMap;
+
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
@@ -79,7 +81,7 @@ pub(super) struct TileProgram {
     /// Results in words and in bf16.
     results: [Placed; 2],
     /// Places that no transfer fills, of rows and of columns.
-    pub(super) empty: [Vec<Empty>; 2],
+    pub(super) empty: [Empty; 2],
     /// What slices exchange before results are stored.
     pub(super) exchange: Exchange,
     /// The chain behind the contraction.
@@ -241,10 +243,10 @@ impl TileShape {
     }
 
     /// Places of each slice that no transfer fills, of rows and of columns.
-    fn empty(&self) -> [Vec<Empty>; 2] {
+    fn empty(&self) -> [Empty; 2] {
         let over = &self.over;
         let pitch = self.summed * HALF_BYTES;
-        let mut found = [Vec::new(), Vec::new()];
+        let mut found = [Empty::new(), Empty::new()];
         for slice in 0..over.slices() {
             let (by_row, by_column) =
                 (slice / (over.columns * over.summed), slice / over.summed % over.columns);
@@ -267,22 +269,17 @@ impl TileShape {
     }
 }
 
-/// Bytes of neighbouring slices that hold nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Empty {
-    /// First slice, and the one behind the last.
-    pub(super) slices: (u64, u64),
-    /// First byte, and the one behind the last.
-    pub(super) bytes: (u64, u64),
-}
+/// Slices whose bytes hold nothing, as ranges, by the first of these bytes and the one behind the last.
+pub(super) type Empty = BTreeMap<(u64, u64), Vec<(u64, u64)>>;
 
-fn join(list: &mut Vec<Empty>, slice: u64, first: u64, end: u64) {
+fn join(all: &mut Empty, slice: u64, first: u64, end: u64) {
     if first >= end {
         return;
     }
-    match list.last_mut() {
-        Some(last) if last.slices.1 == slice && last.bytes == (first, end) => last.slices.1 += 1,
-        _ => list.push(Empty { slices: (slice, slice + 1), bytes: (first, end) }),
+    let ranges = all.entry((first, end)).or_default();
+    match ranges.last_mut() {
+        Some(last) if last.1 == slice => last.1 += 1,
+        _ => ranges.push((slice, slice + 1)),
     }
 }
 
@@ -315,7 +312,7 @@ pub(super) fn estimate(
         summed: shape.summed.min(sizes.summed),
         finish_cycles: sub_cycles,
         run_columns: exchange.run_columns(),
-        run_rows: shape.kept_rows() / shape.ring,
+        run_rows: if exchange.run_columns() == sizes.columns { shape.kept_rows() / shape.ring } else { 1 },
         brought: finish.brought.len() as u64,
     })
 }

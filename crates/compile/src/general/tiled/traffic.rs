@@ -171,7 +171,8 @@ impl Runs {
         let unit = machine.hbm.access_bytes;
         let units = runs * (self.run_bytes.div_ceil(unit) + u64::from(!self.aligned));
         let whole = self.aligned && self.run_bytes.is_multiple_of(unit);
-        let partial = if self.written && !whole { runs * 2 } else { 0 };
+        // A run that begins inside of a unit tears all units that its requests touch.
+        let partial = if self.written && !whole { requests * 2 } else { 0 };
         let partial_cycles = partial * machine.hbm.partial_write_cycles / machine.hbm_channels().max(1);
         let partial_ns = partial_cycles as f64 / machine.hbm.timing_clock_hz as f64;
         Moved {

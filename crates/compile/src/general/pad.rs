@@ -1,0 +1,166 @@
+//! Padding: values with room around what is moved into them.
+//!
+//! What is padded with one word is written once by the host; a kernel moves what lies inside. Padding of several
+//! axes is one move. Positions are added until rows and what lies inside of them begin at whole access units
+//! of HBM, which takes others only with a read before.
+
+use tilewright_graph::Dtype;
+
+use super::form::{Former, MOST_ELEMENTS, memory_order};
+use super::kernel::{Origin, Value, Work};
+use super::refusal::Lowered;
+use super::view::{View, count, signed, strides};
+
+/// Words of a constant that padding is read from, at most.
+const MOST_FILL: usize = 1 << 16;
+/// Words of an access unit of HBM.
+const UNIT_WORDS: u64 = 64;
+/// Elements from which on what is padded is aligned.
+const LEAST_ALIGNED: u64 = 1 << 14;
+
+/// Something with room around it.
+#[derive(Clone, Debug)]
+pub(super) struct Pad {
+    /// What lies inside.
+    base: View,
+    /// Positions before and behind it on each axis.
+    around: Vec<[u64; 2]>,
+    word: u32,
+    /// All of it.
+    pub(super) view: View,
+}
+
+/// How an axis lies: positions before what is inside, and all.
+#[derive(Clone, Copy)]
+struct Room {
+    before: u64,
+    all: u64,
+}
+
+impl Former<'_> {
+    pub(super) fn padded(
+        &mut self,
+        name: &str,
+        dims: &[u64],
+        axis: usize,
+        [low, high]: [u64; 2],
+        (x, fill): (&View, &View),
+    ) -> Lowered<View> {
+        if low == 0 && high == 0 {
+            return Ok(x.clone());
+        }
+        if let Some(word) = self.word(fill) {
+            return self.padded_over(name, axis, [low, high], x, word);
+        }
+        let dtype = self.all.values[x.value].dtype;
+        let order = memory_order(x);
+        let mut edge = |size: u64| {
+            let mut sizes = dims.to_vec();
+            sizes[axis] = size;
+            let view = fill.stretched(&sizes).ok_or_else(|| "padding that is no scalar".to_string())?;
+            Ok::<View, String>(self.filled(&view, &order, axis).unwrap_or(view))
+        };
+        let all = [edge(low)?, x.clone(), edge(high)?];
+        let live: Vec<View> = all.into_iter().filter(|view| count(&view.dims()) > 0).collect();
+        self.joined(name, dims, dtype, axis, &live)
+    }
+
+    /// The word that a constant is.
+    fn word(&self, fill: &View) -> Option<u32> {
+        let of = &self.all.values[fill.value];
+        let Origin::Constant(words) = &of.origin else { return None };
+        words.first().copied().filter(|_| of.count() == 1)
+    }
+
+    /// Room around a view that holds one word.
+    fn padded_over(
+        &mut self,
+        name: &str,
+        axis: usize,
+        [low, high]: [u64; 2],
+        x: &View,
+        word: u32,
+    ) -> Lowered<View> {
+        let known = self.pads.get(&x.value).filter(|pad| pad.view == *x && pad.word == word).cloned();
+        let (base, mut around) = match known {
+            Some(pad) => (pad.base, pad.around),
+            None => (x.clone(), vec![[0; 2]; x.axes.len()]),
+        };
+        let own = around.get_mut(axis).ok_or("an axis that is not there")?;
+        *own = [own[0] + low, own[1] + high];
+        let order = memory_order(&base);
+        let rooms = rooms(&base, &around, &order);
+        let stored: Vec<u64> = order.iter().map(|axis| rooms[*axis].all).collect();
+        if count(&stored) > MOST_ELEMENTS {
+            return Err(format!("{} elements; at most {MOST_ELEMENTS}", count(&stored)));
+        }
+        let mut to = vec![0; order.len()];
+        for (axis, stride) in order.iter().zip(strides(&stored)) {
+            to[*axis] = stride;
+        }
+        let skipped =
+            |of: &dyn Fn(usize) -> u64| (0..to.len()).map(|at| signed(of(at)) * to[at]).sum::<i64>();
+        let turned = base.transposed(&order).ok_or("axes that do not fit")?;
+        let inside = skipped(&|axis| rooms[axis].before);
+        let part = self.part(&turned, inside, &strides(&stored));
+        let Value { dtype, half, origin, .. } = self.all.values[base.value].clone();
+        let value = if let Origin::Constant(words) = origin {
+            let mut patterns = vec![word; usize::try_from(count(&stored)).map_err(|_| "too many elements")?];
+            part.each(|from, to| patterns[to] = words[from]);
+            self.value(name, &stored, dtype, Origin::Constant(patterns))
+        } else {
+            let value = self.made(name, &stored, dtype, Work::Move(vec![part]));
+            self.all.values[value].origin = Origin::Filled(word);
+            value
+        };
+        self.all.values[value].half = half;
+        let first = skipped(&|axis| rooms[axis].before - around[axis][0]);
+        let sizes = base.axes.iter().zip(&around).map(|((size, _), [low, high])| size + low + high);
+        let view = View { value, first, axes: sizes.zip(to.iter().copied()).collect() };
+        self.pads.insert(value, Pad { base, around, word, view: view.clone() });
+        Ok(view)
+    }
+
+    /// A value as it is seen before windows: what was padded without what aligns it, or all of it.
+    pub(super) fn source(&self, value: usize) -> View {
+        match self.pads.get(&value) {
+            Some(pad) => pad.view.clone(),
+            None => View::whole(value, &self.all.values[value].dims),
+        }
+    }
+
+    /// A constant that is spread over axes, with a copy for each position from an axis on, so that it is read
+    /// in long runs.
+    fn filled(&mut self, view: &View, order: &[usize], axis: usize) -> Option<View> {
+        let of = &self.all.values[view.value];
+        let Origin::Constant(words) = &of.origin else { return None };
+        let word = *words.first().filter(|_| of.count() == 1)?;
+        let at = order.iter().position(|known| *known == axis)?;
+        let (dims, dtype): (Vec<u64>, Dtype) = (view.dims(), of.dtype);
+        let inner: Vec<u64> = order[at..].iter().map(|axis| dims[*axis]).collect();
+        let size = usize::try_from(count(&inner)).ok().filter(|size| (2..=MOST_FILL).contains(size))?;
+        let value = self.value("fill", &[count(&inner)], dtype, Origin::Constant(vec![word; size]));
+        let mut axes: Vec<(u64, i64)> = dims.iter().map(|size| (*size, 0)).collect();
+        for (axis, stride) in order[at..].iter().zip(strides(&inner)) {
+            axes[*axis].1 = stride;
+        }
+        Some(View { value, first: 0, axes })
+    }
+}
+
+/// Room of every axis, innermost first: of those that are padded as much as aligns them, if there is much.
+fn rooms(base: &View, around: &[[u64; 2]], order: &[usize]) -> Vec<Room> {
+    let mut all: Vec<Room> = base.axes.iter().map(|(size, _)| Room { before: 0, all: *size }).collect();
+    let aligns = count(&base.dims()) >= LEAST_ALIGNED;
+    let mut inner = 1;
+    for axis in order.iter().rev().copied() {
+        let [low, high] = around[axis];
+        let unit = if aligns && low + high > 0 { UNIT_WORDS } else { 1 };
+        let whole =
+            |least: u64| (least..least + unit).find(|at| (at * inner).is_multiple_of(unit)).unwrap_or(least);
+        let before = if low > 0 { whole(low) } else { 0 };
+        all[axis] = Room { before, all: whole(before + base.axes[axis].0 + high) };
+        inner *= all[axis].all;
+    }
+    all
+}
