@@ -6,53 +6,58 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
-use tilewright_tcp_isa::program::Exec;
+use tilewright_tcp_isa::program::exec::Fetch;
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
 use tilewright_tcp_isa::program::vector::{Vector, Word};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
-use tilewright_tcp_lower::kernels::chain::{chain, vrf};
-use tilewright_tcp_lower::kernels::pass::{ElementTarget, fetch_words, load_vrf, pass};
+use tilewright_tcp_lower::kernels::chain::chain;
+use tilewright_tcp_lower::kernels::pass::{ElementTarget, fetch_words, pass};
 
 use super::commands_chain::Rooms;
+use super::commands_hulls::{is_entered, walked_pass};
 use super::commands_reduce::reduction;
-use super::cut::{Cut, Hull, Operand, Room, ShareBox, block_bytes, boxes, coalesced, cut};
+use super::cut::{Cut, Hull, Operand, Room, ShareBox, block_bytes, boxes, coalesced, cut, shared};
 use super::emit::{Block, hbm};
 use super::group::{Group, LEAST_ROWS, axes};
 use super::kernel::{Kernels, Work};
 use super::moves::Bytes;
-use super::passes::{Pass, Registers, operands_of_units, passes, passes_with};
+use super::passes::{Pass, passes, passes_with};
 use super::plan::{Planner, WORD_BYTES};
 use super::refusal::Lowered;
 use super::view::{View, signed, strides};
-
-/// A first share and its slice, then size, stride and distance in slices of each loop over shares.
-type Walk = (u64, u64, Vec<(u64, i64, u64)>);
 
 /// A view of a value that a group brings.
 type Read = (usize, View);
 
 /// A group with its cut: what it brings, and where everything lies in a slice.
 pub(super) struct GroupPlan {
-    kernels: Vec<usize>,
+    pub(super) kernels: Vec<usize>,
     /// Elements of a row, if there are reductions.
-    columns: Option<u64>,
-    cut: Cut,
-    /// What is brought for each input of each kernel.
-    operands: BTreeMap<(usize, usize), (usize, Operand, Hull)>,
+    pub(super) columns: Option<u64>,
+    pub(super) cut: Cut,
+    /// What is brought: a value, how it is read, and its hull.
+    pub(super) operands: Vec<(usize, Operand, Hull)>,
+    /// Number of what is brought for each input of each kernel, and elements to where the input begins in it.
+    pub(super) reads: BTreeMap<(usize, usize), (usize, i64)>,
     /// Slot of each value that stays, among those of its size.
-    slots: BTreeMap<usize, u64>,
+    pub(super) slots: BTreeMap<usize, u64>,
     /// Slots of whole shares, and of rows.
-    wide_slots: u64,
+    pub(super) wide_slots: u64,
     /// Bytes of an element of a whole share.
-    slot_bytes: u64,
-    narrow_slots: u64,
+    pub(super) slot_bytes: u64,
+    pub(super) narrow_slots: u64,
     /// Words of all temporary streams of a kernel at once.
-    temporary: u64,
+    pub(super) temporary: u64,
 }
 
 impl GroupPlan {
+    /// What is brought for an input of a kernel.
+    pub(super) fn operand(&self, read: (usize, usize)) -> Option<&(usize, Operand, Hull)> {
+        self.operands.get(self.reads.get(&read)?.0)
+    }
+
     /// Elements of a row; only values with one element a row ask.
-    fn row(&self) -> u64 {
+    pub(super) fn row(&self) -> u64 {
         self.columns.or_broken("values with one element a row are in groups with rows")
     }
 }
@@ -106,18 +111,27 @@ pub(super) fn plan_group(
         dm_bytes,
         rows: has_rows.then_some((group.columns, LEAST_ROWS)),
     };
-    let cut = cut(machine, &sizes, &operands, room)?;
-    let mut brought = BTreeMap::new();
-    for (((kernel, stream), (value, _)), operand) in reads.into_iter().zip(operands) {
+    let known: Vec<(usize, Operand)> = reads.iter().map(|(_, (value, _))| *value).zip(operands).collect();
+    let (common, places) = shared(&sizes, &known);
+    let alone: Vec<Operand> = common.iter().map(|(_, operand)| operand.clone()).collect();
+    let cut = cut(machine, &sizes, &alone, room)?;
+    let mut brought = Vec::new();
+    for (value, operand) in common {
         let hull = cut.hull(machine, &operand)?;
-        brought.insert((kernel, stream), (value, operand, hull));
+        brought.push((value, operand, hull));
     }
+    let begins = |(number, taken): &(usize, Vec<i64>)| {
+        let steps = taken.iter().zip(&brought[*number].2.steps);
+        (*number, steps.map(|(count, stride)| count * stride).sum::<i64>())
+    };
+    let reads = reads.iter().map(|(read, _)| *read).zip(places.iter().map(begins)).collect();
     let columns = has_rows.then_some(group.columns);
     Some(GroupPlan {
         kernels,
         columns,
         cut,
         operands: brought,
+        reads,
         slots,
         wide_slots,
         slot_bytes,
@@ -206,14 +220,16 @@ fn commands(machine: &tilewright_machine::tcp::Tcp, all: &Kernels, number: usize
 }
 
 /// Where things of one share lie in data memory.
-struct Places {
-    base: u64,
-    words: u64,
+pub(super) struct Places {
+    pub(super) base: u64,
+    pub(super) words: u64,
     /// Words of a value with one element a row.
-    narrow_words: u64,
-    temporary: u64,
-    narrow: u64,
-    hulls: u64,
+    pub(super) narrow_words: u64,
+    pub(super) temporary: u64,
+    pub(super) narrow: u64,
+    pub(super) hulls: u64,
+    /// Where what several inputs read lies, by its number.
+    pub(super) brought: BTreeMap<usize, u64>,
 }
 
 impl Planner<'_> {
@@ -252,11 +268,18 @@ impl Planner<'_> {
         let narrow = plan.narrow_slots * narrow_words * WORD_BYTES;
         let block =
             |(_, operand, hull): &(usize, Operand, Hull)| block_bytes(hull.elements * operand.element_bytes);
-        let hulls: u64 = plan.operands.values().map(block).sum();
+        let hulls: u64 = plan.operands.iter().map(block).sum();
         let base = self.emitter.next_region(wide + narrow + hulls);
         let temporary = base + slots;
-        let mut places =
-            Places { base, words, narrow_words, temporary, narrow: base + wide, hulls: base + wide + narrow };
+        let mut places = Places {
+            base,
+            words,
+            narrow_words,
+            temporary,
+            narrow: base + wide,
+            hulls: base + wide + narrow,
+            brought: BTreeMap::new(),
+        };
         for number in &plan.kernels {
             self.emitter.name_kernel(*number);
             match &self.kernels.kernels[*number].work {
@@ -287,7 +310,7 @@ impl Planner<'_> {
     }
 
     /// Where a value of the group lies.
-    fn slot(&self, plan: &GroupPlan, value: usize, places: &Places) -> Option<(u64, bool)> {
+    pub(super) fn slot(&self, plan: &GroupPlan, value: usize, places: &Places) -> Option<(u64, bool)> {
         let slot = plan.slots.get(&value)?;
         let wide =
             plan.columns.is_none_or(|_| self.value(value).count() == plan.cut.share() * plan.cut.shares());
@@ -327,7 +350,7 @@ impl Planner<'_> {
     fn give_blocks(&mut self, plan: &GroupPlan, value: usize, (first, end): (u64, u64), dm: u64) {
         let element_bytes = self.value(value).element_bytes();
         let dims: Vec<u64> = plan.cut.digits.iter().zip(&plan.cut.inner).map(|(a, b)| a * b).collect();
-        let out = Operand { first: 0, strides: strides(&dims), element_bytes };
+        let out = Operand { first: 0, strides: strides(&dims), element_bytes, steps: Vec::new(), streams: 1 };
         let outer = plan.cut.outer(&out);
         let scale = |elements: i64| elements * signed(element_bytes);
         for ShareBox { first: share, loops } in boxes(&plan.cut.digits, first, end) {
@@ -377,6 +400,7 @@ impl Planner<'_> {
             .iter()
             .map(|room| places.temporary + room.unwrap_or(0) * places.words * WORD_BYTES)
             .collect();
+        let mut walks: BTreeMap<usize, Fetch> = BTreeMap::new();
         for (stream, view) in inputs.iter().enumerate() {
             if registers.contains_key(&stream) || rooms.of[stream].is_none() {
                 continue;
@@ -384,6 +408,9 @@ impl Planner<'_> {
             match self.slot(plan, view.value, places) {
                 Some((slot, own)) if own == wide => at[stream] = slot,
                 Some((slot, _)) => self.spread(plan, slot, at[stream], words),
+                None if plan.is_walked((number, stream)) && is_entered(stream, &made, streams) => {
+                    walks.insert(stream, self.walk(plan, (number, stream), range, places)?);
+                }
                 None => self.stream(plan, (number, stream), range, at[stream], places)?,
             }
         }
@@ -396,7 +423,13 @@ impl Planner<'_> {
             }
         }
         for pass in &made {
-            self.pass(pass, at[pass.stream], pass.pair.map(|pair| at[pair]), words, (at[pass.result], None));
+            match walks.get(&pass.stream) {
+                Some(fetch) => self.emitter.exec(walked_pass(fetch.clone(), pass, words, at[pass.result])),
+                None => {
+                    let pair = pass.pair.map(|pair| at[pair]);
+                    self.pass(pass, at[pass.stream], pair, words, (at[pass.result], None));
+                }
+            }
         }
         for (stream, value) in streams.iter().zip(&kernel.results) {
             let Some((slot, _)) = self.slot(plan, *value, places) else { continue };
@@ -420,7 +453,7 @@ impl Planner<'_> {
     ) -> Lowered<bool> {
         let [value] = self.kernels.kernels[number].results[..] else { return Ok(false) };
         let slot = self.slot(plan, value, places).filter(|slot| slot.1 && self.value(value).half);
-        let (Some((slot, _)), Some((_, operand, hull))) = (slot, plan.operands.get(&(number, 0))) else {
+        let (Some((slot, _)), Some((_, operand, hull))) = (slot, plan.operand((number, 0))) else {
             return Ok(false);
         };
         let from = places.hulls;
@@ -432,134 +465,10 @@ impl Planner<'_> {
         self.emitter.exec(pass("walk", fetch, unchanged(), places.words / FLIT_WORDS, target));
         Ok(true)
     }
-
-    /// Inputs that are spread over a share come from the vector register file.
-    fn registers(
-        &mut self,
-        plan: &GroupPlan,
-        number: usize,
-        range: (u64, u64),
-        places: &mut Places,
-        wide: bool,
-    ) -> Lowered<Registers> {
-        let Work::Chain { inputs, lines, streams } = &self.kernels.kernels[number].work else {
-            return Ok(Registers::new());
-        };
-        let mut small: BTreeMap<usize, (u64, Vec<(u64, i64)>)> = BTreeMap::new();
-        for (stream, view) in inputs.iter().enumerate().filter(|_| wide) {
-            match (self.slot(plan, view.value, places), plan.operands.get(&(number, stream))) {
-                (Some((_, false)), _) => {
-                    let columns = plan.row();
-                    small.insert(
-                        stream,
-                        (places.narrow_words, vec![(places.words / columns, 1), (columns, 0)]),
-                    );
-                }
-                (None, Some((_, operand, hull))) => {
-                    let turns = hull.walk.iter().any(|(size, stride)| *size > 1 && *stride == 0);
-                    if turns && operand.element_bytes == WORD_BYTES {
-                        small.insert(stream, (hull.elements, hull.walk.clone()));
-                    }
-                }
-                _ => {}
-            }
-        }
-        let candidates: Vec<usize> = small.keys().copied().collect();
-        let fit = operands_of_units(&candidates, lines, streams);
-        let (mut all, mut next) = (Registers::new(), 0);
-        for (stream, (words, walk)) in small.into_iter().filter(|(stream, _)| fit.contains(stream)) {
-            let bytes = block_bytes(words * WORD_BYTES);
-            if next + bytes > self.machine().vrf.capacity_bytes {
-                continue;
-            }
-            let (from, lead) = match self.slot(plan, inputs[stream].value, places) {
-                Some((slot, _)) => (slot, 0),
-                None => {
-                    let to = places.hulls;
-                    places.hulls += bytes;
-                    self.bring(plan, (number, stream), range, to)?;
-                    (to, plan.operands.get(&(number, stream)).or_broken("what was brought is known").2.lead)
-                }
-            };
-            self.emitter.exec(load_vrf("load", from, words, next));
-            all.insert(stream, vrf(next + lead * WORD_BYTES, &walk));
-            next += bytes;
-        }
-        Ok(all)
-    }
-
-    /// A value with one element a row, as one with all.
-    fn spread(&mut self, plan: &GroupPlan, from: u64, to: u64, words: u64) {
-        let columns = plan.row();
-        let walk = [(words / columns, 1), (columns, 0)];
-        self.emitter.exec(walked(Dtype::I32, from, &walk, words, to));
-    }
-
-    /// An input from HBM as a stream of words.
-    fn stream(
-        &mut self,
-        plan: &GroupPlan,
-        read: (usize, usize),
-        range: (u64, u64),
-        to: u64,
-        places: &mut Places,
-    ) -> Lowered<()> {
-        let Some((_, operand, hull)) = plan.operands.get(&read) else { return Err("an input".to_string()) };
-        if hull.is_stream() && operand.element_bytes == WORD_BYTES {
-            return self.bring(plan, read, range, to);
-        }
-        let from = places.hulls;
-        places.hulls += block_bytes(hull.elements * operand.element_bytes);
-        self.bring(plan, read, range, from)?;
-        let dtype = if operand.element_bytes == WORD_BYTES { Dtype::I32 } else { Dtype::Bf16 };
-        let first = from + hull.lead * operand.element_bytes;
-        self.emitter.exec(walked(dtype, first, &hull.walk, places.words, to));
-        Ok(())
-    }
-
-    /// The hulls of shares to the slices; slices behind the last share get those of the first again.
-    fn bring(
-        &mut self,
-        plan: &GroupPlan,
-        read: (usize, usize),
-        (first, end): (u64, u64),
-        to: u64,
-    ) -> Lowered<()> {
-        let Some((value, operand, hull)) = plan.operands.get(&read) else {
-            return Err("an input".to_string());
-        };
-        let mut all: Vec<Walk> = Vec::new();
-        let outer = plan.cut.outer(operand);
-        for ShareBox { first: share, loops } in boxes(&plan.cut.digits, first, end) {
-            let loops = loops.iter().map(|(size, digit, step)| (*size, outer[*digit], *step)).collect();
-            all.push((share, share - first, loops));
-        }
-        let slices = self.machine().pe.slices;
-        if end - first < slices {
-            all.push((first, end - first, vec![(slices - (end - first), 0, 1)]));
-        }
-        let scale = |elements: i64| elements * signed(operand.element_bytes);
-        let place = self.places[*value];
-        for (share, slice, loops) in all {
-            let skipped = offset(&plan.cut.digits, &outer, share) + operand.first - signed(hull.lead);
-            let mut rows: Vec<(u64, i64, i64)> = loops
-                .into_iter()
-                .map(|(size, stride, slices)| (size, scale(stride), signed(slices) * SLICE_STRIDE))
-                .collect();
-            let levels = &hull.levels[..hull.levels.len() - 1];
-            rows.extend(levels.iter().map(|(size, from, to)| (*size, scale(*from), scale(signed(*to)))));
-            let inside = hull.run() * operand.element_bytes;
-            let source = hbm(place).step(scale(skipped));
-            let target = self.emitter.dm(to).step(signed(slice) * SLICE_STRIDE);
-            let (Some(source), Some(target)) = (source, target) else { return Err("a place".to_string()) };
-            self.emitter.bytes("bring", &Bytes { source, target, loops: rows, inside });
-        }
-        Ok(())
-    }
 }
 
 /// Elements before a share.
-fn offset(digits: &[u64], strides: &[i64], share: u64) -> i64 {
+pub(super) fn offset(digits: &[u64], strides: &[i64], share: u64) -> i64 {
     let (mut left, mut all) = (share, 0);
     for (size, stride) in digits.iter().zip(strides).rev() {
         all += signed(left % size) * stride;
@@ -568,16 +477,6 @@ fn offset(digits: &[u64], strides: &[i64], share: u64) -> i64 {
     all
 }
 
-fn unchanged() -> Vector {
+pub(super) fn unchanged() -> Vector {
     chain(Word::F32, Vec::new())
-}
-
-/// Elements of data memory by strides, as a stream of words.
-fn walked(dtype: Dtype, from: u64, walk: &[(u64, i64)], words: u64, to: u64) -> Exec {
-    let fetch = fetch_words(dtype, from, walk);
-    let (vector, target) = match dtype {
-        Dtype::I32 => (chain(Word::I32, Vec::new()), Dtype::I32),
-        _ => (unchanged(), Dtype::F32),
-    };
-    pass("walk", fetch, vector, words / FLIT_WORDS, ElementTarget { dtype: target, base: to })
 }

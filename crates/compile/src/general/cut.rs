@@ -27,6 +27,11 @@ pub(super) struct Operand {
     pub(super) strides: Vec<i64>,
     /// Bytes of an element.
     pub(super) element_bytes: u64,
+    /// Stride and size of the steps by which streams that read the same elements are apart; none for one
+    /// stream alone.
+    pub(super) steps: Vec<(i64, u64)>,
+    /// Streams that read it.
+    pub(super) streams: u64,
 }
 
 /// Axes that all operands walk alike are one: sizes, and the operands on them.
@@ -35,7 +40,13 @@ pub(super) fn coalesced(inputs: &[View], element_bytes: &[u64]) -> (Vec<u64>, Ve
     let mut operands: Vec<Operand> = inputs
         .iter()
         .zip(element_bytes)
-        .map(|(view, bytes)| Operand { first: view.first, strides: Vec::new(), element_bytes: *bytes })
+        .map(|(view, bytes)| Operand {
+            first: view.first,
+            strides: Vec::new(),
+            element_bytes: *bytes,
+            steps: Vec::new(),
+            streams: 1,
+        })
         .collect();
     let rank = inputs.first().map_or(0, |view| view.axes.len());
     for axis in 0..rank {
@@ -65,6 +76,69 @@ pub(super) fn coalesced(inputs: &[View], element_bytes: &[u64]) -> (Vec<u64>, Ve
     (dims, operands)
 }
 
+/// Operands that read the same value by the same strides from other first elements on, as one: what they have
+/// in common, and for each operand the number of the common one and its steps in it. Those that are spread
+/// over an axis stay alone.
+pub(super) fn shared(
+    dims: &[u64],
+    operands: &[(usize, Operand)],
+) -> (Vec<(usize, Operand)>, Vec<(usize, Vec<i64>)>) {
+    let mut common: Vec<(usize, Operand)> = Vec::new();
+    let mut places = vec![(usize::MAX, Vec::new()); operands.len()];
+    for at in 0..operands.len() {
+        if places[at].0 != usize::MAX {
+            continue;
+        }
+        let (value, own) = &operands[at];
+        let spread = own.strides.iter().zip(dims).any(|(stride, size)| *stride == 0 && *size > 1);
+        let same = |other: &usize| {
+            let (its, operand) = &operands[*other];
+            its == value && operand.strides == own.strides && places[*other].0 == usize::MAX
+        };
+        let members: Vec<usize> = if spread { vec![at] } else { (at..operands.len()).filter(same).collect() };
+        let least = members.iter().map(|other| operands[*other].1.first).min().unwrap_or(own.first);
+        let apart: Vec<i64> = members.iter().map(|other| operands[*other].1.first - least).collect();
+        match steps(&apart) {
+            Some((steps, taken)) if members.len() > 1 => {
+                let one = Operand { first: least, steps, streams: members.len() as u64, ..own.clone() };
+                for (member, taken) in members.iter().zip(taken) {
+                    places[*member] = (common.len(), taken);
+                }
+                common.push((*value, one));
+            }
+            _ => {
+                places[at] = (common.len(), Vec::new());
+                common.push((*value, own.clone()));
+            }
+        }
+    }
+    (common, places)
+}
+
+/// Distances as multiples of at most two steps: stride and size of each, and how many of each a distance is.
+fn steps(apart: &[i64]) -> Option<(Vec<(i64, u64)>, Vec<Vec<i64>>)> {
+    let short = apart.iter().copied().filter(|distance| *distance > 0).min()?;
+    let row = |distance: i64| (0..).take_while(|at| at * short <= distance).find(|at| at * short == distance);
+    let most = (1..).take_while(|at| apart.contains(&(at * short))).last().unwrap_or(1);
+    let long = apart.iter().copied().filter(|distance| row(*distance).is_none_or(|at| at > most)).min();
+    let taken = |distance: &i64| {
+        let rows = long.map_or(0, |long| distance / long);
+        let rest = distance - rows * long.unwrap_or(0);
+        let at = row(rest).filter(|at| *at <= most)?;
+        Some(if long.is_some() { vec![rows, at] } else { vec![at] })
+    };
+    let taken = apart.iter().map(taken).collect::<Option<Vec<Vec<i64>>>>()?;
+    let size = |at: usize| {
+        let most = taken.iter().filter_map(|steps| steps.get(at)).copied().max().unwrap_or(0);
+        u64::try_from(most).unwrap_or(0) + 1
+    };
+    let all = match long {
+        Some(long) => vec![(long, size(0)), (short, size(1))],
+        None => vec![(short, size(0))],
+    };
+    Some((all, taken))
+}
+
 /// What a slice brings of an operand for one share: rows at regular pitches, and how the share walks over
 /// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +152,8 @@ pub(super) struct Hull {
     pub(super) elements: u64,
     /// Size and stride in data memory of each axis of the share.
     pub(super) walk: Vec<(u64, i64)>,
+    /// Distance in data memory of each step from stream to stream.
+    pub(super) steps: Vec<i64>,
 }
 
 impl Hull {
@@ -140,6 +216,7 @@ impl Cut {
         }
         let strides = &operand.strides;
         let mut axes: Vec<(i64, u64)> = strides.iter().copied().zip(self.inner.iter().copied()).collect();
+        axes.extend(&operand.steps);
         axes.retain(|(stride, size)| *stride != 0 && *size > 1);
         axes.sort_unstable();
         if axes.first().is_some_and(|(stride, _)| *stride < 0) {
@@ -177,8 +254,9 @@ impl Cut {
             stride => Some((*size, if *size == 1 { 0 } else { place(*stride)? })),
         });
         let walk = walk.collect::<Option<Vec<_>>>()?;
+        let steps = operand.steps.iter().map(|(stride, _)| place(*stride)).collect::<Option<Vec<_>>>()?;
         all.reverse();
-        Some(Hull { lead, levels: all, elements, walk })
+        Some(Hull { lead, levels: all, elements, walk, steps })
     }
 
     /// Bytes that each slice's data memory must have for operands, besides streams.
@@ -213,7 +291,8 @@ pub(super) struct Room {
 /// The cut that takes least; `None` if no operand's hull can be brought by any.
 pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room) -> Option<Cut> {
     let mut best: Option<(u64, Cut)> = None;
-    let out = Operand { first: 0, strides: super::view::strides(dims), element_bytes: room.result_bytes };
+    let strides = super::view::strides(dims);
+    let out = Operand { first: 0, strides, element_bytes: room.result_bytes, steps: Vec::new(), streams: 1 };
     for inner in blocks(dims) {
         let share: u64 = inner.iter().product();
         let torn = room.rows.is_some_and(|(columns, rows)| {
@@ -307,7 +386,7 @@ fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand
         if !hull.is_stream() || operand.element_bytes != WORD_BYTES {
             let narrow = hull.walk.last().is_some_and(|(size, stride)| *size > 1 && *stride != 1);
             let words = if narrow { share } else { share / FLIT_WORDS };
-            unit += machine.command.overhead_cycles + words;
+            unit += operand.streams * (machine.command.overhead_cycles + words);
         }
     }
     Some(turns * dma.max(unit) + dma.min(unit))

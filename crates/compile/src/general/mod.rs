@@ -45,6 +45,7 @@ pub mod words;
 mod commands_chain;
 mod commands_contract;
 mod commands_group;
+mod commands_hulls;
 mod commands_reduce;
 mod commands_rows;
 mod constants;

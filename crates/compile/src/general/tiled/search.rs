@@ -177,7 +177,7 @@ impl Search<'_> {
         };
         let share = estimate.run_columns.min(tile_columns);
         // Whole rows of a slice follow each other.
-        let rows_together = if share == columns { estimate.run_rows } else { 1 };
+        let rows_together = if estimate.run_columns == columns { estimate.run_rows } else { 1 };
         let wide = |element_bytes: u64, written: bool| Runs {
             bytes: tile_rows * tile_columns * element_bytes,
             run_bytes: share * rows_together * element_bytes,
