@@ -19,6 +19,7 @@
 //! | [`moves`] | loops over elements as transfers |
 //! | `emit`, `commands_*`, [`plan`](mod@plan) | the program |
 //! | [`tensors`] | tensors as words |
+//! | [`interface`](mod@interface) | a planned graph from outside: inputs, results and constants in HBM |
 //! | [`text`] | kernels as text, with what was chosen and what it takes |
 //! | [`reference`](mod@reference) | what kernels must give, from what they read alone |
 //! | [`refusal`] | what is not lowered, and why |
@@ -27,6 +28,7 @@ pub mod bound;
 pub mod choose;
 pub mod elementwise;
 pub mod image;
+pub mod interface;
 pub mod kernel;
 pub mod link;
 pub mod moves;
