@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::run::args::PromptArgs;
+use crate::run::args::{PromptArgs, TensorArgs};
 use crate::target::ModelTarget;
 
 pub(crate) const COMPILE_EXAMPLES: &str = "\
@@ -23,7 +23,9 @@ Examples:
   tilewright compile stories260K.bin -o stories.twb       programs and packed weights in one file
   tilewright exec stories.twb --prompt 'Once upon a time'
   tilewright compile stories260K.bin --batch 4 -o stories.twb   the same for up to four texts at the same time
-  tilewright exec stories.twb --prompt 'Once upon a time' --prompt 'The cat'";
+  tilewright exec stories.twb --prompt 'Once upon a time' --prompt 'The cat'
+  tilewright compile digits.onnx --pes 4 -o digits.twb    the same for any graph of fixed sizes
+  tilewright exec digits.twb --input image=seven.npy";
 
 /// What to compile and which stage to print.
 #[derive(Debug, Args)]
@@ -113,4 +115,6 @@ pub(crate) struct ExecArgs {
     pub(crate) file: String,
     #[command(flatten)]
     pub(crate) prompting: PromptArgs,
+    #[command(flatten)]
+    pub(crate) tensors: TensorArgs,
 }

@@ -6,7 +6,7 @@ use tilewright_base::{Severity, Sources};
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::general::bound::roofline_cycles;
 use tilewright_compile::general::{self, Planned, text};
-use tilewright_graph::primitives;
+use tilewright_graph::{Graph, primitives};
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
@@ -22,35 +22,34 @@ use crate::target::refused_programs;
 pub(super) fn printed(
     stage: Stage,
     args: &CompileArgs,
-    model: &Model,
+    loaded: &(Model, Graph),
     host: &mut dyn Host,
 ) -> Result<Option<String>, Outcome> {
     if !matches!(stage, Stage::Kernels | Stage::Lowered | Stage::Commands) {
         return Ok(None);
     }
-    let Some((machine, planned)) = planned(args, model, host)? else { return Ok(None) };
+    let Some(graph) = planned(args, loaded, host)? else { return Ok(None) };
+    let PlannedGraph { machine, planned, .. } = &graph;
     Ok(Some(match stage {
         Stage::Kernels => text::kernels(&planned.kernels),
-        Stage::Lowered => text::lowered(&machine, &planned),
+        Stage::Lowered => text::lowered(machine, planned),
         _ => commands::print(&planned.program),
     }))
 }
 
-/// What is said of a graph that takes arrays if no stage is asked for; `None` for all others.
-pub(super) fn compiled(
-    args: &CompileArgs,
-    model: &Model,
-    host: &mut dyn Host,
-) -> Result<Option<Outcome>, Outcome> {
-    let Some((machine, planned)) = planned(args, model, host)? else { return Ok(None) };
-    if let Some(path) = &args.output {
-        return Err(Outcome::usage(&format!(
-            "-o {path} of a graph that takes arrays, which has no file that `exec` runs\n  \
-             = allowed: --emit kernels|lowered|commands -o {path}\n  = instead: tilewright run {}",
-            args.model
-        )));
-    }
-    let pes = args.target.general_pes(&machine)?;
+/// A graph that takes arrays, compiled.
+pub(super) struct PlannedGraph {
+    pub(super) machine: Tcp,
+    /// Of the machine's figures.
+    pub(super) fingerprint: u64,
+    pub(super) planned: Planned,
+    /// PEs that it may use.
+    pub(super) pes: u64,
+}
+
+/// What is said of a graph if no stage is asked for and no file.
+pub(super) fn summary(graph: &PlannedGraph) -> String {
+    let PlannedGraph { machine, planned, pes, .. } = graph;
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     for kernel in &planned.kernels.kernels {
         *kinds.entry(kernel.name()).or_default() += 1;
@@ -61,25 +60,27 @@ pub(super) fn compiled(
         ("kernels", kinds.join(", ")),
         ("program", format!("{transfers} transfers, {execs} images of commands, for {pes} PEs")),
         ("memory", format!("{} B of HBM", thousands(planned.hbm_bytes))),
-        ("bound", format!("{} cycles", thousands(roofline_cycles(&machine, &planned.kernels, pes)))),
+        ("bound", format!("{} cycles", thousands(roofline_cycles(machine, &planned.kernels, *pes)))),
     ];
-    let text: String = rows.iter().map(|(name, what)| format!("{name:<12}{what}\n")).collect();
-    Ok(Some(Outcome::good(text)))
+    rows.iter().map(|(name, what)| format!("{name:<12}{what}\n")).collect()
 }
 
-/// The program of a graph of fixed sizes that is no language model; `None` for all others.
-fn planned(
+/// The program of a graph of fixed sizes that is no language model; `None` for all others. It is made of the
+/// graph as it was read, as `run` makes it: patterns that templates know would be spelled otherwise.
+pub(super) fn planned(
     args: &CompileArgs,
-    model: &Model,
+    loaded: &(Model, Graph),
     host: &mut dyn Host,
-) -> Result<Option<(Tcp, Planned)>, Outcome> {
+) -> Result<Option<PlannedGraph>, Outcome> {
+    let (model, as_read) = loaded;
     if !model.graph.axes.is_empty() || cluster(&model.graph).is_ok() {
         return Ok(None);
     }
-    let machine = args.target.machine(host)?;
-    let graph = primitives(&model.graph)
+    let (machine, fingerprint) = args.target.identified_machine(host)?;
+    let graph = primitives(as_read)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
-    let options = general::Options { pes: args.target.general_pes(&machine)?, ..general::Options::default() };
+    let pes = args.target.general_pes(&machine)?;
+    let options = general::Options { pes, ..general::Options::default() };
     let planned = general::plan(&machine, &graph, &model.store, &options);
     let planned = planned.map_err(|refusal| Outcome {
         code: FAILED,
@@ -92,5 +93,5 @@ fn planned(
             return Err(refused_programs(&args.target.chip, &args.target.set, &complaints));
         }
     }
-    Ok(Some((machine, planned)))
+    Ok(Some(PlannedGraph { machine, fingerprint, planned, pes }))
 }

@@ -5,7 +5,7 @@ use tilewright_base::{Diagnostic, Sources};
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{kernel_text, lowered, schedule_text};
-use tilewright_graph::TensorStore;
+use tilewright_graph::{Graph, TensorStore};
 use tilewright_import::{Model, configs};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
@@ -22,8 +22,8 @@ use crate::target::{ModelTarget, here};
 
 /// A file as it was read.
 pub(super) enum CompileInput {
-    /// With its weights, if the file has them.
-    Model(Box<Model>),
+    /// With its weights, if the file has them; what the templates take, and the graph as it was read.
+    Model(Box<(Model, Graph)>),
     /// Stage 2, without weights.
     Kernels(Kernels),
     /// Stage 3, likewise, and where it was read from.
@@ -90,14 +90,16 @@ impl CompileInput {
     }
 
     fn of_model(args: &CompileArgs, model: Model) -> CompileInput {
-        let as_read = matches!(args.emit, Some(Stage::Graph | Stage::Primitives));
-        CompileInput::Model(Box::new(if as_read { model } else { model::recognised(model) }))
+        let as_read = model.graph.clone();
+        let stays = matches!(args.emit, Some(Stage::Graph | Stage::Primitives));
+        let model = if stays { model } else { model::recognised(model) };
+        CompileInput::Model(Box::new((model, as_read)))
     }
 
     /// The model, for what needs its graph or its weights.
     pub(super) fn model(&self) -> Result<&Model, Outcome> {
         let (what, allowed) = match self {
-            CompileInput::Model(model) => return Ok(model),
+            CompileInput::Model(model) => return Ok(&model.0),
             CompileInput::Kernels(_) => ("kernels", "kernels, lowered, commands or schedule"),
             CompileInput::Lowered(_) => ("lowered kernels", "kernels, lowered, commands or schedule"),
             CompileInput::Schedule(_) => return Err(ended()),
@@ -122,7 +124,7 @@ impl CompileInput {
     /// Kernels, with scales from a text if one is named.
     pub(super) fn kernels(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<Kernels, Outcome> {
         let mut kernels = match self {
-            CompileInput::Model(model) => cluster(&model.graph).map_err(|error| refused(&error))?,
+            CompileInput::Model(model) => cluster(&model.0.graph).map_err(|error| refused(&error))?,
             CompileInput::Kernels(kernels) => kernels.clone(),
             CompileInput::Lowered(read) => read.0.kernels.clone(),
             CompileInput::Schedule(_) => return Err(ended()),

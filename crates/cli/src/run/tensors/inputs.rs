@@ -13,7 +13,7 @@ use tilewright_runtime::{Array, npy};
 use crate::host::Host;
 use crate::model;
 use crate::outcome::Outcome;
-use crate::run::args::RunArgs;
+use crate::run::args::{RunArgs, TensorArgs};
 
 /// Elements that a seed draws for all inputs together, at most: 1 GiB of them.
 const MOST_DRAWN: u64 = 1 << 28;
@@ -52,7 +52,8 @@ impl RequiredInputs {
         Ok(RequiredInputs::Graph(Box::new(model), declared))
     }
 
-    fn inputs(&self) -> &[DeclaredInput] {
+    /// What is asked for.
+    pub(super) fn inputs(&self) -> &[DeclaredInput] {
         match self {
             RequiredInputs::Onnx(inputs) | RequiredInputs::Graph(_, inputs) => inputs,
         }
@@ -88,21 +89,23 @@ impl RequiredInputs {
 }
 
 /// Arrays by name, and the sizes that they give to axes.
-pub(super) struct InputArrays {
+pub(crate) struct InputArrays {
     tensors: BTreeMap<String, Tensor>,
     axes: BTreeMap<String, u64>,
     /// What is told of arrays that are not taken as they are.
-    pub(super) notes: String,
+    pub(crate) notes: String,
 }
 
 impl InputArrays {
-    pub(super) fn new(
-        args: &RunArgs,
-        asked: &RequiredInputs,
+    /// Reads arrays of files, and draws what is left; sizes that are named may be fixed before.
+    pub(crate) fn new(
+        args: &TensorArgs,
+        dims: Option<&str>,
+        inputs: &[DeclaredInput],
         host: &mut dyn Host,
     ) -> Result<InputArrays, Outcome> {
-        let (inputs, mut files) = (asked.inputs(), BTreeMap::new());
-        for written in &args.tensors.inputs {
+        let mut files = BTreeMap::new();
+        for written in &args.inputs {
             let Some((name, file)) = written.split_once('=') else {
                 return Err(Outcome::usage(&format!(
                     "--input {written}\n  = allowed: NAME=FILE.npy\n  = instead: {}",
@@ -117,7 +120,7 @@ impl InputArrays {
                 )));
             }
         }
-        let bounds = model::axes(args.dims.as_deref().unwrap_or(""))?;
+        let bounds = model::axes(dims.unwrap_or(""))?;
         let fixed = bounds.into_iter().filter(|(_, (least, most))| least == most);
         let mut given = InputArrays {
             tensors: BTreeMap::new(),
@@ -140,10 +143,10 @@ impl InputArrays {
     }
 
     /// What is left: drawn, or asked for.
-    fn draw(&mut self, args: &RunArgs, inputs: &[DeclaredInput]) -> Result<(), Outcome> {
+    fn draw(&mut self, args: &TensorArgs, inputs: &[DeclaredInput]) -> Result<(), Outcome> {
         let missing = inputs.iter().enumerate().filter(|(_, input)| !self.tensors.contains_key(&input.name));
         let missing: Vec<(usize, &DeclaredInput)> = missing.collect();
-        let Some(seed) = args.tensors.seed else {
+        let Some(seed) = args.seed else {
             return match missing.first() {
                 None => Ok(()),
                 Some((_, first)) => Err(Outcome::usage(&format!(

@@ -12,7 +12,10 @@ use tilewright_reference::{EvalError, Interpreter, Tensor};
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::args::RunArgs;
-use inputs::{InputArrays, RequiredInputs};
+use inputs::RequiredInputs;
+
+pub(crate) use chip::GraphJob;
+pub(crate) use inputs::InputArrays;
 
 /// Whether arrays are meant rather than text.
 pub(super) fn asked(args: &RunArgs) -> bool {
@@ -29,12 +32,12 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
         ));
     }
     let asked = RequiredInputs::of(args, host)?;
-    let given = InputArrays::new(args, &asked, host)?;
+    let given = InputArrays::new(&args.tensors, args.dims.as_deref(), asked.inputs(), host)?;
     let model = asked.model(args, &given, host)?;
     let outcome = if args.interp {
         let results = interpreted(&model, &given, host)?;
-        outputs::written(args, &results, host)?;
-        Outcome::good(outputs::said(args, &results))
+        outputs::written(&args.tensors, &results, host)?;
+        Outcome::good(outputs::said(&args.tensors, args.prompting.json, &results))
     } else {
         chip::run(args, &model, &given, host)?
     };

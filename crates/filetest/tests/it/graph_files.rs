@@ -1,0 +1,141 @@
+//! Graphs that take arrays, compiled to files: what runs from a file is what `run` gives, and a file that was
+//! changed is refused.
+
+#![expect(clippy::disallowed_methods, reason = "the tests read the repository")]
+
+use std::collections::BTreeMap;
+
+use tilewright_cli::{BAD_INPUT, FAILED, GOOD};
+use tilewright_filetest::host::{TestHost, good, tilewright};
+use tilewright_filetest::repository;
+use tilewright_ir::binary::{self, Section};
+
+fn host() -> TestHost {
+    TestHost { root: repository(), ..TestHost::default() }
+}
+
+/// A small graph with a contraction and a softmax.
+const GRAPH: &str = "tests/general/compiled-file.graph";
+
+#[test]
+fn a_file_gives_what_the_graph_gives() {
+    for name in ["cnn", "depthwise", "encoder", "mlp", "quantise", "compiled-file"] {
+        for pes in [1, 4] {
+            let mut host = host();
+            let graph = format!("tests/general/{name}.graph");
+            let run = good(&format!("run {graph} --seed 5 --pes {pes} --json"), &mut host);
+            good(&format!("compile {graph} --pes {pes} -o g.twb"), &mut host);
+            let commands = good(&format!("compile {graph} --pes {pes} --emit commands"), &mut host);
+            assert_eq!(good("exec g.twb --seed 5 --json", &mut host), run, "{name} on {pes} PEs");
+            assert_eq!(good("run g.twb --seed 5 --json", &mut host), run, "{name} on {pes} PEs");
+            assert_eq!(good("disasm g.twb", &mut host), commands, "{name} on {pes} PEs");
+        }
+    }
+}
+
+#[test]
+fn the_same_graph_gives_the_same_file() {
+    let mut host = host();
+    good(&format!("compile {GRAPH} -o a.twb"), &mut host);
+    good(&format!("compile {GRAPH} -o b.twb"), &mut host);
+    assert_eq!(host.written["a.twb"], host.written["b.twb"]);
+}
+
+#[test]
+fn outputs_and_traces_are_written_from_a_file_too() {
+    let mut host = host();
+    good(&format!("compile {GRAPH} -o g.twb"), &mut host);
+    good(&format!("run {GRAPH} --seed 1 -o a --trace a.pftrace"), &mut host);
+    good("exec g.twb --seed 1 -o b --trace b.pftrace", &mut host);
+    assert_eq!(host.written["a/p.npy"], host.written["b/p.npy"]);
+    assert_eq!(host.written["a.pftrace"], host.written["b.pftrace"]);
+}
+
+#[test]
+fn a_graph_that_is_refused_leaves_no_file() {
+    let mut host = host();
+    for name in ["refused-remainder", "refused-inputs"] {
+        let refused = tilewright(&format!("compile tests/general/{name}.graph -o g.twb"), &mut host);
+        assert_ne!(refused.code, GOOD, "{name}");
+        assert!(host.written.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_changed_byte_is_refused() {
+    let mut host = host();
+    good(&format!("compile {GRAPH} -o g.twb"), &mut host);
+    let file = host.written["g.twb"].clone();
+    for at in (0..file.len()).step_by(61).chain([file.len() - 1]) {
+        let mut bad = file.clone();
+        bad[at] ^= 1;
+        host.given.insert("bad.twb".into(), bad);
+        assert_eq!(tilewright("exec bad.twb --seed 1", &mut host).code, BAD_INPUT, "byte {at}");
+    }
+    for bytes in [0, 7, 40, 4096, file.len() - 1] {
+        host.given.insert("bad.twb".into(), file[..bytes].to_vec());
+        assert_eq!(tilewright("exec bad.twb --seed 1", &mut host).code, BAD_INPUT, "{bytes} bytes");
+    }
+}
+
+/// A file with another plan, its checksums right.
+fn replanned(file: &[u8], change: impl Fn(&str) -> String) -> Vec<u8> {
+    let sections = binary::read(file).expect("a file");
+    let plan = sections.iter().find(|section| section.name == "plan").expect("a plan");
+    let changed = change(std::str::from_utf8(plan.bytes).expect("a text"));
+    assert_ne!(changed.as_bytes(), plan.bytes);
+    let other = |section: &Section<'_>| section.name == "plan";
+    let sections: Vec<Section<'_>> = sections
+        .iter()
+        .map(
+            |section| {
+                if other(section) { Section { bytes: changed.as_bytes(), ..*section } } else { *section }
+            },
+        )
+        .collect();
+    binary::write(&sections)
+}
+
+#[test]
+fn a_plan_that_asks_for_too_much_is_refused_before_memory_is_taken() {
+    let mut host = host();
+    good(&format!("compile {GRAPH} -o g.twb"), &mut host);
+    let file = host.written["g.twb"].clone();
+    let cases = [
+        ("graph 1\n", "graph 2\n", "its plan begins with `graph 2`, and this release reads"),
+        ("[16, 24]", "[1099511627776, 1099511627776]", "`x` lies beyond the"),
+        ("[16, 24]", "[4294967296, 24]", "`x` lies beyond the"),
+        ("f32[16, 8] as words at ", "f32[16, 8] as words at 9", "`p` lies beyond the"),
+        ("pes 1\n", "pes one\n", "line 5 of its plan is not known: `pes one`"),
+        ("pes 1\n", "pes 1\ncolour 3\n", "is not known: `colour 3`"),
+        ("kernels", "kernel", "is not known"),
+        ("\nhbm ", "\nhbm 99999999999999", "B of HBM, which has"),
+    ];
+    for (from, to, why) in cases {
+        host.given.insert("bad.twb".into(), replanned(&file, |plan| plan.replacen(from, to, 1)));
+        let refused = tilewright("exec bad.twb --seed 1", &mut host);
+        assert_ne!(refused.code, GOOD, "{from} -> {to}");
+        assert!(refused.stderr.contains(why), "{from} -> {to}: {}", refused.stderr);
+    }
+    host.given.insert("bad.twb".into(), replanned(&file, |plan| format!("{plan}constant 4 at 0\n")));
+    let refused = tilewright("exec bad.twb --seed 1", &mut host);
+    assert!(refused.stderr.contains("its constants are not those"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_file_is_for_the_figures_that_it_was_compiled_for() {
+    let machine = |efficiency: &str| {
+        let own = format!(
+            "[hbm]\nefficiency = {efficiency}\n[sources]\n\"hbm.efficiency\" = \"assumption: a test\"\n"
+        );
+        format!("name = \"mine\"\ndescription = \"a test\"\nbase = \"tcp\"\n{own}")
+    };
+    let mut host = host();
+    host.given = BTreeMap::from([("mine.toml".to_string(), machine("0.8").into_bytes())]);
+    good(&format!("compile {GRAPH} --chip mine.toml -o g.twb"), &mut host);
+    good("exec g.twb --seed 1", &mut host);
+    host.given.insert("mine.toml".into(), machine("0.7").into_bytes());
+    let refused = tilewright("exec g.twb --seed 1", &mut host);
+    assert_eq!(refused.code, FAILED);
+    assert!(refused.stderr.contains("was compiled for other figures of `mine.toml`"), "{}", refused.stderr);
+}
