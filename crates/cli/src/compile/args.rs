@@ -49,12 +49,15 @@ pub(crate) struct CompileArgs {
     /// Its tokenizer, which goes into the file; found beside the model if it is not named
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<String>,
-    /// What is to be least for a token, simulated: time, energy, edp, or time@WATTS for the fastest below a power
-    #[arg(long, value_name = "GOAL", default_value = "time")]
+    /// What is to be least for a token, or a run of a graph, simulated: time, energy, edp, or time@WATTS for the
+    /// fastest below a power [default: time]
+    #[arg(long, value_name = "GOAL", default_value = "time", hide_default_value = true)]
     pub(crate) goal: String,
-    /// How many choices are evaluated by a simulation: 0 none (the rule), 1 a few, 2 and more many
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=9))]
-    pub(crate) effort: u64,
+    /// How many choices are evaluated by a simulation: 0 none (the rule), 1 a few, 2 and more many. Of a graph that
+    /// takes arrays 1 tries fewer PEs, 2 and more other numbers of tactics as well [default: 1; of such a graph 0, or 1
+    /// with another goal than time]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=9))]
+    pub(crate) effort: Option<u64>,
     /// Do not check that every read of the programs sees its write and every wait has its signal
     #[arg(long)]
     pub(crate) no_check: bool,

@@ -2,20 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_base::{Severity, Sources};
+use tilewright_base::Severity;
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::general::bound::roofline_cycles;
-use tilewright_compile::general::{self, Planned, text};
-use tilewright_graph::{Graph, primitives};
+use tilewright_compile::general::text;
+use tilewright_graph::Graph;
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
+use tilewright_schedule::tune::{TokenCost, TunedGraph};
 use tilewright_tcp_isa::program::text as commands;
 use tilewright_tcp_isa::verify;
 
 use super::args::{CompileArgs, Stage};
+use crate::goal::goal;
+use crate::graph::{GraphRequest, refuse_given};
 use crate::host::Host;
-use crate::outcome::{FAILED, Outcome};
+use crate::outcome::Outcome;
 use crate::target::refused_programs;
 
 /// The text of a stage, for a graph of fixed sizes that is no language model; `None` for all others.
@@ -25,11 +28,11 @@ pub(super) fn printed(
     loaded: &(Model, Graph),
     host: &mut dyn Host,
 ) -> Result<Option<String>, Outcome> {
-    if !matches!(stage, Stage::Kernels | Stage::Lowered | Stage::Commands) {
+    if matches!(stage, Stage::Graph | Stage::Primitives) {
         return Ok(None);
     }
     let Some(graph) = planned(args, loaded, host)? else { return Ok(None) };
-    let PlannedGraph { machine, planned, .. } = &graph;
+    let PlannedGraph { machine, tuned: TunedGraph { planned, .. }, .. } = &graph;
     Ok(Some(match stage {
         Stage::Kernels => text::kernels(&planned.kernels),
         Stage::Lowered => text::lowered(machine, planned),
@@ -42,26 +45,33 @@ pub(super) struct PlannedGraph {
     pub(super) machine: Tcp,
     /// Of the machine's figures.
     pub(super) fingerprint: u64,
-    pub(super) planned: Planned,
-    /// PEs that it may use.
-    pub(super) pes: u64,
+    pub(super) tuned: TunedGraph,
 }
 
 /// What is said of a graph if no stage is asked for and no file.
 pub(super) fn summary(graph: &PlannedGraph) -> String {
-    let PlannedGraph { machine, planned, pes, .. } = graph;
+    let PlannedGraph { machine, tuned: TunedGraph { planned, options, evaluations, costs }, .. } = graph;
+    let pes = options.pes;
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     for kernel in &planned.kernels.kernels {
         *kinds.entry(kernel.name()).or_default() += 1;
     }
     let kinds: Vec<String> = kinds.into_iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     let (transfers, execs) = (planned.program.transfers.len(), planned.program.execs.len());
-    let rows = [
+    let mut rows = vec![
         ("kernels", kinds.join(", ")),
         ("program", format!("{transfers} transfers, {execs} images of commands, for {pes} PEs")),
         ("memory", format!("{} B of HBM", thousands(planned.hbm_bytes))),
-        ("bound", format!("{} cycles", thousands(roofline_cycles(machine, &planned.kernels, *pes)))),
+        ("bound", format!("{} cycles", thousands(roofline_cycles(machine, &planned.kernels, pes)))),
     ];
+    if let Some((rule, own)) = costs {
+        let cycles = |cost: &TokenCost| thousands(cost.millicycles / 1000);
+        let nanojoules = |cost: &TokenCost| thousands(cost.energy_fj / 1_000_000);
+        let tactics = options.tactics;
+        rows.push(("choices", format!("pes={pes} tactics={tactics}, {evaluations} candidates evaluated")));
+        rows.push(("a run", format!("{} -> {} cycles", cycles(rule), cycles(own))));
+        rows.push(("its energy", format!("{} -> {} nJ", nanojoules(rule), nanojoules(own))));
+    }
     rows.iter().map(|(name, what)| format!("{name:<12}{what}\n")).collect()
 }
 
@@ -76,22 +86,36 @@ pub(super) fn planned(
     if !model.graph.axes.is_empty() || cluster(&model.graph).is_ok() {
         return Ok(None);
     }
+    refuse_given(&[
+        (
+            "--batch",
+            args.batch != 1,
+            "the sizes of its inputs",
+            "--dims, where a size of an ONNX file is open",
+        ),
+        ("--tokenizer", args.tokenizer.is_some(), "arrays", "leave --tokenizer out"),
+        ("--program", args.program.is_some(), "its only program", "leave --program out"),
+        (
+            "--emit schedule",
+            args.emit == Some(Stage::Schedule),
+            "--emit graph, primitives, kernels, lowered or commands",
+            "`run --trace FILE`, for when each command runs",
+        ),
+    ])?;
     let (machine, fingerprint) = args.target.identified_machine(host)?;
-    let graph = primitives(as_read)
-        .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
-    let pes = args.target.general_pes(&machine)?;
-    let options = general::Options { pes, ..general::Options::default() };
-    let planned = general::plan(&machine, &graph, &model.store, &options);
-    let planned = planned.map_err(|refusal| Outcome {
-        code: FAILED,
-        ..Outcome::usage(&format!("{refusal}\n  = instead: `run --interp`, which computes every operator"))
-    })?;
+    let request = GraphRequest {
+        target: &args.target,
+        effort: args.effort,
+        goal: goal(&args.goal)?,
+        shows_progress: true,
+    };
+    let tuned = request.compile(&machine, as_read, &model.store, host)?;
     if !args.no_check {
-        let mut complaints = verify(&machine, &planned.program);
+        let mut complaints = verify(&machine, &tuned.planned.program);
         complaints.retain(|complaint| complaint.severity == Severity::Error);
         if !complaints.is_empty() {
             return Err(refused_programs(&args.target.chip, &args.target.set, &complaints));
         }
     }
-    Ok(Some(PlannedGraph { machine, fingerprint, planned, pes }))
+    Ok(Some(PlannedGraph { machine, fingerprint, tuned }))
 }

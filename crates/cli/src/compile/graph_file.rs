@@ -20,8 +20,10 @@ use crate::target::ModelTarget;
 
 /// The bytes of the file.
 pub(super) fn bytes(args: &CompileArgs, graph: &PlannedGraph) -> Vec<u8> {
-    let PlannedGraph { machine, fingerprint, planned, pes } = graph;
-    let outside = interface(machine, planned, *pes).or_broken("a plan has a place for every result");
+    let PlannedGraph { machine, fingerprint, tuned } = graph;
+    let planned = &tuned.planned;
+    let outside =
+        interface(machine, planned, tuned.options.pes).or_broken("a plan has a place for every result");
     let plan = GraphPlan {
         chip: args.target.chip.clone(),
         set: args.target.set.clone(),
@@ -39,7 +41,7 @@ pub(super) fn exec(
     file: &Arc<Mapped>,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
-    takes_arrays(args)?;
+    args.prompting.check_arrays(&args.file)?;
     let plan = &artifact.plan;
     let target = ModelTarget { chip: plan.chip.clone(), set: plan.set.clone(), ..ModelTarget::default() };
     let (machine, fingerprint) = target.identified_machine(host)?;
@@ -66,20 +68,6 @@ pub(super) fn exec(
     }
     let outcome = job.run(graph, &given, host)?;
     Ok(Outcome { stderr: given.notes + &outcome.stderr, ..outcome })
-}
-
-/// Refuses what only texts have.
-fn takes_arrays(args: &ExecArgs) -> Result<(), Outcome> {
-    let prompting = &args.prompting;
-    let given = [("--prompt", !prompting.prompts.is_empty()), ("--tokenizer", prompting.tokenizer.is_some())];
-    match given.iter().find(|(_, is_given)| *is_given) {
-        None => Ok(()),
-        Some((option, _)) => Err(Outcome::usage(&format!(
-            "{option} with `{}`, a graph that takes arrays\n  = allowed: --input, --seed, --output, --trace, --json\n  \
-             = instead: --input NAME=FILE.npy, or --seed N to draw inputs",
-            args.file
-        ))),
-    }
 }
 
 /// What a graph asks for, as a model file would declare it.

@@ -20,6 +20,9 @@ use crate::outcome::{BAD_INPUT, FAILED, Outcome};
 use crate::run::{compiled_long, refused, untuned};
 use crate::target::{ModelTarget, here};
 
+/// Effort for a language model if nobody says how much.
+const MODEL_EFFORT: u64 = 1;
+
 /// A file as it was read.
 pub(super) enum CompileInput {
     /// With its weights, if the file has them; what the templates take, and the graph as it was read.
@@ -162,9 +165,10 @@ impl CompileInput {
         let (target, machine) = (args.target.clone(), args.target.machine(host)?);
         host.progress("compiling", None);
         let rule = compiled_long(&machine, &target, &kernels, args.batch)?;
-        let aim = TuneGoal { effort: args.effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
-        if args.effort > 0 {
-            host.progress(&format!("choosing with effort {}", args.effort), None);
+        let effort = args.effort.unwrap_or(MODEL_EFFORT);
+        let aim = TuneGoal { effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
+        if effort > 0 {
+            host.progress(&format!("choosing with effort {effort}"), None);
         }
         let tuned = tune_compiled(&machine, &kernels, rule, aim).map_err(|error| untuned(&error))?;
         Ok(CompileOutput { machine, target, kernels, tuned })

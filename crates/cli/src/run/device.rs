@@ -142,7 +142,7 @@ impl ModelJob<'_> {
 
     /// When to stop.
     pub(super) fn limits(&self) -> Limits {
-        Limits { tokens: u64::from(self.prompting.max_tokens), ends: wide(&self.tokenizer.ends()) }
+        Limits { tokens: u64::from(self.prompting.max_tokens()), ends: wide(&self.tokenizer.ends()) }
     }
 
     /// The vector of a text, and what it took.

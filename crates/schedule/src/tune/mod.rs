@@ -10,16 +10,20 @@
 //! 4. The best is compiled for the whole model and kept if the whole model is better with it than with the
 //!    rule.
 //!
+//! General graphs have choices of their own ([`tune_graph`]).
+//!
 //! Effort counts evaluations, not time, and all draws come from one fixed seed: the same input gives the same
 //! programs.
 
 pub mod chain;
 mod cost;
+mod graph;
 
 use std::collections::BTreeMap;
 use tilewright_base::invariant::{OrBroken, to_index};
 
 use thiserror::Error;
+use tilewright_compile::general::Refusal;
 use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_compile::tcp::bands::bands;
 use tilewright_compile::tcp::choices::{MOST_BANDS, MOST_SLOTS, Solver, WHOLE, classes};
@@ -28,6 +32,7 @@ use tilewright_explore::Goal;
 use tilewright_machine::tcp::Tcp;
 
 pub use cost::{ChoiceScore, ProgramCosts, TokenCost};
+pub use graph::{GraphGoal, TunedGraph, graph_options, tune_graph};
 
 /// Blocks of the model that stands for all.
 const BLOCKS: usize = 2;
@@ -42,6 +47,9 @@ pub enum TuneError {
     /// It does not compile.
     #[error(transparent)]
     Compile(#[from] CompileError),
+    /// A general graph with a node that is not lowered.
+    #[error(transparent)]
+    Graph(#[from] Refusal),
     /// No choice stays below the power that the goal allows.
     #[error(
         "no choice that was evaluated stays below {} W\n  = allowed: {} W, the least of {evaluated} choices",

@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tilewright_base::Sources;
 use tilewright_compile::general::interface::{GraphInterface, Port};
-use tilewright_compile::general::{self, Planned, tensors};
-use tilewright_graph::primitives;
+use tilewright_compile::general::tensors;
+use tilewright_explore::Goal;
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
@@ -20,43 +19,12 @@ use tilewright_runtime::{Reading, ReadingError, ReadingOptions};
 
 use super::inputs::InputArrays;
 use super::outputs::{self, OutputJson};
+use crate::graph::GraphRequest;
 use crate::host::Host;
 use crate::machine::to_json;
-use crate::outcome::{FAILED, OUR_FAULT, Outcome, io_cause};
+use crate::outcome::{OUR_FAULT, Outcome, io_cause};
 use crate::run::args::{PromptArgs, RunArgs, TensorArgs};
 use crate::target::refused_programs;
-
-/// A graph as one program of a chip; what is not lowered is refused with its node.
-pub(super) fn planned(machine: &Tcp, model: &Model, pes: u64, host: &dyn Host) -> Result<Planned, Outcome> {
-    let graph = primitives(&model.graph)
-        .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
-    let options = general::Options { pes, ..general::Options::default() };
-    general::plan(machine, &graph, &model.store, &options).map_err(|refusal| Outcome {
-        code: FAILED,
-        ..Outcome::usage(&format!("{refusal}\n  = instead: --interp, which computes every operator"))
-    })
-}
-
-/// Refuses options that mean nothing to a general graph.
-fn fits(args: &RunArgs, machine: &Tcp) -> Result<(), Outcome> {
-    let target = &args.target;
-    target.general_pes(machine)?;
-    let odd = [
-        ("--chips", target.chips != 1),
-        ("--dtype", target.dtype != "bf16"),
-        ("--cache", target.cache != "bf16"),
-        ("--calibrate", target.calibrate.is_some()),
-        ("--context", target.context.is_some()),
-        ("--effort", args.effort != 0),
-    ];
-    match odd.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((option, _)) => Err(Outcome::usage(&format!(
-            "{option} with a graph that takes arrays\n  \
-             = allowed: one chip, contractions in bf16\n  = instead: leave {option} out"
-        ))),
-    }
-}
 
 /// Compiles a graph, runs it, and says what it gave and took.
 pub(super) fn run(
@@ -66,8 +34,13 @@ pub(super) fn run(
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let machine = args.target.machine(host)?;
-    fits(args, &machine)?;
-    let planned = planned(&machine, model, args.target.pes, host)?;
+    let request = GraphRequest {
+        target: &args.target,
+        effort: Some(args.effort),
+        goal: Goal::Time,
+        shows_progress: !args.prompting.json,
+    };
+    let tuned = request.compile(&machine, &model.graph, &model.store, host)?;
     let job = GraphJob {
         machine: &machine,
         chip: &args.target.chip,
@@ -75,7 +48,8 @@ pub(super) fn run(
         tensors: &args.tensors,
         prompting: &args.prompting,
     };
-    let graph = executable(&machine, &planned, args.target.pes).map_err(|error| job.failed(&error))?;
+    let graph =
+        executable(&machine, &tuned.planned, tuned.options.pes).map_err(|error| job.failed(&error))?;
     job.run(graph, given, host)
 }
 

@@ -31,6 +31,7 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
             "--prompt with --input, --seed or --output\n  = allowed: a text, or arrays\n  = instead: leave one of them out",
         ));
     }
+    args.prompting.check_arrays(&args.model)?;
     let asked = RequiredInputs::of(args, host)?;
     let given = InputArrays::new(&args.tensors, args.dims.as_deref(), asked.inputs(), host)?;
     let model = asked.model(args, &given, host)?;
