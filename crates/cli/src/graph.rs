@@ -2,7 +2,8 @@
 //! the choices that an effort finds.
 
 use tilewright_base::Sources;
-use tilewright_compile::general::{Options, plan};
+use tilewright_compile::general::refusal::{check_graph, refused_node};
+use tilewright_compile::general::{Options, Refusal, plan};
 use tilewright_explore::Goal;
 use tilewright_graph::{Graph, TensorStore, primitives};
 use tilewright_machine::Tcp;
@@ -10,6 +11,7 @@ use tilewright_schedule::tune::{GraphGoal, TuneError, TunedGraph, tune_graph, wa
 
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
+use crate::progress::part;
 use crate::target::ModelTarget;
 
 /// What a graph is compiled for.
@@ -34,20 +36,20 @@ impl GraphRequest<'_> {
         check_target(self.target)?;
         let rule = Options { pes: self.target.general_pes(machine)?, ..Options::default() };
         let effort = self.effort()?;
+        check_graph(graph).map_err(|refusal| not_lowered(graph, &refusal))?;
         let graph = primitives(graph).map_err(|complaint| {
             Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
         })?;
+        check_graph(&graph).map_err(|refusal| not_lowered(&graph, &refusal))?;
         self.progress(host, "compiling", None);
         let phase = format!("choosing with effort {effort}");
         let planned = |options: &Options| plan(machine, &graph, store, options);
         let aim = GraphGoal { effort, goal: self.goal };
         let tuned = tune_graph(machine, rule, aim, &planned, &mut |done, of| {
-            #[expect(clippy::cast_precision_loss, reason = "a part for people")]
-            let part = done as f64 / of.max(1) as f64;
-            self.progress(host, &phase, Some(part));
+            self.progress(host, &phase, Some(part(done, of)));
         });
         self.progress(host, "", None);
-        tuned.map_err(|error| refused(&error))
+        tuned.map_err(|error| refused(&graph, &error))
     }
 
     fn progress(&self, host: &mut dyn Host, phase: &str, part: Option<f64>) {
@@ -94,13 +96,30 @@ pub(crate) fn refuse_given(options: &[(&str, bool, &str, &str)]) -> Result<(), O
 }
 
 /// A graph that does not compile, or not so.
-fn refused(error: &TuneError) -> Outcome {
+fn refused(graph: &Graph, error: &TuneError) -> Outcome {
     let instead = match error {
-        TuneError::Graph(_) => "`run --interp`, which computes every operator".to_string(),
+        TuneError::Graph(refusal) => return not_lowered(graph, refusal),
         TuneError::Power { least_milliwatts, .. } => {
             format!("--goal time@{}, fewer --pes or more --effort", watts(*least_milliwatts))
         }
         TuneError::Compile(_) | TuneError::Untimed => "--goal time".to_string(),
     };
     Outcome { code: FAILED, ..Outcome::usage(&format!("{error}\n  = instead: {instead}")) }
+}
+
+/// A node that is not lowered, with the nearest thing that is.
+pub(crate) fn not_lowered(graph: &Graph, refusal: &Refusal) -> Outcome {
+    let node = refused_node(graph, refusal);
+    let interp = "`run --interp`, which computes every operator";
+    let words = match node.nearest {
+        None => format!("{node}\n  = instead: {interp}"),
+        // The interpreter would compute nothing either.
+        Some((allowed, instead)) if graph.outputs.is_empty() => {
+            format!("{node}\n  = allowed: {allowed}\n  = instead: {instead}")
+        }
+        Some((allowed, instead)) => {
+            format!("{node}\n  = allowed: {allowed}\n  = instead: {instead}; or {interp}")
+        }
+    };
+    Outcome { code: FAILED, ..Outcome::usage(&words) }
 }

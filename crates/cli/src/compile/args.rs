@@ -25,7 +25,8 @@ Examples:
   tilewright compile stories260K.bin --batch 4 -o stories.twb   the same for up to four texts at the same time
   tilewright exec stories.twb --prompt 'Once upon a time' --prompt 'The cat'
   tilewright compile digits.onnx --pes 4 -o digits.twb    the same for any graph of fixed sizes
-  tilewright exec digits.twb --input image=seven.npy";
+  tilewright exec digits.twb --input image=seven.npy
+  tilewright compile digits.onnx --explain 3              what bounds kernel 3 of it, and what would have to change";
 
 /// What to compile and which stage to print.
 #[derive(Debug, Args)]
@@ -35,6 +36,10 @@ pub(crate) struct CompileArgs {
     /// Print the text of a stage
     #[arg(long, value_name = "STAGE")]
     pub(crate) emit: Option<Stage>,
+    /// Say what bounds a kernel of a graph that takes arrays, and what would have to change: its number in `--emit
+    /// kernels`, or the name of what it gives
+    #[arg(long, value_name = "KERNEL", conflicts_with_all = ["emit", "output"])]
+    pub(crate) explain: Option<String>,
     /// Which program `--emit lowered`, `commands` and `schedule` print; without, that of the lowered text, or decode
     #[arg(long, value_name = "NAME")]
     pub(crate) program: Option<ProgramName>,

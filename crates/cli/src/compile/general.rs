@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use tilewright_base::Severity;
+use tilewright_compile::CompileError;
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::general::bound::roofline_cycles;
+use tilewright_compile::general::explain::{explain, find_kernel};
 use tilewright_compile::general::text;
-use tilewright_graph::Graph;
+use tilewright_graph::{Axis, Graph};
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
@@ -18,7 +20,7 @@ use super::args::{CompileArgs, Stage};
 use crate::goal::goal;
 use crate::graph::{GraphRequest, refuse_given};
 use crate::host::Host;
-use crate::outcome::Outcome;
+use crate::outcome::{FAILED, Outcome};
 use crate::target::refused_programs;
 
 /// The text of a stage, for a graph of fixed sizes that is no language model; `None` for all others.
@@ -46,6 +48,8 @@ pub(super) struct PlannedGraph {
     /// Of the machine's figures.
     pub(super) fingerprint: u64,
     pub(super) tuned: TunedGraph,
+    /// The graph as it was read.
+    pub(super) as_read: Graph,
 }
 
 /// What is said of a graph if no stage is asked for and no file.
@@ -75,6 +79,35 @@ pub(super) fn summary(graph: &PlannedGraph) -> String {
     rows.iter().map(|(name, what)| format!("{name:<12}{what}\n")).collect()
 }
 
+/// What bounds the kernel that `--explain` names.
+pub(super) fn explained(args: &CompileArgs, graph: &PlannedGraph) -> Result<Outcome, Outcome> {
+    let (asked, planned) = (args.explain.as_deref().unwrap_or_default(), &graph.tuned.planned);
+    let found = find_kernel(&planned.kernels, asked);
+    let explanation = found.and_then(|number| explain(&graph.machine, planned, number));
+    let explanation = explanation.ok_or_else(|| {
+        let allowed = match planned.kernels.kernels.len() {
+            0 => "nothing: the graph has no kernels".to_string(),
+            more => format!("0 to {}, or the name of what a kernel gives", more - 1),
+        };
+        Outcome::usage(&format!(
+            "--explain {asked}: no kernel has this number or gives this value\n  = allowed: {allowed}\n  \
+             = instead: --emit kernels, to see them"
+        ))
+    })?;
+    Ok(Outcome::good(explanation.to_string()))
+}
+
+/// What is said of an ONNX graph that is no language model while a size of it is open.
+fn open(axis: &Axis, error: &CompileError) -> Outcome {
+    let (name, error) = (&axis.name, error.to_string());
+    let why = error.lines().next().unwrap_or_default();
+    let words = format!(
+        "the size `{name}` is open, and the graph is no language model: {why}\n  \
+         = allowed: graphs of fixed sizes, or the Llama family and BERT\n  = instead: --dims {name}=N"
+    );
+    Outcome { code: FAILED, ..Outcome::usage(&words) }
+}
+
 /// The program of a graph of fixed sizes that is no language model; `None` for all others. It is made of the
 /// graph as it was read, as `run` makes it: patterns that templates know would be spelled otherwise.
 pub(super) fn planned(
@@ -83,8 +116,9 @@ pub(super) fn planned(
     host: &mut dyn Host,
 ) -> Result<Option<PlannedGraph>, Outcome> {
     let (model, as_read) = loaded;
-    if !model.graph.axes.is_empty() || cluster(&model.graph).is_ok() {
-        return Ok(None);
+    let Err(error) = cluster(&model.graph) else { return Ok(None) };
+    if let Some(axis) = model.graph.axes.first() {
+        return if args.model.ends_with(".onnx") { Err(open(axis, &error)) } else { Ok(None) };
     }
     refuse_given(&[
         (
@@ -117,5 +151,5 @@ pub(super) fn planned(
             return Err(refused_programs(&args.target.chip, &args.target.set, &complaints));
         }
     }
-    Ok(Some(PlannedGraph { machine, fingerprint, tuned }))
+    Ok(Some(PlannedGraph { machine, fingerprint, tuned, as_read: as_read.clone() }))
 }

@@ -1,5 +1,6 @@
 //! `tilewright compile -o` and `tilewright exec` of graphs that take arrays.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tilewright_artifact::{ArtifactError, GraphArtifact, GraphPlan, write_graph};
@@ -20,7 +21,7 @@ use crate::target::ModelTarget;
 
 /// The bytes of the file.
 pub(super) fn bytes(args: &CompileArgs, graph: &PlannedGraph) -> Vec<u8> {
-    let PlannedGraph { machine, fingerprint, tuned } = graph;
+    let PlannedGraph { machine, fingerprint, tuned, as_read } = graph;
     let planned = &tuned.planned;
     let outside =
         interface(machine, planned, tuned.options.pes).or_broken("a plan has a place for every result");
@@ -28,7 +29,7 @@ pub(super) fn bytes(args: &CompileArgs, graph: &PlannedGraph) -> Vec<u8> {
         chip: args.target.chip.clone(),
         set: args.target.set.clone(),
         machine: *fingerprint,
-        interface: outside,
+        interface: outside.with_empty_inputs(as_read),
         constants: Vec::new(),
     };
     write_graph(planned, plan)
@@ -50,7 +51,7 @@ pub(super) fn exec(
     }
     let program = artifact.program().map_err(|error| unreadable(&args.file, &error))?;
     let declared: Vec<DeclaredInput> = plan.interface.inputs.iter().map(declared).collect();
-    let given = InputArrays::new(&args.tensors, None, &declared, host)?;
+    let given = InputArrays::new(&args.tensors, BTreeMap::new(), &declared, host)?;
     let job = GraphJob {
         machine: &machine,
         chip: &target.chip,

@@ -64,9 +64,16 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
                 && let Some(graph) = general::planned(args, model, host)?
             {
                 return match &args.output {
+                    None if args.explain.is_some() => general::explained(args, &graph),
                     None => Ok(Outcome::good(general::summary(&graph))),
                     Some(path) => written(path, &graph_file::bytes(args, &graph), host),
                 };
+            }
+            if args.explain.is_some() {
+                return Err(Outcome::usage(
+                    "--explain with a language model\n  = allowed: graphs that take arrays\n  \
+                     = instead: --emit schedule, which says what keeps its program from the bound",
+                ));
             }
             let CompileOutput { machine, target, tuned, .. } = loaded.made(args, host)?;
             host.progress("checking", None);

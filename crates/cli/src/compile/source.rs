@@ -3,6 +3,7 @@
 
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_compile::cluster::cluster;
+use tilewright_compile::general::refusal::check_graph;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{kernel_text, lowered, schedule_text};
 use tilewright_graph::{Graph, TensorStore};
@@ -14,9 +15,11 @@ use tilewright_schedule::tune::{TuneGoal, TunedModel, tune_compiled};
 use super::args::{CompileArgs, ProgramName, Stage};
 use crate::calibrate;
 use crate::goal::goal;
+use crate::graph::not_lowered;
 use crate::host::{Host, read_text};
 use crate::model;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
+use crate::progress::part;
 use crate::run::{compiled_long, refused, untuned};
 use crate::target::{ModelTarget, here};
 
@@ -62,7 +65,7 @@ impl CompileInput {
         let path = &args.model;
         if path != "-" && stage(path, "").is_none() {
             let loaded = model::load(path, args.dims.as_deref(), host)?;
-            return Ok(CompileInput::of_model(args, loaded));
+            return CompileInput::of_model(args, loaded);
         }
         model::own_sizes(path, args.dims.as_deref())?;
         let text = read_text(host, path).map_err(|why| Outcome::usage(&why))?;
@@ -87,16 +90,19 @@ impl CompileInput {
             _ => {
                 let graph =
                     tilewright_graph::text::read(&text, id).map_err(|found| refuse(&sources, &found))?;
-                Ok(CompileInput::of_model(args, Model { graph, store: TensorStore::default() }))
+                CompileInput::of_model(args, Model { graph, store: TensorStore::default() })
             }
         }
     }
 
-    fn of_model(args: &CompileArgs, model: Model) -> CompileInput {
+    fn of_model(args: &CompileArgs, model: Model) -> Result<CompileInput, Outcome> {
         let as_read = model.graph.clone();
-        let stays = matches!(args.emit, Some(Stage::Graph | Stage::Primitives));
-        let model = if stays { model } else { model::recognised(model) };
-        CompileInput::Model(Box::new((model, as_read)))
+        if matches!(args.emit, Some(Stage::Graph | Stage::Primitives)) {
+            return Ok(CompileInput::Model(Box::new((model, as_read))));
+        }
+        // Patterns are looked for in graphs that can be compiled.
+        check_graph(&as_read).map_err(|refusal| not_lowered(&as_read, &refusal))?;
+        Ok(CompileInput::Model(Box::new((model::recognised(model), as_read))))
     }
 
     /// The model, for what needs its graph or its weights.
@@ -167,10 +173,11 @@ impl CompileInput {
         let rule = compiled_long(&machine, &target, &kernels, args.batch)?;
         let effort = args.effort.unwrap_or(MODEL_EFFORT);
         let aim = TuneGoal { effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
-        if effort > 0 {
-            host.progress(&format!("choosing with effort {effort}"), None);
-        }
-        let tuned = tune_compiled(&machine, &kernels, rule, aim).map_err(|error| untuned(&error))?;
+        let phase = format!("choosing with effort {effort}");
+        let tuned = tune_compiled(&machine, &kernels, rule, aim, &mut |done, of| {
+            host.progress(&phase, Some(part(done, of)));
+        });
+        let tuned = tuned.map_err(|error| untuned(&error))?;
         Ok(CompileOutput { machine, target, kernels, tuned })
     }
 }

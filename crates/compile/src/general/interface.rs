@@ -2,7 +2,7 @@
 //! lie there. With its program this is all that a device needs; kernels and choices are not part of it.
 
 use thiserror::Error;
-use tilewright_graph::Dtype;
+use tilewright_graph::{Dim, Dtype, Graph};
 use tilewright_machine::tcp::Tcp;
 
 use super::bound::roofline_cycles;
@@ -26,6 +26,23 @@ pub struct GraphInterface {
     pub inputs: Vec<Port>,
     /// Results, in the order of the graph.
     pub results: Vec<Port>,
+}
+
+impl GraphInterface {
+    /// The same with the inputs of a graph that have no elements, which plans leave out: whoever runs it is
+    /// asked for all inputs of the graph, in its order.
+    #[must_use]
+    pub fn with_empty_inputs(mut self, graph: &Graph) -> GraphInterface {
+        for (at, value) in graph.inputs.iter().filter_map(|id| graph.value(*id)).enumerate() {
+            let size = |dim: &Dim| dim.as_fixed().and_then(|size| u64::try_from(size).ok());
+            let dims: Option<Vec<u64>> = value.ty.dims.iter().map(size).collect();
+            let Some(dims) = dims.filter(|dims| dims.contains(&0)) else { continue };
+            let (name, dtype) = (value.name.clone(), value.ty.dtype);
+            let port = Port { name, dtype, dims, half: false, base: 0, loops: Vec::new() };
+            self.inputs.insert(at.min(self.inputs.len()), port);
+        }
+        self
+    }
 }
 
 /// An input or a result, and where its elements lie in HBM.

@@ -5,9 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use prost::Message as _;
 use tilewright_cli::{BAD_INPUT, FAILED, GOOD};
+use tilewright_compile::general::refusal::MOST_NODES;
 use tilewright_filetest::host::{TestHost, good, tilewright};
 use tilewright_filetest::repository;
+use tilewright_import::onnx::proto;
 use tilewright_ir::binary::{self, Section};
 
 fn host() -> TestHost {
@@ -59,6 +62,62 @@ fn a_graph_that_is_refused_leaves_no_file() {
         assert_ne!(refused.code, GOOD, "{name}");
         assert!(host.written.is_empty(), "{name}");
     }
+}
+
+/// An ONNX model of so many operators one behind the other, whose input has a size by name or a number.
+fn long_chain(nodes: usize, batch: Option<&str>) -> Vec<u8> {
+    let size = |name: Option<&str>| proto::DimensionProto {
+        value: name.is_none().then_some(4),
+        name: name.map(str::to_string),
+    };
+    let info = |name: &str| {
+        let shape = proto::ShapeProto { dims: vec![size(batch), size(None)] };
+        let tensor = proto::TensorTypeProto { element: 1, shape: Some(shape) };
+        proto::ValueInfoProto { name: name.to_string(), ty: Some(proto::TypeProto { tensor: Some(tensor) }) }
+    };
+    let node = |at: usize| proto::NodeProto {
+        inputs: vec![format!("v{at}")],
+        outputs: vec![format!("v{}", at + 1)],
+        op: "Neg".to_string(),
+        ..proto::NodeProto::default()
+    };
+    let graph = proto::GraphProto {
+        name: "long".to_string(),
+        nodes: (0..nodes).map(node).collect(),
+        inputs: vec![info("v0")],
+        outputs: vec![info(&format!("v{nodes}"))],
+        ..proto::GraphProto::default()
+    };
+    let opsets = vec![proto::OperatorSetId { domain: String::new(), version: 13 }];
+    proto::ModelProto { graph: Some(graph), opsets }.encode_to_vec()
+}
+
+#[test]
+fn more_operators_than_are_compiled_are_refused_and_leave_no_file() {
+    let mut host = host();
+    host.given.insert("long.onnx".into(), long_chain(MOST_NODES + 1, None));
+    host.given.insert("short.onnx".into(), long_chain(50, None));
+    good("compile short.onnx -o short.twb", &mut host);
+    host.written.clear();
+    for verb in ["compile long.onnx -o g.twb", "run long.onnx --seed 1"] {
+        let refused = tilewright(verb, &mut host);
+        assert_eq!(refused.code, FAILED, "{verb}");
+        let said = "error: graph `long` is not lowered: it has 65537 operators; at most 65536 are compiled\n";
+        assert!(refused.stderr.starts_with(said), "{verb}: {}", refused.stderr);
+        assert!(host.written.is_empty());
+    }
+}
+
+#[test]
+fn a_size_that_is_open_is_asked_for() {
+    let mut host = host();
+    host.given.insert("open.onnx".into(), long_chain(2, Some("batch.0")));
+    let refused = tilewright("compile open.onnx -o g.twb", &mut host);
+    assert_eq!(refused.code, FAILED);
+    assert!(refused.stderr.contains("= instead: --dims batch_0=N"), "{}", refused.stderr);
+    good("compile open.onnx --dims batch.0=3 -o g.twb", &mut host);
+    let run = good("run open.onnx --dims batch_0=3 --seed 2", &mut host);
+    assert_eq!(good("exec g.twb --seed 2", &mut host), run);
 }
 
 #[test]

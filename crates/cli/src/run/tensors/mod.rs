@@ -33,7 +33,8 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
     }
     args.prompting.check_arrays(&args.model)?;
     let asked = RequiredInputs::of(args, host)?;
-    let given = InputArrays::new(&args.tensors, args.dims.as_deref(), asked.inputs(), host)?;
+    let axes = asked.fixed_axes(args.dims.as_deref())?;
+    let given = InputArrays::new(&args.tensors, axes, asked.inputs(), host)?;
     let model = asked.model(args, &given, host)?;
     let outcome = if args.interp {
         let results = interpreted(&model, &given, host)?;
