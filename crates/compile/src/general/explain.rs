@@ -25,7 +25,9 @@ pub struct TransferShare {
     pub startup_cycles: u64,
     /// Bytes that arrive.
     pub bytes: u64,
-    /// Bytes of the access units of HBM that they touch.
+    /// Bytes that are read from HBM and written to it.
+    pub hbm_bytes: u64,
+    /// Bytes of the access units of HBM that they touch for that.
     pub unit_bytes: u64,
 }
 
@@ -86,12 +88,14 @@ impl PeShare {
         let Some(transfer) = planned.program.transfers.get(id.0 as usize) else { return };
         let Some(cost) = transfer_cost(machine, transfer) else { return };
         let share = self.transfers.entry(plain(&transfer.name)).or_default();
-        let units = [&cost.read, &cost.written].into_iter().flatten().map(|used| used.unit_bytes);
+        let sides: Vec<u64> =
+            [&cost.read, &cost.written].into_iter().flatten().map(|used| used.unit_bytes).collect();
         share.runs += 1;
         share.cycles += cost.cycles.total_cycles;
         share.startup_cycles += cost.cycles.startup_cycles;
         share.bytes += cost.bytes;
-        share.unit_bytes += units.sum::<u64>();
+        share.hbm_bytes += cost.bytes * sides.len() as u64;
+        share.unit_bytes += sides.iter().sum::<u64>();
     }
 
     fn command(&mut self, machine: &Tcp, planned: &Planned, id: ExecId) {
@@ -250,11 +254,9 @@ impl Explanation {
                 all.push(format!("fewer and longer transfers: {runs} starts take {startup} cycles"));
             }
             let other = self.value_bytes.1.max(computed);
-            match moved.saturating_sub(other) {
-                0 => {}
-                left => {
-                    all.push(format!("values that stay in data memory instead of HBM: up to {left} cycles"))
-                }
+            let left = moved.saturating_sub(other);
+            if left > 0 {
+                all.push(format!("values that stay in data memory instead of HBM: up to {left} cycles"));
             }
         } else if computed > 0 {
             if 2 * overhead > computed {
@@ -273,10 +275,10 @@ impl Explanation {
     /// What would make transfers of a name shorter.
     fn of_transfer(&self, name: &str, share: &TransferShare) -> Option<String> {
         let (cycles, access) = (share.cycles, self.access_bytes);
-        if share.unit_bytes > 2 * share.bytes {
+        if share.unit_bytes > 2 * share.hbm_bytes {
             return Some(format!(
                 "rows in whole access units of {access} B for `{name}`: HBM moves {} B for {} B",
-                share.unit_bytes, share.bytes
+                share.unit_bytes, share.hbm_bytes
             ));
         }
         match name {
@@ -313,17 +315,19 @@ impl fmt::Display for Explanation {
             "  takes    transfers {moved} cycles, commands {computed}, on the busiest of its PEs ({pes})"
         )?;
         for (name, share) in &self.busiest.transfers {
-            let TransferShare { runs, cycles, startup_cycles, bytes, unit_bytes } = share;
+            let TransferShare { runs, cycles, startup_cycles, bytes, hbm_bytes, unit_bytes } = share;
             writeln!(
                 f,
-                "    {name:<10} {runs} x dma, {cycles} cycles ({startup_cycles} of start-up), {bytes} B in {unit_bytes} B of access units"
+                "    {name:<15} {runs} x dma, {cycles} cycles, {startup_cycles} of them start-up; {bytes} B, \
+                 of HBM {hbm_bytes} B in access units of {unit_bytes} B"
             )?;
         }
         for (name, share) in &self.busiest.commands {
             let CommandShare { runs, cycles, overhead_cycles, stage, .. } = share;
             writeln!(
                 f,
-                "    {name:<10} {runs} x command, {cycles} cycles ({overhead_cycles} of overhead), slowest {stage}"
+                "    {name:<15} {runs} x command, {cycles} cycles, {overhead_cycles} of them overhead; \
+                 slowest stage {stage}"
             )?;
         }
         writeln!(f, "  bound    {}", self.bound())?;

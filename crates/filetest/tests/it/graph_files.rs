@@ -1,8 +1,6 @@
 //! Graphs that take arrays, compiled to files: what runs from a file is what `run` gives, and a file that was
 //! changed is refused.
 
-#![expect(clippy::disallowed_methods, reason = "the tests read the repository")]
-
 use std::collections::BTreeMap;
 
 use prost::Message as _;

@@ -138,13 +138,13 @@ pub fn tune_compiled(
     kernels: &Kernels,
     rule: Compiled,
     aim: TuneGoal,
-    told: &mut Told<'_>,
+    told: &mut StepListener<'_>,
 ) -> Result<TunedModel, TuneError> {
     improved(machine, kernels, rule, aim, told)
 }
 
 /// Hears how many steps are done, and how many there are at most.
-pub type Told<'t> = dyn FnMut(u64, u64) + 't;
+pub type StepListener<'t> = dyn FnMut(u64, u64) + 't;
 
 /// Choices that the whole model is compiled with, at most.
 fn most_found(goal: Goal) -> u64 {
@@ -166,7 +166,7 @@ fn improved(
     kernels: &Kernels,
     rule: Compiled,
     aim: TuneGoal,
-    told: &mut Told<'_>,
+    told: &mut StepListener<'_>,
 ) -> Result<TunedModel, TuneError> {
     let options = rule.plan.options;
     let TuneGoal { effort, goal, .. } = aim;

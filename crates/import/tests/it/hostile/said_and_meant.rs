@@ -139,8 +139,8 @@ fn sizes_are_of_axes_that_the_model_has() {
 /// A model of one input whose sizes are named, or not if the name is empty.
 fn with_axes(names: &[&str]) -> Vec<u8> {
     let mut input = info("x", &vec![1; names.len()]);
-    let shape = input.ty.as_mut().unwrap().tensor.as_mut().unwrap().shape.as_mut().unwrap();
-    for (dim, name) in shape.dims.iter_mut().zip(names) {
+    let shape = input.ty.as_mut().and_then(|ty| ty.tensor.as_mut()?.shape.as_mut());
+    for (dim, name) in shape.into_iter().flat_map(|shape| &mut shape.dims).zip(names) {
         let name = (!name.is_empty()).then(|| (*name).to_string());
         *dim = proto::DimensionProto { name, ..Default::default() };
     }
