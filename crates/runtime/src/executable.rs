@@ -68,17 +68,18 @@ impl ExecutableGraph {
         self.device.lend(hbm(base), bytes).map_err(|fault| faulted("constants", fault))
     }
 
-    /// Runs once. Inputs are words in the order of the interface.
+    /// Runs once. Inputs are words in the order of the interface; those behind the last that is given keep what
+    /// they had, zeros at first.
     ///
     /// # Errors
-    /// Inputs of another number or length, a run that cannot go on.
+    /// More inputs than the graph has, inputs of another length, a run that cannot go on.
     pub fn run<S: Sink + Send>(
         &mut self,
         inputs: &[Vec<u32>],
         wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ReadingError> {
-        if inputs.len() != self.interface.inputs.len() {
+        if inputs.len() > self.interface.inputs.len() {
             let wanted = self.interface.inputs.len();
             return Err(ReadingError::Unfit(format!("{} inputs for a graph of {wanted}", inputs.len())));
         }
