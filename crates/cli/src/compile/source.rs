@@ -96,12 +96,15 @@ impl CompileInput {
     }
 
     fn of_model(args: &CompileArgs, model: Model) -> Result<CompileInput, Outcome> {
+        let stays = matches!(args.emit, Some(Stage::Graph | Stage::Primitives));
+        if !stays {
+            // Patterns are looked for in graphs that can be compiled.
+            check_graph(&model.graph).map_err(|refusal| not_lowered(&model.graph, &refusal))?;
+        }
         let as_read = model.graph.clone();
-        if matches!(args.emit, Some(Stage::Graph | Stage::Primitives)) {
+        if stays {
             return Ok(CompileInput::Model(Box::new((model, as_read))));
         }
-        // Patterns are looked for in graphs that can be compiled.
-        check_graph(&as_read).map_err(|refusal| not_lowered(&as_read, &refusal))?;
         Ok(CompileInput::Model(Box::new((model::recognised(model), as_read))))
     }
 
