@@ -60,6 +60,16 @@ fn stage(path: &str, text: &str) -> Option<&'static str> {
     })
 }
 
+/// What a text of a graph that takes arrays holds, if it is one that is not read.
+fn general_stage(text: &str) -> Option<&'static str> {
+    let mut words = text.split_whitespace();
+    match (words.next(), words.next()) {
+        (Some("general"), Some("kernels")) => Some("kernels"),
+        (Some("general"), Some("lowered")) => Some("lowered kernels"),
+        _ => None,
+    }
+}
+
 impl CompileInput {
     pub(super) fn load(args: &CompileArgs, host: &mut dyn Host) -> Result<CompileInput, Outcome> {
         let path = &args.model;
@@ -69,6 +79,13 @@ impl CompileInput {
         }
         model::own_sizes(path, args.dims.as_deref())?;
         let text = read_text(host, path).map_err(|why| Outcome::usage(&why))?;
+        if let Some(stage) = general_stage(&text) {
+            return Err(Outcome::usage(&format!(
+                "`{path}` holds {stage} of a graph that takes arrays, which are for people and not read\n  \
+                 = allowed: graph texts; kernels, lowered kernels and schedules of language models\n  \
+                 = instead: the graph, or what --emit primitives prints of it"
+            )));
+        }
         let mut sources = Sources::default();
         let id = sources.add(path.as_str(), &text);
         let refuse = |sources: &Sources, found: &[Diagnostic]| {
