@@ -29,6 +29,8 @@ use tilewright_compile::kernel::ValueId;
 use tilewright_compile::{Choices, Compiled};
 use tilewright_num::Dtype;
 
+use crate::graph_plan;
+
 /// The first line: the form of the lines behind it.
 const VERSION: &str = "model 1";
 
@@ -84,7 +86,10 @@ impl Default for Plan {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PlanError {
     /// The first line names another form.
-    #[error("its plan begins with `{found}`, and this release reads `{VERSION}`")]
+    #[error(
+        "its plan begins with `{found}`, and this release reads `{VERSION}` and `{}`",
+        graph_plan::VERSION
+    )]
     Version {
         /// The first line, or its beginning.
         found: String,
@@ -104,6 +109,18 @@ const QUOTED: usize = 60;
 
 fn quoted(line: &str) -> String {
     line.chars().take(QUOTED).collect()
+}
+
+impl PlanError {
+    /// A first line of another form.
+    pub(crate) fn version(first: &str) -> PlanError {
+        PlanError::Version { found: quoted(first) }
+    }
+
+    /// A line that is not known.
+    pub(crate) fn line(number: usize, line: &str) -> PlanError {
+        PlanError::Line { number, line: quoted(line) }
+    }
 }
 
 impl Plan {
@@ -134,12 +151,12 @@ impl Plan {
         let mut lines = text.lines().enumerate();
         let first = lines.next().map_or("", |(_, line)| line);
         if first != VERSION {
-            return Err(PlanError::Version { found: quoted(first) });
+            return Err(PlanError::version(first));
         }
         let mut plan = Plan::default();
         for (at, line) in lines {
             let taken = line.split_once(' ').and_then(|(key, value)| plan.take(key, value));
-            taken.ok_or_else(|| PlanError::Line { number: at + 1, line: quoted(line) })?;
+            taken.ok_or_else(|| PlanError::line(at + 1, line))?;
         }
         Ok(plan)
     }

@@ -1,14 +1,16 @@
-//! Any bytes to the parts of a compiled model's file, or to what is wrong with them.
+//! Any bytes to the parts of a compiled file, or to what is wrong with them.
 
 use thiserror::Error;
 use tilewright_base::SourceId;
 use tilewright_compile::cluster::cluster;
+use tilewright_compile::general::interface::PortError;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{CompileError, Compiled};
 use tilewright_graph::Graph;
 use tilewright_tcp_isa::program::binary::{Bundle, UnpackError, unpack_bundle};
 use tilewright_tcp_isa::program::text as commands;
 
+use crate::graph_file::GraphArtifact;
 use crate::plan::{Plan, PlanError};
 use crate::{GRAPH, PLAN, TOKENIZERS, hbm_section, programs};
 
@@ -47,16 +49,49 @@ pub enum ArtifactError {
         /// Its name.
         program: &'static str,
     },
+    /// An input or a result of a graph.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// Constants of a graph.
+    #[error("its constants are not those that its plan has places for")]
+    Constants,
 }
 
-impl<'f> Artifact<'f> {
+/// A file, by what it is of.
+#[derive(Clone, Debug)]
+pub enum CompiledFile<'f> {
+    /// A model that takes tokens.
+    Model(Box<Artifact<'f>>),
+    /// A graph that takes arrays.
+    Graph(Box<GraphArtifact<'f>>),
+}
+
+impl<'f> CompiledFile<'f> {
     /// Takes a file apart. Sizes in it are bounded by its own, and checksums are compared, before anything is
     /// used.
     ///
     /// # Errors
     /// Bytes that are no such file.
-    pub fn read(file: &'f [u8]) -> Result<Artifact<'f>, ArtifactError> {
+    pub fn read(file: &'f [u8]) -> Result<CompiledFile<'f>, ArtifactError> {
         let bundle = unpack_bundle(file)?;
+        let first = bundle.text(PLAN).and_then(|plan| plan.lines().next());
+        if first.is_some_and(|first| first.starts_with("graph ")) {
+            return Ok(CompiledFile::Graph(Box::new(GraphArtifact::of(bundle)?)));
+        }
+        Ok(CompiledFile::Model(Box::new(Artifact::of(bundle)?)))
+    }
+}
+
+impl<'f> Artifact<'f> {
+    /// Takes the file of a model apart, as [`CompiledFile::read`] does.
+    ///
+    /// # Errors
+    /// Bytes that are no such file.
+    pub fn read(file: &'f [u8]) -> Result<Artifact<'f>, ArtifactError> {
+        Artifact::of(unpack_bundle(file)?)
+    }
+
+    fn of(bundle: Bundle<'f>) -> Result<Artifact<'f>, ArtifactError> {
         let plan = Plan::read(bundle.text(PLAN).ok_or(ArtifactError::Missing("plan"))?)?;
         let graph = bundle.text(GRAPH).ok_or(ArtifactError::Missing("graph"))?;
         let graph = tilewright_graph::text::read(graph, SourceId(0))

@@ -31,7 +31,7 @@ fn write(host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let prompting = PromptArgs {
         prompts: vec![PROMPT.to_string()],
         with: Vec::new(),
-        max_tokens: MOST_TOKENS,
+        most_tokens: Some(MOST_TOKENS),
         tokenizer: None,
         trace,
         json: false,

@@ -13,6 +13,7 @@ mod draft;
 mod embedded;
 mod explore;
 mod goal;
+mod graph;
 mod host;
 mod machine;
 mod manual;

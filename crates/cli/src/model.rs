@@ -70,8 +70,11 @@ pub(crate) fn load_onnx(
     onnx::read(path, &bytes, &options).map_err(|error| Outcome::usage(&error.to_string()))
 }
 
-/// Inputs that an ONNX model asks for.
-pub(crate) fn onnx_inputs(path: &str, host: &dyn Host) -> Result<Vec<onnx::DeclaredInput>, Outcome> {
+/// Inputs that an ONNX model asks for, and the names of their axes.
+pub(crate) fn onnx_inputs(
+    path: &str,
+    host: &dyn Host,
+) -> Result<(Vec<onnx::DeclaredInput>, onnx::AxisNames), Outcome> {
     onnx::inputs(path, &read(path, host)?).map_err(|error| Outcome::usage(&error.to_string()))
 }
 

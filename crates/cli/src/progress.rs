@@ -16,6 +16,12 @@ const WIDE: u16 = 60;
 /// Between two turns of the sign that something goes on.
 const TICK: Duration = Duration::from_millis(200);
 
+/// Which part of all steps is done.
+#[expect(clippy::cast_precision_loss, reason = "a part for people")]
+pub(crate) fn part(done: u64, of: u64) -> f64 {
+    done as f64 / of.max(1) as f64
+}
+
 /// What is shown now.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressState {

@@ -76,8 +76,14 @@ pub(crate) fn refused_programs(chip: &str, set: &[String], complaints: &[Diagnos
 impl ModelTarget {
     /// The machine, which must be one that models are compiled for.
     pub(crate) fn machine(&self, host: &mut dyn Host) -> Result<Tcp, Outcome> {
+        Ok(self.identified_machine(host)?.0)
+    }
+
+    /// The machine, and the fingerprint of its figures.
+    pub(crate) fn identified_machine(&self, host: &mut dyn Host) -> Result<(Tcp, u64), Outcome> {
         let loaded = load_chip(&mut Sources::default(), &self.chip, &self.set, host)?;
-        loaded.machine.tcp().cloned().ok_or_else(|| {
+        let fingerprint = loaded.fingerprint();
+        loaded.machine.tcp().cloned().map(|machine| (machine, fingerprint)).ok_or_else(|| {
             Outcome::usage(&format!(
                 "models are not compiled for `{}`\n  = allowed: machines of architecture tcp\n  = instead: --chip tcp",
                 self.chip

@@ -136,3 +136,23 @@ fn what_killed_processes_left_is_removed_and_what_others_write_is_not() {
     left.sort();
     assert_eq!(left, [alive, not_ours]);
 }
+
+#[test]
+fn an_interrupted_compile_leaves_no_file() {
+    let folder = Folder::new("interrupted");
+    let mut graph = String::from("graph 1\nname long\ninput v0: f32[8, 8]\ninput w: f32[8, 8]\n");
+    for at in 0..1000 {
+        let (from, to) = (at, at + 1);
+        graph += &format!("let v{to}: f32[8, 8] = einsum(v{from}, w) spec=\"mk,nk->mn\"\n");
+    }
+    fs::write(folder.file("long.graph"), graph + "output y = v1000\n").unwrap();
+    let mut compile =
+        command(&folder, &["compile", "long.graph", "-o", "long.twb"]).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let killed = Command::new("kill").args(["-INT", &compile.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert!(!compile.wait().unwrap().success());
+    let names = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    assert!(!left.iter().any(|name| name.contains("twb")), "{left:?}");
+}

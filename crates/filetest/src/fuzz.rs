@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
-use tilewright_artifact::{Artifact, Plan};
+use tilewright_artifact::{CompiledFile, GraphPlan, Plan};
 use tilewright_base::{SourceId, Sources, render};
 use tilewright_ir::binary::{container, tokens};
 use tilewright_machine::{LoadedMachine, Tcp, builtin, load};
@@ -190,15 +190,31 @@ fn through_binary(printed: &str) -> tilewright_tcp_isa::program::Program {
     text::read(&text, SourceId(0)).expect("and reads as a program")
 }
 
-/// Any bytes as the file of a compiled model, and as the plan in it.
+/// Any bytes as the file of a compiled model or graph, and as the plan in it.
 pub fn artifact_file(bytes: &[u8]) {
-    if let Err(error) = Artifact::read(bytes) {
-        assert!(!error.to_string().is_empty());
-        note(&error.to_string());
+    match CompiledFile::read(bytes) {
+        Ok(CompiledFile::Model(_)) => note("model"),
+        Ok(CompiledFile::Graph(graph)) => {
+            note("graph");
+            note_size(graph.constants.len());
+        }
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            note(&error.to_string());
+        }
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(plan) = Plan::read(text) {
         assert_eq!(Plan::read(&plan.to_string()), Ok(plan));
+    }
+    match GraphPlan::read(text) {
+        Ok(plan) => {
+            note_size(plan.interface.results.len());
+            let ports = plan.interface.inputs.iter().chain(&plan.interface.results);
+            ports.for_each(|port| note(&format!("{:?}", port.check(plan.interface.hbm_bytes).is_ok())));
+            assert_eq!(GraphPlan::read(&plan.to_string()), Ok(plan));
+        }
+        Err(error) => note(&error.to_string()),
     }
 }
 

@@ -13,10 +13,12 @@
 //! `.tcp`, `.neuron` and `.graph` files and with `#` elsewhere, so that an input with its expectations is
 //! still a valid file of its kind. `a | b -` gives what `a` prints to `b`; `tilewright` is not written. `deep
 //! = true` leaves a golden that takes long to `./test deep`. `run = ["..", ".."]` runs several commands on
-//! the same input.
+//! the same input. Of a binary that a command writes a golden says no more than that it is one.
 
 use std::fmt::Write as _;
 use std::path::Path;
+
+use tilewright_ir::binary::is_binary;
 
 use crate::host::{TestHost, run_pipe};
 use crate::{blessing, difference, repository, words};
@@ -81,10 +83,12 @@ fn run_command(seen: &mut String, comment: &str, command: &str, name: &str, whol
     }
     let outcome = run_pipe(&commands, &mut host);
     let _ = writeln!(seen, "{comment} == exit {}", outcome.code);
-    let written =
-        host.written.iter().map(|(path, bytes)| (format!("file {path}"), String::from_utf8_lossy(bytes)));
-    let streams =
-        [("stdout".to_string(), outcome.stdout.into()), ("stderr".to_string(), outcome.stderr.into())];
+    let shown = |bytes: &[u8]| match is_binary(bytes) {
+        true => "a binary".into(),
+        false => String::from_utf8_lossy(bytes).into_owned(),
+    };
+    let written = host.written.iter().map(|(path, bytes)| (format!("file {path}"), shown(bytes)));
+    let streams = [("stdout".to_string(), outcome.stdout), ("stderr".to_string(), outcome.stderr)];
     for (section, text) in streams.into_iter().chain(written).filter(|(_, text)| !text.is_empty()) {
         let _ = writeln!(seen, "{comment} == {section}");
         for line in text.lines() {

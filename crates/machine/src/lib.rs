@@ -26,6 +26,7 @@ mod chain;
 mod check;
 mod derived;
 mod document;
+mod fingerprint;
 mod json;
 mod keys;
 mod load;

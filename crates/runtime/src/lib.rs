@@ -7,6 +7,7 @@
 //! - [`value_dependence`]: programs that cannot be timed or checked without their values;
 //! - [`readings`]: values, timeline, energy and findings of one run, told by `listener`;
 //! - [`prepared`], [`device`]: programs verified once, on memories that stay;
+//! - [`executable`], [`graph`]: programs of general graphs, without and with their kernels;
 //! - [`model`]: a compiled model with its weights and caches;
 //! - [`generate`], [`batch`], [`usage`]: text from it, token by token, or several texts at once, and what all
 //!   runs took.
@@ -15,6 +16,7 @@ pub mod array;
 pub mod batch;
 pub mod device;
 pub mod einsum;
+pub mod executable;
 pub mod generate;
 pub mod graph;
 mod listener;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tilewright_artifact::{
-    Artifact, ArtifactError, Contents, PackError, Plan, pack_hbm, tokenizer_section, write,
+    Artifact, ArtifactError, CompiledFile, Contents, PackError, Plan, pack_hbm, tokenizer_section, write,
 };
 use tilewright_compile::{Compiled, Options, compile_chosen, weights};
 use tilewright_import::Model;
@@ -12,6 +12,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp_exec::state::SharedBytes;
 
 use super::args::{CompileArgs, ExecArgs};
+use super::graph_file;
 use crate::host::{Host, map_bytes};
 use crate::mapped::Mapped;
 use crate::model;
@@ -57,7 +58,11 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     args.prompting.check(false)?;
     let path = &args.file;
     let file = Arc::new(map_bytes(host, path).map_err(|why| Outcome::usage(&why))?);
-    let artifact = Artifact::read(&file).map_err(|error| unreadable(path, &error))?;
+    let artifact = match CompiledFile::read(&file).map_err(|error| unreadable(path, &error))? {
+        CompiledFile::Model(artifact) => *artifact,
+        CompiledFile::Graph(artifact) => return graph_file::exec(args, &artifact, &file, host),
+    };
+    takes_text(args)?;
     let target = target(&artifact.plan);
     let machine = target.machine(host)?;
     let kernels = artifact.kernels().map_err(|error| refused(&error))?;
@@ -82,12 +87,33 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     on.job()?.run(compiled, &WeightSource::Packed(&hbm), host)
 }
 
+/// Refuses what only arrays have.
+fn takes_text(args: &ExecArgs) -> Result<(), Outcome> {
+    let tensors = &args.tensors;
+    let given = [
+        ("--input", !tensors.inputs.is_empty()),
+        ("--seed", tensors.seed.is_some()),
+        ("--output", tensors.output.is_some()),
+    ];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Outcome::usage(&format!(
+            "{option} with `{}`, a model that takes text\n  \
+             = allowed: --prompt, --max-tokens, --tokenizer, --trace, --json\n  = instead: --prompt TEXT",
+            args.file
+        ))),
+    }
+}
+
 /// What is said of a file that does not run.
-fn unreadable(path: &str, error: &ArtifactError) -> Outcome {
+pub(super) fn unreadable(path: &str, error: &ArtifactError) -> Outcome {
     match error {
         ArtifactError::Container(error) => Outcome::usage(&format!("`{path}`: {error}")),
-        ArtifactError::Missing(_) | ArtifactError::Plan(_) => Outcome::usage(&format!(
-            "`{path}` is no compiled model: {error}\n  = instead: tilewright compile MODEL -o FILE"
+        ArtifactError::Missing(_)
+        | ArtifactError::Plan(_)
+        | ArtifactError::Port(_)
+        | ArtifactError::Constants => Outcome::usage(&format!(
+            "`{path}` is no compiled model or graph: {error}\n  = instead: tilewright compile MODEL -o FILE"
         )),
         ArtifactError::Program { .. } => {
             Outcome { code: FAILED, ..Outcome::usage(&format!("`{path}`: {error}")) }

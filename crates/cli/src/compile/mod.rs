@@ -4,6 +4,7 @@
 pub(crate) mod args;
 mod file;
 mod general;
+mod graph_file;
 mod ready;
 mod schedule;
 mod source;
@@ -60,9 +61,19 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
         }
         None => {
             if let CompileInput::Model(model) = &loaded
-                && let Some(outcome) = general::compiled(args, model, host)?
+                && let Some(graph) = general::planned(args, model, host)?
             {
-                return Ok(outcome);
+                return match &args.output {
+                    None if args.explain.is_some() => general::explained(args, &graph),
+                    None => Ok(Outcome::good(general::summary(&graph))),
+                    Some(path) => written(path, &graph_file::bytes(args, &graph), host),
+                };
+            }
+            if args.explain.is_some() {
+                return Err(Outcome::usage(
+                    "--explain with a language model\n  = allowed: graphs that take arrays\n  \
+                     = instead: --emit schedule, which says what keeps its program from the bound",
+                ));
             }
             let CompileOutput { machine, target, tuned, .. } = loaded.made(args, host)?;
             host.progress("checking", None);
@@ -78,8 +89,12 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
             file::bytes(args, loaded.model()?, &tuned.compiled, host)?
         }
     };
-    let path = args.output.as_deref().unwrap_or_default();
-    host.write(Path::new(path), &bytes).map_err(|error| Outcome::unwritten(path, &error))?;
+    written(args.output.as_deref().unwrap_or_default(), &bytes, host)
+}
+
+/// Writes a file, all of it or nothing.
+fn written(path: &str, bytes: &[u8], host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    host.write(Path::new(path), bytes).map_err(|error| Outcome::unwritten(path, &error))?;
     Ok(Outcome::good(format!("wrote {path} ({} bytes)\n", thousands(bytes.len() as u64))))
 }
 

@@ -24,17 +24,17 @@ pub(crate) fn executed(args: &RunArgs, host: &mut dyn Host) -> Option<Outcome> {
     }
     if let Some(option) = decided(args) {
         return Some(Outcome::usage(&format!(
-            "--{option} with `{path}`, which is compiled\n  = allowed: --prompt, --max-tokens, --tokenizer, --trace, --json\n  \
+            "--{option} with `{path}`, which is compiled\n  = allowed: --prompt, --max-tokens, --tokenizer, --input, --seed, --output, --trace, --json\n  \
              = instead: leave it out, or run the model"
         )));
     }
-    let (file, prompting) = (path.to_string(), args.prompting.clone());
-    Some(super::exec(&ExecArgs { file, prompting }, host))
+    let (file, prompting, tensors) = (path.to_string(), args.prompting.clone(), args.tensors.clone());
+    Some(super::exec(&ExecArgs { file, prompting, tensors }, host))
 }
 
-/// An option that was given and that a file decides, or that has nothing to do with text.
+/// An option that was given and that a file decides.
 fn decided(args: &RunArgs) -> Option<&'static str> {
-    let (target, rule, tensors) = (&args.target, ModelTarget::default(), &args.tensors);
+    let (target, rule) = (&args.target, ModelTarget::default());
     let given = [
         ("chip", target.chip != rule.chip),
         ("set", target.set != rule.set),
@@ -48,9 +48,6 @@ fn decided(args: &RunArgs) -> Option<&'static str> {
         ("dims", args.dims.is_some()),
         ("effort", args.effort != 0),
         ("interp", args.interp),
-        ("input", !tensors.inputs.is_empty()),
-        ("seed", tensors.seed.is_some()),
-        ("output", tensors.output.is_some()),
     ];
     given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
 }

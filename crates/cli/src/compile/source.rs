@@ -3,9 +3,10 @@
 
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_compile::cluster::cluster;
+use tilewright_compile::general::refusal::check_graph;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{kernel_text, lowered, schedule_text};
-use tilewright_graph::TensorStore;
+use tilewright_graph::{Graph, TensorStore};
 use tilewright_import::{Model, configs};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
@@ -14,16 +15,21 @@ use tilewright_schedule::tune::{TuneGoal, TunedModel, tune_compiled};
 use super::args::{CompileArgs, ProgramName, Stage};
 use crate::calibrate;
 use crate::goal::goal;
+use crate::graph::not_lowered;
 use crate::host::{Host, read_text};
 use crate::model;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
+use crate::progress::part;
 use crate::run::{compiled_long, refused, untuned};
 use crate::target::{ModelTarget, here};
 
+/// Effort for a language model if nobody says how much.
+const MODEL_EFFORT: u64 = 1;
+
 /// A file as it was read.
 pub(super) enum CompileInput {
-    /// With its weights, if the file has them.
-    Model(Box<Model>),
+    /// With its weights, if the file has them; what the templates take, and the graph as it was read.
+    Model(Box<(Model, Graph)>),
     /// Stage 2, without weights.
     Kernels(Kernels),
     /// Stage 3, likewise, and where it was read from.
@@ -54,15 +60,32 @@ fn stage(path: &str, text: &str) -> Option<&'static str> {
     })
 }
 
+/// What a text of a graph that takes arrays holds, if it is one that is not read.
+fn general_stage(text: &str) -> Option<&'static str> {
+    let mut words = text.split_whitespace();
+    match (words.next(), words.next()) {
+        (Some("general"), Some("kernels")) => Some("kernels"),
+        (Some("general"), Some("lowered")) => Some("lowered kernels"),
+        _ => None,
+    }
+}
+
 impl CompileInput {
     pub(super) fn load(args: &CompileArgs, host: &mut dyn Host) -> Result<CompileInput, Outcome> {
         let path = &args.model;
         if path != "-" && stage(path, "").is_none() {
             let loaded = model::load(path, args.dims.as_deref(), host)?;
-            return Ok(CompileInput::of_model(args, loaded));
+            return CompileInput::of_model(args, loaded);
         }
         model::own_sizes(path, args.dims.as_deref())?;
         let text = read_text(host, path).map_err(|why| Outcome::usage(&why))?;
+        if let Some(stage) = general_stage(&text) {
+            return Err(Outcome::usage(&format!(
+                "`{path}` holds {stage} of a graph that takes arrays, which are for people and not read\n  \
+                 = allowed: graph texts; kernels, lowered kernels and schedules of language models\n  \
+                 = instead: the graph, or what --emit primitives prints of it"
+            )));
+        }
         let mut sources = Sources::default();
         let id = sources.add(path.as_str(), &text);
         let refuse = |sources: &Sources, found: &[Diagnostic]| {
@@ -84,20 +107,28 @@ impl CompileInput {
             _ => {
                 let graph =
                     tilewright_graph::text::read(&text, id).map_err(|found| refuse(&sources, &found))?;
-                Ok(CompileInput::of_model(args, Model { graph, store: TensorStore::default() }))
+                CompileInput::of_model(args, Model { graph, store: TensorStore::default() })
             }
         }
     }
 
-    fn of_model(args: &CompileArgs, model: Model) -> CompileInput {
-        let as_read = matches!(args.emit, Some(Stage::Graph | Stage::Primitives));
-        CompileInput::Model(Box::new(if as_read { model } else { model::recognised(model) }))
+    fn of_model(args: &CompileArgs, model: Model) -> Result<CompileInput, Outcome> {
+        let stays = matches!(args.emit, Some(Stage::Graph | Stage::Primitives));
+        if !stays {
+            // Patterns are looked for in graphs that can be compiled.
+            check_graph(&model.graph).map_err(|refusal| not_lowered(&model.graph, &refusal))?;
+        }
+        let as_read = model.graph.clone();
+        if stays {
+            return Ok(CompileInput::Model(Box::new((model, as_read))));
+        }
+        Ok(CompileInput::Model(Box::new((model::recognised(model), as_read))))
     }
 
     /// The model, for what needs its graph or its weights.
     pub(super) fn model(&self) -> Result<&Model, Outcome> {
         let (what, allowed) = match self {
-            CompileInput::Model(model) => return Ok(model),
+            CompileInput::Model(model) => return Ok(&model.0),
             CompileInput::Kernels(_) => ("kernels", "kernels, lowered, commands or schedule"),
             CompileInput::Lowered(_) => ("lowered kernels", "kernels, lowered, commands or schedule"),
             CompileInput::Schedule(_) => return Err(ended()),
@@ -122,7 +153,7 @@ impl CompileInput {
     /// Kernels, with scales from a text if one is named.
     pub(super) fn kernels(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<Kernels, Outcome> {
         let mut kernels = match self {
-            CompileInput::Model(model) => cluster(&model.graph).map_err(|error| refused(&error))?,
+            CompileInput::Model(model) => cluster(&model.0.graph).map_err(|error| refused(&error))?,
             CompileInput::Kernels(kernels) => kernels.clone(),
             CompileInput::Lowered(read) => read.0.kernels.clone(),
             CompileInput::Schedule(_) => return Err(ended()),
@@ -160,11 +191,13 @@ impl CompileInput {
         let (target, machine) = (args.target.clone(), args.target.machine(host)?);
         host.progress("compiling", None);
         let rule = compiled_long(&machine, &target, &kernels, args.batch)?;
-        let aim = TuneGoal { effort: args.effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
-        if args.effort > 0 {
-            host.progress(&format!("choosing with effort {}", args.effort), None);
-        }
-        let tuned = tune_compiled(&machine, &kernels, rule, aim).map_err(|error| untuned(&error))?;
+        let effort = args.effort.unwrap_or(MODEL_EFFORT);
+        let aim = TuneGoal { effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
+        let phase = format!("choosing with effort {effort}");
+        let tuned = tune_compiled(&machine, &kernels, rule, aim, &mut |done, of| {
+            host.progress(&phase, Some(part(done, of)));
+        });
+        let tuned = tuned.map_err(|error| untuned(&error))?;
         Ok(CompileOutput { machine, target, kernels, tuned })
     }
 }

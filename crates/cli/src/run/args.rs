@@ -32,7 +32,8 @@ pub(crate) struct RunArgs {
     /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
     #[arg(long, value_name = "NAME=N")]
     pub(crate) dims: Option<String>,
-    /// How many choices of the compiler are evaluated by simulated time: 0 none (the rule), 1 a few, 2 and more many
+    /// How many choices of the compiler are evaluated by simulated time: 0 none (the rule), 1 a few, 2 and more many.
+    /// Of a graph that takes arrays 1 tries fewer PEs, 2 and more other numbers of tactics as well
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=9))]
     pub(crate) effort: u64,
     /// Compute with the plain float32 interpreter instead of a chip; it has neither types nor a timeline to choose
@@ -69,9 +70,8 @@ pub(crate) struct PromptArgs {
     /// What `--prompt` given several times replaces; refused
     #[arg(long = "with", value_name = "TEXT", hide = true)]
     pub(crate) with: Vec<String>,
-    /// Tokens to generate, at most
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    pub(crate) max_tokens: u32,
+    #[arg(long = "max-tokens", value_name = "N", help = "Tokens to generate, at most [default: 64]")]
+    pub(crate) most_tokens: Option<u32>,
     /// Its tokenizer; found beside the model if it is not named
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<String>,
@@ -83,7 +83,31 @@ pub(crate) struct PromptArgs {
     pub(crate) json: bool,
 }
 
+/// Tokens that are generated if nobody says how many.
+const MAX_TOKENS: u32 = 64;
+
 impl PromptArgs {
+    /// Tokens to generate, at most.
+    pub(crate) fn max_tokens(&self) -> u32 {
+        self.most_tokens.unwrap_or(MAX_TOKENS)
+    }
+
+    /// Refuses what only texts have, for a graph that takes arrays.
+    pub(crate) fn check_arrays(&self, graph: &str) -> Result<(), Outcome> {
+        let given = [
+            ("--prompt", self.prompts.iter().any(|prompt| !prompt.is_empty()) || self.prompts.len() > 1),
+            ("--max-tokens", self.most_tokens.is_some()),
+            ("--tokenizer", self.tokenizer.is_some()),
+        ];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((option, _)) => Err(Outcome::usage(&format!(
+                "{option} with `{graph}`, a graph that takes arrays\n  = allowed: --input, --seed, --output, --trace, --json\n  \
+                 = instead: --input NAME=FILE.npy, or --seed N to draw inputs"
+            ))),
+        }
+    }
+
     /// The first prompt; empty if there is none.
     pub(crate) fn first(&self) -> &str {
         self.prompts.first().map_or("", String::as_str)

@@ -21,6 +21,7 @@ use super::stream::TextStream;
 use super::{check_room, vocabulary};
 use crate::host::Host;
 use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome, io_cause};
+use crate::progress::part;
 use crate::target::refused_programs;
 
 /// Where the bytes of weights come from.
@@ -112,10 +113,8 @@ impl ModelJob<'_> {
 
     /// Shows how much of something is done, unless data are asked for.
     fn progress(&self, phase: &str, done: u64, of: u64, host: &mut dyn Host) {
-        #[expect(clippy::cast_precision_loss, reason = "a part for people")]
-        let part = done as f64 / of.max(1) as f64;
         if !self.prompting.json {
-            host.progress(phase, Some(part));
+            host.progress(phase, Some(part(done, of)));
         }
     }
 
@@ -142,7 +141,7 @@ impl ModelJob<'_> {
 
     /// When to stop.
     pub(super) fn limits(&self) -> Limits {
-        Limits { tokens: u64::from(self.prompting.max_tokens), ends: wide(&self.tokenizer.ends()) }
+        Limits { tokens: u64::from(self.prompting.max_tokens()), ends: wide(&self.tokenizer.ends()) }
     }
 
     /// The vector of a text, and what it took.

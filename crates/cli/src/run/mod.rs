@@ -19,6 +19,7 @@ use tilewright_machine::Tcp;
 use tilewright_schedule::tune::{TuneError, TuneGoal, tune, watts};
 
 pub(crate) use device::{ModelJob, WeightSource};
+pub(crate) use tensors::{GraphJob, InputArrays};
 
 use crate::calibrate;
 use crate::compile::executed;
@@ -83,7 +84,7 @@ pub(crate) fn on_chip(
         }
     };
     let longest = job.others.iter().map(Vec::len).fold(job.prompt.len(), usize::max) as u64;
-    let needed = longest + u64::from(on.prompting.max_tokens);
+    let needed = longest + u64::from(on.prompting.max_tokens());
     let kernels = cluster(&loaded.graph).map_err(|error| refused(&error))?;
     let tokenizer = |_: &dyn Host| Ok(on.tokenizer.clone());
     let kernels = calibrate::calibrated(on.machine, on.target, (loaded, &tokenizer), kernels, host)?;
@@ -175,7 +176,7 @@ const LEAST_CONTEXT: u64 = 64;
 /// A model for which no choice does.
 pub(crate) fn untuned(error: &TuneError) -> Outcome {
     let instead = match error {
-        TuneError::Compile(_) => String::new(),
+        TuneError::Compile(_) | TuneError::Graph(_) => String::new(),
         TuneError::Power { least_milliwatts, .. } => {
             format!("\n  = instead: --goal time@{}, fewer --pes or more --effort", watts(*least_milliwatts))
         }

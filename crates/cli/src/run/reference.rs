@@ -116,7 +116,7 @@ pub(super) fn generate(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, O
     let mut feed: Vec<i64> = prompt.iter().copied().map(i64::from).collect();
     let mut tokens: Vec<u32> = Vec::new();
     let ends = tokenizer.ends();
-    while tokens.len() < args.prompting.max_tokens as usize {
+    while tokens.len() < args.prompting.max_tokens() as usize {
         // The model has no position for a token behind the last.
         if prompt.len().saturating_add(tokens.len()) as u64 > positions {
             break;

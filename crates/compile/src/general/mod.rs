@@ -20,14 +20,18 @@
 //! | `emit`, `commands_*`, [`plan`](mod@plan) | the program |
 //! | `order` | the order in which each PE issues its commands |
 //! | [`tensors`] | tensors as words |
+//! | [`interface`](mod@interface) | a planned graph from outside: inputs, results and constants in HBM |
 //! | [`text`] | kernels as text, with what was chosen and what it takes |
+//! | [`explain`](mod@explain) | what bounds a kernel, and what would have to change |
 //! | [`reference`](mod@reference) | what kernels must give, from what they read alone |
 //! | [`refusal`] | what is not lowered, and why |
 
 pub mod bound;
 pub mod choose;
 pub mod elementwise;
+pub mod explain;
 pub mod image;
+pub mod interface;
 pub mod kernel;
 pub mod link;
 pub mod moves;

@@ -1,6 +1,10 @@
-//! Why a graph does not become kernels: the node, and what it asks for that the chip has not.
+//! Why a graph does not become kernels: the node with its types, what it asks for that the chip has not, and
+//! the nearest thing that it has.
+
+use std::fmt;
 
 use thiserror::Error;
+use tilewright_graph::{Binary, Dtype, Graph, Node, Op, Type, ValueId};
 
 /// A node that is not lowered.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -16,3 +20,124 @@ pub struct Refusal {
 
 /// Something, or why a node is in its way; who knows the node fills it in.
 pub type Lowered<T> = Result<T, String>;
+
+/// Operators of a graph that are compiled, at most: more take longer than anybody waits.
+pub const MOST_NODES: usize = 1 << 16;
+
+/// Elements of a value, at most.
+const MOST_ELEMENTS: i64 = 1 << 26;
+
+/// What a whole graph is called where a node would be.
+const WHOLE: &str = "graph";
+
+/// Refuses a graph of too many operators, and one that gives nothing.
+///
+/// # Errors
+/// The graph, and what is in the way.
+pub fn check_graph(graph: &Graph) -> Result<(), Refusal> {
+    let why = if graph.nodes.len() > MOST_NODES {
+        format!("it has {} operators; at most {MOST_NODES} are compiled", graph.nodes.len())
+    } else if graph.outputs.is_empty() {
+        "it has no output, so that nothing of it is computed".to_string()
+    } else {
+        return Ok(());
+    };
+    Err(Refusal { node: graph.name.clone(), op: WHOLE.to_string(), why })
+}
+
+/// A refusal with what its graph knows of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedNode {
+    refusal: Refusal,
+    /// Types of operands and results, if the node is found.
+    types: Option<(Vec<String>, Vec<String>)>,
+    /// The nearest thing that is computed, and what to write to have it.
+    pub nearest: Option<(&'static str, &'static str)>,
+}
+
+impl fmt::Display for RefusedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Refusal { node, op, why } = &self.refusal;
+        match &self.types {
+            _ if op == WHOLE => write!(f, "graph `{node}` is not lowered: {why}"),
+            None => self.refusal.fmt(f),
+            Some((operands, results)) => {
+                let (operands, results) = (operands.join(", "), results.join(", "));
+                write!(f, "node `{node}` ({op}: {operands} -> {results}) is not lowered: {why}")
+            }
+        }
+    }
+}
+
+/// What the graph of primitives knows of a refused node.
+pub fn refused_node(graph: &Graph, refusal: &Refusal) -> RefusedNode {
+    if refusal.op == WHOLE {
+        let nearest = match graph.outputs.is_empty() {
+            true => Some(("one output or more", "an output for what is wanted")),
+            false if graph.nodes.len() > MOST_NODES => Some(("65,536 operators", "the graph in parts")),
+            false => None,
+        };
+        return RefusedNode { refusal: refusal.clone(), types: None, nearest };
+    }
+    let Some(node) = find(graph, &refusal.node) else {
+        return RefusedNode { refusal: refusal.clone(), types: None, nearest: None };
+    };
+    let ty = |id: &ValueId| graph.value(*id).map(|value| value.ty.clone());
+    let operands: Vec<Type> = node.inputs.iter().flatten().filter_map(ty).collect();
+    let results: Vec<Type> = node.outputs.iter().filter_map(ty).collect();
+    let texts = |types: &[Type]| types.iter().map(|ty| ty.text(&graph.axes)).collect();
+    let nearest = nearest(&node.op, &operands, &results);
+    RefusedNode { refusal: refusal.clone(), types: Some((texts(&operands), texts(&results))), nearest }
+}
+
+/// The node that gives a value of a name; kernels call a copy of it in another type by a longer one.
+fn find<'g>(graph: &'g Graph, name: &str) -> Option<&'g Node> {
+    let gives = |name: &str| {
+        let is = |id: &ValueId| graph.value(*id).is_some_and(|value| value.name == name);
+        graph.nodes.iter().find(|node| node.outputs.iter().any(is))
+    };
+    gives(name).or_else(|| gives(name.rsplit_once('.')?.0))
+}
+
+/// What is computed that is nearest to a node, and what to write to have it.
+fn nearest(op: &Op, operands: &[Type], results: &[Type]) -> Option<(&'static str, &'static str)> {
+    let all = || operands.iter().chain(results);
+    let elements = |ty: &Type| {
+        let sizes = ty.dims.iter().map(|dim| dim.as_fixed().unwrap_or(1));
+        sizes.fold(1_i64, i64::saturating_mul)
+    };
+    let some = |dtypes: &[Dtype]| operands.iter().any(|ty| dtypes.contains(&ty.dtype));
+    let floats = operands.iter().all(|ty| ty.dtype.is_float());
+    if all().any(|ty| elements(ty) == 0) {
+        return Some(("tensors of one element or more", "the graph without the empty tensor"));
+    }
+    if all().any(|ty| elements(ty) > MOST_ELEMENTS) {
+        return Some(("values of 67,108,864 elements", "smaller sizes, or the operator in parts"));
+    }
+    Some(match op {
+        Op::Binary(Binary::Pow) => (
+            "constant exponents: whole numbers from -3 to 8, 0.5 and -0.5",
+            "exp(y * ln(x)), where x is positive",
+        ),
+        Op::Binary(Binary::Mod) => ("div and floor of f32", "x - y * floor(x / y), in f32"),
+        Op::Binary(Binary::Rem) => {
+            ("div and floor of f32", "x - y * floor(x / y) in f32, where both have the same sign")
+        }
+        Op::Binary(Binary::Div) if !floats => {
+            ("div of f32", "operands converted to f32, and the quotient back")
+        }
+        Op::Einsum(_) if operands.len() > 2 => {
+            ("einsums of one and two operands", "an einsum of two operands, and of its result with the next")
+        }
+        Op::Einsum(_) if !floats => {
+            ("products of f32, in bf16", "operands converted to f32, which is exact up to 256")
+        }
+        Op::Scatter { fold: Some(_), .. } => {
+            ("scatters that replace rows", "the fold as an operator of its own")
+        }
+        Op::Reduce { .. } => ("sums, maxima and minima of f32 and i32", "operands converted to one of them"),
+        _ if some(&[Dtype::F16, Dtype::Bf16]) => ("f32", "operands converted to f32"),
+        _ if some(&[Dtype::I64]) => ("i32", "operands converted to i32, where their values fit"),
+        _ => return None,
+    })
+}

@@ -52,7 +52,7 @@ fn view(all: &Kernels, view: &View) -> String {
 }
 
 /// A kernel in one line.
-fn kernel(all: &Kernels, number: usize, kernel: &Kernel) -> String {
+pub(super) fn kernel_line(all: &Kernels, number: usize, kernel: &Kernel) -> String {
     let results: Vec<String> = kernel.results.iter().map(|value| typed(&all.values[*value])).collect();
     let mut reads = kernel.reads();
     reads.dedup();
@@ -102,7 +102,7 @@ pub fn kernels(all: &Kernels) -> String {
         let _ = writeln!(text, "const {}", typed(value));
     }
     for (number, one) in all.kernels.iter().enumerate() {
-        let _ = writeln!(text, "{}", kernel(all, number, one));
+        let _ = writeln!(text, "{}", kernel_line(all, number, one));
     }
     for result in &all.results {
         let _ = writeln!(text, "output {} = {}", result.name, all.values[result.value].name);
@@ -120,7 +120,7 @@ pub fn lowered(machine: &Tcp, planned: &Planned) -> String {
     let all = &planned.kernels;
     let mut text = format!("general lowered 1\nname {}\n", all.name);
     for (number, one) in all.kernels.iter().enumerate() {
-        let _ = writeln!(text, "{}", kernel(all, number, one));
+        let _ = writeln!(text, "{}", kernel_line(all, number, one));
         if planned.chosen.is_tail(number) {
             let _ = writeln!(text, "  where the contraction leaves its result");
             continue;

@@ -1,8 +1,10 @@
-//! Small random graphs on the chip: every kernel against the reference, and whole numbers against the
-//! interpreter bit for bit.
+//! Small random graphs on the chip: every kernel against the reference, whole numbers against the interpreter
+//! bit for bit, and files against what they were made of.
 
 use proptest::prelude::*;
+use tilewright_artifact::{CompiledFile, GraphPlan, write_graph};
 use tilewright_base::Sources;
+use tilewright_compile::general::interface::interface;
 use tilewright_compile::general::reference::expected;
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_graph::{
@@ -13,7 +15,8 @@ use tilewright_num::RuleSet;
 use tilewright_record::KeepLast;
 use tilewright_reference::{Interpreter, Tensor};
 use tilewright_runtime::ReadingOptions;
-use tilewright_runtime::graph::GraphDevice;
+use tilewright_runtime::executable::ExecutableGraph;
+use tilewright_runtime::graph::{GraphDevice, executable};
 
 fn tcp() -> Tcp {
     let mut sources = Sources::default();
@@ -142,6 +145,35 @@ fn joined(machine: &Tcp, graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<V
     Ok(device.results().expect("results"))
 }
 
+/// Runs a graph as it was planned and from the bytes of its file; values, cycles and energy are the same.
+fn from_a_file(graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<(), TestCaseError> {
+    let machine = tcp();
+    let options = Options { pes, ..Options::default() };
+    let planned = plan(&machine, graph, &TensorStore::default(), &options);
+    let planned = planned.map_err(|refusal| TestCaseError::reject(refusal.to_string()))?;
+    let outside = interface(&machine, &planned, pes).expect("a place for every result");
+    let plan = GraphPlan { chip: "tcp".to_string(), interface: outside, ..GraphPlan::default() };
+    let file = write_graph(&planned, plan);
+    let Ok(CompiledFile::Graph(read)) = CompiledFile::read(&file) else {
+        return Err(TestCaseError::fail("what was written is no file"));
+    };
+    let program = read.program().expect("a program");
+    let mut loaded = ExecutableGraph::new(&machine, read.plan.interface.clone(), program).expect("a graph");
+    for (base, bytes) in &read.constants {
+        loaded.write_constant(*base, bytes).expect("a constant");
+    }
+    let mut made = executable(&machine, &planned, pes).expect("a graph");
+    prop_assert_eq!(made.interface(), loaded.interface());
+    let words: Vec<Vec<u32>> = inputs.iter().filter_map(tensors::words).collect();
+    let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
+    let [made_run, loaded_run] =
+        [&mut made, &mut loaded].map(|graph| graph.run(&words, &wanted, KeepLast::new(0)).expect("a run"));
+    prop_assert_eq!(made_run.outcome.cycles, loaded_run.outcome.cycles);
+    prop_assert_eq!(made_run.outcome.energy_fj, loaded_run.outcome.energy_fj);
+    prop_assert_eq!(made.results().expect("results"), loaded.results().expect("results"));
+    Ok(())
+}
+
 fn steps() -> impl Strategy<Value = Vec<[u8; 3]>> {
     proptest::collection::vec(any::<[u8; 3]>(), 1..9)
 }
@@ -192,6 +224,23 @@ proptest! {
                 prop_assert!(large > 256.0, "{:?} instead of {:?}", found.as_floats(), wanted.as_floats());
             }
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: tilewright_testkit::draws(200, 2000), ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_file_runs_as_what_it_was_made_of(
+        [rows, columns] in sizes(), pes in 0..4_u32, drawn in steps(), values in proptest::collection::vec(-2.0..2.0_f32, 97),
+    ) {
+        let Some(graph) = graph(rows, columns, &drawn, false) else { return Ok(()) };
+        let count = usize::try_from(rows * columns).expect("a size");
+        let sizes = [usize::try_from(rows).expect("a size"), usize::try_from(columns).expect("a size")];
+        let inputs = [0, 31].map(|skip| {
+            Tensor::floats(Dtype::F32, &sizes, values.iter().copied().cycle().skip(skip).take(count).collect())
+        });
+        from_a_file(&graph, &inputs, 1 << pes)?;
     }
 }
 

@@ -79,7 +79,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "crates/schedule",
         &["base", "compile", "explore", "machine", "num", "record", "tcp-cost", "tcp-isa", "tcp-sim"],
     ),
-    ("crates/artifact", &["base", "compile", "graph", "num", "tcp-isa"]),
+    ("crates/artifact", &["base", "compile", "graph", "ir", "num", "tcp-isa"]),
     ("crates/report", &["notation"]),
     (
         "crates/study",

@@ -4,6 +4,7 @@
 //! A named size becomes an axis. Integer operators that compute shapes run while the graph is built and fold
 //! away. An operator that is not known is refused with its node and what is near.
 
+mod axes;
 mod node;
 mod ops;
 pub mod proto;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use tilewright_graph::{Builder, Data, Dim, Dtype, StoredTensor, TensorStore, Type, ValueId};
+
+pub use axes::AxisNames;
 
 use crate::Model;
 use crate::error::{ImportError, ImportResult};
@@ -87,20 +90,27 @@ pub enum DeclaredSize {
     Named(String),
 }
 
-/// Inputs that a file asks for, in its order: those that it has no elements for itself.
+/// Inputs that a file asks for, in its order: those that it has no elements for itself; and the names of their
+/// axes.
 ///
 /// # Errors
 /// If the file is no model, or an input has a type that is not known.
-pub fn inputs(file: &str, bytes: &[u8]) -> ImportResult<Vec<DeclaredInput>> {
+pub fn inputs(file: &str, bytes: &[u8]) -> ImportResult<(Vec<DeclaredInput>, AxisNames)> {
     let model = proto::ModelProto::decode(bytes)
         .map_err(|error| ImportError::new(file, format!("not an ONNX model: {error}")))?;
     let graph = model.graph.ok_or_else(|| ImportError::new(file, "an ONNX model without a graph"))?;
-    let own: BTreeSet<&str> = graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
-    let asked = graph.inputs.iter().filter(|input| !own.contains(input.name.as_str()));
-    asked.map(|input| declared(file, input)).collect()
+    let names = AxisNames::of(asked(&graph));
+    let all: ImportResult<Vec<_>> = asked(&graph).map(|input| declared(file, input, &names)).collect();
+    Ok((all?, names))
 }
 
-fn declared(file: &str, input: &proto::ValueInfoProto) -> ImportResult<DeclaredInput> {
+/// Inputs that a graph has no elements for itself.
+fn asked(graph: &proto::GraphProto) -> impl Iterator<Item = &proto::ValueInfoProto> {
+    let own: BTreeSet<&str> = graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
+    graph.inputs.iter().filter(move |input| !own.contains(input.name.as_str()))
+}
+
+fn declared(file: &str, input: &proto::ValueInfoProto, names: &AxisNames) -> ImportResult<DeclaredInput> {
     let about = |what: &str| ImportError::about(file, format!("input `{}`", input.name), what);
     let tensor = input.ty.as_ref().and_then(|ty| ty.tensor.as_ref());
     let tensor = tensor.ok_or_else(|| about("is no tensor").allowed("tensors"))?;
@@ -108,14 +118,9 @@ fn declared(file: &str, input: &proto::ValueInfoProto) -> ImportResult<DeclaredI
         .ok_or_else(|| about(&format!("element type {} is not known here", tensor.element)))?;
     let shape =
         tensor.shape.as_ref().ok_or_else(|| about("has no shape").allowed("sizes or names of axes"))?;
-    let size = |(at, dim): (usize, &proto::DimensionProto)| {
-        let named =
-            dim.name.as_deref().filter(|name| name.contains(|letter: char| letter.is_ascii_alphanumeric()));
-        match (dim.value.and_then(|size| u64::try_from(size).ok()), named) {
-            (Some(size), None) => DeclaredSize::Fixed(size),
-            (_, Some(name)) => DeclaredSize::Named(word(name)),
-            _ => DeclaredSize::Named(word(&format!("{}_{at}", input.name))),
-        }
+    let size = |(at, dim): (usize, &proto::DimensionProto)| match names.of_size(&input.name, at, dim) {
+        Some(name) => DeclaredSize::Named(name.to_string()),
+        None => DeclaredSize::Fixed(dim.value.and_then(|size| u64::try_from(size).ok()).unwrap_or(0)),
     };
     let sizes = shape.dims.iter().enumerate().map(size).collect();
     Ok(DeclaredInput { name: input.name.clone(), dtype, sizes })
@@ -136,7 +141,8 @@ pub(crate) struct OnnxReader<'r> {
 
 impl OnnxReader<'_> {
     fn graph(&mut self, graph: proto::GraphProto, options: &OnnxOptions<'_>) -> ImportResult<()> {
-        all_named(self.file, &graph, options)?;
+        let names = AxisNames::of(asked(&graph));
+        let bounds = bounds(self.file, &names, options)?;
         // A file with the elements of many tensors is read once.
         let read: RefCell<BTreeMap<String, Arc<Vec<u8>>>> = RefCell::default();
         let beside = |name: &str| {
@@ -157,7 +163,7 @@ impl OnnxReader<'_> {
         for input in graph.inputs.iter().filter(|input| !own.contains(&input.name)) {
             let id = match options.known.get(&input.name) {
                 Some(stored) => self.tensor(&input.name, stored.clone())?,
-                None => self.input(input, options)?,
+                None => self.input(input, &names, &bounds, options.most)?,
             };
             self.define(format!("input `{}`", input.name), &input.name, id)?;
         }
@@ -230,13 +236,19 @@ impl OnnxReader<'_> {
         self.graph_error(name, built)
     }
 
-    fn input(&mut self, input: &proto::ValueInfoProto, options: &OnnxOptions<'_>) -> ImportResult<ValueId> {
-        let declared = declared(self.file, input)?;
+    fn input(
+        &mut self,
+        input: &proto::ValueInfoProto,
+        names: &AxisNames,
+        bounds: &AxisBounds,
+        most: u64,
+    ) -> ImportResult<ValueId> {
+        let declared = declared(self.file, input, names)?;
         let mut dims = Vec::new();
         for size in &declared.sizes {
             dims.push(match size {
                 DeclaredSize::Fixed(size) => Dim::fixed(i64::try_from(*size).unwrap_or(i64::MAX)),
-                DeclaredSize::Named(name) => self.axis(name, &input.name, options),
+                DeclaredSize::Named(name) => self.axis(name, &input.name, bounds.get(name).copied(), most),
             });
         }
         let built = self.b.input(&input.name, Type::new(declared.dtype, dims));
@@ -244,11 +256,9 @@ impl OnnxReader<'_> {
     }
 
     /// An axis of an input, with the bounds that were asked for; what is past may be empty.
-    fn axis(&mut self, name: &str, input: &str, options: &OnnxOptions<'_>) -> Dim {
+    fn axis(&mut self, name: &str, input: &str, bounds: Option<(u64, u64)>, most: u64) -> Dim {
         let may_be_empty = [name, input].iter().any(|name| name.to_lowercase().contains("past"));
-        let asked = options.axes.iter().find(|(asked, _)| word(asked) == name);
-        let bounds = asked.map(|(_, bounds)| *bounds);
-        match bounds.unwrap_or((u64::from(!may_be_empty), options.most)) {
+        match bounds.unwrap_or((u64::from(!may_be_empty), most)) {
             (least, most) if least == most => Dim::fixed(i64::try_from(most).unwrap_or(i64::MAX)),
             (least, most) => self.b.axis(name, least, most),
         }
@@ -275,37 +285,22 @@ impl OnnxReader<'_> {
     }
 }
 
-/// Refuses bounds of axes that no input has: they would change nothing.
-fn all_named(file: &str, graph: &proto::GraphProto, options: &OnnxOptions<'_>) -> ImportResult<()> {
-    if options.axes.is_empty() {
-        return Ok(());
-    }
-    let own: BTreeSet<&str> = graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
-    let mut known = BTreeSet::new();
-    for input in graph.inputs.iter().filter(|input| !own.contains(input.name.as_str())) {
-        known.extend(declared(file, input)?.sizes.into_iter().filter_map(|size| match size {
-            DeclaredSize::Named(name) => Some(name),
-            DeclaredSize::Fixed(_) => None,
-        }));
-    }
-    match options.axes.keys().find(|asked| !known.contains(&word(asked))) {
-        None => Ok(()),
-        Some(asked) => {
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+/// Smallest and largest size of axes, by their names in the graph.
+type AxisBounds = BTreeMap<String, (u64, u64)>;
+
+/// The bounds that were asked for. Those of axes that no input has are refused: they would change nothing.
+fn bounds(file: &str, names: &AxisNames, options: &OnnxOptions<'_>) -> ImportResult<AxisBounds> {
+    let mut all = AxisBounds::new();
+    for (asked, bounds) in &options.axes {
+        let Some(name) = names.find(asked) else {
+            let known: Vec<&str> = names.all().into_iter().collect();
             let known = if known.is_empty() { "none: all sizes are fixed".into() } else { known.join(", ") };
-            Err(ImportError::about(file, format!("axis `{asked}`"), "is of no input").allowed(known))
+            return Err(ImportError::about(file, format!("axis `{asked}`"), "is of no input").allowed(known));
+        };
+        if all.insert(name.to_string(), *bounds).is_some_and(|before| before != *bounds) {
+            let twice = ImportError::about(file, format!("axis `{asked}`"), "is given with two sizes");
+            return Err(twice.allowed("one size, or one range, of each axis"));
         }
     }
-}
-
-/// The name that an axis of a file has in the graph: letters, digits and low lines.
-pub fn axis_word(name: &str) -> String {
-    word(name)
-}
-
-/// A name as a word.
-fn word(name: &str) -> String {
-    let plain: String =
-        name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect();
-    if plain.starts_with(|letter: char| letter.is_ascii_digit()) { format!("_{plain}") } else { plain }
+    Ok(all)
 }

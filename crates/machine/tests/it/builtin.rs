@@ -158,3 +158,16 @@ fn data_has_the_same_figures() {
     assert_eq!(dm["value"], 4096);
     assert_eq!(dm["source"]["kind"], "assumption");
 }
+
+#[test]
+fn a_fingerprint_changes_with_figures_alone() {
+    let tcp = loaded("tcp");
+    let other = |setting: &str| {
+        tcp.override_with(&mut Sources::default(), &[setting]).expect("a setting").fingerprint()
+    };
+    let efficiency = tcp.machine.tcp().expect("a TCP").hbm.efficiency;
+    assert_eq!(other(&format!("hbm.efficiency={efficiency}")), tcp.fingerprint());
+    for setting in ["hbm.efficiency=0.5", "dm.capacity_bytes=1048576", "energy.mac_bf16_pj=0.3"] {
+        assert_ne!(other(setting), tcp.fingerprint(), "{setting}");
+    }
+}

@@ -10,16 +10,20 @@
 //! 4. The best is compiled for the whole model and kept if the whole model is better with it than with the
 //!    rule.
 //!
+//! General graphs have choices of their own ([`tune_graph`]).
+//!
 //! Effort counts evaluations, not time, and all draws come from one fixed seed: the same input gives the same
 //! programs.
 
 pub mod chain;
 mod cost;
+mod graph;
 
 use std::collections::BTreeMap;
 use tilewright_base::invariant::{OrBroken, to_index};
 
 use thiserror::Error;
+use tilewright_compile::general::Refusal;
 use tilewright_compile::kernel::{Kernel, Kernels};
 use tilewright_compile::tcp::bands::bands;
 use tilewright_compile::tcp::choices::{MOST_BANDS, MOST_SLOTS, Solver, WHOLE, classes};
@@ -28,6 +32,7 @@ use tilewright_explore::Goal;
 use tilewright_machine::tcp::Tcp;
 
 pub use cost::{ChoiceScore, ProgramCosts, TokenCost};
+pub use graph::{GraphGoal, TunedGraph, graph_options, tune_graph};
 
 /// Blocks of the model that stands for all.
 const BLOCKS: usize = 2;
@@ -42,6 +47,9 @@ pub enum TuneError {
     /// It does not compile.
     #[error(transparent)]
     Compile(#[from] CompileError),
+    /// A general graph with a node that is not lowered.
+    #[error(transparent)]
+    Graph(#[from] Refusal),
     /// No choice stays below the power that the goal allows.
     #[error(
         "no choice that was evaluated stays below {} W\n  = allowed: {} W, the least of {evaluated} choices",
@@ -117,10 +125,11 @@ pub fn tune(
     aim: TuneGoal,
 ) -> Result<TunedModel, TuneError> {
     let rule = compile_chosen(machine, kernels, options, &Choices::default())?;
-    improved(machine, kernels, options, rule, aim)
+    improved(machine, kernels, rule, aim, &mut |_, _| {})
 }
 
-/// What [`tune`] does for kernels that are compiled by the rule already: they are not compiled so again.
+/// What [`tune`] does for kernels that are compiled by the rule already: they are not compiled so again. `told`
+/// hears how many steps of how many are done; the number of all may turn out to be smaller.
 ///
 /// # Errors
 /// A power that no choice stays below.
@@ -129,19 +138,37 @@ pub fn tune_compiled(
     kernels: &Kernels,
     rule: Compiled,
     aim: TuneGoal,
+    told: &mut StepListener<'_>,
 ) -> Result<TunedModel, TuneError> {
-    let options = rule.plan.options;
-    improved(machine, kernels, options, rule, aim)
+    improved(machine, kernels, rule, aim, told)
+}
+
+/// Hears how many steps are done, and how many there are at most.
+pub type StepListener<'t> = dyn FnMut(u64, u64) + 't;
+
+/// Choices that the whole model is compiled with, at most.
+fn most_found(goal: Goal) -> u64 {
+    match goal {
+        Goal::Time => 1,
+        Goal::Energy | Goal::EnergyDelay => 3,
+        Goal::TimeBelow(_) => 2 * POPULATION as u64 + 1,
+    }
+}
+
+/// Evaluations on a part of the model, at most: goals other than time search twice.
+fn most_evaluated(effort: u64, goal: Goal) -> u64 {
+    budget(effort).saturating_mul(if goal == Goal::Time { 1 } else { 2 })
 }
 
 /// The best of the rule's programs and those of the choices that an effort finds.
 fn improved(
     machine: &Tcp,
     kernels: &Kernels,
-    options: Options,
     rule: Compiled,
     aim: TuneGoal,
+    told: &mut StepListener<'_>,
 ) -> Result<TunedModel, TuneError> {
+    let options = rule.plan.options;
     let TuneGoal { effort, goal, .. } = aim;
     let limited = matches!(goal, Goal::TimeBelow(_));
     if effort == 0 && !limited {
@@ -153,10 +180,13 @@ fn improved(
         }
         return Ok(TunedModel { compiled: rule, evaluations: 0, times: None });
     };
-    let (found, evaluations) = candidates(machine, kernels, options, aim);
+    let searched = most_evaluated(effort, goal);
+    let all = searched.saturating_add(most_found(goal));
+    let (found, evaluations) = candidates(machine, kernels, options, aim, &mut |done| told(done, all));
     let mut best = (before.score(&before, goal), rule, before);
     let mut least_milliwatts = before.milliwatts();
-    for choices in &found {
+    for (at, choices) in (0..).zip(&found) {
+        told(searched.saturating_add(at).min(all), all);
         let Ok(compiled) = compile_chosen(machine, kernels, options, choices) else { continue };
         let Some(times) = ProgramCosts::of(machine, &compiled) else { continue };
         least_milliwatts = least_milliwatts.min(times.milliwatts());
@@ -185,6 +215,7 @@ fn candidates(
     kernels: &Kernels,
     options: Options,
     TuneGoal { effort, goal, solver }: TuneGoal,
+    told: &mut dyn FnMut(u64),
 ) -> (Vec<Choices>, u64) {
     if effort == 0 {
         return (Vec::new(), 0);
@@ -197,6 +228,8 @@ fn candidates(
         solver,
         known: BTreeMap::new(),
         left: budget(effort),
+        done: 0,
+        told,
         rule: ProgramCosts::default(),
     };
     let Some(own) = search.times(&Choices::default()) else { return (Vec::new(), 0) };
@@ -254,6 +287,9 @@ struct TuneSearch<'s> {
     /// What was evaluated, and how.
     known: BTreeMap<Choices, Option<ProgramCosts>>,
     left: u64,
+    /// Evaluations that are behind.
+    done: u64,
+    told: &'s mut dyn FnMut(u64),
     rule: ProgramCosts,
 }
 
@@ -277,6 +313,8 @@ impl TuneSearch<'_> {
             return;
         }
         self.left -= 1;
+        self.done += 1;
+        (self.told)(self.done);
         if let Some(times) = self.times(&choices) {
             living.push((times.score(&self.rule, self.goal), choices));
             living.sort();

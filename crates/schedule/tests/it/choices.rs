@@ -71,7 +71,11 @@ fn search_is_the_same_every_time_and_never_slower() {
         assert_eq!(rule.compiled.plan.choices, Choices::default());
         let one = tune(&machine, &small(), options(pes), TuneGoal::time(2)).unwrap();
         // Begun with the rule's programs, it ends with the same.
-        let other = tune_compiled(&machine, &small(), rule.compiled, TuneGoal::time(2)).unwrap();
+        let mut parts = Vec::new();
+        let mut told = |done: u64, of: u64| parts.push((done, of));
+        let other = tune_compiled(&machine, &small(), rule.compiled, TuneGoal::time(2), &mut told).unwrap();
+        assert!(parts.len() > 10 && parts.is_sorted(), "{parts:?}");
+        assert!(parts.iter().all(|(done, of)| done <= of && *of == budget(2) + 1), "{parts:?}");
         assert_eq!(print(&one.compiled.decode), print(&other.compiled.decode));
         assert_eq!(print(&one.compiled.prefill), print(&other.compiled.prefill));
         assert!(one.evaluations <= budget(2) + 1);

@@ -1,63 +1,32 @@
-//! A general graph on the simulated chip, and what it took.
+//! A general graph on the simulated chip, compiled now or before, and what it took.
 
 use std::path::Path;
 
 use serde::Serialize;
-use tilewright_base::Sources;
-use tilewright_compile::general::bound::roofline_cycles;
-use tilewright_compile::general::{self, Planned, tensors};
-use tilewright_graph::primitives;
+use tilewright_compile::general::interface::{GraphInterface, Port};
+use tilewright_compile::general::tensors;
+use tilewright_explore::Goal;
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_record::perfetto::Stream;
 use tilewright_reference::Tensor;
-use tilewright_runtime::graph::GraphDevice;
+use tilewright_runtime::executable::ExecutableGraph;
+use tilewright_runtime::graph::executable;
 use tilewright_runtime::usage::Usage;
 use tilewright_runtime::{Reading, ReadingError, ReadingOptions};
 
 use super::inputs::InputArrays;
 use super::outputs::{self, OutputJson};
+use crate::graph::GraphRequest;
 use crate::host::Host;
 use crate::machine::to_json;
-use crate::outcome::{FAILED, OUR_FAULT, Outcome, io_cause};
-use crate::run::args::RunArgs;
+use crate::outcome::{OUR_FAULT, Outcome, io_cause};
+use crate::run::args::{PromptArgs, RunArgs, TensorArgs};
 use crate::target::refused_programs;
 
-/// A graph as one program of a chip; what is not lowered is refused with its node.
-pub(super) fn planned(machine: &Tcp, model: &Model, pes: u64, host: &dyn Host) -> Result<Planned, Outcome> {
-    let graph = primitives(&model.graph)
-        .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
-    let options = general::Options { pes, ..general::Options::default() };
-    general::plan(machine, &graph, &model.store, &options).map_err(|refusal| Outcome {
-        code: FAILED,
-        ..Outcome::usage(&format!("{refusal}\n  = instead: --interp, which computes every operator"))
-    })
-}
-
-/// Refuses options that mean nothing to a general graph.
-fn fits(args: &RunArgs, machine: &Tcp) -> Result<(), Outcome> {
-    let target = &args.target;
-    target.general_pes(machine)?;
-    let odd = [
-        ("--chips", target.chips != 1),
-        ("--dtype", target.dtype != "bf16"),
-        ("--cache", target.cache != "bf16"),
-        ("--calibrate", target.calibrate.is_some()),
-        ("--context", target.context.is_some()),
-        ("--effort", args.effort != 0),
-    ];
-    match odd.iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((option, _)) => Err(Outcome::usage(&format!(
-            "{option} with a graph that takes arrays\n  \
-             = allowed: one chip, contractions in bf16\n  = instead: leave {option} out"
-        ))),
-    }
-}
-
-/// Runs a graph, and says what it gave and took.
+/// Compiles a graph, runs it, and says what it gave and took.
 pub(super) fn run(
     args: &RunArgs,
     model: &Model,
@@ -65,63 +34,143 @@ pub(super) fn run(
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let machine = args.target.machine(host)?;
-    fits(args, &machine)?;
-    let planned = planned(&machine, model, args.target.pes, host)?;
-    let words = |input: &usize| {
-        let value = &planned.kernels.values[*input];
-        let tensor = given.named(&value.name)?;
-        tensors::words(tensor).ok_or_else(|| {
-            Outcome::usage(&format!(
-                "input `{}` has an integer beyond 32 bits\n  = instead: --interp",
-                value.name
-            ))
-        })
+    let request = GraphRequest {
+        target: &args.target,
+        effort: Some(args.effort),
+        goal: Goal::Time,
+        shows_progress: !args.prompting.json,
     };
-    let inputs = planned.kernels.inputs.iter().map(words).collect::<Result<Vec<_>, _>>()?;
-    let mut device = GraphDevice::new(&machine, planned).map_err(|error| match &error {
-        ReadingError::Refused(complaints) => {
-            refused_programs(&args.target.chip, &args.target.set, complaints)
+    let tuned = request.compile(&machine, &model.graph, &model.store, host)?;
+    let job = GraphJob {
+        machine: &machine,
+        chip: &args.target.chip,
+        set: &args.target.set,
+        tensors: &args.tensors,
+        prompting: &args.prompting,
+    };
+    let graph =
+        executable(&machine, &tuned.planned, tuned.options.pes).map_err(|error| job.failed(&error))?;
+    job.run(graph, given, host)
+}
+
+/// A compiled graph that is run once on a chip, and what is wanted of the run.
+pub(crate) struct GraphJob<'j> {
+    pub(crate) machine: &'j Tcp,
+    /// The chip's name.
+    pub(crate) chip: &'j str,
+    /// Figures of the chip that were changed.
+    pub(crate) set: &'j [String],
+    pub(crate) tensors: &'j TensorArgs,
+    pub(crate) prompting: &'j PromptArgs,
+}
+
+impl GraphJob<'_> {
+    /// Runs a graph whose constants are on the device, and says what it gave and took.
+    pub(crate) fn run(
+        &self,
+        mut graph: ExecutableGraph,
+        given: &InputArrays,
+        host: &mut dyn Host,
+    ) -> Result<Outcome, Outcome> {
+        let inputs = graph.interface().inputs.iter().map(|port| words(port, given));
+        let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+        let reading = self.read(&mut graph, &inputs, host)?;
+        if let Some(finding) = reading.findings.first() {
+            let words = format!("a compiled program is wrong: {}", finding.to_diagnostic().message);
+            return Err(Outcome { code: OUR_FAULT, ..Outcome::usage(&words) });
         }
-        _ => failed(&error),
-    })?;
-    let wanted = ReadingOptions {
-        values: true,
-        findings: true,
-        trace: args.prompting.trace.is_some(),
-        ..ReadingOptions::default()
-    };
-    let reading = match &args.prompting.trace {
-        None => device.run(&inputs, &wanted, KeepLast::new(0)),
-        Some(path) => {
-            let unwritten = |error: &std::io::Error| Outcome::unwritten(path, error);
-            let mut draft = host.draft(Path::new(path)).map_err(|error| unwritten(&error))?;
-            let reading = device.run(&inputs, &wanted, Stream::new(&mut draft));
-            if let Some(error) = reading.as_ref().err().and_then(|error| io_cause(error)) {
-                return Err(unwritten(error));
-            }
-            draft.keep(host).map_err(|error| unwritten(&error))?;
-            reading
-        }
-    };
-    let reading = reading.map_err(|error| failed(&error))?;
-    if let Some(finding) = reading.findings.first() {
-        let words = format!("a compiled program is wrong: {}", finding.to_diagnostic().message);
-        return Err(Outcome { code: OUR_FAULT, ..Outcome::usage(&words) });
+        let patterns = graph.results().map_err(|error| self.failed(&error))?;
+        let results = graph.interface().results.iter().zip(&patterns);
+        let results: Vec<(String, Tensor)> = results
+            .map(|(port, words)| (port.name.clone(), tensors::tensor(port.dtype, &port.dims, words)))
+            .collect();
+        outputs::written(self.tensors, &results, host)?;
+        Ok(Outcome::good(self.said(graph.interface(), &reading, &results)))
     }
-    let patterns = device.results().map_err(|error| failed(&error))?;
-    let results = device.planned().kernels.results.iter().zip(&patterns);
-    let results: Vec<(String, Tensor)> = results
-        .map(|(result, words)| (result.name.clone(), tensors::tensor(result.dtype, &result.dims, words)))
-        .collect();
-    outputs::written(args, &results, host)?;
-    Ok(Outcome::good(said(args, &machine, &device, &reading, &results)))
+
+    /// One run, with a trace if one is wanted.
+    fn read(
+        &self,
+        graph: &mut ExecutableGraph,
+        inputs: &[Vec<u32>],
+        host: &mut dyn Host,
+    ) -> Result<Reading, Outcome> {
+        let trace = self.prompting.trace.as_deref();
+        let wanted = ReadingOptions {
+            values: true,
+            findings: true,
+            trace: trace.is_some(),
+            ..ReadingOptions::default()
+        };
+        let Some(path) = trace else {
+            return graph.run(inputs, &wanted, KeepLast::new(0)).map_err(|error| self.failed(&error));
+        };
+        let unwritten = |error: &std::io::Error| Outcome::unwritten(path, error);
+        let mut draft = host.draft(Path::new(path)).map_err(|error| unwritten(&error))?;
+        let reading = graph.run(inputs, &wanted, Stream::new(&mut draft));
+        let reading =
+            reading.map_err(|error| io_cause(&error).map_or_else(|| self.failed(&error), unwritten))?;
+        draft.keep(host).map_err(|error| unwritten(&error))?;
+        Ok(reading)
+    }
+
+    /// What is said of a graph that does not run.
+    pub(crate) fn failed(&self, error: &ReadingError) -> Outcome {
+        match error {
+            ReadingError::Refused(complaints) => refused_programs(self.chip, self.set, complaints),
+            other => Outcome { code: OUR_FAULT, ..Outcome::usage(&other.to_string()) },
+        }
+    }
+
+    fn said(&self, graph: &GraphInterface, reading: &Reading, results: &[(String, Tensor)]) -> String {
+        let mut usage = Usage::default();
+        usage.add(&reading.outcome, 1);
+        let (ms, energy_mj) = (usage.seconds(self.machine) * 1e3, usage.mj_per_token().unwrap_or(0.0));
+        let all = ChipRunJson {
+            outputs: outputs::data(self.tensors, results),
+            kernels: graph.kernels,
+            cycles: reading.outcome.cycles,
+            roofline_cycles: graph.roofline_cycles,
+            mac_use: usage.mac_use(self.machine, graph.pes, Dtype::Bf16),
+            hbm_use: usage.hbm_use(self.machine, 1),
+            ms,
+            energy_mj,
+            energy_pj: energy_mj * 1e9,
+            hbm_bytes: graph.hbm_bytes,
+            transfers: reading.outcome.transfers,
+            commands: reading.outcome.execs,
+        };
+        if self.prompting.json {
+            return to_json(&all);
+        }
+        let mut text = outputs::words(self.tensors, results);
+        text += &format!(
+            "{} kernels, {} cycles, {ms:.4} ms, {energy_mj:.4} mJ; {} transfers, {} commands, {} B of HBM\n",
+            all.kernels, all.cycles, all.transfers, all.commands, all.hbm_bytes
+        );
+        let longest: Vec<String> = usage
+            .longest()
+            .iter()
+            .take(6)
+            .map(|(name, unit, used)| format!("{name} ({unit}) {} x {}", used.busy_cycles, used.runs))
+            .collect();
+        text += &format!("busy cycles: {}\n", longest.join(", "));
+        text
+    }
+}
+
+/// An input as words of the chip.
+fn words(port: &Port, given: &InputArrays) -> Result<Vec<u32>, Outcome> {
+    tensors::words(given.named(&port.name)?).ok_or_else(|| {
+        Outcome::usage(&format!("input `{}` has an integer beyond 32 bits\n  = instead: --interp", port.name))
+    })
 }
 
 /// What `--json` prints.
 #[derive(Serialize)]
 struct ChipRunJson<'s> {
     outputs: Vec<OutputJson<'s>>,
-    kernels: usize,
+    kernels: u64,
     cycles: u64,
     roofline_cycles: u64,
     mac_use: f64,
@@ -132,58 +181,4 @@ struct ChipRunJson<'s> {
     hbm_bytes: u64,
     transfers: u64,
     commands: u64,
-}
-
-fn said(
-    args: &RunArgs,
-    machine: &Tcp,
-    device: &GraphDevice,
-    reading: &Reading,
-    results: &[(String, Tensor)],
-) -> String {
-    let mut usage = Usage::default();
-    usage.add(&reading.outcome, 1);
-    let (ms, energy_mj) = (usage.seconds(machine) * 1e3, usage.mj_per_token().unwrap_or(0.0));
-    let (planned, pes) = (device.planned(), args.target.pes);
-    let all = ChipRunJson {
-        outputs: outputs::data(args, results),
-        kernels: planned.kernels.kernels.len(),
-        cycles: reading.outcome.cycles,
-        roofline_cycles: roofline_cycles(machine, &planned.kernels, pes),
-        mac_use: usage.mac_use(machine, pes, Dtype::Bf16),
-        hbm_use: usage.hbm_use(machine, 1),
-        ms,
-        energy_mj,
-        energy_pj: energy_mj * 1e9,
-        hbm_bytes: planned.hbm_bytes,
-        transfers: reading.outcome.transfers,
-        commands: reading.outcome.execs,
-    };
-    if args.prompting.json {
-        return to_json(&all);
-    }
-    let mut text = outputs::words(args, results);
-    text += &format!(
-        "{} kernels, {} cycles, {ms:.4} ms, {energy_mj:.4} mJ; {} transfers, {} commands, {} B of HBM\n",
-        all.kernels, all.cycles, all.transfers, all.commands, all.hbm_bytes
-    );
-    let longest: Vec<String> = usage
-        .longest()
-        .iter()
-        .take(6)
-        .map(|(name, unit, used)| format!("{name} ({unit}) {} x {}", used.busy_cycles, used.runs))
-        .collect();
-    text += &format!("busy cycles: {}\n", longest.join(", "));
-    text
-}
-
-fn failed(error: &ReadingError) -> Outcome {
-    let words = match error {
-        ReadingError::Refused(complaints) => {
-            let first = complaints.first().map_or("", |complaint| &complaint.message);
-            format!("the compiled program is refused: {first}")
-        }
-        other => other.to_string(),
-    };
-    Outcome { code: OUR_FAULT, ..Outcome::usage(&words) }
 }

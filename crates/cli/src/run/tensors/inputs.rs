@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tilewright_graph::{Dtype, Graph, StoredTensor};
 use tilewright_import::Model;
-use tilewright_import::onnx::{DeclaredInput, DeclaredSize, axis_word};
+use tilewright_import::onnx::{AxisNames, DeclaredInput, DeclaredSize};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_value};
 use tilewright_reference::{Elements, Tensor};
 use tilewright_runtime::{Array, npy};
@@ -13,15 +13,15 @@ use tilewright_runtime::{Array, npy};
 use crate::host::Host;
 use crate::model;
 use crate::outcome::Outcome;
-use crate::run::args::RunArgs;
+use crate::run::args::{RunArgs, TensorArgs};
 
 /// Elements that a seed draws for all inputs together, at most: 1 GiB of them.
 const MOST_DRAWN: u64 = 1 << 28;
 
 /// What a graph asks for.
 pub(super) enum RequiredInputs {
-    /// An ONNX file, which is read once sizes are known.
-    Onnx(Vec<DeclaredInput>),
+    /// An ONNX file, which is read once sizes are known, and the names of its axes.
+    Onnx(Vec<DeclaredInput>, AxisNames),
     /// A graph that has been read.
     Graph(Box<Model>, Vec<DeclaredInput>),
 }
@@ -29,7 +29,8 @@ pub(super) enum RequiredInputs {
 impl RequiredInputs {
     pub(super) fn of(args: &RunArgs, host: &mut dyn Host) -> Result<RequiredInputs, Outcome> {
         if args.model.ends_with(".onnx") {
-            return Ok(RequiredInputs::Onnx(model::onnx_inputs(&args.model, host)?));
+            let (inputs, names) = model::onnx_inputs(&args.model, host)?;
+            return Ok(RequiredInputs::Onnx(inputs, names));
         }
         if !args.model.ends_with(".graph") {
             return Err(Outcome::usage(&format!(
@@ -52,10 +53,22 @@ impl RequiredInputs {
         Ok(RequiredInputs::Graph(Box::new(model), declared))
     }
 
-    fn inputs(&self) -> &[DeclaredInput] {
+    /// What is asked for.
+    pub(super) fn inputs(&self) -> &[DeclaredInput] {
         match self {
-            RequiredInputs::Onnx(inputs) | RequiredInputs::Graph(_, inputs) => inputs,
+            RequiredInputs::Onnx(inputs, _) | RequiredInputs::Graph(_, inputs) => inputs,
         }
+    }
+
+    /// Sizes that were fixed before, by the names of their axes in the graph; names that no axis has stay as they
+    /// are, for the importer to refuse.
+    pub(super) fn fixed_axes(&self, dims: Option<&str>) -> Result<BTreeMap<String, u64>, Outcome> {
+        let fixed = model::axes(dims.unwrap_or(""))?.into_iter().filter(|(_, (least, most))| least == most);
+        let named = |asked: String| match self {
+            RequiredInputs::Onnx(_, names) => names.find(&asked).map_or(asked.clone(), str::to_string),
+            RequiredInputs::Graph(..) => asked,
+        };
+        Ok(fixed.map(|(asked, (size, _))| (named(asked), size)).collect())
     }
 
     /// The model with the sizes of its inputs. Integers that shapes follow from become constants where
@@ -68,7 +81,7 @@ impl RequiredInputs {
     ) -> Result<Model, Outcome> {
         match self {
             RequiredInputs::Graph(model, _) => Ok(*model),
-            RequiredInputs::Onnx(_) => {
+            RequiredInputs::Onnx(..) => {
                 let axes = given.axes.iter().map(|(name, size)| (name.clone(), (*size, *size)));
                 let axes: BTreeMap<String, (u64, u64)> = axes.collect();
                 let plain = model::load_onnx(&args.model, axes.clone(), BTreeMap::new(), host);
@@ -88,21 +101,23 @@ impl RequiredInputs {
 }
 
 /// Arrays by name, and the sizes that they give to axes.
-pub(super) struct InputArrays {
+pub(crate) struct InputArrays {
     tensors: BTreeMap<String, Tensor>,
     axes: BTreeMap<String, u64>,
     /// What is told of arrays that are not taken as they are.
-    pub(super) notes: String,
+    pub(crate) notes: String,
 }
 
 impl InputArrays {
-    pub(super) fn new(
-        args: &RunArgs,
-        asked: &RequiredInputs,
+    /// Reads arrays of files, and draws what is left; sizes that are named may be fixed before.
+    pub(crate) fn new(
+        args: &TensorArgs,
+        axes: BTreeMap<String, u64>,
+        inputs: &[DeclaredInput],
         host: &mut dyn Host,
     ) -> Result<InputArrays, Outcome> {
-        let (inputs, mut files) = (asked.inputs(), BTreeMap::new());
-        for written in &args.tensors.inputs {
+        let mut files = BTreeMap::new();
+        for written in &args.inputs {
             let Some((name, file)) = written.split_once('=') else {
                 return Err(Outcome::usage(&format!(
                     "--input {written}\n  = allowed: NAME=FILE.npy\n  = instead: {}",
@@ -117,13 +132,7 @@ impl InputArrays {
                 )));
             }
         }
-        let bounds = model::axes(args.dims.as_deref().unwrap_or(""))?;
-        let fixed = bounds.into_iter().filter(|(_, (least, most))| least == most);
-        let mut given = InputArrays {
-            tensors: BTreeMap::new(),
-            axes: fixed.map(|(n, (size, _))| (axis_word(&n), size)).collect(),
-            notes: String::new(),
-        };
+        let mut given = InputArrays { tensors: BTreeMap::new(), axes, notes: String::new() };
         for input in inputs {
             if let Some(file) = files.get(input.name.as_str()) {
                 let (tensor, rounded) = read(input, file, host)?;
@@ -140,10 +149,10 @@ impl InputArrays {
     }
 
     /// What is left: drawn, or asked for.
-    fn draw(&mut self, args: &RunArgs, inputs: &[DeclaredInput]) -> Result<(), Outcome> {
+    fn draw(&mut self, args: &TensorArgs, inputs: &[DeclaredInput]) -> Result<(), Outcome> {
         let missing = inputs.iter().enumerate().filter(|(_, input)| !self.tensors.contains_key(&input.name));
         let missing: Vec<(usize, &DeclaredInput)> = missing.collect();
-        let Some(seed) = args.tensors.seed else {
+        let Some(seed) = args.seed else {
             return match missing.first() {
                 None => Ok(()),
                 Some((_, first)) => Err(Outcome::usage(&format!(

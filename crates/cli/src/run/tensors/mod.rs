@@ -12,7 +12,10 @@ use tilewright_reference::{EvalError, Interpreter, Tensor};
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::args::RunArgs;
-use inputs::{InputArrays, RequiredInputs};
+use inputs::RequiredInputs;
+
+pub(crate) use chip::GraphJob;
+pub(crate) use inputs::InputArrays;
 
 /// Whether arrays are meant rather than text.
 pub(super) fn asked(args: &RunArgs) -> bool {
@@ -28,13 +31,15 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
             "--prompt with --input, --seed or --output\n  = allowed: a text, or arrays\n  = instead: leave one of them out",
         ));
     }
+    args.prompting.check_arrays(&args.model)?;
     let asked = RequiredInputs::of(args, host)?;
-    let given = InputArrays::new(args, &asked, host)?;
+    let axes = asked.fixed_axes(args.dims.as_deref())?;
+    let given = InputArrays::new(&args.tensors, axes, asked.inputs(), host)?;
     let model = asked.model(args, &given, host)?;
     let outcome = if args.interp {
         let results = interpreted(&model, &given, host)?;
-        outputs::written(args, &results, host)?;
-        Outcome::good(outputs::said(args, &results))
+        outputs::written(&args.tensors, &results, host)?;
+        Outcome::good(outputs::said(&args.tensors, args.prompting.json, &results))
     } else {
         chip::run(args, &model, &given, host)?
     };

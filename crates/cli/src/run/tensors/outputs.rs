@@ -11,7 +11,7 @@ use tilewright_runtime::{Array, npy};
 use crate::host::Host;
 use crate::machine::to_json;
 use crate::outcome::Outcome;
-use crate::run::args::RunArgs;
+use crate::run::args::TensorArgs;
 use crate::sim::file_names;
 
 /// Elements of an output that are printed for people.
@@ -38,11 +38,11 @@ enum ElementsJson<'s> {
 
 /// Writes every output, if a folder is named.
 pub(super) fn written(
-    args: &RunArgs,
+    args: &TensorArgs,
     results: &[(String, Tensor)],
     host: &mut dyn Host,
 ) -> Result<(), Outcome> {
-    let Some(folder) = &args.tensors.output else { return Ok(()) };
+    let Some(folder) = &args.output else { return Ok(()) };
     let made = host.create_folder(Path::new(folder));
     made.map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
     for ((_, tensor), path) in results.iter().zip(paths(folder, results)) {
@@ -81,9 +81,9 @@ fn bytes(tensor: &Tensor) -> Vec<u8> {
 }
 
 /// All outputs as lines.
-pub(super) fn words(args: &RunArgs, results: &[(String, Tensor)]) -> String {
+pub(super) fn words(args: &TensorArgs, results: &[(String, Tensor)]) -> String {
     let mut text = String::new();
-    let paths = args.tensors.output.as_ref().map(|folder| paths(folder, results));
+    let paths = args.output.as_ref().map(|folder| paths(folder, results));
     for (at, (name, tensor)) in results.iter().enumerate() {
         let (shown, more) = (tensor.len().min(SHOWN), tensor.len() > SHOWN);
         let values: Vec<String> = match &tensor.elements {
@@ -100,8 +100,8 @@ pub(super) fn words(args: &RunArgs, results: &[(String, Tensor)]) -> String {
 }
 
 /// All outputs as data.
-pub(super) fn data<'s>(args: &RunArgs, results: &'s [(String, Tensor)]) -> Vec<OutputJson<'s>> {
-    let paths = args.tensors.output.as_ref().map(|folder| paths(folder, results));
+pub(super) fn data<'s>(args: &TensorArgs, results: &'s [(String, Tensor)]) -> Vec<OutputJson<'s>> {
+    let paths = args.output.as_ref().map(|folder| paths(folder, results));
     let one = |(at, (name, tensor)): (usize, &'s (String, Tensor))| OutputJson {
         name,
         dtype: tensor.dtype.name(),
@@ -116,14 +116,10 @@ pub(super) fn data<'s>(args: &RunArgs, results: &'s [(String, Tensor)]) -> Vec<O
 }
 
 /// What a run without a chip says.
-pub(super) fn said(args: &RunArgs, results: &[(String, Tensor)]) -> String {
+pub(super) fn said(args: &TensorArgs, json: bool, results: &[(String, Tensor)]) -> String {
     #[derive(Serialize)]
     struct OutputsJson<'s> {
         outputs: Vec<OutputJson<'s>>,
     }
-    if args.prompting.json {
-        to_json(&OutputsJson { outputs: data(args, results) })
-    } else {
-        words(args, results)
-    }
+    if json { to_json(&OutputsJson { outputs: data(args, results) }) } else { words(args, results) }
 }

@@ -136,6 +136,46 @@ fn sizes_are_of_axes_that_the_model_has() {
     assert!(text.contains("= allowed: DynamicDimension_0"), "{text}");
 }
 
+/// A model of one input whose sizes are named, or not if the name is empty.
+fn with_axes(names: &[&str]) -> Vec<u8> {
+    let mut input = info("x", &vec![1; names.len()]);
+    let shape = input.ty.as_mut().and_then(|ty| ty.tensor.as_mut()?.shape.as_mut());
+    for (dim, name) in shape.into_iter().flat_map(|shape| &mut shape.dims).zip(names) {
+        let name = (!name.is_empty()).then(|| (*name).to_string());
+        *dim = proto::DimensionProto { name, ..Default::default() };
+    }
+    let graph = proto::GraphProto {
+        nodes: vec![node("Neg", &["x"], "y")],
+        inputs: vec![input],
+        outputs: vec![info("y", &vec![1; names.len()])],
+        ..Default::default()
+    };
+    let opsets = vec![proto::OperatorSetId { domain: String::new(), version: 13 }];
+    proto::ModelProto { graph: Some(graph), opsets }.encode_to_vec()
+}
+
+#[test]
+fn axes_that_differ_in_the_file_differ_in_the_graph() {
+    // The last has no name, and would be called after its input.
+    let bytes = with_axes(&["a.0", "a_0", "a-0", "x_4", ""]);
+    let sizes = |axes: &[(&str, u64)]| {
+        let axes = axes.iter().map(|(name, size)| ((*name).to_string(), (*size, *size))).collect();
+        let model = onnx::read("f", &bytes, &OnnxOptions { axes, most: 8, ..OnnxOptions::default() });
+        let model = model.map_err(|error| error.to_string())?;
+        let value = model.graph.value(model.graph.inputs[0]).unwrap();
+        Ok::<_, String>(value.ty.dims.iter().map(|dim| dim.text(&model.graph.axes)).collect::<Vec<_>>())
+    };
+    assert_eq!(sizes(&[]).unwrap(), ["a_0_3", "a_0", "a_0_2", "x_4", "x_4_2"]);
+    let some = [("a.0", 3), ("a_0", 4), ("x_4_2", 5)];
+    assert_eq!(sizes(&some).unwrap(), ["3", "4", "a_0_2", "x_4", "5"]);
+    let twice = sizes(&[("a.0", 3), ("a_0_3", 4)]).unwrap_err();
+    assert!(twice.contains("is given with two sizes"), "{twice}");
+    let (inputs, names) = onnx::inputs("f", &bytes).unwrap();
+    assert_eq!(names.find("a-0"), Some("a_0_2"));
+    assert_eq!(names.find("a/0"), Some("a_0"), "spelled as neither, taken for the one that is a word");
+    assert_eq!(inputs[0].sizes[4], onnx::DeclaredSize::Named("x_4_2".to_string()));
+}
+
 fn read_tokens(vocab: &str, merges: &Value) -> Result<(), String> {
     let text =
         format!(r#"{{"model": {{"type": "BPE", "unk_token": null, "vocab": {vocab}, "merges": {merges}}}}}"#);

@@ -1,0 +1,208 @@
+//! The section `plan` of a compiled graph's file: what the graph takes and gives, where that lies, and what
+//! it was compiled for, a statement each.
+//!
+//! ```text
+//! graph 1
+//! name "mlp"
+//! chip "tcp"
+//! set "hbm.efficiency=0.9"
+//! machine 0x8c0cbd4f9a0e1c52
+//! pes 2
+//! kernels 3
+//! hbm 141312
+//! bound 2048
+//! input "x" bf16[64, 32] as bf16 at 0
+//! output "y" f32[64, 32] as words at 4096 { loops 0 at 0 (16, 128, 64)(128, 1, 1) }
+//! constant 1024 at 16384
+//! ```
+//!
+//! `set`, `input`, `output` and `constant` are there as often as there are some. `machine` is the fingerprint
+//! of the machine's figures. Behind `as` stands how elements lie in HBM: `words` of 32 bits, or `bf16`; `at`
+//! says where, in bytes. Where elements do not follow each other in row-major order there are loops: the
+//! first element, its place, and for each loop its size and its strides among elements and among places.
+//! Constants follow each other in the section `constants`, each so many bytes long.
+
+use std::fmt;
+
+use tilewright_base::SourceId;
+use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port};
+use tilewright_graph::Dtype;
+use tilewright_ir::print::{list, quoted};
+use tilewright_ir::{Args, Bracket, Fields, Log, Node, Read, Sign, Tree, parser};
+
+use crate::plan::PlanError;
+
+/// The first line: the form of the statements behind it.
+pub(crate) const VERSION: &str = "graph 1";
+
+/// What a compiled graph is run with, beside its program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GraphPlan {
+    /// Name or file of the machine.
+    pub chip: String,
+    /// Figures of the machine that were changed, as `key=value`.
+    pub set: Vec<String>,
+    /// Fingerprint of the machine's figures.
+    pub machine: u64,
+    /// What the graph takes and gives.
+    pub interface: GraphInterface,
+    /// First byte of each constant in HBM, and its bytes.
+    pub constants: Vec<(u64, u64)>,
+}
+
+/// Statements that may be there once.
+const SINGLE: [&str; 8] = ["graph", "name", "chip", "machine", "pes", "kernels", "hbm", "bound"];
+/// Statements that may be there several times.
+const MANY: [&str; 4] = ["set", "input", "output", "constant"];
+
+impl GraphPlan {
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// Another version; statements that this one does not know.
+    pub fn read(text: &str) -> Result<GraphPlan, PlanError> {
+        let first = text.lines().next().unwrap_or_default();
+        if first != VERSION {
+            return Err(PlanError::version(first));
+        }
+        let mut log = Log::default();
+        let tree = parser::parse(text, SourceId(0), &mut log);
+        let known: Vec<&str> = SINGLE.into_iter().chain(MANY).collect();
+        for node in tree.statements().filter(|node| !known.contains(&node.head().text)) {
+            log.push(*node.unknown(&known));
+        }
+        let plan = statements(&tree, &mut log);
+        match plan {
+            Some(plan) if log.is_empty() => Ok(plan),
+            _ => Err(unknown(text, log)),
+        }
+    }
+}
+
+/// The first complaint, with the line that it is about.
+fn unknown(text: &str, log: Log) -> PlanError {
+    let complaints = log.into_complaints();
+    let place = complaints.iter().find_map(|complaint| complaint.primary.as_ref());
+    let at = place.map_or(0, |label| label.span.start as usize).min(text.len());
+    let number = text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
+    PlanError::line(number, text.lines().nth(number - 1).unwrap_or_default())
+}
+
+fn statements(tree: &Tree<'_>, log: &mut Log) -> Option<GraphPlan> {
+    let fields = Fields::top(tree);
+    let number = |args: &mut Args<'_>| args.unsigned("a number");
+    let name = |args: &mut Args<'_>| Ok(args.text("a name in quotes")?.text.into_owned());
+    // All are read before any is missed, so that every complaint is in the log.
+    let texts = (fields.one("name", log, name), fields.one("chip", log, name));
+    let counts = ["machine", "pes", "kernels", "hbm", "bound"].map(|word| fields.one(word, log, number));
+    let set = fields.many("set", log, name);
+    let inputs = ports(tree, "input", log);
+    let results = ports(tree, "output", log);
+    let constants = fields.many("constant", log, constant);
+    let [machine, pes, kernels, hbm_bytes, roofline_cycles] = counts;
+    let interface = GraphInterface {
+        name: texts.0?,
+        pes: pes?,
+        kernels: kernels?,
+        hbm_bytes: hbm_bytes?,
+        roofline_cycles: roofline_cycles?,
+        inputs: inputs?,
+        results: results?,
+    };
+    Some(GraphPlan { chip: texts.1?, set: set?, machine: machine?, interface, constants: constants? })
+}
+
+/// Every port of a kind; only results have loops.
+fn ports(tree: &Tree<'_>, word: &str, log: &mut Log) -> Option<Vec<Port>> {
+    let own = tree.statements().filter(|node| node.head().text == word);
+    let all: Vec<Option<Port>> = own.map(|node| log.keep(port(node, word == "output"))).collect();
+    all.into_iter().collect()
+}
+
+/// `1024 at 16384`
+fn constant(args: &mut Args<'_>) -> Read<(u64, u64)> {
+    let bytes = args.unsigned("bytes")?;
+    args.keyword("at")?;
+    Ok((args.unsigned("its first byte")?, bytes))
+}
+
+/// `"x" f32[64, 32] as words at 4096`, and loops if it may have them.
+fn port(node: Node<'_>, may_have_loops: bool) -> Read<Port> {
+    let types = Dtype::ALL.map(|dtype| (dtype.name(), dtype));
+    let mut port = node.line(|args| {
+        let name = args.text("a name in quotes")?.text.into_owned();
+        let dtype = args.one_of("a type", &types)?;
+        let dims = args.list("sizes", |args| args.unsigned("a size"))?;
+        args.keyword("as")?;
+        let half = args.one_of("how it lies", &[("words", false), ("bf16", true)])?;
+        args.keyword("at")?;
+        let base = args.unsigned("its first byte")?;
+        Ok(Port { name, dtype, dims, half, base, loops: Vec::new() })
+    })?;
+    if !may_have_loops {
+        node.no_block()?;
+    }
+    for inner in node.children() {
+        if inner.head().text != "loops" {
+            return Err(inner.unknown(&["loops"]));
+        }
+        port.loops.push(inner.leaf(element_loops)?);
+    }
+    Ok(port)
+}
+
+/// `0 at 0 (16, 128, 64)(128, 1, 1)`
+fn element_loops(args: &mut Args<'_>) -> Read<ElementLoops> {
+    let first_element = args.unsigned("the first element")?;
+    args.keyword("at")?;
+    let first_place = args.unsigned("its place")?;
+    let mut loops = Vec::new();
+    while args.kind().is_some() {
+        let mut inner = args.bracketed(Bracket::Round, "a loop")?;
+        let size = inner.unsigned("a size")?;
+        inner.sign(Sign::Comma)?;
+        let by_element = inner.unsigned("a stride among elements")?;
+        inner.sign(Sign::Comma)?;
+        let by_place = inner.unsigned("a stride among places")?;
+        inner.done()?;
+        loops.push((size, by_element, by_place));
+    }
+    Ok(ElementLoops { first_element, first_place, loops })
+}
+
+impl fmt::Display for GraphPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let GraphPlan { chip, set, machine, interface, constants } = self;
+        writeln!(f, "{VERSION}\nname {}\nchip {}", quoted(&interface.name), quoted(chip))?;
+        for setting in set {
+            writeln!(f, "set {}", quoted(setting))?;
+        }
+        writeln!(f, "machine {machine:#018x}\npes {}\nkernels {}", interface.pes, interface.kernels)?;
+        writeln!(f, "hbm {}\nbound {}", interface.hbm_bytes, interface.roofline_cycles)?;
+        for input in &interface.inputs {
+            write_port(f, "input", input)?;
+        }
+        for result in &interface.results {
+            write_port(f, "output", result)?;
+        }
+        for (base, bytes) in constants {
+            writeln!(f, "constant {bytes} at {base}")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_port(f: &mut fmt::Formatter<'_>, word: &str, port: &Port) -> fmt::Result {
+    let (name, dims) = (quoted(&port.name), list(&port.dims, u64::to_string));
+    let lies = if port.half { "bf16" } else { "words" };
+    write!(f, "{word} {name} {}{dims} as {lies} at {}", port.dtype.name(), port.base)?;
+    if port.loops.is_empty() {
+        return writeln!(f);
+    }
+    writeln!(f, " {{")?;
+    for loops in &port.loops {
+        let each: String = loops.loops.iter().map(|(size, by, to)| format!("({size}, {by}, {to})")).collect();
+        writeln!(f, "  loops {} at {} {each}", loops.first_element, loops.first_place)?;
+    }
+    writeln!(f, "}}")
+}

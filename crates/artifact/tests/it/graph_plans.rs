@@ -1,0 +1,113 @@
+//! Plans of compiled graphs: what is printed is read, and what is wrong is refused with its line.
+
+use proptest::prelude::*;
+use tilewright_artifact::{GraphPlan, PlanError};
+use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port, PortError};
+use tilewright_graph::Dtype;
+
+fn port() -> impl Strategy<Value = Port> {
+    let loops = (any::<[u64; 2]>(), proptest::collection::vec(any::<(u64, u64, u64)>(), 0..4));
+    let loops = loops.prop_map(|([first_element, first_place], loops)| ElementLoops {
+        first_element,
+        first_place,
+        loops,
+    });
+    let sizes = proptest::collection::vec(any::<u64>(), 0..5);
+    let loops = proptest::collection::vec(loops, 0..3);
+    (".*", 0..Dtype::ALL.len(), sizes, any::<bool>(), any::<u64>(), loops).prop_map(
+        |(name, dtype, dims, half, base, loops)| Port {
+            name,
+            dtype: Dtype::ALL[dtype],
+            dims,
+            half,
+            base,
+            loops,
+        },
+    )
+}
+
+fn plan() -> impl Strategy<Value = GraphPlan> {
+    let ports = || proptest::collection::vec(port(), 0..4);
+    let texts = (".*", ".*", proptest::collection::vec(".*", 0..3));
+    (texts, any::<[u64; 5]>(), ports(), ports(), proptest::collection::vec(any::<(u64, u64)>(), 0..4))
+        .prop_map(
+            |(
+                (name, chip, set),
+                [machine, pes, kernels, hbm_bytes, roofline_cycles],
+                inputs,
+                results,
+                constants,
+            )| {
+                let inputs = inputs.into_iter().map(|port| Port { loops: Vec::new(), ..port }).collect();
+                let interface =
+                    GraphInterface { name, pes, kernels, hbm_bytes, roofline_cycles, inputs, results };
+                GraphPlan { chip, set, machine, interface, constants }
+            },
+        )
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_is_read(plan in plan()) {
+        prop_assert_eq!(GraphPlan::read(&plan.to_string()), Ok(plan));
+    }
+
+    #[test]
+    fn a_port_that_is_accepted_lies_within_memory(port in port(), hbm_bytes in any::<u64>()) {
+        if port.check(hbm_bytes).is_ok() {
+            let bytes = port.block_elements().expect("a size") * port.element_bytes();
+            prop_assert!(port.base + bytes <= hbm_bytes);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_known_is_refused_with_its_line() {
+    let plan = GraphPlan { chip: "tcp".to_string(), ..GraphPlan::default() }.to_string();
+    assert!(GraphPlan::read(&plan).is_ok());
+    let other = |from: &str, to: &str| GraphPlan::read(&plan.replacen(from, to, 1)).unwrap_err();
+    assert_eq!(other("graph 1", "graph 2"), PlanError::Version { found: "graph 2".to_string() });
+    assert_eq!(other("graph 1", "model 1"), PlanError::Version { found: "model 1".to_string() });
+    let line = PlanError::Line { number: 5, line: "pes many".to_string() };
+    assert_eq!(other("pes 0", "pes many"), line);
+    for (from, to) in [
+        ("pes 0\n", ""),
+        ("pes 0\n", "pes 0\npes 0\n"),
+        ("pes 0\n", "pes 0 { }\n"),
+        ("pes 0\n", "pes 0\ncolour 7\n"),
+        ("pes 0\n", "input \"x\" f32[4] as words at 0 { loops 0 at 0 }\npes 0\n"),
+        ("pes 0\n", "output \"x\" f32[4] as nibbles at 0\npes 0\n"),
+        ("pes 0\n", "output \"x\" f32[4] as words at 0 { turns 0 at 0 }\npes 0\n"),
+    ] {
+        assert!(matches!(other(from, to), PlanError::Line { .. }), "{to}");
+    }
+}
+
+#[test]
+fn loops_go_over_every_element_once_and_stay_within_memory() {
+    let port = |loops: Vec<ElementLoops>| Port {
+        name: "y".to_string(),
+        dtype: Dtype::F32,
+        dims: vec![2, 4],
+        half: false,
+        base: 16,
+        loops,
+    };
+    let loops = |first: [u64; 2], loops: &[(u64, u64, u64)]| ElementLoops {
+        first_element: first[0],
+        first_place: first[1],
+        loops: loops.to_vec(),
+    };
+    let outside = PortError::Outside { name: "y".to_string(), hbm_bytes: 48 };
+    let wrong = PortError::Loops { name: "y".to_string() };
+    assert_eq!(port(Vec::new()).check(48), Ok(()));
+    assert_eq!(port(Vec::new()).check(47), Err(PortError::Outside { name: "y".to_string(), hbm_bytes: 47 }));
+    assert_eq!(port(vec![loops([0, 0], &[(4, 1, 2), (2, 4, 1)])]).check(48), Ok(()));
+    assert_eq!(port(vec![loops([0, 0], &[(4, 1, 3), (2, 4, 1)])]).check(48), Err(outside.clone()));
+    assert_eq!(port(vec![loops([0, 0], &[(4, 1, 2)])]).check(48), Err(wrong.clone()), "too few");
+    assert_eq!(port(vec![loops([0, 0], &[(8, 2, 1)])]).check(48), Err(wrong), "beyond the last");
+    assert_eq!(port(vec![loops([0, 0], &[(u64::MAX, 0, 9)])]).check(48), Err(outside));
+    let mut seen = Vec::new();
+    loops([1, 5], &[(2, 4, 1), (2, 1, 10)]).each(&mut |element, place| seen.push((element, place)));
+    assert_eq!(seen, [(1, 5), (2, 15), (5, 6), (6, 16)]);
+}

@@ -1,0 +1,90 @@
+//! `tilewright compile -o` and `tilewright exec` of graphs that take arrays.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tilewright_artifact::{ArtifactError, GraphArtifact, GraphPlan, write_graph};
+use tilewright_base::invariant::OrBroken;
+use tilewright_compile::general::interface::{Port, interface};
+use tilewright_import::onnx::{DeclaredInput, DeclaredSize};
+use tilewright_runtime::executable::ExecutableGraph;
+use tilewright_tcp_exec::state::SharedBytes;
+
+use super::args::{CompileArgs, ExecArgs};
+use super::file::unreadable;
+use super::general::PlannedGraph;
+use crate::host::Host;
+use crate::mapped::Mapped;
+use crate::outcome::{FAILED, Outcome};
+use crate::run::{GraphJob, InputArrays};
+use crate::target::ModelTarget;
+
+/// The bytes of the file.
+pub(super) fn bytes(args: &CompileArgs, graph: &PlannedGraph) -> Vec<u8> {
+    let PlannedGraph { machine, fingerprint, tuned, as_read } = graph;
+    let planned = &tuned.planned;
+    let outside =
+        interface(machine, planned, tuned.options.pes).or_broken("a plan has a place for every result");
+    let plan = GraphPlan {
+        chip: args.target.chip.clone(),
+        set: args.target.set.clone(),
+        machine: *fingerprint,
+        interface: outside.with_empty_inputs(as_read),
+        constants: Vec::new(),
+    };
+    write_graph(planned, plan)
+}
+
+/// Runs a file.
+pub(super) fn exec(
+    args: &ExecArgs,
+    artifact: &GraphArtifact<'_>,
+    file: &Arc<Mapped>,
+    host: &mut dyn Host,
+) -> Result<Outcome, Outcome> {
+    args.prompting.check_arrays(&args.file)?;
+    let plan = &artifact.plan;
+    let target = ModelTarget { chip: plan.chip.clone(), set: plan.set.clone(), ..ModelTarget::default() };
+    let (machine, fingerprint) = target.identified_machine(host)?;
+    if fingerprint != plan.machine {
+        return Err(other_machine(&args.file, plan, fingerprint));
+    }
+    let program = artifact.program().map_err(|error| unreadable(&args.file, &error))?;
+    let declared: Vec<DeclaredInput> = plan.interface.inputs.iter().map(declared).collect();
+    let given = InputArrays::new(&args.tensors, BTreeMap::new(), &declared, host)?;
+    let job = GraphJob {
+        machine: &machine,
+        chip: &target.chip,
+        set: &target.set,
+        tensors: &args.tensors,
+        prompting: &args.prompting,
+    };
+    let mut graph = ExecutableGraph::new(&machine, plan.interface.clone(), program)
+        .map_err(|error| job.failed(&error))?;
+    for (base, bytes) in &artifact.constants {
+        // Constants are read where the file is mapped: whoever runs them holds it.
+        let shared = file.range(bytes).and_then(|range| SharedBytes::new(Arc::<Mapped>::clone(file), range));
+        let shared = shared.ok_or_else(|| unreadable(&args.file, &ArtifactError::Constants))?;
+        graph.lend_constant(*base, &shared).map_err(|error| job.failed(&error))?;
+    }
+    let outcome = job.run(graph, &given, host)?;
+    Ok(Outcome { stderr: given.notes + &outcome.stderr, ..outcome })
+}
+
+/// What a graph asks for, as a model file would declare it.
+fn declared(port: &Port) -> DeclaredInput {
+    let sizes = port.dims.iter().map(|size| DeclaredSize::Fixed(*size)).collect();
+    DeclaredInput { name: port.name.clone(), dtype: port.dtype, sizes }
+}
+
+/// What is said of a file for a machine whose figures have changed.
+fn other_machine(path: &str, plan: &GraphPlan, fingerprint: u64) -> Outcome {
+    let (chip, wanted) = (&plan.chip, plan.machine);
+    Outcome {
+        code: FAILED,
+        ..Outcome::usage(&format!(
+            "`{path}` was compiled for other figures of `{chip}`: their fingerprint is {fingerprint:016x} now\n  \
+             = allowed: {wanted:016x}\n  = instead: compile the graph again"
+        ))
+    }
+}

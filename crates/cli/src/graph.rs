@@ -1,0 +1,125 @@
+//! Graphs that take arrays, compiled for `run` and `compile` alike: which options mean something to them, and
+//! the choices that an effort finds.
+
+use tilewright_base::Sources;
+use tilewright_compile::general::refusal::{check_graph, refused_node};
+use tilewright_compile::general::{Options, Refusal, plan};
+use tilewright_explore::Goal;
+use tilewright_graph::{Graph, TensorStore, primitives};
+use tilewright_machine::Tcp;
+use tilewright_schedule::tune::{GraphGoal, TuneError, TunedGraph, tune_graph, watts};
+
+use crate::host::Host;
+use crate::outcome::{FAILED, Outcome};
+use crate::progress::part;
+use crate::target::ModelTarget;
+
+/// What a graph is compiled for.
+pub(crate) struct GraphRequest<'r> {
+    pub(crate) target: &'r ModelTarget,
+    /// How many choices are simulated, if that was said.
+    pub(crate) effort: Option<u64>,
+    pub(crate) goal: Goal,
+    /// Whether progress is shown.
+    pub(crate) shows_progress: bool,
+}
+
+impl GraphRequest<'_> {
+    /// Compiles a graph as it was read.
+    pub(crate) fn compile(
+        &self,
+        machine: &Tcp,
+        graph: &Graph,
+        store: &TensorStore,
+        host: &mut dyn Host,
+    ) -> Result<TunedGraph, Outcome> {
+        check_target(self.target)?;
+        let rule = Options { pes: self.target.general_pes(machine)?, ..Options::default() };
+        let effort = self.effort()?;
+        check_graph(graph).map_err(|refusal| not_lowered(graph, &refusal))?;
+        let graph = primitives(graph).map_err(|complaint| {
+            Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
+        })?;
+        check_graph(&graph).map_err(|refusal| not_lowered(&graph, &refusal))?;
+        self.progress(host, "compiling", None);
+        let phase = format!("choosing with effort {effort}");
+        let planned = |options: &Options| plan(machine, &graph, store, options);
+        let aim = GraphGoal { effort, goal: self.goal };
+        let tuned = tune_graph(machine, rule, aim, &planned, &mut |done, of| {
+            self.progress(host, &phase, Some(part(done, of)));
+        });
+        self.progress(host, "", None);
+        tuned.map_err(|error| refused(&graph, &error))
+    }
+
+    fn progress(&self, host: &mut dyn Host, phase: &str, part: Option<f64>) {
+        if self.shows_progress {
+            host.progress(phase, part);
+        }
+    }
+
+    /// The rule, unless more is asked for; goals other than time are found by simulation.
+    fn effort(&self) -> Result<u64, Outcome> {
+        match (self.effort, self.goal) {
+            (Some(0), Goal::Energy | Goal::EnergyDelay) => Err(Outcome::usage(
+                "--goal energy or edp with --effort 0, which evaluates no choice\n  = allowed: --effort 1 to 9\n  \
+                 = instead: leave --effort out",
+            )),
+            (Some(effort), _) => Ok(effort),
+            (None, Goal::Time) => Ok(0),
+            (None, _) => Ok(1),
+        }
+    }
+}
+
+/// Refuses options of a target that mean nothing to a graph that takes arrays.
+pub(crate) fn check_target(target: &ModelTarget) -> Result<(), Outcome> {
+    let rule = ModelTarget::default();
+    refuse_given(&[
+        ("--chips", target.chips != rule.chips, "one chip", "--pes, for more PEs of it"),
+        ("--dtype", target.dtype != rule.dtype, "contractions in bf16", "leave --dtype out"),
+        ("--cache", target.cache != rule.cache, "no caches", "leave --cache out"),
+        ("--calibrate", target.calibrate.is_some(), "contractions in bf16", "leave --calibrate out"),
+        ("--context", target.context.is_some(), "the sizes of its inputs", "--dims for sizes that are open"),
+        ("--solver", target.solver != rule.solver, "its own order", "leave --solver out"),
+    ])
+}
+
+/// Refuses the first option that was given; each with what is allowed, and what to write instead.
+pub(crate) fn refuse_given(options: &[(&str, bool, &str, &str)]) -> Result<(), Outcome> {
+    match options.iter().find(|(_, given, ..)| *given) {
+        None => Ok(()),
+        Some((option, _, allowed, instead)) => Err(Outcome::usage(&format!(
+            "{option} with a graph that takes arrays\n  = allowed: {allowed}\n  = instead: {instead}"
+        ))),
+    }
+}
+
+/// A graph that does not compile, or not so.
+fn refused(graph: &Graph, error: &TuneError) -> Outcome {
+    let instead = match error {
+        TuneError::Graph(refusal) => return not_lowered(graph, refusal),
+        TuneError::Power { least_milliwatts, .. } => {
+            format!("--goal time@{}, fewer --pes or more --effort", watts(*least_milliwatts))
+        }
+        TuneError::Compile(_) | TuneError::Untimed => "--goal time".to_string(),
+    };
+    Outcome { code: FAILED, ..Outcome::usage(&format!("{error}\n  = instead: {instead}")) }
+}
+
+/// A node that is not lowered, with the nearest thing that is.
+pub(crate) fn not_lowered(graph: &Graph, refusal: &Refusal) -> Outcome {
+    let node = refused_node(graph, refusal);
+    let interp = "`run --interp`, which computes every operator";
+    let words = match node.nearest {
+        None => format!("{node}\n  = instead: {interp}"),
+        // The interpreter would compute nothing either.
+        Some((allowed, instead)) if graph.outputs.is_empty() => {
+            format!("{node}\n  = allowed: {allowed}\n  = instead: {instead}")
+        }
+        Some((allowed, instead)) => {
+            format!("{node}\n  = allowed: {allowed}\n  = instead: {instead}; or {interp}")
+        }
+    };
+    Outcome { code: FAILED, ..Outcome::usage(&words) }
+}

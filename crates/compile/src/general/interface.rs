@@ -1,0 +1,234 @@
+//! A planned graph from outside: what it takes and gives, where that lies in HBM, and the constants that must
+//! lie there. With its program this is all that a device needs; kernels and choices are not part of it.
+
+use thiserror::Error;
+use tilewright_graph::{Dim, Dtype, Graph};
+use tilewright_machine::tcp::Tcp;
+
+use super::bound::roofline_cycles;
+use super::kernel::{Origin, Part};
+use super::plan::{Laid, Planned};
+
+/// What whoever runs a planned graph must know besides its program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GraphInterface {
+    /// What the graph is called.
+    pub name: String,
+    /// PEs that the program may use.
+    pub pes: u64,
+    /// Kernels that it was made of.
+    pub kernels: u64,
+    /// Bytes of HBM that it takes.
+    pub hbm_bytes: u64,
+    /// Cycles below which no program of these kernels ends on so many PEs.
+    pub roofline_cycles: u64,
+    /// Inputs, in the order of the graph.
+    pub inputs: Vec<Port>,
+    /// Results, in the order of the graph.
+    pub results: Vec<Port>,
+}
+
+impl GraphInterface {
+    /// The same with the inputs of a graph that have no elements, which plans leave out: whoever runs it is
+    /// asked for all inputs of the graph, in its order.
+    #[must_use]
+    pub fn with_empty_inputs(mut self, graph: &Graph) -> GraphInterface {
+        for (at, value) in graph.inputs.iter().filter_map(|id| graph.value(*id)).enumerate() {
+            let size = |dim: &Dim| dim.as_fixed().and_then(|size| u64::try_from(size).ok());
+            let dims: Option<Vec<u64>> = value.ty.dims.iter().map(size).collect();
+            let Some(dims) = dims.filter(|dims| dims.contains(&0)) else { continue };
+            let (name, dtype) = (value.name.clone(), value.ty.dtype);
+            let port = Port { name, dtype, dims, half: false, base: 0, loops: Vec::new() };
+            self.inputs.insert(at.min(self.inputs.len()), port);
+        }
+        self
+    }
+}
+
+/// An input or a result, and where its elements lie in HBM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// Type as the graph has it.
+    pub dtype: Dtype,
+    /// Sizes as the graph has them.
+    pub dims: Vec<u64>,
+    /// Elements lie there in bf16, not in words of 32 bits.
+    pub half: bool,
+    /// First byte.
+    pub base: u64,
+    /// Where elements lie behind it; none if they follow each other in row-major order.
+    pub loops: Vec<ElementLoops>,
+}
+
+/// Loops over some elements of a value, outermost first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElementLoops {
+    /// Number of the first element in row-major order.
+    pub first_element: u64,
+    /// Its place behind the base, in elements.
+    pub first_place: u64,
+    /// Size of each loop, and how far one step of it goes among elements and among places.
+    pub loops: Vec<(u64, u64, u64)>,
+}
+
+/// Why a port cannot be what it says.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PortError {
+    /// Bytes that the program does not have.
+    #[error("`{name}` lies beyond the {hbm_bytes} B of HBM that the program takes")]
+    Outside {
+        /// The port.
+        name: String,
+        /// Bytes that there are.
+        hbm_bytes: u64,
+    },
+    /// Loops that do not go over its elements.
+    #[error("the loops of `{name}` do not go over its elements, each of them once")]
+    Loops {
+        /// The port.
+        name: String,
+    },
+}
+
+impl Port {
+    /// Bytes of an element in HBM.
+    pub fn element_bytes(&self) -> u64 {
+        if self.half { 2 } else { 4 }
+    }
+
+    /// The number of elements; the greatest number if there are more.
+    pub fn count(&self) -> u64 {
+        super::view::count(&self.dims)
+    }
+
+    /// Elements from the base to the last place; `None` if that is beyond all numbers.
+    pub fn block_elements(&self) -> Option<u64> {
+        if self.loops.is_empty() {
+            return Some(self.count());
+        }
+        let ends: Option<Vec<u64>> = self.loops.iter().map(|loops| loops.last()?.1.checked_add(1)).collect();
+        ends?.into_iter().max()
+    }
+
+    /// Whether it lies within so many bytes, and its loops go over its elements.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn check(&self, hbm_bytes: u64) -> Result<(), PortError> {
+        let bytes = self.block_elements().and_then(|all| all.checked_mul(self.element_bytes()));
+        let end = bytes.and_then(|bytes| bytes.checked_add(self.base));
+        if end.is_none_or(|end| end > hbm_bytes) {
+            return Err(PortError::Outside { name: self.name.clone(), hbm_bytes });
+        }
+        let wrong = || PortError::Loops { name: self.name.clone() };
+        let mut covered = 0_u64;
+        for loops in &self.loops {
+            let (last, _) = loops.last().ok_or_else(wrong)?;
+            let count = loops.count().ok_or_else(wrong)?;
+            covered = covered.checked_add(count).filter(|_| last < self.count()).ok_or_else(wrong)?;
+        }
+        if self.loops.is_empty() || covered == self.count() { Ok(()) } else { Err(wrong()) }
+    }
+}
+
+impl ElementLoops {
+    fn of(part: &Part) -> Option<ElementLoops> {
+        let natural = |number: i64| u64::try_from(number).ok();
+        let loops = part.loops.iter().map(|(size, from, to)| Some((*size, natural(*from)?, natural(*to)?)));
+        Some(ElementLoops {
+            first_element: natural(part.from_first)?,
+            first_place: natural(part.to_first)?,
+            loops: loops.collect::<Option<_>>()?,
+        })
+    }
+
+    /// How many elements it goes over.
+    fn count(&self) -> Option<u64> {
+        self.loops.iter().try_fold(1_u64, |all, (size, ..)| all.checked_mul(*size))
+    }
+
+    /// The largest element and the largest place; `None` for a loop without a step, or beyond all numbers.
+    fn last(&self) -> Option<(u64, u64)> {
+        self.loops.iter().try_fold((self.first_element, self.first_place), |(element, place), loops| {
+            let (size, by_element, by_place) = *loops;
+            let steps = size.checked_sub(1)?;
+            let reach = |from: u64, by: u64| from.checked_add(steps.checked_mul(by)?);
+            Some((reach(element, by_element)?, reach(place, by_place)?))
+        })
+    }
+
+    /// Calls a function with the number and the place of every element, without room for all of them.
+    pub fn each(&self, take: &mut impl FnMut(u64, u64)) {
+        walk(&self.loops, (self.first_element, self.first_place), take);
+    }
+}
+
+fn walk(loops: &[(u64, u64, u64)], (element, place): (u64, u64), take: &mut impl FnMut(u64, u64)) {
+    match loops.split_first() {
+        None => take(element, place),
+        Some(((size, by_element, by_place), inner)) => {
+            for step in 0..*size {
+                walk(inner, (element + step * by_element, place + step * by_place), take);
+            }
+        }
+    }
+}
+
+/// A planned graph from outside, for as many PEs as it was planned for; `None` if a result never leaves data
+/// memory, which no plan of [`super::plan()`] has.
+pub fn interface(machine: &Tcp, planned: &Planned, pes: u64) -> Option<GraphInterface> {
+    let kernels = &planned.kernels;
+    let results = kernels.results.iter().map(|result| {
+        let (name, dims, dtype) = (result.name.clone(), result.dims.clone(), result.dtype);
+        Some(Port { name, dims, dtype, ..port(planned, result.value)? })
+    });
+    Some(GraphInterface {
+        name: kernels.name.clone(),
+        pes,
+        kernels: kernels.kernels.len() as u64,
+        hbm_bytes: planned.hbm_bytes,
+        roofline_cycles: roofline_cycles(machine, kernels, pes),
+        inputs: kernels.inputs.iter().map(|input| port(planned, *input)).collect::<Option<_>>()?,
+        results: results.collect::<Option<_>>()?,
+    })
+}
+
+/// Where a value of a planned graph lies, by its number; `None` if it never leaves data memory.
+pub fn port(planned: &Planned, number: usize) -> Option<Port> {
+    let value = planned.kernels.values.get(number)?;
+    let (base, loops) = match planned.laid.get(&number) {
+        None => (*planned.places.get(number)?, Vec::new()),
+        Some(laid) => as_laid(number, laid.as_ref()?)?,
+    };
+    let (name, dims) = (value.name.clone(), value.dims.clone());
+    Some(Port { name, dtype: value.dtype, dims, half: value.half, base, loops })
+}
+
+/// The first byte of a value in the shape of a contraction's result, and the loops over its elements.
+fn as_laid(number: usize, laid: &Laid) -> Option<(u64, Vec<ElementLoops>)> {
+    let parts = laid.placed.image.parts(number, &laid.axes, false)?;
+    Some((laid.base, parts.iter().map(ElementLoops::of).collect::<Option<_>>()?))
+}
+
+/// Constants of a planned graph: the first byte of each in HBM, and its bytes.
+pub fn constants(planned: &Planned) -> impl Iterator<Item = (u64, Vec<u8>)> {
+    let values = planned.kernels.values.iter().zip(&planned.places);
+    let values = values.filter_map(|(value, place)| match &value.origin {
+        Origin::Constant(patterns) => Some((*place, pattern_bytes(patterns, value.half))),
+        Origin::Input | Origin::Kernel => None,
+    });
+    let blocks = planned.blocks.iter().map(|block| (block.base, pattern_bytes(&block.patterns, block.half)));
+    values.chain(blocks)
+}
+
+/// Patterns as they lie in HBM: words of 32 bits, or of 16 if they are bf16.
+pub fn pattern_bytes(patterns: &[u32], half: bool) -> Vec<u8> {
+    let kept = if half { 2 } else { 4 };
+    let mut bytes = Vec::with_capacity(patterns.len() * kept);
+    for word in patterns {
+        bytes.extend_from_slice(&word.to_le_bytes()[..kept]);
+    }
+    bytes
+}

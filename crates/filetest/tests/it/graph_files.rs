@@ -1,0 +1,198 @@
+//! Graphs that take arrays, compiled to files: what runs from a file is what `run` gives, and a file that was
+//! changed is refused.
+
+use std::collections::BTreeMap;
+
+use prost::Message as _;
+use tilewright_cli::{BAD_INPUT, FAILED, GOOD};
+use tilewright_compile::general::refusal::MOST_NODES;
+use tilewright_filetest::host::{TestHost, good, tilewright};
+use tilewright_filetest::repository;
+use tilewright_import::onnx::proto;
+use tilewright_ir::binary::{self, Section};
+
+fn host() -> TestHost {
+    TestHost { root: repository(), ..TestHost::default() }
+}
+
+/// A small graph with a contraction and a softmax.
+const GRAPH: &str = "tests/general/compiled-file.graph";
+
+#[test]
+fn a_file_gives_what_the_graph_gives() {
+    for name in ["cnn", "depthwise", "encoder", "mlp", "quantise", "compiled-file"] {
+        for pes in [1, 4] {
+            let mut host = host();
+            let graph = format!("tests/general/{name}.graph");
+            let run = good(&format!("run {graph} --seed 5 --pes {pes} --json"), &mut host);
+            good(&format!("compile {graph} --pes {pes} -o g.twb"), &mut host);
+            let commands = good(&format!("compile {graph} --pes {pes} --emit commands"), &mut host);
+            assert_eq!(good("exec g.twb --seed 5 --json", &mut host), run, "{name} on {pes} PEs");
+            assert_eq!(good("run g.twb --seed 5 --json", &mut host), run, "{name} on {pes} PEs");
+            assert_eq!(good("disasm g.twb", &mut host), commands, "{name} on {pes} PEs");
+        }
+    }
+}
+
+#[test]
+fn the_same_graph_gives_the_same_file() {
+    let mut host = host();
+    good(&format!("compile {GRAPH} -o a.twb"), &mut host);
+    good(&format!("compile {GRAPH} -o b.twb"), &mut host);
+    assert_eq!(host.written["a.twb"], host.written["b.twb"]);
+}
+
+#[test]
+fn outputs_and_traces_are_written_from_a_file_too() {
+    let mut host = host();
+    good(&format!("compile {GRAPH} -o g.twb"), &mut host);
+    good(&format!("run {GRAPH} --seed 1 -o a --trace a.pftrace"), &mut host);
+    good("exec g.twb --seed 1 -o b --trace b.pftrace", &mut host);
+    assert_eq!(host.written["a/p.npy"], host.written["b/p.npy"]);
+    assert_eq!(host.written["a.pftrace"], host.written["b.pftrace"]);
+}
+
+#[test]
+fn a_graph_that_is_refused_leaves_no_file() {
+    let mut host = host();
+    for name in ["refused-remainder", "refused-inputs"] {
+        let refused = tilewright(&format!("compile tests/general/{name}.graph -o g.twb"), &mut host);
+        assert_ne!(refused.code, GOOD, "{name}");
+        assert!(host.written.is_empty(), "{name}");
+    }
+}
+
+/// An ONNX model of so many operators one behind the other, whose input has a size by name or a number.
+fn long_chain(nodes: usize, batch: Option<&str>) -> Vec<u8> {
+    let size = |name: Option<&str>| proto::DimensionProto {
+        value: name.is_none().then_some(4),
+        name: name.map(str::to_string),
+    };
+    let info = |name: &str| {
+        let shape = proto::ShapeProto { dims: vec![size(batch), size(None)] };
+        let tensor = proto::TensorTypeProto { element: 1, shape: Some(shape) };
+        proto::ValueInfoProto { name: name.to_string(), ty: Some(proto::TypeProto { tensor: Some(tensor) }) }
+    };
+    let node = |at: usize| proto::NodeProto {
+        inputs: vec![format!("v{at}")],
+        outputs: vec![format!("v{}", at + 1)],
+        op: "Neg".to_string(),
+        ..proto::NodeProto::default()
+    };
+    let graph = proto::GraphProto {
+        name: "long".to_string(),
+        nodes: (0..nodes).map(node).collect(),
+        inputs: vec![info("v0")],
+        outputs: vec![info(&format!("v{nodes}"))],
+        ..proto::GraphProto::default()
+    };
+    let opsets = vec![proto::OperatorSetId { domain: String::new(), version: 13 }];
+    proto::ModelProto { graph: Some(graph), opsets }.encode_to_vec()
+}
+
+#[test]
+fn more_operators_than_are_compiled_are_refused_and_leave_no_file() {
+    let mut host = host();
+    host.given.insert("long.onnx".into(), long_chain(MOST_NODES + 1, None));
+    host.given.insert("short.onnx".into(), long_chain(50, None));
+    good("compile short.onnx -o short.twb", &mut host);
+    host.written.clear();
+    for verb in ["compile long.onnx -o g.twb", "run long.onnx --seed 1"] {
+        let refused = tilewright(verb, &mut host);
+        assert_eq!(refused.code, FAILED, "{verb}");
+        let said = "error: graph `long` is not lowered: it has 65537 operators; at most 65536 are compiled\n";
+        assert!(refused.stderr.starts_with(said), "{verb}: {}", refused.stderr);
+        assert!(host.written.is_empty());
+    }
+}
+
+#[test]
+fn a_size_that_is_open_is_asked_for() {
+    let mut host = host();
+    host.given.insert("open.onnx".into(), long_chain(2, Some("batch.0")));
+    let refused = tilewright("compile open.onnx -o g.twb", &mut host);
+    assert_eq!(refused.code, FAILED);
+    assert!(refused.stderr.contains("= instead: --dims batch_0=N"), "{}", refused.stderr);
+    good("compile open.onnx --dims batch.0=3 -o g.twb", &mut host);
+    let run = good("run open.onnx --dims batch_0=3 --seed 2", &mut host);
+    assert_eq!(good("exec g.twb --seed 2", &mut host), run);
+}
+
+#[test]
+fn a_changed_byte_is_refused() {
+    let mut host = host();
+    good(&format!("compile {GRAPH} -o g.twb"), &mut host);
+    let file = host.written["g.twb"].clone();
+    for at in (0..file.len()).step_by(61).chain([file.len() - 1]) {
+        let mut bad = file.clone();
+        bad[at] ^= 1;
+        host.given.insert("bad.twb".into(), bad);
+        assert_eq!(tilewright("exec bad.twb --seed 1", &mut host).code, BAD_INPUT, "byte {at}");
+    }
+    for bytes in [0, 7, 40, 4096, file.len() - 1] {
+        host.given.insert("bad.twb".into(), file[..bytes].to_vec());
+        assert_eq!(tilewright("exec bad.twb --seed 1", &mut host).code, BAD_INPUT, "{bytes} bytes");
+    }
+}
+
+/// A file with another plan, its checksums right.
+fn replanned(file: &[u8], change: impl Fn(&str) -> String) -> Vec<u8> {
+    let sections = binary::read(file).expect("a file");
+    let plan = sections.iter().find(|section| section.name == "plan").expect("a plan");
+    let changed = change(std::str::from_utf8(plan.bytes).expect("a text"));
+    assert_ne!(changed.as_bytes(), plan.bytes);
+    let other = |section: &Section<'_>| section.name == "plan";
+    let sections: Vec<Section<'_>> = sections
+        .iter()
+        .map(
+            |section| {
+                if other(section) { Section { bytes: changed.as_bytes(), ..*section } } else { *section }
+            },
+        )
+        .collect();
+    binary::write(&sections)
+}
+
+#[test]
+fn a_plan_that_asks_for_too_much_is_refused_before_memory_is_taken() {
+    let mut host = host();
+    good(&format!("compile {GRAPH} -o g.twb"), &mut host);
+    let file = host.written["g.twb"].clone();
+    let cases = [
+        ("graph 1\n", "graph 2\n", "its plan begins with `graph 2`, and this release reads"),
+        ("[16, 24]", "[1099511627776, 1099511627776]", "`x` lies beyond the"),
+        ("[16, 24]", "[4294967296, 24]", "`x` lies beyond the"),
+        ("f32[16, 8] as words at ", "f32[16, 8] as words at 9", "`p` lies beyond the"),
+        ("pes 1\n", "pes one\n", "line 5 of its plan is not known: `pes one`"),
+        ("pes 1\n", "pes 1\ncolour 3\n", "is not known: `colour 3`"),
+        ("kernels", "kernel", "is not known"),
+        ("\nhbm ", "\nhbm 99999999999999", "B of HBM, which has"),
+    ];
+    for (from, to, why) in cases {
+        host.given.insert("bad.twb".into(), replanned(&file, |plan| plan.replacen(from, to, 1)));
+        let refused = tilewright("exec bad.twb --seed 1", &mut host);
+        assert_ne!(refused.code, GOOD, "{from} -> {to}");
+        assert!(refused.stderr.contains(why), "{from} -> {to}: {}", refused.stderr);
+    }
+    host.given.insert("bad.twb".into(), replanned(&file, |plan| format!("{plan}constant 4 at 0\n")));
+    let refused = tilewright("exec bad.twb --seed 1", &mut host);
+    assert!(refused.stderr.contains("its constants are not those"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_file_is_for_the_figures_that_it_was_compiled_for() {
+    let machine = |efficiency: &str| {
+        let own = format!(
+            "[hbm]\nefficiency = {efficiency}\n[sources]\n\"hbm.efficiency\" = \"assumption: a test\"\n"
+        );
+        format!("name = \"mine\"\ndescription = \"a test\"\nbase = \"tcp\"\n{own}")
+    };
+    let mut host = host();
+    host.given = BTreeMap::from([("mine.toml".to_string(), machine("0.8").into_bytes())]);
+    good(&format!("compile {GRAPH} --chip mine.toml -o g.twb"), &mut host);
+    good("exec g.twb --seed 1", &mut host);
+    host.given.insert("mine.toml".into(), machine("0.7").into_bytes());
+    let refused = tilewright("exec g.twb --seed 1", &mut host);
+    assert_eq!(refused.code, FAILED);
+    assert!(refused.stderr.contains("was compiled for other figures of `mine.toml`"), "{}", refused.stderr);
+}

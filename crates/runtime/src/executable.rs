@@ -1,0 +1,179 @@
+//! The program of a general graph on a device: constants lie in its memory, every run takes inputs and gives
+//! results as words. It knows no kernels, so that a compiled file runs as its plan does.
+
+use tilewright_base::invariant::to_index;
+use tilewright_compile::general::interface::{GraphInterface, Port, pattern_bytes};
+use tilewright_machine::tcp::Tcp;
+use tilewright_num::{Dtype, RuleSet, convert};
+use tilewright_record::Sink;
+use tilewright_tcp_exec::ExecFault;
+use tilewright_tcp_exec::state::SharedBytes;
+use tilewright_tcp_isa::program::Program;
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
+
+use crate::Device;
+use crate::prepared::Prepared;
+use crate::readings::{Reading, ReadingError, ReadingOptions};
+
+/// Bits that bf16 has fewer than a word.
+const HALF_BITS: u32 = 16;
+
+/// A graph that is ready to run.
+#[derive(Debug)]
+pub struct ExecutableGraph {
+    device: Device,
+    prepared: Prepared,
+    interface: GraphInterface,
+}
+
+impl ExecutableGraph {
+    /// Verifies the program; constants are still to be written.
+    ///
+    /// # Errors
+    /// A program that is refused, more bytes than HBM has, inputs and results outside of what it takes.
+    pub fn new(
+        machine: &Tcp,
+        interface: GraphInterface,
+        program: Program,
+    ) -> Result<ExecutableGraph, ReadingError> {
+        let (asked, there) = (interface.hbm_bytes, machine.hbm_capacity_bytes());
+        if asked > there {
+            return Err(ReadingError::Unfit(format!("{asked} B of HBM, which has {there} B")));
+        }
+        for port in interface.inputs.iter().chain(&interface.results) {
+            port.check(asked).map_err(|why| ReadingError::Unfit(why.to_string()))?;
+        }
+        let prepared = Prepared::new(machine, program)?;
+        Ok(ExecutableGraph { device: Device::new(machine, 1), prepared, interface })
+    }
+
+    /// What it takes and gives.
+    pub fn interface(&self) -> &GraphInterface {
+        &self.interface
+    }
+
+    /// Writes a constant to its first byte in HBM.
+    ///
+    /// # Errors
+    /// Bytes past the end of HBM.
+    pub fn write_constant(&mut self, base: u64, bytes: &[u8]) -> Result<(), ReadingError> {
+        self.device.write(hbm(base), bytes).map_err(|fault| faulted("constants", fault))
+    }
+
+    /// Puts a constant that is held elsewhere to its first byte in HBM, without a copy.
+    ///
+    /// # Errors
+    /// Bytes past the end of HBM.
+    pub fn lend_constant(&mut self, base: u64, bytes: &SharedBytes) -> Result<(), ReadingError> {
+        self.device.lend(hbm(base), bytes).map_err(|fault| faulted("constants", fault))
+    }
+
+    /// Runs once. Inputs are words in the order of the interface; those behind the last that is given keep what
+    /// they had, zeros at first.
+    ///
+    /// # Errors
+    /// More inputs than the graph has, inputs of another length, a run that cannot go on.
+    pub fn run<S: Sink + Send>(
+        &mut self,
+        inputs: &[Vec<u32>],
+        wanted: &ReadingOptions,
+        sink: S,
+    ) -> Result<Reading, ReadingError> {
+        if inputs.len() > self.interface.inputs.len() {
+            let wanted = self.interface.inputs.len();
+            return Err(ReadingError::Unfit(format!("{} inputs for a graph of {wanted}", inputs.len())));
+        }
+        for (port, words) in self.interface.inputs.iter().zip(inputs) {
+            if port.count() != words.len() as u64 {
+                let found = format!("{} words for input `{}` of {}", words.len(), port.name, port.count());
+                return Err(ReadingError::Unfit(found));
+            }
+            let written = self.device.write(hbm(port.base), &input_bytes(words, port.half));
+            written.map_err(|fault| faulted(&port.name, fault))?;
+        }
+        self.device.run(&self.prepared, &[], wanted, sink)
+    }
+
+    /// The elements of a value in row-major order, as they lie in HBM: words, or patterns of bf16.
+    ///
+    /// # Errors
+    /// A place outside of HBM, more elements than the host has memory for.
+    pub fn patterns(&self, port: &Port) -> Result<Vec<u32>, ReadingError> {
+        let too_large = || ReadingError::Unfit(format!("`{}` has {} elements", port.name, port.count()));
+        let block = self.block(port, port.block_elements().ok_or_else(too_large)?)?;
+        if port.loops.is_empty() {
+            return Ok(block);
+        }
+        let mut all = room(port, port.count())?;
+        for loops in &port.loops {
+            loops.each(&mut |element, place| {
+                if let (Some(slot), Some(word)) = (all.get_mut(to_index(element)), block.get(to_index(place)))
+                {
+                    *slot = *word;
+                }
+            });
+        }
+        Ok(all)
+    }
+
+    /// Elements from the base of a value on, in the order in which they lie.
+    fn block(&self, port: &Port, elements: u64) -> Result<Vec<u32>, ReadingError> {
+        let mut words = room(port, elements)?;
+        let each = to_index(port.element_bytes());
+        let mut bytes = vec![0; CHUNK_ELEMENTS * each];
+        for (chunk, at) in words.chunks_mut(CHUNK_ELEMENTS).zip((port.base..).step_by(CHUNK_ELEMENTS * each))
+        {
+            let Some(bytes) = bytes.get_mut(..chunk.len() * each) else { continue };
+            self.device.read(hbm(at), bytes).map_err(|fault| faulted(&port.name, fault))?;
+            for (word, bytes) in chunk.iter_mut().zip(bytes.chunks(each)) {
+                *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
+            }
+        }
+        Ok(words)
+    }
+
+    /// Results of the last run as words, in the order of the interface.
+    ///
+    /// # Errors
+    /// As [`ExecutableGraph::patterns`].
+    pub fn results(&self) -> Result<Vec<Vec<u32>>, ReadingError> {
+        let words = |port: &Port| {
+            let mut words = self.patterns(port)?;
+            if port.half {
+                words.iter_mut().for_each(|word| *word <<= HALF_BITS);
+            }
+            Ok(words)
+        };
+        self.interface.results.iter().map(words).collect()
+    }
+}
+
+/// Elements that are read from a device at a time.
+const CHUNK_ELEMENTS: usize = 1 << 16;
+
+/// Words of a value, all zero, if the host has so much memory.
+fn room(port: &Port, elements: u64) -> Result<Vec<u32>, ReadingError> {
+    let mut words = Vec::new();
+    let count = usize::try_from(elements).unwrap_or(usize::MAX);
+    let full = |_| ReadingError::Unfit(format!("`{}` takes {elements} words of memory here", port.name));
+    words.try_reserve_exact(count).map_err(full)?;
+    words.resize(count, 0);
+    Ok(words)
+}
+
+/// Words of an input as they lie in HBM.
+fn input_bytes(words: &[u32], half: bool) -> Vec<u8> {
+    if !half {
+        return pattern_bytes(words, false);
+    }
+    let narrow = |word: &u32| convert(&RuleSet::TCP, Dtype::F32, Dtype::Bf16, *word).unwrap_or(0);
+    pattern_bytes(&words.iter().map(narrow).collect::<Vec<u32>>(), true)
+}
+
+fn hbm(offset: u64) -> Address {
+    Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset })
+}
+
+fn faulted(name: &str, fault: ExecFault) -> ReadingError {
+    ReadingError::Fault { name: name.to_string(), fault }
+}

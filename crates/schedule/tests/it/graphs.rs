@@ -1,0 +1,88 @@
+//! Choices of general graphs: more effort is never worse, whatever is to be least.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use tilewright_base::{SourceId, Sources};
+use tilewright_compile::general::{Options, plan};
+use tilewright_explore::Goal;
+use tilewright_graph::{Graph, TensorStore, primitives};
+use tilewright_machine::Tcp;
+use tilewright_schedule::tune::{GraphGoal, TokenCost, TuneError, TunedGraph, graph_options, tune_graph};
+
+fn tcp() -> Tcp {
+    let mut sources = Sources::default();
+    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
+    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
+}
+
+fn graphs() -> [Graph; 3] {
+    let texts = [
+        include_str!("../../../../tests/general/mlp.graph"),
+        include_str!("../../../../tests/general/encoder.graph"),
+        include_str!("../../../../tests/general/compiled-file.graph"),
+    ];
+    texts.map(|text| primitives(&tilewright_graph::text::read(text, SourceId(0)).unwrap()).unwrap())
+}
+
+fn tuned(graph: &Graph, pes: u64, aim: GraphGoal) -> Result<TunedGraph, TuneError> {
+    let (machine, store) = (tcp(), TensorStore::default());
+    let made = |options: &Options| plan(&machine, graph, &store, options);
+    let rule = Options { pes, ..Options::default() };
+    let mut last = 0;
+    let tuned = tune_graph(&machine, rule, aim, &made, &mut |done, of| {
+        assert!(done == last + 1 && done <= of, "{done} of {of} behind {last}");
+        last = done;
+    });
+    if let Ok(TunedGraph { evaluations, .. }) = &tuned {
+        assert_eq!(last, *evaluations);
+    }
+    tuned
+}
+
+#[test]
+fn what_an_effort_tries_the_next_one_tries_too() {
+    for pes in [1, 2, 8] {
+        let rule = Options { pes, ..Options::default() };
+        let tried = |effort| -> Vec<(u64, usize)> {
+            graph_options(rule, effort).iter().map(|one| (one.pes, one.tactics)).collect()
+        };
+        assert!(tried(0).is_empty());
+        for effort in 1..9 {
+            let (less, more) = (tried(effort), tried(effort + 1));
+            assert!(less.iter().all(|one| more.contains(one)), "{less:?} {more:?}");
+            assert!(!more.contains(&(rule.pes, rule.tactics)), "the rule is there already");
+        }
+    }
+}
+
+#[test]
+fn more_effort_is_never_worse() {
+    for graph in graphs() {
+        for goal in [Goal::Time, Goal::Energy, Goal::EnergyDelay] {
+            let value = |cost: TokenCost| goal.value(cost.millicycles, cost.energy_fj);
+            let mut best = u128::MAX;
+            for effort in 1..3 {
+                let (rule, own) = tuned(&graph, 4, GraphGoal { effort, goal }).unwrap().costs.unwrap();
+                assert!(value(own) <= value(rule).min(best), "{goal:?} with effort {effort}");
+                best = value(own);
+            }
+        }
+    }
+}
+
+#[test]
+fn few_elements_are_faster_on_fewer_pes() {
+    let [_, _, small] = graphs();
+    let tuned = tuned(&small, 8, GraphGoal { effort: 1, goal: Goal::Time }).unwrap();
+    assert!(tuned.options.pes < 8, "{:?}", tuned.options);
+    let (rule, own) = tuned.costs.unwrap();
+    assert!(own.millicycles < rule.millicycles);
+}
+
+#[test]
+fn a_power_that_nothing_stays_below_is_refused() {
+    let [graph, ..] = graphs();
+    let refused = tuned(&graph, 2, GraphGoal { effort: 1, goal: Goal::TimeBelow(1) }).unwrap_err();
+    let TuneError::Power { least_milliwatts, evaluated, .. } = refused else { panic!("{refused}") };
+    assert_eq!(evaluated, 2);
+    tuned(&graph, 2, GraphGoal { effort: 1, goal: Goal::TimeBelow(least_milliwatts) }).unwrap();
+}
