@@ -5,6 +5,7 @@ mod explore;
 mod figures;
 mod fuzz_corpus;
 mod general;
+mod kinds;
 mod links;
 mod models;
 mod onnx_chip;
