@@ -236,8 +236,13 @@ pub(crate) struct StudyRun<'s> {
 /// # Errors
 /// A model that does not compile, programs that cannot be simulated.
 pub fn study(setting: &StudySetup<'_>, say: &mut dyn FnMut(&str)) -> Result<Study, MeasureError> {
-    let found = StudyRun::new(setting)?.all(say)?;
-    Ok(Study { bands: bands(setting, say)?, ..found })
+    let mut found = StudyRun::new(setting)?.all(say)?;
+    match bands(setting, say) {
+        Ok(bands) => found.bands = bands,
+        Err(MeasureError::Compile(why)) => found.missing.push(format!("bands: {why}")),
+        Err(error) => return Err(error),
+    }
+    Ok(found)
 }
 
 impl<'s> StudyRun<'s> {

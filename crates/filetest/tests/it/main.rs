@@ -1,5 +1,7 @@
 //! All integration tests of this crate in one binary, which is linked once.
 
+mod accuracy;
+mod bands;
 mod binaries;
 mod explore;
 mod figures;
