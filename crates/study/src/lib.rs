@@ -27,6 +27,7 @@ pub mod parts;
 mod pictures;
 pub mod power;
 pub mod published;
+pub mod question;
 pub mod rows;
 mod sizes;
 mod spans;

@@ -9,6 +9,9 @@ pub(crate) enum StudyCommand {
     /// Print published times, rates and bytes beside ours, with the error of each
     #[command(after_help = PUBLISHED_EXAMPLES)]
     Published(PublishedArgs),
+    /// Time any configuration: so many sequences of so many tokens, so many more of each
+    #[command(after_help = MODEL_EXAMPLES)]
+    Model(ModelArgs),
     /// Write the page of accuracy: every published row of every chip beside ours, the worst first
     #[command(after_help = ACCURACY_EXAMPLES)]
     Accuracy(AccuracyArgs),
@@ -113,6 +116,53 @@ impl LlamaArgs {
         let published = PUBLISHED_SETTING.covers(&self.model, self.pes, self.chips);
         published && self.chip == papers.chip && self.set.is_empty()
     }
+}
+
+const MODEL_EXAMPLES: &str = "\
+A configuration that comes with the binary, a config.json of the Llama family without its weights, or a model. Prompts are timed one after the
+other, single tokens of the batch at three contexts, as the case study does.
+
+Examples:
+  tilewright study model llama3-8b --batch 16 --input 1024 --output 256
+  tilewright study model llama2-70b --chips 8 --batch 8 --input 2048 --output 128 --json
+  tilewright study model my/config.json --dtype bf16";
+
+/// A question about a model.
+#[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
+    /// Configuration, config.json or model
+    #[arg(value_name = "NAME|FILE")]
+    pub(crate) model: String,
+    /// Sequences
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub(crate) batch: u64,
+    /// Tokens of a prompt
+    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(2..=1 << 20))]
+    pub(crate) input: u64,
+    /// Tokens that are made of each sequence
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u64).range(2..=1 << 20))]
+    pub(crate) output: u64,
+    /// Chip: tcp, or a machine file
+    #[arg(long, value_name = "NAME|FILE", default_value = "tcp")]
+    pub(crate) chip: String,
+    /// Another value for a figure of the machine
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Type of weights, activations and caches: int8 or bf16
+    #[arg(long, value_name = "TYPE", default_value = "int8")]
+    pub(crate) dtype: String,
+    /// What integer activations are scaled by: one factor for a whole tensor, found beforehand, or the absolute maximum of each token
+    #[arg(long, value_name = "WHICH", default_value = "tensor")]
+    pub(crate) scales: Scales,
+    /// Processing elements of a chip: 1, 2, 4 or 8
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) pes: u64,
+    /// Chips that share the weights, joined by PCIe: 1, 2, 4 or 8
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) chips: u64,
+    /// Print data
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 const ACCURACY_EXAMPLES: &str = "\

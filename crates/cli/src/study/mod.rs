@@ -2,6 +2,7 @@
 
 mod accuracy;
 pub(crate) mod args;
+mod question;
 
 use std::ffi::OsString;
 
@@ -21,7 +22,7 @@ use crate::chip::load_chip;
 use crate::host::read_text;
 use crate::machine::to_json;
 use crate::outcome::FAILED;
-use crate::{Host, Outcome, model, nki};
+use crate::{Host, Outcome, nki};
 use args::{LlamaArgs, PublishedArgs};
 
 /// The case study of the paper's section VI.
@@ -38,13 +39,7 @@ fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
             args.chip
         )));
     };
-    let dtype = match args.dtype.as_str() {
-        "int8" | "i8" => Dtype::I8,
-        "bf16" => Dtype::Bf16,
-        other => {
-            return Err(Outcome::usage(&format!("--dtype {other} is not known\n  = allowed: int8, bf16")));
-        }
-    };
+    let dtype = dtype_of(&args.dtype)?;
     let scope = match (args.bands, args.brief) {
         (true, _) => BandScope::Everything,
         (false, true) => BandScope::Nothing,
@@ -63,6 +58,15 @@ fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     Ok(Outcome::good(if args.json { to_json(&study) } else { text::print(&study) }))
 }
 
+/// The type of weights and activations.
+fn dtype_of(name: &str) -> Result<Dtype, Outcome> {
+    match name {
+        "int8" | "i8" => Ok(Dtype::I8),
+        "bf16" => Ok(Dtype::Bf16),
+        other => Err(Outcome::usage(&format!("--dtype {other} is not known\n  = allowed: int8, bf16"))),
+    }
+}
+
 /// Measures a model on a chip.
 fn measured(
     loaded: &LoadedMachine,
@@ -71,7 +75,7 @@ fn measured(
     (dtype, bands): (Dtype, BandScope),
     host: &mut dyn Host,
 ) -> Result<Study, Outcome> {
-    let model = model::load(&args.model, None, host)?;
+    let model = crate::model::load(&args.model, None, host)?;
     let options = Options {
         dtype,
         mixed: Mixed::default(),
@@ -160,6 +164,11 @@ fn compare_tcp(
     let compared =
         published::compare(TCP, rows, &mut ours).map_err(|error| Outcome::usage(&error.to_string()))?;
     Ok((compared, study.and_then(Result::ok)))
+}
+
+/// A question about a model.
+pub(crate) fn model(args: &args::ModelArgs, host: &mut dyn Host) -> Outcome {
+    question::ask(args, host).unwrap_or_else(|outcome| outcome)
 }
 
 /// The page of accuracy.

@@ -571,3 +571,28 @@ fn the_latency_can_be_set() {
         assert_ne!(same["ours"], same["without_latency"]);
     }
 }
+
+/// A question about a model: a `config.json` is timed as the model that it is of, more sequences give more
+/// tokens a second, and a question that makes no sense is refused.
+#[test]
+fn any_configuration_can_be_asked_about() {
+    let ask = |model: &str, batch: &str| -> Value {
+        let mut host = TestHost { root: repository(), ..TestHost::default() };
+        let words = ["study", "model", model, "--pes", "1", "--input", "64", "--output", "32", "--json"];
+        let words = words.into_iter().chain(["--batch", batch]).map(str::to_string).collect::<Vec<_>>();
+        let outcome = run(&words, &mut host);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        serde_json::from_str(&outcome.stdout).expect("JSON")
+    };
+    let (whole, bare) = (ask("models/fables", "4"), ask("models/fables/config.json", "4"));
+    for name in ["first_token_ms", "next_token_ms", "tokens_per_s_with_prompts", "held_bytes"] {
+        assert_eq!(whole[name], bare[name], "{name}");
+    }
+    assert_eq!(whole["latency"]["figure"], "host.pass_ns");
+    let more = ask("models/fables", "8");
+    assert!(number(&more["tokens_per_s"]) > number(&whole["tokens_per_s"]));
+    assert!(number(&whole["tokens_per_s_with_prompts"]) < number(&whole["tokens_per_s"]));
+    let mut host = TestHost { root: repository(), ..TestHost::default() };
+    let words = ["study", "model", "models/fables", "--batch", "0"].map(str::to_string);
+    assert_eq!(run(&words, &mut host).code, 2);
+}
