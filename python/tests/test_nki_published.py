@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tilewright.nki as tn
+from conftest import DEEP
 
 tn.install()
 
@@ -192,6 +193,27 @@ def quick(row):
 @pytest.mark.parametrize("row", [row for row in ROWS if quick(row) and "kernel" in row["how"]], ids=lambda row: row["name"])
 def test_the_model_is_near_published_times(row):
     assert abs(published.compare(row, KERNELS)["error"]) < 0.25
+
+
+def page_values():
+    """Our values as docs/accuracy.md has them, by chip, group and name."""
+    found, chip = {}, ""
+    for line in (FOLDER / "docs" / "accuracy.md").read_text().splitlines():
+        if line.startswith("## "):
+            chip = line[3:]
+        cells = line.removeprefix("| ").split(" | ")
+        if len(cells) > 6:
+            found[f"{chip}/{cells[0]}"] = cells[4]
+    return found
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "kernel" in row["how"] and (DEEP or quick(row))], ids=lambda row: f"{row['chip']} {row['name']}")
+def test_the_page_of_accuracy_has_what_the_model_gives(row):
+    shown = page_values()[f"{row['chip']}/{row['group']}/{row['name']}"]
+    if row["kind"] == "held-out":
+        assert shown == "held out"
+    else:
+        assert published.compare(row, KERNELS)["ours"] == pytest.approx(float(shown), rel=6e-4), "tilewright study accuracy -o docs/accuracy.md"
 
 
 EXACT = ["silu read", "silu written", "adamw read", "adamw written", "rmsnorm_matmul written", "matmul_add_rmsnorm written", "matmul read", "matmul written"]
