@@ -114,6 +114,8 @@ pub struct Bands {
     pub results: Vec<ResultRange>,
     /// What each figure does, those that move the rate of 32 sequences for each watt most first.
     pub figures: Vec<FigureEffect>,
+    /// TDP of all chips.
+    pub tdp_w: f64,
     /// Watts by component of each pass, with the figures of the machine file and the range that the
     /// component's own figures give it.
     pub components: Vec<ComponentRange>,
@@ -249,7 +251,8 @@ pub(crate) fn bands(
     let stated_setting = with(setting, setting.machine, setting.scales);
     say("Table II over the band of HBM's efficiency");
     let stated = measure(&stated_setting)?;
-    let mut found = Bands { table2: table2(setting, &stated)?, ..Bands::default() };
+    let tdp_w = setting.machine.chip.tdp_w * size(setting.options.chips);
+    let mut found = Bands { table2: table2(setting, &stated)?, tdp_w, ..Bands::default() };
     if setting.bands == BandScope::Everything {
         ranges(setting, &stated, &mut found, say)?;
     }

@@ -18,7 +18,11 @@ pub(crate) fn text(bands: &Bands) -> String {
     }
     if !bands.results.is_empty() {
         text += &format!("\nRanges: every figure at its ends, effects added up\n\n{}", results(bands));
-        text += &format!("\nAverage power by component, W\n\n{}", components(bands));
+        text += &format!(
+            "\nAverage power by component, W; the TDP is {} W\n\n{}",
+            number(bands.tdp_w),
+            components(bands)
+        );
         text += &format!(
             "\nWhat makes the ranges: each figure at both ends, as percent of the result\n\n{}",
             figures(bands)
@@ -76,6 +80,9 @@ fn components(bands: &Bands) -> String {
 /// sequences, and the time and power of these.
 const SHOWN: [(usize, usize); 5] = [(0, 0), (1, 0), (3, 0), (3, 1), (3, 3)];
 
+/// Effects below this are printed as none.
+const LEAST_PERCENT: f64 = 0.05;
+
 /// By how many percent the ends of a figure move a result.
 fn percents(bands: &Bands, effect: &FigureEffect, (pass, measure): (usize, usize)) -> [f64; 2] {
     let index = pass * MEASURES.len() + measure;
@@ -92,10 +99,19 @@ fn figures(bands: &Bands) -> String {
             .chain(["why these ends".to_string()])
             .collect::<Vec<_>>(),
     ];
+    let mut idle = Vec::new();
     for effect in &bands.figures {
+        let most = |shown: &(usize, usize)| {
+            let [low, high] = percents(bands, effect, *shown);
+            low.abs().max(high.abs())
+        };
+        if SHOWN.iter().all(|shown| most(shown) < LEAST_PERCENT) {
+            idle.push(effect.figure.as_str());
+            continue;
+        }
         let cell = |shown: &(usize, usize)| {
             let [low, high] = percents(bands, effect, *shown);
-            if low.abs().max(high.abs()) < 0.05 { "-".to_string() } else { format!("{low:+.1}, {high:+.1}") }
+            if most(shown) < LEAST_PERCENT { "-".to_string() } else { format!("{low:+.1}, {high:+.1}") }
         };
         let [low, high] = effect.ends.clone();
         rows.push(
@@ -108,7 +124,9 @@ fn figures(bands: &Bands) -> String {
     }
     let mut aligns = [Align::Right; 9];
     (aligns[0], aligns[8]) = (Align::Left, Align::Left);
-    table(&aligns, &rows)
+    let none =
+        if idle.is_empty() { String::new() } else { format!("\nnone of these: {}\n", idle.join(", ")) };
+    format!("{}{none}", table(&aligns, &rows))
 }
 
 /// Figures that the picture shows.

@@ -1,7 +1,7 @@
 //! `tilewright study llama2-7b`: the paper's section VI from simulated programs, put together.
 //!
-//! Everything that is printed is simulated: the ordinary compiler makes the programs of the configuration,
-//! the ordinary simulator times them. Published figures are those of `bench/published.toml`; bounds follow
+//! The ordinary compiler makes the programs of the configuration, the ordinary simulator times them; Figs 14
+//! and 15 alone are closed forms over a space of tactics, and say so where they are printed. Published figures are those of `bench/published.toml`; bounds follow
 //! from the machine's peaks and the model's sizes.
 
 use std::collections::BTreeMap;

@@ -51,7 +51,7 @@ pub fn print(study: &Study) -> String {
     }
     if let Some(figure) = &study.figure14 {
         text += &format!(
-            "\nFigs 14 and 15: tactics of Fig. 10, least and most power of their time\n\n{}",
+            "\nFigs 14 and 15: tactics of Fig. 10, least and most power of their time, by closed forms and not simulated\n\n{}",
             figure14::text(figure)
         );
     }
