@@ -223,7 +223,7 @@ USAGE = {
     "a group that is not there": (["--chip", "trainium1", "--group", "Z"], "has no such row for"),
     "a folder without kernels": (["--chip", "trainium1", "--group", "D", "--kernels", "nowhere"], "; name the folder with --kernels"),
 }
-ROW = {"chip": "trainium1", "group": "T", "name": "T.1", "source": "none", "published": 1.0, "unit": "us"}
+ROW = {"chip": "trainium1", "group": "T", "name": "T.1", "source": "none", "published": 1.0, "unit": "us", "kind": "development"}
 HOW = {"kernel": "elementwise.py::silu", "arguments": ["128x128"]}
 KERNELS = pathlib.Path(__file__).parents[2] / "kernels" / "nki"
 
@@ -248,3 +248,11 @@ def test_wrong_usage_of_published_rows(name, monkeypatch, capsys):
 def test_rows_that_cannot_be_compared(change, words):
     with pytest.raises(published.Usage, match=words):
         published.compare({**ROW, "how": HOW, **change}, published.Kernels(str(KERNELS)))
+
+
+@pytest.mark.parametrize(("kind", "words"), [("", "lacks kind"), ('kind = "guess"', "is of no kind guess; there are calibration, development, held-out")])
+def test_rows_of_no_kind(kind, words, tmp_path):
+    path = tmp_path / "rows.toml"
+    path.write_text(f'[[row]]\nchip = "trainium1"\ngroup = "T"\nname = "T.1"\nsource = "none"\npublished = 1.0\nunit = "us"\n{kind}\nhow = {{}}\n')
+    with pytest.raises(published.Usage, match=words):
+        published.read_rows(path)

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tilewright.nki as tn
+from conftest import DEEP
 
 tn.install()
 
@@ -194,6 +195,27 @@ def test_the_model_is_near_published_times(row):
     assert abs(published.compare(row, KERNELS)["error"]) < 0.25
 
 
+def page_values():
+    """Our values as docs/accuracy.md has them, by chip, group and name."""
+    found, chip = {}, ""
+    for line in (FOLDER / "docs" / "accuracy.md").read_text().splitlines():
+        if line.startswith("## "):
+            chip = line[3:]
+        cells = line.removeprefix("| ").split(" | ")
+        if len(cells) > 6:
+            found[f"{chip}/{cells[0]}"] = cells[4]
+    return found
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "kernel" in row["how"] and (DEEP or quick(row))], ids=lambda row: f"{row['chip']} {row['name']}")
+def test_the_page_of_accuracy_has_what_the_model_gives(row):
+    shown = page_values()[f"{row['chip']}/{row['group']}/{row['name']}"]
+    if row["kind"] == "held-out":
+        assert shown == "held out"
+    else:
+        assert published.compare(row, KERNELS)["ours"] == pytest.approx(float(shown), rel=6e-4), "tilewright study accuracy -o docs/accuracy.md"
+
+
 EXACT = ["silu read", "silu written", "adamw read", "adamw written", "rmsnorm_matmul written", "matmul_add_rmsnorm written", "matmul read", "matmul written"]
 
 
@@ -295,9 +317,11 @@ def test_every_row_has_a_kernel_or_a_reason():
 def test_the_command_prints_both_and_the_error():
     command = [sys.executable, "-m", "tilewright.nki.published", "--chip", "trainium1", "--group", "E"]
     text = subprocess.run(command, capture_output=True, text=True, cwd=FOLDER, check=True).stdout
-    assert "TENSOR_TENSOR" in text and "median error" in text and "not run" in text
+    assert "TENSOR_TENSOR" in text and "not run" in text
+    assert re.search(r"^calibration +2 .*%", text, re.M) and re.search(r"^held-out +0 +-", text, re.M)
     found = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, cwd=FOLDER, check=True).stdout)
-    assert {"name", "published", "unit", "source"} <= found["rows"][0].keys()
+    assert {"name", "published", "unit", "source", "kind"} <= found["rows"][0].keys()
+    assert [entry["kind"] for entry in found["errors"]] == ["calibration", "development", "held-out"]
     wrong = subprocess.run([*command[:4], "tcp"], capture_output=True, text=True, cwd=FOLDER)
     assert wrong.returncode == 2 and "no such row" in wrong.stderr
 
@@ -362,5 +386,16 @@ def test_a_trace_has_engines_and_arrows(random):
 
 
 def test_a_ceiling_says_what_its_error_is_against():
-    row = {"name": "x", "published": 100.0, "unit": "us", "ours": 95.0, "error": 0.0, "what": "a test", "ceiling": True}
+    row = {"name": "x", "kind": "development", "published": 100.0, "unit": "us", "ours": 95.0, "error": 0.0, "what": "a test", "ceiling": True}
     assert published.line(row).endswith("+0.0%   a test (against 95% of a ceiling)")
+
+
+def test_a_row_that_is_held_out_is_told_in_the_summary_only():
+    rows = [{"name": str(at), "kind": kind, "published": 1.0, "unit": "us", "ours": 1 + error, "error": error, "what": "", "ceiling": False}
+            for at, (kind, error) in enumerate([("development", 0.1), ("held-out", 0.4), ("held-out", -0.2), ("calibration", 0.0)])]
+    assert "error" not in published.told(rows[1]) and "ours" not in published.told(rows[1]) and published.told(rows[0]) == rows[0]
+    assert "40" not in published.line(rows[1]) and "held out" in published.line(rows[1])
+    calibration, development, held_out = published.by_kind(rows)
+    assert (held_out["rows"], held_out["worst"], "worst_row" in held_out) == (2, 0.4, False)
+    assert held_out["median"] == pytest.approx(0.3)
+    assert (calibration["rows"], development["worst_row"]) == (1, "0")

@@ -74,6 +74,8 @@ fn command(cli: Cli, host: &mut dyn Host) -> Outcome {
         Some(Command::Exec(args)) => compile::exec(&args, host),
         Some(Command::Run(args)) => run::run(&args, host),
         Some(Command::Study(StudyCommand::Published(args))) => study::published(&args, host),
+        Some(Command::Study(StudyCommand::Accuracy(args))) => study::accuracy(&args, host),
+        Some(Command::Study(StudyCommand::Model(args))) => study::model(&args, host),
         Some(Command::Study(StudyCommand::Llama(args))) => study::llama(&args, host),
         Some(Command::Sweep(args)) => sweep::run(&args, host),
         Some(Command::View(args)) => view::run(&args, host),

@@ -30,6 +30,14 @@ pub fn read(name: &str) -> ImportResult<Model> {
     let found = CONFIGS.iter().find(|(known, _)| *known == name);
     let (_, text) = found
         .ok_or_else(|| ImportError::new(name, "is no built-in configuration").allowed(names().join(", ")))?;
+    read_text(name, text)
+}
+
+/// The graph of the text of a `config.json` of the Llama family, without weights.
+///
+/// # Errors
+/// A text that is no such configuration.
+pub fn read_text(name: &str, text: &str) -> ImportResult<Model> {
     let root = serde_json::from_str(text).map_err(|error| ImportError::new(name, error.to_string()))?;
     let config = llama_config(&root, name)?;
     let mut store = TensorStore::default();

@@ -8,6 +8,7 @@ use crate::architecture::{Architecture, Machine};
 use crate::chain::{self, BaseTexts, MachineLayer};
 use crate::provenance::{Provenance, SourceKind};
 use crate::published::{self, Comparison, Published};
+use crate::remarks::Band;
 use crate::resolve::Figures;
 use crate::value::Value;
 
@@ -46,6 +47,12 @@ pub struct KeyValue {
     pub stated_by: String,
     /// What it is, in a sentence.
     pub doc: &'static str,
+    /// Published rows, `chip/group/name`, that it was fitted to or derived from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fitted_to: Vec<String>,
+    /// What it may be taken to be, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub band: Option<Band>,
 }
 
 /// Reads the machine file `id`; `bases` gives the text of a base by its name.
@@ -123,6 +130,8 @@ impl LoadedMachine {
                     source: figure.provenance.clone(),
                     stated_by: figure.stated_by.clone(),
                     doc: key.doc.trim(),
+                    fitted_to: figure.fitted_to.clone(),
+                    band: figure.band.clone(),
                 });
             }
         }

@@ -13,10 +13,11 @@ use crate::document::{Document, DocumentEntry, RawValue};
 use crate::keys::{KeySpec, SectionSpec};
 use crate::nearest::nearest;
 use crate::provenance::{Provenance, SourceTable};
+use crate::remarks::{self, Band};
 use crate::value::Value;
 
 /// Top-level tables that are no section of figures.
-pub(crate) const OWN_TABLES: &[&str] = &["sources", "published"];
+pub(crate) const OWN_TABLES: &[&str] = &["sources", "published", "fitted", "bands"];
 /// Top-level keys.
 pub(crate) const OWN_KEYS: &[&str] = &["name", "description", "architecture", "base"];
 
@@ -28,6 +29,10 @@ pub(crate) struct ResolvedFigure {
     /// The machine that states it, or `--set`.
     pub(crate) stated_by: String,
     pub(crate) span: Span,
+    /// Published rows that it was fitted to or derived from.
+    pub(crate) fitted_to: Vec<String>,
+    /// What it may be taken to be, where the file says so.
+    pub(crate) band: Option<Band>,
 }
 
 /// Every figure by `section.key`.
@@ -53,6 +58,7 @@ impl Figures {
         diagnostics: &mut Vec<Diagnostic>,
     ) {
         let mut covers = SourceTable::read(document.table("sources"), diagnostics);
+        let mut stated = Vec::new();
         for section in document.entries.iter().filter(|entry| is_section(entry)) {
             let Some(spec) = section_spec(section, architecture, diagnostics) else { continue };
             let RawValue::Table(entries) = &section.value else { continue };
@@ -60,6 +66,7 @@ impl Figures {
                 let path = format!("{}.{}", spec.name, entry.key);
                 if let Some(figure) = figure(spec, &path, entry, name, &mut covers, diagnostics) {
                     self.warn_if_same(&path, &figure, diagnostics);
+                    stated.extend(spec.key(&entry.key).map(|key| (path.clone(), key)));
                     self.by_path.insert(path, figure);
                 } else {
                     self.refused.insert(path);
@@ -67,6 +74,7 @@ impl Figures {
             }
         }
         diagnostics.extend(covers.unused());
+        remarks::lay(document, architecture, &stated, self, diagnostics);
     }
 
     fn warn_if_same(&self, path: &str, figure: &ResolvedFigure, diagnostics: &mut Vec<Diagnostic>) {
@@ -181,6 +189,8 @@ fn figure(
             provenance,
             stated_by: name.to_owned(),
             span: entry.value_span,
+            fitted_to: Vec::new(),
+            band: None,
         }),
         Err(diagnostic) => {
             diagnostics.push(*diagnostic);

@@ -67,7 +67,8 @@ impl LoadedMachine {
         let span = place(left.len() + 1..setting.len());
         let value = check::value(&path, key, &raw_value(right.trim()), span)?;
         let provenance = Provenance { kind: SourceKind::Assumption, place: SET.to_owned() };
-        Ok((path, ResolvedFigure { value, provenance, stated_by: SET.to_owned(), span }))
+        let stated_by = SET.to_owned();
+        Ok((path, ResolvedFigure { value, provenance, stated_by, span, fitted_to: Vec::new(), band: None }))
     }
 
     /// The key of that path, or of that name if one section has it; `slices_per_pe` is `pe.slices`.

@@ -21,6 +21,8 @@ pub fn show(loaded: &LoadedMachine) -> String {
     text.push_str("\nFigures; one without a source of its own has that of its section\n");
     text.push_str(&figure_tables(loaded));
     text.push_str(&assumptions(loaded));
+    text.push_str(&bands(loaded));
+    text.push_str(&fitted(loaded));
     text
 }
 
@@ -128,6 +130,28 @@ fn assumptions(loaded: &LoadedMachine) -> String {
         text.push_str(&wrapped("  ", &line));
     }
     text
+}
+
+/// Figures that were fitted to published rows or derived from them: errors of these rows are no results.
+fn fitted(loaded: &LoadedMachine) -> String {
+    let figures = loaded.key_values().into_iter().filter(|figure| !figure.fitted_to.is_empty());
+    let lines = figures.map(|figure| {
+        wrapped("  ", &format!("{}.{}: {}", figure.section, figure.key, figure.fitted_to.join("; ")))
+    });
+    let text: String = lines.collect();
+    if text.is_empty() { text } else { format!("\nFitted to published rows, or derived from them\n{text}") }
+}
+
+/// Lowest and highest values that figures may be taken to have.
+fn bands(loaded: &LoadedMachine) -> String {
+    let lines = loaded.key_values().into_iter().filter_map(|figure| {
+        let band = figure.band?;
+        let unit = if figure.unit.is_empty() { String::new() } else { format!(" {}", figure.unit) };
+        let name = format!("{}.{}", figure.section, figure.key);
+        Some(wrapped("  ", &format!("{name}: {} to {}{unit}: {}", band.low, band.high, band.reason)))
+    });
+    let text: String = lines.collect();
+    if text.is_empty() { text } else { format!("\nBands: what a figure may be taken to be\n{text}") }
 }
 
 /// At most four digits after the point, none that are zero.

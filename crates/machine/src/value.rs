@@ -40,6 +40,18 @@ impl fmt::Display for Value {
     }
 }
 
+impl Value {
+    /// An integer or a number as a number; nothing of words and lists.
+    #[expect(clippy::cast_precision_loss, reason = "figures of machines have few digits")]
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Value::Integer(value) => Some(*value as f64),
+            Value::Number(value) => Some(*value),
+            _ => None,
+        }
+    }
+}
+
 /// Digits in groups of three: `1_048_576`. Four digits stay together.
 pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();

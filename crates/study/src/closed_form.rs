@@ -118,6 +118,7 @@ fn topology(how: &SwitchCase) -> Option<Topology> {
         "broadcast01" => Topology::Broadcast01(ring, how.time0),
         "broadcast1" => Topology::Broadcast1(ring),
         "transpose" => Topology::Transpose(ring),
+        "transposed_broadcast1" => Topology::TransposedBroadcast1(ring),
         "inter_transpose" => Topology::InterTranspose(ring, how.time0),
         "custom" => Topology::Custom(slice1.saturating_mul(slice0)),
         _ => return None,

@@ -20,7 +20,7 @@ pub struct Point {
     pub batch: u64,
     /// Tokens of the prompt, or of the context with the new token.
     pub tokens: u64,
-    /// Milliseconds with the calibrated latency, as in Table II; uses of products and memory are over this
+    /// Milliseconds with the latency of a pass, as in Table II; uses of products and memory are over this
     /// time.
     pub ms: f64,
     /// Milliseconds as simulated.
@@ -61,10 +61,10 @@ pub struct Point {
     pub hbm_written_bytes: u64,
     /// Products of the model.
     pub macs: f64,
-    /// Products that were no padding.
-    pub macs_useful: u64,
-    /// All products that lanes did.
+    /// All products that lanes did: padding, and rows of a step that no sequence fills, are among them.
     pub macs_issued: u64,
+    /// Products of the model over those.
+    pub macs_useful_part: f64,
     /// Energy of the program as simulated.
     pub joules: f64,
     /// Average power of the program as simulated.
@@ -134,8 +134,8 @@ impl StudyRun<'_> {
             hbm_read_bytes: pass.counts.hbm_read_bytes,
             hbm_written_bytes: pass.counts.hbm_written_bytes,
             macs,
-            macs_useful: pass.counts.macs_useful,
             macs_issued: pass.counts.macs(),
+            macs_useful_part: macs / size(pass.counts.macs().max(1)),
             joules: pass.joules(),
             watts: pass.joules() / seconds,
             violations: pass.violations,

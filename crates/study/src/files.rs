@@ -4,7 +4,7 @@
 use tilewright_machine::Tcp;
 
 use crate::llama::Study;
-use crate::{curves, figure10, figure13, figure14, page};
+use crate::{bands_text, curves, figure10, figure13, figure14, page};
 
 /// Names and contents of the files that show a study.
 pub fn files(machine: &Tcp, study: &Study) -> Vec<(String, Vec<u8>)> {
@@ -19,6 +19,9 @@ pub fn files(machine: &Tcp, study: &Study) -> Vec<(String, Vec<u8>)> {
     }
     if let Some(figure) = &study.figure14 {
         files.push(("figure14.svg".to_string(), figure14::picture(figure, study.hz).into_bytes()));
+    }
+    if let Some(bands) = study.bands.as_ref().filter(|bands| !bands.figures.is_empty()) {
+        files.push(("tornado.svg".to_string(), bands_text::tornado(bands).into_bytes()));
     }
     for (tokens, seen) in seen {
         files.push((format!("block-{tokens}.pftrace"), seen.trace.clone()));

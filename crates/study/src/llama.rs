@@ -1,7 +1,7 @@
 //! `tilewright study llama2-7b`: the paper's section VI from simulated programs, put together.
 //!
-//! Everything that is printed is simulated: the ordinary compiler makes the programs of the configuration,
-//! the ordinary simulator times them. Published figures are those of `bench/published.toml`; bounds follow
+//! The ordinary compiler makes the programs of the configuration, the ordinary simulator times them; Figs 14
+//! and 15 alone are closed forms over a space of tactics, and say so where they are printed. Published figures are those of `bench/published.toml`; bounds follow
 //! from the machine's peaks and the model's sizes.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,11 @@ use tilewright_base::invariant::OrBroken;
 use serde::Serialize;
 use tilewright_compile::Options;
 use tilewright_compile::cluster::cluster;
-use tilewright_machine::Tcp;
+use tilewright_machine::{LoadedMachine, Tcp};
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::energy::Component;
 
+use crate::bands::{BandScope, Bands, FigureEnds, bands};
 use crate::curves::Point;
 use crate::figure10::{Figure10, figure10};
 use crate::figure13::{Activity, PromptActivity};
@@ -23,7 +24,6 @@ use crate::measure::{MeasureError, MeasuredModel, Pass, real};
 use crate::operators::Breakdown;
 use crate::parts::{CommandKind, parts};
 use crate::power::{MachineFigure, Power, power};
-use crate::rows::published;
 use crate::sizes::{BlockSizes, size};
 use crate::table2::Table2Row;
 use crate::whatif::TwiceHbm;
@@ -32,9 +32,9 @@ use crate::whatif::TwiceHbm;
 const PROMPTS: [u64; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /// Those of them that a brief study has.
 const FEW_PROMPTS: [u64; 4] = [128, 512, 1024, 2048];
-/// The prompt that latencies are calibrated on, and the long one of Table II.
-const SHORT: u64 = 128;
-const LONG: u64 = 2048;
+/// The short and the long prompt of Table II.
+pub(crate) const SHORT: u64 = 128;
+pub(crate) const LONG: u64 = 2048;
 
 /// What a scale of integer activations is shared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,16 @@ pub enum Scales {
     Tensor,
     /// The activations of one token.
     Token,
+}
+
+impl Scales {
+    /// What is said of it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Scales::Tensor => "one for a tensor, found beforehand",
+            Scales::Token => "one for each token",
+        }
+    }
 }
 
 /// What a case study found: the tables and figures of the paper's section VI, ours beside published values.
@@ -60,8 +70,10 @@ pub struct Study {
     pub pes: u64,
     /// Chips that share the weights.
     pub chips: u64,
-    /// `128 t_sync + t_host`, calibrated on B=1, L=128 alone; never below zero.
+    /// What every pass has besides its programs: `host.pass_ns` of the machine, for every model alike.
     pub latency_ms: f64,
+    /// Where that figure is from, and the published rows that it was fitted to.
+    pub latency: AppliedLatency,
     /// Table II: first tokens, and tokens a second.
     pub table2: Vec<Table2Row>,
     /// Fig. 10, if its tactic is legal on the machine.
@@ -101,6 +113,9 @@ pub struct Study {
     pub joules_2048: BTreeMap<&'static str, f64>,
     /// Joules of a token by component, prompts of 2048 and batches of 32.
     pub energy: Vec<(String, f64, f64)>,
+    /// Table II over the band of HBM's efficiency, and ranges of results where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bands: Option<Bands>,
     /// Whether this is what the paper measured: only then are there published values.
     #[serde(skip)]
     pub papers: bool,
@@ -108,6 +123,33 @@ pub struct Study {
     pub(crate) seen: Vec<(u64, PromptActivity)>,
     #[serde(skip)]
     pub(crate) hz: f64,
+}
+
+/// The latency that a study adds to every pass.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct AppliedLatency {
+    /// The figure of the machine.
+    pub figure: &'static str,
+    /// Its value.
+    pub ns: u64,
+    /// Where it comes from.
+    pub source: String,
+    /// Published rows that it was fitted to: their errors say nothing.
+    pub fitted_to: Vec<String>,
+}
+
+/// The latency of a machine's passes.
+pub fn applied_latency(loaded: &LoadedMachine) -> AppliedLatency {
+    const FIGURE: &str = "host.pass_ns";
+    let found =
+        loaded.key_values().into_iter().find(|figure| FIGURE == format!("{}.{}", figure.section, figure.key));
+    let ns = loaded.machine.tcp().map_or(0, |machine| machine.host.pass_ns);
+    found.map_or_else(AppliedLatency::default, |figure| AppliedLatency {
+        figure: FIGURE,
+        ns,
+        source: figure.source.to_string(),
+        fitted_to: figure.fitted_to,
+    })
 }
 
 /// Bytes of a prompt that transfers moved between HBM and slices.
@@ -158,21 +200,23 @@ pub struct StudySetup<'s> {
     pub options: Options,
     /// What integer activations are scaled by.
     pub scales: Scales,
-    /// The model, type, chip and PEs of the paper: only then are there published values, and only on them is
-    /// anything calibrated.
+    /// The model, type, chip and PEs of the paper: only then are there published values.
     pub papers: bool,
+    /// What passes have besides their programs.
+    pub latency: AppliedLatency,
     /// Figures that energies rest on.
     pub figures: Vec<MachineFigure>,
+    /// Figures that have a band, with the machines at its ends.
+    pub ends: Vec<FigureEnds>,
+    /// What is measured again at these ends.
+    pub bands: BandScope,
     /// Only Table II and what its passes show.
     pub brief: bool,
 }
 
 impl StudySetup<'_> {
     fn scales_name(&self) -> Option<&'static str> {
-        (self.options.dtype == Dtype::I8).then_some(match self.scales {
-            Scales::Tensor => "one for a tensor, found beforehand",
-            Scales::Token => "one for each token",
-        })
+        (self.options.dtype == Dtype::I8).then_some(self.scales.name())
     }
 }
 
@@ -192,25 +236,37 @@ pub(crate) struct StudyRun<'s> {
 /// # Errors
 /// A model that does not compile, programs that cannot be simulated.
 pub fn study(setting: &StudySetup<'_>, say: &mut dyn FnMut(&str)) -> Result<Study, MeasureError> {
-    let (machine, options) = (setting.machine, setting.options);
-    let kernels = cluster(setting.graph)?;
-    let elements = 8 * machine.ce.packet_bytes / u64::from(options.dtype.storage_bits());
-    let hz = size(machine.chip.clock_hz);
-    let run = StudyRun {
-        setting,
-        model: MeasuredModel {
-            machine,
-            graph: setting.graph,
-            stretches: setting.is_configuration,
-            scales: setting.scales,
-            options,
-        },
-        sizes: BlockSizes::new(&kernels, options.dtype, options.cache),
-        hz,
-        macs_per_s: size(machine.slices() * options.chips * machine.ce.lanes * elements) * hz,
-        bytes_per_s: machine.hbm_bytes_per_s() * size(options.chips),
-    };
-    run.all(say)
+    let mut found = StudyRun::new(setting)?.all(say)?;
+    match bands(setting, say) {
+        Ok(bands) => found.bands = bands,
+        Err(MeasureError::Compile(why)) => found.missing.push(format!("bands: {why}")),
+        Err(error) => return Err(error),
+    }
+    Ok(found)
+}
+
+impl<'s> StudyRun<'s> {
+    /// A study that has measured nothing yet.
+    pub(crate) fn new(setting: &'s StudySetup<'s>) -> Result<StudyRun<'s>, MeasureError> {
+        let (machine, options) = (setting.machine, setting.options);
+        let kernels = cluster(setting.graph)?;
+        let elements = 8 * machine.ce.packet_bytes / u64::from(options.dtype.storage_bits());
+        let hz = size(machine.chip.clock_hz);
+        Ok(StudyRun {
+            setting,
+            model: MeasuredModel {
+                machine,
+                graph: setting.graph,
+                stretches: setting.is_configuration,
+                scales: setting.scales,
+                options,
+            },
+            sizes: BlockSizes::new(&kernels, options.dtype, options.cache),
+            hz,
+            macs_per_s: size(machine.slices() * options.chips * machine.ce.lanes * elements) * hz,
+            bytes_per_s: machine.hbm_bytes_per_s() * size(options.chips),
+        })
+    }
 }
 
 /// Prompts that were measured.
@@ -250,8 +306,7 @@ impl StudyRun<'_> {
         let short = prompts.pass(SHORT).cloned().or_broken("a study without its short prompt ended before");
         let long = prompts.pass(LONG).cloned();
         let (short_ms, long_ms) = (self.ms(short.cycles), long.as_ref().map(|pass| self.ms(pass.cycles)));
-        let short_published = published("B=1,L=128").filter(|_| self.setting.papers);
-        let latency_ms = short_published.map_or(0.0, |value| value - short_ms).max(0.0);
+        let latency_ms = self.latency_ms();
         let mut table2 = vec![self.first_token("B=1,L=128", short_ms, latency_ms, size(SHORT))];
         table2.extend(long_ms.map(|ms| self.first_token("B=1,L=2048", ms, latency_ms, size(LONG))));
         let (mut steps, mut batch_energy) = (Vec::new(), Vec::new());
@@ -286,6 +341,7 @@ impl StudyRun<'_> {
         Ok(Study {
             figure10: figure10(machine),
             twice_hbm,
+            bands: None,
             papers: self.setting.papers,
             figure14: tactics,
             layout: prompts.seen.last().and_then(|(_, seen)| seen.layout.clone()),
@@ -304,6 +360,7 @@ impl StudyRun<'_> {
             pes: options.pes,
             chips: options.chips,
             latency_ms,
+            latency: self.setting.latency.clone(),
             table2,
             figure12,
             figure13: prompts.seen.iter().flat_map(|(_, seen)| seen.activities.clone()).collect(),
@@ -373,7 +430,7 @@ impl StudyRun<'_> {
                         prompts.seen.push((*tokens, seen));
                     }
                 }
-                // Without this one there is nothing to calibrate, and no study.
+                // Without this one there is no study.
                 Err(MeasureError::Compile(why)) if *tokens != SHORT => {
                     missing.push(format!("prefill of {tokens} tokens: {why}"));
                 }
@@ -381,6 +438,11 @@ impl StudyRun<'_> {
             }
         }
         Ok(prompts)
+    }
+
+    /// Milliseconds that every pass has besides its programs.
+    pub(crate) fn latency_ms(&self) -> f64 {
+        size(self.setting.machine.host.pass_ns) * 1e-6
     }
 
     /// Milliseconds of cycles.

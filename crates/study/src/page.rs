@@ -4,7 +4,7 @@ use tilewright_machine::Tcp;
 
 use crate::llama::Study;
 use crate::pictures::escape;
-use crate::{curves, figure10, figure13, figure14, layout, operators, power, table2, whatif};
+use crate::{bands_text, curves, figure10, figure13, figure14, layout, operators, power, table2, whatif};
 
 const STYLE: &str = "body{font:15px sans-serif;margin:2em;max-width:1200px}table{border-collapse:collapse}\
                      td,th{border:1px solid #ccc;padding:.3em .6em;text-align:right}td:first-child,td:nth-child(2){text-align:left}\
@@ -15,7 +15,7 @@ pub fn page(machine: &Tcp, study: &Study) -> String {
     let missing: String =
         study.missing.iter().map(|why| format!("<p>Not measured: {}</p>\n", escape(why))).collect();
     let mut body = format!(
-        "<h1>{} on {}</h1>\n<p>{}{}, {}. Every time is that of a simulated program. The calibrated sum of latencies is {:.2} ms.</p>\n\
+        "<h1>{} on {}</h1>\n<p>{}{}, {}. Every time is that of a simulated program. Every pass has {:.2} ms besides its programs.</p>\n\
          <h2>Table II</h2>\n<table>{}</table>\n{missing}",
         escape(&study.model),
         escape(&study.chip),
@@ -25,6 +25,12 @@ pub fn page(machine: &Tcp, study: &Study) -> String {
         study.latency_ms,
         table2::html(&study.table2)
     );
+    if let Some(bands) = &study.bands {
+        body += &format!("<h2>Bands</h2>\n<pre>{}</pre>\n", escape(&bands_text::text(bands)));
+        if !bands.figures.is_empty() {
+            body += &bands_text::tornado(bands);
+        }
+    }
     if let Some(figure) = &study.figure10 {
         body += &format!("<h2>Figure 10</h2>\n{}", figure10::picture(machine, figure));
     }

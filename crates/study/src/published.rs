@@ -14,6 +14,7 @@ use tilewright_report::columns::{Align, table};
 use tilewright_tcp_cost::Setup;
 
 use crate::closed_form::{self, CommandCase, FetchCase, SwitchCase, TransferCase, TransposeCase};
+use crate::kinds::{self, KindErrors, RowKind};
 use crate::rows::PublishedRow;
 use crate::sizes::size;
 
@@ -60,6 +61,14 @@ pub struct ComparedRow {
     pub source: String,
     /// What was measured.
     pub what: String,
+    /// What the row was used for. Of one that is held out neither ours nor its error is told.
+    pub kind: RowKind,
+    /// Figures of the machine that were fitted to it or derived from it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calibrates: Vec<String>,
+    /// Why ours misses it, as far as is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// Why our model does not express it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cannot: Option<String>,
@@ -81,6 +90,8 @@ pub struct PublishedComparison {
     pub chip: String,
     /// Its rows, in the order of the file.
     pub rows: Vec<ComparedRow>,
+    /// Errors by kind of row.
+    pub errors: Vec<KindErrors>,
 }
 
 /// What rows are compared with.
@@ -155,7 +166,7 @@ pub fn compare(
     rows: &[&PublishedRow],
     ours: &mut OwnResults<'_>,
 ) -> Result<PublishedComparison, RowError> {
-    let mut compared = Vec::new();
+    let (mut compared, mut errors) = (Vec::new(), Vec::new());
     for row in rows {
         let faulty = |fault: RowFault| RowError { row: row.name.clone(), fault };
         let how: RowRecipe =
@@ -167,6 +178,9 @@ pub fn compare(
                 (Some(value), Some(by))
             }
         };
+        let error = value.map(|value| value / row.published - 1.0);
+        errors.push((row.kind, row.name.as_str(), error));
+        let told = row.kind != RowKind::HeldOut;
         compared.push(ComparedRow {
             chip: chip.to_string(),
             group: row.group.clone(),
@@ -175,13 +189,16 @@ pub fn compare(
             unit: row.unit.clone(),
             source: row.source.clone(),
             what: row.what.clone(),
+            kind: row.kind,
+            calibrates: row.calibrates.clone(),
+            why: row.why.clone(),
             cannot: how.cannot,
-            ours: value,
-            error: value.map(|value| value / row.published - 1.0),
+            ours: value.filter(|_| told),
+            error: error.filter(|_| told),
             by,
         });
     }
-    Ok(PublishedComparison { chip: chip.to_string(), rows: compared })
+    Ok(PublishedComparison { chip: chip.to_string(), rows: compared, errors: kinds::by_kind(&errors) })
 }
 
 /// Our value, and where it comes from.
@@ -248,39 +265,46 @@ fn tactic(machine: &Tcp, text: &str, measure: &str) -> Result<f64, RowFault> {
 /// Relative errors beyond this are marked.
 const LARGE: f64 = 0.25;
 
-/// The comparison as a table.
+/// At most two digits after the point, none that are zero.
+fn number(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// The last column: what ours is by, which figures were fitted to the row, or why there is no value.
+fn remark(row: &ComparedRow) -> String {
+    match (&row.cannot, row.kind) {
+        (Some(why), _) => format!("not expressible: {why}"),
+        (None, RowKind::HeldOut) => "held out: its error is part of the summary".to_string(),
+        (None, RowKind::Calibration) => {
+            format!("{}; gave {}", row.by.unwrap_or_default(), row.calibrates.join(", "))
+        }
+        (None, RowKind::Development) => row.by.unwrap_or_default().to_string(),
+    }
+}
+
+/// The comparison as a table, and errors by kind of row.
 pub fn text(comparison: &PublishedComparison) -> String {
-    let head = ["row", "published", "unit", "ours", "error", "", "by, or why not"];
+    let head = ["row", "kind", "published", "unit", "ours", "error", "", "by, or why not"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
-    let number = |value: f64| {
-        let text = format!("{value:.2}");
-        text.trim_end_matches('0').trim_end_matches('.').to_string()
-    };
     for row in &comparison.rows {
         let large = row.error.is_some_and(|error| error.abs() > LARGE);
-        let why = row.cannot.as_ref().map(|why| format!("not expressible: {why}"));
         rows.push(vec![
             row.name.clone(),
+            row.kind.name().to_string(),
             number(row.published),
             row.unit.clone(),
             row.ours.map_or("-".to_string(), number),
             row.error.map_or("-".to_string(), |error| format!("{:+.1} %", error * 100.0)),
             if large { "!" } else { "" }.to_string(),
-            why.or(row.by.map(str::to_string)).unwrap_or_default(),
+            remark(row),
         ]);
     }
     use Align::{Left, Right};
-    let mut errors: Vec<f64> = comparison.rows.iter().filter_map(|row| row.error.map(f64::abs)).collect();
-    errors.sort_by(f64::total_cmp);
-    let median = errors.get(errors.len() / 2).copied().unwrap_or(0.0);
     format!(
-        "{}{} rows have ours, {} do not; median error {:.1} %, {} over {:.0} %, largest {:.1} %\n",
-        table(&[Left, Right, Left, Right, Right, Left, Left], &rows),
-        errors.len(),
-        comparison.rows.len() - errors.len(),
-        median * 100.0,
-        errors.iter().filter(|error| **error > LARGE).count(),
+        "{}\nErrors by what rows were used for; those of calibration rows are no results. ! marks more than {:.0} %.\n\n{}",
+        table(&[Left, Left, Right, Left, Right, Right, Left, Left], &rows),
         LARGE * 100.0,
-        errors.last().copied().unwrap_or(0.0) * 100.0
+        kinds::text(&comparison.errors)
     )
 }

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use tilewright_base::invariant::OrBroken;
 
+use crate::kinds::RowKind;
+
 /// The file, as it comes with the binary.
 pub const FILE: &str = include_str!("../../../bench/published.toml");
 
@@ -27,8 +29,25 @@ pub struct PublishedRow {
     pub published: f64,
     /// Its unit.
     pub unit: String,
+    /// What it was used for.
+    pub kind: RowKind,
+    /// Figures of the machine that were fitted to it or derived from it, as `section.key`.
+    #[serde(default)]
+    pub calibrates: Vec<String>,
+    /// Whether it is the ceiling of a regression test, a few percent above what was measured.
+    #[serde(default)]
+    pub ceiling: bool,
+    /// Why ours misses it, as far as is known.
+    pub why: Option<String>,
     /// What reproduces it; read by whoever does.
     pub how: toml::Value,
+}
+
+impl PublishedRow {
+    /// Chip, group and name: what a row is called in machine files, and what is hashed.
+    pub fn id(&self) -> String {
+        format!("{}/{}/{}", self.chip, self.group, self.name)
+    }
 }
 
 #[derive(Deserialize)]
@@ -57,7 +76,16 @@ const TABLE2: (&str, &str) = ("tcp", "Table II");
 
 /// A published value of Table II; GPUs have their name before that of the row.
 pub(crate) fn published(name: &str) -> Option<f64> {
+    table2(name).map(|row| row.published)
+}
+
+/// What a row of Table II was used for.
+pub(crate) fn kind(name: &str) -> Option<RowKind> {
+    table2(name).map(|row| row.kind)
+}
+
+fn table2(name: &str) -> Option<PublishedRow> {
     let rows = read(FILE).or_broken("the published rows that come with the binary are valid");
     let is = |row: &&PublishedRow| (row.chip.as_str(), row.group.as_str()) == TABLE2 && row.name == name;
-    rows.iter().find(is).map(|row| row.published)
+    rows.iter().find(is).cloned()
 }

@@ -1,12 +1,13 @@
-//! Table II: first tokens and tokens a second, published and ours, with the calibrated sum of latencies and
-//! without it.
+//! Table II: first tokens and tokens a second, published and ours, with the latency of a pass that the
+//! machine states and without it.
 
 use serde::Serialize;
 use tilewright_report::columns::{Align, table};
 
+use crate::kinds::RowKind;
 use crate::llama::StudyRun;
 use crate::measure::Pass;
-use crate::rows::published;
+use crate::rows::{kind, published};
 use crate::sizes::size;
 
 /// A row of Table II.
@@ -22,9 +23,11 @@ pub struct Table2Row {
     pub l40s: Option<f64>,
     /// What the paper has for an H100.
     pub h100: Option<f64>,
-    /// Ours, with the calibrated sum of latencies.
+    /// What the published row was used for.
+    pub kind: Option<RowKind>,
+    /// Ours, with the latency of a pass.
     pub ours: f64,
-    /// Ours with that sum at zero.
+    /// Ours with that latency at zero.
     pub without_latency: f64,
     /// By how much ours is above the published value.
     pub error_percent: Option<f64>,
@@ -90,6 +93,7 @@ impl StudyRun<'_> {
             row: row.to_string(),
             unit,
             published: value,
+            kind: kind(row).filter(|_| value.is_some()),
             l40s: of(&format!("L40S {row}")),
             h100: of(&format!("H100 {row}")),
             ours,
@@ -108,7 +112,7 @@ pub(crate) fn number(value: f64) -> String {
 /// As text.
 pub(crate) fn text(table2: &[Table2Row]) -> String {
     let maybe = |value: Option<f64>| value.map_or("-".to_string(), number);
-    let head = ["row", "unit", "L40S", "H100", "TCP", "ours", "error", "sum = 0", "bound"];
+    let head = ["row", "unit", "L40S", "H100", "TCP", "ours", "error", "", "latency = 0", "bound"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     for row in table2 {
         rows.push(vec![
@@ -119,12 +123,14 @@ pub(crate) fn text(table2: &[Table2Row]) -> String {
             maybe(row.published),
             number(row.ours),
             row.error_percent.map_or("-".to_string(), |error| format!("{error:+.1} %")),
+            row.kind.map_or("", RowKind::name).to_string(),
             number(row.without_latency),
             number(row.bound),
         ]);
     }
-    let mut aligns = [Align::Right; 9];
+    let mut aligns = [Align::Right; 10];
     aligns[..2].fill(Align::Left);
+    aligns[7] = Align::Left;
     table(&aligns, &rows)
 }
 
@@ -132,11 +138,11 @@ pub(crate) fn text(table2: &[Table2Row]) -> String {
 pub(crate) fn html(table2: &[Table2Row]) -> String {
     let cell = |value: Option<f64>| value.map_or("–".to_string(), number);
     let mut rows = String::from(
-        "<tr><th>row</th><th>unit</th><th>L40S</th><th>H100</th><th>TCP, published</th><th>ours</th><th>error</th><th>ours, sum = 0</th><th>bound</th></tr>\n",
+        "<tr><th>row</th><th>unit</th><th>L40S</th><th>H100</th><th>TCP, published</th><th>ours</th><th>error</th><th>row is</th><th>ours, latency = 0</th><th>bound</th></tr>\n",
     );
     for row in table2 {
         rows += &format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
             row.row,
             row.unit,
             cell(row.l40s),
@@ -144,6 +150,7 @@ pub(crate) fn html(table2: &[Table2Row]) -> String {
             cell(row.published),
             number(row.ours),
             row.error_percent.map_or("–".to_string(), |error| format!("{error:+.1} %")),
+            row.kind.map_or("", RowKind::name),
             number(row.without_latency),
             number(row.bound)
         );

@@ -1,7 +1,21 @@
 //! The study as text.
 
 use crate::llama::Study;
-use crate::{curves, figure10, figure13, figure14, layout, operators, parts, power, table2, whatif};
+use crate::{
+    bands_text, curves, figure10, figure13, figure14, layout, operators, parts, power, table2, whatif,
+};
+
+/// What passes have besides their programs, and what that figure was fitted to.
+fn latency(study: &Study) -> String {
+    let fitted = match study.latency.fitted_to.as_slice() {
+        [] => String::new(),
+        rows => format!(", fitted to {}", rows.join(" and ")),
+    };
+    format!(
+        "\nEvery pass has {:.3} ms besides its programs ({}{fitted}); Figs 11 and 12 have it as Table II does, all other times are those of the programs alone.\n",
+        study.latency_ms, study.latency.figure
+    )
+}
 
 /// The study as text.
 pub fn print(study: &Study) -> String {
@@ -15,17 +29,10 @@ pub fn print(study: &Study) -> String {
         table2::text(&study.table2)
     );
     if !study.papers {
-        text += "\nNot what the paper measured: nothing is published of it, and no latency is calibrated.\n";
+        text += "\nNot what the paper measured: nothing is published of it.\n";
     }
-    text += &format!(
-        "\nThe sum of latencies that may be calibrated on B=1,L=128 is {:.2} ms{}. Figs 11 and 12 have it as Table II does; all other times are those of the programs alone.\n",
-        study.latency_ms,
-        if study.latency_ms > 0.0 || !study.papers {
-            ""
-        } else {
-            ": what is simulated (commands, queues, messages between PEs, launch) takes as long as published"
-        }
-    );
+    text += &latency(study);
+    text += &study.bands.as_ref().map_or(String::new(), bands_text::text);
     if let Some(figure) = &study.figure10 {
         text += &format!("\nFig. 10: queries times keys on one PE\n\n{}", figure10::text(figure));
     }
@@ -44,7 +51,7 @@ pub fn print(study: &Study) -> String {
     }
     if let Some(figure) = &study.figure14 {
         text += &format!(
-            "\nFigs 14 and 15: tactics of Fig. 10, least and most power of their time\n\n{}",
+            "\nFigs 14 and 15: tactics of Fig. 10, least and most power of their time, by closed forms and not simulated\n\n{}",
             figure14::text(figure)
         );
     }

@@ -6,7 +6,8 @@ use tilewright_compile::{Mixed, Options};
 use tilewright_import::configs;
 use tilewright_machine::LoadedMachine;
 use tilewright_num::Dtype;
-use tilewright_study::{PUBLISHED_SETTING, Scales, StudySetup, power, study, text};
+use tilewright_study::bands::{BandScope, figure_ends};
+use tilewright_study::{PUBLISHED_SETTING, Scales, StudySetup, applied_latency, power, study, text};
 
 use crate::Refusal;
 use crate::model::{ReadFile, load};
@@ -61,7 +62,10 @@ pub fn case_study(
         },
         scales: Scales::Tensor,
         papers: is_published && request.is_papers_machine,
+        latency: applied_latency(loaded),
         figures: power::figures(loaded),
+        ends: if request.brief { Vec::new() } else { figure_ends(loaded) },
+        bands: if request.brief { BandScope::Nothing } else { BandScope::Table2 },
         brief: request.brief,
     };
     let found = study(&setup, say)

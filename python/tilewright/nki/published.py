@@ -1,11 +1,13 @@
-"""`python -m tilewright.nki.published --chip NAME [--group G] [--rows FILE] [--kernels FOLDER] [--json]`.
+"""`python -m tilewright.nki.published --chip NAME [--group G] [--rows FILE] [--kernels FOLDER] [--json] [--out FILE]`.
 
 What others published beside what the model gives: each row of bench/published.toml runs the kernel that it names, without
-values, and prints both with the error. Rows that no kernel here expresses are listed with the reason."""
+values, and prints both with the error; errors of rows that figures were fitted to, of rows that were seen and of rows that are held out stand apart.
+Rows that no kernel here expresses are listed with the reason."""
 
 import contextlib
 import json
 import os
+import pathlib
 import runpy
 import statistics
 import sys
@@ -27,10 +29,13 @@ CEILING = 0.95
 #: Relative errors beyond this are marked.
 LARGE = 0.25
 
+#: What rows were used for: a figure was fitted to them, they were seen while rules were written, or they were never used.
+KINDS = ("calibration", "development", "held-out")
+
 
 def options(arguments):
     """Our options."""
-    found = {"chip": None, "group": None, "rows": "bench/published.toml", "kernels": "kernels/nki", "json": False}
+    found = {"chip": None, "group": None, "rows": "bench/published.toml", "kernels": "kernels/nki", "json": False, "out": None}
     items = iter(arguments)
     for item in items:
         name = item[2:]
@@ -56,9 +61,11 @@ def read_rows(path):
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise Usage(f"{path}: {error}") from None
     for row in rows:
-        missing = {"chip", "group", "name", "source", "published", "unit", "how"} - row.keys()
+        missing = {"chip", "group", "name", "source", "published", "unit", "kind", "how"} - row.keys()
         if missing:
             raise Usage(f"{path}: row {row.get('name', '?')} lacks {', '.join(sorted(missing))}")
+        if row["kind"] not in KINDS:
+            raise Usage(f"{path}: row {row['name']} is of no kind {row['kind']}; there are {', '.join(KINDS)}")
     return rows
 
 
@@ -162,8 +169,9 @@ def spanned(result, words):
 
 def compare(row, kernels):
     """A row with our figure and its error, or with the reason why there is none."""
-    out = {key: row[key] for key in ("chip", "group", "name", "published", "unit", "source")}
+    out = {key: row[key] for key in ("chip", "group", "name", "published", "unit", "source", "kind")}
     out["what"] = row.get("what", "")
+    out |= {key: row[key] for key in ("calibrates", "why") if key in row}
     how = row["how"]
     if "cannot" in how:
         return {**out, "cannot": how["cannot"]}
@@ -177,26 +185,46 @@ def compare(row, kernels):
     return {**out, "ours": ours, "error": error, "ceiling": bool(row.get("ceiling"))}
 
 
+def told(row):
+    """A row as it may be told: of one that is held out, neither ours nor the error."""
+    return {key: value for key, value in row.items() if row["kind"] != "held-out" or key not in ("ours", "error")}
+
+
 def line(row):
     """A row as text."""
-    head = f"{row['name']:<24} {row['published']:>14.6g} {row['unit']:<3}"
+    head = f"{row['name']:<24} {row['kind']:<11} {row['published']:>14.6g} {row['unit']:<3}"
     if "cannot" in row:
         return f"{head} {'not run':>14}     {row['cannot']}"
+    if row["kind"] == "held-out":
+        return f"{head} {'held out':>14}     its error is part of the summary"
     mark = " !" if abs(row["error"]) > LARGE else ""
     ceiling = f" (against {CEILING:.0%} of a ceiling)" if row["ceiling"] else ""
     return f"{head} {row['ours']:>14.6g} {row['unit']:<3} {row['error']:>+7.1%}{mark:<2} {row['what']}{ceiling}"
 
 
+def by_kind(rows):
+    """Errors of each kind of row: how many, median, the one that nine of ten do not exceed, and the worst."""
+    found = []
+    for kind in KINDS:
+        of = [row for row in rows if row["kind"] == kind]
+        errors = sorted((abs(row["error"]), row["name"]) for row in of if "error" in row)
+        sizes = [error for error, _ in errors]
+        entry = {"kind": kind, "rows": len(sizes), "without": len(of) - len(sizes)}
+        if sizes:
+            entry |= {"median": statistics.median(sizes), "percentile_90": sizes[-(-9 * len(sizes) // 10) - 1], "worst": sizes[-1]}
+            if kind != "held-out":
+                entry["worst_row"] = errors[-1][1]
+        found.append(entry)
+    return found
+
+
 def summary(rows):
-    """How far off we are, over all rows that run and have an error."""
-    errors = sorted(abs(row["error"]) for row in rows if "error" in row)
-    if not errors:
-        return "no row ran"
-    over = sum(error > LARGE for error in errors)
-    return (
-        f"{len(errors)} rows ran, {len(rows) - len(errors)} did not; median error {statistics.median(errors):.1%}, "
-        f"{over} over {LARGE:.0%}, largest {errors[-1]:.1%}"
-    )
+    """Errors by kind as text; those of calibration rows are no results."""
+    lines = [f"{'kind':<11} {'rows':>5} {'median':>7} {'90th percentile':>16} {'worst':>7}"]
+    for entry in by_kind(rows):
+        parts = [f"{entry[key]:.1%}" if key in entry else "-" for key in ("median", "percentile_90", "worst")]
+        lines.append(f"{entry['kind']:<11} {entry['rows']:>5} {parts[0]:>7} {parts[1]:>16} {parts[2]:>7} {entry.get('worst_row', '')}".rstrip())
+    return "\n".join(lines)
 
 
 def main():
@@ -219,7 +247,7 @@ def main():
         kernels = Kernels(chosen["kernels"])
         done = []
         if not chosen["json"]:
-            print(f"{'row':<24} {'published':>18} {'ours':>18} {'error':>7}")
+            print(f"{'row':<24} {'kind':<11} {'published':>18} {'ours':>18} {'error':>7}")
         for row in rows:
             done.append(compare(row, kernels))
             if not chosen["json"]:
@@ -228,9 +256,13 @@ def main():
         print(f"error: {error}", file=sys.stderr)
         return 2
     if chosen["json"]:
-        print(json.dumps({"chip": chosen["chip"], "rows": done}))
+        text = json.dumps({"chip": chosen["chip"], "rows": [told(row) for row in done], "errors": by_kind(done)})
+        if chosen["out"] is None:
+            print(text)
+        else:
+            pathlib.Path(chosen["out"]).write_text(text)
     else:
-        print(summary(done))
+        print("\nErrors by what rows were used for; those of calibration rows are no results.\n\n" + summary(done))
     return 0
 
 

@@ -1,6 +1,8 @@
 //! `tilewright study`: arguments of the studies, and their results as text, JSON or files.
 
+mod accuracy;
 pub(crate) mod args;
+mod question;
 
 use std::ffi::OsString;
 
@@ -10,15 +12,17 @@ use tilewright_base::Sources;
 use tilewright_compile::{Mixed, Options};
 use tilewright_machine::{LoadedMachine, Tcp};
 use tilewright_num::Dtype;
-use tilewright_study::published::StudyFailed;
-use tilewright_study::{Study, StudySetup, files, power, published, rows, study, text};
+use tilewright_study::bands::{BandScope, figure_ends};
+use tilewright_study::published::{PublishedComparison, StudyFailed};
+use tilewright_study::rows::PublishedRow;
+use tilewright_study::{Study, StudySetup, applied_latency, files, power, published, rows, study, text};
 
 use crate::builtin::lay_down_published;
 use crate::chip::load_chip;
 use crate::host::read_text;
 use crate::machine::to_json;
 use crate::outcome::FAILED;
-use crate::{Host, Outcome, model, nki};
+use crate::{Host, Outcome, nki};
 use args::{LlamaArgs, PublishedArgs};
 
 /// The case study of the paper's section VI.
@@ -35,14 +39,13 @@ fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
             args.chip
         )));
     };
-    let dtype = match args.dtype.as_str() {
-        "int8" | "i8" => Dtype::I8,
-        "bf16" => Dtype::Bf16,
-        other => {
-            return Err(Outcome::usage(&format!("--dtype {other} is not known\n  = allowed: int8, bf16")));
-        }
+    let dtype = dtype_of(&args.dtype)?;
+    let scope = match (args.bands, args.brief) {
+        (true, _) => BandScope::Everything,
+        (false, true) => BandScope::Nothing,
+        (false, false) => BandScope::Table2,
     };
-    let study = measured(&loaded, machine, args, dtype, host)?;
+    let study = measured(&loaded, machine, args, (dtype, scope), host)?;
     if let Some(folder) = &args.out {
         host.create_folder(Path::new(folder))
             .map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
@@ -55,15 +58,24 @@ fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     Ok(Outcome::good(if args.json { to_json(&study) } else { text::print(&study) }))
 }
 
+/// The type of weights and activations.
+fn dtype_of(name: &str) -> Result<Dtype, Outcome> {
+    match name {
+        "int8" | "i8" => Ok(Dtype::I8),
+        "bf16" => Ok(Dtype::Bf16),
+        other => Err(Outcome::usage(&format!("--dtype {other} is not known\n  = allowed: int8, bf16"))),
+    }
+}
+
 /// Measures a model on a chip.
 fn measured(
     loaded: &LoadedMachine,
     machine: &Tcp,
     args: &LlamaArgs,
-    dtype: Dtype,
+    (dtype, bands): (Dtype, BandScope),
     host: &mut dyn Host,
 ) -> Result<Study, Outcome> {
-    let model = model::load(&args.model, None, host)?;
+    let model = crate::model::load(&args.model, None, host)?;
     let options = Options {
         dtype,
         mixed: Mixed::default(),
@@ -82,7 +94,10 @@ fn measured(
         options,
         scales: args.scales.into(),
         papers: args.is_papers() && dtype == Dtype::I8,
+        latency: applied_latency(loaded),
         figures: power::figures(loaded),
+        ends: if bands == BandScope::Nothing { Vec::new() } else { figure_ends(loaded) },
+        bands,
         brief: args.brief,
     };
     let found = {
@@ -102,7 +117,7 @@ pub(crate) fn published(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
     if args.chip == TCP {
         tcp_rows(args, host).unwrap_or_else(|outcome| outcome)
     } else {
-        neuron_rows(args, host)
+        neuron_rows(args, None, host)
     }
 }
 
@@ -122,12 +137,22 @@ fn tcp_rows(args: &PublishedArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
             "there is no such row for tcp\n  = allowed: groups of bench/published.toml",
         ));
     }
+    let (compared, _) = compare_tcp(&rows, BandScope::Nothing, host)?;
+    Ok(Outcome::good(if args.json { to_json(&compared) } else { published::text(&compared) }))
+}
+
+/// Rows of the TCP beside ours, and the study that some of them needed.
+fn compare_tcp(
+    rows: &[&PublishedRow],
+    bands: BandScope,
+    host: &mut dyn Host,
+) -> Result<(PublishedComparison, Option<Study>), Outcome> {
     let loaded = load_chip(&mut Sources::default(), TCP, &[], host)?;
     let Some(machine) = loaded.machine.tcp() else { return Err(Outcome::usage("`tcp` is no TCP")) };
     let mut study = None;
     let mut table2 = |name: &str| {
         if study.is_none() {
-            study = Some(measured(&loaded, machine, &LlamaArgs::brief(), Dtype::I8, host));
+            study = Some(measured(&loaded, machine, &LlamaArgs::brief(), (Dtype::I8, bands), host));
         }
         match &study {
             Some(Ok(study)) => Ok(study.table2_value(name)),
@@ -137,15 +162,25 @@ fn tcp_rows(args: &PublishedArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
     };
     let mut ours = published::OwnResults { loaded: &loaded, machine, table2: &mut table2 };
     let compared =
-        published::compare(TCP, &rows, &mut ours).map_err(|error| Outcome::usage(&error.to_string()))?;
-    Ok(Outcome::good(if args.json { to_json(&compared) } else { published::text(&compared) }))
+        published::compare(TCP, rows, &mut ours).map_err(|error| Outcome::usage(&error.to_string()))?;
+    Ok((compared, study.and_then(Result::ok)))
+}
+
+/// A question about a model.
+pub(crate) fn model(args: &args::ModelArgs, host: &mut dyn Host) -> Outcome {
+    question::ask(args, host).unwrap_or_else(|outcome| outcome)
+}
+
+/// The page of accuracy.
+pub(crate) fn accuracy(args: &args::AccuracyArgs, host: &mut dyn Host) -> Outcome {
+    accuracy::page(args, host).unwrap_or_else(|outcome| outcome)
 }
 
 /// Where a checkout has its published rows.
 const ROWS_PATH: &str = "bench/published.toml";
 
-/// Rows of Neuron chips run in the Python package, as kernels do.
-fn neuron_rows(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
+/// Rows of Neuron chips run in the Python package, as kernels do; data goes to a file if there is one.
+fn neuron_rows(args: &PublishedArgs, out: Option<&Path>, host: &mut dyn Host) -> Outcome {
     let mut all: Vec<OsString> = vec!["--chip".into(), args.chip.as_str().into()];
     let texts = [("--group", args.group.as_ref().map(OsString::from))];
     let (mut rows, mut kernels) = (args.rows.clone(), args.kernels.clone());
@@ -159,7 +194,7 @@ fn neuron_rows(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
             Err(error) => return Outcome::unwritten(ROWS_PATH, &error),
         }
     }
-    let paths = [("--rows", rows), ("--kernels", kernels)];
+    let paths = [("--rows", rows), ("--kernels", kernels), ("--out", out.map(OsString::from))];
     for (name, value) in texts.into_iter().chain(paths) {
         if let Some(value) = value {
             all.extend([name.into(), value]);

@@ -1,11 +1,14 @@
 //! All integration tests of this crate in one binary, which is linked once.
 
+mod accuracy;
+mod bands;
 mod binaries;
 mod explore;
 mod figures;
 mod fuzz_corpus;
 mod general;
 mod graph_files;
+mod kinds;
 mod links;
 mod models;
 mod onnx_chip;

@@ -41,9 +41,10 @@ fn machine() -> Tcp {
     load(&mut sources, id, &bases).expect("it loads").machine.tcp().expect("a TCP").clone()
 }
 
-/// Prompts and single tokens.
+/// Prompts, single tokens of Table II and those of Fig. 12.
 fn points(study: &Value) -> Vec<&Value> {
-    list(&study["figure11"]).iter().chain(list(&study["steps"])).collect()
+    let steps = list(&study["steps"]).iter().chain(list(&study["figure12"]));
+    list(&study["figure11"]).iter().chain(steps).collect()
 }
 
 /// Check 1: nothing is read less often than it must be, and events are those of the transfers.
@@ -69,16 +70,20 @@ fn least_products(tokens: f64) -> f64 {
     tokens * linear + vocabulary * width + 2.0 * layers * width * tokens * (tokens + 1.0) / 2.0
 }
 
-/// Check 2: lanes do all products that the model asks for, and padding besides; what is useful does not
-/// depend on how.
+/// Check 2: lanes do all products that the model asks for, and padding besides; steps of few sequences do
+/// many more, since a step has rows that no sequence fills.
 #[test]
 fn products_are_those_of_the_model_and_padding() {
     let study = study();
     for point in list(&study["figure11"]) {
-        let (useful, issued) = (number(&point["macs_useful"]), number(&point["macs_issued"]));
+        let (macs, issued) = (number(&point["macs"]), number(&point["macs_issued"]));
         let least = least_products(number(&point["tokens"]));
-        assert!(least <= useful && useful <= issued, "{point}");
-        assert!(issued <= 1.15 * number(&point["macs"]), "padding of {point}");
+        assert!((macs / least - 1.0).abs() < 0.01 && macs <= issued, "{point}");
+        assert!(issued <= 1.15 * macs, "padding of {point}");
+    }
+    for point in points(&study) {
+        let part = number(&point["macs"]) / number(&point["macs_issued"]);
+        assert!((part - number(&point["macs_useful_part"])).abs() < 1e-9 && part <= 1.0, "{point}");
     }
 }
 
@@ -303,11 +308,48 @@ fn more_sequences_take_at_least_their_caches() {
     assert!(more >= 8.39, "{more} ms");
 }
 
-/// Within a twentieth, after one sum of latencies was calibrated on the first.
+/// The latency of a pass is a figure that was fitted to the first row: when programs get faster or slower
+/// it has to be fitted again, and says so here.
+#[test]
+fn the_latency_of_a_pass_fits_the_row_that_it_names() {
+    let study = study();
+    assert_eq!(study["latency"]["figure"], "host.pass_ns");
+    assert_eq!(study["latency"]["fitted_to"][0], "tcp/Table II/B=1,L=128");
+    let short = row(&study, "B=1,L=128");
+    let (published, program) = (number(&short["published"]), number(&short["without_latency"]));
+    let fitted = (published - program).max(0.0);
+    let stated = number(&study["latency"]["ns"]) * 1e-6;
+    assert!((stated - fitted).abs() < 0.005, "write host.pass_ns = {:.0}", fitted * 1e6);
+    assert_eq!(short["kind"], "calibration");
+    assert!(["B=1,L=2048", "B=16,2K+2K"].iter().all(|name| row(&study, name)["kind"] == "development"));
+}
+
+/// Table II over the band of HBM's efficiency: both scalings and both accountings, faster memory never slower.
+#[test]
+fn table_2_has_a_band() {
+    let study = study();
+    let bands = list(&study["bands"]["table2"]);
+    assert_eq!(bands.len(), 2 * list(&study["table2"]).len());
+    for band in bands {
+        let [low, stated, high] = [0, 1, 2].map(|at| number(&band["ours"][at]));
+        let rises = band["unit"] != "ms";
+        assert!(
+            if rises { low <= stated && stated <= high } else { low >= stated && stated >= high },
+            "{band}"
+        );
+        let as_printed = row(&study, band["row"].as_str().expect("a name"));
+        if band["scales"] == study["scales"] {
+            assert!((number(&as_printed["ours"]) - stated).abs() < 1e-9, "{band}");
+        }
+        assert!(band["published"].is_number() && number(&band["error_percent"][1]).abs() < 25.0, "{band}");
+    }
+}
+
+/// Within a twentieth, of rows that nothing was fitted to.
 #[test]
 fn rows_are_near_what_is_published() {
     let study = study();
-    for name in ["B=1,L=128", "B=1,L=2048", "B=16,2K+2K", "B=32,2K+2K"] {
+    for name in ["B=1,L=2048", "B=16,2K+2K", "B=32,2K+2K"] {
         let error = number(&row(&study, name)["error_percent"]);
         assert!(error.abs() <= 5.0, "{name}: {error} %");
     }
@@ -423,8 +465,13 @@ fn figures_14_and_15_have_the_papers_order() {
         assert_eq!(opt["class"], ineff["class"]);
         assert_eq!(opt["lanes"], 8);
         assert!(number(&opt["milliwatts"]) < number(&ineff["milliwatts"]));
-        // The least time takes all products at full rate, whatever the tactic; cycles to fill differ a little.
-        assert!(number(&opt["dpe_milliwatts"]) <= 1.01 * number(&ineff["dpe_milliwatts"]));
+        // The least time takes all products at full rate, whatever the tactic: power of products is the same,
+        // where the paper has less for the efficient one. The book says so.
+        let ratio = number(&opt["dpe_milliwatts"]) / number(&ineff["dpe_milliwatts"]);
+        assert!(
+            if number_of == 1 { (ratio - 1.0).abs() < 0.002 } else { ratio < 0.9 },
+            "{number_of}: {ratio}"
+        );
         let parts = opt["parts"].as_object().expect("parts").values().map(number).sum::<f64>();
         assert!((parts - number(&opt["milliwatts"])).abs() < 1e-9);
         if number_of > 1 {
@@ -494,6 +541,58 @@ fn files_of_a_study_are_whole() {
     }
     let study: Value = serde_json::from_slice(&file("study.json")).expect("JSON");
     assert!(list(&study["table2"]).iter().all(|row| row["published"].is_null()));
-    assert!(number(&study["latency_ms"]).abs() < 1e-12);
+    // Every model has the latency of the machine.
+    assert!((number(&study["latency_ms"]) - machine().host.pass_ns as f64 * 1e-6).abs() < 1e-12);
+    for row in list(&study["table2"]).iter().filter(|row| row["unit"] == "ms") {
+        let added = number(&row["ours"]) - number(&row["without_latency"]);
+        assert!((added - number(&study["latency_ms"])).abs() < 1e-9, "{row}");
+    }
     assert_eq!(list(&study["figure13"]).len(), 1);
+}
+
+/// `--set host.pass_ns=0` leaves the latency out, and so does its JSON; a figure that is set to what it is
+/// changes nothing.
+#[test]
+fn the_latency_can_be_set() {
+    let study = |set: &str| -> Value {
+        let mut host = TestHost { root: repository(), ..TestHost::default() };
+        let words = "study llama2-7b --model models/fables --brief --pes 1 --json --set";
+        let words: Vec<String> = words.split(' ').chain([set]).map(str::to_string).collect();
+        let outcome = run(&words, &mut host);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        serde_json::from_str(&outcome.stdout).expect("JSON")
+    };
+    let (without, same) = (study("host.pass_ns=0"), study("hbm.efficiency=0.95"));
+    assert!(number(&without["latency_ms"]).abs() < 1e-12);
+    assert_eq!(without["latency"]["fitted_to"], Value::Array(Vec::new()));
+    for (row, same) in list(&without["table2"]).iter().zip(list(&same["table2"])) {
+        assert_eq!(row["ours"], row["without_latency"]);
+        assert_eq!(row["ours"], same["without_latency"]);
+        assert_ne!(same["ours"], same["without_latency"]);
+    }
+}
+
+/// A question about a model: a `config.json` is timed as the model that it is of, more sequences give more
+/// tokens a second, and a question that makes no sense is refused.
+#[test]
+fn any_configuration_can_be_asked_about() {
+    let ask = |model: &str, batch: &str| -> Value {
+        let mut host = TestHost { root: repository(), ..TestHost::default() };
+        let words = ["study", "model", model, "--pes", "1", "--input", "64", "--output", "32", "--json"];
+        let words = words.into_iter().chain(["--batch", batch]).map(str::to_string).collect::<Vec<_>>();
+        let outcome = run(&words, &mut host);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        serde_json::from_str(&outcome.stdout).expect("JSON")
+    };
+    let (whole, bare) = (ask("models/fables", "4"), ask("models/fables/config.json", "4"));
+    for name in ["first_token_ms", "next_token_ms", "tokens_per_s_with_prompts", "held_bytes"] {
+        assert_eq!(whole[name], bare[name], "{name}");
+    }
+    assert_eq!(whole["latency"]["figure"], "host.pass_ns");
+    let more = ask("models/fables", "8");
+    assert!(number(&more["tokens_per_s"]) > number(&whole["tokens_per_s"]));
+    assert!(number(&whole["tokens_per_s_with_prompts"]) < number(&whole["tokens_per_s"]));
+    let mut host = TestHost { root: repository(), ..TestHost::default() };
+    let words = ["study", "model", "models/fables", "--batch", "0"].map(str::to_string);
+    assert_eq!(run(&words, &mut host).code, 2);
 }

@@ -78,6 +78,12 @@ impl Tcp {
         2.0 * f(self.slices() * self.ce.lanes * elements) * f(self.chip.clock_hz)
     }
 
+    /// Power while nothing runs: control processors, interfaces, clocks and leakage of all slices.
+    pub fn idle_w(&self) -> f64 {
+        self.energy.uncore_w
+            + f(self.slices()) * self.energy.slice_idle_cycle_pj * 1e-12 * f(self.chip.clock_hz)
+    }
+
     fn sram_bytes_per_s(&self) -> f64 {
         f(self.slices()) * (f(self.dm_bytes_per_cycle()) + self.trf_bytes_per_cycle()) * f(self.chip.clock_hz)
     }
@@ -176,4 +182,5 @@ pub(crate) const ROWS: &[DerivedRow<Tcp>] = &[
     }),
     row("die_mm2", "mm2", "width x height", |m| m.chip.die_width_mm * m.chip.die_height_mm),
     row("tdp_w", "W", "stated", |m| m.chip.tdp_w),
+    row("idle_w", "W", "uncore + slices x idle cycle x clock", |m| m.idle_w()),
 ];

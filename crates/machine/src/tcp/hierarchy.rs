@@ -41,6 +41,12 @@ machine_keys! {
         spm_bytes_per_cycle: u64 [1, 1 << 16],
     }
 
+    /// The host that starts passes of a model.
+    Host {
+        /// What a pass of a model costs besides its programs: host, driver and what no rule accounts for.
+        pass_ns: u64 [0, 1_000_000_000],
+    }
+
     /// The command queue of a tensor unit.
     Queue {
         /// Commands that it holds.

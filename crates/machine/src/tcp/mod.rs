@@ -11,7 +11,7 @@ mod slice;
 mod system;
 
 pub use energy::Energy;
-pub use hierarchy::{Chip, Command, Cpu, Pe, Queue};
+pub use hierarchy::{Chip, Command, Cpu, Host, Pe, Queue};
 pub use memory::{Dm, Dmn, Trf, Vrf};
 pub use slice::{Commit, Contraction, Fetch, Network, Sequencer, Transpose, Vector};
 pub use system::{Hbm, Noc, Pcie, Tdma};
@@ -29,6 +29,8 @@ machine_sections! {
         pe: Pe,
         /// The control processor of a processing element.
         cpu: Cpu,
+        /// The host that starts passes of a model.
+        host: Host,
         /// The command queue of a tensor unit.
         queue: Queue,
         /// Fixed costs of commands.

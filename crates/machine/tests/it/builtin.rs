@@ -171,3 +171,31 @@ fn a_fingerprint_changes_with_figures_alone() {
         assert_ne!(other(setting), tcp.fingerprint(), "{setting}");
     }
 }
+
+/// What results rest on may be otherwise: every assumption of the TCP says by how much, and so does every
+/// energy.
+#[test]
+fn every_assumption_of_the_tcp_has_a_band() {
+    let loaded = loaded("tcp");
+    for figure in loaded.key_values() {
+        let is_energy = figure.section == "energy";
+        let is_assumption = figure.source.kind == SourceKind::Assumption;
+        let number = figure.value.number().is_some();
+        let name = format!("{}.{}", figure.section, figure.key);
+        assert_eq!(figure.band.is_some(), number && (is_energy || is_assumption), "{name}");
+    }
+}
+
+/// A value that somebody sets has neither rows nor a band: both were of the value before it.
+#[test]
+fn a_figure_that_is_set_is_fitted_to_nothing() {
+    let loaded = loaded("tcp");
+    let of = |loaded: &LoadedMachine| {
+        let found = loaded.key_values().into_iter().find(|figure| figure.key == "pass_ns");
+        found.map(|figure| (figure.fitted_to.len(), figure.band.is_some()))
+    };
+    assert_eq!(of(&loaded), Some((2, true)));
+    let mut sources = Sources::default();
+    let set = loaded.override_with(&mut sources, &["host.pass_ns=0"]).expect("it is allowed");
+    assert_eq!(of(&set), Some((0, false)));
+}

@@ -295,3 +295,26 @@ fn settings_go_through_the_same_checks() {
         says(&render::plain(&sources, &diagnostics), &[part]);
     }
 }
+
+#[test]
+fn a_fitted_figure_names_its_rows() {
+    let said = refused(
+        &tcp_with("\n[fitted]\n", "\n[fitted]\n\"hbm.stacks\" = []\n\"hbm.stack\" = [\"a/b/c\"]\n"),
+        &["machine/fitted", "machine/remark"],
+    );
+    says(&said, &["what `hbm.stacks` was fitted to is a list", "chip/group/name"]);
+    says(&said, &["this file states no figure `hbm.stack`", "\"hbm.stacks\" = ..."]);
+}
+
+#[test]
+fn a_band_lies_around_its_figure() {
+    let band = |text: &str| tcp_with("\n[bands]\n", &format!("\n[bands]\n\"hbm.ranks\" = {text}\n"));
+    says(&refused(&band("3"), &["machine/band"]), &["the band of `hbm.ranks` is the integer 3"]);
+    says(
+        &refused(&band("{ low = 4, high = 5, reason = \"x\" }"), &["machine/band"]),
+        &["`hbm.ranks` does not lie from 4 to 5"],
+    );
+    says(&refused(&band("{ low = 1, high = 5 }"), &["machine/band"]), &["lacks low, high or reason"]);
+    says(&refused(&band("{ low = 0, high = 5, reason = \"x\" }"), &["machine/range"]), &["`hbm.ranks`"]);
+    says(&refused(&band("{ low = 1, top = 5 }"), &["machine/band"]), &["`top` is nothing of the band"]);
+}
