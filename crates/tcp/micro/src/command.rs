@@ -85,6 +85,9 @@ pub enum MicroError {
         /// As much as there may be.
         most: u64,
     },
+    /// An address at which no memory that takes part lies.
+    #[error("no memory of this simulation at address {0:#x}")]
+    NoMemory(u64),
     /// Nothing moves any more.
     #[error("stuck in cycle {0}")]
     Stuck(u64),

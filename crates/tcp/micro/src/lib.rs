@@ -9,6 +9,7 @@
 mod banks;
 mod command;
 mod contraction;
+pub mod dma;
 mod fetch;
 mod fifo;
 pub mod gap;
