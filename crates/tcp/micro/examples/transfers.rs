@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use tilewright_base::{Sources, Span};
-use tilewright_machine::tcp::Tcp;
 use tilewright_machine::{builtin, load};
 use tilewright_tcp_cost::cycles::image::transfer_cost;
 use tilewright_tcp_isa::program::Count;
@@ -33,7 +32,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             serial.row_switches
         )?;
     }
-    let _: &Tcp = machine;
     Ok(())
 }
 
@@ -68,7 +66,10 @@ fn cases() -> Vec<(&'static str, Vec<Transfer>)> {
         transfer(hbm(engine << 18), dm(64 * engine), &rows, 256)
     };
     vec![
-        ("permutation, 64 requests", vec![transfer(hbm(0), hbm(16_384), &[(8, 2048, 256), (8, 256, 2048)], 256)]),
+        (
+            "permutation, 64 requests",
+            vec![transfer(hbm(0), hbm(16_384), &[(8, 2048, 256), (8, 256, 2048)], 256)],
+        ),
         ("stream, 1 engine", vec![stream(0)]),
         ("stream, 8 engines", (0..8).map(stream).collect()),
         ("conflicts, 1 engine", vec![conflict(0)]),

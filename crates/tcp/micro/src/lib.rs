@@ -4,7 +4,7 @@
 //! Its one purpose is to verify the closed forms of `tilewright_tcp_cost::cycles`: it takes their
 //! descriptions of commands, calls none of their formulas, and counts the cycles from the first access of the
 //! fetch unit to the last write. What a command costs before its first access is not simulated. Flits carry
-//! no data. No product uses this crate.
+//! no data. [`dma`] does the same for transfers, request by request. No product uses this crate.
 
 mod banks;
 mod command;

@@ -15,7 +15,9 @@
 mod address;
 mod channel;
 mod engine;
+pub mod gap;
 mod requests;
+pub mod sample;
 
 use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
