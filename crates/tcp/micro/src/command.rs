@@ -63,8 +63,8 @@ impl MicroOutcome {
 /// Why a command cannot be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MicroError {
-    /// A command fetches nothing.
-    #[error("a command without a fetch")]
+    /// A command fetches nothing, and is neither a fill nor a direct load.
+    #[error("a command without a fetch, a commit or a register file load")]
     NoFetch,
     /// A command writes nothing.
     #[error("a command without a commit or a register file load")]

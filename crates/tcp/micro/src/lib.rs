@@ -1,4 +1,4 @@
-//! A slice of the Tensor Contraction Processor and a ring of up to 16 slices, cycle by cycle, with bounded
+//! A slice of the Tensor Contraction Processor and a ring of up to 64 slices, cycle by cycle, with bounded
 //! queues and back-pressure.
 //!
 //! Its one purpose is to verify the closed forms of `tilewright_tcp_cost::cycles`: it takes their
