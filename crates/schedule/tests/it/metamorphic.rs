@@ -9,6 +9,7 @@ use tilewright_compile::{Compiled, Mixed, Options, compile_kernels, kernel_text}
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_schedule::timing::schedule;
+use tilewright_tcp_cost::cycles::image::transfer_cost;
 
 use super::choices::tcp;
 
@@ -111,34 +112,82 @@ const MORE: [Change; 9] = [
     ("twice the data memory", |m| m.dm.capacity_bytes *= 2),
 ];
 
-#[test]
-fn more_of_something_makes_no_plan_slower() {
-    let pairs: Vec<(Shape, Options, Change)> = SHAPES
-        .iter()
-        .flat_map(|shape| all_options().into_iter().map(move |options| (*shape, options)))
-        .flat_map(|(shape, options)| MORE.iter().map(move |change| (shape, options, *change)))
-        .collect();
-    let mut slower = Vec::new();
-    let mut compared = 0;
-    for (at, (shape, options, (name, change))) in pairs.iter().enumerate() {
-        if !tilewright_testkit::is_deep() && at % 37 != 0 {
-            continue;
-        }
-        let (before, kernels) = (tcp(), shape.kernels());
-        let mut after = before.clone();
-        change(&mut after);
-        let Ok(compiled) = compile_kernels(&before, &kernels, *options) else { continue };
-        let more = compile_kernels(&after, &kernels, *options)
-            .unwrap_or_else(|why| panic!("{name}: {shape:?} {options:?} is refused: {why:?}"));
-        for ((program, time), (_, then)) in times(&before, &compiled).iter().zip(times(&after, &more)) {
-            compared += 1;
+/// Programs of a pair that became slower, and how many were compared.
+#[derive(Debug, Default)]
+struct Compared {
+    programs: u64,
+    slower: Vec<String>,
+}
+
+impl Compared {
+    /// Compiles for both machines, each with its own options, and compares program by program.
+    fn pair(&mut self, name: &str, shape: &Shape, before: (&Tcp, Options), after: (&Tcp, Options)) {
+        let kernels = shape.kernels();
+        let Ok(compiled) = compile_kernels(before.0, &kernels, before.1) else { return };
+        let more = compile_kernels(after.0, &kernels, after.1)
+            .unwrap_or_else(|why| panic!("{name}: {shape:?} {:?} is refused: {why:?}", after.1));
+        for ((program, time), (_, then)) in times(before.0, &compiled).iter().zip(times(after.0, &more)) {
+            self.programs += 1;
             if then * 1000 > time * u128::from(1000 + SLOWER_THOUSANDTHS) {
-                let dtype = options.dtype.name();
-                let (pes, batch) = (options.pes, options.batch);
-                slower.push(format!("{name}: {program} {then} instead of {time} ps, {dtype}, {pes} PEs, batch {batch}, {shape:?}"));
+                let Options { dtype, pes, batch, .. } = before.1;
+                self.slower.push(format!(
+                    "{name}: {program} {then} instead of {time} ps, {}, {pes} PEs, batch {batch}, {shape:?}",
+                    dtype.name()
+                ));
             }
         }
     }
-    assert!(compared >= if tilewright_testkit::is_deep() { 500 } else { 20 }, "{compared} pairs");
-    assert!(slower.is_empty(), "{} of {compared} are slower:\n{}", slower.len(), slower.join("\n"));
+
+    fn holds(&self, least: u64) {
+        let Compared { programs, slower } = self;
+        assert!(*programs >= least, "{programs} programs are too few");
+        assert!(slower.is_empty(), "{} of {programs} are slower:\n{}", slower.len(), slower.join("\n"));
+    }
+}
+
+/// Whether a case is one of the few that every run takes.
+fn is_drawn(at: usize, of: usize) -> bool {
+    tilewright_testkit::is_deep() || at % of == 0
+}
+
+fn cases() -> impl Iterator<Item = (Shape, Options)> {
+    SHAPES.into_iter().flat_map(|shape| all_options().into_iter().map(move |options| (shape, options)))
+}
+
+#[test]
+fn more_of_something_makes_no_plan_slower() {
+    let mut compared = Compared::default();
+    let pairs = cases().flat_map(|case| MORE.iter().map(move |change| (case, change)));
+    for (_, ((shape, options), (name, change))) in pairs.enumerate().filter(|(at, _)| is_drawn(*at, 37)) {
+        let before = tcp();
+        let mut after = before.clone();
+        change(&mut after);
+        compared.pair(name, &shape, (&before, options), (&after, options));
+    }
+    compared.holds(tilewright_testkit::draws(20, 500));
+}
+
+/// Everything of a channel at half the rate: each transfer keeps it busy for twice as long.
+#[test]
+fn half_the_rate_of_hbm_doubles_the_time_of_its_channels() {
+    let machine = tcp();
+    let mut half = machine.clone();
+    half.hbm.channel_clock_hz /= 2;
+    half.hbm.timing_clock_hz /= 2;
+    half.hbm.row_switch_ns *= 2;
+    half.hbm.partial_write_cycles *= 2;
+    let mut seen = 0;
+    for (_, (shape, options)) in cases().enumerate().filter(|(at, _)| is_drawn(*at, 17)) {
+        let Ok(compiled) = compile_kernels(&machine, &shape.kernels(), options) else { continue };
+        for transfer in compiled.decode.transfers.iter().chain(&compiled.prefill.transfers) {
+            let busiest = |machine: &Tcp| {
+                let cost = transfer_cost(machine, transfer)?;
+                Some(cost.read.or(cost.written)?.busiest_q32)
+            };
+            let (Some(whole), Some(halved)) = (busiest(&machine), busiest(&half)) else { continue };
+            seen += 1;
+            assert!(halved.abs_diff(2 * whole) <= 4, "{}: {halved} of {whole}", transfer.name);
+        }
+    }
+    assert!(seen >= 50, "{seen} transfers");
 }

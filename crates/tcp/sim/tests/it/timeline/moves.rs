@@ -45,7 +45,7 @@ fn published_moves_of_a_cluster() {
     // All the same 1,600 B, so that 7 channels answer, from one bank group each: published 5,498, two thirds
     // more.
     let same = at_once((0..4).map(|engine| quarter(engine, 0)).collect());
-    assert_eq!(same, 3316);
+    assert_eq!(same, 3293);
 }
 
 fn far(requests: u64, back: bool) -> Transfer {
