@@ -113,13 +113,19 @@ const MORE: [Change; 9] = [
 ];
 
 /// Programs of a pair that became slower, and how many were compared.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Compared {
+    /// How much longer they may take.
+    thousandths: u64,
     programs: u64,
     slower: Vec<String>,
 }
 
 impl Compared {
+    fn within(thousandths: u64) -> Compared {
+        Compared { thousandths, programs: 0, slower: Vec::new() }
+    }
+
     /// Compiles for both machines, each with its own options, and compares program by program.
     fn pair(&mut self, name: &str, shape: &Shape, before: (&Tcp, Options), after: (&Tcp, Options)) {
         let kernels = shape.kernels();
@@ -128,7 +134,7 @@ impl Compared {
             .unwrap_or_else(|why| panic!("{name}: {shape:?} {:?} is refused: {why:?}", after.1));
         for ((program, time), (_, then)) in times(before.0, &compiled).iter().zip(times(after.0, &more)) {
             self.programs += 1;
-            if then * 1000 > time * u128::from(1000 + SLOWER_THOUSANDTHS) {
+            if then * 1000 > time * u128::from(1000 + self.thousandths) {
                 let Options { dtype, pes, batch, .. } = before.1;
                 self.slower.push(format!(
                     "{name}: {program} {then} instead of {time} ps, {}, {pes} PEs, batch {batch}, {shape:?}",
@@ -139,7 +145,7 @@ impl Compared {
     }
 
     fn holds(&self, least: u64) {
-        let Compared { programs, slower } = self;
+        let Compared { programs, slower, .. } = self;
         assert!(*programs >= least, "{programs} programs are too few");
         assert!(slower.is_empty(), "{} of {programs} are slower:\n{}", slower.len(), slower.join("\n"));
     }
@@ -156,7 +162,7 @@ fn cases() -> impl Iterator<Item = (Shape, Options)> {
 
 #[test]
 fn more_of_something_makes_no_plan_slower() {
-    let mut compared = Compared::default();
+    let mut compared = Compared::within(SLOWER_THOUSANDTHS);
     let pairs = cases().flat_map(|case| MORE.iter().map(move |change| (case, change)));
     for (_, ((shape, options), (name, change))) in pairs.enumerate().filter(|(at, _)| is_drawn(*at, 37)) {
         let before = tcp();
@@ -165,6 +171,25 @@ fn more_of_something_makes_no_plan_slower() {
         compared.pair(name, &shape, (&before, options), (&after, options));
     }
     compared.holds(tilewright_testkit::draws(20, 500));
+}
+
+/// What does not hold, and by how much: templates use every slice of a PE, so rings get longer with them, and
+/// messages between PEs cost small models more than sharing their work saves.
+#[test]
+fn more_slices_and_pes_may_be_slower_by_so_much() {
+    let machine = tcp();
+    let mut wider = machine.clone();
+    wider.pe.slices *= 2;
+    let (mut slices, mut pes) = (Compared::within(850), Compared::within(250));
+    for (_, (shape, options)) in cases().enumerate().filter(|(at, _)| is_drawn(*at, 11)) {
+        slices.pair("twice the slices", &shape, (&machine, options), (&wider, options));
+        if options.pes < 8 {
+            let more = Options { pes: 2 * options.pes, ..options };
+            pes.pair("twice the PEs", &shape, (&machine, options), (&machine, more));
+        }
+    }
+    slices.holds(10);
+    pes.holds(5);
 }
 
 /// Everything of a channel at half the rate: each transfer keeps it busy for twice as long.
