@@ -1,5 +1,6 @@
 //! The order in which a graph lists its nodes is nobody's business: every order in which operands come before
 //! what uses them gives the same programs.
+#![expect(clippy::disallowed_methods, reason = "reads a model of the repository")]
 
 use tilewright_base::random;
 use tilewright_compile::{Mixed, Options, compile};

@@ -218,7 +218,7 @@ mod tests {
         let chip = tests_chip("trainium2");
         assert_eq!(taken(&chip, 8 * US / 10), 8 * US / 10);
         assert!(taken(&chip, 2 * US / 10) > 2 * US / 10);
-        let mut without = chip.clone();
+        let mut without = chip;
         without.neuron.tensor.ramp_busy_fraction = 0.0;
         assert_eq!(taken(&without, 2 * US / 10), 2 * US / 10);
     }

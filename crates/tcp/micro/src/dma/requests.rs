@@ -92,8 +92,8 @@ fn side(machine: &Tcp, address: Address, bytes: u64) -> Result<RequestSide, Micr
                 unit_bytes: first * unit,
                 units: last - first + 1,
                 partial: [
-                    located.offset % unit != 0 || end < (first + 1) * unit,
-                    end % unit != 0 || located.offset > last * unit,
+                    !located.offset.is_multiple_of(unit) || end < (first + 1) * unit,
+                    !end.is_multiple_of(unit) || located.offset > last * unit,
                 ],
             })
         }
