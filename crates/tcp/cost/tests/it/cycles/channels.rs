@@ -97,7 +97,8 @@ proptest! {
         prop_assert_eq!(ours, walk(&access));
     }
 
-    /// Walked to the end: one more iteration of any loop.
+    /// Walked to the end: one more iteration of any loop. Inside of others it may come between two rows of a
+    /// bank, whose switch it then hides.
     #[test]
     fn more_iterations_of_any_loop_never_take_less(
         direction in direction(),
@@ -112,10 +113,14 @@ proptest! {
             let loops: Vec<AccessLoop> = nest.iter().enumerate().map(|(i, &(size, stride))| {
                 AccessLoop::new(size + if i == at { more } else { 0 }, stride)
             }).collect();
-            count(&machine, &HbmAccess { direction, base_bytes, loops_bytes: &loops, packet_bytes })
-                .busiest_cycles(&machine)
+            let access = HbmAccess { direction, base_bytes, loops_bytes: &loops, packet_bytes };
+            let counted = count(&machine, &access);
+            let held = counted.channels().iter().map(|channel| channel.back_to_back).max().unwrap_or(0);
+            (counted.busiest_cycles(&machine), held * machine.hbm.row_switch_ns)
         };
-        prop_assert!(cycles(0) <= cycles(1), "{} {}", cycles(0), cycles(1));
+        let ((less, switches), (more, _)) = (cycles(0), cycles(1));
+        let hidden = if longer % nest.len() == 0 { 0 } else { switches };
+        prop_assert!(less <= more + hidden, "{less} {more}, {hidden} at most hidden");
     }
 }
 
