@@ -49,11 +49,16 @@ pub struct Reading {
     pub outputs: Vec<(String, Array)>,
 }
 
+/// The first of some complaints, as the end of a sentence.
+fn first_reason(complaints: &[Diagnostic]) -> String {
+    complaints.first().map_or(String::new(), |first| format!(": {} ({})", first.message, first.code))
+}
+
 /// Why there is no reading.
 #[derive(Debug, Error)]
 pub enum ReadingError {
     /// The program is refused before it runs.
-    #[error("the program is refused")]
+    #[error("the program is refused{}", first_reason(.0))]
     Refused(Vec<Diagnostic>),
     /// The simulator cannot go on.
     #[error(transparent)]

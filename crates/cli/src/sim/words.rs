@@ -138,6 +138,13 @@ fn commands(text: &mut String, outcome: &SimOutcome) {
         ]);
     }
     text.push_str(&table(&aligns, &rows));
+    for image in &outcome.images {
+        if let Some(delay) = image.delay.filter(|_| image.worst_cycles > image.busy_cycles) {
+            let (worst, priced) = (parts(image.worst_cycles), parts(image.busy_cycles));
+            let why = delay.words();
+            line(text, "at worst", &format!("`{}` {worst} cycles, not {priced}: {why}", image.name));
+        }
+    }
     if let Some(more) = outcome.images.len().checked_sub(MOST_COMMANDS).filter(|more| *more > 0) {
         let _ = writeln!(text, "... and {} more; --json lists all", counted(more as u64, "command"));
     }

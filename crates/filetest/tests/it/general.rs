@@ -115,7 +115,9 @@ fn on_chip(graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<Vec<Tensor>, Te
     let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
     let reading = device.run(&words, &wanted, KeepLast::new(0));
     let reading = reading.map_err(|error| TestCaseError::fail(error.to_string()))?;
-    prop_assert!(reading.findings.is_empty(), "{:?}", reading.findings.first());
+    // Prices that are low are no fault of a program.
+    let wrong = reading.findings.iter().find(|finding| finding.code != "tcp/cycles-low");
+    prop_assert!(wrong.is_none(), "{wrong:?}");
     let kernels = &device.planned().kernels;
     for (number, kernel) in kernels.kernels.iter().enumerate() {
         let read = |value: usize| device.value(value).expect("a value");

@@ -13,6 +13,7 @@ mod links;
 mod models;
 mod onnx_chip;
 mod onnx_graphs;
+mod permuted;
 mod stages;
 mod study;
 mod supply;

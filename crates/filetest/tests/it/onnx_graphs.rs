@@ -98,7 +98,7 @@ fn on_chip(
     let asked = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
     match device.run(&given, &asked, KeepLast::new(0)) {
         Err(error) => return End::Failed(error.to_string()),
-        Ok(reading) if !reading.findings.is_empty() => {
+        Ok(reading) if reading.findings.iter().any(|finding| finding.code != "tcp/cycles-low") => {
             return End::Failed(format!("{:?}", reading.findings[0]));
         }
         Ok(_) => {}

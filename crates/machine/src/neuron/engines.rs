@@ -45,6 +45,8 @@ machine_keys! {
         ramp_ns: u64 [0, 1_000_000],
         /// Part of the full rate that the ramp starts at.
         ramp_start_fraction: f64 [0.01, 1.0],
+        /// Part of the time of a ramp that must be busy, or the array falls back to where the ramp starts.
+        ramp_busy_fraction: f64 [0.0, 1.0],
     }
 
     /// Vector engine.

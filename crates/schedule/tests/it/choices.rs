@@ -12,7 +12,7 @@ use tilewright_schedule::tune::{TuneError, TuneGoal, budget, tune, tune_compiled
 use tilewright_tcp_isa::program::event::ExecUnit;
 use tilewright_tcp_isa::program::text::print;
 
-fn tcp() -> Tcp {
+pub(super) fn tcp() -> Tcp {
     let mut sources = tilewright_base::Sources::default();
     let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
     tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()

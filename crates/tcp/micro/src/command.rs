@@ -63,8 +63,8 @@ impl MicroOutcome {
 /// Why a command cannot be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MicroError {
-    /// A command fetches nothing.
-    #[error("a command without a fetch")]
+    /// A command fetches nothing, and is neither a fill nor a direct load.
+    #[error("a command without a fetch, a commit or a register file load")]
     NoFetch,
     /// A command writes nothing.
     #[error("a command without a commit or a register file load")]
@@ -85,6 +85,9 @@ pub enum MicroError {
         /// As much as there may be.
         most: u64,
     },
+    /// An address at which no memory that takes part lies.
+    #[error("no memory of this simulation at address {0:#x}")]
+    NoMemory(u64),
     /// Nothing moves any more.
     #[error("stuck in cycle {0}")]
     Stuck(u64),

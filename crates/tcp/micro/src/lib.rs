@@ -1,14 +1,15 @@
-//! A slice of the Tensor Contraction Processor and a ring of up to 16 slices, cycle by cycle, with bounded
+//! A slice of the Tensor Contraction Processor and a ring of up to 64 slices, cycle by cycle, with bounded
 //! queues and back-pressure.
 //!
 //! Its one purpose is to verify the closed forms of `tilewright_tcp_cost::cycles`: it takes their
 //! descriptions of commands, calls none of their formulas, and counts the cycles from the first access of the
 //! fetch unit to the last write. What a command costs before its first access is not simulated. Flits carry
-//! no data. No product uses this crate.
+//! no data. [`dma`] does the same for transfers, request by request. No product uses this crate.
 
 mod banks;
 mod command;
 mod contraction;
+pub mod dma;
 mod fetch;
 mod fifo;
 pub mod gap;

@@ -3,6 +3,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::CommandStages;
+use tilewright_tcp_cost::cycles::fetch::FetchStage;
 use tilewright_tcp_isa::switch::Topology;
 
 use crate::command::{MicroCommand, MicroError};
@@ -34,10 +35,13 @@ pub(crate) struct ContextPipeline {
 impl ContextPipeline {
     /// Builds the stages of a command, and checks that what one gives is what the next takes.
     pub(crate) fn new(machine: &Tcp, work: &MicroCommand) -> Result<ContextPipeline, MicroError> {
-        let command = &work.command;
+        let command = &sourced(machine, &work.command)?;
         let fetch = command.fetch.as_ref().ok_or(MicroError::NoFetch)?;
-        let mut flits = FlitCount(delivered_flits(machine, command));
-        let mut stages = vec![MicroStage::Pass];
+        let (mut flits, first) = match (&work.command.fetch, &work.command.commit) {
+            (None, Some(commit)) => (FlitCount(commit.flits), MicroStage::Constant(commit.flits)),
+            _ => (FlitCount(delivered_flits(machine, command)), MicroStage::Pass),
+        };
+        let mut stages = vec![first];
         let mut queues = vec![kept_queue(machine, command), Fifo::new(QUEUE_FLITS, 1)];
         if let Some(collect) = &command.collect {
             let packet_flits = collect.packet_bytes.div_ceil(machine.network.flit_bytes);
@@ -103,6 +107,30 @@ impl ContextPipeline {
     pub(crate) fn is_done(&self) -> bool {
         self.sink.is_done() && self.fetch.is_done()
     }
+}
+
+/// A command with a fetch of its own: a fill reads nothing, and a direct load what it stores, as wide.
+fn sourced(machine: &Tcp, command: &CommandStages) -> Result<CommandStages, MicroError> {
+    let flit_bytes = machine.network.flit_bytes;
+    let fetch = match (&command.fetch, &command.commit, &command.load) {
+        (Some(fetch), ..) => *fetch,
+        (None, Some(commit), _) => FetchStage {
+            context: commit.context,
+            packets: 0,
+            packet_bytes: flit_bytes,
+            read_bytes: flit_bytes,
+            cast: false,
+        },
+        (None, None, Some(load)) => FetchStage {
+            context: load.context,
+            packets: load.slice_bytes.div_ceil(flit_bytes),
+            packet_bytes: flit_bytes,
+            read_bytes: flit_bytes,
+            cast: false,
+        },
+        (None, None, None) => return Err(MicroError::NoFetch),
+    };
+    Ok(CommandStages { fetch: Some(fetch), ..*command })
 }
 
 /// The queue behind a fetch unit: the packet that its router buffers, and what a cast delays.

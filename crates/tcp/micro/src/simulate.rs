@@ -12,8 +12,8 @@ use crate::ring::Routers;
 use crate::sink::PipelineSink;
 use crate::topology;
 
-/// Most slices of a ring.
-pub const SLICES_MAX: u64 = 16;
+/// Most slices of a ring: those of a PE.
+pub const SLICES_MAX: u64 = 64;
 /// Most cycles.
 pub const CYCLES_MAX: u64 = 1 << 22;
 /// Cycles without a write after which nothing will come any more.

@@ -14,6 +14,8 @@ use crate::register_file::RegisterFile;
 pub(crate) enum MicroStage {
     /// Collect and cast: a flit a cycle.
     Pass,
+    /// The source of a fill: so many flits more, one a cycle, of nothing that was fetched.
+    Constant(u64),
     Contraction(Box<ContractionEngine>),
     Vector(VectorEngine),
     Transpose(TransposeTiles),
@@ -26,6 +28,12 @@ impl MicroStage {
                 if input.is_ready(now) && output.has_room() {
                     input.pop();
                     output.push(now);
+                }
+            }
+            MicroStage::Constant(left) => {
+                if *left > 0 && output.has_room() {
+                    output.push(now);
+                    *left -= 1;
                 }
             }
             MicroStage::Contraction(engine) => engine.step(now, input, output, file),

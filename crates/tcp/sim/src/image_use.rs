@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_tcp_cost::cycles::PipelineStage;
+use tilewright_tcp_cost::cycles::image::Delay;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::ExecUnit;
 
@@ -24,6 +25,11 @@ pub struct ImageUse {
     pub last_cycles: u64,
     /// From start to end, over all runs.
     pub busy_cycles: u128,
+    /// What all runs took if each takes as long as it may where the closed form is optimistic: at least
+    /// [`busy_cycles`](ImageUse::busy_cycles).
+    pub worst_cycles: u128,
+    /// Why it may take longer, for the first run that may.
+    pub delay: Option<Delay>,
     /// Of all runs, without what slices and chips take in any case.
     pub energy_fj: u128,
     /// The slowest stage of the longest run, and its cycles; transfers have none.
@@ -50,6 +56,9 @@ impl ImageUses {
     pub(crate) fn exec(&mut self, plan: &ExecPlan, start_cycles: u64, end_cycles: u64) {
         let row =
             self.rows.get_mut(plan.image as usize).or_broken("an execution has an image of the program");
+        let longer = plan.longest_cycles.total_cycles.saturating_sub(plan.cycles.total_cycles);
+        row.worst_cycles = row.worst_cycles.exact_add(u128::from(longer));
+        row.delay = row.delay.or(plan.longest_cycles.delay);
         if row.ran(start_cycles, end_cycles, plan.all_fj()) {
             let stage = plan.cycles.binding;
             row.slowest = Some((stage, plan.cycles.stage_cycles(stage)));
@@ -80,6 +89,7 @@ impl ImageUse {
         self.first_cycles = self.first_cycles.min(start_cycles);
         self.last_cycles = self.last_cycles.max(end_cycles);
         self.busy_cycles = self.busy_cycles.exact_add(u128::from(cycles));
+        self.worst_cycles = self.worst_cycles.exact_add(u128::from(cycles));
         self.energy_fj = self.energy_fj.exact_add(u128::from(energy_fj));
         self.longest_cycles = self.longest_cycles.max(cycles);
         longest
@@ -94,6 +104,8 @@ fn row(name: &Arc<str>, unit: ExecUnit) -> ImageUse {
         first_cycles: u64::MAX,
         last_cycles: 0,
         busy_cycles: 0,
+        worst_cycles: 0,
+        delay: None,
         energy_fj: 0,
         slowest: None,
         longest_cycles: 0,

@@ -10,7 +10,8 @@ use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::CommandCycles;
 use tilewright_tcp_cost::cycles::image::{
-    ExclusiveUse, Traffic, TransferCost, bank_shares_q32, exclusive_use, exec_cycles, traffic, transfer_cost,
+    ExclusiveUse, LongestCycles, Traffic, TransferCost, bank_shares_q32, exclusive_use, exec_cycles,
+    longest_cycles, traffic, transfer_cost,
 };
 use tilewright_tcp_cost::energy::{COMPONENTS, EnergyCounts, counts, counts_transfer, energy_fj};
 use tilewright_tcp_isa::program::exec::{Context, Exec};
@@ -39,6 +40,7 @@ pub(crate) struct ExecPlan {
     pub(crate) exec: Arc<Exec>,
     pub(crate) name: Arc<str>,
     pub(crate) cycles: CommandCycles,
+    pub(crate) longest_cycles: LongestCycles,
     pub(crate) occupies: ExclusiveUse,
     pub(crate) counts: EnergyCounts,
     pub(crate) energy_fj: [u64; COMPONENTS],
@@ -167,6 +169,7 @@ impl PlanCache {
         let counts = counts(machine, &exec);
         let energy_fj = energy_fj(machine, &counts);
         let cycles = exec_cycles(machine, &exec);
+        let longest_cycles = longest_cycles(machine, &exec, &cycles);
         let occupies = exclusive_use(machine, &exec);
         let longest = cycles.total_cycles.max(occupies.bank_accesses);
         let work = ImageWork::of(machine, &exec).filter(|_| is_counted(&energy_fj, longest));
@@ -179,6 +182,7 @@ impl PlanCache {
             bank_shares: OnceLock::new(),
             name: kept.name.clone(),
             cycles,
+            longest_cycles,
             occupies,
             energy_fj,
             counts,

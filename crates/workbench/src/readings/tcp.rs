@@ -71,6 +71,7 @@ fn image(image: &ImageUse) -> Value {
         "first_start_cycle": image.first_cycles,
         "last_end_cycle": image.last_cycles,
         "busy_cycles": u64::try_from(image.busy_cycles).or_broken("cycles of a run fit 64 bits"),
+        "worst_cycles": u64::try_from(image.worst_cycles).or_broken("cycles of a run fit 64 bits"),
         "slowest_stage": image.slowest.map(|(stage, _)| stage.name()),
         "slowest_stage_cycles": image.slowest.map(|(_, cycles)| cycles),
         "energy_pj": picojoules(image.energy_fj),

@@ -111,6 +111,21 @@ pub fn bank_slowdown(machine: &Tcp, main: &BankWalk, sub: &BankWalk) -> BankSlow
     BankSlowdown { served: served - start, cycles: periods * period }
 }
 
+/// Cycles until a fetch unit and the commit unit of the same context are both done, where they meet in banks:
+/// at best the longer of the two, at worst their sum. `read_cycles` and `written_cycles` are their accesses,
+/// one a cycle. By simulation it takes no longer, but for a cycle for each access of the unit that has fewer.
+pub fn meeting_cycles(
+    machine: &Tcp,
+    reads: &BankWalk,
+    read_cycles: u64,
+    writes: &BankWalk,
+    written_cycles: u64,
+) -> u64 {
+    let slowdown = bank_slowdown(machine, reads, writes);
+    let both = read_cycles.capped_add(written_cycles);
+    contended_cycles(&slowdown, read_cycles, written_cycles).clamp(read_cycles.max(written_cycles), both)
+}
+
 fn step(machine: &Tcp, main: &BankWalk, main_at: u64, sub: &BankWalk, sub_at: u64) -> u64 {
     sub_at + u64::from(!main.meets(machine, main_at, sub, sub_at))
 }

@@ -89,8 +89,9 @@ impl DmaSide {
 
     /// Off-chip memory, whose channels have counted this side's accesses.
     pub fn off_chip(machine: &Tcp, requests: u64, engines: u64, channels: &HbmChannels) -> DmaSide {
+        let sent_cycles = channels.sent_cycles().div_ceil(engines.max(1));
         DmaSide {
-            engine_cycles: engine_cycles(machine, requests, engines),
+            engine_cycles: engine_cycles(machine, requests, engines).max(sent_cycles),
             memory_cycles: channels.busiest_cycles(machine),
         }
     }

@@ -11,10 +11,12 @@ use tilewright_notation::algebra::access::AccessLoop;
 
 use map::AddressMap;
 use tilewright_tcp_isa::capped::{Capped, capped};
+use window::RequestWindow;
 
 mod map;
 mod time;
 mod walk;
+mod window;
 
 /// Access units that are walked one by one for a nest: some milliseconds.
 pub const WALKED_UNITS: u64 = 1 << 18;
@@ -62,9 +64,12 @@ pub struct ChannelLoad {
     pub partial_writes: u64,
     /// Units that open another row of their bank, partial writes not counted.
     pub row_switches: u64,
+    /// Of these, units that follow one of the same bank and another row.
+    pub back_to_back: u64,
     /// Times that a unit lies in another rank than the one before.
     pub rank_changes: u64,
     rank: Option<usize>,
+    bank: Option<usize>,
 }
 
 /// What a bank of a channel has to do.
@@ -85,9 +90,11 @@ pub struct HbmChannels {
     channels: Vec<ChannelLoad>,
     /// By channel, then by bank.
     banks: Vec<BankLoad>,
-    /// Columns read or written, by channel, then by bank group.
-    columns: Vec<u64>,
-    column_bytes: u64,
+    /// Units read or written whole, by channel, then by bank group.
+    group_units: Vec<u64>,
+    window: RequestWindow,
+    /// Cycles in which the requests of the slowest nest leave their engine.
+    sent_cycles: u64,
     exact: bool,
     /// Of the nest that is walked.
     steps_left: u64,
@@ -111,8 +118,14 @@ impl HbmChannels {
             map,
             channels: vec![ChannelLoad::default(); count],
             banks: vec![BankLoad::default(); count.capped_mul(map.banks())],
-            columns: vec![0; count.capped_mul(map.groups())],
-            column_bytes: column_bytes(machine),
+            group_units: vec![0; count.capped_mul(map.groups())],
+            window: RequestWindow::new(
+                machine,
+                count,
+                count.capped_mul(map.groups()),
+                count.capped_mul(map.banks()),
+            ),
+            sent_cycles: 0,
             exact: true,
             steps_left: 0,
             covered_bytes: 0,
@@ -123,7 +136,9 @@ impl HbmChannels {
     pub fn clear(&mut self) {
         self.channels.fill(ChannelLoad::default());
         self.banks.fill(BankLoad::default());
-        self.columns.fill(0);
+        self.group_units.fill(0);
+        self.window.clear();
+        self.sent_cycles = 0;
         self.exact = true;
     }
 
@@ -151,11 +166,14 @@ impl HbmChannels {
         // What was there before is not scaled.
         let before = (units > u128::from(WALKED_UNITS)).then(|| self.clone());
         (self.steps_left, self.covered_bytes) = (WALKED_UNITS, 0);
+        self.window.clear();
         let walked = self.nest(machine, &access, 1);
         if let Some(before) = before.filter(|_| !walked) {
             self.exact = false;
             self.scale(&before, all_bytes);
+            self.window.scale(all_bytes, self.covered_bytes);
         }
+        self.sent_cycles = self.sent_cycles.max(self.window.cycles());
         Ok(())
     }
 
@@ -171,6 +189,7 @@ impl HbmChannels {
             whole(&mut now.accesses, before.accesses);
             whole(&mut now.partial_writes, before.partial_writes);
             whole(&mut now.row_switches, before.row_switches);
+            whole(&mut now.back_to_back, before.back_to_back);
             whole(&mut now.rank_changes, before.rank_changes);
         }
         for (now, before) in self.banks.iter_mut().zip(&before.banks) {
@@ -178,7 +197,7 @@ impl HbmChannels {
             whole(&mut now.partial_writes, before.partial_writes);
             whole(&mut now.row_switches, before.row_switches);
         }
-        for (now, before) in self.columns.iter_mut().zip(&before.columns) {
+        for (now, before) in self.group_units.iter_mut().zip(&before.group_units) {
             whole(now, *before);
         }
     }
@@ -186,6 +205,12 @@ impl HbmChannels {
     /// What each channel has to do.
     pub fn channels(&self) -> &[ChannelLoad] {
         &self.channels
+    }
+
+    /// Cycles in which an engine sends the requests of the slowest nest: one for each unit, and those in which
+    /// its window is full.
+    pub fn sent_cycles(&self) -> u64 {
+        self.sent_cycles
     }
 
     /// Every access was counted; if not, some stand for others.
@@ -204,7 +229,7 @@ impl HbmChannels {
         for channel in &mut self.channels {
             channel.accesses = channel.accesses.capped_add(accesses.div_ceil(count));
             channel.partial_writes = channel.partial_writes.capped_add(partial_writes.div_ceil(count));
-            channel.rank = None;
+            (channel.rank, channel.bank) = (None, None);
         }
         for bank in &mut self.banks {
             bank.row = None;

@@ -29,12 +29,14 @@ use tilewright_tcp_isa::capped::Capped;
 mod accesses;
 pub mod context_overlap;
 pub mod exclusive_use;
+pub mod longest;
 pub mod networks;
 pub mod transfer;
 
 pub use accesses::held_accesses;
 pub use context_overlap::{Traffic, bank_shares_q32, sub_speed_q32, traffic};
 pub use exclusive_use::{ExclusiveUse, exclusive_use};
+pub use longest::{Delay, LongestCycles, exec_longest_cycles, longest_cycles};
 pub use transfer::{TransferCost, transfer_cost};
 
 /// How long an execution takes alone, and why.

@@ -121,11 +121,11 @@ fn what_cannot_run_is_refused() {
     assert_eq!(refused(fetched(1, 32, 32)), Err(MicroError::NoSink));
     let flits = MicroError::Flits { given: 2, taken: 3 };
     assert_eq!(refused(CommandStages { commit: commit(3, 32, 32), ..fetched(2, 32, 32) }), Err(flits));
-    let topology = Topology::Broadcast1(Ring { slice1: 32, slice0: 1 });
+    let topology = Topology::Broadcast1(Ring { slice1: 128, slice0: 1 });
     let switch = Some(SwitchStage { topology, packets: 1, packet_flits: 1 });
-    let large = MicroError::TooLarge { what: "slices", most: 16 };
+    let large = MicroError::TooLarge { what: "slices", most: 64 };
     assert_eq!(
-        refused(CommandStages { switch, commit: commit(32, 32, 32), ..fetched(1, 32, 32) }),
+        refused(CommandStages { switch, commit: commit(128, 32, 32), ..fetched(1, 32, 32) }),
         Err(large)
     );
     let endless = refused(CommandStages { commit: commit(u64::MAX, 32, 32), ..fetched(u64::MAX, 32, 32) });

@@ -6,6 +6,7 @@ mod fixed;
 mod one_slice;
 mod ring;
 mod ties;
+mod transfers;
 
 use std::sync::LazyLock;
 

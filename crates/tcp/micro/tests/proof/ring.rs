@@ -48,3 +48,17 @@ proptest! {
         check(&list, 16)?;
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(tilewright_testkit::draws(40, 400)))]
+
+    #[test]
+    fn of_32_slices(list in choices()) {
+        check(&list, 32)?;
+    }
+
+    #[test]
+    fn of_64_slices(list in choices()) {
+        check(&list, 64)?;
+    }
+}

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use tilewright_base::{Diagnostic, Severity, Span};
 
+use tilewright_tcp_cost::cycles::image::{Delay, LongestCycles};
 use tilewright_tcp_isa::program::event::{PeId, Ticket};
 
 /// Codes of findings, with what each means.
@@ -19,6 +20,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("tcp/not-granted", "a command touches bytes that are not granted to its PE"),
     ("tcp/fault", "a command cannot run as its registers say with the values that it meets"),
     ("tcp/bank-hold", "banks are held so long that a DMA beside it may time out"),
+    ("tcp/cycles-low", "a command may take much longer than its closed form, which prices it, says"),
     ("tcp/output-unwritten", "an output has elements that no command wrote"),
     ("tcp/queue-overflow", "a command was pushed into a full queue and lost"),
     ("tcp/deadlock", "waits that can never end"),
@@ -146,6 +148,21 @@ impl Finding {
             span: Some(span),
             ..Finding::new("tcp/queue-overflow", message, "`push`, which waits for room")
         }
+    }
+
+    /// A command may take longer than what it was priced at. A warning: it says nothing about values.
+    pub fn cycles_low(command: FindingCommand, closed_cycles: u64, longest: LongestCycles) -> Finding {
+        let why = longest.delay.map_or("", Delay::words);
+        let message = format!(
+            "`{}` is priced at {closed_cycles} cycles and may take {}: {why}",
+            command.name, longest.total_cycles
+        );
+        let instead = match longest.delay {
+            Some(Delay::Banks) => "bases or strides with which reads and writes go through other banks",
+            Some(Delay::Accumulators) => "groups of sums that take at most half of the accumulators",
+            Some(Delay::Queues) | None => "packets as large as what is kept of them, or smaller tiles",
+        };
+        Finding { first: Some(command), certain: false, ..Finding::new("tcp/cycles-low", message, instead) }
     }
 
     /// A command stopped the run: nothing after it happened.

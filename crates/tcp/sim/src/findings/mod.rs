@@ -31,10 +31,11 @@ use committed_reads::committed_reads;
 use images::{AccessConflict, FindingRegion, ImageId, ImageTable, READ, name_of};
 use initialized::InitializedBytes;
 use order::{HappensBefore, IssuedCommand, OrderStamp};
-use tilewright_tcp_cost::cycles::image::held_accesses;
+use tilewright_tcp_cost::cycles::image::{LongestCycles, exec_cycles, held_accesses, longest_cycles};
 use tilewright_tcp_isa::footprint::self_overlap::SelfOverlap;
 use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind, OutOfBounds, tensor};
 use tilewright_tcp_isa::program::event::{ExecUnit, PeId, RunEvent, Ticket};
+use tilewright_tcp_isa::program::exec::Exec;
 use tilewright_tcp_isa::program::tensor::{TensorData, TensorRole};
 use tilewright_tcp_isa::program::{Program, Tensor};
 
@@ -211,11 +212,16 @@ impl<'m> FindingsChecker<'m> {
         let footprint = known.footprint.clone();
         let first = live.pe.pe.exact_mul(self.machine.pe.slices);
         let own = known.self_overlap(self.machine);
+        let low = known.exec().and_then(|exec| priced_low(self.machine, exec));
         let reads = footprint.accesses.iter().filter(|access| !access.write && access.bytes.is_exact());
         let reads: Vec<MemoryAccess> =
             reads.flat_map(|access| committed_reads(known.exec(), first, access)).collect();
         for outside in &footprint.outside {
             let finding = self.alone("tcp/out-of-bounds", live, at_cycles, describe(name, outside));
+            self.add((finding.code, Some(live.image), None), finding);
+        }
+        if let Some((closed_cycles, longest)) = low {
+            let finding = Finding::cycles_low(self.party(live), closed_cycles, longest);
             self.add((finding.code, Some(live.image), None), finding);
         }
         if let Some(overlap) = own {
@@ -376,6 +382,19 @@ impl<'m> FindingsChecker<'m> {
         let name = self.images.get(live.image).map_or("", |known| known.name());
         FindingCommand::new(name, live.pe, unit, live.ticket, live.span)
     }
+}
+
+/// Cycles by which a command must be priced too low to be told of: a microsecond of the paper's chip.
+const TOLD_CYCLES: u64 = 1000;
+
+/// The closed form and the bound of a command that may take half as long again as it is priced at, and a
+/// microsecond more.
+fn priced_low(machine: &Tcp, exec: &Exec) -> Option<(u64, LongestCycles)> {
+    let closed = exec_cycles(machine, exec);
+    let longest = longest_cycles(machine, exec, &closed);
+    let priced = closed.total_cycles;
+    let longer = longest.total_cycles.saturating_sub(priced);
+    (longer >= TOLD_CYCLES.max(priced / 2)).then_some((priced, longest))
 }
 
 fn spot(memory: MemoryKind, chip: u64, slice: u64, (start, end): (u64, u64)) -> MemorySpot {

@@ -3,8 +3,10 @@
 //!
 //! - its data bus: a unit takes a fraction of a cycle more than 5, a partial write its own time, a change of
 //!   rank some more. The controller serves first what needs no change, so a full queue of requests changes
-//!   rank at most once for each other rank;
-//! - the columns of each bank group, which follow each other at half the rate of columns in different groups;
+//!   rank at most once for each other rank. A unit that follows one of the same bank and another row takes
+//!   the time of the switch: interleaving "cannot hide the row-conflict cost within each channel";
+//! - the columns of each bank group, which follow each other at half the rate of columns in different groups.
+//!   A unit is read whole, however little of it is asked for;
 //! - each bank, which opens one row after the other. Rows of other banks open meanwhile.
 //!
 //! That the controller finds enough requests in its queue to keep all of these busy at once is an assumption,
@@ -18,20 +20,23 @@ use super::{HbmChannels, column_bytes};
 use tilewright_tcp_isa::capped::{Capped, capped};
 
 /// Times as multiples of one over a denominator.
-struct ChannelTimes {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChannelTimes {
     denominator: u128,
     /// A unit on the data bus.
-    unit: u128,
+    pub(super) unit: u128,
     /// A column that follows one of the same bank group.
     column: u128,
+    /// Columns of a unit.
+    unit_columns: u128,
     /// More than that of a column in another bank group.
     rank: u128,
-    row: u128,
-    partial: u128,
+    pub(super) row: u128,
+    pub(super) partial: u128,
 }
 
 impl ChannelTimes {
-    fn new(machine: &Tcp) -> ChannelTimes {
+    pub(super) fn new(machine: &Tcp) -> ChannelTimes {
         let (hbm, clock) = (&machine.hbm, u128::from(machine.chip.clock_hz));
         let bus = u128::from(hbm.channel_bytes_per_cycle) * u128::from(hbm.channel_clock_hz);
         let timing = u128::from(hbm.timing_clock_hz);
@@ -45,10 +50,27 @@ impl ChannelTimes {
             denominator,
             unit,
             column: timed(hbm.same_group_cycles),
+            unit_columns: columns,
             rank: timed(hbm.other_rank_cycles.saturating_sub(hbm.other_group_cycles)),
             row: row.capped_mul(denominator).max(unit),
             partial: u128::from(hbm.partial_write_cycles).capped_mul(denominator).max(unit),
         }
+    }
+
+    /// One cycle of the chip.
+    pub(super) fn cycle(&self) -> u128 {
+        self.denominator
+    }
+
+    /// A unit that follows one of the same bank group.
+    pub(super) fn group_unit(&self) -> u128 {
+        self.unit_columns.capped_mul(self.column).max(self.unit)
+    }
+
+    /// So many units of one bank group: all but the first keep their distance.
+    fn group(&self, units: u64) -> u128 {
+        let following = u128::from(units.saturating_sub(1)).capped_mul(self.group_unit());
+        if units == 0 { 0 } else { self.unit.capped_add(following) }
     }
 
     fn work(&self, accesses: u64, partial_writes: u64, row_switches: u64) -> u128 {
@@ -86,11 +108,11 @@ impl HbmChannels {
         let queues = channel.accesses.div_ceil(machine.hbm.queue_entries.max(1));
         let changes = channel.rank_changes.min(queues.capped_mul(machine.hbm.ranks.saturating_sub(1)));
         let bus = times
-            .work(channel.accesses, channel.partial_writes, 0)
+            .work(channel.accesses, channel.partial_writes, channel.back_to_back)
             .capped_add(times.rank.capped_mul(u128::from(changes)));
         let (banks, groups) = (self.map.banks(), self.map.groups());
-        let columns = self.columns.iter().skip(at * groups).take(groups).copied().max().unwrap_or(0);
-        let group = times.column.capped_mul(u128::from(columns));
+        let units = self.group_units.iter().skip(at * groups).take(groups).copied().max().unwrap_or(0);
+        let group = times.group(units);
         let banks = self.banks.iter().skip(at * banks).take(banks);
         let bank = banks.map(|bank| times.work(bank.accesses, bank.partial_writes, bank.row_switches)).max();
         bus.max(group).max(bank.unwrap_or(0))

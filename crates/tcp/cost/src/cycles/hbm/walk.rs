@@ -2,7 +2,7 @@
 //! engine).
 //!
 //! Nests are walked packet by packet, in order, with two shortcuts that change no count: repeats (stride 0)
-//! are walked twice, and whole blocks of a contiguous run meet every bank of every channel equally often. Of
+//! are walked a few times, and whole blocks of a contiguous run meet every bank of every channel equally often. Of
 //! a nest that takes more than [`WALKED_UNITS`](super::WALKED_UNITS) steps only the beginning is walked, and
 //! what was counted stands for the rest in proportion: the answer then says that it is no exact count. More
 //! iterations never give less: those of the outermost loop add to the same beginning.
@@ -10,6 +10,7 @@
 use tilewright_machine::tcp::Tcp;
 
 use super::map::BankAddress;
+use super::window::WindowAccess;
 use super::{Direction, HbmAccess, HbmChannels};
 use crate::cycles::dma::packet_requests;
 use tilewright_tcp_isa::capped::Capped;
@@ -21,10 +22,10 @@ pub(super) struct StepAccess {
     times: u64,
     /// Bytes of the packet that they cover.
     bytes: u64,
-    /// Columns that they read or write.
-    columns: u64,
     /// They write the unit in part.
     partial: bool,
+    /// The last of them is the first of its request.
+    begins: bool,
     /// How many such steps it stands for.
     weight: u64,
 }
@@ -37,13 +38,31 @@ impl HbmChannels {
         };
         let body = HbmAccess { loops_bytes: inner, ..*access };
         if outer.stride == 0 && outer.size > 1 {
-            let again = weight.capped_mul(outer.size - 1);
-            return self.nest(machine, &body, weight) && self.nest(machine, &body, again);
+            return self.repeats(machine, &body, outer.size, weight);
         }
         (0..outer.size).all(|step| {
             let base_bytes = access.base_bytes.wrapping_add(step.wrapping_mul(outer.stride));
             self.nest(machine, &HbmAccess { base_bytes, ..body }, weight)
         })
+    }
+
+    /// The same accesses so many times: walked until the window was full twice, and as often again for the
+    /// others, which the last stands for.
+    fn repeats(&mut self, machine: &Tcp, body: &HbmAccess, size: u64, weight: u64) -> bool {
+        let packets = body.loops_bytes.iter().fold(1_u64, |all, row| all.capped_mul(row.size));
+        let requests = packets.capped_mul(packet_requests(machine, body.packet_bytes)).max(1);
+        let full = self.window.requests().capped_mul(2).div_ceil(requests);
+        let (filling, walked) = (full.min(size - 1), full.max(1));
+        if !(0..filling).all(|_| self.nest(machine, body, weight)) {
+            return false;
+        }
+        let since = self.window.elapsed();
+        let walked = walked.min(size - filling);
+        let others = size - filling - walked;
+        let done = (1..walked).all(|_| self.nest(machine, body, weight))
+            && self.nest(machine, body, weight.capped_mul(others + 1));
+        self.window.repeat(since, walked, others);
+        done
     }
 
     /// Requests of one packet: whole ones as one run, then the rest.
@@ -54,24 +73,16 @@ impl HbmChannels {
         }
         let (whole, rest_bytes) = (access.packet_bytes / request_bytes, access.packet_bytes % request_bytes);
         let (base, into) = (access.base_bytes, access.base_bytes % request_bytes);
-        let columns = |bytes: u64| bytes.div_ceil(self.column_bytes);
-        let one = StepAccess {
-            times: 1,
-            bytes: request_bytes,
-            columns: columns(request_bytes),
-            partial: false,
-            weight,
-        };
+        let one = StepAccess { times: 1, bytes: request_bytes, partial: false, begins: true, weight };
         let gone_on = if into == 0 {
             self.run(base, whole, one)
         } else if whole > 0 {
             // Each request ends in the unit in which the next begins.
             let (head, tail) = (request_bytes - into, into);
-            let columns = [columns(head), columns(tail)];
             let partial = writes;
-            let first = StepAccess { bytes: head, columns: columns[0], partial, ..one };
-            let both = StepAccess { times: 2, columns: columns[0] + columns[1], partial, ..one };
-            let last = StepAccess { bytes: tail, columns: columns[1], partial, ..one };
+            let first = StepAccess { bytes: head, partial, ..one };
+            let both = StepAccess { times: 2, partial, ..one };
+            let last = StepAccess { bytes: tail, partial, begins: false, ..one };
             let end = base.wrapping_add(whole.wrapping_mul(request_bytes));
             self.touch(base, first)
                 && self.run(base.wrapping_add(head), whole - 1, both)
@@ -99,8 +110,9 @@ impl HbmChannels {
         let (mut at, mut left) = (base_bytes, bytes);
         while left > 0 {
             let covered = left.min(unit_bytes - at % unit_bytes);
-            let (partial, columns) = (writes && covered < unit_bytes, covered.div_ceil(self.column_bytes));
-            if !self.touch(at, StepAccess { times: 1, bytes: covered, columns, partial, weight }) {
+            let partial = writes && covered < unit_bytes;
+            let begins = left == bytes;
+            if !self.touch(at, StepAccess { times: 1, bytes: covered, partial, begins, weight }) {
                 return false;
             }
             at = at.wrapping_add(covered);
@@ -148,7 +160,14 @@ impl HbmChannels {
         let last = base_bytes.wrapping_add((blocks - 1).wrapping_mul(block_bytes));
         let again = StepAccess { weight: touch.weight.capped_mul(blocks - 1), ..touch };
         // The last block follows the first as any block follows the one before: another row of each bank.
-        self.units(base_bytes, units, touch) && (blocks == 1 || self.units(last, units, again))
+        let first = self.units(base_bytes, units, touch);
+        if !first || blocks == 1 {
+            return first;
+        }
+        let since = self.window.elapsed();
+        let done = self.units(last, units, again);
+        self.window.repeat(since, 1, blocks - 2);
+        done
     }
 
     /// One step. False, and nothing done, if there are none left.
@@ -160,26 +179,44 @@ impl HbmChannels {
     fn touch_place(&mut self, at_bytes: u64, place: BankAddress, touch: StepAccess) -> bool {
         let Some(left) = self.steps_left.checked_sub(1) else { return false };
         self.steps_left = left;
-        let StepAccess { times, bytes, columns, partial, weight } = touch;
+        let StepAccess { times, bytes, partial, begins, weight } = touch;
         self.covered_bytes = self.covered_bytes.capped_add(u128::from(bytes) * u128::from(weight));
         let at = self.map.channel(place);
         let (group, rank) = (self.map.group(place), self.map.rank(place));
         let (row, banks, groups) = (self.map.row(at_bytes), self.map.banks(), self.map.groups());
         let accesses = times.capped_mul(weight);
         let partial_writes = if partial { accesses } else { 0 };
-        if let Some(used) = self.columns.get_mut(at * groups + group) {
-            *used = used.capped_add(columns.capped_mul(weight));
+        if let Some(used) = self.group_units.get_mut(at * groups + group).filter(|_| !partial) {
+            *used = used.capped_add(accesses);
         }
+        let bank_at = self.map.bank(place);
         let Some(channel) = self.channels.get_mut(at) else { return true };
-        let Some(bank) = self.banks.get_mut(at * banks + self.map.bank(place)) else { return true };
-        let switches = if !partial && bank.row.is_some_and(|last| last != row) { weight } else { 0 };
-        let ranks = if channel.rank.is_some_and(|last| last != rank) { weight } else { 0 };
-        bank.add(accesses, partial_writes, switches);
-        (bank.row, channel.rank) = (Some(row), Some(rank));
+        let Some(bank) = self.banks.get_mut(at * banks + bank_at) else { return true };
+        let switches = !partial && bank.row.is_some_and(|last| last != row);
+        let back_to_back = switches && channel.bank == Some(bank_at);
+        let counted = |so: bool| if so { weight } else { 0 };
+        let ranks = counted(channel.rank.is_some_and(|last| last != rank));
+        bank.add(accesses, partial_writes, counted(switches));
+        (bank.row, channel.rank, channel.bank) = (Some(row), Some(rank), Some(bank_at));
         channel.accesses = channel.accesses.capped_add(accesses);
         channel.partial_writes = channel.partial_writes.capped_add(partial_writes);
-        channel.row_switches = channel.row_switches.capped_add(switches);
+        channel.row_switches = channel.row_switches.capped_add(counted(switches));
+        channel.back_to_back = channel.back_to_back.capped_add(counted(back_to_back));
         channel.rank_changes = channel.rank_changes.capped_add(ranks);
+        let access = WindowAccess {
+            channel: at,
+            group: at * groups + group,
+            bank: at * banks + bank_at,
+            partial,
+            row_switch: switches,
+            back_to_back,
+            begins: begins && times == 1,
+        };
+        self.window.send(access);
+        // Of two, the first ends the request before.
+        for _ in 1..times {
+            self.window.send(WindowAccess { row_switch: false, back_to_back: false, begins, ..access });
+        }
         true
     }
 }

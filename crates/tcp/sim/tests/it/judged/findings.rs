@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tilewright_tcp_cost::cycles::image::{Delay, LongestCycles};
 use tilewright_tcp_isa::program::event::Ticket;
 use tilewright_tcp_isa::program::exec::{Context, ExecBody, Memory};
 use tilewright_tcp_isa::program::tensor::{TensorPlace, TensorRole};
@@ -247,10 +248,24 @@ fn every_finding_has_a_clean_twin() {
 
 #[test]
 fn every_code_is_covered() {
-    let made = [overflow().code, deadlock().code, fault().code, not_granted().code];
+    let made = [overflow().code, deadlock().code, fault().code, not_granted().code, low().code];
     let tested: BTreeSet<&str> = CASES.iter().map(|case| case.code).chain(made).collect();
     let listed: BTreeSet<&str> = CODES.iter().map(|(code, _)| *code).collect();
     assert_eq!(listed, tested);
+}
+
+/// `tests/sim/cycles-low.tcp` is a program that has it.
+fn low() -> Finding {
+    let command = FindingCommand::new("column", pe(0), "main", Ticket(3), span(4));
+    let longest = LongestCycles { total_cycles: 2312, delay: Some(Delay::Banks) };
+    Finding::cycles_low(command, 1288, longest)
+}
+
+#[test]
+fn a_price_that_is_low_is_a_warning() {
+    let told = low().to_diagnostic();
+    assert_eq!(told.severity, tilewright_base::Severity::Warning);
+    assert!(told.message.contains("1288 cycles and may take 2312: its fetch and commit units meet"));
 }
 
 fn not_granted() -> Finding {
