@@ -76,13 +76,19 @@ pub(super) fn coalesced(inputs: &[View], element_bytes: &[u64]) -> (Vec<u64>, Ve
     (dims, operands)
 }
 
+/// Distance and number of a step.
+type Stride = (i64, u64);
+
+/// How many of each step a stream is from the first.
+type Counts = Vec<i64>;
+
+/// The number of what several streams have in common, and where one begins in it.
+type Member = (usize, Counts);
+
 /// Operands that read the same value by the same strides from other first elements on, as one: what they have
 /// in common, and for each operand the number of the common one and its steps in it. Those that are spread
 /// over an axis stay alone.
-pub(super) fn shared(
-    dims: &[u64],
-    operands: &[(usize, Operand)],
-) -> (Vec<(usize, Operand)>, Vec<(usize, Vec<i64>)>) {
+pub(super) fn shared(dims: &[u64], operands: &[(usize, Operand)]) -> (Vec<(usize, Operand)>, Vec<Member>) {
     let mut common: Vec<(usize, Operand)> = Vec::new();
     let mut places = vec![(usize::MAX, Vec::new()); operands.len()];
     for at in 0..operands.len() {
@@ -116,7 +122,7 @@ pub(super) fn shared(
 }
 
 /// Distances as multiples of at most two steps: stride and size of each, and how many of each a distance is.
-fn steps(apart: &[i64]) -> Option<(Vec<(i64, u64)>, Vec<Vec<i64>>)> {
+fn steps(apart: &[i64]) -> Option<(Vec<Stride>, Vec<Counts>)> {
     let short = apart.iter().copied().filter(|distance| *distance > 0).min()?;
     let row = |distance: i64| (0..).take_while(|at| at * short <= distance).find(|at| at * short == distance);
     let most = (1..).take_while(|at| apart.contains(&(at * short))).last().unwrap_or(1);

@@ -68,6 +68,9 @@ pub(super) struct Finish {
     whole: bool,
 }
 
+/// Words of each slice, the walk over them, and how they lie in data memory.
+type Seen = (u64, Vec<(u64, i64)>, Placed);
+
 /// A point at which slices have sums in one layout: rows and columns of each.
 struct Layout {
     rows: u64,
@@ -100,7 +103,7 @@ impl Layout {
     }
 
     /// Words of each slice, the walk over them, and how they lie in data memory.
-    fn operand(&self, input: Input) -> Option<(u64, Vec<(u64, i64)>, Placed)> {
+    fn operand(&self, input: Input) -> Option<Seen> {
         match input {
             Input::Columns => {
                 let placed = placed(&[("N", self.axes[1])], &self.column_text, WORD_BYTES)?;

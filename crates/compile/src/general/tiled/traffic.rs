@@ -16,6 +16,7 @@ use super::grid::Tile;
 use super::tile::{HALF_BYTES, WORD_BYTES};
 
 /// Where a tile of a row-major value lies, and where it goes to or comes from.
+#[derive(Clone, Copy)]
 pub(super) struct Place<'t> {
     /// Which of the tensors: rows, columns, result.
     pub(super) operand: usize,
