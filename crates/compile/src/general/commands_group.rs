@@ -171,9 +171,18 @@ fn slots(
     has_rows: bool,
 ) -> (BTreeMap<usize, u64>, u64, u64) {
     let wide = |value: usize| !has_rows || all.values[value].count() == group.rows * group.columns;
-    let last =
-        |value: usize| kernels.iter().rev().find(|at| all.kernels[**at].reads().contains(&value)).copied();
-    let mut of = BTreeMap::new();
+    let mut last: BTreeMap<usize, usize> = BTreeMap::new();
+    for number in kernels {
+        let kernel = &all.kernels[*number];
+        last.extend(
+            kernel.reads().into_iter().chain(kernel.results.iter().copied()).map(|value| (value, *number)),
+        );
+    }
+    let mut ended: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (value, number) in last {
+        ended.entry(number).or_default().push(value);
+    }
+    let mut of: BTreeMap<usize, u64> = BTreeMap::new();
     let mut free: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
     let mut most = [0_u64; 2];
     for number in kernels {
@@ -185,16 +194,10 @@ fn slots(
             });
             of.insert(*value, slot);
         }
-        let ended: Vec<usize> = of
-            .keys()
-            .copied()
-            .filter(|value| {
-                let made_here = all.kernels[*number].results.contains(value);
-                last(*value) == Some(*number) || (made_here && last(*value).is_none())
-            })
-            .collect();
-        for value in ended {
-            free[usize::from(!wide(value))].push(of[&value]);
+        for value in ended.remove(number).unwrap_or_default() {
+            if let Some(slot) = of.get(&value) {
+                free[usize::from(!wide(value))].push(*slot);
+            }
         }
     }
     (of, most[0], most[1])
@@ -251,12 +254,8 @@ impl Planner<'_> {
 
     /// Whether somebody outside of a group reads a value.
     fn is_given(&self, plan: &GroupPlan, value: usize) -> bool {
-        let read = |(number, kernel): (usize, &super::kernel::Kernel)| {
-            !plan.kernels.contains(&number) && kernel.reads().contains(&value)
-        };
-        self.keep
-            || self.kernels.results.iter().any(|result| result.value == value)
-            || self.kernels.kernels.iter().enumerate().any(read)
+        let outside = |reader: &usize| plan.kernels.binary_search(reader).is_err();
+        self.keep || self.readers[value].iter().any(outside)
     }
 
     fn group_share(&mut self, plan: &GroupPlan, first: u64, end: u64) -> Lowered<()> {

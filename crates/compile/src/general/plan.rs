@@ -143,6 +143,7 @@ pub fn plan(
         places: Vec::new(),
         laid: BTreeMap::new(),
         blocks: Vec::new(),
+        readers: readers(&kernels),
     };
     for value in &kernels.values {
         let spread = Spread::new(machine, planner.emitter.pes(), value.count());
@@ -208,6 +209,15 @@ fn memory(bytes: u64) -> Option<Tensor> {
     })
 }
 
+fn readers(all: &Kernels) -> Vec<Vec<usize>> {
+    let mut readers = vec![Vec::new(); all.values.len()];
+    for (number, kernel) in all.kernels.iter().enumerate() {
+        kernel.reads().into_iter().for_each(|value| readers[value].push(number));
+    }
+    all.results.iter().for_each(|result| readers[result.value].push(all.kernels.len()));
+    readers
+}
+
 fn too_large(kernels: &Kernels, value: &Value) -> Refusal {
     let why = format!("`{}` has {} elements", value.name, value.count());
     Refusal { node: kernels.name.clone(), op: "graph".to_string(), why }
@@ -228,6 +238,8 @@ pub(super) struct Planner<'p> {
     pub(super) places: Vec<u64>,
     pub(super) laid: BTreeMap<usize, Option<Laid>>,
     pub(super) blocks: Vec<Ready>,
+    /// Kernels that read each value; the graph's results are read behind the last.
+    pub(super) readers: Vec<Vec<usize>>,
 }
 
 impl Planner<'_> {
