@@ -127,8 +127,9 @@ def main():
         )
     if args.collectives:
         collectives()
-    if args.library is not None and args.chip in ("", "trainium2"):
-        library(args.library.resolve(), only)
+    checkout = vars(args)["library"]
+    if checkout is not None and args.chip in ("", "trainium2"):
+        library(checkout.resolve(), only)
     if errors:
         over = sum(error > LARGE for error in errors)
         print(f"{len(errors)} rows; median error {statistics.median(errors):.1%}, {over} over {LARGE:.0%}, largest {max(errors):.1%}")

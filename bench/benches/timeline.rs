@@ -85,7 +85,7 @@ fn rates(name: &str, outcome: &SimOutcome, goals: [f64; 2], mut body: impl FnMut
     println!("{name:<44} cycles: {cycles:>10.3e} /s   {verdict}");
 }
 
-/// Nanoseconds that the host gave this thread, so that a loaded host can be told from a slow program; 0 where
+/// Nanoseconds that the host gave this thread, so that a loaded host is not taken for a slow program; 0 where
 /// it does not say.
 #[expect(clippy::disallowed_methods, reason = "a benchmark asks its host")]
 fn cpu_ns() -> u64 {

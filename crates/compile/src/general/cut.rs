@@ -125,7 +125,10 @@ pub(super) fn shared(dims: &[u64], operands: &[(usize, Operand)]) -> (Vec<(usize
 fn steps(apart: &[i64]) -> Option<(Vec<Stride>, Vec<Counts>)> {
     let short = apart.iter().copied().filter(|distance| *distance > 0).min()?;
     let row = |distance: i64| (0..).take_while(|at| at * short <= distance).find(|at| at * short == distance);
-    let most = (1..).take_while(|at| apart.contains(&(at * short))).last().unwrap_or(1);
+    let most = (1..)
+        .take_while(|at| apart.contains(&(at * short)))
+        .last()
+        .or_broken("the shortest distance is one of them");
     let long = apart.iter().copied().filter(|distance| row(*distance).is_none_or(|at| at > most)).min();
     let taken = |distance: &i64| {
         let rows = long.map_or(0, |long| distance / long);
@@ -135,8 +138,10 @@ fn steps(apart: &[i64]) -> Option<(Vec<Stride>, Vec<Counts>)> {
     };
     let taken = apart.iter().map(taken).collect::<Option<Vec<Vec<i64>>>>()?;
     let size = |at: usize| {
-        let most = taken.iter().filter_map(|steps| steps.get(at)).copied().max().unwrap_or(0);
-        u64::try_from(most).unwrap_or(0) + 1
+        let most = taken.iter().filter_map(|steps| steps.get(at)).copied().max();
+        u64::try_from(most.or_broken("each distance has its steps"))
+            .or_broken("distances are from the first on")
+            + 1
     };
     let all = match long {
         Some(long) => vec![(long, size(0)), (short, size(1))],

@@ -14,7 +14,7 @@ use tilewright_tcp_isa::program::transfer::Transfer;
 
 /// Commands that are looked at beyond the first that is not issued.
 const AHEAD: usize = 32;
-/// Meetings that a transfer may come before: more takes the engine from what is wanted sooner.
+/// Barriers of all PEs that a prefetch may come before: more takes the engine from what is needed sooner.
 const PASSED: usize = 1;
 /// Cycles before the engine is free at which the next transfer is given to it.
 const EARLY_CYCLES: u64 = 400;

@@ -176,6 +176,15 @@ fn from_a_file(graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<(), TestCas
     Ok(())
 }
 
+/// Both inputs of a graph, from drawn numbers over and over.
+fn inputs(sizes: [i64; 2], values: &[f32]) -> [Tensor; 2] {
+    let sizes = sizes.map(|size| usize::try_from(size).expect("a size"));
+    let count = sizes.iter().product();
+    [0, 31].map(|skip| {
+        Tensor::floats(Dtype::F32, &sizes, values.iter().copied().cycle().skip(skip).take(count).collect())
+    })
+}
+
 fn steps() -> impl Strategy<Value = Vec<[u8; 3]>> {
     proptest::collection::vec(any::<[u8; 3]>(), 1..9)
 }
@@ -197,11 +206,7 @@ proptest! {
         [rows, columns] in sizes(), pes in 0..4_u32, drawn in steps(), values in proptest::collection::vec(-2.0..2.0_f32, 97),
     ) {
         let Some(graph) = graph(rows, columns, &drawn, false) else { return Ok(()) };
-        let count = usize::try_from(rows * columns).expect("a size");
-        let sizes = [usize::try_from(rows).expect("a size"), usize::try_from(columns).expect("a size")];
-        let inputs = [0, 31].map(|skip| {
-            Tensor::floats(Dtype::F32, &sizes, values.iter().copied().cycle().skip(skip).take(count).collect())
-        });
+        let inputs = inputs([rows, columns], &values);
         on_chip(&graph, &inputs, 1 << pes)?;
     }
 
@@ -210,12 +215,8 @@ proptest! {
         [rows, columns] in sizes(), pes in 0..4_u32, drawn in steps(), values in proptest::collection::vec(-3..4_i8, 97),
     ) {
         let Some(graph) = graph(rows, columns, &drawn, true) else { return Ok(()) };
-        let count = usize::try_from(rows * columns).expect("a size");
-        let sizes = [usize::try_from(rows).expect("a size"), usize::try_from(columns).expect("a size")];
-        let inputs = [0, 31].map(|skip| {
-            let values = values.iter().map(|value| f32::from(*value));
-            Tensor::floats(Dtype::F32, &sizes, values.cycle().skip(skip).take(count).collect())
-        });
+        let floats: Vec<f32> = values.iter().map(|value| f32::from(*value)).collect();
+        let inputs = inputs([rows, columns], &floats);
         let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph").run(&inputs).expect("results");
         let found = on_chip(&graph, &inputs, 1 << pes)?;
         for (found, wanted) in found.iter().zip(&wanted) {
@@ -237,11 +238,7 @@ proptest! {
         [rows, columns] in sizes(), pes in 0..4_u32, drawn in steps(), values in proptest::collection::vec(-2.0..2.0_f32, 97),
     ) {
         let Some(graph) = graph(rows, columns, &drawn, false) else { return Ok(()) };
-        let count = usize::try_from(rows * columns).expect("a size");
-        let sizes = [usize::try_from(rows).expect("a size"), usize::try_from(columns).expect("a size")];
-        let inputs = [0, 31].map(|skip| {
-            Tensor::floats(Dtype::F32, &sizes, values.iter().copied().cycle().skip(skip).take(count).collect())
-        });
+        let inputs = inputs([rows, columns], &values);
         from_a_file(&graph, &inputs, 1 << pes)?;
     }
 }

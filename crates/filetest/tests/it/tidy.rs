@@ -471,8 +471,8 @@ fn every_finding_has_a_program_that_shows_it() {
     for (code, _) in
         tilewright_tcp_sim::findings::CODES.iter().filter(|(code, _)| !FORESTALLED.contains(code))
     {
-        let told = ["error", "warning"].map(|severity| format!("// | {severity}[{code}]"));
-        let seen = shown.iter().any(|text| told.iter().any(|line| text.contains(line)));
+        let rendered = ["error", "warning"].map(|severity| format!("// | {severity}[{code}]"));
+        let seen = shown.iter().any(|text| rendered.iter().any(|line| text.contains(line)));
         assert!(seen, "no program in tests/sim shows {code}");
     }
 }

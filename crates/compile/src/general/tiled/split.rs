@@ -3,6 +3,8 @@
 //! What several slices need, transfers bring to each of them, or to one of a ring of the switch engine which
 //! passes it on. A ring is as slow as it is long; a copy takes time of the DMA engine.
 
+use tilewright_base::invariant::OrBroken;
+
 /// Powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Split {
@@ -77,5 +79,5 @@ fn rings(log2: u8) -> impl Iterator<Item = u8> {
 }
 
 fn log2(slices: u64) -> u8 {
-    u8::try_from(slices.max(1).ilog2()).unwrap_or(u8::MAX)
+    u8::try_from(slices.max(1).ilog2()).or_broken("a logarithm of 64 bits is below 64")
 }
