@@ -18,6 +18,7 @@ use tilewright_tcp_isa::program::transfer::{
 };
 use tilewright_tcp_isa::program::{ExecId, Program};
 
+use super::fused::{Hear, Issued, Tell, ids};
 use super::kernel::Part;
 use super::moves::{Bytes, transfers};
 use super::order::{Job, order};
@@ -35,11 +36,15 @@ pub(super) fn dm_bytes(machine: &Tcp) -> u64 {
 }
 
 /// What a PE does next.
-enum Op {
+pub(super) enum Op {
     Transfer(usize, Transfer),
     Exec(usize, Exec),
     /// All PEs wait for each other's writes.
     Meet,
+    /// Others learn what is done.
+    Tell(Tell),
+    /// Others say what is done.
+    Hear(Hear),
 }
 
 /// A half-open range of bytes of HBM.
@@ -49,14 +54,16 @@ type Range = (u64, u64);
 pub(super) struct Emitter<'m> {
     pub(super) machine: &'m Tcp,
     /// Commands of each PE.
-    ops: Vec<Vec<Op>>,
+    pub(super) ops: Vec<Vec<Op>>,
     /// Bytes of HBM that each PE has written since all met: last byte by first.
     written: Vec<BTreeMap<u64, u64>>,
     /// What PEs write in the kernel that is recorded: nobody else touches it before the next, unless it says
     /// so.
     pending: Vec<(usize, Range)>,
     /// Whose commands are recorded.
-    pe: usize,
+    pub(super) pe: usize,
+    /// PEs that executions run on together.
+    pub(super) fused: u64,
     /// Moves are not shared with other PEs.
     alone: bool,
     /// The kernel that commands belong to.
@@ -64,7 +71,7 @@ pub(super) struct Emitter<'m> {
     /// First byte of HBM that is free.
     next_byte: u64,
     /// The byte of data memory behind what each PE has taken last.
-    next_dm: Vec<u64>,
+    pub(super) next_dm: Vec<u64>,
 }
 
 /// A program, and the kernel of each of its transfers and executions.
@@ -100,6 +107,7 @@ impl<'m> Emitter<'m> {
             written: vec![BTreeMap::new(); pes],
             pending: Vec::new(),
             pe: 0,
+            fused: 1,
             alone: false,
             kernel: 0,
             next_byte: 0,
@@ -119,7 +127,7 @@ impl<'m> Emitter<'m> {
 
     /// What follows belongs to a kernel; it begins on the first PE.
     pub(super) fn begin(&mut self, kernel: usize) {
-        (self.kernel, self.pe, self.alone) = (kernel, 0, false);
+        (self.kernel, self.pe, self.fused, self.alone) = (kernel, 0, 1, false);
         self.settle();
     }
 
@@ -278,6 +286,7 @@ impl<'m> Emitter<'m> {
     /// Records a command of the tensor unit.
     pub(super) fn exec(&mut self, mut exec: Exec) {
         exec.name = format!("{}_k{}", exec.name, self.kernel);
+        exec.pes = self.fused;
         self.ops[self.pe].push(Op::Exec(self.kernel, exec));
     }
 
@@ -342,6 +351,7 @@ impl<'m> Emitter<'m> {
             let others: Vec<PeId> = others.map(|pe| PeId { chip: 0, pe: *pe }).collect();
             let jobs: Vec<Job> = ops.iter().map(|op| job(machine, pe, op, &known)).collect();
             let mut last = None;
+            let mut issued = Issued::new(ops.len());
             let mut ops: Vec<Option<Op>> = ops.into_iter().map(Some).collect();
             for at in order(&jobs) {
                 match ops[at].take().or_broken("each command is issued once") {
@@ -349,6 +359,7 @@ impl<'m> Emitter<'m> {
                         transfer.name = format!("{}_k{kernel}", transfer.name);
                         let id = queues.dma(transfer);
                         last = if jobs[at].free { last } else { Some(id) };
+                        issued.transfer(at, id);
                         transfers.push(kernel);
                     }
                     Op::Exec(kernel, exec) => {
@@ -356,7 +367,7 @@ impl<'m> Emitter<'m> {
                         if stays {
                             queues.drain();
                         }
-                        queues.exec(exec);
+                        issued.exec(at, exec.context, queues.exec_now(exec));
                         if stays {
                             queues.drain();
                         }
@@ -366,6 +377,11 @@ impl<'m> Emitter<'m> {
                         queues.meet(last.take().as_slice(), &others);
                     }
                     Op::Meet => {}
+                    Op::Tell(tell) => {
+                        let (transfers, execs) = issued.before(&tell, last);
+                        queues.tell(&transfers, &execs, &ids(&tell.to));
+                    }
+                    Op::Hear(hear) => queues.hear(&ids(&hear.from)),
                 }
             }
         }
@@ -383,6 +399,8 @@ fn job(machine: &Tcp, pe: u64, op: &Op, written: &Written) -> Job {
         Op::Transfer(_, transfer) => Job::transfer(machine, transfer, written.is_brought(transfer)),
         Op::Exec(_, exec) => Job::exec(machine, pe, exec, stays(machine, exec)),
         Op::Meet => Job::meet(),
+        Op::Tell(tell) => Job::tell(&tell.after, tell.execs),
+        Op::Hear(hear) => Job::hear(hear.accesses(machine, pe)),
     }
 }
 

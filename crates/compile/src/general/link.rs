@@ -175,7 +175,7 @@ fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMa
             return tiled.clone();
         }
         let whole = options.keep && chain.is_some();
-        let tiled = candidate(machine, sizes, options.pes, chain, whole).ok();
+        let tiled = candidate(machine, sizes, (options.pes, options.fused), chain, whole).ok();
         known.push((sizes, chain.cloned(), tiled.clone()));
         tiled
     };

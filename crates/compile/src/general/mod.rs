@@ -18,6 +18,7 @@
 //! | [`bound`] | what a graph takes at least |
 //! | [`moves`] | loops over elements as transfers |
 //! | `emit`, `commands_*`, [`plan`](mod@plan) | the program |
+//! | `fused` | PEs that run executions together: who moves what, and messages between them |
 //! | `order` | the order in which each PE issues its commands |
 //! | [`tensors`] | tensors as words |
 //! | [`interface`](mod@interface) | a planned graph from outside: inputs, results and constants in HBM |
@@ -58,6 +59,7 @@ mod cut;
 mod emit;
 mod entry;
 mod form;
+mod fused;
 mod group;
 mod legal;
 mod merge;

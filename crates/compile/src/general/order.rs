@@ -2,8 +2,9 @@
 //!
 //! A queue is in order: a command that waits holds all behind it, and one of a context is issued when the
 //! context is free. Of the next commands in program order whose predecessors are issued, the one that can
-//! start first comes next. Commands that touch the same bytes keep their order; so do all around a meeting of
-//! PEs, but for transfers that bring what nobody writes.
+//! start first comes next. Commands that touch the same bytes keep their order; so do all around a barrier of
+//! PEs, but for transfers that bring what nobody writes. Messages between PEs keep their order among each
+//! other: what a message tells comes before it, and behind one that is received comes all that may need it.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
@@ -29,9 +30,23 @@ pub(super) enum Unit {
     Queue,
 }
 
+/// What the control core does itself.
+#[derive(Debug, PartialEq, Eq)]
+enum Core {
+    /// It gives a command to the queue.
+    Push,
+    /// All PEs wait for each other.
+    Barrier,
+    /// Others learn that some commands, or all executions so far, are done.
+    Tell { after: Vec<usize>, execs: bool },
+    /// It waits for others.
+    Hear,
+}
+
 /// A command as far as its place among others goes.
 #[derive(Debug)]
 pub(super) struct Job {
+    core: Core,
     unit: Unit,
     cycles: u64,
     accesses: Vec<MemoryAccess>,
@@ -47,30 +62,57 @@ impl Job {
         let unit = if exec.context == Context::Main { Unit::Main } else { Unit::Sub };
         let accesses = of_exec(machine, exec, PeId { chip: 0, pe }, &[]).accesses;
         let cycles = exec_cycles(machine, exec).total_cycles;
-        Job { unit, cycles, accesses, barrier: stays, free: false }
+        Job { core: Core::Push, unit, cycles, accesses, barrier: stays, free: false }
     }
 
     /// A transfer, as long as it takes when nobody else asks HBM.
     pub(super) fn transfer(machine: &Tcp, transfer: &Transfer, free: bool) -> Job {
         let accesses = of_transfer(machine, transfer, &[]).accesses;
         let alone = transfer_cost(machine, transfer).map_or(0, |cost| cost.cycles.total_cycles);
-        Job { unit: Unit::Dma, cycles: alone, accesses, barrier: transfer.index.is_some(), free }
+        let barrier = transfer.index.is_some();
+        Job { core: Core::Push, unit: Unit::Dma, cycles: alone, accesses, barrier, free }
     }
 
     /// All PEs wait for each other.
     pub(super) fn meet() -> Job {
-        Job { unit: Unit::Queue, cycles: 0, accesses: Vec::new(), barrier: true, free: false }
+        Job::of_core(Core::Barrier, Vec::new())
     }
 
-    fn follows(&self, before: &Job) -> bool {
-        // PEs meet for what lies in HBM, which commands do not touch.
-        let passes = |one: &Job, other: &Job| {
-            one.unit == Unit::Queue && (other.free || matches!(other.unit, Unit::Main | Unit::Sub))
-        };
-        if passes(self, before) || passes(before, self) {
-            return false;
+    /// Others learn that commands of the PE, by number, or all of its executions so far are done.
+    pub(super) fn tell(after: &[usize], execs: bool) -> Job {
+        Job::of_core(Core::Tell { after: after.to_vec(), execs }, Vec::new())
+    }
+
+    /// The PE learns that others are done, which have touched some bytes of its own until then.
+    pub(super) fn hear(accesses: Vec<MemoryAccess>) -> Job {
+        Job::of_core(Core::Hear, accesses)
+    }
+
+    fn of_core(core: Core, accesses: Vec<MemoryAccess>) -> Job {
+        Job { core, unit: Unit::Queue, cycles: 0, accesses, barrier: true, free: false }
+    }
+
+    fn is_exec(&self) -> bool {
+        matches!(self.unit, Unit::Main | Unit::Sub)
+    }
+
+    /// Whether it comes behind another one, whose number is given.
+    fn follows(&self, number: usize, before: &Job) -> bool {
+        match (&self.core, &before.core) {
+            // PEs wait for each other for what lies in HBM, which executions do not touch.
+            (Core::Barrier, Core::Push) => !before.free && !before.is_exec(),
+            (Core::Push, Core::Barrier) => !self.free && !self.is_exec(),
+            (Core::Tell { after, execs }, Core::Push) => {
+                after.contains(&number) || *execs && before.is_exec()
+            }
+            (Core::Push, Core::Tell { .. }) => false,
+            (Core::Hear, Core::Push) => !before.free,
+            (Core::Push, Core::Hear) => !self.free || meets(&self.accesses, &before.accesses),
+            (Core::Push, Core::Push) => {
+                self.barrier || before.barrier || meets(&self.accesses, &before.accesses)
+            }
+            _ => true,
         }
-        self.barrier || before.barrier || meets(&self.accesses, &before.accesses)
     }
 }
 
@@ -125,7 +167,7 @@ pub(super) fn order(jobs: &[Job]) -> Vec<usize> {
     let segments: Vec<usize> = jobs
         .iter()
         .scan(0, |met, job| {
-            *met += usize::from(job.unit == Unit::Queue);
+            *met += usize::from(job.core == Core::Barrier);
             Some(*met)
         })
         .collect();
@@ -162,7 +204,7 @@ pub(super) fn order(jobs: &[Job]) -> Vec<usize> {
 /// A job comes into sight: what it waits for among those that are not issued.
 fn enter(jobs: &[Job], states: &mut [State], first: usize, at: usize) {
     for before in first..at {
-        if !states[before].issued && jobs[at].follows(&jobs[before]) {
+        if !states[before].issued && jobs[at].follows(before, &jobs[before]) {
             states[before].followers.push(at);
             states[at].blocked += 1;
         }

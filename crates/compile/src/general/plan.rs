@@ -40,11 +40,13 @@ pub struct Options {
     pub keep: bool,
     /// PEs that may be used: a power of two.
     pub pes: u64,
+    /// PEs that contractions in tiles fuse, where the chip can; `None` leaves it to cost.
+    pub fused: Option<u64>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { tactics: 12, keep: false, pes: 1 }
+        Options { tactics: 12, keep: false, pes: 1, fused: None }
     }
 }
 

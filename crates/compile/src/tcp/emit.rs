@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tilewright_base::Span;
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
 use tilewright_tcp_isa::footprint::{ByteSet, Footprint, MemoryAccess, MemoryKind, of_exec, of_transfer};
@@ -23,7 +24,7 @@ use tilewright_tcp_isa::program::{Count, Exec, ExecId, Program, Register, Regist
 use super::window::{self, Clock, Job, Solver};
 
 /// Ids of commands of one kind.
-const IDS: u16 = 256;
+const IDS: u64 = 256;
 
 /// Who runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +80,8 @@ pub struct Emitter<'m> {
     queues: Vec<Queue>,
     most: Vec<i64>,
     live: Vec<Live>,
-    next_exec: u16,
-    next_dma: u16,
+    next_exec: u64,
+    next_dma: u64,
     known: BTreeMap<String, Vec<ExecId>>,
     footprints: BTreeMap<u32, Vec<MemoryAccess>>,
     objects: Vec<MemoryAccess>,
@@ -174,6 +175,31 @@ impl<'m> Emitter<'m> {
         }
     }
 
+    /// Waits for commands of this PE by their ids, and tells others; the queue goes on meanwhile.
+    pub fn tell(&mut self, transfers: &[u8], execs: &[u8], others: &[PeId]) {
+        self.flush();
+        for id in transfers {
+            self.step(StepKind::Await { transfer: true, id: *id });
+            self.transfer_done(*id);
+        }
+        for id in execs {
+            self.step(StepKind::Await { transfer: false, id: *id });
+            self.live.retain(|live| live.unit == Unit::Dma || live.id != *id);
+        }
+        for PeId { chip, pe } in others.iter().copied() {
+            let value = ControlExpr::Operand(ControlOperand::Number(0));
+            self.step(StepKind::Post { chip, pe, value });
+        }
+    }
+
+    /// Waits for messages of others; the queue goes on meanwhile.
+    pub fn hear(&mut self, others: &[PeId]) {
+        self.flush();
+        for PeId { chip, pe } in others.iter().copied() {
+            self.step(StepKind::Receive { chip, pe, register: None });
+        }
+    }
+
     /// What follows is done only if a register is above a number, until [`Self::end_if`]. What was under way before may still be so
     /// afterwards, whatever was waited for under the condition.
     pub fn begin_if_above(&mut self, register: Count, number: u64) {
@@ -242,6 +268,13 @@ impl<'m> Emitter<'m> {
         let cycles = if self.window > 1 { self.image_cycles(image) } else { 0 };
         let command = Command::Exec { context, id: 0 };
         self.put(Pending { unit, command, image: Some(image), accesses, leaves: false, cycles });
+    }
+
+    /// Issues a tensor unit command without holding it back; gives its id.
+    pub fn exec_now(&mut self, exec: Exec) -> u8 {
+        self.exec(exec);
+        self.flush();
+        u8::try_from((self.next_exec + IDS - 1) % IDS).or_broken("an id is below 256")
     }
 
     /// How long an image takes alone, with most tokens.
@@ -406,7 +439,9 @@ impl<'m> Emitter<'m> {
         let alike = self.known.entry(exec.name.clone()).or_default();
         let same = |id: &&ExecId| {
             let known = self.program.execs.get(id.0 as usize);
-            known.is_some_and(|known| known.body == exec.body && known.context == exec.context)
+            known.is_some_and(|known| {
+                known.body == exec.body && known.context == exec.context && known.pes == exec.pes
+            })
         };
         if let Some(id) = alike.iter().find(same) {
             return *id;

@@ -38,8 +38,8 @@ fn graph([batch, rows, columns, summed]: Shape) -> Graph {
     primitives(&b.finish()).expect("primitives")
 }
 
-fn planned(machine: &Tcp, shape: Shape, pes: u64) -> Planned {
-    let options = Options { pes, ..Options::default() };
+fn planned(machine: &Tcp, shape: Shape, pes: u64, fused: Option<u64>) -> Planned {
+    let options = Options { pes, fused, ..Options::default() };
     plan(machine, &graph(shape), &TensorStore::default(), &options).expect("a plan")
 }
 
@@ -54,8 +54,8 @@ fn wrong(findings: &[Finding]) -> Option<&Finding> {
 }
 
 /// Runs with values and findings; gives whether tiles were used.
-fn right(machine: &Tcp, shape: Shape, pes: u64) -> bool {
-    let planned = planned(machine, shape, pes);
+fn right(machine: &Tcp, shape: Shape, pes: u64, fused: Option<u64>) -> bool {
+    let planned = planned(machine, shape, pes, fused);
     let tiled = !planned.chosen.tiled.is_empty();
     let [batch, rows, columns, summed] = shape;
     let input = |own: u64, period: u64| {
@@ -82,12 +82,28 @@ fn right(machine: &Tcp, shape: Shape, pes: u64) -> bool {
 fn values_are_right_on_any_number_of_pes() {
     let machine = tcp();
     for (shape, pes) in [([1, 128, 256, 256], 1), ([1, 256, 512, 512], 8), ([4, 64, 128, 128], 4)] {
-        assert!(right(&machine, shape, pes), "{shape:?} on {pes} PEs is not tiled");
+        assert!(right(&machine, shape, pes, None), "{shape:?} on {pes} PEs is not tiled");
     }
     for (shape, pes) in
         [([1, 100, 300, 150], 2), ([3, 65, 130, 36], 8), ([1, 1, 640, 96], 4), ([2, 33, 7, 64], 2)]
     {
-        right(&machine, shape, pes);
+        right(&machine, shape, pes, None);
+    }
+}
+
+/// One queue has the executions of two or four PEs, and all of them move what lies in their slices.
+#[test]
+fn fused_pes_give_the_same() {
+    let machine = tcp();
+    for (shape, pes, fused) in [
+        ([1, 128, 256, 256], 2, 2),
+        ([1, 256, 512, 512], 8, 4),
+        ([4, 64, 128, 128], 4, 2),
+        ([1, 100, 300, 152], 4, 4),
+        ([3, 65, 130, 36], 8, 2),
+        ([1, 33, 640, 96], 8, 4),
+    ] {
+        assert!(right(&machine, shape, pes, Some(fused)), "{shape:?} on {pes} PEs is not tiled");
     }
 }
 
@@ -115,7 +131,7 @@ fn cycles_stay_near_the_bound() {
         [1, 1024, 1024, 1024],
     ];
     for shape in shapes {
-        let planned = planned(&machine, shape, 8);
+        let planned = planned(&machine, shape, 8, None);
         let how = planned.chosen.tiled.values().next().map_or("not tiled".to_string(), ToString::to_string);
         let mut device = GraphDevice::new(&machine, planned).expect("a device");
         let wanted = ReadingOptions { values: false, findings: true, ..ReadingOptions::default() };

@@ -1,8 +1,14 @@
 //! A tiled contraction as commands: a queue for each PE, tiles loaded one ahead, results stored one behind.
+//!
+//! Where PEs are fused, the first has the executions and each moves what lies in its own slices.
 
 use std::collections::BTreeSet;
 
+use tilewright_base::invariant::to_index;
+use tilewright_tcp_isa::program::exec::Exec;
+
 use super::super::emit::Emitter;
+use super::super::fused::by_pe;
 use super::super::refusal::Lowered;
 use super::epilogue::Input;
 use super::finish::Slot;
@@ -33,9 +39,14 @@ struct Worker<'e, 'm> {
     emitter: &'e mut Emitter<'m>,
     tiled: &'e TiledContraction,
     operands: &'e Operands,
-    pe: u64,
+    /// The PE, or the first of those that are fused.
+    pe: usize,
     tiles: Vec<Tile>,
     rooms: Rooms,
+    /// Transfers of the tile that is loaded, by number among the commands of each PE.
+    loads: Vec<Vec<usize>>,
+    /// Executions of each tile, by number among the commands of the first PE.
+    execs: Vec<Vec<usize>>,
 }
 
 impl TiledContraction {
@@ -44,12 +55,17 @@ impl TiledContraction {
     /// # Errors
     /// Shapes whose digits do not make up an axis.
     pub(in super::super) fn emit(&self, emitter: &mut Emitter<'_>, operands: &Operands) -> Lowered<()> {
-        for pe in 0..self.tiling.grid.pes() {
-            emitter.turn_to(pe);
-            let tiles = self.tiling.tiles(self.sizes, pe);
-            let rooms = self.rooms.clone().moved(emitter.next_region(self.rooms.bytes()));
-            Worker { emitter, tiled: self, operands, pe, tiles, rooms }.work()?;
+        let fused = self.split.fused;
+        for group in 0..self.tiling.grid.pes() {
+            let pe = to_index(group * fused);
+            emitter.fused = fused;
+            let tiles = self.tiling.tiles(self.sizes, group);
+            let rooms = self.rooms.clone().moved(emitter.next_region_of(pe, self.rooms.bytes()));
+            let loads = vec![Vec::new(); to_index(fused)];
+            let execs = vec![Vec::new(); tiles.len()];
+            Worker { emitter, tiled: self, operands, pe, tiles, rooms, loads, execs }.work()?;
         }
+        emitter.fused = 1;
         Ok(())
     }
 }
@@ -58,17 +74,56 @@ impl Worker<'_, '_> {
     fn work(&mut self) -> Lowered<()> {
         self.clear();
         self.load(0)?;
+        self.loaded(true);
         for at in 0..self.tiles.len() {
-            self.run(at)?;
+            self.contract(at)?;
+            if at > 0 {
+                self.done(at - 1);
+            }
+            // Nothing of the first PE waits behind what runs after the contraction.
+            if self.loads.len() == 1 {
+                self.finish(at)?;
+            }
             if at > 0 {
                 self.store(at - 1)?;
             }
             self.load(at + 1)?;
+            if self.loads.len() > 1 {
+                self.finish(at)?;
+                self.loaded(false);
+            }
         }
         match self.tiles.len().checked_sub(1) {
-            Some(last) => self.store(last),
+            Some(last) => {
+                self.done(last);
+                self.store(last)
+            }
             None => Ok(()),
         }
+    }
+
+    /// Bytes of each slice that belong to the contraction.
+    fn region(&self) -> (u64, u64) {
+        (self.rooms.rows.base, self.rooms.rows.base + self.rooms.bytes())
+    }
+
+    /// The first PE learns that a tile has come, and at the beginning that others have ended what was before.
+    fn loaded(&mut self, execs: bool) {
+        let (region, loads) = (self.region(), self.loads.clone());
+        self.emitter.tell_first(self.pe, &loads, execs, region);
+        self.loads.iter_mut().for_each(Vec::clear);
+    }
+
+    /// The other PEs learn that a tile is computed.
+    fn done(&mut self, at: usize) {
+        let region = self.region();
+        self.emitter.tell_group(self.pe, self.execs[at].clone(), region);
+    }
+
+    fn exec(&mut self, at: usize, exec: Exec) {
+        self.emitter.turn_to(self.pe as u64);
+        self.execs[at].push(self.emitter.ops[self.pe].len());
+        self.emitter.exec(exec);
     }
 
     fn program(&self, tile: &Tile) -> Lowered<&TileProgram> {
@@ -78,12 +133,21 @@ impl Worker<'_, '_> {
 
     /// Places of operands that no transfer fills are read with those beside them.
     fn clear(&mut self) {
+        self.emitter.turn_to(self.pe as u64);
         let mut empty: [BTreeSet<Bare>; 2] = Default::default();
         for program in self.tiles.iter().filter_map(|tile| self.program(tile).ok()) {
             for (all, own) in empty.iter_mut().zip(&program.empty) {
                 all.extend(own.iter().map(|(bytes, slices)| (*bytes, slices.clone())));
             }
         }
+        let all = |empty: &[BTreeSet<Bare>; 2]| empty.iter().any(|one| !one.is_empty());
+        let padded = self.tiles.iter().filter_map(|tile| self.program(tile).ok()).any(TileProgram::is_padded);
+        let vectors = self.rooms.operands.len() + self.rooms.brought.len();
+        if !all(&empty) && !(padded && vectors > 0) {
+            return;
+        }
+        self.loaded(true);
+        let first = self.emitter.ops[self.pe].len();
         let strips = self.tiles.last().map_or(0, |tile| tile.strip + 1);
         let (rows, columns) = (self.rooms.rows, self.rooms.columns);
         let used = [(rows, rows.count.min(self.tiles.len() as u64)), (columns, columns.count.min(strips))];
@@ -94,18 +158,22 @@ impl Worker<'_, '_> {
                 }
             }
         }
-        let programs = self.tiles.iter().filter_map(|tile| self.program(tile).ok());
-        if programs.into_iter().any(TileProgram::is_padded) {
+        if padded {
             for buffers in self.rooms.operands.iter().chain(&self.rooms.brought) {
                 self.emitter.clear("clear", buffers.base, buffers.each * buffers.count);
             }
         }
+        let cleared = (first..self.emitter.ops[self.pe].len()).collect();
+        let region = self.region();
+        self.emitter.tell_group(self.pe, cleared, region);
     }
 
     /// Where the rows of a tile lie.
     fn rows_at(&self, at: usize) -> u64 {
-        let tile = &self.tiles[at];
-        let number = if self.tiled.tiling.resident { tile.row_tile } else { at as u64 };
+        let (tile, tiling) = (&self.tiles[at], &self.tiled.tiling);
+        // The next position of the batch begins in the buffer that is left.
+        let whole = tile.batch * tiling.row_tiles(self.tiled.sizes) + tile.row_tile;
+        let number = if tiling.resident { whole } else { at as u64 };
         self.rooms.rows.at(number)
     }
 
@@ -169,39 +237,55 @@ impl Worker<'_, '_> {
 
     fn moved(&mut self, name: &str, place: Place<'_>, to_dm: bool) -> Lowered<()> {
         let machine = self.emitter.machine;
-        let all = Place { slice: self.pe * machine.pe.slices, ..place }.transfers(machine, name, to_dm);
+        let slice = self.pe as u64 * machine.pe.slices;
+        let all = Place { slice, ..place }.transfers(machine, name, to_dm);
         for transfer in all.ok_or("digits that do not make up an axis")? {
-            self.emitter.transfer(transfer);
+            let parts = by_pe(machine, transfer, to_dm).ok_or("a transfer that is not slice by slice")?;
+            for (pe, part) in parts {
+                self.emitter.turn_to(pe as u64);
+                self.emitter.transfer(part);
+                if to_dm {
+                    self.loads[pe - self.pe].push(self.emitter.ops[pe].len() - 1);
+                }
+            }
         }
         Ok(())
     }
 
-    fn run(&mut self, at: usize) -> Lowered<()> {
+    /// Operands to register files, and the contraction.
+    fn contract(&mut self, at: usize) -> Lowered<()> {
         let tile = self.tiles[at];
         let program = self.program(&tile)?.clone();
         let machine = self.emitter.machine;
-        let number = at as u64;
         if tile.row_tile == 0 {
-            self.emitter.exec(program.load_from(machine, self.rooms.columns.at(tile.strip)));
+            self.exec(at, program.load_from(machine, self.rooms.columns.at(tile.strip)));
         }
         for (at_operand, operand) in program.finish.operands.iter().enumerate() {
             if operand.input == Input::Rows || tile.row_tile == 0 {
                 let from = self.rooms.operands[at_operand].at(turn(operand.input, &tile, at));
-                self.emitter.exec(program.finish.load(at_operand, from));
+                self.exec(at, program.finish.load(at_operand, from));
             }
         }
-        let sums = self.rooms.sums.at(number);
-        self.emitter.exec(program.contract_at(machine, self.rows_at(at), sums));
+        let sums = self.rooms.sums.at(at as u64);
+        self.exec(at, program.contract_at(machine, self.rows_at(at), sums));
+        Ok(())
+    }
+
+    /// What follows the contraction.
+    fn finish(&mut self, at: usize) -> Lowered<()> {
+        let program = self.program(&self.tiles[at])?.clone();
+        let (machine, number) = (self.emitter.machine, at as u64);
         let exchanged = program.exchange.ring > 1;
         if exchanged {
             let narrow = program.finish.narrows_sums();
-            self.emitter.exec(program.exchange.exec(sums, self.rooms.traded.at(number), narrow));
+            let (from, to) = (self.rooms.sums.at(number), self.rooms.traded.at(number));
+            self.exec(at, program.exchange.exec(from, to, narrow));
         }
         let rooms = self.rooms.clone();
         let place = |slot: Slot| rooms.slot(slot, exchanged, number);
         let half = |result: usize| rooms.halves[result].at(number);
         for exec in program.finish.execs(machine, &place, &half) {
-            self.emitter.exec(exec);
+            self.exec(at, exec);
         }
         Ok(())
     }

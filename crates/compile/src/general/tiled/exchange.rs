@@ -100,13 +100,13 @@ impl Exchange {
         Exec { name: "exchange".to_string(), context: Context::Sub, pes: 1, body, span: Span::default() }
     }
 
-    /// Cycles of the command.
-    pub(super) fn cycles(&self, machine: &Tcp, finish: &Finish) -> u64 {
+    /// Cycles of the command on so many PEs together.
+    pub(super) fn cycles(&self, machine: &Tcp, finish: &Finish, pes: u64) -> u64 {
         if self.ring == 1 {
             return 0;
         }
         let exec = self.exec(0, machine.dm.capacity_bytes / 2, finish.narrows_sums());
-        exec_cycles(machine, &exec).total_cycles
+        exec_cycles(machine, &Exec { pes, ..exec }).total_cycles
     }
 
     /// How sums of so many bytes lie behind it.

@@ -287,15 +287,16 @@ impl Finish {
         load_vrf("load", from, words.next_multiple_of(2), at)
     }
 
-    /// Cycles of the main and of the sub context behind a contraction.
-    pub(super) fn cycles(&self, machine: &Tcp, exchange: &Exchange) -> [u64; 2] {
-        let mut cycles = [0, exchange.cycles(machine, self)];
+    /// Cycles of the main and of the sub context behind a contraction, on so many PEs together.
+    pub(super) fn cycles(&self, machine: &Tcp, exchange: &Exchange, pes: u64) -> [u64; 2] {
+        let mut cycles = [0, exchange.cycles(machine, self, pes)];
         let apart = |slot: Slot| match slot {
             Slot::Sums => 0,
             Slot::Brought(number) => (1 + number as u64) * self.words * WORD_BYTES,
             Slot::Made(number) => (8 + number as u64) * self.words * WORD_BYTES,
         };
         for exec in self.execs(machine, &apart, &|_| 0) {
+            let exec = Exec { pes, ..exec };
             cycles[usize::from(exec.context == Context::Sub)] += exec_cycles(machine, &exec).total_cycles;
         }
         cycles

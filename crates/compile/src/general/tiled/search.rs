@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 
 use super::super::emit::dm_bytes;
@@ -20,6 +21,9 @@ const MOST_TILES: u64 = 512;
 /// Positions along an axis at whose multiples shards are cut besides: results of so many columns are whole
 /// access units of HBM.
 const ALIGNED: u64 = 64;
+/// Steps of a control core around a message.
+const MESSAGE_STEPS: u64 = 4;
+
 /// A contraction in tiles over several PEs.
 #[derive(Clone, Debug)]
 pub struct TiledContraction {
@@ -41,12 +45,13 @@ impl std::fmt::Display for TiledContraction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Tiling { grid, rows, columns, resident } = self.tiling;
         let stays = if resident { ", rows stay" } else { "" };
-        let Split { columns_log2, summed_log2, rows_ring_log2, columns_ring_log2 } = self.split;
+        let Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2 } = self.split;
         let [by_columns, by_sum, rows_ring, columns_ring] =
             [columns_log2, summed_log2, rows_ring_log2, columns_ring_log2].map(|log2| 1_u64 << log2);
+        let pes = if fused == 1 { "PEs".to_string() } else { format!("groups of {fused} PEs") };
         write!(
             f,
-            "{}x{}x{} PEs, tiles of {rows}x{columns}{stays}, slices {by_columns} by columns and {by_sum} by the sum, \
+            "{}x{}x{} {pes}, tiles of {rows}x{columns}{stays}, slices {by_columns} by columns and {by_sum} by the sum, \
              rings of {rows_ring} for rows and {columns_ring} for columns, {} cycles",
             grid.batch, grid.rows, grid.columns, self.cycles
         )
@@ -62,20 +67,23 @@ struct Candidate {
 struct Search<'m> {
     machine: &'m Tcp,
     sizes: Sizes,
+    /// PEs that are fused, if cost does not decide.
+    fused: Option<u64>,
     epilogue: Option<&'m Epilogue>,
     /// Sums are kept besides.
     whole: bool,
     known: BTreeMap<(u64, u64, Split), Option<Estimate>>,
 }
 
-/// The tiled contraction that takes least on so many PEs, with the chain behind it; sums may be kept besides.
+/// The tiled contraction that takes least on so many PEs, fused by cost or so many at once, with the chain
+/// behind it; sums may be kept besides.
 ///
 /// # Errors
 /// Why there is none.
 pub(in super::super) fn candidate(
     machine: &Tcp,
     sizes: Sizes,
-    pes: u64,
+    (pes, fused): (u64, Option<u64>),
     epilogue: Option<&Epilogue>,
     whole: bool,
 ) -> Result<TiledContraction, String> {
@@ -86,7 +94,7 @@ pub(in super::super) fn candidate(
     if !(sizes.columns * WORD_BYTES).is_multiple_of(granule) {
         return Err(format!("results of {} columns are no whole granules of {granule} B", sizes.columns));
     }
-    let mut search = Search { machine, sizes, epilogue, whole, known: BTreeMap::new() };
+    let mut search = Search { machine, sizes, fused, epilogue, whole, known: BTreeMap::new() };
     let mut all = search.candidates(pes);
     all.sort_by_key(|candidate| candidate.cycles);
     let mut why = "no tile is legal".to_string();
@@ -118,33 +126,50 @@ impl Search<'_> {
     fn candidates(&mut self, pes: u64) -> Vec<Candidate> {
         let Sizes { batch, rows, columns, .. } = self.sizes;
         let mut all = Vec::new();
-        for grid in Grid::all(pes) {
-            if grid.batch > batch || grid.rows > rows || grid.columns > columns {
-                continue;
-            }
-            let shard = [rows.div_ceil(grid.rows), columns.div_ceil(grid.columns)];
-            for tile_rows in tile_sizes(shard[0], 16) {
-                for tile_columns in tile_sizes(shard[1], 32) {
-                    self.of_tile(grid, tile_rows, tile_columns, &mut all);
+        for fused in self.fusions(pes) {
+            for grid in Grid::all(pes / fused) {
+                if grid.batch > batch || grid.rows > rows || grid.columns > columns {
+                    continue;
+                }
+                let shard = [rows.div_ceil(grid.rows), columns.div_ceil(grid.columns)];
+                for tile_rows in tile_sizes(shard[0], 16) {
+                    for tile_columns in tile_sizes(shard[1], 32) {
+                        self.of_tile((grid, fused), tile_rows, tile_columns, &mut all);
+                    }
                 }
             }
         }
         all
     }
 
-    fn of_tile(&mut self, grid: Grid, rows: u64, columns: u64, all: &mut Vec<Candidate>) {
+    /// Numbers of PEs that the chip fuses and that make up all that are used.
+    fn fusions(&self, pes: u64) -> Vec<u64> {
+        let chip = &self.machine.chip;
+        let fits = |fused: &u64| {
+            fused.is_power_of_two()
+                && pes.is_multiple_of(*fused)
+                && chip.pes_per_cluster.is_multiple_of(*fused)
+        };
+        let all: Vec<u64> = chip.fused_pes.iter().copied().filter(fits).collect();
+        match self.fused.filter(|fused| all.contains(fused)) {
+            Some(fused) => vec![fused],
+            None => all,
+        }
+    }
+
+    fn of_tile(&mut self, (grid, fused): (Grid, u64), rows: u64, columns: u64, all: &mut Vec<Candidate>) {
         let shares = [self.sizes.batch.div_ceil(grid.batch), self.sizes.rows.div_ceil(grid.rows)];
         let strips = self.sizes.columns.div_ceil(grid.columns).div_ceil(columns);
         if shares[0] * shares[1].div_ceil(rows) * strips > MOST_TILES {
             return;
         }
-        for split in Split::all(self.machine.pe.slices) {
+        for split in Split::all(fused, self.machine.pe.slices) {
             let Some(estimate) = self.estimated(rows, columns, split) else { continue };
             for resident in [true, false] {
                 let tiling = Tiling { grid, rows, columns, resident };
                 let rooms = estimate.rooms.clone().with_rows(self.machine, self.row_buffers(tiling));
                 if rooms.bytes() <= dm_bytes(self.machine) {
-                    all.push(Candidate { tiling, split, cycles: self.time(tiling, &estimate) });
+                    all.push(Candidate { tiling, split, cycles: self.time(tiling, fused, &estimate) });
                 }
             }
         }
@@ -199,7 +224,7 @@ impl Search<'_> {
 
     /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in
     /// order.
-    fn time(&self, tiling: Tiling, estimate: &Estimate) -> u64 {
+    fn time(&self, tiling: Tiling, fused: u64, estimate: &Estimate) -> u64 {
         let last = tiling.grid.pes() - 1;
         let tiles = tiling.tiles(self.sizes, last);
         let machine = self.machine;
@@ -213,12 +238,22 @@ impl Search<'_> {
         )]
         let cycles = moved.map(|one| {
             let shared = (one.hbm_cycles * sharing as f64) as u64;
-            let busy = one.engine_cycles.max(shared);
+            let busy = (one.engine_cycles / fused).max(shared);
             if busy == 0 { 0 } else { busy + machine.tdma.startup_cycles }
         });
         let start = machine.command.launch_cycles;
-        let mut clock =
-            Pipeline { engine: start, unit: start, sub: start, ready: start, ends: Vec::new(), cycles };
+        // Engines and executions of a group wait for messages.
+        let message =
+            if fused == 1 { 0 } else { MESSAGE_STEPS * machine.queue.push_cycles + self.doorbell() };
+        let mut clock = Pipeline {
+            engine: start,
+            unit: start,
+            sub: start,
+            ready: start,
+            ends: Vec::new(),
+            cycles,
+            message,
+        };
         clock.load(&tiles, 0);
         for at in 0..tiles.len() {
             clock.run(&tiles, at, estimate);
@@ -229,6 +264,11 @@ impl Search<'_> {
         }
         clock.store(tiles.len().saturating_sub(1));
         clock.engine.max(clock.unit) + machine.command.finish_cycles
+    }
+
+    fn doorbell(&self) -> u64 {
+        let cycles = u128::from(self.machine.noc.doorbell_ns) * u128::from(self.machine.chip.clock_hz);
+        u64::try_from(cycles / 1_000_000_000).or_broken("cycles of a message fit 64 bits")
     }
 
     fn made(&self, candidate: &Candidate) -> Result<Made, String> {
@@ -294,6 +334,8 @@ struct Pipeline {
     /// When each tile is computed.
     ends: Vec<u64>,
     cycles: [u64; 4],
+    /// From a transfer to an execution of another PE, and back.
+    message: u64,
 }
 
 impl Pipeline {
@@ -301,7 +343,7 @@ impl Pipeline {
         let Some(tile) = tiles.get(at) else { return };
         // Its buffers are those of the tile before the last.
         if let Some(end) = at.checked_sub(2).and_then(|before| self.ends.get(before)) {
-            self.engine = self.engine.max(*end);
+            self.engine = self.engine.max(*end + self.message);
         }
         if tile.brings_rows {
             self.engine += self.cycles[0];
@@ -310,7 +352,7 @@ impl Pipeline {
             self.engine += self.cycles[1];
         }
         self.engine += self.cycles[3];
-        self.ready = self.engine;
+        self.ready = self.engine + self.message;
     }
 
     fn run(&mut self, tiles: &[Tile], at: usize, estimate: &Estimate) {
@@ -322,7 +364,7 @@ impl Pipeline {
 
     fn store(&mut self, at: usize) {
         if let Some(end) = self.ends.get(at) {
-            self.engine = self.engine.max(*end) + self.cycles[2];
+            self.engine = self.engine.max(*end + self.message) + self.cycles[2];
         }
     }
 }

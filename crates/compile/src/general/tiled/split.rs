@@ -1,4 +1,4 @@
-//! How a tile is spread over the slices of a PE: rows, columns and the sum, each over a power of two of them.
+//! How a tile is spread over the slices of a PE, or of PEs that are fused: rows, columns and the sum, each over a power of two of them.
 //!
 //! What several slices need, transfers bring to each of them, or to one of a ring of the switch engine which
 //! passes it on. A ring is as slow as it is long; a copy takes time of the DMA engine.
@@ -8,6 +8,8 @@ use tilewright_base::invariant::OrBroken;
 /// Powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Split {
+    /// PEs whose slices work together.
+    pub(super) fused: u64,
     /// Slices with columns of their own.
     pub(super) columns_log2: u8,
     /// Slices with a part of the sum of their own.
@@ -29,20 +31,30 @@ pub(super) struct Spread {
 }
 
 impl Split {
-    /// All splits over so many slices: rings are all that need the same, a half or a quarter of it, or none.
-    pub(super) fn all(slices: u64) -> Vec<Split> {
-        let most = log2(slices);
+    /// All splits over so many PEs together, of so many slices each: rings are all that need the same, a half or a quarter of it, or none.
+    pub(super) fn all(fused: u64, slices: u64) -> Vec<Split> {
+        let most = log2(fused * slices);
         let mut all = Vec::new();
         for columns_log2 in 0..=most {
             for summed_log2 in 0..=most - columns_log2 {
                 for rows_ring_log2 in rings(columns_log2) {
                     for columns_ring_log2 in rings(most - columns_log2 - summed_log2) {
-                        all.push(Split { columns_log2, summed_log2, rows_ring_log2, columns_ring_log2 });
+                        let rings = (rows_ring_log2, columns_ring_log2);
+                        all.push(Split::new(fused, columns_log2, summed_log2, rings));
                     }
                 }
             }
         }
         all
+    }
+
+    fn new(
+        fused: u64,
+        columns_log2: u8,
+        summed_log2: u8,
+        (rows_ring_log2, columns_ring_log2): (u8, u8),
+    ) -> Split {
+        Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2 }
     }
 
     /// The same in slices.

@@ -91,7 +91,7 @@ pub(super) struct TileProgram {
 impl TileShape {
     /// The share of every slice, results of at least so many bytes; `None` if register files or accumulators cannot hold it.
     pub(super) fn new(machine: &Tcp, live: Sizes, split: Split, least_bytes: u64) -> Option<TileShape> {
-        let over = split.over(machine.pe.slices);
+        let over = split.over(split.fused * machine.pe.slices);
         let full = full_packet_elements(machine, Dtype::Bf16);
         let flit = machine.network.flit_bytes / HALF_BYTES;
         let share = live.summed.div_ceil(over.summed);
@@ -303,10 +303,11 @@ pub(super) fn estimate(
     let exchange = Exchange::new(&shape);
     let half = machine.dm.capacity_bytes / 2;
     let contract = shape.contract(machine, &finish, 0, half);
-    let [main_cycles, sub_cycles] = finish.cycles(machine, &exchange);
+    let [main_cycles, sub_cycles] = finish.cycles(machine, &exchange, split.fused);
+    let cycles = |exec: Exec| exec_cycles(machine, &Exec { pes: split.fused, ..exec }).total_cycles;
     Some(Estimate {
-        load_cycles: exec_cycles(machine, &shape.load(machine, 0)).total_cycles,
-        contract_cycles: exec_cycles(machine, &contract).total_cycles + main_cycles,
+        load_cycles: cycles(shape.load(machine, 0)),
+        contract_cycles: cycles(contract) + main_cycles,
         rooms: Rooms::new(machine, &shape, &finish),
         copies: [shape.over.row_copies(), shape.over.column_copies()],
         summed: shape.summed.min(sizes.summed),
