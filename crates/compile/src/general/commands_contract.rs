@@ -38,8 +38,10 @@ impl Planner<'_> {
         if let Some(tiled) = self.chosen.tiled.get(&number) {
             let operands = self.operands(number, [a, b], to);
             tiled.emit(&mut self.emitter, &operands)?;
-            if self.chosen.epilogues.contains_key(&number) && !self.keep {
-                self.laid.insert(to, None);
+            if let Some(joined) = self.chosen.joined.get(&number) {
+                let given = joined.given();
+                let inside = joined.values.iter().chain([&to]).filter(|value| !given.contains(value));
+                self.laid.extend(inside.filter(|_| !self.keep).map(|value| (*value, None)));
             }
             return Ok(());
         }
@@ -81,17 +83,20 @@ impl Planner<'_> {
     /// Where a contraction in tiles finds what it reads, and where it writes.
     fn operands(&self, number: usize, [a, b]: [usize; 2], to: usize) -> Operands {
         let (rows, columns) = (self.places[a], self.places[b]);
-        let chain = self.chosen.epilogues.get(&number).map(|chain| &self.kernels.kernels[*chain]);
-        let at = |values: Vec<usize>| values.into_iter().map(|value| self.places[value]).collect();
-        match chain {
-            Some(chain) => Operands {
-                rows,
-                columns,
-                results: at(chain.results.clone()),
-                inputs: at(chain.reads()),
-                sums: self.keep.then(|| self.places[to]),
-            },
-            None => Operands { rows, columns, results: at(vec![to]), inputs: Vec::new(), sums: None },
+        let at = |values: &[usize]| values.iter().map(|value| self.places[*value]).collect();
+        match self.chosen.joined.get(&number) {
+            Some(joined) => {
+                let given = joined.given();
+                let sums = self.keep && !given.contains(&to);
+                Operands {
+                    rows,
+                    columns,
+                    results: at(&given),
+                    inputs: at(&joined.reads),
+                    sums: sums.then(|| self.places[to]),
+                }
+            }
+            None => Operands { rows, columns, results: at(&[to]), inputs: Vec::new(), sums: None },
         }
     }
 

@@ -54,7 +54,12 @@ impl Group {
     }
 
     /// Whether a kernel can run with those before it, and what it makes.
-    fn takes(&self, all: &Kernels, number: usize, made: &BTreeMap<usize, Extent>) -> Option<Extent> {
+    pub(super) fn takes(
+        &self,
+        all: &Kernels,
+        number: usize,
+        made: &BTreeMap<usize, Extent>,
+    ) -> Option<Extent> {
         let kernel = &all.kernels[number];
         let halves = |value: &usize| all.values[*value].half;
         match &kernel.work {

@@ -16,8 +16,9 @@ use super::emit::hbm;
 use super::kernel::{Kernels, Origin, Part, Sizes, Work};
 use super::moves::{Bytes, transfers};
 use super::plan::Options;
+use super::plan::readers;
 use super::tactic::{Tactic, tactics};
-use super::tiled::{Epilogue, TiledContraction, candidate, epilogue};
+use super::tiled::{Epilogue, Joined, TiledContraction, Uses, candidate};
 use super::view::signed;
 
 /// What was chosen for the contractions of a graph.
@@ -29,8 +30,10 @@ pub struct Chosen {
     pub tiled: BTreeMap<usize, TiledContraction>,
     /// The chain that runs where a contraction leaves its result.
     pub tails: BTreeMap<usize, usize>,
-    /// The chain that runs on the tiles of a contraction.
-    pub epilogues: BTreeMap<usize, usize>,
+    /// Kernels that run on the tiles of a contraction.
+    pub epilogues: BTreeMap<usize, Vec<usize>>,
+    /// The same with what they read and give.
+    pub(super) joined: BTreeMap<usize, Joined>,
     /// Operands that come straight from a contraction: by kernel and operand, the contraction.
     pub straight: BTreeMap<(usize, usize), usize>,
     /// Which of how many tactics each contraction got, the fastest alone first.
@@ -43,7 +46,7 @@ pub struct Chosen {
 impl Chosen {
     /// Whether a chain runs where a contraction leaves its result.
     pub fn is_tail(&self, chain: usize) -> bool {
-        self.tails.values().chain(self.epilogues.values()).any(|tail| *tail == chain)
+        self.tails.values().chain(self.epilogues.values().flatten()).any(|tail| *tail == chain)
     }
 }
 
@@ -164,33 +167,62 @@ type Tilings = BTreeMap<usize, TiledContraction>;
 /// for.
 const MANY_PRODUCTS: u64 = 1 << 24;
 
-/// Contractions in tiles by kernel, with the chain behind them where tiles can take it; each size and chain is
-/// looked for once.
-fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMap<usize, usize>) {
+/// Contractions in tiles by kernel, with what can run on their tiles; each size and epilogue is looked for
+/// once.
+fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMap<usize, Joined>) {
     type Known = Vec<(Sizes, Option<Epilogue>, Option<TiledContraction>)>;
-    let (mut known, mut found, mut chains): (Known, _, _) = (Vec::new(), Tilings::new(), BTreeMap::new());
-    let mut look = |sizes: Sizes, chain: Option<&Epilogue>| {
-        let same = known.iter().find(|(size, other, _)| *size == sizes && other.as_ref() == chain);
+    let (mut known, mut found, mut joined): (Known, _, _) = (Vec::new(), Tilings::new(), BTreeMap::new());
+    let mut look = |sizes: Sizes, epilogue: Option<&Epilogue>| {
+        let same = known.iter().find(|(size, other, _)| *size == sizes && other.as_ref() == epilogue);
         if let Some((.., tiled)) = same {
             return tiled.clone();
         }
-        let whole = options.keep && chain.is_some();
-        let tiled = candidate(machine, sizes, (options.pes, options.fused), chain, whole).ok();
-        known.push((sizes, chain.cloned(), tiled.clone()));
+        let whole = options.keep && epilogue.is_some();
+        let tiled = candidate(machine, sizes, (options.pes, options.fused), epilogue, whole).ok();
+        known.push((sizes, epilogue.cloned(), tiled.clone()));
         tiled
     };
+    let uses = Uses::new(all, readers(all), options.keep);
     for number in 0..all.kernels.len() {
         let Some((_, sizes)) = contraction(all, number) else { continue };
-        let fused = epilogue(all, number)
-            .and_then(|(chain, what)| look(sizes, Some(&what)).map(|tiled| (chain, tiled)));
-        if let Some((chain, tiled)) = fused {
-            chains.insert(number, chain);
-            found.insert(number, tiled);
-        } else if let Some(tiled) = look(sizes, None) {
-            found.insert(number, tiled);
+        let mut best: Option<(u64, TiledContraction, Option<Joined>)> = None;
+        let variants = uses.epilogues(number).into_iter().map(Some).chain([None]);
+        let most = |one: &Option<Joined>| one.as_ref().map_or(0, |one| one.kernels.len());
+        let variants: Vec<Option<Joined>> = variants.collect();
+        let all_joined = variants.iter().map(most).max().unwrap_or_default();
+        for variant in variants {
+            // A chain alone behind a contraction always takes more in a kernel of its own.
+            if variant.is_none() && best.as_ref().is_some_and(|(_, _, one)| most(one) == 1) {
+                continue;
+            }
+            let Some(tiled) = look(sizes, variant.as_ref().map(|one| &one.epilogue)) else { continue };
+            let apart = (all_joined - most(&variant)) as u64 * apart_cycles(machine, sizes, options.pes);
+            let cycles = tiled.cycles + apart;
+            if best.as_ref().is_none_or(|(least, ..)| cycles < *least) {
+                best = Some((cycles, tiled, variant));
+            }
         }
+        let Some((_, tiled, variant)) = best else { continue };
+        found.insert(number, tiled);
+        joined.extend(variant.map(|one| (number, one)));
     }
-    (found, chains)
+    (found, joined)
+}
+
+/// What a kernel behind a contraction takes besides its commands if it is none of its epilogue: its result
+/// crosses HBM twice.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate"
+)]
+fn apart_cycles(machine: &Tcp, sizes: Sizes, pes: u64) -> u64 {
+    let elements = sizes.batch * sizes.rows * sizes.columns;
+    let per_cycle = machine.hbm_bytes_per_s() * machine.hbm.efficiency / machine.chip.clock_hz as f64;
+    let per_pe = (machine.tdma.bandwidth_bytes_per_cycle * pes) as f64;
+    let moved = (elements * 4) as f64 / per_cycle.min(per_pe);
+    moved as u64 + machine.tdma.startup_cycles
 }
 
 fn candidates(machine: &Tcp, all: &Kernels, options: &Options, tilings: &Tilings) -> Tactics {
@@ -228,7 +260,7 @@ fn candidates(machine: &Tcp, all: &Kernels, options: &Options, tilings: &Tilings
 fn tiled(
     weigher: &Weigher<'_>,
     tilings: &Tilings,
-    chains: &BTreeMap<usize, usize>,
+    chains: &BTreeMap<usize, Joined>,
 ) -> BTreeMap<usize, TiledContraction> {
     let (machine, all) = (weigher.machine, weigher.all);
     let mut tiled = BTreeMap::new();
@@ -256,11 +288,11 @@ fn tiled(
 /// The first contraction without a tactic, and why.
 pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<Chosen, (usize, String)> {
     let mut tails = tails(all);
-    let (tilings, mut epilogues) = tilings(machine, all, options);
+    let (tilings, mut joined) = tilings(machine, all, options);
     let (candidates, without) = candidates(machine, all, options, &tilings);
     let weigher = Weigher { machine, all, tails: &tails, candidates: candidates.clone() };
-    let tiled = tiled(&weigher, &tilings, &epilogues);
-    epilogues.retain(|number, _| tiled.contains_key(number));
+    let tiled = tiled(&weigher, &tilings, &joined);
+    joined.retain(|number, _| tiled.contains_key(number));
     if let Some((number, why)) = without.into_iter().find(|(number, _)| !tiled.contains_key(number)) {
         return Err((number, why));
     }
@@ -289,7 +321,8 @@ pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<
     let choice = choose(&kernels, &bridges);
     let alone = vec![0; kernels.len()];
     let totals = (total(&kernels, &bridges, &choice), total(&kernels, &bridges, &alone));
-    let mut chosen = Chosen { cycles: totals, tiled, epilogues, ..Chosen::default() };
+    let epilogues = joined.iter().map(|(number, one)| (*number, one.kernels.clone())).collect();
+    let mut chosen = Chosen { cycles: totals, tiled, epilogues, joined, ..Chosen::default() };
     for (number, pick) in places.iter().zip(&choice) {
         let candidates = &weigher.candidates[number];
         let tactic = candidates[*pick].clone();

@@ -211,7 +211,8 @@ fn memory(bytes: u64) -> Option<Tensor> {
     })
 }
 
-fn readers(all: &Kernels) -> Vec<Vec<usize>> {
+/// Kernels that read each value; the graph's results are read behind the last.
+pub(super) fn readers(all: &Kernels) -> Vec<Vec<usize>> {
     let mut readers = vec![Vec::new(); all.values.len()];
     for (number, kernel) in all.kernels.iter().enumerate() {
         kernel.reads().into_iter().for_each(|value| readers[value].push(number));
@@ -255,7 +256,7 @@ impl Planner<'_> {
 
     /// Groups by their first kernel, with the kernel behind them.
     fn groups(&self) -> BTreeMap<usize, (usize, GroupPlan)> {
-        let chains = self.chosen.tails.values().chain(self.chosen.epilogues.values());
+        let chains = self.chosen.tails.values().chain(self.chosen.epilogues.values().flatten());
         let tails: BTreeSet<usize> = chains.copied().collect();
         let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
         let plan = |group: Group| {
@@ -294,7 +295,7 @@ impl Planner<'_> {
                 Ok(())
             }
             // Its commands came with those of its contraction.
-            Work::Chain { .. } if self.chosen.is_tail(number) => Ok(()),
+            Work::Chain { .. } | Work::Reduce { .. } if self.chosen.is_tail(number) => Ok(()),
             Work::Chain { inputs, lines, streams } => {
                 let made = passes(self.emitter.machine, inputs.len(), lines, streams);
                 let made = made.ok_or("a step that no unit does")?;

@@ -140,8 +140,10 @@ pub fn lowered(machine: &Tcp, planned: &Planned) -> String {
         }
         if let Some(tiled) = planned.chosen.tiled.get(&number) {
             let _ = writeln!(text, "  tiled    {tiled}");
-            if let Some(chain) = planned.chosen.epilogues.get(&number) {
-                let _ = writeln!(text, "  epilogue kernel {chain}");
+            if let Some(kernels) = planned.chosen.epilogues.get(&number) {
+                let kernels: Vec<String> = kernels.iter().map(ToString::to_string).collect();
+                let plural = if kernels.len() == 1 { "" } else { "s" };
+                let _ = writeln!(text, "  epilogue kernel{plural} {}", kernels.join(", "));
             }
         }
         let transfers: Vec<&Transfer> =

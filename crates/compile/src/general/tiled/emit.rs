@@ -9,14 +9,15 @@ use tilewright_tcp_isa::program::exec::Exec;
 
 use super::super::emit::Emitter;
 use super::super::fused::by_pe;
+use super::super::kernel::Sizes;
 use super::super::refusal::Lowered;
 use super::epilogue::Input;
 use super::finish::Slot;
 use super::grid::Tile;
 use super::rooms::Rooms;
 use super::search::TiledContraction;
-use super::tile::{HALF_BYTES, TileProgram, WORD_BYTES};
-use super::traffic::{Place, operand_place, result_place, vector_place};
+use super::tile::{TileProgram, WORD_BYTES};
+use super::traffic::{Place, operand_place, result_place, row_place, vector_place};
 
 /// First bytes of values in HBM, all row-major.
 #[derive(Clone, Debug)]
@@ -143,7 +144,9 @@ impl Worker<'_, '_> {
         let all = |empty: &[BTreeSet<Bare>; 2]| empty.iter().any(|one| !one.is_empty());
         let padded = self.tiles.iter().filter_map(|tile| self.program(tile).ok()).any(TileProgram::is_padded);
         let vectors = self.rooms.operands.len() + self.rooms.brought.len();
-        if !all(&empty) && !(padded && vectors > 0) {
+        let short = self.tiles.first().and_then(|tile| self.program(tile).ok());
+        let short = short.map_or(Vec::new(), |program| program.finish.padded());
+        if !all(&empty) && !(padded && vectors > 0) && short.is_empty() {
             return;
         }
         self.loaded(true);
@@ -162,6 +165,10 @@ impl Worker<'_, '_> {
             for buffers in self.rooms.operands.iter().chain(&self.rooms.brought) {
                 self.emitter.clear("clear", buffers.base, buffers.each * buffers.count);
             }
+        }
+        for number in short {
+            let buffers = self.rooms.made[number];
+            self.emitter.clear("clear", buffers.base, buffers.each * buffers.count);
         }
         let cleared = (first..self.emitter.ops[self.pe].len()).collect();
         let region = self.region();
@@ -198,14 +205,19 @@ impl Worker<'_, '_> {
         for (number, operand) in program.finish.operands.iter().enumerate() {
             if operand.input == Input::Rows || tile.row_tile == 0 {
                 let place = vector_place(sizes, &tile, operand);
-                let hbm = self.operands.inputs[operand.stream];
+                let hbm = self.operands.inputs[operand.number];
                 let offset = self.rooms.operands[number].at(turn(operand.input, &tile, at));
                 self.moved("bring_vector", Place { hbm, offset, ..place }, true)?;
             }
         }
-        for (number, stream) in program.finish.brought.iter().enumerate() {
-            let place = result_place(sizes, &tile, program.result(WORD_BYTES), WORD_BYTES);
-            let (hbm, offset) = (self.operands.inputs[*stream], self.rooms.brought[number].at(at as u64));
+        for (number, (input, is_plane)) in program.finish.brought.iter().enumerate() {
+            let one = if *is_plane {
+                (Sizes { batch: 1, ..sizes }, Tile { batch: 0, ..tile })
+            } else {
+                (sizes, tile)
+            };
+            let place = result_place(one.0, &one.1, program.result(WORD_BYTES), WORD_BYTES);
+            let (hbm, offset) = (self.operands.inputs[*input], self.rooms.brought[number].at(at as u64));
             self.moved("bring_beside", Place { hbm, offset, ..place }, true)?;
         }
         Ok(())
@@ -216,14 +228,16 @@ impl Worker<'_, '_> {
         let program = self.program(&tile)?.clone();
         let exchanged = program.exchange.ring > 1;
         let slot = |rooms: &Rooms, slot: Slot| rooms.slot(slot, exchanged, at as u64);
-        let stored = program.finish.stored.clone();
-        for (number, (stream, half)) in stored.into_iter().enumerate() {
-            let from = match program.finish.slot(stream) {
-                Some(own) if !half || program.finish.narrows_sums() => slot(&self.rooms, own),
+        for (number, one) in program.finish.stored.iter().enumerate() {
+            let from = match program.finish.slot(one.stream) {
+                Some(own) if !one.half || program.finish.narrows_sums() => slot(&self.rooms, own),
                 _ => self.rooms.halves[number].at(at as u64),
             };
-            let element_bytes = if half { HALF_BYTES } else { WORD_BYTES };
-            let place = result_place(self.tiled.sizes, &tile, program.result(element_bytes), element_bytes);
+            let (sizes, bytes) = (self.tiled.sizes, one.element_bytes());
+            let place = match (one.narrow, &program.finish.row_place) {
+                (true, Some(placed)) => row_place(sizes, &tile, placed),
+                _ => result_place(sizes, &tile, program.result(bytes), bytes),
+            };
             let hbm = self.operands.results[number];
             self.moved("store", Place { hbm, offset: from, ..place }, false)?;
         }

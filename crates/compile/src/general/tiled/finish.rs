@@ -2,8 +2,10 @@
 //! command of the contraction, the exchange between slices, the other passes of the chain, and the narrowing
 //! to bf16.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use tilewright_base::invariant::OrBroken;
+use tilewright_graph::Fold;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
@@ -14,9 +16,12 @@ use tilewright_tcp_lower::kernels::chain::{chain, vrf};
 use tilewright_tcp_lower::kernels::pass::load_vrf;
 
 use super::super::commands_chain::command;
+use super::super::commands_reduce::reduction;
+use super::super::group::LEAST_ROWS;
 use super::super::passes::{Pass, Registers, operands_of_units, passes_with};
 use super::super::tactic::Placed;
-use super::epilogue::{Epilogue, Input};
+use super::super::words::Line;
+use super::epilogue::{Epilogue, Input, Member, Source};
 use super::exchange::Exchange;
 use super::split::Spread;
 use super::tile::{HALF_BYTES, TileShape, WORD_BYTES, placed};
@@ -25,7 +30,7 @@ use super::tile::{HALF_BYTES, TileShape, WORD_BYTES, placed};
 #[derive(Clone, Debug)]
 pub(super) struct Operand {
     /// The input's number.
-    pub(super) stream: usize,
+    pub(super) number: usize,
     /// What it is.
     pub(super) input: Input,
     /// Words of each slice.
@@ -47,23 +52,71 @@ pub(super) enum Slot {
     Made(usize),
 }
 
-/// The chain of a tile.
+/// What runs behind the contraction.
+#[derive(Clone, Debug)]
+pub(super) enum Stage {
+    /// Units on a stream, perhaps of one word for each row.
+    Pass { pass: Pass, narrow: bool },
+    /// One word for each row.
+    Reduce { from: usize, to: usize, fold: Fold, float: bool },
+    /// A stream to the vector register file, so many words.
+    Hold { stream: usize, at: u64, words: u64 },
+}
+
+impl Stage {
+    fn reads(&self, stream: usize) -> bool {
+        match self {
+            Stage::Pass { pass, .. } => pass.stream == stream || pass.pair == Some(stream),
+            Stage::Reduce { from, .. } => *from == stream,
+            Stage::Hold { stream: held, .. } => *held == stream,
+        }
+    }
+
+    /// Whether it gives a word for each row.
+    pub(super) fn is_narrow(&self) -> bool {
+        matches!(self, Stage::Reduce { .. } | Stage::Pass { narrow: true, .. })
+    }
+}
+
+/// A stream that is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stored {
+    pub(super) stream: usize,
+    /// In bf16.
+    pub(super) half: bool,
+    /// One element for each row.
+    pub(super) narrow: bool,
+}
+
+impl Stored {
+    /// Bytes of an element.
+    pub(super) fn element_bytes(&self) -> u64 {
+        if self.half { HALF_BYTES } else { WORD_BYTES }
+    }
+}
+
+/// What happens to the sums of a tile.
 #[derive(Clone, Debug)]
 pub(super) struct Finish {
     /// Units in the command of the contraction.
     pub(super) first: Vec<Op>,
-    /// The other passes.
-    passes: Vec<Pass>,
+    /// What follows.
+    pub(super) stages: Vec<Stage>,
     /// Slot of each stream that lies in data memory.
     slots: Vec<Option<Slot>>,
     /// Inputs that the register file holds.
     pub(super) operands: Vec<Operand>,
-    /// Inputs that transfers bring beside the sums.
-    pub(super) brought: Vec<usize>,
-    /// Streams that are written, and whether in bf16.
-    pub(super) stored: Vec<(usize, bool)>,
+    /// Inputs that transfers bring beside the sums, by number, and whether they are the same for all of the
+    /// batch.
+    pub(super) brought: Vec<(usize, bool)>,
+    /// Streams that are written.
+    pub(super) stored: Vec<Stored>,
     /// Words of a stream in each slice.
     pub(super) words: u64,
+    /// Rows of each slice, if they are whole.
+    rows: u64,
+    /// How values of one element a row lie.
+    pub(super) row_place: Option<Placed>,
     /// Sums stay as the contraction gives them.
     whole: bool,
 }
@@ -113,16 +166,20 @@ impl Layout {
                 let placed = placed(&[("M", self.axes[0])], &self.row_text, WORD_BYTES)?;
                 Some((self.rows, vec![(self.rows, 1), (self.columns, 0)], placed))
             }
-            Input::Sum | Input::Wide => None,
+            Input::Sum | Input::Wide | Input::Plane => None,
         }
     }
 }
 
-/// Register file operands of a chain at a point, from a byte on.
-fn registers(chain: &Epilogue, layout: &Layout, from: u64) -> Option<(Registers, Vec<Operand>, u64)> {
-    let small: Vec<usize> = (0..chain.inputs.len())
-        .filter(|at| matches!(chain.inputs[*at], Input::Columns | Input::Rows))
-        .collect();
+/// Register file operands of the first chain at a point, from a byte on; streams that are not used take no
+/// room.
+fn registers(
+    chain: &Epilogue,
+    layout: &Layout,
+    from: u64,
+    is_used: &dyn Fn(usize) -> bool,
+) -> Option<(Registers, Vec<Operand>, u64)> {
+    let small: Vec<usize> = (0..chain.inputs.len()).filter(|at| is_small(chain.inputs[*at])).collect();
     let fit = operands_of_units(&small, &chain.lines, &chain.streams);
     if fit.len() != small.len() {
         return None;
@@ -132,10 +189,22 @@ fn registers(chain: &Epilogue, layout: &Layout, from: u64) -> Option<(Registers,
         let input = chain.inputs[stream];
         let (words, walk, placed) = layout.operand(input)?;
         all.insert(stream, vrf(next, &walk));
-        operands.push(Operand { stream, input, words, at: next, placed });
-        next += (words * WORD_BYTES).next_multiple_of(FLIT_WORDS * WORD_BYTES);
+        if is_used(stream) {
+            operands.push(Operand { number: stream, input, words, at: next, placed });
+            next += register_bytes(words);
+        }
     }
     Some((all, operands, next))
+}
+
+/// Whether an input is one element for each row or for each column.
+fn is_small(input: Input) -> bool {
+    matches!(input, Input::Columns | Input::Rows)
+}
+
+/// Bytes of the register file for so many words.
+fn register_bytes(words: u64) -> u64 {
+    (words * WORD_BYTES).next_multiple_of(FLIT_WORDS * WORD_BYTES)
 }
 
 /// First bytes of register file operands that units read.
@@ -150,104 +219,95 @@ fn bases<'p>(vectors: impl Iterator<Item = &'p Vector>) -> BTreeSet<u64> {
 
 impl Finish {
     /// What becomes of the sums of a tile; `whole` keeps sums as the contraction gives them. `None` if the
-    /// vector engine or its register file cannot hold it.
+    /// vector engine or its register file cannot hold it, or rows are not whole and must be.
     pub(super) fn new(
         machine: &Tcp,
         shape: &TileShape,
         epilogue: Option<&Epilogue>,
         whole: bool,
     ) -> Option<Finish> {
-        let words = shape.kept_rows() * shape.columns;
-        let Some(epilogue) = epilogue else {
-            let stored = vec![(0, false)];
-            let slots = vec![Some(Slot::Sums)];
-            let (first, passes, operands, brought) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            return Some(Finish { first, passes, slots, operands, brought, stored, words, whole });
+        let plain = Finish {
+            first: Vec::new(),
+            stages: Vec::new(),
+            slots: vec![Some(Slot::Sums)],
+            operands: Vec::new(),
+            brought: Vec::new(),
+            stored: vec![Stored { stream: 0, half: false, narrow: false }],
+            words: shape.kept_rows() * shape.columns,
+            rows: 0,
+            row_place: None,
+            whole,
         };
-        let inputs = epilogue.inputs.len();
-        let sum = epilogue.inputs.iter().position(|input| *input == Input::Sum)?;
-        let (early, mut operands, next) = registers(epilogue, &Layout::new(shape, false), 0)?;
-        let (late, behind, end) = registers(epilogue, &Layout::new(shape, true), next)?;
-        let passes =
-            |known: &Registers| passes_with(machine, inputs, &epilogue.lines, &epilogue.streams, known);
-        let (mut first, mut rest) = (passes(&early)?, passes(&late)?);
-        let uses = |at: usize| rest.iter().filter(|pass| pass.stream == at || pass.pair == Some(at)).count();
-        let alone = first.first().is_some_and(|pass| {
-            pass.stream == sum
-                && pass.pair.is_none()
-                && pass.vector.input == Word::F32
-                && output(&pass.vector) == Word::F32
-                && pass.vector.tags.is_empty()
-                && uses(sum) == 1
-                && !epilogue.streams.contains(&sum)
-                && shape
-                    .added(shape.columns / machine.ce.lanes, &pass.vector.ops)
-                    .is_some_and(|vector| check(machine, &vector).is_empty())
-        });
-        let fused = !whole && alone;
-        let mut slots = vec![None; inputs + epilogue.lines.len()];
-        slots[sum] = Some(Slot::Sums);
-        let mut ops = Vec::new();
-        if fused {
-            let pass = first.swap_remove(0);
-            slots[pass.result] = Some(Slot::Sums);
-            ops = pass.vector.ops;
-            rest.remove(0);
-        }
-        let brought: Vec<usize> = (0..inputs).filter(|at| epilogue.inputs[*at] == Input::Wide).collect();
-        for (number, stream) in brought.iter().enumerate() {
-            slots[*stream] = Some(Slot::Brought(number));
-        }
-        for (number, pass) in rest.iter().enumerate() {
-            slots[pass.result] = Some(Slot::Made(number));
-        }
-        let joined = chain(Word::F32, ops.clone());
-        let used = bases(std::iter::once(&joined).chain(rest.iter().map(|pass| &pass.vector)));
-        operands.extend(behind);
-        operands.retain(|operand| used.contains(&operand.at));
-        if end > machine.vrf.capacity_bytes {
-            return None;
-        }
-        let stored: Vec<(usize, bool)> =
-            epilogue.streams.iter().copied().zip(epilogue.half.iter().copied()).collect();
-        stored.iter().all(|(stream, _)| slots[*stream].is_some()).then_some(())?;
-        Some(Finish { first: ops, passes: rest, slots, operands, brought, stored, words, whole })
+        let Some(epilogue) = epilogue else { return Some(plain) };
+        let all = |_: usize| true;
+        // Which operands are used is known when all units are: the first time is for that alone.
+        let tried = Maker::new(machine, shape, epilogue, plain.clone(), [&all, &all])?;
+        let units = std::iter::once(&tried.joined).chain(tried.rest.iter().map(|pass| &pass.vector));
+        let used = bases(units);
+        let uses = |operands: &[Operand], number: usize| {
+            operands.iter().any(|one| one.number == number && used.contains(&one.at))
+        };
+        let [early, late] = &tried.operands;
+        let made = Maker::new(
+            machine,
+            shape,
+            epilogue,
+            plain,
+            [&|number| uses(early, number), &|number| uses(late, number)],
+        )?;
+        made.finished()
     }
 
-    /// Slot of a stream that is written.
+    /// Slot of a stream that lies in data memory.
     pub(super) fn slot(&self, stream: usize) -> Option<Slot> {
         self.slots.get(stream).copied().flatten()
     }
 
-    /// Passes behind the exchange.
-    pub(super) fn passes(&self) -> usize {
-        self.passes.len()
-    }
-
     /// Whether sums are narrowed where the exchange or the contraction leaves them: nobody needs them wide.
     pub(super) fn narrows_sums(&self) -> bool {
-        !self.whole
-            && self.passes.is_empty()
-            && self.stored.iter().all(|(stream, half)| *half && self.slot(*stream) == Some(Slot::Sums))
+        let narrowed = |one: &Stored| one.half && self.slot(one.stream) == Some(Slot::Sums);
+        !self.whole && self.stages.is_empty() && self.stored.iter().all(narrowed)
     }
 
     /// Results in bf16 that a command of their own narrows.
     pub(super) fn narrowed(&self) -> Vec<usize> {
-        let own = self
-            .stored
-            .iter()
-            .enumerate()
-            .filter(|(_, (stream, half))| *half && self.narrowing_pass(*stream).is_none());
-        if self.narrows_sums() { Vec::new() } else { own.map(|(at, _)| at).collect() }
+        let own = |(_, one): &(usize, &Stored)| one.half && self.narrowing_pass(one.stream).is_none();
+        if self.narrows_sums() {
+            return Vec::new();
+        }
+        self.stored.iter().enumerate().filter(own).map(|(at, _)| at).collect()
     }
 
-    /// The pass whose result is only wanted in bf16.
+    /// The pass whose result is only needed in bf16.
     fn narrowing_pass(&self, stream: usize) -> Option<usize> {
         let Some(Slot::Made(number)) = self.slot(stream) else { return None };
-        let read = self.passes.iter().any(|pass| pass.stream == stream || pass.pair == Some(stream));
-        let wide = self.stored.iter().any(|(other, half)| *other == stream && !half);
-        let floats = output(&self.passes[number].vector) == Word::F32;
-        (!read && !wide && floats).then_some(number)
+        let Stage::Pass { pass, .. } = &self.stages[number] else { return None };
+        let read = self.stages.iter().any(|stage| stage.reads(stream));
+        let wide = self.stored.iter().any(|one| one.stream == stream && !one.half);
+        (!read && !wide && output(&pass.vector) == Word::F32).then_some(number)
+    }
+
+    /// Words of each slice that a stage gives.
+    pub(super) fn stage_words(&self, stage: &Stage) -> u64 {
+        match stage {
+            Stage::Hold { .. } => 0,
+            stage if stage.is_narrow() => self.narrow_words(),
+            _ => self.words,
+        }
+    }
+
+    /// Words of each slice for a value of one element a row, whole flits.
+    fn narrow_words(&self) -> u64 {
+        self.rows.next_multiple_of(FLIT_WORDS)
+    }
+
+    /// Stages whose results have words that no reduction writes.
+    pub(super) fn padded(&self) -> Vec<usize> {
+        let short = |(_, stage): &(usize, &Stage)| matches!(stage, Stage::Reduce { .. });
+        if self.narrow_words() == self.rows {
+            return Vec::new();
+        }
+        self.stages.iter().enumerate().filter(short).map(|(at, _)| at).collect()
     }
 
     /// The commands behind the exchange: `at` says where a slot lies, `half_at` where a result in bf16 does.
@@ -257,28 +317,39 @@ impl Finish {
         at: &dyn Fn(Slot) -> u64,
         half_at: &dyn Fn(usize) -> u64,
     ) -> Vec<Exec> {
-        let place = |stream: usize| self.slot(stream).map_or(0, at);
-        let half_of = |stream: usize| {
-            self.stored.iter().position(|(other, half)| *other == stream && *half).map(half_at)
-        };
+        let place = |stream: usize| at(self.slot(stream).or_broken("what a command reads lies somewhere"));
+        let half_of =
+            |stream: usize| self.stored.iter().position(|one| one.stream == stream && one.half).map(half_at);
         let mut all = Vec::new();
-        for (number, pass) in self.passes.iter().enumerate() {
-            let narrow = self
-                .narrowing_pass(pass.result)
-                .filter(|own| *own == number)
-                .and_then(|_| half_of(pass.result));
-            let target = match narrow {
-                Some(to) => (to, Some(Dtype::Bf16)),
-                None => (place(pass.result), None),
-            };
-            all.push(command(&pass.vector, place(pass.stream), pass.pair.map(place), self.words, target));
+        for (number, stage) in self.stages.iter().enumerate() {
+            let words = self.stage_words(stage);
+            match stage {
+                Stage::Pass { pass, .. } => {
+                    let own = self.narrowing_pass(pass.result).filter(|own| *own == number);
+                    let target = match own.and_then(|_| half_of(pass.result)) {
+                        Some(to) => (to, Some(Dtype::Bf16)),
+                        None => (place(pass.result), None),
+                    };
+                    let pair = pass.pair.map(place);
+                    all.push(beside(machine, command(&pass.vector, place(pass.stream), pair, words, target)));
+                }
+                Stage::Reduce { from, to, fold, float } => {
+                    let columns = self.words / self.rows.max(1);
+                    let ends = [place(*from), place(*to)];
+                    all.push(reduction(*fold, *float, (self.rows, columns), ends));
+                }
+                Stage::Hold { stream, at, words } => {
+                    all.push(load_vrf("load", place(*stream), words.next_multiple_of(2), *at));
+                }
+            }
         }
         for at in self.narrowed() {
-            let stream = self.stored[at].0;
+            let stream = self.stored[at].stream;
             let plain = chain(Word::F32, Vec::new());
-            all.push(command(&plain, place(stream), None, self.words, (half_at(at), Some(Dtype::Bf16))));
+            let target = (half_at(at), Some(Dtype::Bf16));
+            all.push(beside(machine, command(&plain, place(stream), None, self.words, target)));
         }
-        all.into_iter().map(|exec| beside(machine, exec)).collect()
+        all
     }
 
     /// Loads of the register file for operands that lie at given bytes of data memory.
@@ -317,4 +388,225 @@ fn beside(machine: &Tcp, mut exec: Exec) -> Exec {
         exec.context = Context::Sub;
     }
     exec
+}
+
+/// A finish in the making.
+struct Maker<'f> {
+    machine: &'f Tcp,
+    epilogue: &'f Epilogue,
+    shape: &'f TileShape,
+    made: Finish,
+    /// Units in the command of the contraction, as a chain.
+    joined: Vector,
+    /// Passes of the first chain behind it.
+    rest: Vec<Pass>,
+    /// Operands of the register file before and behind the exchange.
+    operands: [Vec<Operand>; 2],
+    /// First byte of the register file that is free.
+    next: u64,
+    /// Stream of each value, and whether it has one word for each row.
+    values: Vec<(usize, bool)>,
+    /// Where values with one word for each row are held.
+    held: BTreeMap<usize, u64>,
+}
+
+impl<'f> Maker<'f> {
+    /// The first chain; operands that are not used take no room.
+    fn new(
+        machine: &'f Tcp,
+        shape: &'f TileShape,
+        epilogue: &'f Epilogue,
+        mut made: Finish,
+        is_used: [&dyn Fn(usize) -> bool; 2],
+    ) -> Option<Maker<'f>> {
+        let inputs = epilogue.inputs.len();
+        let sum = epilogue.inputs.iter().position(|input| *input == Input::Sum)?;
+        let (early, before, next) = registers(epilogue, &Layout::new(shape, false), 0, is_used[0])?;
+        let (late, behind, next) = registers(epilogue, &Layout::new(shape, true), next, is_used[1])?;
+        let passes =
+            |known: &Registers| passes_with(machine, inputs, &epilogue.lines, &epilogue.streams, known);
+        let (mut first, mut rest) = (passes(&early)?, passes(&late)?);
+        let uses = |at: usize| rest.iter().filter(|pass| pass.stream == at || pass.pair == Some(at)).count();
+        let alone = first.first().is_some_and(|pass| {
+            pass.stream == sum
+                && pass.pair.is_none()
+                && pass.vector.input == Word::F32
+                && output(&pass.vector) == Word::F32
+                && pass.vector.tags.is_empty()
+                && uses(sum) == 1
+                && !epilogue.streams.contains(&sum)
+                && shape
+                    .added(shape.columns / machine.ce.lanes, &pass.vector.ops)
+                    .is_some_and(|vector| check(machine, &vector).is_empty())
+        });
+        made.slots = vec![None; inputs + epilogue.lines.len()];
+        made.slots[sum] = Some(Slot::Sums);
+        if !made.whole && alone {
+            let pass = first.swap_remove(0);
+            made.slots[pass.result] = Some(Slot::Sums);
+            made.first = pass.vector.ops;
+            rest.remove(0);
+        }
+        let joined = chain(Word::F32, made.first.clone());
+        let values = epilogue.streams.iter().map(|stream| (*stream, false)).collect();
+        let operands = [before, behind];
+        let held = BTreeMap::new();
+        let mut maker = Maker { machine, epilogue, shape, made, joined, rest, operands, next, values, held };
+        for (number, input) in epilogue.inputs.iter().enumerate() {
+            maker.bring(number, *input, number);
+        }
+        Some(maker)
+    }
+
+    /// An input that transfers bring, as a stream.
+    fn bring(&mut self, number: usize, input: Input, stream: usize) {
+        if matches!(input, Input::Wide | Input::Plane) {
+            self.made.slots[stream] = Some(Slot::Brought(self.made.brought.len()));
+            self.made.brought.push((number, input == Input::Plane));
+        }
+    }
+
+    /// A new stream.
+    fn stream(&mut self) -> usize {
+        self.made.slots.push(None);
+        self.made.slots.len() - 1
+    }
+
+    fn stage(&mut self, stage: Stage, result: Option<usize>) {
+        if let Some(result) = result {
+            self.made.slots[result] = Some(Slot::Made(self.made.stages.len()));
+        }
+        self.made.stages.push(stage);
+    }
+
+    fn finished(mut self) -> Option<Finish> {
+        for pass in std::mem::take(&mut self.rest) {
+            let result = pass.result;
+            self.stage(Stage::Pass { pass, narrow: false }, Some(result));
+        }
+        let [before, behind] = std::mem::take(&mut self.operands);
+        self.made.operands = before.into_iter().chain(behind).collect();
+        if self.epilogue.has_rows() {
+            let layout = Layout::new(self.shape, true);
+            if layout.columns != self.shape.live_columns() || !layout.rows.is_multiple_of(LEAST_ROWS) {
+                return None;
+            }
+            self.made.rows = layout.rows;
+            self.made.row_place = layout.operand(Input::Rows).map(|(.., placed)| placed);
+            for member in &self.epilogue.members {
+                self.member(member, &layout)?;
+            }
+        }
+        if self.next > self.machine.vrf.capacity_bytes {
+            return None;
+        }
+        let given = self.values.iter().zip(&self.epilogue.half).zip(&self.epilogue.given);
+        self.made.stored = given
+            .filter(|(_, given)| **given)
+            .map(|(((stream, narrow), half), _)| Stored { stream: *stream, half: *half, narrow: *narrow })
+            .collect();
+        let lies = |one: &Stored| self.made.slots[one.stream].is_some();
+        self.made.stored.iter().all(lies).then_some(self.made)
+    }
+
+    fn member(&mut self, member: &Member, layout: &Layout) -> Option<()> {
+        match member {
+            Member::Reduce { from, fold, float } => {
+                let to = self.stream();
+                let from = self.values[*from].0;
+                self.stage(Stage::Reduce { from, to, fold: *fold, float: *float }, Some(to));
+                self.values.push((to, true));
+            }
+            Member::Chain { inputs, lines, streams, wide } => {
+                let (map, known) = self.sources(inputs, (lines, streams), *wide, layout)?;
+                let passes = passes_with(self.machine, inputs.len(), lines, streams, &known)?;
+                let mut map = map;
+                for line in 0..lines.len() {
+                    let own = self.stream();
+                    map.insert(inputs.len() + line, own);
+                }
+                for pass in passes {
+                    let pass = Pass {
+                        stream: map[&pass.stream],
+                        pair: pass.pair.map(|pair| map[&pair]),
+                        result: map[&pass.result],
+                        vector: pass.vector,
+                    };
+                    let result = pass.result;
+                    self.stage(Stage::Pass { pass, narrow: !wide }, Some(result));
+                }
+                self.values.extend(streams.iter().map(|stream| (map[stream], !wide)));
+            }
+        }
+        Some(())
+    }
+
+    /// Streams of a chain's inputs, and those that the register file holds.
+    fn sources(
+        &mut self,
+        inputs: &[Source],
+        (lines, streams): (&[Line], &[usize]),
+        wide: bool,
+        layout: &Layout,
+    ) -> Option<(BTreeMap<usize, usize>, Registers)> {
+        let (mut map, mut small) = (BTreeMap::new(), Vec::new());
+        for (local, source) in inputs.iter().enumerate() {
+            match source {
+                Source::Value(value) => {
+                    let (stream, narrow) = self.values[*value];
+                    map.insert(local, stream);
+                    if narrow && wide {
+                        small.push(local);
+                    }
+                }
+                Source::Input(number) => {
+                    let kind = self.epilogue.more[*number];
+                    let stream = self.stream();
+                    map.insert(local, stream);
+                    self.bring(self.epilogue.inputs.len() + number, kind, stream);
+                    if is_small(kind) {
+                        small.push(local);
+                    }
+                }
+            }
+        }
+        if operands_of_units(&small, lines, streams).len() != small.len() {
+            return None;
+        }
+        let mut known = Registers::new();
+        for local in small {
+            let source = match inputs[local] {
+                Source::Value(value) => self.hold(value),
+                Source::Input(number) => self.operand(number, layout)?,
+            };
+            known.insert(local, source);
+        }
+        Some((map, known))
+    }
+
+    /// A value of one word for each row in the register file.
+    fn hold(&mut self, value: usize) -> OperandSource {
+        let (rows, columns) = (self.made.rows, self.made.words / self.made.rows.max(1));
+        let at = match self.held.get(&value) {
+            Some(at) => *at,
+            None => {
+                let (at, words) = (self.next, self.made.narrow_words());
+                self.next += register_bytes(words);
+                self.held.insert(value, at);
+                self.stage(Stage::Hold { stream: self.values[value].0, at, words }, None);
+                at
+            }
+        };
+        vrf(at, &[(rows, 1), (columns, 0)])
+    }
+
+    /// An input of one word for each row or column in the register file.
+    fn operand(&mut self, number: usize, layout: &Layout) -> Option<OperandSource> {
+        let input = self.epilogue.more[number];
+        let (words, walk, placed) = layout.operand(input)?;
+        let (number, at) = (self.epilogue.inputs.len() + number, self.next);
+        self.made.operands.push(Operand { number, input, words, at, placed });
+        self.next += register_bytes(words);
+        Some(vrf(at, &walk))
+    }
 }

@@ -10,7 +10,7 @@
 //! | `grid` | shards over PEs, and the tiles of a shard in order |
 //! | `split` | how a tile is spread over slices |
 //! | `tile` | one tile's lowered shapes, commands and cycles |
-//! | `epilogue` | the chain that runs on tiles before they are stored |
+//! | `epilogue` | the chain, and the kernels by rows behind it, that run on tiles before they are stored |
 //! | `finish` | its commands |
 //! | `rooms` | buffers in data memory |
 //! | `exchange` | sums that slices trade, so that rows are long |
@@ -30,7 +30,7 @@ mod tile;
 mod traffic;
 
 pub(super) use emit::Operands;
-pub(super) use epilogue::{Epilogue, epilogue};
+pub(super) use epilogue::{Epilogue, Joined, Uses};
 pub use grid::{Grid, Tiling};
 pub use search::TiledContraction;
 pub(super) use search::candidate;

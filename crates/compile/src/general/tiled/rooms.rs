@@ -3,7 +3,7 @@
 use tilewright_machine::tcp::Tcp;
 
 use super::exchange::Exchange;
-use super::finish::{Finish, Slot};
+use super::finish::{Finish, Slot, Stage};
 use super::tile::{TileShape, WORD_BYTES};
 
 /// Buffers of what passes data memory.
@@ -52,10 +52,11 @@ impl Rooms {
         let [rows, columns, sums] = shape.slice_bytes();
         let wide = finish.words * WORD_BYTES;
         let kept = |number: usize| {
-            finish
-                .stored
-                .iter()
-                .any(|(stream, half)| !half && finish.slot(*stream) == Some(Slot::Made(number)))
+            finish.stored.iter().any(|one| !one.half && finish.slot(one.stream) == Some(Slot::Made(number)))
+        };
+        let made = |(number, stage): (usize, &Stage)| {
+            let bytes = finish.stage_words(stage) * WORD_BYTES;
+            Buffers::new(bytes, if kept(number) { BUFFERS } else { 1 })
         };
         let all = Rooms {
             rows: Buffers::new(rows, BUFFERS),
@@ -68,9 +69,7 @@ impl Rooms {
                 .map(|one| Buffers::new(one.words.next_multiple_of(2) * WORD_BYTES, BUFFERS))
                 .collect(),
             brought: finish.brought.iter().map(|_| Buffers::new(wide, BUFFERS)).collect(),
-            made: (0..finish.passes())
-                .map(|number| Buffers::new(wide, if kept(number) { BUFFERS } else { 1 }))
-                .collect(),
+            made: finish.stages.iter().enumerate().map(made).collect(),
             halves: finish.stored.iter().map(|_| Buffers::new(finish.half_bytes(), BUFFERS)).collect(),
         };
         all.laid(machine)

@@ -12,7 +12,7 @@ use super::grid::{Grid, Tile, Tiling};
 use super::rooms::Rooms;
 use super::split::Split;
 use super::tile::{Estimate, HALF_BYTES, TileProgram, WORD_BYTES, estimate, tile_program};
-use super::traffic::{Moved, Runs, operand_place, result_place, vector_place};
+use super::traffic::{Moved, Runs, operand_place, result_place, row_place, vector_place};
 
 /// Candidates whose commands are made, the best by closed forms first, until one can be had.
 const TRIES: usize = 48;
@@ -128,18 +128,25 @@ impl Search<'_> {
         let mut all = Vec::new();
         for fused in self.fusions(pes) {
             for grid in Grid::all(pes / fused) {
-                if grid.batch > batch || grid.rows > rows || grid.columns > columns {
+                let cut = self.has_rows() && grid.columns > 1;
+                if cut || grid.batch > batch || grid.rows > rows || grid.columns > columns {
                     continue;
                 }
                 let shard = [rows.div_ceil(grid.rows), columns.div_ceil(grid.columns)];
                 for tile_rows in tile_sizes(shard[0], 16) {
-                    for tile_columns in tile_sizes(shard[1], 32) {
+                    let sizes = if self.has_rows() { vec![columns] } else { tile_sizes(shard[1], 32) };
+                    for tile_columns in sizes {
                         self.of_tile((grid, fused), tile_rows, tile_columns, &mut all);
                     }
                 }
             }
         }
         all
+    }
+
+    /// Whether slices must have whole rows.
+    fn has_rows(&self) -> bool {
+        self.epilogue.is_some_and(Epilogue::has_rows)
     }
 
     /// Numbers of PEs that the chip fuses and that make up all that are used.
@@ -210,10 +217,7 @@ impl Search<'_> {
                 && (columns * rows_together * element_bytes).is_multiple_of(unit),
             written,
         };
-        let results = self.epilogue.map_or(vec![WORD_BYTES], |chain| {
-            chain.half.iter().map(|half| if *half { HALF_BYTES } else { WORD_BYTES }).collect()
-        });
-        let stored = results.into_iter().map(|bytes| wide(bytes, true).moved(self.machine));
+        let stored = estimate.stored.iter().map(|bytes| wide(*bytes, true).moved(self.machine));
         let beside = (0..estimate.brought).map(|_| wide(WORD_BYTES, false).moved(self.machine));
         let [rows, columns] = [
             operand(tile_rows, estimate.copies[0]).moved(self.machine),
@@ -309,9 +313,15 @@ impl Search<'_> {
             operand_place(self.sizes, &tile, &program.operands[0], 0),
             operand_place(self.sizes, &tile, &program.operands[1], 1),
         ];
-        let half = self.epilogue.map_or(vec![false], |chain| chain.half.clone());
-        let bytes = half.into_iter().map(|half| if half { HALF_BYTES } else { WORD_BYTES });
-        places.extend(bytes.map(|bytes| result_place(self.sizes, &tile, program.result(bytes), bytes)));
+        let stored = program.finish.stored.iter();
+        places.extend(stored.filter_map(|one| match (one.narrow, &program.finish.row_place) {
+            (true, Some(placed)) => Some(row_place(self.sizes, &tile, placed)),
+            (true, None) => None,
+            _ => {
+                let bytes = one.element_bytes();
+                Some(result_place(self.sizes, &tile, program.result(bytes), bytes))
+            }
+        }));
         if !program.finish.brought.is_empty() || self.whole {
             places.push(result_place(self.sizes, &tile, program.result(WORD_BYTES), WORD_BYTES));
         }

@@ -22,7 +22,7 @@ use super::super::kernel::Sizes;
 use super::super::tactic::Placed;
 use super::epilogue::Epilogue;
 use super::exchange::{Exchange, ring};
-use super::finish::Finish;
+use super::finish::{Finish, Stored};
 use super::rooms::Rooms;
 use super::split::{Split, Spread};
 use crate::tcp::image::{chain, commit, contraction, copy, fetch, main, n, nest, steps};
@@ -66,6 +66,8 @@ pub(super) struct Estimate {
     pub(super) finish_cycles: u64,
     /// Values that are brought beside the sums.
     pub(super) brought: u64,
+    /// Bytes of an element of each value that is written.
+    pub(super) stored: Vec<u64>,
     /// Columns of a row that a slice gives at once.
     pub(super) run_columns: u64,
     /// Rows of a slice that follow each other.
@@ -89,8 +91,13 @@ pub(super) struct TileProgram {
 }
 
 impl TileShape {
-    /// The share of every slice, results of at least so many bytes; `None` if register files or accumulators cannot hold it.
-    pub(super) fn new(machine: &Tcp, live: Sizes, split: Split, least_bytes: u64) -> Option<TileShape> {
+    /// The share of every slice before an epilogue; `None` if register files or accumulators cannot hold it.
+    pub(super) fn new(
+        machine: &Tcp,
+        live: Sizes,
+        split: Split,
+        epilogue: Option<&Epilogue>,
+    ) -> Option<TileShape> {
         let over = split.over(split.fused * machine.pe.slices);
         let full = full_packet_elements(machine, Dtype::Bf16);
         let flit = machine.network.flit_bytes / HALF_BYTES;
@@ -98,7 +105,11 @@ impl TileShape {
         let packet = if share <= flit { flit } else { full };
         let columns = live.columns.div_ceil(over.columns);
         let columns = columns.next_multiple_of(machine.ce.lanes * over.columns_ring);
-        let ring = ring(machine, columns * least_bytes, over.columns);
+        let ring = if epilogue.is_some_and(Epilogue::has_rows) {
+            over.columns
+        } else {
+            ring(machine, columns * least_bytes(epilogue), over.columns)
+        };
         // Powers of two: what the largest divides, all divide.
         let turns = (over.summed * ring).max(over.rows_ring);
         let shape = TileShape {
@@ -123,6 +134,11 @@ impl TileShape {
             && (self.packets() == 1 || open <= capacity)
             && self.rows <= most
             && self.columns * self.summed <= most * self.packet
+    }
+
+    /// Columns that are not padding.
+    pub(super) fn live_columns(&self) -> u64 {
+        self.live.columns
     }
 
     fn packets(&self) -> u64 {
@@ -298,7 +314,7 @@ pub(super) fn estimate(
     split: Split,
     epilogue: Option<&Epilogue>,
 ) -> Option<Estimate> {
-    let shape = TileShape::new(machine, sizes, split, least_bytes(epilogue))?;
+    let shape = TileShape::new(machine, sizes, split, epilogue)?;
     let finish = Finish::new(machine, &shape, epilogue, false)?;
     let exchange = Exchange::new(&shape);
     let half = machine.dm.capacity_bytes / 2;
@@ -315,11 +331,12 @@ pub(super) fn estimate(
         run_columns: exchange.run_columns(),
         run_rows: if exchange.run_columns() == sizes.columns { shape.kept_rows() / shape.ring } else { 1 },
         brought: finish.brought.len() as u64,
+        stored: finish.stored.iter().filter(|one| !one.narrow).map(Stored::element_bytes).collect(),
     })
 }
 
 /// Bytes of an element of the narrowest result.
-pub(super) fn least_bytes(epilogue: Option<&Epilogue>) -> u64 {
+fn least_bytes(epilogue: Option<&Epilogue>) -> u64 {
     epilogue.map_or(WORD_BYTES, Epilogue::least_bytes)
 }
 
@@ -333,7 +350,7 @@ pub(super) fn tile_program(
     split: Split,
     (epilogue, whole): (Option<&Epilogue>, bool),
 ) -> Result<TileProgram, String> {
-    let shape = TileShape::new(machine, live, split, least_bytes(epilogue));
+    let shape = TileShape::new(machine, live, split, epilogue);
     let shape = shape.ok_or("a tile that does not fit register files")?;
     let finish = Finish::new(machine, &shape, epilogue, whole).ok_or("a chain that no tile takes")?;
     let exchange = Exchange::new(&shape);

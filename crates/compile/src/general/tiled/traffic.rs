@@ -102,14 +102,27 @@ pub(super) fn result_place<'t>(
 
 /// A value with an element for each row or for each column of a tile.
 pub(super) fn vector_place<'t>(sizes: Sizes, tile: &Tile, operand: &'t Operand) -> Place<'t> {
-    let by_rows = operand.input == Input::Rows;
-    let [dims, first, live] = if by_rows {
-        [[sizes.batch, sizes.rows, 1], [tile.batch, tile.rows.first, 0], [1, tile.rows.count, 1]]
-    } else {
-        [[1, 1, sizes.columns], [0, 0, tile.columns.first], [1, 1, tile.columns.count]]
-    };
+    if operand.input == Input::Rows {
+        return row_place(sizes, tile, &operand.placed);
+    }
+    let (dims, first, live) = ([1, 1, sizes.columns], [0, 0, tile.columns.first], [1, 1, tile.columns.count]);
     let placed = &operand.placed;
     Place { operand: 2, placed, hbm: 0, dims, first, live, slice: 0, offset: 0, element_bytes: WORD_BYTES }
+}
+
+/// A value with an element for each row of a tile, as slices with whole rows have it.
+pub(super) fn row_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed) -> Place<'t> {
+    Place {
+        operand: 2,
+        placed,
+        hbm: 0,
+        dims: [sizes.batch, sizes.rows, 1],
+        first: [tile.batch, tile.rows.first, 0],
+        live: [1, tile.rows.count, 1],
+        slice: 0,
+        offset: 0,
+        element_bytes: WORD_BYTES,
+    }
 }
 
 impl std::iter::Sum for Moved {
