@@ -287,10 +287,7 @@ impl Planner<'_> {
                     let to = self.kernels.kernels[*number].results[0];
                     let source = match plan.slots.get(from) {
                         Some(slot) => base + slot * words * plan.slot_bytes,
-                        None => {
-                            self.bring(plan, (*number, 0), (first, end), temporary)?;
-                            temporary
-                        }
+                        None => self.row_source(plan, *number, (first, end), &mut places)?,
                     };
                     let target = places.narrow + plan.slots[&to] * narrow_words * WORD_BYTES;
                     if narrow_words != rows {
@@ -306,6 +303,24 @@ impl Planner<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Where the rows lie that a reduction brings; others may read them too.
+    fn row_source(
+        &mut self,
+        plan: &GroupPlan,
+        number: usize,
+        range: (u64, u64),
+        places: &mut Places,
+    ) -> Lowered<u64> {
+        let read = (number, 0);
+        let whole =
+            plan.operand(read).is_some_and(|(_, operand, hull)| operand.streams > 1 && hull.is_stream());
+        if whole {
+            return Ok(self.walk(plan, read, range, places)?.base);
+        }
+        self.bring(plan, read, range, places.temporary)?;
+        Ok(places.temporary)
     }
 
     /// Where a value of the group lies.

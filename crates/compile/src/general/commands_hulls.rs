@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Exec;
-use tilewright_tcp_isa::program::exec::Fetch;
+use tilewright_tcp_isa::program::exec::{Commit, Context, Fetch, Memory, Stream, Switch};
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
 use tilewright_tcp_isa::program::vector::Word;
+use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_isa::vector::{FLIT_WORDS, output};
-use tilewright_tcp_lower::kernels::chain::{chain, vrf};
-use tilewright_tcp_lower::kernels::pass::{ElementTarget, fetch_words, load_vrf, pass};
+use tilewright_tcp_lower::kernels::chain::{chain, rows, vrf};
+use tilewright_tcp_lower::kernels::pass::{ElementTarget, exec, fetch_words, load_vrf, pass};
 
 use super::commands_group::{GroupPlan, Places, offset, unchanged};
 use super::cut::{ShareBox, block_bytes, boxes};
@@ -22,6 +23,9 @@ use super::passes::{Pass, Registers, operands_of_units};
 use super::plan::{Planner, WORD_BYTES};
 use super::refusal::Lowered;
 use super::view::signed;
+
+/// Slices of a ring below which copies take less than the ring.
+const LEAST_RING_LOG2: u32 = 2;
 
 /// A first share and its slice, then size, stride and distance in slices of each loop over shares.
 pub(super) type Walk = (u64, u64, Vec<(u64, i64, u64)>);
@@ -75,6 +79,16 @@ impl Planner<'_> {
             if next + bytes > self.machine().vrf.capacity_bytes {
                 continue;
             }
+            if let Some(ring) = self.is_common(plan, (number, stream)) {
+                let to = places.hulls;
+                places.hulls += bytes;
+                self.bring_once(plan, (number, stream), ring, to)?;
+                let width = self.machine().commit.sub_width_bytes;
+                self.emitter.exec(spread_load(width, to, (ring, words / ring), next));
+                all.insert(stream, vrf(next, &walk));
+                next += bytes;
+                continue;
+            }
             let (from, lead) = match self.slot(plan, inputs[stream].value, places) {
                 Some((slot, _)) => (slot, 0),
                 None => {
@@ -89,6 +103,38 @@ impl Planner<'_> {
             next += bytes;
         }
         Ok(all)
+    }
+
+    /// Slices that each bring a part of what all shares read, if there are enough of them: a ring passes the
+    /// parts on, where transfers would bring a copy to every slice.
+    fn is_common(&self, plan: &GroupPlan, read: (usize, usize)) -> Option<u64> {
+        let (_, operand, hull) = plan.operand(read)?;
+        let outer = plan.cut.outer(operand);
+        let same = outer.iter().zip(&plan.cut.digits).all(|(stride, digit)| *stride == 0 || *digit == 1);
+        if !same || hull.lead > 0 || hull.levels.len() > 1 || self.slot_of(plan, read) {
+            return None;
+        }
+        let slices = self.machine().pe.slices;
+        let mut rings = (LEAST_RING_LOG2..=slices.max(1).ilog2()).rev().map(|log2| 1_u64 << log2);
+        rings.find(|ring| slices.is_multiple_of(*ring) && hull.elements.is_multiple_of(ring * FLIT_WORDS))
+    }
+
+    /// Whether an input is made in the group.
+    fn slot_of(&self, plan: &GroupPlan, (number, stream): (usize, usize)) -> bool {
+        let Work::Chain { inputs, .. } = &self.kernels.kernels[number].work else { return false };
+        plan.slots.contains_key(&inputs[stream].value)
+    }
+
+    /// What all shares read, a part of it to each slice of a ring.
+    fn bring_once(&mut self, plan: &GroupPlan, read: (usize, usize), ring: u64, to: u64) -> Lowered<()> {
+        let Some((value, operand, hull)) = plan.operand(read) else { return Err("an input".to_string()) };
+        let bytes = hull.elements / ring * WORD_BYTES;
+        let rings = self.machine().pe.slices / ring;
+        let source = hbm(self.places[*value]).step(operand.first * signed(WORD_BYTES));
+        let loops = vec![(rings, 0, signed(ring) * SLICE_STRIDE), (ring, signed(bytes), SLICE_STRIDE)];
+        let (source, target) = (source.ok_or("a place")?, self.emitter.dm(to));
+        self.emitter.bytes("bring", &Bytes { source, target, loops, inside: bytes });
+        Ok(())
     }
 
     /// A value with one element a row, as one with all.
@@ -181,6 +227,33 @@ impl Planner<'_> {
         }
         Ok(())
     }
+}
+
+/// Parts of a vector that the slices of a ring have, to the register file of each of them.
+fn spread_load(sub_width_bytes: u64, from: u64, (ring, words): (u64, u64), to: u64) -> Exec {
+    let flit = FLIT_WORDS * WORD_BYTES;
+    let commit = Commit {
+        memory: Memory::Vrf,
+        base: to,
+        loops: rows(&[(words / FLIT_WORDS, signed(flit)), (ring, signed(words * WORD_BYTES))]),
+        bytes: flit,
+        width: sub_width_bytes,
+        to_bf16: false,
+        relu: false,
+        slices: Vec::new(),
+    };
+    let switch =
+        Switch { topology: Topology::Broadcast1(Ring { slice1: ring, slice0: 1 }), sources: Vec::new() };
+    let stream = Stream {
+        fetch: fetch_words(Dtype::I32, from, &[(words, 1)]),
+        switch,
+        contract: None,
+        vector: None,
+        cast: None,
+        transpose: None,
+        commit,
+    };
+    exec("load", Context::Sub, stream)
 }
 
 /// Whether an input enters one pass alone, by itself, as a float or as an integer.

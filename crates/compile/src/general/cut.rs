@@ -123,7 +123,9 @@ pub(super) fn shared(dims: &[u64], operands: &[(usize, Operand)]) -> (Vec<(usize
 
 /// Distances as multiples of at most two steps: stride and size of each, and how many of each a distance is.
 fn steps(apart: &[i64]) -> Option<(Vec<Stride>, Vec<Counts>)> {
-    let short = apart.iter().copied().filter(|distance| *distance > 0).min()?;
+    let Some(short) = apart.iter().copied().filter(|distance| *distance > 0).min() else {
+        return Some((Vec::new(), vec![Vec::new(); apart.len()]));
+    };
     let row = |distance: i64| (0..).take_while(|at| at * short <= distance).find(|at| at * short == distance);
     let most = (1..)
         .take_while(|at| apart.contains(&(at * short)))

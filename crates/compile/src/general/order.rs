@@ -182,9 +182,8 @@ pub(super) fn order(jobs: &[Job]) -> Vec<usize> {
         let near = segments[first] + PASSED;
         let open = (first..seen)
             .filter(|at| !states[*at].issued && states[*at].blocked == 0 && segments[*at] <= near);
-        let Some(next) = open.min_by_key(|at| (clock.start(&jobs[*at], states[*at].ready), *at)) else {
-            break;
-        };
+        let open: Vec<(usize, u64)> = open.map(|at| (at, clock.start(&jobs[at], states[at].ready))).collect();
+        let Some(next) = soonest(jobs, &open) else { break };
         let end = clock.issued(&jobs[next], states[next].ready);
         states[next].issued = true;
         all.push(next);
@@ -199,6 +198,23 @@ pub(super) fn order(jobs: &[Job]) -> Vec<usize> {
         }
     }
     all
+}
+
+/// The job that starts first, unless an earlier one of its unit would have to wait longer for it than it
+/// waits for the earlier one.
+fn soonest(jobs: &[Job], open: &[(usize, u64)]) -> Option<usize> {
+    let (mut next, mut start) = open.iter().copied().min_by_key(|(at, start)| (*start, *at))?;
+    loop {
+        let end = start + jobs[next].cycles;
+        let held = |(at, its): &&(usize, u64)| {
+            let same = *at < next && jobs[*at].unit == jobs[next].unit && jobs[next].unit != Unit::Queue;
+            same && *its < end && *its - start < end - *its
+        };
+        match open.iter().filter(held).min_by_key(|(at, _)| *at) {
+            Some((at, its)) => (next, start) = (*at, *its),
+            None => return Some(next),
+        }
+    }
 }
 
 /// A job comes into sight: what it waits for among those that are not issued.

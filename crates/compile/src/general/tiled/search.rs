@@ -11,7 +11,7 @@ use super::epilogue::Epilogue;
 use super::grid::{Grid, Tile, Tiling};
 use super::rooms::Rooms;
 use super::split::Split;
-use super::tile::{Estimate, HALF_BYTES, TileProgram, WORD_BYTES, estimate, tile_program};
+use super::tile::{Estimate, HALF_BYTES, TileProgram, TileShape, WORD_BYTES, estimate, tile_program};
 use super::traffic::{Moved, Runs, operand_place, result_place, row_place, vector_place};
 
 /// Candidates whose commands are made, the best by closed forms first, until one can be had.
@@ -21,6 +21,8 @@ const MOST_TILES: u64 = 512;
 /// Positions along an axis at whose multiples shards are cut besides: results of so many columns are whole
 /// access units of HBM.
 const ALIGNED: u64 = 64;
+/// Candidates whose least is more than this part above the best so far are not looked at.
+const NEAR: u64 = 8;
 /// Steps of a control core around a message.
 const MESSAGE_STEPS: u64 = 4;
 
@@ -73,6 +75,8 @@ struct Search<'m> {
     /// Sums are kept besides.
     whole: bool,
     known: BTreeMap<(u64, u64, Split), Option<Estimate>>,
+    /// Candidates that take more at least are not looked at.
+    limit: u64,
 }
 
 /// The tiled contraction that takes least on so many PEs, fused by cost or so many at once, with the chain
@@ -94,7 +98,8 @@ pub(in super::super) fn candidate(
     if !(sizes.columns * WORD_BYTES).is_multiple_of(granule) {
         return Err(format!("results of {} columns are no whole granules of {granule} B", sizes.columns));
     }
-    let mut search = Search { machine, sizes, fused, epilogue, whole, known: BTreeMap::new() };
+    let limit = u64::MAX;
+    let mut search = Search { machine, sizes, fused, epilogue, whole, known: BTreeMap::new(), limit };
     let mut all = search.candidates(pes);
     all.sort_by_key(|candidate| candidate.cycles);
     let mut why = "no tile is legal".to_string();
@@ -170,16 +175,33 @@ impl Search<'_> {
         if shares[0] * shares[1].div_ceil(rows) * strips > MOST_TILES {
             return;
         }
+        let tiles = shares[0] * shares[1].div_ceil(rows) * strips;
         for split in Split::all(fused, self.machine.pe.slices) {
+            if self.least(grid, (rows, columns), split).is_none_or(|least| least * tiles > self.limit) {
+                continue;
+            }
             let Some(estimate) = self.estimated(rows, columns, split) else { continue };
             for resident in [true, false] {
                 let tiling = Tiling { grid, rows, columns, resident };
                 let rooms = estimate.rooms.clone().with_rows(self.machine, self.row_buffers(tiling));
                 if rooms.bytes() <= dm_bytes(self.machine) {
-                    all.push(Candidate { tiling, split, cycles: self.time(tiling, fused, &estimate) });
+                    let cycles = self.time(tiling, fused, &estimate);
+                    self.limit = self.limit.min(cycles + cycles / NEAR);
+                    all.push(Candidate { tiling, split, cycles });
                 }
             }
         }
+    }
+
+    /// Cycles that a tile takes at least: products, and operands that transfers bring, if rows come once.
+    fn least(&self, grid: Grid, (rows, columns): (u64, u64), split: Split) -> Option<u64> {
+        let machine = self.machine;
+        let sizes = Sizes { batch: 1, rows, columns, ..self.sizes };
+        let shape = TileShape::new(machine, sizes, split, self.epilogue)?;
+        let strips = self.sizes.columns.div_ceil(grid.columns).div_ceil(columns);
+        let bytes = rows * self.sizes.summed * HALF_BYTES * shape.over.row_copies() / strips.max(1);
+        let engines = machine.tdma.bandwidth_bytes_per_cycle * split.fused;
+        Some(shape.least_cycles(machine).max(bytes / engines))
     }
 
     fn estimated(&mut self, rows: u64, columns: u64, split: Split) -> Option<Estimate> {

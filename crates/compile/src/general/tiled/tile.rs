@@ -136,6 +136,14 @@ impl TileShape {
             && self.columns * self.summed <= most * self.packet
     }
 
+    /// Cycles of the contraction at least: products of each lane, and flits of the ring.
+    pub(super) fn least_cycles(&self, machine: &Tcp) -> u64 {
+        let products = self.rows * self.packets() * (self.columns / machine.ce.lanes);
+        let flits = self.rows / self.over.rows_ring * self.summed * HALF_BYTES / machine.network.flit_bytes;
+        let ring = if self.over.rows_ring > 1 { self.over.rows_ring * self.over.summed } else { 1 };
+        products.max(flits * ring)
+    }
+
     /// Columns that are not padding.
     pub(super) fn live_columns(&self) -> u64 {
         self.live.columns
