@@ -1,5 +1,5 @@
-//! What chains read by strides that no transfer walks is moved first; moves of whole values that can be
-//! walked become chains.
+//! Moves of whole values that strides can say become chains, which join others; what chains read by strides
+//! that no transfer walks is moved first.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -14,19 +14,41 @@ use super::view::{View, count, strides};
 pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
     let mut kernels = Vec::with_capacity(all.kernels.len());
     for mut kernel in std::mem::take(&mut all.kernels) {
-        if let Some(chain) = walked(&all, &kernel) {
-            let walked = Kernel { work: chain, results: kernel.results.clone() };
-            if is_cut(machine, pes, &mut all, &walked) {
-                kernel = walked;
-            }
-        }
         if !is_cut(machine, pes, &mut all, &kernel) {
-            kernels.extend(plain(&mut all, &mut kernel.work));
+            match moved(&all, &kernel) {
+                Some(part) => kernel.work = Work::Move(vec![part]),
+                None => kernels.extend(plain(&mut all, &mut kernel.work)),
+            }
         }
         kernels.push(kernel);
     }
     all.kernels = kernels;
     all
+}
+
+/// The same kernels with moves that strides can say as chains without steps, so that they join others.
+#[must_use]
+pub(super) fn walked_moves(mut all: Kernels) -> Kernels {
+    for number in 0..all.kernels.len() {
+        if let Some(chain) = walked(&all, &all.kernels[number]) {
+            all.kernels[number].work = chain;
+        }
+    }
+    all
+}
+
+/// A chain without steps as a move.
+fn moved(all: &Kernels, kernel: &Kernel) -> Option<Part> {
+    let (Work::Chain { inputs, lines, streams }, [to]) = (&kernel.work, &kernel.results[..]) else {
+        return None;
+    };
+    let ([view], [], [0]) = (&inputs[..], &lines[..], &streams[..]) else { return None };
+    if all.values[view.value].half != all.values[*to].half {
+        return None;
+    }
+    let own = strides(&view.dims());
+    let loops = view.axes.iter().zip(own).map(|((size, from), to)| (*size, *from, to)).collect();
+    Some(Part { from: view.value, from_first: view.first, to_first: 0, loops })
 }
 
 /// A move of one part to all of a value in its order, as a chain without steps.

@@ -20,7 +20,7 @@ use super::entry::entry_layouts;
 use super::form::kernels;
 use super::group::{Group, groups};
 use super::kernel::{Kernels, Origin, Value, Work};
-use super::legal::legal;
+use super::legal::{legal, walked_moves};
 use super::link::{Chosen, chosen};
 use super::merge::{close, merged};
 use super::passes::passes;
@@ -134,7 +134,8 @@ pub fn plan(
     store: &TensorStore,
     options: &Options,
 ) -> Result<Planned, Refusal> {
-    let kernels = close(legal(machine, options.pes, merged(entry_layouts(kernels(graph, store)?))));
+    let kernels =
+        close(legal(machine, options.pes, merged(walked_moves(entry_layouts(kernels(graph, store)?)))));
     let chosen =
         chosen(machine, &kernels, options).map_err(|(number, why)| refusal(&kernels, number, why))?;
     let mut planner = Planner {

@@ -204,7 +204,7 @@ impl Worker<'_, '_> {
         }
         for (number, operand) in program.finish.operands.iter().enumerate() {
             if operand.input == Input::Rows || tile.row_tile == 0 {
-                let place = vector_place(sizes, &tile, operand);
+                let place = vector_place(sizes, &tile, operand.input, &program.vectors[number]);
                 let hbm = self.operands.inputs[operand.number];
                 let offset = self.rooms.operands[number].at(turn(operand.input, &tile, at));
                 self.moved("bring_vector", Place { hbm, offset, ..place }, true)?;
@@ -234,7 +234,7 @@ impl Worker<'_, '_> {
                 _ => self.rooms.halves[number].at(at as u64),
             };
             let (sizes, bytes) = (self.tiled.sizes, one.element_bytes());
-            let place = match (one.narrow, &program.finish.row_place) {
+            let place = match (one.narrow, &program.row_values) {
                 (true, Some(placed)) => row_place(sizes, &tile, placed),
                 _ => result_place(sizes, &tile, program.result(bytes), bytes),
             };

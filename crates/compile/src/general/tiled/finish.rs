@@ -38,7 +38,28 @@ pub(super) struct Operand {
     /// First byte of the register file.
     at: u64,
     /// How they lie in data memory.
-    pub(super) placed: Placed,
+    placed: Placement,
+}
+
+impl Operand {
+    /// How its words lie in data memory.
+    pub(super) fn placed(&self) -> Option<Placed> {
+        self.placed.shape()
+    }
+}
+
+/// How words lie in data memory, as a text of the notation that few candidates need read.
+#[derive(Clone, Debug)]
+pub(super) struct Placement {
+    axis: &'static str,
+    size: u64,
+    text: String,
+}
+
+impl Placement {
+    pub(super) fn shape(&self) -> Option<Placed> {
+        placed(&[(self.axis, self.size)], &self.text, WORD_BYTES)
+    }
 }
 
 /// Where a stream of the chain lies when the exchange is done.
@@ -116,13 +137,13 @@ pub(super) struct Finish {
     /// Rows of each slice, if they are whole.
     rows: u64,
     /// How values of one element a row lie.
-    pub(super) row_place: Option<Placed>,
+    pub(super) row_place: Option<Placement>,
     /// Sums stay as the contraction gives them.
     whole: bool,
 }
 
 /// Words of each slice, the walk over them, and how they lie in data memory.
-type Seen = (u64, Vec<(u64, i64)>, Placed);
+type Seen = (u64, Vec<(u64, i64)>, Placement);
 
 /// A point at which slices have sums in one layout: rows and columns of each.
 struct Layout {
@@ -159,11 +180,11 @@ impl Layout {
     fn operand(&self, input: Input) -> Option<Seen> {
         match input {
             Input::Columns => {
-                let placed = placed(&[("N", self.axes[1])], &self.column_text, WORD_BYTES)?;
+                let placed = Placement { axis: "N", size: self.axes[1], text: self.column_text.clone() };
                 Some((self.columns, vec![(self.rows, 0), (self.columns, 1)], placed))
             }
             Input::Rows => {
-                let placed = placed(&[("M", self.axes[0])], &self.row_text, WORD_BYTES)?;
+                let placed = Placement { axis: "M", size: self.axes[0], text: self.row_text.clone() };
                 Some((self.rows, vec![(self.rows, 1), (self.columns, 0)], placed))
             }
             Input::Sum | Input::Wide | Input::Plane => None,

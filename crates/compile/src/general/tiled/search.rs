@@ -336,7 +336,7 @@ impl Search<'_> {
             operand_place(self.sizes, &tile, &program.operands[1], 1),
         ];
         let stored = program.finish.stored.iter();
-        places.extend(stored.filter_map(|one| match (one.narrow, &program.finish.row_place) {
+        places.extend(stored.filter_map(|one| match (one.narrow, &program.row_values) {
             (true, Some(placed)) => Some(row_place(self.sizes, &tile, placed)),
             (true, None) => None,
             _ => {
@@ -347,8 +347,8 @@ impl Search<'_> {
         if !program.finish.brought.is_empty() || self.whole {
             places.push(result_place(self.sizes, &tile, program.result(WORD_BYTES), WORD_BYTES));
         }
-        let operands = program.finish.operands.iter();
-        places.extend(operands.map(|one| vector_place(self.sizes, &tile, one)));
+        let operands = program.finish.operands.iter().zip(&program.vectors);
+        places.extend(operands.map(|(one, placed)| vector_place(self.sizes, &tile, one.input, placed)));
         places.iter().enumerate().all(|(at, place)| place.is_aligned(self.machine, at < 2))
     }
 }

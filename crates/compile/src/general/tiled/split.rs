@@ -40,7 +40,10 @@ impl Split {
                 for rows_ring_log2 in rings(columns_log2) {
                     for columns_ring_log2 in rings(most - columns_log2 - summed_log2) {
                         let rings = (rows_ring_log2, columns_ring_log2);
-                        all.push(Split::new(fused, columns_log2, summed_log2, rings));
+                        let one = Split::new(fused, columns_log2, summed_log2, rings);
+                        if fused == 1 || one.crosses(slices) {
+                            all.push(one);
+                        }
                     }
                 }
             }
@@ -55,6 +58,14 @@ impl Split {
         (rows_ring_log2, columns_ring_log2): (u8, u8),
     ) -> Split {
         Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2 }
+    }
+
+    /// Whether a ring or a sum goes from one PE to the next: without that, PEs work as well one by one.
+    fn crosses(self, slices: u64) -> bool {
+        let inside = log2(slices);
+        let rows = self.rows_ring_log2 > 0 && self.rows_ring_log2 + self.summed_log2 > inside;
+        let around = self.columns_ring_log2 + self.columns_log2 + self.summed_log2;
+        rows || self.summed_log2 > inside || self.columns_ring_log2 > 0 && around > inside
     }
 
     /// The same in slices.

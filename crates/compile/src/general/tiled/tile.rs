@@ -22,7 +22,7 @@ use super::super::kernel::Sizes;
 use super::super::tactic::Placed;
 use super::epilogue::Epilogue;
 use super::exchange::{Exchange, ring};
-use super::finish::{Finish, Stored};
+use super::finish::{Finish, Operand, Placement, Stored};
 use super::rooms::Rooms;
 use super::split::{Split, Spread};
 use crate::tcp::image::{chain, commit, contraction, copy, fetch, main, n, nest, steps};
@@ -88,6 +88,10 @@ pub(super) struct TileProgram {
     pub(super) exchange: Exchange,
     /// The chain behind the contraction.
     pub(super) finish: Finish,
+    /// How operands of the vector register file lie in data memory.
+    pub(super) vectors: Vec<Placed>,
+    /// How values of one element a row lie.
+    pub(super) row_values: Option<Placed>,
 }
 
 impl TileShape {
@@ -367,7 +371,11 @@ pub(super) fn tile_program(
     let [Some(words), Some(halves)] = results else {
         return Err("sums that slices cannot exchange".to_string());
     };
-    Ok(TileProgram { shape, operands, results: [words, halves], empty: shape.empty(), exchange, finish })
+    let vectors: Option<Vec<Placed>> = finish.operands.iter().map(Operand::placed).collect();
+    let vectors = vectors.ok_or("a vector that is no block")?;
+    let row_values = finish.row_place.as_ref().and_then(Placement::shape);
+    let (results, empty) = ([words, halves], shape.empty());
+    Ok(TileProgram { shape, operands, results, empty, exchange, finish, vectors, row_values })
 }
 
 impl TileProgram {

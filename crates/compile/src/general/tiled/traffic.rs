@@ -11,7 +11,6 @@ use super::super::moves::{Bytes, transfers};
 use super::super::tactic::Placed;
 use super::super::view::signed;
 use super::epilogue::Input;
-use super::finish::Operand;
 use super::grid::Tile;
 use super::tile::{HALF_BYTES, WORD_BYTES};
 
@@ -101,12 +100,11 @@ pub(super) fn result_place<'t>(
 }
 
 /// A value with an element for each row or for each column of a tile.
-pub(super) fn vector_place<'t>(sizes: Sizes, tile: &Tile, operand: &'t Operand) -> Place<'t> {
-    if operand.input == Input::Rows {
-        return row_place(sizes, tile, &operand.placed);
+pub(super) fn vector_place<'t>(sizes: Sizes, tile: &Tile, input: Input, placed: &'t Placed) -> Place<'t> {
+    if input == Input::Rows {
+        return row_place(sizes, tile, placed);
     }
     let (dims, first, live) = ([1, 1, sizes.columns], [0, 0, tile.columns.first], [1, 1, tile.columns.count]);
-    let placed = &operand.placed;
     Place { operand: 2, placed, hbm: 0, dims, first, live, slice: 0, offset: 0, element_bytes: WORD_BYTES }
 }
 
