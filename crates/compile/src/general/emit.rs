@@ -48,7 +48,7 @@ pub(super) enum Op {
 }
 
 /// A half-open range of bytes of HBM.
-type Range = (u64, u64);
+pub(super) type Range = (u64, u64);
 
 /// A program in the making.
 pub(super) struct Emitter<'m> {
@@ -213,6 +213,14 @@ impl<'m> Emitter<'m> {
     fn meet(&mut self) {
         self.ops.iter_mut().for_each(|ops| ops.push(Op::Meet));
         self.written.iter_mut().for_each(BTreeMap::clear);
+    }
+
+    /// PEs are about to read ranges of bytes: all wait for each other now if one of them must, rather than
+    /// where it reads what another one has written.
+    pub(super) fn meet_before(&mut self, reads: &[(usize, Range)]) {
+        if reads.iter().any(|(pe, range)| self.is_unmet(*range, Some(*pe))) {
+            self.meet();
+        }
     }
 
     /// Bytes that a PE has written.

@@ -217,7 +217,7 @@ pub fn constants(planned: &Planned) -> impl Iterator<Item = (u64, Vec<u8>)> {
     let values = planned.kernels.values.iter().zip(&planned.places);
     let values = values.filter_map(|(value, place)| match &value.origin {
         Origin::Constant(patterns) => Some((*place, pattern_bytes(patterns, value.half))),
-        Origin::Input | Origin::Kernel | Origin::Filled(_) => None,
+        Origin::Input | Origin::Parts(_) | Origin::Kernel | Origin::Filled(_) => None,
     });
     let blocks = planned.blocks.iter().map(|block| (block.base, pattern_bytes(&block.patterns, block.half)));
     values.chain(blocks)

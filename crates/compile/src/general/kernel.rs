@@ -40,6 +40,8 @@ pub enum Origin {
     Input,
     /// Patterns that are known.
     Constant(Vec<u32>),
+    /// Inputs of the graph that lie one behind the other.
+    Parts(Vec<usize>),
     /// A kernel.
     Kernel,
     /// A kernel that writes some of its elements; the others are this word, which the host writes once.

@@ -9,6 +9,7 @@
 //! | [`elementwise`], [`words`] | elementwise primitives as steps on 32-bit words, and what a step gives |
 //! | `entry` | how inputs lie in HBM |
 //! | `merge` | chains that read one another as one |
+//! | `share` | contractions of the same rows as one |
 //! | `group` | reductions with the chains around them, row by row |
 //! | `cut`, `legal` | shares of chains that read by strides; what must be moved first |
 //! | [`passes`](mod@passes) | steps as commands of the vector engine |
@@ -65,6 +66,7 @@ mod legal;
 mod merge;
 mod order;
 mod pad;
+mod share;
 
 pub use plan::{Options, Planned, Spread, plan};
 pub use refusal::Refusal;

@@ -25,6 +25,7 @@ use super::link::{Chosen, chosen};
 use super::merge::{close, merged};
 use super::passes::passes;
 use super::refusal::{Lowered, Refusal};
+use super::share::{narrowed_early, shared_rows};
 use super::tactic::Placed;
 
 /// Bytes of a word.
@@ -134,8 +135,8 @@ pub fn plan(
     store: &TensorStore,
     options: &Options,
 ) -> Result<Planned, Refusal> {
-    let kernels =
-        close(legal(machine, options.pes, merged(walked_moves(entry_layouts(kernels(graph, store)?)))));
+    let formed = merged(walked_moves(entry_layouts(kernels(graph, store)?)));
+    let kernels = close(legal(machine, options.pes, narrowed_early(shared_rows(formed))));
     let chosen =
         chosen(machine, &kernels, options).map_err(|(number, why)| refusal(&kernels, number, why))?;
     let mut planner = Planner {
@@ -160,6 +161,7 @@ pub fn plan(
             planner.blocks.push(Ready { base: place, half: value.half, patterns: vec![word; count] });
         }
     }
+    place_parts(&kernels, &mut planner.places);
     let groups = planner.groups();
     let mut number = 0;
     while number < kernels.kernels.len() {
@@ -192,6 +194,18 @@ pub fn plan(
         kernel_of_exec: execs,
         program,
     })
+}
+
+/// Inputs that make up a value lie in its place, one behind the other.
+fn place_parts(kernels: &Kernels, places: &mut [u64]) {
+    for (number, value) in kernels.values.iter().enumerate() {
+        let Origin::Parts(parts) = &value.origin else { continue };
+        let mut next = places[number];
+        for part in parts {
+            places[*part] = next;
+            next += kernels.values[*part].count() * value.element_bytes();
+        }
+    }
 }
 
 /// All of HBM that is used, which the host clears and fills before a run.

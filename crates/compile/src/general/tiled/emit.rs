@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use tilewright_base::invariant::to_index;
 use tilewright_tcp_isa::program::exec::Exec;
 
-use super::super::emit::Emitter;
+use super::super::emit::{Emitter, Range};
 use super::super::fused::by_pe;
 use super::super::kernel::Sizes;
 use super::super::refusal::Lowered;
@@ -16,7 +16,7 @@ use super::finish::Slot;
 use super::grid::Tile;
 use super::rooms::Rooms;
 use super::search::TiledContraction;
-use super::tile::{TileProgram, WORD_BYTES};
+use super::tile::{HALF_BYTES, TileProgram, WORD_BYTES};
 use super::traffic::{Place, operand_place, result_place, row_place, vector_place};
 
 /// First bytes of values in HBM, all row-major.
@@ -57,6 +57,9 @@ impl TiledContraction {
     /// Shapes whose digits do not make up an axis.
     pub(in super::super) fn emit(&self, emitter: &mut Emitter<'_>, operands: &Operands) -> Lowered<()> {
         let fused = self.split.fused;
+        let reads: Vec<(usize, Range)> =
+            (0..self.tiling.grid.pes()).flat_map(|group| self.reads(operands, group)).collect();
+        emitter.meet_before(&reads);
         for group in 0..self.tiling.grid.pes() {
             let pe = to_index(group * fused);
             emitter.fused = fused;
@@ -68,6 +71,29 @@ impl TiledContraction {
         }
         emitter.fused = 1;
         Ok(())
+    }
+}
+
+impl TiledContraction {
+    /// Bytes of operands that a PE, or the first of a group, reads in all of its tiles.
+    fn reads(&self, operands: &Operands, group: u64) -> Vec<(usize, Range)> {
+        let pe = to_index(group * self.split.fused);
+        let Sizes { rows, columns, summed, .. } = self.sizes;
+        let tiles = self.tiling.tiles(self.sizes, group);
+        let hull = |base: u64, count: u64, own: &dyn Fn(&Tile) -> (u64, u64)| {
+            let ranges = tiles.iter().map(|tile| {
+                let (first, end) = own(tile);
+                let row = summed * HALF_BYTES;
+                let at = |row_number: u64| base + (tile.batch * count + row_number) * row;
+                (at(first), at(end))
+            });
+            ranges.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
+        };
+        let rows = hull(operands.rows, rows, &|tile| (tile.rows.first, tile.rows.first + tile.rows.count));
+        let columns = hull(operands.columns, columns, &|tile| {
+            (tile.columns.first, tile.columns.first + tile.columns.count)
+        });
+        rows.into_iter().chain(columns).map(|range| (pe, range)).collect()
     }
 }
 
@@ -291,9 +317,8 @@ impl Worker<'_, '_> {
         let (machine, number) = (self.emitter.machine, at as u64);
         let exchanged = program.exchange.ring > 1;
         if exchanged {
-            let narrow = program.finish.narrows_sums();
             let (from, to) = (self.rooms.sums.at(number), self.rooms.traded.at(number));
-            self.exec(at, program.exchange.exec(from, to, narrow));
+            self.exec(at, program.exchange.exec(from, to, &program.finish));
         }
         let rooms = self.rooms.clone();
         let place = |slot: Slot| rooms.slot(slot, exchanged, number);

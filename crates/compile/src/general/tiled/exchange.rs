@@ -59,9 +59,22 @@ impl Exchange {
         self.columns * self.ring
     }
 
+    /// Whether sums that are needed in bf16 alone are narrowed before: two of them are a word then.
+    pub(super) fn takes_halves(&self) -> bool {
+        (self.columns * HALF_BYTES).is_multiple_of(FLIT_WORDS * WORD_BYTES)
+    }
+
+    /// Whether the vector engine narrows sums on the way.
+    pub(super) fn narrows(&self, finish: &Finish) -> bool {
+        self.ring > 1 && finish.narrows_sums() && !self.takes_halves()
+    }
+
     /// The command, between two places of data memory; sums may leave it in bf16.
-    pub(super) fn exec(&self, from: u64, to: u64, narrow: bool) -> Exec {
+    pub(super) fn exec(&self, from: u64, to: u64, finish: &Finish) -> Exec {
         let Exchange { ring, rows: all_rows, columns, over } = *self;
+        let narrow = self.narrows(finish);
+        let halves = finish.narrows_sums() && self.takes_halves();
+        let columns = if halves { columns * HALF_BYTES / WORD_BYTES } else { columns };
         let (part, flits) = (all_rows / ring, columns / FLIT_WORDS);
         let element_bytes = if narrow { HALF_BYTES } else { WORD_BYTES };
         let width = FLIT_WORDS * element_bytes;
@@ -105,7 +118,7 @@ impl Exchange {
         if self.ring == 1 {
             return 0;
         }
-        let exec = self.exec(0, machine.dm.capacity_bytes / 2, finish.narrows_sums());
+        let exec = self.exec(0, machine.dm.capacity_bytes / 2, finish);
         exec_cycles(machine, &Exec { pes, ..exec }).total_cycles
     }
 

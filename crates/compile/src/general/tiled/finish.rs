@@ -290,6 +290,11 @@ impl Finish {
         !self.whole && self.stages.is_empty() && self.stored.iter().all(narrowed)
     }
 
+    /// Whether commands behind the exchange need the vector engine.
+    pub(super) fn uses_vectors(&self) -> bool {
+        !self.stages.is_empty() || !self.narrowed().is_empty()
+    }
+
     /// Results in bf16 that a command of their own narrows.
     pub(super) fn narrowed(&self) -> Vec<usize> {
         let own = |(_, one): &(usize, &Stored)| one.half && self.narrowing_pass(one.stream).is_none();
@@ -462,7 +467,9 @@ impl<'f> Maker<'f> {
         });
         made.slots = vec![None; inputs + epilogue.lines.len()];
         made.slots[sum] = Some(Slot::Sums);
-        if !made.whole && alone {
+        // Where the vector engine is needed behind the contraction too, both would wait for each other.
+        let apart = !epilogue.has_rows() && shape.over.summed == 1 && rest.len() > 1;
+        if !made.whole && alone && !apart {
             let pass = first.swap_remove(0);
             made.slots[pass.result] = Some(Slot::Sums);
             made.first = pass.vector.ops;

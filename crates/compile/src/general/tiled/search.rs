@@ -232,11 +232,14 @@ impl Search<'_> {
         let share = estimate.run_columns.min(tile_columns);
         // Whole rows of a slice follow each other.
         let rows_together = if estimate.run_columns == columns { estimate.run_rows } else { 1 };
+        // Tiles beside each other begin and end at whole units.
+        let edges = |bytes: u64| tile_columns == columns || (tile_columns * bytes).is_multiple_of(unit);
         let wide = |element_bytes: u64, written: bool| Runs {
             bytes: tile_rows * tile_columns * element_bytes,
             run_bytes: share * rows_together * element_bytes,
             aligned: (share * rows_together * element_bytes).is_multiple_of(unit)
-                && (columns * rows_together * element_bytes).is_multiple_of(unit),
+                && (columns * rows_together * element_bytes).is_multiple_of(unit)
+                && edges(element_bytes),
             written,
         };
         let stored = estimate.stored.iter().map(|bytes| wide(*bytes, true).moved(self.machine));
@@ -391,6 +394,9 @@ impl Pipeline {
         let load = if tiles[at].row_tile == 0 { estimate.load_cycles } else { 0 };
         self.unit = self.unit.max(self.ready) + load + estimate.contract_cycles;
         self.sub = self.sub.max(self.unit) + estimate.finish_cycles;
+        if estimate.serial {
+            self.unit = self.sub;
+        }
         self.ends.push(if estimate.finish_cycles == 0 { self.unit } else { self.sub });
     }
 

@@ -64,6 +64,8 @@ pub(super) struct Estimate {
     pub(super) summed: u64,
     /// Cycles of the sub context behind the contraction.
     pub(super) finish_cycles: u64,
+    /// Both need the vector engine, so that the next contraction waits for them.
+    pub(super) serial: bool,
     /// Values that are brought beside the sums.
     pub(super) brought: u64,
     /// Bytes of an element of each value that is written.
@@ -224,7 +226,7 @@ impl TileShape {
             steps: steps(&order),
             ..contraction(Dtype::Bf16, machine.ce.lanes, Drain::Interleaved)
         };
-        let narrow = self.ring == 1 && finish.narrows_sums();
+        let narrow = finish.narrows_sums() && (self.ring == 1 || Exchange::new(self).takes_halves());
         let element_bytes = if narrow { HALF_BYTES } else { WORD_BYTES };
         let flit = machine.ce.lanes * element_bytes;
         let kept = [(n(self.kept_rows()), self.columns * element_bytes), (n(groups), flit)];
@@ -340,6 +342,8 @@ pub(super) fn estimate(
         copies: [shape.over.row_copies(), shape.over.column_copies()],
         summed: shape.summed.min(sizes.summed),
         finish_cycles: sub_cycles,
+        serial: shape.added(1, &finish.first).is_some()
+            && (exchange.narrows(&finish) || finish.uses_vectors()),
         run_columns: exchange.run_columns(),
         run_rows: if exchange.run_columns() == sizes.columns { shape.kept_rows() / shape.ring } else { 1 },
         brought: finish.brought.len() as u64,
