@@ -6,6 +6,8 @@
 //! PEs, but for transfers that bring what nobody writes. Messages between PEs keep their order among each
 //! other: what a message tells comes before it, and behind one that is received comes all that may need it.
 
+use std::ops::Range;
+
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
 use tilewright_tcp_isa::footprint::{MemoryAccess, of_exec, of_transfer};
@@ -183,7 +185,8 @@ pub(super) fn order(jobs: &[Job]) -> Vec<usize> {
         let open = (first..seen)
             .filter(|at| !states[*at].issued && states[*at].blocked == 0 && segments[*at] <= near);
         let open: Vec<(usize, u64)> = open.map(|at| (at, clock.start(&jobs[at], states[at].ready))).collect();
-        let Some(next) = soonest(jobs, &open) else { break };
+        let sight = Sight::new(jobs, &states, &clock, first..seen);
+        let Some(next) = sight.soonest(&open) else { break };
         let end = clock.issued(&jobs[next], states[next].ready);
         states[next].issued = true;
         all.push(next);
@@ -200,20 +203,51 @@ pub(super) fn order(jobs: &[Job]) -> Vec<usize> {
     all
 }
 
-/// The job that starts first, unless an earlier one of its unit would have to wait longer for it than it
-/// waits for the earlier one.
-fn soonest(jobs: &[Job], open: &[(usize, u64)]) -> Option<usize> {
-    let (mut next, mut start) = open.iter().copied().min_by_key(|(at, start)| (*start, *at))?;
-    loop {
-        let end = start + jobs[next].cycles;
-        let held = |(at, its): &&(usize, u64)| {
-            let same = *at < next && jobs[*at].unit == jobs[next].unit && jobs[next].unit != Unit::Queue;
-            same && *its < end && *its - start < end - *its
-        };
-        match open.iter().filter(held).min_by_key(|(at, _)| *at) {
-            Some((at, its)) => (next, start) = (*at, *its),
-            None => return Some(next),
+/// When jobs in sight can start, as far as is known: those before them run one after the other.
+struct Sight<'j> {
+    jobs: &'j [Job],
+    first: usize,
+    /// Start of each job that is not issued, from the first on.
+    starts: Vec<Option<u64>>,
+}
+
+impl<'j> Sight<'j> {
+    fn new(jobs: &'j [Job], states: &[State], clock: &Clock, seen: Range<usize>) -> Sight<'j> {
+        let first = seen.start;
+        let mut ready: Vec<u64> = seen.clone().map(|at| states[at].ready).collect();
+        let mut starts = vec![None; seen.len()];
+        for at in seen.filter(|at| !states[*at].issued) {
+            let start = clock.start(&jobs[at], ready[at - first]);
+            starts[at - first] = Some(start);
+            for follower in &states[at].followers {
+                let ready = &mut ready[follower - first];
+                *ready = (*ready).max(start + jobs[at].cycles);
+            }
         }
+        Sight { jobs, first, starts }
+    }
+
+    /// Of the jobs that may be issued the one that starts first, but for those for which an earlier one of
+    /// their unit would have to wait longer than they for it.
+    fn soonest(&self, open: &[(usize, u64)]) -> Option<usize> {
+        let mut open = open.to_vec();
+        open.sort_by_key(|(at, start)| (*start, *at));
+        let free = open.iter().find(|(at, start)| !self.holds_up(*at, *start, &open));
+        free.or(open.first()).map(|(at, _)| *at)
+    }
+
+    fn holds_up(&self, at: usize, start: u64, open: &[(usize, u64)]) -> bool {
+        let (unit, end) = (self.jobs[at].unit, start + self.jobs[at].cycles);
+        if unit == Unit::Queue {
+            return false;
+        }
+        let before = self.starts.iter().take(at - self.first).enumerate();
+        // What still waits for others may wait longer than is known: only prefetches make way for it.
+        let same = |other: &usize| {
+            self.jobs[*other].unit == unit && (self.jobs[at].free || open.iter().any(|(at, _)| at == other))
+        };
+        let mut same = before.filter(|(other, _)| same(&(self.first + other)));
+        same.any(|(_, its)| its.is_some_and(|its| its < end && its.saturating_sub(start) < end - its))
     }
 }
 
