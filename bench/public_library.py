@@ -1,6 +1,6 @@
 """Every test of the public kernel library that can run on a CPU: passed, failed, refused and too slow, by file.
 
-    python bench/public_library.py --library nki-library [--files attention,mlp] [--limit-s 60] [--all]
+    python bench/public_library.py --library nki-library [--files attention,mlp] [--limit-s 60] [--most 8] [--all]
 
 The library is a checkout on branch 2.29_release; its references need torch. Its tests run in processes of their own, with the plugin public/library_plugin.py in place of what
 compiles for devices. Without --all only those that it marks as fast are run. A test is too slow if it takes longer than the limit; refused if a rule of the hardware stops it; one
@@ -39,6 +39,7 @@ def main():
     parser.add_argument("--files", default="", metavar="WORDS", help="only files whose path has one of these words, with commas")
     parser.add_argument("--limit-s", type=int, default=60, help="seconds that one test may take")
     parser.add_argument("--keep", default="", metavar="WORDS", help="only tests that match, as pytest -k")
+    parser.add_argument("--most", type=int, default=0, metavar="N", help="only N tests of each file, spread over all of them; 0 for all")
     parser.add_argument("--all", action="store_true", help="also tests that are not marked as fast")
     parser.add_argument("--reasons", action="store_true", help="print why each test that did not pass did not")
     args = parser.parse_args()
@@ -52,7 +53,7 @@ def main():
         if "integration" not in name or (words and not any(word in name for word in words)):
             continue
         start = time.perf_counter()
-        found = run_suite(Suite("library", (name,), options, modules=(".", "src")), folder, args.limit_s, args.keep)
+        found = run_suite(Suite("library", (name,), options, modules=(".", "src")), folder, args.limit_s, args.keep, args.most)
         # Files of helpers have no tests, and pytest says so.
         found = [case for case in found if case[0] != "pytest" or "no tests ran" not in case[3]]
         counts = collections.Counter(kind_of(passed, reason) for _, passed, _, reason in found)

@@ -1,4 +1,4 @@
-"""A pytest plugin: a test that takes too long fails, and the others go on."""
+"""A pytest plugin: a test that takes too long fails, and the others go on; a draw of the tests where there are many."""
 
 import os
 import signal
@@ -6,6 +6,8 @@ import signal
 import pytest
 
 LIMIT_S = int(os.environ.get("TILEWRIGHT_TEST_LIMIT_S", "600"))
+#: Tests that are run of those that were chosen; 0 for all.
+MOST = int(os.environ.get("TILEWRIGHT_TESTS_AT_MOST", "0"))
 
 
 class TooLong(Exception):
@@ -26,3 +28,12 @@ def pytest_runtest_call(item):
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Keeps tests that are spread evenly over all: the same each time."""
+    if 0 < MOST < len(items):
+        kept = [items[at * len(items) // MOST] for at in range(MOST)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept

@@ -72,8 +72,8 @@ SUITES = {
 }
 
 
-def run_suite(suite, folder, limit_s, keep=""):
-    """(case, passed, seconds, reason) of each test that was not skipped."""
+def run_suite(suite, folder, limit_s, keep="", most=0):
+    """(case, passed, seconds, reason) of each test that was not skipped; of at most so many, spread over all, if `most` is not 0."""
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch) / "report.xml"
         modules = [str(HERE), *(str(folder / name) for name in suite.modules)]
@@ -82,6 +82,7 @@ def run_suite(suite, folder, limit_s, keep=""):
         # Some suites draw their cases from sets.
         environment["PYTHONHASHSEED"] = "0"
         environment["TILEWRIGHT_TEST_LIMIT_S"] = str(limit_s)
+        environment["TILEWRIGHT_TESTS_AT_MOST"] = str(most)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tilewright.nki", "-p", "limit_plugin", "-p", "findings"]
         command += ["-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}", *suite.options]
         command += ["-k", keep] if keep else []
