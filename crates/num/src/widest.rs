@@ -2,6 +2,19 @@
 //! each element goes through the same operations one by one, and no product is fused with a sum.
 
 /// Defines a function whose loops use the vectors that the host has; its body is the safe twin of all ways.
+///
+/// ```
+/// tilewright_num::widest! {
+///     /// Twice each value.
+///     fn double(values: &mut [f32]) {
+///         values.iter_mut().for_each(|value| *value *= 2.0);
+///     }
+/// }
+/// let mut values = [1.0, 2.5];
+/// double(&mut values);
+/// assert_eq!(values, [2.0, 5.0]);
+/// ```
+#[macro_export]
 macro_rules! widest {
     ($(#[$meta:meta])* $visibility:vis fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
         $(#[$meta])*
@@ -38,5 +51,3 @@ macro_rules! widest {
         }
     };
 }
-
-pub(crate) use widest;

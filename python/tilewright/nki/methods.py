@@ -142,7 +142,7 @@ def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect
         rows, first, offset = np.zeros(1, np.int64), 0, start
     else:
         # The dimension that the offsets stand for gives no step of its own.
-        rows, first = _values(vector_offset), 1
+        rows, first = _column_by_column(vector_offset), 1
     grid = np.zeros([count for _, count in pattern], np.int64)
     for axis, (stride, count) in enumerate(pattern):
         if axis < first:
@@ -160,6 +160,11 @@ def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect
 def indirect(self, index, num_elem=None):
     """The elements at offsets that a tile holds, for sources and results of NeuronCore-v4."""
     return state.running().indirect(self, index, None if num_elem is None else int(num_elem))
+
+
+def _column_by_column(tile):
+    """Indices of a tile, all partitions of a column before the next column (page of dma_transpose: `indices.T.flatten()`)."""
+    return _values(tile).reshape(tile.shape[0], -1).T.reshape(-1)
 
 
 def _values(tile):

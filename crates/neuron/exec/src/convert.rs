@@ -197,7 +197,13 @@ impl Tile {
         }
         let content = self.storage.lock();
         let packed = self.packed(&content);
-        let values = (0..self.elements()).map(|at| load(self.view.dtype, &packed, at)).collect();
+        let values = match self.view.dtype.storage_bits() {
+            8 => packed.iter().map(|&byte| u32::from(byte)).collect(),
+            16 => packed.as_chunks().0.iter().map(|word| u32::from(u16::from_le_bytes(*word))).collect(),
+            32 => packed.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect(),
+            _ => (0..self.elements()).map(|at| load(self.view.dtype, &packed, at)).collect(),
+        };
+        recycle(packed);
         ReadValues { values, uninitialised: self.reads_unwritten(&content) }
     }
 
@@ -221,11 +227,18 @@ impl Tile {
         if words.len() != self.elements() || self.storage.valueless {
             return;
         }
-        let mut packed = vec![0; self.view.dtype.size_bytes(words.len())];
-        for (at, &word) in words.iter().enumerate() {
-            store(self.view.dtype, &mut packed, at, word);
+        let dtype = self.view.dtype;
+        let mut packed = zeros(dtype.size_bytes(words.len()));
+        if dtype.storage_bits() == 32 {
+            for (bytes, word) in packed.as_chunks_mut().0.iter_mut().zip(words) {
+                *bytes = word.to_le_bytes();
+            }
+        } else {
+            for (at, &word) in words.iter().enumerate() {
+                store(dtype, &mut packed, at, word);
+            }
         }
-        self.storage.lock().unpack(&self.view, &packed);
+        self.put(packed);
     }
 
     /// The elements as integers; floats are rounded to the nearest.
@@ -237,8 +250,11 @@ impl Tile {
             return ReadValues { values, uninitialised: read.uninitialised };
         }
         let words = self.read_words();
-        let values =
-            words.values.iter().map(|&word| tilewright_num::int_value(self.view.dtype, word)).collect();
+        let dtype = self.view.dtype;
+        let values = match dtype {
+            Dtype::I32 => words.values.iter().map(|&word| i64::from(word.cast_signed())).collect(),
+            _ => words.values.iter().map(|&word| tilewright_num::int_value(dtype, word)).collect(),
+        };
         ReadValues { values, uninitialised: words.uninitialised }
     }
 
@@ -249,7 +265,10 @@ impl Tile {
             let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
             return self.write(rules, &values);
         }
-        let words: Vec<u32> = values.iter().map(|&value| integer_word(rules, dtype, value)).collect();
+        let words: Vec<u32> = match dtype {
+            Dtype::I32 => values.iter().map(|&value| saturated(value).cast_unsigned()).collect(),
+            _ => values.iter().map(|&value| integer_word(rules, dtype, value)).collect(),
+        };
         self.write_words(&words);
     }
 }
@@ -285,6 +304,12 @@ impl Content {
             }
         });
     }
+}
+
+/// The nearest integer of 32 bits.
+#[expect(clippy::cast_possible_truncation, reason = "clamped to what the type has")]
+fn saturated(value: i64) -> i32 {
+    value.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
 /// FP32 values as stored words of a type.

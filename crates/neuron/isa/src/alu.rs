@@ -2,8 +2,9 @@
 //!
 //! Arithmetic is FP32; comparisons give 1.0 or 0.0; bit operators work on the stored words.
 
+use tilewright_num::widest;
+
 use crate::function;
-use crate::widest::widest;
 
 /// An operator. Unary ones ignore their second operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,7 @@
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E, PI, SQRT_2};
 
-use crate::widest::widest;
+use tilewright_num::widest;
 
 /// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -31,7 +31,6 @@ pub mod region;
 pub mod tensor;
 pub mod text;
 pub mod verify;
-mod widest;
 
 pub use chip::{Chip, Generation};
 pub use memory::MemorySpace;
