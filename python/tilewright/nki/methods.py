@@ -224,6 +224,14 @@ def _array(self, dtype=None, copy=None):
     return array if dtype is None else array.astype(dtype)
 
 
+def _base_tensor(self):
+    """The tensor behind a view. Public kernels take views of their own and plain tensors alike, and ask both for it."""
+    if self.size != self.storage_elements:
+        asked = f"the base_tensor of a view of {self.size} of {self.storage_elements} elements"
+        raise refused("neuron/operand", asked, "a tensor that is not sliced", "keep the tensor that the view was made of")
+    return self
+
+
 def install():
     """Gives tensors their methods and operators."""
     methods = {
@@ -259,6 +267,7 @@ def install():
     for name, method in methods.items():
         setattr(Tensor, name, method)
     Tensor.buffer = property(lambda self: Buffer.named(self.memory))
+    Tensor.base_tensor = property(_base_tensor)
     _core.set_operators(_operator)
 
 
