@@ -50,7 +50,8 @@
 //! | `f8e4m3` as a name | f8e4m3fn | f8e4m3 |
 //!
 //! (A) marks assumptions; the rest of `tcp` is the vendor's public host model. Infinity in 8-bit floats of
-//! `neuron` is what the page of `nki.isa.range_select` says of casts from FP32; `quantize_mx` saturates by itself.
+//! `neuron` is what the page of `nki.isa.range_select` says of casts from FP32; `quantize_mx` saturates by
+//! itself.
 //!
 //! f32 to f8e5m2 on the TCP, exactly: NaN gives 0x7E. A magnitude of at least 2^-14 keeps two mantissa bits
 //! and rounds up when the next bit is set, whatever follows; from 61440 on the result is infinity. A smaller

@@ -1,9 +1,10 @@
 //! Rule sets: what a chip does where formats leave a choice. Plain data, named as machine files name it.
 //!
 //! `tcp` follows the vendor's public host model (rounding, saturation, NaN words, flushing, wrapping).
-//! `neuron` is assumption for the most part: the vendor does not publish the rounding of casts or the treatment
-//! of subnormals; the fields are there to be changed. Of 8-bit floats with infinities it says that FP32_MIN
-//! becomes -INF when an engine writes it (page of `nki.isa.range_select`); e4m3fn has none, and saturates here.
+//! `neuron` is assumption for the most part: the vendor does not publish the rounding of casts or the
+//! treatment of subnormals; the fields are there to be changed. Of 8-bit floats with infinities it says that
+//! FP32_MIN becomes -INF when an engine writes it (page of `nki.isa.range_select`); e4m3fn has none, and
+//! saturates here.
 
 use crate::minifloat::{F32_INFINITY, F32_MAGNITUDE, F32_MIN_NORMAL, F32_QUIET_NAN};
 use crate::{Dtype, MiniFloat};

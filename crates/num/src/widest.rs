@@ -16,7 +16,10 @@
 /// ```
 #[macro_export]
 macro_rules! widest {
-    ($(#[$meta:meta])* $visibility:vis fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
+    (
+        $(#[$meta:meta])*
+        $visibility:vis fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)? $body:block
+    ) => {
         $(#[$meta])*
         $visibility fn $name($($argument: $kind),*) $(-> $result)? {
             #[inline(always)]

@@ -297,8 +297,8 @@ impl AluOp {
 /// Runs a body with the operator as a constant where loops are hot, so that the compiler can vectorise them.
 macro_rules! each_op {
     ($which:expr, $op:ident => $body:block) => {
-        each_op!($which, $op => $body, Add, Subtract, Multiply, Divide, Maximum, Minimum, Equal, NotEqual, Less,
-            LessEqual, Greater, GreaterEqual, Bypass)
+        each_op!($which, $op => $body, Add, Subtract, Multiply, Divide, Maximum, Minimum, Equal, NotEqual,
+            Less, LessEqual, Greater, GreaterEqual, Bypass)
     };
     ($which:expr, $op:ident => $body:block, $($hot:ident),*) => {
         match $which {
@@ -425,8 +425,8 @@ mod tests {
             (0..53_u32).map(move |at| match (at * 7 + seed) % 11 {
                 0 => 0.0,
                 1 => -0.0,
-                2 if seed % 3 == 0 => f32::NAN,
-                3 if seed % 4 == 0 => f32::INFINITY,
+                2 if seed.is_multiple_of(3) => f32::NAN,
+                3 if seed.is_multiple_of(4) => f32::INFINITY,
                 place => (place as f32 - 5.0) * 0.37 * (at as f32).cos(),
             })
         };

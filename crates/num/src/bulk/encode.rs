@@ -65,8 +65,8 @@ widest! {
 }
 
 widest! {
-    /// The short way for the commonest conversion: once settled, rounding the upper half is all there is to do,
-    /// since a carry makes the next exponent or infinity and the NaN word has nothing to round.
+    /// The short way for the commonest conversion: once settled, rounding the upper half is all there is to
+    /// do, since a carry makes the next exponent or infinity and the NaN word has nothing to round.
     fn encode_bf16(rules: &RuleSet, values: &[f32], bytes: &mut [u8]) {
         for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
             let pattern = rules.settle_f32(value.to_bits());

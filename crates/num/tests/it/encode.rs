@@ -98,8 +98,8 @@ fn tcp_e5m2_edges_are_those_of_the_host_model() {
     assert_eq!(e5m2(-61440.0), 0xFC);
 }
 
-/// What the vendor's page of `range_select` says: FP32_MIN becomes -INF in FP8; a format without infinity stays
-/// at its largest value.
+/// What the vendor's page of `range_select` says: FP32_MIN becomes -INF in FP8; a format without infinity
+/// stays at its largest value.
 #[test]
 fn neuron_overflow_is_infinity_where_there_is_one_and_switchable() {
     for (dtype, saturated, unsaturated) in
