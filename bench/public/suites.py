@@ -72,8 +72,8 @@ SUITES = {
 }
 
 
-def run_suite(suite, folder, limit_s, keep=""):
-    """(case, passed, seconds, reason) of each test that was not skipped."""
+def run_suite(suite, folder, limit_s, keep="", most=0):
+    """(case, passed, seconds of the test, or of the processor in kernels where that is measured, reason) of each test that was not skipped; of at most so many, spread over all, if `most` is not 0."""
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch) / "report.xml"
         modules = [str(HERE), *(str(folder / name) for name in suite.modules)]
@@ -81,7 +81,10 @@ def run_suite(suite, folder, limit_s, keep=""):
         environment["PYTHONPATH"] = os.pathsep.join(modules + [environment.get("PYTHONPATH", "")])
         # Some suites draw their cases from sets.
         environment["PYTHONHASHSEED"] = "0"
+        # Threads of torch that wait must not count as time of a kernel.
+        environment["OMP_WAIT_POLICY"] = "PASSIVE"
         environment["TILEWRIGHT_TEST_LIMIT_S"] = str(limit_s)
+        environment["TILEWRIGHT_TESTS_AT_MOST"] = str(most)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "tilewright.nki", "-p", "limit_plugin", "-p", "findings"]
         command += ["-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}", *suite.options]
         command += ["-k", keep] if keep else []
@@ -99,4 +102,5 @@ def _case(node):
     bad = next((node.find(kind) for kind in ("failure", "error") if node.find(kind) is not None), None)
     name = f"{node.get('classname', '').rsplit('.', 1)[-1]}::{node.get('name')}"
     reason = "" if bad is None else (bad.get("message") or bad.text or "").splitlines()[0][:300]
-    return name, bad is None, float(node.get("time", 0)), reason
+    own = [float(one.get("value")) for one in node.iter("property") if one.get("name") == "kernel_s"]
+    return name, bad is None, own[0] if own else float(node.get("time", 0)), reason

@@ -317,3 +317,71 @@ def test_products_of_integers_saturate():
         return out
 
     assert (moved(product, given) == 32767).all()
+
+
+def narrow_kernels(dtype):
+    """Kernels in which each engine writes FP32 values as 8-bit floats."""
+
+    def vector(x, out):
+        isa.tensor_copy(dst=out, src=x, engine=isa.engine.vector)
+
+    def scalar(x, out):
+        isa.activation(dst=out, op=nl.copy, data=x)
+
+    def gpsimd(x, out):
+        isa.tensor_tensor(dst=out, data1=x, data2=x, op=nl.maximum, engine=isa.engine.gpsimd)
+
+    def select(x, out):
+        top = nl.ndarray((8, 1), nl.float32)
+        isa.memset(top, 0)
+        bound = nl.ndarray((8, 1), nl.float32)
+        isa.memset(bound, 0)
+        # No column is in the range: everything is the fill value, FP32_MIN.
+        isa.range_select(out, x, nl.less, nl.less, bound, bound, isa.reduce_cmd.reset_reduce, top, nl.maximum)
+
+    def kernel(x, body):
+        tile, narrow, wide = nl.ndarray(x.shape, nl.float32), nl.ndarray(x.shape, dtype), nl.ndarray(x.shape, nl.float32)
+        out = nl.ndarray(x.shape, nl.float32, buffer=nl.shared_hbm)
+        isa.dma_copy(dst=tile, src=x)
+        body(tile, narrow)
+        isa.tensor_copy(dst=wide, src=narrow)
+        isa.dma_copy(dst=out, src=wide)
+        return out
+
+    return kernel, (vector, scalar, gpsimd), select
+
+
+@pytest.mark.parametrize("chip, dtype, beyond", [("trainium2", nl.float8_e4m3, np.inf), ("trainium2", nl.float8_e5m2, np.inf), ("trainium3", nl.float8_e4m3fn, 448)])
+def test_what_8_bit_floats_do_not_have(chip, dtype, beyond):
+    """-INF in FP8 is what the page of range_select says of FP32_MIN; formats without infinity stay at their largest value (an assumption)."""
+    kernel, casts, select = narrow_kernels(dtype)
+    given = np.tile(np.array([1.0, -1e6, 1e6, 3.4e38], np.float32), (8, 2))
+    for cast in casts:
+        found = run(kernel, given, cast, chip=chip, dialect="new").outputs
+        assert np.array_equal(found, np.where(np.abs(given) > 1, np.copysign(beyond, given), given)), cast
+    assert (run(kernel, given, select, chip=chip, dialect="new").outputs == -beyond).all()
+
+
+@pytest.mark.parametrize("indices", [(16, 1), (32, 1), (128, 1), (128, 2), (128, 3)])
+@pytest.mark.parametrize("inner", [(), (1, 1), (4, 1), (1, 4)])
+def test_rows_that_a_transpose_picks(indices, inner):
+    """All partitions of a column of indices come before its next column; two dimensions between rows and columns stay where they are."""
+    count, width = indices[0] * indices[1], 32
+    table = np.arange(400 * int(np.prod(inner)) * width, dtype=np.int32).reshape(400, *inner, width).astype(np.int16)
+    picks = np.random.default_rng(0).permutation(400)[:count].reshape(indices).astype(np.uint32)
+    turned = (width, *inner, count)
+
+    def kernel(table, picks):
+        where = nl.ndarray(picks.shape, nl.uint32)
+        isa.dma_copy(dst=where, src=picks)
+        tile = nl.ndarray(turned, nl.int16)
+        strides = [int(np.prod(table.shape[at + 1 :])) for at in range(len(table.shape))]
+        pattern = [[stride, size] for stride, size in zip(strides, (count, *inner, width))]
+        isa.dma_transpose(dst=tile, src=table.ap(pattern, vector_offset=where, indirect_dim=0))
+        out = nl.ndarray(turned, nl.int16, buffer=nl.shared_hbm)
+        isa.dma_copy(dst=out, src=tile)
+        return out
+
+    rows = table[picks.T.flatten()]
+    wanted = rows.T if not inner else rows.transpose(3, 1, 2, 0)
+    assert np.array_equal(run(kernel, table, picks, chip="trainium2", dialect="new").outputs, wanted)

@@ -186,3 +186,17 @@ def test_one_partition_dimension():
     error = caught.value
     assert (error.code, error.allowed) == ("neuron/shape", "one partition dimension")
     assert error.asked == "a tensor of shape (2, 128, 32) with nl.par_dim 2 times" and error.instead == "mark the dimension whose steps lie on partitions, and no other"
+
+
+def test_the_tensor_behind_a_view():
+    def kernel(x, part):
+        tile = nl.ndarray(x.shape, x.dtype)
+        assert x.base_tensor.shape == x.shape and tile.base_tensor is tile
+        isa.dma_copy(dst=tile, src=(x[:, 0:8] if part else x).base_tensor)
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        isa.dma_copy(dst=out, src=tile)
+        return out
+
+    assert np.array_equal(run(kernel, ROWS, False, dialect="new").outputs, ROWS)
+    with pytest.raises(Refused, match="(?s)base_tensor of a view of 1024 of 8192 elements.*keep the tensor that the view was made of"):
+        run(kernel, ROWS, True, dialect="new")

@@ -144,11 +144,13 @@ MAX_WORD = {"f8e4m3fn": 0x7E, "f8e4m3": 0x77, "f8e5m2": 0x7B}
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("dtype", EIGHT_BIT)
-def test_neuron_saturates_where_ml_dtypes_gives_infinity_or_nan(table, dtype, source):
+def test_neuron_saturates_only_where_the_format_has_no_infinity(table, dtype, source):
+    """The vendor's page of range_select has -INF in FP8 for what is too small; e4m3fn has no word for it."""
     inputs = table(f"inputs_{source}")
     ours = table(f"encode_neuron_{dtype}_from_{source}")
     saturated = with_sign(dtype, inputs, MAX_WORD[dtype])
-    assert_differs_exactly(ours, reference_encode(dtype, inputs), overflows(dtype, inputs), saturated)
+    differs = overflows(dtype, inputs) & (dtype == "f8e4m3fn")
+    assert_differs_exactly(ours, reference_encode(dtype, inputs), differs, saturated)
 
 
 @pytest.mark.parametrize("source", SOURCES)

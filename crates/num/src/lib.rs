@@ -40,8 +40,8 @@
 //! | f32 to bf16 | nearest even, infinity beyond the range | the same (A) |
 //! | f32 to f16, tf32 | not on the chip; nearest even, infinity (A) | nearest even, infinity (A) |
 //! | f32 to f8e4m3fn | nearest even, saturates at 448, infinity too | the same (A), switchable |
-//! | f32 to f8e4m3 | not on the chip; nearest even, infinity (A) | nearest even, saturates at 240 (A), switchable |
-//! | f32 to f8e5m2 | nearest, ties away from zero; infinity beyond; see below | nearest even, saturates at 57344 (A), switchable |
+//! | f32 to f8e4m3 | not on the chip; nearest even, infinity (A) | nearest even, infinity beyond 240, switchable |
+//! | f32 to f8e5m2 | nearest, ties away from zero; infinity beyond; see below | nearest even, infinity beyond 57344, switchable |
 //! | f32 to f4e2m1 | not on the chip; nearest even, saturates, NaN to 6 (A) | the same (A) |
 //! | integer to narrower integer | wraps; outside i5 or i9 an error | saturates (A) |
 //! | f32 to integer | to i32 with ties away from zero, clamped, NaN to MAX or MIN by sign; then wraps | nearest even, saturates, NaN to 0 (A) |
@@ -49,7 +49,9 @@
 //! | f32 sum, product | nearest even, flushed, NaN 0x7FC00000 | nearest even, NaN 0x7FC00000 (A) |
 //! | `f8e4m3` as a name | f8e4m3fn | f8e4m3 |
 //!
-//! (A) marks assumptions; the rest of `tcp` is the vendor's public host model.
+//! (A) marks assumptions; the rest of `tcp` is the vendor's public host model. Infinity in 8-bit floats of
+//! `neuron` is what the page of `nki.isa.range_select` says of casts from FP32; `quantize_mx` saturates by
+//! itself.
 //!
 //! f32 to f8e5m2 on the TCP, exactly: NaN gives 0x7E. A magnitude of at least 2^-14 keeps two mantissa bits
 //! and rounds up when the next bit is set, whatever follows; from 61440 on the result is infinity. A smaller
@@ -76,6 +78,7 @@ mod minifloat;
 mod rules;
 mod select;
 mod storage;
+mod widest;
 
 pub use arith::{add_f32, div_f32, fma_f32, mul_f32, sub_f32, tree_add, tree_sum};
 pub use bulk::{decode_slice, encode_slice, pack_ints, unpack_ints};

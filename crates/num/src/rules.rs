@@ -1,8 +1,10 @@
 //! Rule sets: what a chip does where formats leave a choice. Plain data, named as machine files name it.
 //!
 //! `tcp` follows the vendor's public host model (rounding, saturation, NaN words, flushing, wrapping).
-//! `neuron` is assumption throughout: the vendor does not publish the rounding of casts, the overflow of
-//! 8-bit floats or the treatment of subnormals; the fields are there to be changed.
+//! `neuron` is assumption for the most part: the vendor does not publish the rounding of casts or the
+//! treatment of subnormals; the fields are there to be changed. Of 8-bit floats with infinities it says that
+//! FP32_MIN becomes -INF when an engine writes it (page of `nki.isa.range_select`); e4m3fn has none, and
+//! saturates here.
 
 use crate::minifloat::{F32_INFINITY, F32_MAGNITUDE, F32_MIN_NORMAL, F32_QUIET_NAN};
 use crate::{Dtype, MiniFloat};
@@ -190,8 +192,8 @@ impl RuleSet {
         bf16: FloatRule::ieee(MiniFloat::BF16),
         f16: FloatRule::ieee(MiniFloat::F16),
         f8e4m3fn: FloatRule::saturating(MiniFloat::F8E4M3FN),
-        f8e4m3: FloatRule::saturating(MiniFloat::F8E4M3),
-        f8e5m2: FloatRule::saturating(MiniFloat::F8E5M2),
+        f8e4m3: FloatRule::ieee(MiniFloat::F8E4M3),
+        f8e5m2: FloatRule::ieee(MiniFloat::F8E5M2),
         f4e2m1: FloatRule::saturating(MiniFloat::F4E2M1),
         int_narrowing: IntNarrowing::Saturate,
         float_to_int: FloatToInt::NearestEvenSaturate,

@@ -109,9 +109,15 @@ impl Index {
             return values.to_vec();
         }
         let mut values = Vec::with_capacity(self.elements());
-        for_each_position(&self.shape, |position| {
-            let terms = position.iter().zip(&self.coefficients).map(|(&at, &c)| c.wrapping_mul(at as i64));
-            values.push(terms.fold(self.constant, i64::wrapping_add));
+        let (Some((&inner, outer)), Some((&step, outer_steps))) =
+            (self.shape.split_last(), self.coefficients.split_last())
+        else {
+            return vec![self.constant];
+        };
+        for_each_position(outer, |position| {
+            let terms = position.iter().zip(outer_steps).map(|(&at, &c)| c.wrapping_mul(at as i64));
+            let first = terms.fold(self.constant, i64::wrapping_add);
+            values.extend((0..inner).map(|at| first.wrapping_add(step.wrapping_mul(at as i64))));
         });
         values
     }

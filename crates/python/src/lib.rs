@@ -26,6 +26,10 @@ mod views;
 
 use pyo3::prelude::*;
 
+/// Memory of tiles comes and goes by the thousand.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The extension module `tilewright._core`.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {

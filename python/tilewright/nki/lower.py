@@ -1,13 +1,14 @@
 """What language-level operations are on the machine: one or more instructions, into a new tile or a given one."""
 
 import math
+import types
 
 import numpy as np
 
 from tilewright._core import Index, Tensor, promote
 
 from . import dtypes, masks, state, team
-from .enums import matmul_perf_mode
+from .enums import matmul_perf_mode, reduce_cmd
 from .refusals import refused
 
 #: Types that need no conversion.
@@ -25,19 +26,21 @@ def number(value):
     return value
 
 
-#: Names of NumPy's functions, which make them anew each time they are asked.
-_UFUNC_NAMES = {}
+#: Names of operators that were asked for before: NumPy's functions make theirs anew each time.
+_OP_NAMES = {}
 
 
 def op_name(op):
     """The name of an operator given as a function, NumPy function or string."""
-    if type(op) is np.ufunc:
-        return _UFUNC_NAMES.get(op) or _UFUNC_NAMES.setdefault(op, op.__name__)
-    if isinstance(op, str):
-        return op
-    name = getattr(op, "__name__", None)
+    try:
+        return _OP_NAMES[op]
+    except (KeyError, TypeError):
+        pass
+    name = op if isinstance(op, str) else getattr(op, "__name__", None)
     if name is None:
         raise TypeError(f"{op!r} is not an operator")
+    if isinstance(op, (str, np.ufunc, types.FunctionType)):
+        _OP_NAMES[op] = name
     return name
 
 
@@ -186,6 +189,8 @@ def in_sbuf(tile):
 
 def as_tile(value):
     """On-chip values as they are; index expressions as iota tiles."""
+    if type(value) is Tensor and value.on_chip:
+        return value
     if isinstance(value, Index):
         out = new(value.shape, dtypes.I32)
         state.running().iota(out, value)
@@ -212,7 +217,13 @@ def binary(op, x, y, dtype=None, mask=None, engine="", default=None):
 
 
 def _binary(op, x, y, dtype, mask, engine, default):
-    x, y = number(as_tile(x)), number(as_tile(y))
+    x, y = as_tile(x), as_tile(y)
+    if mask is None and type(x) is Tensor and type(y) is Tensor and op not in _BITWISE and x.shape == y.shape and x.memory == "sbuf" and x.ndim <= 5:
+        # The commonest case: two tiles of one shape.
+        code = dtypes.code(dtype) if dtype is not None else default if default is not None else promote(x.code, y.code)
+        code = dtypes.F32 if op == "divide" and code not in _FLOATS and dtype is None and default is None else code
+        return emit("tensor_tensor", x, code, None, (x, y), op, engine)
+    x, y = number(x), number(y)
     x_tile, y_tile = isinstance(x, Tensor), isinstance(y, Tensor)
     if not x_tile and not y_tile:
         raise TypeError(f"{op} of two numbers inside a kernel")
@@ -490,6 +501,8 @@ def combine_into(target, op, value):
 
 
 _REDUCE, _RESET_REDUCE, _LOAD_REDUCE = 2, 3, 4
+#: The command that leaves the lanes alone.
+IDLE = reduce_cmd.idle
 
 
 def accumulate(engine, command, result, partitions, initial=None):
@@ -497,6 +510,8 @@ def accumulate(engine, command, result, partitions, initial=None):
 
     Running values stay in the lanes between instructions; a result tile gets them when one is given. `initial` is what
     the lanes are loaded with first, if the command says so: a number or a tile."""
+    if result is None and command is IDLE:
+        return None, False
     number = int(getattr(command, "value", command))
     if number not in (_REDUCE, _RESET_REDUCE, _LOAD_REDUCE):
         return None, False

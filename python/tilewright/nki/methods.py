@@ -142,7 +142,7 @@ def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect
         rows, first, offset = np.zeros(1, np.int64), 0, start
     else:
         # The dimension that the offsets stand for gives no step of its own.
-        rows, first = _values(vector_offset), 1
+        rows, first = _column_by_column(vector_offset), 1
     grid = np.zeros([count for _, count in pattern], np.int64)
     for axis, (stride, count) in enumerate(pattern):
         if axis < first:
@@ -160,6 +160,11 @@ def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect
 def indirect(self, index, num_elem=None):
     """The elements at offsets that a tile holds, for sources and results of NeuronCore-v4."""
     return state.running().indirect(self, index, None if num_elem is None else int(num_elem))
+
+
+def _column_by_column(tile):
+    """Indices of a tile, all partitions of a column before the next column (page of dma_transpose: `indices.T.flatten()`)."""
+    return _values(tile).reshape(tile.shape[0], -1).T.reshape(-1)
 
 
 def _values(tile):
@@ -219,6 +224,14 @@ def _array(self, dtype=None, copy=None):
     return array if dtype is None else array.astype(dtype)
 
 
+def _base_tensor(self):
+    """The tensor behind a view. Public kernels take views of their own and plain tensors alike, and ask both for it."""
+    if self.size != self.storage_elements:
+        asked = f"the base_tensor of a view of {self.size} of {self.storage_elements} elements"
+        raise refused("neuron/operand", asked, "a tensor that is not sliced", "keep the tensor that the view was made of")
+    return self
+
+
 def install():
     """Gives tensors their methods and operators."""
     methods = {
@@ -254,6 +267,7 @@ def install():
     for name, method in methods.items():
         setattr(Tensor, name, method)
     Tensor.buffer = property(lambda self: Buffer.named(self.memory))
+    Tensor.base_tensor = property(_base_tensor)
     _core.set_operators(_operator)
 
 

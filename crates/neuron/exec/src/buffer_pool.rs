@@ -83,6 +83,17 @@ impl<T: Clone> BufferPool<T> {
 }
 
 static POOL: BufferPool<u8> = BufferPool::empty();
+static FLOATS: BufferPool<f32> = BufferPool::empty();
+
+/// A buffer of FP32 values for one who writes all of them.
+pub(crate) fn floats_to_overwrite(count: usize) -> Vec<f32> {
+    FLOATS.to_overwrite(count, 0.0)
+}
+
+/// Keeps a buffer of FP32 values for the next.
+pub(crate) fn recycle_floats(values: Vec<f32>) {
+    FLOATS.recycle(values);
+}
 
 /// A buffer of bytes without any, with room for so many.
 pub(crate) fn with_capacity(count: usize) -> Vec<u8> {

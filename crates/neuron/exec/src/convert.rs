@@ -9,7 +9,7 @@ use tilewright_neuron_isa::TensorView;
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice, load, store};
 
 use crate::Tile;
-use crate::buffer_pool::{recycle, to_overwrite, with_capacity, zeros};
+use crate::buffer_pool::{floats_to_overwrite, recycle, recycle_floats, to_overwrite, with_capacity, zeros};
 use crate::deferred_copy::DeferredCopy;
 use crate::storage::Content;
 
@@ -30,10 +30,10 @@ impl Tile {
 
     /// The elements as FP32.
     pub fn read(&self, rules: &RuleSet) -> ReadValues<f32> {
-        let mut values = vec![0.0; self.elements()];
         if self.storage.valueless {
-            return ReadValues { values, uninitialised: false };
+            return ReadValues { values: vec![0.0; self.elements()], uninitialised: false };
         }
+        let mut values = floats_to_overwrite(self.elements());
         let content = self.storage.lock();
         if let Some(bytes) = self.contiguous(&content) {
             decode_slice(rules, self.view.dtype, bytes, &mut values);
@@ -49,8 +49,9 @@ impl Tile {
         if values.len() != self.elements() || self.storage.valueless {
             return;
         }
-        let mut content = self.storage.lock();
         if let Some(range) = self.whole_run() {
+            let all = range == (0..self.storage.size_bytes());
+            let mut content = if all { self.storage.lock_to_overwrite() } else { self.storage.lock() };
             content.changed();
             if let Some(bytes) = content.bytes.to_mut().get_mut(range.clone()) {
                 // Only i5 and i9 can refuse a value, and no tile has them.
@@ -59,9 +60,16 @@ impl Tile {
             content.mark(range.start, range.len());
             return;
         }
-        let mut bytes = vec![0; values.len() * size];
+        let mut bytes = to_overwrite(values.len() * size);
         let _ = encode_slice(rules, dtype, values, &mut bytes);
-        content.unpack(&self.view, &bytes);
+        self.storage.lock().unpack(&self.view, &bytes);
+        recycle(bytes);
+    }
+
+    /// As [`Tile::write`], of values that nobody needs any more: their memory is used again.
+    pub(crate) fn write_last(&self, rules: &RuleSet, values: Vec<f32>) {
+        self.write(rules, &values);
+        recycle_floats(values);
     }
 
     /// True if it has a byte that nobody wrote.
@@ -189,7 +197,13 @@ impl Tile {
         }
         let content = self.storage.lock();
         let packed = self.packed(&content);
-        let values = (0..self.elements()).map(|at| load(self.view.dtype, &packed, at)).collect();
+        let values = match self.view.dtype.storage_bits() {
+            8 => packed.iter().map(|&byte| u32::from(byte)).collect(),
+            16 => packed.as_chunks().0.iter().map(|word| u32::from(u16::from_le_bytes(*word))).collect(),
+            32 => packed.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect(),
+            _ => (0..self.elements()).map(|at| load(self.view.dtype, &packed, at)).collect(),
+        };
+        recycle(packed);
         ReadValues { values, uninitialised: self.reads_unwritten(&content) }
     }
 
@@ -213,11 +227,18 @@ impl Tile {
         if words.len() != self.elements() || self.storage.valueless {
             return;
         }
-        let mut packed = vec![0; self.view.dtype.size_bytes(words.len())];
-        for (at, &word) in words.iter().enumerate() {
-            store(self.view.dtype, &mut packed, at, word);
+        let dtype = self.view.dtype;
+        let mut packed = zeros(dtype.size_bytes(words.len()));
+        if dtype.storage_bits() == 32 {
+            for (bytes, word) in packed.as_chunks_mut().0.iter_mut().zip(words) {
+                *bytes = word.to_le_bytes();
+            }
+        } else {
+            for (at, &word) in words.iter().enumerate() {
+                store(dtype, &mut packed, at, word);
+            }
         }
-        self.storage.lock().unpack(&self.view, &packed);
+        self.put(packed);
     }
 
     /// The elements as integers; floats are rounded to the nearest.
@@ -229,8 +250,11 @@ impl Tile {
             return ReadValues { values, uninitialised: read.uninitialised };
         }
         let words = self.read_words();
-        let values =
-            words.values.iter().map(|&word| tilewright_num::int_value(self.view.dtype, word)).collect();
+        let dtype = self.view.dtype;
+        let values = match dtype {
+            Dtype::I32 => words.values.iter().map(|&word| i64::from(word.cast_signed())).collect(),
+            _ => words.values.iter().map(|&word| tilewright_num::int_value(dtype, word)).collect(),
+        };
         ReadValues { values, uninitialised: words.uninitialised }
     }
 
@@ -241,7 +265,10 @@ impl Tile {
             let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
             return self.write(rules, &values);
         }
-        let words: Vec<u32> = values.iter().map(|&value| integer_word(rules, dtype, value)).collect();
+        let words: Vec<u32> = match dtype {
+            Dtype::I32 => values.iter().map(|&value| saturated(value).cast_unsigned()).collect(),
+            _ => values.iter().map(|&value| integer_word(rules, dtype, value)).collect(),
+        };
         self.write_words(&words);
     }
 }
@@ -279,6 +306,12 @@ impl Content {
     }
 }
 
+/// The nearest integer of 32 bits.
+#[expect(clippy::cast_possible_truncation, reason = "clamped to what the type has")]
+fn saturated(value: i64) -> i32 {
+    value.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+}
+
 /// FP32 values as stored words of a type.
 fn words_of(rules: &RuleSet, dtype: Dtype, values: &[f32]) -> Vec<u32> {
     let mut bytes = vec![0; dtype.size_bytes(values.len())];
@@ -310,7 +343,7 @@ pub(crate) fn transpose(dst: &Tile, src: &Tile) -> bool {
         let content = src.storage.lock();
         (src.packed(&content), src.reads_unwritten(&content))
     };
-    let mut transposed = with_capacity(packed.len());
+    let mut transposed = to_overwrite(packed.len());
     match src.view.dtype.size_bytes(1) {
         1 => transpose_elements::<1>(&packed, &mut transposed, rows, columns),
         2 => transpose_elements::<2>(&packed, &mut transposed, rows, columns),
@@ -321,13 +354,21 @@ pub(crate) fn transpose(dst: &Tile, src: &Tile) -> bool {
     uninitialised
 }
 
-/// Appends elements of `N` bytes column by column.
-fn transpose_elements<const N: usize>(packed: &[u8], transposed: &mut Vec<u8>, rows: usize, columns: usize) {
-    let elements = packed.as_chunks::<N>().0;
-    for column in 0..columns {
-        for row in 0..rows {
-            transposed
-                .extend_from_slice(elements.get(row * columns + column).map_or(&[0; N], |element| element));
+/// Rows and columns of a block that is transposed at a time: its lines fit into the nearest cache.
+const TRANSPOSE_BLOCK: usize = 16;
+
+/// Writes elements of `N` bytes column by column.
+fn transpose_elements<const N: usize>(packed: &[u8], transposed: &mut [u8], rows: usize, columns: usize) {
+    let (elements, out) = (packed.as_chunks::<N>().0, transposed.as_chunks_mut::<N>().0);
+    for first_row in (0..rows).step_by(TRANSPOSE_BLOCK) {
+        let block_rows = first_row..rows.min(first_row + TRANSPOSE_BLOCK);
+        for column in 0..columns {
+            let Some(line) = out.get_mut(column * rows..(column + 1) * rows) else { return };
+            for (row, to) in block_rows.clone().zip(&mut line[block_rows.clone()]) {
+                if let Some(element) = elements.get(row * columns + column) {
+                    *to = *element;
+                }
+            }
         }
     }
 }

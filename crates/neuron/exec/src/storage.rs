@@ -12,7 +12,7 @@ use tilewright_neuron_isa::refusal::{Refusal, rule};
 use tilewright_neuron_isa::{TensorDecl, TensorView};
 use tilewright_num::{Dtype, RuleSet, encode_slice};
 
-use crate::buffer_pool::{SharedBytes, zeros};
+use crate::buffer_pool::{SharedBytes, to_overwrite, zeros};
 use crate::deferred_copy::{DeferredCopy, defer_finish};
 use crate::matmul::{AccumulationChain, CachedPack, MatmulOperands};
 
@@ -114,7 +114,7 @@ impl Storage {
         content
     }
 
-    /// The bytes, for one who writes all of them at once: those of a new tensor are zero and count as
+    /// The bytes, for one who writes all of them at once: those of a new tensor are anything and count as
     /// written.
     pub(crate) fn lock_to_overwrite(&self) -> MutexGuard<'_, Content> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,7 +122,7 @@ impl Storage {
         content.as_initialised = false;
         if content.untouched {
             content.untouched = false;
-            content.bytes = zeros(content.unwritten_bytes).into();
+            content.bytes = to_overwrite(content.unwritten_bytes).into();
             content.unwritten_bytes = 0;
         }
         content

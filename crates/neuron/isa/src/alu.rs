@@ -2,6 +2,8 @@
 //!
 //! Arithmetic is FP32; comparisons give 1.0 or 0.0; bit operators work on the stored words.
 
+use tilewright_num::widest;
+
 use crate::function;
 
 /// An operator. Unary ones ignore their second operand.
@@ -253,17 +255,7 @@ impl AluOp {
 
     /// `a[i] = op(a[i], b[i])`, operands swapped if `reverse`.
     pub fn combine(self, a: &mut [f32], b: &[f32], reverse: bool) {
-        each_op(self, |op| {
-            if reverse {
-                for (a, &b) in a.iter_mut().zip(b) {
-                    *a = op.apply(b, *a);
-                }
-            } else {
-                for (a, &b) in a.iter_mut().zip(b) {
-                    *a = op.apply(*a, b);
-                }
-            }
-        });
+        combine_slices(self, a, b, reverse);
     }
 
     /// `a[i] = op(a[i], b[i])` on integers of so many bits.
@@ -275,17 +267,7 @@ impl AluOp {
 
     /// `a[i] = op(a[i], b)`, operands swapped if `reverse`.
     pub fn combine_scalar(self, a: &mut [f32], b: f32, reverse: bool) {
-        each_op(self, |op| {
-            if reverse && !op.is_unary() {
-                for a in a.iter_mut() {
-                    *a = op.apply(b, *a);
-                }
-            } else {
-                for a in a.iter_mut() {
-                    *a = op.apply(*a, b);
-                }
-            }
-        });
+        combine_constant(self, a, b, reverse && !self.is_unary());
     }
 
     /// What a reduction starts from.
@@ -302,6 +284,7 @@ impl AluOp {
     pub fn reduce(self, row: &[f32]) -> f32 {
         match self {
             AluOp::Add => sum(row),
+            AluOp::Maximum | AluOp::Minimum => extreme(self, row),
             // Where it matters which one is first, that one is not combined with anything.
             AluOp::Subtract | AluOp::Divide | AluOp::Power | AluOp::Mod | AluOp::Fmod => {
                 row.iter().copied().reduce(|total, value| self.apply(total, value)).unwrap_or(self.identity())
@@ -311,40 +294,108 @@ impl AluOp {
     }
 }
 
-/// Calls `body` with the operator as a constant where loops are hot, so that the compiler can vectorise them.
-#[inline(always)]
-fn each_op(op: AluOp, mut body: impl FnMut(AluOp)) {
-    match op {
-        AluOp::Add => body(AluOp::Add),
-        AluOp::Subtract => body(AluOp::Subtract),
-        AluOp::Multiply => body(AluOp::Multiply),
-        AluOp::Divide => body(AluOp::Divide),
-        AluOp::Maximum => body(AluOp::Maximum),
-        AluOp::Minimum => body(AluOp::Minimum),
-        other => body(other),
+/// Runs a body with the operator as a constant where loops are hot, so that the compiler can vectorise them.
+macro_rules! each_op {
+    ($which:expr, $op:ident => $body:block) => {
+        each_op!($which, $op => $body, Add, Subtract, Multiply, Divide, Maximum, Minimum, Equal, NotEqual,
+            Less, LessEqual, Greater, GreaterEqual, Bypass)
+    };
+    ($which:expr, $op:ident => $body:block, $($hot:ident),*) => {
+        match $which {
+            $(AluOp::$hot => {
+                let $op = AluOp::$hot;
+                $body
+            })*
+            $op => $body,
+        }
+    };
+}
+
+widest! {
+    /// `a[i] = op(a[i], b[i])`, operands swapped if `reverse`.
+    fn combine_slices(op: AluOp, a: &mut [f32], b: &[f32], reverse: bool) {
+        each_op!(op, op => {
+            if reverse {
+                for (a, &b) in a.iter_mut().zip(b) {
+                    *a = op.apply(b, *a);
+                }
+            } else {
+                for (a, &b) in a.iter_mut().zip(b) {
+                    *a = op.apply(*a, b);
+                }
+            }
+        });
     }
 }
 
-/// A sum in sixteen interleaved parts, which are then added in pairs: fixed order on every host.
-fn sum(row: &[f32]) -> f32 {
-    let mut parts = [0.0_f32; 16];
-    let (whole, rest) = row.as_chunks::<16>();
-    for chunk in whole {
-        for (part, value) in parts.iter_mut().zip(chunk) {
+widest! {
+    /// `a[i] = op(a[i], b)`, operands swapped if `reverse`.
+    fn combine_constant(op: AluOp, a: &mut [f32], b: f32, reverse: bool) {
+        each_op!(op, op => {
+            if reverse {
+                for a in a.iter_mut() {
+                    *a = op.apply(b, *a);
+                }
+            } else {
+                for a in a.iter_mut() {
+                    *a = op.apply(*a, b);
+                }
+            }
+        });
+    }
+}
+
+/// Partial results of a reduction that are made side by side.
+const LANES: usize = 16;
+
+widest! {
+    /// A sum in sixteen interleaved parts, which are then added in pairs: fixed order on every host.
+    fn sum(row: &[f32]) -> f32 {
+        let mut parts = [0.0_f32; LANES];
+        let (whole, rest) = row.as_chunks::<LANES>();
+        for chunk in whole {
+            for (part, value) in parts.iter_mut().zip(chunk) {
+                *part += value;
+            }
+        }
+        for (part, value) in parts.iter_mut().zip(rest) {
             *part += value;
         }
-    }
-    for (part, value) in parts.iter_mut().zip(rest) {
-        *part += value;
-    }
-    let mut width = 8;
-    while width > 0 {
-        for lane in 0..width {
-            parts[lane] += parts[lane + width];
+        let mut width = LANES / 2;
+        while width > 0 {
+            for lane in 0..width {
+                parts[lane] += parts[lane + width];
+            }
+            width /= 2;
         }
-        width /= 2;
+        parts[0]
     }
-    parts[0]
+}
+
+/// The largest or least of a row, as if it were made from the first to the last: which of several zeros or
+/// NaN that is, their order decides; among other values it does not matter.
+fn extreme(op: AluOp, row: &[f32]) -> f32 {
+    let found = extreme_in_lanes(op, row);
+    if found == 0.0 || found.is_nan() {
+        return row.iter().fold(op.identity(), |total, &value| op.apply(total, value));
+    }
+    found
+}
+
+widest! {
+    /// The largest or least of a row in sixteen interleaved parts.
+    fn extreme_in_lanes(op: AluOp, row: &[f32]) -> f32 {
+        let mut parts = [op.identity(); LANES];
+        let (whole, rest) = row.as_chunks::<LANES>();
+        each_op!(op, op => {
+            for chunk in whole {
+                for (part, value) in parts.iter_mut().zip(chunk) {
+                    *part = op.apply(*part, *value);
+                }
+            }
+        });
+        parts.iter().chain(rest).fold(op.identity(), |total, &value| op.apply(total, value))
+    }
 }
 
 /// The larger one; NaN if either is.
@@ -362,4 +413,63 @@ fn minimum(a: f32, b: f32) -> f32 {
 #[inline(always)]
 fn flag(holds: bool) -> f32 {
     if holds { 1.0 } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows with zeros of both signs, NaN, infinities and ordinary values, longer than all lanes.
+    fn rows() -> Vec<Vec<f32>> {
+        let mix = |seed: u32| {
+            (0..53_u32).map(move |at| match (at * 7 + seed) % 11 {
+                0 => 0.0,
+                1 => -0.0,
+                2 if seed.is_multiple_of(3) => f32::NAN,
+                3 if seed.is_multiple_of(4) => f32::INFINITY,
+                place => (place as f32 - 5.0) * 0.37 * (at as f32).cos(),
+            })
+        };
+        let zeros = |first: f32| std::iter::repeat_n(first, 20).chain([-first, -3.0, first]).collect();
+        let mut rows: Vec<Vec<f32>> = (0..24).map(|seed| mix(seed).collect()).collect();
+        rows.extend([zeros(0.0), zeros(-0.0), vec![], vec![-1.5]]);
+        rows
+    }
+
+    fn same(a: f32, b: f32) -> bool {
+        a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
+    }
+
+    #[test]
+    fn slices_give_the_bits_of_single_values() {
+        for (name, op) in NAMES.iter().filter(|(_, op)| !op.is_bitwise()) {
+            for (row, other) in rows().iter().zip(rows().iter().rev()) {
+                for reverse in [false, true] {
+                    let mut found = row.clone();
+                    op.combine(&mut found, other, reverse);
+                    for ((found, &a), &b) in found.iter().zip(row).zip(other) {
+                        let wanted = if reverse { op.apply(b, a) } else { op.apply(a, b) };
+                        assert!(same(*found, wanted), "{name}({a}, {b}) = {found}, not {wanted}");
+                    }
+                    let mut found = row.clone();
+                    op.combine_scalar(&mut found, -1.25, reverse);
+                    for (found, &a) in found.iter().zip(row) {
+                        let swapped = reverse && !op.is_unary();
+                        let wanted = if swapped { op.apply(-1.25, a) } else { op.apply(a, -1.25) };
+                        assert!(same(*found, wanted), "{name}({a}, -1.25) = {found}, not {wanted}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn extremes_are_those_of_the_order_of_the_row() {
+        for op in [AluOp::Maximum, AluOp::Minimum] {
+            for row in rows() {
+                let wanted = row.iter().fold(op.identity(), |total, &value| op.apply(total, value));
+                assert!(same(op.reduce(&row), wanted), "{} of {row:?}", op.name());
+            }
+        }
+    }
 }

@@ -5,6 +5,8 @@
 
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E, PI, SQRT_2};
 
+use tilewright_num::widest;
+
 /// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are the functions")]
@@ -101,13 +103,12 @@ impl ActivationFunction {
     }
 
     /// The function of each value.
-    #[expect(clippy::cast_possible_truncation, reason = "results are rounded to FP32")]
     pub fn apply_slice(self, values: &mut [f32]) {
         match self {
             ActivationFunction::Copy => {}
-            ActivationFunction::Exp => {
-                values.iter_mut().for_each(|value| *value = exp(f64::from(*value)) as f32);
-            }
+            ActivationFunction::Exp => exp_slice(values),
+            ActivationFunction::Sigmoid => sigmoid_slice(values),
+            ActivationFunction::Silu => silu_slice(values),
             ActivationFunction::Square => values.iter_mut().for_each(|value| *value *= *value),
             _ => values.iter_mut().for_each(|value| *value = self.apply(*value)),
         }
@@ -189,6 +190,31 @@ pub fn exp(x: f64) -> f64 {
     sum * f64::from_bits(exponent)
 }
 
+widest! {
+    /// e to the power of each value.
+    #[expect(clippy::cast_possible_truncation, reason = "results are rounded to FP32")]
+    fn exp_slice(values: &mut [f32]) {
+        values.iter_mut().for_each(|value| *value = exp(f64::from(*value)) as f32);
+    }
+}
+
+widest! {
+    /// The sigmoid of each value.
+    #[expect(clippy::cast_possible_truncation, reason = "results are rounded to FP32")]
+    fn sigmoid_slice(values: &mut [f32]) {
+        values.iter_mut().for_each(|value| *value = sigmoid(f64::from(*value)) as f32);
+    }
+}
+
+widest! {
+    /// Each value times its sigmoid.
+    #[expect(clippy::cast_possible_truncation, reason = "results are rounded to FP32")]
+    fn silu_slice(values: &mut [f32]) {
+        values.iter_mut().for_each(|value| *value = (f64::from(*value) * sigmoid(f64::from(*value))) as f32);
+    }
+}
+
+#[inline(always)]
 fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + exp(-x))
 }
@@ -254,6 +280,22 @@ mod tests {
         assert_eq!(exp(-200.0) as f32, 0.0);
         assert_eq!(exp(f64::INFINITY) as f32, f32::INFINITY);
         assert!(exp(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn slices_give_the_bits_of_single_values() {
+        let edges = [0.0, -0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MIN_POSITIVE, 1e-40, 3e38];
+        let inputs: Vec<f32> =
+            edges.into_iter().chain((-4000..4000).map(|step| step as f32 / 37.0)).collect();
+        for (name, function) in NAMES {
+            let mut found = inputs.clone();
+            function.apply_slice(&mut found);
+            for (input, found) in inputs.iter().zip(&found) {
+                let wanted = function.apply(*input);
+                let same = wanted.to_bits() == found.to_bits() || (wanted.is_nan() && found.is_nan());
+                assert!(same, "{name}({input}) = {found}, not {wanted}");
+            }
+        }
     }
 
     #[test]

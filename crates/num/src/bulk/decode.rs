@@ -5,7 +5,7 @@
 
 use super::{assert_sizes, below};
 use crate::minifloat::{F32_BIAS, F32_INFINITY, F32_QUIET_NAN};
-use crate::{Dtype, MiniFloat, RuleSet, decode};
+use crate::{Dtype, MiniFloat, RuleSet, decode, widest};
 
 /// Reads `out.len()` elements as f32, each as [`decode`] does.
 ///
@@ -22,31 +22,41 @@ pub fn decode_slice(rules: &RuleSet, dtype: Dtype, bytes: &[u8], out: &mut [f32]
     let lane = Decoder::new(rules, format);
     match dtype.storage_bits() {
         4 => decode_nibbles(&lane, bytes, out),
-        8 => {
-            for (value, &byte) in out.iter_mut().zip(bytes) {
-                *value = lane.decode(u32::from(byte));
-            }
-        }
-        _ => {
-            for (value, word) in out.iter_mut().zip(bytes.as_chunks().0) {
-                *value = lane.decode(u32::from(u16::from_le_bytes(*word)));
-            }
+        8 => decode_bytes(&lane, bytes, out),
+        _ => decode_halves(&lane, bytes, out),
+    }
+}
+
+widest! {
+    fn decode_bytes(lane: &Decoder, bytes: &[u8], out: &mut [f32]) {
+        for (value, &byte) in out.iter_mut().zip(bytes) {
+            *value = lane.decode(u32::from(byte));
         }
     }
 }
 
-/// Formats with the exponent of f32 are its upper bits, so they only need settling.
-fn decode_f32_exponent(rules: &RuleSet, dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
-    if dtype == Dtype::Bf16 {
+widest! {
+    fn decode_halves(lane: &Decoder, bytes: &[u8], out: &mut [f32]) {
         for (value, word) in out.iter_mut().zip(bytes.as_chunks().0) {
-            let pattern = u32::from(u16::from_le_bytes(*word)) << 16;
-            *value = f32::from_bits(rules.settle_f32(pattern));
+            *value = lane.decode(u32::from(u16::from_le_bytes(*word)));
         }
-        return;
     }
-    let used = if dtype == Dtype::Tf32 { u32::MAX << MiniFloat::TF32.padding_bits } else { u32::MAX };
-    for (value, word) in out.iter_mut().zip(bytes.as_chunks().0) {
-        *value = f32::from_bits(rules.settle_f32(u32::from_le_bytes(*word) & used));
+}
+
+widest! {
+    /// Formats with the exponent of f32 are its upper bits, so they only need settling.
+    fn decode_f32_exponent(rules: &RuleSet, dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
+        if dtype == Dtype::Bf16 {
+            for (value, word) in out.iter_mut().zip(bytes.as_chunks().0) {
+                let pattern = u32::from(u16::from_le_bytes(*word)) << 16;
+                *value = f32::from_bits(rules.settle_f32(pattern));
+            }
+            return;
+        }
+        let used = if dtype == Dtype::Tf32 { u32::MAX << MiniFloat::TF32.padding_bits } else { u32::MAX };
+        for (value, word) in out.iter_mut().zip(bytes.as_chunks().0) {
+            *value = f32::from_bits(rules.settle_f32(u32::from_le_bytes(*word) & used));
+        }
     }
 }
 

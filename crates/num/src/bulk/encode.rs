@@ -11,6 +11,7 @@ use super::{assert_sizes, below};
 use crate::minifloat::{F32_BIAS, F32_INFINITY, F32_MAGNITUDE, F32_MIN_NORMAL};
 use crate::{
     Dtype, FloatRule, MiniFloat, NumError, Rounding, RuleSet, SubnormalCarry, Subnormals, convert, store,
+    widest,
 };
 
 /// Writes f32 values as elements of `dtype`, each as [`convert`] from f32 does. Where `dtype` is f32 too,
@@ -25,45 +26,53 @@ pub fn encode_slice(rules: &RuleSet, dtype: Dtype, values: &[f32], bytes: &mut [
     assert_sizes(dtype, values.len(), bytes.len());
     match rules.float_rule(dtype) {
         None => return encode_ints(rules, dtype, values, bytes),
-        Some(_) if dtype == Dtype::F32 => {
-            for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
-                *word = rules.settle_f32(value.to_bits()).to_le_bytes();
-            }
-        }
+        Some(_) if dtype == Dtype::F32 => settle_slice(rules, values, bytes),
         Some(rule) if rule == FloatRule::ieee(MiniFloat::BF16) => encode_bf16(rules, values, bytes),
         Some(rule) => encode_floats(&Encoder::new(rules, rule), dtype.storage_bits(), values, bytes),
     }
     Ok(())
 }
 
-fn encode_floats(lane: &Encoder, storage_bits: u32, values: &[f32], bytes: &mut [u8]) {
-    match storage_bits {
-        4 => encode_nibbles(lane, values, bytes),
-        8 => {
-            for (byte, value) in bytes.iter_mut().zip(values) {
-                *byte = lane.encode(value.to_bits()) as u8;
-            }
+widest! {
+    fn settle_slice(rules: &RuleSet, values: &[f32], bytes: &mut [u8]) {
+        for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+            *word = rules.settle_f32(value.to_bits()).to_le_bytes();
         }
-        16 => {
-            for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
-                *word = (lane.encode(value.to_bits()) as u16).to_le_bytes();
+    }
+}
+
+widest! {
+    fn encode_floats(lane: &Encoder, storage_bits: u32, values: &[f32], bytes: &mut [u8]) {
+        match storage_bits {
+            4 => encode_nibbles(lane, values, bytes),
+            8 => {
+                for (byte, value) in bytes.iter_mut().zip(values) {
+                    *byte = lane.encode(value.to_bits()) as u8;
+                }
             }
-        }
-        _ => {
-            for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
-                *word = lane.encode(value.to_bits()).to_le_bytes();
+            16 => {
+                for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+                    *word = (lane.encode(value.to_bits()) as u16).to_le_bytes();
+                }
+            }
+            _ => {
+                for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+                    *word = lane.encode(value.to_bits()).to_le_bytes();
+                }
             }
         }
     }
 }
 
-/// The short way for the commonest conversion: once settled, rounding the upper half is all there is to do,
-/// since a carry makes the next exponent or infinity and the NaN word has nothing to round.
-fn encode_bf16(rules: &RuleSet, values: &[f32], bytes: &mut [u8]) {
-    for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
-        let pattern = rules.settle_f32(value.to_bits());
-        let odd = (pattern >> 16) & 1;
-        *word = (((pattern + 0x7FFF + odd) >> 16) as u16).to_le_bytes();
+widest! {
+    /// The short way for the commonest conversion: once settled, rounding the upper half is all there is to
+    /// do, since a carry makes the next exponent or infinity and the NaN word has nothing to round.
+    fn encode_bf16(rules: &RuleSet, values: &[f32], bytes: &mut [u8]) {
+        for (word, value) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+            let pattern = rules.settle_f32(value.to_bits());
+            let odd = (pattern >> 16) & 1;
+            *word = (((pattern + 0x7FFF + odd) >> 16) as u16).to_le_bytes();
+        }
     }
 }
 

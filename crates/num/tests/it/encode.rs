@@ -98,14 +98,22 @@ fn tcp_e5m2_edges_are_those_of_the_host_model() {
     assert_eq!(e5m2(-61440.0), 0xFC);
 }
 
+/// What the vendor's page of `range_select` says: FP32_MIN becomes -INF in FP8; a format without infinity
+/// stays at its largest value.
 #[test]
-fn neuron_overflow_is_switchable() {
+fn neuron_overflow_is_infinity_where_there_is_one_and_switchable() {
     for (dtype, saturated, unsaturated) in
         [(Dtype::F8E4M3Fn, 0x7E, 0x7F), (Dtype::F8E4M3, 0x77, 0x78), (Dtype::F8E5M2, 0x7B, 0x7C)]
     {
+        let own = if dtype == Dtype::F8E4M3Fn { saturated } else { unsaturated };
         for value in [1.0e6, f32::MAX, f32::INFINITY] {
-            assert_eq!(encode(&RuleSet::NEURON, dtype, value), saturated);
+            assert_eq!(encode(&RuleSet::NEURON, dtype, value), own);
+            assert_eq!(encode(&RuleSet::NEURON, dtype, -value), own | 0x80);
             assert_eq!(encode(&NEURON_IEEE, dtype, value), unsaturated);
+            assert_eq!(
+                encode(&RuleSet::NEURON.with_f8_overflow(Overflow::Saturate), dtype, value),
+                saturated
+            );
         }
     }
 }

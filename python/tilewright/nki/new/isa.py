@@ -75,10 +75,11 @@ def activation(
     name=None,
 ):
     """dst = op(data * scale + bias)."""
-    command = reduce_cmd
-    if reduce_res is not None and int(getattr(command, "value", command)) == 0:
-        command = 3
-    sums, accumulates = lower.accumulate("scalar", command, reduce_res, data.shape[0])
+    command, sums, accumulates = reduce_cmd, None, False
+    if reduce_res is not None or command is not lower.IDLE:
+        if reduce_res is not None and int(getattr(command, "value", command)) == 0:
+            command = 3
+        sums, accumulates = lower.accumulate("scalar", command, reduce_res, data.shape[0])
     state.running().activation(
         dst,
         _like(data, dst),

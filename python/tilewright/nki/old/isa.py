@@ -114,7 +114,7 @@ def _activation(op, data, bias, scale, reduce_op, reduce_res, command, mask, dty
 
 def _operand(value):
     """A [P, 1] tile or a number."""
-    if value is None or type(value) is float:
+    if value is None or type(value) is float or (type(value) is Tensor and value.ndim == 2 and value.on_chip):
         return value
     value = lower.number(value)
     if isinstance(value, Tensor):

@@ -1,6 +1,7 @@
 //! Scalar engine: activation functions with scale, bias and a running sum (NKI architecture guide, scalar
 //! engine; docs/hardware-rules.md#scalar-engine).
 
+use rayon::prelude::*;
 use tilewright_neuron_isa::alu::AluOp;
 use tilewright_neuron_isa::cost::scalar as cost;
 use tilewright_neuron_isa::function::ActivationFunction;
@@ -11,6 +12,10 @@ use tilewright_neuron_isa::{Chip, Generation};
 
 use super::{AluStep, ScalarOperand};
 use crate::Tile;
+use crate::buffer_pool::recycle_floats;
+
+/// Elements from which on several threads apply a function.
+const SHARED_ELEMENTS: usize = 1 << 14;
 
 /// The operands of an activation besides its data.
 #[derive(Clone, Debug)]
@@ -76,18 +81,26 @@ pub fn activation(chip: &Chip, dst: &Tile, data: &Tile, how: &Activation) -> Res
     if dst.storage.valueless {
         values.clear();
     }
-    let mut outside_table = false;
-    for ((row, scale), bias) in values.chunks_mut(columns.max(1)).zip(&scale).zip(&bias.0) {
+    let of_row = |((row, scale), bias): ((&mut [f32], &f32), &f32)| {
         if *scale != 1.0 || *bias != 0.0 {
             row.iter_mut().for_each(|value| *value = *value * scale + bias);
         }
-        outside_table |= how.function.leaves_table(row);
+        let outside = how.function.leaves_table(row);
         how.function.apply_slice(row);
-    }
+        outside
+    };
+    let outside_table = if values.len() < SHARED_ELEMENTS || how.function.table().is_none() {
+        let rows = values.chunks_mut(columns.max(1)).zip(&scale).zip(&bias.0);
+        rows.map(of_row).fold(false, |any, one| any | one)
+    } else {
+        let rows = values.par_chunks_mut(columns.max(1)).zip(&scale).zip(&bias.0);
+        rows.with_min_len(SHARED_ELEMENTS / 4 / columns.max(1) + 1).map(of_row).reduce(|| false, |a, b| a | b)
+    };
     let mut reads = vec![data];
     reads.extend(how.scale.tile());
     reads.extend(how.bias.as_ref().and_then(ScalarOperand::tile));
     let done = finish(chip, name, (dst, data), &values, &how.sums, &reads)?;
+    recycle_floats(values);
     let done = Instruction { table: how.function.table(), outside_table, ..done }.reading(uninitialised);
     if how.sums.tile.is_some() {
         return Ok(done);

@@ -12,6 +12,7 @@ use tilewright_neuron_isa::{Chip, Generation, MemorySpace, limits};
 use tilewright_num::{Dtype, RuleSet};
 
 use crate::Tile;
+use crate::buffer_pool::recycle_floats;
 use crate::matmul::{
     CachedPack, MatmulOperands, OperandRows, PackedColumns, PackedRows, ResultRows, multiply, multiply_packed,
 };
@@ -428,7 +429,7 @@ pub fn nc_transpose(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction,
 fn spread(chip: &Chip, dst: &Tile, columns: usize) {
     let mut values = dst.read(&chip.rules).values;
     if values.iter().all(|value| value.is_finite()) {
-        return;
+        return recycle_floats(values);
     }
     for row in values.chunks_mut(columns.max(1)) {
         let wild = row.iter().filter(|value| !value.is_finite()).count();

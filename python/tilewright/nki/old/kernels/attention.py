@@ -1,6 +1,7 @@
 """`neuronxcc.nki.kernels.attention`: attention and its gradient, block by block, with a running maximum and sum."""
 
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -11,6 +12,8 @@ import tilewright.nki.old.language as nl
 
 #: Queries of a block, and keys.
 ROWS, KEYS = 128, 512
+#: Keys that stay in SBUF with their values: 32 KB of a partition in bfloat16, 64 in float32.
+HELD_KEYS = 8192
 #: Score of a key that is not looked at: its power is zero, and the difference of two is a number.
 HIDDEN = -1e30
 
@@ -31,9 +34,16 @@ def _need(holds, what):
         raise ValueError(what)
 
 
+def _held_if(holds):
+    """Makes a function that loads tiles keep them in SBUF for all blocks of queries, if they fit."""
+    return functools.cache if holds else lambda load: load
+
+
 def _hide(scores, first_query, first_key, causal, window):
     """Scores without keys behind their query, or farther before it than the window."""
     rows, columns = scores.shape
+    if scores.buffer == nl.psum and (causal or window > 0):
+        scores = nl.copy(scores)
     query, key = nl.arange(rows)[:, None], nl.arange(columns)[None, :]
     if causal and first_key + columns - 1 > first_query:
         scores = nisa.affine_select(pred=(first_query + query >= first_key + key), on_true_tile=scores, on_false_value=HIDDEN)
@@ -59,19 +69,21 @@ def _attend(q_tile, load_keys, load_values, total, first_query, causal, window, 
         keys = min(KEYS, total - first)
         if not _looked_at(first_query, rows, first, keys, causal, window):
             continue
-        scores = nl.copy(nl.matmul(q_tile, load_keys(first, keys), transpose_x=True))
+        scores = nl.matmul(q_tile, load_keys(first, keys), transpose_x=True)
         if bias is not None:
-            scores = nl.add(scores, bias(first, keys))
+            scores = nl.add(nl.copy(scores), bias(first, keys))
         scores = _hide(scores, first_query, first, causal, window)
         now = nl.maximum(largest, nl.max(scores, axis=1, keepdims=True))
-        powers = nl.exp(nl.subtract(scores, now))
-        kept = nl.exp(nl.subtract(largest, now))
-        powers_sum = nl.add(nl.multiply(powers_sum, kept), nl.sum(powers, axis=1, keepdims=True))
-        outputs = nl.multiply(outputs, kept)
-        narrow = nl.copy(powers, dtype=dtype)
+        # The Scalar engine subtracts the maximum, takes the power, rounds and sums in one pass.
+        negative, part_sum = nl.negative(now), nl.ndarray((rows, 1), nl.float32, buffer=nl.sbuf)
+        powers = nisa.activation_reduce(np.exp, scores, reduce_op=np.add, reduce_res=part_sum, bias=negative, dtype=dtype)
+        kept = nisa.activation(np.exp, largest, bias=negative)
+        powers_sum = nisa.scalar_tensor_tensor(data=powers_sum, op0=np.multiply, operand0=kept, op1=np.add, operand1=part_sum)
+        found = nl.zeros((rows, depth), nl.float32, buffer=nl.psum)
         for part in range(0, keys, ROWS):
             size = min(ROWS, keys - part)
-            outputs = nl.add(outputs, nl.matmul(narrow[:, nl.ds(part, size)], load_values(first + part, size)))
+            found += nl.matmul(powers[:, nl.ds(part, size)], load_values(first + part, size))
+        outputs = nisa.scalar_tensor_tensor(data=outputs, op0=np.multiply, operand0=kept, op1=np.add, operand1=found)
         largest = now
     outputs = nl.divide(outputs, powers_sum)
     return outputs, nl.add(largest, nl.log(powers_sum))
@@ -94,9 +106,11 @@ def flash_fwd(q, k, v, seed, logit_bias=None, softmax_scale=None, use_causal_mas
     sums = nl.ndarray((batch, heads, ROWS, queries // ROWS), dtype=kept, buffer=nl.shared_hbm) if config.training else None
     sample, key_head = nl.program_id(0), nl.program_id(1)
 
+    @_held_if(keys <= HELD_KEYS)
     def load_keys(first, count):
         return nl.load(k[sample, key_head, :, nl.ds(first, count)], dtype=dtype)
 
+    @_held_if(keys <= HELD_KEYS)
     def load_values(first, count):
         if config.should_transpose_v:
             return nl.transpose(nl.load(v[sample, key_head, :, nl.ds(first, count)], dtype=dtype))

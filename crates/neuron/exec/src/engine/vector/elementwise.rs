@@ -13,6 +13,7 @@ use tilewright_neuron_isa::{Chip, Generation, MemorySpace};
 use tilewright_num::Dtype;
 
 use crate::Tile;
+use crate::buffer_pool::recycle_floats;
 use crate::convert;
 use crate::engine::{AluStep, ScalarOperand};
 
@@ -51,7 +52,8 @@ pub fn tensor_tensor(
         let (left, right) = (a.read(&chip.rules), b.read(&chip.rules));
         let mut values = left.values;
         op.combine(&mut values, &right.values, false);
-        dst.write(&chip.rules, &values);
+        recycle_floats(right.values);
+        dst.write_last(&chip.rules, values);
         left.uninitialised | right.uninitialised
     };
     let cycles = pair_cycles(chip, dst, a, b, op);
@@ -209,7 +211,7 @@ fn float_steps(chip: &Chip, dst: &Tile, data: &Tile, steps: &[AluStep]) -> Resul
     let read = data.read(&chip.rules);
     let (mut values, mut uninitialised) = (read.values, read.uninitialised);
     uninitialised |= apply_steps(chip, &mut values, data, steps)?;
-    dst.write(&chip.rules, &values);
+    dst.write_last(&chip.rules, values);
     Ok(uninitialised)
 }
 
@@ -306,7 +308,8 @@ pub fn scalar_tensor_tensor(
     uninitialised |= apply_steps(chip, &mut values, data, std::slice::from_ref(first))?;
     let other = tensor.read(&chip.rules);
     op.combine(&mut values, &other.values, reverse);
-    dst.write(&chip.rules, &values);
+    recycle_floats(other.values);
+    dst.write_last(&chip.rules, values);
     let cost = cost(
         chip,
         EngineKind::Vector,
@@ -399,7 +402,7 @@ pub fn reciprocal(chip: &Chip, dst: &Tile, data: &Tile) -> Result<Instruction, R
     let read = data.read(&chip.rules);
     let mut values = read.values;
     AluOp::Reciprocal.combine_scalar(&mut values, 0.0, false);
-    dst.write(&chip.rules, &values);
+    dst.write_last(&chip.rules, values);
     let cycles = as_u64(data.view.free_elements()).exact_mul(chip.neuron.vector.reciprocal_cycles);
     let cost = cost(chip, EngineKind::Vector, cycles, &[data, dst], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[data])

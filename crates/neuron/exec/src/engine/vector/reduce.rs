@@ -11,6 +11,7 @@ use tilewright_neuron_isa::refusal::{Refusal, rule};
 
 use super::elementwise::{apply_steps, integers_only};
 use crate::Tile;
+use crate::buffer_pool::recycle_floats;
 use crate::engine::{AluStep, ScalarOperand};
 
 /// dst = the last `axes` dimensions of data reduced.
@@ -69,6 +70,7 @@ pub fn tensor_reduce(
         let read = data.read(&chip.rules);
         let sign = if negate { -1.0 } else { 1.0 };
         let values: Vec<f32> = read.values.chunks(count).map(|row| sign * op.reduce(row)).collect();
+        recycle_floats(read.values);
         dst.write(&chip.rules, &values);
         read.uninitialised
     };

@@ -8,6 +8,7 @@ use tilewright_neuron_isa::program::{EngineKind, Instruction};
 use tilewright_neuron_isa::refusal::{Refusal, rule};
 
 use crate::Tile;
+use crate::buffer_pool::recycle_floats;
 
 /// Values that one of these instructions looks for.
 const EIGHT: usize = 8;
@@ -50,13 +51,40 @@ pub fn max8(chip: &Chip, dst: &Tile, src: &Tile) -> Result<Instruction, Refusal>
     let read = src.read(&chip.rules);
     let mut largest = Vec::with_capacity(dst.elements());
     for row in read.values.chunks(columns) {
-        let mut sorted = row.to_vec();
-        sorted.sort_by(|a, b| b.total_cmp(a));
-        largest.extend_from_slice(&sorted[..EIGHT]);
+        largest.extend_from_slice(&largest_of(row));
     }
+    recycle_floats(read.values);
     dst.write(&chip.rules, &largest);
     let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[src], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &[dst], &[src]).reading(read.uninitialised))
+}
+
+/// The eight largest of a row, largest first; NaN and zeros in the order of `f32::total_cmp`.
+fn largest_of(row: &[f32]) -> [f32; EIGHT] {
+    // Below everything else.
+    let mut largest = [f32::from_bits(u32::MAX); EIGHT];
+    for &value in row {
+        // Few values are among the largest so far.
+        if value.total_cmp(&largest[EIGHT - 1]).is_gt() {
+            let place = largest.iter().take_while(|other| other.total_cmp(&value).is_ge()).count();
+            largest[place..].rotate_right(1);
+            largest[place] = value;
+        }
+    }
+    largest
+}
+
+/// The first place of a value in a row that is not one of those that are taken.
+fn place_of(row: &[f32], value: f32, taken: &[u32]) -> Option<u32> {
+    let mut start = 0;
+    loop {
+        let place = start + row.get(start..)?.iter().position(|have| *have == value)?;
+        let number = u32::try_from(place).ok()?;
+        if !taken.contains(&number) {
+            return Some(number);
+        }
+        start = place + 1;
+    }
 }
 
 /// Where each of eight values first is; values that occur again get the next place.
@@ -83,13 +111,10 @@ pub fn nc_find_index8(chip: &Chip, dst: &Tile, data: &Tile, values: &Tile) -> Re
     let missing = u32::MAX >> (32 - dst.view.dtype.bits().min(32));
     let mut found = Vec::with_capacity(dst.elements());
     for (row, wanted) in read.values.chunks(columns).zip(wanted.values.chunks(EIGHT)) {
-        let mut taken = vec![false; columns];
+        let start = found.len();
         for value in wanted {
-            let place = row.iter().zip(&taken).position(|(have, taken)| have == value && !taken);
-            if let Some(place) = place {
-                taken[place] = true;
-            }
-            found.push(place.and_then(|place| u32::try_from(place).ok()).unwrap_or(missing));
+            let place = place_of(row, *value, &found[start..]);
+            found.push(place.unwrap_or(missing));
         }
     }
     dst.write_words(&found);
@@ -124,21 +149,19 @@ pub fn nc_match_replace8(
     let mut replaced = read.values;
     let mut found = Vec::with_capacity(wanted.values.len());
     for (row, wanted) in replaced.chunks_mut(columns).zip(wanted.values.chunks(EIGHT)) {
-        let original = row.to_vec();
-        let mut taken = vec![false; columns];
         let mut slots = [missing; EIGHT];
-        // Equal values are paired from the last slot downwards.
-        for (slot, value) in wanted.iter().enumerate().rev() {
-            let place = original.iter().zip(&taken).position(|(have, taken)| have == value && !taken);
-            if let Some(place) = place {
-                taken[place] = true;
-                row[place] = replacement;
-                slots[slot] = u32::try_from(place).unwrap_or(missing);
+        // Equal values are paired from the last slot downwards; all are looked for before any is replaced.
+        for slot in (0..wanted.len()).rev() {
+            slots[slot] = place_of(row, wanted[slot], &slots[slot + 1..]).unwrap_or(missing);
+        }
+        for place in slots.iter().filter_map(|&place| usize::try_from(place).ok()) {
+            if let Some(value) = row.get_mut(place) {
+                *value = replacement;
             }
         }
         found.extend_from_slice(&slots);
     }
-    dst.write(&chip.rules, &replaced);
+    dst.write_last(&chip.rules, replaced);
     let mut writes = vec![dst];
     if let Some(tile) = places {
         tile.write_words(&found);
@@ -147,4 +170,37 @@ pub fn nc_match_replace8(
     let cost = cost(chip, EngineKind::Vector, as_u64(columns), &[data], VectorRate::Plain);
     Ok(Instruction::new(NAME, EngineKind::Vector, cost, &writes, &[data, values])
         .reading(read.uninitialised | wanted.uninitialised))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_are_those_of_a_sorted_row() {
+        for seed in 0..200_u32 {
+            let row: Vec<f32> = (0..40 + seed % 30)
+                .map(|at| match (at.wrapping_mul(2_654_435_761).wrapping_add(seed * 97)) >> 27 {
+                    0 => f32::NAN,
+                    1 => -0.0,
+                    2 => f32::INFINITY,
+                    3 => -f32::NAN,
+                    place => place as f32 - 15.0,
+                })
+                .collect();
+            let mut sorted = row.clone();
+            sorted.sort_by(|a, b| b.total_cmp(a));
+            let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
+            assert_eq!(bits(&largest_of(&row)), bits(&sorted[..EIGHT]), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_occurs_again_gets_its_next_place() {
+        let row = [3.0, 1.0, 3.0, 3.0];
+        assert_eq!(place_of(&row, 3.0, &[]), Some(0));
+        assert_eq!(place_of(&row, 3.0, &[0, 3]), Some(2));
+        assert_eq!(place_of(&row, 3.0, &[0, 2, 3]), None);
+        assert_eq!(place_of(&row, 7.0, &[]), None);
+    }
 }
