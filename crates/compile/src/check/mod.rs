@@ -14,16 +14,22 @@
 //! | `hazards` | all queues of one case together |
 //! | `flow` | whose bytes are read |
 //! | [`intent`] | which kernel reads which |
+//! | `regions` | whether transfers meet what the plan has in HBM |
+//! | `images` | whether each image is loaded for its own start |
+//! | `graph` | the program of a planned graph against its places |
 //! | `model` | the programs of a compiled model |
 //! | [`fault`] | what is found |
 
 mod cases;
 pub mod fault;
 mod flow;
+mod graph;
 mod hazards;
+mod images;
 pub mod intent;
 mod model;
 mod order;
+mod regions;
 mod touch;
 mod trace;
 
@@ -33,6 +39,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::{Program, Register, RegisterId};
 
 pub use fault::{CheckFault, FaultKind};
+pub use graph::plan_fault;
 pub use intent::Intent;
 
 use cases::ProgramCase;

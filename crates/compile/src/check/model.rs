@@ -8,7 +8,7 @@ use tilewright_tcp_isa::footprint::{ByteSet, MemoryAccess, MemoryKind};
 use tilewright_tcp_isa::program::transfer::MemoryInstance;
 use tilewright_tcp_isa::program::{Program, RegisterId, TransferId};
 
-use super::{CheckReport, Intent, RegisterFacts, RegisterTie, check};
+use super::{CheckReport, Intent, RegisterFacts, RegisterTie, check, images, regions};
 use crate::compiled::{Compiled, Inputs, PARTS, ProgramOutline};
 use crate::kernel::Kernel;
 use crate::tcp::build::Mode;
@@ -27,8 +27,15 @@ impl Compiled {
         let mut all = vec![("clear", check(machine, &self.clear, &intent, &RegisterFacts::default()))];
         for outline in &self.outlines {
             let Some(program) = self.program(outline.name) else { continue };
-            let intent = self.intent(program, outline);
+            let intent = Intent { reads_all: true, ..self.intent(program, outline) };
             all.push((outline.name, check(machine, program, &intent, &self.told(program))));
+        }
+        for (name, report) in &mut all {
+            let Some(program) = self.program(name) else { continue };
+            report.faults.extend(images::unpaired(program));
+            let outline = self.outlines.iter().find(|outline| outline.name == *name);
+            let places = outline.map(|outline| &outline.places);
+            report.faults.extend(regions::misplaced(machine, &self.plan, program, places));
         }
         all
     }

@@ -327,7 +327,8 @@ pub fn weights_of(kernel: &Kernel) -> Option<Vec<WeightMatrix>> {
     }
 }
 
-fn gain(kernel: &Kernel) -> Option<(String, Option<String>)> {
+/// The gain and the bias of a norm, by name.
+pub(super) fn gain(kernel: &Kernel) -> Option<(String, Option<String>)> {
     match kernel {
         Kernel::Norm { gain, bias, .. } => Some((gain.clone(), bias.clone())),
         _ => None,
