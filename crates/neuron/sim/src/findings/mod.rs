@@ -7,7 +7,7 @@ pub mod hbm_races;
 mod out_of_bounds;
 pub mod placement;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::limits::start_grain;
@@ -234,8 +234,15 @@ fn start_partitions(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> 
 /// Reads of memory that nobody wrote, one finding for each line and instruction.
 fn uninitialised(program: &NeuronProgram) -> Vec<NeuronFinding> {
     let mut lines: BTreeMap<(u32, &str), usize> = BTreeMap::new();
-    for Instruction { source, opcode, .. } in program.instructions.iter().filter(|one| one.uninitialised) {
-        *lines.entry((*source, opcode)).or_default() += 1;
+    let on_chip = program.allocations.iter().filter(|of| of.memory.on_chip()).map(|of| of.storage);
+    let mut unwritten: BTreeSet<u32> = on_chip.collect();
+    for one in &program.instructions {
+        // A program that was edited has reads whose writer is gone, which no recorded run marks.
+        let reads_nothing = one.reads.iter().any(|read| unwritten.contains(&read.storage));
+        one.writes.iter().for_each(|write| _ = unwritten.remove(&write.storage));
+        if one.uninitialised || reads_nothing {
+            *lines.entry((one.source, one.opcode)).or_default() += 1;
+        }
     }
     lines
         .into_iter()

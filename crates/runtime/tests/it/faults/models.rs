@@ -1,5 +1,7 @@
 //! Faults in compiled models of the Llama family: in their plan, in their kernels and in their programs.
 
+use std::sync::Arc;
+
 use tilewright_compile::weights::constant;
 use tilewright_compile::{Compiled, Mixed, Options, compile};
 use tilewright_import::Model;
@@ -8,7 +10,8 @@ use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::ReadingOptions;
-use tilewright_runtime::model::ModelDevice;
+use tilewright_runtime::model::{ModelDevice, ModelError};
+use tilewright_tcp_exec::state::SharedBytes;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_sim::RunEnd;
 
@@ -124,6 +127,32 @@ fn no_fault_in_a_plan_gives_other_logits() {
     let tally = tally(1, faults);
     tally.check();
     assert!(tally.broken > 10 && tally.harmless.is_empty(), "{put} faults: {tally:?}");
+}
+
+#[test]
+fn packed_weights_of_another_plan_are_refused() {
+    let (machine, model) = (tcp(), model());
+    let whole = compiled(&machine, &model, 1);
+    let mut packed: Vec<u8> = Vec::new();
+    let constants = |name: &str| constant(&model.graph, &model.store, name);
+    let mut write = |_: u64, at: u64, bytes: &[u8]| {
+        let start = usize::try_from(at).unwrap();
+        packed.resize(packed.len().max(start + bytes.len()), 0);
+        packed[start..start + bytes.len()].copy_from_slice(bytes);
+    };
+    whole.pack(&constants, &mut write).unwrap();
+    assert_eq!(packed.len() as u64, whole.packed_bytes());
+    let load = |chips: &[&[u8]]| {
+        let shared = chips.iter().map(|bytes| SharedBytes::new(Arc::new(bytes.to_vec()), 0..bytes.len()));
+        let shared: Vec<SharedBytes> = shared.map(Option::unwrap).collect();
+        ModelDevice::new(&machine, whole.clone()).unwrap().load_packed(&shared)
+    };
+    load(&[&packed]).unwrap();
+    let longer: Vec<u8> = packed.iter().copied().chain([0]).collect();
+    let (cut, all) = (&packed[..packed.len() - 1], packed.as_slice());
+    for wrong in [&[cut][..], &[&longer], &[], &[all, all]] {
+        assert!(matches!(load(wrong), Err(ModelError::Packed { .. })));
+    }
 }
 
 /// Steps are dropped one by one, and transfers read and write elsewhere or less.
