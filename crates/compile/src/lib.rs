@@ -30,7 +30,7 @@ pub mod weights;
 
 pub use compiled::{Compiled, Inputs, compile, compile_chosen, compile_kernels};
 pub use recognise::recognise;
-pub use tcp::choices::Choices;
+pub use tcp::choices::{Choices, ChoicesError};
 pub use tcp::mixed::{Mixed, Named};
 pub use tcp::plan::Options;
 

@@ -164,7 +164,8 @@ fn input_bytes(words: &[u32], half: bool) -> Vec<u8> {
     if !half {
         return pattern_bytes(words, false);
     }
-    let narrow = |word: &u32| convert(&RuleSet::TCP, Dtype::F32, Dtype::Bf16, *word).unwrap_or(0);
+    let narrow =
+        |word: &u32| convert(&RuleSet::TCP, Dtype::F32, Dtype::Bf16, *word).or_broken("a float has a bf16");
     pattern_bytes(&words.iter().map(narrow).collect::<Vec<u32>>(), true)
 }
 

@@ -2,9 +2,9 @@
 //! or found, or leaves nothing that an instruction reads; none is timed as if nothing were wrong.
 
 use tilewright_base::SourceId;
-use tilewright_neuron_isa::{Chip, NeuronProgram};
 use tilewright_neuron_isa::text::read;
 use tilewright_neuron_isa::verify::verify;
+use tilewright_neuron_isa::{Chip, NeuronProgram};
 use tilewright_neuron_sim::findings::findings;
 
 use crate::chips::chip;
