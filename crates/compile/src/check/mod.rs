@@ -48,7 +48,7 @@ use tilewright_tcp_isa::program::event::PeId;
 
 /// Cases that are followed.
 const MOST_CASES: u64 = 256;
-/// Faults that are told.
+/// Faults that are facts.
 const MOST_FAULTS: usize = 64;
 
 /// What a check went through.
@@ -80,17 +80,17 @@ impl CheckReport {
 pub struct RegisterFacts {
     /// Values that are looked at besides all ranges.
     pub runs: Vec<Vec<(RegisterId, i64)>>,
-    /// Registers that are told together.
+    /// Registers that the host sets together.
     pub ties: Vec<RegisterTie>,
 }
 
 /// Checks a program.
-pub fn check(machine: &Tcp, program: &Program, intent: &Intent, told: &RegisterFacts) -> CheckReport {
+pub fn check(machine: &Tcp, program: &Program, intent: &Intent, facts: &RegisterFacts) -> CheckReport {
     let mut checked = CheckReport::default();
     let mut touches = touch::AccessCache::new(machine, program);
-    let all = ProgramCase::all(program, &told.ties);
+    let all = ProgramCase::all(program, &facts.ties);
     let mut open = vec![all.clone()];
-    open.extend(told.runs.iter().map(|run| all.clone().with(run)));
+    open.extend(facts.runs.iter().map(|run| all.clone().with(run)));
     let mut faults: BTreeMap<(FaultKind, String), CheckFault> = BTreeMap::new();
     while let Some(case) = open.pop() {
         let mut found = Vec::new();

@@ -28,7 +28,7 @@ impl Compiled {
         for outline in &self.outlines {
             let Some(program) = self.program(outline.name) else { continue };
             let intent = Intent { reads_all: true, ..self.intent(program, outline) };
-            all.push((outline.name, check(machine, program, &intent, &self.told(program))));
+            all.push((outline.name, check(machine, program, &intent, &self.register_facts(program))));
         }
         for (name, report) in &mut all {
             let Some(program) = self.program(name) else { continue };
@@ -139,8 +139,8 @@ impl Compiled {
         of_fill.map(|packed| packed.kernel).or_else(of_cache)
     }
 
-    /// What a program's registers are told.
-    pub fn told(&self, program: &Program) -> RegisterFacts {
+    /// What is known of a program's registers: values at its start, and which the host sets together.
+    pub fn register_facts(&self, program: &Program) -> RegisterFacts {
         let id = |name: &str| {
             let index = program.registers.iter().position(|register| register.name == name)?;
             u32::try_from(index).ok().map(RegisterId)

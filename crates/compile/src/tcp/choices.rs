@@ -94,9 +94,7 @@ pub const EXAMPLE: &str = "rows=auto bands=2 slots=4 parts=4 window=6 solver=mic
 
 /// Why a text is no choices.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error(
-    "`{text}`: {what}\n  = allowed: rows=auto bands=2 slots=4 parts=4 window=6 solver=microlp fills=8,4,8"
-)]
+#[error("`{text}`: {what}\n  = allowed: {EXAMPLE}")]
 pub struct ChoicesError {
     /// The text.
     pub text: String,

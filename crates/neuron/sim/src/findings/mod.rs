@@ -186,8 +186,7 @@ fn can_spill(program: &NeuronProgram, capacity: u64) -> bool {
     !is_placed(program)
         && program.instructions.iter().all(|instruction| {
             let touched = instruction.reads.iter().chain(&instruction.writes);
-            let tiles: BTreeSet<(u32, u32)> =
-                touched.map(|region| (region.storage, region.tile)).collect();
+            let tiles: BTreeSet<(u32, u32)> = touched.map(|region| (region.storage, region.tile)).collect();
             let bytes = tiles.iter().filter_map(|(storage, _)| sbuf.get(storage));
             bytes.fold(0_u64, |sum, bytes| sum.exact_add(*bytes)) <= capacity
         })
