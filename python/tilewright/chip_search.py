@@ -175,7 +175,7 @@ def _answered(model: str, generation: int, asked: list[dict[str, int]], budget_m
     found = []
     for chip, area in zip(asked, areas):
         answer = next(answers) if area <= budget_mm2 else {"why": "above the budget"}
-        why = answer.get("why") or answer.get("poison") or ""
+        why = (answer.get("why") or answer.get("poison") or "").split("\n")[0]
         found.append(Chip(generation, chip, area, answer.get("energy_mj_per_token"), answer.get("ms_per_token"), why))
     return found
 
