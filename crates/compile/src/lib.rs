@@ -78,7 +78,7 @@ pub enum CompileError {
     },
     /// Data memory that is too small.
     #[error(
-        "{what}: {needed} B of a slice's data memory, which has {capacity} B\n  = instead: more processing elements (`--pes`), or a shorter context"
+        "{what}: {needed} B of a slice's data memory, which has {capacity} B\n  = instead: more processing elements, or a shorter context"
     )]
     Dm {
         /// For what.

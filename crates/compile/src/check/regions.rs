@@ -123,11 +123,16 @@ fn regions(plan: &Plan, slices: u64) -> Vec<PlannedRegion> {
     let mut by_cache = vec![table(plan.cache_table, tokens), table(plan.row_table, plan.prefill_rows)];
     by_cache.extend(plan.sequence_table.map(|start| table(start, 1)));
     let rows = Contents::Rows { row_bytes: plan.embedding_row };
-    add(rows, plan.embedding, plan.embedding_row, &[by_token.clone()]);
+    add(rows, plan.embedding, plan.embedding_row, std::slice::from_ref(&by_token));
     if let Some(by_place) = &by_place {
         add(rows, plan.places, plan.embedding_row, std::slice::from_ref(by_place));
     }
-    add(Contents::Rows { row_bytes: plan.angles_row }, plan.angles, plan.angles_row, &[by_angle.clone()]);
+    add(
+        Contents::Rows { row_bytes: plan.angles_row },
+        plan.angles,
+        plan.angles_row,
+        std::slice::from_ref(&by_angle),
+    );
     for packed in &plan.packed {
         for fill in &packed.fills {
             for pe in 0..plan.options.pes {
