@@ -103,9 +103,20 @@ fn core_peak(program: &NeuronProgram, lives: &Lifetimes, memory: MemorySpace) ->
     Peak { bytes: best, at: best_at, holders }
 }
 
-/// Everything that can be seen without timing.
+/// Everything that can be seen without timing in a program that was just recorded.
 pub fn findings(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
-    let mut found = uninitialised(program);
+    found_in(chip, program, uninitialised(program, &BTreeSet::new()))
+}
+
+/// Everything that can be seen without timing in a program that was read from a text. Somebody may have edited it,
+/// so that it has reads whose writer is gone, which no recorded run marks.
+pub fn findings_of_text(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
+    let on_chip = program.allocations.iter().filter(|of| of.memory.on_chip()).map(|of| of.storage);
+    found_in(chip, program, uninitialised(program, &on_chip.collect()))
+}
+
+fn found_in(chip: &Chip, program: &NeuronProgram, uninitialised: Vec<NeuronFinding>) -> Vec<NeuronFinding> {
+    let mut found = uninitialised;
     found.extend(outside_tables(program));
     found.extend(start_partitions(chip, program));
     let lives = lifetimes(program);
@@ -230,13 +241,12 @@ fn start_partitions(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> 
         .collect()
 }
 
-/// Reads of memory that nobody wrote, one finding for each line and instruction.
-fn uninitialised(program: &NeuronProgram) -> Vec<NeuronFinding> {
+/// Reads of memory that nobody wrote, one finding for each line and instruction: those that the run marked, and
+/// those of tensors that must be written before they are read.
+fn uninitialised(program: &NeuronProgram, must_be_written: &BTreeSet<u32>) -> Vec<NeuronFinding> {
     let mut lines: BTreeMap<(u32, &str), usize> = BTreeMap::new();
-    let on_chip = program.allocations.iter().filter(|of| of.memory.on_chip()).map(|of| of.storage);
-    let mut unwritten: BTreeSet<u32> = on_chip.collect();
+    let mut unwritten = must_be_written.clone();
     for one in &program.instructions {
-        // A program that was edited has reads whose writer is gone, which no recorded run marks.
         let reads_nothing = one.reads.iter().any(|read| unwritten.contains(&read.storage));
         one.writes.iter().for_each(|write| _ = unwritten.remove(&write.storage));
         if one.uninitialised || reads_nothing {

@@ -5,7 +5,7 @@ use tilewright_base::SourceId;
 use tilewright_neuron_isa::text::read;
 use tilewright_neuron_isa::verify::verify;
 use tilewright_neuron_isa::{Chip, NeuronProgram};
-use tilewright_neuron_sim::findings::findings;
+use tilewright_neuron_sim::findings::findings_of_text;
 
 use crate::chips::chip;
 
@@ -28,9 +28,11 @@ fn programs() -> Vec<(Chip, NeuronProgram)> {
 /// Refused, or found by more than the program has without a fault.
 fn is_seen(chip: &Chip, whole: &NeuronProgram, faulty: &NeuronProgram) -> bool {
     assert!(verify(chip, whole).is_empty());
-    let known = findings(chip, whole);
+    let known = findings_of_text(chip, whole);
     !verify(chip, faulty).is_empty()
-        || findings(chip, faulty).iter().any(|finding| known.iter().all(|one| one.code != finding.code))
+        || findings_of_text(chip, faulty)
+            .iter()
+            .any(|finding| known.iter().all(|one| one.code != finding.code))
 }
 
 /// Whether an instruction alone writes a tensor on the chip that others read behind it.
