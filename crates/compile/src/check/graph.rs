@@ -81,16 +81,6 @@ fn not_whole(planned: &Planned) -> Option<String> {
             }
         }
     }
-    let results = kernels.results.iter().filter(|result| !planned.laid.contains_key(&result.value));
-    let written = all(true);
-    for result in results {
-        let (value, start) = (kernels.values.get(result.value)?, *planned.places.get(result.value)?);
-        let own = ByteSet::range(start, start + value.count() * value.element_bytes());
-        let made = kernels.kernels.iter().any(|kernel| kernel.results.contains(&result.value));
-        if made && by_index.is_empty() && !own.is_within(&written) {
-            return Some(format!("the result `{}` is not written whole", result.name));
-        }
-    }
     None
 }
 
