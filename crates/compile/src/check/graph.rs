@@ -1,5 +1,5 @@
 //! The program of a planned graph against its plan: every value has its place, no transfer reaches from one value
-//! into another, values are read and written whole where their kernels do so, and every command is issued.
+//! into another or reads where none is, and every command is issued.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tilewright_tcp_isa::program::transfer::{MemoryInstance, Transfer};
 
 use super::images::{never_issued, unpaired};
 use crate::general::Planned;
-use crate::general::kernel::{Kernels, Value, Work};
+use crate::general::kernel::Value;
 
 /// What is wrong with a plan, in words; none if nothing is.
 pub fn plan_fault(planned: &Planned) -> Option<String> {
@@ -23,7 +23,6 @@ pub fn plan_fault(planned: &Planned) -> Option<String> {
         .or_else(|| never_issued(program))
         .or_else(|| crossing(planned))
         .or_else(|| reads_nothing(planned))
-        .or_else(|| not_whole(planned))
 }
 
 /// The first transfer that begins to read where no value is and nothing is written.
@@ -58,63 +57,6 @@ fn crossing(planned: &Planned) -> Option<String> {
         bounds.iter().any(|(first, end)| starts.range(first + 1..*end.max(&(first + 1))).next().is_some())
     })?;
     Some(format!("`{}` reaches from one value into another", found.name))
-}
-
-/// The first value that is read or written in part, though its kernels read and write all of it.
-fn not_whole(planned: &Planned) -> Option<String> {
-    let (program, kernels) = (&planned.program, &planned.kernels);
-    let all = |write: bool| {
-        let transfers = program.transfers.iter().filter_map(|transfer| hbm_runs(program, transfer, write));
-        ByteSet::from_runs(transfers.flatten().collect())
-    };
-    let by_index = indexed_starts(program);
-    for (write, touched) in [(false, all(false)), (true, all(true))] {
-        let wanted = if write { written_whole(kernels) } else { read_whole(kernels) };
-        for number in wanted.into_iter().filter(|number| !planned.laid.contains_key(number)) {
-            let (value, start) = (kernels.values.get(number)?, *planned.places.get(number)?);
-            let end = start + value.count() * value.element_bytes();
-            let own = ByteSet::range(start, end);
-            let partly = own.overlap(&touched).is_some() && !own.is_within(&touched);
-            if partly && by_index.range(start..end).next().is_none() {
-                let what = if write { "written" } else { "read" };
-                return Some(format!("`{}` is not {what} whole", value.name));
-            }
-        }
-    }
-    None
-}
-
-/// Values that some kernel reads all of.
-fn read_whole(kernels: &Kernels) -> BTreeSet<usize> {
-    let mut all = BTreeSet::new();
-    for kernel in &kernels.kernels {
-        match &kernel.work {
-            Work::Contract { a, b, .. } => all.extend([*a, *b]),
-            Work::Reduce { from, .. } => _ = all.insert(*from),
-            Work::Chain { inputs, .. } => {
-                all.extend(inputs.iter().filter(|view| kernels.is_whole(view)).map(|view| view.value));
-            }
-            Work::Move(_) | Work::Gather { .. } | Work::Scatter { .. } => {}
-        }
-    }
-    all
-}
-
-/// Values that their kernel writes all of.
-fn written_whole(kernels: &Kernels) -> BTreeSet<usize> {
-    let whole = kernels.kernels.iter().filter(|kernel| {
-        matches!(kernel.work, Work::Contract { .. } | Work::Reduce { .. } | Work::Chain { .. })
-    });
-    whole.flat_map(|kernel| kernel.results.iter().copied()).collect()
-}
-
-/// Where rows begin that are read or written by index.
-fn indexed_starts(program: &Program) -> BTreeSet<u64> {
-    let sides = program.transfers.iter().filter_map(|transfer| {
-        let base = if transfer.index?.scatter { transfer.target } else { transfer.source };
-        base.locate().map(|located| located.offset)
-    });
-    sides.collect()
 }
 
 /// Runs of bytes of HBM that a side of a transfer touches; none if it is elsewhere, or by index.

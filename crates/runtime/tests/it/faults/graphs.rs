@@ -8,7 +8,6 @@ use tilewright_record::KeepLast;
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::executable;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance};
 use tilewright_tcp_sim::RunEnd;
 
 use super::{Ending, Fault, Tally, ending, fault, tcp};
@@ -105,17 +104,7 @@ fn no_fault_in_a_graphs_program_gives_other_results() {
             add(what, Box::new(move |program| _ = program.queues[number].steps.remove(at)));
         }
     }
-    // Places in data memory are between the commands of a kernel, and are not shifted here.
-    let in_hbm = |address: Address| address.locate().is_some_and(|at| at.medium == MemoryInstance::Hbm);
-    for (at, transfer) in whole.program.transfers.iter().enumerate() {
-        let name = &transfer.name;
-        if in_hbm(transfer.source) {
-            add(format!("{name} reads elsewhere"), Box::new(move |p| p.transfers[at].source.0 += 256));
-        }
-        if in_hbm(transfer.target) {
-            add(format!("{name} writes elsewhere"), Box::new(move |p| p.transfers[at].target.0 += 256));
-        }
-    }
+    // Addresses within a value are not shifted here: nothing but its values says which part a command means.
     let put = faults.len();
     let tally = tally(faults);
     tally.check();
