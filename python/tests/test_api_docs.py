@@ -12,7 +12,7 @@ import tilewright
 from tilewright import _core
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-MODULES = ("errors", "exploring", "machine", "models", "notation", "running", "studies", "sweeps", "tables")
+MODULES = ("chip_search", "errors", "exploring", "machine", "models", "notation", "running", "studies", "sweeps", "tables")
 
 
 @pytest.mark.parametrize("name", ["", *MODULES])

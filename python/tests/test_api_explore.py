@@ -160,6 +160,40 @@ def test_arrow_and_pandas_tables_have_a_row_for_each_command():
     assert refused.value.code == "tables/library"
 
 
+def test_polars_and_arrow_tables_hold_what_pandas_tables_hold():
+    pandas, polars, pyarrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    run = simulate(explore(QK).best)
+    frames = {name: run.to_dataframe(name) for name in ("pandas", "polars", "pyarrow")}
+    assert isinstance(frames["pandas"], pandas.DataFrame) and isinstance(frames["polars"], polars.DataFrame) and isinstance(frames["pyarrow"], pyarrow.Table)
+    rows = frames["pandas"].to_dict("list")
+    assert rows["name"] and frames["polars"].to_dict(as_series=False) == rows == frames["pyarrow"].to_pydict()
+
+
+class _Exported:
+    """An array of another library: nothing but DLPack."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_of_other_libraries_cross_by_dlpack_without_a_copy():
+    from tilewright.arrays import given
+
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-128, 128, (4, 64, 64), dtype=np.int8) for _ in range(2))
+    taken, kind, shape = given("in0", _Exported(a))
+    assert (kind, shape) == ("i8", a.shape) and np.shares_memory(taken, a)
+    best = explore(QK).best
+    run = simulate(best, {"in0": _Exported(a), "in1": _Exported(b)})
+    assert (run.values["out"] == simulate(best, {"in0": a, "in1": b}).values["out"]).all()
+
+
 def test_programs_of_kernels_run_from_their_files():
     run = simulate("kernels/attention.tcp")
     assert run.machine == "tcp" and len(run.findings) == 0 and run.values

@@ -274,7 +274,7 @@ def _flat(point: Point) -> dict[str, Any]:
 
 
 def sweep(
-    space: Mapping[str, Any] | str | os.PathLike[str],
+    space: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | os.PathLike[str],
     *,
     engine: str = "local",
     workers: int | None = None,
@@ -282,7 +282,7 @@ def sweep(
     address: str | None = None,
     progress: bool | Callable[[float], None] | None = None,
 ) -> Sweep:
-    """Asks all points of a space, given as a dictionary or as the path of a TOML file.
+    """Asks all points of a space, given as a dictionary or as the path of a TOML file, or of several spaces one after the other, given as a list.
 
     `engine` is `local` (processes of this machine), `serial` (this process) or `ray` (a Ray cluster at `address`, or one that is started here). Results are the
     same with any of them. With `out`, a folder, answers are kept there and asked no more.
@@ -296,7 +296,7 @@ def sweep(
         space = read_file(space)
     if engine not in ("local", "serial", "ray"):
         raise refuse("sweep/engine", f"there is no engine `{engine}`", "local, serial, ray", "engine='local'")
-    points = points_of(space)
+    points = [point for one in (space if isinstance(space, (list, tuple)) else [space]) for point in points_of(one)]
     for point in points:
         check_point(point)
     keys = [key_of(point) for point in points]

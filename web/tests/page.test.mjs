@@ -169,3 +169,16 @@ test("a page whose data is damaged says so", { skip }, async () => {
   assert.match(await page.locator("[role=alert]").innerText(), /cannot be read/);
   await close();
 });
+
+test("a NeuronCore program shows which tile owns each byte of its memories over time", { skip }, async () => {
+  const { page, close } = await open(viewed("neuron.html", "tests/neuron/matmul.neuron"));
+  await page.locator("nav button[data-view=memory]").click();
+  const maps = page.locator("figure", { has: page.locator("figcaption", { hasText: "addresses up to" }) });
+  assert.match(await maps.nth(0).locator("figcaption").innerText(), /^sbuf: addresses up to 2/);
+  assert.match(await maps.nth(1).locator("figcaption").innerText(), /^psum: addresses up to 2/);
+  assert.ok(await maps.nth(0).locator("rect").count() >= 3, "three tiles lie in SBUF");
+  await page.locator("nav button[data-view=timeline]").click();
+  assert.match(await page.locator("aside").innerText(), /first fit/);
+  await page.screenshot({ path: join(folder, "neuron.png") });
+  await close();
+});

@@ -1,7 +1,7 @@
 //! Weights and tables of a compiled model as bytes of HBM, for each chip.
 
 use thiserror::Error;
-use tilewright_base::invariant::to_index;
+use tilewright_base::invariant::{Exact, OrBroken, broken, to_index};
 use tilewright_compile::tcp::pack::Constants;
 use tilewright_compile::{CompileError, Compiled};
 
@@ -30,18 +30,19 @@ pub fn pack_hbm(compiled: &Compiled, constants: &Constants<'_>) -> Result<Vec<Ve
     let mut all: Vec<Vec<u8>> = vec![Vec::new(); chips];
     let mut short = false;
     compiled.pack(constants, &mut |chip, at, bytes| {
-        let Some(hbm) = usize::try_from(chip).ok().and_then(|chip| all.get_mut(chip)) else { return };
+        let hbm = all.get_mut(to_index(chip)).or_broken("weights are packed for chips that there are");
         let start = to_index(at);
-        let end = start.saturating_add(bytes.len());
+        let end = start.exact_add(bytes.len());
+        if end > most {
+            broken(format_args!("weights are packed to {end}, and the plan ends at {most}"));
+        }
         let more = end.saturating_sub(hbm.len());
-        if end > most || hbm.try_reserve(more).is_err() {
+        if hbm.try_reserve(more).is_err() {
             short = true;
             return;
         }
         hbm.resize(hbm.len() + more, 0);
-        if let Some(place) = hbm.get_mut(start..end) {
-            place.copy_from_slice(bytes);
-        }
+        hbm[start..end].copy_from_slice(bytes);
     })?;
     if short { Err(PackError::Memory { most_bytes }) } else { Ok(all) }
 }

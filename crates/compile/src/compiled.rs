@@ -1,7 +1,7 @@
 //! A compiled model: all stages in order, and what its programs take and give.
 
 use std::borrow::Cow;
-use tilewright_base::invariant::{OrBroken, to_index};
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 
 use tilewright_graph::Graph;
 use tilewright_machine::tcp::Tcp;
@@ -15,7 +15,7 @@ use crate::tcp::build::{Built, Mode, Part, clear, placed, program};
 use crate::tcp::choices::Choices;
 use crate::tcp::pack::{Constants, pack};
 use crate::tcp::place::Places;
-use crate::tcp::plan::{Options, Plan};
+use crate::tcp::plan::{Fill, Options, Plan};
 use crate::tcp::registers::told_halves;
 
 /// A model as programs: one for prompts, one for single tokens; both use the same weights and caches.
@@ -203,6 +203,20 @@ impl Compiled {
     /// Tokens that one run of the prefill program takes.
     pub fn most_tokens(&self) -> u64 {
         self.plan.prefill_rows * self.slices
+    }
+
+    /// Bytes of HBM from its first to the last that [`Self::pack`] writes, on every chip.
+    pub fn packed_bytes(&self) -> u64 {
+        let (plan, pes) = (&self.plan, self.plan.options.pes);
+        let constants = plan.constants.bytes.exact_mul(self.slices).exact_mul(pes);
+        if constants > 0 {
+            return plan.constants.at.exact_add(constants);
+        }
+        let ends = plan.packed.iter().flat_map(|packed| {
+            let end = |fill: &Fill| fill.at + (pes - 1) * fill.pe_bytes + packed.slices * fill.slice_bytes;
+            packed.fills.iter().map(end)
+        });
+        ends.max().or_broken("a model has weights")
     }
 
     /// The bytes of weights and tables, to their chips and addresses in HBM.

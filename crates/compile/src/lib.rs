@@ -30,7 +30,7 @@ pub mod weights;
 
 pub use compiled::{Compiled, Inputs, compile, compile_chosen, compile_kernels};
 pub use recognise::recognise;
-pub use tcp::choices::Choices;
+pub use tcp::choices::{Choices, ChoicesError};
 pub use tcp::mixed::{Mixed, Named};
 pub use tcp::plan::Options;
 
@@ -78,7 +78,7 @@ pub enum CompileError {
     },
     /// Data memory that is too small.
     #[error(
-        "{what}: {needed} B of a slice's data memory, which has {capacity} B\n  = instead: more processing elements (`--pes`), or a shorter context"
+        "{what}: {needed} B of a slice's data memory, which has {capacity} B\n  = instead: more processing elements, or a shorter context"
     )]
     Dm {
         /// For what.

@@ -1,7 +1,7 @@
 //! The program of a general graph on a device: constants lie in its memory, every run takes inputs and gives
 //! results as words. It knows no kernels, so that a compiled file runs as its plan does.
 
-use tilewright_base::invariant::to_index;
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_compile::general::interface::{GraphInterface, Port, pattern_bytes};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, RuleSet, convert};
@@ -107,10 +107,8 @@ impl ExecutableGraph {
         let mut all = room(port, port.count())?;
         for loops in &port.loops {
             loops.each(&mut |element, place| {
-                if let (Some(slot), Some(word)) = (all.get_mut(to_index(element)), block.get(to_index(place)))
-                {
-                    *slot = *word;
-                }
+                let slot = all.get_mut(to_index(element)).or_broken("loops go over elements of their value");
+                *slot = *block.get(to_index(place)).or_broken("loops stay within the block of their value");
             });
         }
         Ok(all)
@@ -123,7 +121,7 @@ impl ExecutableGraph {
         let mut bytes = vec![0; CHUNK_ELEMENTS * each];
         for (chunk, at) in words.chunks_mut(CHUNK_ELEMENTS).zip((port.base..).step_by(CHUNK_ELEMENTS * each))
         {
-            let Some(bytes) = bytes.get_mut(..chunk.len() * each) else { continue };
+            let bytes = bytes.get_mut(..chunk.len() * each).or_broken("a chunk has room for its elements");
             self.device.read(hbm(at), bytes).map_err(|fault| faulted(&port.name, fault))?;
             for (word, bytes) in chunk.iter_mut().zip(bytes.chunks(each)) {
                 *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
@@ -166,7 +164,8 @@ fn input_bytes(words: &[u32], half: bool) -> Vec<u8> {
     if !half {
         return pattern_bytes(words, false);
     }
-    let narrow = |word: &u32| convert(&RuleSet::TCP, Dtype::F32, Dtype::Bf16, *word).unwrap_or(0);
+    let narrow =
+        |word: &u32| convert(&RuleSet::TCP, Dtype::F32, Dtype::Bf16, *word).or_broken("a float has a bf16");
     pattern_bytes(&words.iter().map(narrow).collect::<Vec<u32>>(), true)
 }
 

@@ -1,6 +1,8 @@
 //! A planned graph on a device, with its kernels: every value can be looked at, so that kernels can be
 //! compared one by one. What runs it is [`ExecutableGraph`].
 
+use tilewright_base::invariant::broken;
+use tilewright_compile::check::plan_fault;
 use tilewright_compile::general::Planned;
 use tilewright_compile::general::interface::{constants, interface, port};
 use tilewright_machine::tcp::Tcp;
@@ -72,6 +74,9 @@ impl GraphDevice {
 /// # Errors
 /// A program that is refused, more bytes than HBM has.
 pub fn executable(machine: &Tcp, planned: &Planned, pes: u64) -> Result<ExecutableGraph, ReadingError> {
+    if let Some(fault) = plan_fault(planned) {
+        broken(format_args!("the plan of `{}`: {fault}", planned.kernels.name));
+    }
     let outside = interface(machine, planned, pes)
         .ok_or_else(|| ReadingError::Unfit("a result never leaves data memory".to_string()))?;
     let mut graph = ExecutableGraph::new(machine, outside, planned.program.clone())?;

@@ -65,6 +65,16 @@ pub enum ModelError {
         /// Positions that were computed.
         seen: u64,
     },
+    /// Packed weights of another plan.
+    #[error(
+        "the packed weights have {found:?} B by chip\n  = allowed: {wanted:?}, as the plan of the model says"
+    )]
+    Packed {
+        /// Bytes of each chip.
+        found: Vec<u64>,
+        /// Bytes of each chip by the plan.
+        wanted: Vec<u64>,
+    },
     /// A run that did not come to its end.
     #[error("a run of the model did not end: {0}")]
     Stopped(String),
@@ -118,8 +128,13 @@ impl ModelDevice {
     /// and runs the program that all others begin with.
     ///
     /// # Errors
-    /// More bytes than the memory has.
+    /// Other bytes than the plan has weights and tables, or for other chips.
     pub fn load_packed(&mut self, chips: &[SharedBytes]) -> Result<(), ModelError> {
+        let found: Vec<u64> = chips.iter().map(|lent| lent.bytes().len() as u64).collect();
+        let wanted = vec![self.compiled.packed_bytes(); to_index(self.compiled.plan.options.chips)];
+        if found != wanted {
+            return Err(ModelError::Packed { found, wanted });
+        }
         for (chip, lent) in (0..).zip(chips) {
             self.device.lend(hbm(chip, 0), lent)?;
         }

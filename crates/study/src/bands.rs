@@ -132,7 +132,7 @@ pub struct ComponentRange {
 
 /// The four passes that Table II rests on; steps are those of the middle of the contexts.
 pub(crate) const PASSES: [&str; 4] = ["prompt of 128", "prompt of 2048", "16 next tokens", "32 next tokens"];
-/// What is told of each.
+/// Words that describe each range.
 pub(crate) const MEASURES: [&str; 4] = ["ms", "W", "mJ a token", "tokens/s/W"];
 
 /// Passes as simulated.

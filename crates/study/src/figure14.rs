@@ -118,7 +118,7 @@ pub(crate) fn figure14(machine: &Tcp, product: SectionProduct) -> Option<Figure1
         for (number, (class, found)) in (1..).zip(CLASSES.into_iter().zip(&ends)) {
             let found = found.get(end).copied().flatten();
             chosen
-                .extend(found.map(|found| told(&setup, &product, format!("{name} {number}"), class, &found)));
+                .extend(found.map(|found| row(&setup, &product, format!("{name} {number}"), class, &found)));
         }
     }
     let SectionProduct { batch, rows0, rows1, sum } = product;
@@ -133,7 +133,7 @@ fn femtojoules(picojoules: f64) -> u64 {
     whole
 }
 
-fn told(
+fn row(
     setup: &Setup<'_>,
     product: &SectionProduct,
     name: String,

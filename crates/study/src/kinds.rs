@@ -2,7 +2,7 @@
 //! say nothing about how well others are predicted.
 //!
 //! A row is `calibration`, `development` or `held-out`. Which new rows are held out is decided by a hash of
-//! the row's id alone ([`is_set_aside`]), so that nobody chooses; errors of held-out rows are told as a
+//! the row's id alone ([`is_set_aside`]), so that nobody chooses; errors of held-out rows are given as a
 //! summary, never one by one.
 
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ pub struct KindErrors {
     pub percentile_90: Option<f64>,
     /// The largest absolute error.
     pub worst: Option<f64>,
-    /// The row that has it; not told of rows that are held out.
+    /// The row that has it; none for held-out rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worst_row: Option<String>,
 }

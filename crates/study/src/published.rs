@@ -61,7 +61,7 @@ pub struct ComparedRow {
     pub source: String,
     /// What was measured.
     pub what: String,
-    /// What the row was used for. Of one that is held out neither ours nor its error is told.
+    /// What the row was used for. A held-out row shows neither our value nor its error.
     pub kind: RowKind,
     /// Figures of the machine that were fitted to it or derived from it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -180,7 +180,7 @@ pub fn compare(
         };
         let error = value.map(|value| value / row.published - 1.0);
         errors.push((row.kind, row.name.as_str(), error));
-        let told = row.kind != RowKind::HeldOut;
+        let shown = row.kind != RowKind::HeldOut;
         compared.push(ComparedRow {
             chip: chip.to_string(),
             group: row.group.clone(),
@@ -193,8 +193,8 @@ pub fn compare(
             calibrates: row.calibrates.clone(),
             why: row.why.clone(),
             cannot: how.cannot,
-            ours: value.filter(|_| told),
-            error: error.filter(|_| told),
+            ours: value.filter(|_| shown),
+            error: error.filter(|_| shown),
             by,
         });
     }

@@ -7,7 +7,7 @@
 //! - [`model`]: language models read, compiled and generating;
 //! - [`simulate`]: a program text run on its machine, whichever chip family it is of;
 //! - [`readings`]: the readings of such a run as data; [`view`](mod@view): the run as the page shows it,
-//!   with its [`memory_map`](mod@memory_map).
+//!   with its [`memory_map`](mod@memory_map) or [`neuron_memory_map`](mod@neuron_memory_map).
 //!
 //! Nothing here reads a file or a clock, or knows how options are spelled.
 
@@ -16,6 +16,7 @@ pub mod chip;
 pub mod explore;
 pub mod memory_map;
 pub mod model;
+pub mod neuron_memory_map;
 pub mod notation;
 pub mod readings;
 mod refusal;

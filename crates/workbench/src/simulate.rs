@@ -10,7 +10,7 @@ use tilewright_neuron_isa::text::{ProgramText, is_neuron, read as read_neuron};
 use tilewright_neuron_isa::verify::verify_text;
 use tilewright_neuron_isa::{Chip, NeuronProgram};
 use tilewright_neuron_sim::ScheduledProgram;
-use tilewright_neuron_sim::findings::{NeuronFinding, findings};
+use tilewright_neuron_sim::findings::{NeuronFinding, findings_of_text};
 use tilewright_record::{Event, Interval, KeepAll, KeepLast, Layout, Record, RecordError, Sample, Sink};
 use tilewright_runtime::{Array, ArrayError, Reading, ReadingError, ReadingOptions, read};
 use tilewright_tcp_isa::program::tensor::{Tensor, TensorData};
@@ -241,7 +241,7 @@ fn on_neuron(
     }
     let recorded = written.program.clone();
     let run = ScheduledProgram::of(&chip, &recorded);
-    let findings = if request.findings { findings(&chip, &recorded) } else { Vec::new() };
+    let findings = if request.findings { findings_of_text(&chip, &recorded) } else { Vec::new() };
     let record = tilewright_neuron_sim::trace::record(&chip, run.program(&recorded), &run.timeline)
         .map_err(|error| program.refused(vec![Diagnostic::error("sim/record", error.to_string())]))?;
     Ok(SimulatedRun::Neuron(Box::new(NeuronRun { chip, recorded, run, findings, record })))

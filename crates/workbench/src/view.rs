@@ -14,6 +14,7 @@ use tilewright_view::run_view::{FindingView, RooflinePoint, RooflineView};
 use tilewright_view::{RunView, view_of_record};
 
 use crate::memory_map::memory_map;
+use crate::neuron_memory_map::neuron_memory_map;
 use crate::simulate::{NeuronRun, SimulatedRun, TcpRun};
 
 /// Kernels that a roofline shows.
@@ -156,6 +157,10 @@ fn of_neuron(run: &NeuronRun, view: &mut RunView) {
     view.facts.push(("MBU".into(), format!("{:.1} %", 100.0 * figures.utilisation.mbu)));
     view.facts.push(("SBUF peak".into(), format!("{} B of a partition", figures.sbuf_peak_bytes)));
     view.facts.push(("PSUM peak".into(), format!("{} B of a partition", figures.psum_peak_bytes)));
+    view.memories = neuron_memory_map(&run.chip, program, &run.run.timeline);
+    if program.allocations.iter().any(|of| of.memory.on_chip() && of.places.is_empty()) {
+        view.facts.push(("addresses".into(), "of tiles without a place are first fit".into()));
+    }
     let bytes = figures.hbm_read_bytes.saturating_add(figures.hbm_written_bytes);
     if figures.macs == 0 || bytes == 0 || figures.time_ps == 0 {
         return;

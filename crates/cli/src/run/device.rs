@@ -49,6 +49,18 @@ pub(crate) struct ModelJob<'j> {
     pub(crate) others: Vec<Vec<u32>>,
 }
 
+/// Refuses programs whose schedule is wrong: nothing of them may pass for a result.
+fn check_schedule(machine: &Tcp, compiled: &Compiled) -> Result<(), Outcome> {
+    for (name, report) in compiled.check(machine) {
+        if let Some(fault) = report.errors().next() {
+            let words =
+                format!("the schedule is wrong, which is a fault of the compiler:\n  {name}: {fault}");
+            return Err(Outcome { code: OUR_FAULT, ..Outcome::usage(&words) });
+        }
+    }
+    Ok(())
+}
+
 impl ModelJob<'_> {
     /// Generates, and says what it took.
     pub(crate) fn run(
@@ -63,6 +75,7 @@ impl ModelJob<'_> {
             vocabulary::check(prompt, compiled.kernels.vocabulary)?;
         }
         self.check_batch(&compiled)?;
+        check_schedule(self.machine, &compiled)?;
         let mut device = ModelDevice::new(self.machine, compiled).map_err(|error| match &error {
             ModelError::Reading(ReadingError::Refused(complaints)) => {
                 refused_programs(self.chip, self.set, complaints)

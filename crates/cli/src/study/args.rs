@@ -167,7 +167,7 @@ pub(crate) struct ModelArgs {
 
 const ACCURACY_EXAMPLES: &str = "\
 Runs every row of bench/published.toml: the case study with its band, rules of the TCP, and kernels of Neuron chips in Python, from the folder of
-the repository; some minutes. Rows that are held out are told as a summary.
+the repository; some minutes. Held-out rows are only summarised.
 
 Examples:
   tilewright study accuracy

@@ -15,6 +15,10 @@ pub enum FaultKind {
     Stale,
     /// Nothing reads what a command wrote.
     Unread,
+    /// Nothing reads what a command wrote that must be read.
+    Lost,
+    /// A transfer meets HBM where the plan has something else.
+    Misplaced,
     /// A command touches bytes that no memory has.
     Outside,
     /// A wait for an id that no command has, or a start without an image.
@@ -35,6 +39,8 @@ impl FaultKind {
             FaultKind::Unwritten => "unwritten",
             FaultKind::Stale => "stale",
             FaultKind::Unread => "unread",
+            FaultKind::Lost => "lost",
+            FaultKind::Misplaced => "misplaced",
             FaultKind::Outside => "outside",
             FaultKind::NeverIssued => "never-issued",
             FaultKind::NoReceiver => "no-receiver",

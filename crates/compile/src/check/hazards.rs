@@ -305,7 +305,13 @@ impl HazardChecker<'_, '_> {
             let pe = traces.get(wrote.queue).map_or(PeId { chip: 0, pe: 0 }, |trace| trace.pe);
             let of = self.intent.name(wrote.kernel);
             let message = format!("nothing reads what `{name}` of {of} writes");
-            let fault = CheckFault::new(FaultKind::Unread, pe, wrote.step, message);
+            let in_hbm = |access: &MemoryAccess| access.memory == MemoryKind::Hbm;
+            let sent = self
+                .touches
+                .get(wrote.touch)
+                .is_some_and(|touch| touch.transfer.is_some() && !touch.accesses.iter().any(in_hbm));
+            let kind = if self.intent.reads_all && !sent { FaultKind::Lost } else { FaultKind::Unread };
+            let fault = CheckFault::new(kind, pe, wrote.step, message);
             self.checked.unread.insert((wrote.queue, wrote.step), fault);
         }
         for wrote in self.wrote.iter().filter(|wrote| wrote.was_read) {

@@ -29,6 +29,8 @@ pub struct Intent {
     pub busy_slices: Option<u64>,
     /// Everything that is written is for later runs.
     pub keeps_all: bool,
+    /// Whatever a command writes is read; only what PEs send one another may be for nobody.
+    pub reads_all: bool,
 }
 
 impl Intent {

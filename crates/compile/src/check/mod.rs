@@ -14,16 +14,22 @@
 //! | `hazards` | all queues of one case together |
 //! | `flow` | whose bytes are read |
 //! | [`intent`] | which kernel reads which |
+//! | `regions` | whether transfers meet what the plan has in HBM |
+//! | `images` | whether each image is loaded for its own start |
+//! | `graph` | the program of a planned graph against its places |
 //! | `model` | the programs of a compiled model |
 //! | [`fault`] | what is found |
 
 mod cases;
 pub mod fault;
 mod flow;
+mod graph;
 mod hazards;
+mod images;
 pub mod intent;
 mod model;
 mod order;
+mod regions;
 mod touch;
 mod trace;
 
@@ -33,6 +39,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::{Program, Register, RegisterId};
 
 pub use fault::{CheckFault, FaultKind};
+pub use graph::plan_fault;
 pub use intent::Intent;
 
 use cases::ProgramCase;
@@ -41,7 +48,7 @@ use tilewright_tcp_isa::program::event::PeId;
 
 /// Cases that are followed.
 const MOST_CASES: u64 = 256;
-/// Faults that are told.
+/// Faults that are facts.
 const MOST_FAULTS: usize = 64;
 
 /// What a check went through.
@@ -73,17 +80,17 @@ impl CheckReport {
 pub struct RegisterFacts {
     /// Values that are looked at besides all ranges.
     pub runs: Vec<Vec<(RegisterId, i64)>>,
-    /// Registers that are told together.
+    /// Registers that the host sets together.
     pub ties: Vec<RegisterTie>,
 }
 
 /// Checks a program.
-pub fn check(machine: &Tcp, program: &Program, intent: &Intent, told: &RegisterFacts) -> CheckReport {
+pub fn check(machine: &Tcp, program: &Program, intent: &Intent, facts: &RegisterFacts) -> CheckReport {
     let mut checked = CheckReport::default();
     let mut touches = touch::AccessCache::new(machine, program);
-    let all = ProgramCase::all(program, &told.ties);
+    let all = ProgramCase::all(program, &facts.ties);
     let mut open = vec![all.clone()];
-    open.extend(told.runs.iter().map(|run| all.clone().with(run)));
+    open.extend(facts.runs.iter().map(|run| all.clone().with(run)));
     let mut faults: BTreeMap<(FaultKind, String), CheckFault> = BTreeMap::new();
     while let Some(case) = open.pop() {
         let mut found = Vec::new();

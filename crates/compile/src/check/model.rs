@@ -8,7 +8,7 @@ use tilewright_tcp_isa::footprint::{ByteSet, MemoryAccess, MemoryKind};
 use tilewright_tcp_isa::program::transfer::MemoryInstance;
 use tilewright_tcp_isa::program::{Program, RegisterId, TransferId};
 
-use super::{CheckReport, Intent, RegisterFacts, RegisterTie, check};
+use super::{CheckReport, Intent, RegisterFacts, RegisterTie, check, images, regions};
 use crate::compiled::{Compiled, Inputs, PARTS, ProgramOutline};
 use crate::kernel::Kernel;
 use crate::tcp::build::Mode;
@@ -27,8 +27,15 @@ impl Compiled {
         let mut all = vec![("clear", check(machine, &self.clear, &intent, &RegisterFacts::default()))];
         for outline in &self.outlines {
             let Some(program) = self.program(outline.name) else { continue };
-            let intent = self.intent(program, outline);
-            all.push((outline.name, check(machine, program, &intent, &self.told(program))));
+            let intent = Intent { reads_all: true, ..self.intent(program, outline) };
+            all.push((outline.name, check(machine, program, &intent, &self.register_facts(program))));
+        }
+        for (name, report) in &mut all {
+            let Some(program) = self.program(name) else { continue };
+            report.faults.extend(images::unpaired(program));
+            let outline = self.outlines.iter().find(|outline| outline.name == *name);
+            let places = outline.map(|outline| &outline.places);
+            report.faults.extend(regions::misplaced(machine, &self.plan, program, places));
         }
         all
     }
@@ -132,8 +139,8 @@ impl Compiled {
         of_fill.map(|packed| packed.kernel).or_else(of_cache)
     }
 
-    /// What a program's registers are told.
-    pub fn told(&self, program: &Program) -> RegisterFacts {
+    /// What is known of a program's registers: values at its start, and which the host sets together.
+    pub fn register_facts(&self, program: &Program) -> RegisterFacts {
         let id = |name: &str| {
             let index = program.registers.iter().position(|register| register.name == name)?;
             u32::try_from(index).ok().map(RegisterId)

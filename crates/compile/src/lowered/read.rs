@@ -27,7 +27,7 @@ use tilewright_num::Dtype;
 use crate::kernel::Kernels;
 use crate::kernel_text::{self, KernelTextReading};
 use crate::scan::{self, ScanResult, TextLine};
-use crate::tcp::choices::Choices;
+use crate::tcp::choices::{Choices, ChoicesError, EXAMPLE};
 use crate::tcp::mixed::Named;
 use crate::tcp::plan::Options;
 
@@ -149,10 +149,9 @@ impl LoweredReader {
         match word {
             "chip" => self.chip = line.words(),
             "choices" => {
-                self.choices = line.words().parse().map_err(|why: String| {
-                    let (what, allowed) = why.split_once("\n  = allowed: ").unwrap_or((&why, ""));
-                    let complaint = Diagnostic::error("lowered/choice", what.to_string());
-                    Box::new(complaint.at(span, "").allowed(allowed))
+                self.choices = line.words().parse().map_err(|ChoicesError { text, what }| {
+                    let complaint = Diagnostic::error("lowered/choice", format!("`{text}`: {what}"));
+                    Box::new(complaint.at(span, "").allowed(EXAMPLE))
                 })?;
             }
             "program" => {

@@ -1,5 +1,6 @@
 //! Elementwise ends of projected rows, which combinations contract next.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::Memory;
 use tilewright_tcp_lower::kernels::activation::{gated_chain, gelu_chain};
@@ -17,7 +18,8 @@ pub(super) fn activate(
 ) -> Result<(), CompileError> {
     let next =
         build.kernels.kernels.iter().skip(index).position(|kernel| matches!(kernel, Kernel::Combine { .. }));
-    let packed = build.packed(index + next.unwrap_or(0))?;
+    let next = next.or_broken("a combination takes what an activation gives");
+    let packed = build.packed(index + next)?;
     let (row, rows) = (packed.row, build.rows);
     // Integers need the greatest of a row first, unless it is known.
     let unit = build.unit_into(packed.kernel).filter(|_| packed.dtype == Dtype::I8);

@@ -7,6 +7,7 @@
 //! a tree, or with one that adds two keys: their columns stay, keys are summed in the accumulators (paper Fig. 8, middle). The sum of the
 //! weights, as they are in the register files, divides at the end.
 
+use tilewright_base::invariant::to_index;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::exec::{
@@ -542,5 +543,5 @@ impl Head {
 }
 
 fn index(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(1)
+    to_index(count)
 }

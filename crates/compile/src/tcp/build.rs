@@ -4,12 +4,14 @@
 //! the causal mask is a sum that stays below the context: the position of a key, plus the place of a query.
 
 use tilewright_base::Span;
+use tilewright_base::invariant::to_index;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::{self, Context, ExecBody, Memory};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Count, Exec, Program};
+use tilewright_tcp_lower::kernels::pass::signed;
 
 use super::emit::Emitter;
 use super::exchange::Sent;
@@ -135,7 +137,7 @@ impl Part {
 fn parts(emit: &mut Emitter<'_>, plan: &Plan) -> Vec<Part> {
     let step = plan.choices.parts;
     let part = |first: u64| {
-        let rows = i64::try_from(Part::rows_of(first, plan.prefill_rows, step)).unwrap_or(i64::MAX);
+        let rows = signed(Part::rows_of(first, plan.prefill_rows, step));
         Part { rows: emit.register(&format!("rows{first}"), 1, rows), first, step }
     };
     (0..step.min(plan.prefill_rows)).map(part).collect()
@@ -237,10 +239,10 @@ impl<'a> Build<'a> {
         mode: Mode,
     ) -> Result<Build<'a>, CompileError> {
         let mut emit = Emitter::new(machine, plan.options.chips);
-        emit.window = usize::try_from(plan.choices.window).unwrap_or(0);
+        emit.window = to_index(plan.choices.window);
         emit.solver = plan.choices.solver;
         let slices = machine.pe.slices;
-        let most = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let most = signed;
         let by_sequence = by_sequence(&mut emit, machine, plan, mode);
         let [key_rows, key_rounds, context] = by_sequence.first().copied().unwrap_or([n(1); 3]);
         let (rows, groups, tokens) = match mode {

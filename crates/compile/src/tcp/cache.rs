@@ -3,6 +3,7 @@
 //! If every place of a prompt's rows has a token, each row of tokens is one stretch of the cache, and keys are on their way back while
 //! queries and values are still made. Else tokens go one by one to where a table says.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, TransferLoop};
 use tilewright_tcp_lower::kernels::pass::signed;
@@ -37,7 +38,8 @@ impl Half {
 
 /// Where this processing element has a cache.
 fn start(build: &Build<'_>, cache: usize) -> u64 {
-    build.plan.caches.get(cache).copied().unwrap_or(0) + build.pe * build.plan.cache_bytes
+    build.plan.caches.get(cache).or_broken("attention has a cache in the plan")
+        + build.pe * build.plan.cache_bytes
 }
 
 /// New keys of whole rows to the cache.

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use thiserror::Error;
+
 use super::plan::weights_of;
 pub use super::window::Solver;
 use crate::kernel::{Kernel, Kernels};
@@ -87,15 +89,24 @@ impl fmt::Display for Choices {
     }
 }
 
-impl FromStr for Choices {
-    type Err = String;
+/// Choices as they are written, with every name that there is.
+pub const EXAMPLE: &str = "rows=auto bands=2 slots=4 parts=4 window=6 solver=microlp fills=8,4,8";
 
-    fn from_str(text: &str) -> Result<Choices, String> {
-        let refused = |what: &str| {
-            format!(
-                "`{text}`: {what}\n  = allowed: rows=auto bands=2 slots=4 parts=4 window=6 solver=microlp fills=8,4,8"
-            )
-        };
+/// Why a text is no choices.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("`{text}`: {what}\n  = allowed: {EXAMPLE}")]
+pub struct ChoicesError {
+    /// The text.
+    pub text: String,
+    /// What of it is wrong.
+    pub what: String,
+}
+
+impl FromStr for Choices {
+    type Err = ChoicesError;
+
+    fn from_str(text: &str) -> Result<Choices, ChoicesError> {
+        let refused = |what: &str| ChoicesError { text: text.to_string(), what: what.to_string() };
         let mut choices = Choices::default();
         for part in text.split_whitespace() {
             let (name, value) = part.split_once('=').ok_or_else(|| refused("NAME=VALUE"))?;

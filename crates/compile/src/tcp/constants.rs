@@ -5,6 +5,7 @@
 //! for a projection a part of all of them, which switches bring to everyone. Data memory keeps the whole block, or, if it has better uses
 //! for its bytes, two windows in turns, each on its way from HBM while the one before it is in use.
 
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 
@@ -130,8 +131,8 @@ impl Constants {
     }
 
     fn norm(&self, norm: u64, row: u64) -> u64 {
-        let gains = usize::try_from(norm).ok().and_then(|norm| self.gains.get(norm));
-        gains.copied().unwrap_or(0) + bytes(Dtype::F32, row * self.share)
+        let gains = self.gains.get(to_index(norm)).or_broken("a norm has its gains among the constants");
+        gains + bytes(Dtype::F32, row * self.share)
     }
 
     /// Gains of a norm, or their magnitudes.
@@ -151,12 +152,12 @@ impl Constants {
 
     /// Scales of a combination's columns.
     pub fn combined(&self, kernel: usize) -> u64 {
-        self.scales.combined(kernel).unwrap_or(0)
+        self.scales.combined(kernel).or_broken("a combination with scales has their place")
     }
 
     /// Scales of a projection's fill: place, and words of each slice.
     pub fn projected(&self, kernel: usize, fill: usize) -> (u64, u64) {
-        self.scales.projected(kernel, fill).unwrap_or((0, 0))
+        self.scales.projected(kernel, fill).or_broken("a tile with scales has their place")
     }
 
     /// Biases of a combination's columns, if it has any.

@@ -20,6 +20,7 @@ use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::vector::Relation;
 use tilewright_tcp_isa::program::{Count, Exec, ExecId, Program, Register, RegisterId, Transfer, TransferId};
+use tilewright_tcp_lower::kernels::pass::signed;
 
 use super::window::{self, Clock, Job, Solver};
 
@@ -205,7 +206,7 @@ impl<'m> Emitter<'m> {
     pub fn begin_if_above(&mut self, register: Count, number: u64) {
         self.flush();
         let outer = std::mem::take(&mut self.steps);
-        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        let number = signed(number);
         self.conditions.push(Conditional { register, number, outer, live: self.live.clone() });
     }
 
@@ -251,7 +252,7 @@ impl<'m> Emitter<'m> {
 
     /// A control register with its bounds.
     pub fn register(&mut self, name: &str, least: i64, most: i64) -> Count {
-        let id = RegisterId(u32::try_from(self.program.registers.len()).unwrap_or(u32::MAX));
+        let id = RegisterId(number_of(self.program.registers.len()));
         let register =
             Register { name: name.to_string(), initial: least, least, most, span: Span::default() };
         self.program.registers.push(register);
@@ -372,9 +373,9 @@ impl<'m> Emitter<'m> {
         let resolved = transfer.resolved(&self.most);
         let accesses = of_transfer(self.machine, &resolved, &self.objects).accesses;
         let cost = (self.window > 1).then(|| transfer_cost(self.machine, &resolved)).flatten();
-        let id = u8::try_from(self.next_dma % IDS).unwrap_or(0);
+        let id = u8::try_from(self.next_dma % IDS).or_broken("ids of commands fit a byte");
         self.next_dma += 1;
-        let index = TransferId(u32::try_from(self.program.transfers.len()).unwrap_or(u32::MAX));
+        let index = TransferId(number_of(self.program.transfers.len()));
         self.program.transfers.push(transfer);
         let command = Command::Dma { transfer: index, id };
         let cycles = cost.map_or(0, |cost| cost.cycles.total_cycles);
@@ -428,7 +429,7 @@ impl<'m> Emitter<'m> {
     }
 
     fn exec_id(&mut self) -> u8 {
-        let id = u8::try_from(self.next_exec % IDS).unwrap_or(0);
+        let id = u8::try_from(self.next_exec % IDS).or_broken("ids of commands fit a byte");
         self.next_exec += 1;
         self.wait_id(Unit::Main, id);
         self.wait_id(Unit::Sub, id);
@@ -446,7 +447,7 @@ impl<'m> Emitter<'m> {
         if let Some(id) = alike.iter().find(same) {
             return *id;
         }
-        let id = ExecId(u32::try_from(self.program.execs.len()).unwrap_or(u32::MAX));
+        let id = ExecId(number_of(self.program.execs.len()));
         if !alike.is_empty() {
             exec.name = format!("{}_{}", exec.name, alike.len());
         }
@@ -502,6 +503,11 @@ impl<'m> Emitter<'m> {
 
 fn conflicts(a: &MemoryAccess, b: &MemoryAccess) -> bool {
     (a.write || b.write) && a.meets(b) && a.bytes.overlap(&b.bytes).is_some()
+}
+
+/// The number of what comes behind so many others in a program.
+fn number_of(others: usize) -> u32 {
+    u32::try_from(others).or_broken("a program has fewer parts than 32 bits count")
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Weights as bytes in HBM, in the order in which slices and lanes take them.
 
 use rayon::prelude::*;
+use tilewright_base::invariant::{Exact, OrBroken, broken, to_index};
 use tilewright_num::{Dtype, RuleSet, encode_slice};
 
 use super::mixed::greatest;
-use super::plan::{Fill, Packed, Plan, weights_of};
+use super::plan::{Fill, Packed, Plan, gain, weights_of};
 use super::rows::UNIT;
 use super::sizes::Features;
 use crate::CompileError;
@@ -27,64 +28,136 @@ pub fn pack(
     constants: &Constants<'_>,
     write: &mut dyn FnMut(u64, u64, &[u8]),
 ) -> Result<(), CompileError> {
+    let mut written = WrittenRanges::default();
+    let mut write = |chip: u64, at: u64, bytes: &[u8]| {
+        written.add(chip, at, bytes.len() as u64);
+        write(chip, at, bytes);
+    };
     tables(kernels, plan, constants, &mut |at, bytes| {
         (0..plan.options.chips).for_each(|chip| write(chip, at, bytes));
     })?;
     let mut blocks = Blocks::new(plan, slices);
-    for (index, (gain, bias)) in (0..).zip(&plan.norms) {
-        blocks.gain(index, &constants(gain)?);
-        if let Some(bias) = bias {
-            blocks.norm_bias(index, &constants(bias)?);
-        }
-    }
-    if kernels.kernels.iter().any(|kernel| matches!(kernel, Kernel::Norm { norm: Norm::Layer, .. })) {
-        blocks.ones();
+    blocks.norms(kernels, constants)?;
+    if parts.len() != plan.packed.len() {
+        broken(format_args!("{} weights are packed in {} parts", plan.packed.len(), parts.len()));
     }
     for (packed, first) in plan.packed.iter().zip(parts) {
-        let Some(kernel) = kernels.kernels.get(packed.kernel) else { continue };
-        let Some(weights) = weights_of(kernel) else { continue };
-        let matrices: Result<Vec<Matrix>, CompileError> =
-            weights.iter().map(|weight| constants(&weight.name)).collect();
-        let matrices = matrices?;
-        let biases: Result<Vec<Option<Matrix>>, CompileError> =
-            weights.iter().map(|weight| weight.bias.as_deref().map(constants).transpose()).collect();
-        let biases = biases?;
-        let most = greatest(packed.held);
-        let scales: Vec<Vec<f32>> = matrices.iter().map(|matrix| row_scales(matrix, most)).collect();
-        let combines = matches!(kernel, Kernel::Combine { .. });
-        let first = if combines { vec![0] } else { first.clone() };
-        for pe in 0..plan.options.all_pes() {
-            let first = first.clone();
-            let source = Source {
-                plan,
-                packed,
-                weights: &weights,
-                matrices: &matrices,
-                scales: &scales,
-                biases: &biases,
-                first,
-                combines,
-                lanes,
-                pe,
-            };
-            if plan.options.scaled() {
-                blocks.scales(&source);
-            }
-            if packed.biased {
-                blocks.biases(&source);
-            }
-            let home = plan.options.home(pe);
-            for fill in &packed.fills {
-                write(home.chip, fill.at + home.pe * fill.pe_bytes, &source.fill(fill));
-            }
-        }
+        pack_weight(kernels, plan, (packed, first), lanes, constants, &mut blocks, &mut write)?;
     }
-    let of_chip = plan.constants.bytes * slices * plan.options.pes;
-    let of_chip = usize::try_from(of_chip).unwrap_or(usize::MAX).max(1);
+    let of_chip = to_index(plan.constants.bytes * slices * plan.options.pes).max(1);
     for (chip, bytes) in (0..).zip(blocks.bytes.chunks(of_chip)) {
         write(chip, plan.constants.at, bytes);
     }
+    written.check(plan.end);
     Ok(())
+}
+
+/// Writes one weight, and what belongs to its columns to the constants.
+fn pack_weight(
+    kernels: &Kernels,
+    plan: &Plan,
+    (packed, first): (&Packed, &[u64]),
+    lanes: u64,
+    constants: &Constants<'_>,
+    blocks: &mut Blocks<'_>,
+    write: &mut dyn FnMut(u64, u64, &[u8]),
+) -> Result<(), CompileError> {
+    let kernel = kernels.kernels.get(packed.kernel).or_broken("a packed weight is of a kernel");
+    let weights = weights_of(kernel).or_broken("the kernel of a packed weight has weights");
+    let combines = matches!(kernel, Kernel::Combine { .. });
+    packed.check_sizes(plan, &weights, combines, lanes);
+    let matrices: Result<Vec<Matrix>, CompileError> =
+        weights.iter().map(|weight| constants(&weight.name)).collect();
+    let matrices = matrices?;
+    let biases: Result<Vec<Option<Matrix>>, CompileError> =
+        weights.iter().map(|weight| weight.bias.as_deref().map(constants).transpose()).collect();
+    let biases = biases?;
+    let most = greatest(packed.held);
+    let scales: Vec<Vec<f32>> = matrices.iter().map(|matrix| row_scales(matrix, most)).collect();
+    let first = if combines { &[0] } else { first };
+    for pe in 0..plan.options.all_pes() {
+        let source = Source {
+            plan,
+            packed,
+            weights: &weights,
+            matrices: &matrices,
+            scales: &scales,
+            biases: &biases,
+            first,
+            combines,
+            lanes,
+            pe,
+        };
+        if plan.options.scaled() {
+            blocks.scales(&source);
+        }
+        if packed.biased {
+            blocks.biases(&source);
+        }
+        let home = plan.options.home(pe);
+        for fill in &packed.fills {
+            let bytes = source.fill(fill);
+            let wanted = packed.slices.exact_mul(fill.slice_bytes);
+            if bytes.len() as u64 != wanted {
+                broken(format_args!("{} bytes of weights for a tile of {wanted}", bytes.len()));
+            }
+            write(home.chip, fill.at + home.pe * fill.pe_bytes, &bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of HBM that were written, by chip.
+#[derive(Default)]
+struct WrittenRanges(Vec<(u64, u64, u64)>);
+
+impl WrittenRanges {
+    fn add(&mut self, chip: u64, at: u64, bytes: u64) {
+        match self.0.last_mut() {
+            Some((of, _, end)) if *of == chip && *end == at => *end = at.exact_add(bytes),
+            _ if bytes > 0 => self.0.push((chip, at, at.exact_add(bytes))),
+            _ => {}
+        }
+    }
+
+    /// Ends the run if anything was written twice or behind the end of the plan.
+    fn check(mut self, end: u64) {
+        self.0.sort_unstable();
+        for pair in self.0.windows(2) {
+            let [(chip, start, stop), (next_chip, next, _)] = [pair[0], pair[1]];
+            if chip == next_chip && next < stop {
+                broken(format_args!("HBM of chip {chip} is packed twice from {next:#x}, and {start:#x} on"));
+            }
+        }
+        if let Some((chip, _, stop)) = self.0.iter().find(|(_, _, stop)| *stop > end) {
+            broken(format_args!("HBM of chip {chip} is packed to {stop:#x}, and its plan ends at {end:#x}"));
+        }
+    }
+}
+
+impl Packed {
+    /// Ends the run if weights of a kernel do not have the sizes that they are packed for.
+    fn check_sizes(&self, plan: &Plan, weights: &[WeightMatrix], combines: bool, lanes: u64) {
+        let contracted = weights.iter().map(|weight| weight.columns.stored()).max().unwrap_or(0);
+        let rows = weights.iter().map(|weight| weight.rows.stored()).fold(0, u64::exact_add);
+        let (share, slices) = (plan.features.share, plan.features.slices);
+        let fits = if combines {
+            self.row >= contracted && self.columns == share && slices.exact_mul(share) >= rows
+        } else {
+            self.row == share && slices.exact_mul(share) >= contracted && self.columns >= rows
+        };
+        let mut next_group = 0;
+        let in_order = self.fills.iter().all(|fill| {
+            let follows = fill.first == next_group;
+            next_group = fill.first.exact_add(fill.groups);
+            follows
+        });
+        let biased = weights.iter().any(|weight| weight.bias.is_some());
+        let whole = in_order && next_group == self.columns.div_ceil(lanes.max(1));
+        if !fits || !whole || self.slices != slices || self.biased != biased {
+            broken(format_args!("the weights of kernel {} have other sizes than their plan", self.kernel));
+        }
+    }
 }
 
 /// Rows by token and by position, and angles: the same on every chip.
@@ -124,7 +197,7 @@ fn push_bf16(line: &mut Vec<u8>, values: &[f32]) {
 
 /// What an integer of each row is worth: the greatest of its weights is the greatest there is.
 fn row_scales(matrix: &Matrix, greatest: f32) -> Vec<f32> {
-    let columns = usize::try_from(matrix.columns).unwrap_or(1).max(1);
+    let columns = to_index(matrix.columns).max(1);
     let most = |row: &[f32]| row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs()));
     matrix.elements.chunks(columns).map(|row| most(row) / greatest).collect()
 }
@@ -183,15 +256,35 @@ struct Blocks<'p> {
 impl Blocks<'_> {
     fn new(plan: &Plan, slices: u64) -> Blocks<'_> {
         let bytes = plan.constants.bytes * slices * plan.options.all_pes();
-        Blocks { plan, slices, bytes: vec![0; usize::try_from(bytes).unwrap_or(0)] }
+        Blocks { plan, slices, bytes: vec![0; to_index(bytes)] }
     }
 
     fn put(&mut self, pe: u64, slice: u64, place: u64, value: f32) {
-        let at = (pe * self.slices + slice) * self.plan.constants.bytes + place;
-        let at = usize::try_from(at).unwrap_or(usize::MAX);
-        if let Some(word) = self.bytes.get_mut(at..at.saturating_add(4)) {
-            word.copy_from_slice(&value.to_le_bytes());
+        let block_bytes = self.plan.constants.bytes;
+        if place.exact_add(4) > block_bytes {
+            broken(format_args!("a constant at {place} of a block of {block_bytes} B"));
         }
+        let at = to_index((pe * self.slices + slice) * block_bytes + place);
+        let word = self.bytes.get_mut(at..at + 4).or_broken("a slice has its block of constants");
+        word.copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// Gains and biases of all norms, which must be those of the kernels.
+    fn norms(&mut self, kernels: &Kernels, constants: &Constants<'_>) -> Result<(), CompileError> {
+        let plan = self.plan;
+        if !kernels.kernels.iter().filter_map(gain).eq(plan.norms.iter().cloned()) {
+            broken(format_args!("the plan has other norms than the kernels"));
+        }
+        for (index, (gain, bias)) in (0..).zip(&plan.norms) {
+            self.gain(index, &constants(gain)?);
+            if let Some(bias) = bias {
+                self.norm_bias(index, &constants(bias)?);
+            }
+        }
+        if kernels.kernels.iter().any(|kernel| matches!(kernel, Kernel::Norm { norm: Norm::Layer, .. })) {
+            self.ones();
+        }
+        Ok(())
     }
 
     /// A word for each column of a norm, in all slices.
@@ -224,18 +317,20 @@ impl Blocks<'_> {
     /// What integers of a weight's columns are worth, over the unit of activations if they are integers too.
     fn scales(&mut self, source: &Source<'_>) {
         let (constants, kernel) = (self.plan.constants.clone(), source.packed.kernel);
-        let places = |fill| Some(constants.projected(kernel, fill));
+        let places = |fill| constants.projected(kernel, fill);
         let unit = if source.packed.dtype == Dtype::I8 { UNIT } else { 1.0 };
-        self.weight(source, constants.combined(kernel), places, |slice, column| {
-            source.scale(slice, column) / unit
-        });
+        let place = if source.combines { constants.combined(kernel) } else { 0 };
+        self.weight(source, place, places, |slice, column| source.scale(slice, column) / unit);
     }
 
     /// What is added to a weight's columns.
     fn biases(&mut self, source: &Source<'_>) {
         let (constants, kernel) = (self.plan.constants.clone(), source.packed.kernel);
-        let place = constants.combined_bias(kernel).unwrap_or(0);
-        let places = |fill| constants.projected_bias(kernel, fill);
+        let combined = constants.combined_bias(kernel);
+        let place =
+            if source.combines { combined.or_broken("a combination with a bias has its place") } else { 0 };
+        let places =
+            |fill| constants.projected_bias(kernel, fill).or_broken("a tile with a bias has its place");
         self.weight(source, place, places, |slice, column| source.bias(slice, column));
     }
 
@@ -244,7 +339,7 @@ impl Blocks<'_> {
         &mut self,
         source: &Source<'_>,
         combined: u64,
-        projected: impl Fn(usize) -> Option<(u64, u64)>,
+        projected: impl Fn(usize) -> (u64, u64),
         value: impl Fn(u64, u64) -> f32,
     ) {
         if source.combines {
@@ -257,7 +352,7 @@ impl Blocks<'_> {
             return;
         }
         for (index, fill) in source.packed.fills.iter().enumerate() {
-            let Some((place, words)) = projected(index) else { continue };
+            let (place, words) = projected(index);
             for column in 0..fill.groups * source.lanes {
                 let (slice, at) = (column / words.max(1), column % words.max(1));
                 let word = value(0, fill.first * source.lanes + column);
@@ -274,7 +369,7 @@ struct Source<'s> {
     matrices: &'s [Matrix],
     scales: &'s [Vec<f32>],
     biases: &'s [Option<Matrix>],
-    first: Vec<u64>,
+    first: &'s [u64],
     combines: bool,
     lanes: u64,
     pe: u64,
@@ -319,7 +414,7 @@ impl Source<'_> {
     fn scale(&self, slice: u64, column: u64) -> f32 {
         let Some((part, row)) = self.row(slice, column) else { return 0.0 };
         let scales = self.scales.get(part).map_or(&[][..], Vec::as_slice);
-        usize::try_from(row).ok().and_then(|row| scales.get(row)).copied().unwrap_or(0.0)
+        *scales.get(to_index(row)).or_broken("a row of a weight has its scale")
     }
 
     /// What is added to a column.
@@ -331,9 +426,10 @@ impl Source<'_> {
     /// The matrix and the row of it that a column comes from.
     fn row(&self, slice: u64, column: u64) -> Option<(usize, u64)> {
         let column = if self.combines { slice * self.plan.features.share + column } else { column };
-        let part = self.first.iter().rposition(|first| *first <= column).unwrap_or(0);
-        let weight = self.weights.get(part)?;
-        let row = weight.rows.source(self.pe, column - self.first.get(part).copied().unwrap_or(0));
+        let part = self.first.iter().rposition(|first| *first <= column);
+        let part = part.or_broken("the first part of a weight begins with its first column");
+        let weight = self.weights.get(part).or_broken("a part of a weight has its matrix");
+        let row = weight.rows.source(self.pe, column - self.first[part]);
         row.map(|row| (part, row))
     }
 
@@ -341,13 +437,10 @@ impl Source<'_> {
     fn push_elements(&self, elements: &mut Vec<f32>, slice: u64, column: u64) {
         let count = self.packed.row;
         let first = if self.combines { 0 } else { slice * self.plan.features.share };
-        let found = self.row(slice, column).and_then(|(part, row)| {
-            let (weight, matrix) = (self.weights.get(part)?, self.matrices.get(part)?);
-            Some((weight, matrix, row))
-        });
-        let Some((weight, matrix, row)) = found else {
-            return elements.resize(elements.len() + usize::try_from(count).unwrap_or(0), 0.0);
+        let Some((part, row)) = self.row(slice, column) else {
+            return elements.resize(elements.len() + to_index(count), 0.0);
         };
+        let (weight, matrix) = (&self.weights[part], &self.matrices[part]);
         let element =
             |at: u64| weight.columns.source(self.pe, at).map_or(0.0, |column| matrix.at(row, column));
         elements.extend((first..first + count).map(element));

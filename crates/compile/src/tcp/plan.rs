@@ -3,6 +3,7 @@
 //! Weights are cut into fills, each as much as the register files take at once. A fill lies in HBM as the slices want it: slice after
 //! slice, in each the rows of its columns, so that it is moved by long packets.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::event::PeId;
@@ -275,7 +276,7 @@ impl Plan {
 
     /// What integers of queries, keys and values of a cache are worth.
     pub fn units(&self, cache: usize) -> [f32; 3] {
-        self.units.get(cache).copied().unwrap_or([RANGE / STEPS; 3])
+        *self.units.get(cache).or_broken("a cache has its scales")
     }
 
     /// Bytes of constants in data memory.
@@ -327,7 +328,8 @@ pub fn weights_of(kernel: &Kernel) -> Option<Vec<WeightMatrix>> {
     }
 }
 
-fn gain(kernel: &Kernel) -> Option<(String, Option<String>)> {
+/// The gain and the bias of a norm, by name.
+pub(super) fn gain(kernel: &Kernel) -> Option<(String, Option<String>)> {
     match kernel {
         Kernel::Norm { gain, bias, .. } => Some((gain.clone(), bias.clone())),
         _ => None,

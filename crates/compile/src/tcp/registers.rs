@@ -2,6 +2,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::Count;
+use tilewright_tcp_lower::kernels::pass::signed;
 
 use super::build::Mode;
 use super::emit::Emitter;
@@ -12,7 +13,7 @@ use crate::kernel::{Kernel, Kernels};
 
 /// Rows of keys, eights of them, and keys: registers for each sequence of a batch, or for the one that there is.
 pub(super) fn by_sequence(emit: &mut Emitter<'_>, machine: &Tcp, plan: &Plan, mode: Mode) -> Vec<[Count; 3]> {
-    let most = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let most = signed;
     let rows = plan.options.context.div_ceil(machine.pe.slices);
     let rounds = rows.div_ceil(machine.ce.lanes);
     let sequences = if mode == Mode::Batch { plan.options.batch } else { 1 };
@@ -62,7 +63,7 @@ impl Halves {
         };
         let heads = kernels.kernels.iter().find_map(attends).filter(|_| mode == Mode::Prefill)?;
         let teams = Teams::new(emit.machine, plan.options.cache, &heads, plan.most_key_rows(emit.machine));
-        let most = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let most = signed;
         teams.is_halved.then(|| Halves {
             rows: HALVES.map(|name| emit.register(name, 1, most(teams.held_rows))),
             context: emit.register("second_context", 1, most(plan.options.context)),

@@ -11,6 +11,7 @@
 //! The last end is least; of all such orders, one whose commands end early.
 
 use good_lp::{Expression, Solution, SolverModel, Variable, constraint, variable, variables};
+use tilewright_base::invariant::OrBroken;
 
 /// Units of a processing element that work beside each other.
 pub(crate) const UNITS: usize = 3;
@@ -103,15 +104,13 @@ impl Clock {
 
     /// Issues a command that waits until then; gives its end.
     pub(crate) fn issue(&mut self, unit: usize, cycles: u64, ready: u64) -> u64 {
-        let free = self.free.get(unit).copied().unwrap_or(0);
+        let free = *self.free.get(unit).or_broken("a command is of a unit that there is");
         self.issue = (self.issue + 1).max(ready);
         if unit != DMA {
             self.issue = self.issue.max(free);
         }
         let end = self.issue.max(free) + cycles;
-        if let Some(free) = self.free.get_mut(unit) {
-            *free = end;
-        }
+        self.free[unit] = end;
         end
     }
 
@@ -119,10 +118,10 @@ impl Clock {
     pub(crate) fn behind(mut self, jobs: &[Job], order: &[usize]) -> (Clock, Vec<u64>) {
         let mut ends = vec![0; jobs.len()];
         for at in order.iter().copied() {
-            let Some(job) = jobs.get(at) else { continue };
+            let job = jobs.get(at).or_broken("an order is of its jobs");
             let waited = (0..jobs.len()).filter(|before| job.after >> before & 1 == 1).map(|before| {
                 let same = jobs.get(before).is_some_and(|other| other.unit == job.unit && job.unit != DMA);
-                if same { 0 } else { ends.get(before).copied().unwrap_or(0) }
+                if same { 0 } else { ends[before] }
             });
             let ready = waited.fold(job.ready, u64::max);
             let end = self.issue(job.unit, job.cycles, ready);
@@ -213,7 +212,7 @@ fn solved_by<S: good_lp::Solver>(
     let mut model = told(vars.minimise(last + share * ends).using(solver))?;
     for (job, time) in jobs.iter().zip(&times) {
         model.add_constraint(constraint!(time.issue >= late(job.ready)));
-        let free = late(clock.free.get(job.unit).copied().unwrap_or(0));
+        let free = late(*clock.free.get(job.unit).or_broken("a job is of a unit that there is"));
         let cycles = real(job.cycles);
         if job.unit == DMA {
             model.add_constraint(constraint!(time.end >= free + cycles));

@@ -202,7 +202,7 @@ impl MutationCheck {
     fn check(&self, name: &str, program: &Program) -> CheckReport {
         let outline = self.compiled.outlines.iter().find(|outline| outline.name == name).unwrap();
         let intent = self.compiled.intent(self.compiled.program(name).unwrap(), outline);
-        check(&self.machine, program, &intent, &self.compiled.told(program))
+        check(&self.machine, program, &intent, &self.compiled.register_facts(program))
     }
 
     fn kills(&self, name: &str, program: &Program) -> bool {

@@ -3,6 +3,7 @@
 mod contractions;
 mod device;
 mod edited_programs;
+mod faults;
 mod golden;
 mod kernels;
 mod lowered_findings;

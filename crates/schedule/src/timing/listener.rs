@@ -59,11 +59,11 @@ impl TimingListener {
         let front = self.front(pe);
         let waited = std::mem::take(&mut front.waited);
         front.issued.insert((pe, unit), ticket);
-        let mut told = Vec::new();
+        let mut known_done = Vec::new();
         while front.carried.front().is_some_and(|(number, _)| *number <= received) {
-            told.extend(front.carried.pop_front().into_iter().flat_map(|(_, brought)| brought));
+            known_done.extend(front.carried.pop_front().into_iter().flat_map(|(_, brought)| brought));
         }
-        let timed = TimedCommand { pe, unit, name, issued: at, start: at, end: at, waited, told, ran };
+        let timed = TimedCommand { pe, unit, name, issued: at, start: at, end: at, waited, known_done, ran };
         self.commands.insert(ticket, timed);
     }
 

@@ -31,7 +31,7 @@ pub use tilewright_compile::schedule_text::EXPLAINED_PERCENT;
 
 use listener::TimingListener;
 
-/// Reasons that are told.
+/// Reasons that are reported.
 const REASONS: usize = 6;
 
 /// A command of a run.
@@ -52,7 +52,7 @@ pub struct TimedCommand {
     /// What its queue waited for before, since the command before it.
     pub waited: Vec<Ticket>,
     /// What its control core knew to be done when it pushed it, and its queue did not wait for.
-    pub told: Vec<Ticket>,
+    pub known_done: Vec<Ticket>,
     /// What ran.
     pub ran: ResolvedImage,
 }
@@ -139,7 +139,7 @@ impl TimedSchedule {
 
 fn command(ticket: Ticket, timed: &TimedCommand) -> ScheduledCommand {
     let TimedCommand { pe, unit, issued, start, end, .. } = *timed;
-    let mut after: Vec<Ticket> = timed.waited.iter().chain(&timed.told).copied().collect();
+    let mut after: Vec<Ticket> = timed.waited.iter().chain(&timed.known_done).copied().collect();
     after.sort_unstable();
     after.dedup();
     ScheduledCommand {

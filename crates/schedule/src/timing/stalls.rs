@@ -76,14 +76,14 @@ pub(super) fn main_stalls(commands: &BTreeMap<Ticket, TimedCommand>, pe: PeId) -
         let last = waited.max_by_key(|waited| waited.end);
         let stood = last.filter(|last| last.end > command.start.saturating_sub(idle));
         let gap = command.start.saturating_sub(idle)..=command.start;
-        let told = |last: &TimedCommand| format!("{} ({})", kind(&last.name), last.unit.name());
-        let on = stood.map(told).unwrap_or_else(|| {
+        let described = |last: &TimedCommand| format!("{} ({})", kind(&last.name), last.unit.name());
+        let on = stood.map(described).unwrap_or_else(|| {
             // Without a wait the core held it back: until all was done, or for others.
             let ended =
                 of_pe(commands, pe).filter(|other| other.unit == ExecUnit::Dma && gap.contains(&other.end));
             let last = ended.max_by_key(|other| other.end);
             last.map_or("the queue and the control core".to_string(), |last| {
-                format!("a sync or a message behind {}", told(last))
+                format!("a sync or a message behind {}", described(last))
             })
         });
         let (cycles, count) = all.entry((on, kind(&command.name).to_string())).or_default();

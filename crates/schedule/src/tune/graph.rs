@@ -53,7 +53,7 @@ pub fn graph_options(rule: Options, effort: u64) -> Vec<Options> {
     all
 }
 
-/// Plans a graph with an effort; `plan` makes a plan of options, and `told` hears how many of all choices are
+/// Plans a graph with an effort; `plan` makes a plan of options, and `listener` is given how many of all choices are
 /// done.
 ///
 /// # Errors
@@ -63,7 +63,7 @@ pub fn tune_graph(
     rule: Options,
     aim: GraphGoal,
     plan: &dyn Fn(&Options) -> Result<Planned, Refusal>,
-    told: &mut dyn FnMut(u64, u64),
+    listener: &mut dyn FnMut(u64, u64),
 ) -> Result<TunedGraph, TuneError> {
     let planned = plan(&rule)?;
     let limited = matches!(aim.goal, Goal::TimeBelow(_));
@@ -76,13 +76,13 @@ pub fn tune_graph(
     };
     let others = graph_options(rule, aim.effort);
     let all = others.len() as u64 + 1;
-    told(1, all);
+    listener(1, all);
     let mut best = TunedGraph { planned, options: rule, evaluations: all, costs: Some((before, before)) };
     let mut best_rank = rank(before, aim.goal);
     let mut least_milliwatts = before.milliwatts;
     for (done, options) in (2..).zip(others) {
         let made = plan(&options).ok().and_then(|planned| Some((cost(machine, &planned)?, planned)));
-        told(done, all);
+        listener(done, all);
         let Some((taken, planned)) = made else { continue };
         least_milliwatts = least_milliwatts.min(taken.milliwatts);
         if rank(taken, aim.goal) < best_rank {

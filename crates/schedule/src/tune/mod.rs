@@ -128,7 +128,7 @@ pub fn tune(
     improved(machine, kernels, rule, aim, &mut |_, _| {})
 }
 
-/// What [`tune`] does for kernels that are compiled by the rule already: they are not compiled so again. `told`
+/// What [`tune`] does for kernels that are compiled by the rule already: they are not compiled so again. `listener`
 /// hears how many steps of how many are done; the number of all may turn out to be smaller.
 ///
 /// # Errors
@@ -138,9 +138,9 @@ pub fn tune_compiled(
     kernels: &Kernels,
     rule: Compiled,
     aim: TuneGoal,
-    told: &mut StepListener<'_>,
+    listener: &mut StepListener<'_>,
 ) -> Result<TunedModel, TuneError> {
-    improved(machine, kernels, rule, aim, told)
+    improved(machine, kernels, rule, aim, listener)
 }
 
 /// Hears how many steps are done, and how many there are at most.
@@ -166,7 +166,7 @@ fn improved(
     kernels: &Kernels,
     rule: Compiled,
     aim: TuneGoal,
-    told: &mut StepListener<'_>,
+    listener: &mut StepListener<'_>,
 ) -> Result<TunedModel, TuneError> {
     let options = rule.plan.options;
     let TuneGoal { effort, goal, .. } = aim;
@@ -182,11 +182,11 @@ fn improved(
     };
     let searched = most_evaluated(effort, goal);
     let all = searched.saturating_add(most_found(goal));
-    let (found, evaluations) = candidates(machine, kernels, options, aim, &mut |done| told(done, all));
+    let (found, evaluations) = candidates(machine, kernels, options, aim, &mut |done| listener(done, all));
     let mut best = (before.score(&before, goal), rule, before);
     let mut least_milliwatts = before.milliwatts();
     for (at, choices) in (0..).zip(&found) {
-        told(searched.saturating_add(at).min(all), all);
+        listener(searched.saturating_add(at).min(all), all);
         let Ok(compiled) = compile_chosen(machine, kernels, options, choices) else { continue };
         let Some(times) = ProgramCosts::of(machine, &compiled) else { continue };
         least_milliwatts = least_milliwatts.min(times.milliwatts());
@@ -215,7 +215,7 @@ fn candidates(
     kernels: &Kernels,
     options: Options,
     TuneGoal { effort, goal, solver }: TuneGoal,
-    told: &mut dyn FnMut(u64),
+    listener: &mut dyn FnMut(u64),
 ) -> (Vec<Choices>, u64) {
     if effort == 0 {
         return (Vec::new(), 0);
@@ -229,7 +229,7 @@ fn candidates(
         known: BTreeMap::new(),
         left: budget(effort),
         done: 0,
-        told,
+        listener,
         rule: ProgramCosts::default(),
     };
     let Some(own) = search.times(&Choices::default()) else { return (Vec::new(), 0) };
@@ -289,7 +289,7 @@ struct TuneSearch<'s> {
     left: u64,
     /// Evaluations that are behind.
     done: u64,
-    told: &'s mut dyn FnMut(u64),
+    listener: &'s mut dyn FnMut(u64),
     rule: ProgramCosts,
 }
 
@@ -314,7 +314,7 @@ impl TuneSearch<'_> {
         }
         self.left -= 1;
         self.done += 1;
-        (self.told)(self.done);
+        (self.listener)(self.done);
         if let Some(times) = self.times(&choices) {
             living.push((times.score(&self.rule, self.goal), choices));
             living.sort();

@@ -1,5 +1,6 @@
 //! Integer arithmetic and comparisons of control cores (paper section V-A: dynamic shapes and control flow).
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_tcp_isa::program::control::{Condition, ControlExpr, ControlOp, ControlOperand};
 use tilewright_tcp_isa::program::vector::Relation;
 
@@ -27,7 +28,9 @@ pub(crate) fn evaluate(value: ControlExpr, registers: &[i64]) -> i64 {
 fn look_up(term: ControlOperand, registers: &[i64]) -> i64 {
     match term {
         ControlOperand::Number(value) => value,
-        ControlOperand::Register(id) => registers.get(id.0 as usize).copied().unwrap_or(0),
+        ControlOperand::Register(id) => {
+            *registers.get(id.0 as usize).or_broken("a verified program names registers that exist")
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use tilewright_neuron_isa::Chip;
 use tilewright_neuron_isa::text::{ProgramText, read};
 use tilewright_neuron_isa::verify::verify_text;
 use tilewright_neuron_sim::ScheduledProgram;
-use tilewright_neuron_sim::findings::findings;
+use tilewright_neuron_sim::findings::findings_of_text;
 use tilewright_neuron_sim::trace::perfetto_bytes;
 use tilewright_workbench::readings::ReadingSelection;
 use tilewright_workbench::readings::neuron::{NeuronReport, value};
@@ -43,7 +43,7 @@ pub(super) fn simulate(
     }
     let recorded = &text.program;
     let run = ScheduledProgram::of(&chip, recorded);
-    let findings = if asked.findings { findings(&chip, recorded) } else { Vec::new() };
+    let findings = if asked.findings { findings_of_text(&chip, recorded) } else { Vec::new() };
     if let Some(path) = &args.readings.trace {
         let bytes = perfetto_bytes(&chip, run.program(recorded), &run.timeline);
         let bytes =

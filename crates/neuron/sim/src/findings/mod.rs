@@ -7,7 +7,7 @@ pub mod hbm_races;
 mod out_of_bounds;
 pub mod placement;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::limits::start_grain;
@@ -103,9 +103,20 @@ fn core_peak(program: &NeuronProgram, lives: &Lifetimes, memory: MemorySpace) ->
     Peak { bytes: best, at: best_at, holders }
 }
 
-/// Everything that can be seen without timing.
+/// Everything that can be seen without timing in a program that was just recorded.
 pub fn findings(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
-    let mut found = uninitialised(program);
+    found_in(chip, program, uninitialised(program, &BTreeSet::new()))
+}
+
+/// Everything that can be seen without timing in a program that was read from a text. Somebody may have edited it,
+/// so that it has reads whose writer is gone, which no recorded run marks.
+pub fn findings_of_text(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
+    let on_chip = program.allocations.iter().filter(|of| of.memory.on_chip()).map(|of| of.storage);
+    found_in(chip, program, uninitialised(program, &on_chip.collect()))
+}
+
+fn found_in(chip: &Chip, program: &NeuronProgram, uninitialised: Vec<NeuronFinding>) -> Vec<NeuronFinding> {
+    let mut found = uninitialised;
     found.extend(outside_tables(program));
     found.extend(start_partitions(chip, program));
     let lives = lifetimes(program);
@@ -186,8 +197,7 @@ fn can_spill(program: &NeuronProgram, capacity: u64) -> bool {
     !is_placed(program)
         && program.instructions.iter().all(|instruction| {
             let touched = instruction.reads.iter().chain(&instruction.writes);
-            let tiles: std::collections::BTreeSet<(u32, u32)> =
-                touched.map(|region| (region.storage, region.tile)).collect();
+            let tiles: BTreeSet<(u32, u32)> = touched.map(|region| (region.storage, region.tile)).collect();
             let bytes = tiles.iter().filter_map(|(storage, _)| sbuf.get(storage));
             bytes.fold(0_u64, |sum, bytes| sum.exact_add(*bytes)) <= capacity
         })
@@ -231,11 +241,17 @@ fn start_partitions(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> 
         .collect()
 }
 
-/// Reads of memory that nobody wrote, one finding for each line and instruction.
-fn uninitialised(program: &NeuronProgram) -> Vec<NeuronFinding> {
+/// Reads of memory that nobody wrote, one finding for each line and instruction: those that the run marked, and
+/// those of tensors that must be written before they are read.
+fn uninitialised(program: &NeuronProgram, must_be_written: &BTreeSet<u32>) -> Vec<NeuronFinding> {
     let mut lines: BTreeMap<(u32, &str), usize> = BTreeMap::new();
-    for Instruction { source, opcode, .. } in program.instructions.iter().filter(|one| one.uninitialised) {
-        *lines.entry((*source, opcode)).or_default() += 1;
+    let mut unwritten = must_be_written.clone();
+    for one in &program.instructions {
+        let reads_nothing = one.reads.iter().any(|read| unwritten.contains(&read.storage));
+        one.writes.iter().for_each(|write| _ = unwritten.remove(&write.storage));
+        if one.uninitialised || reads_nothing {
+            *lines.entry((one.source, one.opcode)).or_default() += 1;
+        }
     }
     lines
         .into_iter()

@@ -3,5 +3,6 @@
 mod chips;
 mod collective;
 mod costs;
+mod faults;
 mod programs;
 mod schedule;

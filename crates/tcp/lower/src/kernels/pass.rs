@@ -1,6 +1,7 @@
 //! Images of whole passes: data memory through the vector engine and back, and loads of its register file.
 
 use tilewright_base::Span;
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{
     Commit, Context, Exec, ExecBody, Fetch, Interleave, Memory, ShortLoad, Stream, Switch, Transpose,
@@ -140,5 +141,5 @@ pub fn load_vrf(name: &str, from: u64, words: u64, base: u64) -> Exec {
 
 /// A stride; sizes that no register holds are refused elsewhere.
 pub fn signed(stride: u64) -> i64 {
-    i64::try_from(stride).unwrap_or(i64::MAX)
+    i64::try_from(stride).or_broken("sizes and strides of a program fit 63 bits")
 }

@@ -1,0 +1,303 @@
+//! Programs against the plan: every transfer meets the region of HBM that it is meant for, row by row, brings what
+//! it reads there to its place in data memory, and reads the weights of its model whole. A plan and programs that
+//! do not belong together are found here.
+
+use std::ops::Range;
+
+use tilewright_base::invariant::Exact;
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_isa::footprint::ByteSet;
+use tilewright_tcp_isa::program::control::StepKind;
+use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, SLICE_STRIDE, Transfer};
+use tilewright_tcp_isa::program::{Command, Program, Step};
+
+use super::{CheckFault, FaultKind};
+
+use crate::tcp::place::Places;
+use crate::tcp::plan::Plan;
+
+/// Bytes of an entry of a table.
+const ENTRY_BYTES: u64 = 4;
+
+/// What lies in a part of HBM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contents {
+    /// The first of the rows that a table points into: reads by index begin there and take whole rows.
+    Rows { row_bytes: u64 },
+    /// Byte offsets of rows.
+    Table,
+    /// A weight tile of one PE, which is read whole.
+    Tile,
+    /// Constants of slices.
+    Constants,
+    /// Keys and values of one PE, in rows.
+    Cache { row_bytes: u64, sequence_bytes: u64 },
+    /// What a run gives.
+    Result,
+}
+
+/// A part of HBM that the plan gives away.
+#[derive(Clone, Debug)]
+struct PlannedRegion {
+    contents: Contents,
+    start: u64,
+    end: u64,
+    /// Tables whose entries are places in it.
+    tables: Vec<Range<u64>>,
+}
+
+/// One side of a transfer in HBM.
+struct HbmSide {
+    start: u64,
+    /// First byte behind the last that it touches; of rows by index, of the first row.
+    end: u64,
+    write: bool,
+    indexed: bool,
+    /// Strides of loops with more than one iteration, and how often they are taken.
+    strides: Vec<(u64, u64)>,
+}
+
+/// What is wrong with the transfers of a program; with its places in data memory if it is one that reads the
+/// whole model.
+pub(super) fn misplaced(
+    machine: &Tcp,
+    plan: &Plan,
+    program: &Program,
+    places: Option<&Places>,
+) -> Vec<CheckFault> {
+    let regions = regions(plan, machine.pe.slices);
+    let mut faults = Vec::new();
+    let mut read = Vec::new();
+    for (index, transfer) in program.transfers.iter().enumerate() {
+        let (pe, step) = issued(program, index);
+        let mut fault = |why: String| {
+            let message = format!("`{}` {why}", transfer.name);
+            faults.push(CheckFault::new(FaultKind::Misplaced, pe, step, message));
+        };
+        for side in sides(program, transfer) {
+            let why = why_misplaced(&regions, transfer, &side);
+            let why =
+                why.or_else(|| why_brought_elsewhere(machine, plan, &regions, places?, program, transfer));
+            match why {
+                Some(why) => fault(why),
+                None if !side.write => read.extend(bytes_of(program, transfer, side.indexed)),
+                None => {}
+            }
+        }
+    }
+    if places.is_some() {
+        faults.extend(not_read_whole(plan, &regions, read));
+    }
+    faults
+}
+
+/// The first tile of weights that a program does not read whole, or the first cache whose rows it does not all
+/// read where a context is longest.
+fn not_read_whole(plan: &Plan, regions: &[PlannedRegion], read: Vec<(u64, u64)>) -> Option<CheckFault> {
+    let read = ByteSet::from_runs(read);
+    let missed = regions.iter().find(|region| {
+        let end = match region.contents {
+            Contents::Tile => region.end,
+            Contents::Cache { row_bytes, .. } => region.start + plan.options.context * row_bytes,
+            _ => return false,
+        };
+        !ByteSet::range(region.start, end).is_within(&read)
+    })?;
+    let (what, start) = (missed.contents.name(), missed.start);
+    let message = format!("{what} at {start:#x} of HBM are not read whole");
+    Some(CheckFault::new(FaultKind::Misplaced, PeId { chip: 0, pe: 0 }, 0, message))
+}
+
+/// All that a plan gives away in the HBM of one chip.
+fn regions(plan: &Plan, slices: u64) -> Vec<PlannedRegion> {
+    let mut all = Vec::new();
+    let mut add = |contents, start: u64, bytes: u64, tables: &[Range<u64>]| {
+        all.push(PlannedRegion { contents, start, end: start.exact_add(bytes), tables: tables.to_vec() });
+    };
+    let table = |start: u64, entries: u64| start..start.exact_add(entries.exact_mul(ENTRY_BYTES));
+    let tokens = plan.prefill_rows.exact_mul(slices);
+    let by_token = table(plan.token_table, tokens);
+    let by_angle = table(plan.angle_table, tokens);
+    let by_place = plan.place_table.map(|start| table(start, tokens));
+    let mut by_cache = vec![table(plan.cache_table, tokens), table(plan.row_table, plan.prefill_rows)];
+    by_cache.extend(plan.sequence_table.map(|start| table(start, 1)));
+    let rows = Contents::Rows { row_bytes: plan.embedding_row };
+    add(rows, plan.embedding, plan.embedding_row, std::slice::from_ref(&by_token));
+    if let Some(by_place) = &by_place {
+        add(rows, plan.places, plan.embedding_row, std::slice::from_ref(by_place));
+    }
+    add(
+        Contents::Rows { row_bytes: plan.angles_row },
+        plan.angles,
+        plan.angles_row,
+        std::slice::from_ref(&by_angle),
+    );
+    for packed in &plan.packed {
+        for fill in &packed.fills {
+            for pe in 0..plan.options.pes {
+                add(Contents::Tile, fill.at + pe * fill.pe_bytes, packed.slices * fill.slice_bytes, &[]);
+            }
+        }
+    }
+    add(Contents::Constants, plan.constants.at, plan.constants.bytes * slices * plan.options.pes, &[]);
+    let (row_bytes, sequence_bytes) = (plan.cache_row, plan.sequence_bytes);
+    for cache in &plan.caches {
+        for pe in 0..plan.options.pes {
+            let contents = Contents::Cache { row_bytes, sequence_bytes };
+            add(contents, cache + pe * plan.cache_bytes, plan.cache_bytes, &by_cache);
+        }
+    }
+    for range in [by_token, by_angle].into_iter().chain(by_place).chain(by_cache) {
+        add(Contents::Table, range.start, range.end - range.start, &[]);
+    }
+    add(Contents::Result, plan.logits, 4 * plan.logit_words * plan.options.batch.max(1), &[]);
+    all
+}
+
+/// Sides of a transfer that lie in HBM.
+fn sides(program: &Program, transfer: &Transfer) -> Vec<HbmSide> {
+    let side = |write: bool| {
+        let base = if write { transfer.target } else { transfer.source };
+        let start = hbm_offset(base)?;
+        let indexed = transfer.index.is_some_and(|index| index.scatter == write);
+        let (mut end, mut strides) = (start.saturating_add(transfer.packet), Vec::new());
+        for row in transfer.loops.iter().skip(usize::from(indexed)) {
+            let stride = if write { row.target } else { row.source }.unsigned_abs();
+            let more = program.most(row.size).saturating_sub(1);
+            end = end.saturating_add(stride.saturating_mul(more));
+            strides.extend((stride > 0 && more > 0).then_some((stride, more)));
+        }
+        Some(HbmSide { start, end, write, indexed, strides })
+    };
+    [false, true].into_iter().filter_map(side).collect()
+}
+
+fn hbm_offset(address: Address) -> Option<u64> {
+    let located = address.locate()?;
+    (located.medium == MemoryInstance::Hbm).then_some(located.offset)
+}
+
+/// Runs of bytes that the source of a transfer in HBM reads, at most; where rows are read by index, of the first
+/// row.
+fn bytes_of(program: &Program, transfer: &Transfer, indexed: bool) -> Vec<(u64, u64)> {
+    let mut runs = hbm_offset(transfer.source).map(|at| vec![(at, at + transfer.packet)]).unwrap_or_default();
+    let loops = transfer.loops.iter().skip(usize::from(indexed)).rev();
+    for row in loops.filter(|row| row.source > 0) {
+        let (stride, size) = (row.source.unsigned_abs(), program.most(row.size));
+        runs = (0..size)
+            .flat_map(|step| runs.iter().map(move |(from, to)| (from + step * stride, to + step * stride)))
+            .collect();
+        runs = ByteSet::from_runs(runs).runs().to_vec();
+    }
+    runs
+}
+
+/// Why a side of a transfer does not meet what the plan has there; none if it does.
+fn why_misplaced(regions: &[PlannedRegion], transfer: &Transfer, side: &HbmSide) -> Option<String> {
+    let what = if side.write { "writes" } else { "reads" };
+    let place = format!("{what} HBM at {:#x} to {:#x}", side.start, side.end);
+    let region = regions.iter().find(|region| region.start <= side.start && side.end <= region.end);
+    let Some(region) = region else { return Some(format!("{place}, where the plan has no single thing")) };
+    let contents = region.contents.name();
+    if !fits(region, transfer, side) {
+        return Some(format!("{place}, where the plan has {contents}"));
+    }
+    let table = hbm_offset(transfer.index.filter(|_| side.indexed)?.table);
+    let known = table.is_some_and(|at| region.tables.iter().any(|table| table.contains(&at)));
+    (!known).then(|| format!("takes places of {contents} from what is not their table"))
+}
+
+/// Whether what a transfer does to a region is what is done to such regions.
+fn fits(region: &PlannedRegion, transfer: &Transfer, side: &HbmSide) -> bool {
+    match region.contents {
+        Contents::Rows { row_bytes } => {
+            let whole = side.end - side.start == row_bytes;
+            !side.write && side.indexed && side.start == region.start && whole
+        }
+        Contents::Cache { row_bytes, sequence_bytes } => {
+            let (rows, within): (Vec<_>, Vec<_>) =
+                side.strides.iter().partition(|(stride, _)| *stride >= row_bytes);
+            let of_row = within.iter().map(|(stride, more)| stride * more).sum::<u64>() + transfer.packet;
+            rows.iter().all(|(stride, _)| stride.is_multiple_of(row_bytes))
+                && (side.start - region.start) % sequence_bytes + of_row <= row_bytes
+        }
+        Contents::Tile | Contents::Constants => !side.write && !side.indexed,
+        Contents::Result => side.write && !side.indexed,
+        Contents::Table => false,
+    }
+}
+
+/// Why weights, keys and values that a transfer reads do not come to their place in data memory; none if they do,
+/// or if it reads something else.
+fn why_brought_elsewhere(
+    machine: &Tcp,
+    plan: &Plan,
+    regions: &[PlannedRegion],
+    places: &Places,
+    program: &Program,
+    transfer: &Transfer,
+) -> Option<String> {
+    let (from, to) = (hbm_offset(transfer.source)?, dm_offset(transfer.target)?);
+    let region = regions.iter().find(|region| region.start <= from && from < region.end)?;
+    match region.contents {
+        Contents::Tile => {
+            let first = to.checked_sub(from - region.start);
+            let known = first.is_some_and(|first| places.slots.contains(&first));
+            (!known).then(|| "brings weights to what is not a slot for them".to_string())
+        }
+        Contents::Cache { row_bytes, .. } => {
+            let room = row_bytes * plan.most_key_rows(machine);
+            let end = to + reach_in_slice(program, transfer);
+            // Behind keys come values: half of a row on, or half of what a team has of one.
+            let half = |first: u64| first == 0 || (row_bytes / 2).is_multiple_of(first);
+            let fits = |place: u64| to.checked_sub(place).is_some_and(half) && end <= place + room;
+            let side = sides(program, transfer).into_iter().find(|side| !side.write)?;
+            let all = side.end - side.start > (plan.options.context - 1) * row_bytes;
+            if !all {
+                return Some("reads less than a context of keys and values".to_string());
+            }
+            let known = fits(places.cached) || plan.options.batch > 1 && fits(places.cached_next);
+            (!known).then(|| "brings keys and values to what is not their place".to_string())
+        }
+        _ => None,
+    }
+}
+
+fn dm_offset(address: Address) -> Option<u64> {
+    let located = address.locate()?;
+    matches!(located.medium, MemoryInstance::Dm { .. }).then_some(located.offset)
+}
+
+/// Bytes from the first to behind the last that a transfer writes in a slice.
+fn reach_in_slice(program: &Program, transfer: &Transfer) -> u64 {
+    let within = transfer.loops.iter().filter(|row| row.target.unsigned_abs() < SLICE_STRIDE.unsigned_abs());
+    let steps = within.map(|row| row.target.unsigned_abs() * program.most(row.size).saturating_sub(1));
+    steps.fold(transfer.packet, u64::exact_add)
+}
+
+impl Contents {
+    fn name(self) -> &'static str {
+        match self {
+            Contents::Rows { .. } => "rows of a table",
+            Contents::Table => "indices",
+            Contents::Tile => "weights",
+            Contents::Constants => "constants",
+            Contents::Cache { .. } => "keys and values",
+            Contents::Result => "results",
+        }
+    }
+}
+
+/// The first step that issues a transfer.
+fn issued(program: &Program, transfer: usize) -> (PeId, usize) {
+    let is_own = |step: &Step| match &step.kind {
+        StepKind::Push(Command::Dma { transfer: of, .. }) => of.0 as usize == transfer,
+        _ => false,
+    };
+    let found = program.queues.iter().find_map(|queue| {
+        let step = queue.steps.iter().position(is_own)?;
+        Some((PeId { chip: queue.chip, pe: queue.pe }, step))
+    });
+    found.unwrap_or((PeId { chip: 0, pe: 0 }, 0))
+}
