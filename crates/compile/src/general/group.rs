@@ -56,7 +56,7 @@ impl Group {
     /// Whether a kernel can run with those before it, and what it makes.
     fn takes(&self, all: &Kernels, number: usize, made: &BTreeMap<usize, Extent>) -> Option<Extent> {
         let kernel = &all.kernels[number];
-        let halves = |value: &usize| all.values[*value].half;
+        let halves = |value: &usize| all.values[*value].packing.is_narrow();
         match &kernel.work {
             Work::Reduce { from, columns, .. } => {
                 let wide = self.extent(all, *from) == Some(Extent::Wide) && !halves(from);

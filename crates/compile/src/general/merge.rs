@@ -105,9 +105,9 @@ fn joined(all: &Kernels, first: usize, second: usize) -> Option<Kernel> {
         return None;
     };
     let made = |view: &View| first.results.iter().position(|made| *made == view.value);
-    if b.iter()
-        .any(|view| made(view).is_some_and(|at| !all.is_whole(view) || all.values[first.results[at]].half))
-    {
+    if b.iter().any(|view| {
+        made(view).is_some_and(|at| !all.is_whole(view) || all.values[first.results[at]].packing.is_narrow())
+    }) {
         return None;
     }
     let dims = refined(&a.first()?.dims(), &b.first()?.dims())?;

@@ -104,7 +104,7 @@ fn graph(rows: i64, columns: i64, drawn: &[[u8; 3]], whole: bool) -> Option<Grap
 }
 
 /// Runs a graph on the chip; every kernel is compared by what it read. Gives the results.
-fn on_chip(graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<Vec<Tensor>, TestCaseError> {
+pub(crate) fn on_chip(graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<Vec<Tensor>, TestCaseError> {
     let machine = tcp();
     let options = Options { keep: true, pes, ..Options::default() };
     let planned = plan(&machine, graph, &TensorStore::default(), &options);
@@ -148,7 +148,7 @@ fn joined(machine: &Tcp, graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<V
 }
 
 /// Runs a graph as it was planned and from the bytes of its file; values, cycles and energy are the same.
-fn from_a_file(graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<(), TestCaseError> {
+pub(crate) fn from_a_file(graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<(), TestCaseError> {
     let machine = tcp();
     let options = Options { pes, ..Options::default() };
     let planned = plan(&machine, graph, &TensorStore::default(), &options);

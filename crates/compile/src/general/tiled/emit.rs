@@ -9,7 +9,7 @@ use super::finish::Slot;
 use super::grid::Tile;
 use super::rooms::Rooms;
 use super::search::TiledContraction;
-use super::tile::{HALF_BYTES, TileProgram, WORD_BYTES};
+use super::tile::{TileProgram, WORD_BYTES};
 use super::traffic::{Place, operand_place, result_place, vector_place};
 
 /// First bytes of values in HBM, all row-major.
@@ -149,12 +149,14 @@ impl Worker<'_, '_> {
         let exchanged = program.exchange.ring > 1;
         let slot = |rooms: &Rooms, slot: Slot| rooms.slot(slot, exchanged, at as u64);
         let stored = program.finish.stored.clone();
-        for (number, (stream, half)) in stored.into_iter().enumerate() {
+        for (number, (stream, packing)) in stored.into_iter().enumerate() {
             let from = match program.finish.slot(stream) {
-                Some(own) if !half || program.finish.narrows_sums() => slot(&self.rooms, own),
-                _ => self.rooms.halves[number].at(at as u64),
+                Some(own) if !packing.is_narrow() || program.finish.narrows_sums().is_some() => {
+                    slot(&self.rooms, own)
+                }
+                _ => self.rooms.narrow[number].at(at as u64),
             };
-            let element_bytes = if half { HALF_BYTES } else { WORD_BYTES };
+            let element_bytes = packing.element_bytes();
             let place = result_place(self.tiled.sizes, &tile, program.result(element_bytes), element_bytes);
             let hbm = self.operands.results[number];
             self.moved("store", Place { hbm, offset: from, ..place }, false)?;
@@ -199,8 +201,8 @@ impl Worker<'_, '_> {
         }
         let rooms = self.rooms.clone();
         let place = |slot: Slot| rooms.slot(slot, exchanged, number);
-        let half = |result: usize| rooms.halves[result].at(number);
-        for exec in program.finish.execs(machine, &place, &half) {
+        let narrow = |result: usize| rooms.narrow[result].at(number);
+        for exec in program.finish.execs(machine, &place, &narrow) {
             self.emitter.exec(exec);
         }
         Ok(())

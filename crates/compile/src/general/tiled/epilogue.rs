@@ -1,7 +1,7 @@
 //! Chains that run on the tiles of a contraction before they leave data memory: which chain, and what each of
 //! its inputs is to a tile (paper section V-C: read, contraction, vector chain, write).
 
-use super::super::kernel::{Kernels, Sizes, Work};
+use super::super::kernel::{Kernels, Packing, Sizes, Work};
 use super::super::view::View;
 use super::super::words::Line;
 
@@ -25,14 +25,14 @@ pub(in super::super) struct Epilogue {
     pub(in super::super) lines: Vec<Line>,
     /// Streams that are written.
     pub(in super::super) streams: Vec<usize>,
-    /// Whether each of them is written in bf16.
-    pub(in super::super) half: Vec<bool>,
+    /// How each of them is written.
+    pub(in super::super) packings: Vec<Packing>,
 }
 
 impl Epilogue {
     /// Bytes of an element of the narrowest result.
     pub(super) fn least_bytes(&self) -> u64 {
-        if self.half.contains(&true) { super::tile::HALF_BYTES } else { super::tile::WORD_BYTES }
+        self.packings.iter().map(|packing| packing.element_bytes()).min().unwrap_or(super::tile::WORD_BYTES)
     }
 }
 
@@ -57,12 +57,12 @@ pub(in super::super) fn epilogue(all: &Kernels, number: usize) -> Option<(usize,
     let inputs = inputs?;
     (inputs.iter().filter(|input| **input == Input::Sum).count() == 1).then_some(())?;
     let results = &all.kernels[reader].results;
-    let half = results.iter().map(|value| all.values[*value].half).collect();
-    Some((reader, Epilogue { inputs, lines: lines.clone(), streams: streams.clone(), half }))
+    let packings = results.iter().map(|value| all.values[*value].packing).collect();
+    Some((reader, Epilogue { inputs, lines: lines.clone(), streams: streams.clone(), packings }))
 }
 
 fn input(all: &Kernels, sums: usize, sizes: Sizes, view: &View) -> Option<Input> {
-    if all.values[view.value].half {
+    if all.values[view.value].packing.is_narrow() {
         return None;
     }
     if all.is_whole(view) {

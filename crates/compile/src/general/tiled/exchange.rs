@@ -15,11 +15,12 @@ use tilewright_tcp_isa::vector::FLIT_WORDS;
 use tilewright_tcp_lower::kernels::chain::{chain, rows};
 use tilewright_tcp_lower::kernels::pass::fetch;
 
+use super::super::kernel::Packing;
 use super::super::tactic::Placed;
 use super::super::view::signed;
 use super::finish::Finish;
 use super::split::Spread;
-use super::tile::{HALF_BYTES, TileShape, WORD_BYTES, placed};
+use super::tile::{TileShape, WORD_BYTES, placed};
 
 /// What slices exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +60,13 @@ impl Exchange {
         self.columns * self.ring
     }
 
-    /// The command, between two places of data memory; sums may leave it in bf16.
-    pub(super) fn exec(&self, from: u64, to: u64, narrow: bool) -> Exec {
+    /// The command, between two places of data memory; sums may leave it
+    /// narrow.
+    pub(super) fn exec(&self, from: u64, to: u64, narrow: Option<Packing>) -> Exec {
         let Exchange { ring, rows: all_rows, columns, over } = *self;
         let (part, flits) = (all_rows / ring, columns / FLIT_WORDS);
-        let element_bytes = if narrow { HALF_BYTES } else { WORD_BYTES };
+        let packing = narrow.unwrap_or_default();
+        let element_bytes = packing.element_bytes();
         let width = FLIT_WORDS * element_bytes;
         let loops = [
             (part, signed(columns)),
@@ -88,11 +91,16 @@ impl Exchange {
         let ring = Ring { slice1: ring, slice0: over.summed };
         let switch = Switch { topology: Topology::InterTranspose(ring, flits), sources: Vec::new() };
         let stream = Stream {
-            fetch: fetch(if narrow { Dtype::F32 } else { Dtype::I32 }, from, &loops, FLIT_WORDS),
+            fetch: fetch(
+                if packing.word() == Word::F32 { Dtype::F32 } else { Dtype::I32 },
+                from,
+                &loops,
+                FLIT_WORDS,
+            ),
             switch,
             contract: None,
-            vector: narrow.then(|| chain(Word::F32, Vec::new())),
-            cast: narrow.then_some(Dtype::Bf16),
+            vector: narrow.map(|packing| chain(packing.word(), Vec::new())),
+            cast: packing.cast(),
             transpose: None,
             commit,
         };

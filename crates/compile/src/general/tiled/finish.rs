@@ -1,25 +1,25 @@
 //! What happens to the sums of a tile before they leave data memory: the first units of a chain in the
 //! command of the contraction, the exchange between slices, the other passes of the chain, and the narrowing
-//! to bf16.
+//! to bf16 or bytes.
 
 use std::collections::BTreeSet;
 
 use tilewright_machine::tcp::Tcp;
-use tilewright_num::Dtype;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_isa::program::exec::{Context, Exec, ExecBody};
-use tilewright_tcp_isa::program::vector::{Op, OperandSource, Vector, Word};
+use tilewright_tcp_isa::program::vector::{Op, OperandSource, Vector};
 use tilewright_tcp_isa::vector::{FLIT_WORDS, check, output};
 use tilewright_tcp_lower::kernels::chain::{chain, vrf};
 use tilewright_tcp_lower::kernels::pass::load_vrf;
 
 use super::super::commands_chain::command;
+use super::super::kernel::Packing;
 use super::super::passes::{Pass, Registers, operands_of_units, passes_with};
 use super::super::tactic::Placed;
 use super::epilogue::{Epilogue, Input};
 use super::exchange::Exchange;
 use super::split::Spread;
-use super::tile::{HALF_BYTES, TileShape, WORD_BYTES, placed};
+use super::tile::{TileShape, WORD_BYTES, placed};
 
 /// Words of the vector register file for one input of a chain, as the slices have them at one point.
 #[derive(Clone, Debug)]
@@ -60,8 +60,8 @@ pub(super) struct Finish {
     pub(super) operands: Vec<Operand>,
     /// Inputs that transfers bring beside the sums.
     pub(super) brought: Vec<usize>,
-    /// Streams that are written, and whether in bf16.
-    pub(super) stored: Vec<(usize, bool)>,
+    /// Streams that are written, and how.
+    pub(super) stored: Vec<(usize, Packing)>,
     /// Words of a stream in each slice.
     pub(super) words: u64,
     /// Sums stay as the contraction gives them.
@@ -159,7 +159,7 @@ impl Finish {
     ) -> Option<Finish> {
         let words = shape.kept_rows() * shape.columns;
         let Some(epilogue) = epilogue else {
-            let stored = vec![(0, false)];
+            let stored = vec![(0, Packing::Words)];
             let slots = vec![Some(Slot::Sums)];
             let (first, passes, operands, brought) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
             return Some(Finish { first, passes, slots, operands, brought, stored, words, whole });
@@ -175,8 +175,7 @@ impl Finish {
         let alone = first.first().is_some_and(|pass| {
             pass.stream == sum
                 && pass.pair.is_none()
-                && pass.vector.input == Word::F32
-                && output(&pass.vector) == Word::F32
+                && pass.vector.input == shape.sum_word()
                 && pass.vector.tags.is_empty()
                 && uses(sum) == 1
                 && !epilogue.streams.contains(&sum)
@@ -201,15 +200,15 @@ impl Finish {
         for (number, pass) in rest.iter().enumerate() {
             slots[pass.result] = Some(Slot::Made(number));
         }
-        let joined = chain(Word::F32, ops.clone());
+        let joined = chain(shape.sum_word(), ops.clone());
         let used = bases(std::iter::once(&joined).chain(rest.iter().map(|pass| &pass.vector)));
         operands.extend(behind);
         operands.retain(|operand| used.contains(&operand.at));
         if end > machine.vrf.capacity_bytes {
             return None;
         }
-        let stored: Vec<(usize, bool)> =
-            epilogue.streams.iter().copied().zip(epilogue.half.iter().copied()).collect();
+        let stored: Vec<(usize, Packing)> =
+            epilogue.streams.iter().copied().zip(epilogue.packings.iter().copied()).collect();
         stored.iter().all(|(stream, _)| slots[*stream].is_some()).then_some(())?;
         Some(Finish { first: ops, passes: rest, slots, operands, brought, stored, words, whole })
     }
@@ -224,59 +223,63 @@ impl Finish {
         self.passes.len()
     }
 
-    /// Whether sums are narrowed where the exchange or the contraction leaves them: nobody needs them wide.
-    pub(super) fn narrows_sums(&self) -> bool {
-        !self.whole
-            && self.passes.is_empty()
-            && self.stored.iter().all(|(stream, half)| *half && self.slot(*stream) == Some(Slot::Sums))
+    /// How sums are narrowed where the exchange or the contraction leaves them, if nobody needs them wide.
+    pub(super) fn narrows_sums(&self) -> Option<Packing> {
+        let (_, packing) = *self.stored.first()?;
+        let same =
+            |(stream, other): &(usize, Packing)| *other == packing && self.slot(*stream) == Some(Slot::Sums);
+        let all = !self.whole && self.passes.is_empty() && self.stored.iter().all(same);
+        (all && packing.is_narrow()).then_some(packing)
     }
 
-    /// Results in bf16 that a command of their own narrows.
+    /// Narrow results that a command of their own narrows.
     pub(super) fn narrowed(&self) -> Vec<usize> {
-        let own = self
-            .stored
-            .iter()
-            .enumerate()
-            .filter(|(_, (stream, half))| *half && self.narrowing_pass(*stream).is_none());
-        if self.narrows_sums() { Vec::new() } else { own.map(|(at, _)| at).collect() }
+        let own =
+            self.stored.iter().enumerate().filter(|(_, (stream, packing))| {
+                packing.is_narrow() && self.narrowing_pass(*stream).is_none()
+            });
+        if self.narrows_sums().is_some() { Vec::new() } else { own.map(|(at, _)| at).collect() }
     }
 
-    /// The pass whose result is only wanted in bf16.
+    /// The pass whose result is only wanted narrow.
     fn narrowing_pass(&self, stream: usize) -> Option<usize> {
         let Some(Slot::Made(number)) = self.slot(stream) else { return None };
         let read = self.passes.iter().any(|pass| pass.stream == stream || pass.pair == Some(stream));
-        let wide = self.stored.iter().any(|(other, half)| *other == stream && !half);
-        let floats = output(&self.passes[number].vector) == Word::F32;
-        (!read && !wide && floats).then_some(number)
+        let mut own = self.stored.iter().filter(|(other, _)| *other == stream).map(|(_, packing)| *packing);
+        let packing = own.next().filter(|packing| packing.is_narrow())?;
+        let fits = output(&self.passes[number].vector) == packing.word();
+        (!read && own.next().is_none() && fits).then_some(number)
     }
 
-    /// The commands behind the exchange: `at` says where a slot lies, `half_at` where a result in bf16 does.
+    /// The commands behind the exchange: `at` says where a slot lies, `narrow_at` where a narrow result does.
     pub(super) fn execs(
         &self,
         machine: &Tcp,
         at: &dyn Fn(Slot) -> u64,
-        half_at: &dyn Fn(usize) -> u64,
+        narrow_at: &dyn Fn(usize) -> u64,
     ) -> Vec<Exec> {
         let place = |stream: usize| self.slot(stream).map_or(0, at);
-        let half_of = |stream: usize| {
-            self.stored.iter().position(|(other, half)| *other == stream && *half).map(half_at)
+        let narrow_of = |stream: usize| {
+            let own = |(other, packing): &(usize, Packing)| *other == stream && packing.is_narrow();
+            let number = self.stored.iter().position(own)?;
+            Some((narrow_at(number), self.stored[number].1.cast()))
         };
         let mut all = Vec::new();
         for (number, pass) in self.passes.iter().enumerate() {
             let narrow = self
                 .narrowing_pass(pass.result)
                 .filter(|own| *own == number)
-                .and_then(|_| half_of(pass.result));
+                .and_then(|_| narrow_of(pass.result));
             let target = match narrow {
-                Some(to) => (to, Some(Dtype::Bf16)),
+                Some(target) => target,
                 None => (place(pass.result), None),
             };
             all.push(command(&pass.vector, place(pass.stream), pass.pair.map(place), self.words, target));
         }
         for at in self.narrowed() {
-            let stream = self.stored[at].0;
-            let plain = chain(Word::F32, Vec::new());
-            all.push(command(&plain, place(stream), None, self.words, (half_at(at), Some(Dtype::Bf16))));
+            let (stream, packing) = self.stored[at];
+            let plain = chain(packing.word(), Vec::new());
+            all.push(command(&plain, place(stream), None, self.words, (narrow_at(at), packing.cast())));
         }
         all.into_iter().map(|exec| beside(machine, exec)).collect()
     }
@@ -301,9 +304,12 @@ impl Finish {
         cycles
     }
 
-    /// Bytes of each slice for results in bf16.
-    pub(super) fn half_bytes(&self) -> u64 {
-        self.words * HALF_BYTES
+    /// Bytes of each slice for each narrow result.
+    pub(super) fn narrow_bytes(&self) -> impl Iterator<Item = u64> {
+        let words = self.words;
+        self.stored
+            .iter()
+            .map(move |(_, packing)| if packing.is_narrow() { words * packing.element_bytes() } else { 0 })
     }
 }
 

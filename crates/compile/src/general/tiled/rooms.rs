@@ -42,8 +42,8 @@ pub(super) struct Rooms {
     pub(super) brought: Vec<Buffers>,
     /// Results of passes.
     pub(super) made: Vec<Buffers>,
-    /// Results in bf16.
-    pub(super) halves: Vec<Buffers>,
+    /// Narrow results.
+    pub(super) narrow: Vec<Buffers>,
 }
 
 impl Rooms {
@@ -52,10 +52,9 @@ impl Rooms {
         let [rows, columns, sums] = shape.slice_bytes();
         let wide = finish.words * WORD_BYTES;
         let kept = |number: usize| {
-            finish
-                .stored
-                .iter()
-                .any(|(stream, half)| !half && finish.slot(*stream) == Some(Slot::Made(number)))
+            finish.stored.iter().any(|(stream, packing)| {
+                !packing.is_narrow() && finish.slot(*stream) == Some(Slot::Made(number))
+            })
         };
         let all = Rooms {
             rows: Buffers::new(rows, BUFFERS),
@@ -71,7 +70,7 @@ impl Rooms {
             made: (0..finish.passes())
                 .map(|number| Buffers::new(wide, if kept(number) { BUFFERS } else { 1 }))
                 .collect(),
-            halves: finish.stored.iter().map(|_| Buffers::new(finish.half_bytes(), BUFFERS)).collect(),
+            narrow: finish.narrow_bytes().map(|bytes| Buffers::new(bytes, BUFFERS)).collect(),
         };
         all.laid(machine)
     }
@@ -93,8 +92,8 @@ impl Rooms {
     }
 
     fn all_mut(&mut self) -> Vec<&mut Buffers> {
-        let Rooms { rows, columns, sums, traded, operands, brought, made, halves } = self;
-        let lists = operands.iter_mut().chain(brought).chain(made).chain(halves);
+        let Rooms { rows, columns, sums, traded, operands, brought, made, narrow } = self;
+        let lists = operands.iter_mut().chain(brought).chain(made).chain(narrow);
         [rows, columns, sums, traded].into_iter().chain(lists).collect()
     }
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use tilewright_machine::tcp::Tcp;
 
 use super::super::emit::dm_bytes;
-use super::super::kernel::Sizes;
+use super::super::kernel::{Packing, Sizes};
 use super::epilogue::Epilogue;
 use super::grid::{Grid, Tile, Tiling};
 use super::rooms::Rooms;
 use super::split::Split;
-use super::tile::{Estimate, HALF_BYTES, TileProgram, WORD_BYTES, estimate, tile_program};
+use super::tile::{Estimate, TileProgram, WORD_BYTES, estimate, tile_program};
 use super::traffic::{Moved, Runs, operand_place, result_place, vector_place};
 
 /// Candidates whose commands are made, the best by closed forms first, until one can be had.
@@ -80,7 +80,7 @@ pub(in super::super) fn candidate(
     whole: bool,
 ) -> Result<TiledContraction, String> {
     let granule = machine.tdma.alignment_bytes;
-    if !(sizes.summed * HALF_BYTES).is_multiple_of(granule) {
+    if !(sizes.summed * sizes.operands.element_bytes()).is_multiple_of(granule) {
         return Err(format!("rows of {} elements are no whole granules of {granule} B", sizes.summed));
     }
     if !(sizes.columns * WORD_BYTES).is_multiple_of(granule) {
@@ -167,8 +167,9 @@ impl Search<'_> {
         let Sizes { rows, columns, summed, .. } = self.sizes;
         let unit = self.machine.hbm.access_bytes;
         let (tile_rows, tile_columns) = (tiling.rows.min(rows), tiling.columns.min(columns));
-        let row_bytes = summed * HALF_BYTES;
-        let summed_bytes = estimate.summed * HALF_BYTES;
+        let element_bytes = self.sizes.operands.element_bytes();
+        let row_bytes = summed * element_bytes;
+        let summed_bytes = estimate.summed * element_bytes;
         let operand = |count: u64, copies: u64| Runs {
             bytes: count * row_bytes * copies,
             run_bytes: summed_bytes,
@@ -186,7 +187,7 @@ impl Search<'_> {
             written,
         };
         let results = self.epilogue.map_or(vec![WORD_BYTES], |chain| {
-            chain.half.iter().map(|half| if *half { HALF_BYTES } else { WORD_BYTES }).collect()
+            chain.packings.iter().map(|packing| packing.element_bytes()).collect()
         });
         let stored = results.into_iter().map(|bytes| wide(bytes, true).moved(self.machine));
         let beside = (0..estimate.brought).map(|_| wide(WORD_BYTES, false).moved(self.machine));
@@ -269,8 +270,8 @@ impl Search<'_> {
             operand_place(self.sizes, &tile, &program.operands[0], 0),
             operand_place(self.sizes, &tile, &program.operands[1], 1),
         ];
-        let half = self.epilogue.map_or(vec![false], |chain| chain.half.clone());
-        let bytes = half.into_iter().map(|half| if half { HALF_BYTES } else { WORD_BYTES });
+        let packings = self.epilogue.map_or(vec![Packing::Words], |chain| chain.packings.clone());
+        let bytes = packings.into_iter().map(Packing::element_bytes);
         places.extend(bytes.map(|bytes| result_place(self.sizes, &tile, program.result(bytes), bytes)));
         if !program.finish.brought.is_empty() || self.whole {
             places.push(result_place(self.sizes, &tile, program.result(WORD_BYTES), WORD_BYTES));
