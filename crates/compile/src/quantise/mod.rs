@@ -62,6 +62,3 @@ pub fn quantised(graph: &Graph, which: Quantised, ranges: &Ranges) -> BuildResul
     let (graph, contractions) = rewrite::rewritten(graph, &found.chosen, ranges)?;
     Ok(QuantisedGraph { graph, contractions, all_contractions: found.all })
 }
-
-#[cfg(test)]
-mod tests;

