@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use tilewright_graph::{Binary, Builder, Dim, Dtype, Graph, TensorStore, Type, Unary, ValueId, primitives};
 use tilewright_reference::{Interpreter, Tensor};
 
+use tilewright_filetest::host::{TestHost, good, tilewright};
+
 use crate::general::{from_a_file, on_chip};
 
 /// Sizes of two contractions, one behind the other: `[batch, rows, summed]` with `[batch, columns, summed]`,
@@ -137,4 +139,28 @@ proptest! {
         let graph = graph(shape, tail).expect("a graph");
         from_a_file(&graph, &inputs(shape, &values), 1 << pes)?;
     }
+}
+
+/// Scales come from the sets of a folder; a file that was compiled so gives what a run does.
+#[test]
+fn graphs_are_calibrated_on_sets_of_arrays() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut host = TestHost { root, ..TestHost::default() };
+    let graph = "tests/general/int8.graph";
+    for (seed, folder) in [(5, "sets/0"), (6, "sets/1"), (5, "one")] {
+        // An output of the graph is its input, so that this writes the input.
+        good(&format!("run {graph} --seed {seed} --interp -o {folder}"), &mut host);
+    }
+    let run = good(&format!("run {graph} --seed 3 --dtype int8 --calibrate sets"), &mut host);
+    assert!(run.contains("1 of 2 contractions, scales of computed values from 2 sets of `sets`"), "{run}");
+    let compiled = good(&format!("compile {graph} --dtype int8 --calibrate one"), &mut host);
+    assert!(compiled.contains("scales of computed values from 1 set of `one`"), "{compiled}");
+    good(&format!("compile {graph} --dtype int8 --calibrate sets -o g.twb"), &mut host);
+    let from_file = good("exec g.twb --seed 3", &mut host);
+    assert_eq!(from_file.lines().next(), run.lines().next());
+    let primitives = format!("compile {graph} --emit primitives --dtype int8 --calibrate sets");
+    let primitives = good(&primitives, &mut host);
+    assert!(primitives.contains("round_away"), "{primitives}");
+    let other = tilewright(&format!("run {graph} --seed 3 --dtype int8 --calibrate nowhere"), &mut host);
+    assert_eq!(other.code, 2, "{}", other.stderr);
 }
