@@ -187,9 +187,10 @@ impl Former<'_> {
         let mut wider = source.dims();
         let more = wide - wider[axis];
         wider[axis] = wide;
-        let zero = match dtype.is_float() {
-            true => tilewright_reference::Tensor::floats(dtype, &[], vec![0.0]),
-            false => tilewright_reference::Tensor::ints(dtype, &[], vec![0]),
+        let zero = if dtype.is_float() {
+            tilewright_reference::Tensor::floats(dtype, &[], vec![0.0])
+        } else {
+            tilewright_reference::Tensor::ints(dtype, &[], vec![0])
         };
         let zero = self.constant("zero", &zero)?;
         let padded = self.padded(name, &wider, axis, [0, more], (&source, &zero))?;

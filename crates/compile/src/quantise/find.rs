@@ -135,7 +135,6 @@ pub(super) fn is_number(graph: &Graph, id: ValueId, number: f32) -> bool {
     let data = graph.constants.iter().find(|constant| constant.value == id).map(|constant| &constant.data);
     match data {
         // Minus zero is zero too.
-        #[expect(clippy::float_cmp, reason = "exactly this number is meant")]
         Some(Data::Floats(patterns)) => {
             !patterns.is_empty() && patterns.iter().all(|pattern| f32::from_bits(*pattern) == number)
         }
