@@ -39,14 +39,14 @@ pub(super) struct Found {
 }
 
 /// What is known of a graph.
-pub(super) struct Seen<'g> {
+pub(super) struct ContractionFinder<'g> {
     graph: &'g Graph,
     makers: BTreeMap<ValueId, usize>,
     constants: BTreeSet<ValueId>,
 }
 
-impl<'g> Seen<'g> {
-    fn new(graph: &'g Graph) -> Seen<'g> {
+impl<'g> ContractionFinder<'g> {
+    fn new(graph: &'g Graph) -> ContractionFinder<'g> {
         let mut constants: BTreeSet<ValueId> =
             graph.constants.iter().map(|constant| constant.value).collect();
         let mut makers = BTreeMap::new();
@@ -56,7 +56,7 @@ impl<'g> Seen<'g> {
                 constants.extend(node.outputs.iter().copied());
             }
         }
-        Seen { graph, makers, constants }
+        ContractionFinder { graph, makers, constants }
     }
 
     /// Where an operand is made.
@@ -144,7 +144,7 @@ pub(super) fn is_number(graph: &Graph, id: ValueId, number: f32) -> bool {
 
 /// Contractions that the engine takes, and those that are to be in int8.
 pub(super) fn contractions(graph: &Graph, which: Quantised) -> Found {
-    let seen = Seen::new(graph);
+    let seen = ContractionFinder::new(graph);
     let mut found = Found { chosen: BTreeMap::new(), all: 0 };
     for (number, node) in graph.nodes.iter().enumerate() {
         let Some((contraction, constant)) = seen.contraction(node) else { continue };
