@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use tilewright_base::Sources;
 use tilewright_bench::suite::{Case, blocks, contraction, models};
-use tilewright_compile::general::bound::roofline_cycles;
+use tilewright_compile::general::bound::{macs, roofline_cycles};
+use tilewright_compile::general::kernel::Packing;
 use tilewright_compile::general::{Options, plan};
 use tilewright_graph::TensorStore;
 use tilewright_machine::Tcp;
@@ -50,12 +51,14 @@ fn measured(machine: &Tcp, case: &Case) -> Result<(), String> {
     let mut usage = Usage::default();
     usage.add(&reading.outcome, 1);
     let cycles = reading.outcome.cycles;
+    let bytes = macs(&device.planned().kernels, Packing::Byte) > 0;
+    let peak = if bytes { tilewright_num::Dtype::I8 } else { tilewright_num::Dtype::Bf16 };
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     let ratio = cycles as f64 / bound as f64;
     println!(
         "{:<38} {cycles:>10} {bound:>9} {ratio:>8.2} {:>5.1} % {:>5.1} % {compile_s:>7.2} s",
         case.name,
-        100.0 * usage.mac_use(machine, PES, tilewright_num::Dtype::Bf16),
+        100.0 * usage.mac_use(machine, PES, peak),
         100.0 * usage.hbm_use(machine, 1),
     );
     if std::env::args().any(|arg| arg == "--longest") {

@@ -1,7 +1,11 @@
 //! Graphs that compilers are compared on: transformers, convolutional networks and single contractions.
 //!
-//! Shapes are those that their papers publish; weights are inputs without values, since only time is read.
+//! Shapes are those that their papers publish; weights are inputs without values, since only time is read. In int8
+//! the graphs are what `tilewright_compile::quantise` makes of them, with the integers and scales of weights as inputs.
 
+use std::collections::BTreeMap;
+
+use tilewright_compile::quantise::narrowed;
 use tilewright_graph::infer::BuildResult;
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Builder, Dim, Dtype, Graph, Type, ValueId, primitives};
@@ -29,12 +33,23 @@ pub struct Transformer {
     pub tokens: i64,
     /// The norm comes before attention and feed-forward (GPT-2), else behind them (BERT).
     pub norm_first: bool,
+    /// Contractions with weights are in int8.
+    pub int8: bool,
 }
 
 struct Net {
     b: Builder,
     weights: u32,
+    /// Contractions with weights are in int8.
+    int8: bool,
+    /// Integers of values.
+    bytes: BTreeMap<ValueId, ValueId>,
+    /// What a relu was of.
+    relus: BTreeMap<ValueId, ValueId>,
 }
+
+/// Steps of integers in one, for whatever is quantised: only time is read.
+const STEPS: f64 = 16.0;
 
 fn dims(sizes: &[i64]) -> Vec<Dim> {
     sizes.iter().map(|size| Dim::fixed(*size)).collect()
@@ -42,7 +57,8 @@ fn dims(sizes: &[i64]) -> Vec<Dim> {
 
 impl Net {
     fn new(name: &str) -> Net {
-        Net { b: Builder::new(name), weights: 0 }
+        let (bytes, relus) = (BTreeMap::new(), BTreeMap::new());
+        Net { b: Builder::new(name), weights: 0, int8: false, bytes, relus }
     }
 
     fn input(&mut self, name: &str, sizes: &[i64]) -> BuildResult<ValueId> {
@@ -54,12 +70,51 @@ impl Net {
         self.input(&format!("w{}", self.weights), sizes)
     }
 
+    /// A weight as integers, widened as sums take them.
+    fn byte_weight(&mut self, sizes: &[i64]) -> BuildResult<ValueId> {
+        self.weights += 1;
+        let w = self.b.input(&format!("w{}", self.weights), Type::new(Dtype::I8, dims(sizes)))?;
+        self.b.convert(w, Dtype::I32)
+    }
+
+    /// A value as integers, widened as sums take them; what a relu gives is clamped at zero.
+    fn bytes(&mut self, x: ValueId) -> BuildResult<ValueId> {
+        let known = self.bytes.get(&x).copied();
+        let bytes = match known {
+            Some(known) => known,
+            None => {
+                let steps = self.b.scalar(Dtype::F32, STEPS)?;
+                let (from, least) = self.relus.get(&x).map_or((x, -127.0), |before| (*before, 0.0));
+                narrowed(&mut self.b, from, steps, least)?
+            }
+        };
+        self.bytes.insert(x, bytes);
+        self.b.convert(bytes, Dtype::I32)
+    }
+
+    /// Sums of integers as floats: by a scale for each of so many channels, along an axis from the end.
+    fn scaled(&mut self, sums: ValueId, channels: i64, behind: usize) -> BuildResult<ValueId> {
+        let mut sizes = vec![channels];
+        sizes.extend(std::iter::repeat_n(1, behind));
+        let scales = self.weight(&[channels])?;
+        let scales = self.b.reshape(scales, &dims(&sizes))?;
+        let floats = self.b.convert(sums, Dtype::F32)?;
+        self.b.mul(floats, scales)
+    }
+
     fn rich(&mut self, op: RichOp, inputs: &[ValueId], attrs: Attrs) -> BuildResult<ValueId> {
         self.b.rich_one(op, inputs, attrs)
     }
 
     /// Rows times a weight, plus a bias.
     fn linear(&mut self, x: ValueId, from: i64, to: i64) -> BuildResult<ValueId> {
+        if self.int8 {
+            let (x, w) = (self.bytes(x)?, self.byte_weight(&[to, from])?);
+            let sums = self.b.einsum("mk,nk->mn", &[x, w])?;
+            let y = self.scaled(sums, to, 0)?;
+            let bias = self.weight(&[to])?;
+            return self.b.add(y, bias);
+        }
         let (w, bias) = (self.weight(&[to, from])?, self.weight(&[to])?);
         let y = self.b.einsum("mk,nk->mn", &[x, w])?;
         self.b.add(y, bias)
@@ -108,15 +163,25 @@ impl Net {
         stride: i64,
         groups: i64,
     ) -> BuildResult<ValueId> {
-        let (w, bias) = (self.weight(&[to, from / groups, size, size])?, self.weight(&[to])?);
         let pad = size / 2;
         let attrs =
             Attrs::default().ints("pads", &[pad; 4]).ints("strides", &[stride; 2]).int("groups", groups);
+        if self.int8 && groups == 1 {
+            let (x, w) = (self.bytes(x)?, self.byte_weight(&[to, from, size, size])?);
+            let sums = self.rich(RichOp::Conv, &[x, w], attrs)?;
+            let y = self.scaled(sums, to, 2)?;
+            let bias = self.weight(&[to])?;
+            let bias = self.b.reshape(bias, &dims(&[to, 1, 1]))?;
+            return self.b.add(y, bias);
+        }
+        let (w, bias) = (self.weight(&[to, from / groups, size, size])?, self.weight(&[to])?);
         self.rich(RichOp::Conv, &[x, w, bias], attrs)
     }
 
     fn relu(&mut self, x: ValueId) -> BuildResult<ValueId> {
-        self.rich(RichOp::Relu, &[x], Attrs::default())
+        let y = self.rich(RichOp::Relu, &[x], Attrs::default())?;
+        self.relus.insert(y, x);
+        Ok(y)
     }
 
     /// A residual block with a narrow middle (ResNet-50).
@@ -143,7 +208,7 @@ impl Net {
 /// # Errors
 /// Sizes that do not fit each other.
 pub fn transformer(name: &str, shape: Transformer) -> BuildResult<Case> {
-    let mut net = Net::new(name);
+    let mut net = Net { int8: shape.int8, ..Net::new(name) };
     let mut x = net.input("x", &[shape.batch * shape.tokens, shape.width])?;
     for _ in 0..shape.layers {
         for half in 0..2 {
@@ -159,12 +224,12 @@ pub fn transformer(name: &str, shape: Transformer) -> BuildResult<Case> {
     net.finish(name, x)
 }
 
-/// A residual network of bottlenecks: blocks of each of the four stages.
+/// A residual network of bottlenecks: blocks of each of the four stages, in bf16 or int8.
 ///
 /// # Errors
 /// Sizes that do not fit each other.
-pub fn resnet(name: &str, batch: i64, size: i64, stages: [u32; 4]) -> BuildResult<Case> {
-    let mut net = Net::new(name);
+pub fn resnet(name: &str, batch: i64, size: i64, stages: [u32; 4], int8: bool) -> BuildResult<Case> {
+    let mut net = Net { int8, ..Net::new(name) };
     let x = net.input("x", &[batch, 3, size, size])?;
     let x = net.conv(x, (3, 64), 7, 2, 1)?;
     let x = net.relu(x)?;
@@ -216,8 +281,23 @@ pub fn contraction([batch, rows, columns, summed]: [i64; 4]) -> BuildResult<Case
     net.finish(&name, product)
 }
 
+/// The same of integers of eight bits with sums in i32.
+///
+/// # Errors
+/// Sizes beyond what a graph takes.
+pub fn byte_contraction([batch, rows, columns, summed]: [i64; 4]) -> BuildResult<Case> {
+    let name = format!("contraction {batch}x{rows}x{columns}x{summed} int8");
+    let mut net = Net::new("contraction");
+    let mut operands = Vec::new();
+    for sizes in [[batch, rows, summed], [batch, columns, summed]] {
+        operands.push(net.byte_weight(&sizes)?);
+    }
+    let product = net.b.einsum("bmk,bnk->bmn", &operands)?;
+    net.finish(&name, product)
+}
+
 const GPT2: Transformer =
-    Transformer { layers: 12, width: 768, heads: 12, batch: 1, tokens: 512, norm_first: true };
+    Transformer { layers: 12, width: 768, heads: 12, batch: 1, tokens: 512, norm_first: true, int8: false };
 const BERT: Transformer = Transformer { batch: 8, tokens: 128, norm_first: false, ..GPT2 };
 
 /// Blocks of transformers, and single contractions of one G multiply-accumulates and more.
@@ -242,6 +322,12 @@ pub fn blocks() -> BuildResult<Vec<Case>> {
     for shape in shapes {
         all.push(contraction(shape)?);
     }
+    all.push(transformer(
+        "BERT block, batch 8, 128 tokens, int8",
+        Transformer { layers: 1, int8: true, ..BERT },
+    )?);
+    all.push(byte_contraction([1, 4096, 4096, 4096])?);
+    all.push(byte_contraction([1, 1024, 1024, 1024])?);
     Ok(all)
 }
 
@@ -253,7 +339,9 @@ pub fn models() -> BuildResult<Vec<Case>> {
     Ok(vec![
         transformer("GPT-2 small, 512 tokens", GPT2)?,
         transformer("BERT-base, batch 8 of 128 tokens", BERT)?,
-        resnet("ResNet-50 at 224, batch 8", 8, 224, [3, 4, 6, 3])?,
+        transformer("BERT-base, batch 8, 128 tokens, int8", Transformer { int8: true, ..BERT })?,
+        resnet("ResNet-50 at 224, batch 8", 8, 224, [3, 4, 6, 3], false)?,
+        resnet("ResNet-50 at 224, batch 8, int8", 8, 224, [3, 4, 6, 3], true)?,
         mobilenet("MobileNet at 224, batch 8", 8, 224)?,
     ])
 }

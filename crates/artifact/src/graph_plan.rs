@@ -26,6 +26,7 @@ use std::fmt;
 
 use tilewright_base::SourceId;
 use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port};
+use tilewright_compile::general::kernel::Packing;
 use tilewright_graph::Dtype;
 use tilewright_ir::print::{list, quoted};
 use tilewright_ir::{Args, Bracket, Fields, Log, Node, Read, Sign, Tree, parser};
@@ -134,10 +135,11 @@ fn port(node: Node<'_>, may_have_loops: bool) -> Read<Port> {
         let dtype = args.one_of("a type", &types)?;
         let dims = args.list("sizes", |args| args.unsigned("a size"))?;
         args.keyword("as")?;
-        let half = args.one_of("how it lies", &[("words", false), ("bf16", true)])?;
+        let packings = Packing::ALL.map(|packing| (packing.name(), packing));
+        let packing = args.one_of("how it lies", &packings)?;
         args.keyword("at")?;
         let base = args.unsigned("its first byte")?;
-        Ok(Port { name, dtype, dims, half, base, loops: Vec::new() })
+        Ok(Port { name, dtype, dims, packing, base, loops: Vec::new() })
     })?;
     if !may_have_loops {
         node.no_block()?;
@@ -194,7 +196,7 @@ impl fmt::Display for GraphPlan {
 
 fn write_port(f: &mut fmt::Formatter<'_>, word: &str, port: &Port) -> fmt::Result {
     let (name, dims) = (quoted(&port.name), list(&port.dims, u64::to_string));
-    let lies = if port.half { "bf16" } else { "words" };
+    let lies = port.packing.name();
     write!(f, "{word} {name} {}{dims} as {lies} at {}", port.dtype.name(), port.base)?;
     if port.loops.is_empty() {
         return writeln!(f);

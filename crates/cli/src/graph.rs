@@ -12,6 +12,7 @@ use tilewright_schedule::tune::{GraphGoal, TuneError, TunedGraph, tune_graph, wa
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
 use crate::progress::part;
+use crate::quantise::{self, Calibration, QuantisedNote, rewritten};
 use crate::target::ModelTarget;
 
 /// What a graph is compiled for.
@@ -24,15 +25,23 @@ pub(crate) struct GraphRequest<'r> {
     pub(crate) shows_progress: bool,
 }
 
+/// A compiled graph.
+pub(crate) struct CompiledGraph {
+    pub(crate) tuned: TunedGraph,
+    /// What became of its contractions, if they are not all in bf16.
+    pub(crate) note: Option<QuantisedNote>,
+}
+
 impl GraphRequest<'_> {
-    /// Compiles a graph as it was read.
+    /// Compiles a graph as it was read; inputs to find scales on, if it is to be in integers.
     pub(crate) fn compile(
         &self,
         machine: &Tcp,
         graph: &Graph,
         store: &TensorStore,
+        calibration: Option<&Calibration>,
         host: &mut dyn Host,
-    ) -> Result<TunedGraph, Outcome> {
+    ) -> Result<CompiledGraph, Outcome> {
         check_target(self.target)?;
         let rule = Options { pes: self.target.general_pes(machine)?, ..Options::default() };
         let effort = self.effort()?;
@@ -41,6 +50,10 @@ impl GraphRequest<'_> {
             Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
         })?;
         check_graph(&graph).map_err(|refusal| not_lowered(&graph, &refusal))?;
+        let (graph, note) = match rewritten(self.target, (&graph, store), calibration, host)? {
+            Some((graph, note)) => (graph, Some(note)),
+            None => (graph, None),
+        };
         self.progress(host, "compiling", None);
         let phase = format!("choosing with effort {effort}");
         let planned = |options: &Options| plan(machine, &graph, store, options);
@@ -49,7 +62,8 @@ impl GraphRequest<'_> {
             self.progress(host, &phase, Some(part(done, of)));
         });
         self.progress(host, "", None);
-        tuned.map_err(|error| refused(&graph, &error))
+        let tuned = tuned.map_err(|error| refused(&graph, &error))?;
+        Ok(CompiledGraph { tuned, note })
     }
 
     fn progress(&self, host: &mut dyn Host, phase: &str, part: Option<f64>) {
@@ -77,12 +91,11 @@ pub(crate) fn check_target(target: &ModelTarget) -> Result<(), Outcome> {
     let rule = ModelTarget::default();
     refuse_given(&[
         ("--chips", target.chips != rule.chips, "one chip", "--pes, for more PEs of it"),
-        ("--dtype", target.dtype != rule.dtype, "contractions in bf16", "leave --dtype out"),
         ("--cache", target.cache != rule.cache, "no caches", "leave --cache out"),
-        ("--calibrate", target.calibrate.is_some(), "contractions in bf16", "leave --calibrate out"),
         ("--context", target.context.is_some(), "the sizes of its inputs", "--dims for sizes that are open"),
         ("--solver", target.solver != rule.solver, "its own order", "leave --solver out"),
-    ])
+    ])?;
+    quantise::check(target)
 }
 
 /// Refuses the first option that was given; each with what is allowed, and what to write instead.

@@ -25,6 +25,7 @@ mod notation;
 mod outcome;
 mod program;
 mod progress;
+mod quantise;
 mod real;
 mod run;
 mod serve_page;

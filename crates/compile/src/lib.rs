@@ -6,6 +6,7 @@
 //! - [`kernel`]: the kernel level, clusters of operators with their text;
 //! - [`kernel_text`]: the reader of that text, and its verifier;
 //! - [`mod@recognise`]: patterns of primitives to rich operators;
+//! - [`quantise`]: contractions of a graph of primitives in int8;
 //! - [`cluster`]: stage 2, graphs to kernels;
 //! - [`general`]: any other graph, kernel by kernel;
 //! - [`tcp`]: stages 3 to 5 for the TCP;
@@ -21,6 +22,7 @@ pub mod kernel;
 pub mod kernel_text;
 mod lookup;
 pub mod lowered;
+pub mod quantise;
 pub mod recognise;
 pub mod reference;
 mod scan;

@@ -64,6 +64,8 @@ words! {
         Ceil "ceil",
         /// Nearest integer, ties to even.
         Round "round",
+        /// Nearest integer, ties away from zero.
+        RoundAway "round_away",
         /// -1, 0 or 1.
         Sign "sign",
         /// Logical negation.

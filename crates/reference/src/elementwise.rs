@@ -48,6 +48,7 @@ fn float_function(op: Unary) -> Option<fn(f32) -> f32> {
         Unary::Floor => f32::floor,
         Unary::Ceil => f32::ceil,
         Unary::Round => f32::round_ties_even,
+        Unary::RoundAway => f32::round,
         Unary::Sign => |x| {
             if x > 0.0 {
                 1.0

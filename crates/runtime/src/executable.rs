@@ -3,8 +3,9 @@
 
 use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_compile::general::interface::{GraphInterface, Port, pattern_bytes};
+use tilewright_compile::general::kernel::Packing;
 use tilewright_machine::tcp::Tcp;
-use tilewright_num::{Dtype, RuleSet, convert};
+use tilewright_num::RuleSet;
 use tilewright_record::Sink;
 use tilewright_tcp_exec::ExecFault;
 use tilewright_tcp_exec::state::SharedBytes;
@@ -14,9 +15,6 @@ use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocat
 use crate::Device;
 use crate::prepared::Prepared;
 use crate::readings::{Reading, ReadingError, ReadingOptions};
-
-/// Bits that bf16 has fewer than a word.
-const HALF_BITS: u32 = 16;
 
 /// A graph that is ready to run.
 #[derive(Debug)]
@@ -88,13 +86,13 @@ impl ExecutableGraph {
                 let found = format!("{} words for input `{}` of {}", words.len(), port.name, port.count());
                 return Err(ReadingError::Unfit(found));
             }
-            let written = self.device.write(hbm(port.base), &input_bytes(words, port.half));
+            let written = self.device.write(hbm(port.base), &input_bytes(words, port.packing));
             written.map_err(|fault| faulted(&port.name, fault))?;
         }
         self.device.run(&self.prepared, &[], wanted, sink)
     }
 
-    /// The elements of a value in row-major order, as they lie in HBM: words, or patterns of bf16.
+    /// The elements of a value in row-major order, as they lie in HBM: words, or patterns that are narrower.
     ///
     /// # Errors
     /// A place outside of HBM, more elements than the host has memory for.
@@ -137,8 +135,9 @@ impl ExecutableGraph {
     pub fn results(&self) -> Result<Vec<Vec<u32>>, ReadingError> {
         let words = |port: &Port| {
             let mut words = self.patterns(port)?;
-            if port.half {
-                words.iter_mut().for_each(|word| *word <<= HALF_BITS);
+            if port.packing.is_narrow() {
+                let wide = |word: &mut u32| *word = port.packing.widened(&RuleSet::TCP, *word);
+                words.iter_mut().for_each(wide);
             }
             Ok(words)
         };
@@ -160,13 +159,12 @@ fn room(port: &Port, elements: u64) -> Result<Vec<u32>, ReadingError> {
 }
 
 /// Words of an input as they lie in HBM.
-fn input_bytes(words: &[u32], half: bool) -> Vec<u8> {
-    if !half {
-        return pattern_bytes(words, false);
+fn input_bytes(words: &[u32], packing: Packing) -> Vec<u8> {
+    if !packing.is_narrow() {
+        return pattern_bytes(words, packing);
     }
-    let narrow =
-        |word: &u32| convert(&RuleSet::TCP, Dtype::F32, Dtype::Bf16, *word).or_broken("a float has a bf16");
-    pattern_bytes(&words.iter().map(narrow).collect::<Vec<u32>>(), true)
+    let narrow = |word: &u32| packing.narrowed(&RuleSet::TCP, *word);
+    pattern_bytes(&words.iter().map(narrow).collect::<Vec<u32>>(), packing)
 }
 
 fn hbm(offset: u64) -> Address {

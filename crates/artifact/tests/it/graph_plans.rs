@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use tilewright_artifact::{GraphPlan, PlanError};
 use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port, PortError};
+use tilewright_compile::general::kernel::Packing;
 use tilewright_graph::Dtype;
 
 fn port() -> impl Strategy<Value = Port> {
@@ -14,12 +15,12 @@ fn port() -> impl Strategy<Value = Port> {
     });
     let sizes = proptest::collection::vec(any::<u64>(), 0..5);
     let loops = proptest::collection::vec(loops, 0..3);
-    (".*", 0..Dtype::ALL.len(), sizes, any::<bool>(), any::<u64>(), loops).prop_map(
-        |(name, dtype, dims, half, base, loops)| Port {
+    (".*", 0..Dtype::ALL.len(), sizes, 0..Packing::ALL.len(), any::<u64>(), loops).prop_map(
+        |(name, dtype, dims, packing, base, loops)| Port {
             name,
             dtype: Dtype::ALL[dtype],
             dims,
-            half,
+            packing: Packing::ALL[packing],
             base,
             loops,
         },
@@ -89,7 +90,7 @@ fn loops_go_over_every_element_once_and_stay_within_memory() {
         name: "y".to_string(),
         dtype: Dtype::F32,
         dims: vec![2, 4],
-        half: false,
+        packing: Packing::Words,
         base: 16,
         loops,
     };

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_base::Severity;
+use tilewright_base::{Severity, Sources};
 use tilewright_compile::CompileError;
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::general::bound::roofline_cycles;
 use tilewright_compile::general::explain::{explain, find_kernel};
 use tilewright_compile::general::text;
-use tilewright_graph::{Axis, Graph};
+use tilewright_graph::{Axis, Graph, primitives};
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
@@ -18,9 +18,10 @@ use tilewright_tcp_isa::verify;
 
 use super::args::{CompileArgs, Stage};
 use crate::goal::goal;
-use crate::graph::{GraphRequest, refuse_given};
+use crate::graph::{CompiledGraph, GraphRequest, check_target, refuse_given};
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
+use crate::quantise::{self, Calibration, QuantisedNote, rewritten};
 use crate::target::refused_programs;
 
 /// The text of a stage, for a graph of fixed sizes that is no language model; `None` for all others.
@@ -30,7 +31,10 @@ pub(super) fn printed(
     loaded: &(Model, Graph),
     host: &mut dyn Host,
 ) -> Result<Option<String>, Outcome> {
-    if matches!(stage, Stage::Graph | Stage::Primitives) {
+    if stage == Stage::Primitives {
+        return primitive_text(args, loaded, host);
+    }
+    if stage == Stage::Graph {
         return Ok(None);
     }
     let Some(graph) = planned(args, loaded, host)? else { return Ok(None) };
@@ -42,12 +46,42 @@ pub(super) fn printed(
     }))
 }
 
+/// Primitives with contractions in int8, for a graph that takes arrays; `None` for all others, and without
+/// integers.
+fn primitive_text(
+    args: &CompileArgs,
+    (model, as_read): &(Model, Graph),
+    host: &mut dyn Host,
+) -> Result<Option<String>, Outcome> {
+    if args.target.quantised().is_none() || cluster(&model.graph).is_ok() || !model.graph.axes.is_empty() {
+        return Ok(None);
+    }
+    check_target(&args.target)?;
+    let graph = primitives(as_read)
+        .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
+    let calibration = calibrated(args, as_read, host)?;
+    let made = rewritten(&args.target, (&graph, &model.store), calibration.as_ref(), host)?;
+    Ok(made.map(|(graph, _)| tilewright_graph::text::print(&graph)))
+}
+
+/// The inputs that scales are found on, if a folder of them is named.
+fn calibrated(
+    args: &CompileArgs,
+    graph: &Graph,
+    host: &mut dyn Host,
+) -> Result<Option<Calibration>, Outcome> {
+    let folder = args.target.calibrate.as_deref();
+    folder.map(|folder| quantise::calibration(folder, graph, host)).transpose()
+}
+
 /// A graph that takes arrays, compiled.
 pub(super) struct PlannedGraph {
     pub(super) machine: Tcp,
     /// Of the machine's figures.
     pub(super) fingerprint: u64,
     pub(super) tuned: TunedGraph,
+    /// What became of its contractions, if they are not all in bf16.
+    pub(super) note: Option<QuantisedNote>,
     /// The graph as it was read.
     pub(super) as_read: Graph,
 }
@@ -68,6 +102,9 @@ pub(super) fn summary(graph: &PlannedGraph) -> String {
         ("memory", format!("{} B of HBM", thousands(planned.hbm_bytes))),
         ("bound", format!("{} cycles", thousands(roofline_cycles(machine, &planned.kernels, pes)))),
     ];
+    if let Some(note) = &graph.note {
+        rows.push(("int8", note.words()));
+    }
     if let Some((rule, own)) = costs {
         let cycles = |cost: &TokenCost| thousands(cost.millicycles / 1000);
         let nanojoules = |cost: &TokenCost| thousands(cost.energy_fj / 1_000_000);
@@ -143,7 +180,10 @@ pub(super) fn planned(
         goal: goal(&args.goal)?,
         shows_progress: true,
     };
-    let tuned = request.compile(&machine, as_read, &model.store, host)?;
+    check_target(&args.target)?;
+    let calibration = calibrated(args, as_read, host)?;
+    let compiled = request.compile(&machine, as_read, &model.store, calibration.as_ref(), host)?;
+    let CompiledGraph { tuned, note } = compiled;
     if !args.no_check {
         let mut complaints = verify(&machine, &tuned.planned.program);
         complaints.retain(|complaint| complaint.severity == Severity::Error);
@@ -151,5 +191,5 @@ pub(super) fn planned(
             return Err(refused_programs(&args.target.chip, &args.target.set, &complaints));
         }
     }
-    Ok(Some(PlannedGraph { machine, fingerprint, tuned, as_read: as_read.clone() }))
+    Ok(Some(PlannedGraph { machine, fingerprint, tuned, note, as_read: as_read.clone() }))
 }

@@ -21,7 +21,7 @@ use crate::target::ModelTarget;
 
 /// The bytes of the file.
 pub(super) fn bytes(args: &CompileArgs, graph: &PlannedGraph) -> Vec<u8> {
-    let PlannedGraph { machine, fingerprint, tuned, as_read } = graph;
+    let PlannedGraph { machine, fingerprint, tuned, as_read, .. } = graph;
     let planned = &tuned.planned;
     let outside =
         interface(machine, planned, tuned.options.pes).or_broken("a plan has a place for every result");
@@ -58,6 +58,7 @@ pub(super) fn exec(
         set: &target.set,
         tensors: &args.tensors,
         prompting: &args.prompting,
+        quantised: None,
     };
     let mut graph = ExecutableGraph::new(&machine, plan.interface.clone(), program)
         .map_err(|error| job.failed(&error))?;

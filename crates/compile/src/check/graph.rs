@@ -9,7 +9,7 @@ use tilewright_tcp_isa::program::transfer::{MemoryInstance, Transfer};
 
 use super::images::{never_issued, unpaired};
 use crate::general::Planned;
-use crate::general::kernel::Value;
+use crate::general::kernel::{Origin, Value};
 
 /// What is wrong with a plan, in words; none if nothing is.
 pub fn plan_fault(planned: &Planned) -> Option<String> {
@@ -33,7 +33,7 @@ fn reads_nothing(planned: &Planned) -> Option<String> {
     let written = program.transfers.iter().filter_map(|transfer| hbm_runs(program, transfer, true));
     known.extend(written.flatten());
     known.extend(planned.blocks.iter().map(|block| {
-        let element_bytes = if block.half { 2 } else { 4 };
+        let element_bytes = block.packing.element_bytes();
         (block.base, block.base + block.patterns.len() as u64 * element_bytes)
     }));
     let known = ByteSet::from_runs(known);
@@ -49,7 +49,15 @@ fn reads_nothing(planned: &Planned) -> Option<String> {
 fn crossing(planned: &Planned) -> Option<String> {
     let laid = planned.laid.values().flatten().map(|laid| laid.base);
     let blocks = planned.blocks.iter().map(|block| block.base);
-    let starts: BTreeSet<u64> = planned.places.iter().copied().chain(laid).chain(blocks).collect();
+    // Inputs that lie one behind the other are read as one.
+    let joined = |value: &Value| match &value.origin {
+        Origin::Parts(parts) => parts.clone(),
+        _ => Vec::new(),
+    };
+    let parts: BTreeSet<usize> = planned.kernels.values.iter().flat_map(joined).collect();
+    let places = planned.places.iter().enumerate().filter(|(value, _)| !parts.contains(value));
+    let places = places.map(|(_, place)| *place);
+    let starts: BTreeSet<u64> = places.chain(laid).chain(blocks).collect();
     let program = &planned.program;
     let found = program.transfers.iter().find(|transfer| {
         let runs = [false, true].into_iter().flat_map(|write| hbm_runs(program, transfer, write));

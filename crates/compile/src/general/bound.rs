@@ -2,13 +2,17 @@
 //! cross HBM at its peak.
 
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_isa::contraction::full_packet_elements;
 
-use super::kernel::{Kernels, Work};
+use super::kernel::{Kernels, Packing, Work};
+use super::tactic::multiplied;
 
-/// Multiply-accumulates of all contractions.
-pub fn macs(all: &Kernels) -> u64 {
+/// Multiply-accumulates of contractions of a type.
+pub fn macs(all: &Kernels, operands: Packing) -> u64 {
     let of = |work: &Work| match work {
-        Work::Contract { sizes, .. } => sizes.batch * sizes.rows * sizes.columns * sizes.summed,
+        Work::Contract { sizes, .. } if sizes.operands == operands => {
+            sizes.batch * sizes.rows * sizes.columns * sizes.summed
+        }
         _ => 0,
     };
     all.kernels.iter().map(|kernel| of(&kernel.work)).sum()
@@ -36,8 +40,12 @@ pub fn crossing_bytes(all: &Kernels) -> u64 {
     reason = "a count of cycles from a rate"
 )]
 pub fn roofline_cycles(machine: &Tcp, all: &Kernels, pes: u64) -> u64 {
-    let peak = pes * machine.pe.slices * machine.ce.lanes * machine.ce.bf16_elements;
+    let lanes = pes * machine.pe.slices * machine.ce.lanes;
+    let cycles = |operands: Packing| {
+        let peak = lanes * full_packet_elements(machine, multiplied(operands));
+        macs(all, operands).div_ceil(peak.max(1))
+    };
     let per_cycle = machine.hbm_bytes_per_s() / machine.chip.clock_hz as f64;
     let crossing = (crossing_bytes(all) as f64 / per_cycle).ceil() as u64;
-    macs(all).div_ceil(peak.max(1)).max(crossing)
+    (cycles(Packing::Half) + cycles(Packing::Byte)).max(crossing)
 }

@@ -27,7 +27,9 @@ impl Planner<'_> {
         let spread = Spread::new(self.machine(), self.emitter.pes(), count);
         let words = spread.share;
         let rooms = Rooms::new(inputs.len(), streams, passes);
-        let half = streams.iter().zip(results).filter(|(_, value)| self.value(**value).half).count() as u64;
+        let half =
+            streams.iter().zip(results).filter(|(_, value)| self.value(**value).packing.is_narrow()).count()
+                as u64;
         let room = self.emitter.dm_bytes() / WORD_BYTES / (rooms.most + half).max(1);
         let most = (room / FLIT_WORDS * FLIT_WORDS).min(MOST_TILE_WORDS);
         if most == 0 {
@@ -49,7 +51,8 @@ impl Planner<'_> {
     /// A tile of every slice's share: in, through the passes, out.
     fn tile(&mut self, tile: &Tile<'_>) {
         let slices = self.machine().pe.slices;
-        let half = tile.streams.iter().zip(tile.results).filter(|(_, value)| self.value(**value).half);
+        let narrow = |(_, value): &(&usize, &usize)| self.value(**value).packing.is_narrow();
+        let half = tile.streams.iter().zip(tile.results).filter(narrow);
         let taken = (tile.rooms.most + half.count() as u64) * tile.tile * WORD_BYTES;
         let base = self.emitter.next_region(taken);
         let room = |at: u64| base + at * tile.tile * WORD_BYTES;
@@ -76,11 +79,13 @@ impl Planner<'_> {
         let mut spare = tile.rooms.most;
         for (stream, value) in tile.streams.iter().zip(tile.results) {
             let mut from = at(*stream);
-            if self.value(*value).half {
+            let packing = self.value(*value).packing;
+            if packing.is_narrow() {
                 let to = room(spare);
                 spare += 1;
-                let plain = Pass { stream: 0, pair: None, vector: chain(Word::F32, Vec::new()), result: 0 };
-                self.pass(&plain, from, None, tile.tile, (to, Some(Dtype::Bf16)));
+                let plain =
+                    Pass { stream: 0, pair: None, vector: chain(packing.word(), Vec::new()), result: 0 };
+                self.pass(&plain, from, None, tile.tile, (to, packing.cast()));
                 from = to;
             }
             let bytes = self.value(*value).element_bytes();

@@ -1,22 +1,17 @@
 //! Contractions by their tactics: operands are laid as the tactic takes them, its commands run, and the
 //! result goes on.
 
-use tilewright_num::Dtype;
-use tilewright_tcp_isa::program::vector::Word;
 use tilewright_tcp_lower::kernels::chain::chain;
 
 use super::commands_chain::Rooms;
 use super::emit::Block;
-use super::kernel::{Origin, Sizes, Work};
+use super::kernel::{Origin, Packing, Sizes, Work};
 use super::link::{LETTERS, operand_sizes};
 use super::passes::{Pass, passes};
 use super::plan::{Laid, Planner, Ready, WORD_BYTES};
 use super::refusal::Lowered;
 use super::tactic::{Placed, Tactic};
 use super::tiled::Operands;
-
-/// Bytes of bf16.
-const HALF_BYTES: u64 = 2;
 
 fn none() -> String {
     "digits that do not make up an axis".to_string()
@@ -59,7 +54,7 @@ impl Planner<'_> {
                 }
             };
         }
-        let images = [0, 1].map(|at| tactic.operands[at].image.elements() * HALF_BYTES);
+        let images = [0, 1].map(|at| tactic.operands[at].image.elements() * sizes.operands.element_bytes());
         let chunks = chunks(sizes, tactic.chunk);
         let pes = self.emitter.pes().min(chunks.len() as u64);
         let rooms: Vec<([u64; 2], u64)> = (0..pes)
@@ -111,16 +106,17 @@ impl Planner<'_> {
         tactic: &Tactic,
     ) -> Lowered<u64> {
         let placed = &tactic.operands[operand];
-        let block = self.emitter.room(placed.image.elements() * HALF_BYTES);
+        let bytes = sizes.operands.element_bytes();
+        let block = self.emitter.room(placed.image.elements() * bytes);
         if let Some(patterns) = self.ready(value, placed, LETTERS[operand], operand_sizes(sizes, operand))? {
-            self.blocks.push(Ready { base: block, half: true, patterns });
+            self.blocks.push(Ready { base: block, packing: sizes.operands, patterns });
             return Ok(block);
         }
         let straight = self.chosen.straight.contains_key(&(number, operand));
         if let (true, Some(Some(laid))) = (straight, self.laid.get(&value)) {
             let (base, parts) = (laid.base, laid.placed.parts_to(placed, operand).ok_or_else(none)?);
             for part in &parts {
-                self.emitter.part("lay", part, HALF_BYTES, [base, block]);
+                self.emitter.part("lay", part, bytes, [base, block]);
             }
             return Ok(block);
         }
@@ -165,8 +161,9 @@ impl Planner<'_> {
         let (first, live) = (chunk.first[1 + operand], chunk.live[1 + operand]);
         let axes = placed.axes_of(LETTERS[operand], dims, [chunk.live[0], live, sizes.summed]);
         let skipped = (chunk.first[0] * dims[1] + first) * sizes.summed;
+        let bytes = sizes.operands.element_bytes();
         for part in placed.image.parts(value, &axes, true).ok_or_else(none)? {
-            self.emitter.part("lay", &part, HALF_BYTES, [self.places[value] + skipped * HALF_BYTES, block]);
+            self.emitter.part("lay", &part, bytes, [self.places[value] + skipped * bytes, block]);
         }
         Ok(())
     }
@@ -174,7 +171,7 @@ impl Planner<'_> {
     /// Brings operands and runs the commands.
     fn compute(&mut self, tactic: &Tactic, blocks: [u64; 2]) {
         for (block, placed) in blocks.into_iter().zip(&tactic.operands) {
-            self.whole("bring", true, block, placed, (placed.base, HALF_BYTES));
+            self.whole("bring", true, block, placed, (placed.base, tactic.chunk.operands.element_bytes()));
         }
         let out = &tactic.operands[2];
         // Places that no sum goes to are read with those beside them.
@@ -246,7 +243,7 @@ impl Planner<'_> {
         for (stream, value) in inputs.iter().enumerate().filter(|(_, value)| **value != own) {
             let block = self.emitter.room(out.image.elements() * WORD_BYTES);
             match self.ready(*value, out, LETTERS[2], dims)? {
-                Some(patterns) => self.blocks.push(Ready { base: block, half: false, patterns }),
+                Some(patterns) => self.blocks.push(Ready { base: block, packing: Packing::Words, patterns }),
                 None => {
                     let axes = out.axes_of(LETTERS[2], dims, dims);
                     for part in out.image.parts(*value, &axes, true).ok_or_else(none)? {
@@ -273,9 +270,11 @@ impl Planner<'_> {
         }
         for (spare, (stream, value)) in (rooms.most..).zip(streams.iter().zip(&kernel.results)) {
             let (mut from, bytes) = (at(*stream), self.value(*value).element_bytes());
-            if self.value(*value).half {
-                let plain = Pass { stream: 0, pair: None, vector: chain(Word::F32, Vec::new()), result: 0 };
-                self.pass(&plain, from, None, words, (room(spare), Some(Dtype::Bf16)));
+            let packing = self.value(*value).packing;
+            if packing.is_narrow() {
+                let plain =
+                    Pass { stream: 0, pair: None, vector: chain(packing.word(), Vec::new()), result: 0 };
+                self.pass(&plain, from, None, words, (room(spare), packing.cast()));
                 from = room(spare);
             }
             let block = self.emitter.room(out.image.elements() * bytes);

@@ -8,7 +8,6 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::Fetch;
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
-use tilewright_tcp_isa::program::vector::{Vector, Word};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 use tilewright_tcp_lower::kernels::chain::chain;
 use tilewright_tcp_lower::kernels::pass::{ElementTarget, fetch_words, pass};
@@ -19,7 +18,7 @@ use super::commands_reduce::reduction;
 use super::cut::{Cut, Hull, Operand, Room, ShareBox, block_bytes, boxes, coalesced, cut, shared};
 use super::emit::{Block, hbm};
 use super::group::{Group, LEAST_ROWS, axes};
-use super::kernel::{Kernels, Work};
+use super::kernel::{Kernels, Packing, Work};
 use super::moves::Bytes;
 use super::passes::{Pass, passes, passes_with};
 use super::plan::{Planner, WORD_BYTES};
@@ -100,7 +99,7 @@ pub(super) fn plan_group(
     operands.truncate(reads.len());
     let (slots, wide_slots, narrow_slots) = slots(all, &kernels, group, has_rows);
     let narrows = !has_rows && kernels.iter().all(|at| is_narrowing(all, *at));
-    let slot_bytes = if narrows { WORD_BYTES / 2 } else { WORD_BYTES };
+    let slot_bytes = if narrows { result_bytes(all, &kernels) } else { WORD_BYTES };
     let temporary = if narrows { 0 } else { kernels.iter().map(|at| temporary(machine, all, *at)).max()? };
     let commands: u64 = kernels.iter().map(|at| commands(machine, all, *at)).sum();
     let room = Room {
@@ -207,7 +206,10 @@ fn slots(
 fn is_narrowing(all: &Kernels, number: usize) -> bool {
     let kernel = &all.kernels[number];
     let Work::Chain { inputs, lines, streams } = &kernel.work else { return false };
-    inputs.len() == 1 && lines.is_empty() && streams[..] == [0] && all.values[kernel.results[0]].half
+    inputs.len() == 1
+        && lines.is_empty()
+        && streams[..] == [0]
+        && all.values[kernel.results[0]].packing.is_narrow()
 }
 
 fn temporary(machine: &tilewright_machine::tcp::Tcp, all: &Kernels, number: usize) -> u64 {
@@ -422,7 +424,9 @@ impl Planner<'_> {
             match self.slot(plan, view.value, places) {
                 Some((slot, own)) if own == wide => at[stream] = slot,
                 Some((slot, _)) => self.spread(plan, slot, at[stream], words),
-                None if plan.is_walked((number, stream)) && is_entered(stream, &made, streams) => {
+                None if plan.is_walked((number, stream))
+                    && is_entered(stream, &made, streams, self.value(view.value).packing) =>
+                {
                     walks.insert(stream, self.walk(plan, (number, stream), range, places)?);
                 }
                 None => self.stream(plan, (number, stream), range, at[stream], places)?,
@@ -430,7 +434,7 @@ impl Planner<'_> {
         }
         for (stream, value) in streams.iter().zip(&kernel.results) {
             if let Some((slot, _)) = self.slot(plan, *value, places)
-                && !self.value(*value).half
+                && !self.value(*value).packing.is_narrow()
                 && *stream >= inputs.len()
             {
                 at[*stream] = slot;
@@ -447,10 +451,11 @@ impl Planner<'_> {
         }
         for (stream, value) in streams.iter().zip(&kernel.results) {
             let Some((slot, _)) = self.slot(plan, *value, places) else { continue };
-            if self.value(*value).half || at[*stream] != slot {
-                let plain = Pass { stream: 0, pair: None, vector: unchanged(), result: 0 };
-                let cast = self.value(*value).half.then_some(Dtype::Bf16);
-                self.pass(&plain, at[*stream], None, words, (slot, cast));
+            let packing = self.value(*value).packing;
+            if packing.is_narrow() || at[*stream] != slot {
+                let plain =
+                    Pass { stream: 0, pair: None, vector: chain(packing.word(), Vec::new()), result: 0 };
+                self.pass(&plain, at[*stream], None, words, (slot, packing.cast()));
             }
         }
         Ok(())
@@ -466,17 +471,21 @@ impl Planner<'_> {
         places: &mut Places,
     ) -> Lowered<bool> {
         let [value] = self.kernels.kernels[number].results[..] else { return Ok(false) };
-        let slot = self.slot(plan, value, places).filter(|slot| slot.1 && self.value(value).half);
+        let slot =
+            self.slot(plan, value, places).filter(|slot| slot.1 && self.value(value).packing.is_narrow());
         let (Some((slot, _)), Some((_, operand, hull))) = (slot, plan.operand((number, 0))) else {
             return Ok(false);
         };
         let from = places.hulls;
         places.hulls += block_bytes(hull.elements * operand.element_bytes);
         self.bring(plan, (number, 0), range, from)?;
-        let dtype = if operand.element_bytes == WORD_BYTES { Dtype::F32 } else { Dtype::Bf16 };
+        let packing = self.value(value).packing;
+        let words = if packing == Packing::Byte { Dtype::I32 } else { Dtype::F32 };
+        let dtype = Packing::of_bytes(operand.element_bytes).cast().unwrap_or(words);
         let fetch = fetch_words(dtype, from + hull.lead * operand.element_bytes, &hull.walk);
-        let target = ElementTarget { dtype: Dtype::Bf16, base: slot };
-        self.emitter.exec(pass("walk", fetch, unchanged(), places.words / FLIT_WORDS, target));
+        let target = ElementTarget { dtype: packing.cast().unwrap_or(words), base: slot };
+        let vector = chain(packing.word(), Vec::new());
+        self.emitter.exec(pass("walk", fetch, vector, places.words / FLIT_WORDS, target));
         Ok(true)
     }
 }
@@ -489,8 +498,4 @@ pub(super) fn offset(digits: &[u64], strides: &[i64], share: u64) -> i64 {
         left /= size;
     }
     all
-}
-
-pub(super) fn unchanged() -> Vector {
-    chain(Word::F32, Vec::new())
 }

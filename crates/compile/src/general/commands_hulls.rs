@@ -14,10 +14,10 @@ use tilewright_tcp_isa::vector::{FLIT_WORDS, output};
 use tilewright_tcp_lower::kernels::chain::{chain, rows, vrf};
 use tilewright_tcp_lower::kernels::pass::{ElementTarget, exec, fetch_words, load_vrf, pass};
 
-use super::commands_group::{GroupPlan, Places, offset, unchanged};
+use super::commands_group::{GroupPlan, Places, offset};
 use super::cut::{ShareBox, block_bytes, boxes};
 use super::emit::hbm;
-use super::kernel::Work;
+use super::kernel::{Packing, Work};
 use super::moves::Bytes;
 use super::passes::{Pass, Registers, operands_of_units};
 use super::plan::{Planner, WORD_BYTES};
@@ -141,7 +141,7 @@ impl Planner<'_> {
     pub(super) fn spread(&mut self, plan: &GroupPlan, from: u64, to: u64, words: u64) {
         let columns = plan.row();
         let walk = [(words / columns, 1), (columns, 0)];
-        self.emitter.exec(walked(fetch_words(Dtype::I32, from, &walk), false, words, to));
+        self.emitter.exec(walked(fetch_words(Dtype::I32, from, &walk), Word::I32, words, to));
     }
 
     /// An input from HBM as a stream of words.
@@ -158,8 +158,8 @@ impl Planner<'_> {
             return self.bring(plan, read, range, to);
         }
         let (fetch, words) = (self.walk(plan, read, range, places)?, places.words);
-        let half = operand.element_bytes != WORD_BYTES;
-        self.emitter.exec(walked(fetch, half, words, to));
+        let word = Packing::of_bytes(operand.element_bytes).word();
+        self.emitter.exec(walked(fetch, word, words, to));
         Ok(())
     }
 
@@ -183,7 +183,7 @@ impl Planner<'_> {
                 from
             }
         };
-        let dtype = if operand.element_bytes == WORD_BYTES { Dtype::I32 } else { Dtype::Bf16 };
+        let dtype = Packing::of_bytes(operand.element_bytes).cast().unwrap_or(Dtype::I32);
         let skipped = hull.lead + u64::try_from(begins).map_err(|_| "steps back")?;
         Ok(fetch_words(dtype, from + skipped * operand.element_bytes, &hull.walk))
     }
@@ -256,10 +256,11 @@ fn spread_load(sub_width_bytes: u64, from: u64, (ring, words): (u64, u64), to: u
     exec("load", Context::Sub, stream)
 }
 
-/// Whether an input enters one pass alone, by itself, as a float or as an integer.
-pub(super) fn is_entered(stream: usize, made: &[Pass], kept: &[usize]) -> bool {
+/// Whether an input enters one pass alone, by itself: as a float, or as an integer if it is of bytes.
+pub(super) fn is_entered(stream: usize, made: &[Pass], kept: &[usize], packing: Packing) -> bool {
+    let word = if packing == Packing::Byte { Word::I32 } else { Word::F32 };
     let mut uses = made.iter().filter(|pass| pass.stream == stream || pass.pair == Some(stream));
-    let one = uses.next().is_some_and(|pass| pass.pair.is_none() && pass.vector.input == Word::F32);
+    let one = uses.next().is_some_and(|pass| pass.pair.is_none() && pass.vector.input == word);
     one && uses.next().is_none() && !kept.contains(&stream)
 }
 
@@ -275,8 +276,11 @@ pub(super) fn walked_pass(fetch: Fetch, taken: &Pass, words: u64, to: u64) -> Ex
 }
 
 /// Elements of data memory as a stream of words.
-fn walked(fetch: Fetch, half: bool, words: u64, to: u64) -> Exec {
-    let (vector, target) =
-        if half { (unchanged(), Dtype::F32) } else { (chain(Word::I32, Vec::new()), Dtype::I32) };
+fn walked(fetch: Fetch, word: Word, words: u64, to: u64) -> Exec {
+    let target = match word {
+        Word::F32 => Dtype::F32,
+        Word::I32 => Dtype::I32,
+    };
+    let vector = chain(word, Vec::new());
     pass("walk", fetch, vector, words / FLIT_WORDS, ElementTarget { dtype: target, base: to })
 }

@@ -1,21 +1,27 @@
-//! Einsums as contractions of two values in bf16, reductions, and rows by number.
+//! Einsums as contractions of two values in bf16 or in bytes, reductions, and rows by number.
 
 use tilewright_graph::{Binary, Dtype, Fold, Subscripts, ValueId};
 
 use super::elementwise::{Arg, Writer};
 use super::form::{Former, Held, inverse, memory_order};
-use super::kernel::{Origin, Part, Sizes, Work};
+use super::kernel::{Origin, Packing, Part, Sizes, Work};
 use super::refusal::Lowered;
 use super::view::{View, count, signed, strides};
 
-/// Positions of a sum that are whole granules of bf16.
-const SUM_GRANULE: u64 = 4;
+/// Bytes of a sum's positions that transfers move whole.
+const GRANULE_BYTES: u64 = 8;
 /// Elements of an operand from which on sums are padded to whole granules.
 const LEAST_PADDED: u64 = 1 << 14;
 /// Products that the vector engine adds one after the other, at most.
 const MOST_TAPS: u64 = 64;
 /// Columns that a reduction takes at once; longer rows are reduced in two turns.
 const MOST_COLUMNS: u64 = 4096;
+
+/// Whether the vector engine takes a contraction: the contraction engine would share nothing, or use one lane.
+pub(crate) fn is_vector_work(sizes: Sizes) -> bool {
+    let Sizes { batch, rows, columns, summed, .. } = sizes;
+    summed == 1 || rows == 1 && columns == 1 || batch > 1 && rows.min(columns) == 1 && summed <= MOST_TAPS
+}
 
 /// A view with a letter for each axis.
 struct Lettered {
@@ -73,20 +79,35 @@ impl Former<'_> {
     /// Sums of products.
     pub(super) fn einsum(&mut self, name: &str, spec: &str, ids: &[ValueId], dtype: Dtype) -> Lowered<View> {
         let parsed = Subscripts::parse(spec).ok_or("subscripts that are not letters")?;
-        if dtype != Dtype::F32 {
-            return Err(format!("sums of products of {dtype}: the contraction engine takes f32 as bf16"));
-        }
         let mut operands = Vec::new();
         for (id, letters) in ids.iter().zip(&parsed.inputs) {
             operands.push(Lettered::new(letters, &self.view(*id)?));
         }
         match <[Lettered; 2]>::try_from(operands) {
-            Ok([a, b]) => self.contraction(name, [a, b], &parsed.output),
+            Ok([a, b]) => {
+                let packing = self.multiplied(dtype, ids)?;
+                self.contraction(name, [a, b], &parsed.output, packing)
+            }
             Err(mut one) if one.len() == 1 => {
                 let one = one.remove(0);
                 self.summed(name, one, &parsed.output)?.ordered(&parsed.output).ok_or("letters".to_string())
             }
             Err(more) => Err(format!("an einsum of {} operands; allowed are one and two", more.len())),
+        }
+    }
+
+    /// What a contraction of two operands multiplies: bf16 for floats, bytes for sums in i32 of integers that
+    /// all fit them.
+    fn multiplied(&self, dtype: Dtype, operands: &[ValueId]) -> Lowered<Packing> {
+        match dtype {
+            Dtype::F32 => Ok(Packing::Half),
+            Dtype::I32 if operands.iter().all(|id| self.fits_bytes(*id)) => Ok(Packing::Byte),
+            Dtype::I32 => Err("sums of products of i32: the contraction engine takes integers of i8, \
+                               converted to i32, and f32 as bf16"
+                .to_string()),
+            _ => Err(format!(
+                "sums of products of {dtype}: the contraction engine takes f32 as bf16, and i8 converted to i32"
+            )),
         }
     }
 
@@ -110,19 +131,20 @@ impl Former<'_> {
         name: &str,
         operands: [&Lettered; 2],
         summed: &[u8],
+        packing: Packing,
     ) -> Lowered<Option<[Lettered; 2]>> {
+        let granule = GRANULE_BYTES / packing.element_bytes();
         let size = |letter: u8| operands[0].size(letter);
         let all: u64 = summed.iter().map(|letter| size(*letter)).product();
         let long = operands
             .iter()
             .any(|one| one.letters.iter().map(|letter| one.size(*letter)).product::<u64>() >= LEAST_PADDED);
-        if all.is_multiple_of(SUM_GRANULE) || !long {
+        if all.is_multiple_of(granule) || !long {
             return Ok(None);
         }
         let wider = |letter: u8| {
             let others = all / size(letter);
-            (size(letter)..size(letter) + SUM_GRANULE)
-                .find(|size| (size * others).is_multiple_of(SUM_GRANULE))
+            (size(letter)..size(letter) + granule).find(|size| (size * others).is_multiple_of(granule))
         };
         let grown = |letter: u8| wider(letter).map_or(u64::MAX, |wide| wide * (all / size(letter)));
         let mut letters = summed.to_vec();
@@ -165,7 +187,12 @@ impl Former<'_> {
         let mut wider = source.dims();
         let more = wide - wider[axis];
         wider[axis] = wide;
-        let zero = self.constant("zero", &tilewright_reference::Tensor::floats(dtype, &[], vec![0.0]))?;
+        let zero = if dtype.is_float() {
+            tilewright_reference::Tensor::floats(dtype, &[], vec![0.0])
+        } else {
+            tilewright_reference::Tensor::ints(dtype, &[], vec![0])
+        };
+        let zero = self.constant("zero", &zero)?;
         let padded = self.padded(name, &wider, axis, [0, more], (&source, &zero))?;
         let grown = |stride: i64| {
             let own = walked(&source, stride)?;
@@ -182,13 +209,19 @@ impl Former<'_> {
         Ok(Lettered { letters: one.letters.clone(), view: View { axes, ..padded } })
     }
 
-    fn contraction(&mut self, name: &str, [a, b]: [Lettered; 2], out: &[u8]) -> Lowered<View> {
+    fn contraction(
+        &mut self,
+        name: &str,
+        [a, b]: [Lettered; 2],
+        out: &[u8],
+        packing: Packing,
+    ) -> Lowered<View> {
         let kept = |other: &Lettered| [out, &other.letters[..]].concat();
         let (of_a, of_b) = (kept(&b), kept(&a));
         let (a, b) = (self.summed(name, a, &of_a)?, self.summed(name, b, &of_b)?);
         let shared: Vec<u8> =
             a.letters.iter().copied().filter(|letter| b.has(*letter) && !out.contains(letter)).collect();
-        let (a, b) = match self.padded_sum(name, [&a, &b], &shared)? {
+        let (a, b) = match self.padded_sum(name, [&a, &b], &shared, packing)? {
             Some([a, b]) => (a, b),
             None => (a, b),
         };
@@ -215,26 +248,28 @@ impl Former<'_> {
             rows: size(&a, &rows),
             columns: size(&b, &columns),
             summed: size(&a, &summed),
+            operands: packing,
         };
+        let dtype = if packing == Packing::Byte { Dtype::I32 } else { Dtype::F32 };
         if sizes.summed == 1 {
-            return self.products(name, [&a, &b], out);
+            return self.products(name, [&a, &b], out, dtype);
         }
         if sizes.rows == 1 && sizes.columns == 1 {
-            return self.dots(name, [&a, &b], (&batch, &summed), out);
+            return self.dots(name, [&a, &b], (&batch, &summed), (out, dtype));
         }
         if sizes.batch > 1 && sizes.rows.min(sizes.columns) == 1 && sizes.summed <= MOST_TAPS {
-            return self.taps(name, [&a, &b], &summed, out);
+            return self.taps(name, [&a, &b], &summed, (out, dtype));
         }
         let mut values = [0; 2];
         for (at, (from, own)) in [(&a, &rows), (&b, &columns)].into_iter().enumerate() {
             let order = [&batch[..], own, &summed].concat();
             let view = from.ordered(&order).ok_or("letters that no operand has")?;
-            values[at] = self.half_of(&view, &format!("{name}.{at}"))?;
+            values[at] = self.narrow_of(&view, &format!("{name}.{at}"), packing)?;
         }
         let made = [&batch[..], &rows, &columns].concat();
         let dims: Vec<u64> = made.iter().map(|l| if a.has(*l) { a.size(*l) } else { b.size(*l) }).collect();
         let work = Work::Contract { a: values[0], b: values[1], sizes };
-        let value = self.made(name, &dims, Dtype::F32, work);
+        let value = self.made(name, &dims, dtype, work);
         let whole = Lettered { letters: made, view: View::whole(value, &dims) };
         whole.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())
     }
@@ -249,7 +284,13 @@ impl Former<'_> {
 
     /// Sums of few products at each position of a batch, as depthwise convolutions have them: the contraction
     /// engine would use one lane, the vector engine multiplies and adds what it reads by strides, in f32.
-    fn taps(&mut self, name: &str, operands: [&Lettered; 2], summed: &[u8], out: &[u8]) -> Lowered<View> {
+    fn taps(
+        &mut self,
+        name: &str,
+        operands: [&Lettered; 2],
+        summed: &[u8],
+        (out, dtype): (&[u8], Dtype),
+    ) -> Lowered<View> {
         let size = |letter: u8| operands[0].size(letter).max(operands[1].size(letter));
         let larger =
             if operands[0].letters.len() >= operands[1].letters.len() { operands[0] } else { operands[1] };
@@ -272,26 +313,23 @@ impl Former<'_> {
         let mut writer = Writer::new(inputs.len());
         let mut sum = None;
         for at in 0..taps.len() {
-            let product =
-                writer.binary(Binary::Mul, Dtype::F32, Arg::Stream(2 * at), Arg::Stream(2 * at + 1))?;
+            let product = writer.binary(Binary::Mul, dtype, Arg::Stream(2 * at), Arg::Stream(2 * at + 1))?;
             sum = Some(match sum {
                 None => product,
-                Some(sum) => {
-                    writer.binary(Binary::Add, Dtype::F32, Arg::Stream(sum), Arg::Stream(product))?
-                }
+                Some(sum) => writer.binary(Binary::Add, dtype, Arg::Stream(sum), Arg::Stream(product))?,
             });
         }
         let stream = sum.ok_or("a sum of nothing")?;
         let dims: Vec<u64> = stored.iter().map(|letter| size(*letter)).collect();
         let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
-        let view = View::whole(self.made(name, &dims, Dtype::F32, work), &dims);
+        let view = View::whole(self.made(name, &dims, dtype, work), &dims);
         let order = out.iter().map(|letter| stored.iter().position(|known| known == letter));
         let order = order.collect::<Option<Vec<usize>>>().ok_or("letters")?;
         view.transposed(&order).ok_or_else(|| "letters".to_string())
     }
 
     /// Products that nothing is summed over: the vector engine multiplies in f32.
-    fn products(&mut self, name: &str, operands: [&Lettered; 2], out: &[u8]) -> Lowered<View> {
+    fn products(&mut self, name: &str, operands: [&Lettered; 2], out: &[u8], dtype: Dtype) -> Lowered<View> {
         let size = |letter: u8| operands[0].size(letter).max(operands[1].size(letter));
         let dims: Vec<u64> = out.iter().map(|letter| size(*letter)).collect();
         let inputs = operands.map(|from| {
@@ -302,9 +340,9 @@ impl Former<'_> {
             View { axes, ..from.view.clone() }
         });
         let mut writer = Writer::new(2);
-        let stream = writer.binary(Binary::Mul, Dtype::F32, Arg::Stream(0), Arg::Stream(1))?;
+        let stream = writer.binary(Binary::Mul, dtype, Arg::Stream(0), Arg::Stream(1))?;
         let work = Work::Chain { inputs: inputs.to_vec(), lines: writer.lines, streams: vec![stream] };
-        Ok(View::whole(self.made(name, &dims, Dtype::F32, work), &dims))
+        Ok(View::whole(self.made(name, &dims, dtype, work), &dims))
     }
 
     /// A sum of products for each position of a batch alone: the contraction engine has nothing to share, so
@@ -314,7 +352,7 @@ impl Former<'_> {
         name: &str,
         [a, b]: [&Lettered; 2],
         (batch, summed): (&[u8], &[u8]),
-        out: &[u8],
+        (out, dtype): (&[u8], Dtype),
     ) -> Lowered<View> {
         let order = [batch, summed].concat();
         let mut inputs = Vec::new();
@@ -323,9 +361,9 @@ impl Former<'_> {
         }
         let dims: Vec<u64> = order.iter().map(|letter| a.size(*letter)).collect();
         let mut writer = Writer::new(2);
-        let stream = writer.binary(Binary::Mul, Dtype::F32, Arg::Stream(0), Arg::Stream(1))?;
+        let stream = writer.binary(Binary::Mul, dtype, Arg::Stream(0), Arg::Stream(1))?;
         let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
-        let products = self.made(&format!("{name}.products"), &dims, Dtype::F32, work);
+        let products = self.made(&format!("{name}.products"), &dims, dtype, work);
         let one = Lettered { letters: order, view: View::whole(products, &dims) };
         let ones: Vec<u8> = out.iter().copied().filter(|letter| !batch.contains(letter)).collect();
         let mut sums = self.summed(name, one, batch)?;

@@ -18,6 +18,15 @@ pub enum Arg {
     Stream(usize),
 }
 
+/// What is known of elements that another type is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// They are whole numbers, or are to be rounded, ties away from zero: nothing is cut off.
+    pub rounds: bool,
+    /// They are in the range of the other type.
+    pub fits: bool,
+}
+
 /// Why a primitive has no steps.
 pub type Refused = String;
 
@@ -231,6 +240,13 @@ impl Writer {
                 let (near, small) = self.rounded(x);
                 self.blend(small, near, x)
             }
+            Unary::RoundAway => {
+                let whole = self.push(x, Step::ToInt);
+                let near = self.push(whole, Step::ToFloat);
+                let size = self.word(x, Arith::And, MAGNITUDE);
+                let small = self.pick(size, Word::F32, Relation::Lt, WHOLE_FROM.to_bits(), (TRUE, 0));
+                self.blend(small, near, x)
+            }
             Unary::Sign => {
                 let above = self.pick(x, Word::F32, Relation::Gt, 0, (one, 0));
                 let below = self.pick(x, Word::F32, Relation::Lt, 0, ((-1.0_f32).to_bits(), 0));
@@ -371,11 +387,16 @@ impl Writer {
     ///
     /// # Errors
     /// Types that the chip has not.
-    pub fn convert(&mut self, from: Dtype, to: Dtype, x: usize) -> Result<usize, Refused> {
+    pub fn convert(&mut self, from: Dtype, to: Dtype, x: usize, known: Known) -> Result<usize, Refused> {
         if from == to {
             return Ok(x);
         }
         match (from, to) {
+            (from, to) if from.is_float() && to.is_integer() && known.rounds => {
+                let whole = self.push(x, Step::ToInt);
+                Ok(if known.fits { whole } else { self.wrapped(whole, to) })
+            }
+            (from, to) if from.is_integer() && to.is_integer() && known.fits => Ok(x),
             (Dtype::Bool, to) if to.is_float() => Ok(self.word(x, Arith::And, 1.0_f32.to_bits())),
             (Dtype::Bool, _) => Ok(self.word(x, Arith::And, 1)),
             (from, Dtype::Bool) => {

@@ -1,5 +1,5 @@
-//! How inputs of a graph lie in HBM: one that only contractions read is written by the host in bf16, so that
-//! no kernel converts it.
+//! How inputs of a graph lie in HBM: one that only contractions read is written by the host as they take
+//! it, so that no kernel converts it.
 
 use super::kernel::{Kernel, Kernels, Origin, Work};
 
@@ -10,7 +10,7 @@ pub(super) fn entry_layouts(mut all: Kernels) -> Kernels {
         let Some(conversion) = conversion(&all, input) else { continue };
         let Some(half) = all.kernels[conversion].results.first().copied() else { continue };
         all.kernels.remove(conversion);
-        all.values[input].half = true;
+        all.values[input].packing = all.values[half].packing;
         for kernel in &mut all.kernels {
             reads_instead(&mut kernel.work, half, input);
         }
@@ -29,7 +29,7 @@ fn conversion(all: &Kernels, input: usize) -> Option<usize> {
     let (number, kernel) = readers.next()?;
     let converts = matches!(&kernel.work, Work::Chain { inputs, lines, streams }
         if lines.is_empty() && *streams == [0] && inputs.len() == 1 && all.is_whole(&inputs[0]));
-    let half = kernel.results.first().is_some_and(|result| all.values[*result].half);
+    let half = kernel.results.first().is_some_and(|result| all.values[*result].packing.is_narrow());
     (readers.next().is_none() && converts && half).then_some(number)
 }
 

@@ -6,12 +6,14 @@ use std::fmt;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
+use tilewright_tcp_isa::contraction::full_packet_elements;
 use tilewright_tcp_isa::program::control::{Command, StepKind};
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::{ExecId, TransferId};
 
-use super::kernel::{Kernels, Work};
+use super::kernel::{Kernels, Packing, Work};
 use super::plan::Planned;
+use super::tactic::multiplied;
 use super::text::kernel_line;
 
 /// Transfers of a kernel that have the same name.
@@ -139,11 +141,14 @@ pub fn explain(machine: &Tcp, planned: &Planned, number: usize) -> Option<Explan
     let pes = shares.len() as u64;
     let most = |share: &PeShare| share.transfer_cycles().max(share.command_cycles());
     let busiest = shares.into_iter().max_by_key(most).unwrap_or_default();
-    let macs = match &kernel.work {
-        Work::Contract { sizes, .. } => sizes.batch * sizes.rows * sizes.columns * sizes.summed,
-        _ => 0,
+    let (macs, operands) = match &kernel.work {
+        Work::Contract { sizes, .. } => {
+            (sizes.batch * sizes.rows * sizes.columns * sizes.summed, sizes.operands)
+        }
+        _ => (0, Packing::Half),
     };
-    let peak = pes.max(1) * machine.pe.slices * machine.ce.lanes * machine.ce.bf16_elements;
+    let elements = full_packet_elements(machine, multiplied(operands));
+    let peak = pes.max(1) * machine.pe.slices * machine.ce.lanes * elements;
     let bytes = value_bytes(all, number);
     let tail_of = planned.chosen.tails.iter().find(|(_, tail)| **tail == number).map(|(of, _)| *of);
     Some(Explanation {

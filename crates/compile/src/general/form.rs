@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use tilewright_graph::{Dim, Dtype, Graph, Node, Op, TensorStore, ValueId};
-use tilewright_num::{Dtype as Pattern, RuleSet, convert};
+use tilewright_num::RuleSet;
 use tilewright_reference::Tensor;
 
 use super::constants::folded;
-use super::elementwise::{Arg, Writer};
-use super::kernel::{Kernel, Kernels, Origin, Part, Result as Output, Value, Work};
+use super::elementwise::{Arg, Known, Writer};
+use super::kernel::{Kernel, Kernels, Origin, Packing, Part, Result as Output, Value, Work};
 use super::pad::Pad;
 use super::refusal::{Lowered, Refusal};
 use super::tensors::words;
@@ -34,8 +34,10 @@ pub(super) struct Former<'g> {
     held: Vec<Option<Held>>,
     /// Constants that have a place.
     placed: BTreeMap<ValueId, View>,
-    /// Values in bf16 by the value that they are of.
-    halves: BTreeMap<usize, usize>,
+    /// Narrow values by the value that they are of.
+    narrows: BTreeMap<usize, usize>,
+    /// Node of each value.
+    pub(super) makers: Vec<Option<usize>>,
     /// What was padded, by the value that has it.
     pub(super) pads: BTreeMap<usize, Pad>,
 }
@@ -52,8 +54,12 @@ pub(super) fn kernels(graph: &Graph, store: &TensorStore) -> Result<Kernels, Ref
     let (tensors, known) = folded(graph, store).map_err(whole)?;
     let held = tensors.into_iter().map(|tensor| tensor.map(Held::Known)).collect();
     let all = Kernels { name: graph.name.clone(), ..Kernels::default() };
-    let mut former =
-        Former { graph, all, held, placed: BTreeMap::new(), halves: BTreeMap::new(), pads: BTreeMap::new() };
+    let mut makers = vec![None; graph.values.len()];
+    for (number, node) in graph.nodes.iter().enumerate() {
+        node.outputs.iter().for_each(|id| makers[id.index()] = Some(number));
+    }
+    let (placed, narrows, pads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut former = Former { graph, all, held, placed, narrows, makers, pads };
     for id in &graph.inputs {
         former.input(*id).map_err(whole)?;
     }
@@ -113,7 +119,7 @@ impl<'g> Former<'g> {
     /// A new value.
     pub(super) fn value(&mut self, name: &str, dims: &[u64], dtype: Dtype, origin: Origin) -> usize {
         let (name, dims) = (name.to_string(), dims.to_vec());
-        self.all.values.push(Value { name, dims, dtype, half: false, origin });
+        self.all.values.push(Value { name, dims, dtype, packing: Packing::Words, origin });
         self.all.values.len() - 1
     }
 
@@ -162,7 +168,7 @@ impl<'g> Former<'g> {
         if view.is_plain() && of.count() == count(&view.dims()) {
             return Ok(view.value);
         }
-        let (dtype, half) = (of.dtype, of.half);
+        let (dtype, packing) = (of.dtype, of.packing);
         let dims = view.dims();
         if count(&dims) > MOST_ELEMENTS {
             return Err(format!("{} elements; at most {MOST_ELEMENTS}", count(&dims)));
@@ -170,12 +176,12 @@ impl<'g> Former<'g> {
         if let Origin::Constant(words) = &of.origin {
             let words = taken(words, view).ok_or("elements that are not there")?;
             let moved = self.value(name, &dims, dtype, Origin::Constant(words));
-            self.all.values[moved].half = half;
+            self.all.values[moved].packing = packing;
             return Ok(moved);
         }
         let part = self.part(view, 0, &strides(&dims));
         let moved = self.made(name, &dims, dtype, Work::Move(vec![part]));
-        self.all.values[moved].half = half;
+        self.all.values[moved].packing = packing;
         Ok(moved)
     }
 
@@ -185,17 +191,16 @@ impl<'g> Former<'g> {
         Part { from: view.value, from_first: view.first, to_first, loops }
     }
 
-    /// A value in bf16.
-    pub(super) fn half(&mut self, value: usize) -> usize {
-        if let Some(half) = self.halves.get(&value) {
-            return *half;
+    /// A value as contractions take it.
+    pub(super) fn narrow(&mut self, value: usize, packing: Packing) -> usize {
+        if let Some(narrow) = self.narrows.get(&value) {
+            return *narrow;
         }
         let Value { name, dims, dtype, origin, .. } = self.all.values[value].clone();
-        let name = format!("{name}.bf16");
+        let name = format!("{name}.{}", packing.name());
         let number = match origin {
             Origin::Constant(words) => {
-                let narrow =
-                    |word: &u32| convert(&RuleSet::TCP, Pattern::F32, Pattern::Bf16, *word).unwrap_or(0);
+                let narrow = |word: &u32| packing.narrowed(&RuleSet::TCP, *word);
                 self.value(&name, &dims, dtype, Origin::Constant(words.iter().map(narrow).collect()))
             }
             _ => {
@@ -203,27 +208,27 @@ impl<'g> Former<'g> {
                 self.made(&name, &dims, dtype, Work::Chain { inputs, lines: Vec::new(), streams: vec![0] })
             }
         };
-        self.all.values[number].half = true;
-        self.halves.insert(value, number);
+        self.all.values[number].packing = packing;
+        self.narrows.insert(value, number);
         number
     }
 
-    /// The elements of a view in bf16, in its order.
-    pub(super) fn half_of(&mut self, view: &View, name: &str) -> Lowered<usize> {
+    /// The elements of a view as contractions take them, in its order.
+    pub(super) fn narrow_of(&mut self, view: &View, name: &str, packing: Packing) -> Lowered<usize> {
         let of = &self.all.values[view.value];
         let (dims, dtype) = (view.dims(), of.dtype);
         let moves = !self.all.is_whole(view) && !matches!(of.origin, Origin::Constant(_));
-        if moves && !self.halves.contains_key(&view.value) {
+        if moves && !self.narrows.contains_key(&view.value) {
             if count(&dims) > MOST_ELEMENTS {
                 return Err(format!("{} elements; at most {MOST_ELEMENTS}", count(&dims)));
             }
             let work = Work::Chain { inputs: vec![view.clone()], lines: Vec::new(), streams: vec![0] };
             let number = self.made(name, &dims, dtype, work);
-            self.all.values[number].half = true;
+            self.all.values[number].packing = packing;
             return Ok(number);
         }
-        let half = View { value: self.half(view.value), ..view.clone() };
-        self.plain(&half, name)
+        let narrow = View { value: self.narrow(view.value, packing), ..view.clone() };
+        self.plain(&narrow, name)
     }
 
     fn node(&mut self, node: &Node) -> Lowered<()> {
@@ -335,9 +340,9 @@ impl<'g> Former<'g> {
             return view;
         }
         let Some(words) = taken(words, &lies) else { return view };
-        let (name, dtype, half, dims) = (format!("{}.laid", of.name), of.dtype, of.half, lies.dims());
+        let (name, dtype, packing, dims) = (format!("{}.laid", of.name), of.dtype, of.packing, lies.dims());
         let value = self.value(&name, &dims, dtype, Origin::Constant(words));
-        self.all.values[value].half = half;
+        self.all.values[value].packing = packing;
         let mut own = strides(&dims).into_iter();
         let axis = |(size, stride): &(u64, i64)| {
             let used = *size > 1 && *stride != 0;
@@ -349,7 +354,11 @@ impl<'g> Former<'g> {
 
     /// An elementwise operator: a chain of one.
     fn chain(&mut self, node: &Node, name: &str, dims: &[u64], dtype: Dtype) -> Lowered<View> {
-        let ids: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
+        let mut ids: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
+        let mut known = Known::default();
+        if let (Op::Convert(to), [id]) = (&node.op, &mut ids[..]) {
+            (*id, known) = self.converted(*id, *to);
+        }
         let types: Vec<Dtype> =
             ids.iter().filter_map(|id| self.graph.value(*id)).map(|value| value.ty.dtype).collect();
         let order = self.order(&ids, dims);
@@ -375,7 +384,7 @@ impl<'g> Former<'g> {
         let stream = match (&node.op, &args[..], &types[..]) {
             (Op::Unary(op), [Arg::Stream(x)], [ty]) => writer.unary(*op, *ty, *x)?,
             (Op::Binary(op), [x, y], [ty, _]) => writer.binary(*op, *ty, *x, *y)?,
-            (Op::Convert(to), [Arg::Stream(x)], [from]) => writer.convert(*from, *to, *x)?,
+            (Op::Convert(to), [Arg::Stream(x)], [from]) => writer.convert(*from, *to, *x, known)?,
             (Op::Select, [Arg::Stream(c), x, y], _) => writer.select(*c, *x, *y),
             (Op::Select, [Arg::Word(c), x, y], _) => {
                 let taken = if *c == 0 { y } else { x };

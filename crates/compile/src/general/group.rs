@@ -61,7 +61,7 @@ impl Group {
         made: &BTreeMap<usize, Extent>,
     ) -> Option<Extent> {
         let kernel = &all.kernels[number];
-        let halves = |value: &usize| all.values[*value].half;
+        let halves = |value: &usize| all.values[*value].packing.is_narrow();
         match &kernel.work {
             Work::Reduce { from, columns, .. } => {
                 let wide = self.extent(all, *from) == Some(Extent::Wide) && !halves(from);

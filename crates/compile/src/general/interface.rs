@@ -6,7 +6,7 @@ use tilewright_graph::{Dim, Dtype, Graph};
 use tilewright_machine::tcp::Tcp;
 
 use super::bound::roofline_cycles;
-use super::kernel::{Origin, Part};
+use super::kernel::{Origin, Packing, Part};
 use super::plan::{Laid, Planned};
 
 /// What whoever runs a planned graph must know besides its program.
@@ -38,7 +38,7 @@ impl GraphInterface {
             let dims: Option<Vec<u64>> = value.ty.dims.iter().map(size).collect();
             let Some(dims) = dims.filter(|dims| dims.contains(&0)) else { continue };
             let (name, dtype) = (value.name.clone(), value.ty.dtype);
-            let port = Port { name, dtype, dims, half: false, base: 0, loops: Vec::new() };
+            let port = Port { name, dtype, dims, packing: Packing::Words, base: 0, loops: Vec::new() };
             self.inputs.insert(at.min(self.inputs.len()), port);
         }
         self
@@ -54,8 +54,8 @@ pub struct Port {
     pub dtype: Dtype,
     /// Sizes as the graph has them.
     pub dims: Vec<u64>,
-    /// Elements lie there in bf16, not in words of 32 bits.
-    pub half: bool,
+    /// How elements lie there.
+    pub packing: Packing,
     /// First byte.
     pub base: u64,
     /// Where elements lie behind it; none if they follow each other in row-major order.
@@ -95,7 +95,7 @@ pub enum PortError {
 impl Port {
     /// Bytes of an element in HBM.
     pub fn element_bytes(&self) -> u64 {
-        if self.half { 2 } else { 4 }
+        self.packing.element_bytes()
     }
 
     /// The number of elements; the greatest number if there are more.
@@ -203,7 +203,7 @@ pub fn port(planned: &Planned, number: usize) -> Option<Port> {
         Some(laid) => as_laid(number, laid.as_ref()?)?,
     };
     let (name, dims) = (value.name.clone(), value.dims.clone());
-    Some(Port { name, dtype: value.dtype, dims, half: value.half, base, loops })
+    Some(Port { name, dtype: value.dtype, dims, packing: value.packing, base, loops })
 }
 
 /// The first byte of a value in the shape of a contraction's result, and the loops over its elements.
@@ -216,16 +216,17 @@ fn as_laid(number: usize, laid: &Laid) -> Option<(u64, Vec<ElementLoops>)> {
 pub fn constants(planned: &Planned) -> impl Iterator<Item = (u64, Vec<u8>)> {
     let values = planned.kernels.values.iter().zip(&planned.places);
     let values = values.filter_map(|(value, place)| match &value.origin {
-        Origin::Constant(patterns) => Some((*place, pattern_bytes(patterns, value.half))),
+        Origin::Constant(patterns) => Some((*place, pattern_bytes(patterns, value.packing))),
         Origin::Input | Origin::Parts(_) | Origin::Kernel | Origin::Filled(_) => None,
     });
-    let blocks = planned.blocks.iter().map(|block| (block.base, pattern_bytes(&block.patterns, block.half)));
+    let blocks =
+        planned.blocks.iter().map(|block| (block.base, pattern_bytes(&block.patterns, block.packing)));
     values.chain(blocks)
 }
 
-/// Patterns as they lie in HBM: words of 32 bits, or of 16 if they are bf16.
-pub fn pattern_bytes(patterns: &[u32], half: bool) -> Vec<u8> {
-    let kept = if half { 2 } else { 4 };
+/// Patterns as they lie in HBM.
+pub fn pattern_bytes(patterns: &[u32], packing: Packing) -> Vec<u8> {
+    let kept = usize::try_from(packing.element_bytes()).unwrap_or(4);
     let mut bytes = Vec::with_capacity(patterns.len() * kept);
     for word in patterns {
         bytes.extend_from_slice(&word.to_le_bytes()[..kept]);

@@ -2,11 +2,99 @@
 //! (stage 2).
 
 use tilewright_graph::{Dtype, Fold};
+use tilewright_num::{Dtype as Pattern, RuleSet, convert};
+use tilewright_tcp_isa::program::vector::Word;
 
 use super::view::View;
 use super::words::Line;
 
-/// A value that is kept: elements one after the other, row-major, in words of 32 bits or in bf16.
+/// How the elements of a value lie in HBM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Packing {
+    /// Words of 32 bits: what the vector engine computes with.
+    #[default]
+    Words,
+    /// bf16: floats that contractions multiply.
+    Half,
+    /// Bytes: integers of eight bits that contractions multiply.
+    Byte,
+}
+
+impl Packing {
+    /// Every way.
+    pub const ALL: [Packing; 3] = [Packing::Words, Packing::Half, Packing::Byte];
+
+    /// Bytes of an element.
+    pub const fn element_bytes(self) -> u64 {
+        match self {
+            Packing::Words => 4,
+            Packing::Half => 2,
+            Packing::Byte => 1,
+        }
+    }
+
+    /// The one whose elements have so many bytes.
+    pub const fn of_bytes(element_bytes: u64) -> Packing {
+        match element_bytes {
+            1 => Packing::Byte,
+            2 => Packing::Half,
+            _ => Packing::Words,
+        }
+    }
+
+    /// Its name in texts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Packing::Words => "words",
+            Packing::Half => "bf16",
+            Packing::Byte => "int8",
+        }
+    }
+
+    /// The type that words are cast to; none for words.
+    pub const fn cast(self) -> Option<Pattern> {
+        match self {
+            Packing::Words => None,
+            Packing::Half => Some(Pattern::Bf16),
+            Packing::Byte => Some(Pattern::I8),
+        }
+    }
+
+    /// Words that are cast to it.
+    pub const fn word(self) -> Word {
+        match self {
+            Packing::Words | Packing::Byte => Word::I32,
+            Packing::Half => Word::F32,
+        }
+    }
+
+    /// Whether elements are narrower than words.
+    pub const fn is_narrow(self) -> bool {
+        !matches!(self, Packing::Words)
+    }
+
+    /// A word as the pattern of an element.
+    pub fn narrowed(self, rules: &RuleSet, word: u32) -> u32 {
+        let to = |from: Pattern, to: Pattern| convert(rules, from, to, word).unwrap_or(0);
+        match self {
+            Packing::Words => word,
+            Packing::Half => to(Pattern::F32, Pattern::Bf16),
+            Packing::Byte => to(Pattern::I32, Pattern::I8),
+        }
+    }
+
+    /// The pattern of an element as a word.
+    pub fn widened(self, rules: &RuleSet, pattern: u32) -> u32 {
+        let from = |from: Pattern, to: Pattern| convert(rules, from, to, pattern).unwrap_or(0);
+        match self {
+            Packing::Words => pattern,
+            Packing::Half => from(Pattern::Bf16, Pattern::F32),
+            Packing::Byte => from(Pattern::I8, Pattern::I32),
+        }
+    }
+}
+
+/// A value that is kept: elements one after the other, row-major.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
     /// Its name.
@@ -15,8 +103,8 @@ pub struct Value {
     pub dims: Vec<u64>,
     /// What elements stand for.
     pub dtype: Dtype,
-    /// Elements are bf16: operands of a contraction.
-    pub half: bool,
+    /// How they lie; operands of a contraction are narrow.
+    pub packing: Packing,
     /// Where it comes from.
     pub origin: Origin,
 }
@@ -29,7 +117,7 @@ impl Value {
 
     /// Bytes of an element.
     pub fn element_bytes(&self) -> u64 {
-        if self.half { 2 } else { 4 }
+        self.packing.element_bytes()
     }
 }
 
@@ -93,7 +181,7 @@ impl Part {
     }
 }
 
-/// Sizes of a contraction: `bmk, bnk -> bmn`.
+/// Sizes of a contraction, `bmk, bnk -> bmn`, and the type of what it multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sizes {
     /// In both inputs and in the result.
@@ -104,6 +192,8 @@ pub struct Sizes {
     pub columns: u64,
     /// Summed.
     pub summed: u64,
+    /// What is multiplied: bf16 with sums in f32, or bytes with sums in i32.
+    pub operands: Packing,
 }
 
 /// What a kernel does.
@@ -141,7 +231,7 @@ pub enum Work {
         /// Streams that are written, in the order of the kernel's results.
         streams: Vec<usize>,
     },
-    /// Sums of products of two values in bf16.
+    /// Sums of products of two values in bf16 or in bytes.
     Contract {
         /// `[batch, rows, summed]`.
         a: usize,
@@ -217,7 +307,7 @@ impl Kernels {
 
     /// The values that enter a chain, if it reads all of them as they are.
     pub fn whole_inputs(&self, inputs: &[View]) -> Option<Vec<usize>> {
-        let whole = |view: &View| self.is_whole(view) && !self.values[view.value].half;
+        let whole = |view: &View| self.is_whole(view) && !self.values[view.value].packing.is_narrow();
         inputs.iter().all(whole).then(|| inputs.iter().map(|input| input.value).collect())
     }
 }

@@ -43,7 +43,7 @@ fn moved(all: &Kernels, kernel: &Kernel) -> Option<Part> {
         return None;
     };
     let ([view], [], [0]) = (&inputs[..], &lines[..], &streams[..]) else { return None };
-    if all.values[view.value].half != all.values[*to].half {
+    if all.values[view.value].packing != all.values[*to].packing {
         return None;
     }
     let own = strides(&view.dims());
@@ -57,7 +57,10 @@ fn walked(all: &Kernels, kernel: &Kernel) -> Option<Work> {
     let [Part { from, from_first, to_first: 0, loops }] = &parts[..] else { return None };
     let dims: Vec<u64> = loops.iter().map(|row| row.0).collect();
     let rows = loops.iter().zip(strides(&dims)).all(|(row, own)| row.0 == 1 || row.2 == own);
-    if !rows || count(&dims) != all.values[*to].count() || all.values[*to].half != all.values[*from].half {
+    if !rows
+        || count(&dims) != all.values[*to].count()
+        || all.values[*to].packing != all.values[*from].packing
+    {
         return None;
     }
     let axes = loops.iter().map(|(size, stride, _)| (*size, *stride)).collect();
@@ -87,9 +90,9 @@ fn plain(all: &mut Kernels, work: &mut Work) -> Vec<Kernel> {
             continue;
         }
         let dims = view.dims();
-        let Value { name, dtype, half, .. } = all.values[view.value].clone();
+        let Value { name, dtype, packing, .. } = all.values[view.value].clone();
         let name = format!("{name}.moved");
-        all.values.push(Value { name, dims: dims.clone(), dtype, half, origin: Origin::Kernel });
+        all.values.push(Value { name, dims: dims.clone(), dtype, packing, origin: Origin::Kernel });
         let to = all.values.len() - 1;
         let loops =
             view.axes.iter().zip(strides(&dims)).map(|((size, from), to)| (*size, *from, to)).collect();

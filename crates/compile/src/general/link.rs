@@ -122,7 +122,8 @@ impl Weigher<'_> {
         let dims = operand_sizes(sizes, operand);
         let placed = &tactic.operands[operand];
         let axes = placed.axes_of(LETTERS[operand], dims, dims);
-        placed.image.parts(0, &axes, true).map_or(u64::MAX, |parts| cycles(self.machine, &parts, 2))
+        let bytes = sizes.operands.element_bytes();
+        placed.image.parts(0, &axes, true).map_or(u64::MAX, |parts| cycles(self.machine, &parts, bytes))
     }
 
     /// What it takes to lay a result in row-major order.
@@ -383,7 +384,8 @@ impl Weigher<'_> {
         }
         let whole = contraction(self.all, to).is_some_and(|(_, sizes)| second.chunk == sizes);
         let parts = first.operands[2].parts_to(&second.operands[operand], operand);
-        let straight = parts.filter(|_| whole).map(|parts| cycles(self.machine, &parts, 2));
+        let bytes = self.all.values[value].element_bytes();
+        let straight = parts.filter(|_| whole).map(|parts| cycles(self.machine, &parts, bytes));
         let around = lays.saturating_add(self.unlays(from, first, self.all.values[value].element_bytes()));
         match straight {
             Some(straight) if straight <= around => (straight, true),

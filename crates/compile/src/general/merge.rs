@@ -17,6 +17,7 @@ pub(super) fn merged(mut all: Kernels) -> Kernels {
         all.kernels.remove(if at == first { second } else { first });
     }
     unread(&mut all);
+    all.kernels.iter_mut().for_each(without_idle_steps);
     all
 }
 
@@ -105,9 +106,9 @@ fn joined(all: &Kernels, first: usize, second: usize) -> Option<Kernel> {
         return None;
     };
     let made = |view: &View| first.results.iter().position(|made| *made == view.value);
-    if b.iter()
-        .any(|view| made(view).is_some_and(|at| !all.is_whole(view) || all.values[first.results[at]].half))
-    {
+    if b.iter().any(|view| {
+        made(view).is_some_and(|at| !all.is_whole(view) || all.values[first.results[at]].packing.is_narrow())
+    }) {
         return None;
     }
     let dims = refined(&a.first()?.dims(), &b.first()?.dims())?;
@@ -145,6 +146,35 @@ fn renamed(line: &Line, to: &dyn Fn(usize) -> Option<usize>) -> Option<Line> {
         step => step.clone(),
     };
     Some(Line { input: to(line.input)?, step })
+}
+
+/// Takes away steps that no result of a chain needs.
+fn without_idle_steps(kernel: &mut Kernel) {
+    let Work::Chain { inputs, lines, streams } = &mut kernel.work else { return };
+    let first = inputs.len();
+    let mut needed = vec![false; first + lines.len()];
+    streams.iter().for_each(|stream| needed[*stream] = true);
+    for (at, line) in lines.iter().enumerate().rev() {
+        if !needed[first + at] {
+            continue;
+        }
+        needed[line.input] = true;
+        if let Step::With { other: Other::Stream(other), .. } = line.step {
+            needed[other] = true;
+        }
+    }
+    let mut next = first;
+    let mut to: Vec<usize> = (0..first).collect();
+    for kept in &needed[first..] {
+        to.push(next);
+        next += usize::from(*kept);
+    }
+    let kept = lines.iter().zip(&needed[first..]).filter(|(_, needed)| **needed);
+    let kept = kept.map(|(line, _)| renamed(line, &|stream| to.get(stream).copied()));
+    if let Some(kept) = kept.collect::<Option<Vec<Line>>>() {
+        *lines = kept;
+        streams.iter_mut().for_each(|stream| *stream = to[*stream]);
+    }
 }
 
 /// Takes away results of chains that nobody reads.

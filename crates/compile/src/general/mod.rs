@@ -6,6 +6,7 @@
 //! | [`kernel`] | the kernel level: values in HBM, moves, chains, contractions, reductions |
 //! | [`view`] | strided looks at values |
 //! | `form`, `contract`, `pad`, `constants` | stage 2: a graph of primitives to kernels |
+//! | `facts` | whole numbers and bounds of values, for shorter conversions |
 //! | [`elementwise`], [`words`] | elementwise primitives as steps on 32-bit words, and what a step gives |
 //! | `entry` | how inputs lie in HBM |
 //! | `merge` | chains that read one another as one |
@@ -59,6 +60,7 @@ mod contract;
 mod cut;
 mod emit;
 mod entry;
+mod facts;
 mod form;
 mod fused;
 mod group;
@@ -68,5 +70,6 @@ mod order;
 mod pad;
 mod share;
 
+pub(crate) use contract::is_vector_work;
 pub use plan::{Options, Planned, Spread, plan};
 pub use refusal::Refusal;

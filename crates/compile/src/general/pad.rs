@@ -103,7 +103,7 @@ impl Former<'_> {
         let turned = base.transposed(&order).ok_or("axes that do not fit")?;
         let inside = skipped(&|axis| rooms[axis].before);
         let part = self.part(&turned, inside, &strides(&stored));
-        let Value { dtype, half, origin, .. } = self.all.values[base.value].clone();
+        let Value { dtype, packing, origin, .. } = self.all.values[base.value].clone();
         let value = if let Origin::Constant(words) = origin {
             let mut patterns = vec![word; usize::try_from(count(&stored)).map_err(|_| "too many elements")?];
             part.each(|from, to| patterns[to] = words[from]);
@@ -113,7 +113,7 @@ impl Former<'_> {
             self.all.values[value].origin = Origin::Filled(word);
             value
         };
-        self.all.values[value].half = half;
+        self.all.values[value].packing = packing;
         let first = skipped(&|axis| rooms[axis].before - around[axis][0]);
         let sizes = base.axes.iter().zip(&around).map(|((size, _), [low, high])| size + low + high);
         let view = View { value, first, axes: sizes.zip(to.iter().copied()).collect() };

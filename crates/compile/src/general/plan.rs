@@ -19,7 +19,7 @@ use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
 use super::form::kernels;
 use super::group::{Group, groups};
-use super::kernel::{Kernels, Origin, Value, Work};
+use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
 use super::link::{Chosen, chosen};
 use super::merge::{close, merged};
@@ -90,8 +90,8 @@ pub struct Laid {
 pub struct Ready {
     /// First byte in HBM.
     pub base: u64,
-    /// Patterns are bf16.
-    pub half: bool,
+    /// How they lie.
+    pub packing: Packing,
     /// One for each element, padding included.
     pub patterns: Vec<u32>,
 }
@@ -158,7 +158,7 @@ pub fn plan(
             && word != 0
         {
             let count = usize::try_from(value.count()).map_err(|_| too_large(&kernels, value))?;
-            planner.blocks.push(Ready { base: place, half: value.half, patterns: vec![word; count] });
+            planner.blocks.push(Ready { base: place, packing: value.packing, patterns: vec![word; count] });
         }
     }
     place_parts(&kernels, &mut planner.places);

@@ -1,14 +1,14 @@
 //! What kernels of a general graph must give, from the values that they read alone: neither layouts nor
 //! commands.
 //!
-//! Chains, moves and reductions are compared bit for bit. A contraction takes bf16 and sums in f32 in the
+//! Chains, moves, reductions and contractions of bytes are compared bit for bit. One of floats takes bf16 and sums in f32 in the
 //! order of its tactic: its result may differ from the exact sum of products by what f32 loses ([`SLACK`] of
 //! the sum of magnitudes).
 
 use tilewright_graph::Fold;
-use tilewright_num::{self as num, Dtype, RuleSet, convert, decode};
+use tilewright_num::{self as num, Dtype, RuleSet, decode};
 
-use super::kernel::{Kernels, Origin, Sizes, Work};
+use super::kernel::{Kernels, Origin, Packing, Sizes, Work};
 use super::view::{View, signed};
 use super::words::evaluate;
 
@@ -104,11 +104,17 @@ pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'
                 let all_streams = evaluate(rules, &elements, lines);
                 for ((out, stream), value) in outs.iter_mut().zip(streams).zip(&kernel.results) {
                     let word = all_streams[*stream];
-                    let narrow = |word| convert(rules, Dtype::F32, Dtype::Bf16, word).unwrap_or(0);
-                    out.push(if all.values[*value].half { narrow(word) } else { word });
+                    out.push(all.values[*value].packing.narrowed(rules, word));
                 }
             }
             outs.into_iter().map(Expected::Exact).collect()
+        }
+        Work::Contract { a, b, sizes } if sizes.operands == Packing::Byte => {
+            let wide = |value: usize| -> Vec<i64> {
+                let word = |word: &u32| i64::from(Packing::Byte.widened(rules, *word).cast_signed());
+                values(value).iter().map(word).collect()
+            };
+            vec![Expected::Exact(whole_products(&wide(*a), &wide(*b), *sizes))]
         }
         Work::Contract { a, b, sizes } => {
             vec![Expected::Near(products(rules, &values(*a), &values(*b), *sizes))]
@@ -124,10 +130,25 @@ pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'
 
 /// Elements of a view as words.
 fn taken(rules: &RuleSet, all: &Kernels, input: &View, values: &Values<'_>) -> Vec<u32> {
-    let (half, from) = (all.values[input.value].half, values(input.value));
-    let wide =
-        |word: u32| if half { convert(rules, Dtype::Bf16, Dtype::F32, word).unwrap_or(0) } else { word };
+    let (packing, from) = (all.values[input.value].packing, values(input.value));
+    let wide = |word: u32| packing.widened(rules, word);
     input.places().into_iter().map(|at| from.get(index(at)).copied().map_or(0, wide)).collect()
+}
+
+/// Sums in i32 of products of bytes: exact, as long as they stay in i32.
+fn whole_products(a: &[i64], b: &[i64], sizes: Sizes) -> Vec<u32> {
+    let [rows, columns, summed] = [sizes.rows, sizes.columns, sizes.summed].map(|size| index(signed(size)));
+    let mut all = Vec::with_capacity(index(signed(sizes.batch)) * rows * columns);
+    for (a, b) in a.chunks(rows * summed).zip(b.chunks(columns * summed)) {
+        for row in a.chunks(summed) {
+            for column in b.chunks(summed) {
+                let sum: i64 = row.iter().zip(column).map(|(x, y)| x * y).sum();
+                let sum = sum.clamp(i32::MIN.into(), i32::MAX.into());
+                all.push(i32::try_from(sum).unwrap_or(0).cast_unsigned());
+            }
+        }
+    }
+    all
 }
 
 fn products(rules: &RuleSet, a: &[u32], b: &[u32], sizes: Sizes) -> Vec<(f64, f64)> {

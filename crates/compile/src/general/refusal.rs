@@ -129,9 +129,10 @@ fn nearest(op: &Op, operands: &[Type], results: &[Type]) -> Option<(&'static str
         Op::Einsum(_) if operands.len() > 2 => {
             ("einsums of one and two operands", "an einsum of two operands, and of its result with the next")
         }
-        Op::Einsum(_) if !floats => {
-            ("products of f32, in bf16", "operands converted to f32, which is exact up to 256")
-        }
+        Op::Einsum(_) if !floats => (
+            "products of f32 in bf16, and of i8 converted to i32",
+            "operands converted to i8 and then to i32",
+        ),
         Op::Scatter { fold: Some(_), .. } => {
             ("scatters that replace rows", "the fold as an operator of its own")
         }

@@ -7,7 +7,7 @@
 
 use tilewright_graph::Dtype;
 
-use super::kernel::{Kernel, Kernels, Origin, Sizes, Value, Work};
+use super::kernel::{Kernel, Kernels, Origin, Packing, Sizes, Value, Work};
 use super::plan::readers;
 use super::view::{View, signed};
 use super::words::Line;
@@ -38,16 +38,17 @@ impl Branch {
     fn is_like(&self, other: &Branch, all: &Kernels) -> bool {
         let kinds = |one: &Branch| one.vectors.iter().map(Option::is_some).collect::<Vec<bool>>();
         let of = |value: &usize| {
-            let Value { dtype, half, origin, .. } = &all.values[*value];
-            (*dtype, *half, *origin == Origin::Input)
+            let Value { dtype, packing, origin, .. } = &all.values[*value];
+            (*dtype, *packing, *origin == Origin::Input)
         };
         let types = |one: &Branch| {
             let vectors = one.vectors.iter().map(|value| value.as_ref().map(of));
             (of(&one.b), vectors.collect::<Vec<_>>())
         };
-        let out = |one: &Branch| (all.values[one.out].dtype, all.values[one.out].half);
+        let out = |one: &Branch| (all.values[one.out].dtype, all.values[one.out].packing);
         self.a == other.a
-            && (self.sizes.rows, self.sizes.summed) == (other.sizes.rows, other.sizes.summed)
+            && (self.sizes.rows, self.sizes.summed, self.sizes.operands)
+                == (other.sizes.rows, other.sizes.summed, other.sizes.operands)
             && (&self.lines, &self.streams) == (&other.lines, &other.streams)
             && kinds(self) == kinds(other)
             && types(self) == types(other)
@@ -85,7 +86,10 @@ pub(super) fn narrowed_early(mut all: Kernels) -> Kernels {
         else {
             return false;
         };
-        inputs.len() == 1 && lines.is_empty() && streams[..] == [0] && all.values[results[0]].half
+        inputs.len() == 1
+            && lines.is_empty()
+            && streams[..] == [0]
+            && all.values[results[0]].packing == Packing::Half
     };
     let is_made = |value: usize| {
         let of =
@@ -96,14 +100,14 @@ pub(super) fn narrowed_early(mut all: Kernels) -> Kernels {
         .filter(|value| {
             let one = &all.values[*value];
             let read = &uses[*value];
-            !one.half
+            !one.packing.is_narrow()
                 && one.dtype == Dtype::F32
                 && !read.is_empty()
                 && read.iter().all(narrows)
                 && is_made(*value)
         })
         .collect();
-    narrow.into_iter().for_each(|value| all.values[value].half = true);
+    narrow.into_iter().for_each(|value| all.values[value].packing = Packing::Half);
     all
 }
 
@@ -247,8 +251,8 @@ fn behind_each_other(all: &mut Kernels, parts: &[usize], dims: &[u64]) -> usize 
     let inputs = all.values[parts[0]].origin == Origin::Input;
     let origin = if inputs { Origin::Parts(parts.to_vec()) } else { Origin::Constant(words) };
     let names: Vec<&str> = parts.iter().map(|part| all.values[*part].name.as_str()).collect();
-    let Value { dtype, half, .. } = all.values[parts[0]];
-    let value = Value { name: names.join("+"), dims: dims.to_vec(), dtype, half, origin };
+    let Value { dtype, packing, .. } = all.values[parts[0]];
+    let value = Value { name: names.join("+"), dims: dims.to_vec(), dtype, packing, origin };
     all.values.push(value);
     all.values.len() - 1
 }

@@ -20,7 +20,7 @@ use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::commands_chain::Rooms;
 use super::image::Image;
-use super::kernel::{Kernels, Part, Sizes, Work};
+use super::kernel::{Kernels, Packing, Part, Sizes, Work};
 use super::link::LETTERS;
 use super::passes::passes;
 
@@ -62,7 +62,8 @@ pub fn tactics(machine: &Tcp, sizes: Sizes, keep: usize) -> Result<Vec<Tactic>, 
     let text = einsum(sizes);
     let parsed = parser::program(&text, SourceId(0)).map_err(|complaint| complaint.message.clone())?;
     let problem = Problem::new(&parsed).map_err(first)?;
-    let setup = Setup::new(machine, 1, Dtype::Bf16).map_err(|_| "a machine without bf16".to_string())?;
+    let setup = Setup::new(machine, 1, multiplied(sizes.operands));
+    let setup = setup.map_err(|_| format!("a machine without {}", sizes.operands.name()))?;
     let task = TcpTask::new(setup, &parsed, &problem).map_err(|complaint| complaint.message.clone())?;
     let options = SearchOptions { budget: Some(BUDGET), ..SearchOptions::exact(Goal::Time, keep) };
     let found = search(&task, &options, &mut |_, _| false);
@@ -75,7 +76,9 @@ pub fn tactics(machine: &Tcp, sizes: Sizes, keep: usize) -> Result<Vec<Tactic>, 
             ..tilewright_tcp_lower::LowerOptions::default()
         };
         match lowered(&task, &told.framed, &best.choice, &options) {
-            Ok(done) => match placed(machine, &done.program).map(|operands| (chunk(&operands), operands)) {
+            Ok(done) => match placed(machine, &done.program, sizes.operands)
+                .map(|operands| (chunk(&operands, sizes.operands), operands))
+            {
                 Some((chunk, operands)) if chunk.summed == sizes.summed => {
                     let (text, program) = (done.text.to_string(), done.program);
                     all.push(Tactic { text, program, chunk, cycles: told.columns.cycles, operands });
@@ -99,12 +102,18 @@ pub(super) fn einsum(sizes: Sizes) -> String {
     text
 }
 
-fn placed(machine: &Tcp, program: &Program) -> Option<[Placed; 3]> {
+/// The type of what a contraction multiplies.
+pub(super) fn multiplied(packing: Packing) -> Dtype {
+    packing.cast().unwrap_or(Dtype::Bf16)
+}
+
+fn placed(machine: &Tcp, program: &Program, packing: Packing) -> Option<[Placed; 3]> {
     let find = |name: &str| program.tensors.iter().find(|tensor| tensor.name == name);
     let one = |tensor: &Tensor| {
         let TensorPlace::Dm { base, slice: 0, .. } = tensor.place else { return None };
         // The engine takes room in whole flits; results are read back as flits of words.
-        let granule = if tensor.name == "out" { FLIT_WORDS } else { machine.tdma.alignment_bytes / 2 };
+        let narrow = machine.tdma.alignment_bytes / packing.element_bytes();
+        let granule = if tensor.name == "out" { FLIT_WORDS } else { narrow };
         let image = Image::new(&tensor.map, granule)?;
         Some(Placed { base, image, axes: tensor.axes.clone() })
     };
@@ -112,11 +121,12 @@ fn placed(machine: &Tcp, program: &Program) -> Option<[Placed; 3]> {
 }
 
 /// Sizes of what a program computes.
-fn chunk([a, b, _]: &[Placed; 3]) -> Sizes {
+fn chunk([a, b, _]: &[Placed; 3], operands: Packing) -> Sizes {
     let size = |of: &Placed, name: &str| {
         of.axes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(1, |(_, size)| *size)
     };
-    Sizes { batch: size(a, "b"), rows: size(a, "m"), columns: size(b, "n"), summed: size(a, "k") }
+    let [batch, rows, columns, summed] = [size(a, "b"), size(a, "m"), size(b, "n"), size(a, "k")];
+    Sizes { batch, rows, columns, summed, operands }
 }
 
 impl Tactic {

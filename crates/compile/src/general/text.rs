@@ -16,7 +16,7 @@ use super::words::{Line, Other, Step};
 /// A value with its type: `y: f32[1, 10]`.
 fn typed(value: &Value) -> String {
     let dims: Vec<String> = value.dims.iter().map(u64::to_string).collect();
-    let dtype = if value.half { "bf16" } else { value.dtype.name() };
+    let dtype = if value.packing.is_narrow() { value.packing.name() } else { value.dtype.name() };
     format!("{}: {dtype}[{}]", value.name, dims.join(", "))
 }
 

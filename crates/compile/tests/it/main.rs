@@ -4,4 +4,5 @@ mod check;
 mod explored;
 mod kernel_text;
 mod lowered;
+mod quantise;
 mod support;

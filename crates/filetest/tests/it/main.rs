@@ -7,6 +7,7 @@ mod explore;
 mod figures;
 mod fuzz_corpus;
 mod general;
+mod general_bytes;
 mod graph_files;
 mod kinds;
 mod links;

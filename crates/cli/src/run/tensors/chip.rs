@@ -18,11 +18,13 @@ use tilewright_runtime::usage::Usage;
 use tilewright_runtime::{Reading, ReadingError, ReadingOptions};
 
 use super::inputs::InputArrays;
+use super::interpreted;
 use super::outputs::{self, OutputJson};
-use crate::graph::GraphRequest;
+use crate::graph::{CompiledGraph, GraphRequest, check_target};
 use crate::host::Host;
 use crate::machine::to_json;
 use crate::outcome::{OUR_FAULT, Outcome, io_cause};
+use crate::quantise::{self, Calibration, OutputError, QuantisedNote};
 use crate::run::args::{PromptArgs, RunArgs, TensorArgs};
 use crate::target::refused_programs;
 
@@ -40,13 +42,27 @@ pub(super) fn run(
         goal: Goal::Time,
         shows_progress: !args.prompting.json,
     };
-    let tuned = request.compile(&machine, &model.graph, &model.store, host)?;
+    check_target(&args.target)?;
+    let calibration = match &args.target.calibrate {
+        Some(folder) => quantise::calibration(folder, &model.graph, host)?,
+        None => Calibration {
+            sets: vec![given.of(&model.graph)?],
+            from: "the inputs of this run alone".to_string(),
+        },
+    };
+    let compiled = request.compile(&machine, &model.graph, &model.store, Some(&calibration), host)?;
+    let CompiledGraph { tuned, note } = compiled;
+    let quantised = match note {
+        Some(note) => Some(QuantisedRun { note, float32: interpreted(model, given, host)? }),
+        None => None,
+    };
     let job = GraphJob {
         machine: &machine,
         chip: &args.target.chip,
         set: &args.target.set,
         tensors: &args.tensors,
         prompting: &args.prompting,
+        quantised: quantised.as_ref(),
     };
     let graph =
         executable(&machine, &tuned.planned, tuned.options.pes).map_err(|error| job.failed(&error))?;
@@ -62,6 +78,14 @@ pub(crate) struct GraphJob<'j> {
     pub(crate) set: &'j [String],
     pub(crate) tensors: &'j TensorArgs,
     pub(crate) prompting: &'j PromptArgs,
+    /// What its contractions in int8 are compared with, if it has some.
+    pub(crate) quantised: Option<&'j QuantisedRun>,
+}
+
+/// A graph with contractions in int8, and what float32 gives.
+pub(crate) struct QuantisedRun {
+    note: QuantisedNote,
+    float32: Vec<(String, Tensor)>,
 }
 
 impl GraphJob<'_> {
@@ -126,12 +150,16 @@ impl GraphJob<'_> {
         let mut usage = Usage::default();
         usage.add(&reading.outcome, 1);
         let (ms, energy_mj) = (usage.seconds(self.machine) * 1e3, usage.mj_per_token().unwrap_or(0.0));
+        let quantised = self
+            .quantised
+            .map(|run| QuantisedJson { note: &run.note, errors: quantise::errors(results, &run.float32) });
+        let peak = if quantised.is_some() { Dtype::I8 } else { Dtype::Bf16 };
         let all = ChipRunJson {
             outputs: outputs::data(self.tensors, results),
             kernels: graph.kernels,
             cycles: reading.outcome.cycles,
             roofline_cycles: graph.roofline_cycles,
-            mac_use: usage.mac_use(self.machine, graph.pes, Dtype::Bf16),
+            mac_use: usage.mac_use(self.machine, graph.pes, peak),
             hbm_use: usage.hbm_use(self.machine, 1),
             ms,
             energy_mj,
@@ -139,6 +167,7 @@ impl GraphJob<'_> {
             hbm_bytes: graph.hbm_bytes,
             transfers: reading.outcome.transfers,
             commands: reading.outcome.execs,
+            quantised,
         };
         if self.prompting.json {
             return to_json(&all);
@@ -148,6 +177,10 @@ impl GraphJob<'_> {
             "{} kernels, {} cycles, {ms:.4} ms, {energy_mj:.4} mJ; {} transfers, {} commands, {} B of HBM\n",
             all.kernels, all.cycles, all.transfers, all.commands, all.hbm_bytes
         );
+        if let Some(quantised) = &all.quantised {
+            text += &format!("int8: {}\n", quantised.note.words());
+            text += &quantise::error_words(&quantised.errors);
+        }
         let longest: Vec<String> = usage
             .longest()
             .iter()
@@ -181,4 +214,14 @@ struct ChipRunJson<'s> {
     hbm_bytes: u64,
     transfers: u64,
     commands: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quantised: Option<QuantisedJson<'s>>,
+}
+
+/// What `--json` says of contractions in int8.
+#[derive(Serialize)]
+struct QuantisedJson<'s> {
+    #[serde(flatten)]
+    note: &'s QuantisedNote,
+    errors: Vec<OutputError>,
 }

@@ -13,6 +13,7 @@ use tilewright_runtime::{Array, npy};
 use crate::host::Host;
 use crate::model;
 use crate::outcome::Outcome;
+use crate::quantise::declared;
 use crate::run::args::{RunArgs, TensorArgs};
 
 /// Elements that a seed draws for all inputs together, at most: 1 GiB of them.
@@ -39,17 +40,7 @@ impl RequiredInputs {
             )));
         }
         let model = model::load(&args.model, args.dims.as_deref(), host)?;
-        let graph = &model.graph;
-        let declared = graph.inputs.iter().filter_map(|id| graph.value(*id)).map(|value| {
-            let size = |dim: &tilewright_graph::Dim| match dim.as_fixed().and_then(|n| u64::try_from(n).ok())
-            {
-                Some(size) => DeclaredSize::Fixed(size),
-                None => DeclaredSize::Named(dim.text(&graph.axes)),
-            };
-            let sizes = value.ty.dims.iter().map(size).collect();
-            DeclaredInput { name: value.name.clone(), dtype: value.ty.dtype, sizes }
-        });
-        let declared = declared.collect();
+        let declared = declared(&model.graph);
         Ok(RequiredInputs::Graph(Box::new(model), declared))
     }
 
@@ -250,7 +241,7 @@ impl InputArrays {
     }
 
     /// Arrays in the order of a graph's inputs.
-    pub(super) fn of(&self, graph: &Graph) -> Result<Vec<Tensor>, Outcome> {
+    pub(crate) fn of(&self, graph: &Graph) -> Result<Vec<Tensor>, Outcome> {
         let names = graph.inputs.iter().filter_map(|id| graph.value(*id)).map(|value| &value.name);
         names.map(|name| self.named(name).cloned()).collect()
     }

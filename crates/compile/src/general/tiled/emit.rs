@@ -16,7 +16,7 @@ use super::finish::Slot;
 use super::grid::Tile;
 use super::rooms::Rooms;
 use super::search::TiledContraction;
-use super::tile::{HALF_BYTES, TileProgram, WORD_BYTES};
+use super::tile::{TileProgram, WORD_BYTES};
 use super::traffic::{Place, operand_place, result_place, row_place, vector_place};
 
 /// First bytes of values in HBM, all row-major.
@@ -83,7 +83,7 @@ impl TiledContraction {
         let hull = |base: u64, count: u64, own: &dyn Fn(&Tile) -> (u64, u64)| {
             let ranges = tiles.iter().map(|tile| {
                 let (first, end) = own(tile);
-                let row = summed * HALF_BYTES;
+                let row = summed * self.sizes.operands.element_bytes();
                 let at = |row_number: u64| base + (tile.batch * count + row_number) * row;
                 (at(first), at(end))
             });
@@ -256,8 +256,10 @@ impl Worker<'_, '_> {
         let slot = |rooms: &Rooms, slot: Slot| rooms.slot(slot, exchanged, at as u64);
         for (number, one) in program.finish.stored.iter().enumerate() {
             let from = match program.finish.slot(one.stream) {
-                Some(own) if !one.half || program.finish.narrows_sums() => slot(&self.rooms, own),
-                _ => self.rooms.halves[number].at(at as u64),
+                Some(own) if !one.packing.is_narrow() || program.finish.narrows_sums().is_some() => {
+                    slot(&self.rooms, own)
+                }
+                _ => self.rooms.narrow[number].at(at as u64),
             };
             let (sizes, bytes) = (self.tiled.sizes, one.element_bytes());
             let place = match (one.narrow, &program.row_values) {
@@ -322,8 +324,8 @@ impl Worker<'_, '_> {
         }
         let rooms = self.rooms.clone();
         let place = |slot: Slot| rooms.slot(slot, exchanged, number);
-        let half = |result: usize| rooms.halves[result].at(number);
-        for exec in program.finish.execs(machine, &place, &half) {
+        let narrow = |result: usize| rooms.narrow[result].at(number);
+        for exec in program.finish.execs(machine, &place, &narrow) {
             self.exec(at, exec);
         }
         Ok(())

@@ -8,7 +8,7 @@ use tilewright_graph::Fold;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::super::group::{Extent, Group};
-use super::super::kernel::{Kernels, Sizes, Work};
+use super::super::kernel::{Kernels, Packing, Sizes, Work};
 use super::super::view::View;
 use super::super::words::Line;
 
@@ -71,8 +71,8 @@ pub(in super::super) struct Epilogue {
     pub(in super::super) members: Vec<Member>,
     /// Inputs that it reads besides.
     pub(in super::super) more: Vec<Input>,
-    /// Whether each value is bf16.
-    pub(in super::super) half: Vec<bool>,
+    /// How each value is written.
+    pub(in super::super) packings: Vec<Packing>,
     /// Whether each value is written.
     pub(in super::super) given: Vec<bool>,
 }
@@ -99,8 +99,8 @@ impl Joined {
 impl Epilogue {
     /// Bytes of an element of the narrowest value that is written.
     pub(super) fn least_bytes(&self) -> u64 {
-        let halves = self.half.iter().zip(&self.given).any(|(half, given)| *half && *given);
-        if halves { super::tile::HALF_BYTES } else { super::tile::WORD_BYTES }
+        let given = self.packings.iter().zip(&self.given).filter(|(_, given)| **given);
+        given.map(|(packing, _)| packing.element_bytes()).min().unwrap_or(super::tile::WORD_BYTES)
     }
 
     /// Whether slices must have whole rows.
@@ -156,15 +156,15 @@ impl<'k> Uses<'k> {
         let kinds: Option<Vec<Input>> = inputs.iter().map(|view| input(all, sums, sizes, view)).collect();
         let kinds = kinds?;
         (kinds.iter().filter(|input| **input == Input::Sum).count() == 1).then_some(())?;
-        let half: Vec<bool> = kernel.results.iter().map(|value| all.values[*value].half).collect();
-        let given = vec![true; half.len()];
+        let packings: Vec<Packing> = kernel.results.iter().map(|value| all.values[*value].packing).collect();
+        let given = vec![true; packings.len()];
         let epilogue = Epilogue {
             inputs: kinds,
             lines: lines.clone(),
             streams: streams.clone(),
             members: Vec::new(),
             more: Vec::new(),
-            half,
+            packings,
             given,
         };
         let reads = kernel.reads();
@@ -180,7 +180,7 @@ impl<'k> Uses<'k> {
             streams: vec![0],
             members: Vec::new(),
             more: Vec::new(),
-            half: vec![false],
+            packings: vec![Packing::Words],
             given: vec![true],
         };
         Some(Joined { kernels: Vec::new(), reads: vec![sums], values: vec![sums], epilogue })
@@ -197,7 +197,9 @@ impl<'k> Uses<'k> {
         let all = self.all;
         let (sizes, sums) = self.result(number)?;
         let group = Group { kernels: 0..0, rows: sizes.batch * sizes.rows, columns: sizes.columns };
-        if !sizes.columns.is_multiple_of(FLIT_WORDS) || first.epilogue.half.contains(&true) {
+        if !sizes.columns.is_multiple_of(FLIT_WORDS)
+            || first.epilogue.packings.iter().any(|packing| packing.is_narrow())
+        {
             return None;
         }
         let mut made: BTreeMap<usize, Extent> =
@@ -227,7 +229,7 @@ impl<'k> Uses<'k> {
             self.keep || !self.readers[*value].iter().all(inside)
         };
         joined.epilogue.given = joined.values.iter().map(outside).collect();
-        joined.epilogue.half = joined.values.iter().map(|value| all.values[*value].half).collect();
+        joined.epilogue.packings = joined.values.iter().map(|value| all.values[*value].packing).collect();
         has_reduction.then_some(joined)
     }
 
@@ -275,7 +277,7 @@ impl<'k> Uses<'k> {
 }
 
 fn input(all: &Kernels, sums: usize, sizes: Sizes, view: &View) -> Option<Input> {
-    if all.values[view.value].half {
+    if all.values[view.value].packing.is_narrow() {
         return None;
     }
     if all.is_whole(view) {

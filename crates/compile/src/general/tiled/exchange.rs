@@ -15,11 +15,12 @@ use tilewright_tcp_isa::vector::FLIT_WORDS;
 use tilewright_tcp_lower::kernels::chain::{chain, rows};
 use tilewright_tcp_lower::kernels::pass::fetch;
 
+use super::super::kernel::Packing;
 use super::super::tactic::Placed;
 use super::super::view::signed;
 use super::finish::Finish;
 use super::split::Spread;
-use super::tile::{HALF_BYTES, TileShape, WORD_BYTES, placed};
+use super::tile::{TileShape, WORD_BYTES, placed};
 
 /// What slices exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,24 +60,25 @@ impl Exchange {
         self.columns * self.ring
     }
 
-    /// Whether sums that are needed in bf16 alone are narrowed before: two of them are a word then.
-    pub(super) fn takes_halves(&self) -> bool {
-        (self.columns * HALF_BYTES).is_multiple_of(FLIT_WORDS * WORD_BYTES)
+    /// Whether sums that are needed narrow alone are narrowed before: several of them are a word then.
+    pub(super) fn takes(&self, packing: Packing) -> bool {
+        (self.columns * packing.element_bytes()).is_multiple_of(FLIT_WORDS * WORD_BYTES)
     }
 
-    /// Whether the vector engine narrows sums on the way.
-    pub(super) fn narrows(&self, finish: &Finish) -> bool {
-        self.ring > 1 && finish.narrows_sums() && !self.takes_halves()
+    /// How the vector engine narrows sums on the way.
+    pub(super) fn narrows(&self, finish: &Finish) -> Option<Packing> {
+        finish.narrows_sums().filter(|packing| self.ring > 1 && !self.takes(*packing))
     }
 
-    /// The command, between two places of data memory; sums may leave it in bf16.
+    /// The command, between two places of data memory; sums may leave it narrow.
     pub(super) fn exec(&self, from: u64, to: u64, finish: &Finish) -> Exec {
         let Exchange { ring, rows: all_rows, columns, over } = *self;
         let narrow = self.narrows(finish);
-        let halves = finish.narrows_sums() && self.takes_halves();
-        let columns = if halves { columns * HALF_BYTES / WORD_BYTES } else { columns };
+        let packing = narrow.unwrap_or_default();
+        let before = finish.narrows_sums().filter(|packing| self.takes(*packing)).unwrap_or_default();
+        let columns = columns * before.element_bytes() / WORD_BYTES;
         let (part, flits) = (all_rows / ring, columns / FLIT_WORDS);
-        let element_bytes = if narrow { HALF_BYTES } else { WORD_BYTES };
+        let element_bytes = packing.element_bytes();
         let width = FLIT_WORDS * element_bytes;
         let loops = [
             (part, signed(columns)),
@@ -101,11 +103,16 @@ impl Exchange {
         let ring = Ring { slice1: ring, slice0: over.summed };
         let switch = Switch { topology: Topology::InterTranspose(ring, flits), sources: Vec::new() };
         let stream = Stream {
-            fetch: fetch(if narrow { Dtype::F32 } else { Dtype::I32 }, from, &loops, FLIT_WORDS),
+            fetch: fetch(
+                if packing.word() == Word::F32 { Dtype::F32 } else { Dtype::I32 },
+                from,
+                &loops,
+                FLIT_WORDS,
+            ),
             switch,
             contract: None,
-            vector: narrow.then(|| chain(Word::F32, Vec::new())),
-            cast: narrow.then_some(Dtype::Bf16),
+            vector: narrow.map(|packing| chain(packing.word(), Vec::new())),
+            cast: packing.cast(),
             transpose: None,
             commit,
         };

@@ -1,16 +1,15 @@
 //! What happens to the sums of a tile before they leave data memory: the first units of a chain in the
 //! command of the contraction, the exchange between slices, the other passes of the chain, and the narrowing
-//! to bf16.
+//! to bf16 or bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_graph::Fold;
 use tilewright_machine::tcp::Tcp;
-use tilewright_num::Dtype;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_isa::program::exec::{Context, Exec, ExecBody};
-use tilewright_tcp_isa::program::vector::{Op, OperandSource, Vector, Word};
+use tilewright_tcp_isa::program::vector::{Op, OperandSource, Vector};
 use tilewright_tcp_isa::vector::{FLIT_WORDS, check, output};
 use tilewright_tcp_lower::kernels::chain::{chain, vrf};
 use tilewright_tcp_lower::kernels::pass::load_vrf;
@@ -18,13 +17,14 @@ use tilewright_tcp_lower::kernels::pass::load_vrf;
 use super::super::commands_chain::command;
 use super::super::commands_reduce::reduction;
 use super::super::group::LEAST_ROWS;
+use super::super::kernel::Packing;
 use super::super::passes::{Pass, Registers, operands_of_units, passes_with};
 use super::super::tactic::Placed;
 use super::super::words::Line;
 use super::epilogue::{Epilogue, Input, Member, Source};
 use super::exchange::Exchange;
 use super::split::Spread;
-use super::tile::{HALF_BYTES, TileShape, WORD_BYTES, placed};
+use super::tile::{TileShape, WORD_BYTES, placed};
 
 /// Words of the vector register file for one input of a chain, as the slices have them at one point.
 #[derive(Clone, Debug)]
@@ -103,8 +103,8 @@ impl Stage {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored {
     pub(super) stream: usize,
-    /// In bf16.
-    pub(super) half: bool,
+    /// How.
+    pub(super) packing: Packing,
     /// One element for each row.
     pub(super) narrow: bool,
 }
@@ -112,7 +112,7 @@ pub(super) struct Stored {
 impl Stored {
     /// Bytes of an element.
     pub(super) fn element_bytes(&self) -> u64 {
-        if self.half { HALF_BYTES } else { WORD_BYTES }
+        self.packing.element_bytes()
     }
 }
 
@@ -253,7 +253,7 @@ impl Finish {
             slots: vec![Some(Slot::Sums)],
             operands: Vec::new(),
             brought: Vec::new(),
-            stored: vec![Stored { stream: 0, half: false, narrow: false }],
+            stored: vec![Stored { stream: 0, packing: Packing::Words, narrow: false }],
             words: shape.kept_rows() * shape.columns,
             rows: 0,
             row_place: None,
@@ -284,10 +284,12 @@ impl Finish {
         self.slots.get(stream).copied().flatten()
     }
 
-    /// Whether sums are narrowed where the exchange or the contraction leaves them: nobody needs them wide.
-    pub(super) fn narrows_sums(&self) -> bool {
-        let narrowed = |one: &Stored| one.half && self.slot(one.stream) == Some(Slot::Sums);
-        !self.whole && self.stages.is_empty() && self.stored.iter().all(narrowed)
+    /// How sums are narrowed where the exchange or the contraction leaves them, if nobody needs them wide.
+    pub(super) fn narrows_sums(&self) -> Option<Packing> {
+        let packing = self.stored.first()?.packing;
+        let same = |one: &Stored| one.packing == packing && self.slot(one.stream) == Some(Slot::Sums);
+        let all = !self.whole && self.stages.is_empty() && self.stored.iter().all(same);
+        (all && packing.is_narrow()).then_some(packing)
     }
 
     /// Whether commands behind the exchange need the vector engine.
@@ -295,22 +297,26 @@ impl Finish {
         !self.stages.is_empty() || !self.narrowed().is_empty()
     }
 
-    /// Results in bf16 that a command of their own narrows.
+    /// Narrow results that a command of their own narrows.
     pub(super) fn narrowed(&self) -> Vec<usize> {
-        let own = |(_, one): &(usize, &Stored)| one.half && self.narrowing_pass(one.stream).is_none();
-        if self.narrows_sums() {
+        let own = |(_, one): &(usize, &Stored)| {
+            one.packing.is_narrow() && self.narrowing_pass(one.stream).is_none()
+        };
+        if self.narrows_sums().is_some() {
             return Vec::new();
         }
         self.stored.iter().enumerate().filter(own).map(|(at, _)| at).collect()
     }
 
-    /// The pass whose result is only needed in bf16.
+    /// The pass whose result is only needed narrow.
     fn narrowing_pass(&self, stream: usize) -> Option<usize> {
         let Some(Slot::Made(number)) = self.slot(stream) else { return None };
         let Stage::Pass { pass, .. } = &self.stages[number] else { return None };
         let read = self.stages.iter().any(|stage| stage.reads(stream));
-        let wide = self.stored.iter().any(|one| one.stream == stream && !one.half);
-        (!read && !wide && output(&pass.vector) == Word::F32).then_some(number)
+        let mut own = self.stored.iter().filter(|one| one.stream == stream).map(|one| one.packing);
+        let packing = own.next().filter(|packing| packing.is_narrow())?;
+        let fits = output(&pass.vector) == packing.word();
+        (!read && own.next().is_none() && fits).then_some(number)
     }
 
     /// Words of each slice that a stage gives.
@@ -336,24 +342,27 @@ impl Finish {
         self.stages.iter().enumerate().filter(short).map(|(at, _)| at).collect()
     }
 
-    /// The commands behind the exchange: `at` says where a slot lies, `half_at` where a result in bf16 does.
+    /// The commands behind the exchange: `at` says where a slot lies, `narrow_at` where a narrow result does.
     pub(super) fn execs(
         &self,
         machine: &Tcp,
         at: &dyn Fn(Slot) -> u64,
-        half_at: &dyn Fn(usize) -> u64,
+        narrow_at: &dyn Fn(usize) -> u64,
     ) -> Vec<Exec> {
         let place = |stream: usize| at(self.slot(stream).or_broken("what a command reads lies somewhere"));
-        let half_of =
-            |stream: usize| self.stored.iter().position(|one| one.stream == stream && one.half).map(half_at);
+        let narrow_of = |stream: usize| {
+            let own = |one: &Stored| one.stream == stream && one.packing.is_narrow();
+            let number = self.stored.iter().position(own)?;
+            Some((narrow_at(number), self.stored[number].packing.cast()))
+        };
         let mut all = Vec::new();
         for (number, stage) in self.stages.iter().enumerate() {
             let words = self.stage_words(stage);
             match stage {
                 Stage::Pass { pass, .. } => {
                     let own = self.narrowing_pass(pass.result).filter(|own| *own == number);
-                    let target = match own.and_then(|_| half_of(pass.result)) {
-                        Some(to) => (to, Some(Dtype::Bf16)),
+                    let target = match own.and_then(|_| narrow_of(pass.result)) {
+                        Some(target) => target,
                         None => (place(pass.result), None),
                     };
                     let pair = pass.pair.map(place);
@@ -370,9 +379,9 @@ impl Finish {
             }
         }
         for at in self.narrowed() {
-            let stream = self.stored[at].stream;
-            let plain = chain(Word::F32, Vec::new());
-            let target = (half_at(at), Some(Dtype::Bf16));
+            let Stored { stream, packing, .. } = self.stored[at];
+            let plain = chain(packing.word(), Vec::new());
+            let target = (narrow_at(at), packing.cast());
             all.push(beside(machine, command(&plain, place(stream), None, self.words, target)));
         }
         all
@@ -399,9 +408,10 @@ impl Finish {
         cycles
     }
 
-    /// Bytes of each slice for results in bf16.
-    pub(super) fn half_bytes(&self) -> u64 {
-        self.words * HALF_BYTES
+    /// Bytes of each slice for each result that may be narrowed; those in words have room as for bf16.
+    pub(super) fn narrow_bytes(&self) -> impl Iterator<Item = u64> {
+        let most = Packing::Half.element_bytes();
+        self.stored.iter().map(move |one| self.words * one.packing.element_bytes().min(most))
     }
 }
 
@@ -456,8 +466,7 @@ impl<'f> Maker<'f> {
         let alone = first.first().is_some_and(|pass| {
             pass.stream == sum
                 && pass.pair.is_none()
-                && pass.vector.input == Word::F32
-                && output(&pass.vector) == Word::F32
+                && pass.vector.input == shape.sum_word()
                 && pass.vector.tags.is_empty()
                 && uses(sum) == 1
                 && !epilogue.streams.contains(&sum)
@@ -475,7 +484,7 @@ impl<'f> Maker<'f> {
             made.first = pass.vector.ops;
             rest.remove(0);
         }
-        let joined = chain(Word::F32, made.first.clone());
+        let joined = chain(shape.sum_word(), made.first.clone());
         let values = epilogue.streams.iter().map(|stream| (*stream, false)).collect();
         let operands = [before, behind];
         let held = BTreeMap::new();
@@ -528,10 +537,14 @@ impl<'f> Maker<'f> {
         if self.next > self.machine.vrf.capacity_bytes {
             return None;
         }
-        let given = self.values.iter().zip(&self.epilogue.half).zip(&self.epilogue.given);
+        let given = self.values.iter().zip(&self.epilogue.packings).zip(&self.epilogue.given);
         self.made.stored = given
             .filter(|(_, given)| **given)
-            .map(|(((stream, narrow), half), _)| Stored { stream: *stream, half: *half, narrow: *narrow })
+            .map(|(((stream, narrow), packing), _)| Stored {
+                stream: *stream,
+                packing: *packing,
+                narrow: *narrow,
+            })
             .collect();
         let lies = |one: &Stored| self.made.slots[one.stream].is_some();
         self.made.stored.iter().all(lies).then_some(self.made)

@@ -42,8 +42,8 @@ pub(super) struct Rooms {
     pub(super) brought: Vec<Buffers>,
     /// Results of passes.
     pub(super) made: Vec<Buffers>,
-    /// Results in bf16.
-    pub(super) halves: Vec<Buffers>,
+    /// Narrow results.
+    pub(super) narrow: Vec<Buffers>,
 }
 
 impl Rooms {
@@ -52,7 +52,10 @@ impl Rooms {
         let [rows, columns, sums] = shape.slice_bytes();
         let wide = finish.words * WORD_BYTES;
         let kept = |number: usize| {
-            finish.stored.iter().any(|one| !one.half && finish.slot(one.stream) == Some(Slot::Made(number)))
+            finish
+                .stored
+                .iter()
+                .any(|one| !one.packing.is_narrow() && finish.slot(one.stream) == Some(Slot::Made(number)))
         };
         let made = |(number, stage): (usize, &Stage)| {
             let bytes = finish.stage_words(stage) * WORD_BYTES;
@@ -70,7 +73,7 @@ impl Rooms {
                 .collect(),
             brought: finish.brought.iter().map(|_| Buffers::new(wide, BUFFERS)).collect(),
             made: finish.stages.iter().enumerate().map(made).collect(),
-            halves: finish.stored.iter().map(|_| Buffers::new(finish.half_bytes(), BUFFERS)).collect(),
+            narrow: finish.narrow_bytes().map(|bytes| Buffers::new(bytes, BUFFERS)).collect(),
         };
         all.laid(machine)
     }
@@ -92,8 +95,8 @@ impl Rooms {
     }
 
     fn all_mut(&mut self) -> Vec<&mut Buffers> {
-        let Rooms { rows, columns, sums, traded, operands, brought, made, halves } = self;
-        let lists = operands.iter_mut().chain(brought).chain(made).chain(halves);
+        let Rooms { rows, columns, sums, traded, operands, brought, made, narrow } = self;
+        let lists = operands.iter_mut().chain(brought).chain(made).chain(narrow);
         [rows, columns, sums, traded].into_iter().chain(lists).collect()
     }
 

@@ -11,7 +11,7 @@ use super::epilogue::Epilogue;
 use super::grid::{Grid, Tile, Tiling};
 use super::rooms::Rooms;
 use super::split::Split;
-use super::tile::{Estimate, HALF_BYTES, TileProgram, TileShape, WORD_BYTES, estimate, tile_program};
+use super::tile::{Estimate, TileProgram, TileShape, WORD_BYTES, estimate, tile_program};
 use super::traffic::{Moved, Runs, operand_place, result_place, row_place, vector_place};
 
 /// Candidates whose commands are made, the best by closed forms first, until one can be had.
@@ -92,7 +92,7 @@ pub(in super::super) fn candidate(
     whole: bool,
 ) -> Result<TiledContraction, String> {
     let granule = machine.tdma.alignment_bytes;
-    if !(sizes.summed * HALF_BYTES).is_multiple_of(granule) {
+    if !(sizes.summed * sizes.operands.element_bytes()).is_multiple_of(granule) {
         return Err(format!("rows of {} elements are no whole granules of {granule} B", sizes.summed));
     }
     if !(sizes.columns * WORD_BYTES).is_multiple_of(granule) {
@@ -199,7 +199,8 @@ impl Search<'_> {
         let sizes = Sizes { batch: 1, rows, columns, ..self.sizes };
         let shape = TileShape::new(machine, sizes, split, self.epilogue)?;
         let strips = self.sizes.columns.div_ceil(grid.columns).div_ceil(columns);
-        let bytes = rows * self.sizes.summed * HALF_BYTES * shape.over.row_copies() / strips.max(1);
+        let bytes = rows * self.sizes.summed * self.sizes.operands.element_bytes() * shape.over.row_copies()
+            / strips.max(1);
         let engines = machine.tdma.bandwidth_bytes_per_cycle * split.fused;
         Some(shape.least_cycles(machine).max(bytes / engines))
     }
@@ -221,8 +222,9 @@ impl Search<'_> {
         let Sizes { rows, columns, summed, .. } = self.sizes;
         let unit = self.machine.hbm.access_bytes;
         let (tile_rows, tile_columns) = (tiling.rows.min(rows), tiling.columns.min(columns));
-        let row_bytes = summed * HALF_BYTES;
-        let summed_bytes = estimate.summed * HALF_BYTES;
+        let element_bytes = self.sizes.operands.element_bytes();
+        let row_bytes = summed * element_bytes;
+        let summed_bytes = estimate.summed * element_bytes;
         let operand = |count: u64, copies: u64| Runs {
             bytes: count * row_bytes * copies,
             run_bytes: summed_bytes,

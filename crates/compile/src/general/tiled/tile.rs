@@ -18,8 +18,8 @@ use tilewright_tcp_isa::program::vector::{Op, ReduceOp, ReduceOutput, Vector, Wo
 use tilewright_tcp_isa::switch::{Ring, Topology};
 
 use super::super::image::Image;
-use super::super::kernel::Sizes;
-use super::super::tactic::Placed;
+use super::super::kernel::{Packing, Sizes};
+use super::super::tactic::{Placed, multiplied};
 use super::epilogue::Epilogue;
 use super::exchange::{Exchange, ring};
 use super::finish::{Finish, Operand, Placement, Stored};
@@ -27,8 +27,6 @@ use super::rooms::Rooms;
 use super::split::{Split, Spread};
 use crate::tcp::image::{chain, commit, contraction, copy, fetch, main, n, nest, steps};
 
-/// Bytes of an operand's element.
-pub(super) const HALF_BYTES: u64 = 2;
 /// Bytes of a sum.
 pub(super) const WORD_BYTES: u64 = 4;
 
@@ -82,8 +80,8 @@ pub(super) struct TileProgram {
     shape: TileShape,
     /// Operands; places of slices are those of the address space.
     pub(super) operands: [Placed; 2],
-    /// Results in words and in bf16.
-    results: [Placed; 2],
+    /// Results in words, in bf16 and in bytes.
+    results: [Placed; 3],
     /// Places that no transfer fills, of rows and of columns.
     pub(super) empty: [Empty; 2],
     /// What slices exchange before results are stored.
@@ -105,8 +103,8 @@ impl TileShape {
         epilogue: Option<&Epilogue>,
     ) -> Option<TileShape> {
         let over = split.over(split.fused * machine.pe.slices);
-        let full = full_packet_elements(machine, Dtype::Bf16);
-        let flit = machine.network.flit_bytes / HALF_BYTES;
+        let full = full_packet_elements(machine, multiplied(live.operands));
+        let flit = machine.network.flit_bytes / live.operands.element_bytes();
         let share = live.summed.div_ceil(over.summed);
         let packet = if share <= flit { flit } else { full };
         let columns = live.columns.div_ceil(over.columns);
@@ -132,7 +130,7 @@ impl TileShape {
 
     fn fits(&self, machine: &Tcp) -> bool {
         let lanes = machine.ce.lanes;
-        let held = self.columns / lanes * self.summed * HALF_BYTES;
+        let held = self.columns / lanes * self.summed * self.operand_bytes();
         let open = self.columns / lanes * self.over.rows_ring;
         let capacity = drain_capacity(machine, Drain::Interleaved, lanes, 1);
         let most = machine.sequencer.entry_size_max;
@@ -145,7 +143,8 @@ impl TileShape {
     /// Cycles of the contraction at least: products of each lane, and flits of the ring.
     pub(super) fn least_cycles(&self, machine: &Tcp) -> u64 {
         let products = self.rows * self.packets() * (self.columns / machine.ce.lanes);
-        let flits = self.rows / self.over.rows_ring * self.summed * HALF_BYTES / machine.network.flit_bytes;
+        let flits =
+            self.rows / self.over.rows_ring * self.summed * self.operand_bytes() / machine.network.flit_bytes;
         let ring = if self.over.rows_ring > 1 { self.over.rows_ring * self.over.summed } else { 1 };
         products.max(flits * ring)
     }
@@ -153,6 +152,21 @@ impl TileShape {
     /// Columns that are not padding.
     pub(super) fn live_columns(&self) -> u64 {
         self.live.columns
+    }
+
+    /// The type of what is multiplied.
+    fn multiplied(&self) -> Dtype {
+        multiplied(self.live.operands)
+    }
+
+    /// Bytes of an operand's element.
+    fn operand_bytes(&self) -> u64 {
+        self.live.operands.element_bytes()
+    }
+
+    /// Words of sums.
+    pub(super) fn sum_word(&self) -> Word {
+        if self.live.operands == Packing::Byte { Word::I32 } else { Word::F32 }
     }
 
     fn packets(&self) -> u64 {
@@ -167,8 +181,8 @@ impl TileShape {
     /// Bytes that each slice has of rows, columns and sums.
     pub(super) fn slice_bytes(&self) -> [u64; 3] {
         [
-            self.rows / self.over.rows_ring * self.summed * HALF_BYTES,
-            self.columns / self.over.columns_ring * self.summed * HALF_BYTES,
+            self.rows / self.over.rows_ring * self.summed * self.operand_bytes(),
+            self.columns / self.over.columns_ring * self.summed * self.operand_bytes(),
             self.kept_rows() * self.columns * WORD_BYTES,
         ]
     }
@@ -178,10 +192,10 @@ impl TileShape {
         let over = &self.over;
         let own = self.columns / over.columns_ring;
         let (lanes, flit) = (machine.ce.lanes, machine.network.flit_bytes);
-        let row = self.summed * HALF_BYTES;
-        let piece = flit / HALF_BYTES;
+        let row = self.summed * self.operand_bytes();
+        let piece = flit / self.operand_bytes();
         let fetch = fetch(
-            Dtype::Bf16,
+            self.multiplied(),
             from,
             &[(n(own), self.summed), (n(self.summed / piece), piece), (n(piece), 1)],
             piece,
@@ -205,7 +219,7 @@ impl TileShape {
         let groups = self.columns / machine.ce.lanes;
         let packets = self.packets();
         let loops = [(n(own), self.summed), (n(packets), self.packet), (n(self.packet), 1)];
-        let fetch = fetch(Dtype::Bf16, from, &loops, self.packet);
+        let fetch = fetch(self.multiplied(), from, &loops, self.packet);
         let mut switch = Switch::default();
         if turns > 1 {
             switch.topology = Topology::Broadcast1(Ring { slice1: turns, slice0: self.over.summed });
@@ -219,23 +233,25 @@ impl TileShape {
         ];
         let order = [(n(own), false), (n(packets), true), (n(turns), false), (n(groups), false)];
         let contract = Contract {
-            flits: (self.packet * HALF_BYTES).div_ceil(machine.network.flit_bytes),
+            flits: (self.packet * self.operand_bytes()).div_ceil(machine.network.flit_bytes),
             repeats: n(groups),
             loops: nest(&walk),
             tree: self.packet,
             steps: steps(&order),
-            ..contraction(Dtype::Bf16, machine.ce.lanes, Drain::Interleaved)
+            ..contraction(self.multiplied(), machine.ce.lanes, Drain::Interleaved)
         };
-        let narrow = finish.narrows_sums() && (self.ring == 1 || Exchange::new(self).takes_halves());
-        let element_bytes = if narrow { HALF_BYTES } else { WORD_BYTES };
+        let early = |packing: &Packing| self.ring == 1 || Exchange::new(self).takes(*packing);
+        let narrow = finish.narrows_sums().filter(early).unwrap_or_default();
+        let element_bytes = narrow.element_bytes();
         let flit = machine.ce.lanes * element_bytes;
         let kept = [(n(self.kept_rows()), self.columns * element_bytes), (n(groups), flit)];
         let mut commit = commit(Memory::Dm, to, &kept, flit);
-        commit.to_bf16 = narrow;
+        commit.to_bf16 = narrow == Packing::Half;
         let stream = Stream {
             switch,
             contract: Some(contract),
             vector: self.added(groups, &finish.first),
+            cast: narrow.cast().filter(|_| narrow == Packing::Byte),
             ..copy(fetch, commit)
         };
         main("contract", stream)
@@ -245,7 +261,7 @@ impl TileShape {
     pub(super) fn added(&self, groups: u64, units: &[Op]) -> Option<Vector> {
         let slices = self.over.summed;
         let gives = ReduceOutput::Scatter { inner: groups * self.kept_rows() };
-        let chain = chain(Word::F32, units.to_vec());
+        let chain = chain(self.sum_word(), units.to_vec());
         match slices {
             1 => (!units.is_empty()).then_some(chain),
             _ => Some(chain.after_between(ReduceOp::Add, slices, gives)),
@@ -267,15 +283,15 @@ impl TileShape {
             over.column_copies()
         );
         Some([
-            placed(&[("M", all_rows), ("K", all_summed)], &first, HALF_BYTES)?,
-            placed(&[("N", all_columns), ("K", all_summed)], &second, HALF_BYTES)?,
+            placed(&[("M", all_rows), ("K", all_summed)], &first, self.operand_bytes())?,
+            placed(&[("N", all_columns), ("K", all_summed)], &second, self.operand_bytes())?,
         ])
     }
 
     /// Places of each slice that no transfer fills, of rows and of columns.
     fn empty(&self) -> [Empty; 2] {
         let over = &self.over;
-        let pitch = self.summed * HALF_BYTES;
+        let pitch = self.summed * self.operand_bytes();
         let mut found = [Empty::new(), Empty::new()];
         for slice in 0..over.slices() {
             let (by_row, by_column) =
@@ -343,7 +359,7 @@ pub(super) fn estimate(
         summed: shape.summed.min(sizes.summed),
         finish_cycles: sub_cycles,
         serial: shape.added(1, &finish.first).is_some()
-            && (exchange.narrows(&finish) || finish.uses_vectors()),
+            && (exchange.narrows(&finish).is_some() || finish.uses_vectors()),
         run_columns: exchange.run_columns(),
         run_rows: if exchange.run_columns() == sizes.columns { shape.kept_rows() / shape.ring } else { 1 },
         brought: finish.brought.len() as u64,
@@ -371,14 +387,14 @@ pub(super) fn tile_program(
     let finish = Finish::new(machine, &shape, epilogue, whole).ok_or("a chain that no tile takes")?;
     let exchange = Exchange::new(&shape);
     let operands = shape.placed().ok_or("a shape that is no block")?;
-    let results = [WORD_BYTES, HALF_BYTES].map(|bytes| exchange.placed(bytes));
-    let [Some(words), Some(halves)] = results else {
+    let results = Packing::ALL.map(|packing| exchange.placed(packing.element_bytes()));
+    let [Some(words), Some(halves), Some(bytes)] = results else {
         return Err("sums that slices cannot exchange".to_string());
     };
     let vectors: Option<Vec<Placed>> = finish.operands.iter().map(Operand::placed).collect();
     let vectors = vectors.ok_or("a vector that is no block")?;
     let row_values = finish.row_place.as_ref().and_then(Placement::shape);
-    let (results, empty) = ([words, halves], shape.empty());
+    let (results, empty) = ([words, halves, bytes], shape.empty());
     Ok(TileProgram { shape, operands, results, empty, exchange, finish, vectors, row_values })
 }
 
@@ -406,6 +422,11 @@ impl TileProgram {
 
     /// How a result of elements of so many bytes lies.
     pub(super) fn result(&self, element_bytes: u64) -> &Placed {
-        &self.results[usize::from(element_bytes == HALF_BYTES)]
+        let [words, halves, bytes] = &self.results;
+        match Packing::of_bytes(element_bytes) {
+            Packing::Words => words,
+            Packing::Half => halves,
+            Packing::Byte => bytes,
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::super::tactic::Placed;
 use super::super::view::signed;
 use super::epilogue::Input;
 use super::grid::Tile;
-use super::tile::{HALF_BYTES, WORD_BYTES};
+use super::tile::WORD_BYTES;
 
 /// Where a tile of a row-major value lies, and where it goes to or comes from.
 #[derive(Clone, Copy)]
@@ -75,7 +75,7 @@ pub(super) fn operand_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed, o
         live: [1, own.count, sizes.summed],
         slice: 0,
         offset: 0,
-        element_bytes: HALF_BYTES,
+        element_bytes: sizes.operands.element_bytes(),
     }
 }
 

@@ -1,0 +1,157 @@
+//! Which contractions of a graph are quantised, and the values that become integers for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tilewright_graph::{Data, Dtype, Graph, Node, Op, Subscripts, ValueId};
+
+use super::Quantised;
+use crate::general::is_vector_work;
+use crate::general::kernel::{Packing, Sizes};
+
+/// An operand of a contraction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Operand {
+    /// It depends on no input.
+    Constant,
+    /// A value that is computed, and the nodes that place its elements: the last is the nearest to it.
+    Computed {
+        /// The value.
+        source: ValueId,
+        /// By number in the graph, the nearest to the contraction first.
+        nodes: Vec<usize>,
+    },
+}
+
+/// A contraction that is quantised.
+#[derive(Clone, Debug)]
+pub(super) struct Contraction {
+    /// Letters of its operands and of its result.
+    pub(super) letters: Subscripts,
+    pub(super) operands: [Operand; 2],
+}
+
+/// What was found.
+pub(super) struct Found {
+    /// By the number of their node.
+    pub(super) chosen: BTreeMap<usize, Contraction>,
+    /// Contractions that the engine takes.
+    pub(super) all: usize,
+}
+
+/// What is known of a graph.
+pub(super) struct ContractionFinder<'g> {
+    graph: &'g Graph,
+    makers: BTreeMap<ValueId, usize>,
+    constants: BTreeSet<ValueId>,
+}
+
+impl<'g> ContractionFinder<'g> {
+    fn new(graph: &'g Graph) -> ContractionFinder<'g> {
+        let mut constants: BTreeSet<ValueId> =
+            graph.constants.iter().map(|constant| constant.value).collect();
+        let mut makers = BTreeMap::new();
+        for (number, node) in graph.nodes.iter().enumerate() {
+            makers.extend(node.outputs.iter().map(|id| (*id, number)));
+            if node.inputs.iter().flatten().all(|id| constants.contains(id)) {
+                constants.extend(node.outputs.iter().copied());
+            }
+        }
+        ContractionFinder { graph, makers, constants }
+    }
+
+    /// Where an operand is made.
+    fn operand(&self, id: ValueId) -> Operand {
+        if self.constants.contains(&id) {
+            return Operand::Constant;
+        }
+        let (mut source, mut nodes) = (id, Vec::new());
+        while let Some(number) = self.makers.get(&source).copied() {
+            let node = &self.graph.nodes[number];
+            let Some(before) = self.placed(node) else { break };
+            nodes.push(number);
+            source = before;
+        }
+        Operand::Computed { source, nodes }
+    }
+
+    /// The value whose elements a node only places, or pads with zeros.
+    fn placed(&self, node: &Node) -> Option<ValueId> {
+        let before = node.inputs.first().copied().flatten()?;
+        let places = match &node.op {
+            Op::Reshape(_) | Op::Transpose(_) | Op::Broadcast(_) | Op::Slice { .. } | Op::Window { .. } => {
+                true
+            }
+            Op::Pad { .. } => node.inputs.get(1).copied().flatten().is_some_and(|fill| self.is_zero(fill)),
+            _ => false,
+        };
+        (places && !self.constants.contains(&before)).then_some(before)
+    }
+
+    fn is_zero(&self, id: ValueId) -> bool {
+        is_number(self.graph, id, 0.0)
+    }
+
+    fn contraction(&self, node: &Node) -> Option<(Contraction, bool)> {
+        let (Op::Einsum(spec), [Some(a), Some(b)]) = (&node.op, &node.inputs[..]) else { return None };
+        let letters = Subscripts::parse(spec)?;
+        let [of_a, of_b] = &letters.inputs[..] else { return None };
+        let unlike = |letters: &[u8]| letters.iter().collect::<BTreeSet<_>>().len() == letters.len();
+        let types = [*a, *b].map(|id| self.graph.value(id).map(|value| &value.ty));
+        let [Some(ty_a), Some(ty_b)] = types else { return None };
+        let floats = ty_a.dtype == Dtype::F32 && ty_b.dtype == Dtype::F32;
+        if !floats || !unlike(of_a) || !unlike(of_b) {
+            return None;
+        }
+        let (dims_a, dims_b) = (ty_a.fixed_dims()?, ty_b.fixed_dims()?);
+        let size = |wanted: &dyn Fn(u8) -> bool, own: &[u8], dims: &[i64]| {
+            let sizes = own.iter().zip(dims).filter(|(letter, _)| wanted(**letter));
+            sizes.map(|(_, size)| u64::try_from(*size).unwrap_or(0)).product::<u64>()
+        };
+        let (in_a, in_b) = (|l: u8| of_a.contains(&l), |l: u8| of_b.contains(&l));
+        let kept = |l: u8| letters.output.contains(&l);
+        // What only one operand sums over is another kernel.
+        if of_a.iter().any(|l| !kept(*l) && !in_b(*l)) || of_b.iter().any(|l| !kept(*l) && !in_a(*l)) {
+            return None;
+        }
+        let sizes = Sizes {
+            batch: size(&|l| in_b(l) && kept(l), of_a, &dims_a),
+            rows: size(&|l| !in_b(l), of_a, &dims_a),
+            columns: size(&|l| !in_a(l), of_b, &dims_b),
+            summed: size(&|l| in_b(l) && !kept(l), of_a, &dims_a),
+            operands: Packing::Half,
+        };
+        if is_vector_work(sizes) {
+            return None;
+        }
+        let operands = [self.operand(*a), self.operand(*b)];
+        let constant = operands.contains(&Operand::Constant);
+        let computed = operands.iter().any(|operand| *operand != Operand::Constant);
+        computed.then_some((Contraction { letters, operands }, constant))
+    }
+}
+
+/// Whether a value is a constant of this number everywhere.
+pub(super) fn is_number(graph: &Graph, id: ValueId, number: f32) -> bool {
+    let data = graph.constants.iter().find(|constant| constant.value == id).map(|constant| &constant.data);
+    match data {
+        // Minus zero is zero too.
+        Some(Data::Floats(patterns)) => {
+            !patterns.is_empty() && patterns.iter().all(|pattern| f32::from_bits(*pattern) == number)
+        }
+        _ => false,
+    }
+}
+
+/// Contractions that the engine takes, and those that are to be in int8.
+pub(super) fn contractions(graph: &Graph, which: Quantised) -> Found {
+    let seen = ContractionFinder::new(graph);
+    let mut found = Found { chosen: BTreeMap::new(), all: 0 };
+    for (number, node) in graph.nodes.iter().enumerate() {
+        let Some((contraction, constant)) = seen.contraction(node) else { continue };
+        found.all += 1;
+        if constant || which == Quantised::All {
+            found.chosen.insert(number, contraction);
+        }
+    }
+    found
+}
