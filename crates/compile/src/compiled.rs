@@ -180,12 +180,15 @@ pub fn compile_chosen(
     })
 }
 
-/// Sequences that a model is compiled for: an encoder has one, and a run takes a token of each in a slice of
-/// its own.
+/// Sequences that a model is compiled for: an encoder has one, and a run takes a token of each in a row of a
+/// slice, as many rows as a run of a prompt has.
 fn check_batch(machine: &Tcp, kernels: &Kernels, found: u64) -> Result<(), CompileError> {
-    let allowed = match (kernels.pools(), machine.pe.slices) {
+    let (slices, lanes) = (machine.pe.slices, machine.ce.lanes);
+    let allowed = match (kernels.pools(), slices * lanes) {
         (true, _) if found != 1 => "1 for an encoder".to_string(),
-        (false, most) if found == 0 || found > most => format!("1 to {most}, a slice of a PE for each"),
+        (false, most) if found == 0 || found > most => {
+            format!("1 to {most}, a row of a slice of a PE for each: {slices} slices of {lanes} rows")
+        }
         _ => return Ok(()),
     };
     Err(CompileError::Size { what: "the batch", found, allowed })
@@ -231,21 +234,26 @@ impl Compiled {
             return Err(CompileError::Size { what: "the number of tokens", found, allowed });
         }
         let mut inputs = Inputs::default();
-        let mut ids = vec![0; to_index(plan.prefill_rows * self.slices)];
+        let rows = plan.options.batch_rows(self.slices);
+        let mut ids = vec![0; to_index(plan.most_rows(self.slices) * self.slices)];
         let (mut angles, mut cache) = (Vec::new(), Vec::new());
-        for place in 0..self.slices {
+        let own = (self.slices / plan.options.pes).max(1);
+        for place in 0..rows * self.slices {
             let named = sequences.get(to_index(place)).copied().flatten();
             let (past, token) = named.unwrap_or((0, 0));
             // One token alone says what is refused, and what a context needs.
-            let own = self.inputs(past, &[token])?;
+            let alone = self.inputs(past, &[token])?;
             if place < plan.options.batch {
-                let of = |name: &str| own.registers.iter().find(|(own, _)| own == name);
+                let of = |name: &str| alone.registers.iter().find(|(own, _)| own == name);
                 for name in ["key_rows", "key_rounds", "context"] {
                     let value = of(name).map_or(1, |(_, value)| *value);
                     inputs.registers.push((format!("{name}{place}").into(), value));
                 }
             }
-            if let Some(entry) = ids.get_mut(to_index(place)) {
+            // Places of a row are sharded over processing elements, whose tables follow each other.
+            let (row, within) = (place / self.slices, place % self.slices);
+            let at = within / own * rows * own + row * own + within % own;
+            if let Some(entry) = ids.get_mut(to_index(at)) {
                 *entry = token * plan.embedding_row;
             }
             angles.push(past * plan.angles_row);
