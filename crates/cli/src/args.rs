@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::study::args::StudyCommand;
+use crate::study::args::StudyArgs;
 
 /// Tools for tensor accelerators whose memory is managed by software: low-level einsum, command programs
 /// and their simulator, explorer, machine files, and a compiler for language models.
@@ -67,9 +67,9 @@ pub(crate) enum Command {
     /// Ask one question of many points: einsums or models, sizes, chips, machine figures, goals
     #[command(after_help = crate::sweep::EXAMPLES)]
     Sweep(crate::sweep::SweepArgs),
-    /// Compare the models with what others measured
-    #[command(subcommand)]
-    Study(StudyCommand),
+    /// Time a model on simulated chips, and compare with what others measured
+    #[command(after_help = crate::study::args::EXAMPLES)]
+    Study(Box<StudyArgs>),
     /// List, show and check machine files
     #[command(subcommand)]
     Machine(MachineCommand),

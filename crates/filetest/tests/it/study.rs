@@ -523,7 +523,7 @@ fn published_rows_of_the_tcp_are_expressed_or_say_why_not() {
 #[test]
 fn files_of_a_study_are_whole() {
     let mut host = TestHost { root: repository(), ..TestHost::default() };
-    let words = ["study", "llama2-7b", "--model", "models/fables", "--brief", "--pes", "1", "--out", "small"];
+    let words = ["study", "models/fables", "--brief", "--pes", "1", "--out", "small"];
     let outcome = run(&words.map(str::to_string), &mut host);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let file = |name: &str| {
@@ -556,7 +556,7 @@ fn files_of_a_study_are_whole() {
 fn the_latency_can_be_set() {
     let study = |set: &str| -> Value {
         let mut host = TestHost { root: repository(), ..TestHost::default() };
-        let words = "study llama2-7b --model models/fables --brief --pes 1 --json --set";
+        let words = "study models/fables --brief --pes 1 --json --set";
         let words: Vec<String> = words.split(' ').chain([set]).map(str::to_string).collect();
         let outcome = run(&words, &mut host);
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -578,7 +578,7 @@ fn the_latency_can_be_set() {
 fn any_configuration_can_be_asked_about() {
     let ask = |model: &str, batch: &str| -> Value {
         let mut host = TestHost { root: repository(), ..TestHost::default() };
-        let words = ["study", "model", model, "--pes", "1", "--input", "64", "--output", "32", "--json"];
+        let words = ["study", model, "--pes", "1", "--input", "64", "--output", "32", "--json"];
         let words = words.into_iter().chain(["--batch", batch]).map(str::to_string).collect::<Vec<_>>();
         let outcome = run(&words, &mut host);
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);
@@ -593,6 +593,6 @@ fn any_configuration_can_be_asked_about() {
     assert!(number(&more["tokens_per_s"]) > number(&whole["tokens_per_s"]));
     assert!(number(&whole["tokens_per_s_with_prompts"]) < number(&whole["tokens_per_s"]));
     let mut host = TestHost { root: repository(), ..TestHost::default() };
-    let words = ["study", "model", "models/fables", "--batch", "0"].map(str::to_string);
+    let words = ["study", "models/fables", "--batch", "0"].map(str::to_string);
     assert_eq!(run(&words, &mut host).code, 2);
 }
