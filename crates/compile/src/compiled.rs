@@ -5,6 +5,7 @@ use tilewright_base::invariant::{OrBroken, to_index};
 
 use tilewright_graph::Graph;
 use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::{Program, RegisterId};
 
 use crate::CompileError;
@@ -126,6 +127,7 @@ pub fn compile_chosen(
         let allowed = format!("a power of two up to {}", machine.pes());
         return Err(CompileError::Size { what: "the number of PEs", found: pes, allowed });
     }
+    check_lanes(machine)?;
     check_batch(machine, kernels, options.batch)?;
     if choices.window > 0 && !choices.solver.is_built() {
         return Err(CompileError::Solver(choices.solver.name()));
@@ -178,6 +180,16 @@ pub fn compile_chosen(
         lanes: machine.ce.lanes,
         parts,
     })
+}
+
+/// Sums of all lanes leave as the words of one flit: that is how kernels are written.
+fn check_lanes(machine: &Tcp) -> Result<(), CompileError> {
+    let (found, words) = (machine.ce.lanes, machine.network.flit_bytes * 8 / u64::from(Dtype::F32.storage_bits()));
+    if found == words {
+        return Ok(());
+    }
+    let allowed = format!("{words}, as many as a flit has words: kernels of models are written for that");
+    Err(CompileError::Size { what: "the number of lanes of a contraction engine", found, allowed })
 }
 
 /// Sequences that a model is compiled for: an encoder has one, and a run takes a token of each in a row of a
