@@ -222,7 +222,9 @@ fn a_file_with_another_batch_is_refused() {
     }
     for batch in ["0", "513", "18446744073709551615"] {
         let refused = tilewright(&format!("compile m/model.bin --batch {batch}"), &mut host);
-        let said = format!("error: the batch is {batch}\n  = allowed: 1 to 512, a row of a slice of a PE for each: 64 slices of 8 rows\n");
+        let said = format!(
+            "error: the batch is {batch}\n  = allowed: 1 to 512, a row of a slice of a PE for each: 64 slices of 8 rows\n"
+        );
         assert_eq!((refused.code, refused.stderr), (FAILED, said));
     }
     let none = tilewright("compile m/model.bin --emit commands --program batch", &mut host);

@@ -149,6 +149,7 @@ fn energy_is_events_times_figures() {
         ),
         ("off-chip memory", of("hbm_bits") * energy.hbm_pj_per_bit),
         ("on-chip network", of("noc_bits") * energy.noc_pj_per_bit),
+        ("links between chips", of("link_bytes") * 8.0 * energy.link_pj_per_bit),
         (
             "slices, clock and leakage",
             machine.slices() as f64

@@ -60,11 +60,9 @@ fn token(sequence: u64, step: u64) -> Option<u64> {
 #[test]
 fn sequences_of_several_rows_are_exact() {
     let model = model();
-    for (dtype, cache, pes, chips) in [
-        (Dtype::Bf16, Dtype::Bf16, 1, 1),
-        (Dtype::I8, Dtype::I8, 2, 1),
-        (Dtype::I8, Dtype::Bf16, 1, 2),
-    ] {
+    for (dtype, cache, pes, chips) in
+        [(Dtype::Bf16, Dtype::Bf16, 1, 1), (Dtype::I8, Dtype::I8, 2, 1), (Dtype::I8, Dtype::Bf16, 1, 2)]
+    {
         let options = Options { dtype, mixed: Mixed::default(), cache, context: 64, pes, chips, batch: MANY };
         let mut many = device(&model, options);
         let mut few = device(&model, Options { batch: 4, ..options });
