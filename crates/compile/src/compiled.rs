@@ -184,7 +184,8 @@ pub fn compile_chosen(
 
 /// Sums of all lanes leave as the words of one flit: that is how kernels are written.
 fn check_lanes(machine: &Tcp) -> Result<(), CompileError> {
-    let (found, words) = (machine.ce.lanes, machine.network.flit_bytes * 8 / u64::from(Dtype::F32.storage_bits()));
+    let (found, words) =
+        (machine.ce.lanes, machine.network.flit_bytes * 8 / u64::from(Dtype::F32.storage_bits()));
     if found == words {
         return Ok(());
     }

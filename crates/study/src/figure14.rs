@@ -59,6 +59,8 @@ pub struct ChosenTactic {
     pub lanes: u64,
     /// Elements that the adder tree sums.
     pub tree: u64,
+    /// Products of a slice in one step, padding included.
+    pub step_products: u64,
     /// Steps for which the feed unit holds a packet.
     pub repeats: u64,
     /// Bytes of a fetch.
@@ -203,6 +205,7 @@ fn told(task: &TcpTask<'_>, name: String, class: u64, point: &TacticPoint) -> Op
         supply: choice.supply.name(),
         lanes: choice.lanes,
         tree: choice.tree,
+        step_products: choice.lanes * choice.columns * choice.tree,
         repeats: choice.repeats,
         fetch_bytes: choice.fetch_bytes,
         accumulators: tilewright_explore::tcp::cost::groups(&nest, choice).open

@@ -429,8 +429,8 @@ impl StudyRun<'_> {
             let mut look = |chunk: &crate::measure::PromptChunk<'_>| {
                 seen.look(self.setting.machine, *tokens, self.setting.options.all_pes(), chunk);
             };
-            let looked = [SHORT, LONG].contains(tokens)
-                && self.setting.options.all_pes() <= MOST_RECORDED_PES;
+            let looked =
+                [SHORT, LONG].contains(tokens) && self.setting.options.all_pes() <= MOST_RECORDED_PES;
             let pass = match measured.take() {
                 Some(pass) => pass,
                 None => self.model.prefill(*tokens, if looked { Some(&mut look) } else { None }),
