@@ -452,8 +452,7 @@ fn figure_13_hides_the_shorter_behind_the_longer() {
     }
 }
 
-/// Figs 14 and 15: efficient tactics use all lanes, and less power for products than inefficient ones of the
-/// same time. What is told of them was simulated, and is what the explorer says.
+/// Figs 14 and 15: efficient tactics use all lanes, and less power for products than others of their time.
 #[test]
 fn figures_14_and_15_have_the_papers_order() {
     let study = study();
