@@ -305,14 +305,7 @@ impl PromptMeasurements {
 
 impl StudyRun<'_> {
     fn all(&self, say: &mut dyn FnMut(&str)) -> Result<Study, MeasureError> {
-        let mut missing = Vec::new();
-        let all_pes = self.setting.options.all_pes();
-        if all_pes > MOST_RECORDED_PES {
-            missing.push(format!(
-                "Fig. 13, operators and layout: they need the record of a run, which {all_pes} PEs make too \
-                 large; up to {MOST_RECORDED_PES} have one"
-            ));
-        }
+        let mut missing = Vec::from_iter(self.unrecorded());
         let mut prompts = self.prompts(say, &mut missing)?;
         let mut figure12 = if self.setting.brief { Vec::new() } else { self.figure12(say, &mut missing)? };
         let short = prompts.pass(SHORT).cloned().or_broken("a study without its short prompt ended before");
@@ -386,6 +379,17 @@ impl StudyRun<'_> {
             figure11: prompts.points,
             seen: prompts.seen,
             hz: self.hz,
+        })
+    }
+
+    /// What is missing because runs on so many PEs are not recorded.
+    fn unrecorded(&self) -> Option<String> {
+        let all_pes = self.setting.options.all_pes();
+        (all_pes > MOST_RECORDED_PES).then(|| {
+            format!(
+                "Fig. 13, operators and layout: they need the record of a run, which {all_pes} PEs make too \
+                 large; up to {MOST_RECORDED_PES} have one"
+            )
         })
     }
 
