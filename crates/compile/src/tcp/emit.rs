@@ -340,7 +340,7 @@ impl<'m> Emitter<'m> {
         let accesses = of_transfer(self.machine, &resolved, &self.objects).accesses;
         let cost = (self.window > 1).then(|| transfer_cost(self.machine, &resolved)).flatten();
         let id = u8::try_from(self.next_dma % IDS).unwrap_or(0);
-        self.next_dma += 1;
+        self.next_dma = (self.next_dma + 1) % IDS;
         let index = TransferId(u32::try_from(self.program.transfers.len()).unwrap_or(u32::MAX));
         self.program.transfers.push(transfer);
         let command = Command::Dma { transfer: index, id };
@@ -396,7 +396,7 @@ impl<'m> Emitter<'m> {
 
     fn exec_id(&mut self) -> u8 {
         let id = u8::try_from(self.next_exec % IDS).unwrap_or(0);
-        self.next_exec += 1;
+        self.next_exec = (self.next_exec + 1) % IDS;
         self.wait_id(Unit::Main, id);
         self.wait_id(Unit::Sub, id);
         id
