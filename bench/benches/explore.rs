@@ -8,7 +8,7 @@ use std::time::Instant;
 use tilewright_base::{SourceId, Sources};
 use tilewright_bench::{Bench, measure, processor_seconds};
 use tilewright_explore::tcp::TcpTask;
-use tilewright_explore::tcp::section::{SectionProduct, every_tactic, stages};
+use tilewright_explore::tcp::contractions::every_contraction;
 use tilewright_explore::{Goal, SearchOptions, neuron, search};
 use tilewright_machine::tcp::Tcp;
 use tilewright_neuron_isa::Chip;
@@ -63,18 +63,17 @@ fn tilings() {
     measure(&optima, || drop(search(&large, &exact, &mut |_, _| false)));
 }
 
-/// The whole space of the paper's figures 14 and 15, stage by stage.
-fn figures(setup: &Setup<'_>) {
-    let product = SectionProduct { batch: 4, rows0: 256, rows1: 256, sum: 128 };
+/// All contractions of the paper's figures 14 and 15, by themselves.
+fn figures(qk: &TcpTask<'_>) {
     let look = || {
         let (mut all, mut best) = (0, u64::MAX);
-        every_tactic(setup, &product, &mut |tactic| {
+        every_contraction(qk, &mut |_, _, cost| {
             all += 1;
-            best = best.min(stages(setup, &product, tactic).cycles);
+            best = best.min(cost.cycles);
         });
         (all, best)
     };
-    let space = Bench { name: "tactics of the paper's QK^T space", goal_per_s: 2e6, items: look().0 };
+    let space = Bench { name: "contractions of the paper's QK^T", goal_per_s: 5e5, items: look().0 };
     measure(&space, || {
         std::hint::black_box(look());
     });
@@ -94,7 +93,7 @@ fn main() {
     }
     let every = Bench { name: "candidates of QK^T, whole space", goal_per_s: 2e6, items: found.evaluated };
     measure(&every, || drop(search(&qk, &all, &mut |_, _| false)));
-    figures(&qk.setup);
+    figures(&qk);
     let exact = SearchOptions::exact(Goal::Time, 5);
     let whole = Bench { name: "exact optima of QK^T", goal_per_s: 1.0, items: 1 };
     measure(&whole, || drop(search(&qk, &exact, &mut |_, _| false)));

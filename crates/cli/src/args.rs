@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::study::args::StudyCommand;
+use crate::study::args::StudyArgs;
 
 /// Tools for tensor accelerators whose memory is managed by software: low-level einsum, command programs
 /// and their simulator, explorer, machine files, and a compiler for language models.
@@ -67,9 +67,9 @@ pub(crate) enum Command {
     /// Ask one question of many points: einsums or models, sizes, chips, machine figures, goals
     #[command(after_help = crate::sweep::EXAMPLES)]
     Sweep(crate::sweep::SweepArgs),
-    /// Compare the models with what others measured
-    #[command(subcommand)]
-    Study(StudyCommand),
+    /// Time a model on simulated chips, and compare with what others measured
+    #[command(after_help = crate::study::args::EXAMPLES)]
+    Study(Box<StudyArgs>),
     /// List, show and check machine files
     #[command(subcommand)]
     Machine(MachineCommand),
@@ -258,6 +258,10 @@ Examples:
   tilewright sim program.tcp --trace program.pftrace     open the file at https://ui.perfetto.dev
   tilewright sim program.tcp --json -o results/          outputs as results/NAME.npy
   tilewright sim kernel.neuron --timeline                what `tilewright nki --emit` wrote
+  tilewright sim kernel.neuron --bands                   ranges over what is assumed of the chip
+
+Cycles of a NeuronCore's engines are in the text of its program, as the kernel was recorded: ranges are over figures of memory, transfers,
+synchronisation and energy.
 
 Exit code 1 if there are findings.";
 
@@ -313,6 +317,9 @@ pub(crate) struct SimArgs {
     /// Change a figure of the machine: hbm.efficiency=0.9
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// In place of readings, ranges of time and energy: every figure of the machine that has a band at both of its ends
+    #[arg(long, conflicts_with_all = ["values", "timeline", "energy", "findings", "trace", "output"])]
+    pub(crate) bands: bool,
     #[command(flatten)]
     pub(crate) readings: ReadingArgs,
 }

@@ -45,7 +45,6 @@ pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, Refusal};
 pub use real::{RealHost, run_here};
 
 use args::{Cli, Command, NkiCommand};
-use study::args::StudyCommand;
 
 /// Runs one command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -> Outcome {
@@ -74,10 +73,7 @@ fn command(cli: Cli, host: &mut dyn Host) -> Outcome {
         Some(Command::Compile(args)) => compile::run(&args, host),
         Some(Command::Exec(args)) => compile::exec(&args, host),
         Some(Command::Run(args)) => run::run(&args, host),
-        Some(Command::Study(StudyCommand::Published(args))) => study::published(&args, host),
-        Some(Command::Study(StudyCommand::Accuracy(args))) => study::accuracy(&args, host),
-        Some(Command::Study(StudyCommand::Model(args))) => study::model(&args, host),
-        Some(Command::Study(StudyCommand::Llama(args))) => study::llama(&args, host),
+        Some(Command::Study(args)) => study::run(&args, host),
         Some(Command::Sweep(args)) => sweep::run(&args, host),
         Some(Command::View(args)) => view::run(&args, host),
         Some(Command::Machine(command)) => machine::run(command, host),

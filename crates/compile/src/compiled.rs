@@ -5,6 +5,7 @@ use tilewright_base::invariant::{Exact, OrBroken, to_index};
 
 use tilewright_graph::Graph;
 use tilewright_machine::tcp::Tcp;
+use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::{Program, RegisterId};
 
 use crate::CompileError;
@@ -126,6 +127,7 @@ pub fn compile_chosen(
         let allowed = format!("a power of two up to {}", machine.pes());
         return Err(CompileError::Size { what: "the number of PEs", found: pes, allowed });
     }
+    check_lanes(machine)?;
     check_batch(machine, kernels, options.batch)?;
     if choices.window > 0 && !choices.solver.is_built() {
         return Err(CompileError::Solver(choices.solver.name()));
@@ -180,12 +182,26 @@ pub fn compile_chosen(
     })
 }
 
-/// Sequences that a model is compiled for: an encoder has one, and a run takes a token of each in a slice of
-/// its own.
+/// Sums of all lanes leave as the words of one flit: that is how kernels are written.
+fn check_lanes(machine: &Tcp) -> Result<(), CompileError> {
+    let (found, words) =
+        (machine.ce.lanes, machine.network.flit_bytes * 8 / u64::from(Dtype::F32.storage_bits()));
+    if found == words {
+        return Ok(());
+    }
+    let allowed = format!("{words}, as many as a flit has words: kernels of models are written for that");
+    Err(CompileError::Size { what: "the number of lanes of a contraction engine", found, allowed })
+}
+
+/// Sequences that a model is compiled for: an encoder has one, and a run takes a token of each in a row of a
+/// slice, as many rows as a run of a prompt has.
 fn check_batch(machine: &Tcp, kernels: &Kernels, found: u64) -> Result<(), CompileError> {
-    let allowed = match (kernels.pools(), machine.pe.slices) {
+    let (slices, lanes) = (machine.pe.slices, machine.ce.lanes);
+    let allowed = match (kernels.pools(), slices * lanes) {
         (true, _) if found != 1 => "1 for an encoder".to_string(),
-        (false, most) if found == 0 || found > most => format!("1 to {most}, a slice of a PE for each"),
+        (false, most) if found == 0 || found > most => {
+            format!("1 to {most}, a row of a slice of a PE for each: {slices} slices of {lanes} rows")
+        }
         _ => return Ok(()),
     };
     Err(CompileError::Size { what: "the batch", found, allowed })
@@ -245,21 +261,26 @@ impl Compiled {
             return Err(CompileError::Size { what: "the number of tokens", found, allowed });
         }
         let mut inputs = Inputs::default();
-        let mut ids = vec![0; to_index(plan.prefill_rows * self.slices)];
+        let rows = plan.options.batch_rows(self.slices);
+        let mut ids = vec![0; to_index(plan.most_rows(self.slices) * self.slices)];
         let (mut angles, mut cache) = (Vec::new(), Vec::new());
-        for place in 0..self.slices {
+        let own = (self.slices / plan.options.pes).max(1);
+        for place in 0..rows * self.slices {
             let named = sequences.get(to_index(place)).copied().flatten();
             let (past, token) = named.unwrap_or((0, 0));
             // One token alone says what is refused, and what a context needs.
-            let own = self.inputs(past, &[token])?;
+            let alone = self.inputs(past, &[token])?;
             if place < plan.options.batch {
-                let of = |name: &str| own.registers.iter().find(|(own, _)| own == name);
+                let of = |name: &str| alone.registers.iter().find(|(own, _)| own == name);
                 for name in ["key_rows", "key_rounds", "context"] {
                     let value = of(name).map_or(1, |(_, value)| *value);
                     inputs.registers.push((format!("{name}{place}").into(), value));
                 }
             }
-            if let Some(entry) = ids.get_mut(to_index(place)) {
+            // Places of a row are sharded over processing elements, whose tables follow each other.
+            let (row, within) = (place / self.slices, place % self.slices);
+            let at = within / own * rows * own + row * own + within % own;
+            if let Some(entry) = ids.get_mut(to_index(at)) {
                 *entry = token * plan.embedding_row;
             }
             angles.push(past * plan.angles_row);

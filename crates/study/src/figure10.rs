@@ -18,7 +18,7 @@ use tilewright_tcp_cost::legality::Verdict;
 use tilewright_tcp_cost::{PlacedTactic, Setup};
 
 /// The paper's example.
-const TACTIC: &str = include_str!("../../../kernels/qk-fig10.tw");
+pub(crate) const TACTIC: &str = include_str!("../../../kernels/qk-fig10.tw");
 
 /// A tensor of the figure, and where it lies.
 #[derive(Clone, Debug, Serialize)]
@@ -206,21 +206,4 @@ fn way(svg: &mut Svg, top: f64, figure: &Figure10) {
         let line = f64::from(u32::try_from(at).or_broken("a picture has few lines")) * Svg::LINE;
         svg.text(LEFT, y + height + 22.0 + line, Anchor::Start, "small", note);
     }
-}
-
-/// Sizes of the example: batch, rows of both inputs, length of the sum.
-pub(crate) fn sizes(machine: &Tcp) -> Option<tilewright_explore::tcp::section::SectionProduct> {
-    let Example { problem, .. } = example(machine)?;
-    let [mut batch, mut rows0, mut rows1, mut sum] = [1; 4];
-    for id in problem.axis_ids() {
-        let place =
-            match (problem.has(Operand::In0, id), problem.has(Operand::In1, id), problem.contracted(id)) {
-                (true, true, true) => &mut sum,
-                (true, true, false) => &mut batch,
-                (true, false, _) => &mut rows0,
-                _ => &mut rows1,
-            };
-        *place *= problem.axis(id).extent;
-    }
-    Some(tilewright_explore::tcp::section::SectionProduct { batch, rows0, rows1, sum })
 }

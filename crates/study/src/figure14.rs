@@ -1,23 +1,36 @@
 //! Figs 14 and 15: tactics of QK^T, time against power of a slice, and where the power of six of them goes.
 //!
-//! The space and its closed forms are those of `tilewright_explore::tcp::section`. The paper's rule: Opt. 1
-//! to 3 take the least power of their class of time, Ineff. 1 to 3 the most. Classes are those of the least
-//! time, twice and four times as much.
+//! The tactics are the explorer's, each priced as its search does, by the contraction alone
+//! (`tilewright_explore::tcp::contractions`). The paper's rule: Opt. 1 to 3 take the least power of their
+//! class of time, Ineff. 1 to 3 the most. Classes are those of the least time, twice and four times as much.
+//! These six are lowered to programs and simulated: what is told of them is what their command took.
 
 use std::collections::BTreeMap;
-use tilewright_base::invariant::OrBroken;
 
 use serde::Serialize;
+use tilewright_base::SourceId;
+use tilewright_base::invariant::OrBroken;
 use tilewright_explore::cloud::Cloud;
-use tilewright_explore::tcp::section::{SectionProduct, SectionTactic, every_tactic, slice_parts, stages};
+use tilewright_explore::tcp::contractions::{ContractionCost, every_contraction};
+use tilewright_explore::tcp::cost::StageCycles;
+use tilewright_explore::tcp::nest::FrameContext;
+use tilewright_explore::tcp::program::{LowerOptions, lowered};
+use tilewright_explore::tcp::{TcpChoice, TcpTask};
 use tilewright_machine::Tcp;
+use tilewright_notation::problem::Problem;
+use tilewright_notation::syntax::ast::Operand;
+use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
+use tilewright_record::KeepLast;
 use tilewright_report::chart::{ChartPlane, LogAxis, StackedBar, stacked};
 use tilewright_report::columns::{Align, table};
 use tilewright_report::svg::{Anchor, Svg};
+use tilewright_runtime::{Array, ArrayError, ReadingOptions, read};
 use tilewright_tcp_cost::Setup;
-use tilewright_tcp_cost::energy::{COMPONENTS, Component};
+use tilewright_tcp_cost::energy::{COMPONENTS, Component, counts, energy_fj};
+use tilewright_tcp_isa::program::Tensor;
 
+use crate::measure::real;
 use crate::sizes::size;
 
 /// Classes of time, in multiples of the least.
@@ -30,16 +43,24 @@ pub struct ChosenTactic {
     pub name: String,
     /// Its time as a multiple of the least.
     pub class: u64,
-    /// Cycles.
+    /// As it is written.
+    pub tactic: String,
+    /// Cycles of the contraction, without the overhead of its command.
     pub cycles: u64,
+    /// Cycles of its command in the simulated program, overhead included.
+    pub simulated_cycles: u64,
     /// Slices along heads, queries, keys, and the sum.
     pub split: [u64; 4],
     /// The operand that the register files hold.
     pub holds: &'static str,
+    /// How the streamed operand reaches slices that share it.
+    pub supply: &'static str,
     /// Lanes that are used.
     pub lanes: u64,
-    /// Depth of the adder tree.
-    pub tree_depth: u32,
+    /// Elements that the adder tree sums.
+    pub tree: u64,
+    /// Products of a slice in one step, padding included.
+    pub step_products: u64,
     /// Steps for which the feed unit holds a packet.
     pub repeats: u64,
     /// Bytes of a fetch.
@@ -52,7 +73,11 @@ pub struct ChosenTactic {
     pub stream_cycles: u64,
     /// Cycles of the drain.
     pub drain_cycles: u64,
-    /// Power of one slice.
+    /// Picojoules of the command's events in the simulated program, all slices together.
+    pub simulated_pj: f64,
+    /// What the explorer says of the same, clock and leakage of the slices included.
+    pub explored_pj: f64,
+    /// Power of one slice: the events of the simulated command, and clock and leakage meanwhile.
     pub milliwatts: f64,
     /// Power of products and contraction engine: what the paper calls DPE.
     pub dpe_milliwatts: f64,
@@ -77,94 +102,137 @@ pub struct Figure14 {
     cloud: Cloud,
 }
 
-/// A tactic with its power, by component.
-type TacticPower = (SectionTactic, [f64; COMPONENTS]);
+/// The einsum of Fig. 10 as the explorer takes it; none where the machine has no such setup.
+pub(crate) fn task<'m>(machine: &'m Tcp, text: &str) -> Option<TcpTask<'m>> {
+    let setup = Setup::new(machine, 1, Dtype::I8).ok()?;
+    let program = parser::program(text, SourceId(0)).ok()?;
+    let problem = Problem::new(&program).ok()?;
+    TcpTask::new(setup, &program, &problem).ok()
+}
 
-fn power((_, parts): &TacticPower) -> f64 {
-    parts.iter().sum()
+/// A tactic and what its contraction takes.
+#[derive(Clone, Copy)]
+struct TacticPoint {
+    framed: FrameContext,
+    choice: TcpChoice,
+    cost: ContractionCost,
+}
+
+impl TacticPoint {
+    /// Femtojoules of a cycle, all slices together.
+    fn power(&self) -> f64 {
+        size(self.cost.energy_fj) / size(self.cost.cycles.max(1))
+    }
+}
+
+/// Tactics whose slowest stage takes as long.
+struct TimeClass {
+    count: u64,
+    /// That of the least power, and that of the most; the first of several.
+    ends: [TacticPoint; 2],
 }
 
 /// The figures on a machine.
-pub(crate) fn figure14(machine: &Tcp, product: SectionProduct) -> Option<Figure14> {
-    let setup = Setup::new(machine, 1, Dtype::I8).ok()?;
-    let slowest = |tactic: &SectionTactic| {
-        let stages = stages(&setup, &product, tactic);
-        stages.mac.max(stages.stream).max(stages.drain)
-    };
-    let mut least = u64::MAX;
-    every_tactic(&setup, &product, &mut |tactic| least = least.min(slowest(tactic)));
-    let (mut tactics, mut in_class, mut cloud) = (0, [0; 3], Cloud::default());
-    let mut ends: [[Option<TacticPower>; 2]; 3] = [[None; 2]; 3];
-    every_tactic(&setup, &product, &mut |tactic| {
+pub(crate) fn figure14(task: &TcpTask<'_>) -> Option<Figure14> {
+    let (mut tactics, mut cloud) = (0, Cloud::default());
+    let mut classes: BTreeMap<u64, TimeClass> = BTreeMap::new();
+    every_contraction(task, &mut |framed, choice, cost| {
         tactics += 1;
-        let found = (*tactic, slice_parts(&setup, &product, tactic));
-        let cycles = stages(&setup, &product, tactic).cycles;
-        cloud.add(cycles, femtojoules(power(&found) * size(cycles)));
-        let class = CLASSES.iter().position(|times| slowest(tactic) == least.saturating_mul(*times));
-        let Some((count, [low, high])) = class.and_then(|at| in_class.get_mut(at).zip(ends.get_mut(at)))
-        else {
-            return;
-        };
-        *count += 1;
-        if low.as_ref().is_none_or(|best| power(&found) < power(best)) {
-            *low = Some(found);
+        cloud.add(cost.cycles, cost.energy_fj);
+        let point = TacticPoint { framed: *framed, choice: *choice, cost: *cost };
+        let class = classes.entry(cost.slowest_cycles);
+        let class = class.or_insert(TimeClass { count: 0, ends: [point; 2] });
+        class.count += 1;
+        let [low, high] = &mut class.ends;
+        if point.power() < low.power() {
+            *low = point;
         }
-        if high.as_ref().is_none_or(|worst| power(&found) > power(worst)) {
-            *high = Some(found);
+        if point.power() > high.power() {
+            *high = point;
         }
     });
+    let least = *classes.keys().next()?;
+    let found = CLASSES.map(|times| classes.get(&least.saturating_mul(times)));
     let mut chosen = Vec::new();
     for (end, name) in ["Opt.", "Ineff."].into_iter().enumerate() {
-        for (number, (class, found)) in (1..).zip(CLASSES.into_iter().zip(&ends)) {
-            let found = found.get(end).copied().flatten();
-            chosen
-                .extend(found.map(|found| row(&setup, &product, format!("{name} {number}"), class, &found)));
+        for (number, (class, found)) in (1..).zip(CLASSES.into_iter().zip(&found)) {
+            let point = found.and_then(|found| found.ends.get(end));
+            chosen.extend(point.and_then(|point| simulated(task, format!("{name} {number}"), class, point)));
         }
     }
-    let SectionProduct { batch, rows0, rows1, sum } = product;
-    let sizes = [batch, rows0, rows1, sum];
-    Some(Figure14 { sizes, slices: setup.slices(), tactics, in_class, chosen, cloud })
+    let extent = |index: usize| task.axes.get(index).map_or(1, |axis| axis.extent);
+    Some(Figure14 {
+        sizes: AXES.map(extent),
+        slices: task.setup.slices(),
+        tactics,
+        in_class: found.map(|class| class.map_or(0, |class| class.count)),
+        chosen,
+        cloud,
+    })
 }
 
-/// Picojoules as whole femtojoules.
-fn femtojoules(picojoules: f64) -> u64 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a picture")]
-    let whole = (picojoules * 1000.0).clamp(0.0, 1e18) as u64;
-    whole
-}
+/// Places of heads, queries, keys and the sum among the axes, in the order in which the einsum names them.
+const AXES: [usize; 4] = [0, 1, 3, 2];
 
-fn row(
-    setup: &Setup<'_>,
-    product: &SectionProduct,
-    name: String,
-    class: u64,
-    found: &TacticPower,
-) -> ChosenTactic {
-    let (tactic, parts) = found;
-    let stages = stages(setup, product, tactic);
-    let columns = setup.packet_elements() >> tactic.depth;
-    let part = |component: Component| {
-        parts.get(component as usize).copied().or_broken("every component has its part")
-    };
-    let named = Component::ALL.iter().zip(parts).filter(|(_, mw)| **mw > 0.0);
-    ChosenTactic {
+/// One of the six, lowered and simulated.
+fn simulated(task: &TcpTask<'_>, name: String, class: u64, point: &TacticPoint) -> Option<ChosenTactic> {
+    let (machine, TacticPoint { framed, choice, cost }) = (task.setup.machine, point);
+    let found = lowered(task, framed, choice, &LowerOptions::default()).ok()?;
+    let reading =
+        read(machine, &found.program, &mut no_files, &ReadingOptions::default(), KeepLast::new(0)).ok()?;
+    let image = reading.outcome.images.iter().find(|image| &*image.name == CONTRACT)?;
+    let exec = found.program.execs.iter().find(|exec| exec.name == CONTRACT)?;
+    let stages: StageCycles = tilewright_explore::tcp::contractions::stages(task, framed, choice).ok()?;
+    let mut parts_fj = energy_fj(machine, &counts(machine, exec)).map(|fj| real(u128::from(fj)));
+    let clock_fj = size(tilewright_explore::tcp::events::cycle_fj(&task.setup)) * size(cost.cycles);
+    *parts_fj.get_mut(Component::Slices as usize).or_broken("slices are a component") += clock_fj;
+    let seconds = size(cost.cycles) / size(machine.chip.clock_hz);
+    let milliwatts = |fj: f64| fj * 1e-12 / seconds / size(task.setup.slices());
+    let parts: [f64; COMPONENTS] = parts_fj.map(milliwatts);
+    let part =
+        |component: Component| parts.get(component as usize).copied().or_broken("every component has a part");
+    let frame = &framed.frame;
+    let nest = framed.nest(choice).ok()?;
+    let slices = |axis: usize| 1_u64 << frame.slices_log2.get(axis).copied().unwrap_or(0).min(63);
+    Some(ChosenTactic {
         name,
         class,
-        cycles: stages.cycles,
-        split: tactic.split,
-        holds: if tactic.holds_in1 { "keys" } else { "queries" },
-        lanes: tactic.lanes,
-        tree_depth: tactic.depth,
-        repeats: tactic.repeats,
-        fetch_bytes: tactic.fetch_bytes,
-        accumulators: tactic.repeats * tactic.lanes * columns,
+        tactic: found.text.tactic.as_ref().map_or_else(String::new, ToString::to_string),
+        cycles: cost.cycles,
+        simulated_cycles: u64::try_from(image.busy_cycles).unwrap_or(u64::MAX),
+        split: AXES.map(slices),
+        holds: if frame.stationary == Operand::In1 { "keys" } else { "queries" },
+        supply: choice.supply.name(),
+        lanes: choice.lanes,
+        tree: choice.tree,
+        step_products: choice.lanes * choice.columns * choice.tree,
+        repeats: choice.repeats,
+        fetch_bytes: choice.fetch_bytes,
+        accumulators: tilewright_explore::tcp::cost::groups(&nest, choice).open
+            * choice.lanes
+            * choice.columns,
         product_cycles: stages.mac,
         stream_cycles: stages.stream,
         drain_cycles: stages.drain,
-        milliwatts: power(found),
+        simulated_pj: real(image.energy_fj) * 1e-3,
+        explored_pj: size(cost.energy_fj) * 1e-3,
+        milliwatts: parts.iter().sum(),
         dpe_milliwatts: part(Component::Products) + part(Component::Contraction),
-        parts: named.map(|(component, mw)| (component.name(), *mw)).collect(),
-    }
+        parts: Component::ALL
+            .iter()
+            .zip(parts)
+            .filter(|(_, mw)| *mw > 0.0)
+            .map(|(component, mw)| (component.name(), mw))
+            .collect(),
+    })
+}
+
+/// The command that contracts, in a lowered candidate.
+const CONTRACT: &str = "contract";
+
+/// Elements of these programs are drawn from seeds.
+fn no_files(_: &Tensor) -> Result<Array, ArrayError> {
+    Err(ArrayError::Format("no file".to_string()))
 }
 
 /// As text.
@@ -173,6 +241,7 @@ pub(crate) fn text(figure: &Figure14) -> String {
         "tactic",
         "time",
         "cycles",
+        "simulated",
         "split HQKD",
         "holds",
         "lanes",
@@ -192,10 +261,11 @@ pub(crate) fn text(figure: &Figure14) -> String {
             chosen.name.clone(),
             format!("{}x", chosen.class),
             chosen.cycles.to_string(),
+            chosen.simulated_cycles.to_string(),
             chosen.split.map(|slices| slices.to_string()).join("x"),
             chosen.holds.to_string(),
             chosen.lanes.to_string(),
-            chosen.tree_depth.to_string(),
+            chosen.tree.to_string(),
             chosen.repeats.to_string(),
             format!("{} B", chosen.fetch_bytes),
             chosen.accumulators.to_string(),
@@ -206,7 +276,7 @@ pub(crate) fn text(figure: &Figure14) -> String {
             format!("{:.0}", chosen.dpe_milliwatts),
         ]);
     }
-    let mut aligns = [Align::Right; 15];
+    let mut aligns = [Align::Right; 16];
     aligns[0] = Align::Left;
     format!(
         "{} tactics of {} slices; {} of the least time, {} of twice, {} of four times as much\n\n{}",

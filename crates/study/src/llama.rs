@@ -1,8 +1,9 @@
 //! `tilewright study llama2-7b`: the paper's section VI from simulated programs, put together.
 //!
-//! The ordinary compiler makes the programs of the configuration, the ordinary simulator times them; Figs 14
-//! and 15 alone are closed forms over a space of tactics, and say so where they are printed. Published figures are those of `bench/published.toml`; bounds follow
-//! from the machine's peaks and the model's sizes.
+//! The ordinary compiler makes the programs of the configuration, the ordinary simulator times them; the
+//! tactics of Figs 14 and 15 are the explorer's, and those that are named are lowered and simulated.
+//! Published figures are those of `bench/published.toml`; bounds follow from the machine's peaks and the
+//! model's sizes.
 
 use std::collections::BTreeMap;
 use tilewright_base::invariant::OrBroken;
@@ -18,7 +19,7 @@ use crate::bands::{BandScope, Bands, FigureEnds, bands};
 use crate::curves::Point;
 use crate::figure10::{Figure10, figure10};
 use crate::figure13::{Activity, PromptActivity};
-use crate::figure14::{Figure14, figure14};
+use crate::figure14::{Figure14, figure14, task};
 use crate::layout::BlockLayout;
 use crate::measure::{MeasureError, MeasuredModel, Pass, real};
 use crate::operators::Breakdown;
@@ -35,6 +36,10 @@ const FEW_PROMPTS: [u64; 4] = [128, 512, 1024, 2048];
 /// The short and the long prompt of Table II.
 pub(crate) const SHORT: u64 = 128;
 pub(crate) const LONG: u64 = 2048;
+
+/// PEs of all chips whose runs are recorded at most: the record of a prompt on more of them takes more memory
+/// than hosts have.
+const MOST_RECORDED_PES: u64 = 32;
 
 /// What a scale of integer activations is shared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,7 +305,7 @@ impl PromptMeasurements {
 
 impl StudyRun<'_> {
     fn all(&self, say: &mut dyn FnMut(&str)) -> Result<Study, MeasureError> {
-        let mut missing = Vec::new();
+        let mut missing = Vec::from_iter(self.unrecorded());
         let mut prompts = self.prompts(say, &mut missing)?;
         let mut figure12 = if self.setting.brief { Vec::new() } else { self.figure12(say, &mut missing)? };
         let short = prompts.pass(SHORT).cloned().or_broken("a study without its short prompt ended before");
@@ -336,7 +341,7 @@ impl StudyRun<'_> {
             measured.into_iter().filter_map(|(tokens, ms)| Some((tokens, ms?))).collect();
         let twice_hbm = self.twice_hbm(&measured)?;
         let (options, machine) = (self.setting.options, self.setting.machine);
-        let tactics = crate::figure10::sizes(machine).and_then(|sizes| figure14(machine, sizes));
+        let tactics = task(machine, crate::figure10::TACTIC).and_then(|task| figure14(&task));
         let figures = self.setting.figures.clone();
         Ok(Study {
             figure10: figure10(machine),
@@ -374,6 +379,17 @@ impl StudyRun<'_> {
             figure11: prompts.points,
             seen: prompts.seen,
             hz: self.hz,
+        })
+    }
+
+    /// What is missing because runs on so many PEs are not recorded.
+    fn unrecorded(&self) -> Option<String> {
+        let all_pes = self.setting.options.all_pes();
+        (all_pes > MOST_RECORDED_PES).then(|| {
+            format!(
+                "Fig. 13, operators and layout: they need the record of a run, which {all_pes} PEs make too \
+                 large; up to {MOST_RECORDED_PES} have one"
+            )
         })
     }
 
@@ -417,7 +433,8 @@ impl StudyRun<'_> {
             let mut look = |chunk: &crate::measure::PromptChunk<'_>| {
                 seen.look(self.setting.machine, *tokens, self.setting.options.all_pes(), chunk);
             };
-            let looked = [SHORT, LONG].contains(tokens);
+            let looked =
+                [SHORT, LONG].contains(tokens) && self.setting.options.all_pes() <= MOST_RECORDED_PES;
             let pass = match measured.take() {
                 Some(pass) => pass,
                 None => self.model.prefill(*tokens, if looked { Some(&mut look) } else { None }),

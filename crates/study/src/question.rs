@@ -74,12 +74,15 @@ pub fn answer(
 ) -> Result<Answer, MeasureError> {
     let run = StudyRun::new(setting)?;
     let Question { batch, input, output } = question;
-    say(&format!("prefill of {input} tokens"));
-    let prompt = run.model.prefill(input, None)?;
     let last = input + output.saturating_sub(2);
-    say(&format!("next tokens of {batch} sequences of {input} to {last} tokens"));
-    let steps = run.model.steps(batch, &[input, (input + output / 2).min(last), last])?;
-    Ok(run.answer(question, &prompt, &steps))
+    let contexts = [input, (input + output / 2).min(last), last];
+    say(&format!("prefill of {input} tokens, next tokens of {batch} sequences of {input} to {last}"));
+    let (prompt, steps) = std::thread::scope(|scope| {
+        let steps = scope.spawn(|| run.model.steps(batch, &contexts));
+        (run.model.prefill(input, None), steps.join())
+    });
+    let steps = steps.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked));
+    Ok(run.answer(question, &prompt?, &steps?))
 }
 
 impl StudyRun<'_> {

@@ -2,6 +2,7 @@
 //!
 //! - [`notation`]: an einsum with its shapes and tactic, checked, drawn and lowered;
 //! - [`case_study`](mod@case_study): the paper's tables and figures of a model;
+//! - [`bands`]: ranges of a program's time and energy over what is assumed of its machine;
 //! - [`chip`]: machines by name, from a text, and varied;
 //! - [`explore`]: a search with its candidates as people see them, as data and as pictures;
 //! - [`model`]: language models read, compiled and generating;
@@ -11,6 +12,7 @@
 //!
 //! Nothing here reads a file or a clock, or knows how options are spelled.
 
+pub mod bands;
 pub mod case_study;
 pub mod chip;
 pub mod explore;

@@ -16,6 +16,7 @@ use tilewright_record::{KeepLast, Sink};
 use tilewright_runtime::{Reading, ReadingError, ReadingOptions, npy, read};
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::{Exec, Program};
+use tilewright_workbench::bands::{self, ProgramBands, RunTotals, program_bands};
 use tilewright_workbench::readings::ReadingSelection;
 use tilewright_workbench::readings::tcp::value;
 
@@ -64,6 +65,9 @@ fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         }
         other @ LoadError::Words(_) => other.outcome(&sources, host),
     })?;
+    if args.bands {
+        return ranges(args, &loaded, &mut sources, host);
+    }
     let tcp = machine(args, &loaded.program, &mut sources, host)?;
     readings(&args.readings, &tcp, &loaded, &sources, host)
 }
@@ -103,6 +107,43 @@ fn faulty_slices(written: &[String]) -> Result<Vec<(PeId, u64)>, Outcome> {
         }
     };
     written.iter().map(one).collect()
+}
+
+/// Ranges of a TCP program.
+fn ranges(
+    args: &SimArgs,
+    program: &program::LoadedProgram,
+    sources: &mut Sources,
+    host: &mut dyn Host,
+) -> Result<Outcome, Outcome> {
+    let stated = machine(args, &program.program, sources, host)?;
+    let wanted = ReadingOptions { max_steps: args.readings.max_steps, ..ReadingOptions::default() };
+    // Whether it runs at all, and if not why.
+    run_program(&args.readings, &stated, program, &wanted, host, sources)?;
+    let chip = args.chip.as_deref().unwrap_or(&program.program.machine);
+    let loaded = load_chip(sources, chip, &args.set, host)?;
+    let found = program_bands(&loaded, &mut |machine| {
+        let tcp = machine.machine.tcp()?;
+        let outcome = with_sink(tcp, program, &wanted, host, KeepLast::new(0)).ok()?.outcome;
+        Some(RunTotals {
+            time_us: real(u128::from(outcome.cycles)) / real(u128::from(tcp.chip.clock_hz)) * 1e6,
+            energy_uj: outcome.energy_fj.iter().map(|fj| real(*fj)).sum::<f64>() * 1e-9,
+        })
+    });
+    told_bands(args, found)
+}
+
+/// Ranges as words or data.
+fn told_bands(args: &SimArgs, found: Option<ProgramBands>) -> Result<Outcome, Outcome> {
+    let Some(found) = found else {
+        return Err(Outcome { code: FAILED, ..Outcome::usage("the program does not run on its machine") });
+    };
+    Ok(Outcome::good(if args.readings.json { to_json(&found) } else { bands::words(&found) }))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "printed with few digits")]
+fn real(count: u128) -> f64 {
+    count as f64
 }
 
 fn machine(

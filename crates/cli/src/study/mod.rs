@@ -10,12 +10,15 @@ use std::path::Path;
 
 use tilewright_base::Sources;
 use tilewright_compile::{Mixed, Options};
+use tilewright_import::{Model, configs};
 use tilewright_machine::{LoadedMachine, Tcp};
 use tilewright_num::Dtype;
 use tilewright_study::bands::{BandScope, figure_ends};
 use tilewright_study::published::{PublishedComparison, StudyFailed};
 use tilewright_study::rows::PublishedRow;
-use tilewright_study::{Study, StudySetup, applied_latency, files, power, published, rows, study, text};
+use tilewright_study::{
+    MeasureError, Study, StudySetup, applied_latency, files, power, published, rows, study, text,
+};
 
 use crate::builtin::lay_down_published;
 use crate::chip::load_chip;
@@ -23,29 +26,60 @@ use crate::host::read_text;
 use crate::machine::to_json;
 use crate::outcome::FAILED;
 use crate::{Host, Outcome, nki};
-use args::{LlamaArgs, PublishedArgs};
+use args::{ModelArgs, PublishedArgs, StudyArgs, StudyCommand};
 
-/// The case study of the paper's section VI.
-pub(crate) fn llama(args: &LlamaArgs, host: &mut dyn Host) -> Outcome {
-    case(args, host).unwrap_or_else(|outcome| outcome)
+/// A study of a model, or of published rows.
+pub(crate) fn run(args: &StudyArgs, host: &mut dyn Host) -> Outcome {
+    let found = match &args.command {
+        None => model(&args.model, host),
+        Some(StudyCommand::Published(args)) => Ok(published(args, host)),
+        Some(StudyCommand::Accuracy(args)) => accuracy::page(args, host),
+        Some(StudyCommand::Model(args)) => {
+            let rest = if args.rest.is_empty() { "MODEL".to_string() } else { args.rest.join(" ") };
+            Err(retired(&format!("model {rest}"), &rest))
+        }
+    };
+    found.unwrap_or_else(|outcome| outcome)
 }
 
-fn case(args: &LlamaArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    let mut sources = Sources::default();
-    let loaded = load_chip(&mut sources, &args.chip, &args.set, host)?;
+/// Another spelling of a study of a model than the one that there is.
+fn retired(asked: &str, instead: &str) -> Outcome {
+    Outcome::usage(&format!(
+        "`study {asked}`: a model stands for itself\n  \
+         = allowed: study MODEL, study published, study accuracy\n  = instead: tilewright study {instead}"
+    ))
+}
+
+/// A model: one question, or the case study.
+fn model(args: &ModelArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    if let Some(other) = &args.retired_model {
+        return Err(retired(&format!("{} --model {other}", args.name()), other));
+    }
+    let loaded = load_chip(&mut Sources::default(), &args.chip, &args.set, host)?;
     let Some(machine) = loaded.machine.tcp() else {
-        return Err(Outcome::usage(&format!(
-            "`{}` is no TCP\n  = allowed: tcp, or a file whose base is tcp",
-            args.chip
-        )));
+        let chip = &args.chip;
+        let text = format!("`{chip}` is no TCP\n  = allowed: tcp, or a file whose base is tcp");
+        return Err(Outcome::usage(&text));
     };
-    let dtype = dtype_of(&args.dtype)?;
+    match args.question() {
+        Some(question) => question::ask(&loaded, machine, args, question, host),
+        None => case(&loaded, machine, args, host),
+    }
+}
+
+/// The case study of the paper's section VI.
+fn case(
+    loaded: &LoadedMachine,
+    machine: &Tcp,
+    args: &ModelArgs,
+    host: &mut dyn Host,
+) -> Result<Outcome, Outcome> {
     let scope = match (args.bands, args.brief) {
         (true, _) => BandScope::Everything,
         (false, true) => BandScope::Nothing,
         (false, false) => BandScope::Table2,
     };
-    let study = measured(&loaded, machine, args, (dtype, scope), host)?;
+    let study = measured(loaded, machine, args, scope, host)?;
     if let Some(folder) = &args.out {
         host.create_folder(Path::new(folder))
             .map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
@@ -67,30 +101,49 @@ fn dtype_of(name: &str) -> Result<Dtype, Outcome> {
     }
 }
 
-/// Measures a model on a chip.
-fn measured(
-    loaded: &LoadedMachine,
-    machine: &Tcp,
-    args: &LlamaArgs,
-    (dtype, bands): (Dtype, BandScope),
+/// A model, and whether it is a configuration without weights.
+fn load_model(name: &str, host: &mut dyn Host) -> Result<(Model, bool), Outcome> {
+    if !name.ends_with("config.json") {
+        return Ok((crate::model::load(name, None, host)?, configs::names().contains(&name)));
+    }
+    let text = read_text(host, name).map_err(|why| Outcome::usage(&why))?;
+    let model = configs::read_text(name, &text).map_err(|error| Outcome::usage(&error.to_string()))?;
+    Ok((model, true))
+}
+
+/// What a model is measured with.
+struct ModelSetup<'s> {
+    loaded: &'s LoadedMachine,
+    machine: &'s Tcp,
+    args: &'s ModelArgs,
+    context: u64,
+    bands: BandScope,
+}
+
+/// Sets a study up and runs it, telling how far it is.
+fn with_setup<T>(
+    setup: &ModelSetup<'_>,
     host: &mut dyn Host,
-) -> Result<Study, Outcome> {
-    let model = crate::model::load(&args.model, None, host)?;
+    work: impl FnOnce(&StudySetup<'_>, &mut dyn FnMut(&str)) -> Result<T, MeasureError>,
+) -> Result<T, Outcome> {
+    let (args, loaded, bands) = (setup.args, setup.loaded, setup.bands);
+    let dtype = dtype_of(&args.dtype)?;
+    let (model, is_configuration) = load_model(args.name(), host)?;
     let options = Options {
         dtype,
         mixed: Mixed::default(),
         cache: dtype,
-        context: 2048,
+        context: setup.context,
         pes: args.pes,
         chips: args.chips,
         batch: 1,
     };
     let setting = StudySetup {
-        machine,
+        machine: setup.machine,
         chip: args.chip.clone(),
         graph: &model.graph,
-        name: args.model.clone(),
-        is_configuration: tilewright_import::configs::names().contains(&args.model.as_str()),
+        name: args.name().to_string(),
+        is_configuration,
         options,
         scales: args.scales.into(),
         papers: args.is_papers() && dtype == Dtype::I8,
@@ -106,14 +159,26 @@ fn measured(
                 host.progress(what, None);
             }
         };
-        study(&setting, &mut say)
+        work(&setting, &mut say)
     };
     host.progress("", None);
     found.map_err(|error| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) })
 }
 
+/// The case study of a model on a chip.
+fn measured(
+    loaded: &LoadedMachine,
+    machine: &Tcp,
+    args: &ModelArgs,
+    bands: BandScope,
+    host: &mut dyn Host,
+) -> Result<Study, Outcome> {
+    let setup = ModelSetup { loaded, machine, args, context: 2048, bands };
+    with_setup(&setup, host, study)
+}
+
 /// Published rows of a chip beside ours.
-pub(crate) fn published(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
+fn published(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
     if args.chip == TCP {
         tcp_rows(args, host).unwrap_or_else(|outcome| outcome)
     } else {
@@ -152,7 +217,7 @@ fn compare_tcp(
     let mut study = None;
     let mut table2 = |name: &str| {
         if study.is_none() {
-            study = Some(measured(&loaded, machine, &LlamaArgs::brief(), (Dtype::I8, bands), host));
+            study = Some(measured(&loaded, machine, &ModelArgs::brief(), bands, host));
         }
         match &study {
             Some(Ok(study)) => Ok(study.table2_value(name)),
@@ -164,16 +229,6 @@ fn compare_tcp(
     let compared =
         published::compare(TCP, rows, &mut ours).map_err(|error| Outcome::usage(&error.to_string()))?;
     Ok((compared, study.and_then(Result::ok)))
-}
-
-/// A question about a model.
-pub(crate) fn model(args: &args::ModelArgs, host: &mut dyn Host) -> Outcome {
-    question::ask(args, host).unwrap_or_else(|outcome| outcome)
-}
-
-/// The page of accuracy.
-pub(crate) fn accuracy(args: &args::AccuracyArgs, host: &mut dyn Host) -> Outcome {
-    accuracy::page(args, host).unwrap_or_else(|outcome| outcome)
 }
 
 /// Where a checkout has its published rows.

@@ -62,7 +62,11 @@ impl Compiled {
             _ => None,
         });
         let unused = outline.places.queries + self.plan.prefill_rows * queries.unwrap_or(0);
-        intent.spare = (outline.mode == Mode::Prefill).then_some((unused, outline.places.fresh));
+        intent.spare = match outline.mode {
+            Mode::Prefill => Some((unused, outline.places.fresh)),
+            Mode::Decode => None,
+            Mode::Batch => outline.places.idle,
+        };
         intent.busy_slices = (outline.mode == Mode::Batch).then_some(self.plan.options.batch);
         for (index, transfer) in (0_u32..).zip(&program.transfers) {
             let from = transfer.source.locate().filter(|located| located.medium == MemoryInstance::Hbm);

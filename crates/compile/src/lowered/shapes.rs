@@ -52,7 +52,11 @@ impl<'s> ProgramShapes<'s> {
     }
 
     fn rows(&self) -> u64 {
-        if self.outline.mode == Mode::Prefill { self.plan.prefill_rows } else { 1 }
+        match self.outline.mode {
+            Mode::Prefill => self.plan.prefill_rows,
+            Mode::Decode => 1,
+            Mode::Batch => self.plan.options.batch_rows(self.machine.pe.slices),
+        }
     }
 
     /// Tokens that the program takes at most, padding included.

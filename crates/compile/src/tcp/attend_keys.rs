@@ -27,7 +27,7 @@ pub(super) fn attend(
 ) -> Result<(), CompileError> {
     let (queries, cached) = (build.at.queries, build.at.cached);
     super::cache::fetch(build, cache, 0, cached);
-    Query::new(build, heads, queries, cached, Vec::new())?.all(build, cache, scale)
+    Query::new(build, heads, queries, cached, None)?.all(build, cache, scale)
 }
 
 /// The attention of one token of each sequence: queries go to all slices, caches come one after the other.
@@ -40,11 +40,11 @@ pub(super) fn attend_all(
     let (dtype, flit) = (build.cache(), build.machine.network.flit_bytes);
     let row = bytes(dtype, heads.query_width());
     let packet = if row.is_multiple_of(flit) { flit } else { 8 };
-    let from =
-        fetch(dtype, build.at.queries, &[(n(heads.query_width()), 1)], heads.query_width() * packet / row);
-    let slices = build.machine.pe.slices;
-    let to = commit(Memory::Dm, build.at.all_queries, &[(n(slices * row / packet), packet)], packet);
-    let switch = super::combine::multicast(build, build.machine.pe.slices, row / packet);
+    let from = [(build.rows, heads.query_width()), (n(heads.query_width()), 1)];
+    let from = fetch(dtype, build.at.queries, &from, heads.query_width() * packet / row);
+    let (slices, tokens) = (build.machine.pe.slices, build.most_rows() * build.machine.pe.slices);
+    let to = commit(Memory::Dm, build.at.all_queries, &[(n(tokens * row / packet), packet)], packet);
+    let switch = super::combine::multicast(build, slices, row / packet);
     build.emit.exec(main("spread_queries", Stream { switch, ..copy(from, to) }));
     let places = [build.at.cached, build.at.cached_next];
     build.turn_to_sequence(0);
@@ -57,8 +57,8 @@ pub(super) fn attend_all(
         }
         build.turn_to_sequence(sequence);
         let queries = build.at.all_queries + sequence * row;
-        let kept = vec![(sequence, sequence + 1)];
-        Query::new(build, heads, queries, places[turn], kept)?.all(build, cache, scale)?;
+        let kept = KeptResult { slice: sequence % slices, row: sequence / slices };
+        Query::new(build, heads, queries, places[turn], Some(kept))?.all(build, cache, scale)?;
     }
     Ok(())
 }
@@ -71,8 +71,15 @@ struct Query {
     queries: u64,
     /// Where keys and values are.
     cached: u64,
-    /// Slices that keep the result; none means all.
-    kept: Vec<(u64, u64)>,
+    /// Where the result is kept; without it, in all slices.
+    kept: Option<KeptResult>,
+}
+
+/// The slice that keeps a result, and in which of its rows.
+#[derive(Clone, Copy)]
+struct KeptResult {
+    slice: u64,
+    row: u64,
 }
 
 impl Query {
@@ -81,7 +88,7 @@ impl Query {
         heads: &Heads,
         queries: u64,
         cached: u64,
-        kept: Vec<(u64, u64)>,
+        kept: Option<KeptResult>,
     ) -> Result<Query, CompileError> {
         let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
         let columns = Columns::new(build.machine, build.cache(), heads.depth, heads.slots)?;
@@ -259,8 +266,9 @@ impl Query {
             (n(slots), bytes(out, depth)),
             (n(columns.each / 8), piece),
         ];
-        let mut to = commit(Memory::Dm, place, &to, piece);
-        to.slices.clone_from(&self.kept);
+        let before = self.kept.map_or(0, |kept| kept.row * bytes(out, build.attended_row(&self.heads)));
+        let mut to = commit(Memory::Dm, place + before, &to, piece);
+        to.slices = self.kept.iter().map(|kept| (kept.slice, kept.slice + 1)).collect();
         let stream = Stream { contract: Some(contract), ..through(from, ends, cast, to) };
         build.emit.exec(main("values", stream));
     }

@@ -253,7 +253,10 @@ impl<'a> Build<'a> {
                 (rows, slices / plan.features.bands, tokens)
             }
             Mode::Decode => (n(1), 1, n(1)),
-            Mode::Batch => (n(1), slices, n((slices / plan.options.pes).max(1))),
+            Mode::Batch => {
+                let rows = plan.options.batch_rows(slices);
+                (n(rows), slices, n(rows * (slices / plan.options.pes).max(1)))
+            }
         };
         let [whole, ragged, speaks] = flags(&mut emit, mode);
         let halves = Halves::new(&mut emit, plan, kernels, mode);
@@ -388,7 +391,8 @@ impl<'a> Build<'a> {
     pub fn most_rows(&self) -> u64 {
         match self.mode {
             Mode::Prefill => self.plan.prefill_rows,
-            Mode::Decode | Mode::Batch => 1,
+            Mode::Decode => 1,
+            Mode::Batch => self.plan.options.batch_rows(self.machine.pe.slices),
         }
     }
 

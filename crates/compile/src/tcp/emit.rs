@@ -374,7 +374,7 @@ impl<'m> Emitter<'m> {
         let accesses = of_transfer(self.machine, &resolved, &self.objects).accesses;
         let cost = (self.window > 1).then(|| transfer_cost(self.machine, &resolved)).flatten();
         let id = u8::try_from(self.next_dma % IDS).or_broken("ids of commands fit a byte");
-        self.next_dma += 1;
+        self.next_dma = (self.next_dma + 1) % IDS;
         let index = TransferId(number_of(self.program.transfers.len()));
         self.program.transfers.push(transfer);
         let command = Command::Dma { transfer: index, id };
@@ -430,7 +430,7 @@ impl<'m> Emitter<'m> {
 
     fn exec_id(&mut self) -> u8 {
         let id = u8::try_from(self.next_exec % IDS).or_broken("ids of commands fit a byte");
-        self.next_exec += 1;
+        self.next_exec = (self.next_exec + 1) % IDS;
         self.wait_id(Unit::Main, id);
         self.wait_id(Unit::Sub, id);
         id

@@ -73,14 +73,18 @@ pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileEr
             continue;
         }
         let packet = super::image::packet_of(build.machine, all);
-        let sequences = build.sequences();
+        let (sequences, slices) = (build.sequences(), build.machine.pe.slices);
         let whole = bytes(Dtype::F32, build.plan.logit_words);
-        let loops = vec![from_slices(sequences, whole), turn(n(all / packet), packet, packet)];
-        let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
         // The first chip collects them.
         let pe = build.chip * build.pes() + build.pe;
-        let to = hbm(0, build.plan.logits + pe * part + first);
-        build.emit.dma(transfer("logits", build.dm(0, place), to, loops, packet));
+        let to = build.plan.logits + pe * part + first;
+        for row in 0..sequences.div_ceil(slices) {
+            let of_row = (sequences - row * slices).min(slices);
+            let loops = vec![from_slices(of_row, whole), turn(n(all / packet), packet, packet)];
+            let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
+            let from = build.dm(0, place + row * bytes(Dtype::F32, fill.groups * 8));
+            build.emit.dma(transfer("logits", from, hbm(0, to + row * slices * whole), loops, packet));
+        }
     }
     build.emit.end_if();
     Ok(())

@@ -105,6 +105,8 @@ pub struct Places {
     pub logits: [u64; 2],
     /// Slots for weights.
     pub slots: Vec<u64>,
+    /// The last row of what attention gives, where some of its places have no sequence of the batch.
+    pub idle: Option<(u64, u64)>,
     /// First byte past what is in the same place in all programs.
     pub kept_end: u64,
     /// First byte past everything.
@@ -225,6 +227,7 @@ fn with_slots(build: &Build<'_>, slots: u64) -> Result<Places, CompileError> {
     kept(build, &widths, slots, &mut areas, &mut at);
     at.kept_end = areas.next;
     values(build, &widths, &mut areas, &mut at);
+    at.idle = idle(build, &widths, &at);
     shared(build, &widths, &mut areas, &mut at);
     at.end = areas.next;
     let capacity = build.machine.dm.capacity_bytes;
@@ -234,15 +237,30 @@ fn with_slots(build: &Build<'_>, slots: u64) -> Result<Places, CompileError> {
     Ok(at)
 }
 
+/// What attention gives in places without a sequence: no run writes it.
+fn idle(build: &Build<'_>, widths: &Widths, at: &Places) -> Option<(u64, u64)> {
+    let (rows, slices) = (build.most_rows(), build.machine.pe.slices);
+    if build.mode != Mode::Batch || rows == 1 || build.sequences().is_multiple_of(slices) {
+        return None;
+    }
+    let (place, dtype) = match build.dtype() {
+        Dtype::I8 if attends(build, false) => (at.attended_floats, build.between()),
+        dtype => (at.attended, dtype),
+    };
+    let row = bytes(dtype, widths.queries);
+    Some((place + (rows - 1) * row, place + rows * row))
+}
+
 /// In the same place in all programs: slices without columns keep their zeros, and what is masked stays a number.
 fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &mut Places) {
     let (plan, cache) = (build.plan, build.cache());
+    let rows = plan.most_rows(build.machine.pe.slices);
     let of_row = (build.machine.pe.slices / plan.features.bands).max(1);
-    let most_own = plan.prefill_rows * (of_row / plan.options.pes).max(1);
+    let most_own = rows * (of_row / plan.options.pes).max(1);
     at.x = areas.take(bytes(Dtype::F32, most_own * plan.features.share));
     at.constants = areas.take(plan.constants_bytes());
     if widths.padded {
-        let elements = plan.prefill_rows.max(build.machine.ce.lanes) * widths.queries;
+        let elements = rows.max(build.machine.ce.lanes) * widths.queries;
         if attends(build, false) && build.dtype() == Dtype::I8 {
             at.attended_floats = areas.take(bytes(build.between(), elements));
         }
@@ -250,7 +268,7 @@ fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &
             at.attended = areas.take(bytes(build.dtype(), elements));
         }
     }
-    let tokens = plan.prefill_rows * of_row;
+    let tokens = rows * of_row;
     at.normal = areas.take(bytes(build.dtype(), tokens * plan.features.share));
     let cached = plan.cache_row * build.most_key_rows();
     at.cached = areas.take(cached);
@@ -288,7 +306,7 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     at.queries = areas.take(bytes(cache, rows.max(lanes) * widths.queries));
     at.fresh = areas.take(plan.cache_row * rows);
     if build.mode == Mode::Batch {
-        at.all_queries = areas.take(bytes(cache, widths.queries) * build.machine.pe.slices);
+        at.all_queries = areas.take(bytes(cache, widths.queries) * build.machine.pe.slices * rows);
     }
     if !widths.padded || dtype == Dtype::I8 && !attends(build, true) {
         at.attended = areas.take(bytes(dtype, rows.max(lanes) * widths.queries));
@@ -330,7 +348,8 @@ fn shared(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     let floats = if plan.options.activated() == Dtype::I8 { rows * widths.contracted } else { 0 };
     let floats = bytes(build.between(), floats);
     // Logits are made when the last activation is over.
-    let logits = bytes(Dtype::F32, widths.fill_groups * build.machine.ce.lanes).next_multiple_of(64);
+    let spoken = if build.mode == Mode::Batch { rows } else { 1 };
+    let logits = bytes(Dtype::F32, spoken * widths.fill_groups * build.machine.ce.lanes).next_multiple_of(64);
     [_, at.active, at.logits[0]] = together.take([before, active, floats.max(2 * logits)]);
     at.logits[1] = at.logits[0] + logits;
     at.active_floats = if floats > 0 { at.logits[0] } else { 0 };

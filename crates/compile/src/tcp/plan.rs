@@ -41,6 +41,11 @@ impl Options {
         self.pes.saturating_mul(self.chips)
     }
 
+    /// Rows of a run that takes a token of each sequence: a slice has one of each row.
+    pub fn batch_rows(&self, slices: u64) -> u64 {
+        self.batch.div_ceil(slices.max(1)).max(1)
+    }
+
     /// Where a processing element is, counted chip by chip.
     pub fn home(&self, pe: u64) -> PeId {
         let pes = self.pes.max(1);
@@ -229,7 +234,7 @@ impl Plan {
         let sequence_bytes = (cache_row * (options.context + 1)).next_multiple_of(256);
         let cache_bytes = sequence_bytes * options.batch.max(1);
         let caches = (0..kernels.caches).map(|_| hbm.take(cache_bytes * options.pes)).collect();
-        let tokens = prefill_rows * machine.pe.slices;
+        let tokens = prefill_rows.max(options.batch_rows(machine.pe.slices)) * machine.pe.slices;
         let logit_words = logit_words(kernels, features, &options);
         let table = bytes(Dtype::U32, tokens);
         let plan = Plan {
@@ -267,6 +272,11 @@ impl Plan {
             return Err(CompileError::Hbm { needed: plan.end, capacity });
         }
         Ok(plan)
+    }
+
+    /// The most rows that any program of the model has.
+    pub fn most_rows(&self, slices: u64) -> u64 {
+        self.prefill_rows.max(self.options.batch_rows(slices))
     }
 
     /// The most rows of keys of a slice, in whole eights.

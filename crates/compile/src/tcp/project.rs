@@ -100,8 +100,8 @@ pub(super) fn batch_logits(build: &mut Build<'_>, packed: &Packed, index: usize,
     let ends = ends(build, fill, held, ReduceOutput::Scatter { inner: fill.groups });
     let stream = contract(build, packed, fill, ends);
     let word = bytes(Dtype::F32, 8);
-    let mut to = commit(Memory::Dm, to, &[(n(fill.groups), word)], word);
-    to.slices = vec![(0, build.plan.options.batch)];
+    let mut to = commit(Memory::Dm, to, &[(build.rows, fill.groups * word), (n(fill.groups), word)], word);
+    to.slices = vec![(0, build.plan.options.batch.min(build.machine.pe.slices))];
     build.emit.exec(main("logits", Stream { commit: to, ..stream }));
 }
 

@@ -23,7 +23,7 @@ fn every_compiled_model_passes() {
     for (layers, width, heads, kv) in [(2, 64, 8, 4), (1, 288, 6, 6)] {
         let graph = small(layers, width, heads, kv);
         for dtype in [Dtype::Bf16, Dtype::I8] {
-            for (pes, chips, batch) in [(1, 1, 1), (2, 1, 1), (4, 1, 3), (1, 2, 1), (2, 4, 3)] {
+            for (pes, chips, batch) in [(1, 1, 1), (2, 1, 1), (4, 1, 3), (4, 1, 67), (1, 2, 1), (2, 4, 3)] {
                 let compiled = on_chips(&machine, &graph, dtype, (pes, chips), batch);
                 for (name, checked) in compiled.check(&machine) {
                     let wrong = checked.errors().next();

@@ -12,6 +12,25 @@ use crate::cost_math::{CostMath, INFINITE};
 use crate::tcp::cost::{CandidateCommands, WORD_BYTES, bytes, row_bytes};
 use crate::tcp::point::{LoopNest, ORDERS, StreamSupply, TcpChoice, TimeLoop};
 
+/// Events of the contraction of one part by itself, on all slices of the group.
+pub fn of_contraction(
+    setup: &Setup<'_>,
+    nest: &LoopNest,
+    choice: &TcpChoice,
+    commands: &CandidateCommands,
+) -> EnergyCounts {
+    let mut all = EnergyCounts::default();
+    all.add(&contract_counts(setup, nest, choice, commands), setup.slices());
+    all.commit_bytes = committed(nest, commands);
+    all
+}
+
+/// Bytes of results that the contraction writes: only slices that have some.
+fn committed(nest: &LoopNest, commands: &CandidateCommands) -> u64 {
+    let of_slice = commands.contract.commit.map_or(0, |commit| commit.flits.times_cost(commit.valid_bytes));
+    of_slice.times_cost(nest.writing_slices())
+}
+
 /// Events of all commands of one part, on all slices of the group.
 pub fn counts(
     setup: &Setup<'_>,
@@ -20,17 +39,14 @@ pub fn counts(
     commands: &CandidateCommands,
 ) -> EnergyCounts {
     let slices = setup.slices();
-    let mut all = EnergyCounts::default();
+    let mut all = of_contraction(setup, nest, choice, commands);
     all.add(&load_counts(setup, nest, commands), slices);
-    all.add(&contract_counts(setup, nest, choice, commands), slices);
     // Writing is for the slices that have something to write.
     let loaded = commands.load.load.map_or(0, |load| load.slice_bytes);
     let idle_parts = nest.summed_slices > 1;
     let loading = if idle_parts { nest.live_slices_of_groups() } else { nest.live_slices };
     all.trf_written_bytes = loaded.times_cost(loading);
-    let committed = commands.contract.commit.map_or(0, |commit| commit.flits.times_cost(commit.valid_bytes));
     let writing = nest.writing_slices();
-    all.commit_bytes = committed.times_cost(writing);
     if let Some(bridge) = &commands.bridge {
         let moved = bridge.fetch.map_or(0, |fetch| fetch.packets.times_cost(fetch.packet_bytes));
         let flits = bridge.collect.map_or(0, |collect| collect.packets);

@@ -9,13 +9,14 @@
 //! - [`operand_transfers`]: operands that start in off-chip memory;
 //! - [`bound`]: what candidates take at least; [`exhaustive`]: the same space without bounds or shortcuts,
 //!   the reference of the search;
-//! - [`section`]: the space of the paper's figures 14 and 15, by its own closed forms;
+//! - [`contractions`]: contractions by themselves, for the paper's figures 14 and 15;
 //! - [`report`], [`explain`](mod@explain): one candidate in numbers and in words;
 //! - [`neighbours`]: candidates between given shapes, with their bridges;
 //! - [`remedy`]: what to change where nothing is legal;
 //! - [`spell`], [`program`]: a candidate as lowered shapes and a tactic, and as commands.
 
 pub mod bound;
+pub mod contractions;
 pub mod cost;
 pub mod events;
 pub mod exhaustive;
@@ -29,7 +30,6 @@ pub mod point;
 pub mod program;
 pub mod remedy;
 pub mod report;
-pub mod section;
 pub mod space;
 pub mod spell;
 pub mod task;

@@ -7,7 +7,7 @@
 use tilewright_notation::syntax::ast::Operand;
 use tilewright_tcp_isa::program::exec::Drain;
 
-use crate::cost_math::CostMath;
+use crate::cost_math::{CostMath, INFINITE};
 use crate::tcp::task::{AxisClass, MAX_AXES, TcpTask};
 
 /// What the axes of a class do once it is known which operand is held.
@@ -50,6 +50,17 @@ pub enum StreamSupply {
     RingOuter,
     /// The same, where slices take turns row by row, inside the loop over sums.
     RingInner,
+}
+
+impl StreamSupply {
+    /// What is said of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            StreamSupply::Own => "own",
+            StreamSupply::RingOuter => "ring",
+            StreamSupply::RingInner => "ring by row",
+        }
+    }
 }
 
 /// Which context loads the register files.
@@ -270,6 +281,11 @@ impl TcpFrame {
     /// The operand that is streamed.
     pub fn streamed(&self) -> Operand {
         if self.stationary == Operand::In0 { Operand::In1 } else { Operand::In0 }
+    }
+
+    /// Slices, idle ones included.
+    pub fn slices(&self) -> u64 {
+        1_u64.checked_shl(self.slices_log2.iter().map(|log2| u32::from(*log2)).sum()).unwrap_or(INFINITE)
     }
 
     /// Commands.

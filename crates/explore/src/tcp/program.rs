@@ -8,7 +8,8 @@ use tilewright_notation::syntax::{ast, parser};
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::control::{Command, Queue, StepKind};
 use tilewright_tcp_isa::program::exec::{Context, ExecBody};
-use tilewright_tcp_lower::{LowerOptions, lower};
+pub use tilewright_tcp_lower::LowerOptions;
+use tilewright_tcp_lower::lower;
 
 use crate::cost_math::CostMath;
 use crate::tcp::nest::FrameContext;

@@ -2,12 +2,12 @@
 //! shortcuts.
 
 mod agrees;
+mod contractions;
 mod exhaustive;
 mod llama;
 mod neuron;
 mod off_chip;
 mod refused;
 mod remedy;
-mod section;
 mod setting;
 mod widths;

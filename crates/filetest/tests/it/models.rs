@@ -220,9 +220,11 @@ fn a_file_with_another_batch_is_refused() {
         let refused = tilewright("exec bad.twb --prompt abc --max-tokens 2", &mut host);
         assert!([BAD_INPUT, FAILED].contains(&refused.code), "{batch}: {} {}", refused.code, refused.stdout);
     }
-    for batch in ["0", "65", "18446744073709551615"] {
+    for batch in ["0", "513", "18446744073709551615"] {
         let refused = tilewright(&format!("compile m/model.bin --batch {batch}"), &mut host);
-        let said = format!("error: the batch is {batch}\n  = allowed: 1 to 64, a slice of a PE for each\n");
+        let said = format!(
+            "error: the batch is {batch}\n  = allowed: 1 to 512, a row of a slice of a PE for each: 64 slices of 8 rows\n"
+        );
         assert_eq!((refused.code, refused.stderr), (FAILED, said));
     }
     let none = tilewright("compile m/model.bin --emit commands --program batch", &mut host);

@@ -44,6 +44,8 @@ machine_keys! {
         hbm_pj_per_bit: f64 [0.0, 1000.0],
         /// On-chip network between a processing element and memory.
         noc_pj_per_bit: f64 [0.0, 1000.0],
+        /// A bit from chip to chip over PCIe, both ends and what lies between them.
+        link_pj_per_bit: f64 [0.0, 1000.0],
         /// Cycle of an idle slice: clock and leakage.
         slice_idle_cycle_pj: f64 [0.0, 100_000.0],
         /// Control processors, host interface, clocks and leakage outside the slices.

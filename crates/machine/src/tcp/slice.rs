@@ -53,8 +53,6 @@ machine_keys! {
         lanes: u64 [1, 64],
         /// Bytes of a packet, the operand of all lanes in one cycle.
         packet_bytes: u64 [1, 4096],
-        /// Stages between fetch and the first product.
-        fill_cycles: u64 [0, 1000],
         /// Buffer in which flits become packets.
         flit_buffer_bytes: u64 [1, 4096],
         /// Elements of a packet, and products of a lane in one cycle, in INT4.

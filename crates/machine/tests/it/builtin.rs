@@ -124,6 +124,7 @@ fn energies_rise_with_the_distance_from_the_arithmetic() {
         energy.dm_write_pj_per_byte,
         8.0 * energy.noc_pj_per_bit,
         8.0 * energy.hbm_pj_per_bit,
+        8.0 * energy.link_pj_per_bit,
     ];
     assert!(per_byte.is_sorted(), "{per_byte:?}");
     let per_mac = [energy.mac_int4_pj, energy.mac_int8_pj, energy.mac_fp8_pj, energy.mac_bf16_pj];

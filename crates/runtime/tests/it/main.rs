@@ -1,5 +1,6 @@
 //! All integration tests of this crate in one binary, which is linked once.
 
+mod batches;
 mod contractions;
 mod device;
 mod edited_programs;

@@ -6,17 +6,20 @@ mod words;
 use std::path::Path;
 
 use tilewright_base::{Diagnostic, Severity, Sources};
-use tilewright_neuron_isa::Chip;
+use tilewright_machine::LoadedMachine;
 use tilewright_neuron_isa::text::{ProgramText, read};
 use tilewright_neuron_isa::verify::verify_text;
+use tilewright_neuron_isa::{Chip, NeuronProgram};
 use tilewright_neuron_sim::ScheduledProgram;
+use tilewright_neuron_sim::analysis::energy::energy;
 use tilewright_neuron_sim::findings::findings_of_text;
 use tilewright_neuron_sim::trace::perfetto_bytes;
+use tilewright_workbench::bands::{ProgramBands, RunTotals, program_bands};
 use tilewright_workbench::readings::ReadingSelection;
 use tilewright_workbench::readings::neuron::{NeuronReport, value};
 use tilewright_workbench::simulate::neuron_diagnostic;
 
-use super::{refused, unwritten};
+use super::{real, refused, told_bands, unwritten};
 use crate::args::SimArgs;
 use crate::chip::load_chip;
 use crate::host::Host;
@@ -36,12 +39,15 @@ pub(super) fn simulate(
     let id = sources.add(name, written.to_owned());
     let text = read(written, id)
         .map_err(|complaints| refused(&args.readings, BAD_INPUT, &sources, &complaints, host.colour()))?;
-    let chip = chip_of(args, &text, &mut sources, host)?;
+    let (loaded, chip) = chip_of(args, &text, &mut sources, host)?;
     let complaints = verify_text(&chip, &text);
     if !complaints.is_empty() {
         return Err(refused(&args.readings, FAILED, &sources, &complaints, host.colour()));
     }
     let recorded = &text.program;
+    if args.bands {
+        return told_bands(args, ranges(&loaded, &chip, recorded));
+    }
     let run = ScheduledProgram::of(&chip, recorded);
     let findings = if asked.findings { findings_of_text(&chip, recorded) } else { Vec::new() };
     if let Some(path) = &args.readings.trace {
@@ -60,6 +66,19 @@ pub(super) fn simulate(
     let code = if diagnostics.iter().any(|one| one.severity == Severity::Error) { FAILED } else { GOOD };
     let stderr = rendered(&sources, &diagnostics, host.colour());
     Ok(Outcome { code, stdout, stderr, ..Outcome::default() })
+}
+
+/// Ranges over the figures that the text of a program leaves open.
+fn ranges(loaded: &LoadedMachine, chip: &Chip, recorded: &NeuronProgram) -> Option<ProgramBands> {
+    program_bands(loaded, &mut |machine| {
+        let chip = Chip::new(&chip.name, machine.machine.neuron()?.clone());
+        let run = ScheduledProgram::of(&chip, recorded);
+        let joules = energy(&chip, run.program(recorded), &run.timeline);
+        Some(RunTotals {
+            time_us: real(u128::from(run.timeline.total_ps)) * 1e-6,
+            energy_uj: joules.iter().map(|part| part.joules).sum::<f64>() * 1e6,
+        })
+    })
 }
 
 /// Such a program has times and no values.
@@ -81,7 +100,7 @@ fn chip_of(
     text: &ProgramText,
     sources: &mut Sources,
     host: &mut dyn Host,
-) -> Result<Chip, Outcome> {
+) -> Result<(LoadedMachine, Chip), Outcome> {
     let name = args.chip.as_deref().unwrap_or(&text.machine);
     let loaded = load_chip(sources, name, &args.set, host)?;
     let neuron = loaded.machine.neuron().cloned().ok_or_else(|| {
@@ -89,5 +108,6 @@ fn chip_of(
             "`{name}` is no machine for this program\n  = allowed: machines of architecture neuron\n  = instead: --chip trainium2"
         ))
     })?;
-    Ok(Chip::new(name, neuron))
+    let chip = Chip::new(name, neuron);
+    Ok((loaded, chip))
 }

@@ -35,6 +35,8 @@ pub enum Component {
     OffChip,
     /// On-chip network.
     Noc,
+    /// Links between chips.
+    Links,
     /// Clock and leakage of all slices, by time.
     Slices,
     /// Everything outside the slices, by time.
@@ -42,7 +44,7 @@ pub enum Component {
 }
 
 /// How many components there are.
-pub const COMPONENTS: usize = 11;
+pub const COMPONENTS: usize = 12;
 
 impl Component {
     /// All components, in the order of reports.
@@ -56,6 +58,7 @@ impl Component {
         Component::Vector,
         Component::OffChip,
         Component::Noc,
+        Component::Links,
         Component::Slices,
         Component::Uncore,
     ];
@@ -72,6 +75,7 @@ impl Component {
             Component::Vector => "vector engine",
             Component::OffChip => "off-chip memory",
             Component::Noc => "on-chip network",
+            Component::Links => "links between chips",
             Component::Slices => "slices, clock and leakage",
             Component::Uncore => "uncore",
         }
@@ -249,6 +253,7 @@ pub fn energy_of_run_fj(machine: &Tcp, counts: &EnergyCounts) -> [u128; COMPONEN
     add(Component::Vector, counts.vector_functions, energy.ve_exp_pj);
     add(Component::OffChip, counts.hbm_bits, energy.hbm_pj_per_bit);
     add(Component::Noc, counts.noc_bits, energy.noc_pj_per_bit);
+    add(Component::Links, counts.link_bytes.capped_mul(8), energy.link_pj_per_bit);
     parts
 }
 

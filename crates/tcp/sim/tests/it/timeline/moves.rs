@@ -70,16 +70,15 @@ fn chips(transfers: Vec<Transfer>, queues: Vec<tilewright_tcp_isa::program::cont
 }
 
 #[test]
-fn between_chips_data_takes_the_link_and_no_energy_is_made_up_for_it() {
+fn between_chips_data_takes_the_link_and_its_energy() {
     let one = chips(vec![far(640, false)], vec![queue(0, 0, vec![dma(0, 0)])]);
     let bytes = 640 * 256;
     // 50 GB/s after a microsecond.
     assert_eq!(one.cycles - ENDS - PUSH, START + 1000 + bytes / 50 + 1);
     assert_eq!(one.counts.link_bytes, bytes);
-    // No machine file has a figure for the link: data memory and the networks of both chips are all that is
-    // counted.
     let bits = u128::from(bytes) * 8;
     assert_eq!(one.energy_fj[Component::Noc as usize], bits * 1200);
+    assert_eq!(one.energy_fj[Component::Links as usize], bits * 10_000);
     assert_eq!(one.energy_fj[Component::OffChip as usize], 0);
     assert_eq!(one.energy_fj[Component::DataMemory as usize], u128::from(bytes) * (750 + 850));
 }
