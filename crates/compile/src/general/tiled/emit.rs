@@ -172,7 +172,8 @@ impl Worker<'_, '_> {
         let vectors = self.rooms.operands.len() + self.rooms.brought.len();
         let short = self.tiles.first().and_then(|tile| self.program(tile).ok());
         let short = short.map_or(Vec::new(), |program| program.finish.padded());
-        if !all(&empty) && !(padded && vectors > 0) && short.is_empty() {
+        let has_padding = all(&empty) || padded && vectors > 0;
+        if !has_padding && short.is_empty() {
             return;
         }
         self.loaded(true);
@@ -205,7 +206,8 @@ impl Worker<'_, '_> {
     fn rows_at(&self, at: usize) -> u64 {
         let (tile, tiling) = (&self.tiles[at], &self.tiled.tiling);
         // The next position of the batch begins in the buffer that is left.
-        let whole = tile.batch * tiling.row_tiles(self.tiled.sizes) + tile.row_tile;
+        let position = tile.batch - self.tiles[0].batch;
+        let whole = position * tiling.row_tiles(self.tiled.sizes) + tile.row_tile;
         let number = if tiling.resident { whole } else { at as u64 };
         self.rooms.rows.at(number)
     }

@@ -12,6 +12,7 @@
 //! | `tile` | one tile's lowered shapes, commands and cycles |
 //! | `epilogue` | the chain, and the kernels by rows behind it, that run on tiles before they are stored |
 //! | `finish` | its commands |
+//! | `stages` | how it becomes commands |
 //! | `rooms` | buffers in data memory |
 //! | `exchange` | sums that slices trade, so that rows are long |
 //! | `traffic` | tiles as transfers, and their cycles before there are any |
@@ -26,6 +27,7 @@ mod grid;
 mod rooms;
 mod search;
 mod split;
+mod stages;
 mod tile;
 mod traffic;
 
