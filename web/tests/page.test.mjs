@@ -174,8 +174,8 @@ test("a NeuronCore program shows which tile owns each byte of its memories over 
   const { page, close } = await open(viewed("neuron.html", "tests/neuron/matmul.neuron"));
   await page.locator("nav button[data-view=memory]").click();
   const maps = page.locator("figure", { has: page.locator("figcaption", { hasText: "addresses up to" }) });
-  assert.match(await maps.nth(0).locator("figcaption").innerText(), /^sbuf: addresses up to 2/);
-  assert.match(await maps.nth(1).locator("figcaption").innerText(), /^psum: addresses up to 2/);
+  assert.match(await maps.nth(0).locator("figcaption").innerText(), /^sbuf: addresses up to 1\.25 KiB/);
+  assert.match(await maps.nth(1).locator("figcaption").innerText(), /^psum: addresses up to 2 KiB/);
   assert.ok(await maps.nth(0).locator("rect").count() >= 3, "three tiles lie in SBUF");
   await page.locator("nav button[data-view=timeline]").click();
   assert.match(await page.locator("aside").innerText(), /first fit/);
