@@ -4,7 +4,7 @@
 
 Checkouts as for public_kernels.py. Nothing is computed but times; what stands for a row is in public/times.py, and for one that is recorded with the tests of the library in
 public/library.py. Those have the launch in them, and stand in groups, with errors of calibration rows, which constants were fitted on, and of development rows, which they were not; and with
-the order of the rows of a group, as rank correlation. Errors of held-out rows are told as part of these sums only. `--accounts` adds where the time of each row goes: what each engine
+the order of the rows of a group, as rank correlation. Errors of held-out rows are part of these sums only. `--accounts` adds where the time of each row goes: what each engine
 is busy for and with how many instructions, and bytes of HBM, for comparison with profiles that were published (average Vector instruction of the Mamba tutorial, passes of FP32 products).
 """
 
@@ -132,9 +132,9 @@ def main():
         busy = max(result.timing["engines"].items(), key=lambda item: item[1]["busy_s"])
         error = ours / against - 1.0
         mark = " !" if abs(error) > LARGE else ""
-        told = f"{wanted['published']:>9.6g} {wanted['unit']:<3} {ours:>9.6g} {error:>+7.1%}{mark:<2}" if wanted["kind"] != "held-out" else f"{'':<30}"
+        compared = f"{wanted['published']:>9.6g} {wanted['unit']:<3} {ours:>9.6g} {error:>+7.1%}{mark:<2}" if wanted["kind"] != "held-out" else f"{'':<30}"
         print(
-            f"{chip} {name:<20} {told} {wanted['kind']:<11} busiest {busy[0]} {busy[1]['busy_s'] / max(result.time, 1e-12):.0%}  ({time.perf_counter() - start:.1f} s)",
+            f"{chip} {name:<20} {compared} {wanted['kind']:<11} busiest {busy[0]} {busy[1]['busy_s'] / max(result.time, 1e-12):.0%}  ({time.perf_counter() - start:.1f} s)",
             flush=True,
         )
         if args.accounts:

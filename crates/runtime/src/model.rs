@@ -130,7 +130,7 @@ impl ModelDevice {
     /// # Errors
     /// Other bytes than the plan has weights and tables, or for other chips.
     pub fn load_packed(&mut self, chips: &[SharedBytes]) -> Result<(), ModelError> {
-        let found: Vec<u64> = chips.iter().map(|lent| lent.bytes().len() as u64).collect();
+        let found: Vec<u64> = chips.iter().map(|image| image.bytes().len() as u64).collect();
         let wanted = vec![self.compiled.packed_bytes(); to_index(self.compiled.plan.options.chips)];
         if found != wanted {
             return Err(ModelError::Packed { found, wanted });

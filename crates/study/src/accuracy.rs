@@ -178,7 +178,7 @@ Made by `tilewright study accuracy -o docs/accuracy.md` from `bench/published.to
 rows and with what the models give.
 
 A row is of one of three kinds. *Calibration*: a figure of a machine file was fitted to it or derived from it (`[fitted]` there names the row), so
-that its error is no result. *Development*: it was seen while rules were written. *Held-out*: it was never used; its error is told
+that its error is no result. *Development*: it was seen while rules were written. *Held-out*: it was never used; its error is counted
 in the summary only. New rows are held out by a hash of their name, a third of them; all rows that are here were seen before that rule.
 
 ";

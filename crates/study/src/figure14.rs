@@ -3,7 +3,7 @@
 //! The tactics are the explorer's, each priced as its search does, by the contraction alone
 //! (`tilewright_explore::tcp::contractions`). The paper's rule: Opt. 1 to 3 take the least power of their
 //! class of time, Ineff. 1 to 3 the most. Classes are those of the least time, twice and four times as much.
-//! These six are lowered to programs and simulated: what is told of them is what their command took.
+//! These six are lowered to programs and simulated: what is printed of them is what their command took.
 
 use std::collections::BTreeMap;
 

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_told_apart() {
+    fn kinds_are_kept_apart() {
         let rows = [
             (RowKind::Calibration, "a", Some(0.0)),
             (RowKind::Development, "b", Some(-0.5)),

@@ -1,6 +1,7 @@
 //! Kernels of a general graph: moves, chains, contractions and reductions between values that lie in HBM
 //! (stage 2).
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::{Dtype, Fold};
 use tilewright_num::{Dtype as Pattern, RuleSet, convert};
 use tilewright_tcp_isa::program::vector::Word;
@@ -75,7 +76,9 @@ impl Packing {
 
     /// A word as the pattern of an element.
     pub fn narrowed(self, rules: &RuleSet, word: u32) -> u32 {
-        let to = |from: Pattern, to: Pattern| convert(rules, from, to, word).unwrap_or(0);
+        let to = |from: Pattern, to: Pattern| {
+            convert(rules, from, to, word).or_broken("a word has a narrow pattern")
+        };
         match self {
             Packing::Words => word,
             Packing::Half => to(Pattern::F32, Pattern::Bf16),
@@ -85,7 +88,9 @@ impl Packing {
 
     /// The pattern of an element as a word.
     pub fn widened(self, rules: &RuleSet, pattern: u32) -> u32 {
-        let from = |from: Pattern, to: Pattern| convert(rules, from, to, pattern).unwrap_or(0);
+        let from = |from: Pattern, to: Pattern| {
+            convert(rules, from, to, pattern).or_broken("a narrow pattern has a word")
+        };
         match self {
             Packing::Words => pattern,
             Packing::Half => from(Pattern::Bf16, Pattern::F32),

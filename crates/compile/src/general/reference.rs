@@ -5,6 +5,7 @@
 //! order of its tactic: its result may differ from the exact sum of products by what f32 loses ([`SLACK`] of
 //! the sum of magnitudes).
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::Fold;
 use tilewright_num::{self as num, Dtype, RuleSet, decode};
 
@@ -144,7 +145,7 @@ fn whole_products(a: &[i64], b: &[i64], sizes: Sizes) -> Vec<u32> {
             for column in b.chunks(summed) {
                 let sum: i64 = row.iter().zip(column).map(|(x, y)| x * y).sum();
                 let sum = sum.clamp(i32::MIN.into(), i32::MAX.into());
-                all.push(i32::try_from(sum).unwrap_or(0).cast_unsigned());
+                all.push(i32::try_from(sum).or_broken("a clamped sum fits").cast_unsigned());
             }
         }
     }

@@ -1,4 +1,5 @@
-//! How a tile is spread over the slices of a PE, or of PEs that are fused: rows, columns and the sum, each over a power of two of them.
+//! How a tile is spread over the slices of a PE, or of PEs that are fused: rows, columns and the sum, each over
+//! a power of two of them.
 //!
 //! What several slices need, transfers bring to each of them, or to one of a ring of the switch engine which
 //! passes it on. A ring is as slow as it is long; a copy takes time of the DMA engine.
@@ -31,7 +32,8 @@ pub(super) struct Spread {
 }
 
 impl Split {
-    /// All splits over so many PEs together, of so many slices each: rings are all that need the same, a half or a quarter of it, or none.
+    /// All splits over so many PEs together, of so many slices each: rings are all that need the same, a half
+    /// or a quarter of it, or none.
     pub(super) fn all(fused: u64, slices: u64) -> Vec<Split> {
         let most = log2(fused * slices);
         let mut all = Vec::new();
