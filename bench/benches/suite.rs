@@ -75,7 +75,7 @@ fn measured(machine: &Tcp, case: &Case) -> Result<(), String> {
     Ok(())
 }
 
-/// Commands of the first PE: first and last cycle, how long, where.
+/// Commands of all PEs: first and last cycle, how long, where.
 fn commands(reading: &Reading) {
     let record = &reading.outcome.record;
     let tracks = &record.layout.tracks;
@@ -84,13 +84,11 @@ fn commands(reading: &Reading) {
         let Event::Interval(one) = event else { continue };
         let Some(track) = named(one.track) else { continue };
         let Some(parent) = track.parent.and_then(named) else { continue };
-        if parent.name.ends_with("pe0") {
-            let length = one.end_cycles - one.start_cycles;
-            println!(
-                "    {:>9} {:>9} {length:>8} {:<6} {}",
-                one.start_cycles, one.end_cycles, track.name, one.name
-            );
-        }
+        let length = one.end_cycles - one.start_cycles;
+        println!(
+            "    {:>9} {:>9} {length:>8} {} {:<6} {}",
+            one.start_cycles, one.end_cycles, parent.name, track.name, one.name
+        );
     }
 }
 

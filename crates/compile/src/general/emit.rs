@@ -19,14 +19,17 @@ use tilewright_tcp_isa::program::transfer::{
 use tilewright_tcp_isa::program::{ExecId, Program};
 
 use super::fused::{Hear, Issued, Tell, ids};
+use super::issue::{Figures, order};
 use super::kernel::Part;
 use super::moves::{Bytes, transfers};
-use super::order::{Job, order};
+use super::order::Job;
 use super::view::signed;
 use crate::tcp::emit::Emitter as Queues;
 
 /// Bytes of each slice at the top of data memory where short rows are gathered before HBM takes them.
 const GATHER_BYTES: u64 = 16_384;
+/// Writes of a command that clears: others of the sub context wait no longer for it.
+const MOST_CLEARED: u64 = 1024;
 /// Elements of a move below which one engine takes all of it.
 const LEAST_SHARED: u64 = 2048;
 
@@ -306,7 +309,7 @@ impl<'m> Emitter<'m> {
     /// Zeros on some slices of the PE, or on all if none is named.
     pub(super) fn clear_slices(&mut self, name: &str, base: u64, bytes: u64, slices: &[(u64, u64)]) {
         let width = self.machine.commit.sub_width_bytes;
-        let most = self.machine.sequencer.entry_size_max;
+        let most = self.machine.sequencer.entry_size_max.min(MOST_CLEARED);
         let mut done = 0;
         while done < bytes {
             let words = (bytes - done).div_ceil(width).min(most);
@@ -351,17 +354,27 @@ impl<'m> Emitter<'m> {
             (0_u64..).zip(&self.ops).filter(|(_, ops)| busy(ops)).map(|(pe, _)| pe).collect();
         let machine = self.machine;
         let known = Written::new(&self.ops);
+        let jobs = |(pe, ops): (u64, &Vec<Op>)| -> Vec<Job> {
+            // A PE without work meets nobody.
+            let all = if at_work.contains(&pe) { ops.as_slice() } else { &[] };
+            all.iter().map(|op| job(machine, pe, op, &known)).collect()
+        };
+        let lines: Vec<Vec<Job>> = (0_u64..).zip(&self.ops).map(jobs).collect();
+        let orders = order(&Figures::new(machine), &lines);
         let mut queues = Queues::new(machine, 1);
         let (mut transfers, mut execs) = (Vec::new(), Vec::new());
-        for (pe, ops) in (0_u64..).zip(self.ops).filter(|(pe, _)| at_work.contains(pe)) {
+        let lines = lines.into_iter().zip(orders);
+        for ((pe, ops), (jobs, order)) in (0_u64..).zip(self.ops).zip(lines) {
+            if !at_work.contains(&pe) {
+                continue;
+            }
             queues.turn_to(PeId { chip: 0, pe });
             let others = at_work.iter().filter(|other| **other != pe);
             let others: Vec<PeId> = others.map(|pe| PeId { chip: 0, pe: *pe }).collect();
-            let jobs: Vec<Job> = ops.iter().map(|op| job(machine, pe, op, &known)).collect();
             let mut last = None;
             let mut issued = Issued::new(ops.len());
             let mut ops: Vec<Option<Op>> = ops.into_iter().map(Some).collect();
-            for at in order(&jobs) {
+            for at in order {
                 match ops[at].take().or_broken("each command is issued once") {
                     Op::Transfer(kernel, mut transfer) => {
                         transfer.name = format!("{}_k{kernel}", transfer.name);
@@ -407,8 +420,8 @@ fn job(machine: &Tcp, pe: u64, op: &Op, written: &Written) -> Job {
         Op::Transfer(_, transfer) => Job::transfer(machine, transfer, written.is_brought(transfer)),
         Op::Exec(_, exec) => Job::exec(machine, pe, exec, stays(machine, exec)),
         Op::Meet => Job::meet(),
-        Op::Tell(tell) => Job::tell(&tell.after, tell.execs),
-        Op::Hear(hear) => Job::hear(hear.accesses(machine, pe)),
+        Op::Tell(tell) => Job::tell(&tell.to, &tell.after, tell.execs),
+        Op::Hear(hear) => Job::hear(&hear.from, hear.accesses(machine, pe)),
     }
 }
 

@@ -21,7 +21,7 @@
 //! | [`moves`] | loops over elements as transfers |
 //! | `emit`, `commands_*`, [`plan`](mod@plan) | the program |
 //! | `fused` | PEs that run executions together: who moves what, and messages between them |
-//! | `order` | the order in which each PE issues its commands |
+//! | `order`, `issue` | which commands come behind which; the order in which PEs issue them |
 //! | [`tensors`] | tensors as words |
 //! | [`interface`](mod@interface) | a planned graph from outside: inputs, results and constants in HBM |
 //! | [`text`] | kernels as text, with what was chosen and what it takes |
@@ -35,6 +35,7 @@ pub mod elementwise;
 pub mod explain;
 pub mod image;
 pub mod interface;
+mod issue;
 pub mod kernel;
 pub mod link;
 pub mod moves;

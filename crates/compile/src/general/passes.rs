@@ -55,7 +55,8 @@ fn turned(line: &Line, registers: &Registers) -> Line {
         Step::With { arith, other: Other::Stream(other), reversed }
             if registers.contains_key(&line.input) =>
         {
-            let step = Step::With { arith: *arith, other: Other::Stream(line.input), reversed: !reversed };
+            let reversed = !reversed && !arith.commutes();
+            let step = Step::With { arith: *arith, other: Other::Stream(line.input), reversed };
             Line { input: *other, step }
         }
         _ => line.clone(),

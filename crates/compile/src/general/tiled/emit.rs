@@ -44,7 +44,8 @@ struct Worker<'e, 'm> {
     pe: usize,
     tiles: Vec<Tile>,
     rooms: Rooms,
-    /// Transfers of the tile that is loaded, by number among the commands of each PE.
+    /// Transfers since the last message, by number among the commands of each PE: the first PE learns that
+    /// tiles have come, and that results are gone whose buffers come next.
     loads: Vec<Vec<usize>>,
     /// Executions of each tile, by number among the commands of the first PE.
     execs: Vec<Vec<usize>>,
@@ -288,9 +289,7 @@ impl Worker<'_, '_> {
             for (pe, part) in parts {
                 self.emitter.turn_to(pe as u64);
                 self.emitter.transfer(part);
-                if to_dm {
-                    self.loads[pe - self.pe].push(self.emitter.ops[pe].len() - 1);
-                }
+                self.loads[pe - self.pe].push(self.emitter.ops[pe].len() - 1);
             }
         }
         Ok(())

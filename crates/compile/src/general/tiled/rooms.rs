@@ -94,6 +94,15 @@ impl Rooms {
         self.laid(machine)
     }
 
+    /// With so many tiles of columns at once, if half of data memory holds all: what is to come is brought early.
+    #[must_use]
+    pub(super) fn with_columns(self, machine: &Tcp, count: u64) -> Rooms {
+        let mut more = self.clone();
+        more.columns.count = count.max(BUFFERS);
+        let more = more.laid(machine);
+        if 2 * more.bytes() <= machine.dm.capacity_bytes { more } else { self }
+    }
+
     fn all_mut(&mut self) -> Vec<&mut Buffers> {
         let Rooms { rows, columns, sums, traded, operands, brought, made, narrow } = self;
         let lists = operands.iter_mut().chain(brought).chain(made).chain(narrow);

@@ -322,6 +322,10 @@ impl Search<'_> {
         if rooms.bytes() > dm_bytes(machine) {
             return Err("tiles that do not fit data memory".to_string());
         }
+        let strips =
+            self.sizes.columns.div_ceil(candidate.tiling.grid.columns).div_ceil(candidate.tiling.columns);
+        let batch = self.sizes.batch.div_ceil(candidate.tiling.grid.batch);
+        let rooms = rooms.with_columns(machine, strips * batch);
         let edge = candidate.tiling.columns * WORD_BYTES;
         let granule = self.machine.tdma.alignment_bytes;
         let whole = edge.is_multiple_of(granule) || candidate.tiling.columns >= self.sizes.columns;
