@@ -243,13 +243,8 @@ impl Former<'_> {
         let decides = if self.is_constant(&b.view) { &a } else { decides };
         summed.sort_by_key(|letter| std::cmp::Reverse(decides.stride(*letter)));
         let size = |from: &Lettered, letters: &[u8]| letters.iter().map(|l| from.size(*l)).product::<u64>();
-        let sizes = Sizes {
-            batch: size(&a, &batch),
-            rows: size(&a, &rows),
-            columns: size(&b, &columns),
-            summed: size(&a, &summed),
-            operands: packing,
-        };
+        let sizes =
+            Sizes::new(size(&a, &batch), size(&a, &rows), size(&b, &columns), size(&a, &summed), packing);
         let dtype = if packing == Packing::Byte { Dtype::I32 } else { Dtype::F32 };
         if sizes.summed == 1 {
             return self.products(name, [&a, &b], out, dtype);

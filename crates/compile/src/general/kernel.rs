@@ -6,7 +6,7 @@ use tilewright_graph::{Dtype, Fold};
 use tilewright_num::{Dtype as Pattern, RuleSet, convert};
 use tilewright_tcp_isa::program::vector::Word;
 
-use super::view::View;
+use super::view::{View, signed};
 use super::words::Line;
 
 /// How the elements of a value lie in HBM.
@@ -174,7 +174,7 @@ impl Part {
         let mut places = vec![(self.from_first, self.to_first)];
         for (size, from, to) in &self.loops {
             let step = |(a, b): (i64, i64)| {
-                (0..super::view::signed(*size)).map(move |at| (a + at * from, b + at * to))
+                (0..signed(*size)).map(move |at| (a + at * from, b + at * to))
             };
             places = places.into_iter().flat_map(step).collect();
         }
@@ -186,7 +186,18 @@ impl Part {
     }
 }
 
-/// Sizes of a contraction, `bmk, bnk -> bmn`, and the type of what it multiplies.
+/// Where the elements of a contraction's operand lie in their value, those of a sum one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Strides {
+    /// The first element.
+    pub first: u64,
+    /// From one position of the batch to the next.
+    pub batch: u64,
+    /// From one row, or column, to the next.
+    pub own: u64,
+}
+
+/// Sizes of a contraction, `bmk, bnk -> bmn`, how its operands lie, and the type of what it multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sizes {
     /// In both inputs and in the result.
@@ -199,6 +210,31 @@ pub struct Sizes {
     pub summed: u64,
     /// What is multiplied: bf16 with sums in f32, or bytes with sums in i32.
     pub operands: Packing,
+    /// How the two operands lie.
+    pub strides: [Strides; 2],
+}
+
+impl Sizes {
+    /// Operands that are all of their values, row-major.
+    pub fn new(batch: u64, rows: u64, columns: u64, summed: u64, operands: Packing) -> Sizes {
+        let dense = |own: u64| Strides { first: 0, batch: own.saturating_mul(summed), own: summed };
+        let strides = [dense(rows), dense(columns)];
+        Sizes { batch, rows, columns, summed, operands, strides }
+    }
+
+    /// Whether operands are all of their values, row-major.
+    pub fn is_dense(&self) -> bool {
+        let Sizes { batch, rows, columns, summed, operands, .. } = *self;
+        *self == Sizes::new(batch, rows, columns, summed, operands)
+    }
+
+    /// An operand as strided access to a value.
+    pub fn view(&self, value: usize, operand: usize) -> View {
+        let Strides { first, batch, own } = self.strides[operand];
+        let count = if operand == 0 { self.rows } else { self.columns };
+        let (first, batch, own) = (signed(first), signed(batch), signed(own));
+        View { value, first, axes: vec![(self.batch, batch), (count, own), (self.summed, 1)] }
+    }
 }
 
 /// What a kernel does.

@@ -166,7 +166,7 @@ type Tilings = BTreeMap<usize, TiledContraction>;
 
 /// Products from which on several PEs in tiles take less than one PE by any tactic, so that none is looked
 /// for.
-const MANY_PRODUCTS: u64 = 1 << 24;
+pub(super) const MANY_PRODUCTS: u64 = 1 << 24;
 
 /// Contractions in tiles by kernel, with what can run on their tiles; each size and epilogue is looked for
 /// once.
@@ -233,6 +233,13 @@ fn candidates(machine: &Tcp, all: &Kernels, options: &Options, tilings: &Tilings
         let Some((_, sizes)) = contraction(all, number) else { continue };
         let products = sizes.batch * sizes.rows * sizes.columns * sizes.summed;
         let tiled = tilings.contains_key(&number);
+        if !sizes.is_dense() {
+            if !tiled {
+                without.insert(number, "operands by strides, which no tile takes".to_string());
+            }
+            candidates.insert(number, Vec::new());
+            continue;
+        }
         if options.pes > 1 && tiled && products >= MANY_PRODUCTS {
             candidates.insert(number, Vec::new());
             continue;

@@ -26,6 +26,7 @@ use super::merge::{close, merged};
 use super::passes::passes;
 use super::refusal::{Lowered, Refusal};
 use super::share::{narrowed_early, shared_rows};
+use super::strided::strided_operands;
 use super::tactic::Placed;
 
 /// Bytes of a word.
@@ -136,9 +137,14 @@ pub fn plan(
     options: &Options,
 ) -> Result<Planned, Refusal> {
     let formed = merged(walked_moves(entry_layouts(kernels(graph, store)?)));
-    let kernels = close(legal(machine, options.pes, narrowed_early(shared_rows(formed))));
-    let chosen =
-        chosen(machine, &kernels, options).map_err(|(number, why)| refusal(&kernels, number, why))?;
+    let copied = close(legal(machine, options.pes, narrowed_early(shared_rows(formed))));
+    let (kernels, chosen) = match strided(machine, &copied, options) {
+        Some(found) => found,
+        None => match chosen(machine, &copied, options) {
+            Ok(chosen) => (copied, chosen),
+            Err((number, why)) => return Err(refusal(&copied, number, why)),
+        },
+    };
     let mut planner = Planner {
         emitter: Emitter::new(machine, options.pes),
         kernels: &kernels,
@@ -194,6 +200,19 @@ pub fn plan(
         kernel_of_exec: execs,
         program,
     })
+}
+
+/// The same kernels with operands that are read by strides, if each of these contractions has tiles.
+fn strided(machine: &Tcp, copied: &Kernels, options: &Options) -> Option<(Kernels, Chosen)> {
+    if options.pes == 1 {
+        return None;
+    }
+    let kernels = strided_operands(copied.clone());
+    if kernels == *copied {
+        return None;
+    }
+    let chosen = chosen(machine, &kernels, options).ok()?;
+    Some((kernels, chosen))
 }
 
 /// Inputs that make up a value lie in its place, one behind the other.

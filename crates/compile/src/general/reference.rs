@@ -138,11 +138,10 @@ fn taken(rules: &RuleSet, all: &Kernels, input: &View, values: &Values<'_>) -> V
 
 /// Sums in i32 of products of bytes: exact, as long as they stay in i32.
 fn whole_products(a: &[i64], b: &[i64], sizes: Sizes) -> Vec<u32> {
-    let [rows, columns, summed] = [sizes.rows, sizes.columns, sizes.summed].map(|size| index(signed(size)));
-    let mut all = Vec::with_capacity(index(signed(sizes.batch)) * rows * columns);
-    for (a, b) in a.chunks(rows * summed).zip(b.chunks(columns * summed)) {
-        for row in a.chunks(summed) {
-            for column in b.chunks(summed) {
+    let mut all = Vec::new();
+    for batch in 0..sizes.batch {
+        for row in (0..sizes.rows).map(|row| of_sum(a, sizes, 0, [batch, row])) {
+            for column in (0..sizes.columns).map(|column| of_sum(b, sizes, 1, [batch, column])) {
                 let sum: i64 = row.iter().zip(column).map(|(x, y)| x * y).sum();
                 let sum = sum.clamp(i32::MIN.into(), i32::MAX.into());
                 all.push(i32::try_from(sum).or_broken("a clamped sum fits").cast_unsigned());
@@ -152,16 +151,22 @@ fn whole_products(a: &[i64], b: &[i64], sizes: Sizes) -> Vec<u32> {
     all
 }
 
+/// Elements of an operand that are summed, of a row or column at a position of the batch.
+fn of_sum<E>(all: &[E], sizes: Sizes, operand: usize, [batch, own]: [u64; 2]) -> &[E] {
+    let strides = sizes.strides[operand];
+    let first = strides.first + batch * strides.batch + own * strides.own;
+    &all[index(signed(first))..][..index(signed(sizes.summed))]
+}
+
 fn products(rules: &RuleSet, a: &[u32], b: &[u32], sizes: Sizes) -> Vec<(f64, f64)> {
     let wide = |words: &[u32]| -> Vec<f64> {
         words.iter().map(|word| f64::from(decode(rules, Dtype::Bf16, *word))).collect()
     };
     let (a, b) = (wide(a), wide(b));
-    let [rows, columns, summed] = [sizes.rows, sizes.columns, sizes.summed].map(|size| index(signed(size)));
-    let mut all = Vec::with_capacity(index(signed(sizes.batch)) * rows * columns);
-    for (a, b) in a.chunks(rows * summed).zip(b.chunks(columns * summed)) {
-        for row in a.chunks(summed) {
-            for column in b.chunks(summed) {
+    let mut all = Vec::new();
+    for batch in 0..sizes.batch {
+        for row in (0..sizes.rows).map(|row| of_sum(&a, sizes, 0, [batch, row])) {
+            for column in (0..sizes.columns).map(|column| of_sum(&b, sizes, 1, [batch, column])) {
                 let products = row.iter().zip(column).map(|(x, y)| x * y);
                 all.push(
                     products.fold((0.0, 0.0), |(sum, size), product| (sum + product, size + product.abs())),

@@ -201,7 +201,9 @@ fn columns_of(view: &View, columns: u64, first: u64, wide: u64) -> Option<View> 
 
 /// Contractions and chains as one of each, in the places of the first; others read columns of what it gives.
 fn join(all: &mut Kernels, parts: &[Branch]) {
-    let sizes = Sizes { columns: parts.iter().map(|part| part.sizes.columns).sum(), ..parts[0].sizes };
+    let Sizes { batch, rows, summed, operands, .. } = parts[0].sizes;
+    let columns = parts.iter().map(|part| part.sizes.columns).sum();
+    let sizes = Sizes::new(batch, rows, columns, summed, operands);
     let b = behind_each_other(
         all,
         &parts.iter().map(|part| part.b).collect::<Vec<_>>(),

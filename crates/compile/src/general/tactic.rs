@@ -126,7 +126,7 @@ fn chunk([a, b, _]: &[Placed; 3], operands: Packing) -> Sizes {
         of.axes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(1, |(_, size)| *size)
     };
     let [batch, rows, columns, summed] = [size(a, "b"), size(a, "m"), size(b, "n"), size(a, "k")];
-    Sizes { batch, rows, columns, summed, operands }
+    Sizes::new(batch, rows, columns, summed, operands)
 }
 
 impl Tactic {
@@ -171,9 +171,14 @@ impl Placed {
     /// Stride and live positions of each axis of the shape, by the letters of a row-major value, its sizes,
     /// and how many are live.
     pub fn axes_of(&self, letters: [&str; 3], sizes: [u64; 3], live: [u64; 3]) -> Vec<(i64, u64)> {
+        self.axes_by(letters, [sizes[1] * sizes[2], sizes[2], 1], live)
+    }
+
+    /// The same for a value whose letters have these strides.
+    pub fn axes_by(&self, letters: [&str; 3], strides: [u64; 3], live: [u64; 3]) -> Vec<(i64, u64)> {
         let of = |name: &str| {
             let at = letters.iter().position(|letter| name.eq_ignore_ascii_case(letter))?;
-            Some((super::view::signed(sizes[at + 1..].iter().product()), live[at]))
+            Some((super::view::signed(strides[at]), live[at]))
         };
         self.axes.iter().map(|(name, _)| of(name).unwrap_or((0, 1))).collect()
     }

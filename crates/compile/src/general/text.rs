@@ -8,7 +8,7 @@ use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
 use tilewright_tcp_isa::program::vector::Comparison;
 use tilewright_tcp_isa::program::{Exec, Transfer};
 
-use super::kernel::{Kernel, Kernels, Origin, Value, Work};
+use super::kernel::{Kernel, Kernels, Origin, Sizes, Value, Work};
 use super::plan::Planned;
 use super::view::View;
 use super::words::{Line, Other, Step};
@@ -81,11 +81,11 @@ pub(super) fn kernel_line(all: &Kernels, number: usize, kernel: &Kernel) -> Stri
                 if views.is_empty() { String::new() } else { format!(" through {}", views.join(", ")) };
             format!("{{{}}} gives {}{seen}", steps.join("; "), given.join(", "))
         }
-        Work::Contract { sizes, .. } => {
-            format!(
-                "bmk, bnk -> bmn; b={} m={} n={} k={}",
-                sizes.batch, sizes.rows, sizes.columns, sizes.summed
-            )
+        Work::Contract { a, b, sizes } => {
+            let Sizes { batch, rows, columns, summed, .. } = *sizes;
+            let text = format!("bmk, bnk -> bmn; b={batch} m={rows} n={columns} k={summed}");
+            let views = [(*a, 0), (*b, 1)].map(|(value, operand)| view(all, &sizes.view(value, operand)));
+            if sizes.is_dense() { text } else { format!("{text} through {}", views.join(", ")) }
         }
         Work::Reduce { fold, columns, .. } => format!("{} of {columns}", fold.name()),
     };

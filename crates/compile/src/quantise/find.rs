@@ -113,13 +113,13 @@ impl<'g> ContractionFinder<'g> {
         if of_a.iter().any(|l| !kept(*l) && !in_b(*l)) || of_b.iter().any(|l| !kept(*l) && !in_a(*l)) {
             return None;
         }
-        let sizes = Sizes {
-            batch: size(&|l| in_b(l) && kept(l), of_a, &dims_a),
-            rows: size(&|l| !in_b(l), of_a, &dims_a),
-            columns: size(&|l| !in_a(l), of_b, &dims_b),
-            summed: size(&|l| in_b(l) && !kept(l), of_a, &dims_a),
-            operands: Packing::Half,
-        };
+        let sizes = Sizes::new(
+            size(&|l| in_b(l) && kept(l), of_a, &dims_a),
+            size(&|l| !in_b(l), of_a, &dims_a),
+            size(&|l| !in_a(l), of_b, &dims_b),
+            size(&|l| in_b(l) && !kept(l), of_a, &dims_a),
+            Packing::Half,
+        );
         if is_vector_work(sizes) {
             return None;
         }

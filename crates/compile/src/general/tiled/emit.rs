@@ -9,7 +9,7 @@ use tilewright_tcp_isa::program::exec::Exec;
 
 use super::super::emit::{Emitter, Range};
 use super::super::fused::by_pe;
-use super::super::kernel::Sizes;
+use super::super::kernel::{Sizes, Strides};
 use super::super::refusal::Lowered;
 use super::epilogue::Input;
 use super::finish::Slot;
@@ -79,21 +79,19 @@ impl TiledContraction {
     /// Bytes of operands that a PE, or the first of a group, reads in all of its tiles.
     fn reads(&self, operands: &Operands, group: u64) -> Vec<(usize, Range)> {
         let pe = to_index(group * self.split.fused);
-        let Sizes { rows, columns, summed, .. } = self.sizes;
+        let element_bytes = self.sizes.operands.element_bytes();
         let tiles = self.tiling.tiles(self.sizes, group);
-        let hull = |base: u64, count: u64, own: &dyn Fn(&Tile) -> (u64, u64)| {
+        let hull = |base: u64, operand: usize| {
+            let Strides { first, batch, own } = self.sizes.strides[operand];
             let ranges = tiles.iter().map(|tile| {
-                let (first, end) = own(tile);
-                let row = summed * self.sizes.operands.element_bytes();
-                let at = |row_number: u64| base + (tile.batch * count + row_number) * row;
-                (at(first), at(end))
+                let part = if operand == 0 { tile.rows } else { tile.columns };
+                let at = |number: u64| base + (first + tile.batch * batch + number * own) * element_bytes;
+                let last = at(part.first + part.count.saturating_sub(1));
+                (at(part.first), last + self.sizes.summed * element_bytes)
             });
             ranges.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
         };
-        let rows = hull(operands.rows, rows, &|tile| (tile.rows.first, tile.rows.first + tile.rows.count));
-        let columns = hull(operands.columns, columns, &|tile| {
-            (tile.columns.first, tile.columns.first + tile.columns.count)
-        });
+        let (rows, columns) = (hull(operands.rows, 0), hull(operands.columns, 1));
         rows.into_iter().chain(columns).map(|range| (pe, range)).collect()
     }
 }

@@ -6,7 +6,7 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 
 use super::super::emit::dm_bytes;
-use super::super::kernel::Sizes;
+use super::super::kernel::{Sizes, Strides};
 use super::epilogue::Epilogue;
 use super::grid::{Grid, Tile, Tiling};
 use super::rooms::Rooms;
@@ -94,6 +94,11 @@ pub(in super::super) fn candidate(
     let granule = machine.tdma.alignment_bytes;
     if !(sizes.summed * sizes.operands.element_bytes()).is_multiple_of(granule) {
         return Err(format!("rows of {} elements are no whole granules of {granule} B", sizes.summed));
+    }
+    let element_bytes = sizes.operands.element_bytes();
+    let steps = sizes.strides.iter().flat_map(|one| [one.first, one.batch, one.own]);
+    if !steps.into_iter().all(|step| (step * element_bytes).is_multiple_of(granule)) {
+        return Err(format!("rows that do not begin at whole granules of {granule} B"));
     }
     if !(sizes.columns * WORD_BYTES).is_multiple_of(granule) {
         return Err(format!("results of {} columns are no whole granules of {granule} B", sizes.columns));
@@ -225,11 +230,15 @@ impl Search<'_> {
         let element_bytes = self.sizes.operands.element_bytes();
         let row_bytes = summed * element_bytes;
         let summed_bytes = estimate.summed * element_bytes;
-        let operand = |count: u64, copies: u64| Runs {
-            bytes: count * row_bytes * copies,
-            run_bytes: summed_bytes,
-            aligned: summed_bytes.is_multiple_of(unit),
-            written: false,
+        let operand = |operand: usize, count: u64| {
+            let Strides { first, batch, own } = self.sizes.strides[operand];
+            let steps = [first, batch, own, estimate.summed];
+            Runs {
+                bytes: count * row_bytes * estimate.copies[operand],
+                run_bytes: summed_bytes,
+                aligned: steps.iter().all(|step| (step * element_bytes).is_multiple_of(unit)),
+                written: false,
+            }
         };
         let share = estimate.run_columns.min(tile_columns);
         // Whole rows of a slice follow each other.
@@ -246,10 +255,8 @@ impl Search<'_> {
         };
         let stored = estimate.stored.iter().map(|bytes| wide(*bytes, true).moved(self.machine));
         let beside = (0..estimate.brought).map(|_| wide(WORD_BYTES, false).moved(self.machine));
-        let [rows, columns] = [
-            operand(tile_rows, estimate.copies[0]).moved(self.machine),
-            operand(tile_columns, estimate.copies[1]).moved(self.machine),
-        ];
+        let [rows, columns] =
+            [operand(0, tile_rows).moved(self.machine), operand(1, tile_columns).moved(self.machine)];
         [rows, columns, stored.sum(), beside.sum()]
     }
 

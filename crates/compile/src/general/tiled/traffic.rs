@@ -5,7 +5,7 @@ use tilewright_tcp_isa::program::Transfer;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 
 use super::super::emit::hbm;
-use super::super::kernel::{Part, Sizes};
+use super::super::kernel::{Part, Sizes, Strides};
 use super::super::link::LETTERS;
 use super::super::moves::{Bytes, transfers};
 use super::super::tactic::Placed;
@@ -23,8 +23,10 @@ pub(super) struct Place<'t> {
     pub(super) placed: &'t Placed,
     /// First byte of the value in HBM.
     pub(super) hbm: u64,
-    /// Sizes of the value.
-    pub(super) dims: [u64; 3],
+    /// From position to position on each axis, in elements.
+    pub(super) strides: [u64; 3],
+    /// Elements before the first of all.
+    pub(super) before: u64,
     /// First position on each axis.
     pub(super) first: [u64; 3],
     /// Positions on each axis.
@@ -40,9 +42,9 @@ pub(super) struct Place<'t> {
 impl Place<'_> {
     /// Transfers of all elements, to data memory or from there; `None` if digits do not make up an axis.
     pub(super) fn transfers(&self, machine: &Tcp, name: &str, to_dm: bool) -> Option<Vec<Transfer>> {
-        let axes = self.placed.axes_of(LETTERS[self.operand], self.dims, self.live);
-        let [_, own, inner] = self.dims;
-        let skipped = (self.first[0] * own + self.first[1]) * inner + self.first[2];
+        let axes = self.placed.axes_by(LETTERS[self.operand], self.strides, self.live);
+        let steps = self.first.iter().zip(self.strides).map(|(first, stride)| first * stride);
+        let skipped = self.before + steps.sum::<u64>();
         let scale = |elements: i64| elements * signed(self.element_bytes);
         let medium = MemoryInstance::Dm { slice: self.slice };
         let dm = Address::new(MemoryLocation { chip: 0, medium, offset: self.offset });
@@ -63,14 +65,20 @@ impl Place<'_> {
     }
 }
 
+fn row_major([_, own, inner]: [u64; 3]) -> [u64; 3] {
+    [own * inner, inner, 1]
+}
+
 /// Rows (0) or columns (1) of a tile as an operand; places are those of the first slice and of the first byte.
 pub(super) fn operand_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed, operand: usize) -> Place<'t> {
-    let (own, all) = if operand == 0 { (tile.rows, sizes.rows) } else { (tile.columns, sizes.columns) };
+    let own = if operand == 0 { tile.rows } else { tile.columns };
+    let Strides { first, batch, own: stride } = sizes.strides[operand];
     Place {
         operand,
         placed,
         hbm: 0,
-        dims: [sizes.batch, all, sizes.summed],
+        strides: [batch, stride, 1],
+        before: first,
         first: [tile.batch, own.first, 0],
         live: [1, own.count, sizes.summed],
         slice: 0,
@@ -90,7 +98,8 @@ pub(super) fn result_place<'t>(
         operand: 2,
         placed,
         hbm: 0,
-        dims: [sizes.batch, sizes.rows, sizes.columns],
+        strides: row_major([sizes.batch, sizes.rows, sizes.columns]),
+        before: 0,
         first: [tile.batch, tile.rows.first, tile.columns.first],
         live: [1, tile.rows.count, tile.columns.count],
         slice: 0,
@@ -104,8 +113,19 @@ pub(super) fn vector_place<'t>(sizes: Sizes, tile: &Tile, input: Input, placed: 
     if input == Input::Rows {
         return row_place(sizes, tile, placed);
     }
-    let (dims, first, live) = ([1, 1, sizes.columns], [0, 0, tile.columns.first], [1, 1, tile.columns.count]);
-    Place { operand: 2, placed, hbm: 0, dims, first, live, slice: 0, offset: 0, element_bytes: WORD_BYTES }
+    let (first, live) = ([0, 0, tile.columns.first], [1, 1, tile.columns.count]);
+    Place {
+        operand: 2,
+        placed,
+        hbm: 0,
+        strides: row_major([1, 1, sizes.columns]),
+        before: 0,
+        first,
+        live,
+        slice: 0,
+        offset: 0,
+        element_bytes: WORD_BYTES,
+    }
 }
 
 /// A value with an element for each row of a tile, as slices with whole rows have it.
@@ -114,7 +134,8 @@ pub(super) fn row_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed) -> Pl
         operand: 2,
         placed,
         hbm: 0,
-        dims: [sizes.batch, sizes.rows, 1],
+        strides: row_major([sizes.batch, sizes.rows, 1]),
+        before: 0,
         first: [tile.batch, tile.rows.first, 0],
         live: [1, tile.rows.count, 1],
         slice: 0,
