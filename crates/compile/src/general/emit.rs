@@ -82,6 +82,8 @@ pub(super) struct Emitted {
     pub(super) program: Program,
     pub(super) transfers: Vec<usize>,
     pub(super) execs: Vec<usize>,
+    /// When the last command ends, by the model that their order is from.
+    pub(super) cycles: u64,
 }
 
 /// A byte of HBM.
@@ -360,7 +362,7 @@ impl<'m> Emitter<'m> {
             all.iter().map(|op| job(machine, pe, op, &known)).collect()
         };
         let lines: Vec<Vec<Job>> = (0_u64..).zip(&self.ops).map(jobs).collect();
-        let orders = order(&Figures::new(machine), &lines);
+        let (cycles, orders) = order(&Figures::new(machine), &lines);
         let mut queues = Queues::new(machine, 1);
         let (mut transfers, mut execs) = (Vec::new(), Vec::new());
         let lines = lines.into_iter().zip(orders);
@@ -406,7 +408,7 @@ impl<'m> Emitter<'m> {
                 }
             }
         }
-        Emitted { program: queues.finish(), transfers, execs }
+        Emitted { program: queues.finish(), transfers, execs, cycles }
     }
 }
 

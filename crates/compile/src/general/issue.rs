@@ -70,8 +70,8 @@ impl Figures {
     }
 }
 
-/// Commands of each PE by number, in the order in which they are issued.
-pub(super) fn order(figures: &Figures, lines: &[Vec<Job>]) -> Vec<Vec<usize>> {
+/// Commands of each PE by number, in the order in which they are issued, and when the last has ended.
+pub(super) fn order(figures: &Figures, lines: &[Vec<Job>]) -> (u64, Vec<Vec<usize>>) {
     let jobs: usize = lines.iter().map(Vec::len).sum();
     let mut looks = 0;
     let affordable = |rule: &&Rule| {
@@ -86,7 +86,7 @@ pub(super) fn order(figures: &Figures, lines: &[Vec<Job>]) -> Vec<Vec<usize>> {
     let run = |rule: &&Rule| Run::new(figures, &graphs, **rule).done();
     let all: Vec<(u64, Vec<Vec<usize>>)> = rules.par_iter().map(run).collect();
     let best = all.into_iter().min_by_key(|(cycles, _)| *cycles);
-    best.or_broken("at least one rule is tried").1
+    best.or_broken("at least one rule is tried")
 }
 
 /// The commands of a PE and what each waits for, among those that may be looked at with it.
@@ -466,7 +466,7 @@ mod tests {
             Graph::rank(&mut graphs);
             let each = RULES.map(|rule| Run::new(&FIGURES, &graphs, rule).done());
             let best = each.iter().map(|(cycles, _)| *cycles).min().unwrap();
-            let kept = order(&FIGURES, &lines);
+            let (_, kept) = order(&FIGURES, &lines);
             prop_assert!(each.iter().any(|(cycles, orders)| *cycles == best && *orders == kept));
             // A path of one PE alone is never shorter than its longest unit.
             let unit = |jobs: &Vec<Job>, unit: Unit| -> u64 {
@@ -489,7 +489,7 @@ mod tests {
             Job::test(Unit::Main, 20_000, (64, 72), false, false),
             Job::test(Unit::Main, 100, (32, 40), false, false),
         ];
-        let order = order(&FIGURES, &[jobs]);
+        let (_, order) = order(&FIGURES, &[jobs]);
         let place = |at: usize| order[0].iter().position(|one| *one == at).unwrap();
         assert!(place(1) < place(2) && place(4) < place(2), "{order:?}");
     }

@@ -173,9 +173,7 @@ impl Part {
     pub fn each(&self, mut take: impl FnMut(usize, usize)) {
         let mut places = vec![(self.from_first, self.to_first)];
         for (size, from, to) in &self.loops {
-            let step = |(a, b): (i64, i64)| {
-                (0..signed(*size)).map(move |at| (a + at * from, b + at * to))
-            };
+            let step = |(a, b): (i64, i64)| (0..signed(*size)).map(move |at| (a + at * from, b + at * to));
             places = places.into_iter().flat_map(step).collect();
         }
         for (from, to) in places {

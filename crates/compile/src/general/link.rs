@@ -18,7 +18,7 @@ use super::moves::{Bytes, transfers};
 use super::plan::Options;
 use super::plan::readers;
 use super::tactic::{Tactic, tactics};
-use super::tiled::{Epilogue, Joined, TiledContraction, Uses, candidate};
+use super::tiled::{Epilogue, Joined, Room, TiledContraction, Uses, candidate};
 use super::view::signed;
 
 /// What was chosen for the contractions of a graph.
@@ -171,16 +171,19 @@ pub(super) const MANY_PRODUCTS: u64 = 1 << 24;
 /// Contractions in tiles by kernel, with what can run on their tiles; each size and epilogue is looked for
 /// once.
 fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMap<usize, Joined>) {
-    type Known = Vec<(Sizes, Option<Epilogue>, Option<TiledContraction>)>;
+    type Known = Vec<(Sizes, Room, Option<Epilogue>, Option<TiledContraction>)>;
     let (mut known, mut found, mut joined): (Known, _, _) = (Vec::new(), Tilings::new(), BTreeMap::new());
-    let mut look = |sizes: Sizes, epilogue: Option<&Epilogue>| {
-        let same = known.iter().find(|(size, other, _)| *size == sizes && other.as_ref() == epilogue);
+    let mut look = |sizes: Sizes, room: Room, epilogue: Option<&Epilogue>| {
+        let same = |one: &(Sizes, Room, Option<Epilogue>, _)| {
+            (one.0, one.1, one.2.as_ref()) == (sizes, room, epilogue)
+        };
+        let same = known.iter().find(|one| same(one));
         if let Some((.., tiled)) = same {
             return tiled.clone();
         }
         let whole = options.keep && epilogue.is_some();
-        let tiled = candidate(machine, sizes, (options.pes, options.fused), epilogue, whole).ok();
-        known.push((sizes, epilogue.cloned(), tiled.clone()));
+        let tiled = candidate(machine, sizes, room, epilogue, whole).ok();
+        known.push((sizes, room, epilogue.cloned(), tiled.clone()));
         tiled
     };
     let uses = Uses::new(all, readers(all), options.keep);
@@ -196,7 +199,9 @@ fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMa
             if variant.is_none() && best.as_ref().is_some_and(|(_, _, one)| most(one) == 1) {
                 continue;
             }
-            let Some(tiled) = look(sizes, variant.as_ref().map(|one| &one.epilogue)) else { continue };
+            let room = Room { pes: options.pes, fused: options.fused, warm: is_warm(all, number, options) };
+            let epilogue = variant.as_ref().map(|one| &one.epilogue);
+            let Some(tiled) = look(sizes, room, epilogue) else { continue };
             let apart = (all_joined - most(&variant)) as u64 * apart_cycles(machine, sizes, options.pes);
             let cycles = tiled.cycles + apart;
             if best.as_ref().is_none_or(|(least, ..)| cycles < *least) {
@@ -210,6 +215,17 @@ fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMa
     (found, joined)
 }
 
+/// Whether the columns of a contraction come from the host, and are taken to be brought while contractions
+/// before it compute.
+pub(super) fn is_warm(all: &Kernels, number: usize, options: &Options) -> bool {
+    let Some(([_, columns], _)) = contraction(all, number) else { return false };
+    if !options.warm.unwrap_or_default() {
+        return false;
+    }
+    let before = all.kernels[..number].iter().any(|kernel| matches!(kernel.work, Work::Contract { .. }));
+    before && !all.values[columns].origin.is_made()
+}
+
 /// What a kernel behind a contraction takes besides its commands if it is none of its epilogue: its result
 /// crosses HBM twice.
 #[expect(
@@ -218,7 +234,7 @@ fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMa
     clippy::cast_sign_loss,
     reason = "an estimate"
 )]
-fn apart_cycles(machine: &Tcp, sizes: Sizes, pes: u64) -> u64 {
+pub(super) fn apart_cycles(machine: &Tcp, sizes: Sizes, pes: u64) -> u64 {
     let elements = sizes.batch * sizes.rows * sizes.columns;
     let per_cycle = machine.hbm_bytes_per_s() * machine.hbm.efficiency / machine.chip.clock_hz as f64;
     let per_pe = (machine.tdma.bandwidth_bytes_per_cycle * pes) as f64;

@@ -10,6 +10,7 @@
 //! | [`elementwise`], [`words`] | elementwise primitives as steps on 32-bit words, and what a step gives |
 //! | `entry` | how inputs lie in HBM |
 //! | `merge` | chains that read one another as one |
+//! | `parts` | long sums in parts |
 //! | `strided` | contractions that read operands by strides instead of copies |
 //! | `share` | contractions of the same rows as one |
 //! | `group` | reductions with the chains around them, row by row |
@@ -70,6 +71,7 @@ mod legal;
 mod merge;
 mod order;
 mod pad;
+mod parts;
 mod share;
 mod strided;
 

@@ -21,8 +21,9 @@ use super::form::kernels;
 use super::group::{Group, groups};
 use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
-use super::link::{Chosen, chosen};
+use super::link::{Chosen, MANY_PRODUCTS, chosen, is_warm};
 use super::merge::{close, merged};
+use super::parts::sums_in_parts;
 use super::passes::passes;
 use super::refusal::{Lowered, Refusal};
 use super::share::{narrowed_early, shared_rows};
@@ -44,11 +45,19 @@ pub struct Options {
     pub pes: u64,
     /// PEs that contractions in tiles fuse, where the chip can; `None` leaves it to cost.
     pub fused: Option<u64>,
+    /// Whether tiles are weighed as if what the host gives is brought before it is needed; `None` leaves it to
+    /// cost.
+    pub warm: Option<bool>,
+    /// Products from which on contractions read operands by strides.
+    pub least_products: u64,
+    /// Parts that sums are cut into; `None` leaves it to cost.
+    pub parts: Option<u64>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { tactics: 12, keep: false, pes: 1, fused: None }
+        let least_products = MANY_PRODUCTS;
+        Options { tactics: 12, keep: false, pes: 1, fused: None, warm: None, least_products, parts: None }
     }
 }
 
@@ -73,6 +82,8 @@ pub struct Planned {
     pub kernel_of_exec: Vec<usize>,
     /// All commands.
     pub program: Program,
+    /// When the last command ends, by the model that their order is from.
+    pub cycles: u64,
 }
 
 /// A value in the shape of a contraction's result.
@@ -138,11 +149,23 @@ pub fn plan(
 ) -> Result<Planned, Refusal> {
     let formed = merged(walked_moves(entry_layouts(kernels(graph, store)?)));
     let copied = close(legal(machine, options.pes, narrowed_early(shared_rows(formed))));
-    let (kernels, chosen) = match strided(machine, &copied, options) {
+    let cold =
+        planned(machine, &copied, &Options { warm: Some(options.warm.unwrap_or_default()), ..*options })?;
+    let warm = Options { warm: Some(true), ..*options };
+    let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm));
+    if options.warm.is_some() || options.pes == 1 || !differs {
+        return Ok(cold);
+    }
+    // A plan for tiles that begin warm may have more to bring than the engines can.
+    Ok(planned(machine, &copied, &warm).ok().filter(|warm| warm.cycles < cold.cycles).unwrap_or(cold))
+}
+
+fn planned(machine: &Tcp, copied: &Kernels, options: &Options) -> Result<Planned, Refusal> {
+    let (kernels, chosen) = match strided(machine, copied, options) {
         Some(found) => found,
-        None => match chosen(machine, &copied, options) {
-            Ok(chosen) => (copied, chosen),
-            Err((number, why)) => return Err(refusal(&copied, number, why)),
+        None => match chosen(machine, copied, options) {
+            Ok(chosen) => (copied.clone(), chosen),
+            Err((number, why)) => return Err(refusal(copied, number, why)),
         },
     };
     let mut planner = Planner {
@@ -187,7 +210,7 @@ pub fn plan(
         let why = format!("its values take {hbm_bytes} B of HBM, which has {capacity} B");
         return Err(Refusal { node: kernels.name.clone(), op: "graph".to_string(), why });
     }
-    let Emitted { mut program, transfers, execs } = emitter.finish();
+    let Emitted { mut program, transfers, execs, cycles } = emitter.finish();
     program.tensors.extend(memory(hbm_bytes));
     Ok(Planned {
         kernels,
@@ -199,15 +222,18 @@ pub fn plan(
         kernel_of_transfer: transfers,
         kernel_of_exec: execs,
         program,
+        cycles,
     })
 }
 
-/// The same kernels with operands that are read by strides, if each of these contractions has tiles.
+/// The same kernels with operands that are read by strides and sums in parts, if each of these contractions has
+/// tiles.
 fn strided(machine: &Tcp, copied: &Kernels, options: &Options) -> Option<(Kernels, Chosen)> {
     if options.pes == 1 {
         return None;
     }
-    let kernels = strided_operands(copied.clone());
+    let kernels =
+        close(sums_in_parts(machine, options, strided_operands(options.least_products, copied.clone())));
     if kernels == *copied {
         return None;
     }

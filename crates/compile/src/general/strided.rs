@@ -7,15 +7,14 @@
 use std::collections::BTreeSet;
 
 use super::kernel::{Kernels, Sizes, Strides, Work};
-use super::link::MANY_PRODUCTS;
 use super::view::View;
 
-/// The same kernels without copies that only lay operands of contractions.
+/// The same kernels without copies that only lay operands of contractions of so many products and more.
 #[must_use]
-pub(super) fn strided_operands(mut all: Kernels) -> Kernels {
+pub(super) fn strided_operands(least_products: u64, mut all: Kernels) -> Kernels {
     for number in 0..all.kernels.len() {
         let Work::Contract { a, b, mut sizes } = all.kernels[number].work else { continue };
-        if sizes.batch * sizes.rows * sizes.columns * sizes.summed < MANY_PRODUCTS {
+        if sizes.batch * sizes.rows * sizes.columns * sizes.summed < least_products {
             continue;
         }
         let mut values = [a, b];

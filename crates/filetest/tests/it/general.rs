@@ -38,7 +38,7 @@ fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3], whole: bool) 
     let sizes = dims(b, x);
     let rank = sizes.len();
     let axis = usize::from(c) % rank.max(1);
-    match kind % 13 {
+    match kind % 14 {
         0 => b.binary(Binary::Add, x, y).ok(),
         1 => b.binary(Binary::Max, x, y).ok(),
         2 => b.binary(Binary::Sub, x, y).ok(),
@@ -74,6 +74,19 @@ fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3], whole: bool) 
             let all: i64 = sizes.iter().product();
             b.reshape(x, &[all.into()]).ok()
         }
+        // Heads of an attention: rows of both lie apart, and a batch is inside of them.
+        13 => {
+            let (first, second) = (dims(b, x), dims(b, y));
+            let [[m, k], [n, other]] =
+                [<[i64; 2]>::try_from(first).ok()?, <[i64; 2]>::try_from(second).ok()?];
+            let heads = [2, 4, 3][usize::from(a) % 3];
+            (k == other && k % heads == 0).then_some(())?;
+            let split = |b: &mut Builder, value: ValueId, rows: i64| {
+                b.reshape(value, &[rows.into(), heads.into(), (k / heads).into()]).ok()
+            };
+            let (x, y) = (split(b, x, m)?, split(b, y, n)?);
+            b.einsum("mhk,nhk->hmn", &[x, y]).ok()
+        }
         _ => {
             let (rank, other) = (dims(b, x), dims(b, y));
             (rank.len() == 2 && other.len() == 2).then_some(())?;
@@ -103,9 +116,18 @@ fn graph(rows: i64, columns: i64, drawn: &[[u8; 3]], whole: bool) -> Option<Grap
     primitives(&b.finish()).ok()
 }
 
-/// So many PEs, which work together where contractions can, or as cost says.
-fn spread([pes, fused]: [u32; 2]) -> Options {
-    Options { pes: 1 << pes, fused: (fused > 0).then_some(1 << fused.min(pes)), ..Options::default() }
+/// So many PEs, which work together where contractions can, operands by strides and sums in parts, or as cost
+/// says.
+fn spread([pes, fused, how]: [u32; 3]) -> Options {
+    let cost = Options::default();
+    Options {
+        pes: 1 << pes,
+        fused: (fused > 0).then_some(1 << fused.min(pes)),
+        warm: [None, Some(true), Some(false)][how as usize % 3],
+        least_products: if how % 2 == 0 { cost.least_products } else { 0 },
+        parts: [None, None, Some(2), Some(4)][how as usize % 4],
+        ..cost
+    }
 }
 
 /// Runs a graph on the chip; every kernel is compared by what it read. Gives the results.
@@ -222,7 +244,7 @@ proptest! {
 
     #[test]
     fn kernels_give_what_the_reference_says(
-        [rows, columns] in sizes(), pes in [0..4_u32, 0..3_u32], drawn in steps(),
+        [rows, columns] in sizes(), pes in [0..4_u32, 0..3_u32, 0..12_u32], drawn in steps(),
         values in proptest::collection::vec(-2.0..2.0_f32, 97),
     ) {
         let Some(graph) = graph(rows, columns, &drawn, false) else { return Ok(()) };
@@ -232,7 +254,7 @@ proptest! {
 
     #[test]
     fn whole_numbers_are_those_of_the_interpreter(
-        [rows, columns] in sizes(), pes in [0..4_u32, 0..3_u32], drawn in steps(),
+        [rows, columns] in sizes(), pes in [0..4_u32, 0..3_u32, 0..12_u32], drawn in steps(),
         values in proptest::collection::vec(-3..4_i8, 97),
     ) {
         let Some(graph) = graph(rows, columns, &drawn, true) else { return Ok(()) };

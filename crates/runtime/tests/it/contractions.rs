@@ -81,7 +81,13 @@ fn right(machine: &Tcp, shape: Shape, pes: u64, fused: Option<u64>) -> bool {
 #[test]
 fn values_are_right_on_any_number_of_pes() {
     let machine = tcp();
-    for (shape, pes) in [([1, 128, 256, 256], 1), ([1, 256, 512, 512], 8), ([4, 64, 128, 128], 4)] {
+    for (shape, pes) in [
+        ([1, 128, 256, 256], 1),
+        ([1, 256, 512, 512], 8),
+        ([4, 64, 128, 128], 4),
+        ([24, 32, 48, 64], 2),
+        ([64, 64, 64, 32], 8),
+    ] {
         assert!(right(&machine, shape, pes, None), "{shape:?} on {pes} PEs is not tiled");
     }
     for (shape, pes) in
@@ -89,6 +95,14 @@ fn values_are_right_on_any_number_of_pes() {
     {
         right(&machine, shape, pes, None);
     }
+}
+
+/// Several positions of a batch are computed at once where each is small.
+#[test]
+fn small_positions_of_a_batch_share_a_tile() {
+    let planned = planned(&tcp(), [64, 64, 64, 32], 8, None);
+    let planes: Vec<u64> = planned.chosen.tiled.values().map(|one| one.tiling.planes).collect();
+    assert!(planes.iter().any(|planes| *planes > 1), "{planes:?}");
 }
 
 /// One queue has the executions of two or four PEs, and all of them move what lies in their slices.

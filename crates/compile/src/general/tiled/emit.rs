@@ -86,7 +86,8 @@ impl TiledContraction {
             let ranges = tiles.iter().map(|tile| {
                 let part = if operand == 0 { tile.rows } else { tile.columns };
                 let at = |number: u64| base + (first + tile.batch * batch + number * own) * element_bytes;
-                let last = at(part.first + part.count.saturating_sub(1));
+                let others = if operand == 0 { 0 } else { (tile.planes - 1) * batch };
+                let last = at(part.first + part.count.saturating_sub(1)) + others * element_bytes;
                 (at(part.first), last + self.sizes.summed * element_bytes)
             });
             ranges.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
@@ -205,7 +206,7 @@ impl Worker<'_, '_> {
     fn rows_at(&self, at: usize) -> u64 {
         let (tile, tiling) = (&self.tiles[at], &self.tiled.tiling);
         // The next position of the batch begins in the buffer that is left.
-        let position = tile.batch - self.tiles[0].batch;
+        let position = (tile.batch - self.tiles[0].batch) / tiling.planes;
         let whole = position * tiling.row_tiles(self.tiled.sizes) + tile.row_tile;
         let number = if tiling.resident { whole } else { at as u64 };
         self.rooms.rows.at(number)

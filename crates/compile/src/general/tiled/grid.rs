@@ -41,7 +41,9 @@ pub(super) struct Range {
 pub struct Tiling {
     /// PEs.
     pub grid: Grid,
-    /// Rows of a tile.
+    /// Positions of the batch in a tile, each with all of its rows if there are several.
+    pub planes: u64,
+    /// Rows of a tile at each position of the batch.
     pub rows: u64,
     /// Columns of a tile.
     pub columns: u64,
@@ -49,10 +51,14 @@ pub struct Tiling {
     pub resident: bool,
 }
 
-/// A tile: one position of the batch, rows and columns.
+/// A tile: positions of the batch, rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tile {
+    /// The first position of the batch.
     pub(super) batch: u64,
+    /// How many there are.
+    pub(super) planes: u64,
+    /// Rows; those of several positions of the batch follow each other.
     pub(super) rows: Range,
     pub(super) columns: Range,
     /// Number of its strip of columns among those of the shard, over all of the batch.
@@ -64,11 +70,12 @@ pub(super) struct Tile {
 }
 
 impl Tile {
-    /// A tile of so many rows and columns at the first place.
-    pub(super) fn first(rows: u64, columns: u64) -> Tile {
+    /// A tile of so many positions of the batch, rows and columns at the first place.
+    pub(super) fn first(planes: u64, rows: u64, columns: u64) -> Tile {
         let range = |count: u64| Range { first: 0, count };
         Tile {
             batch: 0,
+            planes,
             rows: range(rows),
             columns: range(columns),
             strip: 0,
@@ -101,11 +108,12 @@ impl Tiling {
         let own_columns = part(sizes.columns, columns, at[2], self.columns);
         let mut tiles = Vec::new();
         let mut strip = 0;
-        for batch in own.first..own.first + own.count {
+        for Range { first: batch, count: planes } in pieces(own, self.planes) {
             for (number, columns) in pieces(own_columns, self.columns).enumerate() {
                 for (row_tile, rows) in (0..).zip(pieces(own_rows, self.rows)) {
                     let brings_rows = number == 0 || !self.resident;
-                    tiles.push(Tile { batch, rows, columns, strip, row_tile, brings_rows });
+                    let rows = Range { count: rows.count * planes, ..rows };
+                    tiles.push(Tile { batch, planes, rows, columns, strip, row_tile, brings_rows });
                 }
                 strip += 1;
             }

@@ -17,6 +17,7 @@
 //! | `exchange` | sums that slices trade, so that rows are long |
 //! | `traffic` | tiles as transfers, and their cycles before there are any |
 //! | `search` | which grid, tile and split over slices takes least, overlap included |
+//! | `refine` | what the transfers of a tile take, from the transfers themselves |
 //! | `emit` | the chosen candidate as queues of commands |
 
 mod emit;
@@ -24,6 +25,7 @@ mod epilogue;
 mod exchange;
 mod finish;
 mod grid;
+mod refine;
 mod rooms;
 mod search;
 mod split;
@@ -35,4 +37,4 @@ pub(super) use emit::Operands;
 pub(super) use epilogue::{Epilogue, Joined, Uses};
 pub use grid::{Grid, Tiling};
 pub use search::TiledContraction;
-pub(super) use search::candidate;
+pub(super) use search::{Room, candidate};

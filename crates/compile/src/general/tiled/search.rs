@@ -7,8 +7,9 @@ use tilewright_machine::tcp::Tcp;
 
 use super::super::emit::dm_bytes;
 use super::super::kernel::{Sizes, Strides};
-use super::epilogue::Epilogue;
+use super::epilogue::{Epilogue, Input};
 use super::grid::{Grid, Tile, Tiling};
+use super::refine::transfer_cycles;
 use super::rooms::Rooms;
 use super::split::Split;
 use super::tile::{Estimate, TileProgram, TileShape, WORD_BYTES, estimate, tile_program};
@@ -16,6 +17,10 @@ use super::traffic::{Moved, Runs, operand_place, result_place, row_place, vector
 
 /// Candidates whose commands are made, the best by closed forms first, until one can be had.
 const TRIES: usize = 48;
+/// Part of the engine's cycles that a contraction takes besides, where others would use it meanwhile.
+const ENGINE_SHARE: u64 = 8;
+/// Candidates that are compared by what their transfers take.
+const REFINED: usize = 8;
 /// Tiles of a PE beyond which a candidate is not looked at: each is some commands.
 const MOST_TILES: u64 = 512;
 /// Positions along an axis at whose multiples shards are cut besides: results of so many columns are whole
@@ -23,6 +28,8 @@ const MOST_TILES: u64 = 512;
 const ALIGNED: u64 = 64;
 /// Candidates whose least is more than this part above the best so far are not looked at.
 const NEAR: u64 = 8;
+/// Positions of the batch in a tile at most, as a power of two.
+const MOST_PLANES_LOG2: u32 = 4;
 /// Steps of a control core around a message.
 const MESSAGE_STEPS: u64 = 4;
 
@@ -45,7 +52,8 @@ pub struct TiledContraction {
 
 impl std::fmt::Display for TiledContraction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Tiling { grid, rows, columns, resident } = self.tiling;
+        let Tiling { grid, planes, rows, columns, resident } = self.tiling;
+        let planes = if planes == 1 { String::new() } else { format!("{planes}x") };
         let stays = if resident { ", rows stay" } else { "" };
         let Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2 } = self.split;
         let [by_columns, by_sum, rows_ring, columns_ring] =
@@ -53,13 +61,14 @@ impl std::fmt::Display for TiledContraction {
         let pes = if fused == 1 { "PEs".to_string() } else { format!("groups of {fused} PEs") };
         write!(
             f,
-            "{}x{}x{} {pes}, tiles of {rows}x{columns}{stays}, slices {by_columns} by columns and {by_sum} by the sum, \
+            "{}x{}x{} {pes}, tiles of {planes}{rows}x{columns}{stays}, slices {by_columns} by columns and {by_sum} by the sum, \
              rings of {rows_ring} for rows and {columns_ring} for columns, {} cycles",
             grid.batch, grid.rows, grid.columns, self.cycles
         )
     }
 }
 
+#[derive(Clone, Copy)]
 struct Candidate {
     tiling: Tiling,
     split: Split,
@@ -74,9 +83,22 @@ struct Search<'m> {
     epilogue: Option<&'m Epilogue>,
     /// Sums are kept besides.
     whole: bool,
-    known: BTreeMap<(u64, u64, Split), Option<Estimate>>,
+    known: BTreeMap<([u64; 3], Split), Option<Estimate>>,
     /// Candidates that take more at least are not looked at.
     limit: u64,
+    /// Columns are there when the contraction begins.
+    warm: bool,
+}
+
+/// What a contraction in tiles may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Room {
+    /// PEs.
+    pub(in super::super) pes: u64,
+    /// PEs that are fused, if cost does not decide.
+    pub(in super::super) fused: Option<u64>,
+    /// Columns are brought while others compute.
+    pub(in super::super) warm: bool,
 }
 
 /// The tiled contraction that takes least on so many PEs, fused by cost or so many at once, with the chain
@@ -87,7 +109,7 @@ struct Search<'m> {
 pub(in super::super) fn candidate(
     machine: &Tcp,
     sizes: Sizes,
-    (pes, fused): (u64, Option<u64>),
+    Room { pes, fused, warm }: Room,
     epilogue: Option<&Epilogue>,
     whole: bool,
 ) -> Result<TiledContraction, String> {
@@ -104,20 +126,28 @@ pub(in super::super) fn candidate(
         return Err(format!("results of {} columns are no whole granules of {granule} B", sizes.columns));
     }
     let limit = u64::MAX;
-    let mut search = Search { machine, sizes, fused, epilogue, whole, known: BTreeMap::new(), limit };
+    let mut search = Search { machine, sizes, fused, epilogue, whole, known: BTreeMap::new(), limit, warm };
     let mut all = search.candidates(pes);
     all.sort_by_key(|candidate| candidate.cycles);
     let mut why = "no tile is legal".to_string();
+    let (mut best, mut refined): (Option<TiledContraction>, usize) = (None, 0);
     for candidate in all.into_iter().take(TRIES) {
+        if refined == REFINED {
+            break;
+        }
         match search.made(&candidate) {
             Ok((programs, rooms)) => {
-                let Candidate { tiling, split, cycles } = candidate;
-                return Ok(TiledContraction { sizes, tiling, cycles, split, rooms, programs });
+                let Candidate { tiling, split, .. } = candidate;
+                let cycles = search.refined(&candidate, &programs);
+                refined += 1;
+                if best.as_ref().is_none_or(|best| cycles < best.cycles) {
+                    best = Some(TiledContraction { sizes, tiling, cycles, split, rooms, programs });
+                }
             }
             Err(refused) => why = refused,
         }
     }
-    Err(why)
+    best.ok_or(why)
 }
 
 /// Sizes of tiles along an axis: powers of two, all of a shard, and the same with whole access units of
@@ -146,12 +176,31 @@ impl Search<'_> {
                 for tile_rows in tile_sizes(shard[0], 16) {
                     let sizes = if self.has_rows() { vec![columns] } else { tile_sizes(shard[1], 32) };
                     for tile_columns in sizes {
-                        self.of_tile((grid, fused), tile_rows, tile_columns, &mut all);
+                        for planes in self.planes(grid, tile_rows) {
+                            let tile = [planes, tile_rows, tile_columns];
+                            self.of_tile((grid, fused), tile, &mut all);
+                        }
                     }
                 }
             }
         }
         all
+    }
+
+    /// Positions of the batch that a tile may have: as many on each PE, all their rows one after the other.
+    fn planes(&self, grid: Grid, tile_rows: u64) -> Vec<u64> {
+        let Sizes { batch, rows, .. } = self.sizes;
+        let Strides { batch: stride, own, .. } = self.sizes.strides[0];
+        let whole = tile_rows == rows && grid.rows == 1 && stride == rows * own;
+        let apart = self.epilogue.is_some_and(|one| one.inputs.contains(&Input::Plane));
+        let share = batch / grid.batch;
+        let powers = (0..=MOST_PLANES_LOG2).map(|log2| 1_u64 << log2);
+        let fits = |planes: &u64| *planes == 1 || share.is_multiple_of(*planes) && *planes <= share;
+        if whole && !apart && batch.is_multiple_of(grid.batch) {
+            powers.filter(fits).collect()
+        } else {
+            vec![1]
+        }
     }
 
     /// Whether slices must have whole rows.
@@ -174,20 +223,22 @@ impl Search<'_> {
         }
     }
 
-    fn of_tile(&mut self, (grid, fused): (Grid, u64), rows: u64, columns: u64, all: &mut Vec<Candidate>) {
-        let shares = [self.sizes.batch.div_ceil(grid.batch), self.sizes.rows.div_ceil(grid.rows)];
+    fn of_tile(&mut self, (grid, fused): (Grid, u64), tile: [u64; 3], all: &mut Vec<Candidate>) {
+        let [planes, rows, columns] = tile;
+        let positions = self.sizes.batch.div_ceil(grid.batch).div_ceil(planes);
+        let shares = [positions, self.sizes.rows.div_ceil(grid.rows)];
         let strips = self.sizes.columns.div_ceil(grid.columns).div_ceil(columns);
         if shares[0] * shares[1].div_ceil(rows) * strips > MOST_TILES {
             return;
         }
         let tiles = shares[0] * shares[1].div_ceil(rows) * strips;
         for split in Split::all(fused, self.machine.pe.slices) {
-            if self.least(grid, (rows, columns), split).is_none_or(|least| least * tiles > self.limit) {
+            if self.least(grid, tile, split).is_none_or(|least| least * tiles > self.limit) {
                 continue;
             }
-            let Some(estimate) = self.estimated(rows, columns, split) else { continue };
+            let Some(estimate) = self.estimated(tile, split) else { continue };
             for resident in [true, false] {
-                let tiling = Tiling { grid, rows, columns, resident };
+                let tiling = Tiling { grid, planes, rows, columns, resident };
                 let rooms = estimate.rooms.clone().with_rows(self.machine, self.row_buffers(tiling));
                 if rooms.bytes() <= dm_bytes(self.machine) {
                     let cycles = self.time(tiling, fused, &estimate);
@@ -199,9 +250,10 @@ impl Search<'_> {
     }
 
     /// Cycles that a tile takes at least: products, and operands that transfers bring, if rows come once.
-    fn least(&self, grid: Grid, (rows, columns): (u64, u64), split: Split) -> Option<u64> {
+    fn least(&self, grid: Grid, tile: [u64; 3], split: Split) -> Option<u64> {
         let machine = self.machine;
-        let sizes = Sizes { batch: 1, rows, columns, ..self.sizes };
+        let sizes = self.of_sizes(tile);
+        let Sizes { rows, columns, .. } = sizes;
         let shape = TileShape::new(machine, sizes, split, self.epilogue)?;
         let strips = self.sizes.columns.div_ceil(grid.columns).div_ceil(columns);
         let bytes = rows * self.sizes.summed * self.sizes.operands.element_bytes() * shape.over.row_copies()
@@ -210,9 +262,13 @@ impl Search<'_> {
         Some(shape.least_cycles(machine).max(bytes / engines))
     }
 
-    fn estimated(&mut self, rows: u64, columns: u64, split: Split) -> Option<Estimate> {
-        let sizes = Sizes { batch: 1, rows, columns, ..self.sizes };
-        let key = (rows, columns, split);
+    /// Sizes of a tile: positions of the batch, rows of each, and columns.
+    fn of_sizes(&self, [planes, rows, columns]: [u64; 3]) -> Sizes {
+        Sizes { batch: planes, rows: planes * rows, columns, ..self.sizes }
+    }
+
+    fn estimated(&mut self, tile: [u64; 3], split: Split) -> Option<Estimate> {
+        let (sizes, key) = (self.of_sizes(tile), (tile, split));
         let (machine, epilogue) = (self.machine, self.epilogue);
         self.known.entry(key).or_insert_with(|| estimate(machine, sizes, split, epilogue)).clone()
     }
@@ -226,7 +282,8 @@ impl Search<'_> {
     fn moved(&self, tiling: Tiling, estimate: &Estimate) -> [Moved; 4] {
         let Sizes { rows, columns, summed, .. } = self.sizes;
         let unit = self.machine.hbm.access_bytes;
-        let (tile_rows, tile_columns) = (tiling.rows.min(rows), tiling.columns.min(columns));
+        let tile_rows = tiling.rows.min(rows) * tiling.planes;
+        let tile_columns = tiling.columns.min(columns);
         let element_bytes = self.sizes.operands.element_bytes();
         let row_bytes = summed * element_bytes;
         let summed_bytes = estimate.summed * element_bytes;
@@ -263,8 +320,6 @@ impl Search<'_> {
     /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in
     /// order.
     fn time(&self, tiling: Tiling, fused: u64, estimate: &Estimate) -> u64 {
-        let last = tiling.grid.pes() - 1;
-        let tiles = tiling.tiles(self.sizes, last);
         let machine = self.machine;
         let sharing = tiling.grid.pes();
         let moved = self.moved(tiling, estimate);
@@ -279,6 +334,29 @@ impl Search<'_> {
             let busy = (one.engine_cycles / fused).max(shared);
             if busy == 0 { 0 } else { busy + machine.tdma.startup_cycles }
         });
+        self.time_with(tiling, fused, estimate, cycles)
+    }
+
+    /// The same with what transfers of candidates that can be had take.
+    fn refined(&mut self, candidate: &Candidate, programs: &BTreeMap<(u64, u64), TileProgram>) -> u64 {
+        let Candidate { tiling, split, cycles } = *candidate;
+        let first = tiling.tiles(self.sizes, 0).first().copied();
+        let found = first.and_then(|tile| {
+            let program = programs.get(&(tile.rows.count, tile.columns.count))?;
+            transfer_cycles(self.machine, self.sizes, (tiling, split.fused), program, &tile)
+        });
+        let estimate = self.estimated([tiling.planes, tiling.rows, tiling.columns], split);
+        match (found, estimate) {
+            (Some(found), Some(estimate)) => self.time_with(tiling, split.fused, &estimate, found),
+            _ => cycles,
+        }
+    }
+
+    fn time_with(&self, tiling: Tiling, fused: u64, estimate: &Estimate, cycles: [u64; 4]) -> u64 {
+        let machine = self.machine;
+        let tiles = tiling.tiles(self.sizes, tiling.grid.pes() - 1);
+        let all: u64 = tiles.iter().map(|tile| Self::transfer_cycles(tile, cycles)).sum();
+        let cycles = if self.warm { [cycles[0], 0, cycles[2], cycles[3]] } else { cycles };
         let start = machine.command.launch_cycles;
         // Engines and executions of a group wait for messages.
         let message =
@@ -301,7 +379,16 @@ impl Search<'_> {
             clock.load(&tiles, at + 1);
         }
         clock.store(tiles.len().saturating_sub(1));
-        clock.engine.max(clock.unit) + machine.command.finish_cycles
+        // Others need the engine too.
+        let shared = if self.warm { all / ENGINE_SHARE } else { 0 };
+        clock.engine.max(clock.unit).max(all) + shared + machine.command.finish_cycles
+    }
+
+    /// What the transfers of a tile take one after the other.
+    fn transfer_cycles(tile: &Tile, [rows, columns, stored, beside]: [u64; 4]) -> u64 {
+        let rows = if tile.brings_rows { rows } else { 0 };
+        let columns = if tile.row_tile == 0 { columns } else { 0 };
+        rows + columns + stored + beside
     }
 
     fn doorbell(&self) -> u64 {
@@ -318,7 +405,8 @@ impl Search<'_> {
                 if programs.contains_key(&key) {
                     continue;
                 }
-                let sizes = Sizes { batch: 1, rows: key.0, columns: key.1, ..self.sizes };
+                let batch = candidate.tiling.planes;
+                let sizes = Sizes { batch, rows: key.0, columns: key.1, ..self.sizes };
                 let chain = (self.epilogue, self.whole);
                 programs.insert(key, tile_program(machine, sizes, candidate.split, chain)?);
             }
@@ -332,12 +420,17 @@ impl Search<'_> {
         let strips =
             self.sizes.columns.div_ceil(candidate.tiling.grid.columns).div_ceil(candidate.tiling.columns);
         let batch = self.sizes.batch.div_ceil(candidate.tiling.grid.batch);
-        let rooms = rooms.with_columns(machine, strips * batch);
+        let rooms = rooms.with_columns(machine, strips * batch.div_ceil(candidate.tiling.planes));
         let edge = candidate.tiling.columns * WORD_BYTES;
         let granule = self.machine.tdma.alignment_bytes;
         let whole = edge.is_multiple_of(granule) || candidate.tiling.columns >= self.sizes.columns;
         let mut all = programs.iter();
-        if whole && all.all(|(key, program)| self.aligned(*key, program)) {
+        let planes = candidate.tiling.planes;
+        let shared = |program: &TileProgram| program.finish.brought.iter().any(|(_, is_plane)| *is_plane);
+        if planes > 1 && programs.values().any(shared) {
+            return Err("several positions of the batch beside a value that they share".to_string());
+        }
+        if whole && all.all(|(key, program)| self.aligned(planes, *key, program)) {
             Ok((programs, rooms))
         } else {
             Err("tiles whose parts are no whole granules".to_string())
@@ -345,8 +438,8 @@ impl Search<'_> {
     }
 
     /// Whether all transfers of a tile move whole granules.
-    fn aligned(&self, (rows, columns): (u64, u64), program: &TileProgram) -> bool {
-        let tile = Tile::first(rows, columns);
+    fn aligned(&self, planes: u64, (rows, columns): (u64, u64), program: &TileProgram) -> bool {
+        let tile = Tile::first(planes, rows, columns);
         let mut places = vec![
             operand_place(self.sizes, &tile, &program.operands[0], 0),
             operand_place(self.sizes, &tile, &program.operands[1], 1),

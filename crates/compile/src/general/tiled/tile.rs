@@ -33,7 +33,7 @@ pub(super) const WORD_BYTES: u64 = 4;
 /// What every slice has of a tile, with what fills it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TileShape {
-    /// Rows, columns and the sum that are not padding.
+    /// Positions of the batch, all their rows, columns and the sum that are not padding.
     live: Sizes,
     /// Slices.
     pub(super) over: Spread,
@@ -116,6 +116,11 @@ impl TileShape {
         };
         // Powers of two: what the largest divides, all divide.
         let turns = (over.summed * ring).max(over.rows_ring);
+        let planes = live.batch;
+        let exact = live.rows.is_multiple_of(over.rows * turns);
+        if planes > 1 && !(exact && over.column_copies().is_multiple_of(planes)) {
+            return None;
+        }
         let shape = TileShape {
             live,
             over,
@@ -278,13 +283,15 @@ impl TileShape {
             "M^{rows}[{by_rows}] _[{}] M^1[{rows_ring}] K^{summed}[{by_sum}] | M^{rows_ring}[{own_rows}] K^1[{summed}]",
             over.row_copies()
         );
+        // Each position of the batch has the slices of its rows.
+        let planes = self.live.batch;
         let second = format!(
-            "_[{}] N^{own_columns}[{columns_ring}] N^{columns}[{by_columns}] K^{summed}[{by_sum}] | N^1[{own_columns}] K^1[{summed}]",
-            over.column_copies()
+            "B^1[{planes}] _[{}] N^{own_columns}[{columns_ring}] N^{columns}[{by_columns}] K^{summed}[{by_sum}] | N^1[{own_columns}] K^1[{summed}]",
+            over.column_copies() / planes
         );
         Some([
             placed(&[("M", all_rows), ("K", all_summed)], &first, self.operand_bytes())?,
-            placed(&[("N", all_columns), ("K", all_summed)], &second, self.operand_bytes())?,
+            placed(&[("B", planes), ("N", all_columns), ("K", all_summed)], &second, self.operand_bytes())?,
         ])
     }
 

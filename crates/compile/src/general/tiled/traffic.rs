@@ -80,7 +80,8 @@ pub(super) fn operand_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed, o
         strides: [batch, stride, 1],
         before: first,
         first: [tile.batch, own.first, 0],
-        live: [1, own.count, sizes.summed],
+        // Rows of several positions of the batch follow each other.
+        live: [if operand == 0 { 1 } else { tile.planes }, own.count, sizes.summed],
         slice: 0,
         offset: 0,
         element_bytes: sizes.operands.element_bytes(),

@@ -1,0 +1,62 @@
+//! What the transfers of a tile take, from the transfers themselves: requests, networks of data memory, access
+//! units and rows of HBM, as the cost of a transfer has them.
+
+use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_cost::cycles::image::transfer_cost;
+
+use super::super::kernel::Sizes;
+use super::epilogue::Input;
+use super::grid::{Tile, Tiling};
+use super::tile::{TileProgram, WORD_BYTES};
+use super::traffic::{Place, hbm_bytes_per_cycle, operand_place, result_place, row_place, vector_place};
+
+/// Cycles of the engine for rows, for columns with what is brought beside each strip of them, for results, and
+/// for what is brought beside each tile, if all PEs move as much; `None` if digits do not make up an axis.
+pub(super) fn transfer_cycles(
+    machine: &Tcp,
+    sizes: Sizes,
+    (tiling, fused): (Tiling, u64),
+    program: &TileProgram,
+    tile: &Tile,
+) -> Option<[u64; 4]> {
+    let of =
+        |place: Place<'_>, to_dm: bool| cycles(machine, (tiling.grid.pes() * fused, fused), &place, to_dm);
+    let rows = of(operand_place(sizes, tile, &program.operands[0], 0), true)?;
+    let mut columns = of(operand_place(sizes, tile, &program.operands[1], 1), true)?;
+    let (mut stored, mut beside) = (0, 0);
+    for (operand, placed) in program.finish.operands.iter().zip(&program.vectors) {
+        let one = of(vector_place(sizes, tile, operand.input, placed), true)?;
+        *(if operand.input == Input::Rows { &mut beside } else { &mut columns }) += one;
+    }
+    for _ in &program.finish.brought {
+        beside += of(result_place(sizes, tile, program.result(WORD_BYTES), WORD_BYTES), true)?;
+    }
+    for one in &program.finish.stored {
+        let bytes = one.element_bytes();
+        let place = match (one.narrow, &program.row_values) {
+            (true, Some(placed)) => row_place(sizes, tile, placed),
+            _ => result_place(sizes, tile, program.result(bytes), bytes),
+        };
+        stored += of(place, false)?;
+    }
+    Some([rows, columns, stored, beside])
+}
+
+/// Cycles of one engine, or of those of a group, or of HBM if all PEs ask for as much.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate"
+)]
+fn cycles(machine: &Tcp, (sharing, fused): (u64, u64), place: &Place<'_>, to_dm: bool) -> Option<u64> {
+    let mut all = 0;
+    for transfer in place.transfers(machine, "part", to_dm)? {
+        let cost = transfer_cost(machine, &transfer)?;
+        let startup = machine.tdma.startup_cycles;
+        let alone = cost.cycles.total_cycles.saturating_sub(startup) / fused;
+        let shared = (cost.bytes * sharing / fused) as f64 / hbm_bytes_per_cycle(machine);
+        all += alone.max(shared as u64) + startup;
+    }
+    Some(all)
+}
