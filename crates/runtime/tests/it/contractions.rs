@@ -4,9 +4,10 @@
 #![expect(clippy::print_stdout, reason = "the table of cycles and bounds is what `--nocapture` is for")]
 
 use tilewright_base::Sources;
+use tilewright_compile::general::kernel::{Sizes, Work};
 use tilewright_compile::general::reference::expected;
 use tilewright_compile::general::{Options, Planned, plan, tensors};
-use tilewright_graph::{Builder, Dim, Dtype, Graph, TensorStore, Type, primitives};
+use tilewright_graph::{Binary, Builder, Dim, Dtype, Graph, TensorStore, Type, primitives};
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
 use tilewright_record::KeepLast;
@@ -58,24 +59,76 @@ fn right(machine: &Tcp, shape: Shape, pes: u64, fused: Option<u64>) -> bool {
     let planned = planned(machine, shape, pes, fused);
     let tiled = !planned.chosen.tiled.is_empty();
     let [batch, rows, columns, summed] = shape;
-    let input = |own: u64, period: u64| {
-        let dims = [batch, own, summed].map(|size| usize::try_from(size).expect("a size"));
-        let tensor = Tensor::floats(Dtype::F32, &dims, numbers(batch * own * summed, period));
+    runs(machine, planned, [&[batch, rows, summed], &[batch, columns, summed]]);
+    tiled
+}
+
+/// Every kernel gives what the reference says, and nothing is found.
+fn runs(machine: &Tcp, planned: Planned, sizes: [&[u64]; 2]) {
+    let input = |(dims, period): (&[u64], u64)| {
+        let own: Vec<usize> = dims.iter().map(|size| usize::try_from(*size).expect("a size")).collect();
+        let tensor = Tensor::floats(Dtype::F32, &own, numbers(dims.iter().product(), period));
         tensors::words(&tensor).expect("words")
     };
-    let words = [input(rows, 13), input(columns, 29)];
+    let words = [(sizes[0], 13), (sizes[1], 29)].map(input);
     let mut device = GraphDevice::new(machine, planned).expect("a device");
     let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
     let reading = device.run(&words, &wanted, KeepLast::new(0)).expect("a run");
-    assert_eq!(wrong(&reading.findings), None, "{shape:?} on {pes}");
+    assert_eq!(wrong(&reading.findings), None, "{sizes:?}");
     let kernels = &device.planned().kernels;
     let read = |value: usize| device.value(value).expect("a value");
     for (number, kernel) in kernels.kernels.iter().enumerate() {
         for (value, wanted) in kernel.results.iter().zip(expected(&RuleSet::TCP, kernels, number, &read)) {
-            assert_eq!(wanted.differs(&read(*value)), None, "{shape:?} on {pes} PEs");
+            assert_eq!(wanted.differs(&read(*value)), None, "{sizes:?}: kernel {number}");
         }
     }
-    tiled
+}
+
+/// Sizes of contractions, with how their operands lie.
+fn sizes_of(planned: &Planned) -> Vec<Sizes> {
+    let works = planned.kernels.kernels.iter().map(|kernel| &kernel.work);
+    works
+        .filter_map(|work| if let Work::Contract { sizes, .. } = work { Some(*sizes) } else { None })
+        .collect()
+}
+
+/// Heads lie inside of rows, and their products are added to more: no copy lays them one behind the other.
+#[test]
+fn heads_are_read_by_strides() {
+    let machine = tcp();
+    let dims = [256, 4, 64];
+    let mut b = Builder::new("heads");
+    let ty = Type::new(Dtype::F32, dims.map(|size: u64| Dim::fixed(size.cast_signed())).to_vec());
+    let x = b.input("x", ty.clone()).expect("an input");
+    let y = b.input("y", ty).expect("an input");
+    let [x, y] = [x, y].map(|value| b.binary(Binary::Add, value, value).expect("a sum"));
+    let product = b.einsum("mhk,nhk->hmn", &[x, y]).expect("an einsum");
+    b.output("out", product);
+    let graph = primitives(&b.finish()).expect("primitives");
+    let plan = |least_products: u64| {
+        let options = Options { pes: 8, least_products, keep: true, ..Options::default() };
+        plan(&machine, &graph, &TensorStore::default(), &options).expect("a plan")
+    };
+    let (strided, copied) = (plan(0), plan(u64::MAX));
+    assert!(sizes_of(&strided).iter().all(|sizes| !sizes.is_dense()), "{:?}", sizes_of(&strided));
+    assert!(sizes_of(&copied).iter().all(Sizes::is_dense), "{:?}", sizes_of(&copied));
+    assert!(strided.kernels.kernels.len() < copied.kernels.kernels.len());
+    runs(&machine, strided, [&dims, &dims]);
+}
+
+/// Parts of a sum are contractions of their own; what they give is added.
+#[test]
+fn long_sums_may_come_in_parts() {
+    let machine = tcp();
+    for (shape, parts) in [([1, 64, 96, 512], 2), ([2, 40, 64, 256], 4), ([1, 128, 64, 384], 3)] {
+        let options = Options { pes: 4, parts: Some(parts), keep: true, ..Options::default() };
+        let planned = plan(&machine, &graph(shape), &TensorStore::default(), &options).expect("a plan");
+        let sizes = sizes_of(&planned);
+        assert_eq!(sizes.len() as u64, parts, "{sizes:?}");
+        assert!(sizes.iter().all(|one| one.summed * parts == shape[3]), "{sizes:?}");
+        let [batch, rows, columns, summed] = shape;
+        runs(&machine, planned, [&[batch, rows, summed], &[batch, columns, summed]]);
+    }
 }
 
 #[test]
