@@ -43,8 +43,6 @@ const RULES: [Rule; 7] = [
 
 /// What the model takes from the chip.
 pub(super) struct Figures {
-    /// Bytes that HBM moves in a cycle.
-    hbm_bytes: u64,
     /// From a message that is sent to one that is received.
     message_cycles: u64,
     /// What the control core takes for a command.
@@ -52,18 +50,10 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an estimate"
-    )]
     pub(super) fn new(machine: &Tcp) -> Figures {
-        let hbm = machine.hbm_bytes_per_s() * machine.hbm.efficiency / machine.chip.clock_hz as f64;
         let doorbell =
             u128::from(machine.noc.doorbell_ns) * u128::from(machine.chip.clock_hz) / 1_000_000_000;
         Figures {
-            hbm_bytes: (hbm as u64).max(1),
             message_cycles: u64::try_from(doorbell).or_broken("cycles of a message fit 64 bits"),
             push_cycles: machine.queue.push_cycles,
         }
@@ -384,7 +374,7 @@ impl<'g> Run<'g> {
                 if job.unit != Unit::Dma {
                     pe.issue = pe.issue.max(free);
                 }
-                let shared = job.bytes * (sharing as u64 + 1) / self.figures.hbm_bytes;
+                let shared = job.hbm_cycles * (sharing as u64 + 1);
                 let end = pe.issue.max(free) + job.cycles.max(shared);
                 pe.free[job.unit as usize] = end;
                 self.end = self.end.max(end);
@@ -410,7 +400,7 @@ mod tests {
 
     use super::*;
 
-    const FIGURES: Figures = Figures { hbm_bytes: 1500, message_cycles: 300, push_cycles: 10 };
+    const FIGURES: Figures = Figures { message_cycles: 300, push_cycles: 10 };
 
     /// Commands of a PE between barriers: unit, cycles, first byte, whether it writes, whether it is free.
     type Plan = Vec<Vec<(u8, u64, u64, bool, bool)>>;

@@ -2,7 +2,9 @@
 //! sides, as many loops as the engine has (vISA book, DMA engine).
 
 use tilewright_base::Span;
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
+use tilewright_tcp_cost::cycles::image::transfer::{HbmUse, TransferCost};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_isa::program::transfer::{Address, Transfer, TransferLoop};
 
@@ -128,4 +130,14 @@ fn few(machine: &Tcp, bytes: Bytes) -> Vec<Bytes> {
         part
     };
     (0..size).map(part).flat_map(|part| few(machine, part)).collect()
+}
+
+/// Cycles that a transfer keeps channels of HBM busy, on average over all of them: as much is gone for others.
+pub(super) fn hbm_cycles(cost: &TransferCost) -> u64 {
+    let of_side = |side: &HbmUse| match side.channels_q32.len() as u128 {
+        0 => side.busiest_q32,
+        count => side.channels_q32.iter().sum::<u128>() / count,
+    };
+    let busy: u128 = [&cost.read, &cost.written].into_iter().flatten().map(of_side).sum();
+    u64::try_from(busy >> 32).or_broken("cycles of a transfer fit 64 bits")
 }

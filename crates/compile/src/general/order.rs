@@ -11,6 +11,8 @@ use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::{Context, Exec};
 use tilewright_tcp_isa::program::transfer::Transfer;
 
+use super::moves::hbm_cycles;
+
 /// Who runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
@@ -41,8 +43,8 @@ pub(super) struct Job {
     pub(super) unit: Unit,
     /// How long it takes when nobody else asks HBM.
     pub(super) cycles: u64,
-    /// Bytes that it moves.
-    pub(super) bytes: u64,
+    /// Cycles of HBM, if nobody else asks it for anything.
+    pub(super) hbm_cycles: u64,
     accesses: Vec<MemoryAccess>,
     /// Nothing passes it, but for what is free.
     barrier: bool,
@@ -56,16 +58,16 @@ impl Job {
         let unit = if exec.context == Context::Main { Unit::Main } else { Unit::Sub };
         let accesses = of_exec(machine, exec, PeId { chip: 0, pe }, &[]).accesses;
         let cycles = exec_cycles(machine, exec).total_cycles;
-        Job { core: Core::Push, unit, cycles, bytes: 0, accesses, barrier: stays, free: false }
+        Job { core: Core::Push, unit, cycles, hbm_cycles: 0, accesses, barrier: stays, free: false }
     }
 
     /// A transfer, as long as it takes when nobody else asks HBM.
     pub(super) fn transfer(machine: &Tcp, transfer: &Transfer, free: bool) -> Job {
         let accesses = of_transfer(machine, transfer, &[]).accesses;
         let cost = transfer_cost(machine, transfer);
-        let (cycles, bytes) = cost.map_or((0, 0), |cost| (cost.cycles.total_cycles, cost.bytes));
+        let (cycles, hbm_cycles) = cost.map_or((0, 0), |cost| (cost.cycles.total_cycles, hbm_cycles(&cost)));
         let barrier = transfer.index.is_some();
-        Job { core: Core::Push, unit: Unit::Dma, cycles, bytes, accesses, barrier, free }
+        Job { core: Core::Push, unit: Unit::Dma, cycles, hbm_cycles, accesses, barrier, free }
     }
 
     /// All PEs wait for each other.
@@ -84,7 +86,7 @@ impl Job {
     }
 
     fn of_core(core: Core, accesses: Vec<MemoryAccess>) -> Job {
-        Job { core, unit: Unit::Queue, cycles: 0, bytes: 0, accesses, barrier: true, free: false }
+        Job { core, unit: Unit::Queue, cycles: 0, hbm_cycles: 0, accesses, barrier: true, free: false }
     }
 
     /// A command of some cycles that reads or writes a range of bytes of the first slice.
@@ -94,8 +96,8 @@ impl Job {
         let bytes = std::sync::Arc::new(ByteSet::range(first, end));
         let touched =
             MemoryAccess { memory: MemoryKind::Dm, chip: 0, slices: (0, 1), write, lanes: 0, bytes };
-        let (accesses, bytes) = (vec![touched], if unit == Unit::Dma { cycles * 100 } else { 0 });
-        Job { core: Core::Push, unit, cycles, bytes, accesses, barrier: false, free }
+        let (accesses, hbm_cycles) = (vec![touched], if unit == Unit::Dma { cycles / 8 } else { 0 });
+        Job { core: Core::Push, unit, cycles, hbm_cycles, accesses, barrier: false, free }
     }
 
     fn is_exec(&self) -> bool {

@@ -18,9 +18,9 @@ pub(super) fn strided_operands(least_products: u64, mut all: Kernels) -> Kernels
             continue;
         }
         let mut values = [a, b];
-        for operand in 0..2 {
-            let Some((value, strides)) = source(&all, values[operand], sizes, operand) else { continue };
-            (values[operand], sizes.strides[operand]) = (value, strides);
+        for (operand, value) in values.iter_mut().enumerate() {
+            let Some((from, strides)) = source(&all, *value, sizes, operand) else { continue };
+            (*value, sizes.strides[operand]) = (from, strides);
         }
         all.kernels[number].work = Work::Contract { a: values[0], b: values[1], sizes };
     }

@@ -5,10 +5,11 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::transfer_cost;
 
 use super::super::kernel::Sizes;
+use super::super::moves::hbm_cycles;
 use super::epilogue::Input;
 use super::grid::{Tile, Tiling};
 use super::tile::{TileProgram, WORD_BYTES};
-use super::traffic::{Place, hbm_bytes_per_cycle, operand_place, result_place, row_place, vector_place};
+use super::traffic::{Place, operand_place, result_place, row_place, vector_place};
 
 /// Cycles of the engine for rows, for columns with what is brought beside each strip of them, for results, and
 /// for what is brought beside each tile, if all PEs move as much; `None` if digits do not make up an axis.
@@ -43,20 +44,13 @@ pub(super) fn transfer_cycles(
 }
 
 /// Cycles of one engine, or of those of a group, or of HBM if all PEs ask for as much.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "an estimate"
-)]
 fn cycles(machine: &Tcp, (sharing, fused): (u64, u64), place: &Place<'_>, to_dm: bool) -> Option<u64> {
     let mut all = 0;
     for transfer in place.transfers(machine, "part", to_dm)? {
         let cost = transfer_cost(machine, &transfer)?;
         let startup = machine.tdma.startup_cycles;
         let alone = cost.cycles.total_cycles.saturating_sub(startup) / fused;
-        let shared = (cost.bytes * sharing / fused) as f64 / hbm_bytes_per_cycle(machine);
-        all += alone.max(shared as u64) + startup;
+        all += alone.max(hbm_cycles(&cost) * sharing / fused) + startup;
     }
     Some(all)
 }
