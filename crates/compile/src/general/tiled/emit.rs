@@ -23,6 +23,8 @@ use super::traffic::{Place, operand_place, result_place, row_place, vector_place
 #[derive(Clone, Debug)]
 pub(in super::super) struct Operands {
     pub(in super::super) rows: u64,
+    /// All bytes of the value that has the rows.
+    pub(in super::super) rows_range: Range,
     pub(in super::super) columns: u64,
     /// What is written.
     pub(in super::super) results: Vec<u64>,
@@ -89,7 +91,10 @@ impl TiledContraction {
             });
             ranges.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
         };
-        let rows = hull(operands.rows, rows, &|tile| (tile.rows.first, tile.rows.first + tile.rows.count));
+        let rows = match &self.windows {
+            Some(_) => Some(operands.rows_range),
+            None => hull(operands.rows, rows, &|tile| (tile.rows.first, tile.rows.first + tile.rows.count)),
+        };
         let columns = hull(operands.columns, columns, &|tile| {
             (tile.columns.first, tile.columns.first + tile.columns.count)
         });
@@ -224,6 +229,7 @@ impl Worker<'_, '_> {
         }
         if tile.brings_rows {
             let place = operand_place(sizes, &tile, &program.operands[0], 0);
+            let place = place.through(self.tiled.windows.as_ref());
             self.moved(
                 "bring_rows",
                 Place { hbm: self.operands.rows, offset: self.rows_at(at), ..place },
@@ -245,6 +251,7 @@ impl Worker<'_, '_> {
                 (sizes, tile)
             };
             let place = result_place(one.0, &one.1, program.result(WORD_BYTES), WORD_BYTES);
+            let place = place.through(self.tiled.windows.as_ref());
             let (hbm, offset) = (self.operands.inputs[*input], self.rooms.brought[number].at(at as u64));
             self.moved("bring_beside", Place { hbm, offset, ..place }, true)?;
         }
@@ -266,13 +273,15 @@ impl Worker<'_, '_> {
             let (sizes, bytes) = (self.tiled.sizes, one.element_bytes());
             let place = match (one.narrow, &program.row_values) {
                 (true, Some(placed)) => row_place(sizes, &tile, placed),
-                _ => result_place(sizes, &tile, program.result(bytes), bytes),
+                _ => result_place(sizes, &tile, program.result(bytes), bytes)
+                    .stored(self.tiled.windows.as_ref()),
             };
             let hbm = self.operands.results[number];
             self.moved("store", Place { hbm, offset: from, ..place }, false)?;
         }
         if let Some(hbm) = self.operands.sums {
             let place = result_place(self.tiled.sizes, &tile, program.result(WORD_BYTES), WORD_BYTES);
+            let place = place.through(self.tiled.windows.as_ref());
             let offset = slot(&self.rooms, Slot::Sums);
             self.moved("keep", Place { hbm, offset, ..place }, false)?;
         }

@@ -9,9 +9,10 @@ use super::super::emit::dm_bytes;
 use super::super::kernel::Sizes;
 use super::epilogue::Epilogue;
 use super::grid::{Grid, Tile, Tiling};
+use super::lines::Windows;
 use super::rooms::Rooms;
 use super::split::Split;
-use super::tile::{Estimate, TileProgram, TileShape, WORD_BYTES, estimate, tile_program};
+use super::tile::{Behind, Estimate, TileProgram, TileShape, WORD_BYTES, estimate, tile_program};
 use super::traffic::{Moved, Runs, operand_place, result_place, row_place, vector_place};
 
 /// Candidates whose commands are made, the best by closed forms first, until one can be had.
@@ -41,6 +42,8 @@ pub struct TiledContraction {
     pub(super) rooms: Rooms,
     /// Commands by rows and columns of a tile.
     pub(super) programs: BTreeMap<(u64, u64), TileProgram>,
+    /// The windows that rows are positions of; sizes then count padding of lines.
+    pub(in super::super) windows: Option<Windows>,
 }
 
 impl std::fmt::Display for TiledContraction {
@@ -51,9 +54,15 @@ impl std::fmt::Display for TiledContraction {
         let [by_columns, by_sum, rows_ring, columns_ring] =
             [columns_log2, summed_log2, rows_ring_log2, columns_ring_log2].map(|log2| 1_u64 << log2);
         let pes = if fused == 1 { "PEs".to_string() } else { format!("groups of {fused} PEs") };
+        let lines = match &self.windows {
+            Some(windows) => {
+                format!(" in lines of {} of {}", windows.rows().live(), windows.rows().padded())
+            }
+            None => String::new(),
+        };
         write!(
             f,
-            "{}x{}x{} {pes}, tiles of {rows}x{columns}{stays}, slices {by_columns} by columns and {by_sum} by the sum, \
+            "{}x{}x{} {pes}, tiles of {rows}x{columns}{lines}{stays}, slices {by_columns} by columns and {by_sum} by the sum, \
              rings of {rows_ring} for rows and {columns_ring} for columns, {} cycles",
             grid.batch, grid.rows, grid.columns, self.cycles
         )
@@ -72,6 +81,7 @@ struct Search<'m> {
     /// PEs that are fused, if cost does not decide.
     fused: Option<u64>,
     epilogue: Option<&'m Epilogue>,
+    windows: Option<&'m Windows>,
     /// Sums are kept besides.
     whole: bool,
     known: BTreeMap<(u64, u64, Split), Option<Estimate>>,
@@ -80,7 +90,7 @@ struct Search<'m> {
 }
 
 /// The tiled contraction that takes least on so many PEs, fused by cost or so many at once, with the chain
-/// behind it; sums may be kept besides.
+/// behind it and rows through windows; sums may be kept besides.
 ///
 /// # Errors
 /// Why there is none.
@@ -88,9 +98,10 @@ pub(in super::super) fn candidate(
     machine: &Tcp,
     sizes: Sizes,
     (pes, fused): (u64, Option<u64>),
-    epilogue: Option<&Epilogue>,
+    (epilogue, windows): Behind<'_>,
     whole: bool,
 ) -> Result<TiledContraction, String> {
+    let sizes = windows.map_or(sizes, |windows| windows.padded(sizes));
     let granule = machine.tdma.alignment_bytes;
     if !(sizes.summed * sizes.operands.element_bytes()).is_multiple_of(granule) {
         return Err(format!("rows of {} elements are no whole granules of {granule} B", sizes.summed));
@@ -99,7 +110,8 @@ pub(in super::super) fn candidate(
         return Err(format!("results of {} columns are no whole granules of {granule} B", sizes.columns));
     }
     let limit = u64::MAX;
-    let mut search = Search { machine, sizes, fused, epilogue, whole, known: BTreeMap::new(), limit };
+    let mut search =
+        Search { machine, sizes, fused, epilogue, windows, whole, known: BTreeMap::new(), limit };
     let mut all = search.candidates(pes);
     all.sort_by_key(|candidate| candidate.cycles);
     let mut why = "no tile is legal".to_string();
@@ -107,7 +119,8 @@ pub(in super::super) fn candidate(
         match search.made(&candidate) {
             Ok((programs, rooms)) => {
                 let Candidate { tiling, split, cycles } = candidate;
-                return Ok(TiledContraction { sizes, tiling, cycles, split, rooms, programs });
+                let windows = windows.cloned();
+                return Ok(TiledContraction { sizes, tiling, cycles, split, rooms, programs, windows });
             }
             Err(refused) => why = refused,
         }
@@ -139,6 +152,9 @@ impl Search<'_> {
                 }
                 let shard = [rows.div_ceil(grid.rows), columns.div_ceil(grid.columns)];
                 for tile_rows in tile_sizes(shard[0], 16) {
+                    if !tile_rows.is_multiple_of(self.line()) {
+                        continue;
+                    }
                     let sizes = if self.has_rows() { vec![columns] } else { tile_sizes(shard[1], 32) };
                     for tile_columns in sizes {
                         self.of_tile((grid, fused), tile_rows, tile_columns, &mut all);
@@ -147,6 +163,16 @@ impl Search<'_> {
             }
         }
         all
+    }
+
+    /// Rows that tiles have a multiple of.
+    fn line(&self) -> u64 {
+        self.windows.map_or(1, |windows| windows.rows().padded())
+    }
+
+    /// Rows that are brought and stored, of so many with padding.
+    fn live_rows(&self, rows: u64) -> u64 {
+        self.windows.map_or(rows, |windows| rows / windows.rows().padded() * windows.rows().live())
     }
 
     /// Whether slices must have whole rows.
@@ -197,10 +223,10 @@ impl Search<'_> {
     fn least(&self, grid: Grid, (rows, columns): (u64, u64), split: Split) -> Option<u64> {
         let machine = self.machine;
         let sizes = Sizes { batch: 1, rows, columns, ..self.sizes };
-        let shape = TileShape::new(machine, sizes, split, self.epilogue)?;
+        let shape = TileShape::new(machine, sizes, split, (self.epilogue, self.windows))?;
         let strips = self.sizes.columns.div_ceil(grid.columns).div_ceil(columns);
-        let bytes = rows * self.sizes.summed * self.sizes.operands.element_bytes() * shape.over.row_copies()
-            / strips.max(1);
+        let row_bytes = self.sizes.summed * self.sizes.operands.element_bytes();
+        let bytes = self.live_rows(rows) * row_bytes * shape.over.row_copies() / strips.max(1);
         let engines = machine.tdma.bandwidth_bytes_per_cycle * split.fused;
         Some(shape.least_cycles(machine).max(bytes / engines))
     }
@@ -208,8 +234,8 @@ impl Search<'_> {
     fn estimated(&mut self, rows: u64, columns: u64, split: Split) -> Option<Estimate> {
         let sizes = Sizes { batch: 1, rows, columns, ..self.sizes };
         let key = (rows, columns, split);
-        let (machine, epilogue) = (self.machine, self.epilogue);
-        self.known.entry(key).or_insert_with(|| estimate(machine, sizes, split, epilogue)).clone()
+        let (machine, behind) = (self.machine, (self.epilogue, self.windows));
+        self.known.entry(key).or_insert_with(|| estimate(machine, sizes, split, behind)).clone()
     }
 
     /// Buffers for tiles of rows.
@@ -231,13 +257,22 @@ impl Search<'_> {
             aligned: summed_bytes.is_multiple_of(unit),
             written: false,
         };
+        let live_rows = self.live_rows(tile_rows);
+        let first = match self.windows {
+            Some(windows) => {
+                let run_bytes = summed_bytes.min(windows.run() * element_bytes);
+                let aligned = run_bytes.is_multiple_of(unit) && windows.begins_at(unit / element_bytes);
+                Runs { run_bytes, aligned, ..operand(live_rows, estimate.copies[0]) }
+            }
+            None => operand(tile_rows, estimate.copies[0]),
+        };
         let share = estimate.run_columns.min(tile_columns);
         // Whole rows of a slice follow each other.
         let rows_together = if estimate.run_columns == columns { estimate.run_rows } else { 1 };
         // Tiles beside each other begin and end at whole units.
         let edges = |bytes: u64| tile_columns == columns || (tile_columns * bytes).is_multiple_of(unit);
         let wide = |element_bytes: u64, written: bool| Runs {
-            bytes: tile_rows * tile_columns * element_bytes,
+            bytes: live_rows * tile_columns * element_bytes,
             run_bytes: share * rows_together * element_bytes,
             aligned: (share * rows_together * element_bytes).is_multiple_of(unit)
                 && (columns * rows_together * element_bytes).is_multiple_of(unit)
@@ -246,11 +281,12 @@ impl Search<'_> {
         };
         let stored = estimate.stored.iter().map(|bytes| wide(*bytes, true).moved(self.machine));
         let beside = (0..estimate.brought).map(|_| wide(WORD_BYTES, false).moved(self.machine));
-        let [rows, columns] = [
-            operand(tile_rows, estimate.copies[0]).moved(self.machine),
-            operand(tile_columns, estimate.copies[1]).moved(self.machine),
-        ];
-        [rows, columns, stored.sum(), beside.sum()]
+        let [rows, columns] =
+            [first.moved(self.machine), operand(tile_columns, estimate.copies[1]).moved(self.machine)];
+        let blocks =
+            self.windows.map_or(1, |windows| windows.rows().blocks(tiling.rows.min(self.sizes.rows)));
+        let engine_cycles = rows.engine_cycles + (blocks - 1) * self.machine.tdma.startup_cycles;
+        [Moved { engine_cycles, ..rows }, columns, stored.sum(), beside.sum()]
     }
 
     /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in
@@ -312,7 +348,7 @@ impl Search<'_> {
                     continue;
                 }
                 let sizes = Sizes { batch: 1, rows: key.0, columns: key.1, ..self.sizes };
-                let chain = (self.epilogue, self.whole);
+                let chain = ((self.epilogue, self.windows), self.whole);
                 programs.insert(key, tile_program(machine, sizes, candidate.split, chain)?);
             }
         }
@@ -337,7 +373,7 @@ impl Search<'_> {
     fn aligned(&self, (rows, columns): (u64, u64), program: &TileProgram) -> bool {
         let tile = Tile::first(rows, columns);
         let mut places = vec![
-            operand_place(self.sizes, &tile, &program.operands[0], 0),
+            operand_place(self.sizes, &tile, &program.operands[0], 0).through(self.windows),
             operand_place(self.sizes, &tile, &program.operands[1], 1),
         ];
         let stored = program.finish.stored.iter();
@@ -346,11 +382,12 @@ impl Search<'_> {
             (true, None) => None,
             _ => {
                 let bytes = one.element_bytes();
-                Some(result_place(self.sizes, &tile, program.result(bytes), bytes))
+                Some(result_place(self.sizes, &tile, program.result(bytes), bytes).stored(self.windows))
             }
         }));
         if !program.finish.brought.is_empty() || self.whole {
-            places.push(result_place(self.sizes, &tile, program.result(WORD_BYTES), WORD_BYTES));
+            let place = result_place(self.sizes, &tile, program.result(WORD_BYTES), WORD_BYTES);
+            places.push(place.through(self.windows));
         }
         let operands = program.finish.operands.iter().zip(&program.vectors);
         places.extend(operands.map(|(one, placed)| vector_place(self.sizes, &tile, one.input, placed)));

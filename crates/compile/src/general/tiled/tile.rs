@@ -23,12 +23,16 @@ use super::super::tactic::{Placed, multiplied};
 use super::epilogue::Epilogue;
 use super::exchange::{Exchange, ring};
 use super::finish::{Finish, Operand, Placement, Stored};
+use super::lines::Windows;
 use super::rooms::Rooms;
 use super::split::{Split, Spread};
 use crate::tcp::image::{chain, commit, contraction, copy, fetch, main, n, nest, steps};
 
 /// Bytes of a sum.
 pub(super) const WORD_BYTES: u64 = 4;
+
+/// What runs on tiles, and the windows that rows are positions of.
+pub(super) type Behind<'b> = (Option<&'b Epilogue>, Option<&'b Windows>);
 
 /// What every slice has of a tile, with what fills it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,8 @@ pub(super) struct TileShape {
     summed: u64,
     /// Elements of a packet.
     packet: u64,
+    /// Positions of a line of windows, alone and with padding; none if rows are no positions of windows.
+    line: Option<[u64; 2]>,
 }
 
 /// What a tile takes, by closed forms alone.
@@ -100,7 +106,7 @@ impl TileShape {
         machine: &Tcp,
         live: Sizes,
         split: Split,
-        epilogue: Option<&Epilogue>,
+        (epilogue, windows): Behind<'_>,
     ) -> Option<TileShape> {
         let over = split.over(split.fused * machine.pe.slices);
         let full = full_packet_elements(machine, multiplied(live.operands));
@@ -116,14 +122,23 @@ impl TileShape {
         };
         // Powers of two: what the largest divides, all divide.
         let turns = (over.summed * ring).max(over.rows_ring);
+        let line = windows.map(|windows| [windows.rows().live(), windows.rows().padded()]);
+        let rows = live.rows.div_ceil(over.rows).next_multiple_of(turns);
+        let rows = match line {
+            // Parts of slices are whole lines, or lines are whole parts.
+            Some([_, padded]) if rows > padded => rows.next_multiple_of(padded * over.summed * ring),
+            Some(_) => rows.next_power_of_two(),
+            None => rows,
+        };
         let shape = TileShape {
             live,
             over,
-            rows: live.rows.div_ceil(over.rows).next_multiple_of(turns),
+            rows: rows.next_multiple_of(turns),
             columns,
             ring,
             summed: share.next_multiple_of(packet),
             packet,
+            line,
         };
         shape.fits(machine).then_some(shape)
     }
@@ -310,8 +325,24 @@ impl TileShape {
                 let first = if whole { live * pitch } else { 0 };
                 join(list, slice, first, all * pitch);
             }
+            let used = if whole { own_rows } else { 0 };
+            for (first, end) in self.holes(turn, used) {
+                join(&mut found[0], slice, first * pitch, end * pitch);
+            }
         }
         found
+    }
+
+    /// Rows of a slice, by its place in a ring, that are padding of lines.
+    fn holes(&self, turn: u64, rows: u64) -> Vec<(u64, u64)> {
+        let Some([live, padded]) = self.line else { return Vec::new() };
+        let ring = self.over.rows_ring;
+        if ring >= padded {
+            return if turn % padded < live { Vec::new() } else { vec![(0, rows)] };
+        }
+        let (each, own) = (padded / ring, live.saturating_sub(turn).div_ceil(ring));
+        let lines = (0..rows / each).map(|line| (line * each + own, (line + 1) * each));
+        lines.filter(|(first, end)| first < end).collect()
     }
 }
 
@@ -342,9 +373,9 @@ pub(super) fn estimate(
     machine: &Tcp,
     sizes: Sizes,
     split: Split,
-    epilogue: Option<&Epilogue>,
+    (epilogue, windows): Behind<'_>,
 ) -> Option<Estimate> {
-    let shape = TileShape::new(machine, sizes, split, epilogue)?;
+    let shape = TileShape::new(machine, sizes, split, (epilogue, windows))?;
     let finish = Finish::new(machine, &shape, epilogue, false)?;
     let exchange = Exchange::new(&shape);
     let half = machine.dm.capacity_bytes / 2;
@@ -361,7 +392,11 @@ pub(super) fn estimate(
         serial: shape.added(1, &finish.first).is_some()
             && (exchange.narrows(&finish).is_some() || finish.uses_vectors()),
         run_columns: exchange.run_columns(),
-        run_rows: if exchange.run_columns() == sizes.columns { shape.kept_rows() / shape.ring } else { 1 },
+        run_rows: match windows.map(|windows| windows.rows().live()) {
+            _ if exchange.run_columns() != sizes.columns => 1,
+            Some(line) => line.min(shape.kept_rows() / shape.ring),
+            None => shape.kept_rows() / shape.ring,
+        },
         brought: finish.brought.len() as u64,
         stored: finish.stored.iter().filter(|one| !one.narrow).map(Stored::element_bytes).collect(),
     })
@@ -380,9 +415,9 @@ pub(super) fn tile_program(
     machine: &Tcp,
     live: Sizes,
     split: Split,
-    (epilogue, whole): (Option<&Epilogue>, bool),
+    ((epilogue, windows), whole): (Behind<'_>, bool),
 ) -> Result<TileProgram, String> {
-    let shape = TileShape::new(machine, live, split, epilogue);
+    let shape = TileShape::new(machine, live, split, (epilogue, windows));
     let shape = shape.ok_or("a tile that does not fit register files")?;
     let finish = Finish::new(machine, &shape, epilogue, whole).ok_or("a chain that no tile takes")?;
     let exchange = Exchange::new(&shape);
