@@ -16,7 +16,7 @@ use super::finish::Slot;
 use super::grid::Tile;
 use super::rooms::Rooms;
 use super::search::TiledContraction;
-use super::tile::{TileProgram, WORD_BYTES};
+use super::tile::{Hole, TileProgram, WORD_BYTES};
 use super::traffic::{Place, operand_place, result_place, row_place, vector_place};
 
 /// First bytes of values in HBM, all row-major.
@@ -172,12 +172,15 @@ impl Worker<'_, '_> {
                 all.extend(own.iter().map(|(bytes, slices)| (*bytes, slices.clone())));
             }
         }
+        let programs = self.tiles.iter().filter_map(|tile| self.program(tile).ok());
+        let holes: BTreeSet<(Hole, Vec<(u64, u64)>)> =
+            programs.flat_map(|program| program.holes.clone()).collect();
         let all = |empty: &[BTreeSet<Bare>; 2]| empty.iter().any(|one| !one.is_empty());
         let padded = self.tiles.iter().filter_map(|tile| self.program(tile).ok()).any(TileProgram::is_padded);
         let vectors = self.rooms.operands.len() + self.rooms.brought.len();
         let short = self.tiles.first().and_then(|tile| self.program(tile).ok());
         let short = short.map_or(Vec::new(), |program| program.finish.padded());
-        let has_padding = all(&empty) || padded && vectors > 0;
+        let has_padding = all(&empty) || !holes.is_empty() || padded && vectors > 0;
         if !has_padding && short.is_empty() {
             return;
         }
@@ -191,6 +194,12 @@ impl Worker<'_, '_> {
                 for number in 0..count {
                     self.emitter.clear_slices("clear", buffers.at(number) + first, end - first, &slices);
                 }
+            }
+        }
+        for (hole, slices) in holes {
+            for number in 0..rows.count.min(self.tiles.len() as u64) {
+                let base = rows.at(number) + hole.first;
+                self.emitter.clear_lines("clear", base, hole.bytes, (hole.lines, hole.pitch), &slices);
             }
         }
         if padded {

@@ -188,6 +188,10 @@ impl Search<'_> {
                 && pes.is_multiple_of(*fused)
                 && chip.pes_per_cluster.is_multiple_of(*fused)
         };
+        // Transfers of windows are not cut by PE.
+        if self.windows.is_some() {
+            return vec![1];
+        }
         let all: Vec<u64> = chip.fused_pes.iter().copied().filter(fits).collect();
         match self.fused.filter(|fused| all.contains(fused)) {
             Some(fused) => vec![fused],

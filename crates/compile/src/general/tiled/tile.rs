@@ -90,6 +90,8 @@ pub(super) struct TileProgram {
     results: [Placed; 3],
     /// Places that no transfer fills, of rows and of columns.
     pub(super) empty: [Empty; 2],
+    /// Places of rows that are padding of lines.
+    pub(super) holes: Holes,
     /// What slices exchange before results are stored.
     pub(super) exchange: Exchange,
     /// The chain behind the contraction.
@@ -325,26 +327,53 @@ impl TileShape {
                 let first = if whole { live * pitch } else { 0 };
                 join(list, slice, first, all * pitch);
             }
-            let used = if whole { own_rows } else { 0 };
-            for (first, end) in self.holes(turn, used) {
-                join(&mut found[0], slice, first * pitch, end * pitch);
-            }
         }
         found
     }
 
-    /// Rows of a slice, by its place in a ring, that are padding of lines.
-    fn holes(&self, turn: u64, rows: u64) -> Vec<(u64, u64)> {
-        let Some([live, padded]) = self.line else { return Vec::new() };
-        let ring = self.over.rows_ring;
-        if ring >= padded {
-            return if turn % padded < live { Vec::new() } else { vec![(0, rows)] };
+    /// Places of each slice that are padding of lines.
+    fn holes(&self) -> Holes {
+        let mut found = Holes::new();
+        let Some([live, padded]) = self.line.filter(|[live, padded]| live != padded) else { return found };
+        let (over, pitch) = (&self.over, self.summed * self.operand_bytes());
+        let ring = over.rows_ring;
+        for slice in 0..over.slices() {
+            let by_row = slice / (over.columns * over.summed);
+            let turn = slice / over.summed % over.columns % ring;
+            let first = by_row * self.rows % padded;
+            // Positions of a line, or of a part of one, that a slice has after each other.
+            let each = (self.rows.min(padded) / ring).max(1);
+            let own = live.saturating_sub(first + turn % padded).div_ceil(ring).min(each);
+            let hole = Hole {
+                first: own * pitch,
+                bytes: (each - own) * pitch,
+                lines: self.rows / ring / each,
+                pitch: each * pitch,
+            };
+            if hole.bytes > 0 {
+                let ranges: &mut Vec<(u64, u64)> = found.entry(hole).or_default();
+                match ranges.last_mut() {
+                    Some(last) if last.1 == slice => last.1 += 1,
+                    _ => ranges.push((slice, slice + 1)),
+                }
+            }
         }
-        let (each, own) = (padded / ring, live.saturating_sub(turn).div_ceil(ring));
-        let lines = (0..rows / each).map(|line| (line * each + own, (line + 1) * each));
-        lines.filter(|(first, end)| first < end).collect()
+        found
     }
 }
+
+/// Bytes that hold nothing in each of some lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Hole {
+    pub(super) first: u64,
+    pub(super) bytes: u64,
+    pub(super) lines: u64,
+    /// Bytes from line to line.
+    pub(super) pitch: u64,
+}
+
+/// Slices by the holes that they have.
+pub(super) type Holes = BTreeMap<Hole, Vec<(u64, u64)>>;
 
 /// Slices whose bytes hold nothing, as ranges, by the first of these bytes and the one behind the last.
 pub(super) type Empty = BTreeMap<(u64, u64), Vec<(u64, u64)>>;
@@ -429,8 +458,8 @@ pub(super) fn tile_program(
     let vectors: Option<Vec<Placed>> = finish.operands.iter().map(Operand::placed).collect();
     let vectors = vectors.ok_or("a vector that is no block")?;
     let row_values = finish.row_place.as_ref().and_then(Placement::shape);
-    let (results, empty) = ([words, halves, bytes], shape.empty());
-    Ok(TileProgram { shape, operands, results, empty, exchange, finish, vectors, row_values })
+    let (results, empty, holes) = ([words, halves, bytes], shape.empty(), shape.holes());
+    Ok(TileProgram { shape, operands, results, empty, holes, exchange, finish, vectors, row_values })
 }
 
 impl TileProgram {
@@ -447,7 +476,7 @@ impl TileProgram {
     /// Whether slices have rows or columns that are no part of the result.
     pub(super) fn is_padded(&self) -> bool {
         let TileShape { live, over, rows, columns, .. } = self.shape;
-        live.rows != rows * over.rows || live.columns != columns * over.columns
+        !self.holes.is_empty() || live.rows != rows * over.rows || live.columns != columns * over.columns
     }
 
     /// What it takes of data memory.
