@@ -304,7 +304,8 @@ impl Former<'_> {
         let mut taps: Vec<Vec<(u8, u64)>> = vec![Vec::new()];
         let mut laid = Vec::new();
         for from in operands {
-            laid.push(self.laid_taps(name, from, summed, &stored)?);
+            let live: Vec<u8> = stored.iter().copied().filter(|letter| size(*letter) > 1).collect();
+            laid.push(self.laid_taps(name, from, summed, &live)?);
         }
         for letter in summed {
             let more =

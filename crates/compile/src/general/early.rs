@@ -34,6 +34,10 @@ fn narrowing(all: &Kernels, kernel: &Kernel) -> Option<(View, Packing)> {
 /// windows.
 fn next(all: &Kernels) -> Option<(usize, Packing)> {
     let uses = readers(all);
+    let mut makers = vec![None; all.values.len()];
+    for kernel in all.kernels.iter().filter(|kernel| kernel.results.len() == 1) {
+        makers[kernel.results[0]] = Some(kernel);
+    }
     (0..all.values.len()).find_map(|value| {
         let mut views = Vec::new();
         for reader in &uses[value] {
@@ -42,8 +46,7 @@ fn next(all: &Kernels) -> Option<(usize, Packing)> {
         let packing = views.first()?.1;
         let alike =
             views.iter().all(|(view, own)| *own == packing && is_even(&view.axes, view.first, packing));
-        let moved = all.kernels.iter().find(|kernel| kernel.results[..] == [value]);
-        let fits = match moved.map(|kernel| &kernel.work) {
+        let fits = match makers[value].map(|kernel| &kernel.work) {
             Some(Work::Move(parts)) => parts.iter().all(|part| is_even_part(all, part, packing)),
             Some(Work::Chain { .. } | Work::Contract { .. }) => {
                 views.iter().any(|(view, _)| !all.is_whole(view))

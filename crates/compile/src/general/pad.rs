@@ -16,7 +16,7 @@ const MOST_FILL: usize = 1 << 16;
 /// Bytes of an access unit of HBM.
 const UNIT_BYTES: u64 = 256;
 /// Operators between padding and the contraction that it is for, at most.
-const MOST_LOOKS: u32 = 12;
+const MOST_LOOKS: u32 = 8;
 /// Elements from which on what is padded is aligned.
 const LEAST_ALIGNED: u64 = 1 << 14;
 
