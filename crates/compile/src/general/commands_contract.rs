@@ -31,8 +31,12 @@ impl Planner<'_> {
         let Work::Contract { a, b, sizes } = kernel.work else { return Ok(()) };
         let to = *kernel.results.first().ok_or("a kernel without a result")?;
         if let Some(tiled) = self.chosen.tiled.get(&number) {
-            let operands = self.operands(number, [a, b], to);
+            let rows = self.chosen.windows.get(&number).map_or(a, |windows| windows.source);
+            let operands = self.operands(number, [rows, b], to);
             tiled.emit(&mut self.emitter, &operands)?;
+            if let Some(inside) = self.chosen.padded.get(&number) {
+                self.laid.insert(inside.value, None);
+            }
             if let Some(joined) = self.chosen.joined.get(&number) {
                 let given = joined.given();
                 let inside = joined.values.iter().chain([&to]).filter(|value| !given.contains(value));
@@ -78,20 +82,31 @@ impl Planner<'_> {
     /// Where a contraction in tiles finds what it reads, and where it writes.
     fn operands(&self, number: usize, [a, b]: [usize; 2], to: usize) -> Operands {
         let (rows, columns) = (self.places[a], self.places[b]);
-        let at = |values: &[usize]| values.iter().map(|value| self.places[*value]).collect();
+        let value = self.value(a);
+        let rows_range = (rows, rows + value.count() * value.element_bytes());
+        let inside = self.chosen.padded.get(&number);
+        let place = |value: &usize| match inside.filter(|one| one.value == *value) {
+            Some(one) => self.places[one.target],
+            None => self.places[*value],
+        };
+        let at = |values: &[usize]| values.iter().map(place).collect();
         match self.chosen.joined.get(&number) {
             Some(joined) => {
                 let given = joined.given();
                 let sums = self.keep && !given.contains(&to);
                 Operands {
                     rows,
+                    rows_range,
                     columns,
                     results: at(&given),
                     inputs: at(&joined.reads),
                     sums: sums.then(|| self.places[to]),
                 }
             }
-            None => Operands { rows, columns, results: at(&[to]), inputs: Vec::new(), sums: None },
+            None => {
+                let (results, inputs) = (at(&[to]), Vec::new());
+                Operands { rows, rows_range, columns, results, inputs, sums: None }
+            }
         }
     }
 

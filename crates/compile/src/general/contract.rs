@@ -193,7 +193,7 @@ impl Former<'_> {
             tilewright_reference::Tensor::ints(dtype, &[], vec![0])
         };
         let zero = self.constant("zero", &zero)?;
-        let padded = self.padded(name, &wider, axis, [0, more], (&source, &zero))?;
+        let padded = self.padded(name, &wider, axis, [0, more], (&source, &zero), Packing::Words)?;
         let grown = |stride: i64| {
             let own = walked(&source, stride)?;
             Some(stride / source.axes[own].1 * padded.axes[own].1)
@@ -297,12 +297,17 @@ impl Former<'_> {
             View { value: from.view.value, first: from.view.first + skipped, axes }
         };
         let mut taps: Vec<Vec<(u8, u64)>> = vec![Vec::new()];
+        let mut laid = Vec::new();
+        for from in operands {
+            let live: Vec<u8> = stored.iter().copied().filter(|letter| size(*letter) > 1).collect();
+            laid.push(self.laid_taps(name, from, summed, &live)?);
+        }
         for letter in summed {
             let more =
                 |tap: Vec<(u8, u64)>| (0..size(*letter)).map(move |at| [&tap[..], &[(*letter, at)]].concat());
             taps = taps.into_iter().flat_map(more).collect();
         }
-        let inputs = taps.iter().flat_map(|tap| operands.map(|from| view(from, tap)));
+        let inputs = taps.iter().flat_map(|tap| laid.iter().map(|from| view(from, tap)));
         let inputs: Vec<View> =
             inputs.collect::<Vec<View>>().into_iter().map(|view| self.compact(view)).collect();
         let mut writer = Writer::new(inputs.len());
@@ -321,6 +326,21 @@ impl Former<'_> {
         let order = out.iter().map(|letter| stored.iter().position(|known| known == letter));
         let order = order.collect::<Option<Vec<usize>>>().ok_or("letters")?;
         view.transposed(&order).ok_or_else(|| "letters".to_string())
+    }
+
+    /// An operand of taps that is spread over some axes, with the elements of each tap one after the other:
+    /// they come once for all of these axes, in one run.
+    fn laid_taps(&mut self, name: &str, from: &Lettered, summed: &[u8], stored: &[u8]) -> Lowered<Lettered> {
+        let own = |letter: &&u8| from.has(**letter) && from.stride(**letter) != 0;
+        let spread = stored.iter().any(|letter| !from.has(*letter));
+        let letters: Vec<u8> = summed.iter().filter(own).chain(stored.iter().filter(own)).copied().collect();
+        let same = || Lettered { letters: from.letters.clone(), view: from.view.clone() };
+        if !spread || self.is_constant(&from.view) || letters.is_empty() {
+            return Ok(same());
+        }
+        let Some(view) = from.ordered(&letters) else { return Ok(same()) };
+        let value = self.plain(&view, &format!("{name}.taps"))?;
+        Ok(Lettered { letters, view: View::whole(value, &view.dims()) })
     }
 
     /// Products that nothing is summed over: the vector engine multiplies in f32.

@@ -12,7 +12,7 @@ use tilewright_tcp_isa::vector::FLIT_WORDS;
 use super::view::{View, signed};
 
 /// Words of a share, at most.
-const MOST_SHARE: u64 = 65_536;
+const MOST_SHARE: u64 = 131_072;
 /// Elements between two that are needed, at most, where all of them are brought.
 const MOST_BETWEEN: i64 = 32;
 /// Bytes of a word.

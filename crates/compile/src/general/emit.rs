@@ -310,12 +310,25 @@ impl<'m> Emitter<'m> {
 
     /// Zeros on some slices of the PE, or on all if none is named.
     pub(super) fn clear_slices(&mut self, name: &str, base: u64, bytes: u64, slices: &[(u64, u64)]) {
+        self.clear_lines(name, base, bytes, (1, 0), slices);
+    }
+
+    /// The same in each of some lines, so many bytes apart.
+    pub(super) fn clear_lines(
+        &mut self,
+        name: &str,
+        base: u64,
+        bytes: u64,
+        (lines, pitch): (u64, u64),
+        slices: &[(u64, u64)],
+    ) {
         let width = self.machine.commit.sub_width_bytes;
         let most = self.machine.sequencer.entry_size_max.min(MOST_CLEARED);
         let mut done = 0;
         while done < bytes {
             let words = (bytes - done).div_ceil(width).min(most);
-            let loops = tilewright_tcp_lower::kernels::chain::rows(&[(words, signed(width))]);
+            let loops = [(lines, signed(pitch)), (words, signed(width))];
+            let loops = tilewright_tcp_lower::kernels::chain::rows(&loops);
             let commit = Commit {
                 memory: Memory::Dm,
                 base: base + done,

@@ -33,7 +33,8 @@ fn conversion(all: &Kernels, input: usize) -> Option<usize> {
     (readers.next().is_none() && converts && half).then_some(number)
 }
 
-fn reads_instead(work: &mut Work, old: usize, new: usize) {
+/// Has a kernel read another value.
+pub(super) fn reads_instead(work: &mut Work, old: usize, new: usize) {
     let rename = |value: &mut usize| {
         if *value == old {
             *value = new;

@@ -281,7 +281,8 @@ impl<'g> Former<'g> {
                 let [Some(low), Some(high)] = sizes else {
                     return Err("padding of an open size".to_string());
                 };
-                self.padded(name, dims, *axis, [low, high], (&x, &fill))
+                let lies = node.outputs.first().map_or(Packing::Words, |out| self.lies(*out));
+                self.padded(name, dims, *axis, [low, high], (&x, &fill), lies)
             }
             Op::Gather { axis } => self.gather(name, dims, *axis, input(0)?, input(1)?),
             Op::Scatter { fold: None } => self.scatter(name, dims, [input(0)?, input(1)?, input(2)?]),

@@ -16,13 +16,13 @@ pub struct Image {
 }
 
 /// A digit of an axis: what it is worth, and how far one step of it is at both ends.
-type Digit = (u64, [i64; 2]);
+pub(super) type Digit = (u64, [i64; 2]);
 
 /// Loops over part of an axis: first places at both ends, then size and strides at both ends.
 #[derive(Clone, Debug)]
-struct Stretch {
-    first: [i64; 2],
-    loops: Vec<(u64, [i64; 2])>,
+pub(super) struct Stretch {
+    pub(super) first: [i64; 2],
+    pub(super) loops: Vec<(u64, [i64; 2])>,
 }
 
 impl Image {
@@ -58,15 +58,22 @@ impl Image {
     /// How elements of a row-major value come here, by stride and live positions of each axis of the shape; without copies, or to all of
     /// them. `None` if digits do not make up an axis.
     pub fn parts(&self, from: usize, axes: &[(i64, u64)], copies: bool) -> Option<Vec<Part>> {
+        self.parts_by(from, copies, |axis, digits| {
+            let (stride, live) = *axes.get(axis)?;
+            stretches(&even(digits, stride), live.min(self.extent(axis)))
+        })
+    }
+
+    /// The same with the loops over each axis of the shape by a function of its number and its digits.
+    pub(super) fn parts_by(
+        &self,
+        from: usize,
+        copies: bool,
+        stretches: impl Fn(usize, &[(u64, i64)]) -> Option<Vec<Stretch>>,
+    ) -> Option<Vec<Part>> {
         let mut all = vec![Part { from, from_first: 0, to_first: 0, loops: Vec::new() }];
         for axis in 0..self.map.from.len() {
-            let (stride, live) = *axes.get(axis)?;
-            let digits: Vec<Digit> = self
-                .digits(axis)
-                .into_iter()
-                .map(|(weight, to)| (weight, [signed(weight) * stride, to]))
-                .collect();
-            all = longer(&all, &stretches(&digits, live.min(self.extent(axis)))?);
+            all = longer(&all, &stretches(axis, &self.digits(axis))?);
         }
         self.copied(&mut all, copies);
         Some(all)
@@ -115,8 +122,13 @@ fn longer(parts: &[Part], stretches: &[Stretch]) -> Vec<Part> {
     parts.iter().flat_map(|part| stretches.iter().map(move |stretch| one(part, stretch))).collect()
 }
 
+/// Digits of an axis whose positions are so far apart at the other end.
+pub(super) fn even(digits: &[(u64, i64)], stride: i64) -> Vec<Digit> {
+    digits.iter().map(|(weight, to)| (*weight, [signed(*weight) * stride, *to])).collect()
+}
+
 /// Digits that are finer than those of both shapes; `None` if weights do not divide one another.
-fn common(a: &[(u64, i64)], b: &[(u64, i64)]) -> Option<Vec<Digit>> {
+pub(super) fn common(a: &[(u64, i64)], b: &[(u64, i64)]) -> Option<Vec<Digit>> {
     let mut weights: Vec<u64> = a.iter().chain(b).map(|digit| digit.0).collect();
     weights.sort_unstable_by(|x, y| y.cmp(x));
     weights.dedup();
@@ -130,7 +142,7 @@ fn common(a: &[(u64, i64)], b: &[(u64, i64)]) -> Option<Vec<Digit>> {
 }
 
 /// An axis of so many positions by digits of falling weight: whole turns of the first, and what is left in another stretch.
-fn stretches(digits: &[Digit], extent: u64) -> Option<Vec<Stretch>> {
+pub(super) fn stretches(digits: &[Digit], extent: u64) -> Option<Vec<Stretch>> {
     let Some(((weight, steps), rest)) = digits.split_first() else {
         return (extent <= 1).then(|| vec![Stretch { first: [0; 2], loops: Vec::new() }]);
     };
@@ -149,4 +161,75 @@ fn stretches(digits: &[Digit], extent: u64) -> Option<Vec<Stretch>> {
         }
     }
     Some(all)
+}
+
+/// Positions `start..end` of an axis by digits of falling weight: what is left of a turn of the first, whole
+/// turns, and what the last begins.
+pub(super) fn stretches_of(digits: &[Digit], start: u64, end: u64) -> Option<Vec<Stretch>> {
+    let Some(((weight, steps), rest)) = digits.split_first() else {
+        return (start == 0 && end == 1).then(|| vec![Stretch { first: [0; 2], loops: Vec::new() }]);
+    };
+    if start >= end {
+        return Some(Vec::new());
+    }
+    let moved = |turns: u64, mut all: Vec<Stretch>| {
+        for stretch in &mut all {
+            stretch.first = [0, 1].map(|at| stretch.first[at] + signed(turns) * steps[at]);
+        }
+        all
+    };
+    let (first, last) = (start / weight, end / weight);
+    if first == last {
+        return Some(moved(first, stretches_of(rest, start % weight, end % weight)?));
+    }
+    let mut all = Vec::new();
+    if !start.is_multiple_of(*weight) {
+        all.extend(moved(first, stretches_of(rest, start % weight, *weight)?));
+    }
+    let whole = start.div_ceil(*weight);
+    if last > whole {
+        let mut inner = stretches_of(rest, 0, *weight)?;
+        inner.iter_mut().for_each(|stretch| stretch.loops.insert(0, (last - whole, *steps)));
+        all.extend(moved(whole, inner));
+    }
+    if !end.is_multiple_of(*weight) {
+        all.extend(moved(last, stretches_of(rest, 0, end % weight)?));
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn stretches_are_all_positions_once(
+            sizes in proptest::collection::vec(1..5_u64, 1..4), ends in (0..100_u64, 0..100_u64),
+        ) {
+            let all: u64 = sizes.iter().product();
+            let (start, end) = (ends.0.min(ends.1).min(all), ends.0.max(ends.1).min(all));
+            let mut weight = all;
+            let digits: Vec<Digit> = sizes.iter().map(|size| {
+                weight /= size;
+                (weight, [signed(weight), 3 * signed(weight)])
+            }).collect();
+            let mut found = Vec::new();
+            for stretch in stretches_of(&digits, start, end).unwrap() {
+                let mut places = vec![stretch.first];
+                for (size, steps) in stretch.loops {
+                    let walk = |from: [i64; 2]| {
+                        (0..signed(size)).map(move |at| [from[0] + at * steps[0], from[1] + at * steps[1]])
+                    };
+                    places = places.into_iter().flat_map(walk).collect();
+                }
+                found.extend(places);
+            }
+            found.sort_unstable();
+            let wanted: Vec<[i64; 2]> = (start..end).map(|at| [signed(at), 3 * signed(at)]).collect();
+            prop_assert_eq!(found, wanted);
+        }
+    }
 }

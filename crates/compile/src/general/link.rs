@@ -18,7 +18,7 @@ use super::moves::{Bytes, transfers};
 use super::plan::Options;
 use super::plan::readers;
 use super::tactic::{Tactic, tactics};
-use super::tiled::{Epilogue, Joined, Room, TiledContraction, Uses, candidate};
+use super::tiled::{Epilogue, Input, Joined, Padding, Room, TiledContraction, Uses, Windows, candidate};
 use super::view::signed;
 
 /// What was chosen for the contractions of a graph.
@@ -34,6 +34,12 @@ pub struct Chosen {
     pub epilogues: BTreeMap<usize, Vec<usize>>,
     /// The same with what they read and give.
     pub(super) joined: BTreeMap<usize, Joined>,
+    /// Contractions in tiles that take rows through windows, by the number of their kernel.
+    pub windows: BTreeMap<usize, Looked>,
+    /// Contractions in tiles that write inside of padding, by the number of their kernel.
+    pub padded: BTreeMap<usize, Inside>,
+    /// Chains that would write windows which contractions take as they lie.
+    pub unwritten: BTreeSet<usize>,
     /// Operands that come straight from a contraction: by kernel and operand, the contraction.
     pub straight: BTreeMap<(usize, usize), usize>,
     /// Which of how many tactics each contraction got, the fastest alone first.
@@ -43,7 +49,32 @@ pub struct Chosen {
     pub cycles: (u64, u64),
 }
 
+/// Rows of a contraction as windows of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// The chain that says which elements they are.
+    pub chain: usize,
+    /// The value that windows look at.
+    pub source: usize,
+}
+
+/// A result that is written inside of padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// The move that would take it there.
+    pub mover: usize,
+    /// The result.
+    pub value: usize,
+    /// The value with padding.
+    pub target: usize,
+}
+
 impl Chosen {
+    /// Whether a move takes something inside of padding that is written there.
+    pub fn is_inside(&self, mover: usize) -> bool {
+        self.padded.values().any(|one| one.mover == mover)
+    }
+
     /// Whether a chain runs where a contraction leaves its result.
     pub fn is_tail(&self, chain: usize) -> bool {
         self.tails.values().chain(self.epilogues.values().flatten()).any(|tail| *tail == chain)
@@ -168,27 +199,67 @@ type Tilings = BTreeMap<usize, TiledContraction>;
 /// for.
 pub(super) const MANY_PRODUCTS: u64 = 1 << 24;
 
-/// Contractions in tiles by kernel, with what can run on their tiles; each size and epilogue is looked for
-/// once.
+/// The windows that are the rows of a contraction: a chain that does nothing but read by strides makes them.
+fn windows(machine: &Tcp, all: &Kernels, number: usize) -> Option<(Looked, Windows)> {
+    let ([rows, _], sizes) = contraction(all, number).filter(|(_, sizes)| sizes.is_dense())?;
+    let chain = all.kernels.iter().position(|kernel| kernel.results[..] == [rows])?;
+    let Work::Chain { inputs, lines, streams } = &all.kernels[chain].work else { return None };
+    let ([view], [], [0]) = (&inputs[..], &lines[..], &streams[..]) else { return None };
+    if all.values[view.value].packing != sizes.operands || all.is_whole(view) {
+        return None;
+    }
+    let found = Windows::new(view, sizes, machine.tdma.alignment_bytes)?;
+    Some((Looked { chain, source: view.value }, found))
+}
+
+/// The padding that the one result of a contraction, or of what runs on its tiles, is moved into; nobody else
+/// reads it.
+fn padding(
+    all: &Kernels,
+    uses: &[Vec<usize>],
+    number: usize,
+    joined: Option<&Joined>,
+) -> Option<(Inside, Padding)> {
+    let (_, sizes) = contraction(all, number)?;
+    let given = joined.map_or_else(|| all.kernels[number].results.clone(), Joined::given);
+    let [value] = given[..] else { return None };
+    let [mover] = uses[value][..] else { return None };
+    let kernel = all.kernels.get(mover)?;
+    let (Work::Move(parts), [target]) = (&kernel.work, &kernel.results[..]) else { return None };
+    let ([part], Origin::Filled(_)) = (&parts[..], &all.values[*target].origin) else { return None };
+    let alike = all.values[*target].packing == all.values[value].packing && sizes.batch == 1;
+    let found = Padding::new(part, sizes).filter(|_| alike)?;
+    Some((Inside { mover, value, target: *target }, found))
+}
+
+/// Whether rows that are padding of lines hinder nothing that runs on tiles.
+fn takes_lines(epilogue: Option<&Epilogue>) -> bool {
+    let rows = |one: &Epilogue| one.inputs.iter().chain(&one.more).any(|input| *input == Input::Rows);
+    epilogue.is_none_or(|one| !one.has_rows() && !rows(one))
+}
+
+/// Contractions in tiles by kernel, with what can run on their tiles; each size, epilogue and window is looked
+/// for once.
 fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMap<usize, Joined>) {
-    type Known = Vec<(Sizes, Room, Option<Epilogue>, Option<TiledContraction>)>;
+    type Key = (Sizes, Room, Option<Epilogue>, Option<Windows>);
+    type Known = Vec<(Key, Option<TiledContraction>)>;
     let (mut known, mut found, mut joined): (Known, _, _) = (Vec::new(), Tilings::new(), BTreeMap::new());
-    let mut look = |sizes: Sizes, room: Room, epilogue: Option<&Epilogue>| {
-        let same = |one: &(Sizes, Room, Option<Epilogue>, _)| {
-            (one.0, one.1, one.2.as_ref()) == (sizes, room, epilogue)
-        };
-        let same = known.iter().find(|one| same(one));
+    let mut look = |sizes: Sizes, room: Room, epilogue: Option<&Epilogue>, windows: Option<&Windows>| {
+        let key: Key = (sizes, room, epilogue.cloned(), windows.cloned());
+        let same = known.iter().find(|(other, _)| *other == key);
         if let Some((.., tiled)) = same {
             return tiled.clone();
         }
         let whole = options.keep && epilogue.is_some();
-        let tiled = candidate(machine, sizes, room, epilogue, whole).ok();
-        known.push((sizes, room, epilogue.cloned(), tiled.clone()));
+        let tiled = candidate(machine, sizes, room, (epilogue, windows), whole).ok();
+        known.push((key, tiled.clone()));
         tiled
     };
-    let uses = Uses::new(all, readers(all), options.keep);
+    let made = readers(all);
+    let uses = Uses::new(all, made.clone(), options.keep);
     for number in 0..all.kernels.len() {
         let Some((_, sizes)) = contraction(all, number) else { continue };
+        let seen = windows(machine, all, number);
         let mut best: Option<(u64, TiledContraction, Option<Joined>)> = None;
         let variants = uses.epilogues(number).into_iter().map(Some).chain([None]);
         let most = |one: &Option<Joined>| one.as_ref().map_or(0, |one| one.kernels.len());
@@ -201,11 +272,34 @@ fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMa
             }
             let room = Room { pes: options.pes, fused: options.fused, warm: is_warm(all, number, options) };
             let epilogue = variant.as_ref().map(|one| &one.epilogue);
-            let Some(tiled) = look(sizes, room, epilogue) else { continue };
-            let apart = (all_joined - most(&variant)) as u64 * apart_cycles(machine, sizes, options.pes);
-            let cycles = tiled.cycles + apart;
-            if best.as_ref().is_none_or(|(least, ..)| cycles < *least) {
-                best = Some((cycles, tiled, variant));
+            let results = sizes.batch * sizes.rows * sizes.columns;
+            let apart =
+                (all_joined - most(&variant)) as u64 * apart_cycles(machine, results * 4, options.pes);
+            let written = seen.as_ref().map_or(0, |_| {
+                let elements = sizes.batch * sizes.rows * sizes.summed;
+                apart_cycles(machine, elements * sizes.operands.element_bytes(), options.pes)
+            });
+            let pad = padding(all, &made, number, variant.as_ref()).filter(|_| !options.keep);
+            // What is moved crosses HBM twice.
+            let moved = pad.as_ref().map_or(0, |(one, _)| {
+                let bytes = results * all.values[one.value].element_bytes();
+                apart_cycles(machine, 2 * bytes, options.pes)
+            });
+            let mut ways = vec![(None, written + moved)];
+            if takes_lines(epilogue) {
+                let through = seen.as_ref().map(|(_, windows)| windows.clone());
+                let inside = pad.map(|(_, inside)| inside);
+                let both = through.clone().zip(inside.clone());
+                ways.extend(both.and_then(|(one, inside)| Some((Some(one.into_padding(inside)?), 0))));
+                ways.extend(through.map(|windows| (Some(windows), moved)));
+                ways.extend(inside.map(|inside| (Some(Windows::plain(sizes, inside)), written)));
+            }
+            for (windows, besides) in ways {
+                let Some(tiled) = look(sizes, room, epilogue, windows.as_ref()) else { continue };
+                let cycles = tiled.cycles + apart + besides;
+                if best.as_ref().is_none_or(|(least, ..)| cycles < *least) {
+                    best = Some((cycles, tiled, variant.clone()));
+                }
             }
         }
         let Some((_, tiled, variant)) = best else { continue };
@@ -226,19 +320,18 @@ pub(super) fn is_warm(all: &Kernels, number: usize, options: &Options) -> bool {
     before && !all.values[columns].origin.is_made()
 }
 
-/// What a kernel behind a contraction takes besides its commands if it is none of its epilogue: its result
-/// crosses HBM twice.
+/// What a kernel beside a contraction takes besides its commands if it does not run with it: so many bytes
+/// cross HBM.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "an estimate"
 )]
-pub(super) fn apart_cycles(machine: &Tcp, sizes: Sizes, pes: u64) -> u64 {
-    let elements = sizes.batch * sizes.rows * sizes.columns;
+pub(super) fn apart_cycles(machine: &Tcp, bytes: u64, pes: u64) -> u64 {
     let per_cycle = machine.hbm_bytes_per_s() * machine.hbm.efficiency / machine.chip.clock_hz as f64;
     let per_pe = (machine.tdma.bandwidth_bytes_per_cycle * pes) as f64;
-    let moved = (elements * 4) as f64 / per_cycle.min(per_pe);
+    let moved = bytes as f64 / per_cycle.min(per_pe);
     moved as u64 + machine.tdma.startup_cycles
 }
 
@@ -306,6 +399,20 @@ fn tiled(
     tiled
 }
 
+/// Chains whose results only contractions read that look at them through windows.
+fn unwritten(all: &Kernels, windows: &BTreeMap<usize, Looked>) -> BTreeSet<usize> {
+    let uses = readers(all);
+    let looks = |reader: &usize, chain: usize| windows.get(reader).is_some_and(|one| one.chain == chain);
+    let chains = windows.values().map(|one| one.chain);
+    let alone = |chain: &usize| {
+        all.kernels[*chain]
+            .results
+            .iter()
+            .all(|value| uses[*value].iter().all(|reader| looks(reader, *chain)))
+    };
+    chains.filter(alone).collect()
+}
+
 /// Tactics for all contractions, by dynamic programming.
 ///
 /// # Errors
@@ -346,7 +453,19 @@ pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<
     let alone = vec![0; kernels.len()];
     let totals = (total(&kernels, &bridges, &choice), total(&kernels, &bridges, &alone));
     let epilogues = joined.iter().map(|(number, one)| (*number, one.kernels.clone())).collect();
-    let mut chosen = Chosen { cycles: totals, tiled, epilogues, joined, ..Chosen::default() };
+    let has = |one: &TiledContraction, is: fn(&Windows) -> bool| one.windows.as_ref().is_some_and(is);
+    let looking = tiled.iter().filter(|(_, one)| has(one, Windows::looks)).map(|(number, _)| *number);
+    let windows: BTreeMap<usize, Looked> =
+        looking.filter_map(|number| Some((number, windows(machine, all, number)?.0))).collect();
+    let unwritten = unwritten(all, &windows);
+    let uses = readers(all);
+    let padding = tiled
+        .iter()
+        .filter(|(_, one)| has(one, Windows::pads))
+        .filter_map(|(number, _)| Some((*number, padding(all, &uses, *number, joined.get(number))?.0)));
+    let padded = padding.collect();
+    let mut chosen =
+        Chosen { cycles: totals, tiled, epilogues, joined, windows, padded, unwritten, ..Chosen::default() };
     for (number, pick) in places.iter().zip(&choice) {
         let candidates = &weigher.candidates[number];
         let tactic = candidates[*pick].clone();

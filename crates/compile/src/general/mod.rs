@@ -8,6 +8,7 @@
 //! | `form`, `contract`, `pad`, `constants` | stage 2: a graph of primitives to kernels |
 //! | `facts` | whole numbers and bounds of values, for shorter conversions |
 //! | [`elementwise`], [`words`] | elementwise primitives as steps on 32-bit words, and what a step gives |
+//! | `early` | conversions before padding and windows |
 //! | `entry` | how inputs lie in HBM |
 //! | `merge` | chains that read one another as one |
 //! | `parts` | long sums in parts |
@@ -61,6 +62,7 @@ mod commands_rows;
 mod constants;
 mod contract;
 mod cut;
+mod early;
 mod emit;
 mod entry;
 mod facts;

@@ -4,17 +4,19 @@
 //! axes is one move. Positions are added until rows and what lies inside of them begin at whole access units
 //! of HBM, which takes others only with a read before.
 
-use tilewright_graph::Dtype;
+use tilewright_graph::{Dim, Dtype, Op, Subscripts, ValueId};
 
 use super::form::{Former, MOST_ELEMENTS, memory_order};
-use super::kernel::{Origin, Value, Work};
+use super::kernel::{Origin, Packing, Value, Work};
 use super::refusal::Lowered;
 use super::view::{View, count, signed, strides};
 
 /// Words of a constant that padding is read from, at most.
 const MOST_FILL: usize = 1 << 16;
-/// Words of an access unit of HBM.
-const UNIT_WORDS: u64 = 64;
+/// Bytes of an access unit of HBM.
+const UNIT_BYTES: u64 = 256;
+/// Operators between padding and the contraction that it is for, at most.
+const MOST_LOOKS: u32 = 8;
 /// Elements from which on what is padded is aligned.
 const LEAST_ALIGNED: u64 = 1 << 14;
 
@@ -45,12 +47,13 @@ impl Former<'_> {
         axis: usize,
         [low, high]: [u64; 2],
         (x, fill): (&View, &View),
+        packing: Packing,
     ) -> Lowered<View> {
         if low == 0 && high == 0 {
             return Ok(x.clone());
         }
         if let Some(word) = self.word(fill) {
-            return self.padded_over(name, axis, [low, high], x, word);
+            return self.padded_over(name, axis, [low, high], x, (word, packing));
         }
         let dtype = self.all.values[x.value].dtype;
         let order = memory_order(x);
@@ -63,6 +66,48 @@ impl Former<'_> {
         let all = [edge(low)?, x.clone(), edge(high)?];
         let live: Vec<View> = all.into_iter().filter(|view| count(&view.dims()) > 0).collect();
         self.joined(name, dims, dtype, axis, &live)
+    }
+
+    /// How a value of the graph lies in the end: narrow, if nothing but contractions without a batch reads it,
+    /// through padding and windows.
+    pub(super) fn lies(&self, id: ValueId) -> Packing {
+        self.contracted(id, MOST_LOOKS).unwrap_or_default()
+    }
+
+    fn contracted(&self, id: ValueId, looks: u32) -> Option<Packing> {
+        if looks == 0 || self.graph.outputs.iter().any(|output| output.value == id) {
+            return None;
+        }
+        let mut all: Option<Packing> = None;
+        for node in self.graph.nodes.iter().filter(|node| node.inputs.contains(&Some(id))) {
+            let out = *node.outputs.first()?;
+            let own = match &node.op {
+                Op::Pad { .. }
+                | Op::Window { .. }
+                | Op::Transpose(_)
+                | Op::Reshape(_)
+                | Op::Slice { .. }
+                | Op::Convert(_) => self.contracted(out, looks - 1)?,
+                Op::Einsum(spec) => {
+                    let parsed = Subscripts::parse(spec)?;
+                    let [a, b] = &parsed.inputs[..] else { return None };
+                    let ty = &self.graph.value(out)?.ty;
+                    let batch = |(letter, dim): (&u8, &Dim)| {
+                        a.contains(letter) && b.contains(letter) && dim.as_fixed() != Some(1)
+                    };
+                    if parsed.output.iter().zip(&ty.dims).any(batch) {
+                        return None;
+                    }
+                    if ty.dtype.is_float() { Packing::Half } else { Packing::Byte }
+                }
+                _ => return None,
+            };
+            if all.is_some_and(|known| known != own) {
+                return None;
+            }
+            all = Some(own);
+        }
+        all
     }
 
     /// The word that a constant is.
@@ -79,7 +124,7 @@ impl Former<'_> {
         axis: usize,
         [low, high]: [u64; 2],
         x: &View,
-        word: u32,
+        (word, lies): (u32, Packing),
     ) -> Lowered<View> {
         let known = self.pads.get(&x.value).filter(|pad| pad.view == *x && pad.word == word).cloned();
         let (base, mut around) = match known {
@@ -89,7 +134,7 @@ impl Former<'_> {
         let own = around.get_mut(axis).ok_or("an axis that is not there")?;
         *own = [own[0] + low, own[1] + high];
         let order = memory_order(&base);
-        let rooms = rooms(&base, &around, &order);
+        let rooms = rooms(&base, &around, &order, UNIT_BYTES / lies.element_bytes());
         let stored: Vec<u64> = order.iter().map(|axis| rooms[*axis].all).collect();
         if count(&stored) > MOST_ELEMENTS {
             return Err(format!("{} elements; at most {MOST_ELEMENTS}", count(&stored)));
@@ -148,14 +193,15 @@ impl Former<'_> {
     }
 }
 
-/// Room of every axis, innermost first: of those that are padded as much as aligns them, if there is much.
-fn rooms(base: &View, around: &[[u64; 2]], order: &[usize]) -> Vec<Room> {
+/// Room of every axis, innermost first: of those that are padded as much as aligns them to access units of so
+/// many elements, if there is much.
+fn rooms(base: &View, around: &[[u64; 2]], order: &[usize], access_unit: u64) -> Vec<Room> {
     let mut all: Vec<Room> = base.axes.iter().map(|(size, _)| Room { before: 0, all: *size }).collect();
     let aligns = count(&base.dims()) >= LEAST_ALIGNED;
     let mut inner = 1;
     for axis in order.iter().rev().copied() {
         let [low, high] = around[axis];
-        let unit = if aligns && low + high > 0 { UNIT_WORDS } else { 1 };
+        let unit = if aligns && low + high > 0 { access_unit } else { 1 };
         let whole =
             |least: u64| (least..least + unit).find(|at| (at * inner).is_multiple_of(unit)).unwrap_or(least);
         let before = if low > 0 { whole(low) } else { 0 };

@@ -29,7 +29,11 @@ pub(super) fn sums_in_parts(machine: &Tcp, options: &Options, mut all: Kernels) 
     let mut number = 0;
     while number < all.kernels.len() {
         let mut parts = 1;
-        if let (Some(parts_of), Work::Contract { sizes, .. }) = (options.parts, &all.kernels[number].work) {
+        if is_window(&all, number) {
+            // A contraction takes windows as they lie, all of their sum.
+        } else if let (Some(parts_of), Work::Contract { sizes, .. }) =
+            (options.parts, &all.kernels[number].work)
+        {
             parts = if part(*sizes, parts_of, 0).is_some() { parts_of } else { 1 };
         } else if let Work::Contract { sizes, .. } = all.kernels[number].work
             && sizes.summed >= LONG_SUM
@@ -45,16 +49,25 @@ pub(super) fn sums_in_parts(machine: &Tcp, options: &Options, mut all: Kernels) 
     all
 }
 
+/// Whether a copy by strides makes the rows of a contraction.
+fn is_window(all: &Kernels, number: usize) -> bool {
+    let Work::Contract { a, .. } = all.kernels[number].work else { return false };
+    all.kernels.iter().any(|kernel| {
+        kernel.results == [a] && matches!(&kernel.work, Work::Chain { lines, .. } if lines.is_empty())
+    })
+}
+
 /// How many parts take least.
 fn best(machine: &Tcp, sizes: Sizes, room: Room) -> u64 {
     let cycles = |sizes: Sizes| {
-        let found = candidate(machine, sizes, room, None, false);
+        let found = candidate(machine, sizes, room, (None, None), false);
         found.ok().map(|found| found.cycles)
     };
     let Some(whole) = cycles(sizes) else { return 1 };
     let of_parts = |parts: u64| {
         let each = cycles(part(sizes, parts, 0)?)?;
-        let between = (parts - 1) * 2 * apart_cycles(machine, sizes, room.pes);
+        let between =
+            (parts - 1) * 2 * apart_cycles(machine, sizes.batch * sizes.rows * sizes.columns * 4, room.pes);
         Some((parts * each + between, parts))
     };
     let least = PARTS.into_iter().filter_map(of_parts).min();

@@ -15,6 +15,7 @@ use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::commands_group::{GroupPlan, plan_group};
+use super::early::narrowed_first;
 use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
 use super::form::kernels;
@@ -147,7 +148,8 @@ pub fn plan(
     store: &TensorStore,
     options: &Options,
 ) -> Result<Planned, Refusal> {
-    let formed = merged(walked_moves(entry_layouts(kernels(graph, store)?)));
+    let formed = entry_layouts(narrowed_first(kernels(graph, store)?));
+    let formed = merged(walked_moves(formed));
     let copied = close(legal(machine, options.pes, narrowed_early(shared_rows(formed))));
     let cold =
         planned(machine, &copied, &Options { warm: Some(options.warm.unwrap_or_default()), ..*options })?;
@@ -317,7 +319,7 @@ impl Planner<'_> {
     /// Groups by their first kernel, with the kernel behind them.
     fn groups(&self) -> BTreeMap<usize, (usize, GroupPlan)> {
         let chains = self.chosen.tails.values().chain(self.chosen.epilogues.values().flatten());
-        let tails: BTreeSet<usize> = chains.copied().collect();
+        let tails: BTreeSet<usize> = chains.chain(&self.chosen.unwritten).copied().collect();
         let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
         let plan = |group: Group| {
             let plan = plan_group(self.emitter.machine, self.kernels, &group, room, true)?;
@@ -338,6 +340,8 @@ impl Planner<'_> {
         let kernel = &self.kernels.kernels[number];
         let to = *kernel.results.first().ok_or("a kernel without a result")?;
         match &kernel.work {
+            // The contraction has written it there.
+            Work::Move(_) if self.chosen.is_inside(number) => Ok(()),
             Work::Move(parts) => {
                 for part in parts {
                     let bytes = self.value(to).element_bytes();
@@ -356,6 +360,11 @@ impl Planner<'_> {
             }
             // Its commands came with those of its contraction.
             Work::Chain { .. } | Work::Reduce { .. } if self.chosen.is_tail(number) => Ok(()),
+            // The contraction takes its windows as they lie.
+            Work::Chain { .. } if self.chosen.unwritten.contains(&number) && !self.keep => {
+                self.laid.insert(to, None);
+                Ok(())
+            }
             Work::Chain { inputs, lines, streams } => {
                 let made = passes(self.emitter.machine, inputs.len(), lines, streams);
                 let made = made.ok_or("a step that no unit does")?;

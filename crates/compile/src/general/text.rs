@@ -125,6 +125,12 @@ pub fn lowered(machine: &Tcp, planned: &Planned) -> String {
             let _ = writeln!(text, "  where the contraction leaves its result");
             continue;
         }
+        if planned.chosen.is_inside(number) {
+            let _ = writeln!(text, "  where the contraction writes it");
+        }
+        if planned.chosen.unwritten.contains(&number) {
+            let _ = writeln!(text, "  where the contraction looks at it");
+        }
         if let Some(tactic) = planned.chosen.tactics.get(&number) {
             let (pick, weighed) = planned.chosen.picks.get(&number).copied().unwrap_or((1, 1));
             let _ = writeln!(text, "  tactic   {pick} of {weighed}, {} cycles", tactic.cycles);
@@ -140,6 +146,14 @@ pub fn lowered(machine: &Tcp, planned: &Planned) -> String {
         }
         if let Some(tiled) = planned.chosen.tiled.get(&number) {
             let _ = writeln!(text, "  tiled    {tiled}");
+            if let Some(inside) = planned.chosen.padded.get(&number) {
+                let target = &all.values[inside.target].name;
+                let _ = writeln!(text, "  inside   the padding of {target}, by kernel {}", inside.mover);
+            }
+            if let Some(looked) = planned.chosen.windows.get(&number) {
+                let source = &all.values[looked.source].name;
+                let _ = writeln!(text, "  windows  of {source}, by kernel {}", looked.chain);
+            }
             if let Some(kernels) = planned.chosen.epilogues.get(&number) {
                 let kernels: Vec<String> = kernels.iter().map(ToString::to_string).collect();
                 let plural = if kernels.len() == 1 { "" } else { "s" };

@@ -18,7 +18,7 @@ use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::executable::ExecutableGraph;
 use tilewright_runtime::graph::{GraphDevice, executable};
 
-fn tcp() -> Tcp {
+pub(crate) fn tcp() -> Tcp {
     let mut sources = Sources::default();
     let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("a machine"));
     let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("a machine");

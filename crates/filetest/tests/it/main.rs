@@ -8,6 +8,7 @@ mod figures;
 mod fuzz_corpus;
 mod general;
 mod general_bytes;
+mod general_conv;
 mod graph_files;
 mod kinds;
 mod links;

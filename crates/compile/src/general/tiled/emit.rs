@@ -16,13 +16,15 @@ use super::finish::Slot;
 use super::grid::Tile;
 use super::rooms::Rooms;
 use super::search::TiledContraction;
-use super::tile::{TileProgram, WORD_BYTES};
+use super::tile::{Hole, TileProgram, WORD_BYTES};
 use super::traffic::{Place, operand_place, result_place, row_place, vector_place};
 
 /// First bytes of values in HBM, all row-major.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Operands {
     pub(in super::super) rows: u64,
+    /// All bytes of the value that has the rows.
+    pub(in super::super) rows_range: Range,
     pub(in super::super) columns: u64,
     /// What is written.
     pub(in super::super) results: Vec<u64>,
@@ -92,7 +94,11 @@ impl TiledContraction {
             });
             ranges.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
         };
-        let (rows, columns) = (hull(operands.rows, 0), hull(operands.columns, 1));
+        let rows = match &self.windows {
+            Some(_) => Some(operands.rows_range),
+            None => hull(operands.rows, 0),
+        };
+        let columns = hull(operands.columns, 1);
         rows.into_iter().chain(columns).map(|range| (pe, range)).collect()
     }
 }
@@ -167,12 +173,15 @@ impl Worker<'_, '_> {
                 all.extend(own.iter().map(|(bytes, slices)| (*bytes, slices.clone())));
             }
         }
+        let programs = self.tiles.iter().filter_map(|tile| self.program(tile).ok());
+        let holes: BTreeSet<(Hole, Vec<(u64, u64)>)> =
+            programs.flat_map(|program| program.holes.clone()).collect();
         let all = |empty: &[BTreeSet<Bare>; 2]| empty.iter().any(|one| !one.is_empty());
         let padded = self.tiles.iter().filter_map(|tile| self.program(tile).ok()).any(TileProgram::is_padded);
         let vectors = self.rooms.operands.len() + self.rooms.brought.len();
         let short = self.tiles.first().and_then(|tile| self.program(tile).ok());
         let short = short.map_or(Vec::new(), |program| program.finish.padded());
-        let has_padding = all(&empty) || padded && vectors > 0;
+        let has_padding = all(&empty) || !holes.is_empty() || padded && vectors > 0;
         if !has_padding && short.is_empty() {
             return;
         }
@@ -186,6 +195,12 @@ impl Worker<'_, '_> {
                 for number in 0..count {
                     self.emitter.clear_slices("clear", buffers.at(number) + first, end - first, &slices);
                 }
+            }
+        }
+        for (hole, slices) in holes {
+            for number in 0..rows.count.min(self.tiles.len() as u64) {
+                let base = rows.at(number) + hole.first;
+                self.emitter.clear_lines("clear", base, hole.bytes, (hole.lines, hole.pitch), &slices);
             }
         }
         if padded {
@@ -224,6 +239,7 @@ impl Worker<'_, '_> {
         }
         if tile.brings_rows {
             let place = operand_place(sizes, &tile, &program.operands[0], 0);
+            let place = place.through(self.tiled.windows.as_ref());
             self.moved(
                 "bring_rows",
                 Place { hbm: self.operands.rows, offset: self.rows_at(at), ..place },
@@ -245,6 +261,7 @@ impl Worker<'_, '_> {
                 (sizes, tile)
             };
             let place = result_place(one.0, &one.1, program.result(WORD_BYTES), WORD_BYTES);
+            let place = place.through(self.tiled.windows.as_ref());
             let (hbm, offset) = (self.operands.inputs[*input], self.rooms.brought[number].at(at as u64));
             self.moved("bring_beside", Place { hbm, offset, ..place }, true)?;
         }
@@ -266,13 +283,15 @@ impl Worker<'_, '_> {
             let (sizes, bytes) = (self.tiled.sizes, one.element_bytes());
             let place = match (one.narrow, &program.row_values) {
                 (true, Some(placed)) => row_place(sizes, &tile, placed),
-                _ => result_place(sizes, &tile, program.result(bytes), bytes),
+                _ => result_place(sizes, &tile, program.result(bytes), bytes)
+                    .stored(self.tiled.windows.as_ref()),
             };
             let hbm = self.operands.results[number];
             self.moved("store", Place { hbm, offset: from, ..place }, false)?;
         }
         if let Some(hbm) = self.operands.sums {
             let place = result_place(self.tiled.sizes, &tile, program.result(WORD_BYTES), WORD_BYTES);
+            let place = place.through(self.tiled.windows.as_ref());
             let offset = slot(&self.rooms, Slot::Sums);
             self.moved("keep", Place { hbm, offset, ..place }, false)?;
         }

@@ -104,7 +104,7 @@ impl Epilogue {
     }
 
     /// Whether slices must have whole rows.
-    pub(super) fn has_rows(&self) -> bool {
+    pub(in super::super) fn has_rows(&self) -> bool {
         !self.members.is_empty()
     }
 }

@@ -13,6 +13,7 @@
 //! | `epilogue` | the chain, and the kernels by rows behind it, that run on tiles before they are stored |
 //! | `finish` | its commands |
 //! | `stages` | how it becomes commands |
+//! | `lines` | rows that are positions of windows, taken from the value that windows look at |
 //! | `rooms` | buffers in data memory |
 //! | `exchange` | sums that slices trade, so that rows are long |
 //! | `traffic` | tiles as transfers, and their cycles before there are any |
@@ -25,6 +26,7 @@ mod epilogue;
 mod exchange;
 mod finish;
 mod grid;
+mod lines;
 mod refine;
 mod rooms;
 mod search;
@@ -34,7 +36,8 @@ mod tile;
 mod traffic;
 
 pub(super) use emit::Operands;
-pub(super) use epilogue::{Epilogue, Joined, Uses};
+pub(super) use epilogue::{Epilogue, Input, Joined, Uses};
 pub use grid::{Grid, Tiling};
+pub(super) use lines::{Padding, Windows};
 pub use search::TiledContraction;
 pub(super) use search::{Room, candidate};

@@ -8,6 +8,7 @@ use super::super::kernel::Sizes;
 use super::super::moves::hbm_cycles;
 use super::epilogue::Input;
 use super::grid::{Tile, Tiling};
+use super::lines::Windows;
 use super::tile::{TileProgram, WORD_BYTES};
 use super::traffic::{Place, operand_place, result_place, row_place, vector_place};
 
@@ -17,12 +18,12 @@ pub(super) fn transfer_cycles(
     machine: &Tcp,
     sizes: Sizes,
     (tiling, fused): (Tiling, u64),
-    program: &TileProgram,
+    (program, windows): (&TileProgram, Option<&Windows>),
     tile: &Tile,
 ) -> Option<[u64; 4]> {
     let of =
         |place: Place<'_>, to_dm: bool| cycles(machine, (tiling.grid.pes() * fused, fused), &place, to_dm);
-    let rows = of(operand_place(sizes, tile, &program.operands[0], 0), true)?;
+    let rows = of(operand_place(sizes, tile, &program.operands[0], 0).through(windows), true)?;
     let mut columns = of(operand_place(sizes, tile, &program.operands[1], 1), true)?;
     let (mut stored, mut beside) = (0, 0);
     for (operand, placed) in program.finish.operands.iter().zip(&program.vectors) {
@@ -30,13 +31,14 @@ pub(super) fn transfer_cycles(
         *(if operand.input == Input::Rows { &mut beside } else { &mut columns }) += one;
     }
     for _ in &program.finish.brought {
-        beside += of(result_place(sizes, tile, program.result(WORD_BYTES), WORD_BYTES), true)?;
+        let place = result_place(sizes, tile, program.result(WORD_BYTES), WORD_BYTES);
+        beside += of(place.through(windows), true)?;
     }
     for one in &program.finish.stored {
         let bytes = one.element_bytes();
         let place = match (one.narrow, &program.row_values) {
             (true, Some(placed)) => row_place(sizes, tile, placed),
-            _ => result_place(sizes, tile, program.result(bytes), bytes),
+            _ => result_place(sizes, tile, program.result(bytes), bytes).stored(windows),
         };
         stored += of(place, false)?;
     }

@@ -9,10 +9,11 @@ use super::super::emit::dm_bytes;
 use super::super::kernel::{Sizes, Strides};
 use super::epilogue::{Epilogue, Input};
 use super::grid::{Grid, Tile, Tiling};
+use super::lines::Windows;
 use super::refine::transfer_cycles;
 use super::rooms::Rooms;
 use super::split::Split;
-use super::tile::{Estimate, TileProgram, TileShape, WORD_BYTES, estimate, tile_program};
+use super::tile::{Behind, Estimate, TileProgram, TileShape, WORD_BYTES, estimate, tile_program};
 use super::traffic::{Moved, Runs, operand_place, result_place, row_place, vector_place};
 
 /// Candidates whose commands are made, the best by closed forms first, until one can be had.
@@ -48,6 +49,8 @@ pub struct TiledContraction {
     pub(super) rooms: Rooms,
     /// Commands by rows and columns of a tile.
     pub(super) programs: BTreeMap<(u64, u64), TileProgram>,
+    /// The windows that rows are positions of; sizes then count padding of lines.
+    pub(in super::super) windows: Option<Windows>,
 }
 
 impl std::fmt::Display for TiledContraction {
@@ -59,9 +62,15 @@ impl std::fmt::Display for TiledContraction {
         let [by_columns, by_sum, rows_ring, columns_ring] =
             [columns_log2, summed_log2, rows_ring_log2, columns_ring_log2].map(|log2| 1_u64 << log2);
         let pes = if fused == 1 { "PEs".to_string() } else { format!("groups of {fused} PEs") };
+        let lines = match &self.windows {
+            Some(windows) => {
+                format!(" in lines of {} of {}", windows.rows().live(), windows.rows().padded())
+            }
+            None => String::new(),
+        };
         write!(
             f,
-            "{}x{}x{} {pes}, tiles of {planes}{rows}x{columns}{stays}, slices {by_columns} by columns and {by_sum} by the sum, \
+            "{}x{}x{} {pes}, tiles of {planes}{rows}x{columns}{lines}{stays}, slices {by_columns} by columns and {by_sum} by the sum, \
              rings of {rows_ring} for rows and {columns_ring} for columns, {} cycles",
             grid.batch, grid.rows, grid.columns, self.cycles
         )
@@ -81,6 +90,7 @@ struct Search<'m> {
     /// PEs that are fused, if cost does not decide.
     fused: Option<u64>,
     epilogue: Option<&'m Epilogue>,
+    windows: Option<&'m Windows>,
     /// Sums are kept besides.
     whole: bool,
     known: BTreeMap<([u64; 3], Split), Option<Estimate>>,
@@ -102,7 +112,7 @@ pub(in super::super) struct Room {
 }
 
 /// The tiled contraction that takes least on so many PEs, fused by cost or so many at once, with the chain
-/// behind it; sums may be kept besides.
+/// behind it and rows through windows; sums may be kept besides.
 ///
 /// # Errors
 /// Why there is none.
@@ -110,9 +120,10 @@ pub(in super::super) fn candidate(
     machine: &Tcp,
     sizes: Sizes,
     Room { pes, fused, warm }: Room,
-    epilogue: Option<&Epilogue>,
+    (epilogue, windows): Behind<'_>,
     whole: bool,
 ) -> Result<TiledContraction, String> {
+    let sizes = windows.map_or(sizes, |windows| windows.padded(sizes));
     let granule = machine.tdma.alignment_bytes;
     if !(sizes.summed * sizes.operands.element_bytes()).is_multiple_of(granule) {
         return Err(format!("rows of {} elements are no whole granules of {granule} B", sizes.summed));
@@ -126,7 +137,8 @@ pub(in super::super) fn candidate(
         return Err(format!("results of {} columns are no whole granules of {granule} B", sizes.columns));
     }
     let limit = u64::MAX;
-    let mut search = Search { machine, sizes, fused, epilogue, whole, known: BTreeMap::new(), limit, warm };
+    let mut search =
+        Search { machine, sizes, fused, epilogue, windows, whole, known: BTreeMap::new(), limit, warm };
     let mut all = search.candidates(pes);
     all.sort_by_key(|candidate| candidate.cycles);
     let mut why = "no tile is legal".to_string();
@@ -141,7 +153,8 @@ pub(in super::super) fn candidate(
                 let cycles = search.refined(&candidate, &programs);
                 refined += 1;
                 if best.as_ref().is_none_or(|best| cycles < best.cycles) {
-                    best = Some(TiledContraction { sizes, tiling, cycles, split, rooms, programs });
+                    let windows = windows.cloned();
+                    best = Some(TiledContraction { sizes, tiling, cycles, split, rooms, programs, windows });
                 }
             }
             Err(refused) => why = refused,
@@ -174,6 +187,9 @@ impl Search<'_> {
                 }
                 let shard = [rows.div_ceil(grid.rows), columns.div_ceil(grid.columns)];
                 for tile_rows in tile_sizes(shard[0], 16) {
+                    if !tile_rows.is_multiple_of(self.line()) {
+                        continue;
+                    }
                     let sizes = if self.has_rows() { vec![columns] } else { tile_sizes(shard[1], 32) };
                     for tile_columns in sizes {
                         for planes in self.planes(grid, tile_rows) {
@@ -192,7 +208,8 @@ impl Search<'_> {
         let Sizes { batch, rows, .. } = self.sizes;
         let Strides { batch: stride, own, .. } = self.sizes.strides[0];
         let whole = tile_rows == rows && grid.rows == 1 && stride == rows * own;
-        let apart = self.epilogue.is_some_and(|one| one.inputs.contains(&Input::Plane));
+        let apart =
+            self.windows.is_some() || self.epilogue.is_some_and(|one| one.inputs.contains(&Input::Plane));
         let share = batch / grid.batch;
         let powers = (0..=MOST_PLANES_LOG2).map(|log2| 1_u64 << log2);
         let fits = |planes: &u64| *planes == 1 || share.is_multiple_of(*planes) && *planes <= share;
@@ -201,6 +218,16 @@ impl Search<'_> {
         } else {
             vec![1]
         }
+    }
+
+    /// Rows that tiles have a multiple of.
+    fn line(&self) -> u64 {
+        self.windows.map_or(1, |windows| windows.rows().padded())
+    }
+
+    /// Rows that are brought and stored, of so many with padding.
+    fn live_rows(&self, rows: u64) -> u64 {
+        self.windows.map_or(rows, |windows| rows / windows.rows().padded() * windows.rows().live())
     }
 
     /// Whether slices must have whole rows.
@@ -216,6 +243,10 @@ impl Search<'_> {
                 && pes.is_multiple_of(*fused)
                 && chip.pes_per_cluster.is_multiple_of(*fused)
         };
+        // Transfers of windows are not cut by PE.
+        if self.windows.is_some() {
+            return vec![1];
+        }
         let all: Vec<u64> = chip.fused_pes.iter().copied().filter(fits).collect();
         match self.fused.filter(|fused| all.contains(fused)) {
             Some(fused) => vec![fused],
@@ -254,10 +285,10 @@ impl Search<'_> {
         let machine = self.machine;
         let sizes = self.of_sizes(tile);
         let Sizes { rows, columns, .. } = sizes;
-        let shape = TileShape::new(machine, sizes, split, self.epilogue)?;
+        let shape = TileShape::new(machine, sizes, split, (self.epilogue, self.windows))?;
         let strips = self.sizes.columns.div_ceil(grid.columns).div_ceil(columns);
-        let bytes = rows * self.sizes.summed * self.sizes.operands.element_bytes() * shape.over.row_copies()
-            / strips.max(1);
+        let row_bytes = self.sizes.summed * self.sizes.operands.element_bytes();
+        let bytes = self.live_rows(rows) * row_bytes * shape.over.row_copies() / strips.max(1);
         let engines = machine.tdma.bandwidth_bytes_per_cycle * split.fused;
         Some(shape.least_cycles(machine).max(bytes / engines))
     }
@@ -269,8 +300,8 @@ impl Search<'_> {
 
     fn estimated(&mut self, tile: [u64; 3], split: Split) -> Option<Estimate> {
         let (sizes, key) = (self.of_sizes(tile), (tile, split));
-        let (machine, epilogue) = (self.machine, self.epilogue);
-        self.known.entry(key).or_insert_with(|| estimate(machine, sizes, split, epilogue)).clone()
+        let (machine, behind) = (self.machine, (self.epilogue, self.windows));
+        self.known.entry(key).or_insert_with(|| estimate(machine, sizes, split, behind)).clone()
     }
 
     /// Buffers for tiles of rows.
@@ -297,13 +328,22 @@ impl Search<'_> {
                 written: false,
             }
         };
+        let live_rows = self.live_rows(tile_rows);
+        let first = match self.windows {
+            Some(windows) => {
+                let run_bytes = summed_bytes.min(windows.run() * element_bytes);
+                let aligned = run_bytes.is_multiple_of(unit) && windows.begins_at(unit / element_bytes);
+                Runs { run_bytes, aligned, ..operand(0, live_rows) }
+            }
+            None => operand(0, tile_rows),
+        };
         let share = estimate.run_columns.min(tile_columns);
         // Whole rows of a slice follow each other.
         let rows_together = if estimate.run_columns == columns { estimate.run_rows } else { 1 };
         // Tiles beside each other begin and end at whole units.
         let edges = |bytes: u64| tile_columns == columns || (tile_columns * bytes).is_multiple_of(unit);
         let wide = |element_bytes: u64, written: bool| Runs {
-            bytes: tile_rows * tile_columns * element_bytes,
+            bytes: live_rows * tile_columns * element_bytes,
             run_bytes: share * rows_together * element_bytes,
             aligned: (share * rows_together * element_bytes).is_multiple_of(unit)
                 && (columns * rows_together * element_bytes).is_multiple_of(unit)
@@ -312,9 +352,11 @@ impl Search<'_> {
         };
         let stored = estimate.stored.iter().map(|bytes| wide(*bytes, true).moved(self.machine));
         let beside = (0..estimate.brought).map(|_| wide(WORD_BYTES, false).moved(self.machine));
-        let [rows, columns] =
-            [operand(0, tile_rows).moved(self.machine), operand(1, tile_columns).moved(self.machine)];
-        [rows, columns, stored.sum(), beside.sum()]
+        let [rows, columns] = [first.moved(self.machine), operand(1, tile_columns).moved(self.machine)];
+        let blocks =
+            self.windows.map_or(1, |windows| windows.rows().blocks(tiling.rows.min(self.sizes.rows)));
+        let engine_cycles = rows.engine_cycles + (blocks - 1) * self.machine.tdma.startup_cycles;
+        [Moved { engine_cycles, ..rows }, columns, stored.sum(), beside.sum()]
     }
 
     /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in
@@ -343,7 +385,7 @@ impl Search<'_> {
         let first = tiling.tiles(self.sizes, 0).first().copied();
         let found = first.and_then(|tile| {
             let program = programs.get(&(tile.rows.count, tile.columns.count))?;
-            transfer_cycles(self.machine, self.sizes, (tiling, split.fused), program, &tile)
+            transfer_cycles(self.machine, self.sizes, (tiling, split.fused), (program, self.windows), &tile)
         });
         let estimate = self.estimated([tiling.planes, tiling.rows, tiling.columns], split);
         match (found, estimate) {
@@ -407,7 +449,7 @@ impl Search<'_> {
                 }
                 let batch = candidate.tiling.planes;
                 let sizes = Sizes { batch, rows: key.0, columns: key.1, ..self.sizes };
-                let chain = (self.epilogue, self.whole);
+                let chain = ((self.epilogue, self.windows), self.whole);
                 programs.insert(key, tile_program(machine, sizes, candidate.split, chain)?);
             }
         }
@@ -441,7 +483,7 @@ impl Search<'_> {
     fn aligned(&self, planes: u64, (rows, columns): (u64, u64), program: &TileProgram) -> bool {
         let tile = Tile::first(planes, rows, columns);
         let mut places = vec![
-            operand_place(self.sizes, &tile, &program.operands[0], 0),
+            operand_place(self.sizes, &tile, &program.operands[0], 0).through(self.windows),
             operand_place(self.sizes, &tile, &program.operands[1], 1),
         ];
         let stored = program.finish.stored.iter();
@@ -450,11 +492,12 @@ impl Search<'_> {
             (true, None) => None,
             _ => {
                 let bytes = one.element_bytes();
-                Some(result_place(self.sizes, &tile, program.result(bytes), bytes))
+                Some(result_place(self.sizes, &tile, program.result(bytes), bytes).stored(self.windows))
             }
         }));
         if !program.finish.brought.is_empty() || self.whole {
-            places.push(result_place(self.sizes, &tile, program.result(WORD_BYTES), WORD_BYTES));
+            let place = result_place(self.sizes, &tile, program.result(WORD_BYTES), WORD_BYTES);
+            places.push(place.through(self.windows));
         }
         let operands = program.finish.operands.iter().zip(&program.vectors);
         places.extend(operands.map(|(one, placed)| vector_place(self.sizes, &tile, one.input, placed)));

@@ -23,12 +23,16 @@ use super::super::tactic::{Placed, multiplied};
 use super::epilogue::Epilogue;
 use super::exchange::{Exchange, ring};
 use super::finish::{Finish, Operand, Placement, Stored};
+use super::lines::Windows;
 use super::rooms::Rooms;
 use super::split::{Split, Spread};
 use crate::tcp::image::{chain, commit, contraction, copy, fetch, main, n, nest, steps};
 
 /// Bytes of a sum.
 pub(super) const WORD_BYTES: u64 = 4;
+
+/// What runs on tiles, and the windows that rows are positions of.
+pub(super) type Behind<'b> = (Option<&'b Epilogue>, Option<&'b Windows>);
 
 /// What every slice has of a tile, with what fills it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,8 @@ pub(super) struct TileShape {
     summed: u64,
     /// Elements of a packet.
     packet: u64,
+    /// Positions of a line of windows, alone and with padding; none if rows are no positions of windows.
+    line: Option<[u64; 2]>,
 }
 
 /// What a tile takes, by closed forms alone.
@@ -84,6 +90,8 @@ pub(super) struct TileProgram {
     results: [Placed; 3],
     /// Places that no transfer fills, of rows and of columns.
     pub(super) empty: [Empty; 2],
+    /// Places of rows that are padding of lines.
+    pub(super) holes: Holes,
     /// What slices exchange before results are stored.
     pub(super) exchange: Exchange,
     /// The chain behind the contraction.
@@ -100,7 +108,7 @@ impl TileShape {
         machine: &Tcp,
         live: Sizes,
         split: Split,
-        epilogue: Option<&Epilogue>,
+        (epilogue, windows): Behind<'_>,
     ) -> Option<TileShape> {
         let over = split.over(split.fused * machine.pe.slices);
         let full = full_packet_elements(machine, multiplied(live.operands));
@@ -121,14 +129,23 @@ impl TileShape {
         if planes > 1 && !(exact && over.column_copies().is_multiple_of(planes)) {
             return None;
         }
+        let line = windows.map(|windows| [windows.rows().live(), windows.rows().padded()]);
+        let rows = live.rows.div_ceil(over.rows).next_multiple_of(turns);
+        let rows = match line {
+            // Parts of slices are whole lines, or lines are whole parts.
+            Some([_, padded]) if rows > padded => rows.next_multiple_of(padded * over.summed * ring),
+            Some(_) => rows.next_power_of_two(),
+            None => rows,
+        };
         let shape = TileShape {
             live,
             over,
-            rows: live.rows.div_ceil(over.rows).next_multiple_of(turns),
+            rows: rows.next_multiple_of(turns),
             columns,
             ring,
             summed: share.next_multiple_of(packet),
             packet,
+            line,
         };
         shape.fits(machine).then_some(shape)
     }
@@ -320,7 +337,50 @@ impl TileShape {
         }
         found
     }
+
+    /// Places of each slice that are padding of lines.
+    fn holes(&self) -> Holes {
+        let mut found = Holes::new();
+        let Some([live, padded]) = self.line.filter(|[live, padded]| live != padded) else { return found };
+        let (over, pitch) = (&self.over, self.summed * self.operand_bytes());
+        let ring = over.rows_ring;
+        for slice in 0..over.slices() {
+            let by_row = slice / (over.columns * over.summed);
+            let turn = slice / over.summed % over.columns % ring;
+            let first = by_row * self.rows % padded;
+            // Positions of a line, or of a part of one, that a slice has after each other.
+            let each = (self.rows.min(padded) / ring).max(1);
+            let own = live.saturating_sub(first + turn % padded).div_ceil(ring).min(each);
+            let hole = Hole {
+                first: own * pitch,
+                bytes: (each - own) * pitch,
+                lines: self.rows / ring / each,
+                pitch: each * pitch,
+            };
+            if hole.bytes > 0 {
+                let ranges: &mut Vec<(u64, u64)> = found.entry(hole).or_default();
+                match ranges.last_mut() {
+                    Some(last) if last.1 == slice => last.1 += 1,
+                    _ => ranges.push((slice, slice + 1)),
+                }
+            }
+        }
+        found
+    }
 }
+
+/// Bytes that hold nothing in each of some lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Hole {
+    pub(super) first: u64,
+    pub(super) bytes: u64,
+    pub(super) lines: u64,
+    /// Bytes from line to line.
+    pub(super) pitch: u64,
+}
+
+/// Slices by the holes that they have.
+pub(super) type Holes = BTreeMap<Hole, Vec<(u64, u64)>>;
 
 /// Slices whose bytes hold nothing, as ranges, by the first of these bytes and the one behind the last.
 pub(super) type Empty = BTreeMap<(u64, u64), Vec<(u64, u64)>>;
@@ -349,9 +409,9 @@ pub(super) fn estimate(
     machine: &Tcp,
     sizes: Sizes,
     split: Split,
-    epilogue: Option<&Epilogue>,
+    (epilogue, windows): Behind<'_>,
 ) -> Option<Estimate> {
-    let shape = TileShape::new(machine, sizes, split, epilogue)?;
+    let shape = TileShape::new(machine, sizes, split, (epilogue, windows))?;
     let finish = Finish::new(machine, &shape, epilogue, false)?;
     let exchange = Exchange::new(&shape);
     let half = machine.dm.capacity_bytes / 2;
@@ -368,7 +428,11 @@ pub(super) fn estimate(
         serial: shape.added(1, &finish.first).is_some()
             && (exchange.narrows(&finish).is_some() || finish.uses_vectors()),
         run_columns: exchange.run_columns(),
-        run_rows: if exchange.run_columns() == sizes.columns { shape.kept_rows() / shape.ring } else { 1 },
+        run_rows: match windows.map(|windows| windows.rows().live()) {
+            _ if exchange.run_columns() != sizes.columns => 1,
+            Some(line) => line.min(shape.kept_rows() / shape.ring),
+            None => shape.kept_rows() / shape.ring,
+        },
         brought: finish.brought.len() as u64,
         stored: finish.stored.iter().filter(|one| !one.narrow).map(Stored::element_bytes).collect(),
     })
@@ -387,9 +451,9 @@ pub(super) fn tile_program(
     machine: &Tcp,
     live: Sizes,
     split: Split,
-    (epilogue, whole): (Option<&Epilogue>, bool),
+    ((epilogue, windows), whole): (Behind<'_>, bool),
 ) -> Result<TileProgram, String> {
-    let shape = TileShape::new(machine, live, split, epilogue);
+    let shape = TileShape::new(machine, live, split, (epilogue, windows));
     let shape = shape.ok_or("a tile that does not fit register files")?;
     let finish = Finish::new(machine, &shape, epilogue, whole).ok_or("a chain that no tile takes")?;
     let exchange = Exchange::new(&shape);
@@ -401,8 +465,8 @@ pub(super) fn tile_program(
     let vectors: Option<Vec<Placed>> = finish.operands.iter().map(Operand::placed).collect();
     let vectors = vectors.ok_or("a vector that is no block")?;
     let row_values = finish.row_place.as_ref().and_then(Placement::shape);
-    let (results, empty) = ([words, halves, bytes], shape.empty());
-    Ok(TileProgram { shape, operands, results, empty, exchange, finish, vectors, row_values })
+    let (results, empty, holes) = ([words, halves, bytes], shape.empty(), shape.holes());
+    Ok(TileProgram { shape, operands, results, empty, holes, exchange, finish, vectors, row_values })
 }
 
 impl TileProgram {
@@ -419,7 +483,7 @@ impl TileProgram {
     /// Whether slices have rows or columns that are no part of the result.
     pub(super) fn is_padded(&self) -> bool {
         let TileShape { live, over, rows, columns, .. } = self.shape;
-        live.rows != rows * over.rows || live.columns != columns * over.columns
+        !self.holes.is_empty() || live.rows != rows * over.rows || live.columns != columns * over.columns
     }
 
     /// What it takes of data memory.

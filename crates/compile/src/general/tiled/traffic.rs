@@ -5,6 +5,7 @@ use tilewright_tcp_isa::program::Transfer;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 
 use super::super::emit::hbm;
+use super::super::image::{even, stretches};
 use super::super::kernel::{Part, Sizes, Strides};
 use super::super::link::LETTERS;
 use super::super::moves::{Bytes, transfers};
@@ -12,6 +13,7 @@ use super::super::tactic::Placed;
 use super::super::view::signed;
 use super::epilogue::Input;
 use super::grid::Tile;
+use super::lines::Windows;
 use super::tile::WORD_BYTES;
 
 /// Where a tile of a row-major value lies, and where it goes to or comes from.
@@ -37,20 +39,63 @@ pub(super) struct Place<'t> {
     pub(super) offset: u64,
     /// Bytes of an element in HBM and in data memory.
     pub(super) element_bytes: u64,
+    /// The windows that rows are positions of.
+    pub(super) windows: Option<&'t Windows>,
+    /// It is a result that is written: inside of padding, if windows say so.
+    pub(super) written: bool,
+}
+
+impl<'t> Place<'t> {
+    /// The same with rows that are positions of windows.
+    #[must_use]
+    pub(super) fn through(self, windows: Option<&'t Windows>) -> Place<'t> {
+        Place { windows, ..self }
+    }
+
+    /// The same as a result that is written.
+    #[must_use]
+    pub(super) fn stored(self, windows: Option<&'t Windows>) -> Place<'t> {
+        Place { windows, written: true, ..self }
+    }
+
+    /// Elements of the value as they go to the shape in data memory.
+    fn parts(&self, copies: bool) -> Option<(u64, Vec<Part>)> {
+        let inner = self.strides[1];
+        let axes = self.placed.axes_by(LETTERS[self.operand], self.strides, self.live);
+        let Some(windows) = self.windows.filter(|_| self.operand != 1) else {
+            let steps = self.first.iter().zip(self.strides).map(|(first, stride)| first * stride);
+            let skipped = self.before + steps.sum::<u64>();
+            return Some((skipped, self.placed.image.parts(0, &axes, copies)?));
+        };
+        let (first, results) = if self.written { windows.stored(inner) } else { (0, windows.results(inner)) };
+        let (rows, skipped) = match self.operand {
+            0 => (windows.rows(), u64::try_from(windows.first).ok()?),
+            _ => (&results, u64::try_from(first).ok()? + self.first[2]),
+        };
+        let parts = self.placed.image.parts_by(0, copies, |axis, digits| {
+            match self.placed.axes.get(axis).map(|(name, _)| name.as_str()) {
+                Some("M") => rows.stretches(digits, self.first[1], self.live[1]),
+                Some("K") => windows.sum_stretches(digits),
+                _ => {
+                    let (stride, live) = *axes.get(axis)?;
+                    stretches(&even(digits, stride), live)
+                }
+            }
+        })?;
+        Some((skipped, parts))
+    }
 }
 
 impl Place<'_> {
     /// Transfers of all elements, to data memory or from there; `None` if digits do not make up an axis.
     pub(super) fn transfers(&self, machine: &Tcp, name: &str, to_dm: bool) -> Option<Vec<Transfer>> {
-        let axes = self.placed.axes_by(LETTERS[self.operand], self.strides, self.live);
-        let steps = self.first.iter().zip(self.strides).map(|(first, stride)| first * stride);
-        let skipped = self.before + steps.sum::<u64>();
+        let (skipped, parts) = self.parts(to_dm)?;
         let scale = |elements: i64| elements * signed(self.element_bytes);
         let medium = MemoryInstance::Dm { slice: self.slice };
         let dm = Address::new(MemoryLocation { chip: 0, medium, offset: self.offset });
         let value = hbm(self.hbm + skipped * self.element_bytes);
         let mut all = Vec::new();
-        for part in self.placed.image.parts(0, &axes, to_dm)? {
+        for part in parts {
             let Part { from_first, to_first, loops, .. } = if to_dm { part } else { part.turned() };
             let [source, target] = if to_dm { [value, dm] } else { [dm, value] };
             let bytes = Bytes {
@@ -85,6 +130,8 @@ pub(super) fn operand_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed, o
         slice: 0,
         offset: 0,
         element_bytes: sizes.operands.element_bytes(),
+        windows: None,
+        written: false,
     }
 }
 
@@ -106,6 +153,8 @@ pub(super) fn result_place<'t>(
         slice: 0,
         offset: 0,
         element_bytes,
+        windows: None,
+        written: false,
     }
 }
 
@@ -126,6 +175,8 @@ pub(super) fn vector_place<'t>(sizes: Sizes, tile: &Tile, input: Input, placed: 
         slice: 0,
         offset: 0,
         element_bytes: WORD_BYTES,
+        windows: None,
+        written: false,
     }
 }
 
@@ -142,6 +193,8 @@ pub(super) fn row_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed) -> Pl
         slice: 0,
         offset: 0,
         element_bytes: WORD_BYTES,
+        windows: None,
+        written: false,
     }
 }
 

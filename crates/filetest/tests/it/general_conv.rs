@@ -1,0 +1,143 @@
+//! Random convolutions one behind the other on the chip: every kernel against the reference, whole numbers against
+//! the interpreter bit for bit, and which of them take windows where they lie.
+
+use proptest::prelude::*;
+use tilewright_compile::general::{Options, Planned, plan};
+use tilewright_graph::rich::{Attrs, RichOp};
+use tilewright_graph::{Builder, Dim, Dtype, Graph, TensorStore, Type, ValueId, primitives};
+use tilewright_reference::{Interpreter, Tensor};
+
+use crate::general::{on_chip, tcp};
+
+/// A convolution of squares.
+#[derive(Clone, Copy, Debug)]
+struct Conv {
+    channels: i64,
+    size: i64,
+    stride: i64,
+    pad: i64,
+    /// Each channel alone, as many as come in.
+    depthwise: bool,
+}
+
+/// An image and the convolutions behind each other.
+#[derive(Clone, Debug)]
+struct Net {
+    batch: i64,
+    channels: i64,
+    sizes: [i64; 2],
+    convs: Vec<Conv>,
+}
+
+fn fixed(sizes: &[i64]) -> Type {
+    Type::new(Dtype::F32, sizes.iter().map(|size| Dim::fixed(*size)).collect::<Vec<Dim>>())
+}
+
+fn conv(b: &mut Builder, x: ValueId, at: usize, from: i64, one: Conv) -> Option<(ValueId, i64)> {
+    let (to, groups) = if one.depthwise { (from, from) } else { (one.channels, 1) };
+    let w = b.input(&format!("w{at}"), fixed(&[to, from / groups, one.size, one.size])).ok()?;
+    let attrs =
+        Attrs::default().ints("pads", &[one.pad; 4]).ints("strides", &[one.stride; 2]).int("groups", groups);
+    let sums = b.rich(RichOp::Conv, &[Some(x), Some(w)], attrs).ok()?;
+    let y = b.rich(RichOp::Relu, &[Some(*sums.first()?)], Attrs::default()).ok()?;
+    Some((*y.first()?, to))
+}
+
+fn graph(net: &Net) -> Option<Graph> {
+    let mut b = Builder::new("convolutions");
+    let mut x = b.input("x", fixed(&[net.batch, net.channels, net.sizes[0], net.sizes[1]])).ok()?;
+    let mut from = net.channels;
+    for (at, one) in net.convs.iter().enumerate() {
+        (x, from) = conv(&mut b, x, at, from, *one)?;
+    }
+    b.output("y", x);
+    primitives(&b.finish()).ok()
+}
+
+/// Small whole numbers for every input.
+fn inputs(graph: &Graph, numbers: &[i8]) -> Vec<Tensor> {
+    let mut next = numbers.iter().copied().cycle();
+    let inputs = graph.inputs.iter().filter_map(|id| graph.value(*id));
+    inputs
+        .map(|value| {
+            let dims: Vec<usize> = value
+                .ty
+                .dims
+                .iter()
+                .filter_map(Dim::as_fixed)
+                .filter_map(|dim| dim.try_into().ok())
+                .collect();
+            let count = dims.iter().product();
+            let elements = (0..count).map(|_| f32::from(next.next().unwrap_or(1))).collect();
+            Tensor::floats(Dtype::F32, &dims, elements)
+        })
+        .collect()
+}
+
+fn convs() -> impl Strategy<Value = Conv> {
+    let channels = prop_oneof![1..6_i64, (1..5_i64).prop_map(|n| 4 * n), (1..3_i64).prop_map(|n| 16 * n)];
+    (channels, 1..4_i64, 1..3_i64, 0..2_i64, 0..5_u8).prop_map(|(channels, size, stride, pad, kind)| Conv {
+        channels,
+        size,
+        stride,
+        pad,
+        depthwise: kind == 0,
+    })
+}
+
+fn nets() -> impl Strategy<Value = Net> {
+    let channels = prop_oneof![1..5_i64, Just(8), Just(16)];
+    (1..4_i64, channels, [3..15_i64, 3..15_i64], proptest::collection::vec(convs(), 1..4))
+        .prop_map(|(batch, channels, sizes, convs)| Net { batch, channels, sizes, convs })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: tilewright_testkit::draws(60, 2000), ..ProptestConfig::default() })]
+
+    #[test]
+    fn convolutions_are_those_of_the_interpreter(
+        net in nets(), pes in 0..4_u32, numbers in proptest::collection::vec(-1..2_i8, 89),
+    ) {
+        let Some(graph) = graph(&net) else { return Ok(()) };
+        let inputs = inputs(&graph, &numbers);
+        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph").run(&inputs).expect("results");
+        let found = on_chip(&graph, &inputs, Options { pes: 1 << pes, ..Options::default() })?;
+        let large = wanted.iter().flat_map(|tensor| tensor.as_floats()).fold(0.0, |most: f32, value| most.max(value.abs()));
+        if large <= 256.0 {
+            prop_assert_eq!(found[0].as_floats(), wanted[0].as_floats());
+        }
+    }
+}
+
+fn planned(net: &Net, pes: u64) -> Planned {
+    let graph = graph(net).expect("a graph");
+    plan(&tcp(), &graph, &TensorStore::default(), &Options { pes, ..Options::default() }).expect("a plan")
+}
+
+/// A convolution of pixels and one of windows behind it: the first writes inside of the padding of the second,
+/// which takes its windows from there; neither padding nor windows are kernels that run.
+#[test]
+fn windows_are_taken_where_they_lie() {
+    let pointwise = Conv { channels: 64, size: 1, stride: 1, pad: 0, depthwise: false };
+    for stride in [1, 2] {
+        let windows = Conv { channels: 64, size: 3, stride, pad: 1, depthwise: false };
+        let net = Net { batch: 4, channels: 16, sizes: [56, 56], convs: vec![pointwise, windows] };
+        let planned = planned(&net, 8);
+        assert_eq!(planned.chosen.windows.len(), 1, "stride {stride}");
+        assert_eq!(planned.chosen.padded.len(), 1, "stride {stride}");
+        for looked in planned.chosen.windows.values() {
+            assert!(
+                !planned.kernel_of_exec.contains(&looked.chain)
+                    && !planned.kernel_of_transfer.contains(&looked.chain)
+            );
+        }
+        for inside in planned.chosen.padded.values() {
+            assert!(!planned.kernel_of_transfer.contains(&inside.mover));
+        }
+        let graph = graph(&net).expect("a graph");
+        let inputs = inputs(&graph, &[1, 0, -1, 1, 1, -1, 0]);
+        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph").run(&inputs);
+        let found = on_chip(&graph, &inputs, Options { pes: 8, ..Options::default() }).expect("results");
+        assert_eq!(found[0].as_floats(), wanted.expect("results")[0].as_floats(), "stride {stride}");
+    }
+}
