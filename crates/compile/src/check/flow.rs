@@ -7,8 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind};
 
-use super::touch::CommandAccess;
-
 /// Index of a command that wrote; 0 is what was there before the run.
 pub(super) type Writer = u32;
 
@@ -132,9 +130,12 @@ impl LastWriters {
     }
 
     /// All that a command reads: memory, and whose bytes where.
-    pub(super) fn sources(&self, touch: &CommandAccess) -> Vec<(MemoryKind, Option<Writer>, (u64, u64))> {
+    pub(super) fn sources<'t>(
+        &self,
+        accesses: impl Iterator<Item = &'t MemoryAccess>,
+    ) -> Vec<(MemoryKind, Option<Writer>, (u64, u64))> {
         let mut all = Vec::new();
-        for access in touch.accesses.iter().filter(|access| !access.write && access.bytes.is_exact()) {
+        for access in accesses.filter(|access| !access.write && access.bytes.is_exact()) {
             all.extend(self.read(access).into_iter().map(|(writer, at)| (access.memory, writer, at)));
         }
         all

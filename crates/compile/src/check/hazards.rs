@@ -94,7 +94,7 @@ pub(super) fn check_case(
         _ => None,
     });
     let used: std::collections::BTreeSet<TouchId> = used.collect();
-    let accesses = used.iter().filter_map(|id| touches.get(*id)).flat_map(|touch| &touch.accesses);
+    let accesses = used.iter().filter_map(|id| touches.get(*id)).flat_map(|touch| touches.accesses(touch));
     let mut flow = LastWriters::new(accesses.filter(|access| access.write).chain(&held));
     held.iter().for_each(|access| flow.write(access, BEFORE));
     let before = WriterCommand { queue: 0, step: 0, touch: 0, kernel: None, was_read: true };
@@ -190,8 +190,7 @@ impl HazardChecker<'_, '_> {
     /// With all that is not ordered before it.
     fn compare(&mut self, met: &CurrentCommand<'_>) {
         let Some(touch) = self.touches.get(met.touch) else { return };
-        let regions: Vec<(MemoryRegion, bool)> =
-            touch.regions.iter().map(|(region, write)| (*region, *write)).collect();
+        let regions: Vec<(MemoryRegion, bool)> = self.touches.regions(touch).collect();
         if let Some(outside) = touch.outside.first() {
             let (start, end) = outside.bytes;
             let message = format!("`{}` touches {start}..{end}, where no memory is", touch.name);
@@ -248,7 +247,7 @@ impl HazardChecker<'_, '_> {
     fn follow(&mut self, met: &CurrentCommand<'_>) {
         let Some(touch) = self.touches.get(met.touch) else { return };
         let kernel = self.intent.kernel(met.queue, met.step, touch.transfer);
-        for (memory, writer, (slice, byte)) in self.flow.sources(touch) {
+        for (memory, writer, (slice, byte)) in self.flow.sources(self.touches.accesses(touch)) {
             let source = writer.and_then(|writer| self.wrote.get_mut(writer as usize));
             let Some(source) = source else {
                 let message =
@@ -281,8 +280,8 @@ impl HazardChecker<'_, '_> {
             }
         }
         let writer = Writer::try_from(self.wrote.len()).or_broken("writers of a case fit 32 bits");
-        let mut writes = touch.accesses.iter().filter(|access| access.write).peekable();
-        if writes.peek().is_some() {
+        let mut writes = self.touches.accesses(touch).filter(|access| access.write);
+        if writes.clone().next().is_some() {
             let of_output = |access: &MemoryAccess| {
                 access.memory == MemoryKind::Hbm
                     || self
@@ -291,10 +290,10 @@ impl HazardChecker<'_, '_> {
                         .any(|held| held.meets(access) && held.bytes.overlap(&access.bytes).is_some())
             };
             let was_read = self.intent.keeps_all
-                || touch.accesses.iter().any(|access| access.write && of_output(access));
+                || writes.clone().any(of_output);
             let (queue, step, touch) = (met.queue, met.step, met.touch);
             self.wrote.push(WriterCommand { queue, step, touch, kernel, was_read });
-            writes.for_each(|access| self.flow.write(access, writer));
+            writes.by_ref().for_each(|access| self.flow.write(access, writer));
         }
     }
 
@@ -305,11 +304,8 @@ impl HazardChecker<'_, '_> {
             let pe = traces.get(wrote.queue).map_or(PeId { chip: 0, pe: 0 }, |trace| trace.pe);
             let of = self.intent.name(wrote.kernel);
             let message = format!("nothing reads what `{name}` of {of} writes");
-            let in_hbm = |access: &MemoryAccess| access.memory == MemoryKind::Hbm;
-            let sent = self
-                .touches
-                .get(wrote.touch)
-                .is_some_and(|touch| touch.transfer.is_some() && !touch.accesses.iter().any(in_hbm));
+            let touch = self.touches.get(wrote.touch);
+            let sent = touch.is_some_and(|touch| touch.transfer.is_some() && touch.hbm.is_empty());
             let kind = if self.intent.reads_all && !sent { FaultKind::Lost } else { FaultKind::Unread };
             let fault = CheckFault::new(kind, pe, wrote.step, message);
             self.checked.unread.insert((wrote.queue, wrote.step), fault);
