@@ -40,6 +40,11 @@ impl Clock {
 /// Units of a queue.
 const UNITS: usize = 4;
 
+/// The queue of a unit.
+pub(super) fn queue_of(unit: usize) -> usize {
+    unit / UNITS
+}
+
 fn place(unit: ExecUnit) -> usize {
     match unit {
         ExecUnit::Main => 0,

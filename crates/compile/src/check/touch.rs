@@ -26,6 +26,16 @@ pub(super) enum MemoryRegion {
     Hbm(u64),
 }
 
+impl MemoryRegion {
+    /// One of the memories that it is a part of.
+    pub(super) fn memory(self) -> MemoryKind {
+        match self {
+            MemoryRegion::Pe(..) => MemoryKind::Dm,
+            MemoryRegion::Hbm(_) => MemoryKind::Hbm,
+        }
+    }
+}
+
 /// Index of what is touched of the memories of PEs; equal if the same bytes are touched in the same way.
 pub(super) type PeAccessId = u32;
 
@@ -91,7 +101,7 @@ impl PairMemo {
 }
 
 /// A digest with a further number in it.
-fn digested(digest: u64, number: u64) -> u64 {
+pub(super) fn digested(digest: u64, number: u64) -> u64 {
     (digest ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
 }
 
@@ -128,6 +138,16 @@ impl<'m> AccessCache<'m> {
             by_digest: BTreeMap::new(),
             meets: PairMemo(vec![None; REMEMBERED_PAIRS]),
         }
+    }
+
+    /// Accesses of the memories of PEs.
+    pub(super) fn in_pes(&self, id: PeAccessId) -> &[MemoryAccess] {
+        self.of_pes.get(id as usize).map_or(&[], |known| known.accesses.as_slice())
+    }
+
+    /// How many different accesses of the memories of PEs there are.
+    pub(super) fn count_in_pes(&self) -> PeAccessId {
+        u32::try_from(self.of_pes.len()).or_broken("commands of a case fit 32 bits")
     }
 
     fn pe_access(&self, touch: &CommandAccess) -> &PeAccess {
@@ -213,11 +233,10 @@ impl<'m> AccessCache<'m> {
     }
 
     /// The id of accesses of the memories of PEs.
-    fn of_pes(&mut self, accesses: Vec<MemoryAccess>) -> PeAccessId {
+    pub(super) fn of_pes(&mut self, accesses: Vec<MemoryAccess>) -> PeAccessId {
         let same = self.by_digest.entry(digest(&accesses)).or_default();
-        let is_known = |id: &&PeAccessId| {
-            self.of_pes.get(**id as usize).is_some_and(|known| known.accesses == accesses)
-        };
+        let is_known =
+            |id: &&PeAccessId| self.of_pes.get(**id as usize).is_some_and(|known| known.accesses == accesses);
         if let Some(known) = same.iter().find(is_known) {
             return *known;
         }
@@ -233,11 +252,17 @@ impl<'m> AccessCache<'m> {
         id
     }
 
-    /// Where two commands touch the same bytes and one writes.
-    pub(super) fn meeting(&mut self, first: TouchId, second: TouchId) -> Option<AccessConflict> {
+    /// Where two commands touch the same bytes and one writes: in HBM, or in the memories of PEs, by a region
+    /// that both touch.
+    pub(super) fn meeting(
+        &mut self,
+        first: TouchId,
+        second: TouchId,
+        region: MemoryRegion,
+    ) -> Option<AccessConflict> {
         let (one, other) = (self.get(first)?, self.get(second)?);
-        if let Some(found) = meeting(&one.hbm, &other.hbm) {
-            return Some(found);
+        if region.memory() == MemoryKind::Hbm {
+            return meeting(&one.hbm, &other.hbm);
         }
         let (low, high) = (one.of_pes.min(other.of_pes), one.of_pes.max(other.of_pes));
         if let Some(known) = self.meets.get(low, high) {
