@@ -20,6 +20,11 @@ impl Clock {
         self.0.get(unit).copied().unwrap_or(0)
     }
 
+    /// By unit; units behind the last have none.
+    pub(super) fn counts(&self) -> &[u32] {
+        &self.0
+    }
+
     fn join(&mut self, other: &Clock) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);

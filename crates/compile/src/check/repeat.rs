@@ -14,7 +14,6 @@
 //! A block that differs in anything is followed as if nothing had been left out before it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_tcp_isa::footprint::{ByteSet, MemoryAccess, MemoryKind};
@@ -114,9 +113,24 @@ impl BlockStart {
     }
 
     /// What a clock knows, from here on: no command that all know to be done can be in anyone's way.
-    fn knows<'c>(&'c self, clock: &'c Clock) -> impl Iterator<Item = i64> + 'c {
-        let units = self.counts.iter().zip(&self.settled).enumerate();
-        units.map(|(unit, (count, settled))| i64::from(clock.get(unit).max(*settled)) - i64::from(*count))
+    fn knows(&self, clock: &Clock) -> Vec<i64> {
+        let mut known: Vec<i64> = self.settled.iter().map(|settled| i64::from(*settled)).collect();
+        known
+            .iter_mut()
+            .zip(clock.counts())
+            .for_each(|(known, count)| *known = (*known).max(i64::from(*count)));
+        known.iter_mut().zip(&self.counts).for_each(|(known, count)| *known -= i64::from(*count));
+        known
+    }
+
+    /// Whether a clock knows as much.
+    fn knows_as_much(&self, clock: &Clock, known: &[i64]) -> bool {
+        let (least, counts) = (self.settled.get(clock.counts().len()..).unwrap_or_default(), clock.counts());
+        let all = counts.iter().chain(least).zip(&self.settled).zip(&self.counts);
+        known.len() == self.counts.len()
+            && all.zip(known).all(|(((count, settled), start), known)| {
+                i64::from(*count.max(settled)) - i64::from(*start) == *known
+            })
     }
 }
 
@@ -202,7 +216,8 @@ struct ModelCommand {
     unit: usize,
     of_pes: PeAccessId,
     writes_hbm: bool,
-    clock: Rc<Clock>,
+    /// What its clock knows from the start of the block on.
+    knows: Vec<i64>,
 }
 
 /// The blocks so far.
@@ -314,8 +329,8 @@ impl ModelBlock {
         let command = |met: &MetCommand| {
             let touch = checker.touches.get(met.touch)?;
             let writes_hbm = touch.hbm.iter().any(|access| access.write);
-            let (unit, clock) = (met.stamp.unit, Rc::clone(&met.stamp.clock));
-            Some(ModelCommand { unit, of_pes: checker.without_fixed(touch.of_pes), writes_hbm, clock })
+            let (unit, knows) = (met.stamp.unit, start.knows(&met.stamp.clock));
+            Some(ModelCommand { unit, of_pes: checker.without_fixed(touch.of_pes), writes_hbm, knows })
         };
         let commands = met.iter().map(command).collect::<Option<Vec<ModelCommand>>>()?;
         let edge = |(index, writer): &(usize, Writer)| {
@@ -367,7 +382,7 @@ impl ModelBlock {
                 && own.of_pes == checker.without_fixed(touch.of_pes)
                 && own.writes_hbm == touch.hbm.iter().any(|access| access.write)
                 && touch.outside.is_empty()
-                && self.start.knows(&own.clock).eq(start.knows(&met.stamp.clock))
+                && start.knows_as_much(&met.stamp.clock, &own.knows)
         };
         let may_read = |(index, unit, count): &(usize, usize, u32)| {
             let older = first.get(*unit).is_none_or(|before| count <= before);

@@ -76,27 +76,27 @@ pub(super) struct AccessCache<'m> {
     meets: PairMemo,
 }
 
-/// What was found of pairs most lately: a pair forgets another whose place in the table is the same.
-struct PairMemo(Vec<Option<(PeAccessId, PeAccessId, Option<AccessConflict>)>>);
+/// Pairs that were found apart most lately: a pair forgets another whose place in the table is the same.
+struct PairMemo(Vec<u64>);
 
 /// Places for pairs that are remembered, a power of two.
-const REMEMBERED_PAIRS: usize = 1 << 14;
+const REMEMBERED_PAIRS: usize = 1 << 17;
 
 impl PairMemo {
-    fn place(first: PeAccessId, second: PeAccessId) -> usize {
-        let mixed = digested(digested(0, u64::from(first)), u64::from(second));
-        to_index(mixed >> 32) % REMEMBERED_PAIRS
+    /// A number for a pair, which no other has, and its place.
+    fn key(first: PeAccessId, second: PeAccessId) -> (u64, usize) {
+        let key = (u64::from(first) << 32 | u64::from(second)).wrapping_add(1);
+        (key, to_index(digested(0, key) >> 32) % REMEMBERED_PAIRS)
     }
 
-    fn get(&self, first: PeAccessId, second: PeAccessId) -> Option<Option<AccessConflict>> {
-        let known = (*self.0.get(Self::place(first, second))?)?;
-        (known.0 == first && known.1 == second).then_some(known.2)
+    fn are_apart(&self, first: PeAccessId, second: PeAccessId) -> bool {
+        let (key, place) = Self::key(first, second);
+        self.0.get(place) == Some(&key)
     }
 
-    fn put(&mut self, first: PeAccessId, second: PeAccessId, found: Option<AccessConflict>) {
-        if let Some(place) = self.0.get_mut(Self::place(first, second)) {
-            *place = Some((first, second, found));
-        }
+    fn put_apart(&mut self, first: PeAccessId, second: PeAccessId) {
+        let (key, place) = Self::key(first, second);
+        self.0.get_mut(place).into_iter().for_each(|known| *known = key);
     }
 }
 
@@ -136,7 +136,7 @@ impl<'m> AccessCache<'m> {
             all: Vec::new(),
             of_pes: Vec::new(),
             by_digest: BTreeMap::new(),
-            meets: PairMemo(vec![None; REMEMBERED_PAIRS]),
+            meets: PairMemo(vec![0; REMEMBERED_PAIRS]),
         }
     }
 
@@ -265,11 +265,13 @@ impl<'m> AccessCache<'m> {
             return meeting(&one.hbm, &other.hbm);
         }
         let (low, high) = (one.of_pes.min(other.of_pes), one.of_pes.max(other.of_pes));
-        if let Some(known) = self.meets.get(low, high) {
-            return known;
+        if self.meets.are_apart(low, high) {
+            return None;
         }
         let found = meeting(&self.pe_access(one).accesses, &self.pe_access(other).accesses);
-        self.meets.put(low, high, found);
+        if found.is_none() {
+            self.meets.put_apart(low, high);
+        }
         found
     }
 }

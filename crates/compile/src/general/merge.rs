@@ -181,7 +181,7 @@ fn joined(first: Kernel, second: Kernel) -> Kernel {
         Work::Chain { inputs: b, lines: mut lines_b, streams: out_b },
     ) = (first.work, second.work)
     else {
-        return broken(format_args!("only chains are joined"));
+        broken(format_args!("only chains are joined"))
     };
     let made = |view: &View| first.results.iter().position(|made| *made == view.value);
     let [a, b] = same_sizes(&a, &b).or_broken("chains that are joined have sizes in common");
