@@ -5,7 +5,6 @@
 //! planned with the default effort. Each row is best run alone, since memory is the most that the process had.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
-#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock and the system")]
 
 use tilewright_base::Sources;
 use tilewright_bench::{peak_bytes, processor_seconds};

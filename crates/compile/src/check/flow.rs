@@ -75,6 +75,9 @@ impl ByteRuns {
     }
 }
 
+/// A part of what a command reads: memory, whose bytes, the slice and byte of the first, and the access.
+type ReadSource<'t> = (MemoryKind, Option<Writer>, (u64, u64), &'t MemoryAccess);
+
 /// The last writers of the memories of PEs at some time.
 #[derive(Clone, Debug)]
 pub(super) struct PeWriters(BTreeMap<(MemoryKind, u64, u64), ByteRuns>);
@@ -171,7 +174,7 @@ impl LastWriters {
     pub(super) fn sources<'t>(
         &self,
         accesses: impl Iterator<Item = &'t MemoryAccess>,
-    ) -> Vec<(MemoryKind, Option<Writer>, (u64, u64), &'t MemoryAccess)> {
+    ) -> Vec<ReadSource<'t>> {
         let mut all = Vec::new();
         for access in accesses.filter(|access| !access.write && access.bytes.is_exact()) {
             all.extend(self.read(access).into_iter().map(|(writer, at)| (access.memory, writer, at, access)));
