@@ -50,7 +50,7 @@ struct PlannedRegion {
 /// Parts of HBM as the plan names them, and a way to find them by their bytes.
 struct PlannedRegions {
     all: Vec<PlannedRegion>,
-    /// By rising start: start, the greatest end up to here, and which of all it is.
+    /// By rising start: start, the largest end up to here, and which of all it is.
     by_start: Vec<(u64, u64, usize)>,
 }
 
