@@ -72,6 +72,13 @@ fn grouped(rate: f64) -> String {
     thousands(rate.round() as u64)
 }
 
+/// The most bytes of memory that the process had so far, if the system says it.
+pub fn peak_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    most.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// Processor seconds of all threads so far, if the system says it: ticks are hundredths of a second.
 pub fn processor_seconds() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/stat").ok()?;

@@ -7,8 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind};
 
-use super::touch::CommandAccess;
-
 /// Index of a command that wrote; 0 is what was there before the run.
 pub(super) type Writer = u32;
 
@@ -53,20 +51,51 @@ impl ByteRuns {
         self.0.splice(from..to, merged);
     }
 
-    /// Writers of a run with where their bytes begin; `None` where nobody wrote.
-    fn read(&self, (start, end): (u64, u64), told: &mut dyn FnMut(Option<Writer>, u64)) {
-        let mut at = start;
-        let from = self.0.partition_point(|run| run.1 <= start);
-        for run in self.0.get(from..).unwrap_or_default().iter().take_while(|run| run.0 < end) {
-            if run.0 > at {
+    /// Writers of runs in rising order with where their bytes begin; `None` where nobody wrote.
+    fn read(&self, runs: &[(u64, u64)], told: &mut dyn FnMut(Option<Writer>, u64)) {
+        let mut from = 0;
+        for &(start, end) in runs {
+            // Most runs begin in what the one before them ended in.
+            let rest = self.0.get(from..).unwrap_or_default();
+            if rest.first().is_some_and(|run| run.1 <= start) {
+                from += rest.partition_point(|run| run.1 <= start);
+            }
+            let mut at = start;
+            for run in self.0.get(from..).unwrap_or_default().iter().take_while(|run| run.0 < end) {
+                if run.0 > at {
+                    told(None, at);
+                }
+                told(Some(run.2), run.0.max(at));
+                at = run.1;
+            }
+            if at < end {
                 told(None, at);
             }
-            told(Some(run.2), run.0.max(at));
-            at = run.1;
         }
-        if at < end {
-            told(None, at);
-        }
+    }
+}
+
+/// A part of what a command reads: memory, whose bytes, the slice and byte of the first, and the access.
+type ReadSource<'t> = (MemoryKind, Option<Writer>, (u64, u64), &'t MemoryAccess);
+
+/// The last writers of the memories of PEs at some time.
+#[derive(Clone, Debug)]
+pub(super) struct PeWriters(BTreeMap<(MemoryKind, u64, u64), ByteRuns>);
+
+impl PeWriters {
+    /// Whether others wrote the same bytes, where `same` tells commands of here from those of there.
+    pub(super) fn is_like(&self, other: &PeWriters, same: &dyn Fn(Writer, Writer) -> bool) -> bool {
+        let like =
+            |(one, other): (&ByteRun, &ByteRun)| (one.0, one.1) == (other.0, other.1) && same(one.2, other.2);
+        self.0.len() == other.0.len()
+            && self.0.iter().zip(&other.0).all(|((place, one), (its, other))| {
+                place == its && one.0.len() == other.0.len() && one.0.iter().zip(&other.0).all(like)
+            })
+    }
+
+    /// Everyone who wrote something that is still there.
+    pub(super) fn writers(&self) -> BTreeSet<Writer> {
+        self.0.values().flat_map(|runs| &runs.0).map(|run| run.2).collect()
     }
 }
 
@@ -119,23 +148,36 @@ impl LastWriters {
         for group in self.groups(access) {
             let runs = self.runs.get(&(access.memory, access.chip, group)).unwrap_or(&nothing);
             let mut last = None;
-            for run in access.bytes.runs() {
-                runs.read(*run, &mut |writer, at| {
-                    if last != Some(writer) {
-                        found.entry(writer).or_insert((group, at));
-                        last = Some(writer);
-                    }
-                });
-            }
+            runs.read(access.bytes.runs(), &mut |writer, at| {
+                if last != Some(writer) {
+                    found.entry(writer).or_insert((group, at));
+                    last = Some(writer);
+                }
+            });
         }
         found
     }
 
+    /// What is known of the memories of PEs.
+    pub(super) fn of_pes(&self) -> PeWriters {
+        let of_pes = self.runs.iter().filter(|((memory, ..), _)| *memory != MemoryKind::Hbm);
+        PeWriters(of_pes.map(|(place, runs)| (*place, runs.clone())).collect())
+    }
+
+    /// Commands of the memories of PEs go by other numbers from now on.
+    pub(super) fn renumber_in_pes(&mut self, number: &dyn Fn(Writer) -> Writer) {
+        let of_pes = self.runs.iter_mut().filter(|((memory, ..), _)| *memory != MemoryKind::Hbm);
+        of_pes.flat_map(|(_, runs)| &mut runs.0).for_each(|run| run.2 = number(run.2));
+    }
+
     /// All that a command reads: memory, and whose bytes where.
-    pub(super) fn sources(&self, touch: &CommandAccess) -> Vec<(MemoryKind, Option<Writer>, (u64, u64))> {
+    pub(super) fn sources<'t>(
+        &self,
+        accesses: impl Iterator<Item = &'t MemoryAccess>,
+    ) -> Vec<ReadSource<'t>> {
         let mut all = Vec::new();
-        for access in touch.accesses.iter().filter(|access| !access.write && access.bytes.is_exact()) {
-            all.extend(self.read(access).into_iter().map(|(writer, at)| (access.memory, writer, at)));
+        for access in accesses.filter(|access| !access.write && access.bytes.is_exact()) {
+            all.extend(self.read(access).into_iter().map(|(writer, at)| (access.memory, writer, at, access)));
         }
         all
     }
@@ -166,7 +208,8 @@ mod tests {
                 }
                 let (start, end) = (next(30), 30 + next(34));
                 let mut seen = BTreeSet::new();
-                runs.read((start, end), &mut |writer, _| {
+                let halves = [(start, start / 2 + end / 2), (start / 2 + end / 2, end)];
+                runs.read(&halves, &mut |writer, _| {
                     seen.insert(writer);
                 });
                 let wanted: BTreeSet<Option<Writer>> =

@@ -12,6 +12,7 @@
 //! | `touch` | what commands touch, and where two meet |
 //! | `order` | what is ordered before what |
 //! | `hazards` | all queues of one case together |
+//! | `repeat` | blocks that repeat, followed once |
 //! | `flow` | whose bytes are read |
 //! | [`intent`] | which kernel reads which |
 //! | `regions` | whether transfers meet what the plan has in HBM |
@@ -30,6 +31,7 @@ pub mod intent;
 mod model;
 mod order;
 mod regions;
+mod repeat;
 mod touch;
 mod trace;
 

@@ -6,6 +6,7 @@
 //! its sender's core knows.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use tilewright_base::invariant::Exact;
 
 use tilewright_tcp_isa::program::event::{ExecUnit, PeId};
@@ -17,6 +18,11 @@ pub(super) struct Clock(Vec<u32>);
 impl Clock {
     pub(super) fn get(&self, unit: usize) -> u32 {
         self.0.get(unit).copied().unwrap_or(0)
+    }
+
+    /// By unit; units behind the last have none.
+    pub(super) fn counts(&self) -> &[u32] {
+        &self.0
     }
 
     fn join(&mut self, other: &Clock) {
@@ -39,6 +45,11 @@ impl Clock {
 /// Units of a queue.
 const UNITS: usize = 4;
 
+/// The queue of a unit.
+pub(super) fn queue_of(unit: usize) -> usize {
+    unit / UNITS
+}
+
 fn place(unit: ExecUnit) -> usize {
     match unit {
         ExecUnit::Main => 0,
@@ -53,8 +64,8 @@ fn place(unit: ExecUnit) -> usize {
 struct QueueClocks {
     queue: Clock,
     core: Clock,
-    last: [Clock; UNITS],
-    ids: BTreeMap<(bool, u8), Clock>,
+    last: [Rc<Clock>; UNITS],
+    ids: BTreeMap<(bool, u8), Rc<Clock>>,
 }
 
 /// A command's place in the order.
@@ -62,7 +73,7 @@ struct QueueClocks {
 pub(super) struct CommandStamp {
     pub(super) unit: usize,
     pub(super) count: u32,
-    pub(super) clock: Clock,
+    pub(super) clock: Rc<Clock>,
 }
 
 /// The order so far.
@@ -86,16 +97,17 @@ impl HappensBefore {
     pub(super) fn issue(&mut self, queue: usize, unit: ExecUnit, id: u8) -> CommandStamp {
         let index = queue * UNITS + place(unit);
         let Some(front) = self.fronts.get_mut(queue) else {
-            return CommandStamp { unit: index, count: 0, clock: Clock::default() };
+            return CommandStamp { unit: index, count: 0, clock: Rc::default() };
         };
-        let mut clock = front.last[place(unit)].clone();
+        let mut clock = Clock::clone(&front.last[place(unit)]);
         if unit != ExecUnit::Dma {
             front.queue.join(&clock);
         }
         clock.join(&front.queue);
         let count = clock.count(index);
-        front.last[place(unit)] = clock.clone();
-        front.ids.insert((unit == ExecUnit::Dma, id), clock.clone());
+        let clock = Rc::new(clock);
+        front.last[place(unit)] = Rc::clone(&clock);
+        front.ids.insert((unit == ExecUnit::Dma, id), Rc::clone(&clock));
         CommandStamp { unit: index, count, clock }
     }
 
@@ -136,11 +148,11 @@ impl HappensBefore {
     pub(super) fn read(&mut self, queue: usize) -> CommandStamp {
         let unit = queue * UNITS + place(ExecUnit::Core);
         let Some(front) = self.fronts.get_mut(queue) else {
-            return CommandStamp { unit, count: 0, clock: Clock::default() };
+            return CommandStamp { unit, count: 0, clock: Rc::default() };
         };
         let count = front.core.count(unit);
         front.queue.join(&front.core);
-        CommandStamp { unit, count, clock: front.core.clone() }
+        CommandStamp { unit, count, clock: Rc::new(front.core.clone()) }
     }
 
     pub(super) fn post(&mut self, queue: usize, from: PeId, to: PeId) {

@@ -10,7 +10,7 @@ use tilewright_tcp_isa::footprint::ByteSet;
 use tilewright_tcp_isa::program::control::StepKind;
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, SLICE_STRIDE, Transfer};
-use tilewright_tcp_isa::program::{Command, Program, Step};
+use tilewright_tcp_isa::program::{Command, Program};
 
 use super::{CheckFault, FaultKind};
 
@@ -47,6 +47,35 @@ struct PlannedRegion {
     tables: Vec<Range<u64>>,
 }
 
+/// Parts of HBM as the plan names them, and a way to find them by their bytes.
+struct PlannedRegions {
+    all: Vec<PlannedRegion>,
+    /// By rising start: start, the largest end up to here, and which of all it is.
+    by_start: Vec<(u64, u64, usize)>,
+}
+
+impl PlannedRegions {
+    fn new(all: Vec<PlannedRegion>) -> PlannedRegions {
+        let bounds = all.iter().enumerate().map(|(at, region)| (region.start, region.end, at));
+        let mut by_start: Vec<(u64, u64, usize)> = bounds.collect();
+        by_start.sort_unstable();
+        let mut reach = 0;
+        for (_, end, _) in &mut by_start {
+            reach = reach.max(*end);
+            *end = reach;
+        }
+        PlannedRegions { all, by_start }
+    }
+
+    /// The first that has all bytes from `start` to before `end`.
+    fn around(&self, start: u64, end: u64) -> Option<&PlannedRegion> {
+        let before = self.by_start.partition_point(|(first, ..)| *first <= start);
+        let near = self.by_start.get(..before)?.iter().rev().take_while(|(_, reach, _)| *reach >= end);
+        let near = near.filter_map(|(.., at)| Some((at, self.all.get(*at)?)));
+        near.filter(|(_, region)| region.end >= end).min_by_key(|(at, _)| *at).map(|(_, region)| region)
+    }
+}
+
 /// One side of a transfer in HBM.
 struct HbmSide {
     start: u64,
@@ -66,11 +95,12 @@ pub(super) fn misplaced(
     program: &Program,
     places: Option<&Places>,
 ) -> Vec<CheckFault> {
-    let regions = regions(plan, machine.pe.slices);
+    let regions = PlannedRegions::new(regions(plan, machine.pe.slices));
+    let issued = first_issues(program);
     let mut faults = Vec::new();
     let mut read = Vec::new();
     for (index, transfer) in program.transfers.iter().enumerate() {
-        let (pe, step) = issued(program, index);
+        let (pe, step) = issued.get(index).copied().flatten().unwrap_or((PeId { chip: 0, pe: 0 }, 0));
         let mut fault = |why: String| {
             let message = format!("`{}` {why}", transfer.name);
             faults.push(CheckFault::new(FaultKind::Misplaced, pe, step, message));
@@ -87,7 +117,7 @@ pub(super) fn misplaced(
         }
     }
     if places.is_some() {
-        faults.extend(not_read_whole(plan, &regions, read));
+        faults.extend(not_read_whole(plan, &regions.all, read));
     }
     faults
 }
@@ -194,10 +224,10 @@ fn bytes_of(program: &Program, transfer: &Transfer, indexed: bool) -> Vec<(u64, 
 }
 
 /// Why a side of a transfer does not meet what the plan has there; none if it does.
-fn why_misplaced(regions: &[PlannedRegion], transfer: &Transfer, side: &HbmSide) -> Option<String> {
+fn why_misplaced(regions: &PlannedRegions, transfer: &Transfer, side: &HbmSide) -> Option<String> {
     let what = if side.write { "writes" } else { "reads" };
     let place = format!("{what} HBM at {:#x} to {:#x}", side.start, side.end);
-    let region = regions.iter().find(|region| region.start <= side.start && side.end <= region.end);
+    let region = regions.around(side.start, side.end);
     let Some(region) = region else { return Some(format!("{place}, where the plan has no single thing")) };
     let contents = region.contents.name();
     if !fits(region, transfer, side) {
@@ -233,13 +263,13 @@ fn fits(region: &PlannedRegion, transfer: &Transfer, side: &HbmSide) -> bool {
 fn why_brought_elsewhere(
     machine: &Tcp,
     plan: &Plan,
-    regions: &[PlannedRegion],
+    regions: &PlannedRegions,
     places: &Places,
     program: &Program,
     transfer: &Transfer,
 ) -> Option<String> {
     let (from, to) = (hbm_offset(transfer.source)?, dm_offset(transfer.target)?);
-    let region = regions.iter().find(|region| region.start <= from && from < region.end)?;
+    let region = regions.around(from, from.checked_add(1)?)?;
     match region.contents {
         Contents::Tile => {
             let first = to.checked_sub(from - region.start);
@@ -289,15 +319,45 @@ impl Contents {
     }
 }
 
-/// The first step that issues a transfer.
-fn issued(program: &Program, transfer: usize) -> (PeId, usize) {
-    let is_own = |step: &Step| match &step.kind {
-        StepKind::Push(Command::Dma { transfer: of, .. }) => of.0 as usize == transfer,
-        _ => false,
-    };
-    let found = program.queues.iter().find_map(|queue| {
-        let step = queue.steps.iter().position(is_own)?;
-        Some((PeId { chip: queue.chip, pe: queue.pe }, step))
-    });
-    found.unwrap_or((PeId { chip: 0, pe: 0 }, 0))
+/// For each transfer the first step that issues it, steps inside of others left out.
+fn first_issues(program: &Program) -> Vec<Option<(PeId, usize)>> {
+    let mut first = vec![None; program.transfers.len()];
+    for queue in &program.queues {
+        let pe = PeId { chip: queue.chip, pe: queue.pe };
+        for (at, step) in queue.steps.iter().enumerate() {
+            let StepKind::Push(Command::Dma { transfer, .. }) = &step.kind else { continue };
+            if let Some(unknown @ None) = first.get_mut(transfer.0 as usize) {
+                *unknown = Some((pe, at));
+            }
+        }
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One by one.
+    #[test]
+    fn a_region_around_bytes_is_the_first_that_has_them() {
+        let mut state = 11_u64;
+        let mut next = |most: u64| tilewright_base::random::below(&mut state, most);
+        for _ in 0..200 {
+            let all: Vec<PlannedRegion> = (0..next(20))
+                .map(|_| {
+                    let start = next(60);
+                    let end = start + next(30);
+                    PlannedRegion { contents: Contents::Tile, start, end, tables: Vec::new() }
+                })
+                .collect();
+            let regions = PlannedRegions::new(all);
+            let place = |region: &PlannedRegion| (region.start, region.end);
+            for start in 0..70 {
+                let end = start + 1 + next(10);
+                let first = regions.all.iter().find(|region| region.start <= start && end <= region.end);
+                assert_eq!(regions.around(start, end).map(place), first.map(place));
+            }
+        }
+    }
 }

@@ -1,8 +1,12 @@
 //! What commands touch, worked out once for each image, PE and values of the registers that it names; and
 //! whether two of them meet.
+//!
+//! Blocks of a model repeat: their commands touch the same bytes of the memories of PEs, and other bytes of HBM.
+//! What is touched of PEs is therefore kept once for all commands that touch the same ([`PeAccess`]), and
+//! whether two such meet is found once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use tilewright_base::invariant::OrBroken;
+use tilewright_base::invariant::{OrBroken, to_index};
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::footprint::{
@@ -22,15 +26,37 @@ pub(super) enum MemoryRegion {
     Hbm(u64),
 }
 
+impl MemoryRegion {
+    /// One of the memories that it is a part of.
+    pub(super) fn memory(self) -> MemoryKind {
+        match self {
+            MemoryRegion::Pe(..) => MemoryKind::Dm,
+            MemoryRegion::Hbm(_) => MemoryKind::Hbm,
+        }
+    }
+}
+
+/// Index of what is touched of the memories of PEs; equal if the same bytes are touched in the same way.
+pub(super) type PeAccessId = u32;
+
+/// What commands touch of the memories of PEs.
+#[derive(Debug)]
+struct PeAccess {
+    accesses: Vec<MemoryAccess>,
+    /// Regions, and whether they are written.
+    regions: Vec<(MemoryRegion, bool)>,
+}
+
 /// What one command touches.
 #[derive(Debug)]
 pub(super) struct CommandAccess {
     pub(super) name: String,
-    pub(super) accesses: Vec<MemoryAccess>,
+    /// Of the memories of PEs.
+    pub(super) of_pes: PeAccessId,
+    /// Of HBM.
+    pub(super) hbm: Vec<MemoryAccess>,
     pub(super) outside: Vec<OutOfBounds>,
     pub(super) transfer: Option<TransferId>,
-    /// Regions, and whether it writes there.
-    pub(super) regions: BTreeMap<MemoryRegion, bool>,
 }
 
 /// Execution or transfer, which, on which PE, with which values of the registers that it names.
@@ -44,7 +70,50 @@ pub(super) struct AccessCache<'m> {
     named: BTreeMap<(bool, u32), Vec<u32>>,
     known: BTreeMap<AccessKey, TouchId>,
     all: Vec<CommandAccess>,
-    meets: BTreeMap<(TouchId, TouchId), Option<AccessConflict>>,
+    of_pes: Vec<PeAccess>,
+    /// Which have a digest: what is the same has the same.
+    by_digest: BTreeMap<u64, Vec<PeAccessId>>,
+    meets: PairMemo,
+}
+
+/// Pairs that were found apart most lately: a pair forgets another whose place in the table is the same.
+struct PairMemo(Vec<u64>);
+
+/// Places for pairs that are remembered, a power of two.
+const REMEMBERED_PAIRS: usize = 1 << 17;
+
+impl PairMemo {
+    /// A number for a pair, which no other has, and its place.
+    fn key(first: PeAccessId, second: PeAccessId) -> (u64, usize) {
+        let key = (u64::from(first) << 32 | u64::from(second)).wrapping_add(1);
+        (key, to_index(digested(0, key) >> 32) % REMEMBERED_PAIRS)
+    }
+
+    fn are_apart(&self, first: PeAccessId, second: PeAccessId) -> bool {
+        let (key, place) = Self::key(first, second);
+        self.0.get(place) == Some(&key)
+    }
+
+    fn put_apart(&mut self, first: PeAccessId, second: PeAccessId) {
+        let (key, place) = Self::key(first, second);
+        self.0.get_mut(place).into_iter().for_each(|known| *known = key);
+    }
+}
+
+/// A digest with a further number in it.
+pub(super) fn digested(digest: u64, number: u64) -> u64 {
+    (digest ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
+}
+
+/// A digest of accesses.
+fn digest(accesses: &[MemoryAccess]) -> u64 {
+    accesses.iter().fold(accesses.len() as u64, |mut all, access| {
+        let kind = 2 * access.memory as u64 + u64::from(access.write);
+        for number in [kind, access.chip, access.slices.0, access.slices.1] {
+            all = digested(all, number);
+        }
+        access.bytes.runs().iter().fold(all, |all, (from, to)| digested(digested(all, *from), *to))
+    })
 }
 
 /// Where two commands meet.
@@ -65,8 +134,45 @@ impl<'m> AccessCache<'m> {
             named: BTreeMap::new(),
             known: BTreeMap::new(),
             all: Vec::new(),
-            meets: BTreeMap::new(),
+            of_pes: Vec::new(),
+            by_digest: BTreeMap::new(),
+            meets: PairMemo(vec![0; REMEMBERED_PAIRS]),
         }
+    }
+
+    /// Accesses of the memories of PEs.
+    pub(super) fn in_pes(&self, id: PeAccessId) -> &[MemoryAccess] {
+        self.of_pes.get(id as usize).map_or(&[], |known| known.accesses.as_slice())
+    }
+
+    /// How many different accesses of the memories of PEs there are.
+    pub(super) fn count_in_pes(&self) -> PeAccessId {
+        u32::try_from(self.of_pes.len()).or_broken("commands of a case fit 32 bits")
+    }
+
+    fn pe_access(&self, touch: &CommandAccess) -> &PeAccess {
+        self.of_pes.get(touch.of_pes as usize).or_broken("what a command touches is known")
+    }
+
+    /// All that a command touches.
+    pub(super) fn accesses<'t>(
+        &'t self,
+        touch: &'t CommandAccess,
+    ) -> impl Iterator<Item = &'t MemoryAccess> + Clone {
+        self.pe_access(touch).accesses.iter().chain(&touch.hbm)
+    }
+
+    /// Regions that a command touches, and whether it writes there.
+    pub(super) fn regions(&self, touch: &CommandAccess) -> impl Iterator<Item = (MemoryRegion, bool)> {
+        let hbm = touch.hbm.iter().enumerate().filter(|(at, access)| {
+            let before = touch.hbm.get(..*at).unwrap_or_default();
+            before.iter().all(|other| other.chip != access.chip)
+        });
+        let hbm = hbm.map(|(_, access)| {
+            let written = touch.hbm.iter().any(|other| other.chip == access.chip && other.write);
+            (MemoryRegion::Hbm(access.chip), written)
+        });
+        self.pe_access(touch).regions.iter().copied().chain(hbm)
     }
 
     pub(super) fn get(&self, id: TouchId) -> Option<&CommandAccess> {
@@ -118,29 +224,54 @@ impl<'m> AccessCache<'m> {
     }
 
     fn add(&mut self, name: String, footprint: Footprint, transfer: Option<TransferId>) -> TouchId {
-        let accesses = merged(footprint.accesses);
+        let (hbm, of_pes) =
+            merged(footprint.accesses).into_iter().partition(|access| access.memory == MemoryKind::Hbm);
+        let of_pes = self.of_pes(of_pes);
+        let id = u32::try_from(self.all.len()).or_broken("commands of a case fit 32 bits");
+        self.all.push(CommandAccess { name, of_pes, hbm, outside: footprint.outside, transfer });
+        id
+    }
+
+    /// The id of accesses of the memories of PEs.
+    pub(super) fn of_pes(&mut self, accesses: Vec<MemoryAccess>) -> PeAccessId {
+        let same = self.by_digest.entry(digest(&accesses)).or_default();
+        let is_known =
+            |id: &&PeAccessId| self.of_pes.get(**id as usize).is_some_and(|known| known.accesses == accesses);
+        if let Some(known) = same.iter().find(is_known) {
+            return *known;
+        }
         let mut regions = BTreeMap::new();
         for access in &accesses {
             for region in regions_of(self.machine, access) {
                 *regions.entry(region).or_insert(false) |= access.write;
             }
         }
-        let id = u32::try_from(self.all.len()).or_broken("commands of a case fit 32 bits");
-        self.all.push(CommandAccess { name, accesses, outside: footprint.outside, transfer, regions });
+        let id = u32::try_from(self.of_pes.len()).or_broken("commands of a case fit 32 bits");
+        same.push(id);
+        self.of_pes.push(PeAccess { accesses, regions: regions.into_iter().collect() });
         id
     }
 
-    /// Where two commands touch the same bytes and one writes.
-    pub(super) fn meeting(&mut self, first: TouchId, second: TouchId) -> Option<AccessConflict> {
-        let key = (first.min(second), first.max(second));
-        if let Some(known) = self.meets.get(&key) {
-            return *known;
+    /// Where two commands touch the same bytes and one writes: in HBM, or in the memories of PEs, by a region
+    /// that both touch.
+    pub(super) fn meeting(
+        &mut self,
+        first: TouchId,
+        second: TouchId,
+        region: MemoryRegion,
+    ) -> Option<AccessConflict> {
+        let (one, other) = (self.get(first)?, self.get(second)?);
+        if region.memory() == MemoryKind::Hbm {
+            return meeting(&one.hbm, &other.hbm);
         }
-        let found = match (self.get(first), self.get(second)) {
-            (Some(one), Some(other)) => meeting(one, other),
-            _ => None,
-        };
-        self.meets.insert(key, found);
+        let (low, high) = (one.of_pes.min(other.of_pes), one.of_pes.max(other.of_pes));
+        if self.meets.are_apart(low, high) {
+            return None;
+        }
+        let found = meeting(&self.pe_access(one).accesses, &self.pe_access(other).accesses);
+        if found.is_none() {
+            self.meets.put_apart(low, high);
+        }
         found
     }
 }
@@ -187,9 +318,9 @@ fn regions_of(machine: &Tcp, access: &MemoryAccess) -> impl Iterator<Item = Memo
     })
 }
 
-fn meeting(one: &CommandAccess, other: &CommandAccess) -> Option<AccessConflict> {
-    for a in &one.accesses {
-        for b in other.accesses.iter().filter(|b| (a.write || b.write) && a.meets(b)) {
+fn meeting(one: &[MemoryAccess], other: &[MemoryAccess]) -> Option<AccessConflict> {
+    for a in one {
+        for b in other.iter().filter(|b| (a.write || b.write) && a.meets(b)) {
             let (Some(own), Some(its)) = (a.bytes.bounds(), b.bytes.bounds()) else { continue };
             if own.0 >= its.1 || its.0 >= own.1 {
                 continue;

@@ -4,21 +4,107 @@
 
 use std::collections::BTreeSet;
 
+use tilewright_base::invariant::{OrBroken, broken};
+
 use super::kernel::{Kernel, Kernels, Work};
 use super::view::View;
 use super::words::{Line, Other, Step};
 
 /// The same kernels with neighbouring chains joined, and without results that nobody reads.
 #[must_use]
-pub(super) fn merged(mut all: Kernels) -> Kernels {
-    while let Some((first, second, at)) = pair(&all) {
-        let Some(joined) = joined(&all, first, second) else { break };
-        all.kernels[at] = joined;
-        all.kernels.remove(if at == first { second } else { first });
-    }
+pub(super) fn merged(all: Kernels) -> Kernels {
+    let mut all = MergedKernels::new(all).joined();
     unread(&mut all);
     all.kernels.iter_mut().for_each(without_idle_steps);
     all
+}
+
+/// Kernels while chains are joined: each keeps its number, and those that became a part of others are gone.
+struct MergedKernels {
+    all: Kernels,
+    /// Numbers of kernels that are there.
+    left: BTreeSet<usize>,
+    /// The kernel that makes each value.
+    makers: Vec<Option<usize>>,
+    /// Kernels that read each value.
+    readers: Vec<BTreeSet<usize>>,
+}
+
+impl MergedKernels {
+    fn new(all: Kernels) -> MergedKernels {
+        let (mut makers, mut readers) =
+            (vec![None; all.values.len()], vec![BTreeSet::new(); all.values.len()]);
+        for (number, kernel) in all.kernels.iter().enumerate() {
+            for value in &kernel.results {
+                makers[*value].get_or_insert(number);
+            }
+            kernel.reads().into_iter().for_each(|value| _ = readers[value].insert(number));
+        }
+        MergedKernels { left: (0..all.kernels.len()).collect(), all, makers, readers }
+    }
+
+    /// All chains joined that can be, from the first on.
+    fn joined(mut self) -> Kernels {
+        let mut next = 0;
+        while let Some(second) = self.left.range(next..).next().copied() {
+            match self.pair(second) {
+                None => next = second + 1,
+                // Nothing before the first of both sees a difference.
+                Some((first, at)) => {
+                    self.join(first, second, at);
+                    next = first;
+                }
+            }
+        }
+        let MergedKernels { mut all, left, .. } = self;
+        let numbered = std::mem::take(&mut all.kernels).into_iter().enumerate();
+        all.kernels =
+            numbered.filter(|(number, _)| left.contains(number)).map(|(_, kernel)| kernel).collect();
+        all
+    }
+
+    /// A chain to join a chain with, and whose place the joined one takes.
+    fn pair(&self, second: usize) -> Option<(usize, usize)> {
+        let Work::Chain { inputs, .. } = &self.all.kernels[second].work else { return None };
+        for first in inputs.iter().filter_map(|input| self.makers[input.value]) {
+            if !joins(&self.all, first, second) {
+                continue;
+            }
+            let mut makers = inputs.iter().filter_map(|input| self.makers[input.value]);
+            if makers.all(|maker| maker <= first) {
+                return Some((first, first));
+            }
+            let made = &self.all.kernels[first].results;
+            if made.iter().all(|value| self.readers[*value].range(first + 1..second).next().is_none()) {
+                return Some((first, second));
+            }
+        }
+        None
+    }
+
+    fn join(&mut self, first: usize, second: usize, at: usize) {
+        for number in [first, second] {
+            for value in self.all.kernels[number].reads() {
+                self.readers[value].remove(&number);
+            }
+        }
+        let gone = if at == first { second } else { first };
+        let other = std::mem::replace(&mut self.all.kernels[second], no_kernel());
+        let one = std::mem::replace(&mut self.all.kernels[first], no_kernel());
+        // What the first made stays in its place if the joined chain does.
+        let moved = if at == first { &other.results } else { &one.results };
+        moved.iter().for_each(|value| self.makers[*value] = Some(at));
+        self.all.kernels[at] = joined(one, other);
+        self.left.remove(&gone);
+        for value in self.all.kernels[at].reads() {
+            self.readers[value].insert(at);
+        }
+    }
+}
+
+/// What stands where a kernel was.
+fn no_kernel() -> Kernel {
+    Kernel { work: Work::Move(Vec::new()), results: Vec::new() }
 }
 
 /// The same kernels in an order in which nothing that a chain needs comes between it and the last contraction
@@ -52,31 +138,6 @@ fn maker(all: &Kernels, value: usize) -> Option<usize> {
     all.kernels.iter().position(|kernel| kernel.results.contains(&value))
 }
 
-/// Two chains to join, and whose place the joined one takes.
-fn pair(all: &Kernels) -> Option<(usize, usize, usize)> {
-    for (second, kernel) in all.kernels.iter().enumerate() {
-        let Work::Chain { inputs, .. } = &kernel.work else { continue };
-        for first in inputs.iter().filter_map(|input| maker(all, input.value)) {
-            if joined(all, first, second).is_none() {
-                continue;
-            }
-            let made = &all.kernels[first].results;
-            let early = inputs
-                .iter()
-                .map(|input| input.value)
-                .all(|value| made.contains(&value) || maker(all, value).is_none_or(|maker| maker < first));
-            if early {
-                return Some((first, second, first));
-            }
-            let reads = |kernel: &Kernel| kernel.reads().iter().any(|value| made.contains(value));
-            if !all.kernels[first + 1..second].iter().any(reads) {
-                return Some((first, second, second));
-            }
-        }
-    }
-    None
-}
-
 /// Sizes that both have as groups of neighbouring axes, if there are such.
 pub(super) fn refined(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
     let suffixes = |dims: &[u64]| -> BTreeSet<u64> {
@@ -95,47 +156,68 @@ pub(super) fn refined(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
     steps.rev().collect()
 }
 
-/// One chain that does what two did, if the second reads results of the first as they are.
-fn joined(all: &Kernels, first: usize, second: usize) -> Option<Kernel> {
-    let (first, second) = (&all.kernels[first], &all.kernels[second]);
-    let (
-        Work::Chain { inputs: a, lines: lines_a, streams: out_a },
-        Work::Chain { inputs: b, lines: lines_b, streams: out_b },
-    ) = (&first.work, &second.work)
-    else {
-        return None;
-    };
-    let made = |view: &View| first.results.iter().position(|made| *made == view.value);
-    if b.iter().any(|view| {
-        made(view).is_some_and(|at| !all.is_whole(view) || all.values[first.results[at]].packing.is_narrow())
-    }) {
-        return None;
-    }
+/// Inputs of two chains by the sizes that both have, if there are such.
+fn same_sizes(a: &[View], b: &[View]) -> Option<[Vec<View>; 2]> {
     let dims = refined(&a.first()?.dims(), &b.first()?.dims())?;
     let again = |views: &[View]| views.iter().map(|view| view.reshaped(&dims)).collect::<Option<Vec<View>>>();
-    let (a, b) = (again(a)?, again(b)?);
+    Some([again(a)?, again(b)?])
+}
+
+/// Whether one chain can do what two do: the second reads results of the first as they are.
+fn joins(all: &Kernels, first: usize, second: usize) -> bool {
+    let (first, second) = (&all.kernels[first], &all.kernels[second]);
+    let (Work::Chain { inputs: a, .. }, Work::Chain { inputs: b, .. }) = (&first.work, &second.work) else {
+        return false;
+    };
+    let is_made = |view: &&View| first.results.contains(&view.value);
+    let as_it_is = |view: &View| all.is_whole(view) && !all.values[view.value].packing.is_narrow();
+    b.iter().filter(is_made).all(as_it_is) && same_sizes(a, b).is_some()
+}
+
+/// One chain that does what two did that [`joins`] says can be one.
+fn joined(first: Kernel, second: Kernel) -> Kernel {
+    let (
+        Work::Chain { inputs: a, lines: lines_a, streams: out_a },
+        Work::Chain { inputs: b, lines: mut lines_b, streams: out_b },
+    ) = (first.work, second.work)
+    else {
+        broken(format_args!("only chains are joined"))
+    };
+    let made = |view: &View| first.results.iter().position(|made| *made == view.value);
+    let [a, b] = same_sizes(&a, &b).or_broken("chains that are joined have sizes in common");
     let mut inputs = a.clone();
     inputs.extend(b.iter().filter(|view| !a.contains(view) && made(view).is_none()).cloned());
-    let inputs = inputs;
     let place = |view: &View| inputs.iter().position(|known| known == view);
-    let of_a = |stream: usize| match a.get(stream) {
-        Some(view) => place(view),
-        None => Some(inputs.len() + stream - a.len()),
-    };
+    let places = a.iter().filter_map(place).collect::<Vec<usize>>();
+    let more = inputs.len() - a.len();
+    let of_a = |stream: usize| places.get(stream).copied().unwrap_or(stream + more);
     let of_b = |stream: usize| match b.get(stream) {
         Some(view) => match made(view) {
-            Some(at) => of_a(*out_a.get(at)?),
-            None => place(view),
+            Some(at) => of_a(out_a[at]),
+            None => place(view).or_broken("an input of either chain"),
         },
-        None => Some(inputs.len() + lines_a.len() + stream - b.len()),
+        None => inputs.len() + lines_a.len() + stream - b.len(),
     };
-    let lines = lines_a.iter().map(|line| renamed(line, &of_a));
-    let lines =
-        lines.chain(lines_b.iter().map(|line| renamed(line, &of_b))).collect::<Option<Vec<Line>>>()?;
-    let streams = out_a.iter().map(|s| of_a(*s)).chain(out_b.iter().map(|s| of_b(*s)));
-    let streams = streams.collect::<Option<Vec<usize>>>()?;
-    let results = [&first.results[..], &second.results].concat();
-    Some(Kernel { work: Work::Chain { inputs: inputs.clone(), lines, streams }, results })
+    lines_b.iter_mut().for_each(|line| rename(line, &of_b));
+    let streams_b: Vec<usize> = out_b.iter().map(|stream| of_b(*stream)).collect();
+    let (mut lines, mut streams, mut results) = (lines_a, out_a, first.results);
+    // Nothing is renamed in the first chain if it has all inputs.
+    if more > 0 || places.iter().enumerate().any(|(at, place)| at != *place) {
+        lines.iter_mut().for_each(|line| rename(line, &of_a));
+        streams.iter_mut().for_each(|stream| *stream = of_a(*stream));
+    }
+    lines.append(&mut lines_b);
+    streams.extend(streams_b);
+    results.extend(second.results);
+    Kernel { work: Work::Chain { inputs, lines, streams }, results }
+}
+
+/// Other numbers for the streams of a line.
+fn rename(line: &mut Line, to: &dyn Fn(usize) -> usize) {
+    line.input = to(line.input);
+    if let Step::With { other: Other::Stream(stream), .. } = &mut line.step {
+        *stream = to(*stream);
+    }
 }
 
 fn renamed(line: &Line, to: &dyn Fn(usize) -> Option<usize>) -> Option<Line> {

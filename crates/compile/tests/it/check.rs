@@ -5,6 +5,7 @@
 use crate::support;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use support::{compiled, on_chips, options, small, tcp};
 use tilewright_compile::check::{CheckFault, CheckReport, FaultKind, check};
@@ -14,7 +15,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::control::StepKind;
 use tilewright_tcp_isa::program::exec::ExecBody;
-use tilewright_tcp_isa::program::{Command, Program};
+use tilewright_tcp_isa::program::{Command, ExecId, Program};
 use tilewright_testkit::draws;
 
 #[test]
@@ -68,7 +69,7 @@ fn rows_and_their_parts_are_told_together() {
 
 /// A change of a program that must not pass unseen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Mutation {
+pub(crate) enum Mutation {
     DropWait,
     DropSync,
     DropPost,
@@ -81,7 +82,7 @@ enum Mutation {
     WaitForAnother,
 }
 
-const MUTATIONS: [Mutation; 10] = [
+pub(crate) const MUTATIONS: [Mutation; 10] = [
     Mutation::DropWait,
     Mutation::DropSync,
     Mutation::DropPost,
@@ -118,11 +119,19 @@ fn commands(program: &Program, queue: usize) -> Vec<(usize, usize)> {
     all
 }
 
-/// Changes a program; `None` if there is nothing of the kind. Steps keep their number, so that kernels begin
-/// where they did.
-fn mutated(program: &Program, mutation: Mutation, queue: usize, draw: usize) -> Option<Program> {
+/// Changes a program in some steps of a queue; `None` if they have nothing of the kind. Steps keep their number,
+/// so that kernels begin where they did.
+pub(crate) fn mutated(
+    program: &Program,
+    mutation: Mutation,
+    (queue, within): (usize, Range<usize>),
+    draw: usize,
+) -> Option<Program> {
     let mut changed = program.clone();
-    let pick = |all: &[usize]| (!all.is_empty()).then(|| all[draw % all.len()]);
+    let pick = |all: &[usize]| {
+        let all: Vec<usize> = all.iter().copied().filter(|at| within.contains(at)).collect();
+        (!all.is_empty()).then(|| all[draw % all.len()])
+    };
     // A step that does nothing stands for one that is gone.
     let gone = StepKind::If {
         condition: tilewright_tcp_isa::program::control::Condition {
@@ -133,6 +142,8 @@ fn mutated(program: &Program, mutation: Mutation, queue: usize, draw: usize) -> 
         then: Vec::new(),
         otherwise: Vec::new(),
     };
+    let all: Vec<(usize, usize)> = commands(program, queue);
+    let all: Vec<(usize, usize)> = all.into_iter().filter(|(from, _)| within.contains(from)).collect();
     let steps = &mut changed.queues[queue].steps;
     match mutation {
         Mutation::DropWait => steps[pick(&places(program, queue, is_wait))?].kind = gone,
@@ -147,31 +158,38 @@ fn mutated(program: &Program, mutation: Mutation, queue: usize, draw: usize) -> 
             steps[pick(&found)?].kind = gone;
         }
         Mutation::DropCommand => {
-            let all = commands(program, queue);
-            let (from, to) = all[draw % all.len()];
+            let (from, to) = *all.get(draw % all.len().max(1))?;
             (from..to).for_each(|at| steps[at].kind = gone.clone());
         }
         Mutation::SwapCommands => {
-            let all = commands(program, queue);
-            let first = draw % (all.len() - 1);
+            let first = draw % all.len().checked_sub(1).filter(|pairs| *pairs > 0)?;
             let ((a, b), (c, d)) = (all[first], all[first + 1]);
             let (one, between, other) = (steps[a..b].to_vec(), steps[b..c].to_vec(), steps[c..d].to_vec());
             let all: Vec<_> = other.into_iter().chain(between).chain(one).collect();
             steps.splice(a..d, all);
         }
         Mutation::MoveCommit | Mutation::MoveFetch => {
-            let at = draw % changed.execs.len();
-            let ExecBody::Stream(stream) = &mut changed.execs[at].body else { return None };
+            let loads = places(program, queue, |kind| matches!(kind, StepKind::Push(Command::Load(_))));
+            let at = pick(&loads)?;
+            let StepKind::Push(Command::Load(image)) = &mut steps[at].kind else { return None };
+            // Other steps load the same image, which stays.
+            let mut exec = program.execs[image.0 as usize].clone();
+            let ExecBody::Stream(stream) = &mut exec.body else { return None };
             let base = if mutation == Mutation::MoveFetch {
                 &mut stream.fetch.base
             } else {
                 &mut stream.commit.base
             };
             *base += 8 * (1 + draw as u64 / 7 % 9);
+            *image = ExecId(u32::try_from(program.execs.len()).unwrap());
+            changed.execs.push(exec);
         }
         Mutation::MoveTransfer => {
-            let at = draw % changed.transfers.len();
-            let transfer = &mut changed.transfers[at];
+            let found = places(program, queue, |kind| matches!(kind, StepKind::Push(Command::Dma { .. })));
+            let StepKind::Push(Command::Dma { transfer, .. }) = steps[pick(&found)?].kind else {
+                return None;
+            };
+            let transfer = &mut changed.transfers[transfer.0 as usize];
             let by = 64 * (1 + draw as u64 / 7 % 9);
             if draw.is_multiple_of(2) { transfer.source.0 += by } else { transfer.target.0 += by }
         }
@@ -224,7 +242,7 @@ fn changed_programs_are_caught() {
             for (mutation, killed, all) in &mut survey {
                 for draw in 0..draws(5, 16) {
                     let queue = draw % program.queues.len();
-                    let changed = mutated(program, *mutation, queue, draw * 7919 + 13);
+                    let changed = mutated(program, *mutation, (queue, 0..usize::MAX), draw * 7919 + 13);
                     let Some(changed) = changed else { continue };
                     *all += 1;
                     *killed += u32::from(mutations.kills(name, &changed));
