@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tilewright_artifact::{GraphPlan, PlanError};
 use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port, PortError};
 use tilewright_compile::general::kernel::Packing;
-use tilewright_graph::Dtype;
+use tilewright_graph::{Dtype, OpenSizes};
 
 fn port() -> impl Strategy<Value = Port> {
     let loops = (any::<[u64; 2]>(), proptest::collection::vec(any::<(u64, u64, u64)>(), 0..4));
@@ -40,8 +40,9 @@ fn plan() -> impl Strategy<Value = GraphPlan> {
                 constants,
             )| {
                 let inputs = inputs.into_iter().map(|port| Port { loops: Vec::new(), ..port }).collect();
+                let open = OpenSizes::default();
                 let interface =
-                    GraphInterface { name, pes, kernels, hbm_bytes, roofline_cycles, inputs, results };
+                    GraphInterface { name, pes, kernels, hbm_bytes, roofline_cycles, inputs, results, open };
                 GraphPlan { chip, set, machine, interface, constants }
             },
         )

@@ -14,6 +14,7 @@ mod links;
 mod models;
 mod onnx_chip;
 mod onnx_graphs;
+mod open_sizes;
 mod permuted;
 mod stages;
 mod study;

@@ -42,6 +42,16 @@ pub struct SizeInput {
 pub type AxisSizes = Vec<Option<u64>>;
 
 impl OpenSizes {
+    /// Whether every size is a number.
+    pub fn is_empty(&self) -> bool {
+        self.axes.is_empty()
+    }
+
+    /// Sizes of the axes where all are at their bounds.
+    pub fn most(&self) -> AxisSizes {
+        self.axes.iter().map(|axis| Some(axis.most)).collect()
+    }
+
     /// Sizes of the axes in a run with arrays of these shapes, in the order of the inputs.
     ///
     /// # Errors
@@ -116,8 +126,8 @@ impl OpenSizes {
     /// The shape of a tensor in a run; `None` if the size of an axis is missing.
     pub fn shape(&self, tensor: &OpenTensor, sizes: &[Option<u64>]) -> Option<Vec<u64>> {
         let size = |parts: &Vec<Dim>| {
-            let parts = parts.iter().map(|part| u64::try_from(part.value(sizes)?).ok());
-            parts.collect::<Option<Vec<u64>>>().map(|parts| parts.iter().product())
+            let mut sizes = parts.iter().map(|part| u64::try_from(part.value(sizes)?).ok());
+            sizes.try_fold(1_u64, |product, size| product.checked_mul(size?))
         };
         tensor.axes.iter().map(size).collect()
     }
@@ -129,7 +139,7 @@ impl OpenSizes {
 
     /// Loops over all parts of a tensor, outermost first: bound and run-time size of each.
     fn loops(&self, tensor: &OpenTensor, sizes: &[Option<u64>]) -> Option<Vec<(usize, usize)>> {
-        let most: AxisSizes = self.axes.iter().map(|axis| Some(axis.most)).collect();
+        let most = self.most();
         let value = |dim: &Dim, sizes: &[Option<u64>]| usize::try_from(dim.value(sizes)?).ok();
         tensor.axes.iter().flatten().map(|dim| Some((value(dim, &most)?, value(dim, sizes)?))).collect()
     }
