@@ -172,7 +172,7 @@ fn first_unbounded<'g>(
     graph: &'g Graph,
     host: &dyn Host,
 ) -> Result<Option<&'g Axis>, Outcome> {
-    if !args.model.ends_with(".onnx") {
+    if !args.model.ends_with(".onnx") || graph.axes.is_empty() {
         return Ok(None);
     }
     let (_, names) = model::onnx_inputs(&args.model, host)?;
