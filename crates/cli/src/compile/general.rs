@@ -9,7 +9,7 @@ use tilewright_compile::general::bound::roofline_cycles;
 use tilewright_compile::general::explain::{explain, find_kernel};
 use tilewright_compile::general::text;
 use tilewright_compile::recognise;
-use tilewright_graph::{Axis, Graph, OpenSizes, primitives};
+use tilewright_graph::{Axis, Data, Graph, OpenSizes, primitives};
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
@@ -166,6 +166,18 @@ fn unbounded(axis: &Axis, error: &CompileError) -> Outcome {
     Outcome { code: FAILED, ..Outcome::usage(&words) }
 }
 
+/// Whether a graph with open sizes may be one that takes arrays: a file of a language model is none, nor is a text
+/// whose weights are elsewhere, of which templates say what they miss.
+fn takes_arrays(args: &CompileArgs, (model, as_read): &(Model, Graph)) -> bool {
+    let is_elsewhere = |data: &Data| match data {
+        Data::Stored(name) => !model.store.tensors.contains_key(name),
+        Data::Floats(_) | Data::Ints(_) => false,
+    };
+    let has_weights = !as_read.constants.iter().any(|constant| is_elsewhere(&constant.data));
+    let is_graph = [".onnx", ".graph"].iter().any(|ending| args.model.ends_with(ending));
+    has_weights && (is_graph || args.model == "-")
+}
+
 /// The first axis of a graph that nobody gave a bound: graph texts have bounds of their own.
 fn first_unbounded<'g>(
     args: &CompileArgs,
@@ -192,8 +204,7 @@ pub(super) fn planned(
 ) -> Result<Option<PlannedGraph>, Outcome> {
     let (model, as_read) = loaded;
     let Err(error) = cluster(&model.graph) else { return Ok(None) };
-    let takes_arrays = [".onnx", ".graph"].iter().any(|ending| args.model.ends_with(ending));
-    if !as_read.axes.is_empty() && !takes_arrays && args.model != "-" {
+    if !as_read.axes.is_empty() && !takes_arrays(args, loaded) {
         return Ok(None);
     }
     if let Some(axis) = first_unbounded(args, as_read, host)? {

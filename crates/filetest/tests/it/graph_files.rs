@@ -187,7 +187,7 @@ fn arrays_that_share_an_axis_must_agree() {
     good("compile two.graph -o g.twb", &mut host);
     for verb in ["exec g.twb", "run two.graph"] {
         let said = good(&format!("{verb} --input x=x3.npy --input y=y3.npy"), &mut host);
-        assert_eq!(values(&said), "z: f32[4] = [3.0, 3.0, 3.0, 3.0]", "{verb}");
+        assert_eq!(values(&said), "z: f32[4] = [3, 3, 3, 3]", "{verb}");
         for (arrays, said) in [
             (
                 "--input x=x3.npy --input y=y5.npy",
@@ -243,7 +243,7 @@ fn a_plan_that_asks_for_too_much_is_refused_before_memory_is_taken() {
     good(&format!("compile {GRAPH} -o g.twb"), &mut host);
     let file = host.written["g.twb"].clone();
     let cases = [
-        ("graph 1\n", "graph 2\n", "its plan begins with `graph 2`, and this release reads"),
+        ("graph 1\n", "graph 3\n", "its plan begins with `graph 3`, and this release reads"),
         ("[16, 24]", "[1099511627776, 1099511627776]", "`x` lies beyond the"),
         ("[16, 24]", "[4294967296, 24]", "`x` lies beyond the"),
         ("f32[16, 8] as words at ", "f32[16, 8] as words at 9", "`p` lies beyond the"),
