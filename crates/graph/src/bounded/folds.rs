@@ -48,7 +48,7 @@ impl BoundingPass<'_> {
         let mut inputs: Vec<ValueId> = Vec::new();
         for (own, (x, axes)) in parts.inputs.iter().zip(operands) {
             // Zero times an integer is zero; a float that is none, or infinite, must not meet the zero.
-            let summed = |label: &u8| !parts.output.contains(label) && !(integers && done.contains(label));
+            let summed = |label: &u8| !(parts.output.contains(label) || integers && done.contains(label));
             let chosen: Vec<usize> =
                 own.iter().enumerate().filter(|(_, label)| summed(label)).map(|(axis, _)| axis).collect();
             let zero = self.b.scalar(self.b.dtype(*x), 0.0)?;

@@ -52,7 +52,8 @@ impl BoundingPass<'_> {
         let mut all: Option<ValueId> = None;
         for (at, (digit, _)) in digits.iter().zip(asked).enumerate().filter(|(_, (_, asked))| **asked) {
             let length = self.bound(&digit.dim)?;
-            let (place, size) = (self.b.iota(Dtype::I32, &[length.clone()], 0)?, self.size(&digit.dim)?);
+            let (place, size) =
+                (self.b.iota(Dtype::I32, std::slice::from_ref(&length), 0)?, self.size(&digit.dim)?);
             let one = self.b.binary(Binary::Lt, place, size)?;
             let behind = digits.len() - at - 1;
             let one = self.column(one, length, behind)?;

@@ -55,7 +55,7 @@ pub fn bounded(graph: &Graph) -> BuildResult<BoundedGraph> {
     for node in &graph.nodes {
         let before = pass.b.graph().values.len();
         let name = node.outputs.first().and_then(|id| graph.value(*id)).map_or("", |value| &value.name);
-        let (id, axes) = pass.node(node).map_err(|why| in_node(why, name, node))?;
+        let (id, axes) = pass.node(node).map_err(|why| in_node(*why, name, node))?;
         if id.index() >= before {
             pass.b.rename(id, name);
         }
@@ -67,9 +67,9 @@ pub fn bounded(graph: &Graph) -> BuildResult<BoundedGraph> {
 }
 
 /// A complaint about a node, with its name and operator.
-fn in_node(complaint: Box<Diagnostic>, name: &str, node: &Node) -> Box<Diagnostic> {
+fn in_node(complaint: Diagnostic, name: &str, node: &Node) -> Box<Diagnostic> {
     let message = format!("node `{name}` ({}): {}", node.op.name(), complaint.message);
-    Box::new(Diagnostic { message, ..*complaint })
+    Box::new(Diagnostic { message, ..complaint })
 }
 
 /// A value at its bounds: which, and where its elements lie along each axis.

@@ -193,7 +193,7 @@ impl BoundingPass<'_> {
         let rows = if own.as_fixed().is_some() || padding == Padding::Same {
             rows
         } else {
-            self.from_front(rows, &own)?
+            self.counted_from_front(rows, &own)?
         };
         let y = self.b.gather(*x, axis, rows)?;
         let mut new = axes.clone();
@@ -203,7 +203,7 @@ impl BoundingPass<'_> {
     }
 
     /// Row numbers that count from the front: those from the end depend on the run-time size.
-    fn from_front(&mut self, rows: ValueId, size: &Dim) -> BuildResult<ValueId> {
+    fn counted_from_front(&mut self, rows: ValueId, size: &Dim) -> BuildResult<ValueId> {
         if self.b.numbers(rows).is_some_and(|rows| rows.iter().all(|row| *row >= 0)) {
             return Ok(rows);
         }
@@ -231,7 +231,7 @@ impl BoundingPass<'_> {
         if !open && size.as_fixed().is_some() {
             return Ok((self.b.emit(op.clone(), &[*x, *indices, *updates])?, new));
         }
-        let rows = self.from_front(*indices, &size)?;
+        let rows = self.counted_from_front(*indices, &size)?;
         let length = self.bound(&size)?;
         let behind = self.b.number(length.clone(), self.b.dtype(rows))?;
         let rows = self.filled(rows, places, &[0], &|_| false, behind)?;
