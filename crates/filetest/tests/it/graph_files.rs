@@ -182,7 +182,7 @@ fn arrays_that_share_an_axis_must_agree() {
                 let z: f32[4] = einsum(x, y) spec=\"sd,s->d\"\noutput z = z\n";
     host.given.insert("two.graph".into(), text.into());
     for (name, extents) in [("x3", &[3, 4][..]), ("y3", &[3]), ("y5", &[5]), ("y9", &[9]), ("x9", &[9, 4])] {
-        host.given.insert(format!("{name}.npy").into(), ones(extents));
+        host.given.insert(format!("{name}.npy"), ones(extents));
     }
     good("compile two.graph -o g.twb", &mut host);
     for verb in ["exec g.twb", "run two.graph"] {
