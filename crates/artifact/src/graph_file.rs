@@ -34,6 +34,7 @@ impl<'f> GraphArtifact<'f> {
         for port in plan.interface.inputs.iter().chain(&plan.interface.results) {
             port.check(hbm_bytes)?;
         }
+        plan.interface.check_open()?;
         let mut left = bundle.array(CONSTANTS).ok_or(ArtifactError::Missing("constants"))?;
         let mut constants = Vec::new();
         for (base, bytes) in &plan.constants {

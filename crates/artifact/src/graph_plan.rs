@@ -16,6 +16,18 @@
 //! constant 1024 at 16384
 //! ```
 //!
+//! A graph with open sizes begins with `graph 2` and has besides:
+//!
+//! ```text
+//! axis "seq" 1..128
+//! takes "x" [[seq], [64]]
+//! size "size.seq" seq
+//! gives "y" [[seq], [64]]
+//! ```
+//!
+//! `takes` and `gives` have the parts of each axis of an input and of a result, `size` an input that is a
+//! run-time size; they are as many as inputs and outputs, in the same order.
+//!
 //! `set`, `input`, `output` and `constant` are there as often as there are some. `machine` is the fingerprint
 //! of the machine's figures. Behind `as` stands how elements lie in HBM: `words` of 32 bits, or `bf16`; `at`
 //! says where, in bytes. Where elements do not follow each other in row-major order there are loops: the
@@ -27,7 +39,8 @@ use std::fmt;
 use tilewright_base::SourceId;
 use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port};
 use tilewright_compile::general::kernel::Packing;
-use tilewright_graph::Dtype;
+use tilewright_graph::text::dim;
+use tilewright_graph::{Axis, Dim, Dtype, OpenSizes, OpenTensor, SizeInput};
 use tilewright_ir::print::{list, quoted};
 use tilewright_ir::{Args, Bracket, Fields, Log, Node, Read, Sign, Tree, parser};
 
@@ -35,6 +48,8 @@ use crate::plan::PlanError;
 
 /// The first line: the form of the statements behind it.
 pub(crate) const VERSION: &str = "graph 1";
+/// The first line of a graph with open sizes.
+pub(crate) const OPEN_VERSION: &str = "graph 2";
 
 /// What a compiled graph is run with, beside its program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +70,8 @@ pub struct GraphPlan {
 const SINGLE: [&str; 8] = ["graph", "name", "chip", "machine", "pes", "kernels", "hbm", "bound"];
 /// Statements that may be there several times.
 const MANY: [&str; 4] = ["set", "input", "output", "constant"];
+/// Statements of open sizes.
+const OPEN: [&str; 4] = ["axis", "takes", "size", "gives"];
 
 impl GraphPlan {
     /// Reads a plan.
@@ -63,12 +80,14 @@ impl GraphPlan {
     /// Another version; statements that this one does not know.
     pub fn read(text: &str) -> Result<GraphPlan, PlanError> {
         let first = text.lines().next().unwrap_or_default();
-        if first != VERSION {
-            return Err(PlanError::version(first));
-        }
+        let open: &[&str] = match first {
+            VERSION => &[],
+            OPEN_VERSION => &OPEN,
+            other => return Err(PlanError::version(other)),
+        };
         let mut log = Log::default();
         let tree = parser::parse(text, SourceId(0), &mut log);
-        let known: Vec<&str> = SINGLE.into_iter().chain(MANY).collect();
+        let known: Vec<&str> = SINGLE.iter().chain(&MANY).chain(open).copied().collect();
         for node in tree.statements().filter(|node| !known.contains(&node.head().text)) {
             log.push(*node.unknown(&known));
         }
@@ -100,6 +119,7 @@ fn statements(tree: &Tree<'_>, log: &mut Log) -> Option<GraphPlan> {
     let inputs = ports(tree, "input", log);
     let results = ports(tree, "output", log);
     let constants = fields.many("constant", log, constant);
+    let open = open_sizes(&fields, log);
     let [machine, pes, kernels, hbm_bytes, roofline_cycles] = counts;
     let interface = GraphInterface {
         name: texts.0?,
@@ -109,8 +129,31 @@ fn statements(tree: &Tree<'_>, log: &mut Log) -> Option<GraphPlan> {
         roofline_cycles: roofline_cycles?,
         inputs: inputs?,
         results: results?,
+        open: open?,
     };
     Some(GraphPlan { chip: texts.1?, set: set?, machine: machine?, interface, constants: constants? })
+}
+
+/// Which sizes are open.
+fn open_sizes(fields: &Fields<'_>, log: &mut Log) -> Option<OpenSizes> {
+    let axes = fields.many("axis", log, |args| {
+        let name = args.text("a name in quotes")?.text.into_owned();
+        let least = args.unsigned("the smallest size")?;
+        args.sign(Sign::Range)?;
+        Ok(Axis { name, least, most: args.unsigned("the largest size")? })
+    })?;
+    let tensor = |args: &mut Args<'_>| {
+        let name = args.text("a name in quotes")?.text.into_owned();
+        let axes = args.list("axes", |args| args.list("parts", |args| dim(args, &axes)))?;
+        Ok(OpenTensor { name, axes })
+    };
+    let inputs = fields.many("takes", log, tensor);
+    let outputs = fields.many("gives", log, tensor);
+    let sizes = fields.many("size", log, |args| {
+        let name = args.text("a name in quotes")?.text.into_owned();
+        Ok(SizeInput { name, size: dim(args, &axes)? })
+    });
+    Some(OpenSizes { inputs: inputs?, sizes: sizes?, outputs: outputs?, axes })
 }
 
 /// Every port of a kind; only results have loops.
@@ -175,7 +218,8 @@ fn element_loops(args: &mut Args<'_>) -> Read<ElementLoops> {
 impl fmt::Display for GraphPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let GraphPlan { chip, set, machine, interface, constants } = self;
-        writeln!(f, "{VERSION}\nname {}\nchip {}", quoted(&interface.name), quoted(chip))?;
+        let version = if interface.open.is_empty() { VERSION } else { OPEN_VERSION };
+        writeln!(f, "{version}\nname {}\nchip {}", quoted(&interface.name), quoted(chip))?;
         for setting in set {
             writeln!(f, "set {}", quoted(setting))?;
         }
@@ -190,8 +234,27 @@ impl fmt::Display for GraphPlan {
         for (base, bytes) in constants {
             writeln!(f, "constant {bytes} at {base}")?;
         }
-        Ok(())
+        write_open(f, &interface.open)
     }
+}
+
+fn write_open(f: &mut fmt::Formatter<'_>, open: &OpenSizes) -> fmt::Result {
+    let OpenSizes { axes, inputs, sizes, outputs } = open;
+    for Axis { name, least, most } in axes {
+        writeln!(f, "axis {} {least}..{most}", quoted(name))?;
+    }
+    let parts =
+        |tensor: &OpenTensor| list(&tensor.axes, |parts: &Vec<Dim>| list(parts, |dim: &Dim| dim.text(axes)));
+    for tensor in inputs {
+        writeln!(f, "takes {} {}", quoted(&tensor.name), parts(tensor))?;
+    }
+    for SizeInput { name, size } in sizes {
+        writeln!(f, "size {} {}", quoted(name), size.text(axes))?;
+    }
+    for tensor in outputs {
+        writeln!(f, "gives {} {}", quoted(&tensor.name), parts(tensor))?;
+    }
+    Ok(())
 }
 
 fn write_port(f: &mut fmt::Formatter<'_>, word: &str, port: &Port) -> fmt::Result {

@@ -5,7 +5,7 @@ use tilewright_base::Sources;
 use tilewright_compile::general::refusal::{check_graph, refused_node};
 use tilewright_compile::general::{Options, Refusal, plan};
 use tilewright_explore::Goal;
-use tilewright_graph::{Graph, TensorStore, primitives};
+use tilewright_graph::{Graph, OpenSizes, TensorStore, bounded, primitives};
 use tilewright_machine::Tcp;
 use tilewright_schedule::tune::{GraphGoal, TuneError, TunedGraph, tune_graph, watts};
 
@@ -30,6 +30,8 @@ pub(crate) struct CompiledGraph {
     pub(crate) tuned: TunedGraph,
     /// What became of its contractions, if they are not all in bf16.
     pub(crate) note: Option<QuantisedNote>,
+    /// Sizes that a run may have below those that it was compiled for.
+    pub(crate) open: OpenSizes,
 }
 
 impl GraphRequest<'_> {
@@ -54,6 +56,7 @@ impl GraphRequest<'_> {
             Some((graph, note)) => (graph, Some(note)),
             None => (graph, None),
         };
+        let (graph, open) = at_bounds(graph, host)?;
         self.progress(host, "compiling", None);
         let phase = format!("choosing with effort {effort}");
         let planned = |options: &Options| plan(machine, &graph, store, options);
@@ -63,7 +66,7 @@ impl GraphRequest<'_> {
         });
         self.progress(host, "", None);
         let tuned = tuned.map_err(|error| refused(&graph, &error))?;
-        Ok(CompiledGraph { tuned, note })
+        Ok(CompiledGraph { tuned, note, open })
     }
 
     fn progress(&self, host: &mut dyn Host, phase: &str, part: Option<f64>) {
@@ -84,6 +87,17 @@ impl GraphRequest<'_> {
             (None, _) => Ok(1),
         }
     }
+}
+
+/// A graph of primitives at the bounds of its axes, and which sizes are open.
+pub(crate) fn at_bounds(graph: Graph, host: &dyn Host) -> Result<(Graph, OpenSizes), Outcome> {
+    if graph.axes.is_empty() {
+        return Ok((graph, OpenSizes::default()));
+    }
+    let made = bounded(&graph)
+        .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
+    check_graph(&made.graph).map_err(|refusal| not_lowered(&made.graph, &refusal))?;
+    Ok((made.graph, made.sizes))
 }
 
 /// Refuses options of a target that mean nothing to a graph that takes arrays.

@@ -127,17 +127,19 @@ pub(crate) fn recognised(model: Model) -> Model {
     Model { graph: tilewright_compile::recognise(&model.graph), ..model }
 }
 
-/// `batch=1,seq=1..512`: names of axes with their smallest and largest size.
+/// `batch=1,seq=1..512`: names of axes with their smallest and largest size; `..512` begins at 1.
 pub(crate) fn axes(text: &str) -> Result<BTreeMap<String, (u64, u64)>, Outcome> {
     let mut axes = BTreeMap::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let bounds = part.split_once('=').and_then(|(name, sizes)| {
             let (least, most) = sizes.split_once("..").unwrap_or((sizes, sizes));
-            Some((name.trim().to_string(), (least.trim().parse().ok()?, most.trim().parse().ok()?)))
+            let least = if least.trim().is_empty() { Some(1) } else { least.trim().parse().ok() };
+            let bounds: (u64, u64) = (least?, most.trim().parse().ok()?);
+            (bounds.0 <= bounds.1).then(|| (name.trim().to_string(), bounds))
         });
         let Some((name, bounds)) = bounds else {
             return Err(Outcome::usage(&format!(
-                "--dims `{part}` names no axis with its size\n  = allowed: batch=1,seq=1..512"
+                "--dims `{part}` names no axis with its size\n  = allowed: batch=1,seq=1..512, the smaller size first"
             )));
         };
         axes.insert(name, bounds);

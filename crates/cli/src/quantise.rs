@@ -1,7 +1,6 @@
 //! `--dtype int8` and `--calibrate DIR` of graphs that take arrays: inputs that scales are found on, and what is
 //! said of the result.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -13,8 +12,8 @@ use tilewright_reference::Tensor;
 
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
-use crate::run::InputArrays;
 use crate::run::args::TensorArgs;
+use crate::run::{GivenSizes, InputArrays};
 use crate::target::ModelTarget;
 
 /// Sets of inputs of a folder, at most.
@@ -139,7 +138,7 @@ pub(crate) fn calibration(folder: &str, graph: &Graph, host: &mut dyn Host) -> R
     for folder in &folders {
         let named = inputs.iter().map(|input| format!("{}={}", input.name, path(folder, &input.name)));
         let args = TensorArgs { inputs: named.collect(), seed: None, output: None };
-        let arrays = InputArrays::new(&args, BTreeMap::new(), &inputs, host).map_err(|refused| {
+        let arrays = InputArrays::new(&args, GivenSizes::default(), &inputs, host).map_err(|refused| {
             let instead = "  = instead: DIR/NAME.npy for each input, or sets of them in DIR/0, DIR/1, ...\n";
             Outcome { stderr: format!("{}{instead}", refused.stderr), ..refused }
         })?;

@@ -114,22 +114,42 @@ impl Dim {
         dims.into_iter().try_fold(Dim::fixed(1), |product, dim| product.times(dim))
     }
 
-    /// The quotient by a single product, if every term can be divided without a rest.
+    /// The quotient, if there is no rest and it or the divisor is a single product.
     pub fn divided(&self, by: &Dim) -> Option<Dim> {
-        let [(divisor, number)] = by.terms.as_slice() else { return None };
+        let [(divisor, number)] = by.terms.as_slice() else { return self.single_quotient(by) };
         let mut terms = Vec::new();
         for (factors, coefficient) in &self.terms {
-            let mut rest = factors.clone();
-            for axis in divisor {
-                let at = rest.iter().position(|factor| factor == axis)?;
-                rest.remove(at);
-            }
-            if coefficient.checked_rem(*number)? != 0 {
-                return None;
-            }
-            terms.push((rest, coefficient.checked_div(*number)?));
+            terms.push(term_quotient((factors, *coefficient), (divisor, *number))?);
         }
         Dim::normal(terms)
+    }
+
+    /// The quotient by a sum, if it is a single product: that of the longest terms.
+    fn single_quotient(&self, by: &Dim) -> Option<Dim> {
+        let ((factors, number), (divisor, by_number)) = (self.terms.first()?, by.terms.first()?);
+        let quotient = Dim { terms: vec![term_quotient((factors, *number), (divisor, *by_number))?] };
+        (quotient.times(by)? == *self).then_some(quotient)
+    }
+
+    /// How fast it grows with an axis: the derivative.
+    pub fn growth(&self, axis: AxisId) -> Option<Dim> {
+        let mut terms = Vec::new();
+        for (factors, number) in &self.terms {
+            let times = factors.iter().filter(|factor| **factor == axis).count();
+            let Some(at) = factors.iter().position(|factor| *factor == axis) else { continue };
+            let mut rest = factors.clone();
+            rest.remove(at);
+            terms.push((rest, number.checked_mul(i64::try_from(times).ok()?)?));
+        }
+        Dim::normal(terms)
+    }
+
+    /// Axes that are in it, each once.
+    pub fn axes(&self) -> Vec<AxisId> {
+        let mut axes: Vec<AxisId> = self.terms.iter().flat_map(|(factors, _)| factors.clone()).collect();
+        axes.sort_unstable();
+        axes.dedup();
+        axes
     }
 
     /// Smallest and largest value that it may have.
@@ -201,6 +221,19 @@ impl Dim {
     }
 }
 
+/// The quotient of two products without a rest.
+fn term_quotient(
+    (factors, number): (&[AxisId], i64),
+    (divisor, by): (&[AxisId], i64),
+) -> Option<(Vec<AxisId>, i64)> {
+    let mut rest = factors.to_vec();
+    for axis in divisor {
+        let at = rest.iter().position(|factor| factor == axis)?;
+        rest.remove(at);
+    }
+    (number.checked_rem(by)? == 0).then_some((rest, number.checked_div(by)?))
+}
+
 impl From<i64> for Dim {
     fn from(number: i64) -> Dim {
         Dim::fixed(number)
@@ -268,8 +301,12 @@ mod tests {
             let (least, most) = x.range(&axes());
             prop_assert!((least..=most).contains(&i128::from(value(&x))));
             prop_assert_eq!(&x.plus(&y).unwrap().minus(&y).unwrap(), &x);
+            let product = x.times(&y).unwrap();
             if let Some(quotient) = x.divided(&y) {
-                prop_assert_eq!(quotient.times(&y).unwrap(), x);
+                prop_assert_eq!(quotient.times(&y).unwrap(), x.clone());
+            }
+            if y.terms().len() == 1 || x.terms().len() == 1 && !y.terms().is_empty() {
+                prop_assert_eq!(product.divided(&y), Some(x));
             }
         }
     }

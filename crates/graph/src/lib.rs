@@ -20,6 +20,7 @@
 //! # Ok::<(), Box<tilewright_base::Diagnostic>>(())
 //! ```
 
+pub mod bounded;
 pub mod build;
 pub mod dim;
 pub mod dtype;
@@ -33,6 +34,7 @@ pub mod rich;
 pub mod text;
 pub mod verify;
 
+pub use bounded::{AxisSizes, BoundedGraph, OpenSizes, OpenTensor, SizeInput, bounded};
 pub use build::Builder;
 pub use dim::{Axis, AxisId, Dim};
 pub use dtype::Dtype;

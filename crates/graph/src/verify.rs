@@ -36,6 +36,11 @@ pub const CODES: &[(&str, &str)] = &[
     ("graph/type", "a value is declared with another type than its operator gives"),
     ("graph/constant", "a constant has other elements than its type says"),
     ("graph/state", "a state joins an input and an output that do not fit"),
+    ("graph/open", "a node cannot be computed while the size of an axis is open"),
+    (
+        "graph/bounds",
+        "an array has a size outside of the bounds of an axis, or another than an array before it",
+    ),
 ];
 
 /// Largest size of an axis.

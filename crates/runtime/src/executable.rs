@@ -2,7 +2,7 @@
 //! results as words. It knows no kernels, so that a compiled file runs as its plan does.
 
 use tilewright_base::invariant::{OrBroken, to_index};
-use tilewright_compile::general::interface::{GraphInterface, Port, pattern_bytes};
+use tilewright_compile::general::interface::{GraphInterface, OpenSizes, Port, pattern_bytes};
 use tilewright_compile::general::kernel::Packing;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::RuleSet;
@@ -43,6 +43,13 @@ impl ExecutableGraph {
         }
         let prepared = Prepared::new(machine, program)?;
         Ok(ExecutableGraph { device: Device::new(machine, 1), prepared, interface })
+    }
+
+    /// The same with sizes that a run may have below those of its inputs and results.
+    #[must_use]
+    pub fn with_open(mut self, open: OpenSizes) -> ExecutableGraph {
+        self.interface.open = open;
+        self
     }
 
     /// What it takes and gives.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tilewright_artifact::{GraphPlan, PlanError};
 use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port, PortError};
 use tilewright_compile::general::kernel::Packing;
-use tilewright_graph::Dtype;
+use tilewright_graph::{Axis, AxisId, Dim, Dtype, OpenSizes, OpenTensor, SizeInput};
 
 fn port() -> impl Strategy<Value = Port> {
     let loops = (any::<[u64; 2]>(), proptest::collection::vec(any::<(u64, u64, u64)>(), 0..4));
@@ -40,16 +40,48 @@ fn plan() -> impl Strategy<Value = GraphPlan> {
                 constants,
             )| {
                 let inputs = inputs.into_iter().map(|port| Port { loops: Vec::new(), ..port }).collect();
+                let open = OpenSizes::default();
                 let interface =
-                    GraphInterface { name, pes, kernels, hbm_bytes, roofline_cycles, inputs, results };
+                    GraphInterface { name, pes, kernels, hbm_bytes, roofline_cycles, inputs, results, open };
                 GraphPlan { chip, set, machine, interface, constants }
             },
         )
 }
 
+/// Plans of open sizes: three axes, tensors whose axes are sums and products of them.
+fn open_sizes() -> impl Strategy<Value = OpenSizes> {
+    let dim = || (1..9_i64, 0..3_u32, 0..3_u32, 0..5_i64);
+    let dim = move || {
+        dim().prop_map(|(number, one, other, more)| {
+            let axis = |at: u32| Dim::axis(AxisId(at));
+            let product = axis(one).times(&axis(other)).and_then(|product| product.times(&number.into()));
+            product.and_then(|product| product.plus(&more.into())).expect("a small size")
+        })
+    };
+    let axes = move || proptest::collection::vec(proptest::collection::vec(dim(), 0..3), 0..4);
+    let tensors = move || {
+        let one = (".*", axes()).prop_map(|(name, axes)| OpenTensor { name, axes });
+        proptest::collection::vec(one, 0..3)
+    };
+    let sizes = (".*", dim()).prop_map(|(name, size)| SizeInput { name, size });
+    (tensors(), proptest::collection::vec(sizes, 0..3), tensors(), any::<[u32; 3]>()).prop_map(
+        |(inputs, sizes, outputs, most)| {
+            let axis = |(name, most): (&str, u32)| Axis { name: name.into(), least: 1, most: most.into() };
+            let axes = ["batch", "seq", "a b"].into_iter().zip(most).map(axis).collect();
+            OpenSizes { axes, inputs, sizes, outputs }
+        },
+    )
+}
+
 proptest! {
     #[test]
     fn what_is_printed_is_read(plan in plan()) {
+        prop_assert_eq!(GraphPlan::read(&plan.to_string()), Ok(plan));
+    }
+
+    #[test]
+    fn open_sizes_that_are_printed_are_read(plan in plan(), open in open_sizes()) {
+        let plan = GraphPlan { interface: GraphInterface { open, ..plan.interface }, ..plan };
         prop_assert_eq!(GraphPlan::read(&plan.to_string()), Ok(plan));
     }
 

@@ -26,6 +26,8 @@ Examples:
   tilewright exec stories.twb --prompt 'Once upon a time' --prompt 'The cat'
   tilewright compile digits.onnx --pes 4 -o digits.twb    the same for any graph of fixed sizes
   tilewright exec digits.twb --input image=seven.npy
+  tilewright compile encoder.onnx --dims batch=..8,seq=..128 -o encoder.twb   once for all sizes up to these
+  tilewright exec encoder.twb --input tokens=short.npy   arrays of any such size
   tilewright compile digits.onnx --explain 3              what bounds kernel 3 of it, and what would have to change";
 
 /// What to compile and which stage to print.
@@ -45,10 +47,12 @@ pub(crate) struct CompileArgs {
     pub(crate) program: Option<ProgramName>,
     #[command(flatten)]
     pub(crate) target: ModelTarget,
-    /// Texts that may go on at the same time, as sequences of a batch, at most
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) batch: u64,
-    /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
+    /// Texts that may go on at the same time, as sequences of a batch, at most [default: 1]. Of an ONNX graph that
+    /// takes arrays: the largest size of the open axis that its inputs begin with
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<u64>,
+    /// Fix or bound axes of an ONNX model: batch=1,seq=..512. A graph that takes arrays is compiled once for all sizes
+    /// up to a bound
     #[arg(long, value_name = "NAME=N")]
     pub(crate) dims: Option<String>,
     /// Its tokenizer, which goes into the file; found beside the model if it is not named
@@ -78,6 +82,8 @@ pub(crate) enum Stage {
     Graph,
     /// Every operator in primitives
     Primitives,
+    /// Primitives of a graph that takes arrays, at the bounds of its open axes
+    Bounded,
     /// Operators in clusters, each a pass over the chip
     Kernels,
     /// Lowered shapes, tactics, exchanges and costs of each kernel
@@ -125,4 +131,7 @@ pub(crate) struct ExecArgs {
     pub(crate) prompting: PromptArgs,
     #[command(flatten)]
     pub(crate) tensors: TensorArgs,
+    /// Sizes of inputs that --seed draws, for a graph compiled with bounds: seq=5; without, the bounds
+    #[arg(long, value_name = "NAME=N")]
+    pub(crate) dims: Option<String>,
 }

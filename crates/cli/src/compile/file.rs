@@ -94,6 +94,7 @@ fn takes_text(args: &ExecArgs) -> Result<(), Outcome> {
         ("--input", !tensors.inputs.is_empty()),
         ("--seed", tensors.seed.is_some()),
         ("--output", tensors.output.is_some()),
+        ("--dims", args.dims.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Stages of graphs that no template takes: kernels one by one, with fixed sizes.
+//! Stages of graphs that no template takes: kernels one by one, with sizes that are fixed or bounded.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use tilewright_compile::cluster::cluster;
 use tilewright_compile::general::bound::roofline_cycles;
 use tilewright_compile::general::explain::{explain, find_kernel};
 use tilewright_compile::general::text;
-use tilewright_graph::{Axis, Graph, primitives};
+use tilewright_compile::recognise;
+use tilewright_graph::{Axis, Data, Graph, OpenSizes, primitives};
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
@@ -17,9 +18,11 @@ use tilewright_tcp_isa::program::text as commands;
 use tilewright_tcp_isa::verify;
 
 use super::args::{CompileArgs, Stage};
+use super::batch;
 use crate::goal::goal;
-use crate::graph::{CompiledGraph, GraphRequest, check_target, refuse_given};
+use crate::graph::{CompiledGraph, GraphRequest, at_bounds, check_target, refuse_given};
 use crate::host::Host;
+use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::quantise::{self, Calibration, QuantisedNote, rewritten};
 use crate::target::refused_programs;
@@ -31,8 +34,8 @@ pub(super) fn printed(
     loaded: &(Model, Graph),
     host: &mut dyn Host,
 ) -> Result<Option<String>, Outcome> {
-    if stage == Stage::Primitives {
-        return primitive_text(args, loaded, host);
+    if matches!(stage, Stage::Primitives | Stage::Bounded) {
+        return primitive_text(stage, args, loaded, host);
     }
     if stage == Stage::Graph {
         return Ok(None);
@@ -47,21 +50,31 @@ pub(super) fn printed(
 }
 
 /// Primitives with contractions in int8, for a graph that takes arrays; `None` for all others, and without
-/// integers.
+/// integers. At the bounds of its axes if that is asked for.
 fn primitive_text(
+    stage: Stage,
     args: &CompileArgs,
-    (model, as_read): &(Model, Graph),
+    loaded: &(Model, Graph),
     host: &mut dyn Host,
 ) -> Result<Option<String>, Outcome> {
-    if args.target.quantised().is_none() || cluster(&model.graph).is_ok() || !model.graph.axes.is_empty() {
+    let (model, as_read) = loaded;
+    let is_bounded = stage == Stage::Bounded;
+    let has_stage = is_bounded || args.target.quantised().is_some() && as_read.axes.is_empty();
+    if !has_stage {
         return Ok(None);
+    }
+    let Err(error) = cluster(&recognise(as_read)) else { return Ok(None) };
+    if let Some(axis) = first_unbounded(args, as_read, host)? {
+        return Err(unbounded(axis, &error));
     }
     check_target(&args.target)?;
     let graph = primitives(as_read)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
     let calibration = calibrated(args, as_read, host)?;
     let made = rewritten(&args.target, (&graph, &model.store), calibration.as_ref(), host)?;
-    Ok(made.map(|(graph, _)| tilewright_graph::text::print(&graph)))
+    let graph = made.map_or(graph, |(graph, _)| graph);
+    let graph = if is_bounded { at_bounds(graph, host)?.0 } else { graph };
+    Ok(Some(tilewright_graph::text::print(&graph)))
 }
 
 /// The inputs that scales are found on, if a folder of them is named.
@@ -82,6 +95,8 @@ pub(super) struct PlannedGraph {
     pub(super) tuned: TunedGraph,
     /// What became of its contractions, if they are not all in bf16.
     pub(super) note: Option<QuantisedNote>,
+    /// Sizes that a run may have below those that it was compiled for.
+    pub(super) open: OpenSizes,
     /// The graph as it was read.
     pub(super) as_read: Graph,
 }
@@ -102,6 +117,11 @@ pub(super) fn summary(graph: &PlannedGraph) -> String {
         ("memory", format!("{} B of HBM", thousands(planned.hbm_bytes))),
         ("bound", format!("{} cycles", thousands(roofline_cycles(machine, &planned.kernels, pes)))),
     ];
+    if !graph.open.is_empty() {
+        let range = |axis: &Axis| format!("{} {}..{}", axis.name, axis.least, axis.most);
+        let ranges: Vec<String> = graph.open.axes.iter().map(range).collect();
+        rows.push(("any size", ranges.join(", ")));
+    }
     if let Some(note) = &graph.note {
         rows.push(("int8", note.words()));
     }
@@ -134,18 +154,48 @@ pub(super) fn explained(args: &CompileArgs, graph: &PlannedGraph) -> Result<Outc
     Ok(Outcome::good(explanation.to_string()))
 }
 
-/// What is said of an ONNX graph that is no language model while a size of it is open.
-fn open(axis: &Axis, error: &CompileError) -> Outcome {
+/// What is said of an ONNX graph that is no language model while a size of it has no bound.
+fn unbounded(axis: &Axis, error: &CompileError) -> Outcome {
     let (name, error) = (&axis.name, error.to_string());
     let why = error.lines().next().unwrap_or_default();
     let words = format!(
         "the size `{name}` is open, and the graph is no language model: {why}\n  \
-         = allowed: graphs of fixed sizes, or the Llama family and BERT\n  = instead: --dims {name}=N"
+         = allowed: graphs of sizes that are fixed or bounded, or the Llama family and BERT\n  \
+         = instead: --dims {name}=N, or {name}=..N for any size up to N"
     );
     Outcome { code: FAILED, ..Outcome::usage(&words) }
 }
 
-/// The program of a graph of fixed sizes that is no language model; `None` for all others. It is made of the
+/// Whether a graph with open sizes may be one that takes arrays: a file of a language model is none, nor is a text
+/// whose weights are elsewhere, of which templates say what they miss.
+fn takes_arrays(args: &CompileArgs, (model, as_read): &(Model, Graph)) -> bool {
+    let is_elsewhere = |data: &Data| match data {
+        Data::Stored(name) => !model.store.tensors.contains_key(name),
+        Data::Floats(_) | Data::Ints(_) => false,
+    };
+    let has_weights = !as_read.constants.iter().any(|constant| is_elsewhere(&constant.data));
+    let is_graph = [".onnx", ".graph"].iter().any(|ending| args.model.ends_with(ending));
+    has_weights && (is_graph || args.model == "-")
+}
+
+/// The first axis of a graph that nobody gave a bound: graph texts have bounds of their own.
+fn first_unbounded<'g>(
+    args: &CompileArgs,
+    graph: &'g Graph,
+    host: &dyn Host,
+) -> Result<Option<&'g Axis>, Outcome> {
+    if !args.model.ends_with(".onnx") || graph.axes.is_empty() {
+        return Ok(None);
+    }
+    let (_, names) = model::onnx_inputs(&args.model, host)?;
+    let asked = model::axes(args.dims.as_deref().unwrap_or(""))?;
+    let mut given: Vec<&str> = asked.keys().filter_map(|asked| names.find(asked)).collect();
+    let batch = batch::axis(args, host)?;
+    given.extend(batch.as_deref());
+    Ok(graph.axes.iter().find(|axis| !given.contains(&axis.name.as_str())))
+}
+
+/// The program of a graph of fixed or bounded sizes that is no language model; `None` for all others. It is made of the
 /// graph as it was read, as `run` makes it: patterns that templates know would be spelled otherwise.
 pub(super) fn planned(
     args: &CompileArgs,
@@ -154,22 +204,25 @@ pub(super) fn planned(
 ) -> Result<Option<PlannedGraph>, Outcome> {
     let (model, as_read) = loaded;
     let Err(error) = cluster(&model.graph) else { return Ok(None) };
-    if let Some(axis) = model.graph.axes.first() {
-        return if args.model.ends_with(".onnx") { Err(open(axis, &error)) } else { Ok(None) };
+    if !as_read.axes.is_empty() && !takes_arrays(args, loaded) {
+        return Ok(None);
+    }
+    if let Some(axis) = first_unbounded(args, as_read, host)? {
+        return Err(unbounded(axis, &error));
     }
     refuse_given(&[
         (
             "--batch",
-            args.batch != 1,
+            args.batch.is_some() && !args.model.ends_with(".onnx"),
             "the sizes of its inputs",
-            "--dims, where a size of an ONNX file is open",
+            "an ONNX file whose inputs begin with an open axis",
         ),
         ("--tokenizer", args.tokenizer.is_some(), "arrays", "leave --tokenizer out"),
         ("--program", args.program.is_some(), "its only program", "leave --program out"),
         (
             "--emit schedule",
             args.emit == Some(Stage::Schedule),
-            "--emit graph, primitives, kernels, lowered or commands",
+            "--emit graph, primitives, bounded, kernels, lowered or commands",
             "`run --trace FILE`, for when each command runs",
         ),
     ])?;
@@ -183,7 +236,7 @@ pub(super) fn planned(
     check_target(&args.target)?;
     let calibration = calibrated(args, as_read, host)?;
     let compiled = request.compile(&machine, as_read, &model.store, calibration.as_ref(), host)?;
-    let CompiledGraph { tuned, note } = compiled;
+    let CompiledGraph { tuned, note, open } = compiled;
     if !args.no_check {
         let mut complaints = verify(&machine, &tuned.planned.program);
         complaints.retain(|complaint| complaint.severity == Severity::Error);
@@ -191,5 +244,5 @@ pub(super) fn planned(
             return Err(refused_programs(&args.target.chip, &args.target.set, &complaints));
         }
     }
-    Ok(Some(PlannedGraph { machine, fingerprint, tuned, note, as_read: as_read.clone() }))
+    Ok(Some(PlannedGraph { machine, fingerprint, tuned, note, open, as_read: as_read.clone() }))
 }

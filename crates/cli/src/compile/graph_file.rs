@@ -1,11 +1,10 @@
 //! `tilewright compile -o` and `tilewright exec` of graphs that take arrays.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tilewright_artifact::{ArtifactError, GraphArtifact, GraphPlan, write_graph};
 use tilewright_base::invariant::OrBroken;
-use tilewright_compile::general::interface::{Port, interface};
+use tilewright_compile::general::interface::{GraphInterface, Port, interface};
 use tilewright_import::onnx::{DeclaredInput, DeclaredSize};
 use tilewright_runtime::executable::ExecutableGraph;
 use tilewright_tcp_exec::state::SharedBytes;
@@ -15,13 +14,14 @@ use super::file::unreadable;
 use super::general::PlannedGraph;
 use crate::host::Host;
 use crate::mapped::Mapped;
+use crate::model;
 use crate::outcome::{FAILED, Outcome};
-use crate::run::{GraphJob, InputArrays};
+use crate::run::{GivenSizes, GraphJob, InputArrays};
 use crate::target::ModelTarget;
 
 /// The bytes of the file.
 pub(super) fn bytes(args: &CompileArgs, graph: &PlannedGraph) -> Vec<u8> {
-    let PlannedGraph { machine, fingerprint, tuned, as_read, .. } = graph;
+    let PlannedGraph { machine, fingerprint, tuned, as_read, open, .. } = graph;
     let planned = &tuned.planned;
     let outside =
         interface(machine, planned, tuned.options.pes).or_broken("a plan has a place for every result");
@@ -29,7 +29,7 @@ pub(super) fn bytes(args: &CompileArgs, graph: &PlannedGraph) -> Vec<u8> {
         chip: args.target.chip.clone(),
         set: args.target.set.clone(),
         machine: *fingerprint,
-        interface: outside.with_empty_inputs(as_read),
+        interface: GraphInterface { open: open.clone(), ..outside.with_empty_inputs(as_read) },
         constants: Vec::new(),
     };
     write_graph(planned, plan)
@@ -50,8 +50,10 @@ pub(super) fn exec(
         return Err(other_machine(&args.file, plan, fingerprint));
     }
     let program = artifact.program().map_err(|error| unreadable(&args.file, &error))?;
-    let declared: Vec<DeclaredInput> = plan.interface.inputs.iter().map(declared).collect();
-    let given = InputArrays::new(&args.tensors, BTreeMap::new(), &declared, host)?;
+    let declared = declared_inputs(&plan.interface);
+    let asked = model::axes(args.dims.as_deref().unwrap_or(""))?;
+    let sizes = GivenSizes::of(asked, &plan.interface.open.axes, &format!("`{}`", args.file))?;
+    let given = InputArrays::new(&args.tensors, sizes, &declared, host)?;
     let job = GraphJob {
         machine: &machine,
         chip: &target.chip,
@@ -72,10 +74,20 @@ pub(super) fn exec(
     Ok(Outcome { stderr: given.notes + &outcome.stderr, ..outcome })
 }
 
-/// What a graph asks for, as a model file would declare it.
-fn declared(port: &Port) -> DeclaredInput {
-    let sizes = port.dims.iter().map(|size| DeclaredSize::Fixed(*size)).collect();
-    DeclaredInput { name: port.name.clone(), dtype: port.dtype, sizes }
+/// What a graph asks for, as a model file would declare it: arrays, and no run-time sizes.
+fn declared_inputs(graph: &GraphInterface) -> Vec<DeclaredInput> {
+    let GraphInterface { inputs, open, .. } = graph;
+    let is_size = |port: &&Port| open.sizes.iter().any(|size| size.name == port.name);
+    let declared = |port: &Port| {
+        let axes = open.inputs.iter().find(|input| input.name == port.name).map(|input| &input.axes);
+        let size = |(at, size): (usize, &u64)| {
+            let dim = axes.and_then(|axes| axes.get(at)?.first()).filter(|dim| dim.as_fixed().is_none());
+            dim.map_or(DeclaredSize::Fixed(*size), |dim| DeclaredSize::Named(dim.text(&open.axes)))
+        };
+        let sizes = port.dims.iter().enumerate().map(size).collect();
+        DeclaredInput { name: port.name.clone(), dtype: port.dtype, sizes }
+    };
+    inputs.iter().filter(|port| !is_size(port)).map(declared).collect()
 }
 
 /// What is said of a file for a machine whose figures have changed.

@@ -2,6 +2,7 @@
 //! exec` runs.
 
 pub(crate) mod args;
+mod batch;
 mod file;
 mod general;
 mod graph_file;
@@ -167,6 +168,12 @@ fn printed(
                 Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
             })?;
             tilewright_graph::text::print(&graph)
+        }
+        Stage::Bounded => {
+            return Err(Outcome::usage(
+                "--emit bounded with a language model, whose axes stay open\n  \
+                 = allowed: graphs that take arrays\n  = instead: --emit primitives",
+            ));
         }
         Stage::Kernels => loaded.kernels(args, host)?.print(),
         Stage::Lowered | Stage::Commands | Stage::Schedule => {

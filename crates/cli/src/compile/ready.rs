@@ -29,7 +29,8 @@ pub(crate) fn executed(args: &RunArgs, host: &mut dyn Host) -> Option<Outcome> {
         )));
     }
     let (file, prompting, tensors) = (path.to_string(), args.prompting.clone(), args.tensors.clone());
-    Some(super::exec(&ExecArgs { file, prompting, tensors }, host))
+    let dims = args.dims.clone();
+    Some(super::exec(&ExecArgs { file, prompting, tensors, dims }, host))
 }
 
 /// An option that was given and that a file decides.
@@ -45,7 +46,6 @@ fn decided(args: &RunArgs) -> Option<&'static str> {
         ("chips", target.chips != rule.chips),
         ("context", target.context.is_some()),
         ("solver", target.solver != rule.solver),
-        ("dims", args.dims.is_some()),
         ("effort", args.effort != 0),
         ("interp", args.interp),
     ];

@@ -13,6 +13,7 @@ use tilewright_num::Dtype;
 use tilewright_schedule::tune::{TuneGoal, TunedModel, tune_compiled};
 
 use super::args::{CompileArgs, ProgramName, Stage};
+use super::batch;
 use crate::calibrate;
 use crate::goal::goal;
 use crate::graph::not_lowered;
@@ -75,7 +76,7 @@ impl CompileInput {
         let path = &args.model;
         if path != "-" && stage(path, "").is_none() {
             let loaded = model::load(path, args.dims.as_deref(), host)?;
-            return CompileInput::of_model(args, loaded);
+            return CompileInput::of_model(args, batch::bounded(args, loaded, host)?);
         }
         model::own_sizes(path, args.dims.as_deref())?;
         let text = read_text(host, path).map_err(|why| Outcome::usage(&why))?;
@@ -113,7 +114,7 @@ impl CompileInput {
     }
 
     fn of_model(args: &CompileArgs, model: Model) -> Result<CompileInput, Outcome> {
-        let stays = matches!(args.emit, Some(Stage::Graph | Stage::Primitives));
+        let stays = matches!(args.emit, Some(Stage::Graph | Stage::Primitives | Stage::Bounded));
         if !stays {
             // Patterns are looked for in graphs that can be compiled.
             check_graph(&model.graph).map_err(|refusal| not_lowered(&model.graph, &refusal))?;
@@ -190,7 +191,7 @@ impl CompileInput {
         }
         let (target, machine) = (args.target.clone(), args.target.machine(host)?);
         host.progress("compiling", None);
-        let rule = compiled_long(&machine, &target, &kernels, args.batch)?;
+        let rule = compiled_long(&machine, &target, &kernels, args.batch.unwrap_or(1))?;
         let effort = args.effort.unwrap_or(MODEL_EFFORT);
         let aim = TuneGoal { effort, goal: goal(&args.goal)?, solver: target.solver(host)? };
         let phase = format!("choosing with effort {effort}");
@@ -234,7 +235,7 @@ fn decided(text: &lowered::read::LoweredText, args: &CompileArgs) -> Result<Mode
         ("cache", &asked.cache, &rule.cache, &own.cache),
         ("pes", &asked.pes.to_string(), &rule.pes.to_string(), &own.pes.to_string()),
         ("chips", &asked.chips.to_string(), &rule.chips.to_string(), &own.chips.to_string()),
-        ("batch", &args.batch.to_string(), &"1".to_string(), &options.batch.to_string()),
+        ("batch", &args.batch.unwrap_or(1).to_string(), &"1".to_string(), &options.batch.to_string()),
         ("context", &number(asked.context), &String::new(), &number(own.context)),
         ("solver", &asked.solver, &rule.solver, &own.solver),
     ];

@@ -19,7 +19,7 @@ use tilewright_machine::Tcp;
 use tilewright_schedule::tune::{TuneError, TuneGoal, tune, watts};
 
 pub(crate) use device::{ModelJob, WeightSource};
-pub(crate) use tensors::{GraphJob, InputArrays};
+pub(crate) use tensors::{GivenSizes, GraphJob, InputArrays};
 
 use crate::calibrate;
 use crate::compile::executed;

@@ -2,7 +2,8 @@
 //! lie there. With its program this is all that a device needs; kernels and choices are not part of it.
 
 use thiserror::Error;
-use tilewright_graph::{Dim, Dtype, Graph};
+pub use tilewright_graph::OpenSizes;
+use tilewright_graph::{Dim, Dtype, Graph, OpenTensor};
 use tilewright_machine::tcp::Tcp;
 
 use super::bound::roofline_cycles;
@@ -26,9 +27,46 @@ pub struct GraphInterface {
     pub inputs: Vec<Port>,
     /// Results, in the order of the graph.
     pub results: Vec<Port>,
+    /// Sizes that a run may have below those of inputs and results; none if all are fixed.
+    pub open: OpenSizes,
 }
 
 impl GraphInterface {
+    /// Whether open sizes are those of the inputs and results.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check_open(&self) -> Result<(), PortError> {
+        let open = &self.open;
+        if open.is_empty() {
+            return Ok(());
+        }
+        let wrong = |name: &str| PortError::Open { name: name.to_string() };
+        let most = open.most();
+        let fits = |tensor: &OpenTensor, port: &Port| {
+            let parts = tensor.axes.iter().map(Vec::len).sum::<usize>();
+            let shape = open.shape(tensor, &most);
+            tensor.name == port.name && parts <= MOST_PARTS && shape.as_ref() == Some(&port.dims)
+        };
+        let mut ports = self.inputs.iter();
+        for input in &open.inputs {
+            ports.next().filter(|port| fits(input, port)).ok_or_else(|| wrong(&input.name))?;
+        }
+        for size in &open.sizes {
+            let is_size =
+                |port: &&Port| port.name == size.name && port.dims.is_empty() && port.dtype == Dtype::I32;
+            ports.next().filter(is_size).ok_or_else(|| wrong(&size.name))?;
+        }
+        let mut results = self.results.iter();
+        for output in &open.outputs {
+            results.next().filter(|port| fits(output, port)).ok_or_else(|| wrong(&output.name))?;
+        }
+        match ports.chain(results).next() {
+            Some(port) => Err(wrong(&port.name)),
+            None => Ok(()),
+        }
+    }
+
     /// The same with the inputs of a graph that have no elements, which plans leave out: whoever runs it is
     /// asked for all inputs of the graph, in its order.
     #[must_use]
@@ -44,6 +82,9 @@ impl GraphInterface {
         self
     }
 }
+
+/// Parts of all axes of a tensor with open sizes, at most.
+const MOST_PARTS: usize = 64;
 
 /// An input or a result, and where its elements lie in HBM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +124,12 @@ pub enum PortError {
         name: String,
         /// Bytes that there are.
         hbm_bytes: u64,
+    },
+    /// Open sizes that are not its own.
+    #[error("the open sizes of `{name}` are not those of an input or result")]
+    Open {
+        /// The port.
+        name: String,
     },
     /// Loops that do not go over its elements.
     #[error("the loops of `{name}` do not go over its elements, each of them once")]
@@ -192,6 +239,7 @@ pub fn interface(machine: &Tcp, planned: &Planned, pes: u64) -> Option<GraphInte
         roofline_cycles: roofline_cycles(machine, kernels, pes),
         inputs: kernels.inputs.iter().map(|input| port(planned, *input)).collect::<Option<_>>()?,
         results: results.collect::<Option<_>>()?,
+        open: OpenSizes::default(),
     })
 }
 

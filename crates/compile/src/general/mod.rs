@@ -46,6 +46,7 @@ pub mod passes;
 pub mod plan;
 pub mod reference;
 pub mod refusal;
+pub mod run_sizes;
 pub mod tactic;
 pub mod tensors;
 pub mod text;

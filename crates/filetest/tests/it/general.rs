@@ -287,7 +287,7 @@ proptest! {
 }
 
 /// The largest number of all values of a graph.
-fn largest(graph: &Graph, inputs: &[Tensor]) -> f32 {
+pub(crate) fn largest(graph: &Graph, inputs: &[Tensor]) -> f32 {
     let mut seen = graph.clone();
     let values = graph.nodes.iter().flat_map(|node| node.outputs.iter().copied());
     seen.outputs = values.map(|value| tilewright_graph::GraphOutput { name: String::new(), value }).collect();

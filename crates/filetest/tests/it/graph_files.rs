@@ -55,7 +55,7 @@ fn outputs_and_traces_are_written_from_a_file_too() {
 #[test]
 fn a_graph_that_is_refused_leaves_no_file() {
     let mut host = host();
-    for name in ["refused-remainder", "refused-inputs"] {
+    for name in ["refused-remainder", "refused-power"] {
         let refused = tilewright(&format!("compile tests/general/{name}.graph -o g.twb"), &mut host);
         assert_ne!(refused.code, GOOD, "{name}");
         assert!(host.written.is_empty(), "{name}");
@@ -118,6 +118,90 @@ fn a_size_that_is_open_is_asked_for() {
     assert_eq!(good("exec g.twb --seed 2", &mut host), run);
 }
 
+/// The first line of what is said: the values of the first output.
+fn values(said: &str) -> String {
+    said.lines().next().unwrap_or_default().to_string()
+}
+
+#[test]
+fn a_file_with_a_bound_runs_every_size_up_to_it() {
+    let mut host = host();
+    host.given.insert("open.onnx".into(), long_chain(3, Some("batch.0")));
+    let said = good("compile open.onnx --dims batch.0=..6", &mut host);
+    assert!(said.contains("any size    batch_0 1..6\n"), "{said}");
+    good("compile open.onnx --dims batch.0=..6 -o g.twb", &mut host);
+    for size in 1..=6 {
+        let wanted = good(&format!("run open.onnx --dims batch_0={size} --seed 2 --interp"), &mut host);
+        let found = good(&format!("exec g.twb --dims batch_0={size} --seed 2"), &mut host);
+        assert_eq!(values(&found), values(&wanted), "{size}");
+    }
+    let run = good("run open.onnx --dims batch.0=..6 --seed 2", &mut host);
+    assert_eq!(good("exec g.twb --seed 2", &mut host), run, "what is drawn has the bound");
+    good("compile open.onnx --batch 6 -o h.twb", &mut host);
+    assert_eq!(host.written["g.twb"], host.written["h.twb"], "--batch is a bound of the leading axis");
+}
+
+#[test]
+fn bounds_that_do_not_fit_are_refused() {
+    let mut host = host();
+    host.given.insert("open.onnx".into(), long_chain(3, Some("batch")));
+    host.given.insert("fixed.onnx".into(), long_chain(3, None));
+    good("compile open.onnx --dims batch=2..6 -o g.twb", &mut host);
+    for (line, said) in [
+        ("exec g.twb --seed 2 --dims batch=7", "error[graph/bounds]: input `v0` has 7 along `batch`"),
+        ("exec g.twb --seed 2 --dims batch=1", "error[graph/bounds]: input `v0` has 1 along `batch`"),
+        ("exec g.twb --seed 2 --dims batch=0", "error[graph/bounds]: input `v0` has 0 along `batch`"),
+        ("exec g.twb --seed 2 --dims length=3", "error: --dims length=3"),
+        ("exec g.twb --seed 2 --dims batch=..3", "error: --dims batch=1..3"),
+        ("compile open.onnx --dims batch=6..2", "error: --dims `batch=6..2` names no axis with its size"),
+        ("compile open.onnx --dims batch=..4 --batch 4", "error: --batch 4 and --dims batch=..."),
+        ("compile open.onnx --batch 0", "error: --batch 0"),
+        ("compile fixed.onnx --batch 4", "error: --batch 4: no input begins with an open axis"),
+    ] {
+        let refused = tilewright(line, &mut host);
+        assert_eq!(refused.code, BAD_INPUT, "{line}: {}{}", refused.stdout, refused.stderr);
+        assert!(refused.stderr.starts_with(said), "{line}: {}", refused.stderr);
+    }
+}
+
+/// An array file of ones.
+fn ones(extents: &[u64]) -> Vec<u8> {
+    let count = usize::try_from(extents.iter().product::<u64>()).expect("a small array");
+    let array = tilewright_runtime::Array {
+        dtype: tilewright_num::Dtype::F32,
+        extents: extents.to_vec(),
+        patterns: vec![1.0_f32.to_bits(); count],
+    };
+    tilewright_runtime::npy::write(&array, &tilewright_num::RuleSet::TCP)
+}
+
+#[test]
+fn arrays_that_share_an_axis_must_agree() {
+    let mut host = host();
+    let text = "graph 1\naxis seq 1..8\ninput x: f32[seq, 4]\ninput y: f32[seq]\n\
+                let z: f32[4] = einsum(x, y) spec=\"sd,s->d\"\noutput z = z\n";
+    host.given.insert("two.graph".into(), text.into());
+    for (name, extents) in [("x3", &[3, 4][..]), ("y3", &[3]), ("y5", &[5]), ("y9", &[9]), ("x9", &[9, 4])] {
+        host.given.insert(format!("{name}.npy"), ones(extents));
+    }
+    good("compile two.graph -o g.twb", &mut host);
+    for verb in ["exec g.twb", "run two.graph"] {
+        let said = good(&format!("{verb} --input x=x3.npy --input y=y3.npy"), &mut host);
+        assert_eq!(values(&said), "z: f32[4] = [3, 3, 3, 3]", "{verb}");
+        for (arrays, said) in [
+            (
+                "--input x=x3.npy --input y=y5.npy",
+                "error[graph/bounds]: input `y` has 5 along `seq`, which is 3",
+            ),
+            ("--input x=x9.npy --input y=y9.npy", "error[graph/bounds]: input `x` has 9 along `seq`"),
+        ] {
+            let refused = tilewright(&format!("{verb} {arrays}"), &mut host);
+            assert_eq!(refused.code, BAD_INPUT, "{verb} {arrays}");
+            assert!(refused.stderr.starts_with(said), "{verb} {arrays}: {}", refused.stderr);
+        }
+    }
+}
+
 #[test]
 fn a_changed_byte_is_refused() {
     let mut host = host();
@@ -159,7 +243,7 @@ fn a_plan_that_asks_for_too_much_is_refused_before_memory_is_taken() {
     good(&format!("compile {GRAPH} -o g.twb"), &mut host);
     let file = host.written["g.twb"].clone();
     let cases = [
-        ("graph 1\n", "graph 2\n", "its plan begins with `graph 2`, and this release reads"),
+        ("graph 1\n", "graph 3\n", "its plan begins with `graph 3`, and this release reads"),
         ("[16, 24]", "[1099511627776, 1099511627776]", "`x` lies beyond the"),
         ("[16, 24]", "[4294967296, 24]", "`x` lies beyond the"),
         ("f32[16, 8] as words at ", "f32[16, 8] as words at 9", "`p` lies beyond the"),

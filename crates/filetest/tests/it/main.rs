@@ -15,6 +15,7 @@ mod links;
 mod models;
 mod onnx_chip;
 mod onnx_graphs;
+mod open_sizes;
 mod permuted;
 mod stages;
 mod study;

@@ -22,4 +22,4 @@ mod print;
 mod read;
 
 pub use print::print;
-pub use read::read;
+pub use read::{dim, read};

@@ -49,6 +49,49 @@ pub fn read(text: &str, source: SourceId) -> Result<Graph, Vec<Diagnostic>> {
     if complaints.is_empty() { Ok(crate::prune::canonical(reader.graph)) } else { Err(complaints) }
 }
 
+/// A size: a sum of products of numbers and these axes.
+///
+/// # Errors
+/// What else is written there.
+pub fn dim(args: &mut Args<'_>, axes: &[Axis]) -> Read<Dim> {
+    let here = args.clone();
+    let huge = || here.expected("a size of fewer terms and 64 bits");
+    let mut sum = Dim::default();
+    let mut sign = if args.eat(Sign::Minus) { -1 } else { 1 };
+    loop {
+        let mut product = Dim::fixed(sign);
+        loop {
+            product = product.times(&factor(args, axes)?).ok_or_else(huge)?;
+            if !args.eat(Sign::Star) {
+                break;
+            }
+        }
+        sum = sum.plus(&product).ok_or_else(huge)?;
+        sign = if args.eat(Sign::Plus) {
+            1
+        } else if args.eat(Sign::Minus) {
+            -1
+        } else {
+            return Ok(sum);
+        };
+    }
+}
+
+fn factor(args: &mut Args<'_>, axes: &[Axis]) -> Read<Dim> {
+    if let Some(Kind::Integer { .. }) = args.kind() {
+        return Ok(Dim::fixed(args.signed("a size")?));
+    }
+    let name = args.name("a size: a number or the name of an axis")?;
+    let found = axes.iter().position(|axis| axis.name == name.text);
+    match found.and_then(|at| u32::try_from(at).ok()) {
+        Some(at) => Ok(Dim::axis(AxisId(at))),
+        None => {
+            let word = tilewright_ir::Word { text: &name.text, span: name.span };
+            Err(unknown_word(word, "axis", axes.iter().map(|axis| axis.name.as_str())))
+        }
+    }
+}
+
 #[derive(Default)]
 struct Reader {
     graph: Graph,
@@ -137,42 +180,7 @@ impl Reader {
     }
 
     fn dim(&self, args: &mut Args<'_>) -> Read<Dim> {
-        let here = args.clone();
-        let huge = || here.expected("a size of fewer terms and 64 bits");
-        let mut sum = Dim::default();
-        let mut sign = if args.eat(Sign::Minus) { -1 } else { 1 };
-        loop {
-            let mut product = Dim::fixed(sign);
-            loop {
-                product = product.times(&self.factor(args)?).ok_or_else(huge)?;
-                if !args.eat(Sign::Star) {
-                    break;
-                }
-            }
-            sum = sum.plus(&product).ok_or_else(huge)?;
-            sign = if args.eat(Sign::Plus) {
-                1
-            } else if args.eat(Sign::Minus) {
-                -1
-            } else {
-                return Ok(sum);
-            };
-        }
-    }
-
-    fn factor(&self, args: &mut Args<'_>) -> Read<Dim> {
-        if let Some(Kind::Integer { .. }) = args.kind() {
-            return Ok(Dim::fixed(args.signed("a size")?));
-        }
-        let name = args.name("a size: a number or the name of an axis")?;
-        let found = self.graph.axes.iter().position(|axis| axis.name == name.text);
-        match found.and_then(|at| u32::try_from(at).ok()) {
-            Some(at) => Ok(Dim::axis(AxisId(at))),
-            None => {
-                let word = tilewright_ir::Word { text: &name.text, span: name.span };
-                Err(unknown_word(word, "axis", self.graph.axes.iter().map(|axis| axis.name.as_str())))
-            }
-        }
+        dim(args, &self.graph.axes)
     }
 
     fn value(&self, args: &mut Args<'_>) -> Read<ValueId> {

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use serde::Serialize;
+use tilewright_base::Sources;
 use tilewright_compile::general::interface::{GraphInterface, Port};
+use tilewright_compile::general::run_sizes::RunSizes;
 use tilewright_compile::general::tensors;
 use tilewright_explore::Goal;
 use tilewright_import::Model;
@@ -23,7 +25,7 @@ use super::outputs::{self, OutputJson};
 use crate::graph::{CompiledGraph, GraphRequest, check_target};
 use crate::host::Host;
 use crate::machine::to_json;
-use crate::outcome::{OUR_FAULT, Outcome, io_cause};
+use crate::outcome::{BAD_INPUT, OUR_FAULT, Outcome, io_cause};
 use crate::quantise::{self, Calibration, OutputError, QuantisedNote};
 use crate::run::args::{PromptArgs, RunArgs, TensorArgs};
 use crate::target::refused_programs;
@@ -51,7 +53,7 @@ pub(super) fn run(
         },
     };
     let compiled = request.compile(&machine, &model.graph, &model.store, Some(&calibration), host)?;
-    let CompiledGraph { tuned, note } = compiled;
+    let CompiledGraph { tuned, note, open } = compiled;
     let quantised = match note {
         Some(note) => Some(QuantisedRun { note, float32: interpreted(model, given, host)? }),
         None => None,
@@ -66,7 +68,7 @@ pub(super) fn run(
     };
     let graph =
         executable(&machine, &tuned.planned, tuned.options.pes).map_err(|error| job.failed(&error))?;
-    job.run(graph, given, host)
+    job.run(graph.with_open(open), given, host)
 }
 
 /// A compiled graph that is run once on a chip, and what is wanted of the run.
@@ -96,7 +98,16 @@ impl GraphJob<'_> {
         given: &InputArrays,
         host: &mut dyn Host,
     ) -> Result<Outcome, Outcome> {
-        let inputs = graph.interface().inputs.iter().map(|port| words(port, given));
+        let open = graph.interface().open.clone();
+        let sizes = RunSizes::new(&open, &|name| given.find(name));
+        let sizes = sizes.map_err(|complaint| {
+            Outcome::refused(BAD_INPUT, &Sources::default(), &[*complaint], host.colour())
+        })?;
+        let words = |port: &Port| match sizes.size_words(port) {
+            Some(words) => Ok(words),
+            None => Ok(sizes.padded(port, words(port, given)?)),
+        };
+        let inputs = graph.interface().inputs.iter().map(words);
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         let reading = self.read(&mut graph, &inputs, host)?;
         if let Some(finding) = reading.findings.first() {
@@ -104,10 +115,9 @@ impl GraphJob<'_> {
             return Err(Outcome { code: OUR_FAULT, ..Outcome::usage(&words) });
         }
         let patterns = graph.results().map_err(|error| self.failed(&error))?;
-        let results = graph.interface().results.iter().zip(&patterns);
-        let results: Vec<(String, Tensor)> = results
-            .map(|(port, words)| (port.name.clone(), tensors::tensor(port.dtype, &port.dims, words)))
-            .collect();
+        let results = graph.interface().results.iter().zip(&patterns).enumerate();
+        let results: Vec<(String, Tensor)> =
+            results.map(|(at, (port, words))| (port.name.clone(), sizes.result(at, port, words))).collect();
         outputs::written(self.tensors, &results, host)?;
         Ok(Outcome::good(self.said(graph.interface(), &reading, &results)))
     }

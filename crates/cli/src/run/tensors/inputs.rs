@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tilewright_graph::{Dtype, Graph, StoredTensor};
+use tilewright_base::{Diagnostic, Sources};
+use tilewright_graph::{Axis, Dtype, Graph, StoredTensor};
 use tilewright_import::Model;
 use tilewright_import::onnx::{AxisNames, DeclaredInput, DeclaredSize};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_value};
@@ -12,7 +13,7 @@ use tilewright_runtime::{Array, npy};
 
 use crate::host::Host;
 use crate::model;
-use crate::outcome::Outcome;
+use crate::outcome::{BAD_INPUT, Outcome};
 use crate::quantise::declared;
 use crate::run::args::{RunArgs, TensorArgs};
 
@@ -51,15 +52,24 @@ impl RequiredInputs {
         }
     }
 
-    /// Sizes that were fixed before, by the names of their axes in the graph; names that no axis has stay as they
+    /// Sizes that were asked for, by the names of their axes in the graph; names that no axis has stay as they
     /// are, for the importer to refuse.
-    pub(super) fn fixed_axes(&self, dims: Option<&str>) -> Result<BTreeMap<String, u64>, Outcome> {
-        let fixed = model::axes(dims.unwrap_or(""))?.into_iter().filter(|(_, (least, most))| least == most);
-        let named = |asked: String| match self {
-            RequiredInputs::Onnx(_, names) => names.find(&asked).map_or(asked.clone(), str::to_string),
-            RequiredInputs::Graph(..) => asked,
+    pub(super) fn sizes(&self, dims: Option<&str>) -> Result<GivenSizes, Outcome> {
+        let asked = model::axes(dims.unwrap_or(""))?;
+        let names = match self {
+            RequiredInputs::Onnx(_, names) => names,
+            RequiredInputs::Graph(model, _) => return GivenSizes::of(asked, &model.graph.axes, "the graph"),
         };
-        Ok(fixed.map(|(asked, (size, _))| (named(asked), size)).collect())
+        let mut sizes = GivenSizes::default();
+        for (asked, (least, most)) in asked {
+            let name = names.find(&asked).map_or(asked.clone(), str::to_string);
+            if least == most {
+                sizes.fixed.insert(name, most);
+            } else {
+                sizes.bounds.insert(name, (least, most));
+            }
+        }
+        Ok(sizes)
     }
 
     /// The model with the sizes of its inputs. Integers that shapes follow from become constants where
@@ -74,7 +84,8 @@ impl RequiredInputs {
             RequiredInputs::Graph(model, _) => Ok(*model),
             RequiredInputs::Onnx(..) => {
                 let axes = given.axes.iter().map(|(name, size)| (name.clone(), (*size, *size)));
-                let axes: BTreeMap<String, (u64, u64)> = axes.collect();
+                let mut axes: BTreeMap<String, (u64, u64)> = axes.collect();
+                axes.extend(given.bounds.clone());
                 let plain = model::load_onnx(&args.model, axes.clone(), BTreeMap::new(), host);
                 match plain {
                     Ok(model) => Ok(model),
@@ -91,10 +102,48 @@ impl RequiredInputs {
     }
 }
 
+/// Sizes of axes that are known before arrays are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GivenSizes {
+    /// Sizes that were given.
+    pub(crate) fixed: BTreeMap<String, u64>,
+    /// Smallest and largest size of axes that stay open; the largest is that of what is drawn.
+    pub(crate) bounds: BTreeMap<String, (u64, u64)>,
+}
+
+impl GivenSizes {
+    /// Sizes that were asked for of a graph whose axes have bounds already.
+    pub(crate) fn of(
+        asked: BTreeMap<String, (u64, u64)>,
+        axes: &[Axis],
+        graph: &str,
+    ) -> Result<GivenSizes, Outcome> {
+        let known: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
+        for (name, (least, most)) in &asked {
+            if known.contains(&name.as_str()) && least == most {
+                continue;
+            }
+            let asked = if least == most { most.to_string() } else { format!("{least}..{most}") };
+            let allowed = match known.as_slice() {
+                [] => format!("none: all sizes of {graph} are fixed"),
+                known => format!("a number for {}", known.join(", ")),
+            };
+            return Err(Outcome::usage(&format!(
+                "--dims {name}={asked}\n  = allowed: {allowed}\n  = instead: leave it out"
+            )));
+        }
+        let fixed = asked.into_iter().map(|(name, (size, _))| (name, size)).collect();
+        let bounds = axes.iter().map(|axis| (axis.name.clone(), (axis.least, axis.most))).collect();
+        Ok(GivenSizes { fixed, bounds })
+    }
+}
+
 /// Arrays by name, and the sizes that they give to axes.
 pub(crate) struct InputArrays {
     tensors: BTreeMap<String, Tensor>,
     axes: BTreeMap<String, u64>,
+    /// Of axes that stay open.
+    bounds: BTreeMap<String, (u64, u64)>,
     /// What is told of arrays that are not taken as they are.
     pub(crate) notes: String,
 }
@@ -103,7 +152,7 @@ impl InputArrays {
     /// Reads arrays of files, and draws what is left; sizes that are named may be fixed before.
     pub(crate) fn new(
         args: &TensorArgs,
-        axes: BTreeMap<String, u64>,
+        sizes: GivenSizes,
         inputs: &[DeclaredInput],
         host: &mut dyn Host,
     ) -> Result<InputArrays, Outcome> {
@@ -123,7 +172,8 @@ impl InputArrays {
                 )));
             }
         }
-        let mut given = InputArrays { tensors: BTreeMap::new(), axes, notes: String::new() };
+        let GivenSizes { fixed: axes, bounds } = sizes;
+        let mut given = InputArrays { tensors: BTreeMap::new(), axes, bounds, notes: String::new() };
         for input in inputs {
             if let Some(file) = files.get(input.name.as_str()) {
                 let (tensor, rounded) = read(input, file, host)?;
@@ -131,7 +181,7 @@ impl InputArrays {
                     let what = format!("{rounded} elements of `{file}` are rounded from float64 to float32");
                     given.notes += &format!("warning: input `{}`: {what}\n", input.name);
                 }
-                given.bind(input, &tensor, file)?;
+                given.bind(input, &tensor, file, host.colour())?;
                 given.tensors.insert(input.name.clone(), tensor);
             }
         }
@@ -178,7 +228,7 @@ impl InputArrays {
         let size = |size: &DeclaredSize| {
             match size {
             DeclaredSize::Fixed(size) => Ok(*size),
-            DeclaredSize::Named(axis) => self.axes.get(axis).copied().ok_or_else(|| {
+            DeclaredSize::Named(axis) => self.size(axis).ok_or_else(|| {
                 Outcome::usage(&format!(
                     "the size `{axis}` of input `{}` is open\n  = allowed: a number\n  = instead: --dims {axis}=1",
                     input.name
@@ -189,8 +239,19 @@ impl InputArrays {
         input.sizes.iter().map(size).collect()
     }
 
+    /// The size of an axis: as arrays have it or as it was given, or else its bound.
+    fn size(&self, axis: &str) -> Option<u64> {
+        self.axes.get(axis).copied().or_else(|| self.bounds.get(axis).map(|(_, most)| *most))
+    }
+
     /// Compares an array with what is asked for; named sizes are what it has.
-    fn bind(&mut self, input: &DeclaredInput, tensor: &Tensor, file: &str) -> Result<(), Outcome> {
+    fn bind(
+        &mut self,
+        input: &DeclaredInput,
+        tensor: &Tensor,
+        file: &str,
+        colour: bool,
+    ) -> Result<(), Outcome> {
         let found = || {
             Outcome::usage(&format!(
                 "`{file}` has sizes {:?}\n  = allowed: {}",
@@ -206,7 +267,11 @@ impl InputArrays {
             let fits = match size {
                 DeclaredSize::Fixed(size) => *size == found_size,
                 DeclaredSize::Named(axis) => {
-                    *self.axes.entry(axis.clone()).or_insert(found_size) == found_size
+                    let known = *self.axes.entry(axis.clone()).or_insert(found_size);
+                    if known != found_size {
+                        return Err(two_sizes(&input.name, axis, (found_size, known), colour));
+                    }
+                    true
                 }
             };
             if !fits {
@@ -235,6 +300,11 @@ impl InputArrays {
         self.tensors.iter().filter(|(_, tensor)| tensor.dims.len() <= 1).filter_map(stored).collect()
     }
 
+    /// The array of a name, if there is one.
+    pub(super) fn find(&self, name: &str) -> Option<&Tensor> {
+        self.tensors.get(name)
+    }
+
     /// The array of a name.
     pub(super) fn named(&self, name: &str) -> Result<&Tensor, Outcome> {
         self.tensors.get(name).ok_or_else(|| Outcome::usage(&format!("input `{name}` is not given")))
@@ -245,6 +315,15 @@ impl InputArrays {
         let names = graph.inputs.iter().filter_map(|id| graph.value(*id)).map(|value| &value.name);
         names.map(|name| self.named(name).cloned()).collect()
     }
+}
+
+/// What is said of an array with another size of an axis than was given, or than an array before it has.
+fn two_sizes(input: &str, axis: &str, (found, known): (u64, u64), colour: bool) -> Outcome {
+    let what = format!("input `{input}` has {found} along `{axis}`, which is {known}");
+    let complaint = Diagnostic::error("graph/bounds", what)
+        .allowed(format!("one size of `{axis}` in all inputs"))
+        .instead("arrays that agree");
+    Outcome::refused(BAD_INPUT, &Sources::default(), &[complaint], colour)
 }
 
 /// Inputs as a graph declares them: `x: f32[1, n]`.

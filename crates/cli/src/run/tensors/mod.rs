@@ -15,7 +15,7 @@ use crate::run::args::RunArgs;
 use inputs::RequiredInputs;
 
 pub(crate) use chip::GraphJob;
-pub(crate) use inputs::InputArrays;
+pub(crate) use inputs::{GivenSizes, InputArrays};
 
 /// Whether arrays are meant rather than text.
 pub(super) fn asked(args: &RunArgs) -> bool {
@@ -33,8 +33,8 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
     }
     args.prompting.check_arrays(&args.model)?;
     let asked = RequiredInputs::of(args, host)?;
-    let axes = asked.fixed_axes(args.dims.as_deref())?;
-    let given = InputArrays::new(&args.tensors, axes, asked.inputs(), host)?;
+    let sizes = asked.sizes(args.dims.as_deref())?;
+    let given = InputArrays::new(&args.tensors, sizes, asked.inputs(), host)?;
     let model = asked.model(args, &given, host)?;
     let outcome = if args.interp {
         let results = interpreted(&model, &given, host)?;
