@@ -1,6 +1,8 @@
 //! Commands that only move bytes from data memory to another place of the same slice: loads of register
 //! files, copies. Runs of both sides are matched once for all slices.
 
+use tilewright_base::invariant::Exact;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::{Memory, Stream};
 use tilewright_tcp_isa::switch::Topology;
 
@@ -66,8 +68,7 @@ impl SliceCopy {
     fn is_apart(&self) -> bool {
         let mut all: Option<(i64, i64, u64, u64)> = None;
         self.for_each(|run| {
-            let (from, to) =
-                (run.from.saturating_add(run.bytes as i64), run.to.saturating_add(run.bytes as u64));
+            let (from, to) = (run.from.exact_add(run.bytes as i64), run.to.exact_add(run.bytes as u64));
             let (low, high, first, last) = all.unwrap_or((run.from, from, run.to, to));
             all = Some((low.min(run.from), high.max(from), first.min(run.to), last.max(to)));
         });
@@ -89,7 +90,7 @@ impl SliceCopy {
         writer: &CommitWriter<'_>,
         memories: Vec<&mut SliceMemory>,
     ) {
-        let work = self.bytes.saturating_mul(memories.len() as u64) / 8;
+        let work = self.bytes.capped_mul(memories.len() as u64) / 8;
         for_each(memories, work, |slice, memory| {
             if writer.writes(slice as u64) {
                 let even = match &self.runs {

@@ -72,11 +72,20 @@ pub enum ExecProblem {
         /// Which memory.
         memory: &'static str,
         /// First byte.
-        offset: i64,
+        offset: i128,
         /// Bytes.
         bytes: u64,
         /// Bytes that it has.
         capacity: u64,
+    },
+    /// A first byte or slice from which steps cannot be counted.
+    TooFar {
+        /// What is counted from.
+        what: &'static str,
+        /// Its number.
+        first: u64,
+        /// The largest that is allowed.
+        most: u64,
     },
     /// No memory is there.
     Unmapped(Address),
@@ -136,6 +145,7 @@ impl ExecFault {
         matches!(
             self.problem,
             ExecProblem::OutOfBounds { .. }
+                | ExecProblem::TooFar { .. }
                 | ExecProblem::Unmapped(_)
                 | ExecProblem::Stepped(..)
                 | ExecProblem::Nowhere { .. }
@@ -211,6 +221,9 @@ impl fmt::Display for ExecProblem {
                     "{bytes} bytes at {offset} of {memory}, which has {capacity} bytes; move or shorten"
                 )
             }
+            ExecProblem::TooFar { what, first, most } => {
+                write!(f, "{what} is {first}, above {most}; start inside the memory")
+            }
             ExecProblem::Stepped(address, bytes) => {
                 write!(
                     f,
@@ -221,9 +234,10 @@ impl fmt::Display for ExecProblem {
             ExecProblem::Unmapped(address) => {
                 write!(f, "no memory is mapped at {:#x}; check base and strides", address.0)
             }
-            ExecProblem::Nowhere { what, number, count } => {
-                write!(f, "there is no {what} {number}, only 0 to {}", count.saturating_sub(1))
-            }
+            ExecProblem::Nowhere { what, number, count } => match count.checked_sub(1) {
+                Some(last) => write!(f, "there is no {what} {number}, only 0 to {last}"),
+                None => write!(f, "there is no {what} {number}, and no other"),
+            },
             ExecProblem::NotGranted { pe, address, write, owner } => {
                 let does = if *write { "write" } else { "read" };
                 write!(

@@ -33,7 +33,8 @@ pub struct FlowCounts {
 /// Follows the counts of a stream through the engines.
 pub fn flow(machine: &Tcp, stream: &Stream) -> FlowCounts {
     let fetch = &stream.fetch;
-    let packets = iterations(&fetch.loops).checked_div(fetch.packet).unwrap_or(0);
+    // An image with packets of no elements is refused; until then it has none.
+    let packets = if fetch.packet == 0 { 0 } else { iterations(&fetch.loops) / fetch.packet };
     let read_packet_bytes = bytes_of(fetch.packet, payload_bits(fetch.dtype));
     let packet_bytes = bytes_of(fetch.packet, payload_bits(fetch.leaves()));
     let kept_packets = kept_packets(&stream.switch, packets);

@@ -32,6 +32,7 @@ use pages::HbmPages;
 pub use shared_bytes::SharedBytes;
 use sizes::MemorySizes;
 pub(super) use slice::SliceMemory;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::Memory;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
@@ -217,8 +218,9 @@ impl MemoryState {
     /// The slices of a group of PEs.
     pub(super) fn group(&self, pe: PeId, pes: u64) -> Result<PeGroup, ExecFault> {
         below("chip", pe.chip, self.sizes.chips)?;
-        below("PE", pe.pe.saturating_add(pes.max(1)) - 1, self.sizes.pes)?;
+        below("PE", pe.pe, self.sizes.pes)?;
         let pes = pes.max(1);
+        below("PE", pe.pe.capped_add(pes - 1), self.sizes.pes)?;
         Ok(PeGroup { chip: pe.chip, pe: pe.pe, pes, slices: pes * self.sizes.slices })
     }
 
@@ -306,6 +308,6 @@ fn inside(memory: &'static str, offset: u64, bytes: u64, capacity: u64) -> Resul
     if offset.checked_add(bytes).is_some_and(|end| end <= capacity) {
         return Ok(());
     }
-    let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-    Err(ExecProblem::OutOfBounds { memory, offset, bytes, capacity }.at(ExecStage::Memory))
+    let problem = ExecProblem::OutOfBounds { memory, offset: offset.into(), bytes, capacity };
+    Err(problem.at(ExecStage::Memory))
 }
