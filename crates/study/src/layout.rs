@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+use tilewright_base::invariant::OrBroken;
 use tilewright_compile::Compiled;
 use tilewright_compile::kernel::{Kernel, WeightMatrix};
 use tilewright_compile::tcp::plan::{Packed, weights_of};
@@ -161,11 +162,12 @@ pub(crate) fn score_bytes(machine: &Tcp, compiled: &Compiled) -> u64 {
             let footprint = of_exec(machine, &exec.resolved(&most), PeId { chip: 0, pe: 0 }, &[]);
             let writes =
                 footprint.accesses.iter().filter(|access| access.write && access.memory == MemoryKind::Dm);
-            writes.map(|access| access.bytes.len()).max().unwrap_or(0)
+            writes.map(|access| access.bytes.len()).max().or_broken("scores are written to data memory")
         });
-        bytes.max().unwrap_or(0)
+        bytes.max()
     };
-    written("scores") + written("chances")
+    // Scores of several passes are written in parts; probabilities always are.
+    written("scores").map_or(0, |bytes| bytes) + written("chances").or_broken("a prompt has probabilities")
 }
 
 /// As text.

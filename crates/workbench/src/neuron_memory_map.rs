@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::program::Allocation;
 use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram};
 use tilewright_neuron_sim::findings::lifetimes;
@@ -65,7 +66,7 @@ fn blocks(program: &NeuronProgram, mut tiles: Vec<Tile<'_>>) -> Vec<MemoryBlock>
         } else {
             format!("{} ({line})", one.tensor.name)
         };
-        let end_byte = start_byte.saturating_add(bytes);
+        let end_byte = start_byte.exact_add(bytes);
         blocks.push(MemoryBlock {
             name,
             start_byte,
@@ -90,7 +91,7 @@ fn lowest_free(blocks: &[MemoryBlock], bytes: u64, (from, until): (u64, u64)) ->
     taken.sort_unstable();
     let mut at = 0_u64;
     for (start, end) in taken {
-        if at.saturating_add(bytes) <= start {
+        if at.exact_add(bytes) <= start {
             break;
         }
         at = at.max(end);

@@ -1,6 +1,7 @@
 //! Pictures of a search: performance against power with the front marked (after Fig. 14 of the paper), energy
 //! of the front by component (after Fig. 15), and a roofline.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_explore::SearchTarget;
 use tilewright_explore::search::SearchResultOf;
 use tilewright_report::chart::{ChartPlane, LogAxis, StackedBar, short, stacked};
@@ -118,7 +119,7 @@ fn energy<S: CandidateDisplay>(
     svg: &mut Svg,
 ) {
     let names = shown.parts();
-    let of = |look: &CandidateView, at: usize| look.parts_fj.get(at).copied().unwrap_or(0.0);
+    let of = |look: &CandidateView, at: usize| *look.parts_fj.get(at).or_broken("a candidate has every part");
     let used = |at: usize| front.iter().chain(best).any(|look| of(look, at) > 0.0);
     let parts: Vec<usize> = (0..names.len()).filter(|at| used(*at)).collect();
     let colour = |at: usize| PARTS.get(at).copied().unwrap_or("#444").to_string();

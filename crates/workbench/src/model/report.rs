@@ -212,7 +212,7 @@ fn sums(usage: &Usage) -> UsageJson {
         runs: usage.runs,
         tokens: usage.tokens,
         cycles: usage.cycles,
-        energy_mj: usage.mj_per_token().unwrap_or(0.0) * real(usage.tokens),
+        energy_mj: usage.energy_mj(),
         macs: usage.counts.macs_useful,
         hbm_bytes: usage.counts.hbm_read_bytes.exact_add(usage.counts.hbm_written_bytes),
     }
