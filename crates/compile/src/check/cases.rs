@@ -156,8 +156,10 @@ fn both(a: ValueRange, arithmetic: ControlOp, b: ValueRange) -> Option<ValueRang
         ControlOp::Mul => over(i64::checked_mul),
         ControlOp::Min => over(|a, b| Some(a.min(b))),
         ControlOp::Max => over(|a, b| Some(a.max(b))),
-        ControlOp::Div if known => Some(ValueRange::exact(a.least.checked_div(b.least).unwrap_or(0))),
-        ControlOp::Rem if known => Some(ValueRange::exact(a.least.checked_rem(b.least).unwrap_or(0))),
+        // Divided by zero, a control core gives zero.
+        ControlOp::Div | ControlOp::Rem if known && b.least == 0 => Some(ValueRange::exact(0)),
+        ControlOp::Div if known => Some(ValueRange::exact(a.least.wrapping_div(b.least))),
+        ControlOp::Rem if known => Some(ValueRange::exact(a.least.wrapping_rem(b.least))),
         ControlOp::Div | ControlOp::Rem => None,
     }
 }
