@@ -97,11 +97,11 @@ mod tests {
     fn a_page_is_served_until_somebody_says_stop() {
         use std::sync::atomic::{AtomicBool, Ordering};
         let stopped = AtomicBool::new(false);
-        let (told, port) = std::sync::mpsc::channel();
+        let (sender, port) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let server = scope.spawn(|| {
-                let told = told;
-                serve("the page", 0, &mut |port| told.send(port).unwrap(), &|| {
+                let sender = sender;
+                serve("the page", 0, &mut |port| sender.send(port).unwrap(), &|| {
                     stopped.load(Ordering::Relaxed)
                 })
             });

@@ -299,8 +299,8 @@ fn said(
     } else {
         words::reading(asked, tcp, program, reading) + &words::files(args)
     };
-    let told: Vec<Diagnostic> = reading.warnings.iter().cloned().chain(diagnostics).collect();
-    let mut stderr = rendered(sources, &told, host.colour());
+    let all: Vec<Diagnostic> = reading.warnings.iter().cloned().chain(diagnostics).collect();
+    let mut stderr = rendered(sources, &all, host.colour());
     for violation in &reading.outcome.violations {
         stderr.push_str(&format!("tilewright: a check of its own failed: {violation:?}\n"));
     }

@@ -77,10 +77,10 @@ impl ProgramCase {
             let (Some(&own), Some(&other)) = (self.registers.get(of), self.registers.get(by)) else {
                 continue;
             };
-            let told = |(by, of): &&(i64, i64)| other.has(*by) && own.has(*of);
-            let mut told = tie.values.iter().filter(|_| own.initial && other.initial).filter(told);
-            let Some(first) = told.next() else { continue };
-            let last = told.next_back().unwrap_or(first);
+            let possible = |(by, of): &&(i64, i64)| other.has(*by) && own.has(*of);
+            let mut possible = tie.values.iter().filter(|_| own.initial && other.initial).filter(possible);
+            let Some(first) = possible.next() else { continue };
+            let last = possible.next_back().unwrap_or(first);
             self.registers[by] = ValueRange { least: first.0, most: last.0, ..other };
             self.registers[of] = ValueRange { least: first.1, most: last.1, ..own };
         }

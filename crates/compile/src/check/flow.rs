@@ -54,18 +54,18 @@ impl ByteRuns {
     }
 
     /// Writers of a run with where their bytes begin; `None` where nobody wrote.
-    fn read(&self, (start, end): (u64, u64), told: &mut dyn FnMut(Option<Writer>, u64)) {
+    fn read(&self, (start, end): (u64, u64), visit: &mut dyn FnMut(Option<Writer>, u64)) {
         let mut at = start;
         let from = self.0.partition_point(|run| run.1 <= start);
         for run in self.0[from..].iter().take_while(|run| run.0 < end) {
             if run.0 > at {
-                told(None, at);
+                visit(None, at);
             }
-            told(Some(run.2), run.0.max(at));
+            visit(Some(run.2), run.0.max(at));
             at = run.1;
         }
         if at < end {
-            told(None, at);
+            visit(None, at);
         }
     }
 }

@@ -75,7 +75,7 @@ struct Target {
     count: TargetCount,
 }
 
-/// Runs a campaign; `say` is told how far it is.
+/// Runs a campaign; `say` is last_line how far it is.
 ///
 /// # Panics
 /// Where the corpus cannot be read, or the folder not be written to: nobody would learn of a fault.
@@ -96,15 +96,15 @@ pub fn run(campaign: &Campaign, say: &mut dyn FnMut(&str)) -> Vec<TargetCount> {
         target.replay(campaign, &watchdog);
     }
     let mut mutator = Mutator::new(campaign.seed);
-    let (mut done, mut told) = (0_u64, now());
+    let (mut done, mut last_line) = (0_u64, now());
     while done < campaign.inputs && !targets.is_empty() {
         for target in &mut targets {
             let turn = inputs_of_turn(&target.count.name).min(campaign.inputs - done);
             target.turn(turn, &mut mutator, campaign, &watchdog);
             done += turn;
         }
-        if told.elapsed().as_secs() >= campaign.line_seconds {
-            told = now();
+        if last_line.elapsed().as_secs() >= campaign.line_seconds {
+            last_line = now();
             say(&line(done, &targets));
         }
     }

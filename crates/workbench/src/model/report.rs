@@ -8,9 +8,9 @@ use tilewright_runtime::generate::Generation;
 use tilewright_runtime::usage::Usage;
 use tilewright_tcp_sim::EngineUnit;
 
-/// A generation and what it is told from.
+/// A generation with all that its report is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct ToldGeneration<'d> {
+pub struct GenerationRun<'d> {
     /// What it ran on.
     pub machine: &'d Tcp,
     /// The chip's name.
@@ -31,7 +31,7 @@ pub struct ToldGeneration<'d> {
     pub other_sequences: &'d [SequenceJson],
 }
 
-impl<'d> ToldGeneration<'d> {
+impl<'d> GenerationRun<'d> {
     /// All of it.
     pub fn report(&self) -> ReportJson<'d> {
         let (decode, prefill) = (&self.generation.decode, &self.generation.prefill);

@@ -32,7 +32,7 @@ pub(crate) struct SliceMemory {
 /// A memory that is written to.
 pub(crate) struct WritableMemory<'m> {
     bytes: &'m mut [u8],
-    /// Who has to be told which zeros are none any more.
+    /// What keeps track of zeros, and must hear which are none any more.
     zeros: Option<&'m mut Overlay>,
 }
 
