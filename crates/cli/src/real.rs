@@ -114,8 +114,8 @@ impl Host for RealHost {
     }
 }
 
-/// Runs one command line; if an invariant breaks on the way, gives no result but exit code 3 and a report that
-/// says which.
+/// Runs one command line; if an invariant breaks on the way, gives no result but exit code 3 and a report
+/// that says which.
 pub fn run_guarded(arguments: Vec<OsString>, mut host: impl Host) -> Outcome {
     let ended = std::panic::catch_unwind(AssertUnwindSafe(|| run(arguments, &mut host)));
     ended.unwrap_or_else(|panic| {

@@ -55,7 +55,8 @@ fn answer(mut stream: &TcpStream, page: &str, port: u16) -> std::io::Result<()> 
     }
     let (status, body) = reply(&first, &host, page, port);
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\
+        "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nConnection: \
+         close\r\n\
          Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
          Cross-Origin-Opener-Policy: same-origin\r\n\r\n",
         body.len()

@@ -74,7 +74,8 @@ pub(crate) fn out_of_bounds(index: i64, size: usize, dimension: Option<(usize, u
         "neuron/bounds",
         format!("index {index} is out of bounds for axis 0 with size {size}{of}"),
         "places inside the tensor",
-        "check the index, register or tile that says where, or let transfers leave out what lies beyond with oob_mode.skip",
+        "check the index, register or tile that says where, or let transfers leave out what lies beyond with \
+         oob_mode.skip",
     );
     Python::attach(|py| {
         let line = source::here(py);

@@ -235,7 +235,8 @@ impl IndexBounds {
         };
         let allowed = if size == 0 { "none".to_owned() } else { format!("elements 0 to {}", size - 1) };
         let instead = format!(
-            "end it at {size}, or with min(...) where a tile is cut short; mask= of the first dialect leaves out what lies beyond"
+            "end it at {size}, or with min(...) where a tile is cut short; mask= of the first dialect leaves \
+             out what lies beyond"
         );
         Some(plain(&Refusal::new("neuron/bounds", asked, allowed, instead)))
     }

@@ -188,12 +188,14 @@ pub(crate) fn text(layout: &BlockLayout) -> String {
     aligns[0] = Align::Left;
     let mut text = table(&aligns, &rows);
     text += &format!(
-        "\nWeights come in fills that the register files take at once, to {} places in turns: one is in use, the next on its way.\n",
+        "\nWeights come in fills that the register files take at once, to {} places in turns: one is in use, \
+         the next on its way.\n",
         layout.slots
     );
     if let Some(inner) = &layout.inner {
         text += &format!(
-            "The inner width {} is {} on each PE; contractions read whole packets of {}, so {} are stored where it is contracted.\n\n",
+            "The inner width {} is {} on each PE; contractions read whole packets of {}, so {} are stored \
+             where it is contracted.\n\n",
             inner.width, inner.of_pe, inner.packet_elements, inner.contracted_of_pe
         );
         let head = ["inner width", "", "MB a layer", "us at the peak of HBM"];

@@ -142,7 +142,8 @@ pub fn text(answer: &Answer) -> String {
     let rows: Vec<Vec<String>> =
         rows.into_iter().map(|(name, value)| vec![name.to_string(), value]).collect();
     format!(
-        "{} on {} {} with {} PEs each, {}: {} sequences of {} tokens, {} more of each; every time is that of a simulated program and {:.3} ms ({}) for a pass.\n\n{}",
+        "{} on {} {} with {} PEs each, {}: {} sequences of {} tokens, {} more of each; every time is that of \
+         a simulated program and {:.3} ms ({}) for a pass.\n\n{}",
         answer.model,
         answer.chips,
         answer.chip,

@@ -1,8 +1,9 @@
-//! What lies where in the memories of NeuronCores, and when: tiles from the first instruction that touches them to
-//! the last.
+//! What lies where in the memories of NeuronCores, and when: tiles from the first instruction that touches
+//! them to the last.
 //!
-//! Bytes are those of a partition. A tile that its kernel places lies there; any other lies at the lowest bytes that
-//! are free as long as it is needed, which is an allocation of ours: the vendor's compiler may choose another.
+//! Bytes are those of a partition. A tile that its kernel places lies there; any other lies at the lowest
+//! bytes that are free as long as it is needed, which is an allocation of ours: the vendor's compiler may
+//! choose another.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! Programs against the plan: every transfer meets the region of HBM that it is meant for, row by row, brings what
-//! it reads there to its place in data memory, and reads the weights of its model whole. A plan and programs that
-//! do not belong together are found here.
+//! Programs against the plan: every transfer meets the region of HBM that it is meant for, row by row, brings
+//! what it reads there to its place in data memory, and reads the weights of its model whole. A plan and
+//! programs that do not belong together are found here.
 
 use std::ops::Range;
 
@@ -92,8 +92,8 @@ pub(super) fn misplaced(
     faults
 }
 
-/// The first tile of weights that a program does not read whole, or the first cache whose rows it does not all
-/// read where a context is longest.
+/// The first tile of weights that a program does not read whole, or the first cache whose rows it does not
+/// all read where a context is longest.
 fn not_read_whole(plan: &Plan, regions: &[PlannedRegion], read: Vec<(u64, u64)>) -> Option<CheckFault> {
     let read = ByteSet::from_runs(read);
     let missed = regions.iter().find(|region| {
@@ -178,8 +178,8 @@ fn hbm_offset(address: Address) -> Option<u64> {
     (located.medium == MemoryInstance::Hbm).then_some(located.offset)
 }
 
-/// Runs of bytes that the source of a transfer in HBM reads, at most; where rows are read by index, of the first
-/// row.
+/// Runs of bytes that the source of a transfer in HBM reads, at most; where rows are read by index, of the
+/// first row.
 fn bytes_of(program: &Program, transfer: &Transfer, indexed: bool) -> Vec<(u64, u64)> {
     let mut runs =
         hbm_offset(transfer.source).map(|at| vec![(at, at.exact_add(transfer.packet))]).unwrap_or_default();
@@ -229,8 +229,8 @@ fn fits(region: &PlannedRegion, transfer: &Transfer, side: &HbmSide) -> bool {
     }
 }
 
-/// Why weights, keys and values that a transfer reads do not come to their place in data memory; none if they do,
-/// or if it reads something else.
+/// Why weights, keys and values that a transfer reads do not come to their place in data memory; none if they
+/// do, or if it reads something else.
 fn why_brought_elsewhere(
     machine: &Tcp,
     plan: &Plan,

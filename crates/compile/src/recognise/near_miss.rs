@@ -49,7 +49,8 @@ pub(super) enum NearMiss {
     #[error("what is rotated are no parts of a head")]
     RotatedParts,
     /// A rotation of other parts.
-    #[error("the parts are not {} of one head", if *.interleaved { "every second element" } else { "halves" })]
+    #[error("the parts are not {} of one head", if *.interleaved { "every second \
+        element" } else { "halves" })]
     HeadParts {
         /// Whether pairs are neighbours.
         interleaved: bool,

@@ -64,7 +64,8 @@ proptest! {
         let all = search(&task, &SearchOptions::everything(goal, 3), &mut |_, _| false);
         prop_assert_eq!(all.legal, legal);
         let bounded = search(&task, &SearchOptions::exact(goal, 3), &mut |_, _| false);
-        let found = bounded.kept.best().first().map(|c| (goal.value(c.ticks, c.energy_fj), c.ticks, c.energy_fj));
+        let found = bounded.kept.best().first()
+            .map(|c| (goal.value(c.ticks, c.energy_fj), c.ticks, c.energy_fj));
         prop_assert_eq!(found, best);
         prop_assert_eq!(bounded.kept.best(), all.kept.best());
         prop_assert_eq!(bounded.kept.front(), all.kept.front());
@@ -95,7 +96,8 @@ proptest! {
                 let candidate = NeuronCandidate { ticks, energy_fj, frame: 0, choice: plan.choice };
                 let report = NeuronReport::of(&task, plan, &candidate).expect("legal");
                 assert!(report.bound_ps <= ticks, "{} > {ticks}: {plan:?}", report.bound_ps);
-                assert!(bound.ticks <= ticks && bound.energy_fj <= energy_fj, "{bound:?} {ticks} {energy_fj} {plan:?}");
+                assert!(bound.ticks <= ticks && bound.energy_fj <= energy_fj, "{bound:?} {ticks} {energy_fj} \
+                    {plan:?}");
             });
         }
     }

@@ -1,9 +1,10 @@
-//! A fuzz campaign on the stable toolchain: every check of [`crate::fuzz`] in this process, on inputs that are
-//! mutated from a corpus, counted, and kept where they show something new.
+//! A fuzz campaign on the stable toolchain: every check of [`crate::fuzz`] in this process, on inputs that
+//! are mutated from a corpus, counted, and kept where they show something new.
 //!
 //! - [`mutate`]: an input from others;
 //! - [`corpus`]: inputs by what they show, the shortest of each, and where they lie;
-//! - [`watch`]: who ends a check that does not end, and keeps the input of one that takes the process with it;
+//! - [`watch`]: who ends a check that does not end, and keeps the input of one that takes the process with
+//!   it;
 //! - this file: targets in turn, panics caught, counts.
 //!
 //! The same seed, corpus and count give the same inputs.
@@ -22,8 +23,8 @@ use watch::Watchdog;
 
 use crate::fuzz::{CHECKS, Check, take_seen};
 
-/// Inputs of a target before the next one has its turn: fewer of those that take long, so that all readers have
-/// about the same time.
+/// Inputs of a target before the next one has its turn: fewer of those that take long, so that all readers
+/// have about the same time.
 fn inputs_of_turn(name: &str) -> u64 {
     match name {
         "lowered_text" => 60,

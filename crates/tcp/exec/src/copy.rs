@@ -37,15 +37,18 @@ impl SliceCopy {
         writer: &CommitWriter<'_>,
         flit_bytes: usize,
     ) -> Option<SliceCopy> {
+        let (flit_bytes, packet_bytes, kept_bytes) =
+            (flit_bytes as u64, fetcher.packet_bytes, image.commit.bytes);
+        let whole = kept_bytes == flit_bytes && packet_bytes.is_multiple_of(flit_bytes);
+        // A packet is padded to a flit, and the padding is not written.
+        let padded = packet_bytes < flit_bytes && kept_bytes == packet_bytes;
         let moves = image.switch.topology == Topology::Forwarding
             && image.contract.is_none()
             && image.vector.is_none()
             && image.cast.is_none()
             && image.transpose.is_none()
             && !image.commit.to_bf16
-            && (image.commit.bytes == flit_bytes as u64 && fetcher.packet_bytes.is_multiple_of(flit_bytes as u64)
-                // A packet is padded to a flit, and the padding is not written.
-                || fetcher.packet_bytes < flit_bytes as u64 && image.commit.bytes == fetcher.packet_bytes);
+            && (whole || padded);
         let fetched = fetcher.packets.checked_mul(fetcher.packet_bytes)?;
         if !moves || fetched != writer.steps().checked_mul(image.commit.bytes)? || fetched == 0 {
             return None;

@@ -136,8 +136,8 @@ impl DmaMover<'_> {
         }
     }
 
-    /// Refuses a packet that an earlier one of the same command has written over: engines read ahead, and what
-    /// it would find there depends on how far.
+    /// Refuses a packet that an earlier one of the same command has written over: engines read ahead, and
+    /// what it would find there depends on how far.
     fn reads_its_own(&mut self, source: Address, target: Address, bytes: u64) -> Result<(), ExecFault> {
         let Some(written) = self.written.as_mut().filter(|written| written.len() < MAX_TRACKED) else {
             return Ok(());

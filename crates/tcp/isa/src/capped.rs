@@ -1,7 +1,8 @@
 //! Counts of images that nobody has verified yet: registers may hold anything, so products of their sizes may
 //! not fit 64 bits. Such counts stop at [`TOO_MANY`], on purpose and by name: verification refuses loops
 //! whose iterations it cannot count, closed forms give a time that no run reaches, and the simulator ends a
-//! run that takes so long. Distances, which have a sign, stop at the ends of their range: no memory is as large.
+//! run that takes so long. Distances, which have a sign, stop at the ends of their range: no memory is as
+//! large.
 
 /// A count that stands for itself and all larger ones.
 pub const TOO_MANY: u64 = u64::MAX;

@@ -284,13 +284,15 @@ fn value(shown: &CoreTask<'_>, report: &NeuronReport) -> Value {
         },
         "energy_pj_by_component": energy,
         "instructions": {
-            "matmul": totals.matmuls, "drain": totals.leaves, "load": totals.load_copies, "store": totals.store_copies,
+            "matmul": totals.matmuls, "drain": totals.leaves, "load": totals.load_copies,
+                "store": totals.store_copies,
         },
         "hbm_bytes": { "read": totals.hbm_read_bytes, "written": totals.hbm_written_bytes },
         "descriptors": totals.descriptors,
         "reuse": { "in0": report.reuse[0], "in1": report.reuse[1] },
         "sbuf_partition_bytes": {
-            "stationary": room.held_bytes, "moving": room.moving_bytes, "out": room.out_bytes, "sums": room.sums_bytes,
+            "stationary": room.held_bytes, "moving": room.moving_bytes, "out": room.out_bytes,
+                "sums": room.sums_bytes,
         },
         "psum_banks_of_a_tile": room.tile_banks,
     })

@@ -200,9 +200,12 @@ fn page<S: CandidateDisplay>(shown: &S, front: &[CandidateView], drawing: &str) 
         })
         .collect();
     format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>body {{ font: 14px system-ui, \
-         sans-serif; margin: 24px }} td, th {{ padding: 2px 10px; text-align: right }} td:last-child, th:last-child {{ \
-         text-align: left }}</style></head>\n<body>\n{drawing}\n<h2>The front</h2>\n<table><tr><th>#</th><th>time</th>\
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>body {{ \
+         font: 14px system-ui, \
+         sans-serif; margin: 24px }} td, th {{ padding: 2px 10px; text-align: right }} td:last-child, \
+         th:last-child {{ \
+         text-align: left }}</style></head>\n<body>\n{drawing}\n<h2>The \
+         front</h2>\n<table><tr><th>#</th><th>time</th>\
          <th>pJ</th><th>mW</th><th>{1}</th></tr>\n{rows}</table>\n</body></html>\n",
         escape(&title(shown)),
         shown.called()

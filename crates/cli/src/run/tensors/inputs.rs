@@ -51,8 +51,8 @@ impl RequiredInputs {
         }
     }
 
-    /// Sizes that were fixed before, by the names of their axes in the graph; names that no axis has stay as they
-    /// are, for the importer to refuse.
+    /// Sizes that were fixed before, by the names of their axes in the graph; names that no axis has stay as
+    /// they are, for the importer to refuse.
     pub(super) fn fixed_axes(&self, dims: Option<&str>) -> Result<BTreeMap<String, u64>, Outcome> {
         let fixed = model::axes(dims.unwrap_or(""))?.into_iter().filter(|(_, (least, most))| least == most);
         let named = |asked: String| match self {
@@ -175,16 +175,15 @@ impl InputArrays {
 
     /// Sizes of an input that is drawn.
     fn sizes(&self, input: &DeclaredInput) -> Result<Vec<u64>, Outcome> {
-        let size = |size: &DeclaredSize| {
-            match size {
+        let size = |size: &DeclaredSize| match size {
             DeclaredSize::Fixed(size) => Ok(*size),
             DeclaredSize::Named(axis) => self.axes.get(axis).copied().ok_or_else(|| {
                 Outcome::usage(&format!(
-                    "the size `{axis}` of input `{}` is open\n  = allowed: a number\n  = instead: --dims {axis}=1",
+                    "the size `{axis}` of input `{}` is open\n  = allowed: a number\n  = instead: --dims \
+                     {axis}=1",
                     input.name
                 ))
             }),
-        }
         };
         input.sizes.iter().map(size).collect()
     }

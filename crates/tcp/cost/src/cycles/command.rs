@@ -142,7 +142,8 @@ pub fn worst_cycles(machine: &Tcp, command: &CommandStages) -> u64 {
         let stream = &mut stream_cycles[PipelineStage::Switch as usize];
         *stream = bursts.max(*stream);
         if kept_cycles > sent.packet_flits {
-            // The last packet that is kept may come last, and pass the slower engines alone; or the first may come last of its step.
+            // The last packet that is kept may come last, and pass the slower engines alone; or the first may
+            // come last of its step.
             *stream = stream.capped_add(kept_cycles);
             first_step = ring_slices(sent.topology).capped_mul(sent.packet_flits);
         }

@@ -207,8 +207,8 @@ impl HbmChannels {
         &self.channels
     }
 
-    /// Cycles in which an engine sends the requests of the slowest nest: one for each unit, and those in which
-    /// its window is full.
+    /// Cycles in which an engine sends the requests of the slowest nest: one for each unit, and those in
+    /// which its window is full.
     pub fn sent_cycles(&self) -> u64 {
         self.sent_cycles
     }

@@ -78,7 +78,8 @@ fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Ca
         for (first, bytes) in &runs {
             let from = at.wrapping_add(*first) / row_bytes;
             let to = at.wrapping_add(*first).wrapping_add(bytes.saturating_sub(1)) / row_bytes;
-            // Neighbouring rows lie in different banks, so the place in the cache is the number modulo all of them.
+            // Neighbouring rows lie in different banks, so the place in the cache is the number modulo all of
+            // them.
             for row in from..=to.max(from).min(from.capped_add(16)) {
                 let slot = to_index(row % cache.len() as u64);
                 if cache[slot] == row {

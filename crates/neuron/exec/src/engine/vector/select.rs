@@ -54,7 +54,8 @@ pub fn tensor_copy_predicated(
     limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
     same_shape(NAME, dst, predicate)?;
     let flags = predicate.read(&chip.rules);
-    // Elements move as they are stored: what is kept, and what comes from a tile of the same type, to the bit.
+    // Elements move as they are stored: what is kept, and what comes from a tile of the same type, to the
+    // bit.
     let (dtype, kept) = (dst.view.dtype, dst.read_words());
     let mut uninitialised = flags.uninitialised;
     let source = match src {

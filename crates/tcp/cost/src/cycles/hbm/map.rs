@@ -216,7 +216,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_next_place_is_that_of_the_next_address(at_bytes: u64, unit_bits in 5_u32..12, odd in 0_u64..2) {
+        fn the_next_place_is_that_of_the_next_address(
+            at_bytes: u64,
+            unit_bits in 5_u32..12,
+            odd in 0_u64..2,
+        ) {
             let mut machine = tcp();
             machine.hbm.access_bytes = (1 << unit_bits) + 32 * odd;
             let map = AddressMap::new(&machine);

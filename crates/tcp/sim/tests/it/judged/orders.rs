@@ -252,7 +252,8 @@ proptest! {
         let races = found.iter().filter(|finding| finding.code.starts_with("tcp/race"));
         let named: BTreeSet<_> = races
             .filter_map(|finding| {
-                let key = |party: &FindingCommand| (party.name.clone(), matches!(party.unit, "main" | "sub").then_some(party.pe));
+                let key = |party: &FindingCommand|
+                    (party.name.clone(), matches!(party.unit, "main" | "sub").then_some(party.pe));
                 Some((key(finding.first.as_ref()?), key(finding.second.as_ref()?)))
             })
             .collect();
