@@ -53,7 +53,8 @@ impl std::fmt::Display for TiledContraction {
         let pes = if fused == 1 { "PEs".to_string() } else { format!("groups of {fused} PEs") };
         write!(
             f,
-            "{}x{}x{} {pes}, tiles of {rows}x{columns}{stays}, slices {by_columns} by columns and {by_sum} by the sum, \
+            "{}x{}x{} {pes}, tiles of {rows}x{columns}{stays}, slices {by_columns} by columns and {by_sum} \
+             by the sum, \
              rings of {rows_ring} for rows and {columns_ring} for columns, {} cycles",
             grid.batch, grid.rows, grid.columns, self.cycles
         )

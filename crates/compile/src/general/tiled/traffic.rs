@@ -63,7 +63,8 @@ impl Place<'_> {
     }
 }
 
-/// Rows (0) or columns (1) of a tile as an operand; places are those of the first slice and of the first byte.
+/// Rows (0) or columns (1) of a tile as an operand; places are those of the first slice and of the first
+/// byte.
 pub(super) fn operand_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed, operand: usize) -> Place<'t> {
     let (own, all) = if operand == 0 { (tile.rows, sizes.rows) } else { (tile.columns, sizes.columns) };
     Place {
