@@ -122,7 +122,7 @@ impl Index {
         values
     }
 
-    /// Least and greatest value; `None` if there is none.
+    /// Least and largest value; `None` if there is none.
     pub(crate) fn range(&self) -> Option<(i64, i64)> {
         if let Some(values) = &self.values {
             return Some((*values.iter().min()?, *values.iter().max()?));

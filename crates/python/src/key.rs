@@ -194,7 +194,7 @@ pub(crate) struct IndexBounds {
 }
 
 impl IndexBounds {
-    /// Least and greatest place that an element has, if one of them lies outside.
+    /// Least and largest place that an element has, if one of them lies outside.
     fn outside(&self) -> Option<(i64, i64)> {
         let (least, most) = self.index.range()?;
         let inside = least >= 0 && usize::try_from(most).is_ok_and(|most| most < self.size);

@@ -27,8 +27,8 @@ proptest! {
         let mut best: Option<(u128, u64, u64)> = None;
         let mut legal = 0_u64;
         for frame in frames(&task) {
-            every_choice(&task, &FrameContext::new(&task, &frame), &mut |_, judged| {
-                if let Ok((cycles, energy_fj)) = judged {
+            every_choice(&task, &FrameContext::new(&task, &frame), &mut |_, evaluated| {
+                if let Ok((cycles, energy_fj)) = evaluated {
                     legal += 1;
                     let key = (goal.value(cycles, energy_fj), cycles, energy_fj);
                     best = Some(best.map_or(key, |best| best.min(key)));
@@ -65,8 +65,8 @@ proptest! {
             .with_inputs_in_hbm(from_hbm);
         let mut alone = Vec::new();
         for (number, frame) in (0_u32..).zip(frames(&task)) {
-            every_choice(&task, &FrameContext::new(&task, &frame), &mut |choice, judged| {
-                alone.extend(judged.ok()
+            every_choice(&task, &FrameContext::new(&task, &frame), &mut |choice, evaluated| {
+                alone.extend(evaluated.ok()
                     .map(|(cycles, energy_fj)| (number, choice.code(), cycles, energy_fj)));
             });
         }

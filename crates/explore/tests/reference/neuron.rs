@@ -53,8 +53,8 @@ proptest! {
         let goal = [Goal::Time, Goal::Energy, Goal::EnergyDelay][which];
         let (mut best, mut legal): (Option<(u128, u64, u64)>, u64) = (None, 0);
         for frame in frames(&task) {
-            every_choice(&task, &frame, &mut |_, judged| {
-                if let Ok((ticks, energy_fj)) = judged {
+            every_choice(&task, &frame, &mut |_, evaluated| {
+                if let Ok((ticks, energy_fj)) = evaluated {
                     legal += 1;
                     let key = (goal.value(ticks, energy_fj), ticks, energy_fj);
                     best = Some(best.map_or(key, |best| best.min(key)));
@@ -107,8 +107,8 @@ proptest! {
 fn spread(task: &NeuronTask<'_>, most: usize) -> Vec<TilingPlan> {
     let mut plans = Vec::new();
     for frame in frames(task) {
-        every_choice(task, &frame, &mut |choice, judged| {
-            if judged.is_ok() {
+        every_choice(task, &frame, &mut |choice, evaluated| {
+            if evaluated.is_ok() {
                 plans.push(TilingPlan::new(task, &frame, choice));
             }
         });

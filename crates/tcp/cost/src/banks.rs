@@ -178,12 +178,12 @@ mod tests {
                         AccessLoop::new(sizes[j % sizes.len()], inner),
                     ];
                     let folded = (0..16).map(|bank| hold_of_bank(&loops, width, bank, 8, 128)).max();
-                    let judged = walk(&loops, width, 16, 8);
-                    assert_eq!(folded, Some(judged), "{loops:?} width {width}");
+                    let walked = walk(&loops, width, 16, 8);
+                    assert_eq!(folded, Some(walked), "{loops:?} width {width}");
                     let accesses = loops.iter().map(|row| row.size).product();
                     assert_eq!(
                         walked_hold(&loops, width, 16, 8, accesses),
-                        judged,
+                        walked,
                         "{loops:?} width {width}"
                     );
                 }

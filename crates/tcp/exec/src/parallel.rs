@@ -17,7 +17,7 @@ const CONTRACTION_STEPS: u64 = 1_000;
 const RESULT_STEPS: u64 = 2;
 
 /// Host work of a command's parts, over all slices, in steps of about a nanosecond: an estimate, which stops
-/// at the greatest number and changes no result.
+/// at the largest number and changes no result.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HostWork {
     /// Fetch, switch and collect.

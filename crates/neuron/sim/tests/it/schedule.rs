@@ -1,4 +1,4 @@
-//! Random programs on the engines, judged plainly: every pair of instructions that share bytes keeps its
+//! Random programs on the engines, checked plainly: every pair of instructions that share bytes keeps its
 //! order, engines run one instruction at a time, and memory is never over-full.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]

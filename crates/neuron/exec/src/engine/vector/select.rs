@@ -257,10 +257,10 @@ pub fn dropout(
     limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
     same_shape(NAME, dst, data)?;
     let columns = data.view.free_elements();
-    let (chances, missing) = probability.values(&chip.rules, data.view.partitions())?;
+    let (probs, missing) = probability.values(&chip.rules, data.view.partitions())?;
     let read = data.read(&chip.rules);
     let mut values = read.values;
-    for (row, chance) in values.chunks_mut(columns.max(1)).zip(chances) {
+    for (row, chance) in values.chunks_mut(columns.max(1)).zip(probs) {
         for value in row {
             if uniform(seed) < chance {
                 *value = 0.0;

@@ -1,4 +1,4 @@
-//! Which channels a loop nest touches: hand-made cases, and a plain walk of every request as the judge of the
+//! Which channels a loop nest touches: hand-made cases, and a plain walk of every request as the reference of the
 //! shortcuts.
 
 use std::collections::BTreeMap;

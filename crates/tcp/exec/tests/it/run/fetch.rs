@@ -1,4 +1,4 @@
-//! Fetch unit and collect: a judge that enumerates loops naively.
+//! Fetch unit and collect: a reference that enumerates loops naively.
 
 use proptest::prelude::*;
 use tilewright_num::{Dtype, RuleSet, convert};

@@ -1,4 +1,4 @@
-//! DMA against a byte-by-byte judge.
+//! DMA against a byte-by-byte reference.
 
 use std::collections::BTreeMap;
 
