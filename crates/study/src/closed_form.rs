@@ -100,7 +100,8 @@ pub(crate) struct CommandCase {
 pub(crate) fn fetched(machine: &Tcp, how: &FetchCase) -> u64 {
     let pattern = AccessPattern { loops: [AccessLoop::new(how.elements, 1)].into_iter().collect() };
     let read_bytes = fetch::read_bytes(machine, Context::Main, &pattern, how.packet, how.bits);
-    let packets = if how.packet == 0 { 0 } else { how.elements / how.packet };
+    // A row without packets sends none.
+    let packets = how.elements.checked_div(how.packet).unwrap_or(0);
     let packet_bytes = how.packet.exact_mul(how.bits) / 8;
     let fetch = FetchStage { context: Context::Main, packets, packet_bytes, read_bytes, cast: false };
     fetch::stream_cycles(machine, &fetch)

@@ -11,7 +11,7 @@ use tilewright_num::{Dtype, RuleSet, commit_relu, convert};
 use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::{Commit, Fill, Memory, ShortLoad};
 
-use super::fault::{ExecFault, ExecProblem, ExecStage, equal, product};
+use super::fault::{ExecFault, ExecProblem, ExecStage, equal, out_of_bounds, product};
 use super::packets::{Packets, load_bits, store_bits};
 use super::parallel::for_each;
 use super::state::{LoadTarget, MemoryState, PeGroup, SliceMemory};
@@ -161,7 +161,7 @@ fn extent(
 ) -> Result<Range<usize>, ExecProblem> {
     let (memory, capacity) = sizes.of(image.memory);
     let bytes = image.bytes;
-    let out = |at: i64| ExecProblem::OutOfBounds { memory, offset: at.into(), bytes, capacity };
+    let out = |at: i64| ExecProblem::OutOfBounds { memory, offset: at, bytes, capacity };
     let (low, high) = reach(loops.iter().copied());
     let (low, high) = (base.exact_add(low), base.exact_add(high));
     let first = u64::try_from(low).map_err(|_| out(low))?;
@@ -226,8 +226,7 @@ pub(super) fn short(state: &mut MemoryState, group: PeGroup, short: &ShortLoad) 
     let check = |memory: Memory, offset: u64| {
         let (name, capacity) = sizes.of(memory);
         let inside = offset.checked_add(short.bytes).is_some_and(|end| end <= capacity);
-        let (offset, bytes) = (i128::from(offset), short.bytes);
-        let problem = ExecProblem::OutOfBounds { memory: name, offset, bytes, capacity };
+        let problem = out_of_bounds(name, offset, short.bytes, capacity);
         if inside { Ok(()) } else { Err(problem.at(ExecStage::Commit)) }
     };
     check(Memory::Dm, short.from)?;

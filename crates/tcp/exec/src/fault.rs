@@ -72,7 +72,7 @@ pub enum ExecProblem {
         /// Which memory.
         memory: &'static str,
         /// First byte.
-        offset: i128,
+        offset: i64,
         /// Bytes.
         bytes: u64,
         /// Bytes that it has.
@@ -177,6 +177,14 @@ pub(super) fn equal(
     of_other: u64,
 ) -> Result<(), ExecProblem> {
     if count == of_other { Ok(()) } else { Err(ExecProblem::Unequal { what, count, other, of_other }) }
+}
+
+/// An access past the end of a memory, by its first byte.
+pub(super) fn out_of_bounds(memory: &'static str, first: u64, bytes: u64, capacity: u64) -> ExecProblem {
+    match i64::try_from(first) {
+        Ok(offset) => ExecProblem::OutOfBounds { memory, offset, bytes, capacity },
+        Err(_) => ExecProblem::TooFar { what: "the first byte of an access", first, most: capacity },
+    }
 }
 
 /// How often `of` goes into a count; it must do so without rest.

@@ -135,5 +135,5 @@ fn with_tiles(machine: &Tcp, parts: &SectionCycles, tile: &TransposeStage) -> (u
 
 /// What one of so many batches has of a part; without batches nothing waits for one.
 fn share(part: u64, batches: u64) -> u64 {
-    if batches == 0 { 0 } else { part / batches }
+    part.checked_div(batches).unwrap_or(0)
 }

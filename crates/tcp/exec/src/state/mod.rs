@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 
 use tilewright_machine::tcp::Tcp;
 
-use super::fault::{ExecFault, ExecProblem, ExecStage};
+use super::fault::{ExecFault, ExecProblem, ExecStage, out_of_bounds};
 use crate::limits::index;
 pub(super) use deferred_loads::{LaneReads, LoadTarget, LoadedRows, SliceLoads};
 use pages::HbmPages;
@@ -308,6 +308,5 @@ fn inside(memory: &'static str, offset: u64, bytes: u64, capacity: u64) -> Resul
     if offset.checked_add(bytes).is_some_and(|end| end <= capacity) {
         return Ok(());
     }
-    let problem = ExecProblem::OutOfBounds { memory, offset: offset.into(), bytes, capacity };
-    Err(problem.at(ExecStage::Memory))
+    Err(out_of_bounds(memory, offset, bytes, capacity).at(ExecStage::Memory))
 }

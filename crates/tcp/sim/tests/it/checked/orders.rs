@@ -76,7 +76,7 @@ impl Graph {
     }
 }
 
-struct CommandRun {
+struct Issued {
     node: usize,
     name: String,
     pe: u64,
@@ -88,7 +88,7 @@ struct CommandRun {
 /// An image: its name and, where that makes another of it, its PE.
 type Key = (String, Option<u64>);
 
-impl CommandRun {
+impl Issued {
     fn key(&self) -> Key {
         (self.name.clone(), self.runs.then_some(self.pe))
     }
@@ -97,7 +97,7 @@ impl CommandRun {
 /// Every pair of images that race.
 fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
     let mut graph = Graph::default();
-    let mut ran: Vec<CommandRun> = Vec::new();
+    let mut ran: Vec<Issued> = Vec::new();
     // Nodes of commands, by ticket.
     let mut issued: Vec<usize> = Vec::new();
     let mut queues: Vec<usize> = (0..PES).map(|_| graph.node()).collect();
@@ -130,13 +130,7 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                     }
                 }
                 issued.push(node);
-                ran.push(CommandRun {
-                    node,
-                    name: name.clone(),
-                    pe: owner,
-                    runs: unit != ExecUnit::Dma,
-                    bytes,
-                });
+                ran.push(Issued { node, name: name.clone(), pe: owner, runs: unit != ExecUnit::Dma, bytes });
             }
             Happens::Waited(owner, ticket) => {
                 queues[at(owner)] = graph.after(&[queues[at(owner)], issued[at(ticket)]]);
@@ -164,7 +158,7 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                 let node = graph.after(&[cores[at(owner)]]);
                 (queues[at(owner)], cores[at(owner)]) = (node, node);
                 let bytes = enumerate_read(address);
-                ran.push(CommandRun { node, name: "read".into(), pe: owner, runs: false, bytes });
+                ran.push(Issued { node, name: "read".into(), pe: owner, runs: false, bytes });
             }
             Happens::Posted(from, to) => {
                 let node = graph.after(&[cores[at(from)]]);
@@ -192,7 +186,7 @@ fn enumerate_read(address: Address) -> BTreeSet<Byte> {
     (0..4).map(|byte| (store, 0, slice, located.offset + byte, false)).collect()
 }
 
-fn racing(graph: &Graph, ran: &[CommandRun]) -> BTreeSet<(Key, Key)> {
+fn racing(graph: &Graph, ran: &[Issued]) -> BTreeSet<(Key, Key)> {
     let mut races = BTreeSet::new();
     for (index, first) in ran.iter().enumerate() {
         let later = graph.reaches(first.node);
