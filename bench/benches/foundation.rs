@@ -1,4 +1,5 @@
-//! Speed of the foundation: reading and verifying notation, mapping coordinates, converting numbers, starting the binary.
+//! Speed of the foundation: reading and verifying notation, mapping coordinates, converting numbers, starting
+//! the binary.
 //!
 //! `cargo build --release && cargo bench -p tilewright-bench --bench foundation`
 

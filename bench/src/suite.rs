@@ -1,7 +1,8 @@
 //! Graphs that compilers are compared on: transformers, convolutional networks and single contractions.
 //!
-//! Shapes are those that their papers publish; weights are inputs without values, since only time is read. In int8
-//! the graphs are what `tilewright_compile::quantise` makes of them, with the integers and scales of weights as inputs.
+//! Shapes are those that their papers publish; weights are inputs without values, since only time is read. In
+//! int8 the graphs are what `tilewright_compile::quantise` makes of them, with the integers and scales of
+//! weights as inputs.
 
 use std::collections::BTreeMap;
 

@@ -64,7 +64,7 @@ FIRST = {
         ValueError,
         "a computed index expression cannot be sliced",
     ),
-    "an arange that stands still": (lambda x: nl.arange(0, 8, 0), ValueError, "arange with step 0"),
+    "an arange without a step": (lambda x: nl.arange(0, 8, 0), ValueError, "arange with step 0"),
     "index expressions that do not fit": (lambda x: nl.arange(8) + nl.arange(9), ValueError, "index expressions of shapes"),
     "too many indices": (lambda x: x[0, 0, 0], IndexError, "indices for a tensor of"),
     "an index of no kind": (lambda x: x["rows"], TypeError, "a tensor cannot be indexed with"),

@@ -1,14 +1,15 @@
 //! A compiled model or graph as a file: its programs, its packed weights, and what whoever runs it must know.
 //!
-//! Sections of a model in the container (`tilewright_ir::binary`, which has the layout, the version and the checksums):
-//! programs `tcp/decode`, `tcp/prefill` and `tcp/clear`, and `tcp/batch` if it is for several sequences; the
-//! array `hbm`, the bytes of HBM from address 0 to the last weight, which all programs share, and `hbm1`,
+//! Sections of a model in the container (`tilewright_ir::binary`, which has the layout, the version and the
+//! checksums): programs `tcp/decode`, `tcp/prefill` and `tcp/clear`, and `tcp/batch` if it is for several
+//! sequences; the array `hbm`, the bytes of HBM from address 0 to the last weight, which all programs share,
+//! and `hbm1`,
 //! `hbm2` ... for further chips; the texts `plan` ([`plan`]) and `graph` (the model without weights), from
 //! which sizes and places follow; the array `tokenizer.json` or `tokenizer.bin`, if there is one.
 //!
 //! Sections of a graph that no template takes: the program `tcp/graph`; the array `constants`, one constant
-//! behind the other; the text `plan` ([`graph_plan`]), which says where constants, inputs and results lie. The
-//! first line of the plan says which of the two a file is, and in which version.
+//! behind the other; the text `plan` ([`graph_plan`]), which says where constants, inputs and results lie.
+//! The first line of the plan says which of the two a file is, and in which version.
 //!
 //! - [`write()`], [`write_graph`]: the bytes of a file;
 //! - [`CompiledFile::read`]: any bytes to a file's parts or to what is wrong with them; nothing of it is

@@ -1,7 +1,7 @@
 //! Broken invariants end the run loudly: what cannot be, if the code is right, is never turned into a number.
 //!
-//! Input is checked where it is read, with diagnostics; nothing here is for input. A failure is a fault of the program,
-//! in release builds too: it panics, and the command line answers with exit code 3 and a report.
+//! Input is checked where it is read, with diagnostics; nothing here is for input. A failure is a fault of
+//! the program, in release builds too: it panics, and the command line answers with exit code 3 and a report.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! The one renderer of diagnostics for terminals and goldens.
 //!
-//! The library that draws is given the lines that labels are on and nothing else: its time grows with the text.
-//! Of lines that no screen shows whole, the place is said and a piece is quoted.
+//! The library that draws is given the lines that labels are on and nothing else: its time grows with the
+//! text. Of lines that no screen shows whole, the place is said and a piece is quoted.
 
 use std::ops::Range;
 

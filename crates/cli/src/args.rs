@@ -7,7 +7,13 @@ use crate::study::args::StudyArgs;
 /// Tools for tensor accelerators whose memory is managed by software: low-level einsum, command programs
 /// and their simulator, explorer, machine files, and a compiler for language models.
 #[derive(Debug, Parser)]
-#[command(name = "tilewright", version, disable_version_flag = true, term_width = 100, after_help = TOP_EXAMPLES)]
+#[command(
+    name = "tilewright",
+    version,
+    disable_version_flag = true,
+    term_width = 100,
+    after_help = TOP_EXAMPLES
+)]
 pub(crate) struct Cli {
     /// Print the version
     #[arg(short = 'v', short_alias = 'V', long, action = clap::ArgAction::Version)]
@@ -197,7 +203,8 @@ pub(crate) enum NotationCommand {
     /// Print the command program that a legal einsum means: loads, contraction, sums over slices, bridges
     #[command(after_help = LOWER_EXAMPLES)]
     Lower(LowerArgs),
-    /// Lower a legal einsum and run its program: values, timeline, energy and findings, as `lower` and `sim` together
+    /// Lower a legal einsum and run its program: values, timeline, energy and findings, as `lower` and `sim`
+    /// together
     #[command(after_help = RUN_EINSUM_EXAMPLES)]
     Run(RunEinsumArgs),
     /// Print in the canonical spelling, whatever mixture of ASCII, Unicode and TeX was written
@@ -228,15 +235,18 @@ Examples:
 
 const BRIDGE_EXAMPLES: &str = "\
 Example:
-  tilewright notation bridge 'le' --dims l=64,e=64 --from 'e^16[4] | l[64] e[16]' --to 'l^16[4] | l[16] e[64]'";
+  tilewright notation bridge 'le' --dims l=64,e=64 --from 'e^16[4] | l[64] e[16]' --to 'l^16[4] | l[16] \
+  e[64]'";
 
 const LOWER_EXAMPLES: &str = "\
 The program is text: read it, change it, run it.
 
 Examples:
   tilewright notation lower attention.tw | tilewright sim -
-  tilewright notation lower 'mk,kn->mn' --dims m=16,n=16,k=64 --in0 '| m[16] k[64]' --in1 '@dm | n[16] k[64]' \\
-      --out '| m[16] n[16]' --tactic '| m[16] n[16] k[64]' --dtype bf16 --data0 a.npy --data1 w.safetensors:layer.weight";
+  tilewright notation lower 'mk,kn->mn' --dims m=16,n=16,k=64 --in0 '| m[16] k[64]' --in1 '@dm | n[16] \
+  k[64]' \\
+      --out '| m[16] n[16]' --tactic '| m[16] n[16] k[64]' --dtype bf16 --data0 a.npy --data1 \
+      w.safetensors:layer.weight";
 
 const RUN_EINSUM_EXAMPLES: &str = "\
 Without any of --values, --timeline, --energy and --findings all four are printed. Findings point at
@@ -260,7 +270,8 @@ Examples:
   tilewright sim kernel.neuron --timeline                what `tilewright nki --emit` wrote
   tilewright sim kernel.neuron --bands                   ranges over what is assumed of the chip
 
-Cycles of a NeuronCore's engines are in the text of its program, as the kernel was recorded: ranges are over figures of memory, transfers,
+Cycles of a NeuronCore's engines are in the text of its program, as the kernel was recorded: ranges are over \
+figures of memory, transfers,
 synchronisation and energy.
 
 Exit code 1 if there are findings.";
@@ -300,7 +311,8 @@ pub(crate) struct InputArgs {
     /// Zero points of in0 and in1 for i5 and i9 (8-bit and 4-bit data with a zero point)
     #[arg(long, value_name = "Z0,Z1", default_value = "0,0", allow_hyphen_values = true)]
     pub(crate) zero_points: String,
-    /// Where inputs start: `hbm` for both, in0=hbm or in1=hbm for one; transfers bring them to their shapes in data memory
+    /// Where inputs start: `hbm` for both, in0=hbm or in1=hbm for one; transfers bring them to their shapes
+    /// in data memory
     #[arg(long, value_name = "[INPUT=]MEMORY", value_delimiter = ',')]
     pub(crate) from: Vec<String>,
 }
@@ -317,7 +329,8 @@ pub(crate) struct SimArgs {
     /// Change a figure of the machine: hbm.efficiency=0.9
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// In place of readings, ranges of time and energy: every figure of the machine that has a band at both of its ends
+    /// In place of readings, ranges of time and energy: every figure of the machine that has a band at both
+    /// of its ends
     #[arg(long, conflicts_with_all = ["values", "timeline", "energy", "findings", "trace", "output"])]
     pub(crate) bands: bool,
     #[command(flatten)]
@@ -359,7 +372,8 @@ pub(crate) struct ReadingArgs {
 /// An einsum with shapes and a tactic, from arguments or from a file.
 #[derive(Args, Debug)]
 pub(crate) struct NotationArgs {
-    /// An einsum such as 'ble,ef->blf', a lone tensor such as 'ble', or a file that holds everything (`-`: standard input)
+    /// An einsum such as 'ble,ef->blf', a lone tensor such as 'ble', or a file that holds everything (`-`:
+    /// standard input)
     #[arg(value_name = "EINSUM|FILE")]
     pub(crate) einsum: String,
     /// Sizes of axes and symbols: b=4,e=64; l=1..4096 for a size known only at run time

@@ -20,7 +20,8 @@ macro_rules! kernels {
 }
 
 kernels! {
-    "attention" ".tcp" "gelu" ".tcp" "qk-fig10" ".tw" "quantise" ".tcp" "residual" ".tcp" "rmsnorm" ".tcp" "rope" ".tcp"
+    "attention" ".tcp" "gelu" ".tcp" "qk-fig10" ".tw" "quantise" ".tcp" "residual" ".tcp" "rmsnorm" ".tcp"
+        "rope" ".tcp"
     "silu" ".tcp" "softmax" ".tcp"
 }
 
@@ -33,7 +34,8 @@ macro_rules! nki_kernels {
 }
 
 nki_kernels! {
-    "attention.py" "backward.py" "decode.py" "elementwise.py" "fused.py" "mamba.py" "matmul.py" "norm.py" "pictures.py" "placed.py"
+    "attention.py" "backward.py" "decode.py" "elementwise.py" "fused.py" "mamba.py" "matmul.py" "norm.py"
+        "pictures.py" "placed.py"
     "probes.py"
 }
 
@@ -84,8 +86,8 @@ const FABLES_FILES: [(&str, &[u8]); 3] = [
     ("tokenizer.json", include_bytes!("../../../models/fables/tokenizer.json")),
 ];
 
-/// A file of a model: of the host, or else of the model that comes with the binary, whose name reads as that of
-/// a folder.
+/// A file of a model: of the host, or else of the model that comes with the binary, whose name reads as that
+/// of a folder.
 ///
 /// # Errors
 /// What reading gives where neither has it.

@@ -19,7 +19,8 @@ pub(crate) fn check(target: &ModelTarget) -> Result<(), Outcome> {
     let named = target.check()?;
     if target.calibrate.is_some() && named.dtype != Dtype::I8 && target.cache_type()? != Dtype::I8 {
         return Err(Outcome::usage(&format!(
-            "--calibrate with --dtype {}: its activations are no integers\n  = allowed: int8, w8a8, w4a8, or --cache int8\n  = instead: --dtype int8",
+            "--calibrate with --dtype {}: its activations are no integers\n  = allowed: int8, w8a8, w4a8, or \
+             --cache int8\n  = instead: --dtype int8",
             named.name
         )));
     }

@@ -51,7 +51,8 @@ fn unknown(chip: &str) -> Outcome {
         None => "tilewright machine list".to_string(),
     };
     Outcome::usage(&format!(
-        "no machine is called `{chip}`\n  = allowed: {}, or a file that ends in .toml\n  = instead: {instead}",
+        "no machine is called `{chip}`\n  = allowed: {}, or a file that ends in .toml\n  = instead: \
+         {instead}",
         names.join(", ")
     ))
 }

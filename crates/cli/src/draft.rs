@@ -1,10 +1,10 @@
-//! Files of this machine on their way: a reader sees the whole file or none, and what is no file stays what it
-//! is.
+//! Files of this machine on their way: a reader sees the whole file or none, and what is no file stays what
+//! it is.
 //!
 //! A regular file is written under another name beside it, `FILE.partial-PROCESS`, and gets its own name once
 //! it is whole; links are followed, so that what they lead to is replaced and not the link. Standard streams,
-//! pipes and devices are written through. What processes that were killed left behind is removed when the same
-//! file is written again.
+//! pipes and devices are written through. What processes that were killed left behind is removed when the
+//! same file is written again.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -125,8 +125,8 @@ impl Drop for FileDraft {
     }
 }
 
-/// Removes drafts of a file whose processes are gone. Where the system does not tell which processes there are,
-/// everything stays.
+/// Removes drafts of a file whose processes are gone. Where the system does not tell which processes there
+/// are, everything stays.
 fn remove_abandoned(path: &Path) {
     let (Some(name), true) = (path.file_name(), Path::new("/proc/self").exists()) else { return };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -79,7 +79,8 @@ impl GraphRequest<'_> {
     fn effort(&self) -> Result<u64, Outcome> {
         match (self.effort, self.goal) {
             (Some(0), Goal::Energy | Goal::EnergyDelay) => Err(Outcome::usage(
-                "--goal energy or edp with --effort 0, which evaluates no choice\n  = allowed: --effort 1 to 9\n  \
+                "--goal energy or edp with --effort 0, which evaluates no choice\n  = allowed: --effort 1 to \
+                 9\n  \
                  = instead: leave --effort out",
             )),
             (Some(effort), _) => Ok(effort),

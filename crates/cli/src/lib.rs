@@ -42,7 +42,7 @@ use clap::Parser as _;
 pub use host::{Draft, Host};
 pub use mapped::Mapped;
 pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, Refusal};
-pub use real::{RealHost, run_here};
+pub use real::{RealHost, run_guarded, run_here};
 
 use args::{Cli, Command, NkiCommand};
 

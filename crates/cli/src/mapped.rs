@@ -44,7 +44,8 @@ impl Mapped {
             unsafe_code,
             reason = "mapping is up to the system; what must hold is at the head of this file"
         )]
-        // SAFETY: the mapping is private to this process and read only; the file below it is not changed while it runs.
+        // SAFETY: the mapping is private to this process and read only; the file below it is not changed
+        // while it runs.
         let pages = unsafe { Mmap::map(&file) }?;
         Ok(Mapped::Pages(pages))
     }

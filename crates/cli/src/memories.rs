@@ -16,7 +16,8 @@ pub(crate) fn from_hbm(texts: &[String]) -> Result<[bool; 2], Outcome> {
         let known = matches!(memory, "hbm" | "dm") && which != [false, false];
         if !known {
             return Err(Outcome::usage(&format!(
-                "--from {text}\n  = allowed: hbm, dm, in0=hbm, in1=hbm, in0=dm, in1=dm\n  = instead: --from in1=hbm"
+                "--from {text}\n  = allowed: hbm, dm, in0=hbm, in1=hbm, in0=dm, in1=dm\n  = instead: --from \
+                 in1=hbm"
             )));
         }
         from.iter_mut().zip(which).filter(|(_, of)| *of).for_each(|(from, _)| *from = memory == "hbm");

@@ -223,7 +223,8 @@ pub(crate) fn with_weights(path: &str) -> Result<(), Outcome> {
         return Ok(());
     }
     Err(Outcome::usage(&format!(
-        "`{path}` is a built-in configuration without weights, for timing\n  = allowed: a model with weights\n  \
+        "`{path}` is a built-in configuration without weights, for timing\n  = allowed: a model with \
+         weights\n  \
          = instead: tilewright compile {path} --dtype int8 --pes 8, or tilewright run {FABLES} --prompt TEXT"
     )))
 }

@@ -21,7 +21,8 @@ pub(crate) fn module(name: &str, arguments: &[OsString], host: &mut dyn Host) ->
         Ok(0) => {}
         Ok(_) => {
             return Outcome::usage(
-                "the Python package `tilewright` is not installed for python3; install it with `pip install ./python`",
+                "the Python package `tilewright` is not installed for python3; install it with `pip install \
+                 ./python`",
             );
         }
     }

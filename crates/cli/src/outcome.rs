@@ -33,7 +33,8 @@ pub struct Outcome {
 /// A refusal as data. Places are `FILE:LINE:COLUMN`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Refusal {
-    /// A stable code; `cli/usage` where a message has none of its own, `cli/failed` if it is no fault of usage.
+    /// A stable code; `cli/usage` where a message has none of its own, `cli/failed` if it is no fault of
+    /// usage.
     pub code: String,
     /// Where.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -69,7 +69,8 @@ pub(crate) fn written(path: &str, host: &mut dyn Host) -> Result<ProgramFile, Lo
     }
     let no_program = |why: &str| {
         LoadError::Words(format!(
-            "`{path}` is no program: {why}\n  = allowed: a text that begins with `program`, or a binary of one\n  \
+            "`{path}` is no program: {why}\n  = allowed: a text that begins with `program`, or a binary of \
+             one\n  \
              = instead: builtin:attention, to see one"
         ))
     };

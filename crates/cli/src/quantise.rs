@@ -1,5 +1,5 @@
-//! `--dtype int8` and `--calibrate DIR` of graphs that take arrays: inputs that scales are found on, and what is
-//! said of the result.
+//! `--dtype int8` and `--calibrate DIR` of graphs that take arrays: inputs that scales are found on, and what
+//! is said of the result.
 
 use std::path::Path;
 
@@ -54,7 +54,8 @@ impl QuantisedNote {
     pub(crate) fn words(&self) -> String {
         let QuantisedNote { contractions, all_contractions, calibrated_on, .. } = self;
         format!(
-            "{contractions} of {all_contractions} contractions, scales of computed values from {calibrated_on}"
+            "{contractions} of {all_contractions} contractions, scales of computed values from \
+             {calibrated_on}"
         )
     }
 }
@@ -90,7 +91,8 @@ pub(crate) fn check(target: &ModelTarget) -> Result<(), Outcome> {
     let rule = ModelTarget::default();
     if target.dtype != rule.dtype && target.quantised().is_none() {
         return Err(Outcome::usage(&format!(
-            "--dtype {} with a graph that takes arrays\n  = allowed: bf16; int8, for contractions with constants; \
+            "--dtype {} with a graph that takes arrays\n  = allowed: bf16; int8, for contractions with \
+             constants; \
              w8a8, for those of two computed values too\n  = instead: --dtype int8",
             target.dtype
         )));
@@ -119,7 +121,8 @@ pub(crate) fn declared(graph: &Graph) -> Vec<DeclaredInput> {
     inputs.map(one).collect()
 }
 
-/// The sets of inputs of a folder: `DIR/0`, `DIR/1` and so on, or one that lies in it; each input is `NAME.npy`.
+/// The sets of inputs of a folder: `DIR/0`, `DIR/1` and so on, or one that lies in it; each input is
+/// `NAME.npy`.
 pub(crate) fn calibration(folder: &str, graph: &Graph, host: &mut dyn Host) -> Result<Calibration, Outcome> {
     let inputs = declared(graph);
     let path = |folder: &str, name: &str| {
@@ -153,7 +156,8 @@ pub(crate) fn calibration(folder: &str, graph: &Graph, host: &mut dyn Host) -> R
 pub(crate) fn no_calibration(target: &ModelTarget) -> Outcome {
     Outcome::usage(&format!(
         "--dtype {} without --calibrate: scales of computed values are found on inputs\n  \
-         = allowed: --calibrate DIR, with DIR/NAME.npy for each input, or sets of them in DIR/0, DIR/1, ...\n  \
+         = allowed: --calibrate DIR, with DIR/NAME.npy for each input, or sets of them in DIR/0, DIR/1, \
+         ...\n  \
          = instead: --calibrate DIR; or `run`, which finds them on the inputs that it is given",
         target.dtype
     ))

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read, Write};
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -113,17 +114,25 @@ impl Host for RealHost {
     }
 }
 
+/// Runs one command line; if an invariant breaks on the way, gives no result but exit code 3 and a report
+/// that says which.
+pub fn run_guarded(arguments: Vec<OsString>, mut host: impl Host) -> Outcome {
+    let ended = std::panic::catch_unwind(AssertUnwindSafe(|| run(arguments, &mut host)));
+    ended.unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        let stderr = format!(
+            "tilewright: {words}\n\
+             tilewright: this is a defect of tilewright, not of your input; please report the command\n"
+        );
+        Outcome { code: OUR_FAULT, stderr, ..Outcome::default() }
+    })
+}
+
 /// Runs one command line here, prints what it gave and returns the exit code.
 pub fn run_here(arguments: impl IntoIterator<Item = OsString>, python: OsString) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let outcome = std::panic::catch_unwind(|| {
-        run(arguments, &mut RealHost { python, progress: ProgressState::default() })
-    })
-    .unwrap_or_else(|_| {
-        let stderr =
-            "tilewright: this is a defect of tilewright, not of your input; please report the command\n";
-        Outcome { code: OUR_FAULT, stderr: stderr.into(), ..Outcome::default() }
-    });
+    let outcome = run_guarded(arguments, RealHost { python, progress: ProgressState::default() });
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(outcome.stdout.as_bytes()).and_then(|()| stdout.flush());
     let _ = std::io::stderr().lock().write_all(outcome.stderr.as_bytes());
@@ -135,5 +144,41 @@ pub fn run_here(arguments: impl IntoIterator<Item = OsString>, python: OsString)
             outcome.code.max(crate::FAILED)
         }
         _ => outcome.code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tilewright_base::invariant::{BROKEN, broken};
+
+    /// A host on which an invariant breaks when a file is read.
+    struct BreaksOnRead;
+
+    impl Host for BreaksOnRead {
+        fn read(&self, _: &Path) -> std::io::Result<Vec<u8>> {
+            broken(format_args!("a file has two lengths"))
+        }
+
+        fn write(&mut self, _: &Path, _: &[u8]) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn read_standard_input(&mut self, _: u64) -> std::io::Result<Vec<u8>> {
+            Ok(Vec::new())
+        }
+
+        fn colour(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_broken_invariant_gives_no_result_but_exit_code_3_and_a_report() {
+        let words = ["tilewright", "sim", "some.tcp"].map(OsString::from);
+        let outcome = run_guarded(words.to_vec(), BreaksOnRead);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (OUR_FAULT, ""));
+        assert!(outcome.stderr.contains(&format!("{BROKEN}a file has two lengths")), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("please report the command"), "{}", outcome.stderr);
     }
 }

@@ -55,7 +55,8 @@ fn answer(mut stream: &TcpStream, page: &str, port: u16) -> std::io::Result<()> 
     }
     let (status, body) = reply(&first, &host, page, port);
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\
+        "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\nConnection: \
+         close\r\n\
          Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
          Cross-Origin-Opener-Policy: same-origin\r\n\r\n",
         body.len()
@@ -97,11 +98,11 @@ mod tests {
     fn a_page_is_served_until_somebody_says_stop() {
         use std::sync::atomic::{AtomicBool, Ordering};
         let stopped = AtomicBool::new(false);
-        let (told, port) = std::sync::mpsc::channel();
+        let (sender, port) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let server = scope.spawn(|| {
-                let told = told;
-                serve("the page", 0, &mut |port| told.send(port).unwrap(), &|| {
+                let sender = sender;
+                serve("the page", 0, &mut |port| sender.send(port).unwrap(), &|| {
                     stopped.load(Ordering::Relaxed)
                 })
             });

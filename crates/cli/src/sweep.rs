@@ -11,11 +11,13 @@ pub(crate) fn run(args: &SweepArgs, host: &mut dyn Host) -> Outcome {
 }
 
 pub(crate) const EXAMPLES: &str = "\
-A table [space] of lists is multiplied out, every point is checked before the first one runs, and all cores work on them. Runs in Python, after
+A table [space] of lists is multiplied out, every point is checked before the first one runs, and all cores \
+work on them. Runs in Python, after
 `pip install ./python`.
 
 Options, before or after FILE:
-  --out DIR        keep answers here: the same sweep goes on where it stopped, even by kill -9, and asks nothing twice
+  --out DIR        keep answers here: the same sweep goes on where it stopped, even by kill -9, and asks \
+  nothing twice
   --workers N      processes, or workers of a Ray cluster; all cores if not given
   --engine NAME    local, serial (one process) or ray
   --address HOST   a Ray cluster; without it one is started here

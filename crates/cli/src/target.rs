@@ -21,17 +21,18 @@ pub(crate) struct ModelTarget {
     /// Change a figure of the machine: hbm.efficiency=0.9
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Types of weights and activations that are multiplied: bf16, int8, w8a8, w8a16, w4a8 or w4a16. Of a graph that
-    /// takes arrays: bf16, int8 for contractions with constants, or w8a8 for those of two computed values too
+    /// Types of weights and activations that are multiplied: bf16, int8, w8a8, w8a16, w4a8 or w4a16. Of a
+    /// graph that takes arrays: bf16, int8 for contractions with constants, or w8a8 for those of two computed
+    /// values too
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) dtype: String,
     /// Type of the keys and values that are kept: bf16 or int8
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     pub(crate) cache: String,
     /// Find the scales of integer activations, and the ranges of an int8 cache, on this text beforehand, a
-    /// line at a time; without it each token has its own scales, and every cache the same range. Of a graph that takes
-    /// arrays: a folder with NAME.npy for each input, or with such folders 0, 1, ...; without it `run` takes its own
-    /// inputs
+    /// line at a time; without it each token has its own scales, and every cache the same range. Of a graph
+    /// that takes arrays: a folder with NAME.npy for each input, or with such folders 0, 1, ...; without it
+    /// `run` takes its own inputs
     #[arg(long, value_name = "FILE|DIR")]
     pub(crate) calibrate: Option<String>,
     /// PEs of a chip that share the work: 1, 2, 4 or 8
@@ -59,8 +60,8 @@ impl Default for ModelTarget {
     }
 }
 
-/// Programs of the compiler that a machine refuses: a limit of the compiler where the machine has figures of its
-/// own, a fault of ours on machines that come with the binary.
+/// Programs of the compiler that a machine refuses: a limit of the compiler where the machine has figures of
+/// its own, a fault of ours on machines that come with the binary.
 pub(crate) fn refused_programs(chip: &str, set: &[String], complaints: &[Diagnostic]) -> Outcome {
     let why = complaints.first().map_or(String::new(), |first| format!("{} ({})", first.message, first.code));
     if set.is_empty() && builtin(chip).is_some() {
@@ -88,7 +89,8 @@ impl ModelTarget {
         let fingerprint = loaded.fingerprint();
         loaded.machine.tcp().cloned().map(|machine| (machine, fingerprint)).ok_or_else(|| {
             Outcome::usage(&format!(
-                "models are not compiled for `{}`\n  = allowed: machines of architecture tcp\n  = instead: --chip tcp",
+                "models are not compiled for `{}`\n  = allowed: machines of architecture tcp\n  = instead: \
+                 --chip tcp",
                 self.chip
             ))
         })

@@ -137,7 +137,8 @@ pub fn compile_chosen(
     let context = options.context.min(kernels.positions).max(1).next_multiple_of(machine.pe.slices);
     let options = Options { context, ..options };
     let choices = &Choices { bands: bands(machine, &kernels, &options, choices.bands), ..choices.clone() };
-    // As many rows as there are lanes, or as data memory holds, or as a context has; it keeps constants only if they do not cost rows.
+    // As many rows as there are lanes, or as data memory holds, or as a context has; it keeps constants only
+    // if they do not cost rows.
     let most = machine.ce.lanes.min(options.context.div_ceil(machine.pe.slices).next_power_of_two());
     let mut kept = (choices.rows.unwrap_or(most).clamp(1, most), false);
     let plan = loop {
@@ -335,10 +336,12 @@ impl Compiled {
         let mut positions = ids.clone();
         let own = (self.slices / self.plan.options.pes / self.plan.features.bands).max(1);
         for place in 0..places {
-            // The newest comes first; places without a token use the first row of tables and the spare row of caches.
+            // The newest comes first; places without a token use the first row of tables and the spare row of
+            // caches.
             let token = count.checked_sub(place + 1);
             let id = token.and_then(|at| tokens.get(usize::try_from(at).ok()?)).copied().unwrap_or(0);
-            // Places of a row are sharded over processing elements, or over bands of slices, whose tables follow each other.
+            // Places of a row are sharded over processing elements, or over bands of slices, whose tables
+            // follow each other.
             let (row, within) = (place / self.slices, place % self.slices);
             let at = within / own * self.plan.prefill_rows * own + row * own + within % own;
             let at = to_index(if places == 1 { 0 } else { at });

@@ -43,7 +43,8 @@ use thiserror::Error;
 pub enum CompileError {
     /// A node that no kernel takes.
     #[error(
-        "`{node}`: {why}\n  = allowed: {allowed}\n  = instead: `run --interp` takes any graph from tokens to logits or to an embedding"
+        "`{node}`: {why}\n  = allowed: {allowed}\n  = instead: `run --interp` takes any graph from tokens to \
+         logits or to an embedding"
     )]
     Node {
         /// Its result.
@@ -65,12 +66,14 @@ pub enum CompileError {
     },
     /// Choices of a solver that is not part of this build.
     #[error(
-        "commands are put in order by `{0}`, which is not part of this build\n  = instead: build with --features {0}, or choose --solver microlp"
+        "commands are put in order by `{0}`, which is not part of this build\n  = instead: build with \
+         --features {0}, or choose --solver microlp"
     )]
     Solver(&'static str),
     /// A memory that is too small.
     #[error(
-        "the model takes {needed} B of HBM, the chip has {capacity} B\n  = instead: more chips, narrower weights, a shorter context or a smaller batch"
+        "the model takes {needed} B of HBM, the chip has {capacity} B\n  = instead: more chips, narrower \
+         weights, a shorter context or a smaller batch"
     )]
     Hbm {
         /// Bytes needed.
@@ -80,7 +83,8 @@ pub enum CompileError {
     },
     /// Data memory that is too small.
     #[error(
-        "{what}: {needed} B of a slice's data memory, which has {capacity} B\n  = instead: more processing elements, or a shorter context"
+        "{what}: {needed} B of a slice's data memory, which has {capacity} B\n  = instead: more processing \
+         elements, or a shorter context"
     )]
     Dm {
         /// For what.

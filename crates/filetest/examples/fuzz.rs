@@ -1,7 +1,8 @@
 //! `./test fuzz N`: so many inputs over all readers, in this process, on the stable toolchain.
 //!
-//! Inputs that show something new lie in `target/fuzz/TARGET`, those that fail in `target/fuzz/faults`; the exit
-//! code says whether there are any. `./test fuzz N SEED TARGET..` draws others, and checks some readers only.
+//! Inputs that show something new lie in `target/fuzz/TARGET`, those that fail in `target/fuzz/faults`; the
+//! exit code says whether there are any. `./test fuzz N SEED TARGET..` draws others, and checks some readers
+//! only.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example prints")]
 

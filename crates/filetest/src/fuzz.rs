@@ -1,9 +1,9 @@
 //! What must hold for any bytes: readers answer with a tree or a diagnostic, printing reads back, maps
 //! invert.
 //!
-//! Fuzz targets are one call each of these; the corpus is replayed through them as ordinary tests. What a check
-//! has seen, such as the complaints it was answered with, is noted: a driver keeps inputs that show something
-//! new.
+//! Fuzz targets are one call each of these; the corpus is replayed through them as ordinary tests. What a
+//! check has seen, such as the complaints it was answered with, is noted: a driver keeps inputs that show
+//! something new.
 
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};

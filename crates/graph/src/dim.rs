@@ -292,7 +292,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arithmetic_is_that_of_values(x in dim(), y in dim(), sizes in proptest::array::uniform3(1_u64..10)) {
+        fn arithmetic_is_that_of_values(
+            x in dim(),
+            y in dim(),
+            sizes in proptest::array::uniform3(1_u64..10),
+        ) {
             let sizes = sizes.map(Some);
             let value = |dim: &Dim| dim.value(&sizes).unwrap();
             prop_assert_eq!(value(&x.plus(&y).unwrap()), value(&x) + value(&y));

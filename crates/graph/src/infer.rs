@@ -289,7 +289,8 @@ impl ShapeRule<'_> {
         let room =
             |at: &Dim| dim.minus(at).and_then(|rest| rest.minus(&one)).map(|rest| rest.range(self.axes).0);
         let inside = |at: &Dim| at.range(self.axes).0 >= 0 && room(at).is_some_and(|room| room >= 0);
-        // A slice of nothing may start anywhere; one that may be empty ends one step before its first element.
+        // A slice of nothing may start anywhere; one that may be empty ends one step before its first
+        // element.
         let empty = size.is(0);
         let may_be_empty = size.range(self.axes).0 == 0 && step == 1;
         let fits = may_be_empty

@@ -63,7 +63,8 @@ proptest! {
     fn texts_read_back(graph in graphs()) {
         prop_assert_eq!(verify(&graph), []);
         let printed = text::print(&graph);
-        let again = text::read(&printed, SourceId(0)).unwrap_or_else(|complaints| panic!("{complaints:?}\n{printed}"));
+        let again = text::read(&printed, SourceId(0))
+            .unwrap_or_else(|complaints| panic!("{complaints:?}\n{printed}"));
         prop_assert_eq!(&again, &graph);
         prop_assert_eq!(text::print(&again), printed);
     }
@@ -77,16 +78,23 @@ proptest! {
             let ty = |graph: &Graph, id: ValueId| graph.value(id).map(|value| value.ty.clone());
             prop_assert_eq!(ty(&graph, before.value), ty(&lowered, after.value));
         }
-        prop_assert_eq!(&primitives(&lowered).unwrap(), &lowered, "stage 1 of its own result changes nothing");
+        prop_assert_eq!(&primitives(&lowered).unwrap(), &lowered, "stage 1 of its own result changes \
+            nothing");
     }
 
     #[test]
-    fn no_edit_is_too_odd(graph in graphs(), at in any::<prop::sample::Index>(), with in "\\PC{0,6}", cut in 0..30_usize) {
+    fn no_edit_is_too_odd(
+        graph in graphs(),
+        at in any::<prop::sample::Index>(),
+        with in "\\PC{0,6}",
+        cut in 0..30_usize,
+    ) {
         let printed = text::print(&graph);
         let letters: Vec<char> = printed.chars().collect();
         let at = at.index(letters.len());
         let edited: String =
-            letters[..at].iter().copied().chain(with.chars()).chain(letters[(at + cut).min(letters.len())..].iter().copied()).collect();
+            letters[..at].iter().copied().chain(with.chars())
+                .chain(letters[(at + cut).min(letters.len())..].iter().copied()).collect();
         if let Err(complaints) = text::read(&edited, SourceId(0)) {
             let mut sources = Sources::default();
             sources.add("edited", edited);

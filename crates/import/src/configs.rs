@@ -11,7 +11,8 @@ use crate::llama::graph;
 macro_rules! configs {
     ($($name:literal)*) => {
         /// Names with the text of their `config.json`.
-        const CONFIGS: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../../models/configs/", $name, ".json")))),*];
+        const CONFIGS: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../models/configs/", $name, ".json")))),*];
     };
 }
 

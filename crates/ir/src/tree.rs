@@ -74,7 +74,8 @@ macro_rules! signs {
 }
 
 signs! {
-    Equals "=", EqualTo "==", NotEqualTo "!=", Colon ":", Comma ",", Plus "+", Minus "-", Star "*", Slash "/", Percent "%",
+    Equals "=", EqualTo "==", NotEqualTo "!=", Colon ":", Comma ",", Plus "+", Minus "-", Star "*", Slash "/",
+        Percent "%",
     Less "<", AtMost "<=", Greater ">", AtLeast ">=", Arrow "->", Range "..",
 }
 

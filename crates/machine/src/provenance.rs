@@ -142,7 +142,10 @@ impl SourceTable {
             let message = format!("the source for `{}` covers no figure of this file", cover.prefix);
             Diagnostic::error("machine/source-unused", message)
                 .at(cover.span, "")
-                .allowed("a section, a key or the first words of a key that this file states, unless longer entries cover them all")
+                .allowed(
+                    "a section, a key or the first words of a key that this file states, unless longer \
+                          entries cover them all",
+                )
                 .instead("remove the entry, or write the prefix of a figure")
         })
     }

@@ -13,7 +13,8 @@
 //!
 //! ```
 //! use tilewright_base::SourceId;
-//! use tilewright_notation::{algebra::RadixMap, problem::Problem, radix, syntax::ast::Operand, syntax::parser};
+//! use tilewright_notation::{algebra::RadixMap, problem::Problem, radix, syntax::ast::Operand,
+//! syntax::parser};
 //!
 //! let text = "ble; dims b=4, l=4, e=64; in0 = b²[2] e^{E/2}[2] | b[2] l[4] e[E/2]";
 //! let program = parser::program(text, SourceId(0)).unwrap();

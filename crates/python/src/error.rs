@@ -24,11 +24,11 @@ pub(crate) fn raise(py: Python<'_>, refusal: &Refusal, line: &str) -> PyErr {
         "error[{}]{place}\n  asked:   {}\n  allowed: {}\n  instead: {}",
         refusal.code, refusal.asked, refusal.allowed, refusal.instead
     );
-    told(py, Refused::new_err(text), refusal, line)
+    detailed(py, Refused::new_err(text), refusal, line)
 }
 
 /// An exception with the fields of a refusal.
-fn told(py: Python<'_>, error: PyErr, refusal: &Refusal, line: &str) -> PyErr {
+fn detailed(py: Python<'_>, error: PyErr, refusal: &Refusal, line: &str) -> PyErr {
     let value = error.value(py);
     let rule = format!("{}:{}", refusal.rule.file(), refusal.rule.line());
     let fields = [
@@ -74,7 +74,8 @@ pub(crate) fn out_of_bounds(index: i64, size: usize, dimension: Option<(usize, u
         "neuron/bounds",
         format!("index {index} is out of bounds for axis 0 with size {size}{of}"),
         "places inside the tensor",
-        "check the index, register or tile that says where, or let transfers leave out what lies beyond with oob_mode.skip",
+        "check the index, register or tile that says where, or let transfers leave out what lies beyond with \
+         oob_mode.skip",
     );
     Python::attach(|py| {
         let line = source::here(py);
@@ -84,7 +85,7 @@ pub(crate) fn out_of_bounds(index: i64, size: usize, dimension: Option<(usize, u
             refusal.code, refusal.asked, refusal.allowed, refusal.instead
         );
         match out_of_bounds_type(py) {
-            Ok(kind) => told(py, PyErr::from_type(kind.clone(), text), &refusal, &line),
+            Ok(kind) => detailed(py, PyErr::from_type(kind.clone(), text), &refusal, &line),
             Err(error) => error,
         }
     })

@@ -122,7 +122,7 @@ impl Index {
         values
     }
 
-    /// Least and greatest value; `None` if there is none.
+    /// Least and largest value; `None` if there is none.
     pub(crate) fn range(&self) -> Option<(i64, i64)> {
         if let Some(values) = &self.values {
             return Some((*values.iter().min()?, *values.iter().max()?));
@@ -397,11 +397,10 @@ pub(crate) fn broadcast_shapes(a: &[usize], b: &[usize]) -> PyResult<IndexShape>
         .map(|axis| match (size(a, axis), size(b, axis)) {
             (a, b) if a == b || b == 1 => Ok(a),
             (1, b) => Ok(b),
-            _ => {
-                Err(PyValueError::new_err(format!(
-                    "index expressions of shapes {a:?} and {b:?} do not fit: give each its axis with [:, None] or [None, :]"
-                )))
-            }
+            _ => Err(PyValueError::new_err(format!(
+                "index expressions of shapes {a:?} and {b:?} do not fit: give each its axis with [:, \
+                     None] or [None, :]"
+            ))),
         })
         .collect()
 }

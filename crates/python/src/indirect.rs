@@ -35,7 +35,8 @@ impl Session {
         let on_chip = tile.storage.memory.on_chip() && offsets.storage.memory.on_chip();
         if !on_chip || offsets.view.partitions() != partitions || offsets.view.dtype.is_float() {
             return Err(PyValueError::new_err(format!(
-                "indirect of a tile {:?} with offsets {} {:?}: both are on the chip, with as many partitions, and offsets \
+                "indirect of a tile {:?} with offsets {} {:?}: both are on the chip, with as many \
+                 partitions, and offsets \
                  are integers",
                 tile.view.shape(),
                 offsets.view.dtype,
@@ -56,7 +57,8 @@ impl Session {
         let any = lanes.clone().or_else(|| array.clone());
         view.gather = Some(any.ok_or_else(|| {
             PyValueError::new_err(format!(
-                "indirect with {count} offsets of a tile {:?}: a group of {} partitions holds at most {}, one of {} {}; \
+                "indirect with {count} offsets of a tile {:?}: a group of {} partitions holds at most {}, \
+                 one of {} {}; \
                  give num_elem",
                 offsets.view.shape(),
                 groups.0,

@@ -194,7 +194,7 @@ pub(crate) struct IndexBounds {
 }
 
 impl IndexBounds {
-    /// Least and greatest place that an element has, if one of them lies outside.
+    /// Least and largest place that an element has, if one of them lies outside.
     fn outside(&self) -> Option<(i64, i64)> {
         let (least, most) = self.index.range()?;
         let inside = least >= 0 && usize::try_from(most).is_ok_and(|most| most < self.size);
@@ -235,7 +235,8 @@ impl IndexBounds {
         };
         let allowed = if size == 0 { "none".to_owned() } else { format!("elements 0 to {}", size - 1) };
         let instead = format!(
-            "end it at {size}, or with min(...) where a tile is cut short; mask= of the first dialect leaves out what lies beyond"
+            "end it at {size}, or with min(...) where a tile is cut short; mask= of the first dialect leaves \
+             out what lies beyond"
         );
         Some(plain(&Refusal::new("neuron/bounds", asked, allowed, instead)))
     }

@@ -43,8 +43,8 @@ pub(crate) struct LoopTable {
     /// The last instruction and its loops: where its result goes is known when the next comes. None of the
     /// reads of a reduction over loops is a mistake.
     pending: Option<(usize, LoopNest, bool)>,
-    /// Pairs of lines that were told already.
-    told: BTreeSet<(u32, u32)>,
+    /// Pairs of lines that were reported already.
+    reported: BTreeSet<(u32, u32)>,
 }
 
 /// The loop that two instructions are in different iterations of, if it is the outermost that tells them
@@ -179,11 +179,11 @@ impl Session {
         let (Some(writer), Some(reader)) = (instructions.get(writer), instructions.get(reader)) else {
             return;
         };
-        if !self.loops.told.insert((writer.source, reader.source)) {
+        if !self.loops.reported.insert((writer.source, reader.source)) {
             return;
         }
         let line = |source: u32| self.program.source(source).to_owned();
-        self.told.push(NeuronFinding {
+        self.reported.push(NeuronFinding {
             code: "neuron/loop-carried",
             error: true,
             source: line(reader.source),

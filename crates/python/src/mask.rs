@@ -203,7 +203,8 @@ impl Mask {
             MaskExtent::Everything => Ok(true),
             MaskExtent::Nothing => Ok(false),
             _ => Err(PyTypeError::new_err(
-                "a mask has no single truth value: join masks with & and |, and write 0 <= i < n as (0 <= i) & (i < n)",
+                "a mask has no single truth value: join masks with & and |, and write 0 <= i < n as (0 <= i) \
+                 & (i < n)",
             )),
         }
     }

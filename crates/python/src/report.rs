@@ -17,7 +17,7 @@ use tilewright_neuron_sim::trace::perfetto_bytes;
 
 use crate::session::Session;
 
-/// Lines of the critical path that are told.
+/// Lines of the critical path that are reported.
 const LINES: usize = 8;
 
 fn seconds(ps: u64) -> f64 {
@@ -47,8 +47,8 @@ impl Session {
     /// Findings as dictionaries.
     fn findings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        let told = self.told.iter().cloned();
-        for finding in told.chain(findings(&self.chip, &self.program)) {
+        let reported = self.reported.iter().cloned();
+        for finding in reported.chain(findings(&self.chip, &self.program)) {
             let entry = PyDict::new(py);
             entry.set_item("code", finding.code)?;
             entry.set_item("severity", if finding.error { "error" } else { "warning" })?;

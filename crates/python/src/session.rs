@@ -65,7 +65,7 @@ pub(crate) struct Session {
     #[pyo3(get, set)]
     pub(crate) programs: u32,
     /// What was found while the kernel ran.
-    pub(crate) told: Vec<NeuronFinding>,
+    pub(crate) reported: Vec<NeuronFinding>,
     /// Where matmuls wrote, by tensor.
     summed: BTreeMap<u32, Vec<TensorRegion>>,
     /// Lines by code object, and by the place in its code, which is found sooner.
@@ -303,7 +303,7 @@ impl Session {
             loops: LoopTable::default(),
             shared_writes: SharedWrites::default(),
             programs: 1,
-            told: Vec::new(),
+            reported: Vec::new(),
             summed: BTreeMap::new(),
             lines: BTreeMap::new(),
             places: BTreeMap::new(),
@@ -524,8 +524,8 @@ impl Session {
         let code = told_code(code)?;
         let line = self.line(py);
         let source = self.program.source(line).to_owned();
-        if !self.told.iter().any(|one| one.code == code && one.source == source) {
-            self.told.push(NeuronFinding { code, error, source, message, allowed, instead });
+        if !self.reported.iter().any(|one| one.code == code && one.source == source) {
+            self.reported.push(NeuronFinding { code, error, source, message, allowed, instead });
         }
         Ok(())
     }

@@ -49,7 +49,11 @@ fn dims() -> impl Strategy<Value = Vec<usize>> {
 
 proptest! {
     #[test]
-    fn einsum_is_sums_of_products(sizes in proptest::array::uniform5(1..4_usize), which in 0..6_usize, seed in any::<i64>()) {
+    fn einsum_is_sums_of_products(
+        sizes in proptest::array::uniform5(1..4_usize),
+        which in 0..6_usize,
+        seed in any::<i64>(),
+    ) {
         let spec = ["ab,cb->ac", "abc,bd->adc", "aab,b->a", "ab,bc,cd->ad", "abcd,ec->bea", "ab,cd->"][which];
         let parts = Subscripts::parse(spec).unwrap();
         let size = |label: u8| sizes[usize::from(label - b'a')];
@@ -73,8 +77,15 @@ proptest! {
     }
 
     #[test]
-    fn float_products_are_near_exact_sums(rows in 1..6_usize, columns in 1..9_usize, width in 0..40_usize, seed in any::<i64>()) {
-        let floats = |x: &Tensor| Tensor::floats(Dtype::F32, &x.dims, x.as_ints().iter().map(|x| *x as f32).collect());
+    fn float_products_are_near_exact_sums(
+        rows in 1..6_usize,
+        columns in 1..9_usize,
+        width in 0..40_usize,
+        seed in any::<i64>(),
+    ) {
+        let floats = |x: &Tensor| {
+            Tensor::floats(Dtype::F32, &x.dims, x.as_ints().iter().map(|x| *x as f32).collect())
+        };
         let (x, y) = (filled(&[rows, width], seed), filled(&[columns, width], !seed));
         let seen = einsum("nk,mk->nm", &[&floats(&x), &floats(&y)]).unwrap();
         let exact = einsum("nk,mk->nm", &[&x, &y]).unwrap();
@@ -101,7 +112,13 @@ proptest! {
     }
 
     #[test]
-    fn slices_and_windows_step(size in 1..12_usize, inner in 1..3_usize, step in 1..4_usize, seed in any::<i64>(), back in any::<bool>()) {
+    fn slices_and_windows_step(
+        size in 1..12_usize,
+        inner in 1..3_usize,
+        step in 1..4_usize,
+        seed in any::<i64>(),
+        back in any::<bool>(),
+    ) {
         let x = filled(&[size, inner], seed);
         let count = size.div_ceil(step);
         let place = |n: usize| if back { size - 1 - n * step } else { n * step };
@@ -116,7 +133,12 @@ proptest! {
     }
 
     #[test]
-    fn reductions_fold_every_element(dims in dims(), axis in 0..3_usize, seed in any::<i64>(), keep in any::<bool>()) {
+    fn reductions_fold_every_element(
+        dims in dims(),
+        axis in 0..3_usize,
+        seed in any::<i64>(),
+        keep in any::<bool>(),
+    ) {
         let x = filled(&dims, seed);
         let axis = axis % dims.len();
         let mut kept = dims.clone();
@@ -128,7 +150,8 @@ proptest! {
                 fold(sum, at(&x, &from))
             })
         });
-        for (fold, wanted) in [(Fold::Sum, folded(|a, b| a + b, 0)), (Fold::Max, folded(i64::max, i64::MIN))] {
+        let folds = [(Fold::Sum, folded(|a, b| a + b, 0)), (Fold::Max, folded(i64::max, i64::MIN))];
+        for (fold, wanted) in folds {
             let seen = reduce(fold, &x, &[axis], keep).unwrap();
             prop_assert_eq!(seen.as_ints(), wanted.as_ints());
             prop_assert_eq!(seen.dims.len(), if keep { dims.len() } else { dims.len() - 1 });
@@ -137,16 +160,25 @@ proptest! {
 
     #[test]
     fn pairs_stretch(dims in dims(), mask in any::<u8>(), seed in any::<i64>()) {
-        let small: Vec<usize> = dims.iter().enumerate().map(|(n, dim)| if mask >> n & 1 == 1 { 1 } else { *dim }).collect();
+        let small: Vec<usize> = dims.iter().enumerate()
+            .map(|(n, dim)| if mask >> n & 1 == 1 { 1 } else { *dim }).collect();
         let (x, y) = (filled(&dims, seed), filled(&small, !seed));
-        prop_assert_eq!(binary(Binary::Sub, &x, &y).unwrap(), made(&dims, |place| at(&x, place) - at(&y, place)));
-        prop_assert_eq!(binary(Binary::Sub, &y, &x).unwrap(), made(&dims, |place| at(&y, place) - at(&x, place)));
+        prop_assert_eq!(binary(Binary::Sub, &x, &y).unwrap(),
+            made(&dims, |place| at(&x, place) - at(&y, place)));
+        prop_assert_eq!(binary(Binary::Sub, &y, &x).unwrap(),
+            made(&dims, |place| at(&y, place) - at(&x, place)));
         let less = binary(Binary::Lt, &x, &y).unwrap();
-        prop_assert_eq!(select(&less, &x, &y).unwrap(), made(&dims, |place| at(&x, place).min(at(&y, place))));
+        prop_assert_eq!(select(&less, &x, &y).unwrap(),
+            made(&dims, |place| at(&x, place).min(at(&y, place))));
     }
 
     #[test]
-    fn rows_are_moved_by_number(rows in 1..6_usize, inner in 1..3_usize, picks in proptest::collection::vec(-3..9_i64, 0..6), seed in any::<i64>()) {
+    fn rows_are_moved_by_number(
+        rows in 1..6_usize,
+        inner in 1..3_usize,
+        picks in proptest::collection::vec(-3..9_i64, 0..6),
+        seed in any::<i64>(),
+    ) {
         let x = filled(&[rows, inner], seed);
         let indices = Tensor::ints(Dtype::I64, &[picks.len()], picks.clone());
         let place = |pick: i64| if pick < 0 { pick + rows as i64 } else { pick };
@@ -156,7 +188,8 @@ proptest! {
         let new = filled(&[picks.len(), inner], !seed);
         let written = scatter(Some(Fold::Sum), &x, &indices, &new);
         if !inside {
-            let refused = matches!(seen, Err(EvalError::Index { .. })) && matches!(written, Err(EvalError::Index { .. }));
+            let refused = matches!(seen, Err(EvalError::Index { .. }))
+                && matches!(written, Err(EvalError::Index { .. }));
             prop_assert!(refused);
             return Ok(());
         }
@@ -207,8 +240,8 @@ fn bits_do_not_depend_on_threads() {
     }
 }
 
-/// A graph of three nodes names a billion elements: it is refused before memory is taken for them, and its twin
-/// of a thousand runs.
+/// A graph of three nodes names a billion elements: it is refused before memory is taken for them, and its
+/// twin of a thousand runs.
 #[test]
 fn what_is_held_is_in_proportion_to_what_was_given() {
     let run = |size: i64| {

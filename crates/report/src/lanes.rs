@@ -33,7 +33,7 @@ pub struct LaneFrame<'f> {
     pub width: f64,
     /// What the axis counts, and in which unit.
     pub label: &'f str,
-    /// Its greatest value; the least is 0.
+    /// Its largest value; the least is 0.
     pub most: f64,
 }
 
@@ -66,7 +66,7 @@ pub fn draw(svg: &mut Svg, frame: &LaneFrame<'_>, title: &str, lanes: &[ChartLan
     bottom + 50.0
 }
 
-/// Round values from 0 to at most the greatest, five to ten of them.
+/// Round values from 0 to at most the largest, five to ten of them.
 fn ticks(most: f64) -> Vec<f64> {
     if !(most.is_finite() && most > 0.0) {
         return vec![0.0];

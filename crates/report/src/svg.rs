@@ -124,7 +124,8 @@ impl Svg {
     pub fn text_upwards(&mut self, x: f64, y: f64, class: &str, text: &str) {
         let _ = writeln!(
             self.body,
-            r#"<text transform="translate({} {}) rotate(-90)" text-anchor="middle" class="{class}">{}</text>"#,
+            "<text transform=\"translate({} {}) rotate(-90)\" text-anchor=\"middle\" \
+             class=\"{class}\">{}</text>",
             px(x),
             px(y),
             escape(text)

@@ -73,8 +73,8 @@ impl ExecutableGraph {
         self.device.lend(hbm(base), bytes).map_err(|fault| faulted("constants", fault))
     }
 
-    /// Runs once. Inputs are words in the order of the interface; those behind the last that is given keep what
-    /// they had, zeros at first.
+    /// Runs once. Inputs are words in the order of the interface; those behind the last that is given keep
+    /// what they had, zeros at first.
     ///
     /// # Errors
     /// More inputs than the graph has, inputs of another length, a run that cannot go on.

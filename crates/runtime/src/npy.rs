@@ -270,7 +270,8 @@ mod tests {
             seed in any::<u64>(),
         ) {
             let dtype = [
-                Dtype::I4, Dtype::I8, Dtype::I32, Dtype::F32, Dtype::Bf16, Dtype::F8E4M3Fn, Dtype::U16, Dtype::F16,
+                Dtype::I4, Dtype::I8, Dtype::I32, Dtype::F32, Dtype::Bf16, Dtype::F8E4M3Fn, Dtype::U16,
+                    Dtype::F16,
             ][which];
             let array = Array::random(&RuleSet::TCP, dtype, &extents, seed).unwrap();
             let bytes = write(&array, &RuleSet::TCP);
@@ -280,7 +281,8 @@ mod tests {
         #[test]
         fn numpys_own_widths_are_read(values in proptest::collection::vec(-128..128_i64, 0..20)) {
             let file = |kind: &str, data: Vec<u8>| {
-                let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({},), }}", values.len());
+                let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({},), \
+                                      }}", values.len());
                 let mut bytes = MAGIC.to_vec();
                 bytes.extend([1, 0]);
                 bytes.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
@@ -297,7 +299,10 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_are_too_odd(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), cut in 0..100_usize) {
+        fn no_bytes_are_too_odd(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            cut in 0..100_usize,
+        ) {
             let array = Array::random(&RuleSet::TCP, Dtype::I8, &[3, 4], 1).unwrap();
             let mut edited = write(&array, &RuleSet::TCP);
             edited.truncate(edited.len().saturating_sub(cut));

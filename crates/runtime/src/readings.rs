@@ -42,7 +42,8 @@ pub struct Reading {
     pub outcome: SimOutcome,
     /// What went wrong, if it was asked for.
     pub findings: Vec<Finding>,
-    /// What the verifier said of the program, none of it an error; of a run on a device that is kept, nothing.
+    /// What the verifier said of the program, none of it an error; of a run on a device that is kept,
+    /// nothing.
     pub warnings: Vec<Diagnostic>,
     /// Outputs by name, in the program's order, if values were asked for; of a run on a device that is kept,
     /// none.

@@ -102,7 +102,12 @@ impl Usage {
 
     /// Millijoules of each token.
     pub fn mj_per_token(&self) -> Option<f64> {
-        (self.tokens > 0).then(|| real(self.energy_fj) / 1e12 / real(u128::from(self.tokens)))
+        (self.tokens > 0).then(|| self.energy_mj() / real(u128::from(self.tokens)))
+    }
+
+    /// Millijoules of all runs, whether they gave tokens or not.
+    pub fn energy_mj(&self) -> f64 {
+        real(self.energy_fj) / 1e12
     }
 }
 

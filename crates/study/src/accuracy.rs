@@ -174,12 +174,16 @@ pub fn read_page(page: &str) -> AccuracyValues {
 const HEAD: &str = "\
 # Accuracy: every published figure beside ours
 
-Made by `tilewright study accuracy -o docs/accuracy.md` from `bench/published.toml`; do not edit it by hand. `./test` compares it with the
+Made by `tilewright study accuracy -o docs/accuracy.md` from `bench/published.toml`; do not edit it by hand. \
+`./test` compares it with the
 rows and with what the models give.
 
-A row is of one of three kinds. *Calibration*: a figure of a machine file was fitted to it or derived from it (`[fitted]` there names the row), so
-that its error is no result. *Development*: it was seen while rules were written. *Held-out*: it was never used; its error is counted
-in the summary only. New rows are held out by a hash of their name, a third of them; all rows that are here were seen before that rule.
+A row is of one of three kinds. *Calibration*: a figure of a machine file was fitted to it or derived from \
+it (`[fitted]` there names the row), so
+that its error is no result. *Development*: it was seen while rules were written. *Held-out*: it was never \
+used; its error is counted
+in the summary only. New rows are held out by a hash of their name, a third of them; all rows that are here \
+were seen before that rule.
 
 ";
 
@@ -189,10 +193,14 @@ const SUMMARY_HEAD: &str = "\
 ";
 
 const NOTES: &str = "
-Errors are ours over the published value, less one; a ceiling of a regression test counts as 95 % of it. Ranges are those over the band of HBM's
-efficiency (0.91 to 0.97); `tilewright study llama2-7b --bands` has ranges over every assumption. One row by itself: `tilewright study published
---chip CHIP --group GROUP`. Kernels are ours, written to do what the published ones do; the published kernels themselves, recorded times of
-the kernel library and collectives need checkouts and stand in [NKI on a laptop](nki.md#against-published-figures), with their kinds.
+Errors are ours over the published value, less one; a ceiling of a regression test counts as 95 % of it. \
+Ranges are those over the band of HBM's
+efficiency (0.91 to 0.97); `tilewright study llama2-7b --bands` has ranges over every assumption. One row by \
+itself: `tilewright study published
+--chip CHIP --group GROUP`. Kernels are ours, written to do what the published ones do; the published \
+kernels themselves, recorded times of
+the kernel library and collectives need checkouts and stand in [NKI on a \
+laptop](nki.md#against-published-figures), with their kinds.
 ";
 
 const ROW_HEAD: &str = "\
@@ -203,14 +211,19 @@ const ROW_HEAD: &str = "\
 const PEERS: &str = "
 ## How others do on theirs
 
-Errors that the authors of other simulators print, against hardware that they had; none of them says which rows its figures were fitted to.
+Errors that the authors of other simulators print, against hardware that they had; none of them says which \
+rows its figures were fitted to.
 
 | simulator | of | error, as they say |
 |---|---|---|
-| LLMCompass (Zhang et al., ISCA 2024) | latency on GPUs and a TPU | 10.9 % on average over operators, 4.1 % for inference of language models |
-| Vidur (Agrawal et al., MLSys 2024) | latency of serving on GPUs, from profiles of the operators | less than 9 % |
-| Accel-Sim (Khairy et al., ISCA 2020) | cycles of 80 GPU workloads | 79 percentage points less than the simulator before it |
-| gem5 for x86 (Akram and Sawalha, PMBS 2019) | microbenchmarks on a Core i7, after fixing what was found | less than 6 % on average |
+| LLMCompass (Zhang et al., ISCA 2024) | latency on GPUs and a TPU | 10.9 % on average over operators, 4.1 % \
+for inference of language models |
+| Vidur (Agrawal et al., MLSys 2024) | latency of serving on GPUs, from profiles of the operators | less \
+than 9 % |
+| Accel-Sim (Khairy et al., ISCA 2020) | cycles of 80 GPU workloads | 79 percentage points less than the \
+simulator before it |
+| gem5 for x86 (Akram and Sawalha, PMBS 2019) | microbenchmarks on a Core i7, after fixing what was found | \
+less than 6 % on average |
 ";
 
 #[cfg(test)]

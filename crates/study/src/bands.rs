@@ -7,6 +7,7 @@
 
 use serde::Serialize;
 use tilewright_base::Sources;
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::{LoadedMachine, Tcp};
 use tilewright_tcp_cost::energy::{COMPONENTS, Component, energy_of_run_fj, standing_fj};
 
@@ -340,9 +341,8 @@ fn ranges(
         .zip(components)
         .map(|(component, watts)| ComponentRange { component: component.name(), watts })
         .collect();
-    let last = results.len().saturating_sub(1);
     let swing = |effect: &FigureEffect| {
-        let of = |end: usize| effect.at[end].get(last).copied().unwrap_or(0.0);
+        let of = |end: usize| *effect.at[end].last().or_broken("a study has results at both ends");
         (of(0) - of(1)).abs()
     };
     found.figures.sort_by(|one, other| swing(other).total_cmp(&swing(one)));

@@ -12,7 +12,8 @@ pub(crate) fn text(bands: &Bands) -> String {
     let mut text = String::new();
     if !bands.table2.is_empty() {
         text += &format!(
-            "\nTable II over the band of HBM's efficiency, with both scalings and both accountings; the paper says neither which scaling nor which accounting it has\n\n{}",
+            "\nTable II over the band of HBM's efficiency, with both scalings and both accountings; the \
+             paper says neither which scaling nor which accounting it has\n\n{}",
             table2(bands)
         );
     }

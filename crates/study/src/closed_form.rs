@@ -3,6 +3,7 @@
 //! not say.
 
 use serde::Deserialize;
+use tilewright_base::invariant::Exact;
 use tilewright_machine::Tcp;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
 use tilewright_tcp_cost::cycles::cast::CastStage;
@@ -99,8 +100,9 @@ pub(crate) struct CommandCase {
 pub(crate) fn fetched(machine: &Tcp, how: &FetchCase) -> u64 {
     let pattern = AccessPattern { loops: [AccessLoop::new(how.elements, 1)].into_iter().collect() };
     let read_bytes = fetch::read_bytes(machine, Context::Main, &pattern, how.packet, how.bits);
+    // A row without packets sends none.
     let packets = how.elements.checked_div(how.packet).unwrap_or(0);
-    let packet_bytes = how.packet.saturating_mul(how.bits) / 8;
+    let packet_bytes = how.packet.exact_mul(how.bits) / 8;
     let fetch = FetchStage { context: Context::Main, packets, packet_bytes, read_bytes, cast: false };
     fetch::stream_cycles(machine, &fetch)
 }
@@ -120,7 +122,7 @@ fn topology(how: &SwitchCase) -> Option<Topology> {
         "transpose" => Topology::Transpose(ring),
         "transposed_broadcast1" => Topology::TransposedBroadcast1(ring),
         "inter_transpose" => Topology::InterTranspose(ring, how.time0),
-        "custom" => Topology::Custom(slice1.saturating_mul(slice0)),
+        "custom" => Topology::Custom(slice1.exact_mul(slice0)),
         _ => return None,
     })
 }
@@ -211,7 +213,7 @@ fn off_chip(
             HbmAccess { direction, base_bytes: *base_bytes, loops_bytes: &loops, packet_bytes: how.packet };
         channels.add(machine, &access).ok()?;
     }
-    let sent = requests(machine, packets, how.packet).saturating_mul(bases.len() as u64);
+    let sent = requests(machine, packets, how.packet).exact_mul(bases.len() as u64);
     Some(DmaSide::off_chip(machine, sent, how.engines, &channels))
 }
 
@@ -220,7 +222,7 @@ pub(crate) fn moved(machine: &Tcp, how: &TransferCase) -> Option<u64> {
     let bases = if how.bases.is_empty() { &[0][..] } else { &how.bases };
     let within = |loops: &[[u64; 2]]| {
         let packets: u64 = loops.iter().map(|[size, _]| *size).product();
-        let sent = requests(machine, packets, how.packet).saturating_mul(bases.len() as u64);
+        let sent = requests(machine, packets, how.packet).exact_mul(bases.len() as u64);
         DmaSide::data_memory(machine, sent, how.engines, how.dmns, false)
     };
     let (route, read, write) = match how.route.as_str() {

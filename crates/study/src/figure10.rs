@@ -122,7 +122,8 @@ pub(crate) fn text(figure: &Figure10) -> String {
         );
     }
     text += &format!(
-        "  a fetched query is used {} times: {} slices x {} lanes x {} repeats; {} cycles of products, {} of stream, {:.0} % of the multipliers\n",
+        "  a fetched query is used {} times: {} slices x {} lanes x {} repeats; {} cycles of products, {} of \
+         stream, {:.0} % of the multipliers\n",
         figure.reuse,
         figure.reuse_slices,
         figure.reuse_lanes,
@@ -184,15 +185,18 @@ fn way(svg: &mut Svg, top: f64, figure: &Figure10) {
     }
     let notes = [
         format!(
-            "fetched once from data memory of its slice, then from slice to slice over the fetch network: {} slices",
+            "fetched once from data memory of its slice, then from slice to slice over the fetch network: {} \
+             slices",
             figure.reuse_slices
         ),
         format!(
-            "on each slice broadcast to {} lanes and held by the feed unit for {} steps, one for each key of a lane",
+            "on each slice broadcast to {} lanes and held by the feed unit for {} steps, one for each key of \
+             a lane",
             figure.reuse_lanes, figure.reuse_repeats
         ),
         format!(
-            "{} x {} x {} = {} uses; {} cycles of products beside {} cycles of stream, {:.0} % of the multipliers at work",
+            "{} x {} x {} = {} uses; {} cycles of products beside {} cycles of stream, {:.0} % of the \
+             multipliers at work",
             figure.reuse_slices,
             figure.reuse_lanes,
             figure.reuse_repeats,

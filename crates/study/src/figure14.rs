@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tilewright_base::SourceId;
-use tilewright_base::invariant::OrBroken;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_explore::cloud::Cloud;
 use tilewright_explore::tcp::contractions::{ContractionCost, every_contraction};
 use tilewright_explore::tcp::cost::StageCycles;
@@ -152,7 +152,7 @@ pub(crate) fn figure14(task: &TcpTask<'_>) -> Option<Figure14> {
         }
     });
     let least = *classes.keys().next()?;
-    let found = CLASSES.map(|times| classes.get(&least.saturating_mul(times)));
+    let found = CLASSES.map(|times| classes.get(&least.exact_mul(times)));
     let mut chosen = Vec::new();
     for (end, name) in ["Opt.", "Ineff."].into_iter().enumerate() {
         for (number, (class, found)) in (1..).zip(CLASSES.into_iter().zip(&found)) {
@@ -193,13 +193,16 @@ fn simulated(task: &TcpTask<'_>, name: String, class: u64, point: &TacticPoint) 
         |component: Component| parts.get(component as usize).copied().or_broken("every component has a part");
     let frame = &framed.frame;
     let nest = framed.nest(choice).ok()?;
-    let slices = |axis: usize| 1_u64 << frame.slices_log2.get(axis).copied().unwrap_or(0).min(63);
+    let slices = |axis: usize| {
+        let log2 = frame.slices_log2.get(axis).copied();
+        1_u64 << log2.or_broken("a frame divides every axis of the figure")
+    };
     Some(ChosenTactic {
         name,
         class,
         tactic: found.text.tactic.as_ref().map_or_else(String::new, ToString::to_string),
         cycles: cost.cycles,
-        simulated_cycles: u64::try_from(image.busy_cycles).unwrap_or(u64::MAX),
+        simulated_cycles: u64::try_from(image.busy_cycles).or_broken("cycles of one command"),
         split: AXES.map(slices),
         holds: if frame.stationary == Operand::In1 { "keys" } else { "queries" },
         supply: choice.supply.name(),

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+use tilewright_base::invariant::OrBroken;
 use tilewright_compile::Compiled;
 use tilewright_compile::kernel::{Kernel, WeightMatrix};
 use tilewright_compile::tcp::plan::{Packed, weights_of};
@@ -161,11 +162,12 @@ pub(crate) fn score_bytes(machine: &Tcp, compiled: &Compiled) -> u64 {
             let footprint = of_exec(machine, &exec.resolved(&most), PeId { chip: 0, pe: 0 }, &[]);
             let writes =
                 footprint.accesses.iter().filter(|access| access.write && access.memory == MemoryKind::Dm);
-            writes.map(|access| access.bytes.len()).max().unwrap_or(0)
+            writes.map(|access| access.bytes.len()).max().or_broken("scores are written to data memory")
         });
-        bytes.max().unwrap_or(0)
+        bytes.max()
     };
-    written("scores") + written("chances")
+    // Scores of several passes are written in parts; probabilities always are.
+    written("scores").map_or(0, |bytes| bytes) + written("chances").or_broken("a prompt has probabilities")
 }
 
 /// As text.
@@ -186,12 +188,14 @@ pub(crate) fn text(layout: &BlockLayout) -> String {
     aligns[0] = Align::Left;
     let mut text = table(&aligns, &rows);
     text += &format!(
-        "\nWeights come in fills that the register files take at once, to {} places in turns: one is in use, the next on its way.\n",
+        "\nWeights come in fills that the register files take at once, to {} places in turns: one is in use, \
+         the next on its way.\n",
         layout.slots
     );
     if let Some(inner) = &layout.inner {
         text += &format!(
-            "The inner width {} is {} on each PE; contractions read whole packets of {}, so {} are stored where it is contracted.\n\n",
+            "The inner width {} is {} on each PE; contractions read whole packets of {}, so {} are stored \
+             where it is contracted.\n\n",
             inner.width, inner.of_pe, inner.packet_elements, inner.contracted_of_pe
         );
         let head = ["inner width", "", "MB a layer", "us at the peak of HBM"];

@@ -299,6 +299,7 @@ impl PromptMeasurements {
 
     fn breakdown(&self, tokens: u64) -> Breakdown {
         let seen = self.seen.iter().find(|(length, _)| *length == tokens);
+        // A prompt that was too long for the memories was not seen: it has no parts.
         seen.map(|(_, seen)| seen.breakdown.clone()).unwrap_or_default()
     }
 }

@@ -181,7 +181,7 @@ impl MeasuredModel<'_> {
 
     /// The program of single tokens, for contexts up to a longest.
     pub(crate) fn steps(&self, batch: u64, contexts: &[u64]) -> Result<Vec<(u64, Pass)>, MeasureError> {
-        let most = contexts.iter().max().copied().unwrap_or(1) + 1;
+        let most = contexts.iter().max().or_broken("steps are measured at some contexts") + 1;
         let compiled = self.compiled(most, batch)?;
         let program = compiled.batch.clone().unwrap_or_else(|| compiled.decode.clone());
         let mut step = DecodeStep { program: Prepared::new(self.machine, program)?, compiled, context: 0 };

@@ -7,7 +7,8 @@ use crate::pictures::escape;
 use crate::{bands_text, curves, figure10, figure13, figure14, layout, operators, power, table2, whatif};
 
 const STYLE: &str = "body{font:15px sans-serif;margin:2em;max-width:1200px}table{border-collapse:collapse}\
-                     td,th{border:1px solid #ccc;padding:.3em .6em;text-align:right}td:first-child,td:nth-child(2){text-align:left}\
+                     td,th{border:1px solid #ccc;padding:.3em .6em;text-align:right}\
+                     td:first-child,td:nth-child(2){text-align:left}\
                      pre{background:#f6f6f6;padding:1em;overflow-x:auto}svg{max-width:100%;height:auto}";
 
 /// The page.
@@ -15,7 +16,8 @@ pub fn page(machine: &Tcp, study: &Study) -> String {
     let missing: String =
         study.missing.iter().map(|why| format!("<p>Not measured: {}</p>\n", escape(why))).collect();
     let mut body = format!(
-        "<h1>{} on {}</h1>\n<p>{}{}, {}. Every time is that of a simulated program. Every pass has {:.2} ms besides its programs.</p>\n\
+        "<h1>{} on {}</h1>\n<p>{}{}, {}. Every time is that of a simulated program. Every pass has {:.2} ms \
+         besides its programs.</p>\n\
          <h2>Table II</h2>\n<table>{}</table>\n{missing}",
         escape(&study.model),
         escape(&study.chip),
@@ -63,7 +65,8 @@ pub fn page(machine: &Tcp, study: &Study) -> String {
     );
     body += &format!("<h2>Power</h2>\n<pre>{}</pre>\n", escape(&power::text(&study.power)));
     format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title>\n<style>{STYLE}</style></head>\n<body>\n{body}</body></html>\n",
+        "<!doctype html>\n<html lang=\"en\"><head><meta \
+         charset=\"utf-8\"><title>{}</title>\n<style>{STYLE}</style></head>\n<body>\n{body}</body></html>\n",
         escape(&study.model)
     )
 }

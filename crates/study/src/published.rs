@@ -302,7 +302,8 @@ pub fn text(comparison: &PublishedComparison) -> String {
     }
     use Align::{Left, Right};
     format!(
-        "{}\nErrors by what rows were used for; those of calibration rows are no results. ! marks more than {:.0} %.\n\n{}",
+        "{}\nErrors by what rows were used for; those of calibration rows are no results. ! marks more than \
+         {:.0} %.\n\n{}",
         table(&[Left, Left, Right, Left, Right, Right, Left, Left], &rows),
         LARGE * 100.0,
         kinds::text(&comparison.errors)

@@ -2,6 +2,7 @@
 //! is timed as Table II is: prompts one after the other, single tokens of the batch at three contexts.
 
 use serde::Serialize;
+use tilewright_base::invariant::broken;
 use tilewright_report::columns::{Align, table};
 
 use crate::llama::{AppliedLatency, StudyRun, StudySetup};
@@ -88,12 +89,14 @@ pub fn answer(
 impl StudyRun<'_> {
     fn answer(&self, question: Question, prompt: &Pass, steps: &[(u64, Pass)]) -> Answer {
         let (setting, Question { batch, input, output }) = (self.setting, question);
-        let ms = |at: usize| steps.get(at).map_or(0.0, |(_, pass)| self.ms(pass.cycles));
+        let [(_, first), (_, middle), (_, last)] = steps else {
+            broken(format_args!("{} passes of three contexts", steps.len()))
+        };
+        let [first_ms, middle_ms, last_ms] = [first, middle, last].map(|pass| self.ms(pass.cycles));
         // Simpson's rule over both ends and the middle, as for Table II.
-        let next_token_ms = (ms(0) + 4.0 * ms(1) + ms(2)) / 6.0 + self.latency_ms();
+        let next_token_ms = (first_ms + 4.0 * middle_ms + last_ms) / 6.0 + self.latency_ms();
         let first_token_ms = self.ms(prompt.cycles) + self.latency_ms();
         let watts = |pass: &Pass| pass.joules() * self.hz / size(pass.cycles.max(1));
-        let middle = steps.get(1).map_or(prompt, |(_, pass)| pass);
         let all_ms = size(batch) * first_token_ms + size(output.saturating_sub(1)) * next_token_ms;
         let tokens_per_s = size(batch) / next_token_ms * 1e3;
         let (options, machine) = (setting.options, setting.machine);
@@ -139,7 +142,8 @@ pub fn text(answer: &Answer) -> String {
     let rows: Vec<Vec<String>> =
         rows.into_iter().map(|(name, value)| vec![name.to_string(), value]).collect();
     format!(
-        "{} on {} {} with {} PEs each, {}: {} sequences of {} tokens, {} more of each; every time is that of a simulated program and {:.3} ms ({}) for a pass.\n\n{}",
+        "{} on {} {} with {} PEs each, {}: {} sequences of {} tokens, {} more of each; every time is that of \
+         a simulated program and {:.3} ms ({}) for a pass.\n\n{}",
         answer.model,
         answer.chips,
         answer.chip,

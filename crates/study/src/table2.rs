@@ -138,11 +138,14 @@ pub(crate) fn text(table2: &[Table2Row]) -> String {
 pub(crate) fn html(table2: &[Table2Row]) -> String {
     let cell = |value: Option<f64>| value.map_or("–".to_string(), number);
     let mut rows = String::from(
-        "<tr><th>row</th><th>unit</th><th>L40S</th><th>H100</th><th>TCP, published</th><th>ours</th><th>error</th><th>row is</th><th>ours, latency = 0</th><th>bound</th></tr>\n",
+        "<tr><th>row</th><th>unit</th><th>L40S</th><th>H100</th><th>TCP, \
+         published</th><th>ours</th><th>error</th><th>row is</th><th>ours, latency = \
+         0</th><th>bound</th></tr>\n",
     );
     for row in table2 {
         rows += &format!(
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+             <td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
             row.row,
             row.unit,
             cell(row.l40s),

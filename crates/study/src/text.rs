@@ -12,7 +12,8 @@ fn latency(study: &Study) -> String {
         rows => format!(", fitted to {}", rows.join(" and ")),
     };
     format!(
-        "\nEvery pass has {:.3} ms besides its programs ({}{fitted}); Figs 11 and 12 have it as Table II does, all other times are those of the programs alone.\n",
+        "\nEvery pass has {:.3} ms besides its programs ({}{fitted}); Figs 11 and 12 have it as Table II \
+         does, all other times are those of the programs alone.\n",
         study.latency_ms, study.latency.figure
     )
 }
@@ -20,7 +21,8 @@ fn latency(study: &Study) -> String {
 /// The study as text.
 pub fn print(study: &Study) -> String {
     let mut text = format!(
-        "{} on {}, {} weights and activations{}, {}; every time is that of a simulated program.\n\nTable II (published values of L40S, H100 and TCP; ours beside them)\n\n{}",
+        "{} on {}, {} weights and activations{}, {}; every time is that of a simulated program.\n\nTable II \
+         (published values of L40S, H100 and TCP; ours beside them)\n\n{}",
         study.model,
         study.chip,
         study.dtype,
@@ -45,20 +47,23 @@ pub fn print(study: &Study) -> String {
     }
     if !study.figure13.is_empty() {
         text += &format!(
-            "\nFig. 13: a decoder block on one PE, run by run: parts in which tensor unit and DMA engine run, and how much of the shorter is hidden\n\n{}",
+            "\nFig. 13: a decoder block on one PE, run by run: parts in which tensor unit and DMA engine \
+             run, and how much of the shorter is hidden\n\n{}",
             figure13::text(&study.figure13)
         );
     }
     if let Some(figure) = &study.figure14 {
         text += &format!(
-            "\nFigs 14 and 15: tactics of Fig. 10, least and most power of their time, by closed forms and not simulated\n\n{}",
+            "\nFigs 14 and 15: tactics of Fig. 10, least and most power of their time, by closed forms and \
+             not simulated\n\n{}",
             figure14::text(figure)
         );
     }
     for (title, breakdown) in [("128", &study.operators_128), ("2048", &study.operators_2048)] {
         if !breakdown.operators.is_empty() {
             text += &format!(
-                "\nOperators of a block of a prompt of {title}: cycles of one PE over all its runs, energy of all PEs\n\n{}",
+                "\nOperators of a block of a prompt of {title}: cycles of one PE over all its runs, energy \
+                 of all PEs\n\n{}",
                 operators::text(breakdown)
             );
         }

@@ -1,7 +1,9 @@
 //! What tests of several crates share: where model data lies, and how a test says that it skips.
 //!
-//! Rust's test harness knows no test that decides while it runs that it cannot be run. Such a test calls [`skip`], which adds a line to
-//! `target/skipped.txt`; `./test` prints these lines in its summary, and `./test deep` fails on those that `models/fetch` could mend.
+//! Rust's test harness knows no test that decides while it runs that it cannot be run. Such a test calls
+//! [`skip`], which adds a line to
+//! `target/skipped.txt`; `./test` prints these lines in its summary, and `./test deep` fails on those that
+//! `models/fetch` could mend.
 
 #![expect(clippy::disallowed_methods, reason = "tests look for model files and note what they skip")]
 
@@ -28,7 +30,8 @@ pub fn shared_model(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// A file or folder of `target/models`, where `models/fetch` puts downloads; without it the calling test skips.
+/// A file or folder of `target/models`, where `models/fetch` puts downloads; without it the calling test
+/// skips.
 pub fn fetched_model(name: &str) -> Option<PathBuf> {
     let path = repository().join("target/models").join(name);
     if path.exists() {

@@ -19,7 +19,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             &many(count.parse()?, &|lane, at| format!("command {}", (lane * 7 + at) % 23))?,
         )],
         ["hostile"] => {
-            let name = "</script><img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
+            let name = "</script><img src=x \
+                        onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
             let mut run = view_of_record(name, &many(40, &|_, _| name.to_string())?);
             run.machine = name.to_string();
             run.program = Some(format!("{name}\n{name}"));

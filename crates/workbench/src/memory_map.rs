@@ -23,7 +23,7 @@ use tilewright_view::run_view::{MemoryBlock, MemoryView};
 
 /// Commands that are followed; a longer run has no map.
 const MOST_COMMANDS: usize = 20_000;
-/// Runs of bytes of one access that are told apart; of more, all between the first and the last counts.
+/// Runs of bytes of one access that are kept apart; of more, all between the first and the last counts.
 const MOST_RUNS: usize = 1024;
 /// Blocks of one memory.
 const MOST_BLOCKS: usize = 5_000;
@@ -242,12 +242,12 @@ mod tests {
         owned.touch(&access(40, 60), "y", true, (20, 30));
         owned.touch(&access(50, 60), "y", false, (40, 45));
         let blocks = owned.blocks();
-        let told: Vec<(&str, [u64; 4])> = blocks
+        let found: Vec<(&str, [u64; 4])> = blocks
             .iter()
             .map(|one| (one.name.as_str(), [one.start_byte, one.end_byte, one.start_tick, one.end_tick]))
             .collect();
         let expected =
             [("x", [50, 100, 0, 0]), ("x", [0, 50, 0, 10]), ("y", [40, 50, 20, 30]), ("y", [50, 60, 20, 45])];
-        assert_eq!(told, expected);
+        assert_eq!(found, expected);
     }
 }

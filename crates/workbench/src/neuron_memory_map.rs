@@ -1,11 +1,13 @@
-//! What lies where in the memories of NeuronCores, and when: tiles from the first instruction that touches them to
-//! the last.
+//! What lies where in the memories of NeuronCores, and when: tiles from the first instruction that touches
+//! them to the last.
 //!
-//! Bytes are those of a partition. A tile that its kernel places lies there; any other lies at the lowest bytes that
-//! are free as long as it is needed, which is an allocation of ours: the vendor's compiler may choose another.
+//! Bytes are those of a partition. A tile that its kernel places lies there; any other lies at the lowest
+//! bytes that are free as long as it is needed, which is an allocation of ours: the vendor's compiler may
+//! choose another.
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::Exact;
 use tilewright_neuron_isa::program::Allocation;
 use tilewright_neuron_isa::{Chip, MemorySpace, NeuronProgram};
 use tilewright_neuron_sim::findings::lifetimes;
@@ -65,7 +67,7 @@ fn blocks(program: &NeuronProgram, mut tiles: Vec<Tile<'_>>) -> Vec<MemoryBlock>
         } else {
             format!("{} ({line})", one.tensor.name)
         };
-        let end_byte = start_byte.saturating_add(bytes);
+        let end_byte = start_byte.exact_add(bytes);
         blocks.push(MemoryBlock {
             name,
             start_byte,
@@ -90,7 +92,7 @@ fn lowest_free(blocks: &[MemoryBlock], bytes: u64, (from, until): (u64, u64)) ->
     taken.sort_unstable();
     let mut at = 0_u64;
     for (start, end) in taken {
-        if at.saturating_add(bytes) <= start {
+        if at.exact_add(bytes) <= start {
             break;
         }
         at = at.max(end);

@@ -295,7 +295,7 @@ impl SimulatedRun {
 }
 
 impl NeuronRun {
-    /// What it is told from.
+    /// The run with all that its report is made of.
     pub fn report(&self) -> NeuronReport<'_> {
         NeuronReport { chip: &self.chip, recorded: &self.recorded, run: &self.run, findings: &self.findings }
     }

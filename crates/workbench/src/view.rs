@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::Exact;
 use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_machine::{Neuron, Tcp};
 use tilewright_neuron_sim::analysis::summary::summary;
@@ -78,7 +79,7 @@ fn of_tcp(run: &TcpRun, view: &mut RunView) {
     view.name_lines = view.names.iter().map(|name| lines.get(name.as_str()).copied()).collect();
     view.roofline = tcp_roofline(&run.machine, &run.program, &outcome.record, {
         let counts = &outcome.counts;
-        (counts.macs(), counts.hbm_read_bytes.saturating_add(counts.hbm_written_bytes), outcome.cycles)
+        (counts.macs(), counts.hbm_read_bytes.exact_add(counts.hbm_written_bytes), outcome.cycles)
     });
 }
 
@@ -104,7 +105,7 @@ fn tcp_roofline(
     };
     let elements = program.execs.iter().filter_map(|exec| elements(&exec.body)).max()?;
     let cores = record.layout.tracks.iter().filter(|track| track.kind == TrackKind::Core).count() as u64;
-    let slices = real(cores.saturating_mul(machine.pe.slices));
+    let slices = real(cores.exact_mul(machine.pe.slices));
     let clock = real(machine.chip.clock_hz);
     let roofs = vec![
         ("HBM".to_string(), machine.hbm_bytes_per_s()),
@@ -140,7 +141,7 @@ fn multiplying_images(record: &Record) -> Vec<(String, [u64; 3])> {
         }
         let sum = sums.entry(&interval.name).or_default();
         let more = [count("macs"), count("fetched bytes"), interval.length_cycles()];
-        sum.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        sum.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.exact_add(more));
     }
     let mut all: Vec<(String, [u64; 3])> =
         sums.into_iter().map(|(name, sum)| (name.to_string(), sum)).collect();
@@ -161,14 +162,14 @@ fn of_neuron(run: &NeuronRun, view: &mut RunView) {
     if program.allocations.iter().any(|of| of.memory.on_chip() && of.places.is_empty()) {
         view.facts.push(("addresses".into(), "of tiles without a place are first fit".into()));
     }
-    let bytes = figures.hbm_read_bytes.saturating_add(figures.hbm_written_bytes);
+    let bytes = figures.hbm_read_bytes.exact_add(figures.hbm_written_bytes);
     if figures.macs == 0 || bytes == 0 || figures.time_ps == 0 {
         return;
     }
     let neuron: &Neuron = &run.chip.neuron;
     let cores = real(u64::from(figures.cores));
     let array = real(neuron.tensor.rows * neuron.tensor.columns) * real(neuron.tensor.clock_hz);
-    let dma = neuron.dma.engines_per_core.saturating_mul(neuron.dma.achieved_bytes_per_s);
+    let dma = neuron.dma.engines_per_core.exact_mul(neuron.dma.achieved_bytes_per_s);
     view.roofline = Some(RooflineView {
         peak_macs_per_s: cores * array,
         roofs: vec![("HBM".to_string(), cores * real(dma))],

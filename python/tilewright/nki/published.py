@@ -228,7 +228,7 @@ def summary(rows):
 
 
 def main():
-    """Exit code 2 for wrong usage; errors of the model are told, not judged."""
+    """Exit code 2 for wrong usage; errors of the model are printed, and are no failure."""
     try:
         chosen = options(sys.argv[1:])
         rows = [

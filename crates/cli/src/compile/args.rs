@@ -13,13 +13,19 @@ Examples:
   tilewright compile stories260K.bin --emit graph         the model as it was read
   tilewright compile stories260K.bin --emit primitives    stage 1: every operator in primitives
   tilewright compile stories260K.bin --emit kernels       stage 2: operators in clusters
-  tilewright compile stories260K.bin --emit lowered       stage 3: lowered shapes, tactics, exchanges and costs of each kernel
-  tilewright compile stories260K.bin --emit commands      stage 4: the program of one token; --program prefill: of a prompt
-  tilewright compile stories260K.bin --emit schedule      stage 5: when each command runs, what lies where, and the bound
-  tilewright compile stories260K.bin --goal energy        choices that take the least energy; time@20: the fastest below 20 W
+  tilewright compile stories260K.bin --emit lowered       stage 3: lowered shapes, tactics, exchanges and \
+  costs of each kernel
+  tilewright compile stories260K.bin --emit commands      stage 4: the program of one token; --program \
+  prefill: of a prompt
+  tilewright compile stories260K.bin --emit schedule      stage 5: when each command runs, what lies where, \
+  and the bound
+  tilewright compile stories260K.bin --goal energy        choices that take the least energy; time@20: the \
+  fastest below 20 W
   tilewright compile model.kernels --emit commands        the same from a text of kernels, without weights
-  tilewright compile model.lowered --emit commands        the same from a text of lowered kernels, with the choices that it has
-  tilewright compile model.schedule                       checks a schedule: queues, units, waits, areas, and what it reports
+  tilewright compile model.lowered --emit commands        the same from a text of lowered kernels, with the \
+  choices that it has
+  tilewright compile model.schedule                       checks a schedule: queues, units, waits, areas, \
+  and what it reports
   tilewright compile stories260K.bin -o stories.twb       programs and packed weights in one file
   tilewright exec stories.twb --prompt 'Once upon a time'
   tilewright compile stories260K.bin --batch 4 -o stories.twb   the same for up to four texts at the same time
@@ -28,7 +34,8 @@ Examples:
   tilewright exec digits.twb --input image=seven.npy
   tilewright compile encoder.onnx --dims batch=..8,seq=..128 -o encoder.twb   once for all sizes up to these
   tilewright exec encoder.twb --input tokens=short.npy   arrays of any such size
-  tilewright compile digits.onnx --explain 3              what bounds kernel 3 of it, and what would have to change";
+  tilewright compile digits.onnx --explain 3              what bounds kernel 3 of it, and what would have to \
+  change";
 
 /// What to compile and which stage to print.
 #[derive(Debug, Args)]
@@ -38,11 +45,12 @@ pub(crate) struct CompileArgs {
     /// Print the text of a stage
     #[arg(long, value_name = "STAGE")]
     pub(crate) emit: Option<Stage>,
-    /// Say what bounds a kernel of a graph that takes arrays, and what would have to change: its number in `--emit
-    /// kernels`, or the name of what it gives
+    /// Say what bounds a kernel of a graph that takes arrays, and what would have to change: its number in
+    /// `--emit kernels`, or the name of what it gives
     #[arg(long, value_name = "KERNEL", conflicts_with_all = ["emit", "output"])]
     pub(crate) explain: Option<String>,
-    /// Which program `--emit lowered`, `commands` and `schedule` print; without, that of the lowered text, or decode
+    /// Which program `--emit lowered`, `commands` and `schedule` print; without, that of the lowered text, or
+    /// decode
     #[arg(long, value_name = "NAME")]
     pub(crate) program: Option<ProgramName>,
     #[command(flatten)]
@@ -58,13 +66,13 @@ pub(crate) struct CompileArgs {
     /// Its tokenizer, which goes into the file; found beside the model if it is not named
     #[arg(long, value_name = "FILE")]
     pub(crate) tokenizer: Option<String>,
-    /// What is to be least for a token, or a run of a graph, simulated: time, energy, edp, or time@WATTS for the
-    /// fastest below a power [default: time]
+    /// What is to be least for a token, or a run of a graph, simulated: time, energy, edp, or time@WATTS for
+    /// the fastest below a power [default: time]
     #[arg(long, value_name = "GOAL", default_value = "time", hide_default_value = true)]
     pub(crate) goal: String,
-    /// How many choices are evaluated by a simulation: 0 none (the rule), 1 a few, 2 and more many. Of a graph that
-    /// takes arrays 1 tries fewer PEs, 2 and more other numbers of tactics as well [default: 1; of such a graph 0, or 1
-    /// with another goal than time]
+    /// How many choices are evaluated by a simulation: 0 none (the rule), 1 a few, 2 and more many. Of a
+    /// graph that takes arrays 1 tries fewer PEs, 2 and more other numbers of tactics as well [default: 1; of
+    /// such a graph 0, or 1 with another goal than time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=9))]
     pub(crate) effort: Option<u64>,
     /// Do not check that every read of the programs sees its write and every wait has its signal

@@ -96,7 +96,8 @@ fn other_machine(path: &str, plan: &GraphPlan, fingerprint: u64) -> Outcome {
     Outcome {
         code: FAILED,
         ..Outcome::usage(&format!(
-            "`{path}` was compiled for other figures of `{chip}`: their fingerprint is {fingerprint:016x} now\n  \
+            "`{path}` was compiled for other figures of `{chip}`: their fingerprint is {fingerprint:016x} \
+             now\n  \
              = allowed: {wanted:016x}\n  = instead: compile the graph again"
         ))
     }

@@ -24,7 +24,8 @@ pub(crate) fn executed(args: &RunArgs, host: &mut dyn Host) -> Option<Outcome> {
     }
     if let Some(option) = decided(args) {
         return Some(Outcome::usage(&format!(
-            "--{option} with `{path}`, which is compiled\n  = allowed: --prompt, --max-tokens, --tokenizer, --input, --seed, --output, --trace, --json\n  \
+            "--{option} with `{path}`, which is compiled\n  = allowed: --prompt, --max-tokens, --tokenizer, \
+             --input, --seed, --output, --trace, --json\n  \
              = instead: leave it out, or run the model"
         )));
     }

@@ -36,7 +36,7 @@ pub(super) fn checked(
     let (commands, areas) = (read.commands.len() as u64, read.areas.len() as u64);
     let waits: u64 = read.commands.iter().map(|command| command.after.len() as u64).sum();
     let (commands, areas, waits) = (thousands(commands), thousands(areas), thousands(waits));
-    let told = format!("{:<12}{} of {} cycles\n", "schedule", read.program, thousands(read.cycles));
+    let header = format!("{:<12}{} of {} cycles\n", "schedule", read.program, thousands(read.cycles));
     let check = format!("{commands} commands with {waits} waits and {areas} areas are in order");
-    Ok(told + &format!("{:<12}{check}\n", "check"))
+    Ok(header + &format!("{:<12}{check}\n", "check"))
 }

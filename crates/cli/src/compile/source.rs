@@ -206,7 +206,8 @@ impl CompileInput {
 /// Why a schedule is not compiled.
 pub(super) fn ended() -> Outcome {
     Outcome::usage(
-        "a schedule says when commands ran, not what they are\n  = allowed: --emit schedule, or none to have it checked\n  \
+        "a schedule says when commands ran, not what they are\n  = allowed: --emit schedule, or none to have \
+         it checked\n  \
          = instead: the model, its kernels or its lowered kernels",
     )
 }
@@ -243,7 +244,8 @@ fn decided(text: &lowered::read::LoweredText, args: &CompileArgs) -> Result<Mode
     if let Some((name, asked, _, own)) = other {
         return Err(Outcome::usage(&format!(
             "--{name} {asked}, but the text was lowered for `{name} {own}`\n  = allowed: --{name} {own}\n  \
-             = instead: leave it out; or change the line `{name}` of the text and what is stated below its kernels"
+             = instead: leave it out; or change the line `{name}` of the text and what is stated below its \
+             kernels"
         )));
     }
     Ok(own)

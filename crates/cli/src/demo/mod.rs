@@ -113,7 +113,8 @@ fn next() -> String {
     format!(
         "\nthe same by hand\n  \
          tilewright sim {PROGRAM_PATH} --trace {TRACE_PATH}\n  \
-         tilewright notation lower {TACTIC_PATH} | tilewright sim -     Q times K alone, lowered from its tactic\n\
+         tilewright notation lower {TACTIC_PATH} | tilewright sim -     Q times K alone, lowered from its \
+         tactic\n\
          next: tilewright notation show {TACTIC_PATH}, tilewright machine show tcp\n"
     )
 }

@@ -250,7 +250,8 @@ fn explained<S: CandidateDisplay>(
     let best = found.kept.best();
     let candidate = number.checked_sub(1).and_then(|at| best.get(at)).ok_or_else(|| {
         Outcome::usage(&format!(
-            "--explain {number}\n  = allowed: 1 to {}, the candidates that were kept\n  = instead: --explain 1",
+            "--explain {number}\n  = allowed: 1 to {}, the candidates that were kept\n  = instead: --explain \
+             1",
             best.len()
         ))
     })?;

@@ -37,7 +37,8 @@ pub(crate) fn answer(
             code: FAILED,
             ..Outcome::usage(&format!(
                 "none of the {} best tactics fits the given shapes\n  = the first of them: {why}\n  \
-                 = instead: fewer given shapes, or `tilewright notation bridge` to one that is printed without them",
+                 = instead: fewer given shapes, or `tilewright notation bridge` to one that is printed \
+                 without them",
                 fitted.asked
             ))
         });
@@ -68,7 +69,8 @@ pub(crate) fn answer(
         "legal": found.legal,
         "complete": found.complete,
         "best": one(task, best),
-        "candidates": fitted.fitting.iter().take(args.keep).map(|bridged| one(task, bridged)).collect::<Vec<_>>(),
+        "candidates": fitted.fitting.iter().take(args.keep).map(|bridged| one(task, bridged))
+            .collect::<Vec<_>>(),
         "verified": checks.iter().map(|check| check_value("cycles", check)).collect::<Vec<_>>(),
     });
     Ok(SearchAnswer { text, value, code })

@@ -1,8 +1,8 @@
 //! Several searches of one command: a row for each, and a folder to which results are added as they come.
 //!
 //! A folder holds `explore.jsonl`, one line of JSON for each search that is done, with what was asked and a
-//! checksum. Lines that answer what is asked again are not searched again. A line that a kill cut short, or that
-//! somebody changed, is left out.
+//! checksum. Lines that answer what is asked again are not searched again. A line that a kill cut short, or
+//! that somebody changed, is left out.
 
 use std::path::{Path, PathBuf};
 

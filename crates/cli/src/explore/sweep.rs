@@ -80,7 +80,8 @@ fn values(entry: &str) -> Result<Vec<String>, Outcome> {
     };
     let wrong = || {
         Outcome::usage(&format!(
-            "`{entry}` is no sweep\n  = allowed: NAME=FROM..TO:xFACTOR with a factor above 1, NAME=FROM..TO:+STEP with a step above 0, and FROM up to TO\n  = instead: L=128..4096:x2"
+            "`{entry}` is no sweep\n  = allowed: NAME=FROM..TO:xFACTOR with a factor above 1, \
+             NAME=FROM..TO:+STEP with a step above 0, and FROM up to TO\n  = instead: L=128..4096:x2"
         ))
     };
     let (name, ends) = range.split_once('=').ok_or_else(wrong)?;

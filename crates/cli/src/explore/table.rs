@@ -101,7 +101,8 @@ pub(crate) fn headline<S: CandidateDisplay>(
     if let (Some(open), Some(gap)) = (&found.open, found.gap(goal)) {
         let _ = writeln!(
             text,
-            "gap       stopped early: what was not looked at takes at least {} and {} pJ, so the best is at most {:.1} % above the optimum",
+            "gap       stopped early: what was not looked at takes at least {} and {} pJ, so the best is at \
+             most {:.1} % above the optimum",
             shown.time(open.ticks),
             thousands(open.energy_fj / 1000),
             100.0 * gap

@@ -94,7 +94,8 @@ fn is_there(data: &TensorData, host: &dyn Host) -> Result<(), Outcome> {
     let read = host.read(Path::new(&path));
     read.map(|_| ()).map_err(|error| {
         Outcome::usage(&format!(
-            "cannot read `{path}`: {error}\n  = allowed: a seed, `zeros`, FILE.npy, FILE.safetensors:NAME\n  = instead: --data0 1"
+            "cannot read `{path}`: {error}\n  = allowed: a seed, `zeros`, FILE.npy, FILE.safetensors:NAME\n  \
+             = instead: --data0 1"
         ))
     })
 }

@@ -30,7 +30,8 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
     let mut stdout = drawing.text;
     if stdout.is_empty() {
         return Err(Outcome::usage(
-            "nothing to draw\n  = allowed: --in0, --in1, --out, --tactic\n  = instead: --in0 'e^{E/4}[4] | b[B] e[E/4]'",
+            "nothing to draw\n  = allowed: --in0, --in1, --out, --tactic\n  = instead: --in0 'e^{E/4}[4] | \
+             b[B] e[E/4]'",
         ));
     }
     if let Some(at) = &args.at {
@@ -51,7 +52,8 @@ pub(super) fn run(args: &ShowArgs, host: &mut dyn Host) -> Result<Outcome, Outco
 
 fn too_large() -> Outcome {
     Outcome::usage(
-        "a shape has more than 2^32 places\n  = allowed: 2^32 slices and 2^32 elements on a slice\n  = instead: smaller sizes",
+        "a shape has more than 2^32 places\n  = allowed: 2^32 slices and 2^32 elements on a slice\n  = \
+         instead: smaller sizes",
     )
 }
 

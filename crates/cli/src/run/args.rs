@@ -6,8 +6,10 @@ use crate::outcome::Outcome;
 use crate::target::ModelTarget;
 
 pub(crate) const RUN_EXAMPLES: &str = "\
-A model is a llama2.c checkpoint (.bin), a GGUF or ONNX file, or a folder of Hugging Face. It is compiled for the chip, its weights are
-written to the simulated memory, and every token is computed there. Times and energy are those of the simulated chip.
+A model is a llama2.c checkpoint (.bin), a GGUF or ONNX file, or a folder of Hugging Face. It is compiled \
+for the chip, its weights are
+written to the simulated memory, and every token is computed there. Times and energy are those of the \
+simulated chip.
 A sentence encoder (BERT) gives the vector of the prompt instead of text.
 Any other ONNX graph takes arrays: one --input for each of its inputs, or --seed to draw them.
 
@@ -32,11 +34,12 @@ pub(crate) struct RunArgs {
     /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
     #[arg(long, value_name = "NAME=N")]
     pub(crate) dims: Option<String>,
-    /// How many choices of the compiler are evaluated by simulated time: 0 none (the rule), 1 a few, 2 and more many.
-    /// Of a graph that takes arrays 1 tries fewer PEs, 2 and more other numbers of tactics as well
+    /// How many choices of the compiler are evaluated by simulated time: 0 none (the rule), 1 a few, 2 and
+    /// more many. Of a graph that takes arrays 1 tries fewer PEs, 2 and more other numbers of tactics as well
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=9))]
     pub(crate) effort: u64,
-    /// Compute with the plain float32 interpreter instead of a chip; it has neither types nor a timeline to choose
+    /// Compute with the plain float32 interpreter instead of a chip; it has neither types nor a timeline to
+    /// choose
     #[arg(
         long,
         conflicts_with_all = [
@@ -102,7 +105,8 @@ impl PromptArgs {
         match given.iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),
             Some((option, _)) => Err(Outcome::usage(&format!(
-                "{option} with `{graph}`, a graph that takes arrays\n  = allowed: --input, --seed, --output, --trace, --json\n  \
+                "{option} with `{graph}`, a graph that takes arrays\n  = allowed: --input, --seed, --output, \
+                 --trace, --json\n  \
                  = instead: --input NAME=FILE.npy, or --seed N to draw inputs"
             ))),
         }

@@ -147,7 +147,8 @@ impl ModelJob<'_> {
             false => format!("fewer --prompt, or tilewright compile MODEL --batch {asked} -o FILE"),
         };
         Err(Outcome::usage(&format!(
-            "{asked} sequences at the same time\n  = allowed: 1 to {batch}, the batch that the file was compiled for\n  \
+            "{asked} sequences at the same time\n  = allowed: 1 to {batch}, the batch that the file was \
+             compiled for\n  \
              = instead: {instead}"
         )))
     }

@@ -7,7 +7,7 @@ use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::generate::Generation;
 use tilewright_runtime::model::ModelDevice;
 use tilewright_runtime::usage::Usage;
-use tilewright_workbench::model::report::{SequenceJson, ToldGeneration, Utilisation, kinds, length};
+use tilewright_workbench::model::report::{GenerationRun, SequenceJson, Utilisation, kinds, length};
 
 use super::device::ModelJob;
 use crate::machine::to_json;
@@ -30,7 +30,7 @@ pub(super) struct Report<'r> {
 impl Report<'_> {
     /// As data.
     pub(super) fn json(&self) -> String {
-        let told = ToldGeneration {
+        let run = GenerationRun {
             machine: self.job.machine,
             chip: self.job.chip,
             compiled: self.device.compiled(),
@@ -41,7 +41,7 @@ impl Report<'_> {
             trace: self.traced,
             other_sequences: &self.other_sequences,
         };
-        to_json(&told.report())
+        to_json(&run.report())
     }
 
     /// For people.

@@ -12,7 +12,8 @@ use crate::outcome::Outcome;
 pub(super) fn check(prompt: &[u32], vocabulary: u64) -> Result<(), Outcome> {
     let Some(token) = prompt.iter().find(|token| u64::from(**token) >= vocabulary) else { return Ok(()) };
     Err(Outcome::usage(&format!(
-        "the tokenizer gives token {token} for the prompt\n  = allowed: below {vocabulary}, the vocabulary of the model\n  \
+        "the tokenizer gives token {token} for the prompt\n  = allowed: below {vocabulary}, the vocabulary \
+         of the model\n  \
          = instead: the model's own tokenizer, --tokenizer FILE"
     )))
 }
@@ -32,7 +33,8 @@ pub(super) fn unwritten(tokenizer: &Tokenizer, tokens: &[u64], vocabulary: u64) 
     let more = if kinds.len() > NAMED { " and others" } else { "" };
     let (lost, all, known) = (lost.len(), tokens.len(), tokenizer.len());
     format!(
-        "warning: {lost} of {all} tokens have no text, {}{more}: the tokenizer has {known} of the model's {vocabulary}\n  \
+        "warning: {lost} of {all} tokens have no text, {}{more}: the tokenizer has {known} of the model's \
+         {vocabulary}\n  \
          = instead: the model's own tokenizer, --tokenizer FILE\n",
         named.join(", ")
     )

@@ -156,7 +156,8 @@ fn machine(
     let loaded = load_chip(sources, chip, &args.set, host)?;
     loaded.machine.tcp().cloned().ok_or_else(|| {
         Outcome::usage(&format!(
-            "`{chip}` is no machine for this program\n  = allowed: machines of architecture tcp\n  = instead: --chip tcp"
+            "`{chip}` is no machine for this program\n  = allowed: machines of architecture tcp\n  = \
+             instead: --chip tcp"
         ))
     })
 }
@@ -255,8 +256,8 @@ fn unwritten(path: &str, error: &std::io::Error) -> Outcome {
     Outcome::unwritten(path, error)
 }
 
-/// Names of tensors as names of files, each its own: of names that differ in signs that file names do not have,
-/// the later get a number.
+/// Names of tensors as names of files, each its own: of names that differ in signs that file names do not
+/// have, the later get a number.
 pub(crate) fn file_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let own = |name: &str| {
@@ -299,8 +300,8 @@ fn said(
     } else {
         words::reading(asked, tcp, program, reading) + &words::files(args)
     };
-    let told: Vec<Diagnostic> = reading.warnings.iter().cloned().chain(diagnostics).collect();
-    let mut stderr = rendered(sources, &told, host.colour());
+    let all: Vec<Diagnostic> = reading.warnings.iter().cloned().chain(diagnostics).collect();
+    let mut stderr = rendered(sources, &all, host.colour());
     for violation in &reading.outcome.violations {
         stderr.push_str(&format!("tilewright: a check of its own failed: {violation:?}\n"));
     }

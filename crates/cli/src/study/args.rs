@@ -40,13 +40,18 @@ pub(crate) struct RetiredArgs {
 
 /// Examples of studies of models.
 pub(crate) const EXAMPLES: &str = "\
-MODEL is a configuration that comes with the binary (llama2-7b, llama2-13b, llama2-70b, llama3-8b, llama3-70b, mistral-7b), a config.json of the
-Llama family without its weights, or a model. The ordinary compiler makes its programs (weights stationary over all PEs), the ordinary simulator
-times them. Every pass has host.pass_ns besides its programs, a figure of the machine that was fitted to a published row; --set host.pass_ns=0
+MODEL is a configuration that comes with the binary (llama2-7b, llama2-13b, llama2-70b, llama3-8b, \
+llama3-70b, mistral-7b), a config.json of the
+Llama family without its weights, or a model. The ordinary compiler makes its programs (weights stationary \
+over all PEs), the ordinary simulator
+times them. Every pass has host.pass_ns besides its programs, a figure of the machine that was fitted to a \
+published row; --set host.pass_ns=0
 leaves it out.
 
-With --batch, --input or --output one question is answered: prompts one after the other, then single tokens of the batch at three contexts.
-Without them the model is studied as the paper does LLaMA-2 7B: Table II, Figs 10 to 15, beside published values where there are any.
+With --batch, --input or --output one question is answered: prompts one after the other, then single tokens \
+of the batch at three contexts.
+Without them the model is studied as the paper does LLaMA-2 7B: Table II, Figs 10 to 15, beside published \
+values where there are any.
 
 Examples:
   tilewright study llama3-8b --batch 16 --input 1024 --output 256
@@ -101,7 +106,8 @@ pub(crate) struct ModelArgs {
     /// Type of weights, activations and caches: int8 or bf16
     #[arg(long, value_name = "TYPE", default_value = "int8")]
     pub(crate) dtype: String,
-    /// What integer activations are scaled by: one factor for a whole tensor, found beforehand, or the absolute maximum of each token
+    /// What integer activations are scaled by: one factor for a whole tensor, found beforehand, or the
+    /// absolute maximum of each token
     #[arg(long, value_name = "WHICH", default_value = "tensor")]
     pub(crate) scales: Scales,
     /// Chip: tcp, or a machine file
@@ -113,10 +119,12 @@ pub(crate) struct ModelArgs {
     /// Of the whole study only Table II and what its passes show: not Fig. 12, nor other lengths of Fig. 11
     #[arg(long, conflicts_with_all = QUESTION)]
     pub(crate) brief: bool,
-    /// Of the whole study ranges of time, power and tokens/s/W: every figure that has a band at both of its ends; some minutes
+    /// Of the whole study ranges of time, power and tokens/s/W: every figure that has a band at both of its
+    /// ends; some minutes
     #[arg(long, conflicts_with_all = QUESTION)]
     pub(crate) bands: bool,
-    /// Write study.json, study.html, the figures as SVG and the blocks of Fig. 13 as Perfetto traces into this folder
+    /// Write study.json, study.html, the figures as SVG and the blocks of Fig. 13 as Perfetto traces into
+    /// this folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = QUESTION)]
     pub(crate) out: Option<String>,
     /// Print data
@@ -176,7 +184,8 @@ impl ModelArgs {
 }
 
 const ACCURACY_EXAMPLES: &str = "\
-Runs every row of bench/published.toml: the case study with its band, rules of the TCP, and kernels of Neuron chips in Python, from the folder of
+Runs every row of bench/published.toml: the case study with its band, rules of the TCP, and kernels of \
+Neuron chips in Python, from the folder of
 the repository; some minutes. Held-out rows are only summarised.
 
 Examples:
@@ -192,10 +201,13 @@ pub(crate) struct AccuracyArgs {
 }
 
 const PUBLISHED_EXAMPLES: &str = "\
-Rows are in bench/published.toml: chip, group, name, source, published value and unit, what it was used for and what reproduces it. A row is
-calibration (a figure of a machine file was fitted to it: its error is no result), development (seen while rules were written) or held-out
+Rows are in bench/published.toml: chip, group, name, source, published value and unit, what it was used for \
+and what reproduces it. A row is
+calibration (a figure of a machine file was fitted to it: its error is no result), development (seen while \
+rules were written) or held-out
 (never used, its error is only part of the summary). Rows of Neuron
-chips name a kernel, which runs in Python without values, from the folder of the repository. Rows of the TCP name simulated programs of the
+chips name a kernel, which runs in Python without values, from the folder of the repository. Rows of the TCP \
+name simulated programs of the
 case study, a tactic, a figure of the machine, or a closed form of an engine.
 
 Examples:

@@ -3,9 +3,12 @@
 use clap::Args;
 
 pub(crate) const EXAMPLES: &str = "\
-A RUN is a program, text or binary, of either chip family, which is simulated now with all its findings; or a trace that `--trace` of any verb
-wrote; or what `explore --json` printed, with its front. The page shows the timeline (zoom to the cycle, arrows, critical path), what commands took and what decided it, memory, energy, the
-roofline, findings with their lines, and with two runs what became faster and where the time went. It needs no network, and runs nothing but
+A RUN is a program, text or binary, of either chip family, which is simulated now with all its findings; or \
+a trace that `--trace` of any verb
+wrote; or what `explore --json` printed, with its front. The page shows the timeline (zoom to the cycle, \
+arrows, critical path), what commands took and what decided it, memory, energy, the
+roofline, findings with their lines, and with two runs what became faster and where the time went. It needs \
+no network, and runs nothing but
 its own script.
 
 Examples:
@@ -17,7 +20,8 @@ Examples:
 /// Which runs, and where the page goes.
 #[derive(Args, Debug)]
 pub(crate) struct ViewArgs {
-    /// Programs, which are simulated, traces that `--trace` wrote, two of them compared; and what `explore --json` printed
+    /// Programs, which are simulated, traces that `--trace` wrote, two of them compared; and what `explore
+    /// --json` printed
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<String>,
     /// Write the page to one file that opens without a network, and serve nothing

@@ -77,10 +77,10 @@ impl ProgramCase {
             let (Some(&own), Some(&other)) = (self.registers.get(of), self.registers.get(by)) else {
                 continue;
             };
-            let told = |(by, of): &&(i64, i64)| other.has(*by) && own.has(*of);
-            let mut told = tie.values.iter().filter(|_| own.initial && other.initial).filter(told);
-            let Some(first) = told.next() else { continue };
-            let last = told.next_back().unwrap_or(first);
+            let possible = |(by, of): &&(i64, i64)| other.has(*by) && own.has(*of);
+            let mut possible = tie.values.iter().filter(|_| own.initial && other.initial).filter(possible);
+            let Some(first) = possible.next() else { continue };
+            let last = possible.next_back().unwrap_or(first);
             self.registers[by] = ValueRange { least: first.0, most: last.0, ..other };
             self.registers[of] = ValueRange { least: first.1, most: last.1, ..own };
         }
@@ -156,8 +156,10 @@ fn both(a: ValueRange, arithmetic: ControlOp, b: ValueRange) -> Option<ValueRang
         ControlOp::Mul => over(i64::checked_mul),
         ControlOp::Min => over(|a, b| Some(a.min(b))),
         ControlOp::Max => over(|a, b| Some(a.max(b))),
-        ControlOp::Div if known => Some(ValueRange::exact(a.least.checked_div(b.least).unwrap_or(0))),
-        ControlOp::Rem if known => Some(ValueRange::exact(a.least.checked_rem(b.least).unwrap_or(0))),
+        // Divided by zero, a control core gives zero.
+        ControlOp::Div | ControlOp::Rem if known && b.least == 0 => Some(ValueRange::exact(0)),
+        ControlOp::Div if known => Some(ValueRange::exact(a.least.wrapping_div(b.least))),
+        ControlOp::Rem if known => Some(ValueRange::exact(a.least.wrapping_rem(b.least))),
         ControlOp::Div | ControlOp::Rem => None,
     }
 }

@@ -26,7 +26,7 @@ impl ByteRuns {
         let (Some(first), Some(last)) = (new.first(), new.last()) else { return };
         let from = self.0.partition_point(|run| run.1 <= first.0);
         let to = self.0.partition_point(|run| run.0 < last.1);
-        let old = self.0.get(from..to).unwrap_or_default();
+        let old = &self.0[from..to];
         let mut merged: Vec<ByteRun> = Vec::with_capacity(old.len() + new.len() + 1);
         let mut put = |run: ByteRun| match merged.last_mut() {
             Some(last) if last.1 == run.0 && last.2 == run.2 => last.1 = run.1,
@@ -52,7 +52,7 @@ impl ByteRuns {
     }
 
     /// Writers of runs in rising order with where their bytes begin; `None` where nobody wrote.
-    fn read(&self, runs: &[(u64, u64)], told: &mut dyn FnMut(Option<Writer>, u64)) {
+    fn read(&self, runs: &[(u64, u64)], visit: &mut dyn FnMut(Option<Writer>, u64)) {
         let mut from = 0;
         for &(start, end) in runs {
             // Most runs begin in what the one before them ended in.
@@ -63,13 +63,13 @@ impl ByteRuns {
             let mut at = start;
             for run in self.0.get(from..).unwrap_or_default().iter().take_while(|run| run.0 < end) {
                 if run.0 > at {
-                    told(None, at);
+                    visit(None, at);
                 }
-                told(Some(run.2), run.0.max(at));
+                visit(Some(run.2), run.0.max(at));
                 at = run.1;
             }
             if at < end {
-                told(None, at);
+                visit(None, at);
             }
         }
     }
@@ -126,10 +126,11 @@ impl LastWriters {
 
     fn groups(&self, access: &MemoryAccess) -> impl Iterator<Item = u64> + use<> {
         let firsts = self.groups.get(&(access.memory, access.chip));
-        let firsts = firsts.map_or(&[][..], Vec::as_slice);
+        // Whoever reads a memory that nobody writes reads nothing too.
+        let firsts = firsts.map_or(&[0][..], Vec::as_slice);
         let from = firsts.partition_point(|first| *first <= access.slices.0).saturating_sub(1);
         let to = firsts.partition_point(|first| *first < access.slices.1);
-        let within: Vec<u64> = firsts.get(from..to).unwrap_or_default().to_vec();
+        let within: Vec<u64> = firsts[from..to].to_vec();
         within.into_iter()
     }
 
@@ -186,6 +187,15 @@ impl LastWriters {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_memory_that_nobody_writes_has_nobodys_bytes() {
+        let bytes = std::sync::Arc::new(tilewright_tcp_isa::footprint::ByteSet::range(8, 16));
+        let read =
+            MemoryAccess { memory: MemoryKind::Vrf, chip: 0, slices: (2, 4), write: false, lanes: 0, bytes };
+        let found = LastWriters::new(std::iter::empty()).read(&read);
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [(None, (0, 8))]);
+    }
 
     /// A byte at a time.
     #[test]

@@ -1,5 +1,5 @@
-//! The program of a planned graph against its plan: every value has its place, no transfer reaches from one value
-//! into another or reads where none is, and every command is issued.
+//! The program of a planned graph against its plan: every value has its place, no transfer reaches from one
+//! value into another or reads where none is, and every command is issued.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Executions and the images they run: the compiler loads each image right before it starts it, so that neither
-//! is there without the other, and issues every command that it makes.
+//! Executions and the images they run: the compiler loads each image right before it starts it, so that
+//! neither is there without the other, and issues every command that it makes.
 
 use std::collections::BTreeSet;
 

@@ -37,6 +37,7 @@ mod trace;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::{Program, Register, RegisterId};
 
@@ -96,7 +97,7 @@ pub fn check(machine: &Tcp, program: &Program, intent: &Intent, facts: &Register
     let mut faults: BTreeMap<(FaultKind, String), CheckFault> = BTreeMap::new();
     while let Some(case) = open.pop() {
         let mut found = Vec::new();
-        if checked.cases.saturating_add(open.len() as u64) > MOST_CASES {
+        if checked.cases.exact_add(open.len() as u64) > MOST_CASES {
             found.push(too_many());
             open.clear();
         } else {

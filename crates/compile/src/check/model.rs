@@ -156,13 +156,13 @@ impl Compiled {
         let runs = self.inputs(0, &[0]).map(|inputs| vec![values(&inputs)]).unwrap_or_default();
         // Parts of the rows follow from all rows.
         let ties = PARTS.into_iter().zip(0..).filter_map(|(name, part)| {
-            let told = |rows: u64| {
+            let tied = |rows: u64| {
                 Some((i64::try_from(rows).ok()?, i64::try_from(self.part_rows(part, rows)).ok()?))
             };
             Some(RegisterTie {
                 of: id(name)?,
                 by: id("rows")?,
-                values: (1..=self.plan.prefill_rows).filter_map(told).collect(),
+                values: (1..=self.plan.prefill_rows).filter_map(tied).collect(),
             })
         });
         RegisterFacts { runs, ties: ties.collect() }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use tilewright_base::invariant::Exact;
+use tilewright_base::invariant::{Exact, OrBroken};
 
 use tilewright_tcp_isa::program::event::{ExecUnit, PeId};
 
@@ -137,7 +137,7 @@ impl HappensBefore {
     }
 
     pub(super) fn sync(&mut self, queue: usize) {
-        let Some(front) = self.fronts.get_mut(queue) else { return };
+        let front = self.fronts.get_mut(queue).or_broken("a queue of the program");
         let QueueClocks { queue, core, last, .. } = front;
         last.iter().for_each(|clock| core.join(clock));
         core.join(queue);
@@ -147,16 +147,14 @@ impl HappensBefore {
     /// A core that just synced reads.
     pub(super) fn read(&mut self, queue: usize) -> CommandStamp {
         let unit = queue * UNITS + place(ExecUnit::Core);
-        let Some(front) = self.fronts.get_mut(queue) else {
-            return CommandStamp { unit, count: 0, clock: Rc::default() };
-        };
+        let front = self.fronts.get_mut(queue).or_broken("a queue of the program");
         let count = front.core.count(unit);
         front.queue.join(&front.core);
         CommandStamp { unit, count, clock: Rc::new(front.core.clone()) }
     }
 
     pub(super) fn post(&mut self, queue: usize, from: PeId, to: PeId) {
-        let carried = self.fronts.get(queue).map(|front| front.core.clone()).unwrap_or_default();
+        let carried = self.fronts.get(queue).or_broken("a queue of the program").core.clone();
         self.messages.entry((from, to)).or_default().push_back(carried);
     }
 
@@ -177,6 +175,6 @@ impl HappensBefore {
 
     /// Up to which command of a unit all queues know it to be done.
     pub(super) fn settled(&self, unit: usize) -> u32 {
-        self.fronts.iter().map(|front| front.queue.get(unit)).min().unwrap_or(0)
+        self.fronts.iter().map(|front| front.queue.get(unit)).min().or_broken("a program has queues")
     }
 }

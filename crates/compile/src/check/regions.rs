@@ -1,6 +1,6 @@
-//! Programs against the plan: every transfer meets the region of HBM that it is meant for, row by row, brings what
-//! it reads there to its place in data memory, and reads the weights of its model whole. A plan and programs that
-//! do not belong together are found here.
+//! Programs against the plan: every transfer meets the region of HBM that it is meant for, row by row, brings
+//! what it reads there to its place in data memory, and reads the weights of its model whole. A plan and
+//! programs that do not belong together are found here.
 
 use std::ops::Range;
 
@@ -122,8 +122,8 @@ pub(super) fn misplaced(
     faults
 }
 
-/// The first tile of weights that a program does not read whole, or the first cache whose rows it does not all
-/// read where a context is longest.
+/// The first tile of weights that a program does not read whole, or the first cache whose rows it does not
+/// all read where a context is longest.
 fn not_read_whole(plan: &Plan, regions: &[PlannedRegion], read: Vec<(u64, u64)>) -> Option<CheckFault> {
     let read = ByteSet::from_runs(read);
     let missed = regions.iter().find(|region| {
@@ -191,11 +191,11 @@ fn sides(program: &Program, transfer: &Transfer) -> Vec<HbmSide> {
         let base = if write { transfer.target } else { transfer.source };
         let start = hbm_offset(base)?;
         let indexed = transfer.index.is_some_and(|index| index.scatter == write);
-        let (mut end, mut strides) = (start.saturating_add(transfer.packet), Vec::new());
+        let (mut end, mut strides) = (start.exact_add(transfer.packet), Vec::new());
         for row in transfer.loops.iter().skip(usize::from(indexed)) {
             let stride = if write { row.target } else { row.source }.unsigned_abs();
             let more = program.most(row.size).saturating_sub(1);
-            end = end.saturating_add(stride.saturating_mul(more));
+            end = end.exact_add(stride.exact_mul(more));
             strides.extend((stride > 0 && more > 0).then_some((stride, more)));
         }
         Some(HbmSide { start, end, write, indexed, strides })
@@ -208,10 +208,11 @@ fn hbm_offset(address: Address) -> Option<u64> {
     (located.medium == MemoryInstance::Hbm).then_some(located.offset)
 }
 
-/// Runs of bytes that the source of a transfer in HBM reads, at most; where rows are read by index, of the first
-/// row.
+/// Runs of bytes that the source of a transfer in HBM reads, at most; where rows are read by index, of the
+/// first row.
 fn bytes_of(program: &Program, transfer: &Transfer, indexed: bool) -> Vec<(u64, u64)> {
-    let mut runs = hbm_offset(transfer.source).map(|at| vec![(at, at + transfer.packet)]).unwrap_or_default();
+    let mut runs =
+        hbm_offset(transfer.source).map(|at| vec![(at, at.exact_add(transfer.packet))]).unwrap_or_default();
     let loops = transfer.loops.iter().skip(usize::from(indexed)).rev();
     for row in loops.filter(|row| row.source > 0) {
         let (stride, size) = (row.source.unsigned_abs(), program.most(row.size));
@@ -258,8 +259,8 @@ fn fits(region: &PlannedRegion, transfer: &Transfer, side: &HbmSide) -> bool {
     }
 }
 
-/// Why weights, keys and values that a transfer reads do not come to their place in data memory; none if they do,
-/// or if it reads something else.
+/// Why weights, keys and values that a transfer reads do not come to their place in data memory; none if they
+/// do, or if it reads something else.
 fn why_brought_elsewhere(
     machine: &Tcp,
     plan: &Plan,
@@ -302,7 +303,8 @@ fn dm_offset(address: Address) -> Option<u64> {
 /// Bytes from the first to behind the last that a transfer writes in a slice.
 fn reach_in_slice(program: &Program, transfer: &Transfer) -> u64 {
     let within = transfer.loops.iter().filter(|row| row.target.unsigned_abs() < SLICE_STRIDE.unsigned_abs());
-    let steps = within.map(|row| row.target.unsigned_abs() * program.most(row.size).saturating_sub(1));
+    let steps =
+        within.map(|row| row.target.unsigned_abs().exact_mul(program.most(row.size).saturating_sub(1)));
     steps.fold(transfer.packet, u64::exact_add)
 }
 

@@ -11,7 +11,8 @@ use crate::CompileError;
 use crate::kernel::{Activation, AxisOrder, Kernel, Norm, ValueId, ValueLayout};
 
 /// What the graph must look like.
-pub(super) const ALLOWED: &str = "blocks of the BERT family: projections with biases, attention or gelu, a residual sum, a norm; then the mean over tokens";
+pub(super) const ALLOWED: &str = "blocks of the BERT family: projections with biases, attention or gelu, a \
+                                  residual sum, a norm; then the mean over tokens";
 
 /// Names of an input that says where there are tokens.
 const MASKS: [&str; 2] = ["mask", "attention_mask"];
@@ -128,10 +129,10 @@ impl Clusterer<'_> {
         let divided =
             self.next(x, sums).and_then(|sum| self.next(sum, |node| node.op == Op::Binary(Binary::Div)));
         let unit = divided.and_then(|mean| {
-            self.next(
-                mean,
-                |node| matches!(&node.op, Op::Rich(RichOp::LpNorm, attrs) if int(attrs, "p").unwrap_or(2) == 2),
-            )
+            self.next(mean, |node| {
+                matches!(&node.op,
+                    Op::Rich(RichOp::LpNorm, attrs) if int(attrs, "p").unwrap_or(2) == 2)
+            })
         });
         match unit {
             Some(unit) if self.graph.outputs.iter().any(|output| output.value == unit) => {

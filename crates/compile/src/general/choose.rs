@@ -1,8 +1,8 @@
-//! One candidate for each kernel so that kernels and the bridges between them together take least: dynamic programming over the graph
-//! (paper section V-C).
+//! One candidate for each kernel so that kernels and the bridges between them together take least: dynamic
+//! programming over the graph (paper section V-C).
 //!
-//! Exact where bridges form chains or trees. Elsewhere the bridges of a spanning forest are solved exactly and the others are then taken into
-//! account by changing one kernel at a time while that helps.
+//! Exact where bridges form chains or trees. Elsewhere the bridges of a spanning forest are solved exactly
+//! and the others are then taken into account by changing one kernel at a time while that helps.
 
 /// A bridge: what it takes for each candidate of the first kernel and each of the second.
 #[derive(Clone, Debug)]
@@ -55,7 +55,8 @@ fn cost(bridge: &Bridge, above: usize, up: usize, down: usize) -> u64 {
     if bridge.from == above { bridge.costs[up][down] } else { bridge.costs[down][up] }
 }
 
-/// Bridges that join kernels without a ring: number, kernel nearer to the root, kernel farther from it; roots first.
+/// Bridges that join kernels without a ring: number, kernel nearer to the root, kernel farther from it; roots
+/// first.
 fn forest(kernels: usize, bridges: &[Bridge]) -> Vec<(usize, usize, usize)> {
     let mut seen = vec![false; kernels];
     let mut all = Vec::new();
@@ -109,7 +110,8 @@ mod tests {
 
     use super::*;
 
-    /// Kernels with their candidates, and bridges: to the one before (a chain), to any before (a tree), or more of them.
+    /// Kernels with their candidates, and bridges: to the one before (a chain), to any before (a tree), or
+    /// more of them.
     fn graphs(rings: bool) -> impl Strategy<Value = (Vec<Vec<u64>>, Vec<Bridge>)> {
         let kernels = proptest::collection::vec(proptest::collection::vec(0..50_u64, 1..4), 1..6);
         (

@@ -17,7 +17,8 @@ const MOST_TAPS: u64 = 64;
 /// Columns that a reduction takes at once; longer rows are reduced in two turns.
 const MOST_COLUMNS: u64 = 4096;
 
-/// Whether the vector engine takes a contraction: the contraction engine would share nothing, or use one lane.
+/// Whether the vector engine takes a contraction: the contraction engine would share nothing, or use one
+/// lane.
 pub(crate) fn is_vector_work(sizes: Sizes) -> bool {
     let Sizes { batch, rows, columns, summed, .. } = sizes;
     summed == 1 || rows == 1 && columns == 1 || batch > 1 && rows.min(columns) == 1 && summed <= MOST_TAPS
@@ -106,7 +107,8 @@ impl Former<'_> {
                                converted to i32, and f32 as bf16"
                 .to_string()),
             _ => Err(format!(
-                "sums of products of {dtype}: the contraction engine takes f32 as bf16, and i8 converted to i32"
+                "sums of products of {dtype}: the contraction engine takes f32 as bf16, and i8 converted to \
+                 i32"
             )),
         }
     }
@@ -232,7 +234,8 @@ impl Former<'_> {
         let mut rows = letters(&|l| a.has(l) && !b.has(l), out);
         let mut columns = letters(&|l| !a.has(l) && b.has(l), out);
         let mut summed = letters(&|l| b.has(l) && !out.contains(&l), &a.letters);
-        // As they lie in memory, so that runs are long; where operands differ, the one that is computed decides.
+        // As they lie in memory, so that runs are long; where operands differ, the one that is computed
+        // decides.
         rows.sort_by_key(|letter| std::cmp::Reverse(a.stride(*letter)));
         columns.sort_by_key(|letter| std::cmp::Reverse(b.stride(*letter)));
         let decides = if self.is_constant(&a.view) || self.is_input(&a.view) && !self.is_input(&b.view) {

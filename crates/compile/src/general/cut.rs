@@ -235,7 +235,8 @@ impl Cut {
         if axes.first().is_some_and(|(stride, _)| *stride < 0) {
             return None;
         }
-        // Levels from the innermost on: pitch and count. An axis that continues or overlaps a level makes it longer.
+        // Levels from the innermost on: pitch and count. An axis that continues or overlaps a level makes it
+        // longer.
         let mut levels: Vec<(i64, i64)> = vec![(1, 1)];
         for (stride, size) in axes {
             let (pitch, count) = levels.last_mut()?;

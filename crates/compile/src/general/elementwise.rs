@@ -1,7 +1,8 @@
 //! Elementwise primitives of the graph as steps on words.
 //!
-//! What the vector engine has no unit for is put together from what it has: rounding by adding and taking away 1.5 * 2^23, comparisons of
-//! two streams by the saturated difference of integers in the same order, a choice by the bits of a mask. Truth is all ones or all zeros.
+//! What the vector engine has no unit for is put together from what it has: rounding by adding and taking
+//! away 1.5 * 2^23, comparisons of two streams by the saturated difference of integers in the same order, a
+//! choice by the bits of a mask. Truth is all ones or all zeros.
 
 use tilewright_graph::{Binary, Dtype, Unary};
 use tilewright_num::Function;

@@ -291,7 +291,8 @@ impl Explanation {
                 "operands that lie as the tactic takes them, so that nothing is laid: up to {cycles} cycles"
             )),
             "gather" => Some(format!(
-                "results of whole access units of {access} B, so that no short rows are joined: up to {cycles} cycles"
+                "results of whole access units of {access} B, so that no short rows are joined: up to \
+                 {cycles} cycles"
             )),
             "move" => {
                 Some(format!("strides that a reader can walk, so that nothing is moved: {cycles} cycles"))

@@ -1,4 +1,5 @@
-//! Where a lowered shape has its elements, seen from HBM: one slice's part after the other, as it lies in data memory.
+//! Where a lowered shape has its elements, seen from HBM: one slice's part after the other, as it lies in
+//! data memory.
 
 use tilewright_notation::algebra::map::{RadixMap, SLICE};
 
@@ -55,8 +56,8 @@ impl Image {
         self.map.from.get(axis).copied().unwrap_or(1)
     }
 
-    /// How elements of a row-major value come here, by stride and live positions of each axis of the shape; without copies, or to all of
-    /// them. `None` if digits do not make up an axis.
+    /// How elements of a row-major value come here, by stride and live positions of each axis of the shape;
+    /// without copies, or to all of them. `None` if digits do not make up an axis.
     pub fn parts(&self, from: usize, axes: &[(i64, u64)], copies: bool) -> Option<Vec<Part>> {
         self.parts_by(from, copies, |axis, digits| {
             let (stride, live) = *axes.get(axis)?;
@@ -79,8 +80,8 @@ impl Image {
         Some(all)
     }
 
-    /// How elements of this block come straight to another: for each axis of this shape the one of the other that counts the same, if there
-    /// is one. `None` if digits of one cut across those of the other.
+    /// How elements of this block come straight to another: for each axis of this shape the one of the other
+    /// that counts the same, if there is one. `None` if digits of one cut across those of the other.
     pub fn parts_to(
         &self,
         from: usize,
@@ -141,7 +142,8 @@ pub(super) fn common(a: &[(u64, i64)], b: &[(u64, i64)]) -> Option<Vec<Digit>> {
     if nested { digits.collect() } else { None }
 }
 
-/// An axis of so many positions by digits of falling weight: whole turns of the first, and what is left in another stretch.
+/// An axis of so many positions by digits of falling weight: whole turns of the first, and what is left in
+/// another stretch.
 pub(super) fn stretches(digits: &[Digit], extent: u64) -> Option<Vec<Stretch>> {
     let Some(((weight, steps), rest)) = digits.split_first() else {
         return (extent <= 1).then(|| vec![Stretch { first: [0; 2], loops: Vec::new() }]);

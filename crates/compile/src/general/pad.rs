@@ -1,8 +1,8 @@
 //! Padding: values with room around what is moved into them.
 //!
-//! What is padded with one word is written once by the host; a kernel moves what lies inside. Padding of several
-//! axes is one move. Positions are added until rows and what lies inside of them begin at whole access units
-//! of HBM, which takes others only with a read before.
+//! What is padded with one word is written once by the host; a kernel moves what lies inside. Padding of
+//! several axes is one move. Positions are added until rows and what lies inside of them begin at whole
+//! access units of HBM, which takes others only with a read before.
 
 use tilewright_graph::{Dim, Dtype, Op, Subscripts, ValueId};
 

@@ -1,9 +1,9 @@
 //! Contractions that read the same rows become one: the rows come once, and there is one kernel instead of
 //! several (queries, keys and values of attention, gates beside what they gate).
 //!
-//! What they are multiplied with are constants or inputs, one behind the other as columns of one. Chains that do the
-//! same to each of them become one too. Who read one of the results reads its columns of the new one, so all
-//! of them must be chains that read by strides. What all readers narrow is written narrow.
+//! What they are multiplied with are constants or inputs, one behind the other as columns of one. Chains that
+//! do the same to each of them become one too. Who read one of the results reads its columns of the new one,
+//! so all of them must be chains that read by strides. What all readers narrow is written narrow.
 
 use tilewright_graph::Dtype;
 
@@ -27,7 +27,8 @@ struct Branch {
     b: usize,
     /// What the chain gives.
     out: usize,
-    /// Values of the host with one element for each column, by number of the chain's input; none for the sums.
+    /// Values of the host with one element for each column, by number of the chain's input; none for the
+    /// sums.
     vectors: Vec<Option<usize>>,
     lines: Vec<Line>,
     streams: Vec<usize>,

@@ -162,7 +162,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn other_sizes_keep_the_order(dims in dims(), turn in 0..3_usize, cut in 0..3_u64, parts in 1..4_u64) {
+        fn other_sizes_keep_the_order(
+            dims in dims(),
+            turn in 0..3_usize,
+            cut in 0..3_u64,
+            parts in 1..4_u64,
+        ) {
             let whole = View::whole(0, &dims);
             let mut order: Vec<usize> = (0..dims.len()).collect();
             order.rotate_left(turn % dims.len());
@@ -170,7 +175,8 @@ mod tests {
             let size = view.axes[0].0;
             view = view.sliced(0, signed(cut % size), size - cut % size, 1).unwrap();
             let all = count(&view.dims());
-            let wanted: Vec<u64> = if all.is_multiple_of(parts) { vec![parts, 1, all / parts] } else { vec![all] };
+            let even = all.is_multiple_of(parts);
+            let wanted: Vec<u64> = if even { vec![parts, 1, all / parts] } else { vec![all] };
             if let Some(reshaped) = view.reshaped(&wanted) {
                 prop_assert_eq!(reshaped.dims(), wanted);
                 prop_assert_eq!(listed(&reshaped), listed(&view));

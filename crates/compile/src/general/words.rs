@@ -1,7 +1,9 @@
-//! What the vector engine does to single words: the steps that elementwise primitives become (vISA book, vector engine).
+//! What the vector engine does to single words: the steps that elementwise primitives become (vISA book,
+//! vector engine).
 //!
-//! Every value of a general graph is words of 32 bits on the chip: floats as f32, integers as i32, truth as all ones or all zeros. A chain is a
-//! list of steps, each on the result of an earlier one; how many of them a command takes is decided in `passes`.
+//! Every value of a general graph is words of 32 bits on the chip: floats as f32, integers as i32, truth as
+//! all ones or all zeros. A chain is a list of steps, each on the result of an earlier one; how many of them
+//! a command takes is decided in `passes`.
 
 use tilewright_num::{self as num, Function, RuleSet};
 use tilewright_tcp_isa::program::vector::{Comparison, OpKind, Relation, Word};
@@ -119,7 +121,8 @@ pub enum Step {
     ToFloat,
     /// f32 to the nearest i32, ties away from zero, clamped.
     ToInt,
-    /// One of two words, by comparisons of the element with constants: `yes` where the bits of `mask` are those of `value`.
+    /// One of two words, by comparisons of the element with constants: `yes` where the bits of `mask` are
+    /// those of `value`.
     Pick {
         /// Type of the element.
         word: Word,
@@ -138,7 +141,8 @@ pub enum Step {
     Order,
 }
 
-/// A step on the result of an earlier one: streams are the inputs of the chain, then the results of its lines.
+/// A step on the result of an earlier one: streams are the inputs of the chain, then the results of its
+/// lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// The stream that it takes.

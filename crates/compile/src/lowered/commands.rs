@@ -259,7 +259,8 @@ fn tactic(exec: &Exec) -> Option<String> {
         .map(|step| format!("{}{}", step.size.fixed(), if step.summed { "+" } else { "" }))
         .collect();
     Some(format!(
-        "{}: {} packets of {} {}, {flits} flits each, {}, held {} steps; {lanes} lanes, tree of {tree}; steps {}",
+        "{}: {} packets of {} {}, {flits} flits each, {}, held {} steps; {lanes} lanes, tree of {tree}; \
+         steps {}",
         base(&exec.name),
         packets(stream),
         stream.fetch.packet,

@@ -179,17 +179,17 @@ fn best(machine: &Tcp, einsum: &str, dtype: Dtype) -> Option<ExplorerBest> {
     let task = TcpTask::new(Setup::new(machine, 1, dtype).ok()?, &parsed, &problem).ok()?;
     let options = SearchOptions { budget: Some(BUDGET), ..SearchOptions::exact(Goal::Time, 1) };
     let found = search(&task, &options, &mut |_, _| false);
-    let told = TcpReport::new(&task, &found, found.kept.best().first()?)?;
-    let einsum = &told.program.einsum;
-    let held = match told.framed.stationary() {
+    let report = TcpReport::new(&task, &found, found.kept.best().first()?)?;
+    let einsum = &report.program.einsum;
+    let held = match report.framed.stationary() {
         Operand::In1 => einsum.in1.as_ref().map_or(String::new(), ToString::to_string),
         _ => einsum.in0.to_string(),
     };
     Some(ExplorerBest {
-        cycles: told.columns.cycles,
-        least_cycles: found.open.map(|open| open.ticks).filter(|least| *least < told.columns.cycles),
+        cycles: report.columns.cycles,
+        least_cycles: found.open.map(|open| open.ticks).filter(|least| *least < report.columns.cycles),
         held,
-        commands: told.framed.frame.commands(),
-        tactic: told.program.tactic.as_ref()?.to_string(),
+        commands: report.framed.frame.commands(),
+        tactic: report.program.tactic.as_ref()?.to_string(),
     })
 }

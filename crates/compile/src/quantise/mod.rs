@@ -1,10 +1,10 @@
 //! Contractions of a graph in int8: a rewrite of its primitives, by ranges that were measured before.
 //!
-//! Quantisation is symmetric. A constant has a scale for each position of the axes that the result keeps (each
-//! output channel), a computed value one scale: its largest magnitude over the calibration is 127. Sums are
-//! exact in i32; one multiplication by the scales makes floats of them. What is computed becomes integers where
-//! it is made, before it is padded, cut into windows or transposed: scaled, rounded (ties away from zero, as the
-//! vector engine does), clamped.
+//! Quantisation is symmetric. A constant has a scale for each position of the axes that the result keeps
+//! (each output channel), a computed value one scale: its largest magnitude over the calibration is 127. Sums
+//! are exact in i32; one multiplication by the scales makes floats of them. What is computed becomes integers
+//! where it is made, before it is padded, cut into windows or transposed: scaled, rounded (ties away from
+//! zero, as the vector engine does), clamped.
 //!
 //! | file | owns |
 //! |---|---|

@@ -4,6 +4,7 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_graph::rich::{Attr, Attrs, RichOp};
 use tilewright_graph::{Binary, Dim, Fold, Node, Op, Type, Unary, ValueId};
 
+use super::near_miss::NearMiss;
 use super::view::{GraphView, either, pair, result};
 use super::{PatternMatch, Rewrite};
 
@@ -22,7 +23,7 @@ pub(super) fn attention(view: &GraphView<'_>, node: &Node) -> PatternMatch {
             rewrite.extra = vec![Type::new(dtype, view.dims(probs).to_vec())];
             PatternMatch::Becomes(Box::new(rewrite))
         }
-        Err(why) => PatternMatch::Near(why.to_string()),
+        Err(why) => PatternMatch::Near(NearMiss::Attention(why)),
     }
 }
 

@@ -3,6 +3,7 @@
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Node, Op, Unary, ValueId};
 
+use super::near_miss::NearMiss;
 use super::view::{GraphView, either, pair};
 use super::{PatternMatch, Rewrite};
 
@@ -21,12 +22,10 @@ pub(super) fn gelu(view: &GraphView<'_>, node: &Node) -> PatternMatch {
     let Some((factors, inner)) = grouped.next() else { return PatternMatch::No };
     let half = factors.iter().any(|factor| view.number(*factor) == Some(0.5));
     let Some(x) = over_root_two(view, inner) else {
-        return PatternMatch::Near("the error function is not of `x / sqrt 2`".to_string());
+        return PatternMatch::Near(NearMiss::ErfOperand);
     };
     if !half || !factors.contains(&x) {
-        return PatternMatch::Near(
-            "the factors are not `x`, a half, and one more than the error function".to_string(),
-        );
+        return PatternMatch::Near(NearMiss::GeluFactors);
     }
     let attrs = Attrs::default().word("approximate", "none");
     PatternMatch::Becomes(Box::new(Rewrite::new(Op::Rich(RichOp::Gelu, attrs), &[x])))

@@ -4,6 +4,7 @@
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Fold, Node, Op, Type, Unary, ValueId};
 
+use super::near_miss::NearMiss;
 use super::view::{GraphView, operand, pair};
 use super::{PatternMatch, Rewrite};
 
@@ -17,11 +18,11 @@ pub(super) fn attention(view: &GraphView<'_>, node: &Node) -> PatternMatch {
     };
     let Some(probs) = view.reshaped(grouped) else { return PatternMatch::No };
     let Some(scores) = softmax(view, probs) else {
-        return PatternMatch::Near("what weighs the values is no softmax".to_string());
+        return PatternMatch::Near(NearMiss::NoSoftmax);
     };
     let (scores, mask) = masked(view, scores);
     let Some((queries, keys, scale)) = product_of_keys(view, scores) else {
-        return PatternMatch::Near("scores are no product of scaled queries and keys".to_string());
+        return PatternMatch::Near(NearMiss::NoScores);
     };
     let mut inputs = vec![queries, keys, values];
     inputs.extend(mask);

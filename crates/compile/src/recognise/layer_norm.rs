@@ -4,6 +4,7 @@
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Dim, Node, Op, Type};
 
+use super::near_miss::NearMiss;
 use super::norm::{epsilon, mean_of, over_root};
 use super::view::{GraphView, either, pair};
 use super::{PatternMatch, Rewrite};
@@ -17,7 +18,7 @@ pub(super) fn layer_norm(view: &GraphView<'_>, node: &Node) -> PatternMatch {
             let Some((centred, sum)) = over_root(view, normal).filter(|_| constant(gain)) else { continue };
             let Some((x, mean)) = view.binary(centred, Binary::Sub) else { continue };
             if mean_of(view, mean) != Ok(x) {
-                return PatternMatch::Near("what is taken off is not the mean".to_string());
+                return PatternMatch::Near(NearMiss::Centre);
             }
             let eps = match epsilon(view, centred, sum) {
                 Ok(eps) => eps,

@@ -4,6 +4,7 @@
 use tilewright_graph::rich::RichOp;
 use tilewright_graph::{Node, Op, Type};
 
+use super::near_miss::NearMiss;
 use super::view::{GraphView, operand, pair};
 use super::{PatternMatch, Rewrite};
 
@@ -17,10 +18,10 @@ pub(super) fn linear(view: &GraphView<'_>, node: &Node) -> PatternMatch {
     }
     let (rank, dims) = (view.dims(x).len(), view.dims(weight));
     let [columns, rows] = dims else {
-        return PatternMatch::Near(format!("the weight has {} axes, not two", dims.len()));
+        return PatternMatch::Near(NearMiss::WeightAxes { axes: dims.len() });
     };
     if rank != 3 {
-        return PatternMatch::Near(format!("what is projected has {rank} axes, not batch, tokens and width"));
+        return PatternMatch::Near(NearMiss::ProjectedAxes { axes: rank });
     }
     let op = Op::Einsum(PROJECTION.to_string());
     // A matrix that was transposed is taken as it was.

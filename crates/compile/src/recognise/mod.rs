@@ -23,6 +23,7 @@ mod gelu;
 mod grouped;
 mod layer_norm;
 mod linear;
+mod near_miss;
 mod norm;
 mod numbers;
 mod rope;
@@ -34,6 +35,7 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_graph::prune::prune;
 use tilewright_graph::{Graph, Node, Op, Type, Value, ValueId};
 
+use near_miss::NearMiss;
 use view::GraphView;
 
 /// What a rule says about a node.
@@ -41,7 +43,7 @@ enum PatternMatch {
     /// It is not the end of this pattern.
     No,
     /// It begins like it; why it is not.
-    Near(String),
+    Near(NearMiss),
     /// It gives the same as this value.
     Is(ValueId),
     /// It gives the same as this.

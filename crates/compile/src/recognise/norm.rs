@@ -3,6 +3,7 @@
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Fold, Node, Op, Unary, ValueId};
 
+use super::near_miss::{MeanMiss, NearMiss};
 use super::view::{GraphView, either, operand, pair};
 use super::{PatternMatch, Rewrite};
 
@@ -43,41 +44,33 @@ pub(super) fn over_root(view: &GraphView<'_>, value: ValueId) -> Option<(ValueId
 }
 
 /// What a mean over the last axis is of.
-pub(super) fn mean_of(view: &GraphView<'_>, mean: ValueId) -> Result<ValueId, &'static str> {
-    let (total, count) = view.binary(mean, Binary::Div).ok_or("there is no mean")?;
+pub(super) fn mean_of(view: &GraphView<'_>, mean: ValueId) -> Result<ValueId, MeanMiss> {
+    let (total, count) = view.binary(mean, Binary::Div).ok_or(MeanMiss::NoQuotient)?;
     let Some(Node { op: Op::Reduce { fold: Fold::Sum, axes, keep: true }, inputs, .. }) = view.maker(total)
     else {
-        return Err("there is no mean of a sum");
+        return Err(MeanMiss::NoSum);
     };
-    let of = inputs.first().copied().flatten().ok_or("there is no mean of anything")?;
+    let of = inputs.first().copied().flatten().ok_or(MeanMiss::NoOperand)?;
     let last = view.dims(of).len().saturating_sub(1);
     #[expect(clippy::cast_precision_loss, reason = "widths are far below 2^24")]
     let width = view.dims(of).last().and_then(tilewright_graph::Dim::as_fixed).map(|width| width as f32);
     if width.is_none() || view.number(count) != width {
-        return Err("there is no sum that is divided by the width");
+        return Err(MeanMiss::OtherDivisor);
     }
-    if axes[..] == [last] { Ok(of) } else { Err("there is no mean over the last axis") }
+    if axes[..] == [last] { Ok(of) } else { Err(MeanMiss::OtherAxes) }
 }
 
 /// What is added to the mean of the squares of `x`.
-pub(super) fn epsilon(view: &GraphView<'_>, x: ValueId, sum: ValueId) -> Result<f32, String> {
-    let refused = |what: &str| Err(what.to_string());
-    let Some(operands) = view.binary(sum, Binary::Add) else {
-        return refused("nothing is added under the root");
-    };
+pub(super) fn epsilon(view: &GraphView<'_>, x: ValueId, sum: ValueId) -> Result<f32, NearMiss> {
+    let operands = view.binary(sum, Binary::Add).ok_or(NearMiss::NoEpsilon)?;
     let found = either(operands).into_iter().find_map(|(mean, eps)| Some((mean, view.number(eps)?)));
-    let Some((mean, eps)) = found else { return refused("what is added under the root is no number") };
-    let squares = Some(mean_of(view, mean).map_err(|why| format!("{why} under the root"))?);
-    let square = squares.is_some_and(|squares| {
-        let powers = view
-            .binary(squares, Binary::Pow)
-            .is_some_and(|(base, two)| base == x && view.number(two) == Some(2.0));
-        powers || view.binary(squares, Binary::Mul) == Some((x, x))
-    });
-    if !square {
-        let made = squares.and_then(|value| view.maker(value)).and_then(|node| operand(node, 0));
-        let of = made.map_or(String::new(), |value| format!(" (they are of `{}`)", view.name(value)));
-        return Err(format!("what is summed are not squares of what is scaled{of}"));
+    let (mean, eps) = found.ok_or(NearMiss::EpsilonComputed)?;
+    let squares = mean_of(view, mean)?;
+    let powers = view.binary(squares, Binary::Pow);
+    let powers = powers.is_some_and(|(base, two)| base == x && view.number(two) == Some(2.0));
+    if !powers && view.binary(squares, Binary::Mul) != Some((x, x)) {
+        let made = view.maker(squares).and_then(|node| operand(node, 0));
+        return Err(NearMiss::Squares { of: made.map(|value| view.name(value)) });
     }
     Ok(eps)
 }

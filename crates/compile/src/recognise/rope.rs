@@ -3,6 +3,7 @@
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Node, Op, ValueId};
 
+use super::near_miss::NearMiss;
 use super::view::{GraphView, operand};
 use super::{PatternMatch, Rewrite};
 
@@ -55,20 +56,19 @@ fn rotated(
     (a_cos, b_sin): (ValueId, ValueId),
     plus: (ValueId, ValueId),
     interleaved: bool,
-) -> Result<[ValueId; 3], String> {
-    let refused = |what: &str| Err(what.to_string());
+) -> Result<[ValueId; 3], NearMiss> {
     let product = |value: ValueId| {
         let (a, b) = view.binary(value, Binary::Mul)?;
         let sliced = |value| view.maker(value).is_some_and(|node| matches!(node.op, Op::Slice { .. }));
         if sliced(a) { Some((a, b)) } else { sliced(b).then_some((b, a)) }
     };
     let (Some((first, cos)), Some((second, sin))) = (product(a_cos), product(b_sin)) else {
-        return refused("the difference is not of products of parts of a head");
+        return Err(NearMiss::RotatedDifference);
     };
     let sums = (product(plus.0), product(plus.1));
     let wanted = (Some((first, sin)), Some((second, cos)));
     if sums != wanted && sums != (wanted.1, wanted.0) {
-        return refused("the sum is not of the same parts with cosine and sine exchanged");
+        return Err(NearMiss::RotatedSum);
     }
     let part = |value: ValueId| match view.maker(value) {
         Some(Node { op: Op::Slice { axis, start, step, .. }, inputs, .. }) => {
@@ -77,14 +77,13 @@ fn rotated(
         _ => None,
     };
     let (Some((x, axis, start, step)), Some(other)) = (part(first), part(second)) else {
-        return refused("what is rotated are no parts of a head");
+        return Err(NearMiss::RotatedParts);
     };
     let half = view.dims(first).last().cloned();
     let (stride, next) = if interleaved { (2, Some(1.into())) } else { (1, half) };
     let fits = start.is(0) && step == stride && axis + 1 == view.dims(x).len();
     if !fits || Some((x, axis, next.unwrap_or_default(), stride)) != Some(other) {
-        let wanted = if interleaved { "every second element" } else { "halves" };
-        return Err(format!("the parts are not {wanted} of one head"));
+        return Err(NearMiss::HeadParts { interleaved });
     }
     Ok([x, cos, sin])
 }

@@ -204,10 +204,10 @@ fn what_nearly_fits_is_told_with_its_node() {
     for (broken, why) in [("keys", "keys are not transposed"), ("mask", "the mask does not add 0")] {
         let graph = spelled_attention(broken);
         assert!(!riches(&recognise(&graph)).contains(&"attention"));
-        let told = near(&graph);
+        let misses = near(&graph);
         assert!(
-            told.iter().any(|near| near.starts_with("`y` is not attention") && near.contains(why)),
-            "{told:?}"
+            misses.iter().any(|near| near.starts_with("`y` is not attention") && near.contains(why)),
+            "{misses:?}"
         );
     }
 }

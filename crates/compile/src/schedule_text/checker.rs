@@ -186,21 +186,21 @@ impl<'t> ScheduleChecker<'t> {
     fn sums(&mut self) {
         let text = self.text;
         let busy = busy(&text.commands);
-        let told = |busy: [u64; UNITS.len()]| {
+        let spelled = |busy: [u64; UNITS.len()]| {
             let [main, sub, dma] = busy;
             format!("busy main {main}, sub {sub}, dma {dma}")
         };
-        self.sum("busy", told(text.busy), told(busy));
+        self.sum("busy", spelled(text.busy), spelled(busy));
         let bound = busy.into_iter().max().unwrap_or(0);
         let spent = u128::from(text.cycles.saturating_sub(text.fixed_cycles)) * 1000;
         let ratio = spent.checked_div(u128::from(bound)).unwrap_or(0);
-        let told = |bound: u64, ratio: u128| format!("bound {bound}, {ratio} thousandths of it");
-        self.sum("bound", told(text.bound, text.ratio_thousandths.into()), told(bound, ratio));
+        let spelled = |bound: u64, ratio: u128| format!("bound {bound}, {ratio} thousandths of it");
+        self.sum("bound", spelled(text.bound, text.ratio_thousandths.into()), spelled(bound, ratio));
         let first = text.commands.iter().map(|command| command.pe).min().unwrap_or(PeId { chip: 0, pe: 0 });
-        let told = |split: [u64; 4]| format!("time {split:?} % both, tensor unit, dma, neither");
-        self.sum("time", told(text.split), told(split(&text.commands, first)));
-        let told = |ahead: Prefetch| format!("{ahead:?}");
-        self.sum("prefetch", told(text.prefetch), told(prefetch(&text.commands, &text.areas, first)));
+        let spelled = |split: [u64; 4]| format!("time {split:?} % both, tensor unit, dma, neither");
+        self.sum("time", spelled(text.split), spelled(split(&text.commands, first)));
+        let spelled = |ahead: Prefetch| format!("{ahead:?}");
+        self.sum("prefetch", spelled(text.prefetch), spelled(prefetch(&text.commands, &text.areas, first)));
         self.reasons(first);
     }
 
@@ -215,11 +215,11 @@ impl<'t> ScheduleChecker<'t> {
         let (start, end) = (main().next().map_or(0, |c| c.start), main().next_back().map_or(0, |c| c.end));
         let worked: u64 = main().map(|command| command.end - command.start).sum();
         let idle = (end - start).saturating_sub(worked);
-        let told: u64 = text.reasons.iter().fold(0, |all, reason| all.saturating_add(reason.cycles));
-        if told > idle {
+        let stated: u64 = text.reasons.iter().fold(0, |all, reason| all.saturating_add(reason.cycles));
+        if stated > idle {
             self.sum(
                 "more",
-                format!("reasons for {told} cycles"),
+                format!("reasons for {stated} cycles"),
                 format!("reasons for {idle} cycles at most"),
             );
         }
@@ -227,8 +227,12 @@ impl<'t> ScheduleChecker<'t> {
             let share = percent(reason.cycles, text.cycles);
             let waited = main().filter(|command| kind(&command.name) == reason.before).count() as u64;
             if reason.percent != share || reason.count > waited {
-                let told = |percent, count| format!("{percent} % before {} x {count}", reason.before);
-                self.sum("more", told(reason.percent, reason.count), told(share, reason.count.min(waited)));
+                let spelled = |percent, count| format!("{percent} % before {} x {count}", reason.before);
+                self.sum(
+                    "more",
+                    spelled(reason.percent, reason.count),
+                    spelled(share, reason.count.min(waited)),
+                );
             }
         }
     }
@@ -298,16 +302,16 @@ pub fn prefetch(commands: &[ScheduledCommand], areas: &[LiveArea], pe: PeId) -> 
     }
     let mut asked: Vec<u64> = loads.values().map(|(asked, _)| *asked).collect();
     asked.sort_unstable();
-    let mut told = Prefetch { fills: loads.len() as u64, ..Prefetch::default() };
+    let mut found = Prefetch { fills: loads.len() as u64, ..Prefetch::default() };
     for (load, (own, there)) in &loads {
         let start = known.get(load).map_or(0, |load| load.start);
         let ready = start.saturating_sub(*there);
-        told.ready_cycles = told.ready_cycles.saturating_add(ready);
-        told.late += u64::from(ready == 0);
+        found.ready_cycles = found.ready_cycles.saturating_add(ready);
+        found.late += u64::from(ready == 0);
         let until = asked.partition_point(|at| *at <= start);
         let behind = until.saturating_sub(asked.partition_point(|at| *at <= *own)) as u64;
-        told.most = told.most.max(behind);
+        found.most = found.most.max(behind);
     }
-    told.ready_cycles /= told.fills.max(1);
-    told
+    found.ready_cycles /= found.fills.max(1);
+    found
 }

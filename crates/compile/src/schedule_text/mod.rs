@@ -191,7 +191,8 @@ impl ScheduleText {
         let Prefetch { fills, most, ready_cycles, late } = self.prefetch;
         let _ = writeln!(
             text,
-            "\nprefetch: {fills} fills, at most {most} more under way when one is loaded; ready {ready_cycles} cycles before on average, {late} not before"
+            "\nprefetch: {fills} fills, at most {most} more under way when one is loaded; ready \
+             {ready_cycles} cycles before on average, {late} not before"
         );
         let _ = writeln!(text, "\n{PLACEMENT}");
         for area in &self.areas {
@@ -234,7 +235,8 @@ impl ScheduleText {
         let [both, tensor_unit, dma, neither] = self.split;
         let _ = writeln!(
             text,
-            "time of pe 0: tensor unit and dma {both} %, tensor unit alone {tensor_unit} %, dma alone {dma} %, neither {neither} %"
+            "time of pe 0: tensor unit and dma {both} %, tensor unit alone {tensor_unit} %, dma alone {dma} \
+             %, neither {neither} %"
         );
         if self.is_explained() {
             let _ = writeln!(text, "{WHY}");

@@ -1,7 +1,8 @@
 //! Attention of one query: keys and values are dealt out over the slices, the query is in all of them.
 //!
-//! Each slice has its keys in the register files, eight lanes of them; softmax takes maxima and sums between slices (worked example
-//! E8); each slice sums its values, the reducer between slices adds them up, and the sum of the weights divides.
+//! Each slice has its keys in the register files, eight lanes of them; softmax takes maxima and sums between
+//! slices (worked example E8); each slice sums its values, the reducer between slices adds them up, and the
+//! sum of the weights divides.
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Contract, Drain, Fetch, Limit, Memory, SliceDigit, Stream};

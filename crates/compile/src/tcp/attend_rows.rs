@@ -1,11 +1,13 @@
-//! Attention of many queries: each slice has its own queries in the register files, keys and values pass all slices of a team by multicast.
+//! Attention of many queries: each slice has its own queries in the register files, keys and values pass all
+//! slices of a team by multicast.
 //!
-//! Scores of eight queries leave the contraction engine side by side, key after key, so that softmax is a reduction over time. Keys pass
-//! twice: for the greatest score of each query, and then for the weights of the values, so that scores are never stored. Products hide
-//! behind the vector engine both times, and two passes over stored scores would take it as long. Weights are turned
-//! by the transpose engine, and what a query must not see is masked where they enter the register files. Values are contracted without
-//! a tree, or with one that adds two keys: their columns stay, keys are summed in the accumulators (paper Fig. 8, middle). The sum of the
-//! weights, as they are in the register files, divides at the end.
+//! Scores of eight queries leave the contraction engine side by side, key after key, so that softmax is a
+//! reduction over time. Keys pass twice: for the greatest score of each query, and then for the weights of
+//! the values, so that scores are never stored. Products hide behind the vector engine both times, and two
+//! passes over stored scores would take it as long. Weights are turned by the transpose engine, and what a
+//! query must not see is masked where they enter the register files. Values are contracted without a tree, or
+//! with one that adds two keys: their columns stay, keys are summed in the accumulators (paper Fig. 8,
+//! middle). The sum of the weights, as they are in the register files, divides at the end.
 
 use tilewright_base::invariant::to_index;
 use tilewright_num::Dtype;
@@ -179,7 +181,8 @@ impl Head {
         (0..self.turns).for_each(|turn| self.values(build, cache, turn, sums));
     }
 
-    /// The same where the register files hold weights of half of all keys: those of the first, and, if there are more, those of the second.
+    /// The same where the register files hold weights of half of all keys: those of the first, and, if there
+    /// are more, those of the second.
     fn halves(&self, build: &mut Build<'_>, of: (usize, f32), halves: Halves) {
         let all_context = build.context;
         let [first, second] = halves.rows;
@@ -211,7 +214,8 @@ impl Head {
         places * u64::from(self.causal)
     }
 
-    /// Keys in the order in which they pass: for each loop its size, what it steps over of those that passed, and in positions.
+    /// Keys in the order in which they pass: for each loop its size, what it steps over of those that passed,
+    /// and in positions.
     fn passing(&self, build: &Build<'_>) -> Vec<(Count, u64, u64)> {
         let (slices, teams) = (build.machine.pe.slices, self.teams);
         let mut loops = vec![(build.key_rows, slices, slices)];
@@ -402,7 +406,8 @@ impl Head {
         load_words(build, "load_sums", build.at.sums, size, size);
     }
 
-    /// Where what attention gives goes: the place, elements from row to row, and from a lane's query to its next.
+    /// Where what attention gives goes: the place, elements from row to row, and from a lane's query to its
+    /// next.
     fn given(&self, build: &Build<'_>) -> (u64, u64, u64) {
         let (place, ..) = build.attended();
         match self.teams.count {
@@ -466,7 +471,8 @@ impl Head {
         (contract, fetch(dtype, place, &[(build.key_rows, 2 * depth), (n(2 * columns), 1)], both))
     }
 
-    /// Values of all keys of the head, the two of a slice in a row side by side, some columns of one and then of the other.
+    /// Values of all keys of the head, the two of a slice in a row side by side, some columns of one and then
+    /// of the other.
     fn pair_values(&self, build: &mut Build<'_>) {
         let (dtype, depth) = (build.cache(), self.heads.depth);
         let width = self.teams.kv(&self.heads) * depth;

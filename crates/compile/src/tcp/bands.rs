@@ -1,9 +1,11 @@
 //! Bands of slices: a prompt's tokens dealt out over parts of the slices of a processing element.
 //!
-//! Columns of a narrow model that are dealt out over all slices leave most of a packet empty, and every slice has partial sums of all results to
-//! give away: the contraction engine waits for them (paper section IV-C, drain). Each band has all columns of its tokens, and all weights, so
-//! that a slice has fewer tokens, and more of a packet. The reducer between slices takes neighbours, and rings of the switch are neighbours
-//! too: bands are slices in a row. Weights come from HBM once for each band, since a ring of all slices would take longer.
+//! Columns of a narrow model that are dealt out over all slices leave most of a packet empty, and every slice
+//! has partial sums of all results to give away: the contraction engine waits for them (paper section IV-C,
+//! drain). Each band has all columns of its tokens, and all weights, so that a slice has fewer tokens, and
+//! more of a packet. The reducer between slices takes neighbours, and rings of the switch are neighbours too:
+//! bands are slices in a row. Weights come from HBM once for each band, since a ring of all slices would take
+//! longer.
 //!
 //! Programs of single tokens use the first band alone; what the others have of a token is zero for them.
 
@@ -19,7 +21,8 @@ use super::plan::Options;
 use super::sizes::Features;
 use crate::kernel::Kernels;
 
-/// Bands that a model can have, as many as are asked for at most: several processing elements deal tokens out among them.
+/// Bands that a model can have, as many as are asked for at most: several processing elements deal tokens out
+/// among them.
 pub fn bands(machine: &Tcp, kernels: &Kernels, options: &Options, asked: u64) -> u64 {
     if options.all_pes() > 1 || options.batch > 1 || kernels.pools() {
         return 1;
@@ -49,7 +52,8 @@ impl Build<'_> {
         (first..bands).map(|band| (band * slices, band * slices + self.plan.features.slices)).collect()
     }
 
-    /// Zeros for the columns that other bands than the first have of a single token, since its sums are those of all slices.
+    /// Zeros for the columns that other bands than the first have of a single token, since its sums are those
+    /// of all slices.
     pub(super) fn forget_bands(&mut self) {
         let Features { share, bands, band_slices, .. } = self.plan.features;
         if self.mode != Mode::Decode || bands == 1 {

@@ -1,7 +1,8 @@
 //! One program of a model: its registers, its places in data memory, and the kernels in order.
 //!
-//! The place of a token counts backwards from the last: place 0 is the newest. So the last token is always found at the same place, and
-//! the causal mask is a sum that stays below the context: the position of a key, plus the place of a query.
+//! The place of a token counts backwards from the last: place 0 is the newest. So the last token is always
+//! found at the same place, and the causal mask is a sum that stays below the context: the position of a key,
+//! plus the place of a query.
 
 use tilewright_base::Span;
 use tilewright_base::invariant::to_index;
@@ -31,7 +32,8 @@ pub enum Mode {
     Prefill,
     /// One token: every slice has its row.
     Decode,
-    /// One token of each of several sequences: rows are dealt out over the slices, caches are read one after the other.
+    /// One token of each of several sequences: rows are dealt out over the slices, caches are read one after
+    /// the other.
     Batch,
 }
 
@@ -49,7 +51,8 @@ pub struct Build<'a> {
     pub pe: u64,
     /// Which chip.
     pub chip: u64,
-    /// Parts of the rows that are exchanged one after the other, so that one part is on its way while the next is made.
+    /// Parts of the rows that are exchanged one after the other, so that one part is on its way while the
+    /// next is made.
     pub parts: Vec<Part>,
     /// The rows at hand: all, or a part.
     pub part: Part,
@@ -94,7 +97,8 @@ pub struct Build<'a> {
     pub(super) asked: usize,
     /// The latter.
     pub(super) used: usize,
-    /// What a unit of what attention gives is worth, if integers are made of it and that was found beforehand.
+    /// What a unit of what attention gives is worth, if integers are made of it and that was found
+    /// beforehand.
     pub attended_unit: Option<f32>,
     /// Norms so far.
     pub norms: u64,
@@ -185,8 +189,8 @@ fn places(machine: &Tcp, kernels: &Kernels, plan: &Plan) -> Result<Vec<Places>, 
     modes.map(|mode| Ok(Build::new(machine, kernels, plan, mode)?.at)).collect()
 }
 
-/// A plan that all programs have places for. Slices without weights read what their slots hold; unless all bits are numbers, that must
-/// stay zero, and so all programs have as many slots.
+/// A plan that all programs have places for. Slices without weights read what their slots hold; unless all
+/// bits are numbers, that must stay zero, and so all programs have as many slots.
 ///
 /// # Errors
 /// Values that do not fit data memory.
@@ -468,8 +472,8 @@ impl<'a> Build<'a> {
         self.part.first * self.groups * stride
     }
 
-    /// Emits commands for each part of the rows, one after the other; what a part has no rows for is left out. What comes `after` a part
-    /// comes in any case.
+    /// Emits commands for each part of the rows, one after the other; what a part has no rows for is left
+    /// out. What comes `after` a part comes in any case.
     pub fn each_part(&mut self, mut emit: impl FnMut(&mut Self, usize), mut after: impl FnMut(&mut Self)) {
         let all = self.part;
         for (index, part) in self.parts.clone().into_iter().enumerate() {

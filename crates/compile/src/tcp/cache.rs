@@ -1,7 +1,8 @@
 //! Cached keys and values in HBM: new rows go there, all rows come to the slices.
 //!
-//! If every place of a prompt's rows has a token, each row of tokens is one stretch of the cache, and keys are on their way back while
-//! queries and values are still made. Else tokens go one by one to where a table says.
+//! If every place of a prompt's rows has a token, each row of tokens is one stretch of the cache, and keys
+//! are on their way back while queries and values are still made. Else tokens go one by one to where a table
+//! says.
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
@@ -114,7 +115,8 @@ pub(super) fn store(build: &mut Build<'_>, cache: usize) {
     }
 }
 
-/// A half of all rows of the prompt's sequence to the slices of each team: a team has the heads that it attends to.
+/// A half of all rows of the prompt's sequence to the slices of each team: a team has the heads that it
+/// attends to.
 fn fetch_half(build: &mut Build<'_>, cache: usize, half: Half, teams: Teams) {
     let row = build.plan.cache_row;
     let (own, own_row) = (row / 2 / teams.count, row / teams.count);

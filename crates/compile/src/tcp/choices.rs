@@ -1,6 +1,7 @@
-//! What the templates leave open: rows of a pass, bands of slices that take tokens of their own, slots for weights on their way, parts of an
-//! exchange, how many commands are put in order together, and how much of the register files a fill of each weight takes. The default is the
-//! rule: as much as there is room for, up to four slots, four parts, and one band.
+//! What the templates leave open: rows of a pass, bands of slices that take tokens of their own, slots for
+//! weights on their way, parts of an exchange, how many commands are put in order together, and how much of
+//! the register files a fill of each weight takes. The default is the rule: as much as there is room for, up
+//! to four slots, four parts, and one band.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +26,8 @@ pub const MOST_BANDS: u64 = 16;
 pub struct Choices {
     /// Rows of a prefill pass at most; without, as many as there are lanes or data memory holds.
     pub rows: Option<u64>,
-    /// Bands of slices that a prompt's tokens are dealt out over, a power of two ([`super::bands`]): each has all columns of its tokens, and all weights.
+    /// Bands of slices that a prompt's tokens are dealt out over, a power of two ([`super::bands`]): each has
+    /// all columns of its tokens, and all weights.
     pub bands: u64,
     /// Slots for weights at most: one in use, the others on their way, as many as data memory holds.
     pub slots: u64,
@@ -35,7 +37,8 @@ pub struct Choices {
     pub window: u64,
     /// Who finds that order.
     pub solver: Solver,
-    /// Eighths of the register files that a fill takes, by class of weight ([`classes`]); missing ones are whole.
+    /// Eighths of the register files that a fill takes, by class of weight ([`classes`]); missing ones are
+    /// whole.
     pub fills: Vec<u64>,
 }
 

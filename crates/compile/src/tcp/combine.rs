@@ -1,5 +1,6 @@
-//! Combinations, rows to features: every slice holds the weights of its own columns, rows pass all slices (by multicast if they are
-//! dealt out), and the sums are added to the residual (paper section VI, weight stationary).
+//! Combinations, rows to features: every slice holds the weights of its own columns, rows pass all slices (by
+//! multicast if they are dealt out), and the sums are added to the residual (paper section VI, weight
+//! stationary).
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Exec, Memory, Stream, Switch};

@@ -1,9 +1,10 @@
 //! Constants of slices: gains and biases of norms, what integers of weights are worth, biases of weights.
 //!
-//! One block a slice: for centred norms a one for each real column; then window after window, from each norm to the next: its gains and
-//! their magnitudes, its biases, and what belongs to columns of the weights behind it: for a combination those of the slice's own columns,
-//! for a projection a part of all of them, which switches bring to everyone. Data memory keeps the whole block, or, if it has better uses
-//! for its bytes, two windows in turns, each on its way from HBM while the one before it is in use.
+//! One block a slice: for centred norms a one for each real column; then window after window, from each norm
+//! to the next: its gains and their magnitudes, its biases, and what belongs to columns of the weights behind
+//! it: for a combination those of the slice's own columns, for a projection a part of all of them, which
+//! switches bring to everyone. Data memory keeps the whole block, or, if it has better uses for its bytes,
+//! two windows in turns, each on its way from HBM while the one before it is in use.
 
 use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_machine::tcp::Tcp;

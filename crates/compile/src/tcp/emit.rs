@@ -1,9 +1,11 @@
-//! A program in the making: images, transfers, and a queue for each PE, with every wait that the order of memory accesses needs.
+//! A program in the making: images, transfers, and a queue for each PE, with every wait that the order of
+//! memory accesses needs.
 //!
-//! Queues are written one after the other; images are shared. Commands are given in program order. Before one is issued, whatever is
-//! still under way in another unit and touches bytes that it writes, or writes bytes that it touches, is waited for; within a context
-//! commands run in order anyway (paper section III-C). With a window, so many commands are held back and issued in the best order of theirs
-//! ([`super::window`]); messages, conditions and the ends of kernels are crossed by none.
+//! Queues are written one after the other; images are shared. Commands are given in program order. Before one
+//! is issued, whatever is still under way in another unit and touches bytes that it writes, or writes bytes
+//! that it touches, is waited for; within a context commands run in order anyway (paper section III-C). With
+//! a window, so many commands are held back and issued in the best order of theirs ([`super::window`]);
+//! messages, conditions and the ends of kernels are crossed by none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +53,8 @@ struct Pending {
     /// The image that is loaded for it.
     image: Option<ExecId>,
     accesses: Vec<MemoryAccess>,
-    /// It writes to memories of other PEs, which are told when the last of such transfers has ended: they keep their order.
+    /// It writes to memories of other PEs, which are told when the last of such transfers has ended: they
+    /// keep their order.
     leaves: bool,
     /// How long it takes alone, with most tokens; 0 where nobody asks.
     cycles: u64,
@@ -157,8 +160,8 @@ impl<'m> Emitter<'m> {
         }
     }
 
-    /// Waits for transfers of this PE, the last of them last, tells others, and waits for theirs (paper section III-D: messages between
-    /// PEs). The queue goes on meanwhile.
+    /// Waits for transfers of this PE, the last of them last, tells others, and waits for theirs (paper
+    /// section III-D: messages between PEs). The queue goes on meanwhile.
     pub fn meet(&mut self, transfers: &[u8], others: &[PeId]) {
         self.flush();
         for transfer in transfers {
@@ -201,8 +204,8 @@ impl<'m> Emitter<'m> {
         }
     }
 
-    /// What follows is done only if a register is above a number, until [`Self::end_if`]. What was under way before may still be so
-    /// afterwards, whatever was waited for under the condition.
+    /// What follows is done only if a register is above a number, until [`Self::end_if`]. What was under way
+    /// before may still be so afterwards, whatever was waited for under the condition.
     pub fn begin_if_above(&mut self, register: Count, number: u64) {
         self.flush();
         let outer = std::mem::take(&mut self.steps);
@@ -524,7 +527,8 @@ mod tests {
         loaded.machine.tcp().expect("a TCP").clone()
     }
 
-    /// Numbers of the transfers in the order in which they are issued: a long one, then a short one, both to the slices of a PE.
+    /// Numbers of the transfers in the order in which they are issued: a long one, then a short one, both to
+    /// the slices of a PE.
     fn issued(target_pe: u64) -> Vec<u8> {
         let machine = tcp();
         let mut emit = Emitter::new(&machine, 1);

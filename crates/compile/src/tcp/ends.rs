@@ -38,7 +38,8 @@ pub(super) fn embed(build: &mut Build<'_>) {
     build.emit.exec(main("widen", stream));
 }
 
-/// Rows of bf16 by a table of offsets, one for each own token, those of a band behind those of the one before it.
+/// Rows of bf16 by a table of offsets, one for each own token, those of a band behind those of the one before
+/// it.
 fn gather(build: &mut Build<'_>, name: &str, from: u64, table: u64, to: u64) {
     let (plan, features) = (build.plan, build.plan.features);
     let piece = bytes(Dtype::Bf16, features.share);

@@ -1,11 +1,13 @@
-//! Sums and tokens between processing elements of a chip (paper section VI: weights stay, tensors are synchronised after a layer).
+//! Sums and tokens between processing elements of a chip (paper section VI: weights stay, tensors are
+//! synchronised after a layer).
 //!
-//! Every combination leaves partial sums. Each processing element sends to each other the sums of the tokens that the other has, and
-//! adds what it received: a reduce-scatter. What it normalises it sends to all: an all-gather. Tokens are dealt out by their place in a
-//! row; a program of single tokens leaves all of them to everyone, so that no gather is needed.
+//! Every combination leaves partial sums. Each processing element sends to each other the sums of the tokens
+//! that the other has, and adds what it received: a reduce-scatter. What it normalises it sends to all: an
+//! all-gather. Tokens are dealt out by their place in a row; a program of single tokens leaves all of them to
+//! everyone, so that no gather is needed.
 //!
-//! Sums go fill by fill, those of the last fill part by part, and parts are added, normalised and gathered one after the other: while
-//! one part is on its way the tensor unit works on another.
+//! Sums go fill by fill, those of the last fill part by part, and parts are added, normalised and gathered
+//! one after the other: while one part is on its way the tensor unit works on another.
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Commit, Contract, Drain, Memory, Stream};
@@ -79,8 +81,8 @@ pub(super) fn send(build: &mut Build<'_>, fill: &Fill) -> u8 {
     build.emit.dma(transfer("sums", source, target, loops, packet))
 }
 
-/// Whether sums are added to the residual as they are made: the vector register file holds the residual of a part's tokens behind
-/// what its norm keeps there.
+/// Whether sums are added to the residual as they are made: the vector register file holds the residual of a
+/// part's tokens behind what its norm keeps there.
 pub(super) fn adds(build: &Build<'_>, sent: &Sent) -> bool {
     let rows = build.parts.iter().map(|part| Part::rows_of(part.first, build.most_rows(), part.step)).max();
     let held = bytes(Dtype::F32, rows.unwrap_or(0) * build.own_of_row() * build.plan.features.share);
@@ -116,7 +118,8 @@ pub(super) fn load_next_residual(build: &mut Build<'_>, part: usize) {
     build.emit.end_if();
 }
 
-/// Waits for the sums of a part from all, and adds up those of the last fill, and with the first part those of all others.
+/// Waits for the sums of a part from all, and adds up those of the last fill, and with the first part those
+/// of all others.
 pub(super) fn receive(build: &mut Build<'_>, sent: &Sent, part: usize) {
     if let Some(transfer) = sent.parts.get(part) {
         build.meet_chip(*transfer);
@@ -154,8 +157,8 @@ fn load_ones(build: &mut Build<'_>) {
     build.emit.exec(main("load_ones", copy(from, to)));
 }
 
-/// The sum over all senders of short floats: packets meet a one, without a tree, and are summed in the accumulators.
-/// They are left as they are, or added to the residual.
+/// The sum over all senders of short floats: packets meet a one, without a tree, and are summed in the
+/// accumulators. They are left as they are, or added to the residual.
 fn short_sum(build: &mut Build<'_>, fill: &Fill, adds: bool) {
     let (machine, dtype, own) = (build.machine, build.exchanged(), build.own_of_row());
     let (place, block, slot) = places(build, fill);

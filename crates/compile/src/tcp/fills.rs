@@ -1,5 +1,5 @@
-//! Weights on their way: from HBM to slots of data memory, piece by piece and ahead of their use, and from there to the register files
-//! (paper section VI: feed forward in thirds, with prefetch).
+//! Weights on their way: from HBM to slots of data memory, piece by piece and ahead of their use, and from
+//! there to the register files (paper section VI: feed forward in thirds, with prefetch).
 
 use tilewright_tcp_isa::program::exec::{Memory, Stream};
 use tilewright_tcp_isa::program::transfer::{SLICE_STRIDE, TransferLoop};
@@ -28,8 +28,8 @@ impl Build<'_> {
         place
     }
 
-    /// Asks for so many pieces of the fills behind the one in use, as far as there are slots: its own is free, since it is in the register
-    /// files.
+    /// Asks for so many pieces of the fills behind the one in use, as far as there are slots: its own is
+    /// free, since it is in the register files.
     pub fn prefetch(&mut self, pieces: usize) {
         let most = (self.used + self.at.slots.len()) * PIECES;
         let most = most.min(self.asked.saturating_add(pieces)).min(self.fills.len() * PIECES);
@@ -44,7 +44,8 @@ impl Build<'_> {
         self.asked += 1;
         let Some((fill, slices)) = self.fills.get(index).copied() else { return };
         let place = self.at.slots[index % self.at.slots.len()];
-        // Nobody else wants the engine of one processing element alone; small pieces cost more than they give way.
+        // Nobody else wants the engine of one processing element alone; small pieces cost more than they give
+        // way.
         let pieces = if self.pes() > 1 { PIECES as u64 } else { 1 };
         let granule = self.machine.tdma.packet_max_bytes;
         let whole = fill.slice_bytes.div_ceil(pieces).next_multiple_of(granule);

@@ -1,4 +1,5 @@
-//! How heads meet the contraction engine: packets of a head in the register files, columns of values in packets.
+//! How heads meet the contraction engine: packets of a head in the register files, columns of values in
+//! packets.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -72,7 +73,8 @@ impl Columns {
         Ok(columns)
     }
 
-    /// In how many turns the columns of a head are contracted, if a lane has so many queries; none if they do not divide.
+    /// In how many turns the columns of a head are contracted, if a lane has so many queries; none if they do
+    /// not divide.
     pub(super) fn turns(&self, machine: &Tcp, deep: u64) -> Option<u64> {
         let open = machine.accumulators() / machine.ce.outputs_per_lane / machine.ce.lanes;
         let fits = |turns: &u64| self.packets.is_multiple_of(*turns) && self.packets / turns * deep <= open;

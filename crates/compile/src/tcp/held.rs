@@ -1,4 +1,5 @@
-//! What memories hold before a run of a model's program, as tensors: weights, tables, caches, and data memory as runs before left it.
+//! What memories hold before a run of a model's program, as tensors: weights, tables, caches, and data memory
+//! as runs before left it.
 //!
 //! Their elements come from the device. Run from its text alone, a program finds zeros there.
 

@@ -1,4 +1,5 @@
-//! Register images as templates need them: loops whose sizes may be control registers, plain streams, transfers between memories.
+//! Register images as templates need them: loops whose sizes may be control registers, plain streams,
+//! transfers between memories.
 
 use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;

@@ -1,7 +1,8 @@
 //! Norm by mean and variance of what is dealt out by features (BERT: behind every residual sum).
 //!
-//! The mean is subtracted in a pass of its own, and multiplied by one in real columns and zero in padding; the rest is the root mean
-//! square norm of what is left, plus a bias. The result is kept in f32 if something is added to it later, and rounded for contractions.
+//! The mean is subtracted in a pass of its own, and multiplied by one in real columns and zero in padding;
+//! the rest is the root mean square norm of what is left, plus a bias. The result is kept in f32 if something
+//! is added to it later, and rounded for contractions.
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::Memory;

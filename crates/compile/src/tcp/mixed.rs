@@ -1,8 +1,9 @@
 //! Types of numbers by name: what is multiplied, what memories hold of weights, and what stays wider.
 //!
-//! The contraction engine takes two operands of one kind (vISA book, contraction engine), and the fetch unit widens integers to i32 alone
-//! (vISA book, fetch engine). So weights that are narrower than what they meet pass the vector and cast engines on their way to the
-//! register files: eight and four bits lose nothing there, since bf16 has every integer up to 256.
+//! The contraction engine takes two operands of one kind (vISA book, contraction engine), and the fetch unit
+//! widens integers to i32 alone (vISA book, fetch engine). So weights that are narrower than what they meet
+//! pass the vector and cast engines on their way to the register files: eight and four bits lose nothing
+//! there, since bf16 has every integer up to 256.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -92,7 +93,8 @@ impl Options {
         self.mixed.activated.unwrap_or(self.dtype)
     }
 
-    /// Type of rows between kernels: rounded on the way only if nothing but integers of eight bits is made of them.
+    /// Type of rows between kernels: rounded on the way only if nothing but integers of eight bits is made of
+    /// them.
     pub fn between(&self) -> Dtype {
         let eight = [self.dtype, self.activated(), self.cache].iter().all(|dtype| *dtype == Dtype::I8);
         if eight { Dtype::Bf16 } else { Dtype::F32 }

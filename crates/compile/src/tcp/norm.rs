@@ -1,8 +1,10 @@
-//! Root mean square norm of a residual that is dealt out by features (paper section VI: norms between slices).
+//! Root mean square norm of a residual that is dealt out by features (paper section VI: norms between
+//! slices).
 //!
-//! Squares are summed within slices and between them; the root follows in a pass of two words a token; a last pass multiplies by the gain
-//! and divides by the root. For integers the greatest magnitude of each token divides instead, and what a unit is worth is kept: the
-//! magnitude over the root. A magnitude that was found beforehand is in the program: no pass looks for it.
+//! Squares are summed within slices and between them; the root follows in a pass of two words a token; a last
+//! pass multiplies by the gain and divides by the root. For integers the greatest magnitude of each token
+//! divides instead, and what a unit is worth is kept: the magnitude over the root. A magnitude that was found
+//! beforehand is in the program: no pass looks for it.
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Count;
@@ -39,7 +41,8 @@ pub(super) fn rms(build: &mut Build<'_>, epsilon: f32, peak: Option<f32>) {
     });
 }
 
-/// A norm, part of the rows by part: sums that are on their way are added first, and everyone gets the tokens.
+/// A norm, part of the rows by part: sums that are on their way are added first, and everyone gets the
+/// tokens.
 pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>)) {
     let sent = build.sent.take();
     let adds = sent.as_ref().is_some_and(|sent| super::exchange::adds(build, sent));

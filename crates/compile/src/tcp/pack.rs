@@ -15,7 +15,8 @@ use crate::weights::Matrix;
 /// Gives constants by name.
 pub type Constants<'c> = dyn Fn(&str) -> Result<Matrix, CompileError> + Sync + 'c;
 
-/// Writes everything that a model keeps in HBM: `write` takes a chip, an address and bytes. Every chip has all tables, and its own weights.
+/// Writes everything that a model keeps in HBM: `write` takes a chip, an address and bytes. Every chip has
+/// all tables, and its own weights.
 ///
 /// # Errors
 /// A constant that cannot be had.

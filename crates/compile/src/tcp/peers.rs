@@ -1,8 +1,9 @@
 //! Sums between chips (paper section III-D: other chips lie in the same address space, over PCIe).
 //!
-//! Weights are dealt out over the processing elements of all chips, tokens over those of each: every chip has the whole residual. What
-//! a processing element summed up for its chip it sends to those in its place on the other chips, and all add the sums in the order of
-//! chips, so that residuals stay the same bit for bit. Only these sums, and logits, leave a chip.
+//! Weights are dealt out over the processing elements of all chips, tokens over those of each: every chip has
+//! the whole residual. What a processing element summed up for its chip it sends to those in its place on the
+//! other chips, and all add the sums in the order of chips, so that residuals stay the same bit for bit. Only
+//! these sums, and logits, leave a chip.
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::event::PeId;
@@ -25,8 +26,8 @@ pub(super) fn slot(build: &Build<'_>) -> u64 {
     (build.most_rows() * block(build)).next_multiple_of(64)
 }
 
-/// Where the sums of a chip go. A chip that is ahead sends its next ones while these are still read, and then waits for everyone's: two
-/// places are enough.
+/// Where the sums of a chip go. A chip that is ahead sends its next ones while these are still read, and then
+/// waits for everyone's: two places are enough.
 fn place(build: &Build<'_>, chip: u64) -> u64 {
     let turns = usize::from(build.peer_turns % 2 == 1);
     build.at.peers[turns] + chip * slot(build)

@@ -1,7 +1,7 @@
 //! Where everything lies in the data memory of a slice, by what is live together.
 //!
-//! What must keep its bytes from program to program comes first, in the same place in all of them. What others write comes next. Rows,
-//! scores and sums follow each other and share one place.
+//! What must keep its bytes from program to program comes first, in the same place in all of them. What
+//! others write comes next. Rows, scores and sums follow each other and share one place.
 
 use tilewright_num::Dtype;
 
@@ -251,7 +251,8 @@ fn idle(build: &Build<'_>, widths: &Widths, at: &Places) -> Option<(u64, u64)> {
     Some((place + (rows - 1) * row, place + rows * row))
 }
 
-/// In the same place in all programs: slices without columns keep their zeros, and what is masked stays a number.
+/// In the same place in all programs: slices without columns keep their zeros, and what is masked stays a
+/// number.
 fn kept(build: &Build<'_>, widths: &Widths, slots: u64, areas: &mut Areas, at: &mut Places) {
     let (plan, cache) = (build.plan, build.cache());
     let rows = plan.most_rows(build.machine.pe.slices);
@@ -330,8 +331,9 @@ fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     }
 }
 
-/// What attention needs, and what all other kernels need, share one place: one is over before the other begins. Rows are read before there are
-/// sums. Some partial sums are still being sent while others are added up.
+/// What attention needs, and what all other kernels need, share one place: one is over before the other
+/// begins. Rows are read before there are sums. Some partial sums are still being sent while others are added
+/// up.
 fn shared(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) {
     let (plan, share, rows) = (build.plan, build.plan.features.share, build.most_rows());
     let mut together = Together { areas, first: 0, end: 0 };

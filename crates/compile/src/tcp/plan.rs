@@ -1,7 +1,8 @@
-//! What prefill and decode programs of a model share: sizes, and where everything lies in HBM, at the same places on every chip.
+//! What prefill and decode programs of a model share: sizes, and where everything lies in HBM, at the same
+//! places on every chip.
 //!
-//! Weights are cut into fills, each as much as the register files take at once. A fill lies in HBM as the slices want it: slice after
-//! slice, in each the rows of its columns, so that it is moved by long packets.
+//! Weights are cut into fills, each as much as the register files take at once. A fill lies in HBM as the
+//! slices want it: slice after slice, in each the rows of its columns, so that it is moved by long packets.
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;

@@ -1,6 +1,8 @@
-//! One vector of all tokens: their sum by column, scaled to length 1 (sentence encoders; the mean has the same direction).
+//! One vector of all tokens: their sum by column, scaled to length 1 (sentence encoders; the mean has the
+//! same direction).
 //!
-//! Places without a token take no part. Each processing element sums its own tokens and sends the sums to all others.
+//! Places without a token take no part. Each processing element sums its own tokens and sends the sums to all
+//! others.
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Fetch, Memory};

@@ -1,5 +1,6 @@
-//! Projections, features to rows: the contracted axis is dealt out over the slices, each slice sums its part, the reducer between
-//! slices adds the parts and deals out tokens (paper section II-B, E3), or gives all of them to every slice.
+//! Projections, features to rows: the contracted axis is dealt out over the slices, each slice sums its part,
+//! the reducer between slices adds the parts and deals out tokens (paper section II-B, E3), or gives all of
+//! them to every slice.
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Count;
@@ -27,7 +28,8 @@ pub(super) fn project(
     for (index, fill) in packed.fills.iter().enumerate() {
         load(build, packed, fill);
         let held = load_columns(build, kernel, index);
-        // What is asked for ahead waits for the slot of these weights, and so does all that is issued behind it.
+        // What is asked for ahead waits for the slot of these weights, and so does all that is issued behind
+        // it.
         if index > 0 {
             load_worths(build, held);
             build.prefetch(usize::MAX);

@@ -11,7 +11,8 @@ use super::plan::Plan;
 use super::teams::Teams;
 use crate::kernel::{Kernel, Kernels};
 
-/// Rows of keys, eights of them, and keys: registers for each sequence of a batch, or for the one that there is.
+/// Rows of keys, eights of them, and keys: registers for each sequence of a batch, or for the one that there
+/// is.
 pub(super) fn by_sequence(emit: &mut Emitter<'_>, machine: &Tcp, plan: &Plan, mode: Mode) -> Vec<[Count; 3]> {
     let most = signed;
     let rows = plan.options.context.div_ceil(machine.pe.slices);
@@ -41,7 +42,8 @@ pub(super) fn flags(emit: &mut Emitter<'_>, mode: Mode) -> [Count; 3] {
     })
 }
 
-/// A prompt whose keys the register files hold one half at a time: values are weighted half by half, and their sums added.
+/// A prompt whose keys the register files hold one half at a time: values are weighted half by half, and
+/// their sums added.
 #[derive(Clone, Copy, Debug)]
 pub struct Halves {
     /// Rows of keys of each half.

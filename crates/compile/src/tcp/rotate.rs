@@ -1,7 +1,8 @@
 //! Queries, keys and values from projected rows: rotation by position, and rounding.
 //!
-//! As in `tilewright_tcp_lower::kernels::rope`: interleaved fetch brings both halves of a head for each half of the result, the walk of the
-//! register file starts at cosines, steps forward to the second group and backward to the second half.
+//! As in `tilewright_tcp_lower::kernels::rope`: interleaved fetch brings both halves of a head for each half
+//! of the result, the walk of the register file starts at cosines, steps forward to the second group and
+//! backward to the second half.
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Fetch, Loop, Memory};
@@ -83,8 +84,8 @@ pub(super) fn rotate(
     };
     turned(build, &keys);
     if build.mode == Mode::Prefill {
-        // Keys come back, and queries are dealt out, while the rest is made. What waits for a transfer is issued as late as can be: it
-        // holds what is behind it.
+        // Keys come back, and queries are dealt out, while the rest is made. What waits for a transfer is
+        // issued as late as can be: it holds what is behind it.
         let teams = teams::of(build, heads);
         cache::store_keys(build, index);
         turned(build, &queries);

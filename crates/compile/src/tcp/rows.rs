@@ -1,4 +1,5 @@
-//! Rows as integers: the greatest magnitude of each row, and rows in units of 1/127 of it (eight-bit activations, one scale a token).
+//! Rows as integers: the greatest magnitude of each row, and rows in units of 1/127 of it (eight-bit
+//! activations, one scale a token).
 
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Fetch, Memory, Stream};
@@ -33,7 +34,8 @@ pub(super) struct Spans {
     pub(super) width: u64,
 }
 
-/// Quantises rows of so many floats at a place; they go to another as i8, their greatest magnitudes to [`Places::peaks`].
+/// Quantises rows of so many floats at a place; they go to another as i8, their greatest magnitudes to
+/// [`Places::peaks`].
 ///
 /// [`Places::peaks`]: super::build::Places::peaks
 pub(super) fn quantise(build: &mut Build<'_>, from: (Dtype, u64), to: u64, (row, spans): (u64, Spans)) {

@@ -1,4 +1,5 @@
-//! How widths are dealt out: columns of a slice, rows of register files, and how much of a weight they take at once.
+//! How widths are dealt out: columns of a slice, rows of register files, and how much of a weight they take
+//! at once.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -22,7 +23,8 @@ pub fn whole_packets(machine: &Tcp, dtype: Dtype, elements: u64) -> u64 {
     elements
 }
 
-/// A width dealt out over the slices, or, where prompts deal their tokens out over bands of slices, over those of a band.
+/// A width dealt out over the slices, or, where prompts deal their tokens out over bands of slices, over
+/// those of a band.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// Columns.
@@ -45,7 +47,8 @@ impl Features {
         Features { width, share, slices: width.div_ceil(share.max(1)), bands, band_slices }
     }
 
-    /// The most bands of use, a power of two: with more of them slices would have more columns than a packet, and none would be idle for less.
+    /// The most bands of use, a power of two: with more of them slices would have more columns than a packet,
+    /// and none would be idle for less.
     pub fn most_bands(machine: &Tcp, dtype: Dtype, width: u64) -> u64 {
         let of_packet = |bands: &u64| {
             let features = Features::new(machine, dtype, width, *bands);

@@ -1,9 +1,10 @@
 //! How the slices of a processing element share the heads of a prompt's attention.
 //!
-//! A key that passes meets the queries of eight lanes. The stream brings half a packet a cycle, so that the contraction engine is only at
-//! full rate if a packet meets two queries of each lane (paper section VI-D: reuse of what was fetched). Heads that share keys give
-//! them; else halves of the slices attend to different heads, each with the tokens of both: queries go to the other half before, and what
-//! attention gives comes back.
+//! A key that passes meets the queries of eight lanes. The stream brings half a packet a cycle, so that the
+//! contraction engine is only at full rate if a packet meets two queries of each lane (paper section VI-D:
+//! reuse of what was fetched). Heads that share keys give them; else halves of the slices attend to different
+//! heads, each with the tokens of both: queries go to the other half before, and what attention gives comes
+//! back.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -28,8 +29,8 @@ pub(super) struct Teams {
     pub(super) slices: u64,
     /// Queries of a lane.
     pub(super) deep: u64,
-    /// Values of two keys side by side, so that a packet has 32 columns of both: eight-bit packets are longer than the columns that a
-    /// lane keeps.
+    /// Values of two keys side by side, so that a packet has 32 columns of both: eight-bit packets are longer
+    /// than the columns that a lane keeps.
     pub(super) pairs: bool,
     /// Rows of keys whose weights the register files hold at once.
     pub(super) held_rows: u64,
@@ -55,7 +56,8 @@ impl Teams {
         let columns = Columns::new(machine, cache, heads.depth, machine.ce.lanes).ok();
         let turns = columns.and_then(|columns| columns.turns(machine, FULL));
         let (Some(columns), Some(turns)) = (columns, turns) else { return Teams::one(machine) };
-        // Sums of halves are exact in integers alone, and those of the first must fit the vector register file behind maxima and sums of weights.
+        // Sums of halves are exact in integers alone, and those of the first must fit the vector register
+        // file behind maxima and sums of weights.
         let words = FULL * machine.ce.lanes * (2 + heads.depth / turns.max(1));
         let halves = cache == Dtype::I8 && bytes(Dtype::I32, words) <= machine.vrf.capacity_bytes;
         let is_halved = halves && key_rows > held_rows;
@@ -83,7 +85,8 @@ impl Teams {
         heads.query_width() / self.count
     }
 
-    /// What the next query of a lane is worth in places of tokens: another token, or another head of the same.
+    /// What the next query of a lane is worth in places of tokens: another token, or another head of the
+    /// same.
     pub(super) fn next_place(&self) -> u64 {
         if self.count > 1 { self.slices } else { 0 }
     }
@@ -149,7 +152,8 @@ pub(super) fn collect(build: &mut Build<'_>, heads: &Heads, teams: Teams, head: 
     exchange(build, "collect", (from, to), teams, over, (width, row, depth));
 }
 
-/// Rows between slices of different teams: so many bytes of each row of a lane, with those from row to row on both sides.
+/// Rows between slices of different teams: so many bytes of each row of a lane, with those from row to row on
+/// both sides.
 fn exchange(
     build: &mut Build<'_>,
     name: &str,

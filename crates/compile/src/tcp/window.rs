@@ -1,12 +1,16 @@
-//! The order of a few commands, by integer programming (paper section V-C: heuristics, then integer linear programming).
+//! The order of a few commands, by integer programming (paper section V-C: heuristics, then integer linear
+//! programming).
 //!
-//! A queue is in order: a command that waits holds all behind it. Of some commands that come one after the other, those that touch the same
-//! bytes keep their order; the others may be issued in any. The program has a time of issue and an end for each command, and for each pair
-//! without a fixed order one binary that says which comes first:
+//! A queue is in order: a command that waits holds all behind it. Of some commands that come one after the
+//! other, those that touch the same bytes keep their order; the others may be issued in any. The program has
+//! a time of issue and an end for each command, and for each pair without a fixed order one binary that says
+//! which comes first:
 //!
 //! - commands are issued one after the other, a cycle or more apart;
-//! - a command of a context is issued when what ran there before has ended, a transfer starts when the engine is free;
-//! - what touches the same bytes in another unit, and a transfer that touches those of a transfer, is waited for before issue.
+//! - a command of a context is issued when what ran there before has ended, a transfer starts when the engine
+//!   is free;
+//! - what touches the same bytes in another unit, and a transfer that touches those of a transfer, is waited
+//!   for before issue.
 //!
 //! The last end is least; of all such orders, one whose commands end early.
 
@@ -28,7 +32,8 @@ pub enum Solver {
     Microlp,
     /// HiGHS, if this was built with `--features highs`.
     Highs,
-    /// CBC, if this was built with `--features cbc`; whoever asks for it sees to it that there is a program `cbc`.
+    /// CBC, if this was built with `--features cbc`; whoever asks for it sees to it that there is a program
+    /// `cbc`.
     Cbc,
 }
 
@@ -310,7 +315,8 @@ mod tests {
             }
             let clock = Clock { issue, free };
             let mut least = u64::MAX;
-            orders(&jobs, &mut Vec::new(), &mut |order| least = least.min(clock.behind(&jobs, order).0.end()));
+            orders(&jobs, &mut Vec::new(),
+                &mut |order| least = least.min(clock.behind(&jobs, order).0.end()));
             for solver in Solver::ALL.into_iter().filter(|solver| is_there(*solver)) {
                 let found = order(&jobs, clock, solver);
                 prop_assert_eq!(clock.behind(&jobs, &found).0.end(), least, "{}", solver.name());

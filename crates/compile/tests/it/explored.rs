@@ -72,7 +72,8 @@ fn within(kernels: &[LoweredKernel], bounds: &[(&str, f64)]) {
 
 #[test]
 fn prompts_of_a_wide_model_are_at_the_best() {
-    // Weights of values are loaded, because they are made on the slices that need them: the best would load values.
+    // Weights of values are loaded, because they are made on the slices that need them: the best would load
+    // values.
     let attention = [("maxima", 3.0), ("chances", 1.0), ("values", 17.0)];
     let bf16 = [("project", 1.0), ("combine", 7.0), ("logits", 36.0)];
     within(&explored(&llama2_7b(), "bf16", 8, "prefill", 1), &[&bf16[..], &attention].concat());
@@ -101,8 +102,8 @@ fn single_rows_wait_for_weights_and_not_for_the_tensor_unit() {
 
 #[test]
 fn bands_bring_a_narrow_model_nearer_to_the_best() {
-    // With one band, 8 of 288 columns a slice, partial sums of all results leave every slice. With more, weights still go through the
-    // register files of every band, and 36 of 64 slices have columns.
+    // With one band, 8 of 288 columns a slice, partial sums of all results leave every slice. With more,
+    // weights still go through the register files of every band, and 36 of 64 slices have columns.
     for (bands, project, combine) in [(1, 575.0, 218.0), (2, 251.0, 79.0), (4, 117.0, 97.0)] {
         let kernels = explored(&stories15m(), "bf16", 1, "prefill", bands);
         let above = (most_above(&kernels, "project"), most_above(&kernels, "combine"));

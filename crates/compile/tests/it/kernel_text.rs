@@ -65,7 +65,8 @@ proptest! {
         text.replace_range(at..(at + gone).min(text.len()), &with);
         match read(&text, SourceId(0)) {
             Ok(kernels) => prop_assert_eq!(&read(&kernels.print(), SourceId(0)).unwrap(), &kernels),
-            Err(complaints) => prop_assert!(complaints.iter().all(|found| found.code.starts_with("kernels/"))),
+            Err(complaints) =>
+                prop_assert!(complaints.iter().all(|found| found.code.starts_with("kernels/"))),
         }
     }
 }

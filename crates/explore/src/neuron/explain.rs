@@ -64,14 +64,16 @@ fn blocks(task: &NeuronTask<'_>, report: &NeuronReport, line: &mut dyn FnMut(Str
             BlockCopies::Tile => "one copy for each tile along the sum",
         };
         line(format!(
-            "The {what} operand has room for {} of its blocks, {bytes} B a partition; {} blocks come from HBM in {} copies, {copies}.",
+            "The {what} operand has room for {} of its blocks, {bytes} B a partition; {} blocks come from \
+             HBM in {} copies, {copies}.",
             plan.buffers(side),
             plan.loads(side),
             report.totals.load_copies[at]
         ));
     }
     line(format!(
-        "{ROWS_OUT} rows of results on their way out take {} B a partition; all of SBUF that is used is {} of {} B.",
+        "{ROWS_OUT} rows of results on their way out take {} B a partition; all of SBUF that is used is {} \
+         of {} B.",
         report.room.out_bytes,
         report.room.sbuf_bytes(),
         task.chip.sbuf_usable_bytes()
@@ -126,7 +128,8 @@ fn times(report: &NeuronReport, line: &mut dyn FnMut(String)) {
     line(format!("Busy: {}.", words.join(", ")));
     let Some((name, ps)) = engines(report).first().copied() else { return };
     line(format!(
-        "It takes {:.1} us and is bound by {name}: {:.1} us are its work, the rest is the way in and out of SBUF and waiting; {:.1} % of the array's products are used.",
+        "It takes {:.1} us and is bound by {name}: {:.1} us are its work, the rest is the way in and out of \
+         SBUF and waiting; {:.1} % of the array's products are used.",
         ticks as f64 * 1e-6,
         ps as f64 * 1e-6,
         100.0 * report.utilisation

@@ -32,7 +32,8 @@ fn slices(task: &TcpTask<'_>, report: &TcpReport, line: &mut dyn FnMut(String)) 
     let commands = report.framed.frame.commands();
     if commands > 1 {
         line(format!(
-            "Operands do not fit at once: the einsum runs in {commands} parts of the same size, each a load and a contraction."
+            "Operands do not fit at once: the einsum runs in {commands} parts of the same size, each a load \
+             and a contraction."
         ));
     }
     let all = task.setup.slices();
@@ -59,7 +60,8 @@ fn brought(task: &TcpTask<'_>, report: &TcpReport, line: &mut dyn FnMut(String))
             (times, _) => format!(", for each of {times} parts"),
         };
         line(format!(
-            "{} starts in HBM: a transfer brings {} B to the slices in {cycles} cycles{often}; commands wait for it.",
+            "{} starts in HBM: a transfer brings {} B to the slices in {cycles} cycles{often}; commands wait \
+             for it.",
             operand.name(),
             report.brought_bytes[at]
         ));
@@ -76,7 +78,8 @@ fn operands(task: &TcpTask<'_>, report: &TcpReport, line: &mut dyn FnMut(String)
         LoadContext::Sub => "sub",
     };
     line(format!(
-        "{held} is held: {} B a slice of {} B of register files, loaded by the {context} context in {} cycles.",
+        "{held} is held: {} B a slice of {} B of register files, loaded by the {context} context in {} \
+         cycles.",
         bytes(nest.held_elements()),
         machine.ce.lanes * machine.trf_lane_payload_bytes(),
         report.columns.load_cycles
@@ -93,7 +96,8 @@ fn operands(task: &TcpTask<'_>, report: &TcpReport, line: &mut dyn FnMut(String)
         }
     };
     line(format!(
-        "{streamed} is streamed: {} B a slice, {arrives}, in fetches of {} B; an element is multiplied {} times for each fetch.",
+        "{streamed} is streamed: {} B a slice, {arrives}, in fetches of {} B; an element is multiplied {} \
+         times for each fetch.",
         bytes(nest.streamed_elements()),
         report.candidate.choice.fetch_bytes,
         report.stream_reuse

@@ -79,7 +79,9 @@ fn all_candidates_of_some_small_einsums() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: draws(8, 24), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: draws(8, 24), failure_persistence: None, ..ProptestConfig::default()
+    })]
     #[test]
     fn candidates_of_random_einsums(
         (b, m, n, k) in (1_u64..4, 1_u64..17, 1_u64..17, 2_u64..17),

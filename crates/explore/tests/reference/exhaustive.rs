@@ -11,7 +11,9 @@ use tilewright_testkit::draws;
 use crate::setting::{machine, task};
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: draws(75, 300), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: draws(75, 300), failure_persistence: None, ..ProptestConfig::default()
+    })]
     #[test]
     fn nothing_better_exists(
         (b, m, n, k) in (1_u64..3, 1_u64..17, 1_u64..17, 2_u64..17),
@@ -25,8 +27,8 @@ proptest! {
         let mut best: Option<(u128, u64, u64)> = None;
         let mut legal = 0_u64;
         for frame in frames(&task) {
-            every_choice(&task, &FrameContext::new(&task, &frame), &mut |_, judged| {
-                if let Ok((cycles, energy_fj)) = judged {
+            every_choice(&task, &FrameContext::new(&task, &frame), &mut |_, evaluated| {
+                if let Ok((cycles, energy_fj)) = evaluated {
                     legal += 1;
                     let key = (goal.value(cycles, energy_fj), cycles, energy_fj);
                     best = Some(best.map_or(key, |best| best.min(key)));
@@ -36,7 +38,8 @@ proptest! {
         let all = search(&task, &SearchOptions::everything(goal, 1), &mut |_, _| false);
         prop_assert_eq!(all.legal, legal);
         let bounded = search(&task, &SearchOptions::exact(goal, 1), &mut |_, _| false);
-        let found = bounded.kept.best().first().map(|c| (goal.value(c.ticks, c.energy_fj), c.ticks, c.energy_fj));
+        let found = bounded.kept.best().first()
+            .map(|c| (goal.value(c.ticks, c.energy_fj), c.ticks, c.energy_fj));
         prop_assert_eq!(found, best);
         prop_assert_eq!(bounded.kept.best(), all.kept.best());
         prop_assert_eq!(bounded.kept.front(), all.kept.front());
@@ -62,8 +65,9 @@ proptest! {
             .with_inputs_in_hbm(from_hbm);
         let mut alone = Vec::new();
         for (number, frame) in (0_u32..).zip(frames(&task)) {
-            every_choice(&task, &FrameContext::new(&task, &frame), &mut |choice, judged| {
-                alone.extend(judged.ok().map(|(cycles, energy_fj)| (number, choice.code(), cycles, energy_fj)));
+            every_choice(&task, &FrameContext::new(&task, &frame), &mut |choice, evaluated| {
+                alone.extend(evaluated.ok()
+                    .map(|(cycles, energy_fj)| (number, choice.code(), cycles, energy_fj)));
             });
         }
         let all = search(&task, &SearchOptions::everything(Goal::Time, usize::MAX), &mut |_, _| false);

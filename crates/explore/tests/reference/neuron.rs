@@ -53,8 +53,8 @@ proptest! {
         let goal = [Goal::Time, Goal::Energy, Goal::EnergyDelay][which];
         let (mut best, mut legal): (Option<(u128, u64, u64)>, u64) = (None, 0);
         for frame in frames(&task) {
-            every_choice(&task, &frame, &mut |_, judged| {
-                if let Ok((ticks, energy_fj)) = judged {
+            every_choice(&task, &frame, &mut |_, evaluated| {
+                if let Ok((ticks, energy_fj)) = evaluated {
                     legal += 1;
                     let key = (goal.value(ticks, energy_fj), ticks, energy_fj);
                     best = Some(best.map_or(key, |best| best.min(key)));
@@ -64,7 +64,8 @@ proptest! {
         let all = search(&task, &SearchOptions::everything(goal, 3), &mut |_, _| false);
         prop_assert_eq!(all.legal, legal);
         let bounded = search(&task, &SearchOptions::exact(goal, 3), &mut |_, _| false);
-        let found = bounded.kept.best().first().map(|c| (goal.value(c.ticks, c.energy_fj), c.ticks, c.energy_fj));
+        let found = bounded.kept.best().first()
+            .map(|c| (goal.value(c.ticks, c.energy_fj), c.ticks, c.energy_fj));
         prop_assert_eq!(found, best);
         prop_assert_eq!(bounded.kept.best(), all.kept.best());
         prop_assert_eq!(bounded.kept.front(), all.kept.front());
@@ -95,7 +96,8 @@ proptest! {
                 let candidate = NeuronCandidate { ticks, energy_fj, frame: 0, choice: plan.choice };
                 let report = NeuronReport::of(&task, plan, &candidate).expect("legal");
                 assert!(report.bound_ps <= ticks, "{} > {ticks}: {plan:?}", report.bound_ps);
-                assert!(bound.ticks <= ticks && bound.energy_fj <= energy_fj, "{bound:?} {ticks} {energy_fj} {plan:?}");
+                assert!(bound.ticks <= ticks && bound.energy_fj <= energy_fj, "{bound:?} {ticks} {energy_fj} \
+                    {plan:?}");
             });
         }
     }
@@ -105,8 +107,8 @@ proptest! {
 fn spread(task: &NeuronTask<'_>, most: usize) -> Vec<TilingPlan> {
     let mut plans = Vec::new();
     for frame in frames(task) {
-        every_choice(task, &frame, &mut |choice, judged| {
-            if judged.is_ok() {
+        every_choice(task, &frame, &mut |choice, evaluated| {
+            if evaluated.is_ok() {
                 plans.push(TilingPlan::new(task, &frame, choice));
             }
         });

@@ -83,7 +83,9 @@ fn programs_with_transfers_take_what_was_estimated() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: draws(8, 24), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: draws(8, 24), failure_persistence: None, ..ProptestConfig::default()
+    })]
     #[test]
     fn random_einsums(
         (b, m, n, k) in (1_u64..4, 1_u64..17, 1_u64..17, 2_u64..17),

@@ -37,8 +37,8 @@ fn banks_and_memories_are_refused_by_the_engine_too() {
         let mut asked = [0_usize; 3];
         for frame in frames(task).iter().step_by(7) {
             let framed = FrameContext::new(task, frame);
-            every_choice(task, &framed, &mut |choice, judged| {
-                let Err(refusal) = judged else { return };
+            every_choice(task, &framed, &mut |choice, evaluated| {
+                let Err(refusal) = evaluated else { return };
                 let at = match refusal.reason {
                     RefusalReason::Banks => 0,
                     RefusalReason::Registers => 1,

@@ -1,9 +1,10 @@
-//! A fuzz campaign on the stable toolchain: every check of [`crate::fuzz`] in this process, on inputs that are
-//! mutated from a corpus, counted, and kept where they show something new.
+//! A fuzz campaign on the stable toolchain: every check of [`crate::fuzz`] in this process, on inputs that
+//! are mutated from a corpus, counted, and kept where they show something new.
 //!
 //! - [`mutate`]: an input from others;
 //! - [`corpus`]: inputs by what they show, the shortest of each, and where they lie;
-//! - [`watch`]: who ends a check that does not end, and keeps the input of one that takes the process with it;
+//! - [`watch`]: who ends a check that does not end, and keeps the input of one that takes the process with
+//!   it;
 //! - this file: targets in turn, panics caught, counts.
 //!
 //! The same seed, corpus and count give the same inputs.
@@ -22,8 +23,8 @@ use watch::Watchdog;
 
 use crate::fuzz::{CHECKS, Check, take_seen};
 
-/// Inputs of a target before the next one has its turn: fewer of those that take long, so that all readers have
-/// about the same time.
+/// Inputs of a target before the next one has its turn: fewer of those that take long, so that all readers
+/// have about the same time.
 fn inputs_of_turn(name: &str) -> u64 {
     match name {
         "lowered_text" => 60,
@@ -75,7 +76,7 @@ struct Target {
     count: TargetCount,
 }
 
-/// Runs a campaign; `say` is told how far it is.
+/// Runs a campaign; `say` is last_line how far it is.
 ///
 /// # Panics
 /// Where the corpus cannot be read, or the folder not be written to: nobody would learn of a fault.
@@ -96,15 +97,15 @@ pub fn run(campaign: &Campaign, say: &mut dyn FnMut(&str)) -> Vec<TargetCount> {
         target.replay(campaign, &watchdog);
     }
     let mut mutator = Mutator::new(campaign.seed);
-    let (mut done, mut told) = (0_u64, now());
+    let (mut done, mut last_line) = (0_u64, now());
     while done < campaign.inputs && !targets.is_empty() {
         for target in &mut targets {
             let turn = inputs_of_turn(&target.count.name).min(campaign.inputs - done);
             target.turn(turn, &mut mutator, campaign, &watchdog);
             done += turn;
         }
-        if told.elapsed().as_secs() >= campaign.line_seconds {
-            told = now();
+        if last_line.elapsed().as_secs() >= campaign.line_seconds {
+            last_line = now();
             say(&line(done, &targets));
         }
     }

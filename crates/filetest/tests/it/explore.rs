@@ -120,7 +120,8 @@ fn another_question_or_another_machine_is_searched_again() {
     assert!(explore(&mut host, &["--goal", "energy"]).stdout.contains(", 0 of them from before"));
     let machine = |slices: u64| {
         format!(
-            "name = \"what-if\"\ndescription = \"other slices\"\nbase = \"tcp\"\n[pe]\nslices = {slices}\n[sources]\n\"pe.slices\" = \
+            "name = \"what-if\"\ndescription = \"other slices\"\nbase = \"tcp\"\n[pe]\nslices = \
+             {slices}\n[sources]\n\"pe.slices\" = \
              \"assumption: a what-if\"\n"
         )
     };

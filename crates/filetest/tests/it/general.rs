@@ -240,7 +240,9 @@ fn sizes() -> impl Strategy<Value = [i64; 2]> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: tilewright_testkit::draws(1000, 10_000), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: tilewright_testkit::draws(1000, 10_000), ..ProptestConfig::default()
+    })]
 
     #[test]
     fn kernels_give_what_the_reference_says(
@@ -260,7 +262,8 @@ proptest! {
         let Some(graph) = graph(rows, columns, &drawn, true) else { return Ok(()) };
         let floats: Vec<f32> = values.iter().map(|value| f32::from(*value)).collect();
         let inputs = inputs([rows, columns], &floats);
-        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph").run(&inputs).expect("results");
+        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a \
+            graph").run(&inputs).expect("results");
         let found = on_chip(&graph, &inputs, spread(pes))?;
         for (found, wanted) in found.iter().zip(&wanted) {
             // bf16 has eight bits: larger whole numbers are rounded before they are multiplied.
@@ -274,11 +277,14 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: tilewright_testkit::draws(200, 2000), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: tilewright_testkit::draws(200, 2000), ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_file_runs_as_what_it_was_made_of(
-        [rows, columns] in sizes(), pes in 0..4_u32, drawn in steps(), values in proptest::collection::vec(-2.0..2.0_f32, 97),
+        [rows, columns] in sizes(), pes in 0..4_u32, drawn in steps(),
+            values in proptest::collection::vec(-2.0..2.0_f32, 97),
     ) {
         let Some(graph) = graph(rows, columns, &drawn, false) else { return Ok(()) };
         let inputs = inputs([rows, columns], &values);

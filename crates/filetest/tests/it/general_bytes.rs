@@ -1,5 +1,5 @@
-//! Random graphs with contractions of integers of eight bits: every kernel against the reference, results against
-//! the interpreter bit for bit, and files against what they were made of.
+//! Random graphs with contractions of integers of eight bits: every kernel against the reference, results
+//! against the interpreter bit for bit, and files against what they were made of.
 
 use proptest::prelude::*;
 use tilewright_compile::general::Options;
@@ -114,15 +114,19 @@ fn tail() -> impl Strategy<Value = Tail> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: tilewright_testkit::draws(24, 1000), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: tilewright_testkit::draws(24, 1000), ..ProptestConfig::default()
+    })]
 
     #[test]
     fn contractions_of_bytes_are_those_of_the_interpreter(
-        shape in shape(), tail in tail(), pes in 0..4_u32, values in proptest::collection::vec(any::<i8>(), 97),
+        shape in shape(), tail in tail(), pes in 0..4_u32,
+            values in proptest::collection::vec(any::<i8>(), 97),
     ) {
         let graph = graph(shape, tail).expect("a graph");
         let inputs = inputs(shape, &values);
-        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph").run(&inputs).expect("results");
+        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a \
+            graph").run(&inputs).expect("results");
         let found = on_chip(&graph, &inputs, Options { pes: 1 << pes, ..Options::default() })?;
         for (found, wanted) in found.iter().zip(&wanted) {
             prop_assert_eq!(&found.elements, &wanted.elements);
@@ -131,11 +135,14 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: tilewright_testkit::draws(6, 200), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: tilewright_testkit::draws(6, 200), ..ProptestConfig::default()
+    })]
 
     #[test]
     fn files_of_bytes_run_as_what_they_were_made_of(
-        shape in shape(), tail in tail(), pes in 0..4_u32, values in proptest::collection::vec(any::<i8>(), 97),
+        shape in shape(), tail in tail(), pes in 0..4_u32,
+            values in proptest::collection::vec(any::<i8>(), 97),
     ) {
         let graph = graph(shape, tail).expect("a graph");
         from_a_file(&graph, &inputs(shape, &values), 1 << pes)?;

@@ -107,7 +107,8 @@ fn links_that_lead_out_of_the_folder_are_refused() {
         let refused = graph_of(&root, &format!("m/{name}.onnx"));
         assert_eq!(refused.code, BAD_INPUT, "{}", refused.stdout);
         let said = format!(
-            "error: m/{name}.onnx: tensor `w`: its elements are in `{location}`, which leads to `{}`, outside the model's folder `{}`\n",
+            "error: m/{name}.onnx: tensor `w`: its elements are in `{location}`, which leads to `{}`, \
+             outside the model's folder `{}`\n",
             root.join("secret.bin").display(),
             root.join("m").display()
         );

@@ -186,7 +186,8 @@ fn a_file_serves_as_many_texts_as_its_batch() {
         let with = " --prompt q".repeat(texts - 1);
         let more = tilewright(&format!("exec {file} --prompt abc{with}"), &mut host);
         let said = format!(
-            "error: {texts} sequences at the same time\n  = allowed: 1 to {most}, the batch that the file was compiled for\n  \
+            "error: {texts} sequences at the same time\n  = allowed: 1 to {most}, the batch that the file \
+             was compiled for\n  \
              = instead: fewer --prompt, or tilewright compile MODEL --batch {texts} -o FILE\n"
         );
         assert_eq!((more.code, more.stderr), (BAD_INPUT, said));
@@ -223,7 +224,8 @@ fn a_file_with_another_batch_is_refused() {
     for batch in ["0", "513", "18446744073709551615"] {
         let refused = tilewright(&format!("compile m/model.bin --batch {batch}"), &mut host);
         let said = format!(
-            "error: the batch is {batch}\n  = allowed: 1 to 512, a row of a slice of a PE for each: 64 slices of 8 rows\n"
+            "error: the batch is {batch}\n  = allowed: 1 to 512, a row of a slice of a PE for each: 64 \
+             slices of 8 rows\n"
         );
         assert_eq!((refused.code, refused.stderr), (FAILED, said));
     }
@@ -263,7 +265,8 @@ fn tokenizers_of_other_sizes_are_told_of() {
     host.given.insert("more.bin".into(), more);
     for verb in ["run m/model.bin", "run m/model.bin --interp"] {
         let refused = tilewright(&format!("{verb} --prompt xab --tokenizer more.bin"), &mut host);
-        let said = "error: the tokenizer gives token 264 for the prompt\n  = allowed: below 264, the vocabulary of the model\n  \
+        let said = "error: the tokenizer gives token 264 for the prompt\n  = allowed: below 264, the \
+                    vocabulary of the model\n  \
                     = instead: the model's own tokenizer, --tokenizer FILE\n";
         assert_eq!((refused.code, refused.stderr.as_str()), (BAD_INPUT, said), "{verb}");
     }
@@ -317,7 +320,8 @@ fn scales_of_a_text_stay_with_the_model() {
     let run = good(&format!("run m/model.bin --prompt abc --max-tokens 5 --json {with}"), &mut host);
     let exec = good("exec m.twb --prompt abc --max-tokens 5 --json", &mut host);
     assert_eq!(run, exec);
-    // Ranges of a cache of eight bits, with or without other integers; an effort finds the same programs for both verbs.
+    // Ranges of a cache of eight bits, with or without other integers; an effort finds the same programs for
+    // both verbs.
     let with = "--dtype bf16 --cache int8 --calibrate text --context 64 --effort 1";
     let kernels = good(&format!("compile m/model.bin {with} --emit kernels"), &mut host);
     let starts = |word: &str| kernels.lines().filter(|line| line.starts_with(word)).count();
@@ -335,7 +339,8 @@ fn what_does_not_fit_is_refused() {
     let prompt = "a".repeat(63);
     let long = tilewright(&format!("run m/model.bin --prompt {prompt}"), &mut host);
     assert_eq!(long.code, BAD_INPUT);
-    let said = "error: the prompt has 65 tokens\n  = allowed: 1 to 64, the positions of the model\n  = instead: a shorter prompt\n";
+    let said = "error: the prompt has 65 tokens\n  = allowed: 1 to 64, the positions of the model\n  = \
+                instead: a shorter prompt\n";
     assert_eq!(long.stderr, said);
     let interp = tilewright(&format!("run m/model.bin --interp --prompt {prompt}"), &mut host);
     assert_eq!((interp.code, interp.stderr.as_str()), (BAD_INPUT, said));
@@ -347,7 +352,8 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(interp["tokens"].as_array().map(Vec::len), Some(4), "the interpreter stops there too");
     for verb in ["run m/model.bin --prompt abc", "compile m/model.bin"] {
         let wide = tilewright(&format!("{verb} --context 99999999"), &mut host);
-        let said = "error: --context 99999999\n  = allowed: 1 to 64, the positions of the model\n  = instead: --context 64\n";
+        let said = "error: --context 99999999\n  = allowed: 1 to 64, the positions of the model\n  = \
+                    instead: --context 64\n";
         assert_eq!((wide.code, wide.stderr.as_str()), (BAD_INPUT, said), "{verb}");
     }
     let mut short = model();
@@ -404,6 +410,7 @@ fn the_interpreter_refuses_what_it_does_not_do() {
     host.given.insert("plain.graph".into(), graph.as_bytes().to_vec());
     let plain = tilewright("run plain.graph --prompt abc --interp", &mut host);
     assert_eq!(plain.code, BAD_INPUT);
-    let said = "error: `plain.graph` takes no text: its inputs are x, its outputs y\n  = allowed: an input tokens or input_ids";
+    let said = "error: `plain.graph` takes no text: its inputs are x, its outputs y\n  = allowed: an input \
+                tokens or input_ids";
     assert!(plain.stderr.starts_with(said), "{}", plain.stderr);
 }

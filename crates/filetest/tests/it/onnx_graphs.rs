@@ -137,7 +137,8 @@ fn differs(found: &Tensor, wanted: &Tensor, magnitude: f64) -> Option<String> {
     if (found.dtype, &found.dims) != (wanted.dtype, &wanted.dims) {
         return Some(format!("{} instead of {}", found.ty(), wanted.ty()));
     }
-    // Two operands are each rounded to 8 bits; what comes behind a sum makes it larger by no more than results are.
+    // Two operands are each rounded to 8 bits; what comes behind a sum makes it larger by no more than
+    // results are.
     let largest =
         wanted.as_floats().iter().filter(|x| x.is_finite()).fold(0.0_f64, |most, x| most.max(x.abs().into()));
     let rounded = if magnitude > 0.0 { 0.01 * magnitude.max(largest) } else { 0.0 };
@@ -175,7 +176,8 @@ fn node_tests_run_whole_on_the_chip() {
     }
     let all: usize = refused.values().sum();
     eprintln!(
-        "{passed} node tests run whole on the chip, {computed} of them with kernels; {all} are refused, {unread} not read"
+        "{passed} node tests run whole on the chip, {computed} of them with kernels; {all} are refused, \
+         {unread} not read"
     );
     for (why, count) in &refused {
         eprintln!("  {count} {why}");

@@ -275,7 +275,7 @@ fn prompts_have_their_shape() {
     // Flat rather than low: a fall of a tenth at most.
     assert!(of("mac_use", 8192) > 0.9 * of("mac_use", 2048));
     assert!(of("ms", 4096) > 2.0 * of("ms", 2048));
-    // Weights and caches counted once; a run has 512 tokens, so that what is moved stays where it is from there on.
+    // Weights and caches counted once; a run has 512 tokens, so that what is moved stays as it is from there.
     assert!(lengths.windows(2).all(|pair| of("hbm_use", pair[0]) > of("hbm_use", pair[1])));
     assert!(of("hbm_traffic_use", 128) > of("hbm_traffic_use", 512));
     // Single tokens use memory the more, the more is cached.
@@ -325,7 +325,7 @@ fn the_latency_of_a_pass_fits_the_row_that_it_names() {
     assert!(["B=1,L=2048", "B=16,2K+2K"].iter().all(|name| row(&study, name)["kind"] == "development"));
 }
 
-/// Table II over the band of HBM's efficiency: both scalings and both accountings, faster memory never slower.
+/// Table II over the range of HBM's efficiency, both scalings and accountings: faster memory is never slower.
 #[test]
 fn table_2_has_a_band() {
     let study = study();
@@ -440,7 +440,7 @@ fn figure_13_hides_the_shorter_behind_the_longer() {
             .iter()
             .filter(|block| name.ends_with(&block["tokens"].to_string()))
             .count();
-        // A block's weights come once a run, whether for it or for the next; transfers at its ends may count twice.
+        // A block's weights come once a run, for it or for the next; transfers at its ends may count twice.
         let each = weights / runs as f64;
         assert!((stored / 8.0..=stored / 8.0 * 1.3).contains(&each), "{name}: {each}, {stored}");
         let cycles: f64 = operators.iter().map(|operator| number(&operator["cycles"])).sum();

@@ -1,4 +1,5 @@
-//! What is built on: licences, sources and versions of all crates, without a network; and reasons beside every
+//! What is built on: licences, sources and versions of all crates, without a network; and reasons beside
+//! every
 //! `unsafe`.
 
 #![expect(clippy::disallowed_methods, reason = "the tests read the repository")]

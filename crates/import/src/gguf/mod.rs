@@ -85,7 +85,10 @@ fn all_taken(file: &Gguf<'_>, config: &Config) -> ImportResult<()> {
     let Some(other) = file.tensors.keys().find(|name| !known(name)) else { return Ok(()) };
     let what = "is no part of a Llama that is known here, and would be left out";
     Err(ImportError::about(file.name, format!("tensor `{other}`"), what)
-        .allowed("weights of embedding, norms, attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down and output, without biases")
+        .allowed(
+            "weights of embedding, norms, attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, \
+                  ffn_down and output, without biases",
+        )
         .instead("a model without it"))
 }
 
@@ -112,7 +115,8 @@ pub fn tokenizer(name: &str, bytes: &Arc<Vec<u8>>) -> ImportResult<Tokenizer> {
             let scores =
                 file.floats("tokenizer.ggml.scores", texts.len()).ok_or_else(|| lacking("scores"))?;
             let texts = texts.iter().map(|text| text.replace('▁', " ").into_bytes()).collect();
-            // Kinds: 1 ordinary, 4 defined by users; 2 unknown, 3 control, 5 unused, 6 bytes are not found in texts.
+            // Kinds: 1 ordinary, 4 defined by users; 2 unknown, 3 control, 5 unused, 6 bytes are not found in
+            // texts.
             let mut pieces = Vocabulary::new(texts, scores, |token| matches!(kind_of(token), 1 | 4));
             pieces.begin = begin.or(Some(1)).filter(|_| flag("add_bos_token", true));
             pieces.space_in_front = flag("add_space_prefix", true);

@@ -79,8 +79,8 @@ fn pooling(folder: &FolderReader<'_>) -> ImportResult<Pooling> {
     }
 }
 
-/// Refuses tensors that the graph would leave out, such as heads of classifiers. The pooler is for training, and
-/// buffers of places are counted again.
+/// Refuses tensors that the graph would leave out, such as heads of classifiers. The pooler is for training,
+/// and buffers of places are counted again.
 fn all_taken(tensors: &Tensors, prefix: &str, store: &TensorStore) -> ImportResult<()> {
     let spare = ["pooler.", "embeddings.position_ids", "embeddings.token_type_ids"];
     let known = |name: &str| {

@@ -119,7 +119,8 @@ fn tensor_name(role: &str) -> String {
 fn llama(folder: &FolderReader<'_>, root: &Value, kind: &str) -> ImportResult<Model> {
     let mut config = llama_config(root, kind)?;
     let tensors = Tensors::open(folder)?;
-    // Some checkpoints leave the output matrix out without saying that it is tied; one that says it is not must have it.
+    // Some checkpoints leave the output matrix out without saying that it is tied; one that says it is not
+    // must have it.
     config.tied |= root["tie_word_embeddings"].is_null() && !tensors.has("lm_head.weight");
     all_taken(&tensors, &config)?;
     let mut store = TensorStore::default();
@@ -140,7 +141,8 @@ fn llama(folder: &FolderReader<'_>, root: &Value, kind: &str) -> ImportResult<Mo
 /// configuration.
 fn all_taken(tensors: &Tensors, config: &Config) -> ImportResult<()> {
     let taken: BTreeSet<String> = config.roles().iter().map(|role| tensor_name(role)).collect();
-    // A matrix that is tied may be there as well, and old checkpoints have the frequencies of positions in every block.
+    // A matrix that is tied may be there as well, and old checkpoints have the frequencies of positions in
+    // every block.
     let known = |name: &str| {
         taken.contains(name) || name == "lm_head.weight" || name.ends_with("rotary_emb.inv_freq")
     };

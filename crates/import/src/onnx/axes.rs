@@ -61,8 +61,8 @@ impl AxisNames {
         self.words.get(&file_axis(input, at, dim)?).map(String::as_str)
     }
 
-    /// The name in the graph of an axis that is spelled as in the file, as in the graph, or nearly so, if only
-    /// one is.
+    /// The name in the graph of an axis that is spelled as in the file, as in the graph, or nearly so, if
+    /// only one is.
     pub fn find(&self, asked: &str) -> Option<&str> {
         if let Some(name) = self.words.get(&FileAxis::Named(asked.to_string())) {
             return Some(name);

@@ -90,8 +90,8 @@ pub enum DeclaredSize {
     Named(String),
 }
 
-/// Inputs that a file asks for, in its order: those that it has no elements for itself; and the names of their
-/// axes.
+/// Inputs that a file asks for, in its order: those that it has no elements for itself; and the names of
+/// their axes.
 ///
 /// # Errors
 /// If the file is no model, or an input has a type that is not known.

@@ -47,7 +47,10 @@ fn plain(kind: u32, block: &[u8]) -> Vec<f32> {
 
 proptest! {
     #[test]
-    fn blocks_are_integers_with_scales(which in 0..3_usize, seed in proptest::collection::vec(any::<u8>(), 4 * 34)) {
+    fn blocks_are_integers_with_scales(
+        which in 0..3_usize,
+        seed in proptest::collection::vec(any::<u8>(), 4 * 34),
+    ) {
         let (kind, size) = [(8, 34), (2, 18), (3, 20)][which];
         let mut body = seed[..4 * size].to_vec();
         for block in body.chunks_mut(size) {

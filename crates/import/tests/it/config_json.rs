@@ -10,7 +10,8 @@ use tilewright_import::llama::{Rope, Scaling};
 
 /// A configuration with some keys set; null takes one away.
 fn with(keys: Value) -> Value {
-    let mut root = json!({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96,
+    let mut root = json!({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
+        "intermediate_size": 96,
         "num_hidden_layers": 1, "vocab_size": 32, "max_position_embeddings": 128, "rms_norm_eps": 1e-5});
     let Value::Object(keys) = keys else { panic!("a table") };
     keys.into_iter().for_each(|(key, value)| root[key] = value);

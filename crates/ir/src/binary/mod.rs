@@ -41,7 +41,8 @@ pub enum BinaryError {
     NotOurs,
     /// Written by something newer or older.
     #[error(
-        "the file has version {found} of the format; this reads version {known}: write it again with this release"
+        "the file has version {found} of the format; this reads version {known}: write it again with this \
+         release"
     )]
     Version {
         /// In the file.

@@ -5,8 +5,10 @@ use tilewright_base::SourceId;
 use tilewright_ir::binary::{BinaryError, Section, SectionKind, read, tokens, write};
 use tilewright_ir::{Log, parser};
 
-const TEXT: &str = "program tcp 1\nexec load sub {\n  fetch i8 at 0x800 { loops (8:128)(2:-64); packet 64 }\n  \
-                    vector f32 { fmul 6.1e-5; reduce add { steps 256 sum(4) } }\n}\nqueue pe0 { if a <= -3 { } else { push! \"x y\" } }\n";
+const TEXT: &str = "program tcp 1\nexec load sub \
+                    {\n  fetch i8 at 0x800 { loops (8:128)(2:-64); packet 64 }\n  \
+                    vector f32 { fmul 6.1e-5; reduce add { steps 256 sum(4) } }\n}\nqueue pe0 \
+                    { if a <= -3 { } else { push! \"x y\" } }\n";
 
 fn encoded(text: &str) -> Vec<u8> {
     let mut log = Log::default();

@@ -60,7 +60,8 @@ proptest! {
     #[test]
     fn an_edited_file_is_survived(
         machine in 0usize..7,
-        edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, 0usize..PIECES.len()), 1..4),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, 0usize..PIECES.len()),
+            1..4),
     ) {
         let mut text = builtin(builtin_names()[machine]).unwrap().to_owned();
         for (at, cut, piece) in edits {
@@ -74,7 +75,11 @@ proptest! {
     }
 
     #[test]
-    fn an_edited_value_is_survived(machine in 0usize..7, line in any::<prop::sample::Index>(), piece in 0usize..PIECES.len()) {
+    fn an_edited_value_is_survived(
+        machine in 0usize..7,
+        line in any::<prop::sample::Index>(),
+        piece in 0usize..PIECES.len(),
+    ) {
         let text = builtin(builtin_names()[machine]).unwrap();
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let line = line.index(lines.len());
@@ -85,7 +90,11 @@ proptest! {
     }
 
     #[test]
-    fn any_setting_is_survived(setting in "[a-z_.=0-9\"]{0,30}", key in any::<prop::sample::Index>(), piece in 0usize..PIECES.len()) {
+    fn any_setting_is_survived(
+        setting in "[a-z_.=0-9\"]{0,30}",
+        key in any::<prop::sample::Index>(),
+        piece in 0usize..PIECES.len(),
+    ) {
         let mut sources = Sources::default();
         let id = sources.add("tcp.toml", builtin("tcp").unwrap());
         let tcp = load(&mut sources, id, &|_: &str| None).unwrap();

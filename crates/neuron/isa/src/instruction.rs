@@ -213,7 +213,8 @@ impl Instruction {
 /// A number for what an instruction computes: a hash of its name, its operands' patterns and its other
 /// operands, word by word; 0 for patterns that are no loops.
 fn digest(opcode: &str, tiles: &[&impl TensorAccess], words: &[u64]) -> u64 {
-    // Odd, half of its bits set: a word changes all that lie above its own bits, the shift brings them down again.
+    // Odd, half of its bits set: a word changes all that lie above its own bits, the shift brings them down
+    // again.
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     if tiles.iter().any(|tile| tile.view().gather.is_some()) {
         return 0;

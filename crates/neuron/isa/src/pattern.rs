@@ -144,7 +144,7 @@ impl TensorView {
         inner.saturating_mul(self.dtype.size_bytes(1))
     }
 
-    /// Least and greatest element offset; `None` if there is no element.
+    /// Least and largest element offset; `None` if there is no element.
     pub fn extent(&self) -> Option<(i64, i64)> {
         if let Some(offsets) = &self.gather {
             let used = offsets.iter().copied().filter(|&offset| offset != SKIP);

@@ -129,8 +129,8 @@ fn on_chip(storage: &TensorDecl, least: u64, most: u64, view: &TensorView, size:
     }
 }
 
-/// Elements that a pattern touches; steps in place are no elements of their own. None of a list of offsets and
-/// of loops that overlap: how many of those are the same is not counted.
+/// Elements that a pattern touches; steps in place are no elements of their own. None of a list of offsets
+/// and of loops that overlap: how many of those are the same is not counted.
 fn touched_elements(view: &TensorView) -> u64 {
     if view.gather.is_some() {
         return 0;

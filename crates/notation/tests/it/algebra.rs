@@ -88,7 +88,8 @@ proptest! {
         for slice in 0..map.to[0] {
             for offset in 0..map.to[1] {
                 let plain = map.source_of(&[slice, offset]);
-                let place = ElementPlace { slice: u32::try_from(slice).unwrap(), offset: u32::try_from(offset).unwrap() };
+                let [slice, offset] = [slice, offset].map(|at| u32::try_from(at).unwrap());
+                let place = ElementPlace { slice, offset };
                 let mut at = vec![0; map.from.len()];
                 prop_assert_eq!(fast.coordinate(place, &mut at), plain.is_some());
                 if let Some(plain) = plain {

@@ -88,7 +88,8 @@ pub(super) fn tanh(a: f64) -> f64 {
 pub(super) fn split(a: f64) -> (f64, f64) {
     const ROOT_HALF: u64 = 0x3FE6_A09E_667F_3BCD;
     let offset = a.to_bits().wrapping_sub(ROOT_HALF);
-    // The exponent's field, moved so that it counts from zero and stays positive; small enough to become a double by its bits.
+    // The exponent's field, moved so that it counts from zero and stays positive; small enough to become a
+    // double by its bits.
     let exponent = f64::from_bits(((offset >> 52) ^ 0x800) & 0xFFF | 0x4330_0000_0000_0000)
         - (4_503_599_627_370_496.0 + 2048.0);
     (f64::from_bits((offset & 0x000F_FFFF_FFFF_FFFF).wrapping_add(ROOT_HALF)), exponent)

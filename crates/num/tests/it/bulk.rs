@@ -142,7 +142,10 @@ fn an_odd_number_of_nibbles_leaves_the_last_high_one_zero() {
 
 proptest! {
     #[test]
-    fn ints_pack_and_unpack_like_scalar(values in prop::collection::vec(any::<i32>(), 0..70), wrap in any::<bool>()) {
+    fn ints_pack_and_unpack_like_scalar(
+        values in prop::collection::vec(any::<i32>(), 0..70),
+        wrap in any::<bool>(),
+    ) {
         let rules = if wrap { RuleSet::TCP } else { RuleSet::NEURON };
         for dtype in [Dtype::I4, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::U8, Dtype::U16] {
             let mut bytes = vec![0xA5; dtype.size_bytes(values.len())];

@@ -151,7 +151,12 @@ proptest! {
     }
 
     #[test]
-    fn fused_sums_of_like_size_are_ieee(a in -2.0_f32..2.0, b in -2.0_f32..2.0, c in -4.0_f32..4.0, shift in 0..60_i32) {
+    fn fused_sums_of_like_size_are_ieee(
+        a in -2.0_f32..2.0,
+        b in -2.0_f32..2.0,
+        c in -4.0_f32..4.0,
+        shift in 0..60_i32,
+    ) {
         let c = c * 2.0_f32.powi(-shift);
         let expected = RuleSet::TCP.settle_f32(a.mul_add(b, c).to_bits());
         prop_assert_eq!(fma_f32(&RuleSet::TCP, a, b, c).to_bits(), expected);

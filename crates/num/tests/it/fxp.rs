@@ -71,7 +71,8 @@ fn commit_relu_clears_every_sign_but_that_of_nan() {
 proptest! {
     #[test]
     fn sums_and_shifts_are_the_clamped_exact_ones(a in any::<i32>(), b in any::<i32>(), shift in 0..32_u32) {
-        let clamp = |exact: i64| i32::try_from(exact.clamp(i64::from(i32::MIN), i64::from(i32::MAX))).unwrap();
+        let clamp = |exact: i64| i32::try_from(exact.clamp(i64::from(i32::MIN), i64::from(i32::MAX)))
+            .unwrap();
         let (wide_a, wide_b) = (i64::from(a), i64::from(b));
         prop_assert_eq!(add_sat(a, b), clamp(wide_a + wide_b));
         prop_assert_eq!(sub_sat(a, b), clamp(wide_a - wide_b));

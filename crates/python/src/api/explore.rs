@@ -54,14 +54,14 @@ pub(crate) fn explore_einsum(
     };
     let input = texts.read().map_err(|refusal| raise(py, &refusal))?;
     let stop = AtomicBool::new(false);
-    let told = AtomicBool::new(false);
+    let stopped = AtomicBool::new(false);
     let found = interruptible(py, &stop, || {
         let mut last = -1.0_f64;
         explore(&input, &machine.loaded, &request, &mut |part| {
             if let Some(progress) = progress.as_ref().filter(|_| part - last >= 0.01) {
                 last = part;
                 let failed = Python::attach(|py| progress.call1(py, (part,)).is_err());
-                told.fetch_or(failed, Ordering::Relaxed);
+                stopped.fetch_or(failed, Ordering::Relaxed);
             }
             stop.load(Ordering::Relaxed)
         })

@@ -19,7 +19,8 @@ impl Session {
         self.emit(dst, |chip, to| Ok(tensor::partition_broadcast(chip, to, row)))
     }
 
-    #[pyo3(signature = (dst, data, function, bias=None, scale=None, sums=None, reduce_op="add", accumulate=false))]
+    #[pyo3(signature = (dst, data, function, bias=None, scale=None, sums=None, reduce_op="add",
+        accumulate=false))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn activation(
         &mut self,
@@ -45,7 +46,8 @@ impl Session {
         self.done(dst, done)
     }
 
-    #[pyo3(signature = (dst, stationary, moving, accumulate=None, is_transpose=false, stationary_onezero=false, moving_onezero=false, double_row=false, part=None))]
+    #[pyo3(signature = (dst, stationary, moving, accumulate=None, is_transpose=false,
+        stationary_onezero=false, moving_onezero=false, double_row=false, part=None))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn nc_matmul(
         &mut self,

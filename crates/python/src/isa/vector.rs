@@ -22,7 +22,8 @@ impl Session {
         self.emit(dst, |chip, to| Ok(vector::tensor_tensor(chip, to, a.operand()?, b.operand()?, op, engine)))
     }
 
-    #[pyo3(signature = (dst, data, op0, operand0, reverse0=false, op1=None, operand1=None, reverse1=false, engine=""))]
+    #[pyo3(signature = (dst, data, op0, operand0, reverse0=false, op1=None, operand1=None, reverse1=false,
+        engine=""))]
     #[expect(clippy::too_many_arguments, reason = "the instruction has as many")]
     fn tensor_scalar(
         &mut self,

@@ -146,7 +146,9 @@ proptest! {
         let ns = |cycles| perfetto::timestamp_ns(cycles, record.layout.clock_hz);
         // A flow has an end that raises it and another one that waits for it.
         let raised = |id: &FlowId| record.intervals().any(|interval| interval.signals.contains(id));
-        let waits = |interval: &Interval, id: &FlowId| interval.waits.contains(id) && !interval.signals.contains(id);
+        let waits = |interval: &Interval, id: &FlowId| {
+            interval.waits.contains(id) && !interval.signals.contains(id)
+        };
         let is_flow = |id: &FlowId| raised(id) && record.intervals().any(|interval| waits(interval, id));
         let mut expected: Vec<_> = record
             .intervals()
@@ -156,7 +158,8 @@ proptest! {
                 let flows = interval.signals.iter().chain(waited).filter(|id| is_flow(id));
                 let flows: Vec<u64> = flows.map(|id| id.0).collect();
                 let count = interval.counts[0].1.to_string();
-                (track, interval.name.to_string(), ns(interval.start_cycles), ns(interval.end_cycles), flows, count)
+                (track, interval.name.to_string(), ns(interval.start_cycles), ns(interval.end_cycles), flows,
+                    count)
             })
             .collect();
         let mut slices: Vec<_> = trace

@@ -18,12 +18,16 @@ use tilewright_tcp_lower::{LowerOptions, lower};
 
 /// Einsums whose programs use loads, multicast, sums over slices and bridges.
 const EINSUMS: [&str; 4] = [
-    "km, kn -> mn; dims k=64, m=8, n=16; in0 = | m[8] k[64]; in1 = | n[16] k[64]; out = | m[8] n[16]; tactic = | m[8] n[16] k[64]",
-    "km, kn -> mn; dims k=32, m=16, n=8; in0 = m^4[4] | m[4] k[32]; in1 = _[4] | n[8] k[32]; out = _[1#4] | m[16] n[8]; \
+    "km, kn -> mn; dims k=64, m=8, n=16; in0 = | m[8] k[64]; in1 = | n[16] k[64]; out = | m[8] n[16]; tactic \
+     = | m[8] n[16] k[64]",
+    "km, kn -> mn; dims k=32, m=16, n=8; in0 = m^4[4] | m[4] k[32]; in1 = _[4] | n[8] k[32]; out = _[1#4] | \
+     m[16] n[8]; \
      tactic = | m[16] n[8] k[32]",
-    "km, kn -> mn; dims k=64, m=6, n=16; in0 = k^16[4] | m[6] k[16]; in1 = k^16[4] | n[16] k[16]; out = n^4[4] | m[6] n[4]; \
+    "km, kn -> mn; dims k=64, m=6, n=16; in0 = k^16[4] | m[6] k[16]; in1 = k^16[4] | n[16] k[16]; out = \
+     n^4[4] | m[6] n[4]; \
      tactic = k^16[4] | m[6] n[16] k[16]",
-    "km, kn -> mn; dims k=7, m=5, n=3; in0 = | k[7] m[5]; in1 = | n[3] k[7]; out = | n[3] m[5]; tactic = | n[3] m[5] k[7]",
+    "km, kn -> mn; dims k=7, m=5, n=3; in0 = | k[7] m[5]; in1 = | n[3] k[7]; out = | n[3] m[5]; tactic = | \
+     n[3] m[5] k[7]",
 ];
 
 fn tcp() -> Tcp {

@@ -52,8 +52,8 @@ fn findings(text: &str, dtype: Dtype) -> Option<Vec<String>> {
             register.unwrap().initial = i64::try_from(axis.least).unwrap();
         }
         let reading = read(machine, &program, &mut |_| unreachable!(), &wanted, KeepLast::new(1)).unwrap();
-        // Padding past the run-time size is nobody's output, so it may stay unwritten. A price that may be low
-        // says nothing of the program.
+        // Padding past the run-time size is nobody's output, so it may stay unwritten. A price that may be
+        // low says nothing of the program.
         let asked = |found: &&Finding| {
             found.code != "tcp/cycles-low" && !(least && found.code == "tcp/output-unwritten")
         };

@@ -92,7 +92,8 @@ fn sequences_of_a_batch_do_not_know_each_other() {
         let interpreter = Interpreter::new(primitives(&model.graph).unwrap(), &model.store).unwrap();
         let mut sessions: Vec<Session<'_>> =
             (0..batch).map(|_| Session::new(&interpreter).unwrap()).collect();
-        // Prompts of the last two: of one row of tokens in part, and of more than one; the same as alone on a chip, bit for bit.
+        // Prompts of the last two: of one row of tokens in part, and of more than one; the same as alone on a
+        // chip, bit for bit.
         let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
         let compiled = compile(&machine, &model.graph, Options { batch: 1, ..options }).unwrap();
         let mut alone = ModelDevice::new(&machine, compiled).unwrap();
@@ -116,7 +117,8 @@ fn sequences_of_a_batch_do_not_know_each_other() {
         assert!(chip.feed_sequence(batch, &[1, 2], &wanted, KeepLast::new(0)).is_err());
         assert!(chip.feed_sequence(0, &[1], &wanted, KeepLast::new(0)).is_err());
         for step in 0..4 {
-            // The second starts a step later, the third waits for a step: all are differently far, and some have no token.
+            // The second starts a step later, the third waits for a step: all are differently far, and some
+            // have no token.
             let token = |sequence: u64| {
                 let idle = step == 0 && sequence == 1 || step == 2 && sequence == 2;
                 (!idle).then_some(1 + step * 50 + sequence * 7 * step)

@@ -210,7 +210,8 @@ mod tests {
 
     #[test]
     fn a_chain_takes_the_choice_that_overlaps() {
-        // One weight: as a whole its fetch is waited for; in halves the second half comes while the first is used.
+        // One weight: as a whole its fetch is waited for; in halves the second half comes while the first is
+        // used.
         let whole = (WHOLE, vec![link(1, 100, 100, 0)]);
         let halves = (WHOLE / 2, vec![link(2, 110, 110, 0)]);
         let states = walk(&[Some(0)], &[whole, halves], 2, &aim(Goal::Time));
@@ -220,7 +221,8 @@ mod tests {
 
     #[test]
     fn the_goal_decides_between_fast_and_frugal() {
-        // Whole: 200 cycles, 2000 pJ standing and 1000 of commands. Halves: 165 cycles, 1650 standing and 2000 of commands.
+        // Whole: 200 cycles, 2000 pJ standing and 1000 of commands. Halves: 165 cycles, 1650 standing and
+        // 2000 of commands.
         let whole = (WHOLE, vec![link(1, 100, 100, 1_000_000)]);
         let halves = (WHOLE / 2, vec![link(2, 110, 110, 2_000_000)]);
         let tables = [whole, halves];

@@ -53,8 +53,8 @@ pub fn graph_options(rule: Options, effort: u64) -> Vec<Options> {
     all
 }
 
-/// Plans a graph with an effort; `plan` makes a plan of options, and `listener` is given how many of all choices are
-/// done.
+/// Plans a graph with an effort; `plan` makes a plan of options, and `listener` is given how many of all
+/// choices are done.
 ///
 /// # Errors
 /// A graph that the rule refuses; a power that no choice stays below.

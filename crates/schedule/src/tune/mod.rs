@@ -128,8 +128,8 @@ pub fn tune(
     improved(machine, kernels, rule, aim, &mut |_, _| {})
 }
 
-/// What [`tune`] does for kernels that are compiled by the rule already: they are not compiled so again. `listener`
-/// hears how many steps of how many are done; the number of all may turn out to be smaller.
+/// What [`tune`] does for kernels that are compiled by the rule already: they are not compiled so again.
+/// `listener` hears how many steps of how many are done; the number of all may turn out to be smaller.
 ///
 /// # Errors
 /// A power that no choice stays below.
@@ -236,7 +236,8 @@ fn candidates(
     search.rule = own;
     let mut found: Vec<Choices> = search.breed().into_iter().take(1).collect();
     if goal != Goal::Time {
-        // Towards the least power whatever the limit is: what one search says can be reached, another one with that limit reaches.
+        // Towards the least power whatever the limit is: what one search says can be reached, another one
+        // with that limit reaches.
         let limited = matches!(goal, Goal::TimeBelow(_));
         search.goal = if limited { Goal::TimeBelow(0) } else { goal };
         search.left = budget(effort);

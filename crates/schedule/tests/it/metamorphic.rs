@@ -50,7 +50,8 @@ impl Shape {
             let written = writeln!(
                 text,
                 "norm n{x}: features[{e}] = rms x{x} * g{x} eps=1e-5\n\
-                 project qkv{at}: rows[{rows}] = n{x} * [wq{at}[{e}{{{q}~}}x{e}], wk{at}[{kv}{{{k}~}}x{e}], wv{at}[{kv}{{{k}}}x{e}]]\n\
+                 project qkv{at}: rows[{rows}] = n{x} * [wq{at}[{e}{{{q}~}}x{e}], wk{at}[{kv}{{{k}~}}x{e}], \
+                 wv{at}[{kv}{{{k}}}x{e}]]\n\
                  rotate q{at}: rows[{e}], cache{at} = qkv{at} heads={q} tables=(cos, sin)\n\
                  attend a{at}: rows[{e}] = q{at}, cache{at} heads={q} scale=0.25\n\
                  combine x{y}: features[{e}] = x{x} + a{at} * wo{at}[{e}x{e}{{{q}}}]\n\

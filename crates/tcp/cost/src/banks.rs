@@ -6,7 +6,7 @@
 //! followed bank by bank through the loop nest, and loops fold by the period of their addresses, so that the
 //! cost does not depend on their sizes.
 
-use tilewright_base::invariant::to_index;
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 use tilewright_tcp_isa::capped::Capped;
@@ -24,7 +24,8 @@ pub fn longest_hold(machine: &Tcp, loops_bytes: &[AccessLoop], width_bytes: u64)
     if accesses < machine.starvation_accesses() {
         return walked_hold(loops_bytes, width_bytes, banks, bank_bytes, accesses);
     }
-    (0..banks).map(|bank| hold_of_bank(loops_bytes, width_bytes, bank, bank_bytes, sweep)).max().unwrap_or(0)
+    let holds = (0..banks).map(|bank| hold_of_bank(loops_bytes, width_bytes, bank, bank_bytes, sweep));
+    holds.max().or_broken("data memory has banks")
 }
 
 /// Few accesses, one by one.
@@ -177,12 +178,12 @@ mod tests {
                         AccessLoop::new(sizes[j % sizes.len()], inner),
                     ];
                     let folded = (0..16).map(|bank| hold_of_bank(&loops, width, bank, 8, 128)).max();
-                    let judged = walk(&loops, width, 16, 8);
-                    assert_eq!(folded, Some(judged), "{loops:?} width {width}");
+                    let walked = walk(&loops, width, 16, 8);
+                    assert_eq!(folded, Some(walked), "{loops:?} width {width}");
                     let accesses = loops.iter().map(|row| row.size).product();
                     assert_eq!(
                         walked_hold(&loops, width, 16, 8, accesses),
-                        judged,
+                        walked,
                         "{loops:?} width {width}"
                     );
                 }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::limits::index;
-use tilewright_base::invariant::Exact;
+use super::limits::{index, reach};
+use tilewright_base::invariant::{Exact, OrBroken};
 
 /// Runs of equal length, in two loops of even steps: what register file loads are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +40,9 @@ impl EvenRuns {
     /// The part of data memory from the first byte that is read to the last; what lies before its start does
     /// not count.
     pub(crate) fn reads(&self) -> Range<usize> {
-        let ends = self.loops.iter().map(|(size, from, _)| from.saturating_mul(*size as i64 - 1));
-        let (low, high) = ends.fold((self.first.from, self.first.from), |(low, high), end| {
-            (low.saturating_add(end.min(0)), high.saturating_add(end.max(0)))
-        });
-        let byte = |at: i64| usize::try_from(at).unwrap_or(0);
-        byte(low)..byte(high).saturating_add(self.first.bytes)
+        let (low, high) = reach(self.loops.iter().map(|(size, from, _)| (*size as u64, *from)));
+        let byte = |offset: i64| index(self.first.from.exact_add(offset).max(0).unsigned_abs());
+        byte(low)..byte(high).exact_add(self.first.bytes)
     }
 
     /// What is read from one side and written to the other; `None` if it takes more than two loops, or the
@@ -87,8 +84,11 @@ impl EvenRuns {
     pub(crate) fn runs(&self) -> impl Iterator<Item = ByteRun> {
         let EvenRuns { first, loops: [inner, outer] } = *self;
         let run = move |(low, high): (i64, i64)| ByteRun {
-            from: first.from.saturating_add(low * inner.1).saturating_add(high * outer.1),
-            to: first.to.saturating_add_signed((low * inner.2).saturating_add(high * outer.2)),
+            from: first.from.exact_add(low.exact_mul(inner.1)).exact_add(high.exact_mul(outer.1)),
+            to: {
+                let step = low.exact_mul(inner.2).exact_add(high.exact_mul(outer.2));
+                first.to.checked_add_signed(step).or_broken("runs are written inside a memory")
+            },
             bytes: first.bytes,
         };
         let places =

@@ -4,7 +4,7 @@ use super::packets::Packets;
 
 /// Bytes that a packet of so many takes as flits.
 pub(super) fn padded(packet_bytes: usize, flit_bytes: usize) -> usize {
-    packet_bytes.div_ceil(flit_bytes.max(1)).saturating_mul(flit_bytes)
+    packet_bytes.next_multiple_of(flit_bytes.max(1))
 }
 
 /// Packets as flits.

@@ -6,17 +6,18 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use smallvec::SmallVec;
-use tilewright_base::invariant::Exact;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_num::{Dtype, RuleSet, commit_relu, convert};
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::{Commit, Fill, Memory, ShortLoad};
 
-use super::fault::{ExecFault, ExecProblem, ExecStage, equal, product};
+use super::fault::{ExecFault, ExecProblem, ExecStage, equal, out_of_bounds, product};
 use super::packets::{Packets, load_bits, store_bits};
 use super::parallel::for_each;
 use super::state::{LoadTarget, MemoryState, PeGroup, SliceMemory};
 use super::walk::{OffsetWalk, pairs};
 use crate::byte_runs::{EvenRuns, RunSide};
-use crate::limits::{MAX_SLICE, index};
+use crate::limits::{MAX_SLICE, base, index, reach};
 use crate::state::sizes::MemorySizes;
 
 /// A commit whose addresses are known to lie inside the memory.
@@ -45,23 +46,8 @@ impl<'a> CommitWriter<'a> {
         let walk = OffsetWalk::new(loops.clone())?;
         let runs = OffsetWalk::runs(&loops, image.bytes)?;
         product("bytes written on a slice", [walk.left(), image.bytes], MAX_SLICE)?;
-        let base = i64::try_from(image.base).unwrap_or(i64::MAX);
-        let reach = |stride: i64, size: u64| stride.saturating_mul(size.saturating_sub(1).cast_signed());
-        let ends = loops.iter().map(|(size, stride)| reach(*stride, *size));
-        let (low, high) = ends.fold((base, base), |(low, high), end| {
-            (low.saturating_add(end.min(0)), high.saturating_add(end.max(0)))
-        });
-        let (memory, capacity) = sizes.of(image.memory);
-        let bytes = image.bytes;
-        let out = |offset| ExecProblem::OutOfBounds { memory, offset, bytes, capacity };
-        if walk.left() > 0 && low < 0 {
-            return Err(out(low));
-        }
-        let end = u64::try_from(high).unwrap_or(0).saturating_add(bytes);
-        if walk.left() > 0 && end > capacity {
-            return Err(out(high));
-        }
-        let extent = usize::try_from(low).unwrap_or(0)..index(end);
+        let base = base("the base of a commit", image.base)?;
+        let extent = if walk.left() == 0 { 0..0 } else { extent(sizes, image, base, &loops)? };
         Ok(CommitWriter { image, base, walk, extent, runs, starts: OnceLock::new() })
     }
 
@@ -157,7 +143,7 @@ impl<'a> CommitWriter<'a> {
         for (step, offset) in self.walk.clone().enumerate() {
             let range = step * flit_bytes..step * flit_bytes + kept;
             let at = self.base.exact_add(offset).unsigned_abs();
-            let bytes = flits.bytes.get(range.clone()).unwrap_or_default();
+            let bytes = flits.bytes.get(range.clone()).or_broken("a flit for each step of a commit");
             match flits.extra.as_ref().and_then(|extra| extra.get(range)) {
                 Some(extra) => memory.write_extra(sizes, at, bytes, extra),
                 None => memory.write(sizes, self.image.memory, at, bytes),
@@ -166,14 +152,30 @@ impl<'a> CommitWriter<'a> {
     }
 }
 
+/// From the first byte that a commit writes to the last.
+fn extent(
+    sizes: &MemorySizes,
+    image: &Commit,
+    base: i64,
+    loops: &[(u64, i64)],
+) -> Result<Range<usize>, ExecProblem> {
+    let (memory, capacity) = sizes.of(image.memory);
+    let bytes = image.bytes;
+    let out = |at: i64| ExecProblem::OutOfBounds { memory, offset: at, bytes, capacity };
+    let (low, high) = reach(loops.iter().copied());
+    let (low, high) = (base.exact_add(low), base.exact_add(high));
+    let first = u64::try_from(low).map_err(|_| out(low))?;
+    let end = high.unsigned_abs().checked_add(bytes).filter(|end| *end <= capacity);
+    Ok(index(first)..index(end.ok_or_else(|| out(high))?))
+}
+
 /// Writes a run of flits, so many bytes apart, to a place: the first bytes of each.
-fn put(target: Option<&mut [u8]>, run: &[u8], kept: usize, pitch: usize) {
-    let Some(target) = target else { return };
+fn put(target: &mut [u8], run: &[u8], kept: usize, pitch: usize) {
     if kept == pitch {
-        return copy(target, run.get(..target.len()).unwrap_or_default());
+        return copy(target, run.get(..target.len()).or_broken("a run has the flits of its place"));
     }
     for (target, flit) in target.chunks_exact_mut(kept.max(1)).zip(run.chunks_exact(pitch)) {
-        copy(target, flit.get(..kept).unwrap_or_default());
+        copy(target, flit.get(..kept).or_broken("a flit has the bytes that are kept"));
     }
 }
 
@@ -202,13 +204,12 @@ pub(super) fn fill(state: &mut MemoryState, group: PeGroup, fill: &Fill) -> Resu
     }
     let word = fill.word.to_le_bytes();
     let bytes: Vec<u8> = word.into_iter().cycle().take(index(fill.commit.bytes)).collect();
-    let work = writer.steps().saturating_mul(group.slices).saturating_mul(4);
+    let work = writer.steps().capped_mul(group.slices).capped_mul(4);
     for_each(state.slices_mut(group), work, |slice, memory| {
         if writer.writes(slice as u64) {
             if fill.word == 0 && fill.commit.memory == Memory::Dm {
                 let (starts, bytes) = writer.runs();
-                return starts
-                    .for_each(|at| memory.clear_dm(&sizes, index(at)..index(at).saturating_add(bytes)));
+                return starts.for_each(|at| memory.clear_dm(&sizes, index(at)..index(at).exact_add(bytes)));
             }
             for offset in writer.walk.clone() {
                 let at = writer.base.exact_add(offset).unsigned_abs();
@@ -225,14 +226,14 @@ pub(super) fn short(state: &mut MemoryState, group: PeGroup, short: &ShortLoad) 
     let check = |memory: Memory, offset: u64| {
         let (name, capacity) = sizes.of(memory);
         let inside = offset.checked_add(short.bytes).is_some_and(|end| end <= capacity);
-        let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-        let problem = ExecProblem::OutOfBounds { memory: name, offset, bytes: short.bytes, capacity };
+        let problem = out_of_bounds(name, offset, short.bytes, capacity);
         if inside { Ok(()) } else { Err(problem.at(ExecStage::Commit)) }
     };
     check(Memory::Dm, short.from)?;
     check(short.memory, short.base)?;
-    let (from, bytes) = (i64::try_from(short.from).unwrap_or(i64::MAX), index(short.bytes));
-    for_each(state.slices_mut(group), group.slices.saturating_mul(short.bytes) / 8, |_, memory| {
+    let from = i64::try_from(short.from).or_broken("an offset inside data memory");
+    let bytes = index(short.bytes);
+    for_each(state.slices_mut(group), group.slices.capped_mul(short.bytes) / 8, |_, memory| {
         memory.copy_from_dm(&sizes, short.memory, from, short.base, bytes);
     });
     Ok(())

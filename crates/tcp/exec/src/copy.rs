@@ -1,6 +1,8 @@
 //! Commands that only move bytes from data memory to another place of the same slice: loads of register
 //! files, copies. Runs of both sides are matched once for all slices.
 
+use tilewright_base::invariant::Exact;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::{Memory, Stream};
 use tilewright_tcp_isa::switch::Topology;
 
@@ -35,15 +37,18 @@ impl SliceCopy {
         writer: &CommitWriter<'_>,
         flit_bytes: usize,
     ) -> Option<SliceCopy> {
+        let (flit_bytes, packet_bytes, kept_bytes) =
+            (flit_bytes as u64, fetcher.packet_bytes, image.commit.bytes);
+        let whole = kept_bytes == flit_bytes && packet_bytes.is_multiple_of(flit_bytes);
+        // A packet is padded to a flit, and the padding is not written.
+        let padded = packet_bytes < flit_bytes && kept_bytes == packet_bytes;
         let moves = image.switch.topology == Topology::Forwarding
             && image.contract.is_none()
             && image.vector.is_none()
             && image.cast.is_none()
             && image.transpose.is_none()
             && !image.commit.to_bf16
-            && (image.commit.bytes == flit_bytes as u64 && fetcher.packet_bytes.is_multiple_of(flit_bytes as u64)
-                // A packet is padded to a flit, and the padding is not written.
-                || fetcher.packet_bytes < flit_bytes as u64 && image.commit.bytes == fetcher.packet_bytes);
+            && (whole || padded);
         let fetched = fetcher.packets.checked_mul(fetcher.packet_bytes)?;
         if !moves || fetched != writer.steps().checked_mul(image.commit.bytes)? || fetched == 0 {
             return None;
@@ -66,8 +71,7 @@ impl SliceCopy {
     fn is_apart(&self) -> bool {
         let mut all: Option<(i64, i64, u64, u64)> = None;
         self.for_each(|run| {
-            let (from, to) =
-                (run.from.saturating_add(run.bytes as i64), run.to.saturating_add(run.bytes as u64));
+            let (from, to) = (run.from.exact_add(run.bytes as i64), run.to.exact_add(run.bytes as u64));
             let (low, high, first, last) = all.unwrap_or((run.from, from, run.to, to));
             all = Some((low.min(run.from), high.max(from), first.min(run.to), last.max(to)));
         });
@@ -89,7 +93,7 @@ impl SliceCopy {
         writer: &CommitWriter<'_>,
         memories: Vec<&mut SliceMemory>,
     ) {
-        let work = self.bytes.saturating_mul(memories.len() as u64) / 8;
+        let work = self.bytes.capped_mul(memories.len() as u64) / 8;
         for_each(memories, work, |slice, memory| {
             if writer.writes(slice as u64) {
                 let even = match &self.runs {

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::Stream;
 use tilewright_tcp_isa::switch::Topology;
 use tilewright_tcp_isa::vector::reads;
@@ -40,8 +41,8 @@ impl SliceClasses {
         let file = vector.map_or(0..0, reads);
         let fetched = usize::try_from(fetcher.packets.checked_mul(fetcher.packet_bytes)?).ok()?;
         let compared = [&first, &second, &file].into_iter().map(ExactSizeIterator::len);
-        let compared = compared.fold(0, usize::saturating_add);
-        if !own || compared > fetched.saturating_mul(COMPARED) {
+        let compared = compared.fold(0, usize::capped_add);
+        if !own || compared > fetched.capped_mul(COMPARED) {
             return None;
         }
         let same = |one: &SliceMemory, other: &SliceMemory| {

@@ -78,6 +78,15 @@ pub enum ExecProblem {
         /// Bytes that it has.
         capacity: u64,
     },
+    /// A first byte or slice from which steps cannot be counted.
+    TooFar {
+        /// What is counted from.
+        what: &'static str,
+        /// Its number.
+        first: u64,
+        /// The largest that is allowed.
+        most: u64,
+    },
     /// No memory is there.
     Unmapped(Address),
     /// A step of so many bytes from an address leaves the address space.
@@ -136,6 +145,7 @@ impl ExecFault {
         matches!(
             self.problem,
             ExecProblem::OutOfBounds { .. }
+                | ExecProblem::TooFar { .. }
                 | ExecProblem::Unmapped(_)
                 | ExecProblem::Stepped(..)
                 | ExecProblem::Nowhere { .. }
@@ -167,6 +177,14 @@ pub(super) fn equal(
     of_other: u64,
 ) -> Result<(), ExecProblem> {
     if count == of_other { Ok(()) } else { Err(ExecProblem::Unequal { what, count, other, of_other }) }
+}
+
+/// An access past the end of a memory, by its first byte.
+pub(super) fn out_of_bounds(memory: &'static str, first: u64, bytes: u64, capacity: u64) -> ExecProblem {
+    match i64::try_from(first) {
+        Ok(offset) => ExecProblem::OutOfBounds { memory, offset, bytes, capacity },
+        Err(_) => ExecProblem::TooFar { what: "the first byte of an access", first, most: capacity },
+    }
 }
 
 /// How often `of` goes into a count; it must do so without rest.
@@ -211,6 +229,9 @@ impl fmt::Display for ExecProblem {
                     "{bytes} bytes at {offset} of {memory}, which has {capacity} bytes; move or shorten"
                 )
             }
+            ExecProblem::TooFar { what, first, most } => {
+                write!(f, "{what} is {first}, above {most}; start inside the memory")
+            }
             ExecProblem::Stepped(address, bytes) => {
                 write!(
                     f,
@@ -221,9 +242,10 @@ impl fmt::Display for ExecProblem {
             ExecProblem::Unmapped(address) => {
                 write!(f, "no memory is mapped at {:#x}; check base and strides", address.0)
             }
-            ExecProblem::Nowhere { what, number, count } => {
-                write!(f, "there is no {what} {number}, only 0 to {}", count.saturating_sub(1))
-            }
+            ExecProblem::Nowhere { what, number, count } => match count.checked_sub(1) {
+                Some(last) => write!(f, "there is no {what} {number}, only 0 to {last}"),
+                None => write!(f, "there is no {what} {number}, and no other"),
+            },
             ExecProblem::NotGranted { pe, address, write, owner } => {
                 let does = if *write { "write" } else { "read" };
                 write!(

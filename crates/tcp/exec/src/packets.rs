@@ -10,6 +10,7 @@ use tilewright_num::{Dtype, int_pattern, int_value};
 use super::fault::{ExecProblem, divide};
 use crate::limits::index;
 
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::memory::payload_bits;
 
 /// A sequence of packets of one size, or of flits.
@@ -26,7 +27,8 @@ pub struct Packets {
 impl Packets {
     /// Number of packets.
     pub fn count(&self) -> usize {
-        self.bytes.len().checked_div(self.packet_bytes).unwrap_or(0)
+        // No bytes are no packets of any size, of none too.
+        if self.bytes.is_empty() { 0 } else { self.bytes.len() / self.packet_bytes }
     }
 
     /// The same done to both planes.
@@ -35,9 +37,9 @@ impl Packets {
     }
 }
 
-/// Bytes of so many elements in flight.
+/// Bytes of so many elements in flight; of more than can be counted, more than a command may have.
 pub(super) fn flight_bytes(dtype: Dtype, elements: u64) -> u64 {
-    elements.saturating_mul(payload_bits(dtype)).div_ceil(8)
+    elements.capped_mul(payload_bits(dtype)).div_ceil(8)
 }
 
 /// Elements of so many bytes in flight.
@@ -45,9 +47,14 @@ pub(super) fn flight_elements(dtype: Dtype, bytes: usize) -> usize {
     bytes * 8 / index(payload_bits(dtype))
 }
 
+/// Bytes from a place on; none where a memory, which may never have been written, has none.
+pub(super) fn bytes_from(bytes: &[u8], at: usize) -> &[u8] {
+    bytes.get(at..).unwrap_or(&[])
+}
+
 /// Bits `at * bits ..` of little-endian bytes; missing bytes are zero.
 pub(super) fn load_bits(bytes: &[u8], bits: u64, at: usize) -> u32 {
-    let byte = |index: usize| u32::from(bytes.get(index).copied().unwrap_or(0));
+    let byte = |index: usize| bytes.get(index).map_or(0, |byte| u32::from(*byte));
     match bits {
         4 => byte(at / 2) >> (4 * (at % 2)) & 0xF,
         8 => byte(at),

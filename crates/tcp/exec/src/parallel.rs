@@ -2,6 +2,7 @@
 //! threads. No result depends on the number of threads: of several faults, that of the lowest slice counts.
 
 use rayon::prelude::*;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::Stream;
 
 use super::ExecFault;
@@ -16,7 +17,7 @@ const CONTRACTION_STEPS: u64 = 1_000;
 const RESULT_STEPS: u64 = 2;
 
 /// Host work of a command's parts, over all slices, in steps of about a nanosecond: an estimate, which stops
-/// at the greatest number and changes no result.
+/// at the largest number and changes no result.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HostWork {
     /// Fetch, switch and collect.
@@ -33,13 +34,13 @@ impl HostWork {
         let adapted = image.fetch.cast.is_some() || image.fetch.lookup.is_some();
         let fetch = if adapted { fetched / 2 } else { fetched / 8 };
         let products = image.contract.as_ref().map_or(0, |contract| {
-            let walked = contract.loops.iter().map(|row| row.size.fixed()).fold(1, u64::saturating_mul);
-            let products = walked.saturating_mul(contract.lanes) / 16;
+            let walked = contract.loops.iter().map(|row| row.size.fixed()).fold(1, u64::capped_mul);
+            let products = walked.capped_mul(contract.lanes) / 16;
             let left = contract.steps.iter().filter(|step| !step.summed).map(|step| step.size.fixed());
-            let results = left.fold(contract.lanes, u64::saturating_mul).saturating_mul(RESULT_STEPS);
-            products.saturating_add(results).saturating_add(CONTRACTION_STEPS).saturating_mul(slices)
+            let results = left.fold(contract.lanes, u64::capped_mul).capped_mul(RESULT_STEPS);
+            products.capped_add(results).capped_add(CONTRACTION_STEPS).capped_mul(slices)
         });
-        HostWork { fetch, compute: fetch.saturating_add(products), leave: kept / 4 }
+        HostWork { fetch, compute: fetch.capped_add(products), leave: kept / 4 }
     }
 }
 

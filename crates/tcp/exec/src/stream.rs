@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, RuleSet};
 use tilewright_tcp_isa::program::exec::Stream;
@@ -110,7 +111,8 @@ impl<'a> CommandEngines<'a> {
             .map_err(|problem| problem.at(ExecStage::Fetch))?;
         let exchange = SwitchExchange::new(machine, &image.switch, group.slices, fetcher.packets)
             .map_err(|problem| problem.at(ExecStage::Switch))?;
-        let received = (0..group.slices).map(|slice| exchange.received(slice)).max().unwrap_or(0);
+        let received = (0..group.slices).map(|slice| exchange.received(slice)).max();
+        let received = received.or_broken("a group of PEs has slices");
         let packet = fetcher.packet_bytes.next_multiple_of(machine.network.flit_bytes);
         product("bytes received on a slice", [received, packet], MAX_SLICE)
             .map_err(|problem| problem.at(ExecStage::Switch))?;
@@ -121,7 +123,7 @@ impl<'a> CommandEngines<'a> {
             .map(plan)
             .transpose()
             .map_err(|problem| problem.at(ExecStage::Contraction))?;
-        let kept = plan.map_or(received.saturating_mul(packet), |plan| plan.words().saturating_mul(4));
+        let kept = plan.map_or(received.exact_mul(packet), |plan| plan.words().exact_mul(4));
         let kept = held("bytes of results", [kept, group.slices, 1])
             .map_err(|problem| problem.at(ExecStage::Contraction))?;
         let work = HostWork::of(image, fetched, kept, group.slices);

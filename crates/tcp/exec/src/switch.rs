@@ -41,7 +41,9 @@ impl<'a> SwitchExchange<'a> {
     pub(super) fn received(&self, slice: u64) -> u64 {
         match self.image.topology {
             Topology::Custom(ring) => {
-                let kept = self.image.sources.get(index(slice % ring.max(1))).map_or(0, Vec::len);
+                let kept = self.image.sources.get(index(slice % ring.max(1)));
+                let kept =
+                    kept.or_broken("a custom topology names the sources of each slice of a ring").len();
                 self.packets.exact_mul(kept as u64)
             }
             topology => switch::delivered_packets(topology, self.packets),
@@ -144,7 +146,8 @@ impl<'a> SwitchExchange<'a> {
 
     fn each_kept(&self, slice: u64, ring: u64, mut visit: impl FnMut(u64, u64)) {
         let first = slice - slice % ring.max(1);
-        let mut kept = self.image.sources.get(index(slice - first)).cloned().unwrap_or_default();
+        let kept = self.image.sources.get(index(slice - first)).cloned();
+        let mut kept = kept.or_broken("a custom topology names the sources of each slice of a ring");
         kept.sort_unstable();
         for time in 0..self.packets {
             kept.iter().for_each(|source| visit(first + u64::from(*source), time));

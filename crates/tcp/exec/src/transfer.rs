@@ -7,9 +7,11 @@
 
 use std::collections::BTreeSet;
 
+use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, int_value};
 use tilewright_tcp_isa::address_space::AddressSpace;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::Transfer;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, TransferIndex};
 
@@ -65,7 +67,7 @@ pub fn transfer_within(
     }
     let mut packet = transfer.packet;
     while let Some((size, source, target)) = rows.last().copied() {
-        let joined = packet.saturating_mul(size);
+        let joined = packet.capped_mul(size);
         let neighbours = source == target && u64::try_from(source) == Ok(packet);
         let indexed = transfer.index.is_some() && rows.len() == 1;
         if indexed || size == 0 || joined > JOINED_BYTES || !(neighbours || size == 1) {
@@ -83,7 +85,7 @@ pub fn transfer_within(
         (Some(by), Some(first)) => {
             for row in 0..first.0 {
                 let (source, target) = mover.row(&by, first, row, source, target)?;
-                mover.run(rows.get(1..).unwrap_or_default(), source, target)?;
+                mover.run(&rows[1..], source, target)?;
             }
             Ok(())
         }
@@ -134,13 +136,13 @@ impl DmaMover<'_> {
         }
     }
 
-    /// Refuses a packet that an earlier one of the same command has written over: engines read ahead, and what
-    /// it would find there depends on how far.
+    /// Refuses a packet that an earlier one of the same command has written over: engines read ahead, and
+    /// what it would find there depends on how far.
     fn reads_its_own(&mut self, source: Address, target: Address, bytes: u64) -> Result<(), ExecFault> {
         let Some(written) = self.written.as_mut().filter(|written| written.len() < MAX_TRACKED) else {
             return Ok(());
         };
-        let near = source.0.saturating_sub(bytes - 1)..source.0.saturating_add(bytes);
+        let near = source.0.max(bytes - 1) - (bytes - 1)..source.0.capped_add(bytes);
         if let Some(earlier) = written.range(near).next() {
             let (read, written) = ((source, bytes), (Address(*earlier), bytes));
             return Err(ExecProblem::SelfOverlap { read, written }.at(ExecStage::Dma));
@@ -151,7 +153,7 @@ impl DmaMover<'_> {
 
     fn may_touch(&self, first: Address, bytes: u64, write: bool) -> Result<(), ExecFault> {
         let Some(space) = self.space else { return Ok(()) };
-        let Some(address) = space.first_denied((first.0, first.0.saturating_add(bytes)), write) else {
+        let Some(address) = space.first_denied((first.0, first.0.capped_add(bytes)), write) else {
             return Ok(());
         };
         let (pe, owner) = (space.pe(), space.owner(address));
@@ -172,22 +174,30 @@ impl DmaMover<'_> {
         }
         let row = row.cast_signed();
         let mut entry = [0; 4];
-        let at = step(by.table, row.saturating_mul(4))?;
+        let at = step(by.table, row.exact_mul(4))?;
         self.may_touch(at, 4, false)?;
         self.state.read(at, &mut entry).map_err(dma)?;
         let entry = int_value(by.dtype, load_bits(&entry, 32, 0));
         let offsets = matches!(by.table.locate().map(|at| at.medium), Some(MemoryInstance::Hbm));
-        let named = |stride: i64| if offsets { entry } else { entry.saturating_mul(stride) };
-        let (from, to) = match by.scatter {
-            false => (named(from), to.saturating_mul(row)),
-            true => (from.saturating_mul(row), named(to)),
+        let named = |side: Address, stride: i64| match offsets {
+            true => step(side, entry),
+            false => step_times(side, stride, entry),
         };
-        Ok((step(source, from)?, step(target, to)?))
+        match by.scatter {
+            false => Ok((named(source, from)?, step_times(target, to, row)?)),
+            true => Ok((step_times(source, from, row)?, named(target, to)?)),
+        }
     }
 }
 
 fn step(address: Address, bytes: i64) -> Result<Address, ExecFault> {
     address.step(bytes).ok_or_else(|| ExecProblem::Stepped(address, bytes).at(ExecStage::Dma))
+}
+
+/// So many steps from an address; a distance that 64 bits do not hold leaves every address space.
+fn step_times(address: Address, bytes: i64, times: i64) -> Result<Address, ExecFault> {
+    let distance = bytes.checked_mul(times);
+    step(address, distance.ok_or_else(|| ExecProblem::Stepped(address, bytes).at(ExecStage::Dma))?)
 }
 
 fn dma(fault: ExecFault) -> ExecFault {

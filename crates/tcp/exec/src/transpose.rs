@@ -26,7 +26,7 @@ pub(super) fn leaving(image: &Transpose, bits: u64, flits: u64) -> Result<u64, E
 pub(super) fn transpose(image: &Transpose, bits: u64, flits: &Packets) -> Result<Packets, ExecProblem> {
     let flit_bytes = flits.packet_bytes;
     let leaving = leaving(image, bits, flits.count() as u64)?;
-    if image.rows.saturating_mul(bits).div_ceil(8) > flit_bytes as u64 {
+    if image.rows.exact_mul(bits).div_ceil(8) > flit_bytes as u64 {
         return Err(ExecProblem::TooLarge { what: "bytes of a transposed column", most: flit_bytes as u64 });
     }
     let taken = index(flit_elements(bits));

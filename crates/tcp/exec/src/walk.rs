@@ -1,6 +1,8 @@
 //! The loop sequencer followed literally: every address of nested loops, in order (vISA book, sequencer).
 
 use smallvec::SmallVec;
+use tilewright_base::invariant::Exact;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::exec::Loop;
 
 use super::fault::{ExecProblem, product};
@@ -20,8 +22,8 @@ pub(super) struct OffsetWalk {
 
 /// Checks that no step of loops is too far from the first.
 pub(super) fn check_span(loops: &[(u64, i64)]) -> Result<(), ExecProblem> {
-    let reach = |row: &(u64, i64)| u128::from(row.0.saturating_sub(1)) * u128::from(row.1.unsigned_abs());
-    let span = loops.iter().map(reach).fold(0, u128::saturating_add);
+    let reach = |row: &(u64, i64)| u128::from(row.0.max(1) - 1) * u128::from(row.1.unsigned_abs());
+    let span = loops.iter().map(reach).fold(0, u128::capped_add);
     if span > u128::from(MAX_SPAN) {
         return Err(ExecProblem::TooLarge { what: "addresses apart", most: MAX_SPAN });
     }
@@ -58,7 +60,7 @@ impl OffsetWalk {
 
     /// Goes to the next step.
     pub(super) fn advance(&mut self) {
-        self.left = self.left.saturating_sub(1);
+        self.left = self.left.exact_sub(1);
         for (index, (size, stride)) in self.index.iter_mut().zip(&self.loops).rev() {
             *index += 1;
             self.offset = self.offset.wrapping_add(*stride);

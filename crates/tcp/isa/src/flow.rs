@@ -33,6 +33,7 @@ pub struct FlowCounts {
 /// Follows the counts of a stream through the engines.
 pub fn flow(machine: &Tcp, stream: &Stream) -> FlowCounts {
     let fetch = &stream.fetch;
+    // An image with packets of no elements is refused; until then it has none.
     let packets = iterations(&fetch.loops).checked_div(fetch.packet).unwrap_or(0);
     let read_packet_bytes = bytes_of(fetch.packet, payload_bits(fetch.dtype));
     let packet_bytes = bytes_of(fetch.packet, payload_bits(fetch.leaves()));

@@ -1,6 +1,7 @@
 //! The loop sequencer shared by fetch, commit and register-file walks: at most eight merged entries, each of
 //! bounded size, and the widest access that an address pattern allows (vISA book).
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessPattern;
 
@@ -50,7 +51,8 @@ pub fn read_bytes(machine: &Tcp, merged: &AccessPattern, packet_elements: u64, e
     };
     let access_bits = gcd(packet_elements, run).capped_mul(element_bits);
     let widths = machine.fetch.main_widths_bytes.iter().copied();
-    widths.filter(|width| access_bits.is_multiple_of(width * 8)).max().unwrap_or(1)
+    let widest = widths.clone().filter(|width| access_bits.is_multiple_of(width * 8)).max();
+    widest.or(widths.min()).or_broken("a machine has widths of fetches")
 }
 
 /// Elements that the innermost loops read side by side; 1 if they do not.

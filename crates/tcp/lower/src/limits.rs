@@ -61,7 +61,8 @@ pub(super) fn limits(
     let digits = || fetched.view.digits.iter().chain(fetched.over_slices);
     let mut limits = Vec::new();
     for axis in &problem.read_axes(operand) {
-        // A window with positions before its start is read from a copy that has them, or shifted over from its first position on.
+        // A window with positions before its start is read from a copy that has them, or shifted over from
+        // its first position on.
         let shifted = rows.iter().any(|row| row.along == Some(*axis));
         let before = problem.window(*axis).filter(|_| !shifted).map_or(0, |window| window.before);
         let extent = problem.axis(*axis).extent_in[operand as usize] + before;

@@ -63,7 +63,8 @@ impl RegisterLayout {
         let bits_of =
             |row: &[(LoopPiece, u64)]| row.iter().map(|(_, size)| size).product::<u64>() * input.bits;
         let whole = |bits: u64| bits.is_multiple_of(input.word_bytes * 8);
-        // Rows of wide reads are aligned, so they cannot lie densely: the outermost piece is filled up to whole words.
+        // Rows of wide reads are aligned, so they cannot lie densely: the outermost piece is filled up to
+        // whole words.
         let wide = input.reads_wide(&row);
         while wide && !whole(bits_of(&row)) {
             let Some((_, size)) = row.first_mut() else { break };

@@ -106,7 +106,8 @@ impl OperandSupply {
         if self.is_local() {
             return Some(Switch::default());
         }
-        // Topologies have numbers, not registers: only loops outside of what is remote may be counted at run time.
+        // Topologies have numbers, not registers: only loops outside of what is remote may be counted at run
+        // time.
         let over_slices = |(_, at): &(LoopPiece, Option<DigitStep>)| matches!(at, Some(DigitStep::Slice(_)));
         let first = pieces.iter().position(over_slices).unwrap_or(pieces.len());
         if pieces[first..].iter().any(|(piece, _)| dynamic.steps(piece).is_some()) {

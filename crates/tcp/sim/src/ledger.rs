@@ -169,7 +169,7 @@ impl ImageWork {
         }
     }
 
-    /// Whether all commands that a run can issue sum to less than the greatest number.
+    /// Whether all commands that a run can issue sum to less than the largest number.
     fn is_summable(&self) -> bool {
         let parts =
             [self.products, self.fetched_bytes, self.packet_bytes, self.committed_bytes, self.loaded_bytes];

@@ -276,7 +276,7 @@ impl TransferPlan {
     }
 }
 
-/// Whether the energy and the cycles of a command are numbers: whoever counts stops at the greatest that
+/// Whether the energy and the cycles of a command are numbers: whoever counts stops at the largest that
 /// there is.
 fn is_counted(energy_fj: &[u64; COMPONENTS], cycles: u64) -> bool {
     let all = energy_fj.iter().try_fold(0_u64, |sum, part| sum.checked_add(*part));

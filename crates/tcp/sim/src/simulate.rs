@@ -257,7 +257,7 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
             busy_cycles: used.clone().map(|pe| u128::from(pe.busy[engine as usize])).sum(),
             available_cycles: u128::from(cycles) * u128::from(count * engine.units()),
         };
-        let told = EngineUnit::ALL.map(of).into_iter();
-        told.filter(|used| !used.engine.if_used() || used.busy_cycles > 0).collect()
+        let units = EngineUnit::ALL.map(of).into_iter();
+        units.filter(|used| !used.engine.if_used() || used.busy_cycles > 0).collect()
     }
 }

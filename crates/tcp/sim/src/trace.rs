@@ -334,8 +334,8 @@ fn pe_tracks(
     }
     let named = [("dm", true), ("trf", true), ("vrf", used.vrf), ("spm", used.spm)];
     let mut memories = [None; 4];
-    for (slot, ((name, told), part)) in memories.iter_mut().zip(named.into_iter().zip(parts)) {
-        if told {
+    for (slot, ((name, shown), part)) in memories.iter_mut().zip(named.into_iter().zip(parts)) {
+        if shown {
             let track = layout.add_track(Some(core), TrackKind::Memory, name);
             let counter = format!("touched so far, in parts of {part} B");
             *slot = Some(layout.add_counter(track, counter, Unit::Bytes));

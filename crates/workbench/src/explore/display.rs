@@ -128,7 +128,7 @@ pub trait CandidateDisplay {
     fn advice(&self, refusal: CandidateRefusal) -> Vec<Remedy>;
     /// The roof over candidates.
     fn roof(&self) -> Roofline;
-    /// Runs the first of the best on the machine of that name, until it is told to stop.
+    /// Runs the first of the best on the machine of that name, until it is asked to stop.
     fn verify(
         &self,
         found: &SearchResultOf<Self::Target>,

@@ -1,7 +1,7 @@
 //! Candidates of a NeuronCore as people see them: tilings, engines, blocks.
 
 use serde_json::{Map, Value, json};
-use tilewright_base::invariant::OrBroken;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_explore::neuron::explain::explain;
 use tilewright_explore::neuron::instruction_cost::part_names;
 use tilewright_explore::neuron::point::{BlockCopies, DrainEngine, PartialSums};
@@ -128,7 +128,7 @@ impl<'m> CandidateDisplay for CoreTask<'m> {
         let figure = |key: &str, value: u64| Remedy::Figures(vec![(key.to_string(), value)]);
         vec![match refusal.reason {
             RefusalReason::Sbuf => {
-                let all = refusal.need.saturating_add(self.task.chip.neuron.sbuf.reserved_bytes);
+                let all = refusal.need.exact_add(self.task.chip.neuron.sbuf.reserved_bytes);
                 figure("sbuf.partition_bytes", all.checked_next_power_of_two().unwrap_or(all))
             }
             RefusalReason::Psum => figure("psum.banks", refusal.need.next_power_of_two()),
@@ -141,7 +141,7 @@ impl<'m> CandidateDisplay for CoreTask<'m> {
     fn roof(&self) -> Roofline {
         let neuron = &self.task.chip.neuron;
         let array = real(neuron.tensor.rows * neuron.tensor.columns);
-        let dma = neuron.dma.engines_per_core.saturating_mul(neuron.dma.achieved_bytes_per_s);
+        let dma = neuron.dma.engines_per_core.exact_mul(neuron.dma.achieved_bytes_per_s);
         Roofline {
             title: "Roofline of HBM",
             x: "products for each byte of HBM",
@@ -284,13 +284,15 @@ fn value(shown: &CoreTask<'_>, report: &NeuronReport) -> Value {
         },
         "energy_pj_by_component": energy,
         "instructions": {
-            "matmul": totals.matmuls, "drain": totals.leaves, "load": totals.load_copies, "store": totals.store_copies,
+            "matmul": totals.matmuls, "drain": totals.leaves, "load": totals.load_copies,
+                "store": totals.store_copies,
         },
         "hbm_bytes": { "read": totals.hbm_read_bytes, "written": totals.hbm_written_bytes },
         "descriptors": totals.descriptors,
         "reuse": { "in0": report.reuse[0], "in1": report.reuse[1] },
         "sbuf_partition_bytes": {
-            "stationary": room.held_bytes, "moving": room.moving_bytes, "out": room.out_bytes, "sums": room.sums_bytes,
+            "stationary": room.held_bytes, "moving": room.moving_bytes, "out": room.out_bytes,
+                "sums": room.sums_bytes,
         },
         "psum_banks_of_a_tile": room.tile_banks,
     })

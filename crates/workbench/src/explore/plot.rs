@@ -1,6 +1,7 @@
 //! Pictures of a search: performance against power with the front marked (after Fig. 14 of the paper), energy
 //! of the front by component (after Fig. 15), and a roofline.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_explore::SearchTarget;
 use tilewright_explore::search::SearchResultOf;
 use tilewright_report::chart::{ChartPlane, LogAxis, StackedBar, short, stacked};
@@ -118,7 +119,7 @@ fn energy<S: CandidateDisplay>(
     svg: &mut Svg,
 ) {
     let names = shown.parts();
-    let of = |look: &CandidateView, at: usize| look.parts_fj.get(at).copied().unwrap_or(0.0);
+    let of = |look: &CandidateView, at: usize| *look.parts_fj.get(at).or_broken("a candidate has every part");
     let used = |at: usize| front.iter().chain(best).any(|look| of(look, at) > 0.0);
     let parts: Vec<usize> = (0..names.len()).filter(|at| used(*at)).collect();
     let colour = |at: usize| PARTS.get(at).copied().unwrap_or("#444").to_string();
@@ -199,9 +200,12 @@ fn page<S: CandidateDisplay>(shown: &S, front: &[CandidateView], drawing: &str) 
         })
         .collect();
     format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>body {{ font: 14px system-ui, \
-         sans-serif; margin: 24px }} td, th {{ padding: 2px 10px; text-align: right }} td:last-child, th:last-child {{ \
-         text-align: left }}</style></head>\n<body>\n{drawing}\n<h2>The front</h2>\n<table><tr><th>#</th><th>time</th>\
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>body {{ \
+         font: 14px system-ui, \
+         sans-serif; margin: 24px }} td, th {{ padding: 2px 10px; text-align: right }} td:last-child, \
+         th:last-child {{ \
+         text-align: left }}</style></head>\n<body>\n{drawing}\n<h2>The \
+         front</h2>\n<table><tr><th>#</th><th>time</th>\
          <th>pJ</th><th>mW</th><th>{1}</th></tr>\n{rows}</table>\n</body></html>\n",
         escape(&title(shown)),
         shown.called()

@@ -99,7 +99,7 @@ fn answer<S: CandidateDisplay>(
         cloud: request.plot,
         budget: request.evaluations,
     };
-    let found = search(shown.target(), &options, &mut |told: &SearchProgress, _| progress(part(told)));
+    let found = search(shown.target(), &options, &mut |done: &SearchProgress, _| progress(part(done)));
     if found.kept.best().is_empty() {
         return Err(input.refused(vec![nothing(shown, &found)]));
     }
@@ -113,8 +113,8 @@ fn answer<S: CandidateDisplay>(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a part for people")]
-fn part(told: &SearchProgress) -> f64 {
-    told.frames as f64 / told.of_frames.max(1) as f64
+fn part(done: &SearchProgress) -> f64 {
+    done.frames as f64 / done.of_frames.max(1) as f64
 }
 
 /// Why nothing is legal, and what would be.

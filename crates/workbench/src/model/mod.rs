@@ -24,7 +24,7 @@ use tilewright_schedule::tune::{ProgramCosts, TokenCost, TuneGoal, TunedModel, t
 use tilewright_tcp_isa::program::text::print;
 
 use crate::Refusal;
-use report::ToldGeneration;
+use report::GenerationRun;
 
 /// Gives the bytes of a file.
 pub type ReadFile<'f> = dyn Fn(&Path) -> std::io::Result<Vec<u8>> + 'f;
@@ -286,7 +286,7 @@ pub fn generate_text(
 
 /// What a generation took, as data.
 pub fn generation_value(model: &CompiledModel, compiled: &Compiled, made: &GeneratedText) -> Value {
-    let told = ToldGeneration {
+    let run = GenerationRun {
         machine: &model.machine,
         chip: &model.chip,
         compiled,
@@ -297,5 +297,5 @@ pub fn generation_value(model: &CompiledModel, compiled: &Compiled, made: &Gener
         trace: None,
         other_sequences: &[],
     };
-    serde_json::to_value(told.report()).unwrap_or(Value::Null)
+    serde_json::to_value(run.report()).unwrap_or(Value::Null)
 }

@@ -8,9 +8,9 @@ use tilewright_runtime::generate::Generation;
 use tilewright_runtime::usage::Usage;
 use tilewright_tcp_sim::EngineUnit;
 
-/// A generation and what it is told from.
+/// A generation with all that its report is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct ToldGeneration<'d> {
+pub struct GenerationRun<'d> {
     /// What it ran on.
     pub machine: &'d Tcp,
     /// The chip's name.
@@ -31,7 +31,7 @@ pub struct ToldGeneration<'d> {
     pub other_sequences: &'d [SequenceJson],
 }
 
-impl<'d> ToldGeneration<'d> {
+impl<'d> GenerationRun<'d> {
     /// All of it.
     pub fn report(&self) -> ReportJson<'d> {
         let (decode, prefill) = (&self.generation.decode, &self.generation.prefill);
@@ -212,7 +212,7 @@ fn sums(usage: &Usage) -> UsageJson {
         runs: usage.runs,
         tokens: usage.tokens,
         cycles: usage.cycles,
-        energy_mj: usage.mj_per_token().unwrap_or(0.0) * real(usage.tokens),
+        energy_mj: usage.energy_mj(),
         macs: usage.counts.macs_useful,
         hbm_bytes: usage.counts.hbm_read_bytes.exact_add(usage.counts.hbm_written_bytes),
     }

@@ -46,7 +46,8 @@ pub fn value(
         "fused_pes": setup.fused_pes,
         "dtype": setup.dtype.name(),
         "einsum": program.einsum.to_string(),
-        "sizes": problem.axes.iter().map(|a| (a.name.to_string(), Value::from(a.whole))).collect::<serde_json::Map<_, _>>(),
+        "sizes": problem.axes.iter().map(|a| (a.name.to_string(), Value::from(a.whole)))
+            .collect::<serde_json::Map<_, _>>(),
         "shapes": shapes,
         "tactic": program.tactic.as_ref().map(ToString::to_string),
         "footprints": footprints,

@@ -3,7 +3,7 @@
 pub mod neuron;
 pub mod tcp;
 
-/// Which of the four readings are told.
+/// Which of the four readings are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadingSelection {
     /// Outputs.

@@ -12,10 +12,10 @@ use tilewright_neuron_isa::{Chip, NeuronProgram};
 use tilewright_neuron_sim::ScheduledProgram;
 use tilewright_neuron_sim::findings::NeuronFinding;
 
-/// Lines of the critical path that are told.
+/// Lines of the critical path that are printed.
 pub const MOST_LINES: usize = 8;
 
-/// What a run is told from.
+/// A run with all that its report is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct NeuronReport<'a> {
     /// What it ran on.

@@ -225,16 +225,15 @@ impl InputArrays {
 
     /// Sizes of an input that is drawn.
     fn sizes(&self, input: &DeclaredInput) -> Result<Vec<u64>, Outcome> {
-        let size = |size: &DeclaredSize| {
-            match size {
+        let size = |size: &DeclaredSize| match size {
             DeclaredSize::Fixed(size) => Ok(*size),
             DeclaredSize::Named(axis) => self.size(axis).ok_or_else(|| {
                 Outcome::usage(&format!(
-                    "the size `{axis}` of input `{}` is open\n  = allowed: a number\n  = instead: --dims {axis}=1",
+                    "the size `{axis}` of input `{}` is open\n  = allowed: a number\n  = instead: --dims \
+                     {axis}=1",
                     input.name
                 ))
             }),
-        }
         };
         input.sizes.iter().map(size).collect()
     }

@@ -28,7 +28,8 @@ pub(super) fn asked(args: &RunArgs) -> bool {
 pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     if args.prompting.prompts.iter().any(|prompt| !prompt.is_empty()) || args.prompting.prompts.len() > 1 {
         return Err(Outcome::usage(
-            "--prompt with --input, --seed or --output\n  = allowed: a text, or arrays\n  = instead: leave one of them out",
+            "--prompt with --input, --seed or --output\n  = allowed: a text, or arrays\n  = instead: leave \
+             one of them out",
         ));
     }
     args.prompting.check_arrays(&args.model)?;

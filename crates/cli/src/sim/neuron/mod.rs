@@ -91,7 +91,9 @@ fn check_options(args: &SimArgs) -> Result<(), Outcome> {
     ];
     let Some((_, option)) = given.into_iter().find(|(given, _)| *given) else { return Ok(()) };
     Err(Outcome::usage(&format!(
-        "{option} with a NeuronCore program, which has no values and no control cores\n  = allowed: --timeline, --energy, --findings, --trace, --json\n  = instead: run the kernel with `tilewright nki` for its values"
+        "{option} with a NeuronCore program, which has no values and no control cores\n  = allowed: \
+         --timeline, --energy, --findings, --trace, --json\n  = instead: run the kernel with `tilewright \
+         nki` for its values"
     )))
 }
 
@@ -105,7 +107,8 @@ fn chip_of(
     let loaded = load_chip(sources, name, &args.set, host)?;
     let neuron = loaded.machine.neuron().cloned().ok_or_else(|| {
         Outcome::usage(&format!(
-            "`{name}` is no machine for this program\n  = allowed: machines of architecture neuron\n  = instead: --chip trainium2"
+            "`{name}` is no machine for this program\n  = allowed: machines of architecture neuron\n  = \
+             instead: --chip trainium2"
         ))
     })?;
     let chip = Chip::new(name, neuron);

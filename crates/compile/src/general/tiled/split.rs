@@ -1,5 +1,5 @@
-//! How a tile is spread over the slices of a PE, or of PEs that are fused: rows, columns and the sum, each over
-//! a power of two of them.
+//! How a tile is spread over the slices of a PE, or of PEs that are fused: rows, columns and the sum, each
+//! over a power of two of them.
 //!
 //! What several slices need, transfers bring to each of them, or to one of a ring of the switch engine which
 //! passes it on. A ring is as slow as it is long; a copy takes time of the DMA engine.

@@ -297,13 +297,15 @@ impl TileShape {
         let [all_rows, all_columns, all_summed] = [rows * by_rows, columns * by_columns, summed * by_sum];
         let (own_rows, own_columns) = (rows / rows_ring, columns / columns_ring);
         let first = format!(
-            "M^{rows}[{by_rows}] _[{}] M^1[{rows_ring}] K^{summed}[{by_sum}] | M^{rows_ring}[{own_rows}] K^1[{summed}]",
+            "M^{rows}[{by_rows}] _[{}] M^1[{rows_ring}] K^{summed}[{by_sum}] | M^{rows_ring}[{own_rows}] \
+             K^1[{summed}]",
             over.row_copies()
         );
         // Each position of the batch has the slices of its rows.
         let planes = self.live.batch;
         let second = format!(
-            "B^1[{planes}] _[{}] N^{own_columns}[{columns_ring}] N^{columns}[{by_columns}] K^{summed}[{by_sum}] | N^1[{own_columns}] K^1[{summed}]",
+            "B^1[{planes}] _[{}] N^{own_columns}[{columns_ring}] N^{columns}[{by_columns}] K^{summed}[{by_sum}] | \
+             N^1[{own_columns}] K^1[{summed}]",
             over.column_copies() / planes
         );
         Some([

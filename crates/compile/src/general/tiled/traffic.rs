@@ -114,7 +114,8 @@ fn row_major([_, own, inner]: [u64; 3]) -> [u64; 3] {
     [own * inner, inner, 1]
 }
 
-/// Rows (0) or columns (1) of a tile as an operand; places are those of the first slice and of the first byte.
+/// Rows (0) or columns (1) of a tile as an operand; places are those of the first slice and of the first
+/// byte.
 pub(super) fn operand_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed, operand: usize) -> Place<'t> {
     let own = if operand == 0 { tile.rows } else { tile.columns };
     let Strides { first, batch, own: stride } = sizes.strides[operand];

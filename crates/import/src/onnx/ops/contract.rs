@@ -132,7 +132,8 @@ pub(super) fn integer(call: &mut Call<'_, '_>) -> Outputs {
             let wide = b.convert(x, Dtype::I32)?;
             let Some(zero) = zero else { return Ok(wide) };
             let zero = b.convert(zero, Dtype::I32)?;
-            // One for each row of the left matrix is a column; one for each output channel stands along axis 0.
+            // One for each row of the left matrix is a column; one for each output channel stands along axis
+            // 0.
             let several = b.rank(zero) == 1 && !b.dim(zero, 0)?.is(1);
             let zero = match (several, at, conv) {
                 (true, 0, false) => b.unsqueeze(zero, 1)?,
@@ -205,7 +206,8 @@ pub(super) fn attention(call: &mut Call<'_, '_>) -> Outputs {
     let flat = call.reader.b.rank(q) == 3;
     let (heads, kv_heads) = (call.int("q_num_heads", 0).max(1), call.int("kv_num_heads", 0).max(1));
     let causal = call.int("is_causal", 0) != 0;
-    // ONNX counts: 0 the product, 1 behind the cap, 2 behind the mask, 3 the probabilities; before opset 24, 1 and 2 exchanged.
+    // ONNX counts: 0 the product, 1 behind the cap, 2 behind the mask, 3 the probabilities; before opset 24,
+    // 1 and 2 exchanged.
     let mut attrs = Attrs::default().int(
         "scores",
         match call.int("qk_matmul_output_mode", 0) {

@@ -32,15 +32,18 @@ macro_rules! operators {
 }
 
 operators! {
-    elementwise::unary: "Neg" "Abs" "Exp" "Log" "Sqrt" "Reciprocal" "Sin" "Cos" "Tanh" "Sigmoid" "Erf" "Floor" "Ceil" "Round" "Sign" "Not" "IsNaN" "IsInf";
-    elementwise::binary: "Add" "Sub" "Mul" "Div" "And" "Or" "Xor" "Equal" "Less" "LessOrEqual" "Greater" "GreaterOrEqual";
+    elementwise::unary: "Neg" "Abs" "Exp" "Log" "Sqrt" "Reciprocal" "Sin" "Cos" "Tanh" "Sigmoid" "Erf" "Floor"
+        "Ceil" "Round" "Sign" "Not" "IsNaN" "IsInf";
+    elementwise::binary: "Add" "Sub" "Mul" "Div" "And" "Or" "Xor" "Equal" "Less" "LessOrEqual" "Greater"
+        "GreaterOrEqual";
     elementwise::pow: "Pow";
     elementwise::modulo: "Mod";
     elementwise::variadic: "Max" "Min" "Sum" "Mean";
     elementwise::select: "Where";
     elementwise::cast: "Cast";
     elementwise::cast_like: "CastLike";
-    elementwise::activation: "Relu" "LeakyRelu" "PRelu" "Elu" "Selu" "HardSigmoid" "HardSwish" "Softplus" "Mish" "Swish" "Gelu";
+    elementwise::activation: "Relu" "LeakyRelu" "PRelu" "Elu" "Selu" "HardSigmoid" "HardSwish" "Softplus"
+        "Mish" "Swish" "Gelu";
     elementwise::clip: "Clip";
     norm::softmax: "Softmax" "LogSoftmax";
     norm::rows: "LayerNormalization" "RMSNormalization" "LpNormalization";
@@ -54,7 +57,8 @@ operators! {
     contract::integer: "MatMulInteger" "ConvInteger";
     contract::rotary: "RotaryEmbedding";
     contract::attention: "Attention";
-    shrink::reduce: "ReduceSum" "ReduceMean" "ReduceMax" "ReduceMin" "ReduceProd" "ReduceL1" "ReduceL2" "ReduceLogSum" "ReduceLogSumExp" "ReduceSumSquare";
+    shrink::reduce: "ReduceSum" "ReduceMean" "ReduceMax" "ReduceMin" "ReduceProd" "ReduceL1" "ReduceL2"
+        "ReduceLogSum" "ReduceLogSumExp" "ReduceSumSquare";
     shrink::arg: "ArgMax" "ArgMin";
     shrink::topk: "TopK";
     shrink::pool: "MaxPool" "AveragePool";

@@ -17,7 +17,8 @@ const WIDTH: u64 = 4;
 
 /// A BERT of one layer, with some files and tensors besides its own.
 fn bert(files: &[(&str, Value)], more: &[(&str, u64)]) -> Result<Model, String> {
-    let config = json!({"model_type": "bert", "hidden_size": WIDTH, "intermediate_size": 6, "num_hidden_layers": 1,
+    let config = json!({"model_type": "bert", "hidden_size": WIDTH, "intermediate_size": 6,
+        "num_hidden_layers": 1,
         "num_attention_heads": 2, "vocab_size": 8, "max_position_embeddings": 8});
     let mut tensors: Vec<(String, Vec<u64>)> = vec![
         ("embeddings.word_embeddings.weight".into(), vec![8, WIDTH]),

@@ -113,7 +113,8 @@ fn tensors_of_gguf_that_share_bytes_are_refused() {
     let text = moved(64).unwrap_err();
     assert!(text.contains("inside `token_embd.weight`, which ends at"), "{text}");
     let text = moved(97).unwrap_err();
-    let said = "f: tensor `output_norm.weight`: begins at 97\n  = allowed: multiples of 32, the alignment of the file";
+    let said = "f: tensor `output_norm.weight`: begins at 97\n  = allowed: multiples of 32, the alignment of \
+                the file";
     assert!(text.starts_with(said), "{text}");
 }
 

@@ -129,8 +129,10 @@ fn a_llama_folder_generates_the_same_ids() {
     };
     let map: serde_json::Map<String, serde_json::Value> =
         map(&first, "model-1.safetensors").into_iter().chain(map(&second, "model-2.safetensors")).collect();
-    let config = serde_json::json!({"model_type": "llama", "hidden_size": 64, "intermediate_size": 172, "num_hidden_layers": 5,
-        "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 512, "max_position_embeddings": 512, "rms_norm_eps": 1e-5,
+    let config = serde_json::json!({"model_type": "llama", "hidden_size": 64, "intermediate_size": 172,
+        "num_hidden_layers": 5,
+        "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 512, "max_position_embeddings": 512,
+            "rms_norm_eps": 1e-5,
         "tie_word_embeddings": false, "hidden_act": "silu"});
     let read = |name: &str| {
         Some(std::sync::Arc::new(match name {
@@ -157,7 +159,8 @@ pub(crate) fn smollm2_tokenizer(file: &std::sync::Arc<Vec<u8>>) -> serde_json::V
     let vocab: serde_json::Map<String, serde_json::Value> =
         texts.iter().enumerate().map(|(id, text)| ((*text).to_string(), id.into())).collect();
     let added = |id: usize| {
-        serde_json::json!({"id": id, "content": texts[id], "special": true, "single_word": false, "lstrip": false,
+        serde_json::json!({"id": id, "content": texts[id], "special": true, "single_word": false,
+            "lstrip": false,
             "rstrip": false, "normalized": false})
     };
     serde_json::json!({

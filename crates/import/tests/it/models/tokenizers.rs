@@ -92,20 +92,27 @@ fn characters_with_bytes_for_the_rest() {
     let texts = texts.chain((0..256).map(|byte| format!("<0x{byte:02X}>"))).chain(letters).chain(merged);
     let vocab: serde_json::Map<String, Value> =
         (0..).zip(texts).map(|(id, text)| (text, Value::from(id))).collect();
-    let special = |id: u32, text: &str| json!({"id": id, "content": text, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true});
+    let special = |id: u32, text: &str| {
+        json!({"id": id, "content": text, "single_word": false,
+        "lstrip": false, "rstrip": false, "normalized": false, "special": true})
+    };
     let root = json!({
         "version": "1.0", "truncation": null, "padding": null,
         "added_tokens": [special(0, "<unk>"), special(1, "<s>"), special(2, "</s>")],
         "normalizer": {"type": "Sequence", "normalizers": [
-            {"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
+            {"type": "Prepend", "prepend": "▁"},
+                {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
         "pre_tokenizer": null,
         "post_processor": {"type": "TemplateProcessing",
-            "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}], "pair": [],
+            "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+                {"Sequence": {"id": "A", "type_id": 0}}], "pair": [],
             "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
         "decoder": {"type": "Sequence", "decoders": [
-            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+                {"type": "Fuse"},
             {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
-        "model": {"type": "BPE", "dropout": null, "unk_token": "<unk>", "continuing_subword_prefix": null, "end_of_word_suffix": null,
+        "model": {"type": "BPE", "dropout": null, "unk_token": "<unk>", "continuing_subword_prefix": null,
+            "end_of_word_suffix": null,
             "fuse_unk": true, "byte_fallback": true, "ignore_merges": false, "vocab": vocab,
             "merges": ["o n", "▁ t", "▁t h", "▁th e", "r e", "▁ f", "▁f o", "▁fo x", "▁ ▁"]},
     });

@@ -59,7 +59,8 @@ pub fn dma_transpose(chip: &Chip, dst: &Tile, src: &Tile, permuted: &Tile) -> Re
     const NAME: &str = "dma_transpose";
     check(NAME, dst, permuted)?;
     let uninitialised = convert::copy(&chip.rules, dst, permuted);
-    // At most half the rate from SBUF, nine tenths from HBM: both are charged as the descriptors' longer phase.
+    // At most half the rate from SBUF, nine tenths from HBM: both are charged as the descriptors' longer
+    // phase.
     let factor = if src.storage.memory.on_chip() { 2 } else { 1 };
     Ok(transfer(chip, NAME, dst, src, factor).reading(uninitialised))
 }

@@ -20,13 +20,13 @@ use crate::Tile;
 /// Partitions of a block.
 const BLOCK: usize = 8;
 
-/// Exponents that a block's largest element stays below the format's greatest. The instruction page of NKI
+/// Exponents that a block's largest element stays below the format's largest. The instruction page of NKI
 /// 0.6 says one, so that rounding does not saturate; the references of the vendor's kernel library, which its
 /// tests hold against devices, say none, as the OCP text does. The references are followed.
 const HEADROOM: i32 = 0;
 
 /// dst, scales = src in blocks: each block divided by a power of two that brings its largest element to the
-/// format's greatest exponent; what is too large after rounding becomes the largest finite element.
+/// format's largest exponent; what is too large after rounding becomes the largest finite element.
 ///
 /// # Errors
 /// If an operand breaks a rule of the instruction.

@@ -174,7 +174,8 @@ pub fn activate2(chip: &Chip, dst: &Tile, data: &Tile, how: &Activate2) -> Resul
         Refusal::new(
             "neuron/operator",
             format!("activate2 with ({}), reducing with {}", names.join(", "), how.sums.reduce.name()),
-            "multiply then add or subtract, or one of them; add, maximum, minimum, abs_max or abs_min to reduce",
+            "multiply then add or subtract, or one of them; add, maximum, minimum, abs_max or abs_min to \
+             reduce",
             "use tensor_scalar for the other operators",
         )
     })?;

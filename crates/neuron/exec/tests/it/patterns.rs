@@ -68,12 +68,16 @@ proptest! {
         let found: Vec<f32> = read.values;
         let named: Vec<f32> = expected.iter().map(|&offset| offset as f32).collect();
         prop_assert_eq!(found, named);
-        prop_assert_eq!(view.extent(), Some((*expected.iter().min().unwrap(), *expected.iter().max().unwrap())));
+        prop_assert_eq!(view.extent(),
+            Some((*expected.iter().min().unwrap(), *expected.iter().max().unwrap())));
         prop_assert!(tile.check_bounds().is_ok());
     }
 
     #[test]
-    fn a_reshape_keeps_the_order_of_elements((shape, view) in shapes().prop_flat_map(views), wanted in shapes()) {
+    fn a_reshape_keeps_the_order_of_elements(
+        (shape, view) in shapes().prop_flat_map(views),
+        wanted in shapes(),
+    ) {
         let _ = shape;
         if let Ok(reshaped) = view.reshape(&wanted) {
             prop_assert_eq!(reshaped.offsets(), view.offsets());
@@ -89,7 +93,8 @@ proptest! {
         let storage = Arc::new(Storage::poisoned(request(MemorySpace::Hbm, Dtype::F32, &shape)).unwrap());
         let target = Tile { storage: storage.clone(), view: view.clone() };
         prop_assert!(!convert::copy(&RuleSet::NEURON, &target, &source));
-        let all = Tile { storage, view: TensorView::whole(&shape, Dtype::F32, 0) }.read(&RuleSet::NEURON).values;
+        let all = Tile { storage, view: TensorView::whole(&shape, Dtype::F32, 0) }.read(&RuleSet::NEURON)
+            .values;
         let places = view.offsets();
         for (at, value) in all.iter().enumerate() {
             match places.iter().rposition(|&place| place == at as i64) {

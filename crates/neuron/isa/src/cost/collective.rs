@@ -9,7 +9,8 @@
 //! `collectives.device_start_ns`).
 //!
 //! Cores of one device exchange through HBM, without links: the DMA engines of a core, its share of HBM and
-//! its CC-cores (`collectives.rank_bytes_per_s`, calibrated on published runs) bound every rank, and a step takes as long as a semaphore through a transfer. Sums take
+//! its CC-cores (`collectives.rank_bytes_per_s`, calibrated on published runs) bound every rank, and a step
+//! takes as long as a semaphore through a transfer. Sums take
 //! `dma.accumulate_factor` as long.
 
 use crate::Chip;

@@ -41,8 +41,8 @@
 //! | `collective ranks=[N, ..] number=N start_ps=N links=[LINK: PS, ..]` | with whom it meets, how often they met before, when it begins (0: not known yet), how long it keeps links |
 //!
 //! A region is `tN bytes=FIRST to END`, with `tile=N` \[0\] and, for rows of a pitch, `rows=FIRST to END
-//! pitch=BYTES` before the bytes, which are then those of a row; `sparse` behind them says that the pattern leaves
-//! gaps.
+//! pitch=BYTES` before the bytes, which are then those of a row; `sparse` behind them says that the pattern
+//! leaves gaps.
 
 mod instruction;
 mod region;

@@ -172,10 +172,12 @@ fn any_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back_as_the_same_program(program in any_program(), machine in "[a-z]{1,5}|[ -~]{0,5}") {
+    fn what_is_printed_reads_back_as_the_same_program(program in any_program(), machine in "[a-z]{1,5}|[ \
+        -~]{0,5}") {
         let text = print(&program, &machine);
         prop_assert!(is_neuron(&text));
-        let back = read(&text, SourceId(0)).map_err(|found| TestCaseError::fail(format!("{found:?}\n{text}")))?;
+        let back = read(&text, SourceId(0))
+            .map_err(|found| TestCaseError::fail(format!("{found:?}\n{text}")))?;
         prop_assert_eq!(&back.program, &program);
         prop_assert_eq!(&back.machine, &machine);
         prop_assert_eq!(back.instructions.len(), program.instructions.len());

@@ -130,7 +130,8 @@ fn changes(chip: &Chip) -> Vec<CostChange<'_>> {
     vec![
         CostChange {
             name: "small descriptors",
-            text: "pieces of less than 512 bytes: load rows as they lie and turn or slice the tile on the chip",
+            text: "pieces of less than 512 bytes: load rows as they lie and turn or slice the tile on the \
+                   chip",
             applies: Box::new(|one| one.dma.as_ref().is_some_and(|dma| small_pieces(chip, dma))),
             change: Box::new(|_, mut work| {
                 if let Some(shape) = &mut work.dma {
@@ -144,7 +145,8 @@ fn changes(chip: &Chip) -> Vec<CostChange<'_>> {
         },
         CostChange {
             name: "few DMA engines",
-            text: "transfers of few partitions keep most DMA engines idle: spread the tile over 128 partitions",
+            text: "transfers of few partitions keep most DMA engines idle: spread the tile over 128 \
+                   partitions",
             applies: Box::new(|one| {
                 one.dma.is_some_and(|shape| {
                     u64::from(shape.engines) < dma.engines_per_core && shape.bytes >= dma.packet_bytes
@@ -175,7 +177,8 @@ fn changes(chip: &Chip) -> Vec<CostChange<'_>> {
         },
         CostChange {
             name: "small products",
-            text: "products that fill only a part of the array: use 128 rows, 128 columns and long moving tiles",
+            text: "products that fill only a part of the array: use 128 rows, 128 columns and long moving \
+                   tiles",
             applies: Box::new(move |one| one.opcode == "nc_matmul" && fill(chip, one) < 0.9),
             change: Box::new(move |one, mut work| {
                 work.cost.busy_ps = scaled(work.cost.busy_ps, fill(chip, one));

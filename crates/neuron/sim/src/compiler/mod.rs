@@ -1,7 +1,7 @@
 //! What the compiler of the first dialect changes before a kernel runs. The vendor does not document it;
 //! published times of unmodified kernels tell (docs/hardware-rules.md#order-and-synchronisation and
-//! #what-is-assumed: loops are fused, invariants hoisted, engines chosen). All passes are fitted: each is here
-//! because published times come nearer with it, so the errors of those rows are no evidence for it.
+//! #what-is-assumed: loops are fused, invariants hoisted, engines chosen). All passes are fitted: each is
+//! here because published times come nearer with it, so the errors of those rows are no evidence for it.
 //!
 //! - [`rename`]: a tile that is written as a whole again is a new one;
 //! - [`common_subexpressions`]: what was computed before from the same operands is not computed again, copies

@@ -108,8 +108,8 @@ pub fn findings(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
     found_in(chip, program, uninitialised(program, &BTreeSet::new()))
 }
 
-/// Everything that can be seen without timing in a program that was read from a text. Somebody may have edited it,
-/// so that it has reads whose writer is gone, which no recorded run marks.
+/// Everything that can be seen without timing in a program that was read from a text. Somebody may have
+/// edited it, so that it has reads whose writer is gone, which no recorded run marks.
 pub fn findings_of_text(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> {
     let on_chip = program.allocations.iter().filter(|of| of.memory.on_chip()).map(|of| of.storage);
     found_in(chip, program, uninitialised(program, &on_chip.collect()))
@@ -156,7 +156,8 @@ fn over_capacity(program: &NeuronProgram, memory: MemorySpace, capacity: u64, pe
     let holders: Vec<String> = places.into_iter().take(5).map(holder).collect();
     let line = program.instructions[peak.at].source;
     let spills = memory == MemorySpace::Sbuf && can_spill(program, capacity);
-    // The compiler of the first dialect fuses loops, so that a block of PSUM tiles is no longer live as a whole.
+    // The compiler of the first dialect fuses loops, so that a block of PSUM tiles is no longer live as a
+    // whole.
     let fuses = memory == MemorySpace::Psum && program.compiled && !is_placed(program);
     let instead = if spills {
         "use smaller tiles, or end the use of some earlier: until then the compiler spills them to HBM"
@@ -241,8 +242,8 @@ fn start_partitions(chip: &Chip, program: &NeuronProgram) -> Vec<NeuronFinding> 
         .collect()
 }
 
-/// Reads of memory that nobody wrote, one finding for each line and instruction: those that the run marked, and
-/// those of tensors that must be written before they are read.
+/// Reads of memory that nobody wrote, one finding for each line and instruction: those that the run marked,
+/// and those of tensors that must be written before they are read.
 fn uninitialised(program: &NeuronProgram, must_be_written: &BTreeSet<u32>) -> Vec<NeuronFinding> {
     let mut lines: BTreeMap<(u32, &str), usize> = BTreeMap::new();
     let mut unwritten = must_be_written.clone();

@@ -33,7 +33,8 @@ fn outside(
     (partition, byte): (u32, u64),
 ) -> Option<NeuronFinding> {
     let last_partition = u64::from(partition) + u64::from(allocation.partitions);
-    // The kernel chose the address, so that its end may lie beyond 64 bits: outside of every memory all the same.
+    // The kernel chose the address, so that its end may lie beyond 64 bits: outside of every memory all the
+    // same.
     let last_byte = byte.saturating_add(allocation.partition_bytes);
     let partitions = chip.neuron.sbuf.partitions;
     let bytes = match allocation.memory {

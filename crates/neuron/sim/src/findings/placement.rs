@@ -226,7 +226,8 @@ fn overwritten(
         error,
         source: program.source(over.allocation.source).to_owned(),
         message: format!(
-            "{} at bytes {} to {} of {memory} {has} overwritten, at {}, what {} at bytes {} to {}, made at {}, \
+            "{} at bytes {} to {} of {memory} {has} overwritten, at {}, what {} at bytes {} to {}, made at \
+             {}, \
              holds until it is read at {}",
             over.name(),
             over.place.bytes.0,

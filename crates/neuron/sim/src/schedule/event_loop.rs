@@ -422,7 +422,8 @@ impl<'a> EventLoop<'a> {
             && self.tables.get(core).is_some_and(|table| *table != instruction.table)
         {
             self.tables[core] = instruction.table;
-            // ACT_TABLE_LOAD stands before the activation in the engine's stream and needs no operand: it runs while those are waited for.
+            // ACT_TABLE_LOAD stands before the activation in the engine's stream and needs no operand: it
+            // runs while those are waited for.
             let loaded_ps = self.units[at].free_ps.exact_add(ns_ps(self.chip.neuron.scalar.table_load_ns));
             start_ps = start_ps.max(loaded_ps);
         }

@@ -73,7 +73,12 @@ proptest! {
     }
 
     #[test]
-    fn a_farther_device_is_never_faster(place in 0..4_usize, a in 1..512_u32, b in 1..512_u32, bytes in sizes()) {
+    fn a_farther_device_is_never_faster(
+        place in 0..4_usize,
+        a in 1..512_u32,
+        b in 1..512_u32,
+        bytes in sizes(),
+    ) {
         let (chip, network, ranks) = network(place);
         let (a, b) = (a % ranks, b % ranks);
         let hops = |to| network.route(network.device(0), network.device(to)).len();
@@ -100,7 +105,8 @@ proptest! {
         if bytes > chip.neuron.collectives.doubling_max_bytes {
             let around = 2 * u128::from(bytes) * u128::from(count - 1) / u128::from(count);
             prop_assert!(time >= ps(around, rate), "one link of the ring");
-            prop_assert!(time >= 2 * (count - 1) * chip.neuron.sync.dma_round_trip_ns * 1000, "steps of the ring");
+            prop_assert!(time >= 2 * (count - 1) * chip.neuron.sync.dma_round_trip_ns * 1000, "steps of the \
+                ring");
         }
     }
 }
@@ -178,7 +184,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn ranks_meet_when_the_last_one_comes(work in prop::collection::vec(prop::collection::vec(0..20_usize, 3), 2..5)) {
+    fn ranks_meet_when_the_last_one_comes(
+        work in prop::collection::vec(prop::collection::vec(0..20_usize, 3), 2..5),
+    ) {
         let chip = chip("trainium1");
         let ranks: Vec<u32> = (0_u32..).take(work.len()).collect();
         let network = Network::new(&chip, Some("trn1.32xlarge"), ranks.len() as u64, 1).unwrap();
@@ -191,7 +199,8 @@ proptest! {
             .map(|program| {
                 let spans = schedule(&chip, program).spans;
                 let of = program.instructions.iter().zip(spans);
-                of.filter(|(one, _)| one.collective.is_some()).map(|(_, span)| (span.start_ps, span.done_ps)).collect()
+                of.filter(|(one, _)| one.collective.is_some()).map(|(_, span)| (span.start_ps, span.done_ps))
+                    .collect()
             })
             .collect();
         for one in &met {
@@ -201,7 +210,8 @@ proptest! {
             prop_assert!(schedule(&chip, program).total_ps >= alone, "waiting saves nothing");
         }
         // Each rank's own work bounds when it can come.
-        let copy_ps = programs[0].instructions.iter().find(|one| one.collective.is_none()).map_or(0, |one| one.cost.busy_ps);
+        let copy_ps = programs[0].instructions.iter().find(|one| one.collective.is_none())
+            .map_or(0, |one| one.cost.busy_ps);
         let most = work.iter().map(|work| work[0]).max().unwrap_or(0) as u64;
         prop_assert!(met[0][0].0 >= 2 * most * copy_ps);
     }

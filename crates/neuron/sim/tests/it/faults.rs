@@ -1,5 +1,5 @@
-//! Faults that are put into recorded programs: an instruction or a tensor dropped, a place shifted. Each is refused,
-//! or found, or leaves nothing that an instruction reads; none is timed as if nothing were wrong.
+//! Faults that are put into recorded programs: an instruction or a tensor dropped, a place shifted. Each is
+//! refused, or found, or leaves nothing that an instruction reads; none is timed as if nothing were wrong.
 
 use tilewright_base::SourceId;
 use tilewright_neuron_isa::text::read;

@@ -112,10 +112,12 @@ proptest! {
         let ran = run.program(&program);
         prop_assert_eq!(run.timeline.spans.len(), program.instructions.len());
         for (one, span) in ran.instructions.iter().zip(&run.timeline.spans) {
-            prop_assert!(one.merged || span.end_ps.saturating_sub(span.start_ps) >= one.cost.busy_ps.min(1), "{one:?}");
+            prop_assert!(one.merged || span.end_ps.saturating_sub(span.start_ps) >= one.cost.busy_ps.min(1),
+                "{one:?}");
         }
         let figures = summary(&chip, ran, &run.timeline);
-        prop_assert!(figures.time_ps >= ran.instructions.iter().map(|one| one.cost.busy_ps).max().unwrap_or(0));
+        prop_assert!(figures.time_ps >= ran.instructions.iter().map(|one| one.cost.busy_ps).max()
+            .unwrap_or(0));
         let path: u64 = critical_path(ran, &run.timeline).iter().map(|share| share.time_ps).sum();
         prop_assert!(path <= figures.time_ps);
         idle_times(ran, &run.timeline);

@@ -1,4 +1,4 @@
-//! Random programs on the engines, judged plainly: every pair of instructions that share bytes keeps its
+//! Random programs on the engines, checked plainly: every pair of instructions that share bytes keeps its
 //! order, engines run one instruction at a time, and memory is never over-full.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
@@ -135,11 +135,13 @@ proptest! {
         let chip = chip("trainium2");
         let program = program(&chip, &steps, 256);
         let timeline = schedule(&chip, &program);
-        let on_path: u64 = critical_path::critical_path(&program, &timeline).iter().map(|share| share.time_ps).sum();
+        let on_path: u64 = critical_path::critical_path(&program, &timeline).iter().map(|share| share.time_ps)
+            .sum();
         prop_assert!(on_path <= timeline.total_ps, "the path is not longer than the run");
         let idle_times = critical_path::idle_times(&program, &timeline);
         for engine in EngineKind::ALL {
-            let waits: u64 = idle_times.iter().filter(|((of, _), _)| *of == engine).map(|(_, time_ps)| time_ps).sum();
+            let waits: u64 = idle_times.iter().filter(|((of, _), _)| *of == engine)
+                .map(|(_, time_ps)| time_ps).sum();
             let runs = program.instructions.iter().any(|one| one.engine == engine);
             let busy = timeline.busy_ps[engine as usize];
             prop_assert!(!runs || waits + busy == timeline.total_ps, "busy and idle are all of the time");
@@ -147,7 +149,8 @@ proptest! {
         let parts = energy::energy(&chip, &program, &timeline);
         prop_assert!(parts.iter().all(|part| part.joules >= 0.0 && part.joules.is_finite()));
         let (engine, part) = bound(&program, &timeline);
-        prop_assert!(part <= 1.0 && timeline.busy_ps.iter().all(|&busy| busy <= timeline.busy_ps[engine as usize]));
+        prop_assert!(part <= 1.0 && timeline.busy_ps.iter()
+            .all(|&busy| busy <= timeline.busy_ps[engine as usize]));
         prop_assert!(utilisation(&chip, &program, &timeline).mbu <= 1.0);
     }
 }

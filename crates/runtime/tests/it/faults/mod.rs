@@ -1,6 +1,6 @@
-//! Faults that are put into what the compiler made: an entry dropped, an index or an address shifted. Each must
-//! end in a refusal, a finding or a broken invariant (exit code 3 of the command line), or change nothing; none
-//! may give other values without a word.
+//! Faults that are put into what the compiler made: an entry dropped, an index or an address shifted. Each
+//! must end in a refusal, a finding or a broken invariant (exit code 3 of the command line), or change
+//! nothing; none may give other values without a word.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -30,8 +30,7 @@ pub fn overlapped_cycles(
             return paced_cycles(front, BatchCycles::new(parts.middle.max(parts.back), parts.groups));
         }
     };
-    let slowest = stream_cycles.iter().copied().max().unwrap_or(0);
-    first.max(last).max(slowest)
+    stream_cycles.iter().copied().fold(first.max(last), u64::max)
 }
 
 /// The slowest stage of what comes before or behind the sums: in all, and for one group.
@@ -90,7 +89,7 @@ struct SectionCycles {
 impl SectionCycles {
     fn new(command: &CommandStages, stream_cycles: &[u64; PipelineStage::ALL.len()]) -> SectionCycles {
         let slowest =
-            |stages: &[PipelineStage]| stages.iter().map(|&s| stream_cycles[s as usize]).max().unwrap_or(0);
+            |stages: &[PipelineStage]| stages.iter().map(|&s| stream_cycles[s as usize]).fold(0, u64::max);
         let arriving = slowest(&[
             PipelineStage::Fetch,
             PipelineStage::Switch,
@@ -121,12 +120,10 @@ fn with_tiles(machine: &Tcp, parts: &SectionCycles, tile: &TransposeStage) -> (u
     let (fill, leave) = parts.tile_cycles(tile);
     let filling = tile_flits(tile);
     let middle = parts.middle.max(tile.tiles.capped_mul(filling));
-    let behind = [
-        middle.capped_add(leave),
-        fill.capped_add(tile.tiles.capped_mul(leave)),
-        transpose::stream_cycles(machine, tile),
-    ];
-    let behind = behind.into_iter().max().unwrap_or(0);
+    let behind = middle
+        .capped_add(leave)
+        .max(fill.capped_add(tile.tiles.capped_mul(leave)))
+        .max(transpose::stream_cycles(machine, tile));
     // The last group fills this many tiles, which pass after its sums.
     let group_tiles = share(tile.tiles, parts.groups);
     let overlap = transpose::fills_while_leaving(machine, tile);
@@ -136,6 +133,7 @@ fn with_tiles(machine: &Tcp, parts: &SectionCycles, tile: &TransposeStage) -> (u
     (parts.first_group().capped_add(behind), parts.front.capped_add(group_behind))
 }
 
+/// What one of so many batches has of a part; without batches nothing waits for one.
 fn share(part: u64, batches: u64) -> u64 {
     part.checked_div(batches).unwrap_or(0)
 }

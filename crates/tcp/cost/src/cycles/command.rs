@@ -6,6 +6,7 @@
 //! measured on copies, loads and a contraction alike, 264 + 50 cycles for 50 flits: it holds the depth of
 //! every engine of fixed depth, the tree among them, so none of them has a tail.
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::switch::ring_slices;
 
@@ -114,7 +115,7 @@ fn summed(
     }
     let waits = if command.contraction.is_some() { PipelineStage::Drain } else { PipelineStage::Transpose };
     let overlapped = overlapped_cycles(machine, command, &stream_cycles);
-    tail_cycles[waits as usize] = overlapped.saturating_sub(stream_cycles[binding as usize]);
+    tail_cycles[waits as usize] = overlapped.exact_sub(stream_cycles[binding as usize]);
     let overhead_cycles = machine.command.overhead_cycles;
     let streamed = overhead_cycles.capped_add(stream_cycles[binding as usize]);
     let total_cycles = tail_cycles.iter().fold(streamed, |total, &tail| total.capped_add(tail));
@@ -128,10 +129,11 @@ fn summed(
 pub fn worst_cycles(machine: &Tcp, command: &CommandStages) -> u64 {
     let cost = command_cycles(machine, command);
     let mut stream_cycles = cost.stream_cycles;
-    let fixed = cost.total_cycles.saturating_sub(overlapped_cycles(machine, command, &stream_cycles));
+    let fixed = cost.total_cycles.exact_sub(overlapped_cycles(machine, command, &stream_cycles));
     let mut first_step = 0;
     if let (Some(sent), Some(fetched)) = (&command.switch, &command.fetch) {
-        let behind = stream_cycles.iter().skip(PipelineStage::Collect as usize).copied().max().unwrap_or(0);
+        let behind = stream_cycles[PipelineStage::Collect as usize..].iter().max();
+        let behind = *behind.or_broken("stages from collect on");
         let kept = command.collect.map_or(0, |collect| collect.packets);
         let fetch_cycles = stream_cycles[PipelineStage::Fetch as usize];
         let packet = |cycles: u64, packets: u64| cycles.div_ceil(packets.max(1));
@@ -140,7 +142,8 @@ pub fn worst_cycles(machine: &Tcp, command: &CommandStages) -> u64 {
         let stream = &mut stream_cycles[PipelineStage::Switch as usize];
         *stream = bursts.max(*stream);
         if kept_cycles > sent.packet_flits {
-            // The last packet that is kept may come last, and pass the slower engines alone; or the first may come last of its step.
+            // The last packet that is kept may come last, and pass the slower engines alone; or the first may
+            // come last of its step.
             *stream = stream.capped_add(kept_cycles);
             first_step = ring_slices(sent.topology).capped_mul(sent.packet_flits);
         }
@@ -164,6 +167,7 @@ fn stream(machine: &Tcp, command: &CommandStages, stage: PipelineStage) -> u64 {
         PipelineStage::Commit => command.commit.as_ref().map(|s| commit::stream_cycles(machine, s)),
         PipelineStage::Load => command.load.as_ref().map(|s| load::stream_cycles(machine, s)),
     };
+    // A stage that the command does not use takes none.
     cycles.unwrap_or(0)
 }
 
@@ -182,5 +186,6 @@ fn tail(machine: &Tcp, command: &CommandStages, stage: PipelineStage) -> u64 {
         PipelineStage::Contraction => None,
         PipelineStage::Collect | PipelineStage::Cast | PipelineStage::Commit | PipelineStage::Load => None,
     };
+    // A stage that the command does not use takes none.
     cycles.unwrap_or(0)
 }

@@ -1,6 +1,7 @@
 //! Commit unit: the valid part of each flit is written to data memory, one write a cycle (paper section IV-D;
 //! widths from the vISA book, commit engine).
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 
 use tilewright_tcp_isa::capped::Capped;
@@ -36,7 +37,7 @@ pub fn write_bytes(machine: &Tcp, context: Context, valid_bytes: u64, contiguous
         Context::Sub => machine.commit.sub_width_bytes,
         Context::Main => {
             let widest = widths.iter().copied().filter(fits).max();
-            widest.or_else(|| widths.iter().copied().min()).unwrap_or(1)
+            widest.or_else(|| widths.iter().copied().min()).or_broken("a machine has widths of commits")
         }
     }
 }

@@ -61,7 +61,8 @@ pub fn shared_group_cycles(
         Drain::Interleaved => machine.accumulators() / (machine.ce.lanes * contraction.columns.max(1)),
         Drain::Sequential => machine.ce.outputs_per_lane / contraction.lanes.max(1),
     };
-    // The last slot of the next group may be used when so many slots have drained, and is needed after the steps of all others.
+    // The last slot of the next group may be used when so many slots have drained, and is needed after the
+    // steps of all others.
     let awaited = slots.capped_mul(2).saturating_sub(capacity);
     let drained = u128::from(awaited) * u128::from(behind_cycles) / u128::from(slots.max(1));
     let earlier_steps = u128::from(slots.saturating_sub(1)) * u128::from(inner_steps);

@@ -4,6 +4,7 @@
 //! [`tilewright_tcp_isa::sequencer::read_bytes`]; the sub unit has one width. A cast while fetching delays
 //! the stream once.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessPattern;
 
@@ -54,6 +55,9 @@ pub fn read_bytes(
     match context {
         Context::Sub => machine.fetch.sub_width_bytes,
         Context::Main if countable => sequencer::read_bytes(machine, merged, packet_elements, element_bits),
-        Context::Main => machine.fetch.main_widths_bytes.iter().copied().min().unwrap_or(1),
+        Context::Main => {
+            let widths = machine.fetch.main_widths_bytes.iter().copied();
+            widths.min().or_broken("a machine has widths of fetches")
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! their border; a write that covers a unit in part is a read, a change and a write. How long a channel takes
 //! is in `time`.
 
-use tilewright_base::invariant::to_index;
+use tilewright_base::invariant::{Exact, to_index};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 
@@ -181,7 +181,7 @@ impl HbmChannels {
     fn scale(&mut self, before: &HbmChannels, all_bytes: u128) {
         let covered = self.covered_bytes.max(1);
         let whole = |now: &mut u64, before: u64| {
-            let counted = u128::from(now.saturating_sub(before));
+            let counted = u128::from(now.exact_sub(before));
             let scaled = counted.capped_mul(all_bytes).div_ceil(covered);
             *now = before.capped_add(capped(scaled));
         };
@@ -207,8 +207,8 @@ impl HbmChannels {
         &self.channels
     }
 
-    /// Cycles in which an engine sends the requests of the slowest nest: one for each unit, and those in which
-    /// its window is full.
+    /// Cycles in which an engine sends the requests of the slowest nest: one for each unit, and those in
+    /// which its window is full.
     pub fn sent_cycles(&self) -> u64 {
         self.sent_cycles
     }

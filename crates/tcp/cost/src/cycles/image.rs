@@ -4,6 +4,7 @@
 //! Sizes must be numbers ([`Exec::resolved`]); a register counts as 0. The closed forms of the engines do the
 //! rest. Counts behind the vector engine are those of the commit unit, whose loops say how many flits arrive.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::{AccessLoop, AccessPattern};
 use tilewright_tcp_isa::contraction::ContractionStage;
@@ -106,7 +107,8 @@ pub fn read_bytes(machine: &Tcp, context: Context, fetch: &exec::Fetch) -> u64 {
         return widest;
     }
     let widths = machine.fetch.main_widths_bytes.iter().copied();
-    widths.filter(|width| *width <= most && widest.is_multiple_of(*width)).max().unwrap_or(1)
+    let narrower = widths.clone().filter(|width| *width <= most && widest.is_multiple_of(*width)).max();
+    narrower.or(widths.min()).or_broken("a machine has widths of fetches")
 }
 
 /// The loops of a fetch, joined where they can be; loops that jump elsewhere join nothing.

@@ -5,7 +5,7 @@
 //! followed through the loops up to a number of steps; after that the rest is taken to hit and miss in the
 //! same proportion.
 
-use tilewright_base::invariant::to_index;
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::contraction::{active_elements, packet_elements};
 use tilewright_tcp_isa::memory::payload_bits;
@@ -50,7 +50,7 @@ pub fn reads(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) ->
         capped(bytes)
     };
     // Reads that keep to one bank, or always take all of them, leave a store to the fullest bank nothing.
-    let fullest = seen.missed_in.iter().copied().max().unwrap_or(0);
+    let fullest = seen.missed_in.iter().copied().max().or_broken("a register file has banks");
     let missed_steps = capped(all(seen.missed_steps));
     RegisterReads {
         array_bytes: bytes(seen.misses),
@@ -78,7 +78,8 @@ fn follow(machine: &Tcp, stream: &Stream, contract: &Contract, steps: u64) -> Ca
         for (first, bytes) in &runs {
             let from = at.wrapping_add(*first) / row_bytes;
             let to = at.wrapping_add(*first).wrapping_add(bytes.saturating_sub(1)) / row_bytes;
-            // Neighbouring rows lie in different banks, so the place in the cache is the number modulo all of them.
+            // Neighbouring rows lie in different banks, so the place in the cache is the number modulo all of
+            // them.
             for row in from..=to.max(from).min(from.capped_add(16)) {
                 let slot = to_index(row % cache.len() as u64);
                 if cache[slot] == row {
@@ -106,7 +107,7 @@ fn split(contract: &Contract, active: u64) -> (Vec<Loop>, Vec<Loop>) {
     {
         let size = row.size.fixed().max(1);
         if size > missing {
-            let stride = row.stride.saturating_mul(i64::try_from(missing).unwrap_or(i64::MAX));
+            let stride = row.stride.capped_mul(missing.min(i64::MAX.unsigned_abs()).cast_signed());
             outer.push(Loop { size: Count::Fixed(size.div_ceil(missing)), stride });
         }
         inner.insert(0, Loop { size: Count::Fixed(size.min(missing)), ..row });
@@ -122,11 +123,11 @@ fn runs(loops: &[Loop], bits: u64) -> Vec<(u64, u64)> {
     let mut offsets = vec![0_i64];
     for row in loops {
         let size = row.size.fixed().min(MOST as u64).cast_signed();
-        let steps = |at: i64| (0..size).map(move |i| at.saturating_add(i.saturating_mul(row.stride)));
+        let steps = |at: i64| (0..size).map(move |i| at.capped_add(i.capped_mul(row.stride)));
         offsets = offsets.iter().flat_map(|at| steps(*at)).take(MOST).collect();
     }
     let mut bytes: Vec<u64> =
-        offsets.iter().map(|at| (at.saturating_mul(bits.cast_signed()) / 8).cast_unsigned()).collect();
+        offsets.iter().map(|at| (at.capped_mul(bits.cast_signed()) / 8).cast_unsigned()).collect();
     bytes.sort_unstable();
     bytes.dedup();
     let element = bits.div_ceil(8);

@@ -84,7 +84,8 @@ fn products(
         Dtype::Bf16 => counts.macs_bf16 = macs,
         _ => counts.macs_int8 = macs,
     }
-    // Shifts show most of what is fetched several times and nothing of its padding, so all that they show counts.
+    // Shifts show most of what is fetched several times and nothing of its padding, so all that they show
+    // counts.
     let (live, of) = if contract.shift.is_some() { (1, 1) } else { (live, of) };
     // Elements of whole flits that a packet leaves empty multiply zeros.
     let packet_bytes = flow(machine, stream).packet_bytes;

@@ -59,9 +59,8 @@ fn contracted(problem: &Problem, meaning: SliceBits) -> bool {
 
 fn reduction(problem: &Problem, pieces: &[SlicePiece]) -> Option<SliceReduction> {
     let reduced = || pieces.iter().filter(|piece| contracted(problem, piece.tactic.0));
-    reduced().next()?;
+    let top = reduced().map(|piece| piece.weight * piece.slices).max()?;
     let group_slices = reduced().map(|piece| piece.slices).product();
-    let top = reduced().map(|piece| piece.weight * piece.slices).max().unwrap_or(1);
     let takes = |wanted: fn(SliceBits) -> bool| reduced().any(|piece| wanted(piece.shape.0));
     let freed = match (takes(|m| matches!(m, SliceBits::Axis(..))), takes(|m| m == SliceBits::Copies)) {
         (true, _) => FreedSlices::Scatter,

@@ -74,7 +74,10 @@ fn check_memory(problem: &Problem, shape: &Shape, place: Place, stationary: bool
 
 fn misplaced(problem: &Problem, shape: &Shape, piece: &SlicePiece, held: bool) -> Option<Diagnostic> {
     let who = shape.operand.name();
-    let has = |meaning: SliceBits| matches!(meaning, SliceBits::Axis(axis, _) if problem.stores(shape.operand, axis));
+    let has = |meaning: SliceBits| match meaning {
+        SliceBits::Axis(axis, _) => problem.stores(shape.operand, axis),
+        _ => false,
+    };
     let (needs, holds) = (piece.tactic.0, piece.shape.0);
     let wanted = match needs {
         SliceBits::Axis(..) if has(needs) => (needs != holds).then(|| piece.say(problem, needs)),

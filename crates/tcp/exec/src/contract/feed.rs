@@ -5,7 +5,8 @@
 //! `shifts` windows are looked at. As many places are used as the steps ask for; together they must take in
 //! the whole stream. What a window shows before the buffer or behind it is zero.
 
-use tilewright_base::invariant::Exact;
+use tilewright_base::invariant::{Exact, OrBroken};
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::memory::payload_bits;
 use tilewright_tcp_isa::program::exec::{FlitTranspose, Shift};
 
@@ -24,7 +25,7 @@ impl ContractionPlan<'_> {
     /// Flits that are no whole packets, or not as many as the steps take.
     pub fn feed(&self, flits: Packets) -> Result<Packets, ExecProblem> {
         let packets = feed(self, flits)?;
-        let fed = (packets.count() as u64).saturating_mul(self.repeats);
+        let fed = (packets.count() as u64).capped_mul(self.repeats);
         equal("steps", self.steps, "steps of all packets", fed)?;
         Ok(packets)
     }
@@ -51,7 +52,7 @@ fn transpose(
 ) -> Result<Packets, ExecProblem> {
     let bits = payload_bits(plan.dtype);
     let elements = plan.flit_bytes as u64 * 8 / bits;
-    let tile = image.rows.saturating_mul(image.columns);
+    let tile = image.rows.capped_mul(image.columns);
     equal("elements of an in-flit transpose", tile, "elements of a flit", elements)?;
     let (rows, columns) = (index(image.rows), index(image.columns));
     // An extra bit of i5 lies with its nibble's byte: two bits to a byte, read as such below.
@@ -84,14 +85,15 @@ fn transpose(
 
 /// All windows of a convolution.
 fn windows(plan: &ContractionPlan<'_>, shift: &Shift, flits: &Packets) -> Result<Packets, ExecProblem> {
-    let packets = plan.steps.checked_div(plan.repeats).unwrap_or(0);
+    // A plan without steps may have no repeats either.
+    let packets = if plan.steps == 0 { 0 } else { plan.steps / plan.repeats };
     product("bytes of windows", [packets, plan.packet_bytes as u64], MAX_WINDOW_BYTES)?;
     let places = divide("packets", packets, shift.shifts)?;
     let arrived = flits.count() as u64;
-    let last = places.saturating_sub(1).saturating_mul(shift.pop);
-    let all_used = last.saturating_add(plan.buffer_flits) >= arrived && (last < arrived || places == 0);
+    let last = places.max(1).exact_sub(1).capped_mul(shift.pop);
+    let all_used = last.capped_add(plan.buffer_flits) >= arrived && (last < arrived || places == 0);
     if !all_used || (places == 0) != (arrived == 0) {
-        let needed = last.saturating_add(plan.buffer_flits);
+        let needed = last.capped_add(plan.buffer_flits);
         return Err(ExecProblem::Unequal {
             what: "flits",
             count: arrived,
@@ -99,7 +101,7 @@ fn windows(plan: &ContractionPlan<'_>, shift: &Shift, flits: &Packets) -> Result
             of_other: needed,
         });
     }
-    let step = shift.stride.saturating_mul(shift.shifts).saturating_add(shift.initial.unsigned_abs());
+    let step = shift.stride.capped_mul(shift.shifts).capped_add(shift.initial.unsigned_abs());
     if step > 1 << 32 {
         return Err(ExecProblem::TooLarge { what: "elements of a shift", most: 1 << 32 });
     }
@@ -121,14 +123,14 @@ fn shift_plane(plan: &ContractionPlan<'_>, shift: &Shift, places: u64, plane: &[
     let mut out = vec![0; index(places.exact_mul(shift.shifts)).exact_mul(plan.packet_bytes)];
     let mut packets = out.chunks_exact_mut(plan.packet_bytes);
     for place in 0..places {
-        let first = index(place.saturating_mul(shift.pop)).saturating_mul(plan.flit_bytes);
-        let end = plane.len().min(first.saturating_add(index(plan.buffer_flits) * plan.flit_bytes));
-        let buffer = plane.get(first..end).unwrap_or_default();
+        let first = index(place.exact_mul(shift.pop)).exact_mul(plan.flit_bytes);
+        let end = plane.len().min(first.exact_add(index(plan.buffer_flits).exact_mul(plan.flit_bytes)));
+        let buffer = plane.get(first..end).or_broken("the buffer stands at flits that arrived");
         for window in 0..shift.shifts {
             let Some(packet) = packets.next() else { return out };
-            let start = shift.initial.saturating_add((window * shift.stride).cast_signed());
+            let start = shift.initial.exact_add(window.exact_mul(shift.stride).cast_signed());
             for element in 0..plan.width {
-                let at = usize::try_from(start.saturating_add((element as u64).cast_signed()));
+                let at = usize::try_from(start.exact_add((element as u64).cast_signed()));
                 store_bits(packet, bits, element, at.map_or(0, |at| load_bits(buffer, bits, at)));
             }
         }

@@ -43,7 +43,7 @@ fn run<A: LaneArithmetic>(
     let mut products = vec![A::start(op); plan.columns * plan.tree];
     let mut at = vec![0_u64; plan.image.steps.len()];
     for step in 0..plan.steps {
-        addresses.fill_with(|| walk.next().unwrap_or(0));
+        addresses.fill_with(|| walk.next().or_broken("steps meet as many elements as loops walk"));
         let first = index(step / plan.repeats) * plan.width;
         let survivor = index(survivor(plan, &at));
         for lane in 0..plan.lanes {

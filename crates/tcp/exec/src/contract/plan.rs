@@ -1,13 +1,15 @@
 //! What the registers of the contraction engine ask for, checked once for all slices.
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::{Dtype, RuleSet};
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::memory::payload_bits;
-use tilewright_tcp_isa::program::exec::{Contract, Drain, Loop};
+use tilewright_tcp_isa::program::exec::{Contract, Drain};
 
 use crate::fault::{ExecProblem, divide, product};
-use crate::limits::{MAX_SLICE, index};
-use crate::packets::flight_elements;
+use crate::limits::{MAX_SLICE, index, reach};
+use crate::packets::{bytes_from, flight_elements};
 use crate::state::LaneReads;
 use crate::values::ContractError;
 use crate::walk::{check_span, pairs};
@@ -54,7 +56,7 @@ impl<'a> ContractionPlan<'a> {
     ) -> Result<ContractionPlan<'a>, ExecProblem> {
         check_types(dtype, image.dtype)?;
         let flit_bytes = index(machine.network.flit_bytes);
-        let packet_bytes = index(image.flits.saturating_mul(machine.network.flit_bytes));
+        let packet_bytes = index(image.flits.capped_mul(machine.network.flit_bytes));
         if image.flits == 0 || packet_bytes as u64 > machine.ce.packet_bytes {
             return Err(ExecProblem::Setting("a packet of the contraction engine is one or two flits"));
         }
@@ -108,7 +110,7 @@ impl<'a> ContractionPlan<'a> {
 
     /// Words that leave on each slice.
     pub(crate) fn words(&self) -> u64 {
-        self.survivors.saturating_mul(self.block_words() as u64)
+        self.survivors.exact_mul(self.block_words() as u64)
     }
 
     /// Words that one surviving step gives.
@@ -134,25 +136,25 @@ impl<'a> ContractionPlan<'a> {
 
     /// Bytes of every lane from the first that a step may look at to the last.
     pub(super) fn reads(&self) -> LaneReads {
-        let ends = |row: &Loop| row.stride.saturating_mul(row.size.fixed().saturating_sub(1).cast_signed());
-        let (low, high) = self.image.loops.iter().map(ends).fold((0_i64, 0_i64), |(low, high), end| {
-            (low.saturating_add(end.min(0)), high.saturating_add(end.max(0)))
-        });
-        let bits = payload_bits(self.image.dtype).cast_signed();
-        let byte = |element: i64| {
-            let from_base = element.saturating_mul(bits).div_euclid(8);
-            index(self.image.base.saturating_add_signed(from_base)).min(self.lane_bytes)
+        let (low, high) = reach(self.image.loops.iter().map(|row| (row.size.fixed(), row.stride)));
+        let bits = u128::from(payload_bits(self.image.dtype));
+        let lane_bytes = self.lane_bytes as u128;
+        let byte = |element: i64, more: u128| {
+            let from_base = u128::from(element.max(0).unsigned_abs()) * bits / 8;
+            let end = u128::from(self.image.base) + from_base + more;
+            usize::try_from(end.min(lane_bytes)).or_broken("bytes of a lane")
         };
         // Before the base there is nothing to be read.
-        let part = byte(low.max(0))..byte(high.saturating_add(1)).saturating_add(1).min(self.lane_bytes);
+        let part = byte(low, 0)..byte(high.exact_add(1), 1);
         LaneReads { lanes: self.lanes, lane_bytes: self.lane_bytes, part }
     }
 
     /// A lane's part of a register file plane, from the base on.
     pub(super) fn lane<'t>(&self, plane: &'t [u8], lane: usize) -> &'t [u8] {
         let start = lane * self.lane_bytes;
-        let part = plane.get(start..plane.len().min(start + self.lane_bytes)).unwrap_or_default();
-        part.get(index(self.image.base)..).unwrap_or_default()
+        // A register file that was never written has no bytes, and a base outside has none behind it.
+        let part = bytes_from(plane, start);
+        bytes_from(&part[..part.len().min(self.lane_bytes)], index(self.image.base))
     }
 }
 

@@ -15,13 +15,14 @@ use smallvec::SmallVec;
 use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_num::{Dtype, RuleSet, convert, int_pattern, int_value, subtract_zero_point};
 
-use super::fault::{ExecProblem, divide};
-use super::packets::{Packets, flight_bytes, load_bits, store_element};
-use super::walk::{OffsetWalk, pairs};
-use crate::limits::{ExecMode, MAX_SLICE, index};
+use super::fault::{ExecProblem, divide, product};
+use super::packets::{Packets, bytes_from, flight_bytes, load_bits, store_element};
+use super::walk::{OffsetWalk, check_span, pairs};
+use crate::limits::{ExecMode, MAX_SLICE, base, checked_base, index, reach};
 use rows::FetchRows;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::memory::payload_bits;
-use tilewright_tcp_isa::program::exec::{Fetch, Limit};
+use tilewright_tcp_isa::program::exec::{Fetch, Indirect, Limit};
 
 /// What a fetch needs to know besides a slice's memory.
 pub(super) struct Fetcher<'a> {
@@ -44,27 +45,33 @@ impl<'a> Fetcher<'a> {
             return Err(ExecProblem::Dtype(image.dtype));
         }
         let mut loops = pairs(&image.loops);
+        base("the base of a fetch", image.base)?;
         if let Some(interleave) = image.interleave {
+            base("the second base of a fetch", interleave.base)?;
             match loops.get_mut(interleave.at_loop) {
                 Some((2, stride)) => *stride = 0,
                 _ => return Err(ExecProblem::Setting("an interleaved fetch alternates in a loop of size 2")),
             }
         }
         if let Some(indirect) = image.indirect {
-            match loops.get_mut(indirect.at_loop) {
-                Some((_, stride)) => *stride = 0,
-                None => return Err(ExecProblem::Setting("indirect addressing needs one of the fetch loops")),
+            base("the base of a fetch's table", indirect.table)?;
+            // Entries may be any of 32 bits, of both signs.
+            let mut entries = loops.clone();
+            match (loops.get_mut(indirect.at_loop), entries.get_mut(indirect.at_loop)) {
+                (Some((_, stride)), Some((size, _))) => (*size, *stride) = (ENTRIES, 0),
+                _ => return Err(ExecProblem::Setting("indirect addressing needs one of the fetch loops")),
             }
+            check_span(&entries)?;
         }
+        check_limits(image)?;
         if image.zero_point.is_some() && !matches!(image.leaves(), Dtype::I5 | Dtype::I9) {
             return Err(ExecProblem::Setting("a zero point is subtracted from i4 or i8 only"));
         }
         let walk = OffsetWalk::new(loops)?;
         let packets = divide("fetched elements", walk.left(), image.packet)?;
         let packet_bytes = flight_bytes(image.leaves(), image.packet);
-        if packets.saturating_mul(packet_bytes) > MAX_SLICE {
-            return Err(ExecProblem::TooLarge { what: "bytes in flight on a slice", most: MAX_SLICE });
-        }
+        product("bytes of a packet", [packet_bytes], MAX_SLICE)?;
+        product("bytes in flight on a slice", [packets, packet_bytes], MAX_SLICE)?;
         let bits = payload_bits(image.dtype);
         let mut fetcher = Fetcher { rules, image, bits, walk, rows: None, packets, packet_bytes };
         if mode == ExecMode::Bulk {
@@ -79,16 +86,14 @@ impl<'a> Fetcher<'a> {
         if self.image.indirect.is_some() {
             return [0..usize::MAX, 0..0];
         }
-        let ends = |(size, stride): (u64, i64)| stride.saturating_mul(size.saturating_sub(1).cast_signed());
-        let (low, high) = self.walk.loops().map(ends).fold((0_i64, 0_i64), |(low, high), end| {
-            (low.saturating_add(end.min(0)), high.saturating_add(end.max(0)))
-        });
-        // Rounded to whole bytes on both sides.
-        let bits = |elements: i64| elements.saturating_mul(self.bits.cast_signed());
-        let (low, high) =
-            (bits(low).div_euclid(8), bits(high.saturating_add(1)).saturating_add(7).div_euclid(8));
-        let from =
-            |base: u64| index(base.saturating_add_signed(low))..index(base.saturating_add_signed(high));
+        let (low, high) = reach(self.walk.loops());
+        // Rounded to whole bytes on both sides; what lies before data memory reads as zeros.
+        let last_bytes = (self.bits / 8).max(1).cast_signed();
+        let (low, high) = (byte_of(self.bits, low), byte_of(self.bits, high).exact_add(last_bytes));
+        let from = |base: u64| {
+            let byte = |offset: i64| index(checked_base(base).exact_add(offset).max(0).unsigned_abs());
+            byte(low)..byte(high)
+        };
         [from(self.image.base), self.image.interleave.map_or(0..0, |second| from(second.base))]
     }
 
@@ -131,8 +136,8 @@ impl<'a> Fetcher<'a> {
 
     fn live(&self, at: &[u64], origins: &[u64]) -> bool {
         self.image.limits.iter().zip(origins).all(|(limit, origin)| {
-            let weighted = at.iter().zip(&limit.weights).map(|(index, weight)| index.saturating_mul(*weight));
-            weighted.fold(*origin, u64::saturating_add) < limit.extent.fixed()
+            let weighted = at.iter().zip(&limit.weights).map(|(index, weight)| index.capped_mul(*weight));
+            weighted.fold(*origin, u64::capped_add) < limit.extent.fixed()
         })
     }
 
@@ -140,12 +145,10 @@ impl<'a> Fetcher<'a> {
         let second = self.image.interleave.filter(|interleave| at.get(interleave.at_loop) == Some(&1));
         let base = second.map_or(self.image.base, |interleave| interleave.base);
         let row = self.image.indirect.map_or(0, |indirect| {
-            let entry = at.get(indirect.at_loop).copied().unwrap_or(0).saturating_mul(4);
-            let stride = self.image.loops.get(indirect.at_loop).map_or(0, |row| row.stride);
-            let bytes = dm.get(index(indirect.table.saturating_add(entry))..).unwrap_or_default();
-            int_value(Dtype::I32, load_bits(bytes, 32, 0)).saturating_mul(stride)
+            let at = at.get(indirect.at_loop).or_broken("the loop of a table was checked with the image");
+            table_offset(self.image, indirect, dm, *at)
         });
-        read_element(dm, self.bits, base, offset.saturating_add(row))
+        read_element(dm, self.bits, base, offset.exact_add(row))
     }
 
     fn adapt(&self, read: u32) -> Result<u32, ExecProblem> {
@@ -171,25 +174,47 @@ impl<'a> Fetcher<'a> {
     }
 }
 
-/// What a slice's number is worth to a limit.
+/// Offsets that an entry of a table of indices may count: 32 bits of either sign.
+const ENTRIES: u64 = (1 << 31) + 1;
+
+/// Where an entry of a table of indices leads, in elements from the base.
+fn table_offset(image: &Fetch, indirect: Indirect, dm: &[u8], at: u64) -> i64 {
+    let row = image.loops.get(indirect.at_loop).or_broken("the loop of a table was checked with the image");
+    let entry = bytes_from(dm, index(indirect.table.exact_add(at.exact_mul(4))));
+    int_value(Dtype::I32, load_bits(entry, 32, 0)).exact_mul(row.stride)
+}
+
+/// Every limit weighs every loop, and its digits of the slice number have values.
+fn check_limits(image: &Fetch) -> Result<(), ExecProblem> {
+    let idle = |limit: &Limit| limit.slices.iter().any(|digit| digit.stride == 0 || digit.size == 0);
+    if image.limits.iter().any(|limit| limit.weights.len() != image.loops.len() || idle(limit)) {
+        return Err(ExecProblem::Setting(
+            "a limit has a weight for each fetch loop, and slice digits with stride and size",
+        ));
+    }
+    Ok(())
+}
+
+/// What a slice's number counts to a limit.
 fn origin(limit: &Limit, slice: u64) -> u64 {
-    limit.slices.iter().fold(0, |all, digit| {
-        let value =
-            slice.checked_div(digit.stride).and_then(|rest| rest.checked_rem(digit.size)).unwrap_or(0);
-        all.saturating_add(value.saturating_mul(digit.weight))
-    })
+    limit.slices.iter().fold(0, |all: u64, digit| all.capped_add(digit.position(slice)))
+}
+
+/// The byte in which the element so many elements from a whole byte on begins.
+fn byte_of(bits: u64, elements: i64) -> i64 {
+    if bits == 4 { elements.div_euclid(2) } else { elements.exact_mul((bits / 8).cast_signed()) }
 }
 
 /// The element so many elements from a byte on; 0 for bytes outside.
 fn read_element(dm: &[u8], bits: u64, base: u64, offset: i64) -> u32 {
-    let base = i64::try_from(base).unwrap_or(i64::MAX);
-    let (first, within) = match bits {
-        4 => (base.saturating_add(offset.div_euclid(2)), usize::from(offset.rem_euclid(2) == 1)),
-        _ => (base.saturating_add(offset.saturating_mul((bits / 8).cast_signed())), 0),
-    };
+    let within = if bits == 4 { usize::from(offset.rem_euclid(2) == 1) } else { 0 };
+    let first = checked_base(base).exact_add(byte_of(bits, offset));
     let found = usize::try_from(first).ok().and_then(|first| dm.get(first..));
     found.map_or(0, |bytes| load_bits(bytes, bits, within))
 }
+
+/// What bytes outside data memory read as.
+const OUTSIDE: u8 = 0;
 
 /// Appends bytes from a place that may lie partly outside.
 fn push_run(bytes: &mut Vec<u8>, dm: &[u8], first: i64, length: usize) {
@@ -201,8 +226,8 @@ fn push_run(bytes: &mut Vec<u8>, dm: &[u8], first: i64, length: usize) {
             Err(_) => bytes.extend_from_slice(run),
         },
         None => bytes.extend((0..length as u64).map(|at| {
-            let at = usize::try_from(first.saturating_add(at.cast_signed())).ok();
-            at.and_then(|at| dm.get(at)).copied().unwrap_or(0)
+            let at = usize::try_from(first.exact_add(at.cast_signed())).ok();
+            at.and_then(|at| dm.get(at)).map_or(OUTSIDE, |byte| *byte)
         })),
     }
 }

@@ -2,17 +2,18 @@
 //! all elements pass the adapter together. Gives what the sequencer gives element by element.
 
 use smallvec::SmallVec;
-use tilewright_base::invariant::Exact;
-use tilewright_num::{Dtype, int_value};
+use tilewright_base::invariant::{Exact, OrBroken};
+use tilewright_num::Dtype;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::memory::payload_bits;
-use tilewright_tcp_isa::program::exec::Fetch;
+use tilewright_tcp_isa::program::exec::{Fetch, Limit};
 
-use super::{Fetcher, origin, read_element};
+use super::{Fetcher, byte_of, origin, read_element, table_offset};
 use crate::byte_runs::RunSide;
 use crate::convert::convert_slice;
 use crate::fault::ExecProblem;
-use crate::limits::index;
-use crate::packets::{Packets, load_bits, store_bits, store_element};
+use crate::limits::{checked_base, index};
+use crate::packets::{Packets, store_bits, store_element};
 use crate::walk::OffsetWalk;
 
 /// A fetch as rows.
@@ -50,7 +51,7 @@ impl FetchRows {
     /// `None` where elements or packets are no whole bytes.
     pub(super) fn new(fetcher: &Fetcher<'_>) -> Option<FetchRows> {
         let image = fetcher.image;
-        let whole = |dtype: Dtype| image.packet.saturating_mul(payload_bits(dtype)).is_multiple_of(8);
+        let whole = |dtype: Dtype| image.packet.exact_mul(payload_bits(dtype)).is_multiple_of(8);
         if fetcher.bits < 8 || !whole(image.dtype) || !whole(image.leaves()) {
             return None;
         }
@@ -113,9 +114,9 @@ impl FetchRows {
             return None;
         }
         let width = (payload_bits(image.dtype) / 8).cast_signed();
-        let base = i64::try_from(image.base).unwrap_or(i64::MAX);
-        let first = move |offset: i64| base.saturating_add(offset.saturating_mul(width));
-        Some((self.walk.clone().map(first), index(self.size.saturating_mul(width.unsigned_abs()))))
+        let base = checked_base(image.base);
+        let first = move |offset: i64| base.exact_add(offset.exact_mul(width));
+        Some((self.walk.clone().map(first), index(self.size.exact_mul(width.unsigned_abs()))))
     }
 
     /// [`Self::runs`] as loops.
@@ -163,26 +164,23 @@ impl FetchRows {
         let other = image.interleave.filter(|_| self.interleave.is_some_and(second));
         let base = other.map_or(image.base, |interleave| interleave.base);
         let row = image.indirect.map_or(0, |indirect| {
-            let entry = self.indirect.and_then(|place| at.get(place)).copied().unwrap_or(0).saturating_mul(4);
-            let stride = image.loops.get(indirect.at_loop).map_or(0, |row| row.stride);
-            let bytes = dm.get(index(indirect.table.saturating_add(entry))..).unwrap_or_default();
-            int_value(Dtype::I32, load_bits(bytes, 32, 0)).saturating_mul(stride)
+            let at = self.indirect.and_then(|place| at.get(place));
+            table_offset(image, indirect, dm, *at.or_broken("the loop of a table is kept apart"))
         });
-        (base, offset.saturating_add(row))
+        (base, offset.exact_add(row))
     }
 
     /// Elements at the front of a row that no limit excludes.
     fn live(&self, image: &Fetch, at: &[u64], origins: &[u64]) -> u64 {
         let mut live = self.size;
-        for (number, limit) in image.limits.iter().enumerate() {
-            let weights = self.outer_weights.get(number).map_or(&[][..], |weights| weights);
-            let parts = at.iter().zip(weights).map(|(index, weight)| index.saturating_mul(*weight));
-            let first = parts.fold(origins.get(number).copied().unwrap_or(0), u64::saturating_add);
-            let left = limit.extent.fixed().saturating_sub(first);
-            live = match self.weights.get(number) {
-                Some(0) | None if left > 0 => live,
-                Some(weight) if left > 0 => live.min(left.div_ceil(*weight)),
-                _ => 0,
+        let limits = image.limits.iter().zip(origins);
+        for ((limit, origin), (outer, own)) in limits.zip(self.outer_weights.iter().zip(&self.weights)) {
+            let parts = at.iter().zip(outer).map(|(index, weight)| index.capped_mul(*weight));
+            let first = parts.fold(*origin, u64::capped_add);
+            live = match (limit.extent.fixed().checked_sub(first), own) {
+                (None | Some(0), _) => 0,
+                (Some(_), 0) => live,
+                (Some(left), weight) => live.min(left.div_ceil(*weight)),
             };
         }
         live
@@ -192,13 +190,12 @@ impl FetchRows {
         let width = (bits / 8).cast_signed();
         let first = first_byte((base, offset), bits);
         if self.stride == 1 || live <= 1 {
-            super::push_run(bytes, dm, first, index(live.saturating_mul(width.unsigned_abs())));
+            super::push_run(bytes, dm, first, index(live.exact_mul(width.unsigned_abs())));
             return;
         }
-        let last = first.saturating_add(
-            self.stride.saturating_mul(width).saturating_mul(live.saturating_sub(1).cast_signed()),
-        );
-        let end = first.max(last).saturating_add(width);
+        let step = self.stride.exact_mul(width);
+        let last = first.exact_add(step.exact_mul(live.exact_sub(1).cast_signed()));
+        let end = first.max(last).exact_add(width);
         let inside = first.min(last) >= 0 && u64::try_from(end).is_ok_and(|end| end <= dm.len() as u64);
         let mut at = offset;
         if !inside {
@@ -206,12 +203,12 @@ impl FetchRows {
                 let from = bytes.len();
                 bytes.resize(from + index(bits / 8), 0);
                 store_bits(&mut bytes[from..], bits, 0, read_element(dm, bits, base, at));
-                at = at.saturating_add(self.stride);
+                at = at.exact_add(self.stride);
             }
             return;
         }
-        let step = self.stride.saturating_mul(width);
-        let start = usize::try_from(first).unwrap_or(0);
+        let start = usize::try_from(first).or_broken("rows that are inside begin inside");
+        let step = isize::try_from(step).or_broken("steps inside data memory");
         match width {
             1 => push_steps::<1>(bytes, dm, start, step, live),
             2 => push_steps::<2>(bytes, dm, start, step, live),
@@ -238,7 +235,7 @@ impl FetchRows {
                 if dead.peek().is_some_and(|(first, _)| *first <= at) {
                     continue;
                 }
-                let pattern = table.get(usize::from(*byte)).cloned().unwrap_or(Ok(0))?;
+                let pattern = table.get(usize::from(*byte)).or_broken("the table has 256 entries").clone()?;
                 store_element(leaves, &mut packets, at, pattern);
             }
             return Ok(packets);
@@ -251,8 +248,9 @@ impl FetchRows {
         for (first, end) in dead {
             if bits < 8 {
                 (*first..*end).for_each(|at| store_bits(&mut bytes, 4, at, 0));
-            } else if let Some(part) = bytes.get_mut(first * bits / 8..end * bits / 8) {
-                part.fill(0);
+            } else {
+                let part = bytes.get_mut(first * bits / 8..end * bits / 8);
+                part.or_broken("masked elements are fetched too").fill(0);
             }
         }
         Ok(Packets { bytes, extra: None, packet_bytes })
@@ -261,18 +259,16 @@ impl FetchRows {
 
 /// The first byte of a row that starts so many elements from a byte on.
 fn first_byte((base, offset): (u64, i64), bits: u64) -> i64 {
-    let width = (bits / 8).cast_signed();
-    i64::try_from(base).unwrap_or(i64::MAX).saturating_add(offset.saturating_mul(width))
+    checked_base(base).exact_add(byte_of(bits, offset))
 }
 
 /// Appends elements at even steps, all of them inside.
-fn push_steps<const WIDTH: usize>(bytes: &mut Vec<u8>, dm: &[u8], first: usize, step: i64, count: u64) {
+fn push_steps<const WIDTH: usize>(bytes: &mut Vec<u8>, dm: &[u8], first: usize, step: isize, count: u64) {
     let mut at = first;
     for _ in 0..count {
-        if let Some(element) = dm.get(at..).and_then(|rest| rest.first_chunk::<WIDTH>()) {
-            bytes.extend_from_slice(element);
-        }
-        at = at.wrapping_add_signed(isize::try_from(step).unwrap_or(0));
+        let element = dm.get(at..).and_then(|rest| rest.first_chunk::<WIDTH>());
+        bytes.extend_from_slice(element.or_broken("rows that are inside end inside"));
+        at = at.wrapping_add_signed(step);
     }
 }
 
@@ -284,8 +280,7 @@ fn joined(fetcher: &Fetcher<'_>, image: &Fetch) -> Option<Vec<JoinedLoops>> {
     };
     let mut all: Vec<JoinedLoops> = Vec::new();
     for (at, (size, stride)) in fetcher.walk.loops().enumerate() {
-        let weight =
-            |limit: &tilewright_tcp_isa::program::exec::Limit| limit.weights.get(at).copied().unwrap_or(0);
+        let weight = |limit: &Limit| *limit.weights.get(at).or_broken("a limit weighs every loop");
         let weights: SmallVec<[u64; 2]> = image.limits.iter().map(weight).collect();
         if size == 1 && !special(at) {
             continue;

@@ -1,6 +1,7 @@
 //! Bytes from one memory to another without a stop between, where both are on one chip: what DMA does most.
 
-use tilewright_base::invariant::Exact;
+use tilewright_base::invariant::{Exact, OrBroken};
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::transfer::Address;
 
 use super::pages::HbmPages;
@@ -106,18 +107,16 @@ impl MemoryState {
                 jobs.extend(memory.map(|memory| (memory, *source, *target)));
             }
         }
-        let moved = rows.iter().map(|row| row.0).fold(bytes as u64, u64::saturating_mul);
-        let (low, high) = reach(inner, |row| row.2).unwrap_or((0, i64::MAX));
+        let moved = rows.iter().map(|row| row.0).fold(bytes as u64, u64::capped_mul);
+        let (low, high) = reach(inner, |row| row.2).or_broken("loops were checked to stay inside");
         for_each(jobs, moved / 8, |_, (memory, source, target)| {
             if let Some(shared) = hbm.held(source, bytes).filter(|_| inner.is_empty()) {
                 return memory.lend_dm(&sizes, index(target), shared);
             }
-            let [first, last] = [low, high].map(|end| index(target.saturating_add_signed(end)));
-            let dm = memory.change_dm(&sizes, &(first..last.saturating_add(bytes)));
+            let [first, last] = [low, high].map(|end| index(step_inside(target, end)));
+            let dm = memory.change_dm(&sizes, &(first..last.exact_add(bytes)));
             nested(inner, source, target, &mut |from, to| {
-                if let Some(place) = dm.get_mut(index(to)..index(to) + bytes) {
-                    hbm.read(from, place);
-                }
+                hbm.read(from, &mut dm[index(to)..index(to) + bytes]);
             });
         });
         true
@@ -136,8 +135,8 @@ impl MemoryState {
             return false;
         }
         let (sizes, mut from, mut to) = (self.sizes, source.offset, target.offset);
-        let last = to_step.wrapping_mul(size.saturating_sub(1).cast_signed());
-        let ends = [to, to.wrapping_add_signed(last)].map(index);
+        let last = to_step.exact_mul(size.exact_sub(1).cast_signed());
+        let ends = [to, step_inside(to, last)].map(index);
         let ChipMemories { hbm, pes } = self.chip_mut(target.chip);
         let mut each = |copy: &mut dyn FnMut(u64, u64)| {
             for _ in 0..size {
@@ -148,12 +147,10 @@ impl MemoryState {
         match (source.medium, target.medium) {
             (MemoryInstance::Hbm, MemoryInstance::Dm { slice }) => {
                 let Some(memory) = slice_of(pes, &sizes, slice) else { return false };
-                let part = ends[0].min(ends[1])..ends[0].max(ends[1]).saturating_add(bytes);
+                let part = ends[0].min(ends[1])..ends[0].max(ends[1]).exact_add(bytes);
                 let dm = memory.change_dm(&sizes, &part);
                 each(&mut |from, to| {
-                    if let Some(place) = dm.get_mut(index(to)..index(to) + bytes) {
-                        hbm.read(from, place);
-                    }
+                    hbm.read(from, &mut dm[index(to)..index(to) + bytes]);
                 });
             }
             (MemoryInstance::Dm { slice }, MemoryInstance::Hbm) => {
@@ -167,7 +164,7 @@ impl MemoryState {
                     return false;
                 }
                 each(&mut |from, to| {
-                    hbm.write(to, dm.get(index(from)..index(from) + bytes).unwrap_or_default());
+                    hbm.write(to, &dm[index(from)..index(from) + bytes]);
                 });
             }
             (MemoryInstance::Dm { slice: own }, MemoryInstance::Dm { slice }) if own != slice => {
@@ -179,12 +176,11 @@ impl MemoryState {
                     own.settle_dm(&(0..index(sizes.dm)));
                     own.dm()
                 });
-                let read = read.unwrap_or_default();
+                let read = read.or_broken("packets come from a slice of the chip");
                 let written = !read.is_empty();
                 if written {
                     each(&mut |from, to| {
-                        let part = read.get(index(from)..index(from) + bytes).unwrap_or_default();
-                        slice::write(&mut content, sizes.dm, to, part);
+                        slice::write(&mut content, sizes.dm, to, &read[index(from)..index(from) + bytes]);
                     });
                 }
                 if let Some(memory) = slice_of(pes, &sizes, slice) {
@@ -196,6 +192,11 @@ impl MemoryState {
         }
         true
     }
+}
+
+/// A byte so many from another, which was checked to lie inside.
+fn step_inside(offset: u64, bytes: i64) -> u64 {
+    offset.checked_add_signed(bytes).or_broken("packets were checked to lie inside the memory")
 }
 
 /// How far loops reach from their first byte, back and on.

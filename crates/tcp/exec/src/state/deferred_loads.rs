@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::overlay::ByteSource;
 use crate::byte_runs::EvenRuns;
 use crate::limits::index;
-use tilewright_base::invariant::Exact;
+use tilewright_base::invariant::{Exact, OrBroken};
 
 /// Loads below so many bytes are carried out at once.
 const LEAST_BYTES: usize = 1 << 10;
@@ -147,7 +147,9 @@ impl DeferredLoad {
         match &self.source {
             ByteSource::Zeros => None,
             ByteSource::Borrowed(shared) => Some(shared.bytes()),
-            ByteSource::Own(range) => Some(dm.get(range.clone()).unwrap_or_default()),
+            ByteSource::Own(range) => {
+                Some(dm.get(range.clone()).or_broken("a load's bytes lie in data memory"))
+            }
         }
     }
 
@@ -156,11 +158,11 @@ impl DeferredLoad {
         let LoadTarget { lanes, lane_bytes, start, row_bytes, .. } = self.target;
         for lane in 0..lanes {
             let to = lane * lane_bytes + start + row * row_bytes;
-            let Some(place) = trf.get_mut(to..to + row_bytes) else { continue };
+            let place = trf.get_mut(to..to + row_bytes).or_broken("a load's rows lie in the register file");
             let from = lane * self.lane_step + row * self.row_step;
-            match self.bytes(dm).map(|held| held.get(from..from + row_bytes)) {
-                Some(Some(run)) => place.copy_from_slice(run),
-                _ => place.fill(0),
+            match self.bytes(dm) {
+                Some(held) => place.copy_from_slice(&held[from..from + row_bytes]),
+                None => place.fill(0),
             }
         }
     }

@@ -25,13 +25,14 @@ use std::collections::BTreeMap;
 
 use tilewright_machine::tcp::Tcp;
 
-use super::fault::{ExecFault, ExecProblem, ExecStage};
+use super::fault::{ExecFault, ExecProblem, ExecStage, out_of_bounds};
 use crate::limits::index;
 pub(super) use deferred_loads::{LaneReads, LoadTarget, LoadedRows, SliceLoads};
 use pages::HbmPages;
 pub use shared_bytes::SharedBytes;
 use sizes::MemorySizes;
 pub(super) use slice::SliceMemory;
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::Memory;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
@@ -217,8 +218,9 @@ impl MemoryState {
     /// The slices of a group of PEs.
     pub(super) fn group(&self, pe: PeId, pes: u64) -> Result<PeGroup, ExecFault> {
         below("chip", pe.chip, self.sizes.chips)?;
-        below("PE", pe.pe.saturating_add(pes.max(1)) - 1, self.sizes.pes)?;
+        below("PE", pe.pe, self.sizes.pes)?;
         let pes = pes.max(1);
+        below("PE", pe.pe.capped_add(pes - 1), self.sizes.pes)?;
         Ok(PeGroup { chip: pe.chip, pe: pe.pe, pes, slices: pes * self.sizes.slices })
     }
 
@@ -306,6 +308,5 @@ fn inside(memory: &'static str, offset: u64, bytes: u64, capacity: u64) -> Resul
     if offset.checked_add(bytes).is_some_and(|end| end <= capacity) {
         return Ok(());
     }
-    let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-    Err(ExecProblem::OutOfBounds { memory, offset, bytes, capacity }.at(ExecStage::Memory))
+    Err(out_of_bounds(memory, offset, bytes, capacity).at(ExecStage::Memory))
 }

@@ -223,7 +223,8 @@ mod tests {
                 let new = vec![if kind == 4 { 0 } else { value }; part.len()];
                 match kind {
                     0 => {
-                        let shared = SharedBytes::new(Arc::new(new.clone()), 0..new.len()).expect("all of it");
+                        let shared = SharedBytes::new(Arc::new(new.clone()), 0..new.len()).expect("all of \
+                            it");
                         overlay.lend(start, shared, &mut dm);
                     }
                     1 => {
@@ -240,9 +241,11 @@ mod tests {
                         overlay.clear(part.clone());
                     }
                     _ => match overlay.source(&part) {
-                        Some(ByteSource::Borrowed(shared)) => prop_assert_eq!(shared.bytes(), &plain[part.clone()]),
+                        Some(ByteSource::Borrowed(shared)) =>
+                            prop_assert_eq!(shared.bytes(), &plain[part.clone()]),
                         Some(ByteSource::Own(own)) => prop_assert_eq!(&dm[own], &plain[part.clone()]),
-                        Some(ByteSource::Zeros) => prop_assert!(plain[part.clone()].iter().all(|byte| *byte == 0)),
+                        Some(ByteSource::Zeros) =>
+                            prop_assert!(plain[part.clone()].iter().all(|byte| *byte == 0)),
                         None => {}
                     },
                 }

@@ -64,12 +64,12 @@ impl HbmPage {
     fn read(&self, start: usize, bytes: &mut [u8]) {
         let (border, end) = (self.border(), start + bytes.len());
         let (front, behind) = bytes.split_at_mut(border.clamp(start, end) - start);
-        if let Some(source) = self.front.get().get(start..start + front.len()) {
-            front.copy_from_slice(source);
+        if !front.is_empty() {
+            front.copy_from_slice(&self.front.get()[start..start + front.len()]);
         }
-        let first = start.saturating_sub(border);
-        if let Some(source) = self.behind.get(first..first + behind.len()) {
-            behind.copy_from_slice(source);
+        let first = start.max(border) - border;
+        if !behind.is_empty() {
+            behind.copy_from_slice(&self.behind[first..first + behind.len()]);
         }
     }
 
@@ -94,14 +94,12 @@ impl HbmPage {
         }
         let (border, end) = (self.border(), start + bytes.len());
         let (front, behind) = bytes.split_at(border.clamp(start, end) - start);
-        if let (PageBytes::Own(own), false) = (&mut self.front, front.is_empty())
-            && let Some(place) = Arc::make_mut(own).get_mut(start..start + front.len())
-        {
-            place.copy_from_slice(front);
+        if let (PageBytes::Own(own), false) = (&mut self.front, front.is_empty()) {
+            Arc::make_mut(own)[start..start + front.len()].copy_from_slice(front);
         }
-        let first = start.saturating_sub(border);
-        if let Some(place) = self.behind.get_mut(first..first + behind.len()) {
-            place.copy_from_slice(behind);
+        let first = start.max(border) - border;
+        if !behind.is_empty() {
+            self.behind[first..first + behind.len()].copy_from_slice(behind);
         }
     }
 
@@ -110,8 +108,7 @@ impl HbmPage {
     fn part(&mut self, start: usize) {
         let all = self.front.get();
         if self.behind.is_empty() && !self.changes {
-            self.behind = all.get(start..).unwrap_or_default().to_vec();
-            self.behind.resize(PAGE_BYTES - start, 0);
+            self.behind = all[start..PAGE_BYTES].to_vec();
             return;
         }
         let mut own = vec![0; PAGE_BYTES];
@@ -157,7 +154,7 @@ impl HbmPages {
             let (page, _, length) = piece(at, shared.bytes().len() - done);
             match shared.part(done, length).filter(|_| length == PAGE_BYTES) {
                 Some(part) => *self.place(page) = Some(HbmPage::of(PageBytes::Shared(part))),
-                None => self.write(at, shared.bytes().get(done..done + length).unwrap_or_default()),
+                None => self.write(at, &shared.bytes()[done..done + length]),
             }
             at += length as u64;
             done += length;

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_tcp_isa::program::exec::Memory;
 
 use super::deferred_loads::{DeferredLoad, DeferredLoads, LaneReads, LoadTarget, SliceLoads};
@@ -31,15 +32,15 @@ pub(crate) struct SliceMemory {
 /// A memory that is written to.
 pub(crate) struct WritableMemory<'m> {
     bytes: &'m mut [u8],
-    /// Who has to be told which zeros are none any more.
+    /// What keeps track of zeros, and must hear which are none any more.
     zeros: Option<&'m mut Overlay>,
 }
 
 impl WritableMemory<'_> {
     /// Bytes that are known to be inside the part, to be written.
-    pub(crate) fn span(&mut self, offset: u64, bytes: usize) -> Option<&mut [u8]> {
+    pub(crate) fn span(&mut self, offset: u64, bytes: usize) -> &mut [u8] {
         if let Some(overlay) = &mut self.zeros {
-            overlay.write(&(index(offset)..index(offset).saturating_add(bytes)));
+            overlay.write(&(index(offset)..index(offset).exact_add(bytes)));
         }
         span(self.bytes, offset, bytes)
     }
@@ -83,14 +84,14 @@ impl SliceMemory {
 
     /// Writes zeros to a part of data memory.
     pub(crate) fn clear_dm(&mut self, sizes: &MemorySizes, part: Range<usize>) {
-        let Some(place) = self.change_dm(sizes, &part).get_mut(part.clone()) else { return };
-        place.fill(0);
+        let place = self.change_dm(sizes, &part).get_mut(part.clone());
+        place.or_broken("zeros are written inside data memory").fill(0);
         self.overlay.clear(part);
     }
 
     /// Writes bytes of data memory that somebody holds: they are read there until they change here.
     pub(crate) fn lend_dm(&mut self, sizes: &MemorySizes, start: usize, shared: SharedBytes) {
-        self.settle_loads_from(sizes, &(start..start.saturating_add(shared.len())));
+        self.settle_loads_from(sizes, &(start..start.exact_add(shared.len())));
         let Self { dm, overlay, .. } = self;
         let dm = room_of_dm(dm, overlay, sizes);
         overlay.lend(start, shared, dm);
@@ -209,17 +210,15 @@ impl SliceMemory {
         self.settle_dm(range.as_ref().unwrap_or(&(0..index(sizes.dm))));
         let source = range.filter(|range| range.end <= self.dm.len());
         let Some(source) = source else {
-            let byte = |at: u64| usize::try_from(from.saturating_add(at.cast_signed())).ok();
-            let read = |at: u64| byte(at).and_then(|at| self.dm.get(at)).copied().unwrap_or(0);
+            let byte = |at: u64| usize::try_from(from.exact_add(at.cast_signed())).ok();
+            let read = |at: u64| byte(at).and_then(|at| self.dm.get(at)).map_or(0, |byte| *byte);
             let read: Vec<u8> = (0..bytes as u64).map(read).collect();
             return self.write(sizes, memory, to, &read);
         };
         let target = match memory {
             Memory::Dm => {
-                if let Some(end) = index(to).checked_add(bytes).filter(|end| *end <= self.dm.len()) {
-                    self.change_dm(sizes, &(index(to)..end)).copy_within(source, index(to));
-                }
-                return;
+                let part = index(to)..index(to).exact_add(bytes);
+                return self.change_dm(sizes, &part).copy_within(source, index(to));
             }
             Memory::Trf { .. } => {
                 self.change_trf(sizes, to, bytes);
@@ -227,9 +226,7 @@ impl SliceMemory {
             }
             Memory::Vrf => room(&mut self.vrf, sizes.vrf),
         };
-        if let (Some(target), Some(source)) = (span(target, to, bytes), self.dm.get(source)) {
-            target.copy_from_slice(source);
-        }
+        span(target, to, bytes).copy_from_slice(&self.dm[source]);
     }
 
     /// [`Self::copy_from_dm`] to a register file for runs that are alike; false, and nothing is done, where
@@ -272,9 +269,9 @@ impl SliceMemory {
         memory: Memory,
         offset: u64,
         bytes: usize,
-    ) -> Option<&mut [u8]> {
+    ) -> &mut [u8] {
         let content = match memory {
-            Memory::Dm => self.change_dm(sizes, &(index(offset)..index(offset).saturating_add(bytes))),
+            Memory::Dm => self.change_dm(sizes, &(index(offset)..index(offset).exact_add(bytes))),
             Memory::Vrf => room(&mut self.vrf, sizes.vrf),
             Memory::Trf { .. } => {
                 self.change_trf(sizes, offset, bytes);
@@ -309,16 +306,14 @@ impl SliceMemory {
 
     /// Writes bytes that are known to be inside.
     pub(crate) fn write(&mut self, sizes: &MemorySizes, memory: Memory, offset: u64, bytes: &[u8]) {
-        if let Some(target) = self.span(sizes, memory, offset, bytes.len()) {
-            target.copy_from_slice(bytes);
-        }
+        self.span(sizes, memory, offset, bytes.len()).copy_from_slice(bytes);
     }
 
     /// Before bytes of the register file are written: their extra bits are gone, and no load is to be carried
     /// out there later.
     fn change_trf(&mut self, sizes: &MemorySizes, offset: u64, bytes: usize) {
-        if let Some(flags) = span(&mut self.extra, offset, bytes) {
-            flags.fill(0);
+        if !self.extra.is_empty() {
+            span(&mut self.extra, offset, bytes).fill(0);
         }
         if self.loads.meet(index(offset), bytes) {
             self.settle_trf(sizes);
@@ -343,9 +338,7 @@ fn copy_loops<const BYTES: usize>(source: &[u8], target: &mut [u8], even: &EvenR
         for _ in 0..inner.0 {
             let run = source.get(inner_from..).and_then(<[u8]>::first_chunk::<BYTES>);
             let place = target.get_mut(inner_to..).and_then(<[u8]>::first_chunk_mut::<BYTES>);
-            if let (Some(run), Some(place)) = (run, place) {
-                *place = *run;
-            }
+            *place.or_broken("runs are written inside") = *run.or_broken("runs are read inside");
             inner_from = inner_from.wrapping_add_signed(inner.1);
             inner_to = inner_to.wrapping_add_signed(inner.2);
         }
@@ -355,12 +348,12 @@ fn copy_loops<const BYTES: usize>(source: &[u8], target: &mut [u8], even: &EvenR
 }
 
 fn wide(step: i64) -> isize {
-    isize::try_from(step).unwrap_or(0)
+    isize::try_from(step).or_broken("a step inside a memory")
 }
 
 /// Reads; zeros where the memory was never written. Bounds are the caller's to check.
 pub(super) fn read(memory: &[u8], offset: u64, bytes: &mut [u8]) {
-    match memory.get(index(offset)..index(offset).saturating_add(bytes.len())) {
+    match memory.get(index(offset)..index(offset).exact_add(bytes.len())) {
         Some(source) => bytes.copy_from_slice(source),
         None => bytes.fill(0),
     }
@@ -368,9 +361,7 @@ pub(super) fn read(memory: &[u8], offset: u64, bytes: &mut [u8]) {
 
 /// Writes, taking room for the whole memory first. Bounds are the caller's to check.
 pub(super) fn write(memory: &mut Vec<u8>, capacity: u64, offset: u64, bytes: &[u8]) {
-    if let Some(target) = span(room(memory, capacity), offset, bytes.len()) {
-        target.copy_from_slice(bytes);
-    }
+    span(room(memory, capacity), offset, bytes.len()).copy_from_slice(bytes);
 }
 
 /// All of data memory, which takes room now if it has none yet.
@@ -389,6 +380,8 @@ fn room(memory: &mut Vec<u8>, capacity: u64) -> &mut [u8] {
     memory
 }
 
-fn span(memory: &mut [u8], offset: u64, bytes: usize) -> Option<&mut [u8]> {
-    memory.get_mut(index(offset)..index(offset).saturating_add(bytes))
+/// Bytes of a memory to be written, which the caller has checked to be inside.
+fn span(memory: &mut [u8], offset: u64, bytes: usize) -> &mut [u8] {
+    let place = memory.get_mut(index(offset)..index(offset).exact_add(bytes));
+    place.or_broken("bytes to be written were checked to lie inside the memory")
 }

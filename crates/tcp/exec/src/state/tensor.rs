@@ -2,14 +2,15 @@
 //! II).
 
 use smallvec::SmallVec;
-use tilewright_notation::algebra::map::{MapDigit, OFFSET, RadixMap, SLICE};
+use tilewright_base::invariant::{Exact, OrBroken};
+use tilewright_notation::algebra::map::{Copies, MapDigit, OFFSET, RadixMap, SLICE};
 use tilewright_num::{Dtype, load, store};
 use tilewright_tcp_isa::program::Tensor;
 use tilewright_tcp_isa::program::tensor::TensorPlace;
 
 use super::{ExecFault, ExecProblem, ExecStage, MemoryInstance, MemoryLocation, MemoryState};
 use crate::fault::{equal, product};
-use crate::limits::index;
+use crate::limits::{base as check_base, index};
 
 /// Farthest place that a digit may reach: sums of all digits then never overflow.
 const MAX_REACH: u64 = 1 << 56;
@@ -40,13 +41,11 @@ impl MemoryState {
             .map_err(|problem| problem.at(ExecStage::Tensor))?;
         let copies = copies(&tensor.map);
         each_run(&tensor.map, elements, |run| {
-            let part = patterns.get(index(run.first)..index(run.first + run.elements)).unwrap_or_default();
+            let part = patterns.get(index(run.first)..index(run.first + run.elements));
+            let part = part.or_broken("a pattern for each element");
             for (slice, offset) in &copies {
-                let copy = ElementRun {
-                    slice: run.slice.saturating_add(*slice),
-                    offset: run.offset.saturating_add(*offset),
-                    ..run
-                };
+                let (slice, offset) = (run.slice.exact_add(*slice), run.offset.exact_add(*offset));
+                let copy = ElementRun { slice, offset, ..run };
                 self.put_run(tensor, copy, part)?;
             }
             Ok(())
@@ -90,8 +89,11 @@ impl MemoryState {
             let reach = map.from.get(usize::from(digit.from_axis))?.checked_div(digit.from_stride)?;
             reach.checked_mul(digit.to_stride).filter(|reach| *reach <= MAX_REACH && digit.to_axis <= OFFSET)
         };
+        let far = |copies: &Copies| {
+            copies.count.checked_mul(copies.to_stride).is_none_or(|reach| reach > MAX_REACH)
+        };
         if map.digits.iter().any(|digit| sound(digit).is_none())
-            || map.copies.iter().any(|copies| copies.to_axis > OFFSET)
+            || map.copies.iter().any(|copies| copies.to_axis > OFFSET || far(copies))
             || map.to.len() != 2
             || !map.from.iter().eq(tensor.axes.iter().map(|axis| &axis.1))
         {
@@ -101,7 +103,7 @@ impl MemoryState {
             TensorPlace::Hbm { .. } => self.sizes.hbm,
             TensorPlace::Dm { .. } => self.sizes.dm * self.sizes.slices * self.sizes.pes,
         };
-        let most = capacity.saturating_mul(8) / u64::from(tensor.dtype.storage_bits());
+        let most = capacity.exact_mul(8) / u64::from(tensor.dtype.storage_bits());
         let copied = map.copies.iter().map(|copies| copies.count);
         product("copies", copied, MAX_COPIES)?;
         product("elements", map.from.iter().copied(), most)
@@ -110,22 +112,25 @@ impl MemoryState {
 
 /// The bytes that hold a run: where they begin, elements before the run in the first, and room for them.
 fn covering(tensor: &Tensor, run: ElementRun) -> Result<(MemoryLocation, usize, Vec<u8>), ExecFault> {
+    let fail = |problem: ExecProblem| problem.at(ExecStage::Tensor);
     let bits = u64::from(tensor.dtype.storage_bits());
-    let first_bit = run.offset.saturating_mul(bits);
+    let first_bit = run.offset.exact_mul(bits);
     let (first, shift) = (first_bit / 8, first_bit % 8 / bits);
-    let bytes = (shift + run.elements).saturating_mul(bits).div_ceil(8);
+    let bytes = shift.exact_add(run.elements).exact_mul(bits).div_ceil(8);
     let (chip, medium, base) = match tensor.place {
         TensorPlace::Hbm { chip, base } if run.slice == 0 => (chip, MemoryInstance::Hbm, base),
         TensorPlace::Hbm { .. } => {
-            let problem =
-                ExecProblem::Setting("a tensor in HBM has one slice; give its shape no slice digits");
-            return Err(problem.at(ExecStage::Tensor));
+            return Err(fail(ExecProblem::Setting(
+                "a tensor in HBM has one slice; give its shape no slice digits",
+            )));
         }
         TensorPlace::Dm { chip, slice, base } => {
-            (chip, MemoryInstance::Dm { slice: slice.saturating_add(run.slice) }, base)
+            check_base("the first slice of a tensor", slice).map_err(fail)?;
+            (chip, MemoryInstance::Dm { slice: slice.exact_add(run.slice) }, base)
         }
     };
-    let located = MemoryLocation { chip, medium, offset: base.saturating_add(first) };
+    check_base("the base of a tensor", base).map_err(fail)?;
+    let located = MemoryLocation { chip, medium, offset: base.exact_add(first) };
     Ok((located, index(shift), vec![0; index(bytes)]))
 }
 
@@ -134,10 +139,10 @@ fn copies(map: &RadixMap) -> Vec<(u64, u64)> {
     let mut all = vec![(0_u64, 0_u64)];
     for copies in &map.copies {
         let add = |(slice, offset): (u64, u64), step: u64| {
-            let more = step.saturating_mul(copies.to_stride);
+            let more = step.exact_mul(copies.to_stride);
             match copies.to_axis {
-                SLICE => (slice.saturating_add(more), offset),
-                _ => (slice, offset.saturating_add(more)),
+                SLICE => (slice.exact_add(more), offset),
+                _ => (slice, offset.exact_add(more)),
             }
         };
         all = all.iter().flat_map(|place| (0..copies.count).map(move |step| add(*place, step))).collect();
@@ -191,7 +196,7 @@ fn run_length(map: &RadixMap) -> u64 {
     let unit = on_last().find(|d| (d.from_stride, d.to_axis, d.to_stride) == (1, OFFSET, 1));
     let above = on_last().map(|digit| digit.from_stride).filter(|stride| *stride > 1).min();
     match unit {
-        Some(_) => above.unwrap_or(u64::MAX),
+        Some(_) => above.or(map.from.last().copied()).or_broken("a digit is of an axis"),
         None => 1,
     }
 }

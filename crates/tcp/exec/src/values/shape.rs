@@ -123,12 +123,14 @@ impl fmt::Display for ContractError {
         match *self {
             Self::Dtypes { a, b } => write!(
                 f,
-                "{a} times {b} is not contracted; pairs are of i4 and i5, of i8 and i9, or of one of f8e4m3fn, \
+                "{a} times {b} is not contracted; pairs are of i4 and i5, of i8 and i9, or of one of \
+                 f8e4m3fn, \
                  f8e5m2 and bf16 with itself; convert first"
             ),
             Self::Tree { asked_elements, largest_elements } => write!(
                 f,
-                "the tree cannot reduce {asked_elements} neighbours; use a power of two up to {largest_elements}"
+                "the tree cannot reduce {asked_elements} neighbours; use a power of two up to \
+                 {largest_elements}"
             ),
             Self::Size { what, given, implied } => {
                 write!(f, "{what} has size {given}, but the shape implies {implied}; give exactly that")

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 
+use tilewright_base::invariant::Exact;
 use tilewright_num::Dtype;
 
 use super::kernel_portable;
@@ -119,7 +120,7 @@ impl SingleRow {
     /// A word for each of the rows, which are as long as this one; false, and nothing of use is written,
     /// where floats may be subnormal.
     pub(crate) fn sums(&self, dtype: Dtype, rows: &[u8], out: &mut [u32]) -> bool {
-        if rows.len() != out.len().saturating_mul(self.row_bytes) {
+        if rows.len() != out.len().exact_mul(self.row_bytes) {
             return false;
         }
         let SingleRow { path, tree, steps, .. } = *self;

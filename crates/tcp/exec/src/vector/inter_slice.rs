@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use tilewright_base::invariant::{Exact, to_index};
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_num::{self as num, RuleSet};
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::vector::{InterSliceReduce, ReduceOp, ReduceOutput, Word};
 
 use super::{FLIT, SharedWords, VectorError};
@@ -74,11 +75,15 @@ fn sums(group: &[SharedWords]) -> Vec<u32> {
     let Some((first, others)) = group.split_first() else { return Vec::new() };
     let settled = |word: &u32| f32::from_bits(RuleSet::TCP.settle_f32(*word));
     let mut sums: Vec<f32> = first.iter().map(settled).collect();
-    let work = (sums.len() as u64).saturating_mul(others.len() as u64) / 4;
+    let work = (sums.len() as u64).capped_mul(others.len() as u64) / 4;
     for_each(sums.chunks_mut(TOGETHER_WORDS).collect(), work, |part, sums| {
         let start = part * TOGETHER_WORDS;
         for words in others {
-            add_words(path, sums, words.get(start..start + sums.len()).unwrap_or_default());
+            add_words(
+                path,
+                sums,
+                words.get(start..start + sums.len()).or_broken("as many words on each slice"),
+            );
         }
     });
     sums.into_iter().map(sum_word).collect()
@@ -89,8 +94,8 @@ const TOGETHER_WORDS: usize = 1 << 10;
 
 fn fold(group: &[SharedWords], enter: impl Fn(u32) -> u32, f: impl Fn(u32, u32) -> u32) -> Vec<u32> {
     let mut slices = group.iter();
-    let first = slices.next().map(|words| words.iter().map(|word| enter(*word)).collect());
-    slices.fold(first.unwrap_or_default(), |mut sum: Vec<u32>, words| {
+    let first = slices.next().or_broken("a group has slices").iter().map(|word| enter(*word)).collect();
+    slices.fold(first, |mut sum: Vec<u32>, words| {
         sum.iter_mut().zip(words.iter()).for_each(|(a, b)| *a = f(*a, *b));
         sum
     })

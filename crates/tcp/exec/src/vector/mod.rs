@@ -26,7 +26,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::RuleSet;
+use tilewright_tcp_isa::capped::Capped;
 
 use super::parallel::{is_shared, map};
 use stream::WordStream;
@@ -166,7 +168,8 @@ fn chain_of(
     needed: &[usize],
 ) -> Result<Word, VectorError> {
     let own: Vec<SharedWords> = needed.iter().filter_map(|slice| slices.get(*slice).cloned()).collect();
-    let file = |slice: &usize| vrf.get(*slice).copied().unwrap_or_default();
+    // Without a register file there is nothing to read: operands from there are refused.
+    let file = |slice: &usize| vrf.get(*slice).map_or(&[][..], |file| file);
     let files: Vec<&[u8]> = needed.iter().map(file).collect();
     // What counts slices takes them by their place in the group.
     let apart = needed.last().is_some_and(|last| last + 1 != needed.len());
@@ -193,7 +196,7 @@ fn chain_of(
 fn placed(error: VectorError, numbers: &[usize]) -> VectorError {
     match error {
         VectorError::Vrf { slice, at } => {
-            VectorError::Vrf { slice: numbers.get(slice).copied().unwrap_or(slice), at }
+            VectorError::Vrf { slice: *numbers.get(slice).or_broken("a number for each slice"), at }
         }
         error => error,
     }
@@ -216,8 +219,8 @@ fn chain(
     };
     let kinds: Vec<usize> = (0..slices.len()).filter(own).collect();
     let files: Vec<&[u8]> = kinds.iter().filter_map(|slice| vrf.get(*slice).copied()).collect();
-    let each = vector.ops.iter().map(|op| word_steps(&op.kind)).fold(1, u64::saturating_add);
-    let steps = (words as u64).saturating_mul(kinds.len() as u64).saturating_mul(each);
+    let each = vector.ops.iter().map(|op| word_steps(&op.kind)).fold(1, u64::capped_add);
+    let steps = (words as u64).capped_mul(kinds.len() as u64).capped_mul(each);
     // Work that is shared has parts to share.
     let most = if is_shared(steps) { kinds.len().div_ceil(PARTS) } else { kinds.len() };
     let together = (TOGETHER_WORDS / words.max(1)).clamp(1, most.max(1));
@@ -272,14 +275,14 @@ pub(super) fn counts_slices(vector: &Vector) -> bool {
 /// As much of a part as a memory has.
 pub(super) fn part<'m>(memory: &'m [u8], part: &Range<usize>) -> &'m [u8] {
     let end = part.end.min(memory.len());
-    memory.get(part.start.min(end)..end).unwrap_or_default()
+    &memory[part.start.min(end)..end]
 }
 
 /// Slices on which the chain does what it does on the one before, numbered by the first of them: same words,
 /// same register files, and nothing that counts slices. `None` if there are few.
 fn equal_slices(vector: &Vector, slices: &[SharedWords], vrf: &[&[u8]]) -> Option<Vec<usize>> {
     let reads = reads(vector);
-    let costly = slices.first().is_none_or(|words| words.len().saturating_mul(4 * COMPARED) < reads.len());
+    let costly = slices.first().is_none_or(|words| words.len().capped_mul(4 * COMPARED) < reads.len());
     if vrf.len() != slices.len() || counts_slices(vector) || costly {
         return None;
     }

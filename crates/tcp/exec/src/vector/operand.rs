@@ -1,6 +1,7 @@
 //! Operands of an operation for all elements at once: immediates, register file walks, stash, the other
 //! group, by tag.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_tcp_isa::program::exec::Loop;
 use tilewright_tcp_isa::program::vector::{GuardedSource, Op, OperandChoice, OperandSource};
 use tilewright_tcp_isa::vector::VectorFault;
@@ -56,7 +57,9 @@ impl SliceChain<'_> {
         let words = stream.tags.iter().enumerate().map(|(index, tag)| {
             match by_tag.get(usize::from(*tag)).copied().flatten() {
                 Some(VectorOperand::Uniform(word)) => (*word, true),
-                Some(VectorOperand::Each(words)) => (words.get(index).copied().unwrap_or(0), true),
+                Some(VectorOperand::Each(words)) => {
+                    (*words.get(index).or_broken("an operand has a word for each tag"), true)
+                }
                 _ => (0, false),
             }
         });
@@ -80,9 +83,9 @@ impl SliceChain<'_> {
             }
             OperandSource::Vrf { base, loops } => {
                 let mut words = Vec::with_capacity(stream.words.len());
-                let start = i64::try_from(*base).unwrap_or(i64::MAX);
                 for slice in self.first..self.first + self.slices {
-                    let file = self.vrf.get(slice).copied().unwrap_or(&[]);
+                    let start = i64::try_from(*base).map_err(|_| VectorError::Vrf { slice, at })?;
+                    let file = self.vrf.get(slice).map_or(&[][..], |file| file);
                     walk(file, start, loops, &mut words).ok_or(VectorError::Vrf { slice, at })?;
                 }
                 Ok(VectorOperand::Each(words))

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_num::{self as num, RuleSet};
+use tilewright_tcp_isa::capped::Capped;
 use tilewright_tcp_isa::program::vector::{Reduce, ReduceLimit, ReduceOp, Word};
 use tilewright_tcp_isa::vector::steps::{ReduceSteps, Rewiden, fixed, rewiden, steps};
 
@@ -21,7 +22,8 @@ pub(super) fn apply(
     slices: Range<usize>,
     stream: &mut WordStream,
 ) {
-    let (Some(sizes), Some(how)) = (steps(reduce), rewiden(reduce, stream.width == HALF)) else { return };
+    let sizes = steps(reduce).or_broken("steps were counted with the chain's shapes");
+    let how = rewiden(reduce, stream.width == HALF).or_broken("halves were checked with the chain");
     if word == Word::F32 {
         stream.words.iter_mut().for_each(|word| *word = rules.settle_f32(*word));
     }
@@ -134,9 +136,7 @@ impl SliceReduction<'_> {
             for entering in group.chunks_exact(HALF) {
                 let half = self.live(slice, entering, &odometer);
                 let half = if self.reduce.tree { half.tree(f) } else { half };
-                if let Some(slot) = slots.get_mut(odometer.slot) {
-                    slot.take(&half, f);
-                }
+                slots.get_mut(odometer.slot).or_broken("a slot for each surviving step").take(&half, f);
                 odometer.step();
             }
             results.extend(slots.iter().flat_map(|slot| self.leaving(slot)));
@@ -148,10 +148,10 @@ impl SliceReduction<'_> {
         let mut half = HalfFlit { words: [0; HALF], live: [true; HALF] };
         half.words.copy_from_slice(entering);
         for limit in &self.reduce.limits {
-            let position = slice_position(limit, slice).saturating_add(odometer.position(limit));
+            let position = slice_position(limit, slice).capped_add(odometer.position(limit));
             let extent = fixed(limit.extent).or_broken("a command runs with sizes that are numbers");
             for (element, live) in (0..).zip(&mut half.live) {
-                *live &= position.saturating_add(limit.element.saturating_mul(element)) < extent;
+                *live &= position.capped_add(limit.element.capped_mul(element)) < extent;
             }
         }
         half
@@ -168,11 +168,7 @@ impl SliceReduction<'_> {
 }
 
 fn slice_position(limit: &ReduceLimit, slice: u64) -> u64 {
-    limit.slices.iter().fold(0, |position: u64, digit| {
-        let value =
-            slice.checked_div(digit.stride).and_then(|slice| slice.checked_rem(digit.size)).unwrap_or(0);
-        position.saturating_add(value.saturating_mul(digit.weight))
-    })
+    limit.slices.iter().fold(0, |position: u64, digit| position.capped_add(digit.position(slice)))
 }
 
 /// Where the loops stand.
@@ -205,7 +201,7 @@ impl Odometer {
 
     fn position(&self, limit: &ReduceLimit) -> u64 {
         let parts = self.index.iter().zip(&limit.weights);
-        parts.fold(0, |position: u64, (index, weight)| position.saturating_add(index.saturating_mul(*weight)))
+        parts.fold(0, |position: u64, (index, weight)| position.capped_add(index.capped_mul(*weight)))
     }
 
     fn step(&mut self) {

@@ -64,7 +64,7 @@ pub(crate) fn in_units(loops: &[Loop], element: u64) -> Vec<WalkLoop> {
     let scale = i64::try_from(element).or_broken("units of an element fit a stride");
     loops
         .iter()
-        .map(|row| WalkLoop { size: row.size.fixed(), stride: row.stride.saturating_mul(scale) })
+        .map(|row| WalkLoop { size: row.size.fixed(), stride: row.stride.capped_mul(scale) })
         .collect()
 }
 
@@ -114,7 +114,9 @@ impl SliceGroup<'_> {
             && let Some(row) = loops.get_mut(pair.at_loop)
         {
             let apart = (i128::from(pair.base) - i128::from(fetch.base)) * i128::from(per_byte);
-            row.stride = i64::try_from(apart).unwrap_or(i64::MAX);
+            // Bases so far apart lie outside every memory, on the side that they are.
+            let apart = apart.clamp(i64::MIN.into(), i64::MAX.into());
+            row.stride = i64::try_from(apart).or_broken("clamped to 64 bits");
         }
         if let Some(indirect) = fetch.indirect {
             let entries = fetch.loops.get(indirect.at_loop).map_or(0, |row| row.size.fixed());

@@ -12,7 +12,7 @@ use tilewright_machine::tcp::Tcp;
 
 use super::exec::units;
 use super::{Footprint, MemoryAccess, MemoryKind};
-use crate::capped::Capped;
+use crate::capped::{Capped, capped};
 use crate::program::exec::{Commit, Exec, ExecBody, Fetch, Loop, Memory, Stream};
 use crate::program::transfer::Transfer;
 
@@ -131,7 +131,7 @@ fn streamed(stream: &Stream, read: &MemoryAccess, write: &MemoryAccess) -> Optio
     let flits = steps(&committed).max(1);
     let bytes = first_early(&stream.commit, &last_read, |flit| {
         let so_far = (u128::from(flit) + 1) * u128::from(packets);
-        u64::try_from(so_far.div_ceil(u128::from(flits))).unwrap_or(u64::MAX)
+        capped(so_far.div_ceil(u128::from(flits)))
     })?;
     found(read, write, bytes, proportional)
 }

@@ -22,8 +22,14 @@ pub struct WalkLoop {
 pub struct WalkLimit {
     /// Live below it.
     pub extent: u64,
-    /// One for each loop.
+    /// One for each loop; loops without one do not count.
     pub weights: Vec<u64>,
+}
+
+impl WalkLimit {
+    fn weight(&self, at: usize) -> u64 {
+        self.weights.get(at).map_or(0, |weight| *weight)
+    }
 }
 
 /// Places relative to the first of all: `offsets` start at 0, which is `least` from the base.
@@ -49,9 +55,9 @@ impl TouchedOffsets {
         }
         let reach = |row: &WalkLoop| i128::from(row.size - 1) * i128::from(row.stride);
         let down = loops.iter().map(reach).filter(|reach| *reach < 0);
-        let least = down.fold(0_i128, i128::saturating_add);
+        let least = down.fold(0_i128, i128::capped_add);
         let reaches = loops.iter().map(|row| reach(row).unsigned_abs());
-        let span = reaches.fold(u128::from(length), u128::saturating_add);
+        let span = reaches.fold(u128::from(length), u128::capped_add);
         if span > FAR {
             let end = u64::try_from(span.min(FAR)).or_broken("FAR fits 64 bits");
             return TouchedOffsets { least, offsets: ByteSet::range(0, end).inexact() };
@@ -67,8 +73,7 @@ impl TouchedOffsets {
 
     /// Places of the loops that no limit cuts off.
     pub fn of_limited(loops: &[WalkLoop], length: u64, limits: &[WalkLimit]) -> TouchedOffsets {
-        let weight = |limit: &WalkLimit, at: usize| limit.weights.get(at).copied().unwrap_or(0);
-        let counts = |at: &usize| limits.iter().any(|limit| weight(limit, *at) > 0);
+        let counts = |at: &usize| limits.iter().any(|limit| limit.weight(*at) > 0);
         let mut limited: Vec<usize> = (0..loops.len()).filter(counts).collect();
         if limits.iter().any(|limit| limit.extent == 0) {
             return TouchedOffsets::default();
@@ -108,16 +113,15 @@ impl TouchedOffsets {
     /// Byte runs from a base, `units_per_byte` units to a byte; the part outside `0..capacity` is cut off.
     pub fn placed(&self, base: i128, units_per_byte: u64, capacity: u64) -> TouchedBytes {
         let Some((_, end)) = self.offsets.bounds() else { return TouchedBytes::default() };
-        let (units, shift) = (i128::from(units_per_byte.max(1)), base.saturating_add(self.least));
+        let (units, shift) = (i128::from(units_per_byte.max(1)), base.capped_add(self.least));
         let low = shift.div_euclid(units);
-        let end_of =
-            |end: u64| shift.saturating_add(i128::from(end)).saturating_add(units - 1).div_euclid(units);
+        let end_of = |end: u64| shift.capped_add(i128::from(end)).capped_add(units - 1).div_euclid(units);
         let high = end_of(end);
         let outside = (low < 0 || high > i128::from(capacity)).then_some((low, high));
         let byte =
             |at: i128| u64::try_from(at.clamp(0, i128::from(capacity))).or_broken("a byte of a memory");
         let runs = self.offsets.runs().iter().map(|(start, end)| {
-            let first = shift.saturating_add(i128::from(*start)).div_euclid(units);
+            let first = shift.capped_add(i128::from(*start)).div_euclid(units);
             (byte(first), byte(end_of(*end)))
         });
         let bytes = ByteSet::from_runs(runs.collect());
@@ -161,14 +165,14 @@ impl LimitedWalk<'_> {
                 return;
             }
             let step = i128::from(index) * i128::from(self.loops[at].stride);
-            self.follow(depth + 1, offset.saturating_add(step), &moved);
+            self.follow(depth + 1, offset.capped_add(step), &moved);
         }
     }
 
     fn prefix(&mut self, offset: i128, positions: &[u64]) {
         let row = self.loops[self.last];
         let live = self.limits.iter().zip(positions).fold(row.size, |live, (limit, position)| {
-            let weight = limit.weights.get(self.last).copied().unwrap_or(0);
+            let weight = limit.weight(self.last);
             match limit.extent.saturating_sub(*position) {
                 0 => 0,
                 _ if weight == 0 => live,
@@ -185,25 +189,46 @@ impl LimitedWalk<'_> {
     }
 
     fn moved(&self, positions: &[u64], at: usize, index: u64) -> Vec<u64> {
-        let weighted = self.limits.iter().zip(positions).map(|(limit, position)| {
-            let weight = limit.weights.get(at).copied().unwrap_or(0);
-            position.capped_add(weight.capped_mul(index))
-        });
+        let weighted = self
+            .limits
+            .iter()
+            .zip(positions)
+            .map(|(limit, position)| position.capped_add(limit.weight(at).capped_mul(index)));
         weighted.collect()
     }
 }
 
 fn joined(parts: &[(i128, &TouchedOffsets)]) -> TouchedOffsets {
     let live = || parts.iter().filter(|(_, part)| !part.offsets.is_empty());
-    let Some(least) = live().map(|(offset, part)| offset.saturating_add(part.least)).min() else {
+    let first = |(offset, part): &(i128, &TouchedOffsets)| offset.capped_add(part.least);
+    let Some(least) = live().map(first).min() else {
         return TouchedOffsets::default();
     };
+    let shift = |placed: &(i128, &TouchedOffsets)| first(placed).abs_diff(least);
+    let end = |placed: &(i128, &TouchedOffsets)| placed.1.offsets.bounds().map_or(0, |bounds| bounds.1);
+    if live().any(|placed| shift(placed).capped_add(u128::from(end(placed))) > FAR) {
+        let far = u64::try_from(FAR).or_broken("FAR fits 64 bits");
+        return TouchedOffsets { least, offsets: ByteSet::range(0, far).inexact() };
+    }
     let exact = live().all(|(_, part)| part.offsets.is_exact());
-    let runs = live().flat_map(|(offset, part)| {
-        let shift = offset.saturating_add(part.least).saturating_sub(least);
-        let shift = u64::try_from(shift).unwrap_or(u64::MAX);
-        part.offsets.runs().iter().map(move |run| (run.0.saturating_add(shift), run.1.saturating_add(shift)))
+    let runs = live().flat_map(|placed| {
+        let shift = u64::try_from(shift(placed)).or_broken("a part that is not far");
+        placed.1.offsets.runs().iter().map(move |run| (run.0.exact_add(shift), run.1.exact_add(shift)))
     });
     let offsets = ByteSet::from_runs(runs.collect());
     TouchedOffsets { least, offsets: if exact { offsets } else { offsets.inexact() } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_lie_too_far_apart_are_a_range_that_no_memory_has() {
+        let far = WalkLoop { size: 8, stride: 1 << 62 };
+        let limit = WalkLimit { extent: 100, weights: vec![1, 1] };
+        let walked = TouchedOffsets::of_limited(&[far, WalkLoop { size: 9, stride: 1 }], 1, &[limit]);
+        assert!(!walked.offsets.is_exact());
+        assert!(walked.placed(0, 1, 1 << 40).outside.is_some_and(|(_, end)| end > 1 << 61));
+    }
 }

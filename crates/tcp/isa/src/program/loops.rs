@@ -1,5 +1,7 @@
 //! Loops of sequencers and steps, as the registers of every engine hold them.
 
+use tilewright_base::invariant::OrBroken;
+
 use super::Count;
 use crate::capped::Capped;
 
@@ -26,6 +28,14 @@ pub struct SliceDigit {
     pub size: u64,
     /// Weight of one value of the digit.
     pub weight: u64,
+}
+
+impl SliceDigit {
+    /// What a slice's number counts by this digit, which was checked to have a stride and a size.
+    pub fn position(&self, slice: u64) -> u64 {
+        let value = slice.checked_div(self.stride).and_then(|rest| rest.checked_rem(self.size));
+        value.or_broken("a digit of slices has a stride and a size").capped_mul(self.weight)
+    }
 }
 
 /// A loop over steps.

@@ -56,8 +56,8 @@ fn sequencer(
     if loops > most {
         faults.push(VectorFault::SequencerLoops { at, found: loops, most });
     }
-    let longest = sizes.filter_map(fixed).max().unwrap_or(0);
-    if longest > machine.sequencer.entry_size_max {
+    let longest = sizes.filter_map(fixed).max();
+    if let Some(longest) = longest.filter(|size| *size > machine.sequencer.entry_size_max) {
         faults.push(VectorFault::SequencerSize {
             at,
             found: longest,

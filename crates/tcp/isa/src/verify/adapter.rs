@@ -72,7 +72,8 @@ fn check_lookup(cx: &mut VerifyContext<'_>, fetch: &Fetch) {
         cx.refuse(
             "tcp/adapter-lookup",
             format!("a lookup of {count} patterns from {} to {}", fetch.dtype, lookup.dtype),
-            "f4e2m1 to an 8-bit float by 16 patterns, an 8-bit float to bf16 by 256, each pattern as wide as its type".into(),
+            "f4e2m1 to an 8-bit float by 16 patterns, an 8-bit float to bf16 by 256, each pattern as wide as \
+             its type".into(),
             "a cast, or the vector engine".into(),
         );
     }

@@ -216,7 +216,7 @@ fn split_packet(loops: &[Loop], elements: u64) -> (&[Loop], Option<u64>) {
         };
         inside = inside.capped_mul(size);
     }
-    (loops.get(..at).unwrap_or_default(), run)
+    (&loops[..at], run)
 }
 
 fn check_shift(cx: &mut VerifyContext<'_>, contract: &Contract) {

@@ -1,9 +1,9 @@
-//! Images that are loaded and never run: a warning, since nothing is wrong but time is lost, and more often than
-//! not an `exec` is missing.
+//! Images that are loaded and never run: a warning, since nothing is wrong but time is lost, and more often
+//! than not an `exec` is missing.
 //!
-//! Blocks of steps are read in their order. A load is idle if the next load of its context comes in the same block
-//! with no `exec` of the context between them, or if the queue ends without one. Where a loop or a branch loads the
-//! same context, nothing is said.
+//! Blocks of steps are read in their order. A load is idle if the next load of its context comes in the same
+//! block with no `exec` of the context between them, or if the queue ends without one. Where a loop or a
+//! branch loads the same context, nothing is said.
 
 use tilewright_base::{Diagnostic, Span};
 

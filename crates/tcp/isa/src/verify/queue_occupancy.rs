@@ -86,7 +86,7 @@ fn trips(from: ControlExpr, to: ControlExpr) -> Option<u64> {
         (
             ControlExpr::Operand(ControlOperand::Number(from)),
             ControlExpr::Operand(ControlOperand::Number(to)),
-        ) => Some(u64::try_from(to.saturating_sub(from)).unwrap_or(0)),
+        ) => Some(if to > from { to.abs_diff(from) } else { 0 }),
         _ => None,
     }
 }

@@ -106,10 +106,11 @@ fn check_index(machine: &Tcp, program: &Program, transfer: &Transfer, found: &mu
     });
     if !typed || rows.is_none() || !held || !index.table.0.is_multiple_of(machine.tdma.alignment_bytes.min(4))
     {
+        let rows = rows.map_or("no loop over".to_owned(), |rows| rows.to_string());
         found.push(refuse(
             transfer,
             "tcp/transfer-index",
-            &format!("a table of {} for {} rows", index.dtype, rows.unwrap_or(0)),
+            &format!("a table of {} for {rows} rows", index.dtype),
             "i32 or u32, in HBM or data memory, for the outermost loop".into(),
             "a loop over the rows, and a table of i32",
         ));

@@ -52,7 +52,8 @@ proptest! {
     fn layout_and_comments_do_not_matter(program in any_program()) {
         let text = print(&program);
         // A line may end with a comment wherever it ends, and blanks may go.
-        let busy: String = text.lines().map(|line| format!("\t{}  // a }} remark ; {{\r\n\n", line.trim())).collect();
+        let busy: String = text.lines().map(|line| format!("\t{}  // a }} remark ; \
+                                                            {{\r\n\n", line.trim())).collect();
         prop_assert_eq!(read_back(&busy), program, "{}", busy);
     }
 
@@ -75,12 +76,15 @@ proptest! {
     }
 
     #[test]
-    fn rubbish_does_not_panic(text in "(program tcp 1\n)?(machine tcp\n)?[ -~\n\t\r{}()\\[\\];é\u{0}]{0,200}") {
+    fn rubbish_does_not_panic(text in "(program tcp 1\n)?(machine tcp\n)?[ \
+                                       -~\n\t\r{}()\\[\\];é\u{0}]{0,200}") {
         survives(&text)?;
     }
 
     #[test]
-    fn rubbish_of_the_right_words_does_not_panic(words in proptest::collection::vec(proptest::sample::select(WORDS.to_vec()), 0..60)) {
+    fn rubbish_of_the_right_words_does_not_panic(
+        words in proptest::collection::vec(proptest::sample::select(WORDS.to_vec()), 0..60),
+    ) {
         survives(&format!("program tcp 1\nmachine tcp\n{}", words.join(" ")))?;
     }
 }

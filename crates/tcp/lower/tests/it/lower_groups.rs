@@ -198,7 +198,8 @@ fn at_zero(tensor: &Tensor) -> Vec<u64> {
 #[test]
 fn every_group_computes_its_columns() {
     let machine = tcp();
-    let text = "mk, kn_4 -> mn_4; dims m=4, k=64, n=64; in0 = | m[4] k[64]; in1 = | n[16] k[64]; out = | m[4] n[16]; \
+    let text = "mk, kn_4 -> mn_4; dims m=4, k=64, n=64; in0 = | m[4] k[64]; in1 = | n[16] k[64]; out = | \
+                m[4] n[16]; \
          tactic = | m[4] n[16] k[64]";
     let program = lowered(&machine, text, 1, Dtype::I8).unwrap();
     assert_eq!(program.queues.iter().map(|queue| queue.pe).collect::<Vec<_>>(), [0, 1, 2, 3]);
@@ -217,8 +218,10 @@ fn sums_over_groups_are_whole_on_each_or_scattered() {
             let scattered = if split { format!("_{team}") } else { String::new() };
             let columns = if split { format!("n^{{{n}}}[{team}] n[{n}]") } else { format!("n[{n}]") };
             let text = format!(
-                "mk_{team}, k_{team}n -> mn{scattered}; dims m={m}, k={k}, n={whole_n}; in0 = k^8[4] | m[{m}] k[8]; \
-                 in1 = k^8[4] | n[{whole_n}] k[8]; out = _[4] | m[{m}] n[{n}]; tactic = k^8[4] | m[{m}] {columns} k[8]"
+                "mk_{team}, k_{team}n -> mn{scattered}; dims m={m}, k={k}, n={whole_n}; in0 = k^8[4] | \
+                 m[{m}] k[8]; \
+                 in1 = k^8[4] | n[{whole_n}] k[8]; out = _[4] | m[{m}] n[{n}]; tactic = k^8[4] | m[{m}] \
+                 {columns} k[8]"
             );
             let program =
                 lowered(&machine, &text, pes, Dtype::I8).unwrap_or_else(|why| panic!("{text}\n{why}"));
@@ -262,7 +265,8 @@ fn groups_gather_what_each_computes() {
 #[test]
 fn teams_add_among_themselves() {
     let machine = tcp();
-    let text = "mk_2, k_2n_4 -> mn_4; dims m=5, k=24, n=12; in0 = | m[5] k[12]; in1 = | n[3] k[12]; out = | m[5] n[3]; \
+    let text = "mk_2, k_2n_4 -> mn_4; dims m=5, k=24, n=12; in0 = | m[5] k[12]; in1 = | n[3] k[12]; out = | \
+                m[5] n[3]; \
          tactic = | m[5] n[3] k[12]";
     let program = lowered(&machine, text, 1, Dtype::Bf16).unwrap();
     assert_eq!(program.queues.len(), 8);
@@ -277,12 +281,14 @@ fn sums_over_groups_are_gathered() {
     let machine = tcp();
     let both = [
         (
-            "m_2k_2, k_2n -> mn; dims m=8, k=48, n=6; in0 = | m[4] k[24]; in1 = | n[6] k[24]; out = | m[8] n[6]; \
+            "m_2k_2, k_2n -> mn; dims m=8, k=48, n=6; in0 = | m[4] k[24]; in1 = | n[6] k[24]; out = | m[8] \
+             n[6]; \
              tactic = | m[4] n[6] k[24]",
             "m=8, k=48, n=6",
         ),
         (
-            "m_2k_4, k_4n -> mn; dims m=6, k=64, n=5; in0 = | m[3] k[16]; in1 = | n[5] k[16]; out = | n[5] m[6]; \
+            "m_2k_4, k_4n -> mn; dims m=6, k=64, n=5; in0 = | m[3] k[16]; in1 = | n[5] k[16]; out = | n[5] \
+             m[6]; \
              tactic = | m[3] n[5] k[16]",
             "m=6, k=64, n=5",
         ),
@@ -319,12 +325,14 @@ fn groups_find_their_part_in_a_copy() {
             "mk, kn -> mn; dims m=4, k=64, n=8",
         ),
         (
-            "mk, k_4n -> mn; dims m=3, k=64, n=5; in0 = | k^{16}[4] m[3] k[16]; in1 = | n[5] k[16]; out = | m[3] n[5]; \
+            "mk, k_4n -> mn; dims m=3, k=64, n=5; in0 = | k^{16}[4] m[3] k[16]; in1 = | n[5] k[16]; out = | \
+             m[3] n[5]; \
              tactic = | m[3] n[5] k[16]",
             "mk, kn -> mn; dims m=3, k=64, n=5",
         ),
         (
-            "b_2mk_2, bk_2n -> b_2mn; dims b=4, m=3, k=32, n=6; in0 = | b[2] m[3] k[16]; in1 = | b[4] n[6] k[16]; \
+            "b_2mk_2, bk_2n -> b_2mn; dims b=4, m=3, k=32, n=6; in0 = | b[2] m[3] k[16]; in1 = | b[4] n[6] \
+             k[16]; \
              out = | b[2] m[3] n[6]; tactic = | b[2] m[3] n[6] k[16]",
             "bmk, bkn -> bmn; dims b=4, m=3, k=32, n=6",
         ),
@@ -348,7 +356,8 @@ fn groups_find_their_part_in_a_copy() {
 #[test]
 fn windows_over_slices_are_cut_out_on_every_group() {
     let machine = tcp();
-    let text = "c(y=x+r), crn_4 -> xn_4; dims c=4, x=32, r=3, n=32; in0 = _[4] | c[4] y[34]; in1 = _[4] | n[8] c[4] r[3]; \
+    let text = "c(y=x+r), crn_4 -> xn_4; dims c=4, x=32, r=3, n=32; in0 = _[4] | c[4] y[34]; in1 = _[4] | \
+                n[8] c[4] r[3]; \
          out = x^8[4] | x[8] n[8]; tactic = x^8[4] | c[4] r[3] x[8] n[8]";
     let whole = "c(y=x+r), crn -> xn; dims c=4, x=32, r=3, n=32";
     for (pes, dtype) in [(1, Dtype::I8), (2, Dtype::Bf16)] {
@@ -365,7 +374,8 @@ fn groups_take_their_part_of_an_axis_of_run_time_size() {
     let machine = tcp();
     let texts = [
         (
-            "mk, kn_4 -> mn_4; dims m=4, k=24, n=1..32; in0 = | m[4] k[24]; in1 = | n[8] k[24]; out = | m[4] n[8]; \
+            "mk, kn_4 -> mn_4; dims m=4, k=24, n=1..32; in0 = | m[4] k[24]; in1 = | n[8] k[24]; out = | m[4] \
+             n[8]; \
              tactic = | n[8] m[4] | | k[24]",
             "mk, kn -> mn; dims m=4, k=24, n=1..32",
         ),
@@ -392,7 +402,8 @@ fn groups_take_their_part_of_an_axis_of_run_time_size() {
 #[test]
 fn parts_are_added_in_the_order_of_their_groups() {
     let machine = tcp();
-    let text = "mk_4, k_4n -> mn; dims m=2, k=4, n=4; in0 = | m[2] k[1]; in1 = | n[4] k[1]; out = | m[2] n[4]; \
+    let text = "mk_4, k_4n -> mn; dims m=2, k=4, n=4; in0 = | m[2] k[1]; in1 = | n[4] k[1]; out = | m[2] \
+                n[4]; \
          tactic = | m[2] n[4]";
     let program = lowered(&machine, text, 1, Dtype::Bf16).unwrap();
     let large = 1 << 30;
@@ -429,7 +440,8 @@ fn what_groups_would_have_to_look_for_is_refused() {
     );
     assert_eq!(
         refused(
-            "mk_4, k_4n -> mn_2; dims m=4, k=128, n=8; in1 = | n[8] k[32]; in0 = | m[4] k[32]; tactic = | m[4] n[8] k[32]"
+            "mk_4, k_4n -> mn_2; dims m=4, k=128, n=8; in1 = | n[8] k[32]; in0 = | m[4] k[32]; tactic = | \
+             m[4] n[8] k[32]"
         ),
         "illegal: sums over 4 PE groups are scattered over 2"
     );

@@ -217,32 +217,38 @@ fn two_thousand_legal_programs_give_the_values_of_plain_loops() {
 fn overlapping_windows_are_fetched_once_and_shifted_over() {
     let texts = [
         (
-            "c(y=x+r), crn -> xn; dims c=4, x=30, r=3, n=8; in0 = | c[4] y[32]; in1 = | n[8] c[4] r[3]; out = | x[30] n[8]; \
+            "c(y=x+r), crn -> xn; dims c=4, x=30, r=3, n=8; in0 = | c[4] y[32]; in1 = | n[8] c[4] r[3]; out \
+             = | x[30] n[8]; \
           tactic = | c[4] r[3] | n[8] | x[30]",
             0,
         ),
         (
-            "c(y=x+2r), crn -> xn; dims c=3, x=24, r=5, n=8; in0 = | c[3] y[32]; in1 = | n[8] c[3] r[5]; out = | x[24] n[8]; \
+            "c(y=x+2r), crn -> xn; dims c=3, x=24, r=5, n=8; in0 = | c[3] y[32]; in1 = | n[8] c[3] r[5]; out \
+             = | x[24] n[8]; \
           tactic = | c[3] r[5] | n[8] | x[24]",
             0,
         ),
         (
-            "c(y=x+r), crn -> xn; dims c=2, x=48, r=3, n=8; in0 = | c[2] y[50]; in1 = | n[8] c[2] r[3]; out = | x[48] n[8]; \
+            "c(y=x+r), crn -> xn; dims c=2, x=48, r=3, n=8; in0 = | c[2] y[50]; in1 = | n[8] c[2] r[3]; out \
+             = | x[48] n[8]; \
           tactic = | x^{24}[2] c[2] r[3] | n[8] | x[24]",
             0,
         ),
         (
-            "(y=2x+r), rn -> xn; dims x=16, r=8, n=16; in0 = | y[38]; in1 = | n[16] r[8]; out = | x[16] n[16]; \
+            "(y=2x+r), rn -> xn; dims x=16, r=8, n=16; in0 = | y[38]; in1 = | n[16] r[8]; out = | x[16] \
+             n[16]; \
           tactic = | x[16] n^8[2] | n[8] | r[8]",
             0,
         ),
         (
-            "c(y=x+r-1), crn -> xn; dims c=4, x=32, r=3, n=8, y=32; in0 = | c[4] y[32]; in1 = | n[8] c[4] r[3]; \
+            "c(y=x+r-1), crn -> xn; dims c=4, x=32, r=3, n=8, y=32; in0 = | c[4] y[32]; in1 = | n[8] c[4] \
+             r[3]; \
           out = | x[32] n[8]; tactic = | c[4] r[3] | n[8] | x[32]",
             -1,
         ),
         (
-            "c(y=x+2r-3), crn -> xn; dims c=3, x=24, r=4, n=8, y=24; in0 = | c[3] y[24]; in1 = | n[8] c[3] r[4]; \
+            "c(y=x+2r-3), crn -> xn; dims c=3, x=24, r=4, n=8, y=24; in0 = | c[3] y[24]; in1 = | n[8] c[3] \
+             r[4]; \
           out = | x[24] n[8]; tactic = | c[3] r[4] | n[8] | x[24]",
             -3,
         ),
@@ -254,11 +260,14 @@ fn overlapping_windows_are_fetched_once_and_shifted_over() {
             assert_eq!(agrees(text, dtype), Became::Right, "{text} {dtype:?}");
         }
     }
-    // What lies in strides, is moved by a loop further out, or does not fit three flits is fetched window by window.
+    // What lies in strides, is moved by a loop further out, or does not fit three flits is fetched window by
+    // window.
     let fetched = [
-        "(y=x+r)c, crn -> xn; dims c=4, x=30, r=3, n=8; in0 = | y[32] c[4]; in1 = | n[8] r[3] c[4]; out = | x[30] n[8]; \
+        "(y=x+r)c, crn -> xn; dims c=4, x=30, r=3, n=8; in0 = | y[32] c[4]; in1 = | n[8] r[3] c[4]; out = | \
+         x[30] n[8]; \
          tactic = | x[30] r[3] | n[8] | c[4]",
-        "c(y=x+40r), crn -> xn; dims c=4, x=24, r=3, n=8; in0 = | c[4] y[104]; in1 = | n[8] c[4] r[3]; out = | x[24] n[8]; \
+        "c(y=x+40r), crn -> xn; dims c=4, x=24, r=3, n=8; in0 = | c[4] y[104]; in1 = | n[8] c[4] r[3]; out = \
+         | x[24] n[8]; \
          tactic = | c[4] r[3] | n[8] | x[24]",
     ];
     for text in fetched {
@@ -289,15 +298,20 @@ fn shift_of(text: &str, dtype: Dtype) -> Option<Shift> {
 #[test]
 fn windows_over_slices_are_cut_out_by_one_transfer() {
     let texts = [
-        "c(y=x+r), crn -> xn; dims c=4, x=32, r=3, n=8; in0 = _[4] | c[4] y[34]; in1 = _[4] | n[8] c[4] r[3]; \
+        "c(y=x+r), crn -> xn; dims c=4, x=32, r=3, n=8; in0 = _[4] | c[4] y[34]; in1 = _[4] | n[8] c[4] \
+         r[3]; \
          out = x^8[4] | x[8] n[8]; tactic = x^8[4] | c[4] r[3] x[8] n[8]",
-        "c(y=2x+r-1), crn -> xn; dims c=3, x=13, r=3, n=5, y=25; in0 = _[1#4] | c[3] y[25]; in1 = @dm _[1#4] | n[5] c[3] r[3]; \
+        "c(y=2x+r-1), crn -> xn; dims c=3, x=13, r=3, n=5, y=25; in0 = _[1#4] | c[3] y[25]; in1 = @dm _[1#4] \
+         | n[5] c[3] r[3]; \
          out = x^4[4#] | x[4] n[5]; tactic = x^4[4#] | c[3] r[3] x[4] n[5]",
-        "c(y=x+r), crn -> xn; dims c=4, x=16, r=4, n=8; in0 = _[2] c[2] | c^2[2] y[19]; in1 = @dm r^2[2] c[2] | n[8] c^2[2] r[2]; \
+        "c(y=x+r), crn -> xn; dims c=4, x=16, r=4, n=8; in0 = _[2] c[2] | c^2[2] y[19]; in1 = @dm r^2[2] \
+         c[2] | n[8] c^2[2] r[2]; \
          out = _[2] _[2] | x[16] n[8]; tactic = r^2[2] c[2] | x[16] r[2] c^2[2] n[8]",
-        "(y=x+r)(z=v+s), rsn -> xvn; dims x=8, v=8, r=3, s=3, n=4; in0 = _[4] | y[10] z[10]; in1 = _[4] | n[4] r[3] s[3]; \
+        "(y=x+r)(z=v+s), rsn -> xvn; dims x=8, v=8, r=3, s=3, n=4; in0 = _[4] | y[10] z[10]; in1 = _[4] | \
+         n[4] r[3] s[3]; \
          out = x^4[2] v^4[2] | x[4] v[4] n[4]; tactic = x^4[2] v^4[2] | r[3] s[3] x[4] v[4] n[4]",
-        "cn, c(y=x+r) -> xrn; dims c=8, x=16, r=3, n=4; stationary = in1; in0 = _[4] | n[4] c[8]; in1 = _[4] | y[18] c[8]; \
+        "cn, c(y=x+r) -> xrn; dims c=8, x=16, r=3, n=4; stationary = in1; in0 = _[4] | n[4] c[8]; in1 = _[4] \
+         | y[18] c[8]; \
          out = x^4[4] | x[4] r[3] n[4]; tactic = x^4[4] | n[4] x[4] r[3] c[8]",
     ];
     for text in texts {
@@ -323,7 +337,8 @@ fn once_wrong_programs_are_right() {
          in1 = @dm k^1[2] | n^5[2#] n^1[5] j^1[12]; out = n^3[2] | m^1[13] n^1[3]; \
          tactic = k^1[2] | m^1[13] j^1[12] | n^1[3#4] n^3[2] |",
         "kjmb, (y=2b+j-2)knh -> mnhb; dims k=4, j=1..4, m=4, n=1, h=8, b=10; in0 = | b[10] m[4] j[4] k[4]; \
-         in1 = @dm | h^3[3#] y[20] k[4] h[3]; out = | b[10] m[4] h[8]; tactic = | b[10] m[4] j[4] h^3[3#] h[3] k[4]",
+         in1 = @dm | h^3[3#] y[20] k[4] h[3]; out = | b[10] m[4] h[8]; tactic = | b[10] m[4] j[4] h^3[3#] \
+         h[3] k[4]",
         "kmib, knb -> minb; dims k=1..2, m=5, i=6, n=1, b=21; stationary = in0; in1 = | k[2] b[21]; \
          in0 = @dm | m[5] b[21] i[4] i^4[2#] k[2]; out = | m[5] i[6] b^4[6#] b[4]; \
          tactic = | m[5] k[2] b[21] i[5] i^5[2#]",

@@ -1,11 +1,11 @@
 //! A DMA engine and the networks of data memory.
 //!
 //! An engine asks for one unit of HBM in a cycle, gives one to write in a cycle, and keeps a window of
-//! requests that are asked for and not handed on, and another of those that are handed to HBM and not written.
-//! A request that crosses a boundary of units takes two transfers. Between two places of HBM it fills its window before it writes, which is what both examples of
-//! the book need: 64 requests take 128 cycles, but four engines reach half of the memory's rate for reads.
-//! Data memory networks move what engines give them in order (vISA book, memory performance, DMN and slice
-//! interleaving).
+//! requests that are asked for and not handed on, and another of those that are handed to HBM and not
+//! written. A request that crosses a boundary of units takes two transfers. Between two places of HBM it
+//! fills its window before it writes, which is what both examples of the book need: 64 requests take 128
+//! cycles, but four engines reach half of the memory's rate for reads. Data memory networks move what engines
+//! give them in order (vISA book, memory performance, DMN and slice interleaving).
 
 use std::collections::VecDeque;
 

@@ -99,7 +99,8 @@ proptest! {
     /// together each time (every fifth read) or never (every fourth).
     #[test]
     fn narrow_reads_make_stores_wait_for_about_half_of_them(
-        steps in 16..3000_u64, flits in 1..600_u64, held_steps in prop::sample::select(vec![1, 2, 3, 4, 5, 8, 64]),
+        steps in 16..3000_u64, flits in 1..600_u64,
+            held_steps in prop::sample::select(vec![1, 2, 3, 4, 5, 8, 64]),
         units in 1..32_u64,
     ) {
         let reads = RegisterReads { wide: false, held_steps, units, stride_units: 1 };

@@ -83,7 +83,8 @@ proptest! {
     fn copies_of_whole_flits_do_not_meet_in_banks(flits in 1..2048_u64, from in 0..16_u64, to in 0..16_u64) {
         let mut work = sample::copy(tcp(), &mut SampleChoices::new(&[]));
         let command = &mut work.command;
-        for packets in [command.fetch.as_mut().map(|s| &mut s.packets), command.collect.as_mut().map(|s| &mut s.packets)] {
+        for packets in [command.fetch.as_mut().map(|s| &mut s.packets),
+            command.collect.as_mut().map(|s| &mut s.packets)] {
             *packets.expect("a copy fetches") = flits;
         }
         let commit = command.commit.as_mut().expect("a copy commits");

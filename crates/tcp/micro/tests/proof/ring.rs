@@ -13,8 +13,8 @@ use crate::{choices, gap, tcp};
 fn check(list: &[u16], slices: u64) -> Result<CycleGap, TestCaseError> {
     let work = sample::ring(tcp(), &mut SampleChoices::new(list), slices);
     let gap = gap(&work);
-    // A known miss: in rings of more than 16 slices, tiles that wait behind an exchange may take some per cent
-    // more than the bound, at most a tenth in what was drawn.
+    // A known miss: in rings of more than 16 slices, tiles that wait behind an exchange may take some per
+    // cent more than the bound, at most a tenth in what was drawn.
     let near = slices > 16 && gap.simulated_cycles <= gap.worst_cycles + gap.worst_cycles / 10;
     prop_assert!(gap.holds() || near, "{gap:?} {work:?}");
     let keeps_all = matches!(work.command.switch.map(|s| s.topology), Some(Topology::Broadcast01(..)));

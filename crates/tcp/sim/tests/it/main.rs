@@ -1,5 +1,5 @@
 //! All integration tests of this crate in one binary, which is linked once.
 
-mod judged;
+mod checked;
 mod memory;
 mod timeline;

@@ -54,7 +54,8 @@ pub fn tensor_copy_predicated(
     limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
     same_shape(NAME, dst, predicate)?;
     let flags = predicate.read(&chip.rules);
-    // Elements move as they are stored: what is kept, and what comes from a tile of the same type, to the bit.
+    // Elements move as they are stored: what is kept, and what comes from a tile of the same type, to the
+    // bit.
     let (dtype, kept) = (dst.view.dtype, dst.read_words());
     let mut uninitialised = flags.uninitialised;
     let source = match src {
@@ -256,10 +257,10 @@ pub fn dropout(
     limits::operand(chip, EngineKind::Vector, NAME, "the result", dst)?;
     same_shape(NAME, dst, data)?;
     let columns = data.view.free_elements();
-    let (chances, missing) = probability.values(&chip.rules, data.view.partitions())?;
+    let (probs, missing) = probability.values(&chip.rules, data.view.partitions())?;
     let read = data.read(&chip.rules);
     let mut values = read.values;
-    for (row, chance) in values.chunks_mut(columns.max(1)).zip(chances) {
+    for (row, chance) in values.chunks_mut(columns.max(1)).zip(probs) {
         for value in row {
             if uniform(seed) < chance {
                 *value = 0.0;

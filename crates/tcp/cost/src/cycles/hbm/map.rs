@@ -1,7 +1,7 @@
 //! The address map of off-chip memory: stack bits, channel bits with further address bits exclusive-ored in,
 //! banks and rows (vISA book, memory performance; positions are the machine's).
 
-use tilewright_base::invariant::to_index;
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_machine::tcp::Tcp;
 
 /// Most bits of a stack or channel number that are used.
@@ -120,7 +120,7 @@ impl AddressMap {
         if !self.unit_bytes.is_power_of_two() {
             return self.place(next);
         }
-        let highest = (at_bytes ^ next).checked_ilog2().unwrap_or(0);
+        let highest = (at_bytes ^ next).checked_ilog2().or_broken("the next unit is another");
         BankAddress(place.0 ^ self.steps[highest as usize & 63])
     }
 
@@ -181,7 +181,7 @@ impl AddressMap {
             fresh
         });
         let whole = unit.is_power_of_two() && self.channels == 1 << self.bits;
-        let block_bytes = 1_u64.checked_shl(self.row_mask.trailing_zeros()).unwrap_or(0);
+        let block_bytes = 1_u64.unbounded_shl(self.row_mask.trailing_zeros());
         let above = bank_mask & each_bytes.wrapping_sub(1) == 0 && block_bytes >= each_bytes;
         if whole && each_once && above { block_bytes } else { 0 }
     }
@@ -216,7 +216,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_next_place_is_that_of_the_next_address(at_bytes: u64, unit_bits in 5_u32..12, odd in 0_u64..2) {
+        fn the_next_place_is_that_of_the_next_address(
+            at_bytes: u64,
+            unit_bits in 5_u32..12,
+            odd in 0_u64..2,
+        ) {
             let mut machine = tcp();
             machine.hbm.access_bytes = (1 << unit_bits) + 32 * odd;
             let map = AddressMap::new(&machine);

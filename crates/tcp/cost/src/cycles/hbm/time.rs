@@ -84,7 +84,7 @@ impl HbmChannels {
     /// Cycles of the busiest channel, rounded up.
     pub fn busiest_cycles(&self, machine: &Tcp) -> u64 {
         let times = ChannelTimes::new(machine);
-        let busiest = (0..self.channels.len()).map(|at| self.time(machine, &times, at)).max().unwrap_or(0);
+        let busiest = (0..self.channels.len()).map(|at| self.time(machine, &times, at)).fold(0, u128::max);
         capped(busiest.div_ceil(times.denominator.max(1)))
     }
 
@@ -97,24 +97,24 @@ impl HbmChannels {
             let (whole, part) = (time / denominator, time % denominator);
             // The remainder is below a denominator of at most 2^90.
             let part = (part << 32).div_ceil(denominator);
-            whole.checked_mul(1 << 32).and_then(|whole| whole.checked_add(part)).unwrap_or(u128::MAX)
+            whole.capped_mul(1 << 32).capped_add(part)
         };
         (0..self.channels.len()).map(cycles).collect()
     }
 
     /// Time of one channel, in parts of the denominator.
     fn time(&self, machine: &Tcp, times: &ChannelTimes, at: usize) -> u128 {
-        let Some(channel) = self.channels.get(at) else { return 0 };
+        let channel = &self.channels[at];
         let queues = channel.accesses.div_ceil(machine.hbm.queue_entries.max(1));
         let changes = channel.rank_changes.min(queues.capped_mul(machine.hbm.ranks.saturating_sub(1)));
         let bus = times
             .work(channel.accesses, channel.partial_writes, channel.back_to_back)
             .capped_add(times.rank.capped_mul(u128::from(changes)));
         let (banks, groups) = (self.map.banks(), self.map.groups());
-        let units = self.group_units.iter().skip(at * groups).take(groups).copied().max().unwrap_or(0);
+        let units = self.group_units.iter().skip(at * groups).take(groups).copied().fold(0, u64::max);
         let group = times.group(units);
         let banks = self.banks.iter().skip(at * banks).take(banks);
-        let bank = banks.map(|bank| times.work(bank.accesses, bank.partial_writes, bank.row_switches)).max();
-        bus.max(group).max(bank.unwrap_or(0))
+        let banks = banks.map(|bank| times.work(bank.accesses, bank.partial_writes, bank.row_switches));
+        banks.fold(bus.max(group), u128::max)
     }
 }

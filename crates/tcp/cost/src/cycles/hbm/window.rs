@@ -8,7 +8,7 @@
 //! have as much to do in the end. Requests that find their queues idle never wait, so a transfer that spreads
 //! its requests takes what it took without a window.
 
-use tilewright_base::invariant::to_index;
+use tilewright_base::invariant::{Exact, to_index};
 use tilewright_machine::tcp::Tcp;
 
 use super::time::ChannelTimes;
@@ -109,7 +109,7 @@ impl RequestWindow {
 
     /// So many repeats since a time stand for others.
     pub(super) fn repeat(&mut self, since: u128, walked: u64, others: u64) {
-        let elapsed = self.elapsed().saturating_sub(since);
+        let elapsed = self.elapsed().exact_sub(since);
         let added = elapsed.capped_mul(u128::from(others)) / u128::from(walked.max(1));
         self.repeated = self.repeated.capped_add(added);
     }

@@ -30,7 +30,7 @@ impl UnitAccesses {
     pub(super) fn of_fetch(machine: &Tcp, context: Context, fetch: &Fetch) -> UnitAccesses {
         let (width, bits) = (read_bytes(machine, context, fetch).max(1), payload_bits(fetch.dtype).max(1));
         let merged = pattern(fetch);
-        let in_bytes = |stride: u64| stride.cast_signed().saturating_mul(bits.cast_signed()) / 8;
+        let in_bytes = |stride: u64| stride.cast_signed().capped_mul(bits.cast_signed()) / 8;
         let mut loops: Vec<AccessLoop> =
             merged.loops.iter().map(|row| in_sweep(machine, row.size, in_bytes(row.stride))).collect();
         if let Some((inner, row)) =

@@ -8,7 +8,7 @@
 //!
 //! DMA has the lowest priority: [`bank_shares_q32`] is what a command leaves of the banks to it.
 
-use tilewright_base::invariant::to_index;
+use tilewright_base::invariant::{Exact, to_index};
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::contraction::ContractionStage;
 use tilewright_tcp_isa::program::exec::{Exec, ExecBody, Memory};
@@ -78,7 +78,7 @@ pub fn traffic(machine: &Tcp, exec: &Exec) -> Traffic {
     let stores = matches!(memory, Memory::Trf { .. });
     Traffic {
         overhead_cycles: cycles.overhead_cycles,
-        stream_cycles: cycles.total_cycles.saturating_sub(cycles.overhead_cycles),
+        stream_cycles: cycles.total_cycles.exact_sub(cycles.overhead_cycles),
         busy_cycles: cycles.stage_cycles(cycles.binding),
         banks,
         store_cycles: if stores { cycles.stage_cycles(PipelineStage::Load) } else { 0 },

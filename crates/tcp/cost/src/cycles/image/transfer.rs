@@ -5,6 +5,7 @@
 //! Rows by index count as spread evenly over the channels, since their places are data. Reading the index
 //! table is not counted.
 
+use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 use tilewright_tcp_isa::program::transfer::{MemoryInstance, MemoryLocation, Transfer};
@@ -72,7 +73,7 @@ pub fn transfer_cost(machine: &Tcp, transfer: &Transfer) -> Option<TransferCost>
         if !inside {
             let inward = end.direction == Direction::Write;
             let ports = networks::ports(machine, end.located.chip, &part.pes, bytes, inward);
-            let port = ports.iter().map(|port| port.cycles_q32).max().unwrap_or(0);
+            let port = ports.iter().map(|port| port.cycles_q32).fold(0, u128::max);
             let port_cycles = capped(port.div_ceil(1 << 32));
             part.side.memory_cycles = part.side.memory_cycles.max(port_cycles);
             paths.extend(ports);
@@ -82,7 +83,7 @@ pub fn transfer_cost(machine: &Tcp, transfer: &Transfer) -> Option<TransferCost>
     let startup_cycles = machine.tdma.startup_cycles.capped_add(peer_cycles(machine, link_cycles));
     let route = route(machine, source, target);
     let mut cycles = transfer_cycles(startup_cycles, route, reads.side, writes.side);
-    let moved_cycles = cycles.total_cycles.saturating_sub(startup_cycles).max(link_cycles);
+    let moved_cycles = cycles.total_cycles.exact_sub(startup_cycles).max(link_cycles);
     if link_cycles > 0 && moved_cycles == link_cycles {
         cycles.binding = DmaBound::Link;
     }

@@ -1,4 +1,4 @@
-//! Which channels a loop nest touches: hand-made cases, and a plain walk of every request as the judge of the
+//! Which channels a loop nest touches: hand-made cases, and a plain walk of every request as the reference of the
 //! shortcuts.
 
 use std::collections::BTreeMap;
@@ -87,7 +87,8 @@ proptest! {
         nest in prop::collection::vec((1..12_u64, stride()), 0..3),
         packet_bytes in prop::sample::select(vec![1_u64, 2, 200, 256, 1600, 4096, 8192, 65_536, 200_000]),
     ) {
-        let nest: Vec<AccessLoop> = nest.into_iter().map(|(size, stride)| AccessLoop::new(size, stride)).collect();
+        let nest: Vec<AccessLoop> = nest.into_iter().map(|(size, stride)| AccessLoop::new(size, stride))
+            .collect();
         let base_bytes = base_bytes / aligned_to * aligned_to;
         let access = HbmAccess { direction, base_bytes, loops_bytes: &nest, packet_bytes };
         let counted = count(&tcp(), &access);

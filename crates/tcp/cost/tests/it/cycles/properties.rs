@@ -338,7 +338,8 @@ proptest! {
         nest in prop::collection::vec((number(), number()), 0..=8),
     ) {
         let machine = tcp();
-        let nest: Vec<AccessLoop> = nest.into_iter().map(|(size, stride)| AccessLoop::new(size, stride)).collect();
+        let nest: Vec<AccessLoop> = nest.into_iter().map(|(size, stride)| AccessLoop::new(size, stride))
+            .collect();
         let mut channels = HbmChannels::new(&machine);
         let access = HbmAccess { direction, base_bytes, loops_bytes: &nest, packet_bytes };
         channels.add(&machine, &access).expect("at most 8 loops");

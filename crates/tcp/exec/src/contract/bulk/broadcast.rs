@@ -103,7 +103,7 @@ fn run<T: Copy + Default>(
 ) -> Vec<u32> {
     let plan = &layout.plan;
     let mut words = vec![0; index(plan.words())];
-    let first = layout.elements.first().copied().unwrap_or(0);
+    let first = *layout.elements.first().or_broken("a step meets a register file element");
     let joined = layout.joined_rows();
     let mut sums = vec![T::default(); plan.columns * joined];
     for lane in 0..plan.lanes {

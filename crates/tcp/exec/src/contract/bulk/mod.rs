@@ -18,6 +18,7 @@ mod deferred_rows;
 mod few_rows;
 mod product;
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_num::{Dtype, RuleSet};
 
 use super::digits::{LoopDigit, LoopDigits, digits};
@@ -175,7 +176,8 @@ impl<'a> ProductLayout<'a> {
     /// Register file elements that a column's tree meets; fewer than it takes where it is partly inactive.
     fn unit(&self, column: usize) -> &[i64] {
         let first = column * self.plan.tree;
-        self.elements.get(first..self.elements.len().min(first + self.plan.tree)).unwrap_or_default()
+        let end = self.elements.len().min(first + self.plan.tree);
+        self.elements.get(first..end).or_broken("a column has elements")
     }
 
     fn k(&self) -> usize {
@@ -206,7 +208,7 @@ fn packets_in_order<'d>(
         return None;
     }
     digits.rev().try_fold(1_usize, |expected, digit| {
-        (digit.packet == expected).then(|| expected.saturating_mul(digit.size))
+        (digit.packet == expected).then(|| expected.exact_mul(digit.size))
     })
 }
 
@@ -227,7 +229,7 @@ struct DigitOffsets {
 }
 
 fn count(digits: &[LoopDigit]) -> usize {
-    digits.iter().map(|digit| digit.size).fold(1, usize::saturating_mul)
+    digits.iter().map(|digit| digit.size).fold(1, usize::exact_mul)
 }
 
 /// All iterations of digits, outermost first.

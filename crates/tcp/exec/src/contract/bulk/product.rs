@@ -248,7 +248,8 @@ impl<'a> SliceProduct<'a> {
             Some(run) => rows.extend_from_slice(run),
             None => rows.extend((0..length as u64).map(|at| {
                 let at = usize::try_from(start + at.cast_signed()).ok();
-                at.and_then(|at| bytes.get(at)).copied().unwrap_or(0)
+                // Outside the register file there are zeros.
+                at.and_then(|at| bytes.get(at)).map_or(0, |byte| *byte)
             })),
         }
         true

@@ -1,4 +1,4 @@
-//! Fetch unit and collect: a judge that enumerates loops naively.
+//! Fetch unit and collect: a reference that enumerates loops naively.
 
 use proptest::prelude::*;
 use tilewright_num::{Dtype, RuleSet, convert};
@@ -201,4 +201,31 @@ fn a_fetch_that_does_not_fit_says_what() {
     let far = fetch(Dtype::I8, 1, vec![row(4, i64::MAX)]);
     let fault = run(machine, &mut state, copy(far, 4)).unwrap_err();
     assert!(matches!(fault.problem, ExecProblem::TooLarge { .. }), "{fault}");
+}
+
+/// Each of these gave zeros, or what lies elsewhere, without a word.
+#[test]
+fn registers_that_no_address_can_be_counted_from_are_refused() {
+    let machine = tcp();
+    let plain = fetch(Dtype::I8, 32, vec![row(1, 32), row(32, 1)]);
+    let problem =
+        |image: Fetch| run(machine, &mut MemoryState::new(machine, 1), copy(image, 1)).unwrap_err().problem;
+    let far = |what| ExecProblem::TooFar { what, first: u64::MAX, most: 1 << 60 };
+    assert_eq!(problem(Fetch { base: u64::MAX, ..plain.clone() }), far("the base of a fetch"));
+    let indirect = |table, stride| {
+        let mut image = fetch(Dtype::I8, 32, vec![row(1, stride), row(32, 1)]);
+        image.indirect = Some(Indirect { at_loop: 0, table });
+        image
+    };
+    assert_eq!(problem(indirect(u64::MAX, 32)), far("the base of a fetch's table"));
+    let apart = ExecProblem::TooLarge { what: "addresses apart", most: 1 << 60 };
+    assert_eq!(problem(indirect(1024, 1 << 40)), apart, "an entry of 32 bits leads too far");
+    let limited = |weights: Vec<u64>, size| {
+        let digit = SliceDigit { stride: 1, size, weight: 1 };
+        let limits = vec![Limit { extent: Count::Fixed(8), slices: vec![digit], weights }];
+        problem(Fetch { limits, ..plain.clone() })
+    };
+    let unfit = "a limit has a weight for each fetch loop, and slice digits with stride and size";
+    assert_eq!(limited(vec![1], 4), ExecProblem::Setting(unfit), "one weight for two loops");
+    assert_eq!(limited(vec![1, 1], 0), ExecProblem::Setting(unfit), "a digit without values");
 }

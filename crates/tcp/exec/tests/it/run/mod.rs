@@ -1,4 +1,4 @@
-//! Single commands against plain judges: every unit's rule is written a second time here, as directly as it
+//! Single commands against plain references: every unit's rule is written a second time here, as directly as it
 //! can be said.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]

@@ -60,7 +60,10 @@ proptest! {
         let dtype = dice.pick(&[Dtype::I4, Dtype::I8, Dtype::Bf16, Dtype::F32]);
         let in_dm = dice.roll(2) == 0;
         let map = draw(dice, in_dm);
-        let place = if in_dm { TensorPlace::Dm { chip: 0, slice: 70, base: 8 } } else { TensorPlace::Hbm { chip: 0, base: (1 << 20) - 40 } };
+        let place = match in_dm {
+            true => TensorPlace::Dm { chip: 0, slice: 70, base: 8 },
+            false => TensorPlace::Hbm { chip: 0, base: (1 << 20) - 40 },
+        };
         let tensor = tensor(dtype, place, map.clone());
         let width = bits(dtype);
         let mask = (u64::MAX >> (64 - width)) as u32;
@@ -68,8 +71,10 @@ proptest! {
         // Everything starts as ones, so that padding can be told.
         let (slices, bytes) = (map.to[0], (map.to[1] * width).div_ceil(8));
         let locate = |slice: u64| match place {
-            TensorPlace::Dm { .. } => MemoryLocation { chip: 0, medium: MemoryInstance::Dm { slice: 70 + slice }, offset: 8 },
-            TensorPlace::Hbm { base, .. } => MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset: base },
+            TensorPlace::Dm { .. } =>
+                MemoryLocation { chip: 0, medium: MemoryInstance::Dm { slice: 70 + slice }, offset: 8 },
+            TensorPlace::Hbm { base, .. } =>
+                MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset: base },
         };
         for slice in 0..slices {
             state.write(Address::new(locate(slice)), &vec![0xFF; bytes as usize]).unwrap();
@@ -80,7 +85,8 @@ proptest! {
             let mut found = vec![0; bytes as usize];
             state.read(Address::new(locate(slice)), &mut found).unwrap();
             for offset in 0..map.to[1] {
-                let expected = map.source_of(&[slice, offset]).map_or(mask, |c| patterns[(c[0] * 8 + c[1]) as usize]);
+                let expected = map.source_of(&[slice, offset])
+                    .map_or(mask, |c| patterns[(c[0] * 8 + c[1]) as usize]);
                 prop_assert_eq!(pick_bits(&found, (offset * width) as i64, width), expected);
             }
         }

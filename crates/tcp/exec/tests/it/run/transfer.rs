@@ -1,4 +1,4 @@
-//! DMA against a byte-by-byte judge.
+//! DMA against a byte-by-byte reference.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,8 @@ proptest! {
         let mut medium = |low: u64| {
             let slice = dice.roll(500);
             let pe = dice.roll(8);
-            let medium = dice.pick(&[MemoryInstance::Hbm, MemoryInstance::Dm { slice }, MemoryInstance::Spm { pe }]);
+            let medium = dice.pick(&[MemoryInstance::Hbm, MemoryInstance::Dm { slice },
+                MemoryInstance::Spm { pe }]);
             address(dice.roll(2), medium, low + (1 << 20) * u64::from(medium == MemoryInstance::Hbm) - 64)
         };
         let (source, target) = (medium(0x1000), medium(0x20000));
@@ -80,7 +81,8 @@ proptest! {
             found
         };
         let (from, to) = (sides(|l| (l.0, l.1), source), sides(|l| (l.0, l.2), target));
-        let expected: BTreeMap<Address, u8> = to.iter().copied().zip(from.iter().map(|at| byte(&state, *at))).collect();
+        let moved = from.iter().map(|at| byte(&state, *at));
+        let expected: BTreeMap<Address, u8> = to.iter().copied().zip(moved).collect();
         transfer(machine, &mut state, &image(source, target, &loops, packet)).unwrap();
         for (at, value) in expected {
             prop_assert_eq!(byte(&state, at), value);
@@ -109,7 +111,8 @@ proptest! {
         let (packet, apart) = (dice.roll(64) + 1, dice.roll(40));
         let (rows, inner) = (dice.roll(5) + 1, (packet + apart) as i64);
         let step = SLICE_STRIDE * (dice.roll(2) as i64 + 1);
-        let loops = [(dice.roll(24) + 1, dice.roll(900) as i64, step), (rows, dice.roll(99) as i64, inner), (2, 7, 0x1000)];
+        let loops = [(dice.roll(24) + 1, dice.roll(900) as i64, step), (rows, dice.roll(99) as i64, inner),
+            (2, 7, 0x1000)];
         let sides = |side: fn(&(u64, i64, i64)) -> (u64, i64), first| {
             let mut found = Vec::new();
             bytes(first, &loops.iter().map(side).collect::<Vec<_>>(), packet, &mut found);

@@ -65,9 +65,9 @@ fn softmax_in_three_passes() {
         (0..4_u16).map(|slice| ramp(16).iter().map(|x| x * f32::from(slice + 1)).collect()).collect();
     let input: Vec<Vec<u32>> = rows.iter().map(|row| words(row)).collect();
     let over_slices = |op| Some(InterSliceReduce { op, slices: 4, gives: ReduceOutput::Broadcast });
-    let mut greatest = chain(Word::F32, vec![op(OpKind::Reduce(reduce(ReduceOp::Max, true, &[(4, true)])))]);
-    greatest.between = over_slices(ReduceOp::Max);
-    let maxima = apply(RULES, &legal(greatest), input.clone(), &[]).unwrap();
+    let mut largest = chain(Word::F32, vec![op(OpKind::Reduce(reduce(ReduceOp::Max, true, &[(4, true)])))]);
+    largest.between = over_slices(ReduceOp::Max);
+    let maxima = apply(RULES, &legal(largest), input.clone(), &[]).unwrap();
     let most = rows.iter().flatten().copied().fold(f32::NEG_INFINITY, f32::max);
     assert!(maxima.iter().all(|words| f32::from_bits(words[0]) == most && words.len() == 8 && words[1] == 0));
 

@@ -1,4 +1,4 @@
-//! Random legal chains: what the engine gives is what the judge gives, and what the facts say is so.
+//! Random legal chains: what the engine gives is what the reference gives, and what the facts say is so.
 
 use proptest::prelude::*;
 use tilewright_tcp_exec::vector::apply;

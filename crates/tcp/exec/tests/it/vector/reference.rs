@@ -1,4 +1,4 @@
-//! The judge: one element at a time, written from the description of the hardware without the loops of the
+//! The reference: one element at a time, written from the description of the hardware without the loops of the
 //! engine.
 
 use std::collections::BTreeMap;

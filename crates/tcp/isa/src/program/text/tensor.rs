@@ -148,7 +148,8 @@ fn lowered(axes: &[AxisDeclaration], shape: &Quoted<'_>) -> Result<(String, Radi
     let place = |complaints: Vec<Diagnostic>| -> Vec<Diagnostic> {
         complaints.into_iter().map(|complaint| moved(complaint, shape)).collect()
     };
-    // Until they are moved, spans of the shape count from its own start in this source, those of axes from that of the text.
+    // Until they are moved, spans of the shape count from its own start in this source, those of axes from
+    // that of the text.
     let mut lowered = parser::lowered_shape(&shape.text, shape.span.source).map_err(|c| place(vec![*c]))?;
     let text = lowered.to_string();
     move_shape(&mut lowered, shape);

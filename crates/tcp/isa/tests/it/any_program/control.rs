@@ -50,7 +50,8 @@ fn any_leaf(declared: Declared) -> impl Strategy<Value = StepKind> {
     prop_oneof![
         4 => any_command(declared).prop_map(StepKind::Push),
         1 => any_command(declared).prop_map(StepKind::PushUnchecked),
-        2 => (any_register_id(declared), any_value(declared)).prop_map(|(id, value)| StepKind::Set(id, value)),
+        2 => (any_register_id(declared), any_value(declared))
+            .prop_map(|(id, value)| StepKind::Set(id, value)),
         1 => read.prop_map(|(register, address, dtype)| StepKind::Read { register, address, dtype }),
         1 => Just(StepKind::Sync),
         1 => (any::<bool>(), any::<u8>()).prop_map(|(transfer, id)| StepKind::Await { transfer, id }),

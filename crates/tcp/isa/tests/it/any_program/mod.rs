@@ -71,7 +71,8 @@ fn make_unique<'a>(names: impl Iterator<Item = &'a mut String>) {
 pub(crate) fn any_name() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => "[a-z_][a-z0-9_]{0,8}(\\.[a-z_][a-z0-9]{0,3})?",
-        1 => prop_oneof![Just("sum"), Just("to"), Just("min"), Just("in"), Just("vrf"), Just("else"), Just("slice")]
+        1 => prop_oneof![Just("sum"), Just("to"), Just("min"), Just("in"), Just("vrf"), Just("else"),
+            Just("slice")]
             .prop_map(str::to_string),
         1 => "[ -~é\n\\\\\"]{0,6}",
     ]
@@ -83,7 +84,8 @@ pub(crate) fn any_number() -> impl Strategy<Value = u64> {
 }
 
 pub(crate) fn any_signed() -> impl Strategy<Value = i64> {
-    prop_oneof![4 => -20..20_i64, 1 => any::<i64>(), 1 => Just(i64::MIN), 1 => (-3..4_i64).prop_map(|n| n * SLICE_STRIDE)]
+    prop_oneof![4 => -20..20_i64, 1 => any::<i64>(), 1 => Just(i64::MIN),
+        1 => (-3..4_i64).prop_map(|n| n * SLICE_STRIDE)]
 }
 
 pub(crate) fn any_dtype() -> impl Strategy<Value = Dtype> {
@@ -95,7 +97,8 @@ pub(crate) fn any_register_id(declared: Declared) -> impl Strategy<Value = Regis
 }
 
 pub(crate) fn any_count(declared: Declared) -> impl Strategy<Value = Count> {
-    prop_oneof![3 => any_number().prop_map(Count::Fixed), 1 => any_register_id(declared).prop_map(Count::Register)]
+    prop_oneof![3 => any_number().prop_map(Count::Fixed),
+        1 => any_register_id(declared).prop_map(Count::Register)]
 }
 
 fn any_register() -> impl Strategy<Value = Register> {

@@ -60,7 +60,8 @@ fn any_op(declared: Declared) -> impl Strategy<Value = Op> {
 fn any_source(declared: Declared) -> impl Strategy<Value = OperandSource> {
     let vrf =
         (any_number(), any_loops(declared)).prop_map(|(base, loops)| OperandSource::Vrf { base, loops });
-    prop_oneof![3 => any_word().prop_map(OperandSource::Immediate), 1 => vrf, 1 => Just(OperandSource::Stash), 1 => Just(OperandSource::Pair)]
+    prop_oneof![3 => any_word().prop_map(OperandSource::Immediate), 1 => vrf, 1 => Just(OperandSource::Stash),
+        1 => Just(OperandSource::Pair)]
 }
 
 fn any_kind(declared: Declared) -> impl Strategy<Value = OpKind> {

@@ -88,8 +88,10 @@ proptest! {
 
     #[test]
     fn a_transfer_touches_what_its_loops_name(
-        from in prop_oneof![(0_u64..2000).prop_map(hbm), (0_u64..4, 524_000_u64..524_288).prop_map(|(s, o)| dm(s, o)), (0_u64..9, 0_u64..99).prop_map(|(p, o)| spm(p, o))],
-        to in prop_oneof![(509_u64..512, 0_u64..99).prop_map(|(s, o)| dm(s, o)), (48_u64 << 30).saturating_sub(60).prop_map_hbm()],
+        from in prop_oneof![(0_u64..2000).prop_map(hbm), (0_u64..4, 524_000_u64..524_288)
+            .prop_map(|(s, o)| dm(s, o)), (0_u64..9, 0_u64..99).prop_map(|(p, o)| spm(p, o))],
+        to in prop_oneof![(509_u64..512, 0_u64..99).prop_map(|(s, o)| dm(s, o)),
+            (48_u64 << 30).saturating_sub(60).prop_map_hbm()],
         loops in proptest::collection::vec((1_u64..5, hop(), hop()), 0..4),
         packet in 1_u64..40,
     ) {

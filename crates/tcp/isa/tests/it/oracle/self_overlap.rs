@@ -56,10 +56,12 @@ proptest! {
         apart in -8_i64..8,
     ) {
         let reads: Vec<(u64, i64)> = from.iter().map(|(size, stride)| (*size, stride * 32)).collect();
-        let writes: Vec<(u64, i64)> = from.iter().zip(&to).map(|((size, _), stride)| (*size, stride * 32)).collect();
+        let writes: Vec<(u64, i64)> = from.iter().zip(&to).map(|((size, _), stride)| (*size, stride * 32))
+            .collect();
         let elements = [&reads[..], &[(32, 1)]].concat();
         let target = BASE.wrapping_add_signed(apart * 16);
-        let image = exec("c", Context::Main, stream(fetch(Dtype::I8, BASE, &elements, 32), commit(Memory::Dm, target, &writes, 32)));
+        let image = exec("c", Context::Main,
+            stream(fetch(Dtype::I8, BASE, &elements, 32), commit(Memory::Dm, target, &writes, 32)));
         let footprint = of_exec(tcp(), &image, PeId { chip: 0, pe: 0 }, &[]);
         let found = of_exec_image(&image, &footprint);
         let (reads, writes) = (starts(BASE.cast_signed(), &reads), starts(target.cast_signed(), &writes));

@@ -530,7 +530,8 @@ proptest! {
         spoiled in proptest::collection::vec(0_usize..16, 1..4),
     ) {
         let makers: [fn() -> Program; 12] = [
-            contracted, added, interleaved, gathered, limited, switched, custom, accumulated, tiled, floats, shifted, indexed,
+            contracted, added, interleaved, gathered, limited, switched, custom, accumulated, tiled, floats,
+                shifted, indexed,
         ];
         let mut program = makers[which]();
         for (turn, field) in spoiled.into_iter().enumerate() {

@@ -285,7 +285,8 @@ pub(crate) fn program(dice: &mut Dice) -> String {
     let of_out = shape(dice, &drawn, Operand::Out, true, None);
     let [in0, in1, out] = Operand::ALL.map(|operand| drawn.tensor(operand));
     format!(
-        "{in0}, {in1} -> {out}; dims {}; stationary = {}; {} = @dm {of_stream}; {} = {place} {of_held}; out = {of_out}; \
+        "{in0}, {in1} -> {out}; dims {}; stationary = {}; {} = @dm {of_stream}; {} = {place} {of_held}; out \
+         = {of_out}; \
          tactic = {tactic}",
         drawn.dims(),
         held.name(),

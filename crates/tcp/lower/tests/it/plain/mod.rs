@@ -70,7 +70,7 @@ pub(crate) fn computed(registers: &[i64], value: ControlExpr) -> i64 {
     }
 }
 
-/// Sizes of the run-time axes to try: the least, the greatest, and one between; one empty list if there are
+/// Sizes of the run-time axes to try: the least, the largest, and one between; one empty list if there are
 /// none.
 pub(crate) fn sizes(problem: &Problem) -> Vec<Vec<(String, u64)>> {
     let dynamic = || problem.axes.iter().filter(|axis| axis.dynamic);

@@ -1,7 +1,7 @@
 //! Two commands side by side, as the timeline has them and as a simulation by the cycle does
 //! (`crates/tcp/micro`).
 //!
-//! The judge starts both at their first access; here the second starts two pushes after the first.
+//! The reference starts both at their first access; here the second starts two pushes after the first.
 
 use proptest::prelude::*;
 use tilewright_tcp_cost::cycles;
@@ -41,7 +41,7 @@ fn product(rows: u64, held: u64, wide: bool) -> Exec {
     exec
 }
 
-/// The load as the judge takes it: fetched in accesses of 8 B, stored as they arrive.
+/// The load as the reference takes it: fetched in accesses of 8 B, stored as they arrive.
 fn load_work(bytes: u64) -> MicroCommand {
     let (context, packet_bytes) = (Context::Sub, 32);
     let packets = bytes / packet_bytes;
@@ -55,7 +55,7 @@ fn load_work(bytes: u64) -> MicroCommand {
 }
 
 /// Cycles from the first access of the sub command to its end, and those of the main command: here and by the
-/// judge.
+/// reference.
 fn both(main: Exec, main_work: &MicroCommand, bytes: u64) -> [(u64, u64); 2] {
     let steps = [run_exec(0, Context::Main, 0), run_exec(1, Context::Sub, 1)].concat();
     // The upper half of the first lane.
@@ -65,9 +65,9 @@ fn both(main: Exec, main_work: &MicroCommand, bytes: u64) -> [(u64, u64); 2] {
         let (start, end) = spans(&outcome, path)[0];
         end - start - OVERHEAD
     };
-    let judged =
+    let reference =
         tilewright_tcp_micro::run(&tcp(), Some(main_work), Some(&load_work(bytes))).expect("it ends");
-    [(lasted("chip0/pe0/sub"), lasted("chip0/pe0/main")), (judged.sub_cycles, judged.main_cycles)]
+    [(lasted("chip0/pe0/sub"), lasted("chip0/pe0/main")), (reference.sub_cycles, reference.main_cycles)]
 }
 
 fn product_and_load(rows: u64, held: u64, wide: bool, bytes: u64) -> [(u64, u64); 2] {
@@ -86,13 +86,13 @@ proptest! {
     fn a_load_under_a_contraction_takes_what_the_judge_counts(
         rows in 8..96_u64, held in 1..33_u64, wide: bool, flits in 1..128_u64,
     ) {
-        let [(sub, main), (judged, judged_main)] = product_and_load(rows, held, wide, 32 * flits);
+        let [(sub, main), (reference, reference_main)] = product_and_load(rows, held, wide, 32 * flits);
         let steps = rows * held;
         let off = if wide { 0 } else if held > 8 && held % 2 == 0 { steps / 14 } else { steps / 2 };
         // Conflicts of banks count as spread evenly over the contraction.
         let banks = main.min(4 * flits) / 16;
-        prop_assert!(main.abs_diff(judged_main) <= SLACK, "{main} {judged_main}");
-        prop_assert!(sub.abs_diff(judged) <= off + banks + SLACK, "{sub} {judged} of {main}, {flits}");
+        prop_assert!(main.abs_diff(reference_main) <= SLACK, "{main} {reference_main}");
+        prop_assert!(sub.abs_diff(reference) <= off + banks + SLACK, "{sub} {reference} of {main}, {flits}");
     }
 
     /// A main copy with accesses of 8 B at any stride, and a load that passes every bank.
@@ -112,24 +112,24 @@ proptest! {
             ..MicroCommand::new(exec_command(&tcp(), &main))
         };
         let bytes = 32 * flits;
-        let [(sub, main), (judged, judged_main)] = both(main, &work, bytes);
-        prop_assert!(main.abs_diff(judged_main) <= SLACK, "{main} {judged_main}");
+        let [(sub, main), (reference, reference_main)] = both(main, &work, bytes);
+        prop_assert!(main.abs_diff(reference_main) <= SLACK, "{main} {reference_main}");
         prop_assert!(sub >= bytes / 8 && sub <= main + bytes / 8, "{sub} {main}");
         let off = main.min(bytes / 8) / 8;
-        prop_assert!(sub.abs_diff(judged) <= off + SLACK, "{sub} {judged} of {main}");
+        prop_assert!(sub.abs_diff(reference) <= off + SLACK, "{sub} {reference} of {main}");
     }
 }
 
 #[test]
 fn wide_reads_that_miss_make_a_load_serial_and_narrow_reads_hide_it() {
     let bytes = 2048;
-    let [(sub, main), (judged, _)] = product_and_load(64, 32, true, bytes);
-    assert!(sub + SLACK >= main + bytes / 8, "{sub} {judged} {main}");
-    let [(sub, main), (judged, _)] = product_and_load(64, 32, false, bytes);
-    assert!(sub < main, "{sub} {judged} {main}");
+    let [(sub, main), (reference, _)] = product_and_load(64, 32, true, bytes);
+    assert!(sub + SLACK >= main + bytes / 8, "{sub} {reference} {main}");
+    let [(sub, main), (reference, _)] = product_and_load(64, 32, false, bytes);
+    assert!(sub < main, "{sub} {reference} {main}");
     // Four packets stay in the cache: the port is free.
-    let [(sub, _), (judged, _)] = product_and_load(256, 4, true, bytes);
-    assert!(sub.abs_diff(judged) <= SLACK + bytes / 128, "{sub} {judged}");
+    let [(sub, _), (reference, _)] = product_and_load(256, 4, true, bytes);
+    assert!(sub.abs_diff(reference) <= SLACK + bytes / 128, "{sub} {reference}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod control;
 #[path = "../../../../../record/tests/it/decode/mod.rs"]
 mod decode;
 mod energy;
+mod exchange_reference;
 mod moves;
 mod overlap;
 mod properties;

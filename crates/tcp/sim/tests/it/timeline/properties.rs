@@ -152,7 +152,8 @@ proptest! {
         let totals = simulate(&machine, &all, &options, KeepLast::new(0), &mut NoObserver).unwrap();
         prop_assert_eq!(&totals.ended, &RunEnd::Finished);
         prop_assert_eq!(&totals.violations, &vec![]);
-        prop_assert_eq!((totals.cycles, totals.counts, totals.energy_fj), (full.cycles, full.counts, full.energy_fj));
+        prop_assert_eq!((totals.cycles, totals.counts, totals.energy_fj),
+            (full.cycles, full.counts, full.energy_fj));
         prop_assert_eq!(totals.utilisation, full.utilisation);
     }
 
@@ -161,7 +162,8 @@ proptest! {
     fn a_longer_command_never_makes_a_lone_core_faster(steps in steps()) {
         let machine = tcp();
         let of = |flits| {
-            let mut all = program(vec![copy(flits); 7], vec![weights(0, 256); 3], vec![queue(0, 0, steps.clone())]);
+            let mut all = program(vec![copy(flits); 7], vec![weights(0, 256); 3],
+                vec![queue(0, 0, steps.clone())]);
             all.registers = vec![register("i", 0, 100)];
             all.execs[4..].iter_mut().for_each(|exec| exec.context = Context::Sub);
             run(&machine, &all).cycles

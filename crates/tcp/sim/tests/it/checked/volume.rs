@@ -1,12 +1,12 @@
-//! Long runs: what a judge keeps does not grow with them.
+//! Long runs: what a checker keeps does not grow with them.
 
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_sim::findings::FindingsChecker;
 
-use crate::judged::build::*;
-use crate::judged::script::{Happens, tell};
-use crate::judged::tcp;
+use crate::checked::build::*;
+use crate::checked::script::{Happens, tell};
+use crate::checked::tcp;
 
 /// Double-buffered copies on every PE, `turns` times.
 fn turns(turns: u64) -> (Program, Vec<Happens>) {
@@ -49,7 +49,7 @@ fn turns(turns: u64) -> (Program, Vec<Happens>) {
 }
 
 #[test]
-fn long_runs_are_judged_and_clean() {
+fn long_runs_are_checked_and_clean() {
     let (mut program, script) = turns(6_000);
     let place = tilewright_tcp_isa::program::tensor::TensorPlace::Hbm { chip: 0, base: 0 };
     program.tensors = vec![tensor("x", tilewright_tcp_isa::program::tensor::TensorRole::Input, place, 4096)];

@@ -1,4 +1,4 @@
-//! Runs as scripts of events, for judges that know only events.
+//! Runs as scripts of events, for checkers that know only events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Exec, Program, Transfer};
 use tilewright_tcp_sim::findings::{Finding, FindingsChecker};
 
-use crate::judged::build::span;
-use crate::judged::tcp;
+use crate::checked::build::span;
+use crate::checked::tcp;
 
 /// One thing that happens; commands are named by their number in the script's order of issue.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +33,8 @@ pub(crate) fn pe(pe: u64) -> PeId {
     PeId { chip: 0, pe }
 }
 
-/// Tells a judge a whole run.
-pub(crate) fn judged(program: &Program, script: &[Happens]) -> Vec<Finding> {
+/// Tells a checker a whole run.
+pub(crate) fn findings_of(program: &Program, script: &[Happens]) -> Vec<Finding> {
     let mut checker = FindingsChecker::new(tcp(), program);
     tell(&mut checker, &program.execs, &program.transfers, script);
     checker.finish()

@@ -1,4 +1,4 @@
-//! Every code of the judge: a run that has the finding, and its twin with one thing put right, which has not.
+//! Every code of the checker: a run that has the finding, and its twin with one thing put right, which has not.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use tilewright_tcp_isa::program::{Exec, Program, Transfer};
 use tilewright_tcp_isa::switch::{Ring, Topology};
 use tilewright_tcp_sim::findings::{CODES, FaultKind, Finding, FindingCommand, WaitLink};
 
-use crate::judged::build::*;
-use crate::judged::script::Happens::{Dma, Exec as RunSetup, Posted, Received, Synced, Waited};
-use crate::judged::script::{Happens, judged, pe};
+use crate::checked::build::*;
+use crate::checked::script::Happens::{Dma, Exec as RunSetup, Posted, Received, Synced, Waited};
+use crate::checked::script::{Happens, findings_of, pe};
 
 fn program(execs: Vec<Exec>, transfers: Vec<Transfer>) -> Program {
     let place = TensorPlace::Hbm { chip: 0, base: 0 };
@@ -237,9 +237,9 @@ fn codes(found: &[Finding]) -> Vec<&'static str> {
 fn every_finding_has_a_clean_twin() {
     for (at, case) in CASES.iter().enumerate() {
         let program = (case.program)();
-        let found = judged(&program, case.found);
+        let found = findings_of(&program, case.found);
         assert!(codes(&found).contains(&case.code), "case {at}, {}: {found:#?}", case.code);
-        let clean = judged(&(case.legal)(), case.clean);
+        let clean = findings_of(&(case.legal)(), case.clean);
         let rest: Vec<_> =
             codes(&clean).into_iter().filter(|code| *code == case.code || code.contains("race")).collect();
         assert!(rest.is_empty(), "case {at}, the twin of {}: {clean:#?}", case.code);
@@ -263,9 +263,9 @@ fn low() -> Finding {
 
 #[test]
 fn a_price_that_is_low_is_a_warning() {
-    let told = low().to_diagnostic();
-    assert_eq!(told.severity, tilewright_base::Severity::Warning);
-    assert!(told.message.contains("1288 cycles and may take 2312: its fetch and commit units meet"));
+    let shown = low().to_diagnostic();
+    assert_eq!(shown.severity, tilewright_base::Severity::Warning);
+    assert!(shown.message.contains("1288 cycles and may take 2312: its fetch and commit units meet"));
 }
 
 fn not_granted() -> Finding {
@@ -313,7 +313,7 @@ fn a_deadlock_prints_its_cycle() {
 
 #[test]
 fn a_finding_names_both_commands_and_the_bytes() {
-    let found = judged(&race_hbm(), &[Dma(0, 0), Dma(1, 1), Dma(1, 1)]);
+    let found = findings_of(&race_hbm(), &[Dma(0, 0), Dma(1, 1), Dma(1, 1)]);
     let [finding] = &found[..] else { panic!("{found:#?}") };
     let (first, second) =
         (finding.first.as_ref().expect("a first"), finding.second.as_ref().expect("a second"));
@@ -343,12 +343,12 @@ fn both_contexts_together_hold_a_bank_too_long() {
         }
     }
     let start = [Dma(0, 0), Waited(0, 0)];
-    let alone = judged(&program, &[&start[..], &[RunSetup(0, 0), Dma(0, 1)]].concat());
+    let alone = findings_of(&program, &[&start[..], &[RunSetup(0, 0), Dma(0, 1)]].concat());
     assert_eq!(codes(&alone), Vec::<&str>::new(), "{alone:#?}");
-    let both = judged(&program, &[&start[..], &[RunSetup(0, 0), RunSetup(0, 1), Dma(0, 1)]].concat());
+    let both = findings_of(&program, &[&start[..], &[RunSetup(0, 0), RunSetup(0, 1), Dma(0, 1)]].concat());
     assert_eq!(codes(&both), ["tcp/bank-hold"], "{both:#?}");
     let ordered = [RunSetup(0, 0), Waited(0, 1), RunSetup(0, 1), Dma(0, 1)];
-    let one = judged(&program, &[&start[..], &ordered].concat());
+    let one = findings_of(&program, &[&start[..], &ordered].concat());
     assert_eq!(codes(&one), Vec::<&str>::new(), "{one:#?}");
 }
 
@@ -362,7 +362,7 @@ fn slices_that_nobody_hears_may_read_anything() {
         let ExecBody::Stream(stream) = &mut program.execs[0].body else { panic!("a stream") };
         stream.commit.slices = slices;
         stream.switch.topology = switch;
-        codes(&judged(&program, &run))
+        codes(&findings_of(&program, &run))
     };
     assert_eq!(with(Vec::new(), Topology::Forwarding), ["tcp/uninitialised"]);
     assert_eq!(with(vec![(0, 4)], Topology::Forwarding), Vec::<&str>::new());
@@ -379,7 +379,7 @@ fn read_elsewhere(between: &[Happens]) -> Vec<Finding> {
     let mut script = vec![Dma(0, 0), Synced(0)];
     script.extend_from_slice(between);
     script.extend([Synced(1), Happens::Read(1, dm(0, 8))]);
-    judged(&program, &script)
+    findings_of(&program, &script)
 }
 
 #[test]
@@ -387,21 +387,22 @@ fn a_core_reads_what_it_knows_to_be_done() {
     assert_eq!(codes(&read_elsewhere(&[])), ["tcp/race-dm"]);
     assert_eq!(codes(&read_elsewhere(&[Posted(0, 1), Received(1, 0)])), [""; 0]);
     let program = program(Vec::new(), vec![fill_dm()]);
-    let nowhere = judged(&program, &[Synced(0), Happens::Read(0, dm(1, 1 << 14))]);
+    let nowhere = findings_of(&program, &[Synced(0), Happens::Read(0, dm(1, 1 << 14))]);
     assert_eq!(codes(&nowhere), ["tcp/uninitialised"]);
-    let outside = judged(&program, &[Synced(0), Happens::Read(0, dm(1, 512 << 10))]);
+    let outside = findings_of(&program, &[Synced(0), Happens::Read(0, dm(1, 512 << 10))]);
     assert_eq!(codes(&outside), ["tcp/out-of-bounds"]);
     // A write that may come while the core still reads.
-    let later = judged(&program, &[Dma(0, 0), Synced(0), Happens::Read(0, dm(0, 8)), Dma(1, 0)]);
+    let later = findings_of(&program, &[Dma(0, 0), Synced(0), Happens::Read(0, dm(0, 8)), Dma(1, 0)]);
     assert!(codes(&later).contains(&"tcp/race-dm"), "{later:?}");
 }
 
 #[test]
 fn commands_that_were_in_the_queue_do_not_come_after_a_message() {
     let program = race_hbm();
-    let told = [Dma(0, 0), Synced(0), Posted(0, 1)];
-    let after = judged(&program, &[&told[..], &[Received(1, 0), Dma(1, 1)]].concat());
+    let script = [Dma(0, 0), Synced(0), Posted(0, 1)];
+    let after = findings_of(&program, &[&script[..], &[Received(1, 0), Dma(1, 1)]].concat());
     assert_eq!(codes(&after), [""; 0]);
-    let before = judged(&program, &[&told[..], &[Happens::Ahead(1), Received(1, 0), Dma(1, 1)]].concat());
+    let before =
+        findings_of(&program, &[&script[..], &[Happens::Ahead(1), Received(1, 0), Dma(1, 1)]].concat());
     assert_eq!(codes(&before), ["tcp/race-hbm"]);
 }

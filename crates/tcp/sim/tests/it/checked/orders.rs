@@ -10,9 +10,9 @@ use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance};
 use tilewright_tcp_sim::findings::FindingCommand;
 
-use crate::judged::build::*;
-use crate::judged::enumerated::{Byte, enumerate_exec, enumerate_transfer};
-use crate::judged::script::{Happens, judged, pe};
+use crate::checked::build::*;
+use crate::checked::enumerated::{Byte, enumerate_exec, enumerate_transfer};
+use crate::checked::script::{Happens, findings_of, pe};
 
 const PES: u64 = 3;
 
@@ -76,7 +76,7 @@ impl Graph {
     }
 }
 
-struct Ran {
+struct Issued {
     node: usize,
     name: String,
     pe: u64,
@@ -88,7 +88,7 @@ struct Ran {
 /// An image: its name and, where that makes another of it, its PE.
 type Key = (String, Option<u64>);
 
-impl Ran {
+impl Issued {
     fn key(&self) -> Key {
         (self.name.clone(), self.runs.then_some(self.pe))
     }
@@ -97,7 +97,7 @@ impl Ran {
 /// Every pair of images that race.
 fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
     let mut graph = Graph::default();
-    let mut ran: Vec<Ran> = Vec::new();
+    let mut ran: Vec<Issued> = Vec::new();
     // Nodes of commands, by ticket.
     let mut issued: Vec<usize> = Vec::new();
     let mut queues: Vec<usize> = (0..PES).map(|_| graph.node()).collect();
@@ -130,7 +130,7 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                     }
                 }
                 issued.push(node);
-                ran.push(Ran { node, name: name.clone(), pe: owner, runs: unit != ExecUnit::Dma, bytes });
+                ran.push(Issued { node, name: name.clone(), pe: owner, runs: unit != ExecUnit::Dma, bytes });
             }
             Happens::Waited(owner, ticket) => {
                 queues[at(owner)] = graph.after(&[queues[at(owner)], issued[at(ticket)]]);
@@ -158,7 +158,7 @@ fn brute(program: &Program, script: &[Happens]) -> BTreeSet<(Key, Key)> {
                 let node = graph.after(&[cores[at(owner)]]);
                 (queues[at(owner)], cores[at(owner)]) = (node, node);
                 let bytes = enumerate_read(address);
-                ran.push(Ran { node, name: "read".into(), pe: owner, runs: false, bytes });
+                ran.push(Issued { node, name: "read".into(), pe: owner, runs: false, bytes });
             }
             Happens::Posted(from, to) => {
                 let node = graph.after(&[cores[at(from)]]);
@@ -186,7 +186,7 @@ fn enumerate_read(address: Address) -> BTreeSet<Byte> {
     (0..4).map(|byte| (store, 0, slice, located.offset + byte, false)).collect()
 }
 
-fn racing(graph: &Graph, ran: &[Ran]) -> BTreeSet<(Key, Key)> {
+fn racing(graph: &Graph, ran: &[Issued]) -> BTreeSet<(Key, Key)> {
     let mut races = BTreeSet::new();
     for (index, first) in ran.iter().enumerate() {
         let later = graph.reaches(first.node);
@@ -248,11 +248,12 @@ proptest! {
     #[test]
     fn races_are_those_of_every_pair(script in scripts()) {
         let program = pool();
-        let found = judged(&program, &script);
+        let found = findings_of(&program, &script);
         let races = found.iter().filter(|finding| finding.code.starts_with("tcp/race"));
         let named: BTreeSet<_> = races
             .filter_map(|finding| {
-                let key = |party: &FindingCommand| (party.name.clone(), matches!(party.unit, "main" | "sub").then_some(party.pe));
+                let key = |party: &FindingCommand|
+                    (party.name.clone(), matches!(party.unit, "main" | "sub").then_some(party.pe));
                 Some((key(finding.first.as_ref()?), key(finding.second.as_ref()?)))
             })
             .collect();
