@@ -92,8 +92,8 @@ fn graph(drawn: &[[u8; 3]], whole: bool) -> Graph {
     let mut b = Builder::new("random");
     let (n, m) = (b.axis("n", 1, MOST[0]), b.axis("m", 1, MOST[1]));
     let mut pool = Vec::new();
-    for (name, dims) in [("x", [n.clone(), m.clone()]), ("y", [n.clone(), 4.into()]), ("z", [4.into(), m])] {
-        pool.push(b.input(name, Type::new(Dtype::F32, dims)).unwrap());
+    for (name, dims) in [("x", [n.clone(), m.clone()]), ("y", [n, 4.into()]), ("z", [4.into(), m])] {
+        pool.push(b.input(name, Type::new(Dtype::F32, dims)).expect("a well-formed graph"));
     }
     for numbers in drawn {
         pool.extend(grown(&mut b, &pool.clone(), *numbers, whole));
@@ -101,7 +101,7 @@ fn graph(drawn: &[[u8; 3]], whole: bool) -> Graph {
     for (at, value) in pool.iter().rev().take(3).enumerate() {
         b.output(&format!("out{at}"), *value);
     }
-    primitives(&b.finish()).unwrap()
+    primitives(&b.finish()).expect("a well-formed graph")
 }
 
 /// Inputs of these sizes.
@@ -110,7 +110,11 @@ fn inputs(open: &Graph, sizes: [u64; 2], values: &[f32]) -> Vec<Tensor> {
     let mut skip = 0;
     let one = |id: &ValueId| {
         let dims = open.values[id.index()].ty.dims.iter();
-        let dims: Vec<usize> = dims.map(|dim| usize::try_from(dim.value(&sizes).unwrap()).unwrap()).collect();
+        let dims: Vec<usize> = dims
+            .map(|dim| {
+                usize::try_from(dim.value(&sizes).expect("a well-formed graph")).expect("a well-formed graph")
+            })
+            .collect();
         skip += 7;
         let elements = values.iter().copied().cycle().skip(skip).take(dims.iter().product()).collect();
         Tensor::floats(Dtype::F32, &dims, elements)
@@ -123,22 +127,28 @@ fn padded(sizes: &OpenSizes, inputs: &[Tensor]) -> (Vec<Option<u64>>, Vec<Tensor
     let shapes: Vec<Vec<u64>> =
         inputs.iter().map(|tensor| tensor.dims.iter().map(|dim| *dim as u64).collect()).collect();
     let shapes: Vec<&[u64]> = shapes.iter().map(Vec::as_slice).collect();
-    let now = sizes.axis_sizes(&shapes).unwrap();
+    let now = sizes.axis_sizes(&shapes).expect("a well-formed graph");
     let most: Vec<Option<u64>> = sizes.axes.iter().map(|axis| Some(axis.most)).collect();
     let arrays = sizes.inputs.iter().zip(inputs).map(|(open, tensor)| {
-        let shape = sizes.shape(open, &most).unwrap();
-        let dims: Vec<usize> = shape.iter().map(|size| usize::try_from(*size).unwrap()).collect();
+        let shape = sizes.shape(open, &most).expect("a well-formed graph");
+        let dims: Vec<usize> =
+            shape.iter().map(|size| usize::try_from(*size).expect("a well-formed graph")).collect();
         match &tensor.elements {
-            Elements::Floats(all) => {
-                Tensor::floats(tensor.dtype, &dims, sizes.padded(open, &now, all, 0.0).unwrap())
-            }
-            Elements::Ints(all) => {
-                Tensor::ints(tensor.dtype, &dims, sizes.padded(open, &now, all, 0).unwrap())
-            }
+            Elements::Floats(all) => Tensor::floats(
+                tensor.dtype,
+                &dims,
+                sizes.padded(open, &now, all, 0.0).expect("a well-formed graph"),
+            ),
+            Elements::Ints(all) => Tensor::ints(
+                tensor.dtype,
+                &dims,
+                sizes.padded(open, &now, all, 0).expect("a well-formed graph"),
+            ),
         }
     });
-    let scalars =
-        sizes.sizes.iter().map(|input| Tensor::ints(Dtype::I32, &[], vec![sizes.size(input, &now).unwrap()]));
+    let scalars = sizes.sizes.iter().map(|input| {
+        Tensor::ints(Dtype::I32, &[], vec![sizes.size(input, &now).expect("a well-formed graph")])
+    });
     (now.clone(), arrays.chain(scalars).collect())
 }
 
@@ -154,27 +164,27 @@ fn bits(tensor: &Elements) -> Vec<u64> {
 /// Runs a graph at every size, open and bounded, and compares all bits.
 fn assert_every_size(open: &Graph, made: &BoundedGraph, values: &[f32]) {
     let store = TensorStore::default();
-    let exact = Interpreter::new(open.clone(), &store).unwrap();
-    let bounded = Interpreter::new(made.graph.clone(), &store).unwrap();
+    let exact = Interpreter::new(open.clone(), &store).expect("a well-formed graph");
+    let bounded = Interpreter::new(made.graph.clone(), &store).expect("a well-formed graph");
     for n in 1..=MOST[0] {
         for m in 1..=MOST[1] {
             let given = inputs(open, [n, m], values);
             // Something may ask for an element of nothing at this size.
             let Ok(wanted) = exact.run(&given) else { continue };
             let (now, arrays) = padded(&made.sizes, &given);
-            let found = bounded.run(&arrays).unwrap();
+            let found = bounded.run(&arrays).expect("a well-formed graph");
             for ((output, wanted), found) in made.sizes.outputs.iter().zip(&wanted).zip(&found) {
                 let name = &output.name;
-                let shape = made.sizes.shape(output, &now).unwrap();
+                let shape = made.sizes.shape(output, &now).expect("a well-formed graph");
                 let dims: Vec<u64> = wanted.dims.iter().map(|dim| *dim as u64).collect();
                 assert_eq!(shape, dims, "`{name}` at {n}, {m}");
                 let cropped = match &found.elements {
-                    Elements::Floats(all) => {
-                        Elements::Floats(made.sizes.cropped(output, &now, all).unwrap().into())
-                    }
-                    Elements::Ints(all) => {
-                        Elements::Ints(made.sizes.cropped(output, &now, all).unwrap().into())
-                    }
+                    Elements::Floats(all) => Elements::Floats(
+                        made.sizes.cropped(output, &now, all).expect("a well-formed graph").into(),
+                    ),
+                    Elements::Ints(all) => Elements::Ints(
+                        made.sizes.cropped(output, &now, all).expect("a well-formed graph").into(),
+                    ),
                 };
                 let (found, wanted) = (bits(&cropped), bits(&wanted.elements));
                 assert_eq!(found, wanted, "`{name}` at {n}, {m} of\n{}", tilewright_graph::text::print(open));
@@ -203,17 +213,24 @@ fn compared(drawn: &[[u8; 3]], whole: bool, values: &[f32]) -> bool {
 fn refused(node: impl FnOnce(&mut Builder, ValueId, &Dim) -> BuildResult<ValueId>) -> String {
     let mut b = Builder::new("refused");
     let (n, m) = (b.axis("n", 1, 4), b.axis("m", 1, 4));
-    let x = b.input("x", Type::new(Dtype::F32, [n.clone(), m])).unwrap();
-    let y = node(&mut b, x, &n).unwrap();
+    let x = b.input("x", Type::new(Dtype::F32, [n.clone(), m])).expect("a well-formed graph");
+    let y = node(&mut b, x, &n).expect("a well-formed graph");
     b.output("y", y);
-    let why = bounded(&primitives(&b.finish()).unwrap()).unwrap_err();
-    format!("{}: {} ({}) {}", why.code, why.message, why.allowed.unwrap(), why.instead.unwrap())
+    let why =
+        bounded(&primitives(&b.finish()).expect("a well-formed graph")).expect_err("an axis that stays open");
+    format!(
+        "{}: {} ({}) {}",
+        why.code,
+        why.message,
+        why.allowed.expect("a well-formed graph"),
+        why.instead.expect("a well-formed graph")
+    )
 }
 
 #[test]
 fn what_cannot_be_open_is_refused_with_its_node_and_axis() {
     let flat = |b: &mut Builder, x| {
-        let all = Dim::product(b.dims(x)).unwrap();
+        let all = Dim::product(b.dims(x)).expect("a well-formed graph");
         b.reshape(x, &[all])
     };
     let merged = "is n x m merged, with padding between";
@@ -238,7 +255,7 @@ fn what_cannot_be_open_is_refused_with_its_node_and_axis() {
 
 #[test]
 fn sizes_that_do_not_fit_are_refused_by_name() {
-    let made = bounded(&graph(&[[0, 0, 0]], true)).unwrap();
+    let made = bounded(&graph(&[[0, 0, 0]], true)).expect("a well-formed graph");
     let said = |shapes: [&[u64]; 3]| match made.sizes.axis_sizes(&shapes) {
         Ok(sizes) => format!("{sizes:?}"),
         Err(why) => format!("{}: {} ({})", why.code, why.message, why.allowed.unwrap_or_default()),

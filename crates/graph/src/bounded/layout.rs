@@ -170,7 +170,7 @@ mod tests {
     fn an_axis_that_begins_inside_of_padding_is_refused() {
         let (b, s) = (axis(0), axis(1));
         let product = b.times(&s).unwrap();
-        assert!(reshaped(&axes(&[product.clone()]), &[b.clone(), s.clone()]).is_none());
+        assert!(reshaped(&axes(&[product]), &[b.clone(), s]).is_none());
         assert!(reshaped(&axes(&[b.clone(), 4.into()]), &[2.into(), times(&b, 2)]).is_none());
         assert!(reshaped(&axes(&[4.into(), b.clone()]), &[2.into(), times(&b, 2)]).is_some());
     }
