@@ -12,8 +12,8 @@ use tilewright_reference::{Elements, Interpreter, Tensor};
 /// Bounds of the two open axes; the first is longer than the lanes of any sum.
 const MOST: [u64; 2] = [17, 3];
 
-/// One more value from what is there, by three drawn numbers; nothing where they do not fit. Whole numbers stay
-/// whole if `whole`.
+/// One more value from what is there, by three drawn numbers; nothing where they do not fit. Whole numbers
+/// stay whole if `whole`.
 fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3], whole: bool) -> BuildResult<ValueId> {
     let pick = |number: u8| pool[usize::from(number) % pool.len()];
     let (x, y) = (pick(a), pick(c));

@@ -55,12 +55,12 @@ pub(crate) struct CompileArgs {
     pub(crate) program: Option<ProgramName>,
     #[command(flatten)]
     pub(crate) target: ModelTarget,
-    /// Texts that may go on at the same time, as sequences of a batch, at most [default: 1]. Of an ONNX graph that
-    /// takes arrays: the largest size of the open axis that its inputs begin with
+    /// Texts that may go on at the same time, as sequences of a batch, at most [default: 1]. Of an ONNX graph
+    /// that takes arrays: the largest size of the open axis that its inputs begin with
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<u64>,
-    /// Fix or bound axes of an ONNX model: batch=1,seq=..512. A graph that takes arrays is compiled once for all sizes
-    /// up to a bound
+    /// Fix or bound axes of an ONNX model: batch=1,seq=..512. A graph that takes arrays is compiled once for
+    /// all sizes up to a bound
     #[arg(long, value_name = "NAME=N")]
     pub(crate) dims: Option<String>,
     /// Its tokenizer, which goes into the file; found beside the model if it is not named

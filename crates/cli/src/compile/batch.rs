@@ -26,7 +26,8 @@ pub(super) fn bounded(args: &CompileArgs, loaded: Model, host: &mut dyn Host) ->
     let (_, names) = model::onnx_inputs(&args.model, host)?;
     if axes.keys().any(|asked| names.find(asked) == Some(axis.as_str())) {
         return Err(Outcome::usage(&format!(
-            "--batch {batch} and --dims {axis}=...: both are sizes of the axis `{axis}`\n  = allowed: one of them\n  \
+            "--batch {batch} and --dims {axis}=...: both are sizes of the axis `{axis}`\n  \
+             = allowed: one of them\n  \
              = instead: leave --batch out"
         )));
     }
@@ -45,7 +46,8 @@ pub(super) fn axis(args: &CompileArgs, host: &dyn Host) -> Result<Option<String>
     let leading: BTreeSet<&str> = leading.collect();
     let refused = |why: &str, instead: String| {
         Outcome::usage(&format!(
-            "--batch {batch}: {why}\n  = allowed: graphs whose inputs begin with one open axis\n  = instead: {instead}"
+            "--batch {batch}: {why}\n  = allowed: graphs whose inputs begin with one open axis\n  \
+             = instead: {instead}"
         ))
     };
     let all: Vec<&str> = leading.into_iter().collect();

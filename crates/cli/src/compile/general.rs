@@ -166,8 +166,8 @@ fn unbounded(axis: &Axis, error: &CompileError) -> Outcome {
     Outcome { code: FAILED, ..Outcome::usage(&words) }
 }
 
-/// Whether a graph with open sizes may be one that takes arrays: a file of a language model is none, nor is a text
-/// whose weights are elsewhere, of which templates say what they miss.
+/// Whether a graph with open sizes may be one that takes arrays: a file of a language model is none, nor is a
+/// text whose weights are elsewhere, of which templates say what they miss.
 fn takes_arrays(args: &CompileArgs, (model, as_read): &(Model, Graph)) -> bool {
     let is_elsewhere = |data: &Data| match data {
         Data::Stored(name) => !model.store.tensors.contains_key(name),
@@ -195,8 +195,9 @@ fn first_unbounded<'g>(
     Ok(graph.axes.iter().find(|axis| !given.contains(&axis.name.as_str())))
 }
 
-/// The program of a graph of fixed or bounded sizes that is no language model; `None` for all others. It is made of the
-/// graph as it was read, as `run` makes it: patterns that templates know would be spelled otherwise.
+/// The program of a graph of fixed or bounded sizes that is no language model; `None` for all others. It is
+/// made of the graph as it was read, as `run` makes it: patterns that templates know would be spelled
+/// otherwise.
 pub(super) fn planned(
     args: &CompileArgs,
     loaded: &(Model, Graph),

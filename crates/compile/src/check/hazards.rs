@@ -63,8 +63,8 @@ pub(super) struct HazardChecker<'j, 'm> {
     pub(super) wrote: Vec<WriterCommand>,
     /// Commands of each unit, in order.
     pub(super) issued: Vec<Vec<IssuedCommand>>,
-    /// Who read what whom wrote in the memories of PEs, while this is asked for: numbers of commands that were
-    /// met, and of writers.
+    /// Who read what whom wrote in the memories of PEs, while this is asked for: numbers of commands that
+    /// were met, and of writers.
     pub(super) edges: Option<Vec<(usize, Writer)>>,
     /// Bytes that repeated blocks only read.
     pub(super) fixed: Option<FixedBytes>,

@@ -31,7 +31,8 @@ pub struct Intent {
     pub keeps_all: bool,
     /// Whatever a command writes is read; only what PEs send one another may be for nobody.
     pub reads_all: bool,
-    /// Blocks that repeat are followed each, also where one can vouch for the others: slower, and finds the same.
+    /// Blocks that repeat are followed each, also where one can vouch for the others: slower, and finds the
+    /// same.
     pub follows_each_block: bool,
 }
 

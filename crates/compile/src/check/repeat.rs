@@ -1,15 +1,15 @@
-//! Blocks of commands that repeat, as the layers of a model do: one of them is followed through the memories of
-//! PEs, the others are compared with it.
+//! Blocks of commands that repeat, as the layers of a model do: one of them is followed through the memories
+//! of PEs, the others are compared with it.
 //!
 //! What a block does to the memories of PEs, and what is found there, depends on three things alone: what is
-//! known of them when it begins, which bytes its commands touch, and what is ordered before each of them. If a
-//! block leaves behind what it found, up to numbers of commands that grow by as many as it has, and the next has
-//! the same commands in the same order, then the next does the same, finds the same, and leaves the same behind.
-//! So a block in which nothing was found wrong vouches for those behind it that are like it. Waits and messages
-//! are followed in all blocks, from which the order of their commands comes; so is HBM, where each block has
-//! weights and caches of its own; so are reads of data memory that nothing writes once the first kernel is done,
-//! constants, of which each block has its own too; and each reader of each block is asked whether it may read what
-//! it reads.
+//! known of them when it begins, which bytes its commands touch, and what is ordered before each of them. If
+//! a block leaves behind what it found, up to numbers of commands that grow by as many as it has, and the
+//! next has the same commands in the same order, then the next does the same, finds the same, and leaves the
+//! same behind. So a block in which nothing was found wrong vouches for those behind it that are like it.
+//! Waits and messages are followed in all blocks, from which the order of their commands comes; so is HBM,
+//! where each block has weights and caches of its own; so are reads of data memory that nothing writes once
+//! the first kernel is done, constants, of which each block has its own too; and each reader of each block is
+//! asked whether it may read what it reads.
 //!
 //! A block that differs in anything is followed as if nothing had been left out before it.
 
@@ -367,8 +367,8 @@ impl ModelBlock {
         gone.map(|(_, wrote)| (wrote.unit, self.place_in_block(wrote.unit, wrote.count))).collect()
     }
 
-    /// Whether the commands of a later block are those of this one, in the same order, and may read what these
-    /// read.
+    /// Whether the commands of a later block are those of this one, in the same order, and may read what
+    /// these read.
     fn has_twin(
         &self,
         checker: &HazardChecker<'_, '_>,

@@ -1,9 +1,9 @@
 //! What commands touch, worked out once for each image, PE and values of the registers that it names; and
 //! whether two of them meet.
 //!
-//! Blocks of a model repeat: their commands touch the same bytes of the memories of PEs, and other bytes of HBM.
-//! What is touched of PEs is therefore kept once for all commands that touch the same ([`PeAccess`]), and
-//! whether two such meet is found once.
+//! Blocks of a model repeat: their commands touch the same bytes of the memories of PEs, and other bytes of
+//! HBM. What is touched of PEs is therefore kept once for all commands that touch the same ([`PeAccess`]),
+//! and whether two such meet is found once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use tilewright_base::invariant::{OrBroken, to_index};

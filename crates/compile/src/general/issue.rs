@@ -1,9 +1,9 @@
 //! Which command each PE issues next: list scheduling of all PEs at once (stage 5; paper section V-C).
 //!
 //! A queue is in order: a command that waits holds all behind it, and one of a context is issued when the
-//! context is free. The control core goes on meanwhile, but for barriers and messages. A [`Rule`] chooses among
-//! the next commands in program order whose predecessors are issued; all rules are tried on the same model of
-//! queues, contexts, engines, barriers and HBM, and the one that ends first is kept.
+//! context is free. The control core goes on meanwhile, but for barriers and messages. A [`Rule`] chooses
+//! among the next commands in program order whose predecessors are issued; all rules are tried on the same
+//! model of queues, contexts, engines, barriers and HBM, and the one that ends first is kept.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -462,7 +462,8 @@ mod tests {
             let unit = |jobs: &Vec<Job>, unit: Unit| -> u64 {
                 jobs.iter().filter(|job| job.unit == unit).map(|job| job.cycles).sum()
             };
-            let busiest = lines.iter().flat_map(|jobs| [Unit::Main, Unit::Sub, Unit::Dma].map(|one| unit(jobs, one)));
+            let units = |jobs: &Vec<Job>| [Unit::Main, Unit::Sub, Unit::Dma].map(|one| unit(jobs, one));
+            let busiest = lines.iter().flat_map(units);
             prop_assert!(best >= busiest.max().unwrap());
         }
     }

@@ -238,8 +238,8 @@ fn takes_lines(epilogue: Option<&Epilogue>) -> bool {
     epilogue.is_none_or(|one| !one.has_rows() && !rows(one))
 }
 
-/// Contractions in tiles by kernel, with what can run on their tiles; each size, epilogue and window is looked
-/// for once.
+/// Contractions in tiles by kernel, with what can run on their tiles; each size, epilogue and window is
+/// looked for once.
 fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMap<usize, Joined>) {
     type Key = (Sizes, Room, Option<Epilogue>, Option<Windows>);
     type Known = Vec<(Key, Option<TiledContraction>)>;

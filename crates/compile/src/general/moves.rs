@@ -132,7 +132,8 @@ fn few(machine: &Tcp, bytes: Bytes) -> Vec<Bytes> {
     (0..size).map(part).flat_map(|part| few(machine, part)).collect()
 }
 
-/// Cycles that a transfer keeps channels of HBM busy, on average over all of them: as much is gone for others.
+/// Cycles that a transfer keeps channels of HBM busy, on average over all of them: as much is gone for
+/// others.
 pub(super) fn hbm_cycles(cost: &TransferCost) -> u64 {
     let of_side = |side: &HbmUse| match side.channels_q32.len() as u128 {
         0 => side.busiest_q32,

@@ -1,8 +1,8 @@
 //! Commands as far as their order goes (stage 5): which of a PE's commands come behind which.
 //!
 //! Commands that touch the same bytes keep their order; so do all around a barrier of PEs, but for transfers
-//! that bring what nobody writes. Messages between PEs keep their order among each other: what a message tells
-//! comes before it, and behind one that is received comes all that may need it.
+//! that bring what nobody writes. Messages between PEs keep their order among each other: what a message
+//! tells comes before it, and behind one that is received comes all that may need it.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};

@@ -68,8 +68,8 @@ impl Former<'_> {
         self.joined(name, dims, dtype, axis, &live)
     }
 
-    /// How a value of the graph lies in the end: narrow, if nothing but contractions without a batch reads it,
-    /// through padding and windows.
+    /// How a value of the graph lies in the end: narrow, if nothing but contractions without a batch reads
+    /// it, through padding and windows.
     pub(super) fn lies(&self, id: ValueId) -> Packing {
         self.contracted(id, MOST_LOOKS).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! Long sums in parts, one after the other: a register file holds few columns with all of a long sum, and many
-//! with a part of it, so that more lanes multiply what a ring passes on.
+//! Long sums in parts, one after the other: a register file holds few columns with all of a long sum, and
+//! many with a part of it, so that more lanes multiply what a ring passes on.
 //!
 //! Each part is a contraction of its own that reads its operands by strides; what comes behind the last adds
 //! what the others gave.

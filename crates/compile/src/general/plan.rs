@@ -46,8 +46,8 @@ pub struct Options {
     pub pes: u64,
     /// PEs that contractions in tiles fuse, where the chip can; `None` leaves it to cost.
     pub fused: Option<u64>,
-    /// Whether tiles are weighed as if what the host gives is brought before it is needed; `None` leaves it to
-    /// cost.
+    /// Whether tiles are weighed as if what the host gives is brought before it is needed; `None` leaves it
+    /// to cost.
     pub warm: Option<bool>,
     /// Products from which on contractions read operands by strides.
     pub least_products: u64,
@@ -151,15 +151,17 @@ pub fn plan(
     let formed = entry_layouts(narrowed_first(kernels(graph, store)?));
     let formed = merged(walked_moves(formed));
     let copied = close(legal(machine, options.pes, narrowed_early(shared_rows(formed))));
-    let cold =
-        planned(machine, &copied, &Options { warm: Some(options.warm.unwrap_or_default()), ..*options })?;
+    let cold = Options { warm: Some(options.warm.unwrap_or_default()), ..*options };
     let warm = Options { warm: Some(true), ..*options };
     let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm));
     if options.warm.is_some() || options.pes == 1 || !differs {
-        return Ok(cold);
+        return planned(machine, &copied, &cold);
     }
+    let (cold, warm) =
+        rayon::join(|| planned(machine, &copied, &cold), || planned(machine, &copied, &warm).ok());
+    let cold = cold?;
     // A plan for tiles that begin warm may have more to bring than the engines can.
-    Ok(planned(machine, &copied, &warm).ok().filter(|warm| warm.cycles < cold.cycles).unwrap_or(cold))
+    Ok(warm.filter(|warm| warm.cycles < cold.cycles).unwrap_or(cold))
 }
 
 fn planned(machine: &Tcp, copied: &Kernels, options: &Options) -> Result<Planned, Refusal> {
@@ -228,8 +230,8 @@ fn planned(machine: &Tcp, copied: &Kernels, options: &Options) -> Result<Planned
     })
 }
 
-/// The same kernels with operands that are read by strides and sums in parts, if each of these contractions has
-/// tiles.
+/// The same kernels with operands that are read by strides and sums in parts, if each of these contractions
+/// has tiles.
 fn strided(machine: &Tcp, copied: &Kernels, options: &Options) -> Option<(Kernels, Chosen)> {
     if options.pes == 1 {
         return None;

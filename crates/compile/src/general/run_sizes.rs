@@ -1,5 +1,5 @@
-//! One run of a graph with open sizes: arrays of any size up to the bounds as words at the bounds, and results
-//! without their padding.
+//! One run of a graph with open sizes: arrays of any size up to the bounds as words at the bounds, and
+//! results without their padding.
 
 use tilewright_graph::{AxisSizes, BuildResult, OpenSizes};
 use tilewright_reference::Tensor;

@@ -119,8 +119,8 @@ fn commands(program: &Program, queue: usize) -> Vec<(usize, usize)> {
     all
 }
 
-/// Changes a program in some steps of a queue; `None` if they have nothing of the kind. Steps keep their number,
-/// so that kernels begin where they did.
+/// Changes a program in some steps of a queue; `None` if they have nothing of the kind. Steps keep their
+/// number, so that kernels begin where they did.
 pub(crate) fn mutated(
     program: &Program,
     mutation: Mutation,

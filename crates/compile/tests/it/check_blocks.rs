@@ -1,5 +1,5 @@
-//! Blocks that repeat are followed once by the checker of schedules: it must find in all of them what it finds
-//! when it follows each.
+//! Blocks that repeat are followed once by the checker of schedules: it must find in all of them what it
+//! finds when it follows each.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use tilewright_compile::Compiled;

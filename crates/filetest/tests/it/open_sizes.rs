@@ -206,7 +206,7 @@ fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3]) -> BuildResul
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: tilewright_testkit::draws(150, 3000), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(tilewright_testkit::draws(150, 3000)))]
 
     #[test]
     fn whole_numbers_of_random_graphs_are_those_of_the_interpreter(

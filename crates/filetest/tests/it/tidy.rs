@@ -281,8 +281,8 @@ fn source_files_are_short() {
 /// Columns of a line of Rust at most.
 const MAX_COLUMNS: usize = 110;
 
-/// Lines that are longer, by number. A row of a table in a comment cannot be broken, nor can a raw string without
-/// changing what it says.
+/// Lines that are longer, by number. A row of a table in a comment cannot be broken, nor can a raw string
+/// without changing what it says.
 fn long_lines(text: &str) -> Vec<usize> {
     let mut raw_end: Option<String> = None;
     let mut found = Vec::new();

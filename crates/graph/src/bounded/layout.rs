@@ -45,8 +45,8 @@ impl Digit {
         self.padding == Padding::Zero
     }
 
-    /// An outer part of this size, and the rest. The rest of a digit with padding must be a number: only then do
-    /// the elements of the outer part lie a fixed distance apart.
+    /// An outer part of this size, and the rest. The rest of a digit with padding must be a number: only then
+    /// do the elements of the outer part lie a fixed distance apart.
     fn split(&self, outer: &Dim) -> Option<(Digit, Digit)> {
         let inner = self.dim.divided(outer)?;
         let (is_same, is_fixed) = (self.padding == Padding::Same, inner.as_fixed().is_some());

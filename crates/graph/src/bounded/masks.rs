@@ -41,8 +41,8 @@ impl BoundingPass<'_> {
         Ok(id)
     }
 
-    /// Which positions of an axis hold elements, as a vector of bools; padding of digits that are not asked for is
-    /// left in.
+    /// Which positions of an axis hold elements, as a vector of bools; padding of digits that are not asked
+    /// for is left in.
     fn mask(&mut self, digits: &[Digit], asked: &[bool]) -> BuildResult<ValueId> {
         let key: Vec<(Dim, bool)> =
             digits.iter().zip(asked).map(|(digit, asked)| (digit.dim.clone(), *asked)).collect();

@@ -1,10 +1,10 @@
 //! Graphs of open sizes at their bounds: one graph of fixed sizes that computes every size up to them.
 //!
 //! Every open axis becomes as long as it may be. Elements lie first, padding behind them ([`layout`]), and
-//! run-time sizes are scalar inputs. What folds or contracts an open axis gets the neutral element where there
-//! is padding: `select(mask, x, neutral)`, with the mask made of a size. Padding that nothing folds is left as
-//! it comes, and whoever runs the graph cuts it off ([`OpenSizes`]). This is what XLA calls bounded dynamic
-//! shapes, and its pass a dynamic padder.
+//! run-time sizes are scalar inputs. What folds or contracts an open axis gets the neutral element where
+//! there is padding: `select(mask, x, neutral)`, with the mask made of a size. Padding that nothing folds is
+//! left as it comes, and whoever runs the graph cuts it off ([`OpenSizes`]). This is what XLA calls bounded
+//! dynamic shapes, and its pass a dynamic padder.
 //!
 //! Sizes that a graph knows as numbers while it runs (the divisor of a mean, the last position) are inputs
 //! too. i64 has the range of i32 here, as it has on chips of 32-bit words.

@@ -24,8 +24,8 @@ pub struct OpenSizes {
 pub struct OpenTensor {
     /// Its name.
     pub name: String,
-    /// Parts of each axis, outermost first, each with padding up to its bound behind it. The size of an axis is
-    /// their product; an axis without parts has one element.
+    /// Parts of each axis, outermost first, each with padding up to its bound behind it. The size of an axis
+    /// is their product; an axis without parts has one element.
     pub axes: Vec<Vec<Dim>>,
 }
 

@@ -52,8 +52,8 @@ impl RequiredInputs {
         }
     }
 
-    /// Sizes that were asked for, by the names of their axes in the graph; names that no axis has stay as they
-    /// are, for the importer to refuse.
+    /// Sizes that were asked for, by the names of their axes in the graph; names that no axis has stay as
+    /// they are, for the importer to refuse.
     pub(super) fn sizes(&self, dims: Option<&str>) -> Result<GivenSizes, Outcome> {
         let asked = model::axes(dims.unwrap_or(""))?;
         let names = match self {

@@ -1,8 +1,8 @@
 //! Rows of a contraction that are positions of windows: where they lie in the value that windows look at, and
 //! how tiles take them from there without a copy of the windows in HBM.
 //!
-//! Rows are counted as lines of neighbouring positions. A line is padded to a power of two, so that the digits
-//! of a tile's shape fall on lines; rows that are padding are computed and not stored.
+//! Rows are counted as lines of neighbouring positions. A line is padded to a power of two, so that the
+//! digits of a tile's shape fall on lines; rows that are padding are computed and not stored.
 
 use super::super::image::{Digit, Stretch, common, even, stretches, stretches_of};
 use super::super::kernel::{Part, Sizes};
@@ -11,8 +11,8 @@ use super::super::view::{View, joined, signed};
 /// Runs of a sum that cut across the parts of slices, at most.
 const MOST_RUNS: u64 = 64;
 
-/// Rows in lines: size and stride of what is around lines, outermost first, then positions of a line and their
-/// stride.
+/// Rows in lines: size and stride of what is around lines, outermost first, then positions of a line and
+/// their stride.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Lines {
     outer: Vec<(u64, i64)>,

@@ -1,5 +1,5 @@
-//! What the transfers of a tile take, from the transfers themselves: requests, networks of data memory, access
-//! units and rows of HBM, as the cost of a transfer has them.
+//! What the transfers of a tile take, from the transfers themselves: requests, networks of data memory,
+//! access units and rows of HBM, as the cost of a transfer has them.
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::transfer_cost;
@@ -12,8 +12,9 @@ use super::lines::Windows;
 use super::tile::{TileProgram, WORD_BYTES};
 use super::traffic::{Place, operand_place, result_place, row_place, vector_place};
 
-/// Cycles of the engine for rows, for columns with what is brought beside each strip of them, for results, and
-/// for what is brought beside each tile, if all PEs move as much; `None` if digits do not make up an axis.
+/// Cycles of the engine for rows, for columns with what is brought beside each strip of them, for results,
+/// and for what is brought beside each tile, if all PEs move as much; `None` if digits do not make up an
+/// axis.
 pub(super) fn transfer_cycles(
     machine: &Tcp,
     sizes: Sizes,

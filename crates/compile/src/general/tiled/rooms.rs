@@ -94,7 +94,8 @@ impl Rooms {
         self.laid(machine)
     }
 
-    /// With so many tiles of columns at once, if half of data memory holds all: what is to come is brought early.
+    /// With so many tiles of columns at once, if half of data memory holds all: what is to come is brought
+    /// early.
     #[must_use]
     pub(super) fn with_columns(self, machine: &Tcp, count: u64) -> Rooms {
         let mut more = self.clone();

@@ -70,8 +70,8 @@ impl std::fmt::Display for TiledContraction {
         };
         write!(
             f,
-            "{}x{}x{} {pes}, tiles of {planes}{rows}x{columns}{lines}{stays}, slices {by_columns} by columns and \
-             {by_sum} by the sum, \
+            "{}x{}x{} {pes}, tiles of {planes}{rows}x{columns}{lines}{stays}, slices {by_columns} by columns \
+             and {by_sum} by the sum, \
              rings of {rows_ring} for rows and {columns_ring} for columns, {} cycles",
             grid.batch, grid.rows, grid.columns, self.cycles
         )

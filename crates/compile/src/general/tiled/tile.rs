@@ -304,8 +304,8 @@ impl TileShape {
         // Each position of the batch has the slices of its rows.
         let planes = self.live.batch;
         let second = format!(
-            "B^1[{planes}] _[{}] N^{own_columns}[{columns_ring}] N^{columns}[{by_columns}] K^{summed}[{by_sum}] | \
-             N^1[{own_columns}] K^1[{summed}]",
+            "B^1[{planes}] _[{}] N^{own_columns}[{columns_ring}] N^{columns}[{by_columns}] \
+             K^{summed}[{by_sum}] | N^1[{own_columns}] K^1[{summed}]",
             over.column_copies() / planes
         );
         Some([

@@ -1,5 +1,5 @@
-//! Which channels a loop nest touches: hand-made cases, and a plain walk of every request as the reference of the
-//! shortcuts.
+//! Which channels a loop nest touches: hand-made cases, and a plain walk of every request as the reference of
+//! the shortcuts.
 
 use std::collections::BTreeMap;
 

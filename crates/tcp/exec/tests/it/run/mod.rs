@@ -1,5 +1,5 @@
-//! Single commands against plain references: every unit's rule is written a second time here, as directly as it
-//! can be said.
+//! Single commands against plain references: every unit's rule is written a second time here, as directly as
+//! it can be said.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::cast_possible_truncation, reason = "test sizes are small")]

@@ -1,4 +1,5 @@
-//! The vector engine: which chains are legal, what they follow from, and their values against a plain reference.
+//! The vector engine: which chains are legal, what they follow from, and their values against a plain
+//! reference.
 
 mod build;
 mod chains;

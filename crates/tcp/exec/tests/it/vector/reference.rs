@@ -1,5 +1,5 @@
-//! The reference: one element at a time, written from the description of the hardware without the loops of the
-//! engine.
+//! The reference: one element at a time, written from the description of the hardware without the loops of
+//! the engine.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Every code of the checker: a run that has the finding, and its twin with one thing put right, which has not.
+//! Every code of the checker: a run that has the finding, and its twin with one thing put right, which has
+//! not.
 
 use std::collections::BTreeSet;
 

@@ -1,13 +1,13 @@
 //! Exchanges between the data memories of eight PEs, request by request: the reference of how engines share
 //! networks and ports.
 //!
-//! From the documents alone: an engine sends a request of at most 256 B a cycle and has at most 64 on their way
-//! (vISA book, DMA engine); 32 slices share a network, which passes 128 B a cycle in all (data memory network); a
-//! PE has a port to the rest of the chip with 256 B a cycle in each direction (paper, section III). A request reads
-//! from the network of its source, leaves by that PE's port, enters by the other's and is written over the network
-//! of its target; each of them takes requests in the order in which they come. Within a cluster, whose banks both
-//! sides need, an engine reads first and writes then (DMA engine). Nothing of the simulator is used:
-//! it knows no requests and divides the time of what is scarce.
+//! From the documents alone: an engine sends a request of at most 256 B a cycle and has at most 64 on their
+//! way (vISA book, DMA engine); 32 slices share a network, which passes 128 B a cycle in all (data memory
+//! network); a PE has a port to the rest of the chip with 256 B a cycle in each direction (paper, section
+//! III). A request reads from the network of its source, leaves by that PE's port, enters by the other's and
+//! is written over the network of its target; each of them takes requests in the order in which they come.
+//! Within a cluster, whose banks both sides need, an engine reads first and writes then (DMA engine). Nothing
+//! of the simulator is used: it knows no requests and divides the time of what is scarce.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -30,7 +30,8 @@ const PORT_CYCLES: u64 = 1;
 /// Bytes between what the engines touch in a slice.
 const ENGINE_BYTES: u64 = 0x8000;
 
-/// What one engine moves: so many requests from the first slices of a PE to those of another, one after the other.
+/// What one engine moves: so many requests from the first slices of a PE to those of another, one after the
+/// other.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     source_pe: u64,
@@ -208,8 +209,8 @@ fn exchanges_between_clusters_take_what_they_take_request_by_request() {
     assert!(worst <= 50 && mean <= 5, "worst {worst}, mean {mean}");
 }
 
-/// Within a cluster reads and writes do not overlap, but no document says in which order an engine takes them: here
-/// it reads all first, where the simulator spreads both over the whole time.
+/// Within a cluster reads and writes do not overlap, but no document says in which order an engine takes
+/// them: here it reads all first, where the simulator spreads both over the whole time.
 #[test]
 fn any_exchange_takes_about_what_it_takes_request_by_request() {
     let (worst, mean) = worst_and_mean(false);
