@@ -1,8 +1,9 @@
 //! What the compiler and its checker take on the host for large models and graphs: processor time and memory.
 //!
 //! `cargo bench -p tilewright-bench --bench size`; a word after `--` selects rows by name (`llama2-7b`,
-//! `llama2-70b`, `chain`, `wide`). Models are compiled without weights and without a search of choices, graphs
-//! planned with the default effort. Each row is best run alone, since memory is the most that the process had.
+//! `llama2-70b`, `chain`, `wide`). Models are compiled without weights and without a search of choices,
+//! graphs planned with the default effort. Each row is best run alone, since memory is the most that the
+//! process had.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
@@ -93,7 +94,8 @@ fn model(machine: &Tcp, known: &Known) {
     }
     let (compiled, checked) = (made - start, seconds() - made);
     println!(
-        "{:<12} {PES} PEs of {} chips: compile {compiled:.1} s, check {checked:.1} s, {commands} commands, {wrong} wrong, {}",
+        "{:<12} {PES} PEs of {} chips: compile {compiled:.1} s, check {checked:.1} s, {commands} commands, \
+         {wrong} wrong, {}",
         known.name,
         known.chips,
         memory()

@@ -139,8 +139,8 @@ pub(crate) fn axes(text: &str) -> Result<BTreeMap<String, (u64, u64)>, Outcome> 
         });
         let Some((name, bounds)) = bounds else {
             return Err(Outcome::usage(&format!(
-                "--dims `{part}` names no axis with its size\n  = allowed: batch=1,seq=1..512, the smaller size \
-                 first"
+                "--dims `{part}` names no axis with its size\n  \
+                 = allowed: batch=1,seq=1..512, the smaller size first"
             )));
         };
         axes.insert(name, bounds);
