@@ -120,7 +120,13 @@ def test_an_interrupt_ends_a_search(tmp_path):
     import subprocess
     import sys
 
-    script = "import sys, tilewright\nprint('go', flush=True)\ntilewright.explore('MK,NK->MN', dims={'M': 4096, 'N': 4096, 'K': 4096}, plot=True)"
+    # A machine that is quick is through with one search before the interrupt comes.
+    script = (
+        "import tilewright\n"
+        "print('go', flush=True)\n"
+        "while True:\n"
+        "    tilewright.explore('MK,NK->MN', dims={'M': 4096, 'N': 4096, 'K': 4096}, plot=True)"
+    )
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "go\n"
     time.sleep(0.3)
