@@ -11,6 +11,7 @@
 //! | `early` | conversions before padding and windows |
 //! | `entry` | how inputs lie in HBM |
 //! | `merge` | chains that read one another as one |
+//! | `unread` | what nobody reads is left out |
 //! | `parts` | long sums in parts |
 //! | `strided` | contractions that read operands by strides instead of copies |
 //! | `share` | contractions of the same rows as one |
@@ -77,6 +78,7 @@ mod pad;
 mod parts;
 mod share;
 mod strided;
+mod unread;
 
 pub(crate) use contract::is_vector_work;
 pub use plan::{Options, Planned, Spread, plan};

@@ -30,6 +30,7 @@ use super::refusal::{Lowered, Refusal};
 use super::share::{narrowed_early, shared_rows};
 use super::strided::strided_operands;
 use super::tactic::Placed;
+use super::unread::without_unread;
 
 /// Bytes of a word.
 pub(super) const WORD_BYTES: u64 = 4;
@@ -150,7 +151,7 @@ pub fn plan(
 ) -> Result<Planned, Refusal> {
     let formed = entry_layouts(narrowed_first(kernels(graph, store)?));
     let formed = merged(walked_moves(formed));
-    let copied = close(legal(machine, options.pes, narrowed_early(shared_rows(formed))));
+    let copied = close(legal(machine, options.pes, without_unread(narrowed_early(shared_rows(formed)))));
     let cold = Options { warm: Some(options.warm.unwrap_or_default()), ..*options };
     let warm = Options { warm: Some(true), ..*options };
     let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm));

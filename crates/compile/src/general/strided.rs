@@ -4,9 +4,8 @@
 //! book, tensor DMA). Whether tiles can be had is known when tilings are chosen; a graph one of whose
 //! contractions has none then is planned with copies.
 
-use std::collections::BTreeSet;
-
 use super::kernel::{Kernels, Sizes, Strides, Work};
+use super::unread::without_unread;
 use super::view::View;
 
 /// The same kernels without copies that only lay operands of contractions of so many products and more.
@@ -49,16 +48,3 @@ fn source(all: &Kernels, value: usize, sizes: Sizes, operand: usize) -> Option<(
 
 /// Bytes that transfers move at least, and at whose multiples they begin.
 const GRANULE_BYTES: u64 = 8;
-
-/// Kernels whose results nobody reads are left out.
-fn without_unread(mut all: Kernels) -> Kernels {
-    loop {
-        let mut read: BTreeSet<usize> = all.results.iter().map(|result| result.value).collect();
-        read.extend(all.kernels.iter().flat_map(super::kernel::Kernel::reads));
-        let before = all.kernels.len();
-        all.kernels.retain(|kernel| kernel.results.iter().any(|result| read.contains(result)));
-        if all.kernels.len() == before {
-            return all;
-        }
-    }
-}
