@@ -167,7 +167,7 @@ pub(crate) fn score_bytes(machine: &Tcp, compiled: &Compiled) -> u64 {
         bytes.max()
     };
     // Scores of several passes are written in parts; probabilities always are.
-    written("scores").map_or(0, |bytes| bytes) + written("chances").or_broken("a prompt has probabilities")
+    written("scores").unwrap_or_default() + written("chances").or_broken("a prompt has probabilities")
 }
 
 /// As text.

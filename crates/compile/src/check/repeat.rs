@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_base::invariant::OrBroken;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_tcp_isa::footprint::{ByteSet, MemoryAccess, MemoryKind};
 
 use super::flow::{BEFORE, PeWriters, Writer};
@@ -269,14 +269,16 @@ impl RepeatedBlocks {
             return;
         }
         let (from, to) = (&model.counts_behind, checker.passed_counts(passed, &model));
-        let by =
-            |unit: usize| to.get(unit).zip(from.get(unit)).map_or(0, |(to, from)| to.saturating_sub(*from));
+        let by = |unit: usize| {
+            let (to, from) = to.get(unit).zip(from.get(unit)).or_broken("each unit has counts");
+            to.exact_sub(*from)
+        };
         for ((region, _), units) in &mut checker.lanes {
             if matches!(region, MemoryRegion::Hbm(_)) {
                 continue;
             }
             units.iter_mut().enumerate().for_each(|(unit, lane)| {
-                lane.live.iter_mut().for_each(|count| *count = count.saturating_add(by(unit)));
+                lane.live.iter_mut().for_each(|count| *count = count.exact_add(by(unit)));
             });
         }
         let replaced = self.renumber(checker, &by);
@@ -306,7 +308,7 @@ impl RepeatedBlocks {
             if writer == BEFORE || is_older(wrote, &self.first) {
                 continue;
             }
-            let later = WriterCommand { count: wrote.count.saturating_add(by(wrote.unit)), ..*wrote };
+            let later = WriterCommand { count: wrote.count.exact_add(by(wrote.unit)), ..*wrote };
             // What it wrote is gone, or is known by its new number.
             replaced.push((wrote.unit, std::mem::take(&mut wrote.count)));
             let number = Writer::try_from(checker.wrote.len()).or_broken("writers of a case fit 32 bits");
@@ -387,9 +389,9 @@ impl ModelBlock {
         let may_read = |(index, unit, count): &(usize, usize, u32)| {
             let older = first.get(*unit).is_none_or(|before| count <= before);
             let by = start.counts.get(*unit).zip(self.start.counts.get(*unit));
-            let by = by.filter(|_| !older).map_or(0, |(to, from)| to.saturating_sub(*from));
+            let by = by.filter(|_| !older).map_or(0, |(to, from)| to.exact_sub(*from));
             let reader = met.get(*index).and_then(|met| met.kernel);
-            checker.intent.may_read(reader, checker.kernel_of(*unit, count.saturating_add(by)))
+            checker.intent.may_read(reader, checker.kernel_of(*unit, count.exact_add(by)))
         };
         self.commands.len() == met.len()
             && self.commands.iter().zip(met).all(same)
@@ -408,7 +410,7 @@ impl HazardChecker<'_, '_> {
     fn passed_counts(&self, passed: usize, model: &ModelBlock) -> Vec<u32> {
         let passed = u32::try_from(passed).or_broken("blocks of a case fit 32 bits");
         let units = model.start.counts.iter().zip(&model.counts_behind);
-        units.map(|(start, behind)| behind.saturating_add((behind - start).saturating_mul(passed))).collect()
+        units.map(|(start, behind)| behind.exact_add(behind.exact_sub(*start).exact_mul(passed))).collect()
     }
 
     /// What the command of a unit by its number touches of the memories of PEs.

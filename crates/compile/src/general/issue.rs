@@ -15,7 +15,7 @@ use super::order::{Core, Job, Unit};
 
 /// Cycles before the engine is free at which the next transfer is given to it.
 const EARLY_CYCLES: u64 = 400;
-/// Commands that start within so many cycles of each other are told apart by their paths.
+/// Commands that start within so many cycles of each other are compared by their paths.
 const NEAR_CYCLES: u64 = 64;
 /// Commands that are looked at in all, over all rules: beyond, fewer rules are tried.
 const MOST_LOOKS: usize = 400_000_000;

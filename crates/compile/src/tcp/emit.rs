@@ -53,7 +53,7 @@ struct Pending {
     /// The image that is loaded for it.
     image: Option<ExecId>,
     accesses: Vec<MemoryAccess>,
-    /// It writes to memories of other PEs, which are told when the last of such transfers has ended: they
+    /// It writes to memories of other PEs, which learn when the last of such transfers has ended: they
     /// keep their order.
     leaves: bool,
     /// How long it takes alone, with most tokens; 0 where nobody asks.

@@ -22,7 +22,7 @@ pub(super) fn run<T: Send>(
     let (mut sender, done) = sync_channel(AHEAD);
     std::thread::scope(|threads| {
         let timeline = threads.spawn(move || timeline(&mut sender));
-        // The last look at `done` ends with this: a timeline that is still under way is told so when it next
+        // The last look at `done` ends with this: a timeline that is still under way learns so when it next
         // sends.
         let _faulty = in_pool(move || done.into_iter().try_for_each(|command| values.take(command)));
         timeline.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

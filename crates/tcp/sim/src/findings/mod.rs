@@ -1,6 +1,6 @@
 //! The findings of a run: what its commands did to each other and to memory that they must not.
 //!
-//! A [`FindingsChecker`] is told every [`RunEvent`] of a run and keeps no more than it needs: images with
+//! A [`FindingsChecker`] sees every [`RunEvent`] of a run and keeps no more than it needs: images with
 //! their footprints, the commands that are not yet ordered before all that can follow, and which bytes hold
 //! something. Time plays no part: a race is found whether or not the two commands met in this run.
 //!
