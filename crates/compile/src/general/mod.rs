@@ -83,3 +83,4 @@ mod unread;
 pub(crate) use contract::is_vector_work;
 pub use plan::{Options, Planned, Spread, plan};
 pub use refusal::Refusal;
+pub use parts::Parts;

@@ -1,8 +1,9 @@
-//! Long sums in parts, one after the other: a register file holds few columns with all of a long sum, and
-//! many with a part of it, so that more lanes multiply what a ring passes on.
+//! Long sums in parts: a register file holds few columns with all of a long sum, and many with a part of it, so
+//! that more lanes multiply what a ring passes on.
 //!
-//! Each part is a contraction of its own that reads its operands by strides; what comes behind the last adds
-//! what the others gave.
+//! Parts run one after the other, each a contraction of its own that reads its operands by strides; or beside
+//! each other as positions of one batch, each on PEs of its own, which then read less of both operands. What
+//! comes behind adds what they gave.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -10,7 +11,7 @@ use super::kernel::{Kernel, Kernels, Origin, Packing, Sizes, Strides, Value, Wor
 use super::link::{apart_cycles, is_warm};
 use super::plan::Options;
 use super::tiled::{Room, candidate};
-use super::view::View;
+use super::view::{View, signed};
 use super::words::{Arith, Line, Other, Step};
 
 /// Elements of a sum from which on parts are looked at.
@@ -22,19 +23,26 @@ const PARTS: [u64; 3] = [2, 4, 8];
 /// Parts must save this share of the cycles at least: they are estimates.
 const SAVED: u64 = 16;
 
+/// How a sum is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Parts {
+    /// So many, one after the other.
+    InTurn(u64),
+    /// So many beside each other, on PEs of their own.
+    Beside(u64),
+}
+
 /// The same kernels, long sums in parts where that takes less.
 #[must_use]
 pub(super) fn sums_in_parts(machine: &Tcp, options: &Options, mut all: Kernels) -> Kernels {
-    let mut known: Vec<(Sizes, Room, u64)> = Vec::new();
+    let mut known: Vec<(Sizes, Room, Option<Parts>)> = Vec::new();
     let mut number = 0;
     while number < all.kernels.len() {
-        let mut parts = 1;
+        let mut parts = None;
         if is_window(&all, number) {
             // A contraction takes windows as they lie, all of their sum.
-        } else if let (Some(parts_of), Work::Contract { sizes, .. }) =
-            (options.parts, &all.kernels[number].work)
-        {
-            parts = if part(*sizes, parts_of, 0).is_some() { parts_of } else { 1 };
+        } else if options.parts.is_some() {
+            parts = options.parts;
         } else if let Work::Contract { sizes, .. } = all.kernels[number].work
             && sizes.summed >= LONG_SUM
             && sizes.batch * sizes.rows * sizes.columns * sizes.summed >= MANY_PRODUCTS
@@ -44,35 +52,47 @@ pub(super) fn sums_in_parts(machine: &Tcp, options: &Options, mut all: Kernels) 
             parts = same.map_or_else(|| best(machine, sizes, room), |(.., parts)| *parts);
             known.push((sizes, room, parts));
         }
-        number += if parts > 1 { cut(&mut all, number, parts) } else { 1 };
+        number += match parts {
+            Some(Parts::InTurn(parts)) => cut(&mut all, number, parts),
+            Some(Parts::Beside(parts)) => spread(&mut all, number, parts),
+            None => 1,
+        };
     }
     all
 }
 
 /// Whether a copy by strides makes the rows of a contraction.
-fn is_window(all: &Kernels, number: usize) -> bool {
+pub(super) fn is_window(all: &Kernels, number: usize) -> bool {
     let Work::Contract { a, .. } = all.kernels[number].work else { return false };
     all.kernels.iter().any(|kernel| {
         kernel.results == [a] && matches!(&kernel.work, Work::Chain { lines, .. } if lines.is_empty())
     })
 }
 
-/// How many parts take least.
-fn best(machine: &Tcp, sizes: Sizes, room: Room) -> u64 {
+/// Which parts take least; `None` if the whole sum does.
+fn best(machine: &Tcp, sizes: Sizes, room: Room) -> Option<Parts> {
     let cycles = |sizes: Sizes| {
         let found = candidate(machine, sizes, room, (None, None), false);
         found.ok().map(|found| found.cycles)
     };
-    let Some(whole) = cycles(sizes) else { return 1 };
-    let of_parts = |parts: u64| {
+    let whole = cycles(sizes)?;
+    let sums = sizes.batch * sizes.rows * sizes.columns * SUM_BYTES;
+    let apart = apart_cycles(machine, sums, room.pes);
+    let in_turn = PARTS.into_iter().filter_map(|parts| {
         let each = cycles(part(sizes, parts, 0)?)?;
-        let between =
-            (parts - 1) * 2 * apart_cycles(machine, sizes.batch * sizes.rows * sizes.columns * 4, room.pes);
-        Some((parts * each + between, parts))
-    };
-    let least = PARTS.into_iter().filter_map(of_parts).min();
-    least.filter(|(cycles, _)| *cycles < whole - whole / SAVED).map_or(1, |(_, parts)| parts)
+        Some((parts * each + (parts - 1) * 2 * apart, Parts::InTurn(parts)))
+    });
+    let beside = PARTS.into_iter().filter(|parts| *parts <= room.pes).filter_map(|parts| {
+        // All of them are read again, and all PEs wait for each other once more.
+        let read = apart_cycles(machine, parts * sums, room.pes);
+        Some((cycles(beside(sizes, parts)?)? + read + apart, Parts::Beside(parts)))
+    });
+    let least = in_turn.chain(beside).min();
+    least.filter(|(cycles, _)| *cycles < whole - whole / SAVED).map(|(_, parts)| parts)
 }
+
+/// Bytes of a sum.
+const SUM_BYTES: u64 = 4;
 
 /// One of several parts of a contraction; `None` if the sum has no such parts.
 fn part(sizes: Sizes, parts: u64, at: u64) -> Option<Sizes> {
@@ -82,11 +102,24 @@ fn part(sizes: Sizes, parts: u64, at: u64) -> Option<Sizes> {
     whole.then_some(Sizes { summed, strides: sizes.strides.map(moved), ..sizes })
 }
 
+/// Parts of a contraction as positions of a batch; `None` if it has one, or the sum has no such parts.
+fn beside(sizes: Sizes, parts: u64) -> Option<Sizes> {
+    let summed = sizes.summed / parts;
+    let strides = sizes.strides.map(|one| Strides { batch: summed, ..one });
+    let whole = sizes.batch == 1 && sizes.summed.is_multiple_of(parts);
+    whole.then_some(Sizes { batch: parts, summed, strides, ..sizes })
+}
+
+/// How sums of the type are added.
+fn addition(sizes: Sizes) -> Arith {
+    if sizes.operands == Packing::Byte { Arith::Add } else { Arith::FAdd }
+}
+
 /// Puts parts in the place of a contraction; gives how many kernels there are now.
 fn cut(all: &mut Kernels, number: usize, parts: u64) -> usize {
     let Work::Contract { a, b, sizes } = all.kernels[number].work else { return 1 };
     let result = all.kernels[number].results[0];
-    let arith = if sizes.operands == Packing::Byte { Arith::Add } else { Arith::FAdd };
+    let arith = addition(sizes);
     let mut made = Vec::new();
     let mut before = None;
     for at in 0..parts {
@@ -95,14 +128,33 @@ fn cut(all: &mut Kernels, number: usize, parts: u64) -> usize {
         made.push(Kernel { work: Work::Contract { a, b, sizes }, results: vec![value] });
         let Some(sum) = before.replace(value) else { continue };
         if at + 1 == parts {
-            if !join(all, result, [value, sum], arith) {
-                made.push(added(all, [value, sum], arith, result));
+            let both = [value, sum].map(|value| (value, 0));
+            if !join(all, result, &both, arith) {
+                made.push(added(all, &both, arith, result));
             }
         } else {
             let next = another(all, result, &format!("sum{at}"));
-            made.push(added(all, [value, sum], arith, next));
+            made.push(added(all, &[(value, 0), (sum, 0)], arith, next));
             before = Some(next);
         }
+    }
+    let count = made.len();
+    all.kernels.splice(number..=number, made);
+    count
+}
+
+/// Puts parts beside each other in the place of a contraction; gives how many kernels there are now.
+fn spread(all: &mut Kernels, number: usize, parts: u64) -> usize {
+    let Work::Contract { a, b, sizes } = all.kernels[number].work else { return 1 };
+    let Some(sizes) = beside(sizes, parts) else { return 1 };
+    let (result, arith) = (all.kernels[number].results[0], addition(sizes));
+    let value = another(all, result, "parts");
+    all.values[value].dims.insert(0, parts);
+    let elements = signed(all.values[result].count());
+    let each: Vec<(usize, i64)> = (0..signed(parts)).map(|at| (value, at * elements)).collect();
+    let mut made = vec![Kernel { work: Work::Contract { a, b, sizes }, results: vec![value] }];
+    if !join(all, result, &each, arith) {
+        made.push(added(all, &each, arith, result));
     }
     let count = made.len();
     all.kernels.splice(number..=number, made);
@@ -121,15 +173,24 @@ fn sum_of(arith: Arith, first: usize, second: usize) -> Line {
     Line { input: first, step: Step::With { arith, other: Other::Stream(second), reversed: false } }
 }
 
-/// The sum of two values.
-fn added(all: &Kernels, values: [usize; 2], arith: Arith, result: usize) -> Kernel {
-    let inputs = values.map(|value| View::whole(value, &all.values[value].dims)).to_vec();
-    let work = Work::Chain { inputs, lines: vec![sum_of(arith, 0, 1)], streams: vec![2] };
+/// Sums of streams as the first steps of a chain with so many inputs: the first stream with each of the others.
+fn sums_of(arith: Arith, inputs: usize, first: usize, others: impl Iterator<Item = usize>) -> Vec<Line> {
+    let before = |at: usize| if at == 0 { first } else { inputs + at - 1 };
+    others.enumerate().map(|(at, other)| sum_of(arith, before(at), other)).collect()
+}
+
+/// The sum of some values, each from an element on.
+fn added(all: &Kernels, values: &[(usize, i64)], arith: Arith, result: usize) -> Kernel {
+    let dims = &all.values[result].dims;
+    let view = |(value, first): &(usize, i64)| View { first: *first, ..View::whole(*value, dims) };
+    let lines = sums_of(arith, values.len(), 0, 1..values.len());
+    let streams = vec![values.len() + lines.len() - 1];
+    let work = Work::Chain { inputs: values.iter().map(view).collect(), lines, streams };
     Kernel { work, results: vec![result] }
 }
 
-/// Lets the only chain that reads a value add two others instead, if there is one.
-fn join(all: &mut Kernels, value: usize, values: [usize; 2], arith: Arith) -> bool {
+/// Lets the only chain that reads a value add some others instead, each from an element on, if there is one.
+fn join(all: &mut Kernels, value: usize, values: &[(usize, i64)], arith: Arith) -> bool {
     if all.results.iter().any(|result| result.value == value) {
         return false;
     }
@@ -143,10 +204,10 @@ fn join(all: &mut Kernels, value: usize, values: [usize; 2], arith: Arith) -> bo
         return false;
     }
     let Work::Chain { inputs, lines, streams } = &mut all.kernels[reader].work else { return false };
-    let count = inputs.len();
+    let (count, more) = (inputs.len(), values.len() - 1);
     let turned = |stream: usize| match stream {
-        stream if stream == at => count + 1,
-        stream if stream >= count => stream + 2,
+        stream if stream == at => count + 2 * more - 1,
+        stream if stream >= count => stream + 2 * more,
         stream => stream,
     };
     for line in lines.iter_mut() {
@@ -156,9 +217,10 @@ fn join(all: &mut Kernels, value: usize, values: [usize; 2], arith: Arith) -> bo
         }
     }
     streams.iter_mut().for_each(|stream| *stream = turned(*stream));
-    lines.insert(0, sum_of(arith, at, count));
-    let mut other = inputs[at].clone();
-    (inputs[at].value, other.value) = (values[0], values[1]);
-    inputs.push(other);
+    lines.splice(0..0, sums_of(arith, count + more, at, count..count + more));
+    let view = inputs[at].clone();
+    let one = |(value, first): &(usize, i64)| View { value: *value, first: *first, ..view.clone() };
+    inputs[at] = one(&values[0]);
+    inputs.extend(values[1..].iter().map(one));
     true
 }

@@ -24,7 +24,7 @@ use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
 use super::link::{Chosen, MANY_PRODUCTS, chosen, is_warm};
 use super::merge::{close, merged};
-use super::parts::sums_in_parts;
+use super::parts::{Parts, sums_in_parts};
 use super::passes::passes;
 use super::refusal::{Lowered, Refusal};
 use super::share::{narrowed_early, shared_rows};
@@ -53,7 +53,7 @@ pub struct Options {
     /// Products from which on contractions read operands by strides.
     pub least_products: u64,
     /// Parts that sums are cut into; `None` leaves it to cost.
-    pub parts: Option<u64>,
+    pub parts: Option<Parts>,
 }
 
 impl Default for Options {

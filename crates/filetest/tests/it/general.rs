@@ -6,7 +6,7 @@ use tilewright_artifact::{CompiledFile, GraphPlan, write_graph};
 use tilewright_base::Sources;
 use tilewright_compile::general::interface::interface;
 use tilewright_compile::general::reference::expected;
-use tilewright_compile::general::{Options, plan, tensors};
+use tilewright_compile::general::{Options, Parts, plan, tensors};
 use tilewright_graph::{
     Binary, Builder, Dim, Dtype, Fold, Graph, Op, TensorStore, Type, Unary, ValueId, primitives,
 };
@@ -125,7 +125,8 @@ fn spread([pes, fused, how]: [u32; 3]) -> Options {
         fused: (fused > 0).then_some(1 << fused.min(pes)),
         warm: [None, Some(true), Some(false)][how as usize % 3],
         least_products: if how % 2 == 0 { cost.least_products } else { 0 },
-        parts: [None, None, Some(2), Some(4)][how as usize % 4],
+        parts: [None, Some(Parts::InTurn(2)), Some(Parts::Beside(2)), Some(Parts::Beside(4))]
+            [how as usize % 4],
         ..cost
     }
 }
