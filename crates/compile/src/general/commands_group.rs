@@ -15,7 +15,7 @@ use tilewright_tcp_lower::kernels::pass::{ElementTarget, fetch_words, pass};
 use super::commands_chain::Rooms;
 use super::commands_hulls::{is_entered, walked_pass};
 use super::commands_reduce::reduction;
-use super::cut::{Cut, Hull, Operand, Room, ShareBox, block_bytes, boxes, coalesced, cut, shared};
+use super::cut::{Cut, Hull, Operand, Room, ShareBox, WholeRows, block_bytes, boxes, coalesced, cut, shared};
 use super::emit::{Block, hbm};
 use super::group::{Group, LEAST_ROWS, axes};
 use super::kernel::{Kernels, Packing, Work};
@@ -61,14 +61,25 @@ impl GroupPlan {
     }
 }
 
+/// What becomes of values with one element a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowResults {
+    /// Some are written for others: two of them are a granule.
+    Given,
+    /// They stay in the group.
+    Stay,
+}
+
 /// The plan of a group, or of one chain; `None` if no cut can be brought or data memory is too small.
 pub(super) fn plan_group(
     machine: &tilewright_machine::tcp::Tcp,
     all: &Kernels,
     group: &Group,
     (pes, dm_bytes): (u64, u64),
-    has_rows: bool,
+    has_rows: Option<RowResults>,
 ) -> Option<GroupPlan> {
+    let single = has_rows == Some(RowResults::Stay);
+    let has_rows = has_rows.is_some();
     let kernels: Vec<usize> = group.kernels.clone().collect();
     let made: BTreeSet<usize> =
         kernels.iter().flat_map(|at| all.kernels[*at].results.iter().copied()).collect();
@@ -108,7 +119,7 @@ pub(super) fn plan_group(
         passes: commands,
         result_bytes: result_bytes(all, &kernels),
         dm_bytes,
-        rows: has_rows.then_some((group.columns, LEAST_ROWS)),
+        rows: has_rows.then_some(WholeRows { columns: group.columns, multiple: LEAST_ROWS, single }),
     };
     let known: Vec<(usize, Operand)> = reads.iter().map(|(_, (value, _))| *value).zip(operands).collect();
     let (common, places) = shared(&sizes, &known);
@@ -429,7 +440,7 @@ impl Planner<'_> {
                 {
                     walks.insert(stream, self.walk(plan, (number, stream), range, places)?);
                 }
-                None => self.stream(plan, (number, stream), range, at[stream], places)?,
+                None => at[stream] = self.stream(plan, (number, stream), range, at[stream], places)?,
             }
         }
         for (stream, value) in streams.iter().zip(&kernel.results) {

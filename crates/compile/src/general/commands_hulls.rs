@@ -64,7 +64,9 @@ impl Planner<'_> {
                 }
                 (None, Some((_, operand, hull))) => {
                     let turns = hull.walk.iter().any(|(size, stride)| *size > 1 && *stride == 0);
-                    if turns && operand.element_bytes == WORD_BYTES {
+                    let alone = operand.streams == 1 && plan.cut.shares() > 1;
+                    let common = alone && self.is_common(plan, (number, stream)).is_some();
+                    if (turns || common) && operand.element_bytes == WORD_BYTES {
                         small.insert(stream, (hull.elements, hull.walk.clone()));
                     }
                 }
@@ -144,7 +146,8 @@ impl Planner<'_> {
         self.emitter.exec(walked(fetch_words(Dtype::I32, from, &walk), Word::I32, words, to));
     }
 
-    /// An input from HBM as a stream of words.
+    /// An input from HBM as a stream of words; gives where it lies, which is another place than asked for if
+    /// it is a stream as it was brought.
     pub(super) fn stream(
         &mut self,
         plan: &GroupPlan,
@@ -152,15 +155,20 @@ impl Planner<'_> {
         range: (u64, u64),
         to: u64,
         places: &mut Places,
-    ) -> Lowered<()> {
+    ) -> Lowered<u64> {
         let Some((_, operand, hull)) = plan.operand(read) else { return Err("an input".to_string()) };
         if hull.is_stream() && operand.element_bytes == WORD_BYTES && operand.streams == 1 {
-            return self.bring(plan, read, range, to);
+            self.bring(plan, read, range, to)?;
+            return Ok(to);
         }
         let (fetch, words) = (self.walk(plan, read, range, places)?, places.words);
+        let lies = hull.stream_elements() == Some(words) && operand.element_bytes == WORD_BYTES;
+        if lies && fetch.base.is_multiple_of(FLIT_WORDS * WORD_BYTES) {
+            return Ok(fetch.base);
+        }
         let word = Packing::of_bytes(operand.element_bytes).word();
         self.emitter.exec(walked(fetch, word, words, to));
-        Ok(())
+        Ok(to)
     }
 
     /// How an input is fetched from where its hull lies; the hull is brought if it is not there.

@@ -120,7 +120,7 @@ struct RowRun {
     target: u64,
 }
 
-/// One word of each row.
+/// One word of each row; one row alone is taken twice, since two words make a granule.
 pub(super) fn reduction(
     fold: Fold,
     float: bool,
@@ -128,6 +128,7 @@ pub(super) fn reduction(
     [from, to]: [u64; 2],
 ) -> tilewright_tcp_isa::program::Exec {
     let padded = columns.next_multiple_of(FLIT_WORDS);
+    let (rows, pitch) = if rows == 1 { (2, 0) } else { (rows, signed(padded)) };
     let halves = padded / tilewright_tcp_isa::vector::HALF_WORDS;
     let op = match fold {
         Fold::Max => ReduceOp::Max,
@@ -146,7 +147,7 @@ pub(super) fn reduction(
     let op = Op { kind: OpKind::Reduce(reduce), operands: Vec::new(), reversed: false, stash: false };
     let (word, dtype) = if float { (Word::F32, Dtype::F32) } else { (Word::I32, Dtype::I32) };
     let stream = Stream {
-        fetch: fetch_words(dtype, from, &[(rows, signed(padded)), (padded, 1)]),
+        fetch: fetch_words(dtype, from, &[(rows, pitch), (padded, 1)]),
         switch: Switch::default(),
         contract: None,
         vector: Some(chain(word, vec![op])),

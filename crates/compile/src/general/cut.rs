@@ -177,13 +177,18 @@ impl Hull {
 
     /// Whether the share is what was brought, in its order.
     pub(super) fn is_stream(&self) -> bool {
+        self.lead == 0 && self.stream_elements() == Some(self.elements)
+    }
+
+    /// Elements of the share, if they lie one after the other where they were brought.
+    pub(super) fn stream_elements(&self) -> Option<u64> {
         let mut next = 1;
         let order = self.walk.iter().rev().filter(|(size, _)| *size != 1).all(|(size, stride)| {
-            let fits = *stride == next;
-            next *= signed(*size);
+            let fits = *stride == signed(next);
+            next *= *size;
             fits
         });
-        self.lead == 0 && order && signed(self.elements) == next
+        order.then_some(next)
     }
 }
 
@@ -298,8 +303,26 @@ pub(super) struct Room {
     pub(super) result_bytes: u64,
     /// Bytes of each slice's data memory.
     pub(super) dm_bytes: u64,
-    /// Innermost elements that stay together, and how many of them a share has a multiple of.
-    pub(super) rows: Option<(u64, u64)>,
+    /// Rows that stay together.
+    pub(super) rows: Option<WholeRows>,
+}
+
+/// Rows of which a share has all elements.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WholeRows {
+    /// Elements of a row.
+    pub(super) columns: u64,
+    /// A share has a multiple of so many rows.
+    pub(super) multiple: u64,
+    /// A share may have one row, too.
+    pub(super) single: bool,
+}
+
+impl WholeRows {
+    /// Whether a share of so many elements has rows as it must.
+    fn takes(&self, share: u64) -> bool {
+        share.is_multiple_of(self.columns * self.multiple) || self.single && share == self.columns
+    }
 }
 
 /// The cut that takes least; `None` if no operand's hull can be brought by any.
@@ -309,10 +332,10 @@ pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room)
     let out = Operand { first: 0, strides, element_bytes: room.result_bytes, steps: Vec::new(), streams: 1 };
     for inner in blocks(dims) {
         let share: u64 = inner.iter().product();
-        let torn = room.rows.is_some_and(|(columns, rows)| {
+        let torn = room.rows.is_some_and(|rows| {
             let behind = inner.iter().zip(dims).rev().take_while(|(inner, size)| inner == size);
             let whole: u64 = behind.map(|(inner, _)| *inner).product();
-            !share.is_multiple_of(columns * rows) || whole < columns
+            !rows.takes(share) || whole < rows.columns
         });
         if share > MOST_SHARE || torn || !share.is_multiple_of(FLIT_WORDS) {
             continue;

@@ -76,7 +76,7 @@ fn is_cut(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> bool {
     }
     all.kernels.push(kernel.clone());
     let group = Group { kernels: 0..1, rows: 1, columns: 1 };
-    let plan = plan_group(machine, all, &group, (pes, dm_bytes(machine) / 2), false);
+    let plan = plan_group(machine, all, &group, (pes, dm_bytes(machine) / 2), None);
     all.kernels.clear();
     plan.is_some()
 }

@@ -309,15 +309,17 @@ fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMa
     (found, joined)
 }
 
-/// Whether the columns of a contraction come from the host, and are taken to be brought while contractions
-/// before it compute.
-pub(super) fn is_warm(all: &Kernels, number: usize, options: &Options) -> bool {
-    let Some(([_, columns], _)) = contraction(all, number) else { return false };
-    if !options.warm.unwrap_or_default() {
-        return false;
-    }
+/// Whether rows and columns of a contraction come from the host and contractions before it compute while they
+/// are brought.
+pub(super) fn is_early(all: &Kernels, number: usize) -> [bool; 2] {
+    let Some((operands, _)) = contraction(all, number) else { return [false; 2] };
     let before = all.kernels[..number].iter().any(|kernel| matches!(kernel.work, Work::Contract { .. }));
-    before && !all.values[columns].origin.is_made()
+    operands.map(|value| before && !all.values[value].origin.is_made())
+}
+
+/// Whether rows and columns are taken to be there when a contraction begins.
+pub(super) fn is_warm(all: &Kernels, number: usize, options: &Options) -> [bool; 2] {
+    is_early(all, number).map(|early| early && options.warm.unwrap_or_default())
 }
 
 /// What a kernel beside a contraction takes besides its commands if it does not run with it: so many bytes

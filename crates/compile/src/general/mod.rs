@@ -15,6 +15,7 @@
 //! | `parts` | long sums in parts |
 //! | `strided` | contractions that read operands by strides instead of copies |
 //! | `share` | contractions of the same rows as one |
+//! | `turned` | contractions whose results are read columns first |
 //! | `group` | reductions with the chains around them, row by row |
 //! | `cut`, `legal` | shares of chains that read by strides; what must be moved first |
 //! | [`passes`](mod@passes) | steps as commands of the vector engine |
@@ -78,9 +79,10 @@ mod pad;
 mod parts;
 mod share;
 mod strided;
+mod turned;
 mod unread;
 
 pub(crate) use contract::is_vector_work;
+pub use parts::Parts;
 pub use plan::{Options, Planned, Spread, plan};
 pub use refusal::Refusal;
-pub use parts::Parts;

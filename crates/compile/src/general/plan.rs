@@ -14,7 +14,7 @@ use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, Tenso
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
-use super::commands_group::{GroupPlan, plan_group};
+use super::commands_group::{GroupPlan, RowResults, plan_group};
 use super::early::narrowed_first;
 use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
@@ -30,6 +30,7 @@ use super::refusal::{Lowered, Refusal};
 use super::share::{narrowed_early, shared_rows};
 use super::strided::strided_operands;
 use super::tactic::Placed;
+use super::turned::turned_results;
 use super::unread::without_unread;
 
 /// Bytes of a word.
@@ -151,10 +152,12 @@ pub fn plan(
 ) -> Result<Planned, Refusal> {
     let formed = entry_layouts(narrowed_first(kernels(graph, store)?));
     let formed = merged(walked_moves(formed));
-    let copied = close(legal(machine, options.pes, without_unread(narrowed_early(shared_rows(formed)))));
+    let formed = without_unread(narrowed_early(shared_rows(formed)));
+    let formed = turned_results(machine, options, formed);
+    let copied = close(legal(machine, options.pes, formed));
     let cold = Options { warm: Some(options.warm.unwrap_or_default()), ..*options };
     let warm = Options { warm: Some(true), ..*options };
-    let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm));
+    let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm) != [false; 2]);
     if options.warm.is_some() || options.pes == 1 || !differs {
         return planned(machine, &copied, &cold);
     }
@@ -325,17 +328,27 @@ impl Planner<'_> {
         let tails: BTreeSet<usize> = chains.chain(&self.chosen.unwritten).copied().collect();
         let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
         let plan = |group: Group| {
-            let plan = plan_group(self.emitter.machine, self.kernels, &group, room, true)?;
+            let results = Some(self.row_results(&group));
+            let plan = plan_group(self.emitter.machine, self.kernels, &group, room, results)?;
             Some((group.kernels.start, (group.kernels.end, plan)))
         };
         groups(self.kernels, &tails).into_iter().filter_map(plan).collect()
+    }
+
+    /// Whether others read values of a group with one element a row.
+    fn row_results(&self, group: &Group) -> RowResults {
+        let made = self.kernels.kernels[group.kernels.clone()].iter().flat_map(|kernel| &kernel.results);
+        let mut narrow = made.filter(|value| self.value(**value).count() == group.rows);
+        let outside = |reader: &usize| !group.kernels.contains(reader);
+        let given = narrow.any(|value| self.keep || self.readers[*value].iter().any(outside));
+        if given { RowResults::Given } else { RowResults::Stay }
     }
 
     /// A chain that reads values by strides.
     fn strided_chain(&mut self, number: usize) -> Lowered<()> {
         let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
         let group = Group { kernels: number..number + 1, rows: 1, columns: 1 };
-        let plan = plan_group(self.emitter.machine, self.kernels, &group, room, false);
+        let plan = plan_group(self.emitter.machine, self.kernels, &group, room, None);
         self.group(&plan.ok_or("strides that no transfer walks")?)
     }
 

@@ -6,7 +6,8 @@
 use tilewright_base::Sources;
 use tilewright_compile::general::kernel::{Sizes, Work};
 use tilewright_compile::general::reference::expected;
-use tilewright_compile::general::{Options, Planned, plan, tensors};
+use tilewright_compile::general::view::View;
+use tilewright_compile::general::{Options, Parts, Planned, plan, tensors};
 use tilewright_graph::{Binary, Builder, Dim, Dtype, Graph, TensorStore, Type, primitives};
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
@@ -121,7 +122,7 @@ fn heads_are_read_by_strides() {
 fn long_sums_may_come_in_parts() {
     let machine = tcp();
     for (shape, parts) in [([1, 64, 96, 512], 2), ([2, 40, 64, 256], 4), ([1, 128, 64, 384], 3)] {
-        let options = Options { pes: 4, parts: Some(parts), keep: true, ..Options::default() };
+        let options = Options { pes: 4, parts: Some(Parts::InTurn(parts)), keep: true, ..Options::default() };
         let planned = plan(&machine, &graph(shape), &TensorStore::default(), &options).expect("a plan");
         let sizes = sizes_of(&planned);
         assert_eq!(sizes.len() as u64, parts, "{sizes:?}");
@@ -129,6 +130,56 @@ fn long_sums_may_come_in_parts() {
         let [batch, rows, columns, summed] = shape;
         runs(&machine, planned, [&[batch, rows, summed], &[batch, columns, summed]]);
     }
+}
+
+/// Parts of a sum beside each other are positions of one batch; what they give is added.
+#[test]
+fn long_sums_may_come_in_parts_beside_each_other() {
+    let machine = tcp();
+    for (shape, parts, pes) in [([1, 64, 96, 512], 2, 4), ([1, 40, 64, 256], 4, 8), ([1, 128, 64, 384], 3, 2)]
+    {
+        let parts_of = Some(Parts::Beside(parts));
+        let options = Options { pes, parts: parts_of, keep: true, ..Options::default() };
+        let planned = plan(&machine, &graph(shape), &TensorStore::default(), &options).expect("a plan");
+        let sizes = sizes_of(&planned);
+        assert!(sizes.len() == 1 && sizes[0].batch == parts, "{sizes:?}");
+        assert_eq!(sizes[0].summed * parts, shape[3]);
+        let [batch, rows, columns, summed] = shape;
+        runs(&machine, planned, [&[batch, rows, summed], &[batch, columns, summed]]);
+    }
+    // A contraction that has a batch stays whole.
+    let options = Options { pes: 4, parts: Some(Parts::Beside(2)), ..Options::default() };
+    let planned =
+        plan(&machine, &graph([2, 40, 64, 256]), &TensorStore::default(), &options).expect("a plan");
+    assert!(sizes_of(&planned).iter().all(Sizes::is_dense));
+}
+
+/// What is only read columns first is computed so: no copy turns it.
+#[test]
+fn results_lie_as_their_readers_take_them() {
+    let machine = tcp();
+    let mut b = Builder::new("turned");
+    let ty =
+        |dims: [u64; 2]| Type::new(Dtype::F32, dims.map(|size: u64| Dim::fixed(size.cast_signed())).to_vec());
+    let x = b.input("x", ty([64, 96])).expect("an input");
+    let w = b.input("w", ty([48, 96])).expect("an input");
+    let values = b.einsum("tk,dk->td", &[x, w]).expect("an einsum");
+    let scores = b.einsum("tk,sk->ts", &[x, x]).expect("an einsum");
+    let product = b.einsum("ts,sd->td", &[scores, values]).expect("an einsum");
+    b.output("out", product);
+    let graph = primitives(&b.finish()).expect("primitives");
+    let options = Options { pes: 2, keep: true, ..Options::default() };
+    let planned = plan(&machine, &graph, &TensorStore::default(), &options).expect("a plan");
+    let sizes = sizes_of(&planned);
+    assert!(sizes.iter().any(|one| (one.rows, one.columns, one.summed) == (48, 64, 96)), "{sizes:?}");
+    let turns = |view: &View| !view.is_plain();
+    let turned = planned
+        .kernels
+        .kernels
+        .iter()
+        .any(|kernel| matches!(&kernel.work, Work::Chain { inputs, .. } if inputs.iter().any(turns)));
+    assert!(!turned, "{:?}", planned.kernels.kernels);
+    runs(&machine, planned, [&[64, 96], &[48, 96]]);
 }
 
 #[test]

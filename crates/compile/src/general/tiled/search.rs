@@ -97,8 +97,8 @@ struct Search<'m> {
     known: BTreeMap<([u64; 3], Split), Option<Estimate>>,
     /// Candidates that take more at least are not looked at.
     limit: u64,
-    /// Columns are there when the contraction begins.
-    warm: bool,
+    /// Rows or columns are there when the contraction begins.
+    warm: [bool; 2],
 }
 
 /// What a contraction in tiles may use.
@@ -108,8 +108,8 @@ pub(in super::super) struct Room {
     pub(in super::super) pes: u64,
     /// PEs that are fused, if cost does not decide.
     pub(in super::super) fused: Option<u64>,
-    /// Columns are brought while others compute.
-    pub(in super::super) warm: bool,
+    /// Rows or columns are brought while others compute.
+    pub(in super::super) warm: [bool; 2],
 }
 
 /// The tiled contraction that takes least on so many PEs, fused by cost or so many at once, with the chain
@@ -399,7 +399,8 @@ impl Search<'_> {
         let machine = self.machine;
         let tiles = tiling.tiles(self.sizes, tiling.grid.pes() - 1);
         let all: u64 = tiles.iter().map(|tile| Self::transfer_cycles(tile, cycles)).sum();
-        let cycles = if self.warm { [cycles[0], 0, cycles[2], cycles[3]] } else { cycles };
+        let cold = |at: usize| if self.warm[at] { 0 } else { cycles[at] };
+        let cycles = [cold(0), cold(1), cycles[2], cycles[3]];
         let start = machine.command.launch_cycles;
         // Engines and executions of a group wait for messages.
         let message =
@@ -423,7 +424,7 @@ impl Search<'_> {
         }
         clock.store(tiles.len().saturating_sub(1));
         // Others need the engine too.
-        let shared = if self.warm { all / ENGINE_SHARE } else { 0 };
+        let shared = if self.warm != [false; 2] { all / ENGINE_SHARE } else { 0 };
         clock.engine.max(clock.unit).max(all) + shared + machine.command.finish_cycles
     }
 
