@@ -6,7 +6,7 @@ use tilewright_tcp_lower::kernels::chain::chain;
 use super::commands_chain::Rooms;
 use super::emit::Block;
 use super::kernel::{Origin, Packing, Sizes, Work};
-use super::link::{LETTERS, operand_sizes};
+use super::link::{LETTERS, is_early, operand_sizes};
 use super::passes::{Pass, passes};
 use super::plan::{Laid, Planner, Ready, WORD_BYTES};
 use super::refusal::Lowered;
@@ -90,6 +90,7 @@ impl Planner<'_> {
             None => self.places[*value],
         };
         let at = |values: &[usize]| values.iter().map(place).collect();
+        let early = is_early(self.kernels, number);
         match self.chosen.joined.get(&number) {
             Some(joined) => {
                 let given = joined.given();
@@ -98,6 +99,7 @@ impl Planner<'_> {
                     rows,
                     rows_range,
                     columns,
+                    early,
                     results: at(&given),
                     inputs: at(&joined.reads),
                     sums: sums.then(|| self.places[to]),
@@ -105,7 +107,7 @@ impl Planner<'_> {
             }
             None => {
                 let (results, inputs) = (at(&[to]), Vec::new());
-                Operands { rows, rows_range, columns, results, inputs, sums: None }
+                Operands { rows, rows_range, columns, early, results, inputs, sums: None }
             }
         }
     }

@@ -73,10 +73,25 @@ pub(super) fn order(figures: &Figures, lines: &[Vec<Job>]) -> (u64, Vec<Vec<usiz
     let ahead = rules.iter().map(|rule| rule.ahead).max().unwrap_or(RULES[0].ahead);
     let mut graphs: Vec<Graph<'_>> = lines.par_iter().map(|jobs| Graph::new(jobs, ahead)).collect();
     Graph::rank(&mut graphs);
-    let run = |rule: &&Rule| Run::new(figures, &graphs, **rule).done();
-    let all: Vec<(u64, Vec<Vec<usize>>)> = rules.par_iter().map(run).collect();
-    let best = all.into_iter().min_by_key(|(cycles, _)| *cycles);
-    best.or_broken("at least one rule is tried")
+    let run = |rule: &&Rule| {
+        let first = Run::new(figures, &graphs, **rule).done();
+        let again = Run { waits: first.waits.clone(), ..Run::new(figures, &graphs, **rule) }.done();
+        [first, again].into_iter().min_by_key(|one| one.cycles)
+    };
+    let all: Vec<Option<Schedule>> = rules.par_iter().map(run).collect();
+    let best = all.into_iter().flatten().min_by_key(|one| one.cycles);
+    let best = best.or_broken("at least one rule is tried");
+    (best.cycles, best.orders)
+}
+
+/// What a rule gives.
+struct Schedule {
+    /// When the last command has ended.
+    cycles: u64,
+    /// Commands of each PE, in the order in which they are issued.
+    orders: Vec<Vec<usize>>,
+    /// How long each PE waits for the others at each barrier.
+    waits: Vec<Vec<u64>>,
 }
 
 /// The commands of a PE and what each waits for, among those that may be looked at with it.
@@ -164,6 +179,10 @@ struct Pe<'g> {
     issued: Vec<bool>,
     order: Vec<usize>,
     stop: Stop,
+    /// How long it waited for others at each barrier.
+    waited: Vec<u64>,
+    /// Cycles of transfers that were issued before the next barrier because it would wait there.
+    filled: u64,
 }
 
 impl<'g> Pe<'g> {
@@ -180,7 +199,18 @@ impl<'g> Pe<'g> {
             issued: vec![false; jobs],
             order: Vec::with_capacity(jobs),
             stop: if jobs == 0 { Stop::End } else { Stop::No },
+            waited: Vec::new(),
+            filled: 0,
         }
+    }
+
+    /// A transfer that brings what nobody writes and fits into what is left of a wait at the next barrier.
+    fn filler(&self, rule: Rule, wait: u64) -> Option<usize> {
+        let left = wait.saturating_sub(self.filled);
+        let Graph { jobs, path, .. } = self.graph;
+        let open = self.open(rule).into_iter().map(|(at, _)| at);
+        let fits = |at: &usize| jobs[*at].free && jobs[*at].unit == Unit::Dma && jobs[*at].cycles <= left;
+        open.filter(fits).max_by_key(|at| (path[*at], std::cmp::Reverse(*at)))
     }
 
     fn start(&self, job: &Job, ready: u64) -> u64 {
@@ -295,21 +325,24 @@ struct Run<'g> {
     pes: Vec<Pe<'g>>,
     /// Messages under way by sender and receiver: when they arrive.
     messages: BTreeMap<(usize, usize), VecDeque<u64>>,
+    /// How long each PE waited at each barrier in a run before; none in the first.
+    waits: Vec<Vec<u64>>,
     end: u64,
 }
 
 impl<'g> Run<'g> {
     fn new(figures: &'g Figures, graphs: &'g [Graph<'g>], rule: Rule) -> Run<'g> {
         let pes = graphs.iter().map(Pe::new).collect();
-        Run { figures, rule, pes, messages: BTreeMap::new(), end: 0 }
+        Run { figures, rule, pes, messages: BTreeMap::new(), waits: Vec::new(), end: 0 }
     }
 
     /// The last cycle, and the order of each PE.
-    fn done(mut self) -> (u64, Vec<Vec<usize>>) {
+    fn done(mut self) -> Schedule {
         while let Some(pe) = self.turn() {
             self.step(pe);
         }
-        (self.end, self.pes.into_iter().map(|pe| pe.order).collect())
+        let (orders, waits) = self.pes.into_iter().map(|pe| (pe.order, pe.waited)).unzip();
+        Schedule { cycles: self.end, orders, waits }
     }
 
     /// The PE whose queue is the first to go on.
@@ -334,8 +367,10 @@ impl<'g> Run<'g> {
         let at =
             since.max().or_broken("PEs that do not go on are at a barrier") + self.figures.message_cycles;
         for pe in &mut self.pes {
-            if let Stop::Barrier { job, .. } = pe.stop {
+            if let Stop::Barrier { job, since } = pe.stop {
                 (pe.stop, pe.core) = (Stop::No, at);
+                pe.waited.push(at - since);
+                pe.filled = 0;
                 pe.done(job, at);
             }
         }
@@ -363,7 +398,14 @@ impl<'g> Run<'g> {
         let issue = self.pes[number].issue;
         let sharing = sharing.filter(|(at, pe)| *at != number && pe.free[Unit::Dma as usize] > issue).count();
         let pe = &mut self.pes[number];
-        let next = pe.next(self.rule).or_broken("a command that waits for none");
+        let mut next = pe.next(self.rule).or_broken("a command that waits for none");
+        if pe.graph.jobs[next].core == Core::Barrier
+            && let Some(wait) = self.waits.get(number).and_then(|waits| waits.get(pe.waited.len()))
+            && let Some(filler) = pe.filler(self.rule, *wait)
+        {
+            pe.filled += pe.graph.jobs[filler].cycles;
+            next = filler;
+        }
         let job = &pe.graph.jobs[next];
         pe.core += self.figures.push_cycles;
         let at = pe.core.max(pe.ready[next]);
@@ -435,7 +477,7 @@ mod tests {
                 let mut graphs: Vec<Graph<'_>> =
                     lines.iter().map(|jobs| Graph::new(jobs, rule.ahead)).collect();
                 Graph::rank(&mut graphs);
-                let (_, orders) = Run::new(&FIGURES, &graphs, rule).done();
+                let orders = Run::new(&FIGURES, &graphs, rule).done().orders;
                 for (jobs, order) in lines.iter().zip(&orders) {
                     let mut places = vec![usize::MAX; jobs.len()];
                     order.iter().enumerate().for_each(|(place, at)| places[*at] = place);
@@ -454,10 +496,9 @@ mod tests {
             let lines: Vec<Vec<Job>> = plans.iter().map(jobs).collect();
             let mut graphs: Vec<Graph<'_>> = lines.iter().map(|jobs| Graph::new(jobs, 256)).collect();
             Graph::rank(&mut graphs);
-            let each = RULES.map(|rule| Run::new(&FIGURES, &graphs, rule).done());
-            let best = each.iter().map(|(cycles, _)| *cycles).min().unwrap();
-            let (_, kept) = order(&FIGURES, &lines);
-            prop_assert!(each.iter().any(|(cycles, orders)| *cycles == best && *orders == kept));
+            let first = RULES.map(|rule| Run::new(&FIGURES, &graphs, rule).done());
+            let (best, _) = order(&FIGURES, &lines);
+            prop_assert!(first.iter().all(|one| one.cycles >= best));
             // A path of one PE alone is never shorter than its longest unit.
             let unit = |jobs: &Vec<Job>, unit: Unit| -> u64 {
                 jobs.iter().filter(|job| job.unit == unit).map(|job| job.cycles).sum()

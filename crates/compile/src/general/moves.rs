@@ -6,7 +6,7 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::transfer::{HbmUse, TransferCost};
 use tilewright_tcp_isa::program::Count;
-use tilewright_tcp_isa::program::transfer::{Address, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, Transfer, TransferLoop};
 
 use super::view::signed;
 
@@ -130,6 +130,35 @@ fn few(machine: &Tcp, bytes: Bytes) -> Vec<Bytes> {
         part
     };
     (0..size).map(part).flat_map(|part| few(machine, part)).collect()
+}
+
+/// The same as several transfers of at most so many bytes each, as far as its loops can be cut: others may come
+/// between them.
+pub(super) fn pieces(transfer: Transfer, most_bytes: u64) -> Vec<Transfer> {
+    let sizes = transfer.loops.iter().map(|row| row.size.fixed());
+    let bytes = sizes.fold(transfer.packet, |all, size| all * size);
+    // Slices stay together: neighbours have networks of their own.
+    let inside = |row: &TransferLoop| row.size.fixed() > 1 && row.target.abs() < SLICE_STRIDE;
+    let wide = transfer.loops.iter().position(inside);
+    let (Some(at), true) = (wide, bytes > most_bytes && transfer.index.is_none()) else {
+        return vec![transfer];
+    };
+    let size = transfer.loops[at].size.fixed();
+    let each = size.div_ceil(bytes.div_ceil(most_bytes).min(size));
+    let piece = |first: u64| {
+        let row = transfer.loops[at];
+        let mut piece = transfer.clone();
+        piece.source = transfer.source.step(row.source * signed(first))?;
+        piece.target = transfer.target.step(row.target * signed(first))?;
+        piece.loops[at].size = Count::Fixed(each.min(size - first));
+        piece.loops.retain(|row| row.size.fixed() > 1);
+        if first > 0 {
+            piece.name = format!("{}_{}", transfer.name, first / each);
+        }
+        Some(piece)
+    };
+    let all: Option<Vec<Transfer>> = (0..size.div_ceil(each)).map(|number| piece(number * each)).collect();
+    all.unwrap_or_else(|| vec![transfer])
 }
 
 /// Cycles that a transfer keeps channels of HBM busy, on average over all of them: as much is gone for

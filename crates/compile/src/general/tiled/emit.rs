@@ -10,6 +10,7 @@ use tilewright_tcp_isa::program::exec::Exec;
 use super::super::emit::{Emitter, Range};
 use super::super::fused::by_pe;
 use super::super::kernel::{Sizes, Strides};
+use super::super::moves::pieces;
 use super::super::refusal::Lowered;
 use super::epilogue::Input;
 use super::finish::Slot;
@@ -19,6 +20,9 @@ use super::search::TiledContraction;
 use super::tile::{Hole, TileProgram, WORD_BYTES};
 use super::traffic::{Place, operand_place, result_place, row_place, vector_place};
 
+/// Bytes of a transfer that comes early at most: others that are needed sooner may come between two.
+const MOST_BYTES: u64 = 1 << 19;
+
 /// First bytes of values in HBM, all row-major.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Operands {
@@ -26,6 +30,8 @@ pub(in super::super) struct Operands {
     /// All bytes of the value that has the rows.
     pub(in super::super) rows_range: Range,
     pub(in super::super) columns: u64,
+    /// Whether rows and columns may be brought while contractions before it compute.
+    pub(in super::super) early: [bool; 2],
     /// What is written.
     pub(in super::super) results: Vec<u64>,
     /// Inputs of the chain, in its order.
@@ -302,7 +308,10 @@ impl Worker<'_, '_> {
         let machine = self.emitter.machine;
         let slice = self.pe as u64 * machine.pe.slices;
         let all = Place { slice, ..place }.transfers(machine, name, to_dm);
-        for transfer in all.ok_or("digits that do not make up an axis")? {
+        let all = all.ok_or("digits that do not make up an axis")?;
+        let early = to_dm && self.operands.early.get(place.operand).is_some_and(|early| *early);
+        let most = if early { MOST_BYTES } else { u64::MAX };
+        for transfer in all.into_iter().flat_map(|one| pieces(one, most)) {
             let parts = by_pe(machine, transfer, to_dm).ok_or("a transfer that is not slice by slice")?;
             for (pe, part) in parts {
                 self.emitter.turn_to(pe as u64);
