@@ -9,6 +9,7 @@ mod golden;
 mod kernels;
 mod lowered_findings;
 mod models;
+mod norms;
 mod random;
 mod reference;
 mod stories;
