@@ -125,7 +125,7 @@ impl PromptArgs {
             None => Ok(()),
             Some((option, _)) => Err(Outcome::usage(&format!(
                 "{option} with `{graph}`, a graph that takes arrays\n  = allowed: --input, --seed, --output, \
-                 --trace, --html, --json\n  \
+                 --trace, --json\n  \
                  = instead: --input NAME=FILE.npy, or --seed N to draw inputs"
             ))),
         }
