@@ -12,12 +12,15 @@ export interface RooflineData { peak_macs_per_s: number; roofs: [string, number]
 export interface MemoryBlock { name: string; start_byte: number; end_byte: number; start_tick: number; end_tick: number }
 export interface MemoryData { name: string; capacity_bytes: number; blocks: MemoryBlock[] }
 
+export interface NodeData { operator: string; results: string[]; inputs: number[]; within: number | null }
+export interface GraphData { nodes: NodeData[]; kernels: { text: string; node: number | null }[]; kernel_of_name: (number | null)[] }
+
 export interface RunData {
   name: string; machine: string; ticks_per_s: number; tick: string; ticks: number;
   tracks: TrackData[]; names: string[]; name_lines: (number | null)[]; stages: string[]; sources: string[];
   details: [string, number][][]; lanes: LaneData[]; flows: string; counters: CounterData[];
   energy_pj: [string, number][]; findings: FindingData[]; roofline: RooflineData | null;
-  memories: MemoryData[]; program: string | null; facts: [string, string][];
+  memories: MemoryData[]; graph: GraphData | null; program: string | null; facts: [string, string][];
 }
 
 /** Commands of one lane, by their start; none of them overlap. */

@@ -6,11 +6,12 @@ import { diffView } from "./diff";
 import { el, number, percent, table, time } from "./dom";
 import { type Link, readLink, writeLink } from "./link";
 import { type ExplorationData, exploreView } from "./explore";
+import { graphView } from "./graph";
 import { criticalPath } from "./path";
 import { Timeline } from "./timeline";
 import { energyView, factsView, findingsView, kernelsView, memoryView, programView, rooflineView } from "./views";
 
-const VIEWS = ["timeline", "kernels", "memory", "energy", "roofline", "findings", "program", "diff", "explore"] as const;
+const VIEWS = ["timeline", "kernels", "memory", "energy", "roofline", "findings", "program", "diff", "explore", "graph"] as const;
 
 class Page {
   private readonly link: Link = readLink();
@@ -51,7 +52,7 @@ class Page {
 
   /** Views that there is something to show in. */
   private views(): (typeof VIEWS)[number][] {
-    return VIEWS.filter((view) => view === "explore" ? this.explorations.length > 0 : view === "diff" ? this.runs.length > 1 : this.runs.length > 0);
+    return VIEWS.filter((view) => view === "explore" ? this.explorations.length > 0 : view === "diff" ? this.runs.length > 1 : view === "graph" ? Boolean(this.run?.graph) : this.runs.length > 0);
   }
 
   private choose(): void {
@@ -60,7 +61,7 @@ class Page {
       return this.chooser.replaceChildren(list);
     }
     const pick = (which: "run" | "other", label: string) => {
-      const list = el("select", { "aria-label": label, change: () => this.go({ [which]: Number(list.value), command: null, from: null, to: null }) },
+      const list = el("select", { "aria-label": label, change: () => this.go({ [which]: Number(list.value), command: null, node: null, from: null, to: null }) },
         ...this.runs.map((run, at) => el("option", { value: at, selected: at === this.link[which] }, run.name)));
       return list;
     };
@@ -76,6 +77,7 @@ class Page {
     };
     switch (this.link.view) {
       case "kernels": return kernelsView(run, jump);
+      case "graph": return graphView(run, this.link.node, jump, (node) => this.go({ node }));
       case "memory": return memoryView(run);
       case "energy": return energyView(run);
       case "roofline": return rooflineView(run);
@@ -151,6 +153,7 @@ class Page {
     if (event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement || event.ctrlKey || event.metaKey || event.altKey) return;
     const view = VIEWS[Number(event.key) - 1];
     if (event.key === "?") this.help();
+    else if (event.key === "g" && this.run?.graph) this.go({ view: "graph" });
     else if (event.key === "t") this.turnTheme();
     else if (event.key === "c") this.togglePath();
     else if (event.key === "/") { this.main.querySelector("input")?.focus(); event.preventDefault(); }

@@ -149,8 +149,9 @@ test("a million commands load in three seconds and move at sixty frames a second
 test("hostile names stay text in every view", { skip }, async () => {
   const { page, close } = await open(made("hostile.html", "hostile"));
   const title = await page.title();
-  for (const view of ["timeline", "kernels", "memory", "energy", "roofline", "findings", "program", "diff"]) {
+  for (const view of ["timeline", "kernels", "memory", "energy", "roofline", "findings", "program", "diff", "graph"]) {
     await page.locator(`nav button[data-view=${view}]`).click();
+    if (view === "graph") await page.locator("g.node").click();
     assert.equal(await page.locator("img").count(), 0, view);
     assert.equal(await page.locator("script").count(), 2, view);
   }
@@ -180,5 +181,26 @@ test("a NeuronCore program shows which tile owns each byte of its memories over 
   await page.locator("nav button[data-view=timeline]").click();
   assert.match(await page.locator("aside").innerText(), /first fit/);
   await page.screenshot({ path: join(folder, "neuron.png") });
+  await close();
+});
+
+test("the model's graph has a time for each operator, and clicks lead on to kernel, command and line", { skip }, async () => {
+  const path = join(folder, "graph.html");
+  run("run", "tests/general/encoder.graph", "--seed", "7", "--html", path);
+  const { page, close } = await open(path, "#view=graph");
+  assert.ok((await page.locator("g.node").count()) > 5);
+  const rows = await page.locator("tbody tr").allInnerTexts();
+  assert.match(rows[0], /[1-9][\d,]*\t\d/);
+  await page.locator("g.node", { hasText: "layer_norm" }).click();
+  assert.match(page.url(), /node=0/);
+  assert.match(await page.locator("h2").first().innerText(), /layer_norm n.*: [1-9]/);
+  const kernel = page.locator("article.kernel", { hasText: "reduce" }).first();
+  await kernel.locator("button.line").first().click();
+  assert.match(await page.locator(".program .marked").innerText(), /_k\d+/);
+  await page.goBack().catch(() => {});
+  await page.locator("nav button[data-view=graph]").click();
+  const command = await page.locator("article.kernel button.command").first().innerText();
+  await page.locator("article.kernel button.command").first().click();
+  assert.match(page.url(), new RegExp(`view=timeline.*name=${command}`));
   await close();
 });

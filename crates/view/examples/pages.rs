@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::num::NonZeroU64;
 
 use tilewright_record::{FlowId, Interval, KeepAll, Layout, Record, Recorder, Sample, TrackKind, Unit};
+use tilewright_view::graph_view::{KernelView, ModelGraphView, NodeView};
 use tilewright_view::run_view::FindingView;
 use tilewright_view::{PageRuns, page, view_of_record};
 
@@ -24,6 +25,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let mut run = view_of_record(name, &many(40, &|_, _| name.to_string())?);
             run.machine = name.to_string();
             run.program = Some(format!("{name}\n{name}"));
+            run.graph = Some(ModelGraphView {
+                nodes: vec![NodeView {
+                    operator: name.into(),
+                    results: vec![name.into()],
+                    ..NodeView::default()
+                }],
+                kernels: vec![KernelView { text: name.into(), node: Some(0) }],
+                kernel_of_name: vec![Some(0); run.names.len()],
+            });
             run.facts.push((name.to_string(), name.to_string()));
             run.findings.push(FindingView {
                 code: name.into(),

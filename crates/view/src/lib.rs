@@ -1,6 +1,6 @@
 //! The page that shows runs: timeline, memory, findings, roofline, energy, and the difference of two runs.
 //!
-//! - [`run_view`]: what the page knows of a run, as data;
+//! - [`run_view`]: what the page knows of a run, as data; [`graph_view`]: of the model's graph;
 //! - [`from_record`]: that from what a simulator recorded; [`trace`]: that from a Perfetto trace of ours;
 //! - [`page`]: one self-contained file with the data of any number of runs, which opens without a network.
 //!
@@ -16,6 +16,7 @@
 
 mod columns;
 pub mod from_record;
+pub mod graph_view;
 mod page;
 mod rows;
 pub mod run_view;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::graph_view::ModelGraphView;
+
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunView {
@@ -41,6 +43,8 @@ pub struct RunView {
     pub roofline: Option<RooflineView>,
     /// What lies where, and when.
     pub memories: Vec<MemoryView>,
+    /// The graph of the model that ran, if it was compiled for this run.
+    pub graph: Option<ModelGraphView>,
     /// The program's text, whose lines findings and commands name.
     pub program: Option<String>,
     /// What there is to say about the run as a whole.

@@ -8,7 +8,8 @@
 //! - [`model`]: language models read, compiled and generating;
 //! - [`simulate`]: a program text run on its machine, whichever chip family it is of;
 //! - [`readings`]: the readings of such a run as data; [`view`](mod@view): the run as the page shows it,
-//!   with its [`memory_map`](mod@memory_map) or [`neuron_memory_map`](mod@neuron_memory_map).
+//!   with its [`memory_map`](mod@memory_map) or [`neuron_memory_map`](mod@neuron_memory_map);
+//!   [`graph_run`]: the run of a compiled graph, with its operators and kernels.
 //!
 //! Nothing here reads a file or a clock, or knows how options are spelled.
 
@@ -16,6 +17,7 @@ pub mod bands;
 pub mod case_study;
 pub mod chip;
 pub mod explore;
+pub mod graph_run;
 pub mod memory_map;
 pub mod model;
 pub mod neuron_memory_map;

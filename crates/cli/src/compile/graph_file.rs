@@ -61,6 +61,7 @@ pub(super) fn exec(
         tensors: &args.tensors,
         prompting: &args.prompting,
         quantised: None,
+        page: None,
     };
     let mut graph = ExecutableGraph::new(&machine, plan.interface.clone(), program)
         .map_err(|error| job.failed(&error))?;

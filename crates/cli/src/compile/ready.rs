@@ -49,6 +49,7 @@ fn decided(args: &RunArgs) -> Option<&'static str> {
         ("solver", target.solver != rule.solver),
         ("effort", args.effort != 0),
         ("interp", args.interp),
+        ("html", args.html.is_some()),
     ];
     given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
 }

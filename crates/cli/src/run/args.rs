@@ -18,7 +18,8 @@ Examples:
   tilewright run stories15M.bin --prompt 'Once upon a time' --json --trace token.pftrace
   tilewright run stories15M.bin --prompt 'Once upon a time' --prompt 'The cat' --prompt 'A boat'
   tilewright run stories15M.bin --tokenizer tokenizer.bin --prompt 'Once upon a time' --interp
-  tilewright run digits.onnx --input image=seven.npy -o results/";
+  tilewright run digits.onnx --input image=seven.npy -o results/
+  tilewright run digits.onnx --seed 1 --html digits.html";
 
 /// What to run.
 #[derive(Debug, Args)]
@@ -31,6 +32,10 @@ pub(crate) struct RunArgs {
     pub(crate) tensors: TensorArgs,
     #[command(flatten)]
     pub(crate) target: ModelTarget,
+    /// Write a page of the run to this file, of a graph that takes arrays: its operators with their times,
+    /// their kernels, commands and lines of the program; opens without a network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<String>,
     /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
     #[arg(long, value_name = "NAME=N")]
     pub(crate) dims: Option<String>,
@@ -44,7 +49,7 @@ pub(crate) struct RunArgs {
         long,
         conflicts_with_all = [
             "chip", "set", "dtype", "cache", "calibrate", "pes", "chips", "context", "effort", "solver",
-            "trace",
+            "trace", "html",
         ]
     )]
     pub(crate) interp: bool,
@@ -88,6 +93,20 @@ pub(crate) struct PromptArgs {
 
 /// Tokens that are generated if nobody says how many.
 const MAX_TOKENS: u32 = 64;
+
+impl RunArgs {
+    /// Refuses the page of a run whose operators are not known.
+    pub(crate) fn check_page(&self, what: &str) -> Result<(), Outcome> {
+        match &self.html {
+            None => Ok(()),
+            Some(path) => Err(Outcome::usage(&format!(
+                "--html {path} with `{}`, {what}\n  = allowed: graphs that take arrays\n  \
+                 = instead: --trace run.pftrace, then `tilewright view run.pftrace --html {path}`",
+                self.model
+            ))),
+        }
+    }
+}
 
 impl PromptArgs {
     /// Tokens to generate, at most.

@@ -47,6 +47,7 @@ pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
 }
 
 fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    args.check_page("a language model")?;
     let machine = args.target.machine(host)?;
     // What cannot be compiled is refused before a large file is read.
     calibrate::check(&args.target)?;

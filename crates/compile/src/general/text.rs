@@ -52,7 +52,7 @@ fn view(all: &Kernels, view: &View) -> String {
 }
 
 /// A kernel in one line.
-pub(super) fn kernel_line(all: &Kernels, number: usize, kernel: &Kernel) -> String {
+pub fn kernel_line(all: &Kernels, number: usize, kernel: &Kernel) -> String {
     let results: Vec<String> = kernel.results.iter().map(|value| typed(&all.values[*value])).collect();
     let mut reads = kernel.reads();
     reads.dedup();

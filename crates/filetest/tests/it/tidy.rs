@@ -95,6 +95,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "base",
             "compile",
             "explore",
+            "graph",
             "import",
             "machine",
             "neuron-isa",

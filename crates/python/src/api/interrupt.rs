@@ -2,9 +2,11 @@
 //! work has stopped.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use tilewright_base::invariant::broken;
 
 /// Time between two looks, short for people and long for the lock.
 const EVERY: Duration = Duration::from_millis(50);
@@ -19,13 +21,13 @@ pub(crate) fn interruptible<T: Send>(
     let mut raised = None;
     let result = py.detach(|| {
         std::thread::scope(|scope| {
-            let (done, finished) = std::sync::mpsc::channel::<()>();
+            let (done, finished) = channel::<()>();
             let worker = scope.spawn(move || {
                 let result = work();
                 drop(done);
                 result
             });
-            while finished.recv_timeout(EVERY) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            while finished.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 if raised.is_none()
                     && let Err(error) = Python::attach(|py| py.check_signals())
                 {
@@ -40,5 +42,32 @@ pub(crate) fn interruptible<T: Send>(
         (Some(error), _) => Err(error),
         (None, Ok(result)) => Ok(result),
         (None, Err(panic)) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Runs work that nothing stops on a thread of its own with the lock released. When a signal handler of
+/// Python raises, the exception is given at once; the work goes on, and what it gives is dropped.
+pub(crate) fn abandonable<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    let (give, take) = channel();
+    let worker = std::thread::spawn(move || {
+        // Nobody takes it if the work was abandoned.
+        let _ = give.send(work());
+    });
+    let result = py.detach(move || {
+        loop {
+            match take.recv_timeout(EVERY) {
+                Ok(result) => return Ok(Some(result)),
+                Err(RecvTimeoutError::Timeout) => Python::attach(|py| py.check_signals())?,
+                Err(RecvTimeoutError::Disconnected) => return PyResult::Ok(None),
+            }
+        }
+    })?;
+    match (result, worker.join()) {
+        (Some(result), _) => Ok(result),
+        (None, Err(panic)) => std::panic::resume_unwind(panic),
+        (None, Ok(())) => broken(format_args!("work that ended without a panic gives something")),
     }
 }

@@ -16,7 +16,7 @@ use tilewright_workbench::model::{
     CompileRequest, CompiledModel, LoadedModel, compile, generate_text, generation_value, load,
 };
 
-use super::interrupt::interruptible;
+use super::interrupt::{abandonable, interruptible};
 use super::machine::MachineHandle;
 use super::refusal::{plain, raise};
 
@@ -80,18 +80,19 @@ impl ModelHandle {
             let complaint = Diagnostic::error("compile/cache", what);
             return Err(plain(py, complaint.allowed("bf16, int8").instead("bf16")));
         }
-        let request = CompileRequest {
-            dtype: &options.dtype,
-            cache_int8: options.cache == "int8",
-            pes: options.pes,
-            chips: options.chips,
-            context: options.context,
-            effort: options.effort,
-            goal,
-        };
-        let made = interruptible(py, &AtomicBool::new(false), || {
+        let (tcp, chip) = (tcp.clone(), machine.name.clone());
+        let made = abandonable(py, move || {
+            let request = CompileRequest {
+                dtype: &options.dtype,
+                cache_int8: options.cache == "int8",
+                pes: options.pes,
+                chips: options.chips,
+                context: options.context,
+                effort: options.effort,
+                goal,
+            };
             let loaded = load(&path, &read)?;
-            let compiled = compile(tcp, &machine.name, &loaded, &request)?;
+            let compiled = compile(&tcp, &chip, &loaded, &request)?;
             Ok((loaded, compiled))
         })?;
         let (loaded, compiled) = made.map_err(|refusal: Box<_>| raise(py, &refusal))?;

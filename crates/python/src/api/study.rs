@@ -1,12 +1,11 @@
 //! The case study, called from Python.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use pyo3::prelude::*;
 use tilewright_workbench::case_study::{StudyRequest, case_study};
 
-use super::interrupt::interruptible;
+use super::interrupt::abandonable;
 use super::machine::MachineHandle;
 use super::refusal::raise;
 
@@ -28,9 +27,10 @@ pub(crate) fn study_model(
     brief: bool,
     is_papers_machine: bool,
 ) -> PyResult<(String, String)> {
-    let request = StudyRequest { model: &model, is_int8, pes, chips, brief, is_papers_machine };
-    let found = interruptible(py, &AtomicBool::new(false), || {
-        case_study(&machine.loaded, &request, &read, &mut |_| ())
+    let loaded = machine.loaded.clone();
+    let found = abandonable(py, move || {
+        let request = StudyRequest { model: &model, is_int8, pes, chips, brief, is_papers_machine };
+        case_study(&loaded, &request, &read, &mut |_| ())
     })?;
     let (data, text) = found.map_err(|refusal| raise(py, &refusal))?;
     Ok((data.to_string(), text))

@@ -5,19 +5,23 @@ use std::path::Path;
 use serde::Serialize;
 use tilewright_base::Sources;
 use tilewright_compile::general::interface::{GraphInterface, Port};
+use tilewright_compile::general::plan::Planned;
 use tilewright_compile::general::run_sizes::RunSizes;
 use tilewright_compile::general::tensors;
 use tilewright_explore::Goal;
+use tilewright_graph::Graph;
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_record::KeepLast;
-use tilewright_record::perfetto::Stream;
+use tilewright_record::perfetto::{self, Stream};
+use tilewright_record::{KeepAll, KeepLast};
 use tilewright_reference::Tensor;
 use tilewright_runtime::executable::ExecutableGraph;
 use tilewright_runtime::graph::executable;
 use tilewright_runtime::usage::Usage;
 use tilewright_runtime::{Reading, ReadingError, ReadingOptions};
+use tilewright_view::{PageRuns, page};
+use tilewright_workbench::graph_run::view_of_graph_run;
 
 use super::inputs::InputArrays;
 use super::interpreted;
@@ -65,6 +69,11 @@ pub(super) fn run(
         tensors: &args.tensors,
         prompting: &args.prompting,
         quantised: quantised.as_ref(),
+        page: args.html.as_deref().map(|path| GraphPage {
+            path,
+            graph: &model.graph,
+            planned: &tuned.planned,
+        }),
     };
     let graph =
         executable(&machine, &tuned.planned, tuned.options.pes).map_err(|error| job.failed(&error))?;
@@ -82,6 +91,15 @@ pub(crate) struct GraphJob<'j> {
     pub(crate) prompting: &'j PromptArgs,
     /// What its contractions in int8 are compared with, if it has some.
     pub(crate) quantised: Option<&'j QuantisedRun>,
+    /// The page that is written of the run, if one is.
+    pub(crate) page: Option<GraphPage<'j>>,
+}
+
+/// Where the page of a run goes, and what it shows besides the run.
+pub(crate) struct GraphPage<'j> {
+    path: &'j str,
+    graph: &'j Graph,
+    planned: &'j Planned,
 }
 
 /// A graph with contractions in int8, and what float32 gives.
@@ -119,7 +137,14 @@ impl GraphJob<'_> {
         let results: Vec<(String, Tensor)> =
             results.map(|(at, (port, words))| (port.name.clone(), sizes.result(at, port, words))).collect();
         outputs::written(self.tensors, &results, host)?;
-        Ok(Outcome::good(self.said(graph.interface(), &reading, &results)))
+        let mut text = self.said(graph.interface(), &reading, &results);
+        if let Some(page) = &self.page {
+            page.write(self.machine, reading, host)?;
+            if !self.prompting.json {
+                text += &format!("page        {} (opens without a network)\n", page.path);
+            }
+        }
+        Ok(Outcome::good(text))
     }
 
     /// One run, with a trace if one is wanted.
@@ -133,9 +158,12 @@ impl GraphJob<'_> {
         let wanted = ReadingOptions {
             values: true,
             findings: true,
-            trace: trace.is_some(),
+            trace: trace.is_some() || self.page.is_some(),
             ..ReadingOptions::default()
         };
+        if self.page.is_some() {
+            return self.read_all(graph, inputs, &wanted, host);
+        }
         let Some(path) = trace else {
             return graph.run(inputs, &wanted, KeepLast::new(0)).map_err(|error| self.failed(&error));
         };
@@ -144,6 +172,25 @@ impl GraphJob<'_> {
         let reading = graph.run(inputs, &wanted, Stream::new(&mut draft));
         let reading =
             reading.map_err(|error| io_cause(&error).map_or_else(|| self.failed(&error), unwritten))?;
+        draft.keep(host).map_err(|error| unwritten(&error))?;
+        Ok(reading)
+    }
+
+    /// One run with all that happened in it; the trace, if one is wanted, is written from that.
+    fn read_all(
+        &self,
+        graph: &mut ExecutableGraph,
+        inputs: &[Vec<u32>],
+        wanted: &ReadingOptions,
+        host: &mut dyn Host,
+    ) -> Result<Reading, Outcome> {
+        let reading = graph.run(inputs, wanted, KeepAll::default()).map_err(|error| self.failed(&error))?;
+        let Some(path) = self.prompting.trace.as_deref() else { return Ok(reading) };
+        let unwritten = |error: &std::io::Error| Outcome::unwritten(path, error);
+        let mut draft = host.draft(Path::new(path)).map_err(|error| unwritten(&error))?;
+        perfetto::write(&reading.outcome.record, &mut draft).map_err(|error| {
+            io_cause(&error).map_or_else(|| Outcome::usage(&error.to_string()), unwritten)
+        })?;
         draft.keep(host).map_err(|error| unwritten(&error))?;
         Ok(reading)
     }
@@ -199,6 +246,15 @@ impl GraphJob<'_> {
             .collect();
         text += &format!("busy cycles: {}\n", longest.join(", "));
         text
+    }
+}
+
+impl GraphPage<'_> {
+    fn write(&self, machine: &Tcp, reading: Reading, host: &mut dyn Host) -> Result<(), Outcome> {
+        let runs = vec![view_of_graph_run(machine, self.graph, self.planned, reading)];
+        let text = page(&PageRuns { runs, ..PageRuns::default() });
+        host.write(Path::new(self.path), text.as_bytes())
+            .map_err(|error| Outcome::unwritten(self.path, &error))
     }
 }
 
