@@ -44,7 +44,7 @@ pub(crate) struct RunArgs {
         long,
         conflicts_with_all = [
             "chip", "set", "dtype", "cache", "calibrate", "pes", "chips", "context", "effort", "solver",
-            "trace",
+            "trace", "without",
         ]
     )]
     pub(crate) interp: bool,

@@ -31,6 +31,7 @@
 //! | [`text`] | kernels as text, with what was chosen and what it takes |
 //! | [`explain`](mod@explain) | what bounds a kernel, and what would have to change |
 //! | [`reference`](mod@reference) | what kernels must give, from what they read alone |
+//! | [`without`] | parts that can be left out, by name |
 //! | [`refusal`] | what is not lowered, and why |
 
 pub mod bound;
@@ -53,6 +54,7 @@ pub mod tensors;
 pub mod text;
 pub mod tiled;
 pub mod view;
+pub mod without;
 pub mod words;
 
 mod commands_chain;
@@ -83,3 +85,4 @@ mod unread;
 pub(crate) use contract::is_vector_work;
 pub use plan::{Options, Planned, Spread, plan};
 pub use refusal::Refusal;
+pub use without::{Choice, Without};
