@@ -51,8 +51,8 @@ pub(crate) struct CompileArgs {
     /// `--emit kernels`, or the name of what it gives
     #[arg(long, value_name = "KERNEL", conflicts_with_all = ["emit", "output"])]
     pub(crate) explain: Option<String>,
-    /// Say what each part of the compiler is worth for a graph that takes arrays: simulated cycles with all of
-    /// them, and without each, as `--without` leaves it out
+    /// Say what each part of the compiler is worth for a graph that takes arrays: simulated cycles with all
+    /// of them, and without each, as `--without` leaves it out
     #[arg(long, conflicts_with_all = ["emit", "output", "explain", "effort"])]
     pub(crate) worth: bool,
     /// Which program `--emit lowered`, `commands` and `schedule` print; without, that of the lowered text, or

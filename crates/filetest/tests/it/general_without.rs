@@ -7,12 +7,10 @@ use tilewright_reference::Tensor;
 
 use crate::general::on_chip;
 
-const GRAPHS: [&str; 5] = [
-    include_str!("../../../../tests/general/mlp.graph"),
+const GRAPHS: [&str; 3] = [
     include_str!("../../../../tests/general/encoder.graph"),
     include_str!("../../../../tests/general/cnn.graph"),
     include_str!("../../../../tests/general/depthwise.graph"),
-    include_str!("../../../../tests/general/explain.graph"),
 ];
 
 /// Some numbers for each input, all of them of floats.

@@ -205,6 +205,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "record",
             "report",
             "runtime",
+            "schedule",
             "testkit",
         ],
     ),

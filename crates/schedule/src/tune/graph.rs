@@ -17,8 +17,8 @@ use crate::timing::simulated;
 /// Tactics of a contraction that are weighed instead of the rule's; two more with each effort above 1.
 const TACTICS: [usize; 8] = [4, 24, 1, 48, 2, 8, 16, 32];
 
-/// Parts that are used where estimates say that they save something: plans without each of them are simulated,
-/// two more with each effort above 1.
+/// Parts that are used where estimates say that they save something: plans without each of them are
+/// simulated, two more with each effort above 1.
 const DOUBTED: [Choice; 8] = [
     Choice::Epilogue,
     Choice::Shared,
