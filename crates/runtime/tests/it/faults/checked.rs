@@ -263,6 +263,5 @@ fn faults_that_matter_are_refused_before_a_run() {
         let found =
             format!("{mutation:?}: {refused} of {all} refused, {harmless} harmless ({strict} refused)");
         assert!(refused > 30 && 100 * refused >= least * all, "{found}, missed: {missed:#?}");
-        println!("{found}, missed: {missed:#?}");
     }
 }
