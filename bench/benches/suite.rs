@@ -1,4 +1,6 @@
 //! Simulated cycles of compiled graphs against their bound: `cargo bench --bench suite [PART OF A NAME]`.
+//! With `--search` or `--producers`: how much longer they take without each part of the compiler that
+//! searches, or that produces and rewrites.
 //!
 //! The bound is the larger of multiply-accumulates at the peak of the PEs and bytes that must cross HBM at
 //! its peak.
@@ -13,13 +15,14 @@ use tilewright_base::Sources;
 use tilewright_bench::suite::{Case, blocks, contraction, models};
 use tilewright_compile::general::bound::{macs, roofline_cycles};
 use tilewright_compile::general::kernel::Packing;
-use tilewright_compile::general::{Options, plan};
+use tilewright_compile::general::{Choice, Options, plan};
 use tilewright_graph::TensorStore;
 use tilewright_machine::Tcp;
 use tilewright_record::{Event, KeepLast, TrackId};
 use tilewright_runtime::graph::GraphDevice;
 use tilewright_runtime::usage::Usage;
 use tilewright_runtime::{Reading, ReadingOptions};
+use tilewright_schedule::tune::{PartWorth, worth};
 
 const PES: u64 = 8;
 
@@ -128,6 +131,40 @@ fn print_one(machine: &Tcp, case: &Case) {
     }
 }
 
+/// Parts that search among candidates, plans and orders.
+const SEARCH: [Choice; 5] = [Choice::Refine, Choice::Bridges, Choice::Warm, Choice::Order, Choice::Rules];
+
+/// The parts that a table was asked for.
+fn asked_parts() -> Option<Vec<Choice>> {
+    let asked = |option: &str| std::env::args().any(|arg| arg == option);
+    let producers = || Choice::ALL.into_iter().filter(|part| !SEARCH.contains(part)).collect();
+    if asked("--search") { Some(SEARCH.to_vec()) } else { asked("--producers").then(producers) }
+}
+
+/// A line on what each part is worth for a graph: how much longer it takes without it.
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+fn print_worth(machine: &Tcp, case: &Case, parts: &[Choice]) {
+    let options = Options { pes: PES, ..Options::default() };
+    let store = TensorStore::default();
+    let made = |options: &Options| plan(machine, &case.graph, &store, options);
+    let found = match worth(machine, options, parts, &made, &mut |_, _| {}) {
+        Ok(found) => found,
+        Err(why) => return println!("{:<38} {why}", case.name),
+    };
+    let more = |one: &PartWorth| match one.cycles {
+        Some(cycles) => format!("{:>+8.1} %", 100.0 * (cycles as f64 / found.cycles as f64 - 1.0)),
+        None => format!("{:>10}", "-"),
+    };
+    let more: String = found.parts.iter().map(more).collect();
+    println!("{:<38} {:>10}{more}", case.name, found.cycles);
+}
+
+fn print_worths(machine: &Tcp, cases: &[&Case], parts: &[Choice]) {
+    let names: String = parts.iter().map(|part| format!("{:>10}", part.name())).collect();
+    println!("{:<38} {:>10}{names}", "without", "-");
+    cases.iter().for_each(|case| print_worth(machine, case, parts));
+}
+
 fn main() {
     let Some(machine) = tcp() else { return println!("no built-in machine") };
     let cases = match blocks()
@@ -143,11 +180,15 @@ fn main() {
         Some(None) => return println!("four sizes, such as BxMxNxK=1x512x768x768"),
         None => cases,
     };
+    let is_wanted = |case: &&Case| wanted.iter().all(|part| case.name.contains(part.as_str()));
+    if let Some(parts) = asked_parts() {
+        return print_worths(&machine, &cases.iter().filter(is_wanted).collect::<Vec<_>>(), &parts);
+    }
     println!(
         "{:<38} {:>10} {:>9} {:>8} {:>7} {:>7} {:>9}",
         "", "cycles", "bound", "ratio", "MACs", "HBM", "compile"
     );
-    for case in cases.iter().filter(|case| wanted.iter().all(|part| case.name.contains(part.as_str()))) {
+    for case in cases.iter().filter(is_wanted) {
         print_one(&machine, case);
     }
 }

@@ -3,11 +3,11 @@
 
 use tilewright_base::Sources;
 use tilewright_compile::general::refusal::{check_graph, refused_node};
-use tilewright_compile::general::{Options, Refusal, plan};
+use tilewright_compile::general::{Choice, Options, Refusal, plan};
 use tilewright_explore::Goal;
 use tilewright_graph::{Graph, OpenSizes, TensorStore, bounded, primitives};
 use tilewright_machine::Tcp;
-use tilewright_schedule::tune::{GraphGoal, TuneError, TunedGraph, tune_graph, watts};
+use tilewright_schedule::tune::{GraphGoal, GraphWorth, TuneError, TunedGraph, tune_graph, watts, worth};
 
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
@@ -21,6 +21,8 @@ pub(crate) struct GraphRequest<'r> {
     /// How many choices are simulated, if that was said.
     pub(crate) effort: Option<u64>,
     pub(crate) goal: Goal,
+    /// Whether programs are checked before they are used.
+    pub(crate) checks: bool,
     /// Whether progress is shown.
     pub(crate) shows_progress: bool,
 }
@@ -34,6 +36,13 @@ pub(crate) struct CompiledGraph {
     pub(crate) open: OpenSizes,
 }
 
+/// Primitives at the bounds of their sizes.
+struct Lowerable {
+    graph: Graph,
+    note: Option<QuantisedNote>,
+    open: OpenSizes,
+}
+
 impl GraphRequest<'_> {
     /// Compiles a graph as it was read; inputs to find scales on, if it is to be in integers.
     pub(crate) fn compile(
@@ -44,19 +53,8 @@ impl GraphRequest<'_> {
         calibration: Option<&Calibration>,
         host: &mut dyn Host,
     ) -> Result<CompiledGraph, Outcome> {
-        check_target(self.target)?;
-        let rule = Options { pes: self.target.general_pes(machine)?, ..Options::default() };
-        let effort = self.effort()?;
-        check_graph(graph).map_err(|refusal| not_lowered(graph, &refusal))?;
-        let graph = primitives(graph).map_err(|complaint| {
-            Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
-        })?;
-        check_graph(&graph).map_err(|refusal| not_lowered(&graph, &refusal))?;
-        let (graph, note) = match rewritten(self.target, (&graph, store), calibration, host)? {
-            Some((graph, note)) => (graph, Some(note)),
-            None => (graph, None),
-        };
-        let (graph, open) = at_bounds(graph, host)?;
+        let (rule, effort) = (self.rule(machine)?, self.effort()?);
+        let Lowerable { graph, note, open } = self.lowerable(graph, store, calibration, host)?;
         self.progress(host, "compiling", None);
         let phase = format!("choosing with effort {effort}");
         let planned = |options: &Options| plan(machine, &graph, store, options);
@@ -67,6 +65,54 @@ impl GraphRequest<'_> {
         self.progress(host, "", None);
         let tuned = tuned.map_err(|error| refused(&graph, &error))?;
         Ok(CompiledGraph { tuned, note, open })
+    }
+
+    /// What each part of the compiler is worth for a graph.
+    pub(crate) fn worth(
+        &self,
+        machine: &Tcp,
+        graph: &Graph,
+        store: &TensorStore,
+        calibration: Option<&Calibration>,
+        host: &mut dyn Host,
+    ) -> Result<GraphWorth, Outcome> {
+        let rule = self.rule(machine)?;
+        let Lowerable { graph, .. } = self.lowerable(graph, store, calibration, host)?;
+        let parts = Choice::ALL.into_iter().filter(|part| !rule.without.has(*part)).collect::<Vec<_>>();
+        let planned = |options: &Options| plan(machine, &graph, store, options);
+        let found = worth(machine, rule, &parts, &planned, &mut |done, of| {
+            self.progress(host, "leaving parts out", Some(part(done, of)));
+        });
+        self.progress(host, "", None);
+        found.map_err(|error| refused(&graph, &error))
+    }
+
+    /// How a graph is planned if no choice is looked for.
+    fn rule(&self, machine: &Tcp) -> Result<Options, Outcome> {
+        check_target(self.target)?;
+        let (pes, without) = (self.target.general_pes(machine)?, self.target.without()?);
+        Ok(Options { pes, without, check: self.checks, ..Options::default() })
+    }
+
+    /// The primitives of a graph as they are planned.
+    fn lowerable(
+        &self,
+        graph: &Graph,
+        store: &TensorStore,
+        calibration: Option<&Calibration>,
+        host: &mut dyn Host,
+    ) -> Result<Lowerable, Outcome> {
+        check_graph(graph).map_err(|refusal| not_lowered(graph, &refusal))?;
+        let graph = primitives(graph).map_err(|complaint| {
+            Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
+        })?;
+        check_graph(&graph).map_err(|refusal| not_lowered(&graph, &refusal))?;
+        let (graph, note) = match rewritten(self.target, (&graph, store), calibration, host)? {
+            Some((graph, note)) => (graph, Some(note)),
+            None => (graph, None),
+        };
+        let (graph, open) = at_bounds(graph, host)?;
+        Ok(Lowerable { graph, note, open })
     }
 
     fn progress(&self, host: &mut dyn Host, phase: &str, part: Option<f64>) {

@@ -34,6 +34,7 @@ mod study;
 mod sweep;
 mod target;
 mod view;
+mod without;
 
 use std::ffi::OsString;
 

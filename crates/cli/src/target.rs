@@ -48,6 +48,11 @@ pub(crate) struct ModelTarget {
     /// them
     #[arg(long, value_name = "NAME", default_value = "microlp")]
     pub(crate) solver: String,
+    /// Leave parts of the compiler out of a graph that takes arrays: early, merge, shared, strided, parts,
+    /// groups, tiled, explorer, windows, inside, epilogue, fused, refine, bridges, warm, order, rules; what
+    /// they do is done another way. With `templates` a language model of fixed sizes is such a graph
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) without: Vec<String>,
 }
 
 impl Default for ModelTarget {
@@ -56,7 +61,8 @@ impl Default for ModelTarget {
         let cache = dtype.clone();
         let solver = Solver::Microlp.name().to_string();
         let (set, calibrate, context) = (Vec::new(), None, None);
-        ModelTarget { chip, set, dtype, cache, calibrate, pes: 1, chips: 1, context, solver }
+        let without = Vec::new();
+        ModelTarget { chip, set, dtype, cache, calibrate, pes: 1, chips: 1, context, solver, without }
     }
 }
 
@@ -168,6 +174,7 @@ impl ModelTarget {
     /// How to compile. Without `--context` the context is `context`; either is rounded up to a position for
     /// every slice, because caches are read in whole rows of them.
     pub(crate) fn options(&self, machine: &Tcp, context: u64) -> Result<Options, Outcome> {
+        self.check_templates()?;
         let (Named { dtype, mixed, .. }, context) = (self.check()?, self.context.unwrap_or(context));
         let slices = machine.pe.slices.max(1);
         let context = context.checked_next_multiple_of(slices).unwrap_or(context);

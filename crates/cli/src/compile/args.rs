@@ -35,7 +35,9 @@ Examples:
   tilewright compile encoder.onnx --dims batch=..8,seq=..128 -o encoder.twb   once for all sizes up to these
   tilewright exec encoder.twb --input tokens=short.npy   arrays of any such size
   tilewright compile digits.onnx --explain 3              what bounds kernel 3 of it, and what would have to \
-  change";
+  change
+  tilewright compile digits.onnx --without tiled,fused    the same without some parts of the compiler
+  tilewright compile digits.onnx --pes 8 --worth          cycles without each of them";
 
 /// What to compile and which stage to print.
 #[derive(Debug, Args)]
@@ -49,6 +51,10 @@ pub(crate) struct CompileArgs {
     /// `--emit kernels`, or the name of what it gives
     #[arg(long, value_name = "KERNEL", conflicts_with_all = ["emit", "output"])]
     pub(crate) explain: Option<String>,
+    /// Say what each part of the compiler is worth for a graph that takes arrays: simulated cycles with all
+    /// of them, and without each, as `--without` leaves it out
+    #[arg(long, conflicts_with_all = ["emit", "output", "explain", "effort"])]
+    pub(crate) worth: bool,
     /// Which program `--emit lowered`, `commands` and `schedule` print; without, that of the lowered text, or
     /// decode
     #[arg(long, value_name = "NAME")]

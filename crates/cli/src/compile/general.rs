@@ -26,6 +26,7 @@ use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::quantise::{self, Calibration, QuantisedNote, rewritten};
 use crate::target::refused_programs;
+use crate::without::worth_text;
 
 /// The text of a stage, for a graph of fixed sizes that is no language model; `None` for all others.
 pub(super) fn printed(
@@ -65,7 +66,7 @@ fn primitive_text(
     }
     let Err(error) = cluster(&recognise(as_read)) else { return Ok(None) };
     if let Some(axis) = first_unbounded(args, as_read, host)? {
-        return Err(unbounded(axis, &error));
+        return Err(unbounded(axis, Some(&error)));
     }
     check_target(&args.target)?;
     let graph = primitives(as_read)
@@ -155,11 +156,17 @@ pub(super) fn explained(args: &CompileArgs, graph: &PlannedGraph) -> Result<Outc
 }
 
 /// What is said of an ONNX graph that is no language model while a size of it has no bound.
-fn unbounded(axis: &Axis, error: &CompileError) -> Outcome {
-    let (name, error) = (&axis.name, error.to_string());
-    let why = error.lines().next().unwrap_or_default();
+fn unbounded(axis: &Axis, error: Option<&CompileError>) -> Outcome {
+    let name = &axis.name;
+    let why = error.map_or_else(
+        || "templates are left out".to_string(),
+        |error| {
+            let error = error.to_string();
+            format!("the graph is no language model: {}", error.lines().next().unwrap_or_default())
+        },
+    );
     let words = format!(
-        "the size `{name}` is open, and the graph is no language model: {why}\n  \
+        "the size `{name}` is open, and {why}\n  \
          = allowed: graphs of sizes that are fixed or bounded, or the Llama family and BERT\n  \
          = instead: --dims {name}=N, or {name}=..N for any size up to N"
     );
@@ -204,12 +211,60 @@ pub(super) fn planned(
     host: &mut dyn Host,
 ) -> Result<Option<PlannedGraph>, Outcome> {
     let (model, as_read) = loaded;
-    let Err(error) = cluster(&model.graph) else { return Ok(None) };
+    let Some(GraphTarget { machine, fingerprint, calibration }) = graph_target(args, loaded, host)? else {
+        return Ok(None);
+    };
+    let compiled = request(args)?.compile(&machine, as_read, &model.store, calibration.as_ref(), host)?;
+    let CompiledGraph { tuned, note, open } = compiled;
+    if !args.no_check {
+        let mut complaints = verify(&machine, &tuned.planned.program);
+        complaints.retain(|complaint| complaint.severity == Severity::Error);
+        if !complaints.is_empty() {
+            return Err(refused_programs(&args.target.chip, &args.target.set, &complaints));
+        }
+    }
+    Ok(Some(PlannedGraph { machine, fingerprint, tuned, note, open, as_read: as_read.clone() }))
+}
+
+/// What each part of the compiler is worth for a graph that takes arrays; `None` for all others.
+pub(super) fn worth(
+    args: &CompileArgs,
+    loaded: &(Model, Graph),
+    host: &mut dyn Host,
+) -> Result<Option<Outcome>, Outcome> {
+    let (model, as_read) = loaded;
+    let Some(GraphTarget { machine, calibration, .. }) = graph_target(args, loaded, host)? else {
+        return Ok(None);
+    };
+    let found = request(args)?.worth(&machine, as_read, &model.store, calibration.as_ref(), host)?;
+    Ok(Some(Outcome::good(worth_text(&found))))
+}
+
+/// What a graph that takes arrays is compiled for.
+struct GraphTarget {
+    machine: Tcp,
+    fingerprint: u64,
+    calibration: Option<Calibration>,
+}
+
+/// What a graph of fixed or bounded sizes that is no language model is compiled for; `None` for all others.
+fn graph_target(
+    args: &CompileArgs,
+    loaded: &(Model, Graph),
+    host: &mut dyn Host,
+) -> Result<Option<GraphTarget>, Outcome> {
+    let (model, as_read) = loaded;
+    args.target.without()?;
+    let error = match cluster(&model.graph) {
+        Ok(_) if !args.target.leaves_out_templates() => return Ok(None),
+        Ok(_) => None,
+        Err(error) => Some(error),
+    };
     if !as_read.axes.is_empty() && !takes_arrays(args, loaded) {
         return Ok(None);
     }
     if let Some(axis) = first_unbounded(args, as_read, host)? {
-        return Err(unbounded(axis, &error));
+        return Err(unbounded(axis, error.as_ref()));
     }
     refuse_given(&[
         (
@@ -228,22 +283,17 @@ pub(super) fn planned(
         ),
     ])?;
     let (machine, fingerprint) = args.target.identified_machine(host)?;
-    let request = GraphRequest {
+    check_target(&args.target)?;
+    let calibration = calibrated(args, as_read, host)?;
+    Ok(Some(GraphTarget { machine, fingerprint, calibration }))
+}
+
+fn request(args: &CompileArgs) -> Result<GraphRequest<'_>, Outcome> {
+    Ok(GraphRequest {
         target: &args.target,
         effort: args.effort,
         goal: goal(&args.goal)?,
+        checks: !args.no_check,
         shows_progress: true,
-    };
-    check_target(&args.target)?;
-    let calibration = calibrated(args, as_read, host)?;
-    let compiled = request.compile(&machine, as_read, &model.store, calibration.as_ref(), host)?;
-    let CompiledGraph { tuned, note, open } = compiled;
-    if !args.no_check {
-        let mut complaints = verify(&machine, &tuned.planned.program);
-        complaints.retain(|complaint| complaint.severity == Severity::Error);
-        if !complaints.is_empty() {
-            return Err(refused_programs(&args.target.chip, &args.target.set, &complaints));
-        }
-    }
-    Ok(Some(PlannedGraph { machine, fingerprint, tuned, note, open, as_read: as_read.clone() }))
+    })
 }

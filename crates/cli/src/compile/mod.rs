@@ -62,6 +62,18 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
         }
         None => {
             if let CompileInput::Model(model) = &loaded
+                && args.worth
+                && let Some(worth) = general::worth(args, model, host)?
+            {
+                return Ok(worth);
+            }
+            if args.worth {
+                return Err(Outcome::usage(
+                    "--worth with a language model\n  = allowed: graphs that take arrays\n  \
+                     = instead: --effort 0, for what its choices are worth beside the rule",
+                ));
+            }
+            if let CompileInput::Model(model) = &loaded
                 && let Some(graph) = general::planned(args, model, host)?
             {
                 return match &args.output {

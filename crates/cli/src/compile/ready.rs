@@ -47,6 +47,7 @@ fn decided(args: &RunArgs) -> Option<&'static str> {
         ("chips", target.chips != rule.chips),
         ("context", target.context.is_some()),
         ("solver", target.solver != rule.solver),
+        ("without", target.without != rule.without),
         ("effort", args.effort != 0),
         ("interp", args.interp),
         ("html", args.html.is_some()),

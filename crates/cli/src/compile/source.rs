@@ -227,6 +227,7 @@ fn decided(text: &lowered::read::LoweredText, args: &CompileArgs) -> Result<Mode
         chips: options.chips,
         context: Some(options.context),
         solver: text.choices.solver.name().to_string(),
+        without: asked.without.clone(),
     };
     let number = |number: Option<u64>| number.map_or(String::new(), |number| number.to_string());
     let both = [

@@ -49,7 +49,7 @@ pub(crate) struct RunArgs {
         long,
         conflicts_with_all = [
             "chip", "set", "dtype", "cache", "calibrate", "pes", "chips", "context", "effort", "solver",
-            "trace", "html",
+            "trace", "html", "without",
         ]
     )]
     pub(crate) interp: bool,

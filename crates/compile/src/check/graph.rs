@@ -3,13 +3,21 @@
 
 use std::collections::BTreeSet;
 
+use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::footprint::ByteSet;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::transfer::{MemoryInstance, Transfer};
 
 use super::images::{never_issued, unpaired};
+use super::{CheckReport, RegisterFacts, check, places, values};
 use crate::general::Planned;
 use crate::general::kernel::{Origin, Value};
+
+/// Checks the program of a planned graph: hazards between the units of all PEs, bytes that nobody wrote, and
+/// that every kernel reads what it is meant to.
+pub fn check_plan(machine: &Tcp, planned: &Planned) -> CheckReport {
+    check(machine, &planned.program, &values::intent(planned), &RegisterFacts::default())
+}
 
 /// What is wrong with a plan, in words; none if nothing is.
 pub fn plan_fault(planned: &Planned) -> Option<String> {
@@ -23,6 +31,7 @@ pub fn plan_fault(planned: &Planned) -> Option<String> {
         .or_else(|| never_issued(program))
         .or_else(|| crossing(planned))
         .or_else(|| reads_nothing(planned))
+        .or_else(|| places::misplaced(planned))
 }
 
 /// The first transfer that begins to read where no value is and nothing is written.
@@ -68,7 +77,7 @@ fn crossing(planned: &Planned) -> Option<String> {
 }
 
 /// Runs of bytes of HBM that a side of a transfer touches; none if it is elsewhere, or by index.
-fn hbm_runs(program: &Program, transfer: &Transfer, write: bool) -> Option<Vec<(u64, u64)>> {
+pub(super) fn hbm_runs(program: &Program, transfer: &Transfer, write: bool) -> Option<Vec<(u64, u64)>> {
     let base = if write { transfer.target } else { transfer.source };
     let located = base.locate().filter(|located| located.medium == MemoryInstance::Hbm)?;
     if transfer.index.is_some_and(|index| index.scatter == write) {

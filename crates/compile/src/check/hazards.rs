@@ -138,6 +138,7 @@ pub(super) fn check_case(
         slices: machine.pe.slices,
     };
     checker.run(traces);
+    checker.results();
     checker.unread(traces);
 }
 
@@ -233,8 +234,8 @@ impl HazardChecker<'_, '_> {
         met: Option<&mut Vec<MetCommand>>,
     ) {
         self.checked.commands += 1;
-        let transfer = self.touches.get(touch).and_then(|touch| touch.transfer);
-        let kernel = self.intent.kernel(queue, step, transfer);
+        let command = self.touches.get(touch).map_or((None, None), |touch| (touch.transfer, touch.exec));
+        let kernel = self.intent.kernel(queue, step, command);
         if let Some(issued) = self.issued.get_mut(stamp.unit) {
             issued.push(IssuedCommand { step, touch, kernel });
         }
@@ -351,7 +352,7 @@ impl HazardChecker<'_, '_> {
             }
             let source = self.issued(unit, count).copied();
             let of = source.and_then(|source| source.kernel);
-            if memory != MemoryKind::Hbm && !self.intent.may_read(kernel, of) {
+            if !self.intent.may_read(memory, kernel, of) {
                 let wrote = source.and_then(|source| self.touches.get(source.touch));
                 let wrote = wrote.map_or("", |touch| touch.name.as_str());
                 let message = format!(
@@ -381,6 +382,27 @@ impl HazardChecker<'_, '_> {
         }
     }
 
+    /// What the host reads behind the run, each part of one kernel.
+    fn results(&mut self) {
+        let pe = PeId { chip: 0, pe: 0 };
+        for result in &self.intent.results {
+            for (writer, (_, byte)) in self.flow.read(&result.bytes) {
+                let source = writer.and_then(|writer| self.wrote.get(writer as usize));
+                let of = source.and_then(|source| self.issued(source.unit, source.count)?.kernel);
+                let (name, place) = (&result.name, format!("HBM byte {byte}"));
+                let message = match source {
+                    None => format!("nothing has written {place} of the result `{name}`"),
+                    Some(_) if of.is_some_and(|of| !result.makers.contains(&of)) => {
+                        let of = self.intent.name(of);
+                        format!("{of} has written {place} of the result `{name}`, which others give")
+                    }
+                    Some(_) => continue,
+                };
+                self.found.push(CheckFault::new(FaultKind::Unwritten, pe, 0, message));
+            }
+        }
+    }
+
     /// Commands whose results nobody read, and those whose results somebody did: in another case they may be.
     fn unread(&mut self, traces: &[Trace]) {
         for wrote in self.wrote.iter().filter(|wrote| wrote.count > 0) {
@@ -396,7 +418,9 @@ impl HazardChecker<'_, '_> {
             let of = self.intent.name(issued.kernel);
             let message = format!("nothing reads what `{name}` of {of} writes");
             let sent = touch.is_some_and(|touch| touch.transfer.is_some() && touch.hbm.is_empty());
-            let kind = if self.intent.reads_all && !sent { FaultKind::Lost } else { FaultKind::Unread };
+            let cleared = self.intent.passes_in_hbm && touch.is_some_and(|touch| touch.fills);
+            let kind =
+                if self.intent.reads_all && !sent && !cleared { FaultKind::Lost } else { FaultKind::Unread };
             let fault = CheckFault::new(kind, pe, step, message);
             self.checked.unread.insert((queue, step), fault);
         }

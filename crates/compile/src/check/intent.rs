@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_tcp_isa::footprint::MemoryAccess;
-use tilewright_tcp_isa::program::TransferId;
+use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind};
+use tilewright_tcp_isa::program::{ExecId, TransferId};
 
 use crate::kernel::{Kernel, Kernels, ValueId};
 
@@ -19,6 +19,13 @@ pub struct Intent {
     pub reads: Vec<Vec<usize>>,
     /// Transfers that belong to a kernel wherever they are issued: what is fetched ahead.
     pub ahead: BTreeMap<TransferId, usize>,
+    /// The kernel of each image; without them, steps say it.
+    pub image_kernels: Vec<usize>,
+    /// Kernels hand values on in HBM alone: memories of PEs have what a kernel wrote itself, and `reads` says
+    /// whose bytes of HBM it reads.
+    pub passes_in_hbm: bool,
+    /// What the host reads behind the run.
+    pub results: Vec<HostRead>,
     /// What memories hold before the run, besides the tensors of the program.
     pub held: Vec<MemoryAccess>,
     /// Bytes of data memory that a run may read as earlier runs left them; without them, all that they hold.
@@ -34,6 +41,17 @@ pub struct Intent {
     /// Blocks that repeat are followed each, also where one can vouch for the others: slower, and finds the
     /// same.
     pub follows_each_block: bool,
+}
+
+/// Bytes of HBM that the host reads behind a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRead {
+    /// What they are.
+    pub name: String,
+    /// Where they lie.
+    pub bytes: MemoryAccess,
+    /// Kernels that may have written them; what was there before the run may be read too.
+    pub makers: Vec<usize>,
 }
 
 impl Intent {
@@ -54,17 +72,29 @@ impl Intent {
     }
 
     /// The kernel of a step.
-    pub(super) fn kernel(&self, queue: usize, step: usize, transfer: Option<TransferId>) -> Option<usize> {
-        if let Some(kernel) = transfer.and_then(|id| self.ahead.get(&id)) {
+    pub(super) fn kernel(
+        &self,
+        queue: usize,
+        step: usize,
+        (transfer, image): (Option<TransferId>, Option<ExecId>),
+    ) -> Option<usize> {
+        let of_image = || image.and_then(|id| self.image_kernels.get(id.0 as usize));
+        if let Some(kernel) = transfer.and_then(|id| self.ahead.get(&id)).or_else(of_image) {
             return Some(*kernel);
         }
         let begins = self.begins.get(queue)?;
         begins.partition_point(|first| *first <= step).checked_sub(1)
     }
 
-    /// Whether a kernel may read what another wrote; what belongs to none may be read by all.
-    pub(super) fn may_read(&self, reader: Option<usize>, writer: Option<usize>) -> bool {
+    /// Whether a kernel may read what another wrote in a memory; what belongs to none may be read by all.
+    pub(super) fn may_read(&self, memory: MemoryKind, reader: Option<usize>, writer: Option<usize>) -> bool {
+        if memory == MemoryKind::Hbm && !self.passes_in_hbm {
+            return true;
+        }
         match (reader, writer) {
+            (Some(reader), Some(writer)) if self.passes_in_hbm && memory != MemoryKind::Hbm => {
+                reader == writer
+            }
             (Some(reader), Some(writer)) => {
                 reader == writer || self.reads.get(reader).is_some_and(|reads| reads.contains(&writer))
             }

@@ -18,6 +18,8 @@
 //! | `regions` | whether transfers meet what the plan has in HBM |
 //! | `images` | whether each image is loaded for its own start |
 //! | `graph` | the program of a planned graph against its places |
+//! | `places` | whether its transfers read and write what their kernels do |
+//! | `values` | which kernel of a planned graph reads whose bytes |
 //! | `model` | the programs of a compiled model |
 //! | [`fault`] | what is found |
 
@@ -30,10 +32,12 @@ mod images;
 pub mod intent;
 mod model;
 mod order;
+mod places;
 mod regions;
 mod repeat;
 mod touch;
 mod trace;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +46,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::{Program, Register, RegisterId};
 
 pub use fault::{CheckFault, FaultKind};
-pub use graph::plan_fault;
+pub use graph::{check_plan, plan_fault};
 pub use intent::Intent;
 
 use cases::ProgramCase;

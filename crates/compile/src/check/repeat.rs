@@ -391,7 +391,7 @@ impl ModelBlock {
             let by = start.counts.get(*unit).zip(self.start.counts.get(*unit));
             let by = by.filter(|_| !older).map_or(0, |(to, from)| to.exact_sub(*from));
             let reader = met.get(*index).and_then(|met| met.kernel);
-            checker.intent.may_read(reader, checker.kernel_of(*unit, count.exact_add(by)))
+            checker.intent.may_read(MemoryKind::Dm, reader, checker.kernel_of(*unit, count.exact_add(by)))
         };
         self.commands.len() == met.len()
             && self.commands.iter().zip(met).all(same)

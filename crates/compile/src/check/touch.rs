@@ -13,6 +13,7 @@ use tilewright_tcp_isa::footprint::{
     Footprint, MemoryAccess, MemoryKind, OutOfBounds, of_exec, of_read, of_transfer, tensor,
 };
 use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::exec::ExecBody;
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Count, ExecId, Program, TransferId};
 
@@ -57,6 +58,9 @@ pub(super) struct CommandAccess {
     pub(super) hbm: Vec<MemoryAccess>,
     pub(super) outside: Vec<OutOfBounds>,
     pub(super) transfer: Option<TransferId>,
+    pub(super) exec: Option<ExecId>,
+    /// It writes one word everywhere: some of it may be for nobody.
+    pub(super) fills: bool,
 }
 
 /// Execution or transfer, which, on which PE, with which values of the registers that it names.
@@ -191,7 +195,7 @@ impl<'m> AccessCache<'m> {
             return Some(*known);
         }
         let footprint = of_exec(self.machine, &exec.resolved(registers), pe, &self.objects);
-        let found = self.add(exec.name.clone(), footprint, None);
+        let found = self.add(exec.name.clone(), footprint, (None, Some(id)));
         self.known.insert(key, found);
         Some(found)
     }
@@ -212,7 +216,7 @@ impl<'m> AccessCache<'m> {
             return Some(*known);
         }
         let footprint = of_transfer(self.machine, &transfer.resolved(registers), &self.objects);
-        let found = self.add(transfer.name.clone(), footprint, Some(id));
+        let found = self.add(transfer.name.clone(), footprint, (Some(id), None));
         self.known.insert(key, found);
         Some(found)
     }
@@ -220,15 +224,23 @@ impl<'m> AccessCache<'m> {
     /// A core's read.
     pub(super) fn read(&mut self, address: Address, bytes: u64) -> TouchId {
         let footprint = of_read(self.machine, address, bytes);
-        self.add("read".to_string(), footprint, None)
+        self.add("read".to_string(), footprint, (None, None))
     }
 
-    fn add(&mut self, name: String, footprint: Footprint, transfer: Option<TransferId>) -> TouchId {
+    fn add(
+        &mut self,
+        name: String,
+        footprint: Footprint,
+        (transfer, exec): (Option<TransferId>, Option<ExecId>),
+    ) -> TouchId {
         let (hbm, of_pes) =
             merged(footprint.accesses).into_iter().partition(|access| access.memory == MemoryKind::Hbm);
         let of_pes = self.of_pes(of_pes);
         let id = u32::try_from(self.all.len()).or_broken("commands of a case fit 32 bits");
-        self.all.push(CommandAccess { name, of_pes, hbm, outside: footprint.outside, transfer });
+        let image = exec.and_then(|id| self.program.execs.get(id.0 as usize));
+        let fills = image.is_some_and(|image| matches!(image.body, ExecBody::Fill(_)));
+        let outside = footprint.outside;
+        self.all.push(CommandAccess { name, of_pes, hbm, outside, transfer, exec, fills });
         id
     }
 

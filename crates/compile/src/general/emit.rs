@@ -24,6 +24,7 @@ use super::kernel::Part;
 use super::moves::{Bytes, transfers};
 use super::order::Job;
 use super::view::signed;
+use super::without::Without;
 use crate::tcp::emit::Emitter as Queues;
 
 /// Bytes of each slice at the top of data memory where short rows are gathered before HBM takes them.
@@ -363,7 +364,7 @@ impl<'m> Emitter<'m> {
     }
 
     /// The program.
-    pub(super) fn finish(self) -> Emitted {
+    pub(super) fn finish(self, without: Without) -> Emitted {
         let busy = |ops: &Vec<Op>| ops.iter().any(|op| !matches!(op, Op::Meet));
         let at_work: Vec<u64> =
             (0_u64..).zip(&self.ops).filter(|(_, ops)| busy(ops)).map(|(pe, _)| pe).collect();
@@ -375,7 +376,7 @@ impl<'m> Emitter<'m> {
             all.iter().map(|op| job(machine, pe, op, &known)).collect()
         };
         let lines: Vec<Vec<Job>> = (0_u64..).zip(&self.ops).map(jobs).collect();
-        let (cycles, orders) = order(&Figures::new(machine), &lines);
+        let (cycles, orders) = order(&Figures::new(machine), &lines, without);
         let mut queues = Queues::new(machine, 1);
         let (mut transfers, mut execs) = (Vec::new(), Vec::new());
         let lines = lines.into_iter().zip(orders);

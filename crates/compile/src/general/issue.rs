@@ -12,6 +12,7 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 
 use super::order::{Core, Job, Unit};
+use super::without::{Choice, Without};
 
 /// Cycles before the engine is free at which the next transfer is given to it.
 const EARLY_CYCLES: u64 = 400;
@@ -41,6 +42,9 @@ const RULES: [Rule; 7] = [
     Rule { ahead: 256, passed: 16, by_path: true },
 ];
 
+/// The next command in program order, whatever it waits for.
+const PROGRAM_ORDER: Rule = Rule { ahead: 1, passed: 0, by_path: false };
+
 /// What the model takes from the chip.
 pub(super) struct Figures {
     /// From a message that is sent to one that is received.
@@ -61,15 +65,20 @@ impl Figures {
 }
 
 /// Commands of each PE by number, in the order in which they are issued, and when the last has ended.
-pub(super) fn order(figures: &Figures, lines: &[Vec<Job>]) -> (u64, Vec<Vec<usize>>) {
+pub(super) fn order(figures: &Figures, lines: &[Vec<Job>], without: Without) -> (u64, Vec<Vec<usize>>) {
     let jobs: usize = lines.iter().map(Vec::len).sum();
     let mut looks = 0;
     let affordable = |rule: &&Rule| {
         looks += jobs * rule.ahead;
         looks <= MOST_LOOKS
     };
-    let first = &RULES[..1];
-    let rules: Vec<&Rule> = first.iter().chain(RULES[1..].iter().take_while(affordable)).collect();
+    let (first, others) = RULES.split_at(1);
+    let mut rules: Vec<&Rule> = first.iter().chain(others.iter().take_while(affordable)).collect();
+    if without.has(Choice::Order) {
+        rules = vec![&PROGRAM_ORDER];
+    } else if without.has(Choice::Rules) {
+        rules.truncate(1);
+    }
     let ahead = rules.iter().map(|rule| rule.ahead).max().unwrap_or(RULES[0].ahead);
     let mut graphs: Vec<Graph<'_>> = lines.par_iter().map(|jobs| Graph::new(jobs, ahead)).collect();
     Graph::rank(&mut graphs);
@@ -497,7 +506,7 @@ mod tests {
             let mut graphs: Vec<Graph<'_>> = lines.iter().map(|jobs| Graph::new(jobs, 256)).collect();
             Graph::rank(&mut graphs);
             let first = RULES.map(|rule| Run::new(&FIGURES, &graphs, rule).done());
-            let (best, _) = order(&FIGURES, &lines);
+            let (best, _) = order(&FIGURES, &lines, Without::default());
             prop_assert!(first.iter().all(|one| one.cycles >= best));
             // A path of one PE alone is never shorter than its longest unit.
             let unit = |jobs: &Vec<Job>, unit: Unit| -> u64 {
@@ -521,7 +530,7 @@ mod tests {
             Job::test(Unit::Main, 20_000, (64, 72), false, false),
             Job::test(Unit::Main, 100, (32, 40), false, false),
         ];
-        let (_, order) = order(&FIGURES, &[jobs]);
+        let (_, order) = order(&FIGURES, &[jobs], Without::default());
         let place = |at: usize| order[0].iter().position(|one| *one == at).unwrap();
         assert!(place(1) < place(2) && place(4) < place(2), "{order:?}");
     }

@@ -20,6 +20,7 @@ use super::plan::readers;
 use super::tactic::{Tactic, tactics};
 use super::tiled::{Epilogue, Input, Joined, Padding, Room, TiledContraction, Uses, Windows, candidate};
 use super::view::signed;
+use super::without::{Choice, Without};
 
 /// What was chosen for the contractions of a graph.
 #[derive(Clone, Debug, Default)]
@@ -257,20 +258,22 @@ fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMa
     };
     let made = readers(all);
     let uses = Uses::new(all, made.clone(), options.keep);
+    let without = options.without;
     for number in 0..all.kernels.len() {
         let Some((_, sizes)) = contraction(all, number) else { continue };
-        let seen = windows(machine, all, number);
+        let seen = windows(machine, all, number).filter(|_| !without.has(Choice::Windows));
         let mut best: Option<(u64, TiledContraction, Option<Joined>)> = None;
         let variants = uses.epilogues(number).into_iter().map(Some).chain([None]);
         let most = |one: &Option<Joined>| one.as_ref().map_or(0, |one| one.kernels.len());
-        let variants: Vec<Option<Joined>> = variants.collect();
+        let alone = without.has(Choice::Epilogue);
+        let variants: Vec<Option<Joined>> = variants.filter(|one| one.is_none() || !alone).collect();
         let all_joined = variants.iter().map(most).max().unwrap_or_default();
         for variant in variants {
             // A chain alone behind a contraction always takes more in a kernel of its own.
             if variant.is_none() && best.as_ref().is_some_and(|(_, _, one)| most(one) == 1) {
                 continue;
             }
-            let room = Room { pes: options.pes, fused: options.fused, warm: is_warm(all, number, options) };
+            let room = options.room(is_warm(all, number, options));
             let epilogue = variant.as_ref().map(|one| &one.epilogue);
             let results = sizes.batch * sizes.rows * sizes.columns;
             let apart =
@@ -279,7 +282,8 @@ fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMa
                 let elements = sizes.batch * sizes.rows * sizes.summed;
                 apart_cycles(machine, elements * sizes.operands.element_bytes(), options.pes)
             });
-            let pad = padding(all, &made, number, variant.as_ref()).filter(|_| !options.keep);
+            let stays = options.keep || without.has(Choice::Inside);
+            let pad = padding(all, &made, number, variant.as_ref()).filter(|_| !stays);
             // What is moved crosses HBM twice.
             let moved = pad.as_ref().map_or(0, |(one, _)| {
                 let bytes = results * all.values[one.value].element_bytes();
@@ -351,7 +355,8 @@ fn candidates(machine: &Tcp, all: &Kernels, options: &Options, tilings: &Tilings
             candidates.insert(number, Vec::new());
             continue;
         }
-        if options.pes > 1 && tiled && products >= MANY_PRODUCTS {
+        let many = options.pes > 1 && products >= MANY_PRODUCTS && !options.without.has(Choice::Tiled);
+        if tiled && (many || options.without.has(Choice::Explorer)) {
             candidates.insert(number, Vec::new());
             continue;
         }
@@ -380,6 +385,7 @@ fn tiled(
     weigher: &Weigher<'_>,
     tilings: &Tilings,
     chains: &BTreeMap<usize, Joined>,
+    without: Without,
 ) -> BTreeMap<usize, TiledContraction> {
     let (machine, all) = (weigher.machine, weigher.all);
     let mut tiled = BTreeMap::new();
@@ -387,6 +393,9 @@ fn tiled(
         let Some((_, sizes)) = contraction(all, *number) else { continue };
         let Some(one) = tilings.get(number) else { continue };
         let own = tactics.iter().map(|tactic| weigher.own(*number, tactic, &[])).min();
+        if own.is_some() && without.has(Choice::Tiled) {
+            continue;
+        }
         let apart = weigher.tails.get(number).filter(|_| !chains.contains_key(number));
         let chain = apart.map_or(0, |tail| {
             let kernel = &all.kernels[*tail];
@@ -420,11 +429,11 @@ fn unwritten(all: &Kernels, windows: &BTreeMap<usize, Looked>) -> BTreeSet<usize
 /// # Errors
 /// The first contraction without a tactic, and why.
 pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<Chosen, (usize, String)> {
-    let mut tails = tails(all);
+    let mut tails = if options.without.has(Choice::Epilogue) { BTreeMap::new() } else { tails(all) };
     let (tilings, mut joined) = tilings(machine, all, options);
     let (candidates, without) = candidates(machine, all, options, &tilings);
     let weigher = Weigher { machine, all, tails: &tails, candidates: candidates.clone() };
-    let tiled = tiled(&weigher, &tilings, &joined);
+    let tiled = tiled(&weigher, &tilings, &joined, options.without);
     joined.retain(|number, _| tiled.contains_key(number));
     if let Some((number, why)) = without.into_iter().find(|(number, _)| !tiled.contains_key(number)) {
         return Err((number, why));
@@ -451,8 +460,9 @@ pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<
         let costs = weigher.candidates[from].iter().map(row).collect();
         bridges.push(Bridge { from: at(*from), to: at(*number), costs });
     }
-    let choice = choose(&kernels, &bridges);
     let alone = vec![0; kernels.len()];
+    let together = !options.without.has(Choice::Bridges);
+    let choice = if together { choose(&kernels, &bridges) } else { alone.clone() };
     let totals = (total(&kernels, &bridges, &choice), total(&kernels, &bridges, &alone));
     let epilogues = joined.iter().map(|(number, one)| (*number, one.kernels.clone())).collect();
     let has = |one: &TiledContraction, is: fn(&Windows) -> bool| one.windows.as_ref().is_some_and(is);

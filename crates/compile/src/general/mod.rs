@@ -32,6 +32,7 @@
 //! | [`text`] | kernels as text, with what was chosen and what it takes |
 //! | [`explain`](mod@explain) | what bounds a kernel, and what would have to change |
 //! | [`reference`](mod@reference) | what kernels must give, from what they read alone |
+//! | [`without`] | parts that can be left out, by name |
 //! | [`refusal`] | what is not lowered, and why |
 
 pub mod bound;
@@ -54,6 +55,7 @@ pub mod tensors;
 pub mod text;
 pub mod tiled;
 pub mod view;
+pub mod without;
 pub mod words;
 
 mod commands_chain;
@@ -86,3 +88,4 @@ pub(crate) use contract::is_vector_work;
 pub use parts::Parts;
 pub use plan::{Options, Planned, Spread, plan};
 pub use refusal::Refusal;
+pub use without::{Choice, Without};

@@ -47,7 +47,7 @@ pub(super) fn sums_in_parts(machine: &Tcp, options: &Options, mut all: Kernels) 
             && sizes.summed >= LONG_SUM
             && sizes.batch * sizes.rows * sizes.columns * sizes.summed >= MANY_PRODUCTS
         {
-            let room = Room { pes: options.pes, fused: options.fused, warm: is_warm(&all, number, options) };
+            let room = options.room(is_warm(&all, number, options));
             let same = known.iter().find(|(other, at, _)| (*other, *at) == (sizes, room));
             parts = same.map_or_else(|| best(machine, sizes, room), |(.., parts)| *parts);
             known.push((sizes, room, parts));

@@ -5,7 +5,9 @@
 //! contraction hands straight on lies as its tactic leaves it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
+use tilewright_base::invariant::broken;
 use tilewright_graph::{Graph, TensorStore};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
@@ -30,8 +32,11 @@ use super::refusal::{Lowered, Refusal};
 use super::share::{narrowed_early, shared_rows};
 use super::strided::strided_operands;
 use super::tactic::Placed;
+use super::tiled::Room;
 use super::turned::turned_results;
 use super::unread::without_unread;
+use super::without::{Choice, Without};
+use crate::check::{check_plan, plan_fault};
 
 /// Bytes of a word.
 pub(super) const WORD_BYTES: u64 = 4;
@@ -55,12 +60,33 @@ pub struct Options {
     pub least_products: u64,
     /// Parts that sums are cut into; `None` leaves it to cost.
     pub parts: Option<Parts>,
+    /// Parts of the compiler that are left out.
+    pub without: Without,
+    /// Whether the program is checked before it is given away.
+    pub check: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        let least_products = MANY_PRODUCTS;
-        Options { tactics: 12, keep: false, pes: 1, fused: None, warm: None, least_products, parts: None }
+        Options {
+            tactics: 12,
+            keep: false,
+            pes: 1,
+            fused: None,
+            warm: None,
+            least_products: MANY_PRODUCTS,
+            parts: None,
+            without: Without::default(),
+            check: true,
+        }
+    }
+}
+
+impl Options {
+    /// What a contraction in tiles may use, with columns that are there when it begins or not.
+    pub(super) fn room(&self, warm: [bool; 2]) -> Room {
+        let fused = if self.without.has(Choice::Fused) { Some(1) } else { self.fused };
+        Room { pes: self.pes, fused, warm, refined: !self.without.has(Choice::Refine) }
     }
 }
 
@@ -83,6 +109,8 @@ pub struct Planned {
     pub kernel_of_transfer: Vec<usize>,
     /// The kernel of each execution of the program.
     pub kernel_of_exec: Vec<usize>,
+    /// Kernels that run row by row together.
+    pub groups: Vec<Range<usize>>,
     /// All commands.
     pub program: Program,
     /// When the last command ends, by the model that their order is from.
@@ -150,15 +178,50 @@ pub fn plan(
     store: &TensorStore,
     options: &Options,
 ) -> Result<Planned, Refusal> {
-    let formed = entry_layouts(narrowed_first(kernels(graph, store)?));
-    let formed = merged(walked_moves(formed));
-    let formed = without_unread(narrowed_early(shared_rows(formed)));
-    let formed = turned_results(machine, options, formed);
-    let copied = close(legal(machine, options.pes, formed));
+    let planned = best_plan(machine, graph, store, options)?;
+    if options.check {
+        check(machine, &planned);
+    }
+    Ok(planned)
+}
+
+/// Ends the run if a program is wrong, which no graph can make it.
+fn check(machine: &Tcp, planned: &Planned) {
+    let wrong = || check_plan(machine, planned).errors().next().map(ToString::to_string);
+    if let Some(fault) = plan_fault(planned).or_else(wrong) {
+        broken(format_args!("the program of `{}`: {fault}", planned.kernels.name));
+    }
+}
+
+/// Kernels as plans begin with them: what is left out of rewrites is not done.
+fn copied(machine: &Tcp, graph: &Graph, store: &TensorStore, options: &Options) -> Result<Kernels, Refusal> {
+    let part = |choice: Choice, rewrite: fn(Kernels) -> Kernels, all: Kernels| {
+        if options.without.has(choice) { all } else { rewrite(all) }
+    };
+    let formed = entry_layouts(part(Choice::Early, narrowed_first, kernels(graph, store)?));
+    let formed = part(Choice::Merge, merged, walked_moves(formed));
+    let shared = part(Choice::Shared, shared_rows, formed);
+    let narrowed = without_unread(part(Choice::Early, narrowed_early, shared));
+    let turned = if options.without.has(Choice::Turned) {
+        narrowed
+    } else {
+        turned_results(machine, options, narrowed)
+    };
+    Ok(close(legal(machine, options.pes, turned)))
+}
+
+fn best_plan(
+    machine: &Tcp,
+    graph: &Graph,
+    store: &TensorStore,
+    options: &Options,
+) -> Result<Planned, Refusal> {
+    let copied = copied(machine, graph, store, options)?;
     let cold = Options { warm: Some(options.warm.unwrap_or_default()), ..*options };
     let warm = Options { warm: Some(true), ..*options };
     let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm) != [false; 2]);
-    if options.warm.is_some() || options.pes == 1 || !differs {
+    let alone = options.warm.is_some() || options.without.has(Choice::Warm);
+    if alone || options.pes == 1 || !differs {
         return planned(machine, &copied, &cold);
     }
     let (cold, warm) =
@@ -199,7 +262,8 @@ fn planned(machine: &Tcp, copied: &Kernels, options: &Options) -> Result<Planned
         }
     }
     place_parts(&kernels, &mut planner.places);
-    let groups = planner.groups();
+    let groups = if options.without.has(Choice::Groups) { BTreeMap::new() } else { planner.groups() };
+    let ranges = groups.iter().map(|(start, (end, _))| *start..*end).collect();
     let mut number = 0;
     while number < kernels.kernels.len() {
         planner.emitter.begin(number);
@@ -218,7 +282,7 @@ fn planned(machine: &Tcp, copied: &Kernels, options: &Options) -> Result<Planned
         let why = format!("its values take {hbm_bytes} B of HBM, which has {capacity} B");
         return Err(Refusal { node: kernels.name.clone(), op: "graph".to_string(), why });
     }
-    let Emitted { mut program, transfers, execs, cycles } = emitter.finish();
+    let Emitted { mut program, transfers, execs, cycles } = emitter.finish(options.without);
     program.tensors.extend(memory(hbm_bytes));
     Ok(Planned {
         kernels,
@@ -229,6 +293,7 @@ fn planned(machine: &Tcp, copied: &Kernels, options: &Options) -> Result<Planned
         chosen,
         kernel_of_transfer: transfers,
         kernel_of_exec: execs,
+        groups: ranges,
         program,
         cycles,
     })
@@ -237,11 +302,18 @@ fn planned(machine: &Tcp, copied: &Kernels, options: &Options) -> Result<Planned
 /// The same kernels with operands that are read by strides and sums in parts, if each of these contractions
 /// has tiles.
 fn strided(machine: &Tcp, copied: &Kernels, options: &Options) -> Option<(Kernels, Chosen)> {
-    if options.pes == 1 {
+    if options.pes == 1 || options.without.has(Choice::Tiled) {
         return None;
     }
-    let kernels =
-        close(sums_in_parts(machine, options, strided_operands(options.least_products, copied.clone())));
+    let without = options.without;
+    let mut kernels = copied.clone();
+    if !without.has(Choice::Strided) {
+        kernels = strided_operands(options.least_products, kernels);
+    }
+    if !without.has(Choice::Parts) {
+        kernels = sums_in_parts(machine, options, kernels);
+    }
+    let kernels = close(kernels);
     if kernels == *copied {
         return None;
     }

@@ -9,7 +9,7 @@ use super::kernel::{Kernel, Kernels, Sizes, Work};
 use super::link::apart_cycles;
 use super::parts::is_window;
 use super::plan::Options;
-use super::tiled::{Room, candidate};
+use super::tiled::candidate;
 use super::view::{View, signed};
 
 /// The same kernels with results of contractions as their readers take them, where that takes less.
@@ -34,7 +34,7 @@ pub(super) fn turned_results(machine: &Tcp, options: &Options, mut all: Kernels)
 
 /// Whether operands in each other's place take less than a copy that turns the result.
 fn pays(machine: &Tcp, options: &Options, sizes: Sizes) -> bool {
-    let room = Room { pes: options.pes, fused: options.fused, warm: [false; 2] };
+    let room = options.room([false; 2]);
     let cycles = |sizes: Sizes| {
         let found = candidate(machine, sizes, room, (None, None), false);
         found.ok().map(|found| found.cycles)

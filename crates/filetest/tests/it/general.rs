@@ -6,7 +6,7 @@ use tilewright_artifact::{CompiledFile, GraphPlan, write_graph};
 use tilewright_base::Sources;
 use tilewright_compile::general::interface::interface;
 use tilewright_compile::general::reference::expected;
-use tilewright_compile::general::{Options, Parts, plan, tensors};
+use tilewright_compile::general::{Choice, Options, Parts, Without, plan, tensors};
 use tilewright_graph::{
     Binary, Builder, Dim, Dtype, Fold, Graph, Op, TensorStore, Type, Unary, ValueId, primitives,
 };
@@ -116,6 +116,13 @@ fn graph(rows: i64, columns: i64, drawn: &[[u8; 3]], whole: bool) -> Option<Grap
     primitives(&b.finish()).ok()
 }
 
+/// Nothing in half of the draws, else one part of the compiler.
+fn left_out(how: u32) -> Without {
+    let all = Choice::ALL.len();
+    let part = (how as usize).checked_sub(all).and_then(|at| Choice::ALL.get(at));
+    part.map_or(Without::default(), |part| Without::from(*part))
+}
+
 /// So many PEs, which work together where contractions can, operands by strides and sums in parts, or as cost
 /// says.
 fn spread([pes, fused, how]: [u32; 3]) -> Options {
@@ -127,6 +134,7 @@ fn spread([pes, fused, how]: [u32; 3]) -> Options {
         least_products: if how % 2 == 0 { cost.least_products } else { 0 },
         parts: [None, Some(Parts::InTurn(2)), Some(Parts::Beside(2)), Some(Parts::Beside(4))]
             [how as usize % 4],
+        without: left_out(how),
         ..cost
     }
 }
@@ -140,6 +148,11 @@ pub(crate) fn on_chip(
     let machine = tcp();
     let options = Options { keep: true, ..options };
     let planned = plan(&machine, graph, &TensorStore::default(), &options);
+    if planned.is_err() && !options.without.is_empty() {
+        let whole = Options { without: Without::default(), ..options };
+        let whole = plan(&machine, graph, &TensorStore::default(), &whole);
+        prop_assert!(whole.is_err(), "refused without {} alone: {:?}", options.without, planned.err());
+    }
     let planned = planned.map_err(|refusal| TestCaseError::reject(refusal.to_string()))?;
     let words: Vec<Vec<u32>> = inputs.iter().filter_map(tensors::words).collect();
     let mut device =
@@ -247,7 +260,7 @@ proptest! {
 
     #[test]
     fn kernels_give_what_the_reference_says(
-        [rows, columns] in sizes(), pes in [0..4_u32, 0..3_u32, 0..12_u32], drawn in steps(),
+        [rows, columns] in sizes(), pes in [0..4_u32, 0..3_u32, 0..34_u32], drawn in steps(),
         values in proptest::collection::vec(-2.0..2.0_f32, 97),
     ) {
         let Some(graph) = graph(rows, columns, &drawn, false) else { return Ok(()) };
@@ -257,7 +270,7 @@ proptest! {
 
     #[test]
     fn whole_numbers_are_those_of_the_interpreter(
-        [rows, columns] in sizes(), pes in [0..4_u32, 0..3_u32, 0..12_u32], drawn in steps(),
+        [rows, columns] in sizes(), pes in [0..4_u32, 0..3_u32, 0..34_u32], drawn in steps(),
         values in proptest::collection::vec(-3..4_i8, 97),
     ) {
         let Some(graph) = graph(rows, columns, &drawn, true) else { return Ok(()) };

@@ -206,6 +206,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "record",
             "report",
             "runtime",
+            "schedule",
             "testkit",
         ],
     ),

@@ -1,11 +1,11 @@
-//! Choices of a general graph by what its program takes, simulated: over how many PEs it is cut, and how many
-//! tactics are weighed for each contraction.
+//! Choices of a general graph by what its program takes, simulated: over how many PEs it is cut, how many
+//! tactics are weighed for each contraction, and whether parts that estimates choose are used at all.
 //!
 //! What an effort tries is among what every greater one tries, and the rule is among all: more effort is
 //! never worse.
 
 use tilewright_base::invariant::{Exact, OrBroken};
-use tilewright_compile::general::{Options, Planned, Refusal};
+use tilewright_compile::general::{Choice, Options, Planned, Refusal};
 use tilewright_explore::Goal;
 use tilewright_explore::goal::milliwatts;
 use tilewright_machine::tcp::Tcp;
@@ -16,6 +16,22 @@ use crate::timing::simulated;
 
 /// Tactics of a contraction that are weighed instead of the rule's; two more with each effort above 1.
 const TACTICS: [usize; 8] = [4, 24, 1, 48, 2, 8, 16, 32];
+
+/// Parts that are used where estimates say that they save something: plans without each of them are
+/// simulated, two more with each effort above 1.
+const DOUBTED: [Choice; 11] = [
+    Choice::Epilogue,
+    Choice::Shared,
+    Choice::Fused,
+    Choice::Parts,
+    Choice::Strided,
+    Choice::Explorer,
+    Choice::Groups,
+    Choice::Windows,
+    Choice::Order,
+    Choice::Refine,
+    Choice::Turned,
+];
 
 /// A graph with the best choices that were found.
 #[derive(Clone, Debug)]
@@ -39,7 +55,7 @@ pub struct GraphGoal {
     pub goal: Goal,
 }
 
-/// Plans of an effort beside the rule's: fewer PEs first, then other numbers of tactics.
+/// Plans of an effort beside the rule's: fewer PEs first, then other numbers of tactics, then without parts.
 pub fn graph_options(rule: Options, effort: u64) -> Vec<Options> {
     let mut all = Vec::new();
     let pes: Vec<u64> =
@@ -49,7 +65,12 @@ pub fn graph_options(rule: Options, effort: u64) -> Vec<Options> {
     for tactics in tactics {
         all.extend(pes.iter().map(|pes| Options { pes: *pes, tactics, ..rule }));
     }
-    all.retain(|one| effort > 0 && (one.pes, one.tactics) != (rule.pes, rule.tactics));
+    for part in DOUBTED.into_iter().take(more).filter(|part| !rule.without.has(*part)) {
+        all.push(Options { without: rule.without.and(part), ..rule });
+    }
+    let is_rule =
+        |one: &Options| (one.pes, one.tactics, one.without) == (rule.pes, rule.tactics, rule.without);
+    all.retain(|one| effort > 0 && !is_rule(one));
     all
 }
 
@@ -108,7 +129,7 @@ fn rank(taken: TokenCost, goal: Goal) -> (u64, u128) {
 }
 
 /// What one run takes; `None` if it cannot be timed without values, or does not end.
-fn cost(machine: &Tcp, planned: &Planned) -> Option<TokenCost> {
+pub(super) fn cost(machine: &Tcp, planned: &Planned) -> Option<TokenCost> {
     let outcome = simulated(machine, &planned.program, &[]).ok()?;
     if outcome.ended != RunEnd::Finished {
         return None;

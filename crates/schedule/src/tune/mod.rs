@@ -18,6 +18,7 @@
 pub mod chain;
 mod cost;
 mod graph;
+mod worth;
 
 use std::collections::BTreeMap;
 use tilewright_base::invariant::{OrBroken, to_index};
@@ -33,6 +34,7 @@ use tilewright_machine::tcp::Tcp;
 
 pub use cost::{ChoiceScore, ProgramCosts, TokenCost};
 pub use graph::{GraphGoal, TunedGraph, graph_options, tune_graph};
+pub use worth::{GraphWorth, PartWorth, worth};
 
 /// Blocks of the model that stands for all.
 const BLOCKS: usize = 2;

@@ -2,11 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use tilewright_base::{SourceId, Sources};
-use tilewright_compile::general::{Options, plan};
+use tilewright_compile::general::{Choice, Options, Without, plan};
 use tilewright_explore::Goal;
 use tilewright_graph::{Graph, TensorStore, primitives};
 use tilewright_machine::Tcp;
-use tilewright_schedule::tune::{GraphGoal, TokenCost, TuneError, TunedGraph, graph_options, tune_graph};
+use tilewright_schedule::tune::{
+    GraphGoal, TokenCost, TuneError, TunedGraph, graph_options, tune_graph, worth,
+};
 
 fn tcp() -> Tcp {
     let mut sources = Sources::default();
@@ -42,14 +44,14 @@ fn tuned(graph: &Graph, pes: u64, aim: GraphGoal) -> Result<TunedGraph, TuneErro
 fn what_an_effort_tries_the_next_one_tries_too() {
     for pes in [1, 2, 8] {
         let rule = Options { pes, ..Options::default() };
-        let tried = |effort| -> Vec<(u64, usize)> {
-            graph_options(rule, effort).iter().map(|one| (one.pes, one.tactics)).collect()
+        let tried = |effort| -> Vec<(u64, usize, Without)> {
+            graph_options(rule, effort).iter().map(|one| (one.pes, one.tactics, one.without)).collect()
         };
         assert!(tried(0).is_empty());
         for effort in 1..9 {
             let (less, more) = (tried(effort), tried(effort + 1));
             assert!(less.iter().all(|one| more.contains(one)), "{less:?} {more:?}");
-            assert!(!more.contains(&(rule.pes, rule.tactics)), "the rule is there already");
+            assert!(!more.contains(&(rule.pes, rule.tactics, rule.without)), "the rule is there already");
         }
     }
 }
@@ -67,6 +69,55 @@ fn more_effort_is_never_worse() {
             }
         }
     }
+}
+
+/// Contractions, chains, reductions and layers of many sizes, beside those of files.
+fn twenty() -> Vec<Graph> {
+    let sizes = [(16, 16, 16), (64, 32, 48), (33, 20, 12), (128, 64, 64), (8, 256, 64), (72, 96, 40)];
+    let mut texts = Vec::new();
+    for (rows, columns, summed) in sizes {
+        let head = format!("graph 1\nname one\ninput x: f32[{rows}, {summed}]\n");
+        let product = format!(
+            "input w: f32[{columns}, {summed}]\nlet y: f32[{rows}, {columns}] = einsum(x, w) \
+             spec=\"mk,nk->mn\"\n"
+        );
+        let ty = format!("f32[{rows}, {columns}]");
+        texts.push(format!("{head}{product}output y = y\n"));
+        texts.push(format!("{head}{product}let s: {ty} = softmax(y) axis=1\noutput s = s\n"));
+        texts.push(format!("{head}let s: f32[{rows}, {summed}] = softmax(x) axis=1\noutput s = s\n"));
+    }
+    let read = |text: String| primitives(&tilewright_graph::text::read(&text, SourceId(0)).unwrap()).unwrap();
+    graphs().into_iter().chain(texts.into_iter().map(read)).collect()
+}
+
+#[test]
+fn more_effort_is_never_worse_on_twenty_graphs() {
+    let (mut count, mut better) = (0, 0);
+    for graph in twenty() {
+        let mut best = u64::MAX;
+        for effort in 1..3 {
+            let aim = GraphGoal { effort, goal: Goal::Time };
+            let (rule, own) = tuned(&graph, 2, aim).unwrap().costs.unwrap();
+            assert!(own.millicycles <= rule.millicycles.min(best), "effort {effort}");
+            best = own.millicycles;
+            better += usize::from(own.millicycles < rule.millicycles);
+        }
+        count += 1;
+    }
+    assert!(count >= 20 && better > 0, "{better} of {count} graphs gain something");
+}
+
+#[test]
+fn a_part_that_is_left_out_has_a_price() {
+    let [graph, ..] = graphs();
+    let (machine, store) = (tcp(), TensorStore::default());
+    let made = |options: &Options| plan(&machine, &graph, &store, options);
+    let rule = Options { pes: 2, ..Options::default() };
+    let found = worth(&machine, rule, &Choice::ALL, &made, &mut |_, _| {}).unwrap();
+    assert_eq!(found.parts.len(), Choice::ALL.len());
+    let cycles = |part: Choice| found.parts.iter().find(|one| one.part == part).unwrap().cycles.unwrap();
+    assert!(cycles(Choice::Epilogue) > found.cycles, "{found:?}");
+    assert!(cycles(Choice::Order) > found.cycles, "{found:?}");
 }
 
 #[test]

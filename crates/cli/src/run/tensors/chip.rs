@@ -46,6 +46,7 @@ pub(super) fn run(
         target: &args.target,
         effort: Some(args.effort),
         goal: Goal::Time,
+        checks: true,
         shows_progress: !args.prompting.json,
     };
     check_target(&args.target)?;

@@ -110,6 +110,8 @@ pub(in super::super) struct Room {
     pub(in super::super) fused: Option<u64>,
     /// Rows or columns are brought while others compute.
     pub(in super::super) warm: [bool; 2],
+    /// The best are compared by what their transfers take.
+    pub(in super::super) refined: bool,
 }
 
 /// The tiled contraction that takes least on so many PEs, fused by cost or so many at once, with the chain
@@ -120,7 +122,7 @@ pub(in super::super) struct Room {
 pub(in super::super) fn candidate(
     machine: &Tcp,
     sizes: Sizes,
-    Room { pes, fused, warm }: Room,
+    Room { pes, fused, warm, refined: is_refined }: Room,
     (epilogue, windows): Behind<'_>,
     whole: bool,
 ) -> Result<TiledContraction, String> {
@@ -143,9 +145,10 @@ pub(in super::super) fn candidate(
     let mut all = search.candidates(pes);
     all.sort_by_key(|candidate| candidate.cycles);
     let mut why = "no tile is legal".to_string();
+    let compared = if is_refined { REFINED } else { 1 };
     let (mut best, mut refined): (Option<TiledContraction>, usize) = (None, 0);
     for candidate in all.into_iter().take(TRIES) {
-        if refined == REFINED {
+        if refined == compared {
             break;
         }
         match search.made(&candidate) {
