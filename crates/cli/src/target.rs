@@ -109,13 +109,12 @@ impl ModelTarget {
 
     /// The types, if models are compiled in them and for as many PEs.
     pub(crate) fn check(&self) -> Result<Named, Outcome> {
-        let Some(named) = Named::find(&self.dtype) else {
-            return Err(Outcome::usage(&format!(
-                "--dtype {}\n  = allowed: {}\n  = instead: --dtype bf16",
-                self.dtype,
-                Named::names()
-            )));
-        };
+        let named = Named::read(&self.dtype).map_err(|allowed| {
+            Outcome::usage(&format!(
+                "--dtype {}\n  = allowed: {allowed}\n  = instead: --dtype bf16",
+                self.dtype
+            ))
+        })?;
         for (what, count) in [("pes", self.pes), ("chips", self.chips)] {
             if ![1, 2, 4, 8].contains(&count) {
                 return Err(Outcome::usage(&format!(
