@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tilewright_base::Sources;
+use tilewright_compile::Named;
 use tilewright_compile::quantise::{
     Format, GraphTypes, QuantisedGraph, TypesError, check as check_rules, quantised, ranges, relative_error,
 };
@@ -103,6 +104,12 @@ impl ModelTarget {
     /// Whether contractions of a graph that takes arrays are in other types than bf16.
     pub(crate) fn is_quantised(&self) -> bool {
         GraphTypes::parse(&self.dtype).is_ok_and(|types| types.is_narrow())
+    }
+
+    /// Whether only a graph that takes arrays can have these types: what a language model has is checked before
+    /// a file is read.
+    pub(crate) fn is_for_graphs(&self) -> bool {
+        self.is_quantised() && Named::find(&self.dtype).is_none()
     }
 
     fn refused_types(&self, error: &TypesError) -> Outcome {

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use tilewright_compile::general::{Options, plan};
+use tilewright_compile::quantise::relative_error;
 use tilewright_filetest::host::{TestHost, good, tilewright};
 use tilewright_graph::{Binary, Builder, Dim, Dtype, Graph, TensorStore, Type, ValueId, primitives};
 use tilewright_reference::{Interpreter, Tensor, float8};
@@ -151,6 +152,50 @@ proptest! {
     }
 }
 
+/// A convolution with padding and relu, then a product with a weight, both quantised by ranges.
+fn network(types: &str, inputs: &[Tensor]) -> Graph {
+    use tilewright_compile::quantise::{GraphTypes, check, quantised, ranges};
+    use tilewright_graph::Data;
+    use tilewright_graph::rich::{Attrs, RichOp};
+    let mut b = Builder::new("network");
+    let weight = |b: &mut Builder, dims: &[i64]| {
+        let count = dims.iter().product::<i64>();
+        let number = |at: i64| f32::from(i16::try_from(at * 37 % 101 - 50).expect("small")) / 64.0;
+        let patterns = (0..count).map(|at| number(at).to_bits()).collect();
+        b.constant(Type::new(Dtype::F32, fixed(dims)), Data::Floats(patterns)).expect("a constant")
+    };
+    let x = b.input("x", Type::new(Dtype::F32, fixed(&[2, 8, 9, 9]))).expect("an input");
+    let (w, v) = (weight(&mut b, &[16, 8, 3, 3]), weight(&mut b, &[24, 16]));
+    let attrs = Attrs::default().ints("pads", &[1; 4]).ints("strides", &[1; 2]).int("groups", 1);
+    let y = b.rich_one(RichOp::Conv, &[x, w], attrs).expect("a convolution");
+    let y = b.with(Binary::Max, y, 0.0).expect("relu");
+    let z = b.einsum("ncyx,mc->nmyx", &[y, v]).expect("products");
+    b.output("z", z);
+    let graph = primitives(&b.finish()).expect("primitives");
+    let types = GraphTypes::parse(types).expect("types");
+    check(&graph, &types).expect("rules");
+    let found = ranges(&graph, &TensorStore::default(), &types, &[inputs.to_vec()]).expect("ranges");
+    quantised(&graph, &types, &found).expect("a graph").graph
+}
+
+/// Windows and padding move narrow elements, in one type and in several.
+#[test]
+fn networks_in_mixed_types_are_those_of_the_interpreter() {
+    let values = (0..2 * 8 * 81_u16).map(|at| f32::from(at * 29 % 97) / 48.0 - 1.0).collect();
+    let inputs = [Tensor::floats(Dtype::F32, &[2, 8, 9, 9], values)];
+    for types in ["f8e4m3", "int8,head=f8e4m3", "f8e4m3,convolution=int8", "head=f8e4m3"] {
+        let graph = network(types, &inputs);
+        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph");
+        let wanted = wanted.run(&inputs).expect("results");
+        for pes in [1, 8] {
+            let found = on_chip(&graph, &inputs, Options { pes, ..Options::default() }).expect("a run");
+            let error = relative_error(&found[0], &wanted[0]).expect("numbers");
+            // A sum that differs in its last bit can be rounded to the next f8e4m3.
+            assert!(error < 0.01, "{types} on {pes} PEs: {error}");
+        }
+    }
+}
+
 /// The interpreter rounds to f8e4m3 as the cast engine does; it knows nothing of it.
 #[test]
 fn the_interpreter_rounds_as_the_chip() {
@@ -195,10 +240,64 @@ fn files_keep_the_types_of_their_contractions() {
     for types in ["f8e4m3", "f8e4m3,attention=int8", "bf16,head=f8e4m3"] {
         let run = good(&format!("run {graph} --seed 3 --dtype {types} --calibrate set"), &mut host);
         assert!(run.contains("error against float32"), "{run}");
-        let said = good(&format!("compile {graph} --dtype {types} --calibrate set -o g.twb"), &mut host);
+        let compile = format!("compile {graph} --dtype {types} --calibrate set");
+        let said = good(&compile, &mut host);
         assert!(said.contains("f8e4m3"), "{said}");
+        good(&format!("{compile} -o g.twb"), &mut host);
         assert_eq!(good("exec g.twb --seed 3", &mut host).lines().next(), run.lines().next(), "{types}");
     }
+}
+
+/// An ONNX model: rows times a weight, relu, times another.
+fn onnx() -> Vec<u8> {
+    use prost::Message as _;
+    use tilewright_import::onnx::proto;
+    let info = |name: &str, sizes: [i64; 2]| {
+        let size = |size: i64| proto::DimensionProto { value: Some(size), name: None };
+        let shape = proto::ShapeProto { dims: sizes.map(size).to_vec() };
+        let tensor = proto::TensorTypeProto { element: 1, shape: Some(shape) };
+        proto::ValueInfoProto { name: name.to_string(), ty: Some(proto::TypeProto { tensor: Some(tensor) }) }
+    };
+    let node = |op: &str, inputs: &[&str], output: &str| proto::NodeProto {
+        op: op.to_string(),
+        inputs: inputs.iter().map(|name| (*name).to_string()).collect(),
+        outputs: vec![output.to_string()],
+        ..proto::NodeProto::default()
+    };
+    let weight = |name: &str, dims: [i64; 2]| {
+        let number = |at: i64| f32::from(i16::try_from(at * 53 % 127 - 63).expect("small")) / 256.0;
+        let float_data = (0..dims[0] * dims[1]).map(number).collect();
+        let (name, dims) = (name.to_string(), dims.to_vec());
+        proto::TensorProto { name, dims, data_type: 1, float_data, ..proto::TensorProto::default() }
+    };
+    let graph = proto::GraphProto {
+        name: "mlp".to_string(),
+        nodes: vec![
+            node("MatMul", &["x", "w"], "h"),
+            node("Relu", &["h"], "r"),
+            node("MatMul", &["r", "v"], "y"),
+        ],
+        initializers: vec![weight("w", [64, 96]), weight("v", [96, 32])],
+        inputs: vec![info("x", [16, 64])],
+        outputs: vec![info("y", [16, 32])],
+        ..proto::GraphProto::default()
+    };
+    let opsets = vec![proto::OperatorSetId { domain: String::new(), version: 13 }];
+    proto::ModelProto { graph: Some(graph), opsets }.encode_to_vec()
+}
+
+/// A model from an ONNX file, in f8e4m3 and with its last product in int8: run, compiled, from a file.
+#[test]
+fn an_onnx_model_runs_in_f8e4m3() {
+    let mut host = host();
+    host.written.insert("mlp.onnx".to_string(), onnx());
+    let run = good("run mlp.onnx --seed 3 --dtype f8e4m3 --pes 2 --json", &mut host);
+    let said: serde_json::Value = serde_json::from_str(&run).expect("json");
+    assert_eq!(said["quantised"]["by_type"], serde_json::json!({ "f8e4m3": 2 }));
+    let error = said["quantised"]["errors"][0]["relative_error"].as_f64().expect("an error");
+    assert!(error > 0.0 && error < 0.06, "{error}");
+    let mixed = good("run mlp.onnx --seed 3 --dtype f8e4m3,y=int8", &mut host);
+    assert!(mixed.contains("f8e4m3 1, int8 1: 2 of 2 contractions"), "{mixed}");
 }
 
 /// What graphs are not compiled in is refused with what there is.
@@ -211,6 +310,7 @@ fn types_that_mean_nothing_are_refused() {
         ("int8,head=w8a8", "`head=w8a8`: contractions are not multiplied in `w8a8`"),
         ("int8,convolution=bf16", "no contraction of the graph has this class or name"),
         ("int8,head", "`head=`: contractions are not multiplied in ``"),
+        ("w4a16", "is not compiled in `w4a16`"),
     ] {
         let refused = tilewright(&format!("run {graph} --seed 3 --dtype {types}"), &mut host);
         assert_eq!(refused.code, 2, "{types}");
