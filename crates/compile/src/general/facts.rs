@@ -117,9 +117,8 @@ impl Former<'_> {
             | Op::Slice { .. }
             | Op::Window { .. }
             | Op::Gather { .. } => of(0),
-            Op::Pad { .. } | Op::Concat { .. } | Op::Select => {
-                // What decides between two is none of them.
-                let all = (usize::from(node.op == Op::Select)..node.inputs.len()).map(of);
+            Op::Pad { .. } | Op::Concat { .. } => {
+                let all = (0..node.inputs.len()).map(of);
                 all.fold((f64::INFINITY, f64::NEG_INFINITY), |a, b| (a.0.min(b.0), a.1.max(b.1)))
             }
             _ => return (low, high),

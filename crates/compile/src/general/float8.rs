@@ -76,7 +76,6 @@ impl Former<'_> {
             | Op::Broadcast(_)
             | Op::Slice { .. }
             | Op::Window { .. } => operands.next().is_some_and(|from| self.is_float8_within(*from, left)),
-            Op::Select => operands.skip(1).all(|from| self.is_float8_within(*from, left)),
             Op::Pad { .. } | Op::Concat { .. } => operands.all(|from| self.is_float8_within(*from, left)),
             _ => false,
         }
@@ -95,7 +94,6 @@ impl Former<'_> {
                 | Op::Slice { .. }
                 | Op::Window { .. }
                 | Op::Pad { .. }
-                | Op::Select
                 | Op::Convert(Dtype::F32 | Dtype::F8E4M3),
                 Some(out),
             ) => self.only_contracted(*out, left),
