@@ -1,5 +1,5 @@
-//! `--dtype TYPES` and `--calibrate DIR` of graphs that take arrays: inputs that scales are found on, and what
-//! is said of the result.
+//! `--dtype TYPES` and `--calibrate DIR` of graphs that take arrays: inputs that scales are found on, and
+//! what is said of the result.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -106,8 +106,8 @@ impl ModelTarget {
         GraphTypes::parse(&self.dtype).is_ok_and(|types| types.is_narrow())
     }
 
-    /// Whether only a graph that takes arrays can have these types: what a language model has is checked before
-    /// a file is read.
+    /// Whether only a graph that takes arrays can have these types: what a language model has is checked
+    /// before a file is read.
     pub(crate) fn is_for_graphs(&self) -> bool {
         self.is_quantised() && Named::find(&self.dtype).is_none()
     }

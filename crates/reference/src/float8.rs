@@ -1,5 +1,5 @@
-//! f8e4m3: a sign, four bits of exponent with a bias of 7, three of mantissa. There are numbers below the least
-//! normal one, no infinities, and one NaN of each sign; the largest is 448.
+//! f8e4m3: a sign, four bits of exponent with a bias of 7, three of mantissa. There are numbers below the
+//! least normal one, no infinities, and one NaN of each sign; the largest is 448.
 
 /// The largest number.
 pub const MOST: f32 = 448.0;

@@ -110,8 +110,8 @@ impl Former<'_> {
         Ok(Lettered { view, ..operand })
     }
 
-    /// What a contraction of two operands multiplies: bf16 for floats, f8e4m3 where all are such numbers, bytes
-    /// for sums in i32 of integers that all fit them.
+    /// What a contraction of two operands multiplies: bf16 for floats, f8e4m3 where all are such numbers,
+    /// bytes for sums in i32 of integers that all fit them.
     pub(super) fn multiplied(&self, dtype: Dtype, operands: &[ValueId]) -> Lowered<Packing> {
         match dtype {
             Dtype::F32 if operands.iter().all(|id| self.is_float8(*id)) => Ok(Packing::Float8),

@@ -1,6 +1,7 @@
 //! Values of f8e4m3 on the chip. Only the cast engine rounds to them, on the way to memory (vISA book, cast
-//! engine). So a conversion to f8e4m3 leaves its operand as it is where nothing but contractions of f8e4m3 reads
-//! it, which take it through the cast engine anyway; elsewhere it is written narrow and read as words again.
+//! engine). So a conversion to f8e4m3 leaves its operand as it is where nothing but contractions of f8e4m3
+//! reads it, which take it through the cast engine anyway; elsewhere it is written narrow and read as words
+//! again.
 
 use tilewright_graph::{Dtype, Node, Op, Subscripts, ValueId};
 use tilewright_reference::{Elements, float8};
@@ -121,8 +122,8 @@ impl Former<'_> {
     }
 }
 
-/// Whether an operand alone sums over a letter: then it is summed before it is multiplied, and what comes of it
-/// is no f8e4m3.
+/// Whether an operand alone sums over a letter: then it is summed before it is multiplied, and what comes of
+/// it is no f8e4m3.
 pub(super) fn sums_alone(parsed: &Subscripts) -> bool {
     let [a, b] = &parsed.inputs[..] else { return false };
     let alone = |own: &[u8], other: &[u8]| {

@@ -1,9 +1,9 @@
 //! What kernels of a general graph must give, from the values that they read alone: neither layouts nor
 //! commands.
 //!
-//! Chains, moves, reductions and contractions of bytes are compared bit for bit. One of floats takes bf16 or f8e4m3 and
-//! sums in f32 in the order of its tactic: its result may differ from the exact sum of products by what f32
-//! loses ([`SLACK`] of the sum of magnitudes).
+//! Chains, moves, reductions and contractions of bytes are compared bit for bit. One of floats takes bf16 or
+//! f8e4m3 and sums in f32 in the order of its tactic: its result may differ from the exact sum of products by
+//! what f32 loses ([`SLACK`] of the sum of magnitudes).
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_graph::Fold;

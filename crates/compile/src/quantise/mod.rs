@@ -7,8 +7,8 @@
 //! where it is made, before it is padded, cut into windows or transposed: scaled, rounded (ties away from
 //! zero, as the vector engine does), clamped.
 //!
-//! f8e4m3 has the same scales with 448 instead of 127. The conversion itself rounds (ties to even) and saturates,
-//! as the cast engine does, and sums are f32.
+//! f8e4m3 has the same scales with 448 instead of 127. The conversion itself rounds (ties to even) and
+//! saturates, as the cast engine does, and sums are f32.
 //!
 //! | file | owns |
 //! |---|---|

@@ -155,8 +155,8 @@ impl Rewriter<'_> {
         Ok(Some(scaled))
     }
 
-    /// A constant in its narrow type, and its scales as the result has them: one for each position of axes that the
-    /// result keeps.
+    /// A constant in its narrow type, and its scales as the result has them: one for each position of axes
+    /// that the result keeps.
     fn constant(&mut self, id: ValueId, one: &Contraction, at: usize) -> BuildResult<(ValueId, ValueId)> {
         let (own, out) = (&one.letters.inputs[at], &one.letters.output);
         let x = self.value(id)?;

@@ -1,4 +1,4 @@
-//! Which contractions of a graph are multiplied in which type: a type for all, then rules by class or by name.
+//! Which contractions of a graph are multiplied in which type: a type for all, then rules by class or name.
 
 use std::collections::BTreeSet;
 

@@ -64,11 +64,12 @@ impl Named {
         Named::ALL.into_iter().find(|named| named.name == name)
     }
 
-    /// Types as they are written: a name, then types of weights in memory and of what activation functions leave
-    /// (`int8,weights=int4`, `int8,activated=int8`).
+    /// Types as they are written: a name, then types of weights in memory and of what activation functions
+    /// leave (`int8,weights=int4`, `int8,activated=int8`).
     ///
     /// # Errors
-    /// Names of no type or class, and types that models are not compiled in together; what is allowed instead.
+    /// Names of no type or class, and types that models are not compiled in together; what is allowed
+    /// instead.
     pub fn read(text: &str) -> Result<Named, String> {
         let spelled = SpelledTypes::read(text);
         let mut named = Named::find(&spelled.base).ok_or_else(Named::names)?;
@@ -94,8 +95,8 @@ impl Named {
     /// All names, as complaints list them, each with what it means class by class.
     pub fn names() -> String {
         Named::ALL.map(|named| named.name).join(", ")
-            + "; weights=int8 or int4 behind bf16 or int8, activated=int8 behind int8 (the same as w8a16, w4a16, \
-               w4a8 and w8a8)"
+            + "; weights=int8 or int4 behind bf16 or int8, activated=int8 behind int8 (the same as w8a16, \
+               w4a16, w4a8 and w8a8)"
     }
 }
 

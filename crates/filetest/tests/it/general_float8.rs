@@ -74,7 +74,8 @@ fn graph(shape: Shape, tail: Tail) -> Option<Graph> {
     primitives(&b.finish()).ok()
 }
 
-/// Numbers of few bits: their products and sums are exact, those that are rounded between two contractions too.
+/// Numbers of few bits: their products and sums are exact, also those that are
+/// rounded between two contractions.
 fn inputs(shape: Shape, values: &[i8]) -> [Tensor; 4] {
     let Shape { batch, rows, columns, summed } = shape;
     let size = |size: i64| usize::try_from(size).expect("a size");
