@@ -296,7 +296,8 @@ fn an_onnx_model_runs_in_f8e4m3() {
     let said: serde_json::Value = serde_json::from_str(&run).expect("json");
     assert_eq!(said["quantised"]["by_type"], serde_json::json!({ "f8e4m3": 2 }));
     let error = said["quantised"]["errors"][0]["relative_error"].as_f64().expect("an error");
-    assert!(error > 0.0 && error < 0.06, "{error}");
+    // Two products, one behind the other, of operands with three bits of mantissa.
+    assert!(error > 0.0 && error < 0.1, "{error}");
     let mixed = good("run mlp.onnx --seed 3 --dtype f8e4m3,y=int8", &mut host);
     assert!(mixed.contains("f8e4m3 1, int8 1: 2 of 2 contractions"), "{mixed}");
 }
