@@ -110,23 +110,6 @@ impl Former<'_> {
         Ok(Lettered { view, ..operand })
     }
 
-    /// What a contraction of two operands multiplies: bf16 for floats, f8e4m3 where all are such numbers,
-    /// bytes for sums in i32 of integers that all fit them.
-    pub(super) fn multiplied(&self, dtype: Dtype, operands: &[ValueId]) -> Lowered<Packing> {
-        match dtype {
-            Dtype::F32 if operands.iter().all(|id| self.is_float8(*id)) => Ok(Packing::Float8),
-            Dtype::F32 => Ok(Packing::Half),
-            Dtype::I32 if operands.iter().all(|id| self.fits_bytes(*id)) => Ok(Packing::Byte),
-            Dtype::I32 => Err("sums of products of i32: the contraction engine takes integers of i8, \
-                               converted to i32, and f32 as bf16"
-                .to_string()),
-            _ => Err(format!(
-                "sums of products of {dtype}: the contraction engine takes f32 as bf16, and i8 converted to \
-                 i32"
-            )),
-        }
-    }
-
     /// Sums over the axes that are not kept.
     fn summed(&mut self, name: &str, one: Lettered, kept: &[u8]) -> Lowered<Lettered> {
         let (stay, go): (Vec<u8>, Vec<u8>) = one.letters.iter().partition(|letter| kept.contains(letter));

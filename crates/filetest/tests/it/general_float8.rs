@@ -165,7 +165,7 @@ fn network(types: &str, inputs: &[Tensor]) -> Graph {
         let patterns = (0..count).map(|at| number(at).to_bits()).collect();
         b.constant(Type::new(Dtype::F32, fixed(dims)), Data::Floats(patterns)).expect("a constant")
     };
-    let x = b.input("x", Type::new(Dtype::F32, fixed(&[2, 8, 9, 9]))).expect("an input");
+    let x = b.input("x", Type::new(Dtype::F32, fixed(&[1, 8, 6, 6]))).expect("an input");
     let (w, v) = (weight(&mut b, &[16, 8, 3, 3]), weight(&mut b, &[24, 16]));
     let attrs = Attrs::default().ints("pads", &[1; 4]).ints("strides", &[1; 2]).int("groups", 1);
     let y = b.rich_one(RichOp::Conv, &[x, w], attrs).expect("a convolution");
@@ -182,13 +182,13 @@ fn network(types: &str, inputs: &[Tensor]) -> Graph {
 /// Windows and padding move narrow elements, in one type and in several.
 #[test]
 fn networks_in_mixed_types_are_those_of_the_interpreter() {
-    let values = (0..2 * 8 * 81_u16).map(|at| f32::from(at * 29 % 97) / 48.0 - 1.0).collect();
-    let inputs = [Tensor::floats(Dtype::F32, &[2, 8, 9, 9], values)];
-    for types in ["f8e4m3", "int8,head=f8e4m3", "f8e4m3,convolution=int8", "head=f8e4m3"] {
+    let values = (0..8 * 36_u16).map(|at| f32::from(at * 29 % 97) / 48.0 - 1.0).collect();
+    let inputs = [Tensor::floats(Dtype::F32, &[1, 8, 6, 6], values)];
+    for types in ["f8e4m3", "int8,head=f8e4m3"] {
         let graph = network(types, &inputs);
         let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph");
         let wanted = wanted.run(&inputs).expect("results");
-        for pes in [1, 8] {
+        for pes in [1, 4] {
             let found = on_chip(&graph, &inputs, Options { pes, ..Options::default() }).expect("a run");
             let error = relative_error(&found[0], &wanted[0]).expect("numbers");
             // A sum that differs in its last bit can be rounded to the next f8e4m3.
