@@ -54,7 +54,8 @@ fn measured(machine: &Tcp, case: &Case) -> Result<(), String> {
     let mut usage = Usage::default();
     usage.add(&reading.outcome, 1);
     let cycles = reading.outcome.cycles;
-    let bytes = macs(&device.planned().kernels, Packing::Byte) > 0;
+    let narrow = [Packing::Byte, Packing::Float8];
+    let bytes = narrow.into_iter().any(|packing| macs(&device.planned().kernels, packing) > 0);
     let peak = if bytes { tilewright_num::Dtype::I8 } else { tilewright_num::Dtype::Bf16 };
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     let ratio = cycles as f64 / bound as f64;

@@ -297,6 +297,22 @@ pub fn byte_contraction([batch, rows, columns, summed]: [i64; 4]) -> BuildResult
     net.finish(&name, product)
 }
 
+/// The same of f8e4m3 with sums in f32.
+///
+/// # Errors
+/// Sizes beyond what a graph takes.
+pub fn float8_contraction([batch, rows, columns, summed]: [i64; 4]) -> BuildResult<Case> {
+    let name = format!("contraction {batch}x{rows}x{columns}x{summed} f8e4m3");
+    let mut net = Net::new("contraction");
+    let mut operands = Vec::new();
+    for (operand, sizes) in [("x", [batch, rows, summed]), ("y", [batch, columns, summed])] {
+        let narrow = net.b.input(operand, Type::new(Dtype::F8E4M3, dims(&sizes)))?;
+        operands.push(net.b.convert(narrow, Dtype::F32)?);
+    }
+    let product = net.b.einsum("bmk,bnk->bmn", &operands)?;
+    net.finish(&name, product)
+}
+
 const GPT2: Transformer =
     Transformer { layers: 12, width: 768, heads: 12, batch: 1, tokens: 512, norm_first: true, int8: false };
 const BERT: Transformer = Transformer { batch: 8, tokens: 128, norm_first: false, ..GPT2 };
@@ -329,6 +345,7 @@ pub fn blocks() -> BuildResult<Vec<Case>> {
     )?);
     all.push(byte_contraction([1, 4096, 4096, 4096])?);
     all.push(byte_contraction([1, 1024, 1024, 1024])?);
+    all.push(float8_contraction([1, 1024, 1024, 1024])?);
     Ok(all)
 }
 

@@ -1,11 +1,15 @@
-//! `--dtype int8` and `--calibrate DIR` of graphs that take arrays: inputs that scales are found on, and what
-//! is said of the result.
+//! `--dtype TYPES` and `--calibrate DIR` of graphs that take arrays: inputs that scales are found on, and
+//! what is said of the result.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
 use tilewright_base::Sources;
-use tilewright_compile::quantise::{Quantised, QuantisedGraph, quantised, ranges, relative_error};
+use tilewright_compile::Named;
+use tilewright_compile::quantise::{
+    Format, GraphTypes, QuantisedGraph, TypesError, check as check_rules, quantised, ranges, relative_error,
+};
 use tilewright_graph::{Dim, Graph, TensorStore};
 use tilewright_import::onnx::{DeclaredInput, DeclaredSize};
 use tilewright_reference::Tensor;
@@ -33,8 +37,10 @@ pub(crate) struct Calibration {
 pub(crate) struct QuantisedNote {
     /// The types, by name.
     dtype: String,
-    /// Contractions in int8.
+    /// Contractions in other types than bf16.
     contractions: usize,
+    /// How many of them are in each type.
+    by_type: BTreeMap<&'static str, usize>,
     /// Contractions that the engine takes.
     all_contractions: usize,
     /// What scales of computed values were found on.
@@ -50,6 +56,16 @@ pub(crate) struct OutputError {
 }
 
 impl QuantisedNote {
+    /// The types that contractions are in, with how many in each if there are several.
+    pub(crate) fn types(&self) -> String {
+        let one = |(name, count): (&&str, &usize)| match self.by_type.len() {
+            1 => name.to_string(),
+            _ => format!("{name} {count}"),
+        };
+        let all: Vec<String> = self.by_type.iter().map(one).collect();
+        if all.is_empty() { "bf16".to_string() } else { all.join(", ") }
+    }
+
     /// As people read it.
     pub(crate) fn words(&self) -> String {
         let QuantisedNote { contractions, all_contractions, calibrated_on, .. } = self;
@@ -80,27 +96,44 @@ pub(crate) fn error_words(errors: &[OutputError]) -> String {
 }
 
 impl ModelTarget {
-    /// Which contractions of a graph are in int8, if some are.
-    pub(crate) fn quantised(&self) -> Option<Quantised> {
-        Quantised::find(&self.dtype)
+    /// Types of the contractions of a graph that takes arrays.
+    pub(crate) fn graph_types(&self) -> Result<GraphTypes, Outcome> {
+        GraphTypes::parse(&self.dtype).map_err(|error| self.refused_types(&error))
+    }
+
+    /// Whether contractions of a graph that takes arrays are in other types than bf16.
+    pub(crate) fn is_quantised(&self) -> bool {
+        GraphTypes::parse(&self.dtype).is_ok_and(|types| types.is_narrow())
+    }
+
+    /// Whether only a graph that takes arrays can have these types: what a language model has is checked
+    /// before a file is read.
+    pub(crate) fn is_for_graphs(&self) -> bool {
+        self.is_quantised() && Named::find(&self.dtype).is_none()
+    }
+
+    fn refused_types(&self, error: &TypesError) -> Outcome {
+        let instead = match error {
+            TypesError::Base(_) => "--dtype int8",
+            TypesError::OfClass { .. } => "--dtype int8,head=bf16",
+            TypesError::Nothing { .. } => "one of them, or leave the rule out",
+        };
+        Outcome::usage(&format!(
+            "--dtype {}: {error}\n  = allowed: {}\n  = instead: {instead}",
+            self.dtype,
+            error.allowed()
+        ))
     }
 }
 
 /// Refuses types that graphs are not compiled in, and a calibration that nothing needs.
 pub(crate) fn check(target: &ModelTarget) -> Result<(), Outcome> {
-    let rule = ModelTarget::default();
-    if target.dtype != rule.dtype && target.quantised().is_none() {
+    let types = target.graph_types()?;
+    if target.calibrate.is_some() && !types.is_narrow() {
+        let narrow = Format::ALL.map(Format::name).join(", ");
         return Err(Outcome::usage(&format!(
-            "--dtype {} with a graph that takes arrays\n  = allowed: bf16; int8, for contractions with \
-             constants; \
-             w8a8, for those of two computed values too\n  = instead: --dtype int8",
-            target.dtype
-        )));
-    }
-    if target.calibrate.is_some() && target.quantised().is_none() {
-        return Err(Outcome::usage(&format!(
-            "--calibrate with --dtype {}: its contractions are of floats\n  = allowed: int8, w8a8\n  \
-             = instead: --dtype int8",
+            "--calibrate with --dtype {}: its contractions are in bf16, which has no scales\n  \
+             = allowed: {narrow}, w8a8\n  = instead: --dtype int8",
             target.dtype
         )));
     }
@@ -152,7 +185,7 @@ pub(crate) fn calibration(folder: &str, graph: &Graph, host: &mut dyn Host) -> R
     Ok(Calibration { sets, from })
 }
 
-/// What is said if a graph is to be in int8 and nothing was given that scales can be found on.
+/// What is said if a graph is to have narrow operands and nothing was given that scales can be found on.
 pub(crate) fn no_calibration(target: &ModelTarget) -> Outcome {
     Outcome::usage(&format!(
         "--dtype {} without --calibrate: scales of computed values are found on inputs\n  \
@@ -163,21 +196,29 @@ pub(crate) fn no_calibration(target: &ModelTarget) -> Outcome {
     ))
 }
 
-/// A graph of primitives with contractions in int8, and what is said of it.
+/// A graph of primitives with contractions in the types that are asked for, and what is said of it.
 pub(crate) fn rewritten(
     target: &ModelTarget,
     (graph, store): (&Graph, &TensorStore),
     calibration: Option<&Calibration>,
     host: &dyn Host,
 ) -> Result<Option<(Graph, QuantisedNote)>, Outcome> {
-    let Some(which) = target.quantised() else { return Ok(None) };
+    let types = target.graph_types()?;
+    check_rules(graph, &types).map_err(|error| target.refused_types(&error))?;
+    if !types.is_narrow() {
+        return Ok(None);
+    }
     let calibration = calibration.ok_or_else(|| no_calibration(target))?;
     let failed = |why: String| Outcome { code: FAILED, ..Outcome::usage(&why) };
-    let ranges = ranges(graph, store, which, &calibration.sets).map_err(|error| failed(error.to_string()))?;
-    let made = quantised(graph, which, &ranges)
+    let ranges =
+        ranges(graph, store, &types, &calibration.sets).map_err(|error| failed(error.to_string()))?;
+    let made = quantised(graph, &types, &ranges)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
     let QuantisedGraph { graph, contractions, all_contractions } = made;
     let calibrated_on = calibration.from.clone();
     let dtype = target.dtype.clone();
-    Ok(Some((graph, QuantisedNote { dtype, contractions, all_contractions, calibrated_on })))
+    let by_type: BTreeMap<&'static str, usize> =
+        contractions.into_iter().map(|(format, count)| (format.name(), count)).collect();
+    let contractions = by_type.values().sum();
+    Ok(Some((graph, QuantisedNote { dtype, contractions, by_type, all_contractions, calibrated_on })))
 }

@@ -21,10 +21,11 @@ pub(crate) struct ModelTarget {
     /// Change a figure of the machine: hbm.efficiency=0.9
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Types of weights and activations that are multiplied: bf16, int8, w8a8, w8a16, w4a8 or w4a16. Of a
-    /// graph that takes arrays: bf16, int8 for contractions with constants, or w8a8 for those of two computed
-    /// values too
-    #[arg(long, value_name = "TYPE", default_value = "bf16")]
+    /// Types of weights and activations that are multiplied: bf16, int8, w8a8, w8a16, w4a8 or w4a16, or class
+    /// by class (int8,weights=int4; int8,activated=int8). Of a graph that takes arrays: bf16, int8 or f8e4m3
+    /// for contractions with constants, or w8a8 for those of two computed values too; then CLASS=TYPE or
+    /// NAME=TYPE, of classes weights, convolution, attention and head: int8,head=bf16,conv1*=f8e4m3
+    #[arg(long, value_name = "TYPES", default_value = "bf16")]
     pub(crate) dtype: String,
     /// Type of the keys and values that are kept: bf16 or int8
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
@@ -115,13 +116,12 @@ impl ModelTarget {
 
     /// The types, if models are compiled in them and for as many PEs.
     pub(crate) fn check(&self) -> Result<Named, Outcome> {
-        let Some(named) = Named::find(&self.dtype) else {
-            return Err(Outcome::usage(&format!(
-                "--dtype {}\n  = allowed: {}\n  = instead: --dtype bf16",
-                self.dtype,
-                Named::names()
-            )));
-        };
+        let named = Named::read(&self.dtype).map_err(|allowed| {
+            Outcome::usage(&format!(
+                "--dtype {}\n  = allowed: {allowed}\n  = instead: --dtype bf16",
+                self.dtype
+            ))
+        })?;
         for (what, count) in [("pes", self.pes), ("chips", self.chips)] {
             if ![1, 2, 4, 8].contains(&count) {
                 return Err(Outcome::usage(&format!(

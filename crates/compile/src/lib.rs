@@ -28,6 +28,7 @@ pub mod reference;
 mod scan;
 pub mod schedule_text;
 pub mod tcp;
+pub mod types;
 pub mod weights;
 
 pub use compiled::{Compiled, Inputs, compile, compile_chosen, compile_kernels};

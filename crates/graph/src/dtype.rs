@@ -11,6 +11,8 @@ pub enum Dtype {
     F16,
     /// The upper half of a binary32.
     Bf16,
+    /// Eight bits: a sign, four of exponent, three of mantissa; no infinities, at most 448.
+    F8E4M3,
     /// Two's complement, 4 bits.
     I4,
     /// Unsigned, 4 bits: GGUF's Q4_1.
@@ -29,10 +31,11 @@ pub enum Dtype {
 
 impl Dtype {
     /// Every type.
-    pub const ALL: [Dtype; 10] = [
+    pub const ALL: [Dtype; 11] = [
         Dtype::F32,
         Dtype::F16,
         Dtype::Bf16,
+        Dtype::F8E4M3,
         Dtype::I4,
         Dtype::U4,
         Dtype::I8,
@@ -48,6 +51,7 @@ impl Dtype {
             Dtype::F32 => "f32",
             Dtype::F16 => "f16",
             Dtype::Bf16 => "bf16",
+            Dtype::F8E4M3 => "f8e4m3",
             Dtype::I4 => "i4",
             Dtype::U4 => "u4",
             Dtype::I8 => "i8",
@@ -65,7 +69,7 @@ impl Dtype {
 
     /// Whether it is a floating point type.
     pub const fn is_float(self) -> bool {
-        matches!(self, Dtype::F32 | Dtype::F16 | Dtype::Bf16)
+        matches!(self, Dtype::F32 | Dtype::F16 | Dtype::Bf16 | Dtype::F8E4M3)
     }
 
     /// Whether it counts: neither float nor bool.
@@ -77,7 +81,7 @@ impl Dtype {
     pub const fn bits(self) -> u64 {
         match self {
             Dtype::I4 | Dtype::U4 => 4,
-            Dtype::I8 | Dtype::U8 | Dtype::Bool => 8,
+            Dtype::I8 | Dtype::U8 | Dtype::F8E4M3 | Dtype::Bool => 8,
             Dtype::F16 | Dtype::Bf16 => 16,
             Dtype::F32 | Dtype::I32 => 32,
             Dtype::I64 => 64,
@@ -99,7 +103,7 @@ impl Dtype {
             Dtype::I32 => Some((i32::MIN as i64, i32::MAX as i64)),
             Dtype::I64 => Some((i64::MIN, i64::MAX)),
             Dtype::Bool => Some((0, 1)),
-            Dtype::F32 | Dtype::F16 | Dtype::Bf16 => None,
+            Dtype::F32 | Dtype::F16 | Dtype::Bf16 | Dtype::F8E4M3 => None,
         }
     }
 

@@ -8,6 +8,7 @@
 //! - [`tensor`]: elements with their sizes;
 //! - [`view`]: strided copies, which transposing, stretching, slicing and windows are;
 //! - [`elementwise`], [`reduce`], [`einsum`], [`index`]: the primitives, a file a family;
+//! - [`float8`]: floats of eight bits;
 //! - `budget`: how much an evaluation may hold;
 //! - [`run`]: a graph with its constants, evaluated node by node;
 //! - [`session`]: a language model run step by step.
@@ -16,6 +17,7 @@ mod budget;
 pub mod einsum;
 pub mod elementwise;
 pub mod error;
+pub mod float8;
 pub mod index;
 pub mod reduce;
 pub mod run;

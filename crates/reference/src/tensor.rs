@@ -6,6 +6,7 @@ use half::{bf16, f16};
 use tilewright_graph::{Data, Dtype, StoredTensor};
 
 use crate::error::EvalError;
+use crate::float8;
 
 /// Elements of one tensor, at most.
 pub const MOST_ELEMENTS: u64 = 1 << 29;
@@ -126,6 +127,7 @@ impl Tensor {
             Dtype::F32 => floats(words().map(|word| f32::from_le_bytes(*word)).collect()),
             Dtype::F16 => floats(pairs().map(|pair| f16::from_bits(pair).to_f32()).collect()),
             Dtype::Bf16 => floats(pairs().map(|pair| bf16::from_bits(pair).to_f32()).collect()),
+            Dtype::F8E4M3 => floats(bytes.iter().map(|byte| float8::decoded(*byte)).collect()),
             dtype => {
                 let elements: Vec<i64> = match dtype {
                     Dtype::I32 => words().map(|word| i64::from(i32::from_le_bytes(*word))).collect(),
@@ -157,6 +159,7 @@ pub fn round(dtype: Dtype, elements: &mut [f32]) {
     match dtype {
         Dtype::F16 => elements.iter_mut().for_each(|x| *x = f16::from_f32(*x).to_f32()),
         Dtype::Bf16 => elements.iter_mut().for_each(|x| *x = bf16::from_f32(*x).to_f32()),
+        Dtype::F8E4M3 => elements.iter_mut().for_each(|x| *x = float8::rounded(*x)),
         _ => {}
     }
 }

@@ -50,8 +50,8 @@ pub(super) fn printed(
     }))
 }
 
-/// Primitives with contractions in int8, for a graph that takes arrays; `None` for all others, and without
-/// integers. At the bounds of its axes if that is asked for.
+/// Primitives with contractions in narrow types, for a graph that takes arrays; `None` for all others, and if
+/// all contractions are in bf16. At the bounds of its axes if that is asked for.
 fn primitive_text(
     stage: Stage,
     args: &CompileArgs,
@@ -60,7 +60,7 @@ fn primitive_text(
 ) -> Result<Option<String>, Outcome> {
     let (model, as_read) = loaded;
     let is_bounded = stage == Stage::Bounded;
-    let has_stage = is_bounded || args.target.quantised().is_some() && as_read.axes.is_empty();
+    let has_stage = is_bounded || args.target.is_quantised() && as_read.axes.is_empty();
     if !has_stage {
         return Ok(None);
     }
@@ -124,7 +124,7 @@ pub(super) fn summary(graph: &PlannedGraph) -> String {
         rows.push(("any size", ranges.join(", ")));
     }
     if let Some(note) = &graph.note {
-        rows.push(("int8", note.words()));
+        rows.push(("types", format!("{}: {}", note.types(), note.words())));
     }
     if let Some((rule, own)) = costs {
         let cycles = |cost: &TokenCost| thousands(cost.millicycles / 1000);

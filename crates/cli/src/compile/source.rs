@@ -153,6 +153,7 @@ impl CompileInput {
 
     /// Kernels, with scales from a text if one is named.
     pub(super) fn kernels(&self, args: &CompileArgs, host: &mut dyn Host) -> Result<Kernels, Outcome> {
+        calibrate::check(&args.target)?;
         let mut kernels = match self {
             CompileInput::Model(model) => cluster(&model.0.graph).map_err(|error| refused(&error))?,
             CompileInput::Kernels(kernels) => kernels.clone(),

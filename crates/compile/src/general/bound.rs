@@ -47,5 +47,6 @@ pub fn roofline_cycles(machine: &Tcp, all: &Kernels, pes: u64) -> u64 {
     };
     let per_cycle = machine.hbm_bytes_per_s() / machine.chip.clock_hz as f64;
     let crossing = (crossing_bytes(all) as f64 / per_cycle).ceil() as u64;
-    (cycles(Packing::Half) + cycles(Packing::Byte)).max(crossing)
+    let multiplied = Packing::ALL.into_iter().filter(|packing| packing.is_narrow());
+    multiplied.map(cycles).sum::<u64>().max(crossing)
 }

@@ -484,7 +484,7 @@ impl Planner<'_> {
         let [value] = self.kernels.kernels[number].results[..] else { return Ok(false) };
         let slot =
             self.slot(plan, value, places).filter(|slot| slot.1 && self.value(value).packing.is_narrow());
-        let (Some((slot, _)), Some((_, operand, hull))) = (slot, plan.operand((number, 0))) else {
+        let (Some((slot, _)), Some((from_value, operand, hull))) = (slot, plan.operand((number, 0))) else {
             return Ok(false);
         };
         let from = places.hulls;
@@ -492,7 +492,7 @@ impl Planner<'_> {
         self.bring(plan, (number, 0), range, from)?;
         let packing = self.value(value).packing;
         let words = if packing == Packing::Byte { Dtype::I32 } else { Dtype::F32 };
-        let dtype = Packing::of_bytes(operand.element_bytes).cast().unwrap_or(words);
+        let dtype = self.value(*from_value).packing.cast().unwrap_or(words);
         let fetch = fetch_words(dtype, from + hull.lead * operand.element_bytes, &hull.walk);
         let target = ElementTarget { dtype: packing.cast().unwrap_or(words), base: slot };
         let vector = chain(packing.word(), Vec::new());

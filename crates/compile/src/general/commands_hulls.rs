@@ -156,7 +156,7 @@ impl Planner<'_> {
         to: u64,
         places: &mut Places,
     ) -> Lowered<u64> {
-        let Some((_, operand, hull)) = plan.operand(read) else { return Err("an input".to_string()) };
+        let Some((value, operand, hull)) = plan.operand(read) else { return Err("an input".to_string()) };
         if hull.is_stream() && operand.element_bytes == WORD_BYTES && operand.streams == 1 {
             self.bring(plan, read, range, to)?;
             return Ok(to);
@@ -166,7 +166,7 @@ impl Planner<'_> {
         if lies && fetch.base.is_multiple_of(FLIT_WORDS * WORD_BYTES) {
             return Ok(fetch.base);
         }
-        let word = Packing::of_bytes(operand.element_bytes).word();
+        let word = self.value(*value).packing.word();
         self.emitter.exec(walked(fetch, word, words, to));
         Ok(to)
     }
@@ -179,7 +179,7 @@ impl Planner<'_> {
         range: (u64, u64),
         places: &mut Places,
     ) -> Lowered<Fetch> {
-        let Some((_, operand, hull)) = plan.operand(read) else { return Err("an input".to_string()) };
+        let Some((value, operand, hull)) = plan.operand(read) else { return Err("an input".to_string()) };
         let (number, begins) = plan.reads[&read];
         let from = match places.brought.get(&number) {
             Some(from) => *from,
@@ -191,7 +191,7 @@ impl Planner<'_> {
                 from
             }
         };
-        let dtype = Packing::of_bytes(operand.element_bytes).cast().unwrap_or(Dtype::I32);
+        let dtype = self.value(*value).packing.cast().unwrap_or(Dtype::I32);
         let skipped = hull.lead + u64::try_from(begins).map_err(|_| "steps back")?;
         Ok(fetch_words(dtype, from + skipped * operand.element_bytes, &hull.walk))
     }

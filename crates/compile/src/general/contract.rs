@@ -1,8 +1,9 @@
-//! Einsums as contractions of two values in bf16 or in bytes, reductions, and rows by number.
+//! Einsums as contractions of two values in bf16, f8e4m3 or bytes, reductions, and rows by number.
 
 use tilewright_graph::{Binary, Dtype, Fold, Subscripts, ValueId};
 
 use super::elementwise::{Arg, Writer};
+use super::float8::sums_alone;
 use super::form::{Former, Held, inverse, memory_order};
 use super::kernel::{Origin, Packing, Part, Sizes, Work};
 use super::refusal::Lowered;
@@ -85,10 +86,16 @@ impl Former<'_> {
             operands.push(Lettered::new(letters, &self.view(*id)?));
         }
         match <[Lettered; 2]>::try_from(operands) {
-            Ok([a, b]) => {
-                let packing = self.multiplied(dtype, ids)?;
-                self.contraction(name, [a, b], &parsed.output, packing)
-            }
+            Ok([a, b]) => match self.multiplied(dtype, ids)? {
+                Packing::Float8 if sums_alone(&parsed) => {
+                    let operands = [self.lettered_float8(name, a)?, self.lettered_float8(name, b)?];
+                    self.contraction(name, operands, &parsed.output, Packing::Half)
+                }
+                Packing::Byte if sums_alone(&parsed) => {
+                    Err("sums of integers of eight bits before they are multiplied".to_string())
+                }
+                packing => self.contraction(name, [a, b], &parsed.output, packing),
+            },
             Err(mut one) if one.len() == 1 => {
                 let one = one.remove(0);
                 self.summed(name, one, &parsed.output)?.ordered(&parsed.output).ok_or("letters".to_string())
@@ -97,20 +104,10 @@ impl Former<'_> {
         }
     }
 
-    /// What a contraction of two operands multiplies: bf16 for floats, bytes for sums in i32 of integers that
-    /// all fit them.
-    fn multiplied(&self, dtype: Dtype, operands: &[ValueId]) -> Lowered<Packing> {
-        match dtype {
-            Dtype::F32 => Ok(Packing::Half),
-            Dtype::I32 if operands.iter().all(|id| self.fits_bytes(*id)) => Ok(Packing::Byte),
-            Dtype::I32 => Err("sums of products of i32: the contraction engine takes integers of i8, \
-                               converted to i32, and f32 as bf16"
-                .to_string()),
-            _ => Err(format!(
-                "sums of products of {dtype}: the contraction engine takes f32 as bf16, and i8 converted to \
-                 i32"
-            )),
-        }
+    /// An operand with its elements rounded to f8e4m3, where they may not be yet.
+    fn lettered_float8(&mut self, name: &str, operand: Lettered) -> Lowered<Lettered> {
+        let view = self.rounded(&operand.view, &format!("{name}.rounded"))?;
+        Ok(Lettered { view, ..operand })
     }
 
     /// Sums over the axes that are not kept.
@@ -249,6 +246,11 @@ impl Former<'_> {
         let sizes =
             Sizes::new(size(&a, &batch), size(&a, &rows), size(&b, &columns), size(&a, &summed), packing);
         let dtype = if packing == Packing::Byte { Dtype::I32 } else { Dtype::F32 };
+        let (a, b) = if packing == Packing::Float8 && is_vector_work(sizes) {
+            (self.lettered_float8(name, a)?, self.lettered_float8(name, b)?)
+        } else {
+            (a, b)
+        };
         if sizes.summed == 1 {
             return self.products(name, [&a, &b], out, dtype);
         }

@@ -422,7 +422,9 @@ impl Writer {
 /// Refuses types whose results are not those of 32-bit words.
 fn computes(dtype: Dtype) -> Result<(), Refused> {
     match dtype {
-        Dtype::F16 | Dtype::Bf16 => Err(format!("arithmetic of {dtype}: the vector engine computes in f32")),
+        Dtype::F16 | Dtype::Bf16 | Dtype::F8E4M3 => {
+            Err(format!("arithmetic of {dtype}: the vector engine computes in f32"))
+        }
         Dtype::I64 => Err("arithmetic of i64: the vector engine has words of 32 bits".to_string()),
         _ => Ok(()),
     }

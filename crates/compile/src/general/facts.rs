@@ -6,6 +6,8 @@ use tilewright_reference::Elements;
 
 use super::elementwise::Known;
 use super::form::{Former, Held};
+use super::kernel::Packing;
+use super::refusal::Lowered;
 
 /// Nodes behind one another that are looked at, at most.
 const MOST_NODES: u32 = 16;
@@ -24,6 +26,23 @@ impl Former<'_> {
         let rounds = before.is_some() || self.is_whole_number(id, MOST_NODES);
         let fits = self.fits(id, to);
         (before.unwrap_or(id), Known { rounds, fits })
+    }
+
+    /// What a contraction of two operands multiplies: bf16 for floats, f8e4m3 where all are such numbers,
+    /// bytes for sums in i32 of integers that all fit them.
+    pub(super) fn multiplied(&self, dtype: Dtype, operands: &[ValueId]) -> Lowered<Packing> {
+        match dtype {
+            Dtype::F32 if operands.iter().all(|id| self.is_float8(*id)) => Ok(Packing::Float8),
+            Dtype::F32 => Ok(Packing::Half),
+            Dtype::I32 if operands.iter().all(|id| self.fits_bytes(*id)) => Ok(Packing::Byte),
+            Dtype::I32 => Err("sums of products of i32: the contraction engine takes integers of i8, \
+                               converted to i32, and f32 as bf16"
+                .to_string()),
+            _ => Err(format!(
+                "sums of products of {dtype}: the contraction engine takes f32 as bf16, and i8 converted to \
+                 i32"
+            )),
+        }
     }
 
     /// Whether all elements of an operand are integers of i8.

@@ -34,8 +34,8 @@ pub(super) struct Former<'g> {
     held: Vec<Option<Held>>,
     /// Constants that have a place.
     placed: BTreeMap<ValueId, View>,
-    /// Narrow values by the value that they are of.
-    narrows: BTreeMap<usize, usize>,
+    /// Narrow values by the value that they are of and how they lie.
+    narrows: BTreeMap<(usize, Packing), usize>,
     /// Node of each value.
     pub(super) makers: Vec<Option<usize>>,
     /// What was padded, by the value that has it.
@@ -111,6 +111,7 @@ impl<'g> Former<'g> {
         let ty = self.graph.value(id).map(|value| value.ty.clone()).ok_or("no value")?;
         let dims = fixed(&ty.dims)?;
         let view = self.view(id)?;
+        let view = if ty.dtype == Dtype::F8E4M3 { self.rounded(&view, name)? } else { view };
         let value = self.plain(&view, name)?;
         self.all.results.push(Output { name: name.to_string(), value, dims, dtype: ty.dtype });
         Ok(())
@@ -193,7 +194,7 @@ impl<'g> Former<'g> {
 
     /// A value as contractions take it.
     pub(super) fn narrow(&mut self, value: usize, packing: Packing) -> usize {
-        if let Some(narrow) = self.narrows.get(&value) {
+        if let Some(narrow) = self.narrows.get(&(value, packing)) {
             return *narrow;
         }
         let Value { name, dims, dtype, origin, .. } = self.all.values[value].clone();
@@ -209,7 +210,7 @@ impl<'g> Former<'g> {
             }
         };
         self.all.values[number].packing = packing;
-        self.narrows.insert(value, number);
+        self.narrows.insert((value, packing), number);
         number
     }
 
@@ -218,7 +219,7 @@ impl<'g> Former<'g> {
         let of = &self.all.values[view.value];
         let (dims, dtype) = (view.dims(), of.dtype);
         let moves = !self.all.is_whole(view) && !matches!(of.origin, Origin::Constant(_));
-        if moves && !self.narrows.contains_key(&view.value) {
+        if moves && !self.narrows.contains_key(&(view.value, packing)) {
             if count(&dims) > MOST_ELEMENTS {
                 return Err(format!("{} elements; at most {MOST_ELEMENTS}", count(&dims)));
             }
@@ -250,7 +251,11 @@ impl<'g> Former<'g> {
         let input =
             |at: usize| node.inputs.get(at).copied().flatten().ok_or("an operand is left out".to_string());
         let none = || "no strides say this".to_string();
+        self.refuse_float8(node)?;
         match &node.op {
+            Op::Convert(to) if self.is_float8_convert(input(0)?, *to) => {
+                self.converted_float8(node, name, input(0)?)
+            }
             Op::Unary(_) | Op::Binary(_) | Op::Select | Op::Convert(_) => self.chain(node, name, dims, dtype),
             Op::Reshape(_) => {
                 let view = self.view(input(0)?)?;

@@ -19,27 +19,20 @@ pub enum Packing {
     Half,
     /// Bytes: integers of eight bits that contractions multiply.
     Byte,
+    /// f8e4m3: floats of eight bits that contractions multiply.
+    Float8,
 }
 
 impl Packing {
     /// Every way.
-    pub const ALL: [Packing; 3] = [Packing::Words, Packing::Half, Packing::Byte];
+    pub const ALL: [Packing; 4] = [Packing::Words, Packing::Half, Packing::Byte, Packing::Float8];
 
     /// Bytes of an element.
     pub const fn element_bytes(self) -> u64 {
         match self {
             Packing::Words => 4,
             Packing::Half => 2,
-            Packing::Byte => 1,
-        }
-    }
-
-    /// The one whose elements have so many bytes.
-    pub const fn of_bytes(element_bytes: u64) -> Packing {
-        match element_bytes {
-            1 => Packing::Byte,
-            2 => Packing::Half,
-            _ => Packing::Words,
+            Packing::Byte | Packing::Float8 => 1,
         }
     }
 
@@ -49,6 +42,7 @@ impl Packing {
             Packing::Words => "words",
             Packing::Half => "bf16",
             Packing::Byte => "int8",
+            Packing::Float8 => "f8e4m3",
         }
     }
 
@@ -58,6 +52,7 @@ impl Packing {
             Packing::Words => None,
             Packing::Half => Some(Pattern::Bf16),
             Packing::Byte => Some(Pattern::I8),
+            Packing::Float8 => Some(Pattern::F8E4M3Fn),
         }
     }
 
@@ -65,7 +60,7 @@ impl Packing {
     pub const fn word(self) -> Word {
         match self {
             Packing::Words | Packing::Byte => Word::I32,
-            Packing::Half => Word::F32,
+            Packing::Half | Packing::Float8 => Word::F32,
         }
     }
 
@@ -83,6 +78,7 @@ impl Packing {
             Packing::Words => word,
             Packing::Half => to(Pattern::F32, Pattern::Bf16),
             Packing::Byte => to(Pattern::I32, Pattern::I8),
+            Packing::Float8 => to(Pattern::F32, Pattern::F8E4M3Fn),
         }
     }
 
@@ -95,6 +91,7 @@ impl Packing {
             Packing::Words => pattern,
             Packing::Half => from(Pattern::Bf16, Pattern::F32),
             Packing::Byte => from(Pattern::I8, Pattern::I32),
+            Packing::Float8 => from(Pattern::F8E4M3Fn, Pattern::F32),
         }
     }
 }
@@ -206,7 +203,7 @@ pub struct Sizes {
     pub columns: u64,
     /// Summed.
     pub summed: u64,
-    /// What is multiplied: bf16 with sums in f32, or bytes with sums in i32.
+    /// What is multiplied: bf16 or f8e4m3 with sums in f32, or bytes with sums in i32.
     pub operands: Packing,
     /// How the two operands lie.
     pub strides: [Strides; 2],
@@ -270,7 +267,7 @@ pub enum Work {
         /// Streams that are written, in the order of the kernel's results.
         streams: Vec<usize>,
     },
-    /// Sums of products of two values in bf16 or in bytes.
+    /// Sums of products of two values in bf16, f8e4m3 or bytes.
     Contract {
         /// `[batch, rows, summed]`.
         a: usize,

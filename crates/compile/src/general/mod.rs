@@ -7,6 +7,7 @@
 //! | [`view`] | strided looks at values |
 //! | `form`, `contract`, `pad`, `constants` | stage 2: a graph of primitives to kernels |
 //! | `facts` | whole numbers and bounds of values, for shorter conversions |
+//! | `float8` | conversions to f8e4m3, which only the cast engine rounds to |
 //! | [`elementwise`], [`words`] | elementwise primitives as steps on 32-bit words, and what a step gives |
 //! | `early` | conversions before padding and windows |
 //! | `entry` | how inputs lie in HBM |
@@ -71,6 +72,7 @@ mod early;
 mod emit;
 mod entry;
 mod facts;
+mod float8;
 mod form;
 mod fused;
 mod group;

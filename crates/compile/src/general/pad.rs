@@ -98,7 +98,8 @@ impl Former<'_> {
                     if parsed.output.iter().zip(&ty.dims).any(batch) {
                         return None;
                     }
-                    if ty.dtype.is_float() { Packing::Half } else { Packing::Byte }
+                    self.multiplied(ty.dtype, &node.inputs.iter().copied().flatten().collect::<Vec<_>>())
+                        .ok()?
                 }
                 _ => return None,
             };

@@ -1,15 +1,16 @@
 //! What kernels of a general graph must give, from the values that they read alone: neither layouts nor
 //! commands.
 //!
-//! Chains, moves, reductions and contractions of bytes are compared bit for bit. One of floats takes bf16 and
-//! sums in f32 in the order of its tactic: its result may differ from the exact sum of products by what f32
-//! loses ([`SLACK`] of the sum of magnitudes).
+//! Chains, moves, reductions and contractions of bytes are compared bit for bit. One of floats takes bf16 or
+//! f8e4m3 and sums in f32 in the order of its tactic: its result may differ from the exact sum of products by
+//! what f32 loses ([`SLACK`] of the sum of magnitudes).
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_graph::Fold;
-use tilewright_num::{self as num, Dtype, RuleSet, decode};
+use tilewright_num::{self as num, RuleSet, decode};
 
 use super::kernel::{Kernels, Origin, Packing, Sizes, Work};
+use super::tactic::multiplied;
 use super::view::{View, signed};
 use super::words::evaluate;
 
@@ -118,7 +119,7 @@ pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'
             vec![Expected::Exact(whole_products(&wide(*a), &wide(*b), *sizes))]
         }
         Work::Contract { a, b, sizes } => {
-            vec![Expected::Near(products(rules, &values(*a), &values(*b), *sizes))]
+            vec![Expected::Near(products(rules, [&values(*a), &values(*b)], *sizes))]
         }
         Work::Reduce { from, fold, columns } => {
             let float = all.values[*from].dtype.is_float();
@@ -158,11 +159,12 @@ fn of_sum<E>(all: &[E], sizes: Sizes, operand: usize, [batch, own]: [u64; 2]) ->
     &all[index(signed(first))..][..index(signed(sizes.summed))]
 }
 
-fn products(rules: &RuleSet, a: &[u32], b: &[u32], sizes: Sizes) -> Vec<(f64, f64)> {
+fn products(rules: &RuleSet, operands: [&[u32]; 2], sizes: Sizes) -> Vec<(f64, f64)> {
+    let dtype = multiplied(sizes.operands);
     let wide = |words: &[u32]| -> Vec<f64> {
-        words.iter().map(|word| f64::from(decode(rules, Dtype::Bf16, *word))).collect()
+        words.iter().map(|word| f64::from(decode(rules, dtype, *word))).collect()
     };
-    let (a, b) = (wide(a), wide(b));
+    let [a, b] = operands.map(wide);
     let mut all = Vec::new();
     for batch in 0..sizes.batch {
         for row in (0..sizes.rows).map(|row| of_sum(&a, sizes, 0, [batch, row])) {

@@ -137,7 +137,7 @@ fn nearest(op: &Op, operands: &[Type], results: &[Type]) -> Option<(&'static str
             ("scatters that replace rows", "the fold as an operator of its own")
         }
         Op::Reduce { .. } => ("sums, maxima and minima of f32 and i32", "operands converted to one of them"),
-        _ if some(&[Dtype::F16, Dtype::Bf16]) => ("f32", "operands converted to f32"),
+        _ if some(&[Dtype::F16, Dtype::Bf16, Dtype::F8E4M3]) => ("f32", "operands converted to f32"),
         _ if some(&[Dtype::I64]) => ("i32", "operands converted to i32, where their values fit"),
         _ => return None,
     })

@@ -78,37 +78,34 @@ pub(super) fn shared_rows(mut all: Kernels) -> Kernels {
     all
 }
 
-/// The same kernels, in which chains write bf16 where all who read what they give would narrow it.
+/// The same kernels, in which chains write narrow floats where all who read what they give would narrow it.
 #[must_use]
 pub(super) fn narrowed_early(mut all: Kernels) -> Kernels {
     let uses = readers(&all);
     let narrows = |reader: &usize| {
         let Some(Kernel { work: Work::Chain { inputs, lines, streams }, results }) = all.kernels.get(*reader)
         else {
-            return false;
+            return None;
         };
-        inputs.len() == 1
-            && lines.is_empty()
-            && streams[..] == [0]
-            && all.values[results[0]].packing == Packing::Half
+        let packing = all.values[results[0]].packing;
+        let alone = inputs.len() == 1 && lines.is_empty() && streams[..] == [0];
+        (alone && matches!(packing, Packing::Half | Packing::Float8)).then_some(packing)
     };
     let is_made = |value: usize| {
         let of =
             |kernel: &Kernel| matches!(kernel.work, Work::Chain { .. }) && kernel.results.contains(&value);
         all.kernels.iter().any(of)
     };
-    let narrow: Vec<usize> = (0..all.values.len())
-        .filter(|value| {
-            let one = &all.values[*value];
-            let read = &uses[*value];
-            !one.packing.is_narrow()
-                && one.dtype == Dtype::F32
-                && !read.is_empty()
-                && read.iter().all(narrows)
-                && is_made(*value)
+    let narrow: Vec<(usize, Packing)> = (0..all.values.len())
+        .filter_map(|value| {
+            let (one, read) = (&all.values[value], &uses[value]);
+            let packing = narrows(read.first()?)?;
+            let alike = read.iter().all(|reader| narrows(reader) == Some(packing));
+            let wide = !one.packing.is_narrow() && one.dtype == Dtype::F32;
+            (wide && alike && is_made(value)).then_some((value, packing))
         })
         .collect();
-    narrow.into_iter().for_each(|value| all.values[value].packing = Packing::Half);
+    narrow.into_iter().for_each(|(value, packing)| all.values[value].packing = packing);
     all
 }
 

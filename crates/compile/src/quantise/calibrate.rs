@@ -6,10 +6,10 @@ use tilewright_graph::graph::GraphOutput;
 use tilewright_graph::{Graph, TensorStore, ValueId};
 use tilewright_reference::{Elements, EvalError, Interpreter, Tensor};
 
-use super::Quantised;
+use super::GraphTypes;
 use super::find::{Operand, contractions};
 
-/// The largest magnitude of each value that becomes integers.
+/// The largest magnitude of each value that becomes narrow.
 pub type Ranges = BTreeMap<ValueId, f32>;
 
 /// Ranges of what contractions of a graph of primitives read, over sets of inputs in the order of the graph.
@@ -20,10 +20,10 @@ pub type Ranges = BTreeMap<ValueId, f32>;
 pub fn ranges(
     graph: &Graph,
     store: &TensorStore,
-    which: Quantised,
+    types: &GraphTypes,
     sets: &[Vec<Tensor>],
 ) -> Result<Ranges, EvalError> {
-    let found = contractions(graph, which);
+    let found = contractions(graph, types);
     let source = |operand: &Operand| match operand {
         Operand::Computed { source, .. } => Some(*source),
         Operand::Constant => None,

@@ -1,10 +1,10 @@
-//! Which contractions of a graph are quantised, and the values that become integers for them.
+//! Which contractions of a graph are quantised, and the values that become narrow for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_graph::{Data, Dtype, Graph, Node, Op, Subscripts, ValueId};
 
-use super::Quantised;
+use super::types::{Class, Format, GraphTypes, Ruled, TypesError};
 use crate::general::is_vector_work;
 use crate::general::kernel::{Packing, Sizes};
 
@@ -28,6 +28,8 @@ pub(super) struct Contraction {
     /// Letters of its operands and of its result.
     pub(super) letters: Subscripts,
     pub(super) operands: [Operand; 2],
+    /// What its operands become.
+    pub(super) format: Format,
 }
 
 /// What was found.
@@ -91,7 +93,8 @@ impl<'g> ContractionFinder<'g> {
         is_number(self.graph, id, 0.0)
     }
 
-    fn contraction(&self, node: &Node) -> Option<(Contraction, bool)> {
+    /// Letters and operands of a contraction that the engine takes.
+    fn contraction(&self, node: &Node) -> Option<(Subscripts, [Operand; 2])> {
         let (Op::Einsum(spec), [Some(a), Some(b)]) = (&node.op, &node.inputs[..]) else { return None };
         let letters = Subscripts::parse(spec)?;
         let [of_a, of_b] = &letters.inputs[..] else { return None };
@@ -124,9 +127,50 @@ impl<'g> ContractionFinder<'g> {
             return None;
         }
         let operands = [self.operand(*a), self.operand(*b)];
-        let constant = operands.contains(&Operand::Constant);
         let computed = operands.iter().any(|operand| *operand != Operand::Constant);
-        computed.then_some((Contraction { letters, operands }, constant))
+        computed.then_some((letters, operands))
+    }
+
+    /// A contraction as rules see it, but for what comes behind it.
+    fn ruled(&self, node: &Node, operands: &[Operand; 2]) -> Ruled<'g> {
+        let name = node.outputs.first().and_then(|out| self.graph.value(*out));
+        let mut classes = BTreeSet::new();
+        let windows = |operand: &Operand| match operand {
+            Operand::Constant => false,
+            Operand::Computed { nodes, .. } => {
+                nodes.iter().any(|number| matches!(self.graph.nodes[*number].op, Op::Window { .. }))
+            }
+        };
+        if operands.contains(&Operand::Constant) {
+            classes.insert(Class::Weights);
+            classes.extend(operands.iter().any(windows).then_some(Class::Convolution));
+        } else {
+            classes.insert(Class::Attention);
+        }
+        Ruled { name: name.map_or("", |value| value.name.as_str()), classes }
+    }
+
+    /// Every contraction that the engine takes, by the number of its node.
+    fn all(&self) -> BTreeMap<usize, ((Subscripts, [Operand; 2]), Ruled<'g>)> {
+        let mut all = BTreeMap::new();
+        for (number, node) in self.graph.nodes.iter().enumerate() {
+            let Some(found) = self.contraction(node) else { continue };
+            let ruled = self.ruled(node, &found.1);
+            all.insert(number, (found, ruled));
+        }
+        let mut feeds = BTreeSet::new();
+        for (number, node) in self.graph.nodes.iter().enumerate().rev() {
+            let is_read = node.outputs.iter().any(|out| feeds.contains(out));
+            if let Some((_, ruled)) = all.get_mut(&number)
+                && !is_read
+            {
+                ruled.classes.insert(Class::Head);
+            }
+            if is_read || all.contains_key(&number) {
+                feeds.extend(node.inputs.iter().flatten().copied());
+            }
+        }
+        all
     }
 }
 
@@ -142,16 +186,20 @@ pub(super) fn is_number(graph: &Graph, id: ValueId, number: f32) -> bool {
     }
 }
 
-/// Contractions that the engine takes, and those that are to be in int8.
-pub(super) fn contractions(graph: &Graph, which: Quantised) -> Found {
-    let seen = ContractionFinder::new(graph);
+/// Contractions that the engine takes, and those that are to be narrow.
+pub(super) fn contractions(graph: &Graph, types: &GraphTypes) -> Found {
     let mut found = Found { chosen: BTreeMap::new(), all: 0 };
-    for (number, node) in graph.nodes.iter().enumerate() {
-        let Some((contraction, constant)) = seen.contraction(node) else { continue };
+    for (number, ((letters, operands), ruled)) in ContractionFinder::new(graph).all() {
         found.all += 1;
-        if constant || which == Quantised::All {
-            found.chosen.insert(number, contraction);
+        if let Some(format) = types.format(&ruled) {
+            found.chosen.insert(number, Contraction { letters, operands, format });
         }
     }
     found
+}
+
+/// Refuses rules that are about no contraction.
+pub(super) fn check(graph: &Graph, types: &GraphTypes) -> Result<(), TypesError> {
+    let all: Vec<Ruled<'_>> = ContractionFinder::new(graph).all().into_values().map(|one| one.1).collect();
+    types.check(&all)
 }

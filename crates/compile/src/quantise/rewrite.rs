@@ -1,13 +1,14 @@
-//! The graph with contractions of integers: everything else is copied as it is.
+//! The graph with contractions of narrow operands: everything else is copied as it is.
 
 use std::collections::BTreeMap;
 
 use tilewright_base::Diagnostic;
 use tilewright_graph::infer::BuildResult;
 use tilewright_graph::{Binary, Builder, Dim, Dtype, Fold, Graph, Node, Op, Unary, ValueId};
+use tilewright_reference::float8;
 
-use super::Ranges;
 use super::find::{Contraction, Operand, is_number};
+use super::{Format, Ranges};
 
 /// The largest integer that is used.
 const MOST: f64 = 127.0;
@@ -33,20 +34,20 @@ struct Rewriter<'g> {
     b: Builder,
     /// New values by old ones.
     new: Vec<Option<ValueId>>,
-    /// Integers by the old value that they are of.
-    bytes: BTreeMap<ValueId, ValueId>,
+    /// Narrow values by the old value that they are of.
+    bytes: BTreeMap<(ValueId, Format), ValueId>,
 }
 
 fn missing() -> Box<Diagnostic> {
     Box::new(Diagnostic::error("graph/order", "a value is used before it is defined"))
 }
 
-/// The graph with these contractions in integers, and how many of them.
+/// The graph with these contractions in their types, and how many of each there are.
 pub(super) fn rewritten(
     graph: &Graph,
     chosen: &BTreeMap<usize, Contraction>,
     ranges: &Ranges,
-) -> BuildResult<(Graph, usize)> {
+) -> BuildResult<(Graph, BTreeMap<Format, usize>)> {
     let mut b = Builder::new(graph.name.clone());
     graph.values.iter().for_each(|value| b.reserve(&value.name));
     for axis in &graph.axes {
@@ -55,14 +56,17 @@ pub(super) fn rewritten(
     let new = vec![None; graph.values.len()];
     let mut rewriter = Rewriter { graph, ranges, b, new, bytes: BTreeMap::new() };
     rewriter.given()?;
-    let mut count = 0;
+    let mut counts = BTreeMap::new();
     for (number, node) in graph.nodes.iter().enumerate() {
-        let integers = match chosen.get(&number) {
-            Some(contraction) => rewriter.contraction(node, contraction)?,
+        let narrow = match chosen.get(&number) {
+            Some(contraction) => {
+                let made = rewriter.contraction(node, contraction)?;
+                made.iter().for_each(|_| *counts.entry(contraction.format).or_insert(0) += 1);
+                made
+            }
             None => None,
         };
-        count += usize::from(integers.is_some());
-        rewriter.node(node, integers)?;
+        rewriter.node(node, narrow)?;
     }
     for output in &graph.outputs {
         let value = rewriter.value(output.value)?;
@@ -72,7 +76,7 @@ pub(super) fn rewritten(
         let input = rewriter.value(state.input)?;
         rewriter.b.state(input, state.output);
     }
-    Ok((rewriter.b.finish(), count))
+    Ok((rewriter.b.finish(), counts))
 }
 
 impl Rewriter<'_> {
@@ -115,7 +119,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// A contraction of integers, as floats again; `None` if the range of an operand is not known.
+    /// A contraction of narrow operands, as floats again; `None` if the range of an operand is not known.
     fn contraction(&mut self, node: &Node, one: &Contraction) -> BuildResult<Option<ValueId>> {
         let (Op::Einsum(spec), [Some(a), Some(b)]) = (&node.op, &node.inputs[..]) else { return Ok(None) };
         let ids = [*a, *b];
@@ -123,24 +127,24 @@ impl Rewriter<'_> {
         for operand in &one.operands {
             let Operand::Computed { source, .. } = operand else { continue };
             let Some(range) = self.ranges.get(source) else { return Ok(None) };
-            scale *= step(*range);
+            scale *= step(*range, one.format);
         }
         let (mut operands, mut by_channel) = (Vec::new(), None);
         for (at, operand) in one.operands.iter().enumerate() {
             operands.push(match operand {
                 Operand::Constant => {
-                    let (bytes, scales) =
-                        self.constant(ids[at], &one.letters.inputs[at], &one.letters.output)?;
+                    let (bytes, scales) = self.constant(ids[at], one, at)?;
                     by_channel = Some(scales);
                     bytes
                 }
-                Operand::Computed { source, nodes } => self.computed(*source, nodes)?,
+                Operand::Computed { source, nodes } => self.computed(*source, nodes, one.format)?,
             });
         }
-        let wide = operands.into_iter().map(|bytes| self.b.convert(bytes, Dtype::I32));
+        let (_, summed) = one.format.dtypes();
+        let wide = operands.into_iter().map(|bytes| self.b.convert(bytes, summed));
         let wide = wide.collect::<BuildResult<Vec<ValueId>>>()?;
         let sums = self.b.einsum(spec, &wide)?;
-        let floats = self.b.convert(sums, Dtype::F32)?;
+        let floats = if summed == Dtype::F32 { sums } else { self.b.convert(sums, Dtype::F32)? };
         let scaled = match by_channel {
             Some(scales) => {
                 let scales = self.b.with(Binary::Mul, scales, scale)?;
@@ -151,17 +155,21 @@ impl Rewriter<'_> {
         Ok(Some(scaled))
     }
 
-    /// A constant as integers, and its scales as the result has them: one for each position of axes that the
-    /// result keeps.
-    fn constant(&mut self, id: ValueId, own: &[u8], out: &[u8]) -> BuildResult<(ValueId, ValueId)> {
+    /// A constant in its narrow type, and its scales as the result has them: one for each position of axes
+    /// that the result keeps.
+    fn constant(&mut self, id: ValueId, one: &Contraction, at: usize) -> BuildResult<(ValueId, ValueId)> {
+        let (own, out) = (&one.letters.inputs[at], &one.letters.output);
         let x = self.value(id)?;
         let summed: Vec<usize> = (0..own.len()).filter(|axis| !out.contains(&own[*axis])).collect();
         let size = self.b.unary(Unary::Abs, x)?;
         let range = self.b.reduce(Fold::Max, size, &summed, true)?;
         let range = self.b.with(Binary::Max, range, LEAST_RANGE)?;
-        let scales = self.b.with(Binary::Div, range, MOST)?;
+        let scales = self.b.with(Binary::Div, range, one.format.most())?;
         let steps = self.b.unary(Unary::Recip, scales)?;
-        let bytes = narrowed(&mut self.b, x, steps, -MOST)?;
+        let bytes = match one.format {
+            Format::Int8 => narrowed(&mut self.b, x, steps, -MOST)?,
+            Format::Float8 => float8(&mut self.b, x, steps)?,
+        };
         // Axes in the order of the result, and those that it has besides.
         let kept: Vec<usize> =
             out.iter().filter_map(|letter| own.iter().position(|known| known == letter)).collect();
@@ -175,21 +183,21 @@ impl Rewriter<'_> {
         Ok((bytes, self.b.reshape(turned, &dims)?))
     }
 
-    /// A computed value as integers where it is made, placed as the contraction reads it.
-    fn computed(&mut self, source: ValueId, nodes: &[usize]) -> BuildResult<ValueId> {
-        let mut bytes = self.bytes(source)?;
+    /// A computed value in its narrow type where it is made, placed as the contraction reads it.
+    fn computed(&mut self, source: ValueId, nodes: &[usize], format: Format) -> BuildResult<ValueId> {
+        let mut bytes = self.bytes(source, format)?;
         for number in nodes.iter().rev() {
             let node = &self.graph.nodes[*number];
             let out = node.outputs.first().copied().ok_or_else(missing)?;
-            bytes = match self.bytes.get(&out) {
+            bytes = match self.bytes.get(&(out, format)) {
                 Some(known) => *known,
                 None => {
                     let mut inputs = vec![bytes];
                     if matches!(node.op, Op::Pad { .. }) {
-                        inputs.push(self.b.scalar(Dtype::I8, 0.0)?);
+                        inputs.push(self.b.scalar(format.dtypes().0, 0.0)?);
                     }
                     let placed = self.b.emit(node.op.clone(), &inputs)?;
-                    self.bytes.insert(out, placed);
+                    self.bytes.insert((out, format), placed);
                     placed
                 }
             };
@@ -197,20 +205,23 @@ impl Rewriter<'_> {
         Ok(bytes)
     }
 
-    /// A value as integers; one that is never below zero is clamped there instead of before.
-    fn bytes(&mut self, source: ValueId) -> BuildResult<ValueId> {
-        if let Some(known) = self.bytes.get(&source) {
+    /// A value in its narrow type; integers that are never below zero are clamped there instead of before.
+    fn bytes(&mut self, source: ValueId, format: Format) -> BuildResult<ValueId> {
+        if let Some(known) = self.bytes.get(&(source, format)) {
             return Ok(*known);
         }
-        let steps = 1.0 / step(self.ranges.get(&source).copied().unwrap_or(0.0));
-        let (from, least) = match self.above_zero(source) {
+        let steps = 1.0 / step(self.ranges.get(&source).copied().unwrap_or(0.0), format);
+        let (from, least) = match self.above_zero(source).filter(|_| format == Format::Int8) {
             Some(before) => (before, 0.0),
             None => (source, -MOST),
         };
         let from = self.value(from)?;
         let steps = self.b.scalar(Dtype::F32, steps)?;
-        let bytes = narrowed(&mut self.b, from, steps, least)?;
-        self.bytes.insert(source, bytes);
+        let bytes = match format {
+            Format::Int8 => narrowed(&mut self.b, from, steps, least)?,
+            Format::Float8 => float8(&mut self.b, from, steps)?,
+        };
+        self.bytes.insert((source, format), bytes);
         Ok(bytes)
     }
 
@@ -226,7 +237,31 @@ impl Rewriter<'_> {
     }
 }
 
-/// What one step of the integers of a range stands for.
-fn step(range: f32) -> f64 {
-    if range > 0.0 { f64::from(range) / MOST } else { 1.0 }
+impl Format {
+    /// The largest magnitude that is used.
+    fn most(self) -> f64 {
+        match self {
+            Format::Int8 => MOST,
+            Format::Float8 => f64::from(float8::MOST),
+        }
+    }
+
+    /// Types of operands, and of what is multiplied and summed.
+    fn dtypes(self) -> (Dtype, Dtype) {
+        match self {
+            Format::Int8 => (Dtype::I8, Dtype::I32),
+            Format::Float8 => (Dtype::F8E4M3, Dtype::F32),
+        }
+    }
+}
+
+/// A float as f8e4m3: multiplied by steps; the conversion rounds and saturates.
+fn float8(b: &mut Builder, x: ValueId, steps: ValueId) -> BuildResult<ValueId> {
+    let scaled = b.mul(x, steps)?;
+    b.convert(scaled, Dtype::F8E4M3)
+}
+
+/// The number that one stands for in the narrow type of a range.
+fn step(range: f32, format: Format) -> f64 {
+    if range > 0.0 { f64::from(range) / format.most() } else { 1.0 }
 }

@@ -10,6 +10,7 @@ use tilewright_num::Dtype;
 
 use super::plan::Options;
 use super::sizes::whole_packets;
+use crate::types::SpelledTypes;
 
 /// What differs from the one type of contractions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,9 +64,39 @@ impl Named {
         Named::ALL.into_iter().find(|named| named.name == name)
     }
 
-    /// All names, as complaints list them.
+    /// Types as they are written: a name, then types of weights in memory and of what activation functions
+    /// leave (`int8,weights=int4`, `int8,activated=int8`).
+    ///
+    /// # Errors
+    /// Names of no type or class, and types that models are not compiled in together; what is allowed
+    /// instead.
+    pub fn read(text: &str) -> Result<Named, String> {
+        let spelled = SpelledTypes::read(text);
+        let mut named = Named::find(&spelled.base).ok_or_else(Named::names)?;
+        for (class, name) in &spelled.rules {
+            match (class.as_str(), name.as_str()) {
+                ("weights", "bf16") if named.dtype == Dtype::Bf16 => named.mixed.weights = None,
+                ("weights", "int8") => {
+                    named.mixed.weights = (named.dtype == Dtype::Bf16).then_some(Dtype::I8);
+                }
+                ("weights", "int4") => named.mixed.weights = Some(Dtype::I4),
+                ("activated", "bf16") => {
+                    named.mixed.activated = (named.dtype == Dtype::I8).then_some(Dtype::Bf16);
+                }
+                ("activated", "int8") if named.dtype == Dtype::I8 => named.mixed.activated = None,
+                ("weights" | "activated", _) => return Err(Named::names()),
+                _ => return Err(format!("classes weights, activated; or {}", Named::names())),
+            }
+        }
+        let same = |known: &Named| (known.dtype, known.mixed) == (named.dtype, named.mixed);
+        Named::ALL.into_iter().find(same).ok_or_else(Named::names)
+    }
+
+    /// All names, as complaints list them, each with what it means class by class.
     pub fn names() -> String {
         Named::ALL.map(|named| named.name).join(", ")
+            + "; weights=int8 or int4 behind bf16 or int8, activated=int8 behind int8 (the same as w8a16, \
+               w4a16, w4a8 and w8a8)"
     }
 }
 

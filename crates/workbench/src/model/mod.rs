@@ -149,11 +149,11 @@ pub fn compile(
     loaded: &LoadedModel,
     request: &CompileRequest<'_>,
 ) -> Result<CompiledModel, Box<Refusal>> {
-    let Some(Named { dtype, mixed, .. }) = Named::find(request.dtype) else {
+    let Named { dtype, mixed, .. } = Named::read(request.dtype).map_err(|allowed| {
         let complaint =
             Diagnostic::error("compile/dtype", format!("models are not compiled in `{}`", request.dtype));
-        return Err(refused(complaint.allowed(Named::names()).instead("bf16")));
-    };
+        refused(complaint.allowed(allowed).instead("bf16"))
+    })?;
     for (what, count) in [("PEs", request.pes), ("chips", request.chips)] {
         if ![1, 2, 4, 8].contains(&count) {
             let complaint = Diagnostic::error("compile/count", format!("{count} {what}"));

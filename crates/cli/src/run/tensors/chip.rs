@@ -236,7 +236,7 @@ impl GraphJob<'_> {
             all.kernels, all.cycles, all.transfers, all.commands, all.hbm_bytes
         );
         if let Some(quantised) = &all.quantised {
-            text += &format!("int8: {}\n", quantised.note.words());
+            text += &format!("{}: {}\n", quantised.note.types(), quantised.note.words());
             text += &quantise::error_words(&quantised.errors);
         }
         let longest: Vec<String> = usage
@@ -285,7 +285,7 @@ struct ChipRunJson<'s> {
     quantised: Option<QuantisedJson<'s>>,
 }
 
-/// What `--json` says of contractions in int8.
+/// What `--json` says of contractions in other types than bf16.
 #[derive(Serialize)]
 struct QuantisedJson<'s> {
     #[serde(flatten)]

@@ -375,7 +375,7 @@ fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<(Tenso
 /// Elements drawn as [`Array::random`] does, in the type that holds them.
 fn drawn(dtype: Dtype, dims: &[u64], seed: u64) -> Option<Tensor> {
     let pattern = match dtype {
-        Dtype::F32 | Dtype::F16 | Dtype::Bf16 => Pattern::F32,
+        Dtype::F32 | Dtype::F16 | Dtype::Bf16 | Dtype::F8E4M3 => Pattern::F32,
         Dtype::I4 => Pattern::I4,
         Dtype::U4 | Dtype::U8 | Dtype::Bool => Pattern::U8,
         Dtype::I8 => Pattern::I8,

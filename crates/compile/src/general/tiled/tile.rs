@@ -86,7 +86,7 @@ pub(super) struct TileProgram {
     shape: TileShape,
     /// Operands; places of slices are those of the address space.
     pub(super) operands: [Placed; 2],
-    /// Results in words, in bf16 and in bytes.
+    /// Results in words, in elements of two bytes and in those of one.
     results: [Placed; 3],
     /// Places that no transfer fills, of rows and of columns.
     pub(super) empty: [Empty; 2],
@@ -273,7 +273,7 @@ impl TileShape {
             switch,
             contract: Some(contract),
             vector: self.added(groups, &finish.first),
-            cast: narrow.cast().filter(|_| narrow == Packing::Byte),
+            cast: narrow.cast().filter(|_| narrow != Packing::Half),
             ..copy(fetch, commit)
         };
         main("contract", stream)
@@ -460,7 +460,7 @@ pub(super) fn tile_program(
     let finish = Finish::new(machine, &shape, epilogue, whole).ok_or("a chain that no tile takes")?;
     let exchange = Exchange::new(&shape);
     let operands = shape.placed().ok_or("a shape that is no block")?;
-    let results = Packing::ALL.map(|packing| exchange.placed(packing.element_bytes()));
+    let results = [4, 2, 1].map(|element_bytes| exchange.placed(element_bytes));
     let [Some(words), Some(halves), Some(bytes)] = results else {
         return Err("sums that slices cannot exchange".to_string());
     };
@@ -496,10 +496,10 @@ impl TileProgram {
     /// How a result of elements of so many bytes lies.
     pub(super) fn result(&self, element_bytes: u64) -> &Placed {
         let [words, halves, bytes] = &self.results;
-        match Packing::of_bytes(element_bytes) {
-            Packing::Words => words,
-            Packing::Half => halves,
-            Packing::Byte => bytes,
+        match element_bytes {
+            1 => bytes,
+            2 => halves,
+            _ => words,
         }
     }
 }
