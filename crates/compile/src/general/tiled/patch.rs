@@ -1,0 +1,184 @@
+//! Windows that are fetched from one copy of what they look at: a slice has the lines that the windows of its
+//! rows cover, every element once, and the fetch sequencer walks over one window after the other.
+//!
+//! A slice has whole lines of rows, or a part of one. Slices of a ring have blocks of rows, not every so
+//! manyth, so that the windows of a slice have most of their elements in common.
+
+use super::super::image::Stretch;
+use super::super::kernel::Part;
+use super::super::view::signed;
+use super::lines::{Lines, Windows};
+use super::split::Spread;
+
+/// Windows over lines, in elements of the value that they look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Geometry {
+    /// Lines of rows after which the next image begins.
+    pub(super) lines: u64,
+    /// From line to line of rows.
+    pub(super) line_step: u64,
+    /// From row to row.
+    pub(super) position_step: u64,
+    /// Runs of a window.
+    pub(super) taps: u64,
+    /// From run to run.
+    pub(super) tap_step: u64,
+    /// Elements of a run.
+    pub(super) run: u64,
+    /// Rows of a line, alone and with padding.
+    pub(super) line: [u64; 2],
+}
+
+/// What a slice has of the value that windows look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Patch {
+    of: Geometry,
+    /// Lines of rows.
+    lines: u64,
+    /// Rows of a line, or of the part of one that a slice has; padding included.
+    positions: u64,
+    /// Lines of the value.
+    height: u64,
+    /// Elements from one of these lines to the next.
+    pitch: u64,
+}
+
+impl Patch {
+    /// What so many rows of a slice need, with sums taken so many elements at once; `None` if slices would
+    /// not all find their windows at the same places.
+    pub(super) fn new(of: Geometry, rows: u64, packet: u64) -> Option<Patch> {
+        let [_, padded] = of.line;
+        let (lines, positions) = (rows.div_ceil(padded), rows.min(padded));
+        let even = if rows < padded {
+            padded.is_multiple_of(rows.max(1))
+        } else {
+            rows.is_multiple_of(padded) && of.lines.is_multiple_of(lines)
+        };
+        let walked = of.run.is_multiple_of(packet)
+            && of.position_step <= of.run
+            && of.tap_step > 0
+            && of.line_step.is_multiple_of(of.tap_step);
+        let steps = of.line_step.checked_div(of.tap_step)?;
+        let height = (lines.checked_sub(1)?) * steps + of.taps;
+        let pitch = positions.checked_sub(1)? * of.position_step + of.run;
+        (even && walked).then_some(Patch { of, lines, positions, height, pitch })
+    }
+
+    /// Rows of a slice.
+    fn rows(&self) -> u64 {
+        self.lines * self.positions
+    }
+
+    /// Elements of a slice.
+    pub(super) fn elements(&self) -> u64 {
+        self.height * self.pitch
+    }
+
+    /// Whether a tile of so many rows begins where slices begin.
+    pub(super) fn divides(&self, rows: u64) -> bool {
+        rows.is_multiple_of(self.rows().max(self.of.line[1]))
+    }
+
+    /// Loops over rows, runs and elements of a run, as sizes and strides.
+    pub(super) fn walk(&self, packet: u64) -> [(u64, u64); 5] {
+        [
+            (self.lines, self.of.line_step / self.of.tap_step * self.pitch),
+            (self.positions, self.of.position_step),
+            (self.of.taps, self.pitch),
+            (self.of.run / packet, packet),
+            (packet, 1),
+        ]
+    }
+
+    /// Elements of a line that so many rows look at.
+    fn extent(&self, rows: u64) -> u64 {
+        rows.checked_sub(1).map_or(0, |last| last * self.of.position_step + self.of.run)
+    }
+
+    /// Elements of a line that transfers bring to slices with most of them.
+    pub(super) fn brought(&self) -> u64 {
+        self.extent(self.positions.min(self.of.line[0]))
+    }
+
+    /// Lines that transfers bring for so many rows.
+    pub(super) fn lines_for(&self, rows: u64) -> u64 {
+        rows.div_ceil(self.rows()) * self.height
+    }
+
+    /// Elements of each line of a block of rows that no transfer fills: the first, and how many; then lines
+    /// and elements from line to line.
+    pub(super) fn hole(&self, block: u64) -> Option<([u64; 2], [u64; 2])> {
+        let [live, padded] = self.of.line;
+        let first = block * self.positions % padded.max(1);
+        let rows = if self.lines > 1 { live } else { live.saturating_sub(first).min(self.positions) };
+        let extent = self.extent(rows);
+        (extent < self.pitch).then_some(([extent, self.pitch - extent], [self.height, self.pitch]))
+    }
+
+    /// How rows `first..first + count`, padding included, come to slices that are so many elements apart.
+    pub(super) fn parts(
+        &self,
+        windows: &Windows,
+        over: &Spread,
+        (first, count): (u64, u64),
+        slice: u64,
+    ) -> Option<Vec<Part>> {
+        let slice = signed(slice);
+        let mut digits = vec![(over.rows_ring, signed(over.columns) * slice), (1, slice)];
+        if over.rows_ring == 1 {
+            digits.pop();
+        }
+        let mut all = Vec::new();
+        for (rows, stretch) in self.stretches(windows.rows(), &digits, first, count)? {
+            let mut loops = vec![(over.row_copies(), 0, signed(over.rows_ring) * slice)];
+            loops.extend(stretch.loops.iter().map(|(size, [from, to])| (*size, *from, *to)));
+            loops.push((self.height, signed(self.of.tap_step), signed(self.pitch)));
+            loops.push((self.extent(rows), 1, 1));
+            let [from_first, to_first] = stretch.first;
+            all.push(Part { from: 0, from_first, to_first, loops });
+        }
+        Some(all)
+    }
+
+    /// Places of blocks of rows, with the rows of each line that are no padding.
+    fn stretches(
+        &self,
+        lines: &Lines,
+        digits: &[(u64, i64)],
+        first: u64,
+        count: u64,
+    ) -> Option<Vec<(u64, Stretch)>> {
+        let ([live, padded], positions) = (self.of.line, self.positions);
+        if self.positions == padded {
+            let blocks = (first / self.rows(), count / self.rows());
+            let found = lines.by_lines(self.lines)?.line_stretches(digits, blocks.0, blocks.1)?;
+            return Some(found.into_iter().map(|one| (live, one)).collect());
+        }
+        let (parts, blocks) = (padded / positions, (first / positions, count / positions));
+        let (whole, rest) = (live / positions, live % positions);
+        let step = signed(positions * self.of.position_step);
+        let mut all = Vec::new();
+        if whole > 0 {
+            let found = lines.with_line(whole, step).stretches_in(parts, digits, blocks.0, blocks.1)?;
+            all.extend(found.into_iter().map(|one| (positions, one)));
+        }
+        if rest > 0 {
+            let to = place(digits, whole);
+            let found = lines.with_line(1, step).stretches_in(parts, digits, blocks.0, blocks.1)?;
+            all.extend(found.into_iter().map(|Stretch { first: [from, at], loops }| {
+                (rest, Stretch { first: [from + signed(whole) * step, at + to], loops })
+            }));
+        }
+        Some(all)
+    }
+}
+
+/// The place of a number by digits of falling weight.
+fn place(digits: &[(u64, i64)], number: u64) -> i64 {
+    let (mut left, mut all) = (number, 0);
+    for (weight, to) in digits {
+        all += signed(left / weight) * to;
+        left %= weight;
+    }
+    all
+}
