@@ -208,9 +208,13 @@ impl Windows {
         self.first != 0 || self.summed.len() > 1 || row != signed(self.run()) || self.rows.outer != lines
     }
 
-    /// Windows as lines have them, if they are runs of as many lines.
-    pub(super) fn geometry(&self) -> Option<Geometry> {
+    /// Windows as lines have them, if they are runs of as many lines; access units of HBM have so many
+    /// elements.
+    pub(super) fn geometry(&self, unit: u64) -> Option<Geometry> {
         let step = |stride: i64| u64::try_from(stride).ok();
+        let first = step(self.first)?;
+        let around = self.rows.outer.iter().chain(&self.summed[..self.summed.len() - 1]);
+        let even = around.into_iter().all(|(_, stride)| stride.unsigned_abs().is_multiple_of(unit.max(1)));
         let (lines, line_step) = *self.rows.outer.last()?;
         let (taps, tap_step) = match self.summed[..] {
             [_] => (1, line_step),
@@ -225,6 +229,8 @@ impl Windows {
             tap_step: step(tap_step)?,
             run: self.run(),
             line: [self.rows.live(), self.rows.padded()],
+            unit,
+            ahead: if even { first % unit.max(1) } else { 0 },
         })
     }
 

@@ -27,6 +27,10 @@ pub(super) struct Geometry {
     pub(super) run: u64,
     /// Rows of a line, alone and with padding.
     pub(super) line: [u64; 2],
+    /// Elements of an access unit of HBM.
+    pub(super) unit: u64,
+    /// Elements between a whole access unit and the first window of each line, if that is the same for all.
+    pub(super) ahead: u64,
 }
 
 /// What a slice has of the value that windows look at.
@@ -41,6 +45,8 @@ pub(super) struct Patch {
     height: u64,
     /// Elements from one of these lines to the next.
     pitch: u64,
+    /// Elements before the first window of a line, so that it begins at a whole access unit of HBM.
+    ahead: u64,
 }
 
 impl Patch {
@@ -60,8 +66,10 @@ impl Patch {
             && of.line_step.is_multiple_of(of.tap_step);
         let steps = of.line_step.checked_div(of.tap_step)?;
         let height = (lines.checked_sub(1)?) * steps + of.taps;
-        let pitch = positions.checked_sub(1)? * of.position_step + of.run;
-        (even && walked).then_some(Patch { of, lines, positions, height, pitch })
+        let whole = positions == padded || (positions * of.position_step).is_multiple_of(of.unit.max(1));
+        let ahead = if whole { of.ahead } else { 0 };
+        let pitch = ahead + positions.checked_sub(1)? * of.position_step + of.run;
+        (even && walked).then_some(Patch { of, lines, positions, height, pitch, ahead })
     }
 
     /// Rows of a slice.
@@ -79,6 +87,11 @@ impl Patch {
         rows.is_multiple_of(self.rows().max(self.of.line[1]))
     }
 
+    /// Elements before the first window.
+    pub(super) fn ahead(&self) -> u64 {
+        self.ahead
+    }
+
     /// Loops over rows, runs and elements of a run, as sizes and strides.
     pub(super) fn walk(&self, packet: u64) -> [(u64, u64); 5] {
         [
@@ -92,7 +105,7 @@ impl Patch {
 
     /// Elements of a line that so many rows look at.
     fn extent(&self, rows: u64) -> u64 {
-        rows.checked_sub(1).map_or(0, |last| last * self.of.position_step + self.of.run)
+        rows.checked_sub(1).map_or(0, |last| self.ahead + last * self.of.position_step + self.of.run)
     }
 
     /// Elements of a line that transfers bring to slices with most of them.
@@ -135,7 +148,7 @@ impl Patch {
             loops.push((self.height, signed(self.of.tap_step), signed(self.pitch)));
             loops.push((self.extent(rows), 1, 1));
             let [from_first, to_first] = stretch.first;
-            all.push(Part { from: 0, from_first, to_first, loops });
+            all.push(Part { from: 0, from_first: from_first - signed(self.ahead), to_first, loops });
         }
         Some(all)
     }

@@ -381,7 +381,12 @@ impl Search<'_> {
         let element_bytes = self.sizes.operands.element_bytes();
         let of = |patch: Patch| (patch.lines_for(rows) * estimate.copies[0], patch.brought() * element_bytes);
         let (lines, run_bytes) = estimate.patch.map_or((0, 1), of);
-        Runs { bytes: lines * run_bytes, run_bytes, aligned: false, written: false }
+        let unit = self.machine.hbm.access_bytes / element_bytes;
+        let aligned = match (estimate.patch, self.windows) {
+            (Some(patch), Some(windows)) => patch.ahead() > 0 || windows.begins_at(unit),
+            _ => false,
+        };
+        Runs { bytes: lines * run_bytes, run_bytes, aligned, written: false }
     }
 
     /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in

@@ -145,8 +145,9 @@ impl TileShape {
             None => rows,
         };
         let rows = rows.next_multiple_of(turns);
+        let unit = machine.hbm.access_bytes / live.operands.element_bytes();
         let patch = if split.patches {
-            let found = Patch::new(windows?.geometry()?, rows / over.rows_ring, packet)?;
+            let found = Patch::new(windows?.geometry(unit)?, rows / over.rows_ring, packet)?;
             Some(found).filter(|patch| patch.divides(live.rows) && over.summed == 1)
         } else {
             None
@@ -254,6 +255,7 @@ impl TileShape {
             Some(patch) => patch.walk(self.packet).map(|(size, stride)| (n(size), stride)).to_vec(),
             None => vec![(n(own), self.summed), (n(packets), self.packet), (n(self.packet), 1)],
         };
+        let from = from + self.patch.map_or(0, |patch| patch.ahead()) * self.operand_bytes();
         let fetch = fetch(self.multiplied(), from, &loops, self.packet);
         let mut switch = Switch::default();
         if turns > 1 {
