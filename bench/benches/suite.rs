@@ -1,5 +1,7 @@
 //! Simulated cycles of compiled graphs against their bound: `cargo bench --bench suite [PART OF A NAME]`.
 //!
+//! `BxMxNxK=1x512x768x768` is a contraction, `BxCxSxNxWxT=8x64x56x64x3x1` a convolution of such sizes.
+//!
 //! The bound is the larger of multiply-accumulates at the peak of the PEs and bytes that must cross HBM at
 //! its peak.
 

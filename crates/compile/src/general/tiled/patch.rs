@@ -195,3 +195,81 @@ fn place(digits: &[(u64, i64)], number: u64) -> i64 {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::super::super::kernel::{Packing, Sizes};
+    use super::super::super::view::View;
+    use super::*;
+
+    /// Elements from slice to slice.
+    const SLICE: u64 = 1 << 20;
+
+    fn brought(parts: &[Part]) -> BTreeMap<i64, i64> {
+        let mut found = BTreeMap::new();
+        for part in parts {
+            let mut own = vec![(part.from_first, part.to_first)];
+            for (size, from, to) in &part.loops {
+                let walk = |(a, b): (i64, i64)| (0..signed(*size)).map(move |at| (a + at * from, b + at * to));
+                own = own.into_iter().flat_map(walk).collect();
+            }
+            found.extend(own.into_iter().map(|(from, to)| (to, from)));
+        }
+        found
+    }
+
+    proptest! {
+        /// Every slice finds every element of its windows where the fetch looks for it.
+        #[test]
+        fn windows_are_found_in_what_was_brought(
+            (images, height, live) in (1..3_u64, 1..5_u64, 2..9_u64), taps in 1..4_u64, stride in 1..3_u64,
+            (own_log2, ring_log2, copies_log2) in (0..5_u32, 0..3_u32, 0..2_u32), left in 0..3_u64,
+        ) {
+            let (channels, padded) = (4_u64, live.next_power_of_two());
+            let width = live * stride + taps + 4;
+            let image = (height * stride + taps) * width * channels;
+            let steps = [width * channels, channels].map(|step| signed(step * stride));
+            let view = View {
+                value: 0,
+                first: signed(left * channels),
+                axes: vec![
+                    (images, signed(image)), (height, steps[0]), (live, steps[1]),
+                    (taps, signed(width * channels)), (taps, signed(channels)), (channels, 1),
+                ],
+            };
+            let summed = taps * taps * channels;
+            let sizes = Sizes::new(1, images * height * live, 1, summed, Packing::Half);
+            let Some(windows) = Windows::new(&view, sizes, 8) else { return Ok(()) };
+            let Some(of) = windows.geometry(8) else { return Ok(()) };
+            let (own, ring) = (1_u64 << own_log2, 1_u64 << ring_log2);
+            let Some(patch) = Patch::new(of, own, channels) else { return Ok(()) };
+            let rows = images * height * padded;
+            prop_assume!(patch.divides(rows));
+            let columns = ring << copies_log2;
+            let over = Spread { rows: 1 << 10, columns, summed: 1, rows_ring: ring, columns_ring: 1 };
+            let found = brought(&patch.parts(&windows, &over, (0, rows), SLICE).expect("parts"));
+            for row in (0..rows).filter(|row| row % padded < live) {
+                let (line, x) = (row / padded, row % padded);
+                let from = signed(line / height * image) + signed(line % height) * steps[0] + signed(x) * steps[1];
+                let (block, inside) = (row / own, row % own);
+                let [lines, positions, tap, piece, _] = patch.walk(channels);
+                for copy in 0..columns / ring {
+                    let slice = block / ring * columns + copy * ring + block % ring;
+                    let at = inside / positions.0 * lines.1 + inside % positions.0 * positions.1;
+                    for k in 0..summed {
+                        let (y, rest) = (k / (taps * channels), k % (taps * channels));
+                        // Runs that follow each other are one.
+                        let walked = k / of.run * tap.1 + k % of.run / piece.1 * piece.1 + k % piece.1;
+                        let to = signed(slice * SLICE + patch.ahead() + at + walked);
+                        let wanted = from + signed(y * width * channels + rest);
+                        prop_assert_eq!(found.get(&to), Some(&wanted));
+                    }
+                }
+            }
+        }
+    }
+}
