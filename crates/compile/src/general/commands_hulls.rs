@@ -175,13 +175,7 @@ impl Planner<'_> {
     }
 
     /// What all shares read, a part of it to each slice of a ring.
-    fn bring_once(
-        &mut self,
-        (value, first): (usize, i64),
-        words: u64,
-        ring: u64,
-        to: u64,
-    ) -> Lowered<()> {
+    fn bring_once(&mut self, (value, first): (usize, i64), words: u64, ring: u64, to: u64) -> Lowered<()> {
         let bytes = words / ring * WORD_BYTES;
         let rings = self.machine().pe.slices / ring;
         let source = hbm(self.places[value]).step(first * signed(WORD_BYTES));

@@ -121,9 +121,9 @@ impl Planner<'_> {
             let memory = hbm(self.places[value]).step(scale(at)).ok_or("a place")?;
             let slice = self.emitter.dm(base + skipped * bytes);
             let slice = slice.step(signed(block - first) * SLICE_STRIDE).ok_or("a place")?;
-            let loops = loops.iter().map(|(size, digit, step)| {
-                (*size, scale(strides[*digit]), signed(*step) * SLICE_STRIDE)
-            });
+            let loops = loops
+                .iter()
+                .map(|(size, digit, step)| (*size, scale(strides[*digit]), signed(*step) * SLICE_STRIDE));
             let row = (rows.rows, scale(rows.steps[side]), scale(signed(rows.span)));
             let turned = |(size, memory, slice): (u64, i64, i64)| {
                 if to_dm { (size, memory, slice) } else { (size, slice, memory) }

@@ -168,9 +168,10 @@ fn taps_come_once() {
     let place = planned.places[taps];
     let range = place..place + value.count() * value.element_bytes();
     let reads = planned.program.transfers.iter().filter(|transfer| {
-        transfer.source.locate().is_some_and(|from| {
-            from.medium == MemoryInstance::Hbm && range.contains(&from.offset)
-        })
+        transfer
+            .source
+            .locate()
+            .is_some_and(|from| from.medium == MemoryInstance::Hbm && range.contains(&from.offset))
     });
     assert_eq!(reads.count(), 8);
 }

@@ -214,7 +214,8 @@ mod tests {
         for part in parts {
             let mut own = vec![(part.from_first, part.to_first)];
             for (size, from, to) in &part.loops {
-                let walk = |(a, b): (i64, i64)| (0..signed(*size)).map(move |at| (a + at * from, b + at * to));
+                let walk =
+                    |(a, b): (i64, i64)| (0..signed(*size)).map(move |at| (a + at * from, b + at * to));
                 own = own.into_iter().flat_map(walk).collect();
             }
             found.extend(own.into_iter().map(|(from, to)| (to, from)));

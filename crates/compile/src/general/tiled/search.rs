@@ -59,7 +59,8 @@ impl std::fmt::Display for TiledContraction {
         let Tiling { grid, planes, rows, columns, resident } = self.tiling;
         let planes = if planes == 1 { String::new() } else { format!("{planes}x") };
         let stays = if resident { ", rows stay" } else { "" };
-        let Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2, patches } = self.split;
+        let Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2, patches } =
+            self.split;
         let [by_columns, by_sum, rows_ring, columns_ring] =
             [columns_log2, summed_log2, rows_ring_log2, columns_ring_log2].map(|log2| 1_u64 << log2);
         let pes = if fused == 1 { "PEs".to_string() } else { format!("groups of {fused} PEs") };

@@ -537,7 +537,12 @@ impl TileProgram {
     }
 
     /// Rows of a tile as they lie in HBM, through windows if rows are positions of them.
-    pub(super) fn rows_place<'t>(&'t self, sizes: Sizes, tile: &Tile, windows: Option<&'t Windows>) -> Place<'t> {
+    pub(super) fn rows_place<'t>(
+        &'t self,
+        sizes: Sizes,
+        tile: &Tile,
+        windows: Option<&'t Windows>,
+    ) -> Place<'t> {
         let place = operand_place(sizes, tile, &self.operands[0], 0).through(windows);
         Place { patch: self.shape.patch.map(|patch| (patch, self.shape.over)), ..place }
     }
