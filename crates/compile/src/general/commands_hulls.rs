@@ -27,6 +27,9 @@ use super::view::signed;
 /// Slices of a ring below which copies take less than the ring.
 const LEAST_RING_LOG2: u32 = 2;
 
+/// Inputs that are spread over a share, by number: words, and how the share walks over them.
+type SmallInputs = BTreeMap<usize, (u64, Vec<(u64, i64)>)>;
+
 /// Words of a value that all shares read alike.
 struct Vector {
     value: usize,
@@ -60,7 +63,7 @@ impl Planner<'_> {
         let Work::Chain { inputs, lines, streams } = &self.kernels.kernels[number].work else {
             return Ok(Registers::new());
         };
-        let mut small: BTreeMap<usize, (u64, Vec<(u64, i64)>)> = BTreeMap::new();
+        let mut small = SmallInputs::new();
         for (stream, view) in inputs.iter().enumerate().filter(|_| wide) {
             match (self.slot(plan, view.value, places), plan.operand((number, stream))) {
                 (Some((_, false)), _) => {
@@ -128,12 +131,7 @@ impl Planner<'_> {
     }
 
     /// What all shares read alike, by value: inputs that lie one behind the other in it are one vector.
-    fn vectors(
-        &self,
-        plan: &GroupPlan,
-        number: usize,
-        small: &BTreeMap<usize, (u64, Vec<(u64, i64)>)>,
-    ) -> Vec<Vector> {
+    fn vectors(&self, plan: &GroupPlan, number: usize, small: &SmallInputs) -> Vec<Vector> {
         let mut by_value: BTreeMap<usize, Vec<(i64, u64)>> = BTreeMap::new();
         for (stream, (words, _)) in small {
             let read = (number, *stream);
