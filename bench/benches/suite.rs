@@ -2,6 +2,8 @@
 //! With `--search` or `--producers`: how much longer they take without each part of the compiler that
 //! searches, or that produces and rewrites.
 //!
+//! `BxMxNxK=1x512x768x768` is a contraction, `BxCxSxNxWxT=8x64x56x64x3x1` a convolution of such sizes.
+//!
 //! The bound is the larger of multiply-accumulates at the peak of the PEs and bytes that must cross HBM at
 //! its peak.
 
@@ -12,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use tilewright_base::Sources;
-use tilewright_bench::suite::{Case, blocks, contraction, models};
+use tilewright_bench::suite::{Case, blocks, contraction, convolution, models};
 use tilewright_compile::general::bound::{macs, roofline_cycles};
 use tilewright_compile::general::kernel::Packing;
 use tilewright_compile::general::{Choice, Options, plan};
@@ -122,8 +124,12 @@ fn spans(device: &GraphDevice, reading: &Reading) {
 
 /// A contraction of sizes that are written out.
 fn of_sizes(text: &str) -> Option<Case> {
+    contraction(sizes_of(text)?).ok()
+}
+
+fn sizes_of<const N: usize>(text: &str) -> Option<[i64; N]> {
     let sizes: Option<Vec<i64>> = text.split('x').map(|size| size.parse().ok()).collect();
-    contraction(<[i64; 4]>::try_from(sizes?).ok()?).ok()
+    sizes?.try_into().ok()
 }
 
 fn print_one(machine: &Tcp, case: &Case) {
@@ -175,6 +181,12 @@ fn main() {
         Err(complaint) => return println!("{}", complaint.message),
     };
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    if let Some(sizes) = wanted.first().and_then(|text| text.strip_prefix("BxCxSxNxWxT=")) {
+        match sizes_of::<6>(sizes).and_then(|sizes| convolution(sizes).ok()) {
+            Some(case) => return print_one(&machine, &case),
+            None => return println!("six sizes, such as BxCxSxNxWxT=8x64x56x64x3x1"),
+        }
+    }
     let asked = wanted.first().and_then(|text| text.strip_prefix("BxMxNxK="));
     let cases = match asked.map(of_sizes) {
         Some(Some(case)) => return print_one(&machine, &case),

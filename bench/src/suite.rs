@@ -269,6 +269,21 @@ pub fn mobilenet(name: &str, batch: i64, size: i64) -> BuildResult<Case> {
     net.finish(name, x)
 }
 
+/// A convolution of pixels and one of windows behind it, so that channels are last: batch, channels, size of
+/// images, channels of the result, size of windows and stride.
+///
+/// # Errors
+/// Sizes that do not fit each other.
+pub fn convolution([batch, from, size, to, window, stride]: [i64; 6]) -> BuildResult<Case> {
+    let mut net = Net::new("convolution");
+    let x = net.input("x", &[batch, from, size, size])?;
+    let x = net.conv(x, (from, from), 1, 1, 1)?;
+    let x = net.relu(x)?;
+    let y = net.conv(x, (from, to), window, stride, 1)?;
+    let y = net.relu(y)?;
+    net.finish(&format!("convolution {batch}x{from}x{size}x{to}x{window}x{stride}"), y)
+}
+
 /// One contraction: batch, rows, columns and summed.
 ///
 /// # Errors

@@ -246,6 +246,8 @@ pub(super) struct Places {
     pub(super) hulls: u64,
     /// Where what several inputs read lies, by its number.
     pub(super) brought: BTreeMap<usize, u64>,
+    /// The register files of the PE have what all shares read alike, from a share before.
+    pub(super) holds_vectors: bool,
 }
 
 impl Planner<'_> {
@@ -255,7 +257,8 @@ impl Planner<'_> {
         let step = usize::try_from(slices).map_err(|_| "too many slices")?;
         for (turn, first) in (0..shares).step_by(step).enumerate() {
             self.emitter.turn_to(turn as u64 % pes);
-            self.group_share(plan, first, (first + slices).min(shares))?;
+            let again = turn as u64 >= pes && plan.kernels.len() == 1;
+            self.group_share(plan, (first, (first + slices).min(shares)), again)?;
         }
         let last: BTreeSet<usize> =
             plan.slots.keys().copied().filter(|value| !self.is_given(plan, *value)).collect();
@@ -271,7 +274,12 @@ impl Planner<'_> {
         self.keep || self.readers[value].iter().any(outside)
     }
 
-    fn group_share(&mut self, plan: &GroupPlan, first: u64, end: u64) -> Lowered<()> {
+    fn group_share(
+        &mut self,
+        plan: &GroupPlan,
+        (first, end): (u64, u64),
+        holds_vectors: bool,
+    ) -> Lowered<()> {
         let words = plan.cut.share();
         let rows = plan.columns.map_or(0, |columns| words / columns);
         let narrow_words = rows.next_multiple_of(FLIT_WORDS);
@@ -291,6 +299,7 @@ impl Planner<'_> {
             narrow: base + wide,
             hulls: base + wide + narrow,
             brought: BTreeMap::new(),
+            holds_vectors,
         };
         for number in &plan.kernels {
             self.emitter.name_kernel(*number);

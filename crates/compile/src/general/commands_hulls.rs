@@ -15,7 +15,7 @@ use tilewright_tcp_lower::kernels::chain::{chain, rows, vrf};
 use tilewright_tcp_lower::kernels::pass::{ElementTarget, exec, fetch_words, load_vrf, pass};
 
 use super::commands_group::{GroupPlan, Places, offset};
-use super::cut::{ShareBox, block_bytes, boxes};
+use super::cut::{Hull, Operand, ShareBox, block_bytes, boxes};
 use super::emit::hbm;
 use super::kernel::{Packing, Work};
 use super::moves::Bytes;
@@ -26,6 +26,17 @@ use super::view::signed;
 
 /// Slices of a ring below which copies take less than the ring.
 const LEAST_RING_LOG2: u32 = 2;
+
+/// Inputs that are spread over a share, by number: words, and how the share walks over them.
+type SmallInputs = BTreeMap<usize, (u64, Vec<(u64, i64)>)>;
+
+/// Words of a value that all shares read alike.
+struct Vector {
+    value: usize,
+    /// First element.
+    first: i64,
+    words: u64,
+}
 
 /// A first share and its slice, then size, stride and distance in slices of each loop over shares.
 pub(super) type Walk = (u64, u64, Vec<(u64, i64, u64)>);
@@ -52,7 +63,7 @@ impl Planner<'_> {
         let Work::Chain { inputs, lines, streams } = &self.kernels.kernels[number].work else {
             return Ok(Registers::new());
         };
-        let mut small: BTreeMap<usize, (u64, Vec<(u64, i64)>)> = BTreeMap::new();
+        let mut small = SmallInputs::new();
         for (stream, view) in inputs.iter().enumerate().filter(|_| wide) {
             match (self.slot(plan, view.value, places), plan.operand((number, stream))) {
                 (Some((_, false)), _) => {
@@ -65,7 +76,8 @@ impl Planner<'_> {
                 (None, Some((_, operand, hull))) => {
                     let turns = hull.walk.iter().any(|(size, stride)| *size > 1 && *stride == 0);
                     let alone = operand.streams == 1 && plan.cut.shares() > 1;
-                    let common = alone && self.is_common(plan, (number, stream)).is_some();
+                    let ring = self.ring_of(hull.elements).is_some();
+                    let common = alone && ring && self.is_common(plan, (number, stream));
                     if (turns || common) && operand.element_bytes == WORD_BYTES {
                         small.insert(stream, (hull.elements, hull.walk.clone()));
                     }
@@ -75,20 +87,34 @@ impl Planner<'_> {
         }
         let candidates: Vec<usize> = small.keys().copied().collect();
         let fit = operands_of_units(&candidates, lines, streams);
+        small.retain(|stream, _| fit.contains(stream));
         let (mut all, mut next) = (Registers::new(), 0);
-        for (stream, (words, walk)) in small.into_iter().filter(|(stream, _)| fit.contains(stream)) {
+        let capacity = self.machine().vrf.capacity_bytes;
+        for Vector { value, first, words } in self.vectors(plan, number, &small) {
             let bytes = block_bytes(words * WORD_BYTES);
-            if next + bytes > self.machine().vrf.capacity_bytes {
-                continue;
-            }
-            if let Some(ring) = self.is_common(plan, (number, stream)) {
+            let Some(ring) = self.ring_of(words).filter(|_| next + bytes <= capacity) else { continue };
+            // Register files keep what all shares of a PE read alike.
+            if !places.holds_vectors {
                 let to = places.hulls;
-                places.hulls += bytes;
-                self.bring_once(plan, (number, stream), ring, to)?;
+                self.bring_once((value, first), words, ring, to)?;
                 let width = self.machine().commit.sub_width_bytes;
                 self.emitter.exec(spread_load(width, to, (ring, words / ring), next));
-                all.insert(stream, vrf(next, &walk));
-                next += bytes;
+            }
+            places.hulls += bytes;
+            let common = |(_, operand, _): &&(usize, Operand, Hull)| operand.first;
+            for (stream, (_, walk)) in &small {
+                let read = (number, *stream);
+                let own = plan.operand(read).filter(|one| one.0 == value && self.is_common(plan, read));
+                let Some(at) = own.as_ref().map(common) else { continue };
+                let at = u64::try_from(at - first).map_err(|_| "a vector before the first")?;
+                all.insert(*stream, vrf(next + at * WORD_BYTES, walk));
+            }
+            next += bytes;
+        }
+        small.retain(|stream, _| !all.contains_key(stream));
+        for (stream, (words, walk)) in small {
+            let bytes = block_bytes(words * WORD_BYTES);
+            if next + bytes > capacity {
                 continue;
             }
             let (from, lead) = match self.slot(plan, inputs[stream].value, places) {
@@ -107,18 +133,40 @@ impl Planner<'_> {
         Ok(all)
     }
 
-    /// Slices that each bring a part of what all shares read, if there are enough of them: a ring passes the
-    /// parts on, where transfers would bring a copy to every slice.
-    fn is_common(&self, plan: &GroupPlan, read: (usize, usize)) -> Option<u64> {
-        let (_, operand, hull) = plan.operand(read)?;
-        let outer = plan.cut.outer(operand);
-        let same = outer.iter().zip(&plan.cut.digits).all(|(stride, digit)| *stride == 0 || *digit == 1);
-        if !same || hull.lead > 0 || hull.levels.len() > 1 || self.slot_of(plan, read) {
-            return None;
+    /// What all shares read alike, by value: inputs that lie one behind the other in it are one vector.
+    fn vectors(&self, plan: &GroupPlan, number: usize, small: &SmallInputs) -> Vec<Vector> {
+        let mut by_value: BTreeMap<usize, Vec<(i64, u64)>> = BTreeMap::new();
+        for (stream, (words, _)) in small {
+            let read = (number, *stream);
+            if let Some((value, operand, _)) = plan.operand(read).filter(|_| self.is_common(plan, read)) {
+                by_value.entry(*value).or_default().push((operand.first, *words));
+            }
         }
+        let whole = |(value, mut runs): (usize, Vec<(i64, u64)>)| {
+            runs.sort_unstable();
+            runs.dedup();
+            let behind = runs.windows(2).all(|pair| pair[0].0 + signed(pair[0].1) == pair[1].0);
+            let first = runs.first()?.0;
+            let words = runs.iter().map(|run| run.1).sum();
+            behind.then_some(Vector { value, first, words })
+        };
+        by_value.into_iter().filter_map(whole).collect()
+    }
+
+    /// Slices of a ring that each bring a part of so many words, if there are enough of them.
+    fn ring_of(&self, words: u64) -> Option<u64> {
         let slices = self.machine().pe.slices;
         let mut rings = (LEAST_RING_LOG2..=slices.max(1).ilog2()).rev().map(|log2| 1_u64 << log2);
-        rings.find(|ring| slices.is_multiple_of(*ring) && hull.elements.is_multiple_of(ring * FLIT_WORDS))
+        rings.find(|ring| slices.is_multiple_of(*ring) && words.is_multiple_of(ring * FLIT_WORDS))
+    }
+
+    /// Whether all shares read the same contiguous words: a ring passes parts of them on, where transfers would
+    /// bring a copy to every slice.
+    fn is_common(&self, plan: &GroupPlan, read: (usize, usize)) -> bool {
+        let Some((_, operand, hull)) = plan.operand(read) else { return false };
+        let outer = plan.cut.outer(operand);
+        let same = outer.iter().zip(&plan.cut.digits).all(|(stride, digit)| *stride == 0 || *digit == 1);
+        same && hull.lead == 0 && hull.levels.len() <= 1 && !self.slot_of(plan, read)
     }
 
     /// Whether an input is made in the group.
@@ -128,11 +176,10 @@ impl Planner<'_> {
     }
 
     /// What all shares read, a part of it to each slice of a ring.
-    fn bring_once(&mut self, plan: &GroupPlan, read: (usize, usize), ring: u64, to: u64) -> Lowered<()> {
-        let Some((value, operand, hull)) = plan.operand(read) else { return Err("an input".to_string()) };
-        let bytes = hull.elements / ring * WORD_BYTES;
+    fn bring_once(&mut self, (value, first): (usize, i64), words: u64, ring: u64, to: u64) -> Lowered<()> {
+        let bytes = words / ring * WORD_BYTES;
         let rings = self.machine().pe.slices / ring;
-        let source = hbm(self.places[*value]).step(operand.first * signed(WORD_BYTES));
+        let source = hbm(self.places[value]).step(first * signed(WORD_BYTES));
         let loops = vec![(rings, 0, signed(ring) * SLICE_STRIDE), (ring, signed(bytes), SLICE_STRIDE)];
         let (source, target) = (source.ok_or("a place")?, self.emitter.dm(to));
         self.emitter.bytes("bring", &Bytes { source, target, loops, inside: bytes });

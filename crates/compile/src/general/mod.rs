@@ -63,6 +63,7 @@ mod commands_chain;
 mod commands_contract;
 mod commands_group;
 mod commands_hulls;
+mod commands_pad;
 mod commands_reduce;
 mod commands_rows;
 mod constants;

@@ -431,6 +431,9 @@ impl Planner<'_> {
             // The contraction has written it there.
             Work::Move(_) if self.chosen.is_inside(number) => Ok(()),
             Work::Move(parts) => {
+                if self.move_inside(parts, to)? {
+                    return Ok(());
+                }
                 for part in parts {
                     let bytes = self.value(to).element_bytes();
                     let places = [self.places[part.from], self.places[to]];

@@ -6,6 +6,7 @@ use tilewright_compile::general::{Options, Planned, plan};
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Builder, Dim, Dtype, Graph, TensorStore, Type, ValueId, primitives};
 use tilewright_reference::{Interpreter, Tensor};
+use tilewright_tcp_isa::program::transfer::MemoryInstance;
 
 use crate::general::{on_chip, tcp};
 
@@ -126,6 +127,8 @@ fn windows_are_taken_where_they_lie() {
         let net = Net { batch: 2, channels: 16, sizes: [56, 56], convs: vec![pointwise, windows] };
         let planned = planned(&net, 8);
         assert_eq!(planned.chosen.windows.len(), 1, "stride {stride}");
+        let once = planned.chosen.tiled.values().any(|one| one.to_string().contains("that come once"));
+        assert!(once, "stride {stride}: slices fetch windows from one copy of lines");
         for looked in planned.chosen.windows.values() {
             assert!(
                 !planned.kernel_of_exec.contains(&looked.chain)
@@ -151,4 +154,24 @@ fn results_are_written_inside_of_padding() {
     for inside in planned.chosen.padded.values() {
         assert!(!planned.kernel_of_transfer.contains(&inside.mover));
     }
+}
+
+/// The taps of a depthwise convolution come to each PE in one transfer, whatever the number of its shares.
+#[test]
+fn taps_come_once() {
+    let pointwise = Conv { channels: 32, size: 1, stride: 1, pad: 0, depthwise: false };
+    let depthwise = Conv { channels: 32, size: 3, stride: 1, pad: 1, depthwise: true };
+    let net = Net { batch: 8, channels: 32, sizes: [112, 112], convs: vec![pointwise, depthwise] };
+    let planned = planned(&net, 8);
+    let taps = planned.kernels.values.iter().position(|value| value.name.ends_with(".taps")).expect("taps");
+    let value = &planned.kernels.values[taps];
+    let place = planned.places[taps];
+    let range = place..place + value.count() * value.element_bytes();
+    let reads = planned.program.transfers.iter().filter(|transfer| {
+        transfer
+            .source
+            .locate()
+            .is_some_and(|from| from.medium == MemoryInstance::Hbm && range.contains(&from.offset))
+    });
+    assert_eq!(reads.count(), 8);
 }

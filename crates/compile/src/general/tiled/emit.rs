@@ -244,8 +244,7 @@ impl Worker<'_, '_> {
             self.moved("bring_columns", Place { hbm, offset, ..place }, true)?;
         }
         if tile.brings_rows {
-            let place = operand_place(sizes, &tile, &program.operands[0], 0);
-            let place = place.through(self.tiled.windows.as_ref());
+            let place = program.rows_place(sizes, &tile, self.tiled.windows.as_ref());
             self.moved(
                 "bring_rows",
                 Place { hbm: self.operands.rows, offset: self.rows_at(at), ..place },

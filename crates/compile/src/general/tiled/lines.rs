@@ -7,6 +7,7 @@
 use super::super::image::{Digit, Stretch, common, even, stretches, stretches_of};
 use super::super::kernel::{Part, Sizes};
 use super::super::view::{View, joined, signed};
+use super::patch::Geometry;
 
 /// Runs of a sum that cut across the parts of slices, at most.
 const MOST_RUNS: u64 = 64;
@@ -69,10 +70,33 @@ impl Lines {
         self.outer.iter().map(|(size, _)| size).product()
     }
 
+    /// Lines by blocks of so many, which divide those of an image.
+    pub(super) fn by_lines(&self, lines: u64) -> Option<Lines> {
+        let ((size, stride), around) = self.outer.split_last()?;
+        let mut outer = around.to_vec();
+        outer.push((size / lines.max(1), stride * signed(lines)));
+        Some(Lines { outer, line: self.line })
+    }
+
+    /// The same lines with other positions.
+    pub(super) fn with_line(&self, positions: u64, stride: i64) -> Lines {
+        Lines { outer: self.outer.clone(), line: (positions, stride) }
+    }
+
     /// Places of rows `first..first + count`, padding included, by the digits of a tile's shape; `None` if
     /// digits cut across lines.
     pub(super) fn stretches(&self, digits: &[(u64, i64)], first: u64, count: u64) -> Option<Vec<Stretch>> {
-        let padded = self.padded();
+        self.stretches_in(self.padded(), digits, first, count)
+    }
+
+    /// The same with lines of so many positions, padding included.
+    pub(super) fn stretches_in(
+        &self,
+        padded: u64,
+        digits: &[(u64, i64)],
+        first: u64,
+        count: u64,
+    ) -> Option<Vec<Stretch>> {
         if !first.is_multiple_of(padded) || !count.is_multiple_of(padded) {
             return None;
         }
@@ -94,7 +118,12 @@ impl Lines {
     }
 
     /// Places of lines `first..first + count`.
-    fn line_stretches(&self, digits: &[(u64, i64)], first: u64, count: u64) -> Option<Vec<Stretch>> {
+    pub(super) fn line_stretches(
+        &self,
+        digits: &[(u64, i64)],
+        first: u64,
+        count: u64,
+    ) -> Option<Vec<Stretch>> {
         let Some(((size, stride), around)) = self.outer.split_last() else {
             return stretches_of(&even(digits, 0), 0, count);
         };
@@ -177,6 +206,32 @@ impl Windows {
         let (live, row) = self.rows.line;
         let lines = [(self.rows.count(), signed(live) * row)];
         self.first != 0 || self.summed.len() > 1 || row != signed(self.run()) || self.rows.outer != lines
+    }
+
+    /// Windows as lines have them, if they are runs of as many lines; access units of HBM have so many
+    /// elements.
+    pub(super) fn geometry(&self, unit: u64) -> Option<Geometry> {
+        let step = |stride: i64| u64::try_from(stride).ok();
+        let first = step(self.first)?;
+        let around = self.rows.outer.iter().chain(&self.summed[..self.summed.len() - 1]);
+        let even = around.into_iter().all(|(_, stride)| stride.unsigned_abs().is_multiple_of(unit.max(1)));
+        let (lines, line_step) = *self.rows.outer.last()?;
+        let (taps, tap_step) = match self.summed[..] {
+            [_] => (1, line_step),
+            [tap, _] => tap,
+            _ => return None,
+        };
+        Some(Geometry {
+            lines,
+            line_step: step(line_step)?,
+            position_step: step(self.rows.line.1)?,
+            taps,
+            tap_step: step(tap_step)?,
+            run: self.run(),
+            line: [self.rows.live(), self.rows.padded()],
+            unit,
+            ahead: if even { first % unit.max(1) } else { 0 },
+        })
     }
 
     /// Rows as they lie in the value that windows look at.

@@ -14,6 +14,7 @@
 //! | `finish` | its commands |
 //! | `stages` | how it becomes commands |
 //! | `lines` | rows that are positions of windows, taken from the value that windows look at |
+//! | `patch` | windows that slices fetch from one copy of what they look at |
 //! | `rooms` | buffers in data memory |
 //! | `exchange` | sums that slices trade, so that rows are long |
 //! | `traffic` | tiles as transfers, and their cycles before there are any |
@@ -27,6 +28,7 @@ mod exchange;
 mod finish;
 mod grid;
 mod lines;
+mod patch;
 mod refine;
 mod rooms;
 mod search;

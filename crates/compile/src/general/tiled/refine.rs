@@ -24,7 +24,7 @@ pub(super) fn transfer_cycles(
 ) -> Option<[u64; 4]> {
     let of =
         |place: Place<'_>, to_dm: bool| cycles(machine, (tiling.grid.pes() * fused, fused), &place, to_dm);
-    let rows = of(operand_place(sizes, tile, &program.operands[0], 0).through(windows), true)?;
+    let rows = of(program.rows_place(sizes, tile, windows), true)?;
     let mut columns = of(operand_place(sizes, tile, &program.operands[1], 1), true)?;
     let (mut stored, mut beside) = (0, 0);
     for (operand, placed) in program.finish.operands.iter().zip(&program.vectors) {

@@ -10,6 +10,7 @@ use super::super::kernel::{Sizes, Strides};
 use super::epilogue::{Epilogue, Input};
 use super::grid::{Grid, Tile, Tiling};
 use super::lines::Windows;
+use super::patch::Patch;
 use super::refine::transfer_cycles;
 use super::rooms::Rooms;
 use super::split::Split;
@@ -58,13 +59,15 @@ impl std::fmt::Display for TiledContraction {
         let Tiling { grid, planes, rows, columns, resident } = self.tiling;
         let planes = if planes == 1 { String::new() } else { format!("{planes}x") };
         let stays = if resident { ", rows stay" } else { "" };
-        let Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2 } = self.split;
+        let Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2, patches } =
+            self.split;
         let [by_columns, by_sum, rows_ring, columns_ring] =
             [columns_log2, summed_log2, rows_ring_log2, columns_ring_log2].map(|log2| 1_u64 << log2);
         let pes = if fused == 1 { "PEs".to_string() } else { format!("groups of {fused} PEs") };
         let lines = match &self.windows {
             Some(windows) => {
-                format!(" in lines of {} of {}", windows.rows().live(), windows.rows().padded())
+                let once = if patches { " that come once" } else { "" };
+                format!(" in lines of {} of {}{once}", windows.rows().live(), windows.rows().padded())
             }
             None => String::new(),
         };
@@ -267,7 +270,7 @@ impl Search<'_> {
             return;
         }
         let tiles = shares[0] * shares[1].div_ceil(rows) * strips;
-        for split in Split::all(fused, self.machine.pe.slices) {
+        for split in self.splits(fused) {
             if self.least(grid, tile, split).is_none_or(|least| least * tiles > self.limit) {
                 continue;
             }
@@ -284,6 +287,15 @@ impl Search<'_> {
         }
     }
 
+    /// How a tile may be spread over slices.
+    fn splits(&self, fused: u64) -> Vec<Split> {
+        let slices = self.machine.pe.slices;
+        let looks = self.windows.is_some_and(Windows::looks);
+        let mut all = if looks { Split::all_of_patches(slices) } else { Vec::new() };
+        all.extend(Split::all(fused, slices));
+        all
+    }
+
     /// Cycles that a tile takes at least: products, and operands that transfers bring, if rows come once.
     fn least(&self, grid: Grid, tile: [u64; 3], split: Split) -> Option<u64> {
         let machine = self.machine;
@@ -292,7 +304,11 @@ impl Search<'_> {
         let shape = TileShape::new(machine, sizes, split, (self.epilogue, self.windows))?;
         let strips = self.sizes.columns.div_ceil(grid.columns).div_ceil(columns);
         let row_bytes = self.sizes.summed * self.sizes.operands.element_bytes();
-        let bytes = self.live_rows(rows) * row_bytes * shape.over.row_copies() / strips.max(1);
+        let brought = match shape.patch {
+            Some(patch) => patch.lines_for(rows) * patch.brought() * self.sizes.operands.element_bytes(),
+            None => self.live_rows(rows) * row_bytes,
+        };
+        let bytes = brought * shape.over.row_copies() / strips.max(1);
         let engines = machine.tdma.bandwidth_bytes_per_cycle * split.fused;
         Some(shape.least_cycles(machine).max(bytes / engines))
     }
@@ -334,6 +350,7 @@ impl Search<'_> {
         };
         let live_rows = self.live_rows(tile_rows);
         let first = match self.windows {
+            Some(_) if estimate.patch.is_some() => self.patches(estimate, tile_rows),
             Some(windows) => {
                 let run_bytes = summed_bytes.min(windows.run() * element_bytes);
                 let aligned = run_bytes.is_multiple_of(unit) && windows.begins_at(unit / element_bytes);
@@ -361,6 +378,19 @@ impl Search<'_> {
             self.windows.map_or(1, |windows| windows.rows().blocks(tiling.rows.min(self.sizes.rows)));
         let engine_cycles = rows.engine_cycles + (blocks - 1) * self.machine.tdma.startup_cycles;
         [Moved { engine_cycles, ..rows }, columns, stored.sum(), beside.sum()]
+    }
+
+    /// What transfers bring of what windows look at.
+    fn patches(&self, estimate: &Estimate, rows: u64) -> Runs {
+        let element_bytes = self.sizes.operands.element_bytes();
+        let of = |patch: Patch| (patch.lines_for(rows) * estimate.copies[0], patch.brought() * element_bytes);
+        let (lines, run_bytes) = estimate.patch.map_or((0, 1), of);
+        let unit = self.machine.hbm.access_bytes / element_bytes;
+        let aligned = match (estimate.patch, self.windows) {
+            (Some(patch), Some(windows)) => patch.ahead() > 0 || windows.begins_at(unit),
+            _ => false,
+        };
+        Runs { bytes: lines * run_bytes, run_bytes, aligned, written: false }
     }
 
     /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in
@@ -488,7 +518,7 @@ impl Search<'_> {
     fn aligned(&self, planes: u64, (rows, columns): (u64, u64), program: &TileProgram) -> bool {
         let tile = Tile::first(planes, rows, columns);
         let mut places = vec![
-            operand_place(self.sizes, &tile, &program.operands[0], 0).through(self.windows),
+            program.rows_place(self.sizes, &tile, self.windows),
             operand_place(self.sizes, &tile, &program.operands[1], 1),
         ];
         let stored = program.finish.stored.iter();

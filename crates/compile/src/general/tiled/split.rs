@@ -19,6 +19,8 @@ pub(super) struct Split {
     pub(super) rows_ring_log2: u8,
     /// Slices with other rows to which a ring passes columns on; the rest have copies.
     pub(super) columns_ring_log2: u8,
+    /// What windows look at comes once, and is fetched window by window.
+    pub(super) patches: bool,
 }
 
 /// Slices over rows, columns and the sum, the sum over neighbours; rings of rows and of columns.
@@ -59,7 +61,13 @@ impl Split {
         summed_log2: u8,
         (rows_ring_log2, columns_ring_log2): (u8, u8),
     ) -> Split {
-        Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2 }
+        Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2, patches: false }
+    }
+
+    /// All splits of a PE whose slices fetch windows from what they look at: slices have whole sums.
+    pub(super) fn all_of_patches(slices: u64) -> Vec<Split> {
+        let whole = Split::all(1, slices).into_iter().filter(|one| one.summed_log2 == 0);
+        whole.map(|one| Split { patches: true, ..one }).collect()
     }
 
     /// Whether a ring or a sum goes from one PE to the next: without that, PEs work as well one by one.

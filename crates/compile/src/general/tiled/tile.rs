@@ -23,9 +23,12 @@ use super::super::tactic::{Placed, multiplied};
 use super::epilogue::Epilogue;
 use super::exchange::{Exchange, ring};
 use super::finish::{Finish, Operand, Placement, Stored};
+use super::grid::Tile;
 use super::lines::Windows;
+use super::patch::Patch;
 use super::rooms::Rooms;
 use super::split::{Split, Spread};
+use super::traffic::{Place, operand_place};
 use crate::tcp::image::{chain, commit, contraction, copy, fetch, main, n, nest, steps};
 
 /// Bytes of a sum.
@@ -53,6 +56,8 @@ pub(super) struct TileShape {
     packet: u64,
     /// Positions of a line of windows, alone and with padding; none if rows are no positions of windows.
     line: Option<[u64; 2]>,
+    /// What a slice has of the value that windows look at, if it comes once.
+    pub(super) patch: Option<Patch>,
 }
 
 /// What a tile takes, by closed forms alone.
@@ -78,6 +83,8 @@ pub(super) struct Estimate {
     pub(super) run_columns: u64,
     /// Rows of a slice that follow each other.
     pub(super) run_rows: u64,
+    /// What a slice has of the value that windows look at, if it comes once.
+    pub(super) patch: Option<Patch>,
 }
 
 /// A tile with its commands.
@@ -137,16 +144,19 @@ impl TileShape {
             Some(_) => rows.next_power_of_two(),
             None => rows,
         };
-        let shape = TileShape {
-            live,
-            over,
-            rows: rows.next_multiple_of(turns),
-            columns,
-            ring,
-            summed: share.next_multiple_of(packet),
-            packet,
-            line,
+        let rows = rows.next_multiple_of(turns);
+        let unit = machine.hbm.access_bytes / live.operands.element_bytes();
+        let patch = if split.patches {
+            let found = Patch::new(windows?.geometry(unit)?, rows / over.rows_ring, packet)?;
+            Some(found).filter(|patch| patch.divides(live.rows) && over.summed == 1)
+        } else {
+            None
         };
+        if split.patches != patch.is_some() {
+            return None;
+        }
+        let summed = share.next_multiple_of(packet);
+        let shape = TileShape { live, over, rows, columns, ring, summed, packet, line, patch };
         shape.fits(machine).then_some(shape)
     }
 
@@ -202,8 +212,9 @@ impl TileShape {
 
     /// Bytes that each slice has of rows, columns and sums.
     pub(super) fn slice_bytes(&self) -> [u64; 3] {
+        let windows = self.rows / self.over.rows_ring * self.summed;
         [
-            self.rows / self.over.rows_ring * self.summed * self.operand_bytes(),
+            self.patch.map_or(windows, |patch| patch.elements()) * self.operand_bytes(),
             self.columns / self.over.columns_ring * self.summed * self.operand_bytes(),
             self.kept_rows() * self.columns * WORD_BYTES,
         ]
@@ -240,7 +251,11 @@ impl TileShape {
         let own = self.rows / turns;
         let groups = self.columns / machine.ce.lanes;
         let packets = self.packets();
-        let loops = [(n(own), self.summed), (n(packets), self.packet), (n(self.packet), 1)];
+        let loops = match self.patch {
+            Some(patch) => patch.walk(self.packet).map(|(size, stride)| (n(size), stride)).to_vec(),
+            None => vec![(n(own), self.summed), (n(packets), self.packet), (n(self.packet), 1)],
+        };
+        let from = from + self.patch.map_or(0, |patch| patch.ahead()) * self.operand_bytes();
         let fetch = fetch(self.multiplied(), from, &loops, self.packet);
         let mut switch = Switch::default();
         if turns > 1 {
@@ -266,7 +281,12 @@ impl TileShape {
         let narrow = finish.narrows_sums().filter(early).unwrap_or_default();
         let element_bytes = narrow.element_bytes();
         let flit = machine.ce.lanes * element_bytes;
-        let kept = [(n(self.kept_rows()), self.columns * element_bytes), (n(groups), flit)];
+        let row = self.columns * element_bytes;
+        let kept = match self.patch {
+            // Slices of a ring have blocks of rows.
+            Some(_) => vec![(n(own), row), (n(turns), own * row), (n(groups), flit)],
+            None => vec![(n(self.kept_rows()), row), (n(groups), flit)],
+        };
         let mut commit = commit(Memory::Dm, to, &kept, flit);
         commit.to_bf16 = narrow == Packing::Half;
         let stream = Stream {
@@ -337,11 +357,44 @@ impl TileShape {
                 join(list, slice, first, all * pitch);
             }
         }
+        if let Some(patch) = self.patch {
+            found[0] = Empty::new();
+            let bytes = patch.elements() * self.operand_bytes();
+            for slice in (0..over.slices()).filter(|slice| !self.has_rows(*slice)) {
+                join(&mut found[0], slice, 0, bytes);
+            }
+        }
+        found
+    }
+
+    /// The block of rows that a slice has, if slices of a ring have blocks.
+    fn block(&self, slice: u64) -> u64 {
+        let over = &self.over;
+        slice / (over.columns * over.summed) * over.rows_ring + slice / over.summed % over.rows_ring
+    }
+
+    /// Whether a block of rows is one of the tile.
+    fn has_rows(&self, slice: u64) -> bool {
+        self.block(slice) * (self.rows / self.over.rows_ring) < self.live.rows
+    }
+
+    /// Places of each slice's lines that no window of a row needs which is stored.
+    fn holes_of(&self, patch: Patch) -> Holes {
+        let mut found = Holes::new();
+        let bytes = |elements: u64| elements * self.operand_bytes();
+        for slice in (0..self.over.slices()).filter(|slice| self.has_rows(*slice)) {
+            let Some(([first, count], [lines, pitch])) = patch.hole(self.block(slice)) else { continue };
+            let hole = Hole { first: bytes(first), bytes: bytes(count), lines, pitch: bytes(pitch) };
+            add_slice(found.entry(hole).or_default(), slice);
+        }
         found
     }
 
     /// Places of each slice that are padding of lines.
     fn holes(&self) -> Holes {
+        if let Some(patch) = self.patch {
+            return self.holes_of(patch);
+        }
         let mut found = Holes::new();
         let Some([live, padded]) = self.line.filter(|[live, padded]| live != padded) else { return found };
         let (over, pitch) = (&self.over, self.summed * self.operand_bytes());
@@ -360,11 +413,7 @@ impl TileShape {
                 pitch: each * pitch,
             };
             if hole.bytes > 0 {
-                let ranges: &mut Vec<(u64, u64)> = found.entry(hole).or_default();
-                match ranges.last_mut() {
-                    Some(last) if last.1 == slice => last.1 += 1,
-                    _ => ranges.push((slice, slice + 1)),
-                }
+                add_slice(found.entry(hole).or_default(), slice);
             }
         }
         found
@@ -391,7 +440,11 @@ fn join(all: &mut Empty, slice: u64, first: u64, end: u64) {
     if first >= end {
         return;
     }
-    let ranges = all.entry((first, end)).or_default();
+    add_slice(all.entry((first, end)).or_default(), slice);
+}
+
+/// Ranges of slices with one more behind them.
+fn add_slice(ranges: &mut Vec<(u64, u64)>, slice: u64) {
     match ranges.last_mut() {
         Some(last) if last.1 == slice => last.1 += 1,
         _ => ranges.push((slice, slice + 1)),
@@ -425,6 +478,7 @@ pub(super) fn estimate(
         contract_cycles: cycles(contract) + main_cycles,
         rooms: Rooms::new(machine, &shape, &finish),
         copies: [shape.over.row_copies(), shape.over.column_copies()],
+        patch: shape.patch,
         summed: shape.summed.min(sizes.summed),
         finish_cycles: sub_cycles,
         serial: shape.added(1, &finish.first).is_some()
@@ -480,6 +534,17 @@ impl TileProgram {
     /// The contraction between two places.
     pub(super) fn contract_at(&self, machine: &Tcp, streamed: u64, out: u64) -> Exec {
         self.shape.contract(machine, &self.finish, streamed, out)
+    }
+
+    /// Rows of a tile as they lie in HBM, through windows if rows are positions of them.
+    pub(super) fn rows_place<'t>(
+        &'t self,
+        sizes: Sizes,
+        tile: &Tile,
+        windows: Option<&'t Windows>,
+    ) -> Place<'t> {
+        let place = operand_place(sizes, tile, &self.operands[0], 0).through(windows);
+        Place { patch: self.shape.patch.map(|patch| (patch, self.shape.over)), ..place }
     }
 
     /// Whether slices have rows or columns that are no part of the result.

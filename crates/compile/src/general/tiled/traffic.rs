@@ -2,7 +2,7 @@
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::Transfer;
-use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation, SLICE_STRIDE};
 
 use super::super::emit::hbm;
 use super::super::image::{even, stretches};
@@ -14,6 +14,8 @@ use super::super::view::signed;
 use super::epilogue::Input;
 use super::grid::Tile;
 use super::lines::Windows;
+use super::patch::Patch;
+use super::split::Spread;
 use super::tile::WORD_BYTES;
 
 /// Where a tile of a row-major value lies, and where it goes to or comes from.
@@ -43,6 +45,8 @@ pub(super) struct Place<'t> {
     pub(super) windows: Option<&'t Windows>,
     /// It is a result that is written: inside of padding, if windows say so.
     pub(super) written: bool,
+    /// What slices have of the value that windows look at, if it comes once.
+    pub(super) patch: Option<(Patch, Spread)>,
 }
 
 impl<'t> Place<'t> {
@@ -67,6 +71,12 @@ impl<'t> Place<'t> {
             let skipped = self.before + steps.sum::<u64>();
             return Some((skipped, self.placed.image.parts(0, &axes, copies)?));
         };
+        if let Some((patch, over)) = &self.patch {
+            let rows = (self.first[1], self.live[1]);
+            let slice = SLICE_STRIDE.unsigned_abs() / self.element_bytes;
+            let parts = patch.parts(windows, over, rows, slice)?;
+            return Some((u64::try_from(windows.first).ok()?, parts));
+        }
         let (first, results) = if self.written { windows.stored(inner) } else { (0, windows.results(inner)) };
         let (rows, skipped) = match self.operand {
             0 => (windows.rows(), u64::try_from(windows.first).ok()?),
@@ -133,6 +143,7 @@ pub(super) fn operand_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed, o
         element_bytes: sizes.operands.element_bytes(),
         windows: None,
         written: false,
+        patch: None,
     }
 }
 
@@ -156,6 +167,7 @@ pub(super) fn result_place<'t>(
         element_bytes,
         windows: None,
         written: false,
+        patch: None,
     }
 }
 
@@ -178,6 +190,7 @@ pub(super) fn vector_place<'t>(sizes: Sizes, tile: &Tile, input: Input, placed: 
         element_bytes: WORD_BYTES,
         windows: None,
         written: false,
+        patch: None,
     }
 }
 
@@ -196,6 +209,7 @@ pub(super) fn row_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed) -> Pl
         element_bytes: WORD_BYTES,
         windows: None,
         written: false,
+        patch: None,
     }
 }
 
