@@ -74,7 +74,7 @@ impl GraphDevice {
 /// # Errors
 /// A program that is refused, more bytes than HBM has.
 pub fn executable(machine: &Tcp, planned: &Planned, pes: u64) -> Result<ExecutableGraph, ReadingError> {
-    if let Some(fault) = plan_fault(planned) {
+    if let Some(fault) = plan_fault(machine, planned) {
         broken(format_args!("the plan of `{}`: {fault}", planned.kernels.name));
     }
     let outside = interface(machine, planned, pes)

@@ -20,7 +20,7 @@ pub fn check_plan(machine: &Tcp, planned: &Planned) -> CheckReport {
 }
 
 /// What is wrong with a plan, in words; none if nothing is.
-pub fn plan_fault(planned: &Planned) -> Option<String> {
+pub fn plan_fault(machine: &Tcp, planned: &Planned) -> Option<String> {
     let (values, places) = (planned.kernels.values.len(), planned.places.len());
     if values != places {
         return Some(format!("{values} values have {places} places"));
@@ -31,7 +31,7 @@ pub fn plan_fault(planned: &Planned) -> Option<String> {
         .or_else(|| never_issued(program))
         .or_else(|| crossing(planned))
         .or_else(|| reads_nothing(planned))
-        .or_else(|| places::misplaced(planned))
+        .or_else(|| places::misplaced(machine, planned))
 }
 
 /// The first transfer that begins to read where no value is and nothing is written.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::footprint::ByteSet;
 
 use super::graph::hbm_runs;
@@ -22,7 +23,7 @@ struct TeamBytes {
 
 /// The first transfer that reads a value which its kernel does not read, or writes one that it does not give;
 /// and the first kernel that does not read all that it looks at.
-pub(super) fn misplaced(planned: &Planned) -> Option<String> {
+pub(super) fn misplaced(machine: &Tcp, planned: &Planned) -> Option<String> {
     let teams = Teams::new(planned);
     let (reads, gives) = team_values(planned, &teams);
     let values = ValuePlaces::new(planned);
@@ -50,11 +51,18 @@ pub(super) fn misplaced(planned: &Planned) -> Option<String> {
             if write { own.written.extend(runs) } else { own.read.extend(runs) }
         }
     }
-    not_filled(planned, &teams, &touched).or_else(|| not_read(planned, &teams, touched))
+    let unit = machine.hbm.access_bytes;
+    not_filled(planned, unit, &teams, &touched).or_else(|| not_read(planned, &teams, touched))
 }
 
-/// The first move inside of what the host has filled that does not write just the elements it says.
-fn not_filled(planned: &Planned, teams: &Teams, touched: &BTreeMap<usize, TeamBytes>) -> Option<String> {
+/// The first move inside of what the host has filled that does not write just the elements it says; zeros
+/// around them may be written again as far as access units of HBM go.
+fn not_filled(
+    planned: &Planned,
+    unit: u64,
+    teams: &Teams,
+    touched: &BTreeMap<usize, TeamBytes>,
+) -> Option<String> {
     let kernels = &planned.kernels;
     for (number, kernel) in kernels.kernels.iter().enumerate() {
         let (Work::Move(parts), [to]) = (&kernel.work, &kernel.results[..]) else { continue };
@@ -70,7 +78,11 @@ fn not_filled(planned: &Planned, teams: &Teams, touched: &BTreeMap<usize, TeamBy
         let (start, end) = (place, place + value.count() * value.element_bytes());
         let written = touched.get(&teams.of(number)).map_or(&[][..], |own| &own.written);
         let inside = written.iter().filter(|run| run.0 < end && run.1 > start);
-        if ByteSet::from_runs(inside.copied().collect()).runs() != wanted.runs() {
+        let written = ByteSet::from_runs(inside.copied().collect());
+        let unit = if value.origin == Origin::Filled(0) { unit } else { 1 };
+        let around = |run: &(u64, u64)| (run.0 / unit * unit, run.1.next_multiple_of(unit));
+        let may = ByteSet::from_runs(wanted.runs().iter().map(around).collect());
+        if !(wanted.is_within(&written) && written.is_within(&may)) {
             return Some(format!("move {number} writes other elements of `{}` than it says", value.name));
         }
     }

@@ -188,7 +188,7 @@ pub fn plan(
 /// Ends the run if a program is wrong, which no graph can make it.
 fn check(machine: &Tcp, planned: &Planned) {
     let wrong = || check_plan(machine, planned).errors().next().map(ToString::to_string);
-    if let Some(fault) = plan_fault(planned).or_else(wrong) {
+    if let Some(fault) = plan_fault(machine, planned).or_else(wrong) {
         broken(format_args!("the program of `{}`: {fault}", planned.kernels.name));
     }
 }

@@ -110,7 +110,7 @@ fn run(machine: &Tcp, planned: &Planned) -> Ending<Vec<Vec<u32>>> {
 }
 
 fn is_refused(machine: &Tcp, planned: &Planned) -> bool {
-    plan_fault(planned).is_some() || check_plan(machine, planned).errors().next().is_some()
+    plan_fault(machine, planned).is_some() || check_plan(machine, planned).errors().next().is_some()
 }
 
 /// A change of a program.
