@@ -160,8 +160,8 @@ impl Planner<'_> {
         rings.find(|ring| slices.is_multiple_of(*ring) && words.is_multiple_of(ring * FLIT_WORDS))
     }
 
-    /// Whether all shares read the same contiguous words: a ring passes parts of them on, where transfers would
-    /// bring a copy to every slice.
+    /// Whether all shares read the same contiguous words: a ring passes parts of them on, where transfers
+    /// would bring a copy to every slice.
     fn is_common(&self, plan: &GroupPlan, read: (usize, usize)) -> bool {
         let Some((_, operand, hull)) = plan.operand(read) else { return false };
         let outer = plan.cut.outer(operand);

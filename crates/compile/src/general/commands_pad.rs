@@ -1,6 +1,6 @@
 //! Rows that go inside of padding where they tear access units of HBM: slices put them between zeros in data
-//! memory and write whole units, since HBM reads and changes a unit that is written in part (vISA book, memory
-//! performance).
+//! memory and write whole units, since HBM reads and changes a unit that is written in part (vISA book,
+//! memory performance).
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;

@@ -132,8 +132,8 @@ fn few(machine: &Tcp, bytes: Bytes) -> Vec<Bytes> {
     (0..size).map(part).flat_map(|part| few(machine, part)).collect()
 }
 
-/// The same as several transfers of at most so many bytes each, as far as its loops can be cut: others may come
-/// between them.
+/// The same as several transfers of at most so many bytes each, as far as its loops can be cut: others may
+/// come between them.
 pub(super) fn pieces(transfer: Transfer, most_bytes: u64) -> Vec<Transfer> {
     let sizes = transfer.loops.iter().map(|row| row.size.fixed());
     let bytes = sizes.fold(transfer.packet, |all, size| all * size);

@@ -1,5 +1,5 @@
-//! Long sums in parts: a register file holds few columns with all of a long sum, and many with a part of it, so
-//! that more lanes multiply what a ring passes on.
+//! Long sums in parts: a register file holds few columns with all of a long sum, and many with a part of it,
+//! so that more lanes multiply what a ring passes on.
 //!
 //! Parts run one after the other, each a contraction of its own that reads its operands by strides; or beside
 //! each other as positions of one batch, each on PEs of its own, which then read less of both operands. What
@@ -173,7 +173,8 @@ fn sum_of(arith: Arith, first: usize, second: usize) -> Line {
     Line { input: first, step: Step::With { arith, other: Other::Stream(second), reversed: false } }
 }
 
-/// Sums of streams as the first steps of a chain with so many inputs: the first stream with each of the others.
+/// Sums of streams as the first steps of a chain with so many inputs: the first stream with each of the
+/// others.
 fn sums_of(arith: Arith, inputs: usize, first: usize, others: impl Iterator<Item = usize>) -> Vec<Line> {
     let before = |at: usize| if at == 0 { first } else { inputs + at - 1 };
     others.enumerate().map(|(at, other)| sum_of(arith, before(at), other)).collect()

@@ -255,7 +255,8 @@ mod tests {
             let found = brought(&patch.parts(&windows, &over, (0, rows), SLICE).expect("parts"));
             for row in (0..rows).filter(|row| row % padded < live) {
                 let (line, x) = (row / padded, row % padded);
-                let from = signed(line / height * image) + signed(line % height) * steps[0] + signed(x) * steps[1];
+                let image = signed(line / height * image);
+                let from = image + signed(line % height) * steps[0] + signed(x) * steps[1];
                 let (block, inside) = (row / own, row % own);
                 let [lines, positions, tap, piece, _] = patch.walk(channels);
                 for copy in 0..columns / ring {
