@@ -220,8 +220,8 @@ fn join(all: &mut Kernels, value: usize, values: &[(usize, i64)], arith: Arith) 
     streams.iter_mut().for_each(|stream| *stream = turned(*stream));
     lines.splice(0..0, sums_of(arith, count + more, at, count..count + more));
     let view = inputs[at].clone();
-    let one = |(value, first): &(usize, i64)| View { value: *value, first: *first, ..view.clone() };
-    inputs[at] = one(&values[0]);
-    inputs.extend(values[1..].iter().map(one));
+    let mut views = values.iter().map(|(value, first)| View { value: *value, first: *first, ..view.clone() });
+    inputs.splice(at..=at, views.next());
+    inputs.extend(views);
     true
 }
