@@ -197,7 +197,6 @@ test("the model's graph has a time for each operator, and clicks lead on to kern
   const kernel = page.locator("article.kernel", { hasText: "reduce" }).first();
   await kernel.locator("button.line").first().click();
   assert.match(await page.locator(".program .marked").innerText(), /_k\d+/);
-  await page.goBack().catch(() => {});
   await page.locator("nav button[data-view=graph]").click();
   const command = await page.locator("article.kernel button.command").first().innerText();
   await page.locator("article.kernel button.command").first().click();
