@@ -184,6 +184,18 @@ impl Dim {
         Some(sum)
     }
 
+    /// The same with a size in the place of each axis; `None` if one has none, or numbers become too large.
+    pub fn substituted(&self, to: &[Dim]) -> Option<Dim> {
+        let mut sum = Dim::fixed(0);
+        for (factors, number) in &self.terms {
+            let term = factors
+                .iter()
+                .try_fold(Dim::fixed(*number), |product, axis| product.times(to.get(axis.0 as usize)?));
+            sum = sum.plus(&term?)?;
+        }
+        Some(sum)
+    }
+
     /// The same with other indices of axes; `None` if one has no counterpart.
     pub fn renamed(&self, to: &[AxisId]) -> Option<Dim> {
         let rename = |factors: &Vec<AxisId>| -> Option<Vec<AxisId>> {

@@ -27,10 +27,13 @@ pub mod dtype;
 pub mod graph;
 pub mod infer;
 pub mod known;
+pub mod language;
 pub mod op;
 pub mod primitives;
 pub mod prune;
 pub mod rich;
+pub mod simplify;
+pub mod sized;
 pub mod text;
 pub mod verify;
 
@@ -43,6 +46,9 @@ pub use graph::{
 };
 pub use infer::{BuildResult, Subscripts};
 pub use known::KnownElements;
+pub use language::{InputRole, LanguageGraph, NoLanguage};
 pub use op::{Binary, Fold, Op, Unary};
 pub use primitives::{multiply_accumulates, primitives};
+pub use simplify::simplified;
+pub use sized::{AxisChoice, sized};
 pub use verify::verify;

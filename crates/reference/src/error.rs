@@ -64,8 +64,8 @@ pub enum EvalError {
     #[error("`{0}` on operands that do not fit")]
     Operands(&'static str),
     /// A graph that generates no text.
-    #[error("the graph is no language model: it has no {0}")]
-    NoLanguage(&'static str),
+    #[error("the graph is no language model: {0}")]
+    NoLanguage(#[from] tilewright_graph::NoLanguage),
     /// A node failed.
     #[error("in `{name}`: {why}")]
     Node {

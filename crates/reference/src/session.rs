@@ -1,22 +1,19 @@
 //! Generation: a language model run step by step, its caches kept from one run to the next.
 
-use tilewright_graph::{Dtype, ValueId};
+use tilewright_graph::{InputRole, LanguageGraph};
 
 use crate::error::EvalError;
 use crate::run::Interpreter;
-use crate::tensor::Tensor;
-
-/// Names under which models take their tokens and positions.
-const TOKENS: [&str; 2] = ["tokens", "input_ids"];
-const POSITIONS: [&str; 2] = ["positions", "position_ids"];
+use crate::tensor::{Tensor, count};
 
 /// One sequence on a language model.
 pub struct Session<'i> {
     interpreter: &'i Interpreter,
-    tokens: ValueId,
+    language: LanguageGraph,
     /// Inputs in the order of the graph; states are those of the last run.
     inputs: Vec<Tensor>,
-    seen: usize,
+    /// Tokens so far.
+    tokens: Vec<i64>,
 }
 
 impl<'i> Session<'i> {
@@ -26,54 +23,53 @@ impl<'i> Session<'i> {
     /// If the graph has no input of tokens, or one whose purpose is not known.
     pub fn new(interpreter: &'i Interpreter) -> Result<Session<'i>, EvalError> {
         let graph = interpreter.graph();
-        let tokens = TOKENS.iter().find_map(|name| graph.input(name));
-        let tokens = tokens.ok_or(EvalError::NoLanguage("input `tokens` or `input_ids`"))?;
-        graph.output("logits").ok_or(EvalError::NoLanguage("output `logits`"))?;
-        let own: Vec<_> =
-            graph.values[tokens.index()].ty.dims.iter().filter_map(|dim| dim.as_axis()).collect();
+        let language = LanguageGraph::of(graph)?;
+        let tokens = graph.inputs.iter().zip(&language.roles).find(|(_, role)| **role == InputRole::Tokens);
+        let tokens = tokens.and_then(|(id, _)| graph.value(*id)).map_or(&[][..], |value| &value.ty.dims);
         let mut sizes = vec![Some(0); graph.axes.len()];
-        own.iter().for_each(|axis| sizes[axis.0 as usize] = Some(1));
+        tokens.iter().filter_map(|dim| dim.as_axis()).for_each(|axis| sizes[axis.0 as usize] = Some(1));
         let mut inputs = Vec::new();
         for id in &graph.inputs {
             let value = &graph.values[id.index()];
-            let dims: Option<Vec<usize>> = value
-                .ty
-                .dims
-                .iter()
-                .map(|dim| dim.value(&sizes).and_then(|size| usize::try_from(size).ok()))
-                .collect();
+            let size = |dim: &tilewright_graph::Dim| usize::try_from(dim.value(&sizes)?).ok();
+            let dims: Option<Vec<usize>> = value.ty.dims.iter().map(size).collect();
             let dims = dims.ok_or_else(|| EvalError::Missing(value.name.clone()))?;
-            let elements = crate::tensor::count(&dims)?;
+            let elements = count(&dims)?;
             inputs.push(if value.ty.dtype.is_float() {
                 Tensor::floats(value.ty.dtype, &dims, vec![0.0; elements])
             } else {
                 Tensor::ints(value.ty.dtype, &dims, vec![0; elements])
             });
         }
-        Ok(Session { interpreter, tokens, inputs, seen: 0 })
+        Ok(Session { interpreter, language, inputs, tokens: Vec::new() })
     }
 
     /// Takes tokens behind those it has; the result is the logits of each, `[.., tokens, vocabulary]`
-    /// flattened to rows.
+    /// flattened to rows. A graph without state is given all tokens again.
     ///
     /// # Errors
     /// If the graph refuses them: a token outside the vocabulary, a sequence that is too long.
     pub fn feed(&mut self, tokens: &[i64]) -> Result<Vec<Vec<f32>>, EvalError> {
+        let seen = self.tokens.len();
+        self.tokens.extend(tokens);
+        let from = if self.language.has_state() { seen } else { 0 };
+        let tokens = self.tokens.get(from..).unwrap_or_default();
         let graph = self.interpreter.graph();
-        for (id, input) in graph.inputs.iter().zip(&mut self.inputs) {
-            let value = &graph.values[id.index()];
-            let rank = value.ty.dims.len();
-            let mut dims = vec![1; rank];
-            if let Some(last) = dims.last_mut() {
-                *last = tokens.len();
-            }
-            if *id == self.tokens {
-                *input = Tensor::ints(value.ty.dtype, &dims, tokens.to_vec());
-            } else if POSITIONS.contains(&value.name.as_str()) {
-                let from = i64::try_from(self.seen).unwrap_or(i64::MAX);
-                let positions = (0..tokens.len()).map(|at| from + i64::try_from(at).unwrap_or(i64::MAX));
-                *input = Tensor::ints(Dtype::I64, &dims, positions.collect());
-            }
+        for (input, role) in self.inputs.iter_mut().zip(&self.language.roles) {
+            let (dtype, rank) = (input.dtype, input.dims.len());
+            let row = |numbers: Vec<i64>| {
+                let mut dims = vec![1; rank];
+                dims.last_mut().into_iter().for_each(|last| *last = numbers.len());
+                Tensor::ints(dtype, &dims, numbers)
+            };
+            *input = match role {
+                InputRole::Tokens => row(tokens.to_vec()),
+                InputRole::Positions => {
+                    row((from..self.tokens.len()).filter_map(|at| i64::try_from(at).ok()).collect())
+                }
+                InputRole::Mask => row(vec![1; self.tokens.len()]),
+                InputRole::State(_) => continue,
+            };
         }
         let outputs = self.interpreter.run(&self.inputs)?;
         for state in &graph.states {
@@ -82,11 +78,11 @@ impl<'i> Session<'i> {
                 self.inputs[at] = output.clone();
             }
         }
-        self.seen += tokens.len();
-        let logits = graph.output("logits").and_then(|at| outputs.get(at));
-        let logits = logits.ok_or(EvalError::NoLanguage("output `logits`"))?;
-        let width = logits.dims.last().copied().unwrap_or(1).max(1);
-        Ok(logits.as_floats().chunks(width).map(<[f32]>::to_vec).collect())
+        let logits = outputs.get(self.language.logits);
+        let (width, all) = logits.map_or((1, &[][..]), |logits| {
+            (logits.dims.last().copied().unwrap_or(1).max(1), logits.as_floats())
+        });
+        Ok(all.chunks(width).map(<[f32]>::to_vec).collect())
     }
 }
 
