@@ -28,6 +28,8 @@ pub struct Intent {
     pub results: Vec<HostRead>,
     /// What memories hold before the run, besides the tensors of the program.
     pub held: Vec<MemoryAccess>,
+    /// Values whose rows are found by a table, besides the tensors of the program: no row lies outside.
+    pub indexed: Vec<MemoryAccess>,
     /// Bytes of data memory that a run may read as earlier runs left them; without them, all that they hold.
     pub kept_bytes: Option<u64>,
     /// Further bytes of data memory that are read without having been written, and come to nothing.

@@ -94,7 +94,7 @@ pub struct RegisterFacts {
 /// Checks a program.
 pub fn check(machine: &Tcp, program: &Program, intent: &Intent, facts: &RegisterFacts) -> CheckReport {
     let mut checked = CheckReport::default();
-    let mut touches = touch::AccessCache::new(machine, program);
+    let mut touches = touch::AccessCache::new(machine, program, &intent.indexed);
     let all = ProgramCase::all(program, &facts.ties);
     let mut open = vec![all.clone()];
     open.extend(facts.runs.iter().map(|run| all.clone().with(run)));

@@ -129,8 +129,10 @@ pub(super) struct AccessConflict {
 }
 
 impl<'m> AccessCache<'m> {
-    pub(super) fn new(machine: &'m Tcp, program: &'m Program) -> AccessCache<'m> {
-        let objects = program.tensors.iter().filter_map(|held| tensor::whole(machine, held)).collect();
+    /// Of a program, with values whose rows its commands find by a table.
+    pub(super) fn new(machine: &'m Tcp, program: &'m Program, indexed: &[MemoryAccess]) -> AccessCache<'m> {
+        let tensors = program.tensors.iter().filter_map(|held| tensor::whole(machine, held));
+        let objects = indexed.iter().cloned().chain(tensors).collect();
         AccessCache {
             machine,
             program,

@@ -8,7 +8,7 @@ use tilewright_tcp_isa::program::TransferId;
 
 use super::intent::{HostRead, Intent};
 use crate::general::Planned;
-use crate::general::kernel::{Kernel, Origin, Value};
+use crate::general::kernel::{Kernel, Origin, Value, Work};
 
 /// Kernels whose commands run together, by a number that each of them has.
 pub(super) struct Teams(Vec<usize>);
@@ -52,11 +52,26 @@ pub(super) fn intent(planned: &Planned) -> Intent {
         image_kernels: planned.kernel_of_exec.iter().map(|kernel| teams.of(*kernel)).collect(),
         passes_in_hbm: true,
         held: vec![held(planned)],
+        indexed: indexed(planned),
         results: results(planned, &teams),
         kept_bytes: Some(0),
         reads_all: true,
         ..Intent::default()
     }
+}
+
+/// Values whose rows are gathered or scattered by a table.
+fn indexed(planned: &Planned) -> Vec<MemoryAccess> {
+    let by_table = |kernel: &Kernel| match &kernel.work {
+        Work::Gather { from, .. } => Some(*from),
+        Work::Scatter { .. } => kernel.results.first().copied(),
+        Work::Chain { .. } | Work::Reduce { .. } | Work::Contract { .. } | Work::Move(_) => None,
+    };
+    let range = |number: usize| {
+        let (value, place) = (planned.kernels.values.get(number)?, *planned.places.get(number)?);
+        Some(of_hbm(ByteSet::range(place, place + value.count() * value.element_bytes())))
+    };
+    planned.kernels.kernels.iter().filter_map(by_table).filter_map(range).collect()
 }
 
 /// For each value the teams that make it.
