@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use tilewright_base::invariant::broken;
-use tilewright_graph::{Graph, TensorStore};
+use tilewright_graph::{Graph, TensorStore, simplified};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
@@ -216,7 +216,8 @@ fn best_plan(
     store: &TensorStore,
     options: &Options,
 ) -> Result<Planned, Refusal> {
-    let copied = copied(machine, graph, store, options)?;
+    let simple = simplified(graph).ok();
+    let copied = copied(machine, simple.as_ref().unwrap_or(graph), store, options)?;
     let cold = Options { warm: Some(options.warm.unwrap_or_default()), ..*options };
     let warm = Options { warm: Some(true), ..*options };
     let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm) != [false; 2]);

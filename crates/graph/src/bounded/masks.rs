@@ -71,7 +71,7 @@ impl BoundingPass<'_> {
     }
 
     /// A vector with so many axes of one element behind its own.
-    fn column(&mut self, x: ValueId, length: Dim, behind: usize) -> BuildResult<ValueId> {
+    pub(super) fn column(&mut self, x: ValueId, length: Dim, behind: usize) -> BuildResult<ValueId> {
         let mut dims = vec![length];
         dims.resize(behind + 1, Dim::fixed(1));
         self.b.reshape(x, &dims)

@@ -107,6 +107,14 @@ impl BoundingPass<'_> {
                 parts.iter().filter_map(|(_, axes)| axes.get(place)).map(Vec::as_slice).collect();
             new.push(if place == axis { Vec::new() } else { self.met(&Op::Concat { axis }, true, &sides)? });
         }
+        if let ([(before, padding), (one, _)], [(x, _), (row, _)]) = (&sizes[..], parts)
+            && before.as_fixed().is_none()
+            && one.is(1)
+        {
+            let padding = if *padding == Padding::Zero { Padding::Zero } else { Padding::Unknown };
+            new.splice(axis..=axis, [plain(&total, padding)]);
+            return Ok((self.with_row(axis, (*x, before), *row, rank - axis - 1)?, new));
+        }
         let ids: Vec<ValueId> = parts.iter().map(|(id, _)| *id).collect();
         let joined = self.b.concat(axis, &ids)?;
         let (last, others) = sizes.split_last().ok_or_else(too_long)?;
@@ -118,6 +126,23 @@ impl BoundingPass<'_> {
         new.splice(axis..=axis, [plain(&total, Padding::Unknown)]);
         let row = self.joined_rows(&sizes, &starts, &total)?;
         Ok((self.b.gather(joined, axis, row)?, new))
+    }
+
+    /// A value with one row behind those that it has, as a cache gets with every token.
+    fn with_row(
+        &mut self,
+        axis: usize,
+        (x, size): (ValueId, &Dim),
+        row: ValueId,
+        behind: usize,
+    ) -> BuildResult<ValueId> {
+        let zero = self.b.scalar(self.b.dtype(x), 0.0)?;
+        let longer = self.b.pad(x, axis, Dim::fixed(0), Dim::fixed(1), zero)?;
+        let place = self.b.iota(Dtype::I32, &[self.b.dim(longer, axis)?], 0)?;
+        let size = self.size(size)?;
+        let here = self.b.binary(Binary::Eq, place, size)?;
+        let here = self.column(here, self.b.dim(longer, axis)?, behind)?;
+        self.b.select(here, row, longer)
     }
 
     /// For each place of joined operands, the row where it lies behind their padding.
