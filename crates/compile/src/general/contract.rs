@@ -15,6 +15,10 @@ const GRANULE_BYTES: u64 = 8;
 const LEAST_PADDED: u64 = 1 << 14;
 /// Products that the vector engine adds one after the other, at most.
 const MOST_TAPS: u64 = 64;
+/// Products that it adds so whatever their number, at most.
+const FEW_TAPS: u64 = 16;
+/// Products of each position, for each that is added: with fewer of them commands take longer than products.
+const LEAST_TAP_ELEMENTS: u64 = 256;
 /// Columns that a reduction takes at once; longer rows are reduced in two turns.
 const MOST_COLUMNS: u64 = 4096;
 
@@ -22,7 +26,12 @@ const MOST_COLUMNS: u64 = 4096;
 /// lane.
 pub(crate) fn is_vector_work(sizes: Sizes) -> bool {
     let Sizes { batch, rows, columns, summed, .. } = sizes;
-    summed == 1 || rows == 1 && columns == 1 || batch > 1 && rows.min(columns) == 1 && summed <= MOST_TAPS
+    if summed == 1 || rows == 1 && columns == 1 {
+        return true;
+    }
+    let elements = batch.saturating_mul(rows).saturating_mul(columns);
+    let pays = summed <= FEW_TAPS || elements >= summed.saturating_mul(LEAST_TAP_ELEMENTS);
+    batch > 1 && rows.min(columns) == 1 && summed <= MOST_TAPS && pays
 }
 
 /// A view with a letter for each axis.
@@ -257,7 +266,7 @@ impl Former<'_> {
         if sizes.rows == 1 && sizes.columns == 1 {
             return self.dots(name, [&a, &b], (&batch, &summed), (out, dtype));
         }
-        if sizes.batch > 1 && sizes.rows.min(sizes.columns) == 1 && sizes.summed <= MOST_TAPS {
+        if is_vector_work(sizes) {
             return self.taps(name, [&a, &b], &summed, (out, dtype));
         }
         let mut values = [0; 2];
