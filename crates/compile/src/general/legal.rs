@@ -7,6 +7,7 @@ use super::commands_group::plan_group;
 use super::emit::dm_bytes;
 use super::group::Group;
 use super::kernel::{Kernel, Kernels, Origin, Part, Value, Work};
+use super::repitch::repitched;
 use super::view::{View, count, strides};
 
 /// The same kernels, every chain of which can be cut.
@@ -15,15 +16,33 @@ pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
     let mut kernels = Vec::with_capacity(all.kernels.len());
     for mut kernel in std::mem::take(&mut all.kernels) {
         if !is_cut(machine, pes, &mut all, &kernel) {
+            if let Some(made) = repitched(machine, pes, &mut all, &kernel) {
+                kernels.extend(made);
+                continue;
+            }
             match moved(&all, &kernel) {
                 Some(part) => kernel.work = Work::Move(vec![part]),
-                None => kernels.extend(plain(&mut all, &mut kernel.work)),
+                None => {
+                    for made in plain(&mut all, &mut kernel.work) {
+                        kernels.extend(turned(machine, pes, &mut all, made));
+                    }
+                }
             }
         }
         kernels.push(kernel);
     }
     all.kernels = kernels;
     all
+}
+
+/// A move, or what does the same by rows if it is one that transfers take element by element.
+fn turned(machine: &Tcp, pes: u64, all: &mut Kernels, made: Kernel) -> Vec<Kernel> {
+    let chain = walked(all, &made).map(|work| Kernel { work, results: made.results.clone() });
+    let Some(chain) = chain else { return vec![made] };
+    match is_cut(machine, pes, all, &chain) {
+        true => vec![chain],
+        false => repitched(machine, pes, all, &chain).unwrap_or_else(|| vec![made]),
+    }
 }
 
 /// The same kernels with moves that strides can say as chains without steps, so that they join others.
@@ -69,7 +88,7 @@ fn walked(all: &Kernels, kernel: &Kernel) -> Option<Work> {
 }
 
 /// Whether a kernel is no chain, or one that can be cut; kernels are empty before and after.
-fn is_cut(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> bool {
+pub(super) fn is_cut(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> bool {
     let Work::Chain { inputs, .. } = &kernel.work else { return true };
     if all.whole_inputs(inputs).is_some() {
         return true;
