@@ -53,8 +53,31 @@ impl GraphRequest<'_> {
         calibration: Option<&Calibration>,
         host: &mut dyn Host,
     ) -> Result<CompiledGraph, Outcome> {
+        let lowerable = self.lowerable(graph, store, calibration, host)?;
+        self.planned(machine, lowerable, store, host)
+    }
+
+    /// Compiles primitives whose contractions have the types that are asked for.
+    pub(crate) fn compile_primitives(
+        &self,
+        machine: &Tcp,
+        graph: Graph,
+        store: &TensorStore,
+        host: &mut dyn Host,
+    ) -> Result<CompiledGraph, Outcome> {
+        check_graph(&graph).map_err(|refusal| not_lowered(&graph, &refusal))?;
+        let (graph, open) = at_bounds(graph, host)?;
+        self.planned(machine, Lowerable { graph, note: None, open }, store, host)
+    }
+
+    fn planned(
+        &self,
+        machine: &Tcp,
+        Lowerable { graph, note, open }: Lowerable,
+        store: &TensorStore,
+        host: &mut dyn Host,
+    ) -> Result<CompiledGraph, Outcome> {
         let (rule, effort) = (self.rule(machine)?, self.effort()?);
-        let Lowerable { graph, note, open } = self.lowerable(graph, store, calibration, host)?;
         self.progress(host, "compiling", None);
         let phase = format!("choosing with effort {effort}");
         let planned = |options: &Options| plan(machine, &graph, store, options);
@@ -89,7 +112,6 @@ impl GraphRequest<'_> {
 
     /// How a graph is planned if no choice is looked for.
     fn rule(&self, machine: &Tcp) -> Result<Options, Outcome> {
-        check_target(self.target)?;
         let (pes, without) = (self.target.general_pes(machine)?, self.target.without()?);
         Ok(Options { pes, without, check: self.checks, ..Options::default() })
     }

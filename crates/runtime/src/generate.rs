@@ -73,32 +73,74 @@ pub enum GenerationStep {
     Token(u64),
 }
 
+/// What generates: a model on a chip that takes tokens behind those that it has, and gives logits.
+pub trait LanguageDevice {
+    /// Positions that it has.
+    fn context(&self) -> u64;
+    /// Tokens that one run takes, at most.
+    fn most_tokens(&self) -> u64;
+    /// Tokens so far.
+    fn seen(&self) -> u64;
+    /// Takes tokens; whether logits behind them are asked for.
+    ///
+    /// # Errors
+    /// Tokens that there is no room for, a run that cannot go on.
+    fn take(&mut self, tokens: &[u64], wants_logits: bool) -> Result<Reading, ModelError>;
+    /// Logits of the last token.
+    ///
+    /// # Errors
+    /// Memory that is not there.
+    fn last_logits(&self) -> Result<Vec<f32>, ModelError>;
+}
+
+impl LanguageDevice for ModelDevice {
+    fn context(&self) -> u64 {
+        // Contexts are rounded up to a position for every slice, the model's positions are not.
+        self.compiled().plan.options.context.min(self.compiled().kernels.positions)
+    }
+
+    fn most_tokens(&self) -> u64 {
+        self.compiled().most_tokens()
+    }
+
+    fn seen(&self) -> u64 {
+        ModelDevice::seen(self)
+    }
+
+    fn take(&mut self, tokens: &[u64], wants_logits: bool) -> Result<Reading, ModelError> {
+        let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
+        let feed = if wants_logits { ModelDevice::feed } else { ModelDevice::feed_before };
+        Ok(feed(self, tokens, &wanted, KeepLast::new(0))?.1)
+    }
+
+    fn last_logits(&self) -> Result<Vec<f32>, ModelError> {
+        self.logits()
+    }
+}
+
 /// Takes a prompt and generates; `heard` is told of each part of the prompt and of each token, and may ask to
 /// stop.
 ///
 /// # Errors
 /// A prompt that does not fit, tokens outside the vocabulary, a run that does not come to its end.
 pub fn generate(
-    chip: &mut ModelDevice,
+    chip: &mut impl LanguageDevice,
     prompt: &[u64],
     limits: &Limits,
     heard: &mut dyn FnMut(GenerationStep) -> ControlFlow<()>,
 ) -> Result<Generation, ModelError> {
-    // Contexts are rounded up to a position for every slice, the model's positions are not.
-    let context = chip.compiled().plan.options.context.min(chip.compiled().kernels.positions);
+    let context = chip.context();
     let found = prompt.len() as u64;
     if found == 0 || found > context.saturating_sub(chip.seen()) {
         return Err(ModelError::Prompt { found, context });
     }
     let (mut prefill, mut decode) = (Usage::default(), Usage::default());
-    let most = to_index(chip.compiled().most_tokens()).max(1);
+    let most = to_index(chip.most_tokens()).max(1);
     let mut last = Vec::new();
-    let wanted = ReadingOptions { values: true, ..ReadingOptions::default() };
     let mut parts = prompt.chunks(most).peekable();
     while let Some(part) = parts.next() {
         // Only the last part is asked for a token.
-        let feed = if parts.peek().is_none() { ModelDevice::feed } else { ModelDevice::feed_before };
-        let reading = ended(feed(chip, part, &wanted, KeepLast::new(0))?.1)?;
+        let reading = ended(chip.take(part, parts.peek().is_none())?)?;
         prefill.add(&reading.outcome, part.len() as u64);
         last = part.to_vec();
         let done = prefill.tokens;
@@ -112,7 +154,7 @@ pub fn generate(
         if tokens.len() as u64 >= limits.tokens {
             break Stop::Tokens;
         }
-        let token = best_after(chip.seen(), &chip.logits()?)?;
+        let token = best_after(chip.seen(), &chip.last_logits()?)?;
         if limits.ends.contains(&token) {
             break Stop::End;
         }
@@ -126,7 +168,7 @@ pub fn generate(
         if chip.seen() >= context {
             break Stop::Context;
         }
-        decode.add(&run(chip, &[token], false, KeepLast::new(0))?.outcome, 1);
+        decode.add(&ended(chip.take(&[token], true)?)?.outcome, 1);
         last = vec![token];
     };
     Ok(Generation { tokens, stop, prefill, decode, last })
@@ -161,17 +203,8 @@ pub fn trace_last<S: Sink + Send>(
     sink: S,
 ) -> Result<Reading, ModelError> {
     chip.rewind(generation.last.len() as u64);
-    run(chip, &generation.last, true, sink)
-}
-
-fn run<S: Sink + Send>(
-    chip: &mut ModelDevice,
-    tokens: &[u64],
-    trace: bool,
-    sink: S,
-) -> Result<Reading, ModelError> {
-    let wanted = ReadingOptions { values: true, trace, ..ReadingOptions::default() };
-    let (_, reading) = chip.feed(tokens, &wanted, sink)?;
+    let wanted = ReadingOptions { values: true, trace: true, ..ReadingOptions::default() };
+    let (_, reading) = chip.feed(&generation.last, &wanted, sink)?;
     ended(reading)
 }
 

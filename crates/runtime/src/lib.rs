@@ -8,6 +8,7 @@
 //! - [`readings`]: values, timeline, energy and findings of one run, told by `listener`;
 //! - [`prepared`], [`device`]: programs verified once, on memories that stay;
 //! - [`executable`], [`graph`]: programs of general graphs, without and with their kernels;
+//! - [`session`]: language models as such programs;
 //! - [`model`]: a compiled model with its weights and caches;
 //! - [`generate`], [`batch`], [`usage`]: text from it, token by token, or several texts at once, and what all
 //!   runs took.
@@ -24,6 +25,7 @@ pub mod model;
 pub mod npy;
 pub mod prepared;
 pub mod readings;
+pub mod session;
 pub mod tensors;
 pub mod usage;
 pub mod value_dependence;

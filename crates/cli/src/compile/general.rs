@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_base::{Severity, Sources};
+use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_compile::CompileError;
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::general::bound::roofline_cycles;
 use tilewright_compile::general::explain::{explain, find_kernel};
 use tilewright_compile::general::text;
 use tilewright_compile::recognise;
-use tilewright_graph::{Axis, Data, Graph, OpenSizes, primitives};
+use tilewright_graph::{Axis, Data, Graph, LanguageGraph, OpenSizes, primitives, sized};
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_report::columns::thousands;
@@ -17,7 +17,7 @@ use tilewright_schedule::tune::{TokenCost, TunedGraph};
 use tilewright_tcp_isa::program::text as commands;
 use tilewright_tcp_isa::verify;
 
-use super::args::{CompileArgs, Stage};
+use super::args::{CompileArgs, ProgramName, Stage};
 use super::batch;
 use crate::goal::goal;
 use crate::graph::{CompiledGraph, GraphRequest, at_bounds, check_target, refuse_given};
@@ -25,7 +25,8 @@ use crate::host::Host;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::quantise::{self, Calibration, QuantisedNote, rewritten};
-use crate::target::refused_programs;
+use crate::run::SequenceSizes;
+use crate::target::{ModelTarget, refused_programs};
 use crate::without::worth_text;
 
 /// The text of a stage, for a graph of fixed sizes that is no language model; `None` for all others.
@@ -176,13 +177,17 @@ fn unbounded(axis: &Axis, error: Option<&CompileError>) -> Outcome {
 /// Whether a graph with open sizes may be one that takes arrays: a file of a language model is none, nor is a
 /// text whose weights are elsewhere, of which templates say what they miss.
 fn takes_arrays(args: &CompileArgs, (model, as_read): &(Model, Graph)) -> bool {
+    let is_graph = [".onnx", ".graph"].iter().any(|ending| args.model.ends_with(ending));
+    has_weights(model, as_read) && (is_graph || args.model == "-")
+}
+
+/// Whether all constants of a graph are there.
+fn has_weights(model: &Model, graph: &Graph) -> bool {
     let is_elsewhere = |data: &Data| match data {
         Data::Stored(name) => !model.store.tensors.contains_key(name),
         Data::Floats(_) | Data::Ints(_) => false,
     };
-    let has_weights = !as_read.constants.iter().any(|constant| is_elsewhere(&constant.data));
-    let is_graph = [".onnx", ".graph"].iter().any(|ending| args.model.ends_with(ending));
-    has_weights && (is_graph || args.model == "-")
+    !graph.constants.iter().any(|constant| is_elsewhere(&constant.data))
 }
 
 /// The first axis of a graph that nobody gave a bound: graph texts have bounds of their own.
@@ -210,11 +215,12 @@ pub(super) fn planned(
     loaded: &(Model, Graph),
     host: &mut dyn Host,
 ) -> Result<Option<PlannedGraph>, Outcome> {
-    let (model, as_read) = loaded;
-    let Some(GraphTarget { machine, fingerprint, calibration }) = graph_target(args, loaded, host)? else {
+    let Some(GraphTarget { machine, fingerprint, calibration, graph }) = graph_target(args, loaded, host)?
+    else {
         return Ok(None);
     };
-    let compiled = request(args)?.compile(&machine, as_read, &model.store, calibration.as_ref(), host)?;
+    let store = &loaded.0.store;
+    let compiled = request(args)?.compile(&machine, &graph, store, calibration.as_ref(), host)?;
     let CompiledGraph { tuned, note, open } = compiled;
     if !args.no_check {
         let mut complaints = verify(&machine, &tuned.planned.program);
@@ -223,7 +229,7 @@ pub(super) fn planned(
             return Err(refused_programs(&args.target.chip, &args.target.set, &complaints));
         }
     }
-    Ok(Some(PlannedGraph { machine, fingerprint, tuned, note, open, as_read: as_read.clone() }))
+    Ok(Some(PlannedGraph { machine, fingerprint, tuned, note, open, as_read: graph }))
 }
 
 /// What each part of the compiler is worth for a graph that takes arrays; `None` for all others.
@@ -232,11 +238,11 @@ pub(super) fn worth(
     loaded: &(Model, Graph),
     host: &mut dyn Host,
 ) -> Result<Option<Outcome>, Outcome> {
-    let (model, as_read) = loaded;
-    let Some(GraphTarget { machine, calibration, .. }) = graph_target(args, loaded, host)? else {
+    let Some(GraphTarget { machine, calibration, graph, .. }) = graph_target(args, loaded, host)? else {
         return Ok(None);
     };
-    let found = request(args)?.worth(&machine, as_read, &model.store, calibration.as_ref(), host)?;
+    let store = &loaded.0.store;
+    let found = request(args)?.worth(&machine, &graph, store, calibration.as_ref(), host)?;
     Ok(Some(Outcome::good(worth_text(&found))))
 }
 
@@ -245,6 +251,8 @@ struct GraphTarget {
     machine: Tcp,
     fingerprint: u64,
     calibration: Option<Calibration>,
+    /// As it was read, or a program of a language model at its sizes.
+    graph: Graph,
 }
 
 /// What a graph of fixed or bounded sizes that is no language model is compiled for; `None` for all others.
@@ -260,10 +268,14 @@ fn graph_target(
         Ok(_) => None,
         Err(error) => Some(error),
     };
+    let unbound = first_unbounded(args, as_read, host)?;
+    if let Some(graph) = language_program(args, loaded, unbound.is_some())? {
+        return language_target(args, graph, host).map(Some);
+    }
     if !as_read.axes.is_empty() && !takes_arrays(args, loaded) {
         return Ok(None);
     }
-    if let Some(axis) = first_unbounded(args, as_read, host)? {
+    if let Some(axis) = unbound {
         return Err(unbounded(axis, error.as_ref()));
     }
     refuse_given(&[
@@ -285,7 +297,53 @@ fn graph_target(
     let (machine, fingerprint) = args.target.identified_machine(host)?;
     check_target(&args.target)?;
     let calibration = calibrated(args, as_read, host)?;
-    Ok(Some(GraphTarget { machine, fingerprint, calibration }))
+    Ok(Some(GraphTarget { machine, fingerprint, calibration, graph: as_read.clone() }))
+}
+
+/// The program of a language model that no template takes, or none is to take, as a graph at its sizes; `None`
+/// for all others. Graphs whose axes all have a bound are taken as they are.
+fn language_program(
+    args: &CompileArgs,
+    (model, as_read): &(Model, Graph),
+    is_unbound: bool,
+) -> Result<Option<Graph>, Outcome> {
+    let is_file = ![".onnx", ".graph"].iter().any(|ending| args.model.ends_with(ending));
+    if as_read.axes.is_empty() || !(is_unbound || is_file) || !has_weights(model, as_read) {
+        return Ok(None);
+    }
+    let name = args.program.unwrap_or(ProgramName::Decode);
+    let refused = |complaint: Box<Diagnostic>| Outcome { code: FAILED, ..Outcome::usage(&complaint.message) };
+    let graph = primitives(as_read).map_err(refused)?;
+    let Ok(language) = LanguageGraph::of(&graph) else { return Ok(None) };
+    if args.output.is_some() && args.emit.is_none() {
+        return Err(Outcome::usage(
+            "-o FILE with a language model whose programs templates do not write\n  \
+             = allowed: --emit STAGE -o FILE, or a model of the Llama family\n  \
+             = instead: tilewright run MODEL --prompt TEXT, which compiles it",
+        ));
+    }
+    let sizes = SequenceSizes::compiled(&graph, &language, &args.target)?;
+    let chosen = match name {
+        ProgramName::Decode => sizes.token,
+        ProgramName::Prefill => sizes.prompt,
+        ProgramName::Clear | ProgramName::Batch => None,
+    };
+    let (seq, past) = chosen.ok_or_else(|| {
+        Outcome::usage(&format!(
+            "--program {} of a language model whose programs templates do not write\n  \
+             = allowed: decode, prefill\n  = instead: --program decode",
+            name.name()
+        ))
+    })?;
+    sized(&graph, &language.axes(&seq, &past)).map(Some).map_err(refused)
+}
+
+/// What such a program is compiled for.
+fn language_target(args: &CompileArgs, graph: Graph, host: &mut dyn Host) -> Result<GraphTarget, Outcome> {
+    let target = ModelTarget { context: None, ..args.target.clone() };
+    check_target(&target)?;
+    let (machine, fingerprint) = args.target.identified_machine(host)?;
+    Ok(GraphTarget { machine, fingerprint, calibration: None, graph })
 }
 
 fn request(args: &CompileArgs) -> Result<GraphRequest<'_>, Outcome> {

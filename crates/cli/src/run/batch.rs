@@ -7,7 +7,7 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_runtime::batch::{BatchGeneration, generate_batch};
 use tilewright_runtime::generate::Generation;
 use tilewright_runtime::model::ModelDevice;
-use tilewright_workbench::model::report::SequenceJson;
+use tilewright_workbench::model::report::{ModelFacts, SequenceJson};
 
 use super::device::{ModelJob, failed, wide};
 use super::report::Report;
@@ -45,12 +45,13 @@ impl ModelJob<'_> {
             .flatten()
             .copied()
             .collect();
-        let stderr = self.unwritten(device, &generated);
+        let stderr = self.unwritten(device.compiled().kernels.vocabulary, &generated);
         let (tokens, stop, last) = (first.tokens, first.stop, Vec::new());
         let generation = Generation { tokens, stop, prefill, decode, last };
         let (text, vector, traced) = (&text, None, None);
+        let facts = &ModelFacts::of(device.compiled());
         let report =
-            Report { job: self, device, generation: &generation, text, vector, traced, other_sequences };
+            Report { job: self, facts, generation: &generation, text, vector, traced, other_sequences };
         let stdout = match self.prompting.json {
             true => report.json(),
             false => format!("{texts}\n{}", report.words()),

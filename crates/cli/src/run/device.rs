@@ -11,15 +11,18 @@ use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
 use tilewright_record::perfetto::Stream;
 use tilewright_runtime::ReadingError;
-use tilewright_runtime::generate::{Generation, GenerationStep, Limits, encode, generate, trace_last};
+use tilewright_runtime::generate::{
+    Generation, GenerationStep, LanguageDevice, Limits, encode, generate, trace_last,
+};
 use tilewright_runtime::model::{ModelDevice, ModelError};
 use tilewright_tcp_exec::state::SharedBytes;
+use tilewright_workbench::model::report::ModelFacts;
 
 use super::args::PromptArgs;
 use super::report::Report;
 use super::stream::TextStream;
 use super::{check_room, vocabulary};
-use crate::host::Host;
+use crate::host::{Draft, Host};
 use crate::outcome::{BAD_INPUT, FAILED, OUR_FAULT, Outcome, io_cause};
 use crate::progress::part;
 use crate::target::refused_programs;
@@ -93,8 +96,20 @@ impl ModelJob<'_> {
         if !self.others.is_empty() {
             return self.generate_all(&mut device, host);
         }
+        let (generation, shown) = self.generated(&mut device, host)?;
+        let traced = self.trace(&mut device, &generation, host)?;
+        let facts = ModelFacts::of(device.compiled());
+        Ok(self.reported(&facts, device.compiled().kernels.vocabulary, (&generation, &shown), traced))
+    }
+
+    /// Continues the prompt, and shows the text as it comes.
+    pub(super) fn generated(
+        &self,
+        device: &mut impl LanguageDevice,
+        host: &mut dyn Host,
+    ) -> Result<(Generation, ShownText), Outcome> {
         let mut stream = TextStream::new(self.tokenizer, &self.prompt, !self.prompting.json, host);
-        let generation = generate(&mut device, &wide(&self.prompt), &self.limits(), &mut |step| {
+        let generation = generate(device, &wide(&self.prompt), &self.limits(), &mut |step| {
             match step {
                 GenerationStep::Prompt { done, of } if done < of => self.progress("prompt", done, of, host),
                 GenerationStep::Prompt { .. } => host.progress("", None),
@@ -104,24 +119,27 @@ impl ModelJob<'_> {
             }
             if host.interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        let (text, shown) = stream.end(host);
+        let (text, is_shown) = stream.end(host);
         let generation = generation.map_err(|error| failed(&error))?;
-        let traced = self.trace(&mut device, &generation, host)?;
-        let report = Report {
-            job: self,
-            device: &device,
-            generation: &generation,
-            text: &text,
-            vector: None,
-            traced,
-            other_sequences: Vec::new(),
-        };
-        let stdout = match (self.prompting.json, shown) {
+        Ok((generation, ShownText { text, is_shown }))
+    }
+
+    /// What is said of a generation.
+    pub(super) fn reported(
+        &self,
+        facts: &ModelFacts,
+        vocabulary: u64,
+        (generation, shown): (&Generation, &ShownText),
+        traced: Option<&str>,
+    ) -> Outcome {
+        let (text, other_sequences) = (shown.text.as_str(), Vec::new());
+        let report = Report { job: self, facts, generation, text, vector: None, traced, other_sequences };
+        let stdout = match (self.prompting.json, shown.is_shown) {
             (true, _) => report.json(),
             (false, true) => report.words(),
             (false, false) => format!("{text}\n{}", report.words()),
         };
-        Ok(Outcome { stderr: self.unwritten(&device, &generation.tokens), ..Outcome::good(stdout) })
+        Outcome { stderr: self.unwritten(vocabulary, &generation.tokens), ..Outcome::good(stdout) }
     }
 
     /// Shows how much of something is done, unless data are asked for.
@@ -132,8 +150,8 @@ impl ModelJob<'_> {
     }
 
     /// What is said of tokens without a text.
-    pub(super) fn unwritten(&self, device: &ModelDevice, tokens: &[u64]) -> String {
-        vocabulary::unwritten(self.tokenizer, tokens, device.compiled().kernels.vocabulary)
+    pub(super) fn unwritten(&self, vocabulary: u64, tokens: &[u64]) -> String {
+        vocabulary::unwritten(self.tokenizer, tokens, vocabulary)
     }
 
     /// Refuses more texts than the model was compiled for.
@@ -164,8 +182,9 @@ impl ModelJob<'_> {
         let traced = self.trace(device, &generation, host)?;
         let (text, vector) = (self.prompting.first(), Some(&vector[..]));
         let other_sequences = Vec::new();
+        let facts = &ModelFacts::of(device.compiled());
         let report =
-            Report { job: self, device, generation: &generation, text, vector, traced, other_sequences };
+            Report { job: self, facts, generation: &generation, text, vector, traced, other_sequences };
         Ok(Outcome::good(if self.prompting.json { report.json() } else { report.words() }))
     }
 
@@ -175,14 +194,29 @@ impl ModelJob<'_> {
         generation: &Generation,
         host: &mut dyn Host,
     ) -> Result<Option<&'t str>, Outcome> {
+        self.traced(&mut |stream| trace_last(device, generation, stream).map(|_| ()), host)
+    }
+
+    /// Writes the trace of a run, if one is wanted; where it went.
+    pub(super) fn traced<'t>(
+        &'t self,
+        run: &mut dyn FnMut(Stream<&mut Box<dyn Draft>>) -> Result<(), ModelError>,
+        host: &mut dyn Host,
+    ) -> Result<Option<&'t str>, Outcome> {
         let Some(path) = self.prompting.trace.as_deref() else { return Ok(None) };
         let unwritten = |error: &std::io::Error| Outcome::unwritten(path, error);
         let mut draft = host.draft(Path::new(path)).map_err(|error| unwritten(&error))?;
-        let traced = trace_last(device, generation, Stream::new(&mut draft));
+        let traced = run(Stream::new(&mut draft));
         traced.map_err(|error| io_cause(&error).map_or_else(|| failed(&error), unwritten))?;
         draft.keep(host).map_err(|error| unwritten(&error))?;
         Ok(Some(path))
     }
+}
+
+/// A text, and whether it was shown while it was made.
+pub(super) struct ShownText {
+    pub(super) text: String,
+    pub(super) is_shown: bool,
 }
 
 /// Tokens as a model takes them.

@@ -4,6 +4,7 @@
 pub(crate) mod args;
 mod batch;
 mod device;
+mod language;
 mod reference;
 mod report;
 mod stream;
@@ -13,12 +14,14 @@ mod vocabulary;
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{CompileError, Compiled, Options, compile_kernels, weights};
+use tilewright_graph::{Graph, LanguageGraph};
 use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
 use tilewright_schedule::tune::{TuneError, TuneGoal, tune, watts};
 
 pub(crate) use device::{ModelJob, WeightSource};
+pub(crate) use language::SequenceSizes;
 pub(crate) use tensors::{GivenSizes, GraphJob, InputArrays};
 
 use crate::calibrate;
@@ -49,10 +52,13 @@ pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
 fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     args.check_page("a language model")?;
     let machine = args.target.machine(host)?;
+    let is_without = args.target.leaves_out_templates();
     // What cannot be compiled is refused before a large file is read.
-    calibrate::check(&args.target)?;
+    if !is_without && !args.target.is_for_graphs() {
+        calibrate::check(&args.target)?;
+    }
     model::with_weights(&args.model)?;
-    let loaded = model::recognised(model::load(&args.model, args.dims.as_deref(), host)?);
+    let as_read = model::load(&args.model, args.dims.as_deref(), host)?;
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
     let on = RunTarget {
         machine: &machine,
@@ -60,7 +66,18 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         tokenizer: &tokenizer,
         prompting: &args.prompting,
     };
-    on_chip(&on, &loaded, args.effort, host)
+    let graph = tilewright_compile::recognise(&as_read.graph);
+    if is_without || !has_template(&as_read.graph, &graph) {
+        return language::run(args, &on, &as_read, host);
+    }
+    calibrate::check(&args.target)?;
+    on_chip(&on, &Model { graph, ..as_read }, args.effort, host)
+}
+
+/// Whether templates write the programs of a graph, which is given as it was read and with rich operators. One
+/// that takes no tokens or gives no logits is theirs to refuse, unless it is an encoder.
+fn has_template(as_read: &Graph, recognised: &Graph) -> bool {
+    cluster(recognised).is_ok() || LanguageGraph::of(as_read).is_err()
 }
 
 /// What a model is run on and asked for.

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 
 use tilewright_report::columns::{Align, counted, table, thousands};
 use tilewright_runtime::generate::Generation;
-use tilewright_runtime::model::ModelDevice;
 use tilewright_runtime::usage::Usage;
-use tilewright_workbench::model::report::{GenerationRun, SequenceJson, Utilisation, kinds, length};
+use tilewright_workbench::model::report::{
+    GenerationRun, ModelFacts, SequenceJson, Utilisation, kinds, length,
+};
 
 use super::device::ModelJob;
 use crate::machine::to_json;
@@ -15,7 +16,7 @@ use crate::machine::to_json;
 /// A generation with all that is said about it.
 pub(super) struct Report<'r> {
     pub(super) job: &'r ModelJob<'r>,
-    pub(super) device: &'r ModelDevice,
+    pub(super) facts: &'r ModelFacts,
     pub(super) generation: &'r Generation,
     /// Prompt and what came behind it.
     pub(super) text: &'r str,
@@ -33,7 +34,7 @@ impl Report<'_> {
         let run = GenerationRun {
             machine: self.job.machine,
             chip: self.job.chip,
-            compiled: self.device.compiled(),
+            facts: self.facts,
             prompt: &self.job.prompt,
             generation: self.generation,
             text: self.text,
@@ -48,15 +49,14 @@ impl Report<'_> {
     pub(super) fn words(&self) -> String {
         let mut text = String::from("\n");
         let (decode, prefill) = (&self.generation.decode, &self.generation.prefill);
-        let (machine, options) = (self.job.machine, &self.device.compiled().plan.options);
+        let machine = self.job.machine;
+        let ModelFacts { model: name, dtype, context, .. } = self.facts;
         let mut line = |what: &str, words: &str| {
             let _ = writeln!(text, "{what:<12}{words}");
         };
         let pes = counted(self.job.pes, "PE");
         let chips = if self.job.chips > 1 { format!("each of {} ", self.job.chips) } else { String::new() };
-        let dtype = options.dtype_name();
-        let context = thousands(options.context);
-        let name = &self.device.compiled().kernels.name;
+        let context = thousands(*context);
         line("model", &format!("{name} in {dtype} on {pes} of {chips}{}, context {context}", self.job.chip));
         let others = self.job.others.iter().map(Vec::len).sum::<usize>();
         let prompt = counted((self.job.prompt.len() + others) as u64, "token");
@@ -104,7 +104,8 @@ impl Report<'_> {
         let tokens = usage.tokens.max(1);
         let head = ["  where it went", "unit", "commands", "cycles", "of the time", "energy pJ"];
         let mut rows = vec![head.map(String::from).to_vec()];
-        for kind in kinds(usage) {
+        let all = kinds(usage);
+        for kind in all.iter().take(MOST_KINDS) {
             rows.push(vec![
                 format!("  {}", kind.kind),
                 kind.unit.to_string(),
@@ -114,13 +115,20 @@ impl Report<'_> {
                 thousands(whole(kind.energy_pj) / tokens),
             ]);
         }
-        table(&[Left, Left, Right, Right, Right, Right], &rows)
+        let mut text = table(&[Left, Left, Right, Right, Right, Right], &rows);
+        if all.len() > MOST_KINDS {
+            let _ = writeln!(text, "  and {} more, which --json has", all.len() - MOST_KINDS);
+        }
+        text
     }
 
     fn utilisation(&self, usage: &Usage) -> Utilisation {
-        Utilisation::of(self.job.machine, &self.device.compiled().plan.options, usage)
+        Utilisation::of(self.job.machine, self.facts, usage)
     }
 }
+
+/// Kinds of commands that are shown.
+const MOST_KINDS: usize = 48;
 
 /// Numbers of a vector that are shown.
 const SHOWN: usize = 8;

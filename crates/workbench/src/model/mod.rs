@@ -24,7 +24,7 @@ use tilewright_schedule::tune::{ProgramCosts, TokenCost, TuneGoal, TunedModel, t
 use tilewright_tcp_isa::program::text::print;
 
 use crate::Refusal;
-use report::GenerationRun;
+use report::{GenerationRun, ModelFacts};
 
 /// Gives the bytes of a file.
 pub type ReadFile<'f> = dyn Fn(&Path) -> std::io::Result<Vec<u8>> + 'f;
@@ -289,7 +289,7 @@ pub fn generation_value(model: &CompiledModel, compiled: &Compiled, made: &Gener
     let run = GenerationRun {
         machine: &model.machine,
         chip: &model.chip,
-        compiled,
+        facts: &ModelFacts::of(compiled),
         prompt: &made.prompt,
         generation: &made.generation,
         text: &made.text,

@@ -2,11 +2,44 @@
 
 use serde::Serialize;
 use tilewright_base::invariant::{Exact, OrBroken};
-use tilewright_compile::{Compiled, Options};
+use tilewright_compile::Compiled;
 use tilewright_machine::Tcp;
+use tilewright_num::Dtype;
 use tilewright_runtime::generate::Generation;
 use tilewright_runtime::usage::Usage;
 use tilewright_tcp_sim::EngineUnit;
+
+/// What a report says of a model and of how it was compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelFacts {
+    /// Its name.
+    pub model: String,
+    /// Types of weights and activations, as they are asked for.
+    pub dtype: String,
+    /// The type whose peak rate multipliers are compared with.
+    pub peak: Dtype,
+    /// PEs of a chip.
+    pub pes: u64,
+    /// Chips.
+    pub chips: u64,
+    /// Longest context in tokens.
+    pub context: u64,
+}
+
+impl ModelFacts {
+    /// Of a compiled model.
+    pub fn of(compiled: &Compiled) -> ModelFacts {
+        let options = &compiled.plan.options;
+        ModelFacts {
+            model: compiled.kernels.name.clone(),
+            dtype: options.dtype_name().to_string(),
+            peak: options.dtype,
+            pes: options.pes,
+            chips: options.chips,
+            context: options.context,
+        }
+    }
+}
 
 /// A generation with all that its report is made of.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +49,7 @@ pub struct GenerationRun<'d> {
     /// The chip's name.
     pub chip: &'d str,
     /// What ran.
-    pub compiled: &'d Compiled,
+    pub facts: &'d ModelFacts,
     /// Tokens of the prompt.
     pub prompt: &'d [u32],
     /// What was generated.
@@ -35,16 +68,16 @@ impl<'d> GenerationRun<'d> {
     /// All of it.
     pub fn report(&self) -> ReportJson<'d> {
         let (decode, prefill) = (&self.generation.decode, &self.generation.prefill);
-        let (machine, options) = (self.machine, &self.compiled.plan.options);
+        let (machine, facts) = (self.machine, self.facts);
         let shown = if decode.runs > 0 { decode } else { prefill };
         let ms = decode.ms_per_token(machine);
         ReportJson {
-            model: &self.compiled.kernels.name,
+            model: &facts.model,
             chip: self.chip,
-            dtype: options.dtype_name(),
-            pes: options.pes,
-            chips: options.chips,
-            context: options.context,
+            dtype: &facts.dtype,
+            pes: facts.pes,
+            chips: facts.chips,
+            context: facts.context,
             prompt_tokens: self.prompt,
             tokens: &self.generation.tokens,
             text: self.text,
@@ -56,11 +89,11 @@ impl<'d> GenerationRun<'d> {
             ms_per_token: ms,
             tokens_per_s: ms.map(|ms| 1e3 / ms),
             energy_mj_per_token: decode.mj_per_token(),
-            utilisation: Utilisation::of(machine, options, shown),
+            utilisation: Utilisation::of(machine, facts, shown),
             breakdown: kinds(shown),
             decode: sums(decode),
             prefill: sums(prefill),
-            prefill_utilisation: Utilisation::of(machine, options, prefill),
+            prefill_utilisation: Utilisation::of(machine, facts, prefill),
             prefill_breakdown: kinds(prefill),
             trace: self.trace,
         }
@@ -88,7 +121,7 @@ pub struct ReportJson<'d> {
     /// What it ran on.
     pub chip: &'d str,
     /// Types of weights and activations.
-    pub dtype: &'static str,
+    pub dtype: &'d str,
     /// PEs of a chip.
     pub pes: u64,
     /// Chips.
@@ -187,7 +220,7 @@ pub struct KindJson<'k> {
 
 impl Utilisation {
     /// Of the runs that a usage adds up.
-    pub fn of(machine: &Tcp, options: &Options, usage: &Usage) -> Utilisation {
+    pub fn of(machine: &Tcp, facts: &ModelFacts, usage: &Usage) -> Utilisation {
         let engine = |engine: EngineUnit| {
             let used = usage.engines.iter().find(|used| used.engine == engine);
             used.map_or(0.0, |used| real(used.ppm()) / 1e6)
@@ -196,8 +229,8 @@ impl Utilisation {
             main: engine(EngineUnit::Main),
             sub: engine(EngineUnit::Sub),
             dma: engine(EngineUnit::Dma),
-            mac: usage.mac_use(machine, options.all_pes(), options.dtype),
-            hbm: usage.hbm_use(machine, options.chips),
+            mac: usage.mac_use(machine, facts.pes.exact_mul(facts.chips), facts.peak),
+            hbm: usage.hbm_use(machine, facts.chips),
         }
     }
 }

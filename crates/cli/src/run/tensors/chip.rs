@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tilewright_base::Sources;
+use tilewright_base::{Diagnostic, Sources};
 use tilewright_compile::general::interface::{GraphInterface, Port};
 use tilewright_compile::general::plan::Planned;
 use tilewright_compile::general::run_sizes::RunSizes;
@@ -20,6 +20,7 @@ use tilewright_runtime::executable::ExecutableGraph;
 use tilewright_runtime::graph::executable;
 use tilewright_runtime::usage::Usage;
 use tilewright_runtime::{Reading, ReadingError, ReadingOptions};
+use tilewright_tcp_sim::findings::Finding;
 use tilewright_view::{PageRuns, page};
 use tilewright_workbench::graph_run::view_of_graph_run;
 
@@ -29,7 +30,7 @@ use super::outputs::{self, OutputJson};
 use crate::graph::{CompiledGraph, GraphRequest, check_target};
 use crate::host::Host;
 use crate::machine::to_json;
-use crate::outcome::{BAD_INPUT, OUR_FAULT, Outcome, io_cause};
+use crate::outcome::{BAD_INPUT, OUR_FAULT, Outcome, io_cause, rendered};
 use crate::quantise::{self, Calibration, OutputError, QuantisedNote};
 use crate::run::args::{PromptArgs, RunArgs, TensorArgs};
 use crate::target::refused_programs;
@@ -129,10 +130,11 @@ impl GraphJob<'_> {
         let inputs = graph.interface().inputs.iter().map(words);
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         let reading = self.read(&mut graph, &inputs, host)?;
-        if let Some(finding) = reading.findings.first() {
+        if let Some(finding) = reading.findings.iter().find(|finding| finding.certain) {
             let words = format!("a compiled program is wrong: {}", finding.to_diagnostic().message);
             return Err(Outcome { code: OUR_FAULT, ..Outcome::usage(&words) });
         }
+        let stderr = doubts(&reading, host.colour());
         let patterns = graph.results().map_err(|error| self.failed(&error))?;
         let results = graph.interface().results.iter().zip(&patterns).enumerate();
         let results: Vec<(String, Tensor)> =
@@ -145,7 +147,7 @@ impl GraphJob<'_> {
                 text += &format!("page        {} (opens without a network)\n", page.path);
             }
         }
-        Ok(Outcome::good(text))
+        Ok(Outcome { stderr, ..Outcome::good(text) })
     }
 
     /// One run, with a trace if one is wanted.
@@ -264,6 +266,19 @@ fn words(port: &Port, given: &InputArrays) -> Result<Vec<u32>, Outcome> {
     tensors::words(given.named(&port.name)?).ok_or_else(|| {
         Outcome::usage(&format!("input `{}` has an integer beyond 32 bits\n  = instead: --interp", port.name))
     })
+}
+
+/// Findings that are shown, at most.
+const MOST_DOUBTS: usize = 3;
+
+/// Warnings of a run: what may be, not what is wrong.
+fn doubts(reading: &Reading, colour: bool) -> String {
+    let all: Vec<Diagnostic> = reading.findings.iter().map(Finding::to_diagnostic).collect();
+    let mut text = rendered(&Sources::default(), all.get(..MOST_DOUBTS).unwrap_or(&all), colour);
+    if all.len() > MOST_DOUBTS {
+        text += &format!("and {} warnings more\n", all.len() - MOST_DOUBTS);
+    }
+    text
 }
 
 /// What `--json` prints.
