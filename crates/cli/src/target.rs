@@ -51,7 +51,7 @@ pub(crate) struct ModelTarget {
     pub(crate) solver: String,
     /// Leave parts of the compiler out of a graph that takes arrays: early, merge, shared, strided, parts,
     /// groups, tiled, explorer, windows, inside, epilogue, fused, refine, bridges, warm, order, rules; what
-    /// they do is done another way. With `templates` a language model of fixed sizes is such a graph
+    /// they do is done another way. With `templates` a language model is such a graph
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) without: Vec<String>,
 }

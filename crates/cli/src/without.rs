@@ -31,15 +31,14 @@ impl ModelTarget {
         self.without()?;
         let Some(name) = self.without.first() else { return Ok(()) };
         let why = if name == TEMPLATES {
-            "its caches and its open length are more than the other way takes"
+            "its programs are made of weights, which a configuration does not have"
         } else {
             "templates write its programs, and use none of the parts that can be left out"
         };
         Err(Outcome::usage(&format!(
             "--without {name} with a language model: {why}\n  \
-             = allowed: graphs that take arrays; --without {TEMPLATES} for those of fixed or bounded sizes \
-             that templates would take\n  \
-             = instead: leave --without out, or give the model as an ONNX file or graph text without caches"
+             = allowed: graphs that take arrays; --without {TEMPLATES} for language models with weights\n  \
+             = instead: leave --without out, or --without {TEMPLATES} as well"
         )))
     }
 }

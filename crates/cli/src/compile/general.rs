@@ -300,15 +300,16 @@ fn graph_target(
     Ok(Some(GraphTarget { machine, fingerprint, calibration, graph: as_read.clone() }))
 }
 
-/// The program of a language model that no template takes, or none is to take, as a graph at its sizes; `None`
-/// for all others. Graphs whose axes all have a bound are taken as they are.
+/// The program of a language model that no template takes, or none is to take, as a graph at its sizes;
+/// `None` for all others. Graphs whose axes all have a bound are taken as they are.
 fn language_program(
     args: &CompileArgs,
     (model, as_read): &(Model, Graph),
     is_unbound: bool,
 ) -> Result<Option<Graph>, Outcome> {
     let is_file = ![".onnx", ".graph"].iter().any(|ending| args.model.ends_with(ending));
-    if as_read.axes.is_empty() || !(is_unbound || is_file) || !has_weights(model, as_read) {
+    let is_asked = is_unbound || is_file || args.program.is_some();
+    if as_read.axes.is_empty() || !is_asked || !has_weights(model, as_read) {
         return Ok(None);
     }
     let name = args.program.unwrap_or(ProgramName::Decode);

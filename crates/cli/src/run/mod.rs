@@ -74,8 +74,8 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     on_chip(&on, &Model { graph, ..as_read }, args.effort, host)
 }
 
-/// Whether templates write the programs of a graph, which is given as it was read and with rich operators. One
-/// that takes no tokens or gives no logits is theirs to refuse, unless it is an encoder.
+/// Whether templates write the programs of a graph, which is given as it was read and with rich operators.
+/// One that takes no tokens or gives no logits is theirs to refuse, unless it is an encoder.
 fn has_template(as_read: &Graph, recognised: &Graph) -> bool {
     cluster(recognised).is_ok() || LanguageGraph::of(as_read).is_err()
 }

@@ -9,10 +9,6 @@ use super::kernel::{Origin, Packing, Part, Sizes, Work};
 use super::refusal::Lowered;
 use super::view::{View, count, signed, strides};
 
-/// Bytes of a sum's positions that transfers move whole.
-const GRANULE_BYTES: u64 = 8;
-/// Elements of an operand from which on sums are padded to whole granules.
-const LEAST_PADDED: u64 = 1 << 14;
 /// Products that the vector engine adds one after the other, at most.
 const MOST_TAPS: u64 = 64;
 /// Products that it adds so whatever their number, at most.
@@ -35,9 +31,9 @@ pub(crate) fn is_vector_work(sizes: Sizes) -> bool {
 }
 
 /// A view with a letter for each axis.
-struct Lettered {
-    letters: Vec<u8>,
-    view: View,
+pub(super) struct Lettered {
+    pub(super) letters: Vec<u8>,
+    pub(super) view: View,
 }
 
 impl Lettered {
@@ -56,17 +52,25 @@ impl Lettered {
         one
     }
 
+    /// Takes only the first positions of a letter.
+    fn cut(&mut self, letter: u8, size: u64) {
+        let at = self.letters.iter().position(|known| *known == letter);
+        if let Some(axis) = at.and_then(|at| self.view.axes.get_mut(at)) {
+            axis.0 = axis.0.min(size);
+        }
+    }
+
     fn has(&self, letter: u8) -> bool {
         self.letters.contains(&letter)
     }
 
-    fn size(&self, letter: u8) -> u64 {
+    pub(super) fn size(&self, letter: u8) -> u64 {
         let at = self.letters.iter().position(|known| *known == letter);
         at.and_then(|at| self.view.axes.get(at)).map_or(1, |axis| axis.0)
     }
 
     /// Elements from one position of a letter to the next; 0 if it has none.
-    fn stride(&self, letter: u8) -> i64 {
+    pub(super) fn stride(&self, letter: u8) -> i64 {
         let at = self.letters.iter().position(|known| *known == letter);
         at.and_then(|at| self.view.axes.get(at)).map_or(0, |axis| axis.1)
     }
@@ -77,13 +81,6 @@ impl Lettered {
             letters.iter().map(|letter| self.letters.iter().position(|known| known == letter)).collect();
         self.view.transposed(&order?)
     }
-}
-
-/// The axis of a view of which a stride is some positions.
-fn walked(source: &View, stride: i64) -> Option<usize> {
-    let own = |(_, (size, own)): &(usize, &(u64, i64))| *size > 1 && *own > 0 && stride % own == 0;
-    let axes = source.axes.iter().enumerate().filter(own).filter(|(_, (_, own))| *own <= stride);
-    axes.max_by_key(|(_, (_, own))| *own).map(|(axis, _)| axis)
 }
 
 impl Former<'_> {
@@ -132,91 +129,6 @@ impl Former<'_> {
         Ok(Lettered { letters: stay, view })
     }
 
-    /// The same operands with more positions of a letter that is summed over, zeros in both, so that rows are
-    /// whole granules; `None` if they are already, or no letter is an axis of both values.
-    fn padded_sum(
-        &mut self,
-        name: &str,
-        operands: [&Lettered; 2],
-        summed: &[u8],
-        packing: Packing,
-    ) -> Lowered<Option<[Lettered; 2]>> {
-        let granule = GRANULE_BYTES / packing.element_bytes();
-        let size = |letter: u8| operands[0].size(letter);
-        let all: u64 = summed.iter().map(|letter| size(*letter)).product();
-        let long = operands
-            .iter()
-            .any(|one| one.letters.iter().map(|letter| one.size(*letter)).product::<u64>() >= LEAST_PADDED);
-        if all.is_multiple_of(granule) || !long {
-            return Ok(None);
-        }
-        let wider = |letter: u8| {
-            let others = all / size(letter);
-            (size(letter)..size(letter) + granule).find(|size| (size * others).is_multiple_of(granule))
-        };
-        let grown = |letter: u8| wider(letter).map_or(u64::MAX, |wide| wide * (all / size(letter)));
-        let mut letters = summed.to_vec();
-        letters.sort_by_key(|letter| grown(*letter));
-        for letter in letters {
-            let (Some(wide), [a, b]) = (wider(letter), operands) else { continue };
-            if !self.is_axis(a, letter) || !self.is_axis(b, letter) {
-                continue;
-            }
-            return Ok(Some([
-                self.widened(&format!("{name}.0"), a, letter, wide)?,
-                self.widened(&format!("{name}.1"), b, letter, wide)?,
-            ]));
-        }
-        Ok(None)
-    }
-
-    /// The axis of an operand's value that a letter walks over from end to end, if there is one and no other
-    /// letter walks it.
-    fn axis_of(&self, one: &Lettered, letter: u8) -> Option<usize> {
-        let source = self.source(one.view.value);
-        let (size, stride) = (one.size(letter), one.stride(letter));
-        let axis = source.axes.iter().position(|own| *own == (size, stride) && size > 1)?;
-        let others = one.letters.iter().filter(|known| **known != letter);
-        let apart = |known: &u8| {
-            one.stride(*known) == 0 || walked(&source, one.stride(*known)).is_some_and(|own| own != axis)
-        };
-        (one.view.first == source.first && others.into_iter().all(apart)).then_some(axis)
-    }
-
-    fn is_axis(&self, one: &Lettered, letter: u8) -> bool {
-        self.axis_of(one, letter).is_some()
-    }
-
-    /// An operand with more positions of a letter; those that are new are zero.
-    fn widened(&mut self, name: &str, one: &Lettered, letter: u8, wide: u64) -> Lowered<Lettered> {
-        let axis = self.axis_of(one, letter).ok_or("an axis that is not there")?;
-        let source = self.source(one.view.value);
-        let dtype = self.all.values[one.view.value].dtype;
-        let mut wider = source.dims();
-        let more = wide - wider[axis];
-        wider[axis] = wide;
-        let zero = if dtype.is_float() {
-            tilewright_reference::Tensor::floats(dtype, &[], vec![0.0])
-        } else {
-            tilewright_reference::Tensor::ints(dtype, &[], vec![0])
-        };
-        let zero = self.constant("zero", &zero)?;
-        let padded = self.padded(name, &wider, axis, [0, more], (&source, &zero), Packing::Words)?;
-        let grown = |stride: i64| {
-            let own = walked(&source, stride)?;
-            Some(stride / source.axes[own].1 * padded.axes[own].1)
-        };
-        let moved = one
-            .view
-            .axes
-            .iter()
-            .map(|(size, stride)| Some((*size, if *stride == 0 { 0 } else { grown(*stride)? })));
-        let mut axes = moved.collect::<Option<Vec<(u64, i64)>>>().ok_or("strides of no axis")?;
-        let at = one.letters.iter().position(|known| *known == letter).ok_or("a letter that is not there")?;
-        axes[at].0 = wide;
-        Ok(Lettered { letters: one.letters.clone(), view: View { axes, ..padded } })
-    }
-
     fn contraction(
         &mut self,
         name: &str,
@@ -252,6 +164,12 @@ impl Former<'_> {
         let decides = if self.is_constant(&b.view) { &a } else { decides };
         summed.sort_by_key(|letter| std::cmp::Reverse(decides.stride(*letter)));
         let size = |from: &Lettered, letters: &[u8]| letters.iter().map(|l| from.size(*l)).product::<u64>();
+        let sum = size(&a, &summed);
+        let mut a = a;
+        let fewer = if sum > 1 { self.extended_rows(&mut a, &rows, sum) } else { None };
+        let shorter = columns.last().map(|letter| (*letter, b.size(*letter)));
+        let above = if size(&a, &summed) > 1 { size(&a, &batch) * size(&a, &rows) } else { 0 };
+        let b = self.padded_columns(name, &b, &columns, above)?.unwrap_or(b);
         let sizes =
             Sizes::new(size(&a, &batch), size(&a, &rows), size(&b, &columns), size(&a, &summed), packing);
         let dtype = if packing == Packing::Byte { Dtype::I32 } else { Dtype::F32 };
@@ -279,7 +197,8 @@ impl Former<'_> {
         let dims: Vec<u64> = made.iter().map(|l| if a.has(*l) { a.size(*l) } else { b.size(*l) }).collect();
         let work = Work::Contract { a: values[0], b: values[1], sizes };
         let value = self.made(name, &dims, dtype, work);
-        let whole = Lettered { letters: made, view: View::whole(value, &dims) };
+        let mut whole = Lettered { letters: made, view: View::whole(value, &dims) };
+        shorter.into_iter().chain(fewer).for_each(|(letter, size)| whole.cut(letter, size));
         whole.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())
     }
 

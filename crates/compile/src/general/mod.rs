@@ -88,6 +88,7 @@ mod share;
 mod strided;
 mod turned;
 mod unread;
+mod widen;
 
 pub(crate) use contract::is_vector_work;
 pub use parts::Parts;

@@ -64,8 +64,8 @@ impl Sequence {
         self.tokens.len() as u64
     }
 
-    /// Arrays that the model takes for tokens behind those that were seen, in the order of its inputs; without
-    /// state that is all of them.
+    /// Arrays that the model takes for tokens behind those that were seen, in the order of its inputs;
+    /// without state that is all of them.
     pub fn arrays(&self, fresh: &[u64]) -> Vec<Tensor> {
         let all = self.tokens.len() + fresh.len();
         let seen = if self.language.has_state() { self.tokens.len() } else { 0 };

@@ -10,6 +10,7 @@ mod kernels;
 mod lowered_findings;
 mod models;
 mod norms;
+mod odd_sizes;
 mod random;
 mod reference;
 mod session;

@@ -112,6 +112,7 @@ fn decoder(config: &Decoder) -> Graph {
     let mut seen = d.b.binary(Binary::Le, at, column).unwrap();
     if let Some(mask) = mask {
         // Its axis is its own, as exporters write it: a sum is all that fits every size.
+        let mask = d.b.convert(mask, Dtype::F32).unwrap();
         let looked = d.b.reduce(tilewright_graph::Fold::Sum, mask, &[0, 1], false).unwrap();
         let one = d.b.with(Binary::Ge, looked, 1.0).unwrap();
         seen = d.b.binary(Binary::And, seen, one).unwrap();
@@ -120,8 +121,8 @@ fn decoder(config: &Decoder) -> Graph {
     let seen = d.b.unsqueeze(seen, 1).unwrap();
     let low = d.b.scalar(Dtype::F32, -1e9).unwrap();
     let scores = d.b.select(seen, scores, low).unwrap();
-    let chances = d.b.rich_one(RichOp::Softmax, &[scores], Attrs::default().int("axis", -1)).unwrap();
-    let mixed = d.b.einsum("bgrst,bgtd->bsgrd", &[chances, values]).unwrap();
+    let probs = d.b.rich_one(RichOp::Softmax, &[scores], Attrs::default().int("axis", -1)).unwrap();
+    let mixed = d.b.einsum("bgrst,bgtd->bsgrd", &[probs, values]).unwrap();
     let mixed = d.b.reshape(mixed, &[batch.clone(), seq.clone(), Dim::fixed(width)]).unwrap();
     let out = d.weight("out", &[width, width]);
     let mixed = d.b.einsum("bse,fe->bsf", &[mixed, out]).unwrap();
@@ -210,10 +211,11 @@ proptest! {
         let language = LanguageGraph::of(&graph).unwrap();
         let machine = tcp();
         let behind = AxisChoice::Within(0, 15);
+        let make = |sizes| program(&machine, &graph, &language, sizes);
         let programs = SessionPrograms {
-            prompt: Some(program(&machine, &graph, &language, (AxisChoice::Within(1, 8), behind.clone(), pes))),
+            prompt: Some(make((AxisChoice::Within(1, 8), behind.clone(), pes))),
             prompt_tokens: 8,
-            token: Some(program(&machine, &graph, &language, (AxisChoice::Fixed(1), behind, pes))),
+            token: Some(make((AxisChoice::Fixed(1), behind, pes))),
             context: 16,
         };
         let text: Vec<u64> = (0..16).map(|at| (at * 7 + 3) % u64::try_from(vocabulary).unwrap()).collect();

@@ -1,0 +1,168 @@
+//! Operands of contractions with more positions along an axis, zeros, so that rows are whole granules and
+//! rows of results whole flits.
+
+use tilewright_tcp_isa::vector::FLIT_WORDS;
+
+use super::contract::Lettered;
+use super::form::Former;
+use super::kernel::Packing;
+use super::refusal::Lowered;
+use super::view::{View, signed};
+
+/// Bytes of a sum's positions that transfers move whole.
+const GRANULE_BYTES: u64 = 8;
+/// Flits of a sum from which on one more of them is little.
+const LEAST_FLITS: u64 = 8;
+/// Elements of an operand or a result from which on it is padded.
+const LEAST_PADDED: u64 = 1 << 14;
+
+impl Former<'_> {
+    /// The same operands with more positions of a letter that is summed over, zeros in both, so that rows are
+    /// whole granules; `None` if they are already, or no letter is an axis of both values.
+    pub(super) fn padded_sum(
+        &mut self,
+        name: &str,
+        operands: [&Lettered; 2],
+        summed: &[u8],
+        packing: Packing,
+    ) -> Lowered<Option<[Lettered; 2]>> {
+        let granule = GRANULE_BYTES / packing.element_bytes();
+        let size = |letter: u8| operands[0].size(letter);
+        let all: u64 = summed.iter().map(|letter| size(*letter)).product();
+        let long = operands
+            .iter()
+            .any(|one| one.letters.iter().map(|letter| one.size(*letter)).product::<u64>() >= LEAST_PADDED);
+        if all.is_multiple_of(granule) || !long {
+            return Ok(None);
+        }
+        // What is padded at all is padded to whole flits, which every cut takes.
+        let whole = granule.max(if all >= LEAST_FLITS * FLIT_WORDS { FLIT_WORDS } else { 1 });
+        let wider = |letter: u8| {
+            let others = all / size(letter);
+            (size(letter)..size(letter) + whole).find(|size| (size * others).is_multiple_of(whole))
+        };
+        let grown = |letter: u8| wider(letter).map_or(u64::MAX, |wide| wide * (all / size(letter)));
+        let mut letters = summed.to_vec();
+        letters.sort_by_key(|letter| grown(*letter));
+        for letter in letters {
+            let (Some(wide), [a, b]) = (wider(letter), operands) else { continue };
+            if !self.is_axis(a, letter) || !self.is_axis(b, letter) {
+                continue;
+            }
+            return Ok(Some([
+                self.widened(&format!("{name}.0"), a, letter, wide)?,
+                self.widened(&format!("{name}.1"), b, letter, wide)?,
+            ]));
+        }
+        Ok(None)
+    }
+
+    /// The operand that gives columns with more of them, zeros, so that rows of the result are whole flits;
+    /// `None` if they are already, are too few to matter, or their letter is no axis of the value.
+    pub(super) fn padded_columns(
+        &mut self,
+        name: &str,
+        operand: &Lettered,
+        columns: &[u8],
+        rows: u64,
+    ) -> Lowered<Option<Lettered>> {
+        let Some(letter) = columns.last().copied() else { return Ok(None) };
+        let all: u64 = columns.iter().map(|letter| operand.size(*letter)).product();
+        let (own, others) = (operand.size(letter), all / operand.size(letter).max(1));
+        let is_short = all < FLIT_WORDS || rows.saturating_mul(all) < LEAST_PADDED;
+        if all.is_multiple_of(FLIT_WORDS) || is_short || !self.is_axis(operand, letter) {
+            return Ok(None);
+        }
+        let wide = (own..own + FLIT_WORDS).find(|size| (size * others).is_multiple_of(FLIT_WORDS));
+        let Some(wide) = wide else { return Ok(None) };
+        self.widened(&format!("{name}.1"), operand, letter, wide).map(Some)
+    }
+
+    /// More rows of an operand where its value has something behind the last, so that cuts of it have whole
+    /// flits: the letter that has more, and how many it had. Whatever is read there becomes rows of the
+    /// result that nobody looks at.
+    pub(super) fn extended_rows(
+        &self,
+        operand: &mut Lettered,
+        rows: &[u8],
+        summed: u64,
+    ) -> Option<(u8, u64)> {
+        let all: u64 = rows.iter().map(|letter| operand.size(*letter)).product();
+        if (all * summed).is_multiple_of(FLIT_WORDS) || all.saturating_mul(summed) < LEAST_PADDED {
+            return None;
+        }
+        let count = signed(self.all.values.get(operand.view.value)?.count());
+        let last = |view: &View| {
+            let reach = view.axes.iter().map(|(size, stride)| (signed(*size) - 1) * stride.max(&0));
+            view.first + reach.sum::<i64>()
+        };
+        for letter in rows.iter().rev() {
+            let (own, others) = (operand.size(*letter), all / operand.size(*letter).max(1));
+            let fits = |size: &u64| (size * others * summed).is_multiple_of(FLIT_WORDS);
+            let at = operand.letters.iter().position(|known| known == letter)?;
+            let wide = (own..own + FLIT_WORDS).find(fits).filter(|_| own >= FLIT_WORDS);
+            let Some(wide) = wide else { continue };
+            let mut view = operand.view.clone();
+            view.axes[at].0 = wide;
+            if view.axes[at].1 > 0 && last(&view) < count {
+                operand.view = view;
+                return Some((*letter, own));
+            }
+        }
+        None
+    }
+
+    /// The axis of an operand's value that a letter walks over from end to end, if there is one and no other
+    /// letter walks it.
+    fn axis_of(&self, one: &Lettered, letter: u8) -> Option<usize> {
+        let source = self.source(one.view.value);
+        let (size, stride) = (one.size(letter), one.stride(letter));
+        let axis = source.axes.iter().position(|own| *own == (size, stride) && size > 1)?;
+        let others = one.letters.iter().filter(|known| **known != letter);
+        let apart = |known: &u8| {
+            one.stride(*known) == 0 || walked(&source, one.stride(*known)).is_some_and(|own| own != axis)
+        };
+        (one.view.first == source.first && others.into_iter().all(apart)).then_some(axis)
+    }
+
+    fn is_axis(&self, one: &Lettered, letter: u8) -> bool {
+        self.axis_of(one, letter).is_some()
+    }
+
+    /// An operand with more positions of a letter; those that are new are zero.
+    fn widened(&mut self, name: &str, one: &Lettered, letter: u8, wide: u64) -> Lowered<Lettered> {
+        let axis = self.axis_of(one, letter).ok_or("an axis that is not there")?;
+        let source = self.source(one.view.value);
+        let dtype = self.all.values[one.view.value].dtype;
+        let mut wider = source.dims();
+        let more = wide - wider[axis];
+        wider[axis] = wide;
+        let zero = if dtype.is_float() {
+            tilewright_reference::Tensor::floats(dtype, &[], vec![0.0])
+        } else {
+            tilewright_reference::Tensor::ints(dtype, &[], vec![0])
+        };
+        let zero = self.constant("zero", &zero)?;
+        let padded = self.padded(name, &wider, axis, [0, more], (&source, &zero), Packing::Words)?;
+        let grown = |stride: i64| {
+            let own = walked(&source, stride)?;
+            Some(stride / source.axes[own].1 * padded.axes[own].1)
+        };
+        let moved = one
+            .view
+            .axes
+            .iter()
+            .map(|(size, stride)| Some((*size, if *stride == 0 { 0 } else { grown(*stride)? })));
+        let mut axes = moved.collect::<Option<Vec<(u64, i64)>>>().ok_or("strides of no axis")?;
+        let at = one.letters.iter().position(|known| *known == letter).ok_or("a letter that is not there")?;
+        axes[at].0 = wide;
+        Ok(Lettered { letters: one.letters.clone(), view: View { axes, ..padded } })
+    }
+}
+
+/// The axis of a view of which a stride is some positions.
+fn walked(source: &View, stride: i64) -> Option<usize> {
+    let own = |(_, (size, own)): &(usize, &(u64, i64))| *size > 1 && *own > 0 && stride % own == 0;
+    let axes = source.axes.iter().enumerate().filter(own).filter(|(_, (_, own))| *own <= stride);
+    axes.max_by_key(|(_, (_, own))| *own).map(|(axis, _)| axis)
+}

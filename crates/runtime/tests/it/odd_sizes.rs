@@ -1,0 +1,120 @@
+//! Sizes that are no multiples of anything: transposes, contractions and convolutions whose rows are no whole
+//! granules give what the interpreter gives, and take no transfer for each element.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use proptest::prelude::*;
+use tilewright_base::Sources;
+use tilewright_compile::general::{Options, plan, tensors};
+use tilewright_graph::rich::{Attrs, RichOp};
+use tilewright_graph::{Builder, Dim, Dtype, Graph, TensorStore, Type, primitives};
+use tilewright_machine::Tcp;
+use tilewright_record::KeepLast;
+use tilewright_reference::{Interpreter, Tensor};
+use tilewright_runtime::ReadingOptions;
+use tilewright_runtime::graph::GraphDevice;
+
+fn tcp() -> Tcp {
+    let mut sources = Sources::default();
+    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
+    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
+}
+
+fn ty(dims: &[u64]) -> Type {
+    let dims: Vec<Dim> = dims.iter().map(|size| Dim::fixed(i64::try_from(*size).unwrap())).collect();
+    Type::new(Dtype::F32, dims)
+}
+
+/// Small whole numbers: products and sums of them are exact in every type and order.
+fn numbers(dims: &[u64], salt: u64) -> Tensor {
+    let own: Vec<usize> = dims.iter().map(|size| usize::try_from(*size).unwrap()).collect();
+    let count = dims.iter().product::<u64>();
+    Tensor::floats(Dtype::F32, &own, (0..count).map(|at| ((at * 7 + at / salt) % 5) as f32 - 2.0).collect())
+}
+
+/// Runs a graph on the chip and by the interpreter; cycles, if both give the same.
+fn cycles(graph: &Graph, inputs: &[Tensor], pes: u64) -> u64 {
+    let (machine, graph) = (tcp(), primitives(graph).unwrap());
+    let options = Options { pes, check: true, ..Options::default() };
+    let planned = plan(&machine, &graph, &TensorStore::default(), &options).unwrap();
+    let words: Vec<Vec<u32>> = inputs.iter().map(|input| tensors::words(input).unwrap()).collect();
+    let mut device = GraphDevice::new(&machine, planned).unwrap();
+    let wanted = ReadingOptions { values: true, findings: true, ..ReadingOptions::default() };
+    let reading = device.run(&words, &wanted, KeepLast::new(0)).unwrap();
+    assert!(reading.findings.iter().all(|finding| !finding.certain), "{:?}", reading.findings.first());
+    let expected = Interpreter::new(graph, &TensorStore::default()).unwrap().run(inputs).unwrap();
+    for (found, expected) in device.results().unwrap().iter().zip(&expected) {
+        // A zero may have another sign.
+        let found: Vec<f32> = found.iter().map(|word| f32::from_bits(*word)).collect();
+        assert_eq!(found, expected.as_floats());
+    }
+    reading.outcome.cycles
+}
+
+fn transposed([batch, rows, columns]: [u64; 3], pes: u64) -> u64 {
+    let mut b = Builder::new("transpose");
+    let x = b.input("x", ty(&[batch, rows, columns])).unwrap();
+    let y = b.transpose(x, &[0, 2, 1]).unwrap();
+    b.output("y", y);
+    cycles(&b.finish(), &[numbers(&[batch, rows, columns], 11)], pes)
+}
+
+fn contracted([batch, rows, columns, summed]: [u64; 4], pes: u64) -> u64 {
+    let mut b = Builder::new("contraction");
+    let (left, right) = ([batch, rows, summed], [batch, columns, summed]);
+    let x = b.input("x", ty(&left)).unwrap();
+    let y = b.input("y", ty(&right)).unwrap();
+    let product = b.einsum("bmk,bnk->bmn", &[x, y]).unwrap();
+    b.output("out", product);
+    cycles(&b.finish(), &[numbers(&left, 13), numbers(&right, 29)], pes)
+}
+
+fn convolved([channels, size, features, window, stride]: [u64; 5], pes: u64) -> u64 {
+    let mut b = Builder::new("convolution");
+    let (image, filters) = ([1, channels, size, size], [features, channels, window, window]);
+    let x = b.input("x", ty(&image)).unwrap();
+    let w = b.input("w", ty(&filters)).unwrap();
+    let whole = |number: u64| i64::try_from(number).unwrap();
+    let attrs = Attrs::default()
+        .ints("strides", &[whole(stride), whole(stride)])
+        .ints("pads", &[whole(window / 2); 4]);
+    let y = b.rich_one(RichOp::Conv, &[x, w], attrs).unwrap();
+    b.output("y", y);
+    cycles(&b.finish(), &[numbers(&image, 17), numbers(&filters, 5)], pes)
+}
+
+/// A move of one element takes about a cycle of every PE's transfers, and forty of one PE's.
+#[test]
+fn odd_rows_take_no_transfer_for_each_element() {
+    assert!(transposed([2, 999, 65], 8) < 2 * 999 * 65);
+    assert!(contracted([1, 77, 333, 555], 8) < 100_000);
+    assert!(convolved([3, 113, 32, 3, 2], 8) < 300_000);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: u32::try_from(tilewright_testkit::draws(8, 400)).unwrap(),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn transposes_of_any_size_are_right(
+        sizes in (1_u64..4, 3_u64..300, 3_u64..300), pes in prop_oneof![Just(1_u64), Just(8)],
+    ) {
+        transposed([sizes.0, sizes.1, sizes.2], pes);
+    }
+
+    #[test]
+    fn contractions_of_any_size_are_right(
+        sizes in (1_u64..3, 2_u64..200, 2_u64..200, 2_u64..300), pes in prop_oneof![Just(1_u64), Just(8)],
+    ) {
+        contracted([sizes.0, sizes.1, sizes.2, sizes.3], pes);
+    }
+
+    #[test]
+    fn convolutions_of_any_size_are_right(
+        sizes in (1_u64..9, 9_u64..64, 1_u64..40, prop_oneof![Just(1_u64), Just(3), Just(5)], 1_u64..3),
+        pes in prop_oneof![Just(1_u64), Just(8)],
+    ) {
+        convolved([sizes.0, sizes.1, sizes.2, sizes.3, sizes.4], pes);
+    }
+}
