@@ -3,31 +3,51 @@
 
 use tilewright_machine::tcp::Tcp;
 
-use super::commands_group::plan_group;
+use super::commands_group::{GroupPlan, plan_group};
 use super::emit::dm_bytes;
 use super::group::Group;
 use super::kernel::{Kernel, Kernels, Origin, Part, Value, Work};
 use super::repitch::repitched;
 use super::view::{View, count, strides};
 
+/// Bytes of a run below which transfers take longer than two moves of whole rows.
+const LEAST_RUN_BYTES: u64 = 32;
+/// Elements of a chain below which that does not matter.
+const LEAST_TORN: u64 = 1 << 14;
+
+/// How a chain can be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cutting {
+    /// In shares whose rows are long enough.
+    Whole,
+    /// In shares of short runs.
+    Torn,
+    /// Not at all.
+    None,
+}
+
 /// The same kernels, every chain of which can be cut.
 #[must_use]
 pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
     let mut kernels = Vec::with_capacity(all.kernels.len());
     for mut kernel in std::mem::take(&mut all.kernels) {
-        if !is_cut(machine, pes, &mut all, &kernel) {
-            if let Some(made) = repitched(machine, pes, &mut all, &kernel) {
-                kernels.extend(made);
-                continue;
-            }
-            match moved(&all, &kernel) {
-                Some(part) => kernel.work = Work::Move(vec![part]),
-                None => {
-                    for made in plain(&mut all, &mut kernel.work) {
-                        kernels.extend(turned(machine, pes, &mut all, made));
-                    }
-                }
-            }
+        let cutting = cutting(machine, pes, &mut all, &kernel);
+        if cutting == Cutting::Whole {
+            kernels.push(kernel);
+            continue;
+        }
+        if let Some(made) = repitched(machine, pes, &mut all, &kernel) {
+            kernels.extend(made);
+            continue;
+        }
+        if let Some(made) = reordered(machine, pes, &mut all, &kernel) {
+            kernels.extend(made);
+            continue;
+        }
+        match moved(&all, &kernel) {
+            _ if cutting == Cutting::Torn => kernels.extend(mended(machine, pes, &mut all, &mut kernel)),
+            Some(part) => kernel.work = Work::Move(vec![part]),
+            None => kernels.extend(untangled(machine, pes, &mut all, &mut kernel)),
         }
         kernels.push(kernel);
     }
@@ -35,13 +55,102 @@ pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
     all
 }
 
+/// A chain in the order in which one of its inputs lies, and behind it the rows of its result turned; `None` if
+/// one of these cannot be cut.
+fn reordered(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> Option<Vec<Kernel>> {
+    let (Work::Chain { inputs, lines, streams }, [to]) = (&kernel.work, &kernel.results[..]) else {
+        return None;
+    };
+    let lies = inputs.iter().find(|view| is_turned(view))?;
+    let mut order: Vec<usize> = (0..lies.axes.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(lies.axes[*at].1));
+    let same_axes = |view: &View| view.dims() == lies.dims();
+    if lines.is_empty() || !inputs.iter().all(same_axes) {
+        return None;
+    }
+    let in_order =
+        |view: &View| View { axes: order.iter().map(|at| view.axes[*at]).collect(), ..view.clone() };
+    let dims: Vec<u64> = order.iter().map(|at| lies.axes[*at].0).collect();
+    let known = all.values.len();
+    let Value { name, dtype, packing, .. } = all.values[*to].clone();
+    let name = format!("{name}.computed");
+    all.values.push(Value { name, dims: dims.clone(), dtype, packing, origin: Origin::Kernel });
+    let work = Work::Chain {
+        inputs: inputs.iter().map(in_order).collect(),
+        lines: lines.clone(),
+        streams: streams.clone(),
+    };
+    let computed = Kernel { work, results: vec![known] };
+    let mut axes = vec![(1, 0); order.len()];
+    for ((at, size), stride) in order.iter().zip(&dims).zip(strides(&dims)) {
+        axes[*at] = (*size, stride);
+    }
+    let view = View { value: known, first: 0, axes };
+    let copy = Work::Chain { inputs: vec![view], lines: Vec::new(), streams: vec![0] };
+    let copy = Kernel { work: copy, results: vec![*to] };
+    let behind = match cutting(machine, pes, all, &copy) {
+        Cutting::Whole => Some(vec![copy]),
+        Cutting::Torn | Cutting::None => repitched(machine, pes, all, &copy),
+    };
+    let is_good = cutting(machine, pes, all, &computed) == Cutting::Whole;
+    let Some(behind) = behind.filter(|_| is_good) else {
+        all.values.truncate(known);
+        return None;
+    };
+    Some([vec![computed], behind].concat())
+}
+
+/// What comes before a chain that can be cut in short runs alone, so that it reads whole rows; nothing if that
+/// does not help.
+fn mended(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &mut Kernel) -> Vec<Kernel> {
+    let (known, own) = (all.values.len(), kernel.work.clone());
+    let mut before = Vec::new();
+    for made in plain(all, &mut kernel.work, &is_turned) {
+        let chain = walked(all, &made).map(|work| Kernel { work, results: made.results.clone() });
+        let turned = chain.and_then(|chain| repitched(machine, pes, all, &chain));
+        let Some(turned) = turned else {
+            before.clear();
+            break;
+        };
+        before.extend(turned);
+    }
+    if before.is_empty() || cutting(machine, pes, all, kernel) != Cutting::Whole {
+        kernel.work = own;
+        all.values.truncate(known);
+        return Vec::new();
+    }
+    before
+}
+
+/// What comes before a chain that cannot be cut: moves of what it reads in another order, and if that is not
+/// enough of all that it reads by strides.
+fn untangled(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &mut Kernel) -> Vec<Kernel> {
+    let mut before = Vec::new();
+    for made in plain(all, &mut kernel.work, &is_turned) {
+        before.extend(turned(machine, pes, all, made));
+    }
+    if cutting(machine, pes, all, kernel) == Cutting::None {
+        for made in plain(all, &mut kernel.work, &|_| true) {
+            before.extend(turned(machine, pes, all, made));
+        }
+    }
+    before
+}
+
+/// Whether a view walks elements in another order than they lie in; what it spreads does not count.
+fn is_turned(view: &View) -> bool {
+    let strides = view.axes.iter().filter(|(size, stride)| *size > 1 && *stride != 0).map(|axis| axis.1);
+    !strides.is_sorted_by(|outer, inner| outer >= inner)
+}
+
 /// A move, or what does the same by rows if it is one that transfers take element by element.
 fn turned(machine: &Tcp, pes: u64, all: &mut Kernels, made: Kernel) -> Vec<Kernel> {
     let chain = walked(all, &made).map(|work| Kernel { work, results: made.results.clone() });
     let Some(chain) = chain else { return vec![made] };
-    match is_cut(machine, pes, all, &chain) {
-        true => vec![chain],
-        false => repitched(machine, pes, all, &chain).unwrap_or_else(|| vec![made]),
+    match cutting(machine, pes, all, &chain) {
+        Cutting::Whole => vec![chain],
+        Cutting::Torn => repitched(machine, pes, all, &chain).unwrap_or_else(|| vec![chain]),
+        Cutting::None => repitched(machine, pes, all, &chain).unwrap_or_else(|| vec![made]),
     }
 }
 
@@ -87,25 +196,47 @@ fn walked(all: &Kernels, kernel: &Kernel) -> Option<Work> {
     Some(Work::Chain { inputs, lines: Vec::new(), streams: vec![0] })
 }
 
-/// Whether a kernel is no chain, or one that can be cut; kernels are empty before and after.
-pub(super) fn is_cut(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> bool {
-    let Work::Chain { inputs, .. } = &kernel.work else { return true };
+/// How a kernel can be cut, if it is a chain; kernels are empty before and after.
+pub(super) fn cutting(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> Cutting {
+    let Work::Chain { inputs, .. } = &kernel.work else { return Cutting::Whole };
     if all.whole_inputs(inputs).is_some() {
-        return true;
+        return Cutting::Whole;
     }
     all.kernels.push(kernel.clone());
     let group = Group { kernels: 0..1, rows: 1, columns: 1 };
     let plan = plan_group(machine, all, &group, (pes, dm_bytes(machine) / 2), None);
     all.kernels.clear();
-    plan.is_some()
+    let Some(plan) = plan else { return Cutting::None };
+    let is_long = kernel.results.first().is_some_and(|to| all.values[*to].count() >= LEAST_TORN);
+    let result_bytes = kernel.results.first().map_or(4, |to| all.values[*to].element_bytes());
+    if is_long && shortest_run_bytes(&plan, result_bytes) < LEAST_RUN_BYTES {
+        Cutting::Torn
+    } else {
+        Cutting::Whole
+    }
 }
 
-/// Moves of what a chain reads by strides, so that it reads values as they are.
-fn plain(all: &mut Kernels, work: &mut Work) -> Vec<Kernel> {
+/// Bytes of the shortest run that shares bring or write, of those that have several.
+fn shortest_run_bytes(plan: &GroupPlan, result_bytes: u64) -> u64 {
+    let brought = plan.operands.iter().filter(|(_, _, hull)| hull.levels.len() > 1);
+    let brought = brought.map(|(_, operand, hull)| hull.run() * operand.element_bytes);
+    let mut written = result_bytes;
+    for (inner, digit) in plan.cut.inner.iter().zip(&plan.cut.digits).rev() {
+        written *= inner;
+        if *digit > 1 {
+            break;
+        }
+    }
+    let written = if plan.cut.is_contiguous() { u64::MAX } else { written };
+    brought.chain([written]).min().unwrap_or(u64::MAX)
+}
+
+/// Moves of views of a chain that are to be taken, so that it reads values as they are.
+fn plain(all: &mut Kernels, work: &mut Work, takes: &dyn Fn(&View) -> bool) -> Vec<Kernel> {
     let Work::Chain { inputs, .. } = work else { return Vec::new() };
     let mut moves = Vec::new();
     for view in inputs {
-        if all.is_whole(view) {
+        if all.is_whole(view) || !takes(view) {
             continue;
         }
         let dims = view.dims();

@@ -5,7 +5,7 @@
 use tilewright_machine::tcp::Tcp;
 
 use super::kernel::{Kernel, Kernels, Origin, Part, Value, Work};
-use super::legal::is_cut;
+use super::legal::{Cutting, cutting};
 use super::view::{View, count, signed, strides};
 
 /// Elements below which a move element by element takes no longer.
@@ -30,7 +30,7 @@ pub(super) fn repitched(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Ker
     let rows = Rows::of(&axes)?;
     let known = all.values.len();
     let made = rows.kernels(all, (view.value, first), *to);
-    let turned = made.get(1).filter(|turned| is_cut(machine, pes, all, turned));
+    let turned = made.get(1).filter(|turned| cutting(machine, pes, all, turned) == Cutting::Whole);
     if turned.is_none() {
         all.values.truncate(known);
         return None;

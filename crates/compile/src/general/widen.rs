@@ -120,7 +120,8 @@ impl Former<'_> {
         let axis = source.axes.iter().position(|own| *own == (size, stride) && size > 1)?;
         let others = one.letters.iter().filter(|known| **known != letter);
         let apart = |known: &u8| {
-            one.stride(*known) == 0 || walked(&source, one.stride(*known)).is_some_and(|own| own != axis)
+            let (size, stride) = (one.size(*known), one.stride(*known));
+            size == 1 || stride == 0 || walked(&source, stride).is_some_and(|own| own != axis)
         };
         (one.view.first == source.first && others.into_iter().all(apart)).then_some(axis)
     }
@@ -148,11 +149,9 @@ impl Former<'_> {
             let own = walked(&source, stride)?;
             Some(stride / source.axes[own].1 * padded.axes[own].1)
         };
-        let moved = one
-            .view
-            .axes
-            .iter()
-            .map(|(size, stride)| Some((*size, if *stride == 0 { 0 } else { grown(*stride)? })));
+        let moved = one.view.axes.iter().map(|(size, stride)| {
+            Some((*size, if *stride == 0 || *size == 1 { 0 } else { grown(*stride)? }))
+        });
         let mut axes = moved.collect::<Option<Vec<(u64, i64)>>>().ok_or("strides of no axis")?;
         let at = one.letters.iter().position(|known| *known == letter).ok_or("a letter that is not there")?;
         axes[at].0 = wide;
