@@ -36,7 +36,7 @@ pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
             kernels.push(kernel);
             continue;
         }
-        if let Some(made) = repitched(machine, pes, &mut all, &kernel) {
+        if let Some(made) = repitched(machine, pes, &mut all, (&kernel, cutting)) {
             kernels.extend(made);
             continue;
         }
@@ -55,8 +55,8 @@ pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
     all
 }
 
-/// A chain in the order in which one of its inputs lies, and behind it the rows of its result turned; `None` if
-/// one of these cannot be cut.
+/// A chain in the order in which one of its inputs lies, and behind it the rows of its result turned; `None`
+/// if one of these cannot be cut.
 fn reordered(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> Option<Vec<Kernel>> {
     let (Work::Chain { inputs, lines, streams }, [to]) = (&kernel.work, &kernel.results[..]) else {
         return None;
@@ -90,7 +90,7 @@ fn reordered(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> Opt
     let copy = Kernel { work: copy, results: vec![*to] };
     let behind = match cutting(machine, pes, all, &copy) {
         Cutting::Whole => Some(vec![copy]),
-        Cutting::Torn | Cutting::None => repitched(machine, pes, all, &copy),
+        was => repitched(machine, pes, all, (&copy, was)),
     };
     let is_good = cutting(machine, pes, all, &computed) == Cutting::Whole;
     let Some(behind) = behind.filter(|_| is_good) else {
@@ -100,14 +100,14 @@ fn reordered(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> Opt
     Some([vec![computed], behind].concat())
 }
 
-/// What comes before a chain that can be cut in short runs alone, so that it reads whole rows; nothing if that
-/// does not help.
+/// What comes before a chain that can be cut in short runs alone, so that it reads whole rows; nothing if
+/// that does not help.
 fn mended(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &mut Kernel) -> Vec<Kernel> {
     let (known, own) = (all.values.len(), kernel.work.clone());
     let mut before = Vec::new();
     for made in plain(all, &mut kernel.work, &is_turned) {
         let chain = walked(all, &made).map(|work| Kernel { work, results: made.results.clone() });
-        let turned = chain.and_then(|chain| repitched(machine, pes, all, &chain));
+        let turned = chain.and_then(|chain| repitched(machine, pes, all, (&chain, Cutting::Torn)));
         let Some(turned) = turned else {
             before.clear();
             break;
@@ -149,8 +149,10 @@ fn turned(machine: &Tcp, pes: u64, all: &mut Kernels, made: Kernel) -> Vec<Kerne
     let Some(chain) = chain else { return vec![made] };
     match cutting(machine, pes, all, &chain) {
         Cutting::Whole => vec![chain],
-        Cutting::Torn => repitched(machine, pes, all, &chain).unwrap_or_else(|| vec![chain]),
-        Cutting::None => repitched(machine, pes, all, &chain).unwrap_or_else(|| vec![made]),
+        was => {
+            let other = if was == Cutting::Torn { chain.clone() } else { made };
+            repitched(machine, pes, all, (&chain, was)).unwrap_or_else(|| vec![other])
+        }
     }
 }
 

@@ -14,9 +14,14 @@ const LEAST_ELEMENTS: u64 = 512;
 const WIDE_ROW: u64 = 64;
 const SHORT_ROW: u64 = 8;
 
-/// The kernels that do what a chain without steps does which no cut takes; `None` if it is no permutation of
-/// rows, or these cannot be cut either.
-pub(super) fn repitched(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> Option<Vec<Kernel>> {
+/// The kernels that do what a chain without steps does which no cut takes, or one in short runs alone; `None`
+/// if it is no permutation of rows, or these can be cut no better.
+pub(super) fn repitched(
+    machine: &Tcp,
+    pes: u64,
+    all: &mut Kernels,
+    (kernel, was): (&Kernel, Cutting),
+) -> Option<Vec<Kernel>> {
     let (Work::Chain { inputs, lines, streams }, [to]) = (&kernel.work, &kernel.results[..]) else {
         return None;
     };
@@ -30,7 +35,11 @@ pub(super) fn repitched(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Ker
     let rows = Rows::of(&axes)?;
     let known = all.values.len();
     let made = rows.kernels(all, (view.value, first), *to);
-    let turned = made.get(1).filter(|turned| cutting(machine, pes, all, turned) == Cutting::Whole);
+    let turned = made.get(1).filter(|turned| match cutting(machine, pes, all, turned) {
+        Cutting::Whole => true,
+        Cutting::Torn => was == Cutting::None,
+        Cutting::None => false,
+    });
     if turned.is_none() {
         all.values.truncate(known);
         return None;
