@@ -5,12 +5,10 @@
 //! each other as positions of one batch, each on PEs of its own, which then read less of both operands. What
 //! comes behind adds what they gave.
 
-use tilewright_machine::tcp::Tcp;
-
 use super::kernel::{Kernel, Kernels, Origin, Packing, Sizes, Strides, Value, Work};
 use super::link::{apart_cycles, is_warm};
 use super::plan::Options;
-use super::tiled::{Room, candidate};
+use super::tiled::{Room, TileSearches};
 use super::view::{View, signed};
 use super::words::{Arith, Line, Other, Step};
 
@@ -34,7 +32,7 @@ pub enum Parts {
 
 /// The same kernels, long sums in parts where that takes less.
 #[must_use]
-pub(super) fn sums_in_parts(machine: &Tcp, options: &Options, mut all: Kernels) -> Kernels {
+pub(super) fn sums_in_parts(searches: &TileSearches<'_>, options: &Options, mut all: Kernels) -> Kernels {
     let mut known: Vec<(Sizes, Room, Option<Parts>)> = Vec::new();
     let mut number = 0;
     while number < all.kernels.len() {
@@ -49,7 +47,7 @@ pub(super) fn sums_in_parts(machine: &Tcp, options: &Options, mut all: Kernels) 
         {
             let room = options.room(is_warm(&all, number, options));
             let same = known.iter().find(|(other, at, _)| (*other, *at) == (sizes, room));
-            parts = same.map_or_else(|| best(machine, sizes, room), |(.., parts)| *parts);
+            parts = same.map_or_else(|| best(searches, sizes, room), |(.., parts)| *parts);
             known.push((sizes, room, parts));
         }
         number += match parts {
@@ -70,9 +68,10 @@ pub(super) fn is_window(all: &Kernels, number: usize) -> bool {
 }
 
 /// Which parts take least; `None` if the whole sum does.
-fn best(machine: &Tcp, sizes: Sizes, room: Room) -> Option<Parts> {
+fn best(searches: &TileSearches<'_>, sizes: Sizes, room: Room) -> Option<Parts> {
+    let machine = searches.machine;
     let cycles = |sizes: Sizes| {
-        let found = candidate(machine, sizes, room, (None, None), false);
+        let found = searches.candidate(sizes, room, (None, None), false);
         found.ok().map(|found| found.cycles)
     };
     let whole = cycles(sizes)?;
