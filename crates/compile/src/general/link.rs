@@ -19,7 +19,7 @@ use super::moves::{Bytes, transfers};
 use super::plan::Options;
 use super::plan::readers;
 use super::tactic::{Tactic, tactics};
-use super::tiled::{Joined, TileSearches, TiledContraction, Windows};
+use super::tiled::{Joined, Room, TileSearches, TiledContraction, Windows};
 use super::tilings::{Tilings, padding, tilings, windows};
 use super::view::signed;
 use super::without::{Choice, Without};
@@ -228,6 +228,21 @@ pub(super) fn is_early(all: &Kernels, number: usize) -> [bool; 2] {
 /// Whether rows and columns are taken to be there when a contraction begins.
 pub(super) fn is_warm(all: &Kernels, number: usize, options: &Options) -> [bool; 2] {
     is_early(all, number).map(|early| early && options.warm.unwrap_or_default())
+}
+
+/// What a contraction of a plan may use, and behind that what it may use in other plans.
+pub(super) fn rooms(
+    searches: &TileSearches<'_>,
+    all: &Kernels,
+    number: usize,
+    options: &Options,
+) -> Vec<Room> {
+    let mut rooms = vec![options.room(is_warm(all, number, options))];
+    let other = options.room(is_early(all, number));
+    if searches.both && rooms[0] != other {
+        rooms.push(other);
+    }
+    rooms
 }
 
 /// What a kernel beside a contraction takes besides its commands if it does not run with it: so many bytes

@@ -6,7 +6,7 @@
 //! comes behind adds what they gave.
 
 use super::kernel::{Kernel, Kernels, Origin, Packing, Sizes, Strides, Value, Work};
-use super::link::{apart_cycles, is_warm};
+use super::link::{apart_cycles, rooms};
 use super::plan::Options;
 use super::tiled::{Room, TileSearches};
 use super::view::{View, signed};
@@ -33,7 +33,7 @@ pub enum Parts {
 /// The same kernels, long sums in parts where that takes less.
 #[must_use]
 pub(super) fn sums_in_parts(searches: &TileSearches<'_>, options: &Options, mut all: Kernels) -> Kernels {
-    let mut known: Vec<(Sizes, Room, Option<Parts>)> = Vec::new();
+    let mut known: Vec<(Sizes, Vec<Room>, Option<Parts>)> = Vec::new();
     let mut number = 0;
     while number < all.kernels.len() {
         let mut parts = None;
@@ -45,10 +45,12 @@ pub(super) fn sums_in_parts(searches: &TileSearches<'_>, options: &Options, mut 
             && sizes.summed >= LONG_SUM
             && sizes.batch * sizes.rows * sizes.columns * sizes.summed >= MANY_PRODUCTS
         {
-            let room = options.room(is_warm(&all, number, options));
-            let same = known.iter().find(|(other, at, _)| (*other, *at) == (sizes, room));
-            parts = same.map_or_else(|| best(searches, sizes, room), |(.., parts)| *parts);
-            known.push((sizes, room, parts));
+            let rooms = rooms(searches, &all, number, options);
+            let same = known.iter().find(|(other, at, _)| (*other, at) == (sizes, &rooms));
+            parts = same.map_or_else(|| best(searches, sizes, &rooms), |(.., parts)| *parts);
+            if same.is_none() {
+                known.push((sizes, rooms, parts));
+            }
         }
         number += match parts {
             Some(Parts::InTurn(parts)) => cut(&mut all, number, parts),
@@ -68,22 +70,22 @@ pub(super) fn is_window(all: &Kernels, number: usize) -> bool {
 }
 
 /// Which parts take least; `None` if the whole sum does.
-fn best(searches: &TileSearches<'_>, sizes: Sizes, room: Room) -> Option<Parts> {
-    let machine = searches.machine;
+fn best(searches: &TileSearches<'_>, sizes: Sizes, rooms: &[Room]) -> Option<Parts> {
+    let (machine, pes) = (searches.machine, rooms.first()?.pes);
     let cycles = |sizes: Sizes| {
-        let found = searches.candidate(sizes, room, (None, None), false);
+        let found = searches.candidate(sizes, rooms, (None, None), false);
         found.ok().map(|found| found.cycles)
     };
     let whole = cycles(sizes)?;
     let sums = sizes.batch * sizes.rows * sizes.columns * SUM_BYTES;
-    let apart = apart_cycles(machine, sums, room.pes);
+    let apart = apart_cycles(machine, sums, pes);
     let in_turn = PARTS.into_iter().filter_map(|parts| {
         let each = cycles(part(sizes, parts, 0)?)?;
         Some((parts * each + (parts - 1) * 2 * apart, Parts::InTurn(parts)))
     });
-    let beside = PARTS.into_iter().filter(|parts| *parts <= room.pes).filter_map(|parts| {
+    let beside = PARTS.into_iter().filter(|parts| *parts <= pes).filter_map(|parts| {
         // All of them are read again, and all PEs wait for each other once more.
-        let read = apart_cycles(machine, parts * sums, room.pes);
+        let read = apart_cycles(machine, parts * sums, pes);
         Some((cycles(beside(sizes, parts)?)? + read + apart, Parts::Beside(parts)))
     });
     let least = in_turn.chain(beside).min();

@@ -221,14 +221,14 @@ fn best_plan(
     store: &TensorStore,
     options: &Options,
 ) -> Result<Planned, Refusal> {
-    let searches = TileSearches::new(machine);
+    let alone = options.warm.is_some() || options.without.has(Choice::Warm) || options.pes == 1;
+    let searches = TileSearches::new(machine, !alone);
     let copied = copied(&searches, graph, store, options)?;
     let cold = Options { warm: Some(options.warm.unwrap_or_default()), ..*options };
     let warm = Options { warm: Some(true), ..*options };
     let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm) != [false; 2]);
-    let alone = options.warm.is_some() || options.without.has(Choice::Warm);
     let first = chosen_kernels(&searches, &copied, &cold)?;
-    if alone || options.pes == 1 || !differs {
+    if alone || !differs {
         return planned(machine, first, &cold);
     }
     let second = chosen_kernels(&searches, &copied, &warm).ok();

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use tilewright_machine::tcp::Tcp;
 
 use super::kernel::{Kernels, Origin, Sizes, Work};
-use super::link::{Inside, Looked, apart_cycles, contraction, is_warm};
+use super::link::{Inside, Looked, apart_cycles, contraction, rooms};
 use super::plan::{Options, readers};
 use super::tiled::{Epilogue, Input, Joined, Padding, Room, TileSearches, TiledContraction, Uses, Windows};
 use super::without::Choice;
@@ -72,7 +72,8 @@ struct Variant {
 #[derive(Clone, Debug, PartialEq)]
 struct Question {
     sizes: Sizes,
-    room: Room,
+    /// What it may use, and what it may use in other plans.
+    rooms: Vec<Room>,
     /// Sums are kept if something runs on tiles.
     keep: bool,
     variants: Vec<Variant>,
@@ -92,7 +93,7 @@ impl Question {
             let whole = self.keep && epilogue.is_some();
             for (windows, besides) in &variant.ways {
                 let behind = (epilogue, windows.as_ref());
-                let Ok(tiled) = searches.candidate(self.sizes, self.room, behind, whole) else { continue };
+                let Ok(tiled) = searches.candidate(self.sizes, &self.rooms, behind, whole) else { continue };
                 let cycles = tiled.cycles + variant.apart_cycles + besides;
                 if best.as_ref().is_none_or(|(least, ..)| cycles < *least) {
                     best = Some((cycles, number, tiled));
@@ -105,7 +106,7 @@ impl Question {
 
 /// Asks about contractions of a graph.
 struct Asker<'a> {
-    machine: &'a Tcp,
+    searches: &'a TileSearches<'a>,
     all: &'a Kernels,
     options: &'a Options,
     readers: Vec<Vec<usize>>,
@@ -115,7 +116,7 @@ struct Asker<'a> {
 impl Asker<'_> {
     /// What is asked about a contraction, and the kernels of each variant.
     fn question(&self, number: usize) -> Option<(Question, Vec<Option<Joined>>)> {
-        let (machine, options, without) = (self.machine, self.options, self.options.without);
+        let (machine, options, without) = (self.searches.machine, self.options, self.options.without);
         let (_, sizes) = contraction(self.all, number)?;
         let seen = windows(machine, self.all, number).filter(|_| !without.has(Choice::Windows));
         let seen = seen.map(|(_, windows)| windows);
@@ -132,8 +133,8 @@ impl Asker<'_> {
             ways: self.ways(number, sizes, seen.as_ref(), one.as_ref()),
         };
         let variants = joined.iter().map(variant).collect();
-        let room = options.room(is_warm(self.all, number, options));
-        Some((Question { sizes, room, keep: options.keep, variants }, joined))
+        let rooms = rooms(self.searches, self.all, number, options);
+        Some((Question { sizes, rooms, keep: options.keep, variants }, joined))
     }
 
     /// Windows and padding that a contraction may use, and what it takes besides.
@@ -144,7 +145,7 @@ impl Asker<'_> {
         seen: Option<&Windows>,
         joined: Option<&Joined>,
     ) -> Vec<(Option<Windows>, u64)> {
-        let (machine, options) = (self.machine, self.options);
+        let (machine, options) = (self.searches.machine, self.options);
         let written = seen.map_or(0, |_| {
             let elements = sizes.batch * sizes.rows * sizes.summed;
             apart_cycles(machine, elements * sizes.operands.element_bytes(), options.pes)
@@ -177,7 +178,7 @@ pub(super) fn tilings(
 ) -> (Tilings, BTreeMap<usize, Joined>) {
     let readers = readers(all);
     let uses = Uses::new(all, readers.clone(), options.keep);
-    let asker = Asker { machine: searches.machine, all, options, readers, uses };
+    let asker = Asker { searches, all, options, readers, uses };
     let mut questions: Vec<Question> = Vec::new();
     let mut by_sizes: BTreeMap<Sizes, Vec<usize>> = BTreeMap::new();
     let mut asked = Vec::new();

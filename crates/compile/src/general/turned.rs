@@ -40,7 +40,7 @@ pub(super) fn turned_results(searches: &TileSearches<'_>, options: &Options, mut
 fn pays(searches: &TileSearches<'_>, options: &Options, sizes: Sizes) -> bool {
     let room = options.room([false; 2]);
     let cycles = |sizes: Sizes| {
-        let found = searches.candidate(sizes, room, (None, None), false);
+        let found = searches.candidate(sizes, &[room], (None, None), false);
         found.ok().map(|found| found.cycles)
     };
     let bytes = 2 * sizes.rows * sizes.columns * sizes.operands.element_bytes();

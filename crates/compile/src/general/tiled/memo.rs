@@ -1,8 +1,8 @@
 //! Searches for tiles, each made once for all plans of a graph: the same contraction is looked for in blocks
 //! that repeat, in plans that begin cold and warm, and whole beside its parts.
 //!
-//! What a tile takes does not depend on what a plan may use, so that a second search of the same contraction
-//! finds most of its work done.
+//! What a tile takes does not depend on what a plan may use, so that all that a contraction will be looked for
+//! in is looked at together, and what was found out about its tiles is then forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +22,8 @@ type Found = Result<TiledContraction, String>;
 pub(in super::super) struct TileSearches<'m> {
     /// The machine.
     pub(in super::super) machine: &'m Tcp,
+    /// Plans will be made that begin cold and others that begin warm.
+    pub(in super::super) both: bool,
     known: Mutex<BTreeMap<Sizes, Vec<Arc<Searched>>>>,
 }
 
@@ -31,14 +33,8 @@ struct Searched {
     windows: Option<Windows>,
     /// Sums are kept besides.
     whole: bool,
-    state: Mutex<SearchState>,
-}
-
-/// What is known of a contraction: its tiles, and the best by what it may use.
-#[derive(Default)]
-struct SearchState {
-    tiles: KnownTiles,
-    found: Vec<(Room, Found)>,
+    /// The best by what the contraction may use.
+    found: Mutex<Vec<(Room, Found)>>,
 }
 
 /// A search that panicked ends the run: nobody looks at what it left.
@@ -47,31 +43,36 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'m> TileSearches<'m> {
-    /// Nothing is known yet.
-    pub(in super::super) fn new(machine: &'m Tcp) -> TileSearches<'m> {
-        TileSearches { machine, known: Mutex::default() }
+    /// Nothing is known yet; there may be plans that begin cold and others that begin warm.
+    pub(in super::super) fn new(machine: &'m Tcp, both: bool) -> TileSearches<'m> {
+        TileSearches { machine, both, known: Mutex::default() }
     }
 
-    /// The tiled contraction that takes least in a room, with the chain behind it and rows through windows;
-    /// sums may be kept besides.
+    /// The tiled contraction that takes least in the first of some rooms, with the chain behind it and rows
+    /// through windows; sums may be kept besides. It will be looked for in the other rooms too.
     ///
     /// # Errors
     /// Why there is none.
     pub(in super::super) fn candidate(
         &self,
         sizes: Sizes,
-        room: Room,
+        rooms: &[Room],
         behind: Behind<'_>,
         whole: bool,
     ) -> Found {
         let searched = self.searched(sizes, behind, whole);
-        let mut state = locked(&searched.state);
-        if let Some((_, found)) = state.found.iter().find(|(other, _)| *other == room) {
-            return found.clone();
+        let mut found = locked(&searched.found);
+        let known = |found: &[(Room, Found)], room: &Room| found.iter().position(|(other, _)| other == room);
+        let asked = rooms.first().ok_or("no room")?;
+        if known(&found, asked).is_none() {
+            let mut tiles = KnownTiles::default();
+            for room in rooms {
+                if known(&found, room).is_none() {
+                    found.push((*room, candidate(self.machine, sizes, *room, behind, whole, &mut tiles)));
+                }
+            }
         }
-        let found = candidate(self.machine, sizes, room, behind, whole, &mut state.tiles);
-        state.found.push((room, found.clone()));
-        found
+        known(&found, asked).map_or_else(|| Err("no room".to_string()), |at| found[at].1.clone())
     }
 
     fn searched(&self, sizes: Sizes, (epilogue, windows): Behind<'_>, whole: bool) -> Arc<Searched> {
@@ -84,7 +85,7 @@ impl<'m> TileSearches<'m> {
             return one.clone();
         }
         let (epilogue, windows) = (epilogue.cloned(), windows.cloned());
-        let one = Arc::new(Searched { epilogue, windows, whole, state: Mutex::default() });
+        let one = Arc::new(Searched { epilogue, windows, whole, found: Mutex::default() });
         all.push(one.clone());
         one
     }
@@ -107,19 +108,20 @@ mod tests {
     #[test]
     fn a_search_gives_what_it_gives_alone() {
         let machine = machine();
-        let shared = TileSearches::new(&machine);
+        let shared = TileSearches::new(&machine, true);
         let text = |found: Found| found.map_or_else(|why| why, |found| found.to_string());
+        let rooms = [[false, false], [false, true], [true, true]];
+        let rooms = rooms.map(|warm| Room { pes: 4, fused: None, warm, refined: true });
         for [batch, rows, columns, summed] in [[1, 64, 128, 256], [4, 96, 64, 64], [1, 7, 5, 64]] {
             let sizes = Sizes::new(batch, rows, columns, summed, Packing::Half);
-            for warm in [[false, false], [false, true], [false, false], [true, true]] {
-                let room = Room { pes: 4, fused: None, warm, refined: true };
-                let alone = TileSearches::new(&machine).candidate(sizes, room, (None, None), false);
-                let found = shared.candidate(sizes, room, (None, None), false);
+            for (at, room) in rooms.iter().enumerate() {
+                let alone = TileSearches::new(&machine, true).candidate(sizes, &[*room], (None, None), false);
+                let found = shared.candidate(sizes, &rooms[at..], (None, None), false);
                 assert_eq!(text(found), text(alone), "{sizes:?} {room:?}");
             }
         }
-        let rooms = |one: &Arc<Searched>| locked(&one.state).found.len();
-        let counts: Vec<usize> = locked(&shared.known).values().flatten().map(rooms).collect();
+        let count = |one: &Arc<Searched>| locked(&one.found).len();
+        let counts: Vec<usize> = locked(&shared.known).values().flatten().map(count).collect();
         assert_eq!(counts, [3, 3, 3], "one search for each room");
     }
 }
