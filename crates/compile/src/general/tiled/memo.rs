@@ -1,8 +1,8 @@
 //! Searches for tiles, each made once for all plans of a graph: the same contraction is looked for in blocks
 //! that repeat, in plans that begin cold and warm, and whole beside its parts.
 //!
-//! What a tile takes does not depend on what a plan may use, so that all that a contraction will be looked for
-//! in is looked at together, and what was found out about its tiles is then forgotten.
+//! What a tile takes does not depend on what a plan may use, so that all rooms that a contraction will be
+//! looked for in are looked at together, and what was found out about its tiles is then forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
