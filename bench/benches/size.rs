@@ -1,9 +1,9 @@
 //! What the compiler and its checker take on the host for large models and graphs: processor time and memory.
 //!
 //! `cargo bench -p tilewright-bench --bench size`; a word after `--` selects rows by name (`llama2-7b`,
-//! `llama2-70b`, `chain`, `wide`, `fan`, `residual`, `transformer`). Models are compiled without weights and without a search of choices,
-//! graphs planned with the default effort. Each row is best run alone, since memory is the most that the
-//! process had.
+//! `llama2-70b`, `chain`, `wide`, `fan`, `residual`, `transformer`). Models are compiled without weights and
+//! without a search of choices, graphs planned with the default effort. Each row is best run alone, since
+//! memory is the most that the process had.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
