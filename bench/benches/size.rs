@@ -1,13 +1,14 @@
 //! What the compiler and its checker take on the host for large models and graphs: processor time and memory.
 //!
 //! `cargo bench -p tilewright-bench --bench size`; a word after `--` selects rows by name (`llama2-7b`,
-//! `llama2-70b`, `chain`, `wide`). Models are compiled without weights and without a search of choices,
-//! graphs planned with the default effort. Each row is best run alone, since memory is the most that the
-//! process had.
+//! `llama2-70b`, `chain`, `wide`, `fan`, `residual`, `transformer`). Models are compiled without weights and
+//! without a search of choices, graphs planned with the default effort. Each row is best run alone, since
+//! memory is the most that the process had.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use tilewright_base::Sources;
+use tilewright_bench::suite::{Case, Transformer, resnet, transformer};
 use tilewright_bench::{peak_bytes, processor_seconds};
 use tilewright_compile::general::plan;
 use tilewright_compile::{Mixed, Options, compile};
@@ -127,6 +128,45 @@ fn wide(nodes: u32) -> BuildResult<Graph> {
     Ok(b.finish())
 }
 
+/// Contractions of one value side by side, each with a chain behind it, and the sum of all of them.
+fn fan(nodes: u32) -> BuildResult<Graph> {
+    let mut b = Builder::new("fan");
+    let input = b.input("x", rows())?;
+    let mut sum = input;
+    for at in 0..nodes / 3 {
+        let weight = b.input(&format!("w{at}"), Type { dtype: Element::F32, dims: fixed([64, 64]) })?;
+        let product = b.einsum("mk,kn->mn", &[input, weight])?;
+        let chain = b.unary(Unary::Tanh, product)?;
+        sum = b.add(sum, chain)?;
+    }
+    b.output("y", sum);
+    Ok(b.finish())
+}
+
+fn fixed(sizes: [i64; 2]) -> Vec<Dim> {
+    sizes.iter().map(|size| Dim::fixed(*size)).collect()
+}
+
+/// A network of so many operators at least, made of blocks that repeat.
+fn repeated(nodes: usize, net: &dyn Fn(u32) -> BuildResult<Case>) -> BuildResult<Graph> {
+    let one = net(1)?.graph.nodes.len();
+    let each = net(2)?.graph.nodes.len() - one;
+    let blocks = 1 + nodes.saturating_sub(one).div_ceil(each.max(1));
+    Ok(net(u32::try_from(blocks).unwrap_or(u32::MAX))?.graph)
+}
+
+/// Blocks of a small transformer.
+fn small_transformer(layers: u32) -> BuildResult<Case> {
+    let shape =
+        Transformer { layers, width: 128, heads: 4, batch: 1, tokens: 64, norm_first: true, int8: false };
+    transformer("transformer", shape)
+}
+
+/// Bottlenecks of a small residual network.
+fn small_resnet(blocks: u32) -> BuildResult<Case> {
+    resnet("residual", 1, 32, [blocks, 1, 1, 1], false)
+}
+
 fn rows() -> Type {
     Type { dtype: Element::F32, dims: vec![Dim::fixed(8), Dim::fixed(64)] }
 }
@@ -152,6 +192,15 @@ fn main() {
     }
     if wanted("wide") {
         planned(&machine, "wide", &wide(10_000).expect("a graph"));
+    }
+    if wanted("fan") {
+        planned(&machine, "fan", &fan(10_000).expect("a graph"));
+    }
+    if wanted("residual") {
+        planned(&machine, "residual", &repeated(10_000, &small_resnet).expect("a graph"));
+    }
+    if wanted("transformer") {
+        planned(&machine, "transformer", &repeated(10_000, &small_transformer).expect("a graph"));
     }
     MODELS.iter().filter(|known| wanted(known.name)).for_each(|known| model(&machine, known));
 }

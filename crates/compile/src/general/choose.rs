@@ -60,13 +60,15 @@ fn cost(bridge: &Bridge, above: usize, up: usize, down: usize) -> u64 {
 fn forest(kernels: usize, bridges: &[Bridge]) -> Vec<(usize, usize, usize)> {
     let mut seen = vec![false; kernels];
     let mut all = Vec::new();
+    let of_kernel = bridges_of_kernels(kernels, bridges);
     for root in 0..kernels {
         if std::mem::replace(&mut seen[root], true) {
             continue;
         }
         let mut open = vec![root];
         while let Some(above) = open.pop() {
-            for (number, bridge) in bridges.iter().enumerate() {
+            for number in of_kernel[above].iter().copied() {
+                let bridge = &bridges[number];
                 let below = match (bridge.from == above, bridge.to == above) {
                     (true, false) => bridge.to,
                     (false, true) => bridge.from,
@@ -82,24 +84,43 @@ fn forest(kernels: usize, bridges: &[Bridge]) -> Vec<(usize, usize, usize)> {
     all
 }
 
-/// Changes one kernel at a time as long as the total falls.
+/// Numbers of the bridges that each kernel is an end of, in their order.
+fn bridges_of_kernels(kernels: usize, bridges: &[Bridge]) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new(); kernels];
+    for (number, bridge) in bridges.iter().enumerate() {
+        all[bridge.from].push(number);
+        if bridge.to != bridge.from {
+            all[bridge.to].push(number);
+        }
+    }
+    all
+}
+
+/// Changes one kernel at a time as long as the total falls, which is a change of what the kernel and its
+/// bridges take.
 fn improved(kernels: &[Vec<u64>], bridges: &[Bridge], choice: &mut [usize]) {
-    let mut least = total(kernels, bridges, choice);
-    loop {
-        let before = least;
+    let of_kernel = bridges_of_kernels(kernels.len(), bridges);
+    let around = |kernel: usize, choice: &[usize]| {
+        let own = u128::from(kernels[kernel][choice[kernel]]);
+        let between = of_kernel[kernel].iter().map(|number| {
+            let bridge = &bridges[*number];
+            u128::from(bridge.costs[choice[bridge.from]][choice[bridge.to]])
+        });
+        own + between.sum::<u128>()
+    };
+    let mut is_better = true;
+    while std::mem::take(&mut is_better) {
         for kernel in 0..kernels.len() {
+            let mut least = around(kernel, choice);
             for candidate in 0..kernels[kernel].len() {
                 let old = std::mem::replace(&mut choice[kernel], candidate);
-                let found = total(kernels, bridges, choice);
+                let found = around(kernel, choice);
                 if found < least {
-                    least = found;
+                    (least, is_better) = (found, true);
                 } else {
                     choice[kernel] = old;
                 }
             }
-        }
-        if least == before {
-            return;
         }
     }
 }

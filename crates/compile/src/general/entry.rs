@@ -1,45 +1,55 @@
 //! How inputs of a graph lie in HBM: one that only contractions read is written by the host as they take
 //! it, so that no kernel converts it.
 
-use super::kernel::{Kernel, Kernels, Origin, Work};
+use std::collections::BTreeMap;
+
+use super::kernel::{Kernels, Origin, Work};
+use super::plan::readers;
 
 /// The same kernels without conversions of inputs that nothing else reads.
 #[must_use]
 pub(super) fn entry_layouts(mut all: Kernels) -> Kernels {
+    let readers = readers(&all);
+    let mut inputs_of_halves = BTreeMap::new();
     for input in all.inputs.clone() {
-        let Some(conversion) = conversion(&all, input) else { continue };
+        let Some(conversion) = conversion(&all, &readers, input) else { continue };
         let Some(half) = all.kernels[conversion].results.first().copied() else { continue };
-        all.kernels.remove(conversion);
         all.values[input].packing = all.values[half].packing;
-        for kernel in &mut all.kernels {
-            reads_instead(&mut kernel.work, half, input);
-        }
+        inputs_of_halves.insert(half, input);
+    }
+    if inputs_of_halves.is_empty() {
+        return all;
+    }
+    let is_half = |value: &usize| inputs_of_halves.contains_key(value);
+    all.kernels.retain(|kernel| !kernel.results.first().is_some_and(is_half));
+    for kernel in &mut all.kernels {
+        rename_reads(&mut kernel.work, &|value| inputs_of_halves.get(&value).copied().unwrap_or(value));
     }
     all
 }
 
 /// The only kernel that reads an input, if it does nothing but convert it.
-fn conversion(all: &Kernels, input: usize) -> Option<usize> {
-    let value = &all.values[input];
-    if value.origin != Origin::Input || all.results.iter().any(|result| result.value == input) {
+fn conversion(all: &Kernels, readers: &[Vec<usize>], input: usize) -> Option<usize> {
+    if all.values[input].origin != Origin::Input {
         return None;
     }
-    let reads = |kernel: &Kernel| kernel.reads().contains(&input);
-    let mut readers = all.kernels.iter().enumerate().filter(|(_, kernel)| reads(kernel));
-    let (number, kernel) = readers.next()?;
+    let [number] = readers[input][..] else { return None };
+    // The graph's results are read behind the last kernel.
+    let kernel = all.kernels.get(number)?;
     let converts = matches!(&kernel.work, Work::Chain { inputs, lines, streams }
         if lines.is_empty() && *streams == [0] && inputs.len() == 1 && all.is_whole(&inputs[0]));
     let half = kernel.results.first().is_some_and(|result| all.values[*result].packing.is_narrow());
-    (readers.next().is_none() && converts && half).then_some(number)
+    (converts && half).then_some(number)
 }
 
 /// Has a kernel read another value.
 pub(super) fn reads_instead(work: &mut Work, old: usize, new: usize) {
-    let rename = |value: &mut usize| {
-        if *value == old {
-            *value = new;
-        }
-    };
+    rename_reads(work, &|value| if value == old { new } else { value });
+}
+
+/// Other numbers for the values that a kernel reads.
+fn rename_reads(work: &mut Work, to: &dyn Fn(usize) -> usize) {
+    let rename = |value: &mut usize| *value = to(*value);
     match work {
         Work::Move(parts) => parts.iter_mut().for_each(|part| rename(&mut part.from)),
         Work::Gather { from, table, .. } => [from, table].into_iter().for_each(rename),

@@ -8,6 +8,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::transfer_cost;
 
@@ -18,7 +19,8 @@ use super::moves::{Bytes, transfers};
 use super::plan::Options;
 use super::plan::readers;
 use super::tactic::{Tactic, tactics};
-use super::tiled::{Epilogue, Input, Joined, Padding, Room, TiledContraction, Uses, Windows, candidate};
+use super::tiled::{Joined, Room, TileSearches, TiledContraction, Windows};
+use super::tilings::{Tilings, padding, tilings, windows};
 use super::view::signed;
 use super::without::{Choice, Without};
 
@@ -83,7 +85,7 @@ impl Chosen {
 }
 
 /// A contraction's kernel.
-fn contraction(all: &Kernels, number: usize) -> Option<([usize; 2], Sizes)> {
+pub(super) fn contraction(all: &Kernels, number: usize) -> Option<([usize; 2], Sizes)> {
     match all.kernels.get(number)?.work {
         Work::Contract { a, b, sizes } => Some(([a, b], sizes)),
         _ => None,
@@ -99,21 +101,30 @@ pub(super) fn operand_sizes(sizes: Sizes, operand: usize) -> [u64; 3] {
 pub(super) const LETTERS: [[&str; 3]; 3] = [["b", "m", "k"], ["b", "n", "k"], ["b", "m", "n"]];
 
 /// Chains by the contraction whose result they alone read, last of all that they read.
-fn tails(all: &Kernels) -> BTreeMap<usize, usize> {
-    let maker = |value: usize| all.kernels.iter().position(|kernel| kernel.results.contains(&value));
+fn tails(all: &Kernels, readers: &[Vec<usize>]) -> BTreeMap<usize, usize> {
+    let makers = makers(all);
     let mut tails = BTreeMap::new();
     for (number, kernel) in all.kernels.iter().enumerate() {
         let Work::Chain { inputs, .. } = &kernel.work else { continue };
         let Some(inputs) = all.whole_inputs(inputs) else { continue };
-        let makers = inputs.iter().filter_map(|value| Some((maker(*value)?, *value)));
-        let Some((last, value)) = makers.max() else { continue };
-        let readers = all.kernels.iter().filter(|kernel| kernel.reads().contains(&value)).count();
-        let given = all.results.iter().any(|result| result.value == value);
-        if contraction(all, last).is_some() && readers == 1 && !given {
+        let made = inputs.iter().filter_map(|value| Some((makers[*value]?, *value)));
+        let Some((last, value)) = made.max() else { continue };
+        if contraction(all, last).is_some() && readers[value].iter().all(|reader| *reader == number) {
             tails.insert(last, number);
         }
     }
     tails
+}
+
+/// The kernel that makes each value, if one does.
+fn makers(all: &Kernels) -> Vec<Option<usize>> {
+    let mut makers = vec![None; all.values.len()];
+    for (number, kernel) in all.kernels.iter().enumerate() {
+        for value in &kernel.results {
+            makers[*value].get_or_insert(number);
+        }
+    }
+    makers
 }
 
 /// Cycles of moving elements between two places of HBM.
@@ -135,6 +146,8 @@ struct Weigher<'w> {
     machine: &'w Tcp,
     all: &'w Kernels,
     tails: &'w BTreeMap<usize, usize>,
+    /// Kernels that read each value; the graph's results are read behind the last.
+    readers: &'w [Vec<usize>],
     candidates: BTreeMap<usize, Vec<Tactic>>,
 }
 
@@ -171,19 +184,26 @@ impl Weigher<'_> {
     }
 }
 
-/// Operands that a contraction may take straight from another: kernel, operand, value, contraction that it
-/// comes from.
-fn handed(all: &Kernels, tails: &BTreeMap<usize, usize>) -> Vec<(usize, usize, usize, usize)> {
-    let mut found = Vec::new();
+/// Operands that a contraction may take straight from another: by kernel and operand, the value and the
+/// contraction that it comes from.
+type Handed = BTreeMap<(usize, usize), (usize, usize)>;
+
+fn handed(all: &Kernels, tails: &BTreeMap<usize, usize>) -> Handed {
+    let mut contractions = BTreeMap::new();
+    for (from, tail) in tails {
+        for value in &all.kernels[*tail].results {
+            contractions.entry(*value).or_insert(*from);
+        }
+    }
+    let mut found = Handed::new();
     for number in 0..all.kernels.len() {
         let Some((values, sizes)) = contraction(all, number) else { continue };
         for (operand, value) in values.iter().enumerate() {
-            let from = tails.iter().find(|(_, tail)| all.kernels[**tail].results.contains(value));
-            let Some((from, _)) = from else { continue };
+            let Some(from) = contractions.get(value) else { continue };
             let same = contraction(all, *from)
                 .is_some_and(|(_, own)| [own.batch, own.rows, own.columns] == operand_sizes(sizes, operand));
             if same {
-                found.push((number, operand, *value, *from));
+                found.insert((number, operand), (*value, *from));
             }
         }
     }
@@ -193,125 +213,9 @@ fn handed(all: &Kernels, tails: &BTreeMap<usize, usize>) -> Vec<(usize, usize, u
 /// The tactics of each contraction, and why some have none.
 type Tactics = (BTreeMap<usize, Vec<Tactic>>, BTreeMap<usize, String>);
 
-/// Tilings by the sizes that they are for.
-type Tilings = BTreeMap<usize, TiledContraction>;
-
 /// Products from which on several PEs in tiles take less than one PE by any tactic, so that none is looked
 /// for.
 pub(super) const MANY_PRODUCTS: u64 = 1 << 24;
-
-/// The windows that are the rows of a contraction: a chain that does nothing but read by strides makes them.
-fn windows(machine: &Tcp, all: &Kernels, number: usize) -> Option<(Looked, Windows)> {
-    let ([rows, _], sizes) = contraction(all, number).filter(|(_, sizes)| sizes.is_dense())?;
-    let chain = all.kernels.iter().position(|kernel| kernel.results[..] == [rows])?;
-    let Work::Chain { inputs, lines, streams } = &all.kernels[chain].work else { return None };
-    let ([view], [], [0]) = (&inputs[..], &lines[..], &streams[..]) else { return None };
-    if all.values[view.value].packing != sizes.operands || all.is_whole(view) {
-        return None;
-    }
-    let found = Windows::new(view, sizes, machine.tdma.alignment_bytes)?;
-    Some((Looked { chain, source: view.value }, found))
-}
-
-/// The padding that the one result of a contraction, or of what runs on its tiles, is moved into; nobody else
-/// reads it.
-fn padding(
-    all: &Kernels,
-    uses: &[Vec<usize>],
-    number: usize,
-    joined: Option<&Joined>,
-) -> Option<(Inside, Padding)> {
-    let (_, sizes) = contraction(all, number)?;
-    let given = joined.map_or_else(|| all.kernels[number].results.clone(), Joined::given);
-    let [value] = given[..] else { return None };
-    let [mover] = uses[value][..] else { return None };
-    let kernel = all.kernels.get(mover)?;
-    let (Work::Move(parts), [target]) = (&kernel.work, &kernel.results[..]) else { return None };
-    let ([part], Origin::Filled(_)) = (&parts[..], &all.values[*target].origin) else { return None };
-    let alike = all.values[*target].packing == all.values[value].packing && sizes.batch == 1;
-    let found = Padding::new(part, sizes).filter(|_| alike)?;
-    Some((Inside { mover, value, target: *target }, found))
-}
-
-/// Whether rows that are padding of lines hinder nothing that runs on tiles.
-fn takes_lines(epilogue: Option<&Epilogue>) -> bool {
-    let rows = |one: &Epilogue| one.inputs.iter().chain(&one.more).any(|input| *input == Input::Rows);
-    epilogue.is_none_or(|one| !one.has_rows() && !rows(one))
-}
-
-/// Contractions in tiles by kernel, with what can run on their tiles; each size, epilogue and window is
-/// looked for once.
-fn tilings(machine: &Tcp, all: &Kernels, options: &Options) -> (Tilings, BTreeMap<usize, Joined>) {
-    type Key = (Sizes, Room, Option<Epilogue>, Option<Windows>);
-    type Known = Vec<(Key, Option<TiledContraction>)>;
-    let (mut known, mut found, mut joined): (Known, _, _) = (Vec::new(), Tilings::new(), BTreeMap::new());
-    let mut look = |sizes: Sizes, room: Room, epilogue: Option<&Epilogue>, windows: Option<&Windows>| {
-        let key: Key = (sizes, room, epilogue.cloned(), windows.cloned());
-        let same = known.iter().find(|(other, _)| *other == key);
-        if let Some((.., tiled)) = same {
-            return tiled.clone();
-        }
-        let whole = options.keep && epilogue.is_some();
-        let tiled = candidate(machine, sizes, room, (epilogue, windows), whole).ok();
-        known.push((key, tiled.clone()));
-        tiled
-    };
-    let made = readers(all);
-    let uses = Uses::new(all, made.clone(), options.keep);
-    let without = options.without;
-    for number in 0..all.kernels.len() {
-        let Some((_, sizes)) = contraction(all, number) else { continue };
-        let seen = windows(machine, all, number).filter(|_| !without.has(Choice::Windows));
-        let mut best: Option<(u64, TiledContraction, Option<Joined>)> = None;
-        let variants = uses.epilogues(number).into_iter().map(Some).chain([None]);
-        let most = |one: &Option<Joined>| one.as_ref().map_or(0, |one| one.kernels.len());
-        let alone = without.has(Choice::Epilogue);
-        let variants: Vec<Option<Joined>> = variants.filter(|one| one.is_none() || !alone).collect();
-        let all_joined = variants.iter().map(most).max().unwrap_or_default();
-        for variant in variants {
-            // A chain alone behind a contraction always takes more in a kernel of its own.
-            if variant.is_none() && best.as_ref().is_some_and(|(_, _, one)| most(one) == 1) {
-                continue;
-            }
-            let room = options.room(is_warm(all, number, options));
-            let epilogue = variant.as_ref().map(|one| &one.epilogue);
-            let results = sizes.batch * sizes.rows * sizes.columns;
-            let apart =
-                (all_joined - most(&variant)) as u64 * apart_cycles(machine, results * 4, options.pes);
-            let written = seen.as_ref().map_or(0, |_| {
-                let elements = sizes.batch * sizes.rows * sizes.summed;
-                apart_cycles(machine, elements * sizes.operands.element_bytes(), options.pes)
-            });
-            let stays = options.keep || without.has(Choice::Inside);
-            let pad = padding(all, &made, number, variant.as_ref()).filter(|_| !stays);
-            // What is moved crosses HBM twice.
-            let moved = pad.as_ref().map_or(0, |(one, _)| {
-                let bytes = results * all.values[one.value].element_bytes();
-                apart_cycles(machine, 2 * bytes, options.pes)
-            });
-            let mut ways = vec![(None, written + moved)];
-            if takes_lines(epilogue) {
-                let through = seen.as_ref().map(|(_, windows)| windows.clone());
-                let inside = pad.map(|(_, inside)| inside);
-                let both = through.clone().zip(inside.clone());
-                ways.extend(both.and_then(|(one, inside)| Some((Some(one.into_padding(inside)?), 0))));
-                ways.extend(through.map(|windows| (Some(windows), moved)));
-                ways.extend(inside.map(|inside| (Some(Windows::plain(sizes, inside)), written)));
-            }
-            for (windows, besides) in ways {
-                let Some(tiled) = look(sizes, room, epilogue, windows.as_ref()) else { continue };
-                let cycles = tiled.cycles + apart + besides;
-                if best.as_ref().is_none_or(|(least, ..)| cycles < *least) {
-                    best = Some((cycles, tiled, variant.clone()));
-                }
-            }
-        }
-        let Some((_, tiled, variant)) = best else { continue };
-        found.insert(number, tiled);
-        joined.extend(variant.map(|one| (number, one)));
-    }
-    (found, joined)
-}
 
 /// Whether rows and columns of a contraction come from the host and contractions before it compute while they
 /// are brought.
@@ -324,6 +228,21 @@ pub(super) fn is_early(all: &Kernels, number: usize) -> [bool; 2] {
 /// Whether rows and columns are taken to be there when a contraction begins.
 pub(super) fn is_warm(all: &Kernels, number: usize, options: &Options) -> [bool; 2] {
     is_early(all, number).map(|early| early && options.warm.unwrap_or_default())
+}
+
+/// What a contraction of a plan may use, and behind that what it may use in other plans.
+pub(super) fn rooms(
+    searches: &TileSearches<'_>,
+    all: &Kernels,
+    number: usize,
+    options: &Options,
+) -> Vec<Room> {
+    let mut rooms = vec![options.room(is_warm(all, number, options))];
+    let other = options.room(is_early(all, number));
+    if searches.both && rooms[0] != other {
+        rooms.push(other);
+    }
+    rooms
 }
 
 /// What a kernel beside a contraction takes besides its commands if it does not run with it: so many bytes
@@ -392,7 +311,7 @@ fn tiled(
     for (number, tactics) in &weigher.candidates {
         let Some((_, sizes)) = contraction(all, *number) else { continue };
         let Some(one) = tilings.get(number) else { continue };
-        let own = tactics.iter().map(|tactic| weigher.own(*number, tactic, &[])).min();
+        let own = tactics.iter().map(|tactic| weigher.own(*number, tactic, &Handed::new())).min();
         if own.is_some() && without.has(Choice::Tiled) {
             continue;
         }
@@ -411,8 +330,7 @@ fn tiled(
 }
 
 /// Chains whose results only contractions read that look at them through windows.
-fn unwritten(all: &Kernels, windows: &BTreeMap<usize, Looked>) -> BTreeSet<usize> {
-    let uses = readers(all);
+fn unwritten(all: &Kernels, uses: &[Vec<usize>], windows: &BTreeMap<usize, Looked>) -> BTreeSet<usize> {
     let looks = |reader: &usize, chain: usize| windows.get(reader).is_some_and(|one| one.chain == chain);
     let chains = windows.values().map(|one| one.chain);
     let alone = |chain: &usize| {
@@ -428,29 +346,36 @@ fn unwritten(all: &Kernels, windows: &BTreeMap<usize, Looked>) -> BTreeSet<usize
 ///
 /// # Errors
 /// The first contraction without a tactic, and why.
-pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<Chosen, (usize, String)> {
-    let mut tails = if options.without.has(Choice::Epilogue) { BTreeMap::new() } else { tails(all) };
-    let (tilings, mut joined) = tilings(machine, all, options);
+pub(super) fn chosen(
+    searches: &TileSearches<'_>,
+    all: &Kernels,
+    options: &Options,
+) -> Result<Chosen, (usize, String)> {
+    let machine = searches.machine;
+    let readers = readers(all);
+    let apart = options.without.has(Choice::Epilogue);
+    let mut tails = if apart { BTreeMap::new() } else { tails(all, &readers) };
+    let (tilings, mut joined) = tilings(searches, all, options);
     let (candidates, without) = candidates(machine, all, options, &tilings);
-    let weigher = Weigher { machine, all, tails: &tails, candidates: candidates.clone() };
+    let weigher = Weigher { machine, all, tails: &tails, readers: &readers, candidates: candidates.clone() };
     let tiled = tiled(&weigher, &tilings, &joined, options.without);
     joined.retain(|number, _| tiled.contains_key(number));
     if let Some((number, why)) = without.into_iter().find(|(number, _)| !tiled.contains_key(number)) {
         return Err((number, why));
     }
     tails.retain(|number, _| !tiled.contains_key(number));
-    let mut weigher = Weigher { machine, all, tails: &tails, candidates };
+    let mut weigher = Weigher { machine, all, tails: &tails, readers: &readers, candidates };
     weigher.candidates.retain(|number, _| !tiled.contains_key(number));
     let mut handed = handed(all, &tails);
-    handed.retain(|(to, ..)| !tiled.contains_key(to));
+    handed.retain(|(to, _), _| !tiled.contains_key(to));
     let places: Vec<usize> = weigher.candidates.keys().copied().collect();
-    let at = |number: usize| places.iter().position(|known| *known == number).unwrap_or(0);
+    let at = |number: usize| places.binary_search(&number).or_broken("bridges are between contractions");
     let own = |number: usize| {
         weigher.candidates[&number].iter().map(|tactic| weigher.own(number, tactic, &handed)).collect()
     };
     let kernels: Vec<Vec<u64>> = places.iter().map(|number| own(*number)).collect();
     let mut bridges = Vec::new();
-    for (number, operand, value, from) in &handed {
+    for ((number, operand), (value, from)) in &handed {
         let row = |first: &Tactic| {
             let second = weigher.candidates[number].iter();
             second
@@ -469,12 +394,11 @@ pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<
     let looking = tiled.iter().filter(|(_, one)| has(one, Windows::looks)).map(|(number, _)| *number);
     let windows: BTreeMap<usize, Looked> =
         looking.filter_map(|number| Some((number, windows(machine, all, number)?.0))).collect();
-    let unwritten = unwritten(all, &windows);
-    let uses = readers(all);
+    let unwritten = unwritten(all, &readers, &windows);
     let padding = tiled
         .iter()
         .filter(|(_, one)| has(one, Windows::pads))
-        .filter_map(|(number, _)| Some((*number, padding(all, &uses, *number, joined.get(number))?.0)));
+        .filter_map(|(number, _)| Some((*number, padding(all, &readers, *number, joined.get(number))?.0)));
     let padded = padding.collect();
     let mut chosen =
         Chosen { cycles: totals, tiled, epilogues, joined, windows, padded, unwritten, ..Chosen::default() };
@@ -487,7 +411,7 @@ pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<
         chosen.picks.insert(*number, (*pick + 1, candidates.len()));
         chosen.tactics.insert(*number, tactic);
     }
-    for (number, operand, value, from) in handed {
+    for ((number, operand), (value, from)) in handed {
         let (first, second) = (&chosen.tactics[&from], &chosen.tactics[&number]);
         if weigher.bridge((from, first), (number, operand, second), value).1 {
             chosen.straight.insert((number, operand), from);
@@ -499,8 +423,8 @@ pub(super) fn chosen(machine: &Tcp, all: &Kernels, options: &Options) -> Result<
 impl Weigher<'_> {
     /// What a contraction takes with the way from and to row-major order, but for operands that may come
     /// straight.
-    fn own(&self, number: usize, tactic: &Tactic, handed: &[(usize, usize, usize, usize)]) -> u64 {
-        let may = |operand: usize| handed.iter().any(|(to, at, ..)| (*to, *at) == (number, operand));
+    fn own(&self, number: usize, tactic: &Tactic, handed: &Handed) -> u64 {
+        let may = |operand: usize| handed.contains_key(&(number, operand));
         let lays = (0..2).filter(|operand| !may(*operand)).map(|operand| self.lays(number, operand, tactic));
         let results = match self.tails.get(&number).filter(|_| self.joins(number, tactic)) {
             Some(tail) => self.all.kernels[*tail].results.clone(),
@@ -514,15 +438,11 @@ impl Weigher<'_> {
     }
 
     /// Whether a value must lie in row-major order whatever is chosen.
-    fn is_plain(&self, value: usize, handed: &[(usize, usize, usize, usize)]) -> bool {
-        let straight: BTreeSet<usize> =
-            handed.iter().filter(|(_, _, known, _)| *known == value).map(|(to, ..)| *to).collect();
-        let readers =
-            self.all.kernels.iter().enumerate().filter(|(_, kernel)| kernel.reads().contains(&value));
-        let mut readers = readers.map(|(number, _)| number);
-        straight.is_empty()
-            || self.all.results.iter().any(|result| result.value == value)
-            || readers.any(|reader| !straight.contains(&reader))
+    fn is_plain(&self, value: usize, handed: &Handed) -> bool {
+        let takes = |at: (usize, usize)| handed.get(&at).is_some_and(|(known, _)| *known == value);
+        let is_straight = |reader: &usize| takes((*reader, 0)) || takes((*reader, 1));
+        let readers = &self.readers[value];
+        readers.is_empty() || !readers.iter().all(is_straight)
     }
 
     /// What it takes from the result of one tactic to the operand of another, and whether that is straight.

@@ -2,7 +2,7 @@
 //! chain behind a contraction needs besides comes before the contraction, so that the chain may follow it at
 //! once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_base::invariant::{OrBroken, broken};
 
@@ -185,9 +185,19 @@ fn joined(first: Kernel, second: Kernel) -> Kernel {
     };
     let made = |view: &View| first.results.iter().position(|made| *made == view.value);
     let [a, b] = same_sizes(&a, &b).or_broken("chains that are joined have sizes in common");
+    // The first of inputs that are alike; those of the second chain follow those of the first.
+    let mut of_view: BTreeMap<&View, usize> = BTreeMap::new();
+    for (at, view) in a.iter().enumerate() {
+        of_view.entry(view).or_insert(at);
+    }
+    let more: Vec<&View> =
+        b.iter().filter(|view| !of_view.contains_key(view) && made(view).is_none()).collect();
+    for (at, view) in more.iter().copied().enumerate() {
+        of_view.entry(view).or_insert(a.len() + at);
+    }
     let mut inputs = a.clone();
-    inputs.extend(b.iter().filter(|view| !a.contains(view) && made(view).is_none()).cloned());
-    let place = |view: &View| inputs.iter().position(|known| known == view);
+    inputs.extend(more.into_iter().cloned());
+    let place = |view: &View| of_view.get(view).copied();
     let places = a.iter().filter_map(place).collect::<Vec<usize>>();
     let more = inputs.len() - a.len();
     let of_a = |stream: usize| places.get(stream).copied().unwrap_or(stream + more);

@@ -23,6 +23,7 @@
 //! | [`tactic`], [`image`] | contractions by the explorer's tactics; their shapes seen from HBM |
 //! | [`link`], [`choose`](mod@choose) | which tactics together take least, bridges included: dynamic programming |
 //! | [`tiled`] | contractions in tiles over several PEs: a producer of candidates |
+//! | `tilings` | which tiles each contraction of a graph has: epilogue, windows and padding by cost |
 //! | [`bound`] | what a graph takes at least |
 //! | [`moves`] | loops over elements as transfers |
 //! | `emit`, `commands_*`, [`plan`](mod@plan) | the program |
@@ -56,6 +57,7 @@ pub mod tactic;
 pub mod tensors;
 pub mod text;
 pub mod tiled;
+mod tilings;
 pub mod view;
 pub mod without;
 pub mod words;

@@ -5,12 +5,10 @@
 //! each other as positions of one batch, each on PEs of its own, which then read less of both operands. What
 //! comes behind adds what they gave.
 
-use tilewright_machine::tcp::Tcp;
-
 use super::kernel::{Kernel, Kernels, Origin, Packing, Sizes, Strides, Value, Work};
-use super::link::{apart_cycles, is_warm};
+use super::link::{apart_cycles, rooms};
 use super::plan::Options;
-use super::tiled::{Room, candidate};
+use super::tiled::{Room, TileSearches};
 use super::view::{View, signed};
 use super::words::{Arith, Line, Other, Step};
 
@@ -34,8 +32,8 @@ pub enum Parts {
 
 /// The same kernels, long sums in parts where that takes less.
 #[must_use]
-pub(super) fn sums_in_parts(machine: &Tcp, options: &Options, mut all: Kernels) -> Kernels {
-    let mut known: Vec<(Sizes, Room, Option<Parts>)> = Vec::new();
+pub(super) fn sums_in_parts(searches: &TileSearches<'_>, options: &Options, mut all: Kernels) -> Kernels {
+    let mut known: Vec<(Sizes, Vec<Room>, Option<Parts>)> = Vec::new();
     let mut number = 0;
     while number < all.kernels.len() {
         let mut parts = None;
@@ -47,10 +45,12 @@ pub(super) fn sums_in_parts(machine: &Tcp, options: &Options, mut all: Kernels) 
             && sizes.summed >= LONG_SUM
             && sizes.batch * sizes.rows * sizes.columns * sizes.summed >= MANY_PRODUCTS
         {
-            let room = options.room(is_warm(&all, number, options));
-            let same = known.iter().find(|(other, at, _)| (*other, *at) == (sizes, room));
-            parts = same.map_or_else(|| best(machine, sizes, room), |(.., parts)| *parts);
-            known.push((sizes, room, parts));
+            let rooms = rooms(searches, &all, number, options);
+            let same = known.iter().find(|(other, at, _)| (*other, at) == (sizes, &rooms));
+            parts = same.map_or_else(|| best(searches, sizes, &rooms), |(.., parts)| *parts);
+            if same.is_none() {
+                known.push((sizes, rooms, parts));
+            }
         }
         number += match parts {
             Some(Parts::InTurn(parts)) => cut(&mut all, number, parts),
@@ -70,21 +70,22 @@ pub(super) fn is_window(all: &Kernels, number: usize) -> bool {
 }
 
 /// Which parts take least; `None` if the whole sum does.
-fn best(machine: &Tcp, sizes: Sizes, room: Room) -> Option<Parts> {
+fn best(searches: &TileSearches<'_>, sizes: Sizes, rooms: &[Room]) -> Option<Parts> {
+    let (machine, pes) = (searches.machine, rooms.first()?.pes);
     let cycles = |sizes: Sizes| {
-        let found = candidate(machine, sizes, room, (None, None), false);
+        let found = searches.candidate(sizes, rooms, (None, None), false);
         found.ok().map(|found| found.cycles)
     };
     let whole = cycles(sizes)?;
     let sums = sizes.batch * sizes.rows * sizes.columns * SUM_BYTES;
-    let apart = apart_cycles(machine, sums, room.pes);
+    let apart = apart_cycles(machine, sums, pes);
     let in_turn = PARTS.into_iter().filter_map(|parts| {
         let each = cycles(part(sizes, parts, 0)?)?;
         Some((parts * each + (parts - 1) * 2 * apart, Parts::InTurn(parts)))
     });
-    let beside = PARTS.into_iter().filter(|parts| *parts <= room.pes).filter_map(|parts| {
+    let beside = PARTS.into_iter().filter(|parts| *parts <= pes).filter_map(|parts| {
         // All of them are read again, and all PEs wait for each other once more.
-        let read = apart_cycles(machine, parts * sums, room.pes);
+        let read = apart_cycles(machine, parts * sums, pes);
         Some((cycles(beside(sizes, parts)?)? + read + apart, Parts::Beside(parts)))
     });
     let least = in_turn.chain(beside).min();

@@ -32,7 +32,7 @@ use super::refusal::{Lowered, Refusal};
 use super::share::{narrowed_early, shared_rows};
 use super::strided::strided_operands;
 use super::tactic::Placed;
-use super::tiled::Room;
+use super::tiled::{Room, TileSearches};
 use super::turned::turned_results;
 use super::unread::without_unread;
 use super::without::{Choice, Without};
@@ -194,7 +194,12 @@ fn check(machine: &Tcp, planned: &Planned) {
 }
 
 /// Kernels as plans begin with them: what is left out of rewrites is not done.
-fn copied(machine: &Tcp, graph: &Graph, store: &TensorStore, options: &Options) -> Result<Kernels, Refusal> {
+fn copied(
+    searches: &TileSearches<'_>,
+    graph: &Graph,
+    store: &TensorStore,
+    options: &Options,
+) -> Result<Kernels, Refusal> {
     let part = |choice: Choice, rewrite: fn(Kernels) -> Kernels, all: Kernels| {
         if options.without.has(choice) { all } else { rewrite(all) }
     };
@@ -205,9 +210,9 @@ fn copied(machine: &Tcp, graph: &Graph, store: &TensorStore, options: &Options) 
     let turned = if options.without.has(Choice::Turned) {
         narrowed
     } else {
-        turned_results(machine, options, narrowed)
+        turned_results(searches, options, narrowed)
     };
-    Ok(close(legal(machine, options.pes, turned)))
+    Ok(close(legal(searches.machine, options.pes, turned)))
 }
 
 fn best_plan(
@@ -216,30 +221,48 @@ fn best_plan(
     store: &TensorStore,
     options: &Options,
 ) -> Result<Planned, Refusal> {
+    let alone = options.warm.is_some() || options.without.has(Choice::Warm) || options.pes == 1;
+    let searches = TileSearches::new(machine, !alone);
     let simple = simplified(graph).ok();
-    let copied = copied(machine, simple.as_ref().unwrap_or(graph), store, options)?;
+    let copied = copied(&searches, simple.as_ref().unwrap_or(graph), store, options)?;
     let cold = Options { warm: Some(options.warm.unwrap_or_default()), ..*options };
     let warm = Options { warm: Some(true), ..*options };
     let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm) != [false; 2]);
-    let alone = options.warm.is_some() || options.without.has(Choice::Warm);
-    if alone || options.pes == 1 || !differs {
-        return planned(machine, &copied, &cold);
+    let first = chosen_kernels(&searches, &copied, &cold)?;
+    if alone || !differs {
+        return planned(machine, first, &cold);
     }
-    let (cold, warm) =
-        rayon::join(|| planned(machine, &copied, &cold), || planned(machine, &copied, &warm).ok());
+    let second = chosen_kernels(&searches, &copied, &warm).ok();
+    drop(searches);
+    let (cold, warm) = rayon::join(
+        || planned(machine, first, &cold),
+        || second.and_then(|second| planned(machine, second, &warm).ok()),
+    );
     let cold = cold?;
     // A plan for tiles that begin warm may have more to bring than the engines can.
     Ok(warm.filter(|warm| warm.cycles < cold.cycles).unwrap_or(cold))
 }
 
-fn planned(machine: &Tcp, copied: &Kernels, options: &Options) -> Result<Planned, Refusal> {
-    let (kernels, chosen) = match strided(machine, copied, options) {
-        Some(found) => found,
-        None => match chosen(machine, copied, options) {
-            Ok(chosen) => (copied.clone(), chosen),
-            Err((number, why)) => return Err(refusal(copied, number, why)),
-        },
-    };
+/// Kernels with what was chosen for their contractions.
+fn chosen_kernels(
+    searches: &TileSearches<'_>,
+    copied: &Kernels,
+    options: &Options,
+) -> Result<(Kernels, Chosen), Refusal> {
+    if let Some(found) = strided(searches, copied, options) {
+        return Ok(found);
+    }
+    match chosen(searches, copied, options) {
+        Ok(chosen) => Ok((copied.clone(), chosen)),
+        Err((number, why)) => Err(refusal(copied, number, why)),
+    }
+}
+
+fn planned(
+    machine: &Tcp,
+    (kernels, chosen): (Kernels, Chosen),
+    options: &Options,
+) -> Result<Planned, Refusal> {
     let mut planner = Planner {
         emitter: Emitter::new(machine, options.pes),
         kernels: &kernels,
@@ -302,7 +325,7 @@ fn planned(machine: &Tcp, copied: &Kernels, options: &Options) -> Result<Planned
 
 /// The same kernels with operands that are read by strides and sums in parts, if each of these contractions
 /// has tiles.
-fn strided(machine: &Tcp, copied: &Kernels, options: &Options) -> Option<(Kernels, Chosen)> {
+fn strided(searches: &TileSearches<'_>, copied: &Kernels, options: &Options) -> Option<(Kernels, Chosen)> {
     if options.pes == 1 || options.without.has(Choice::Tiled) {
         return None;
     }
@@ -312,13 +335,13 @@ fn strided(machine: &Tcp, copied: &Kernels, options: &Options) -> Option<(Kernel
         kernels = strided_operands(options.least_products, kernels);
     }
     if !without.has(Choice::Parts) {
-        kernels = sums_in_parts(machine, options, kernels);
+        kernels = sums_in_parts(searches, options, kernels);
     }
     let kernels = close(kernels);
     if kernels == *copied {
         return None;
     }
-    let chosen = chosen(machine, &kernels, options).ok()?;
+    let chosen = chosen(searches, &kernels, options).ok()?;
     Some((kernels, chosen))
 }
 

@@ -3,23 +3,27 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_machine::tcp::Tcp;
-
 use super::kernel::{Kernel, Kernels, Sizes, Work};
 use super::link::apart_cycles;
 use super::parts::is_window;
-use super::plan::Options;
-use super::tiled::candidate;
+use super::plan::{Options, readers};
+use super::tiled::TileSearches;
 use super::view::{View, signed};
 
 /// The same kernels with results of contractions as their readers take them, where that takes less.
 #[must_use]
-pub(super) fn turned_results(machine: &Tcp, options: &Options, mut all: Kernels) -> Kernels {
+pub(super) fn turned_results(searches: &TileSearches<'_>, options: &Options, mut all: Kernels) -> Kernels {
     let mut known = BTreeMap::new();
+    // Who reads what stays as it is: kernels only read it otherwise.
+    let mut readers = readers(&all);
+    for of_value in &mut readers {
+        of_value.retain(|reader| *reader < all.kernels.len());
+        of_value.dedup();
+    }
     for number in 0..all.kernels.len() {
-        if let Some(kernels) = turned(&all, number)
+        if let Some(kernels) = turned(&all, &readers, number)
             && let Work::Contract { sizes, .. } = all.kernels[number].work
-            && *known.entry(sizes).or_insert_with(|| pays(machine, options, sizes))
+            && *known.entry(sizes).or_insert_with(|| pays(searches, options, sizes))
         {
             for (at, work) in kernels.works {
                 all.kernels[at].work = work;
@@ -33,14 +37,14 @@ pub(super) fn turned_results(machine: &Tcp, options: &Options, mut all: Kernels)
 }
 
 /// Whether operands in each other's place take less than a copy that turns the result.
-fn pays(machine: &Tcp, options: &Options, sizes: Sizes) -> bool {
+fn pays(searches: &TileSearches<'_>, options: &Options, sizes: Sizes) -> bool {
     let room = options.room([false; 2]);
     let cycles = |sizes: Sizes| {
-        let found = candidate(machine, sizes, room, (None, None), false);
+        let found = searches.candidate(sizes, &[room], (None, None), false);
         found.ok().map(|found| found.cycles)
     };
     let bytes = 2 * sizes.rows * sizes.columns * sizes.operands.element_bytes();
-    let copy = apart_cycles(machine, bytes, options.pes);
+    let copy = apart_cycles(searches.machine, bytes, options.pes);
     let Some(turned) = cycles(swapped(sizes)) else { return false };
     cycles(sizes).is_none_or(|cycles| turned < cycles + copy)
 }
@@ -62,7 +66,7 @@ struct Turned {
 
 /// A contraction, the chain behind it and their readers, with rows and columns in each other's place; `None`
 /// if some reader takes the result as it is.
-fn turned(all: &Kernels, number: usize) -> Option<Turned> {
+fn turned(all: &Kernels, readers: &[Vec<usize>], number: usize) -> Option<Turned> {
     let Work::Contract { a, b, sizes } = all.kernels[number].work else { return None };
     let Sizes { batch, rows, columns, .. } = sizes;
     // Only rows are taken through windows.
@@ -76,27 +80,22 @@ fn turned(all: &Kernels, number: usize) -> Option<Turned> {
         dims: [columns, rows],
     };
     let mut last = all.kernels[number].results[0];
-    if let [chain] = readers(all, last)[..]
+    if let [chain] = readers[last][..]
         && let Some(work) = turned_chain(&all.kernels[chain], last, [rows, columns])
     {
         found.works.push((chain, work));
         last = all.kernels[chain].results[0];
         found.values.push(last);
     }
-    let copies = readers(all, last);
+    let copies = &readers[last];
     if copies.is_empty() || all.results.iter().any(|result| found.values.contains(&result.value)) {
         return None;
     }
     for copy in copies {
-        let work = turned_copy(&all.kernels[copy], last, [rows, columns])?;
-        found.works.push((copy, work));
+        let work = turned_copy(&all.kernels[*copy], last, [rows, columns])?;
+        found.works.push((*copy, work));
     }
     Some(found)
-}
-
-/// Kernels that read a value, by number.
-fn readers(all: &Kernels, value: usize) -> Vec<usize> {
-    (0..all.kernels.len()).filter(|at| all.kernels[*at].reads().contains(&value)).collect()
 }
 
 /// A chain of as many elements, of which it reads one value whole and of others a row or a column.

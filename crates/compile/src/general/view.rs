@@ -4,7 +4,7 @@
 //! row-major order. What no strides describe is moved first.
 
 /// Strided access to a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct View {
     /// The value, by number.
     pub value: usize,

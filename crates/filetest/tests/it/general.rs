@@ -1,6 +1,8 @@
 //! Small random graphs on the chip: every kernel against the reference, whole numbers against the interpreter
 //! bit for bit, and files against what they were made of.
 
+use std::sync::OnceLock;
+
 use proptest::prelude::*;
 use tilewright_artifact::{CompiledFile, GraphPlan, write_graph};
 use tilewright_base::Sources;
@@ -19,10 +21,14 @@ use tilewright_runtime::executable::ExecutableGraph;
 use tilewright_runtime::graph::{GraphDevice, executable};
 
 pub(crate) fn tcp() -> Tcp {
-    let mut sources = Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("a machine"));
-    let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("a machine");
-    loaded.machine.tcp().expect("a TCP").clone()
+    static READ: OnceLock<Tcp> = OnceLock::new();
+    let read = || {
+        let mut sources = Sources::default();
+        let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("a machine"));
+        let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("a machine");
+        loaded.machine.tcp().expect("a TCP").clone()
+    };
+    READ.get_or_init(read).clone()
 }
 
 /// Sizes of a value.

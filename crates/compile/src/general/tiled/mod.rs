@@ -13,22 +13,28 @@
 //! | `epilogue` | the chain, and the kernels by rows behind it, that run on tiles before they are stored |
 //! | `finish` | its commands |
 //! | `stages` | how it becomes commands |
+//! | `chain_passes` | passes of its first chain, each made once in a search |
 //! | `lines` | rows that are positions of windows, taken from the value that windows look at |
 //! | `patch` | windows that slices fetch from one copy of what they look at |
 //! | `rooms` | buffers in data memory |
 //! | `exchange` | sums that slices trade, so that rows are long |
 //! | `traffic` | tiles as transfers, and their cycles before there are any |
 //! | `search` | which grid, tile and split over slices takes least, overlap included |
+//! | `pipeline` | the tiles of a PE in time |
+//! | `memo` | searches of contractions, each made once for all plans of a graph |
 //! | `refine` | what the transfers of a tile take, from the transfers themselves |
 //! | `emit` | the chosen candidate as queues of commands |
 
+mod chain_passes;
 mod emit;
 mod epilogue;
 mod exchange;
 mod finish;
 mod grid;
 mod lines;
+mod memo;
 mod patch;
+mod pipeline;
 mod refine;
 mod rooms;
 mod search;
@@ -41,5 +47,6 @@ pub(super) use emit::Operands;
 pub(super) use epilogue::{Epilogue, Input, Joined, Uses};
 pub use grid::{Grid, Tiling};
 pub(super) use lines::{Padding, Windows};
+pub(super) use memo::TileSearches;
+pub(super) use search::Room;
 pub use search::TiledContraction;
-pub(super) use search::{Room, candidate};

@@ -1,16 +1,19 @@
 //! Which grid of PEs, tile and split over slices takes least, with transfers beside commands.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 
 use super::super::emit::dm_bytes;
 use super::super::kernel::{Sizes, Strides};
+use super::chain_passes::ChainPasses;
 use super::epilogue::{Epilogue, Input};
 use super::grid::{Grid, Tile, Tiling};
 use super::lines::Windows;
 use super::patch::Patch;
+use super::pipeline::Pipeline;
 use super::refine::transfer_cycles;
 use super::rooms::Rooms;
 use super::split::Split;
@@ -97,11 +100,18 @@ struct Search<'m> {
     windows: Option<&'m Windows>,
     /// Sums are kept besides.
     whole: bool,
-    known: BTreeMap<([u64; 3], Split), Option<Estimate>>,
+    known: &'m mut KnownTiles,
     /// Candidates that take more at least are not looked at.
     limit: u64,
     /// Rows or columns are there when the contraction begins.
     warm: [bool; 2],
+}
+
+/// What was found out about tiles of a contraction with what runs on them, whatever they may use.
+#[derive(Debug, Default)]
+pub(super) struct KnownTiles {
+    estimates: BTreeMap<([u64; 3], Split), Option<Arc<Estimate>>>,
+    passes: ChainPasses,
 }
 
 /// What a contraction in tiles may use.
@@ -122,12 +132,13 @@ pub(in super::super) struct Room {
 ///
 /// # Errors
 /// Why there is none.
-pub(in super::super) fn candidate(
+pub(super) fn candidate(
     machine: &Tcp,
     sizes: Sizes,
     Room { pes, fused, warm, refined: is_refined }: Room,
     (epilogue, windows): Behind<'_>,
     whole: bool,
+    known: &mut KnownTiles,
 ) -> Result<TiledContraction, String> {
     let sizes = windows.map_or(sizes, |windows| windows.padded(sizes));
     let granule = machine.tdma.alignment_bytes;
@@ -143,8 +154,7 @@ pub(in super::super) fn candidate(
         return Err(format!("results of {} columns are no whole granules of {granule} B", sizes.columns));
     }
     let limit = u64::MAX;
-    let mut search =
-        Search { machine, sizes, fused, epilogue, windows, whole, known: BTreeMap::new(), limit, warm };
+    let mut search = Search { machine, sizes, fused, epilogue, windows, whole, known, limit, warm };
     let mut all = search.candidates(pes);
     all.sort_by_key(|candidate| candidate.cycles);
     let mut why = "no tile is legal".to_string();
@@ -270,16 +280,18 @@ impl Search<'_> {
             return;
         }
         let tiles = shares[0] * shares[1].div_ceil(rows) * strips;
+        let tilings = [true, false].map(|resident| Tiling { grid, planes, rows, columns, resident });
+        let mut cut = tilings.map(|_| None);
         for split in self.splits(fused) {
             if self.least(grid, tile, split).is_none_or(|least| least * tiles > self.limit) {
                 continue;
             }
             let Some(estimate) = self.estimated(tile, split) else { continue };
-            for resident in [true, false] {
-                let tiling = Tiling { grid, planes, rows, columns, resident };
+            for (tiling, cut) in tilings.into_iter().zip(&mut cut) {
                 let rooms = estimate.rooms.clone().with_rows(self.machine, self.row_buffers(tiling));
                 if rooms.bytes() <= dm_bytes(self.machine) {
-                    let cycles = self.time(tiling, fused, &estimate);
+                    let cut = cut.get_or_insert_with(|| self.last_tiles(tiling));
+                    let cycles = self.time(tiling, cut, fused, &estimate);
                     self.limit = self.limit.min(cycles + cycles / NEAR);
                     all.push(Candidate { tiling, split, cycles });
                 }
@@ -318,10 +330,12 @@ impl Search<'_> {
         Sizes { batch: planes, rows: planes * rows, columns, ..self.sizes }
     }
 
-    fn estimated(&mut self, tile: [u64; 3], split: Split) -> Option<Estimate> {
+    fn estimated(&mut self, tile: [u64; 3], split: Split) -> Option<Arc<Estimate>> {
         let (sizes, key) = (self.of_sizes(tile), (tile, split));
         let (machine, behind) = (self.machine, (self.epilogue, self.windows));
-        self.known.entry(key).or_insert_with(|| estimate(machine, sizes, split, behind)).clone()
+        let KnownTiles { estimates, passes } = &mut *self.known;
+        let make = || estimate(machine, sizes, split, behind, passes).map(Arc::new);
+        estimates.entry(key).or_insert_with(make).clone()
     }
 
     /// Buffers for tiles of rows.
@@ -395,7 +409,7 @@ impl Search<'_> {
 
     /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in
     /// order.
-    fn time(&self, tiling: Tiling, fused: u64, estimate: &Estimate) -> u64 {
+    fn time(&self, tiling: Tiling, tiles: &[Tile], fused: u64, estimate: &Estimate) -> u64 {
         let machine = self.machine;
         let sharing = tiling.grid.pes();
         let moved = self.moved(tiling, estimate);
@@ -410,7 +424,12 @@ impl Search<'_> {
             let busy = (one.engine_cycles / fused).max(shared);
             if busy == 0 { 0 } else { busy + machine.tdma.startup_cycles }
         });
-        self.time_with(tiling, fused, estimate, cycles)
+        self.time_with(tiles, fused, estimate, cycles)
+    }
+
+    /// Tiles of the last PE, which has as many as any.
+    fn last_tiles(&self, tiling: Tiling) -> Vec<Tile> {
+        tiling.tiles(self.sizes, tiling.grid.pes() - 1)
     }
 
     /// The same with what transfers of candidates that can be had take.
@@ -423,14 +442,15 @@ impl Search<'_> {
         });
         let estimate = self.estimated([tiling.planes, tiling.rows, tiling.columns], split);
         match (found, estimate) {
-            (Some(found), Some(estimate)) => self.time_with(tiling, split.fused, &estimate, found),
+            (Some(found), Some(estimate)) => {
+                self.time_with(&self.last_tiles(tiling), split.fused, &estimate, found)
+            }
             _ => cycles,
         }
     }
 
-    fn time_with(&self, tiling: Tiling, fused: u64, estimate: &Estimate, cycles: [u64; 4]) -> u64 {
+    fn time_with(&self, tiles: &[Tile], fused: u64, estimate: &Estimate, cycles: [u64; 4]) -> u64 {
         let machine = self.machine;
-        let tiles = tiling.tiles(self.sizes, tiling.grid.pes() - 1);
         let all: u64 = tiles.iter().map(|tile| Self::transfer_cycles(tile, cycles)).sum();
         let cold = |at: usize| if self.warm[at] { 0 } else { cycles[at] };
         let cycles = [cold(0), cold(1), cycles[2], cycles[3]];
@@ -447,13 +467,13 @@ impl Search<'_> {
             cycles,
             message,
         };
-        clock.load(&tiles, 0);
+        clock.load(tiles, 0);
         for at in 0..tiles.len() {
-            clock.run(&tiles, at, estimate);
+            clock.run(tiles, at, estimate);
             if at > 0 {
                 clock.store(at - 1);
             }
-            clock.load(&tiles, at + 1);
+            clock.load(tiles, at + 1);
         }
         clock.store(tiles.len().saturating_sub(1));
         // Others need the engine too.
@@ -473,7 +493,7 @@ impl Search<'_> {
         u64::try_from(cycles / 1_000_000_000).or_broken("cycles of a message fit 64 bits")
     }
 
-    fn made(&self, candidate: &Candidate) -> Result<Made, String> {
+    fn made(&mut self, candidate: &Candidate) -> Result<Made, String> {
         let mut programs: BTreeMap<(u64, u64), TileProgram> = BTreeMap::new();
         let machine = self.machine;
         for pe in 0..candidate.tiling.grid.pes() {
@@ -485,7 +505,8 @@ impl Search<'_> {
                 let batch = candidate.tiling.planes;
                 let sizes = Sizes { batch, rows: key.0, columns: key.1, ..self.sizes };
                 let chain = ((self.epilogue, self.windows), self.whole);
-                programs.insert(key, tile_program(machine, sizes, candidate.split, chain)?);
+                let known = &mut self.known.passes;
+                programs.insert(key, tile_program(machine, sizes, candidate.split, chain, known)?);
             }
         }
         let all = programs.values().map(|program| program.rooms(machine));
@@ -542,51 +563,3 @@ impl Search<'_> {
 
 /// Commands by rows and columns of a tile, and buffers for all of them.
 type Made = (BTreeMap<(u64, u64), TileProgram>, Rooms);
-
-/// One PE's engine and tensor unit in time.
-struct Pipeline {
-    engine: u64,
-    unit: u64,
-    sub: u64,
-    /// When the last tile that was asked for is there.
-    ready: u64,
-    /// When each tile is computed.
-    ends: Vec<u64>,
-    cycles: [u64; 4],
-    /// From a transfer to an execution of another PE, and back.
-    message: u64,
-}
-
-impl Pipeline {
-    fn load(&mut self, tiles: &[Tile], at: usize) {
-        let Some(tile) = tiles.get(at) else { return };
-        // Its buffers are those of the tile before the last.
-        if let Some(end) = at.checked_sub(2).and_then(|before| self.ends.get(before)) {
-            self.engine = self.engine.max(*end + self.message);
-        }
-        if tile.brings_rows {
-            self.engine += self.cycles[0];
-        }
-        if tile.row_tile == 0 {
-            self.engine += self.cycles[1];
-        }
-        self.engine += self.cycles[3];
-        self.ready = self.engine + self.message;
-    }
-
-    fn run(&mut self, tiles: &[Tile], at: usize, estimate: &Estimate) {
-        let load = if tiles[at].row_tile == 0 { estimate.load_cycles } else { 0 };
-        self.unit = self.unit.max(self.ready) + load + estimate.contract_cycles;
-        self.sub = self.sub.max(self.unit) + estimate.finish_cycles;
-        if estimate.serial {
-            self.unit = self.sub;
-        }
-        self.ends.push(if estimate.finish_cycles == 0 { self.unit } else { self.sub });
-    }
-
-    fn store(&mut self, at: usize) {
-        if let Some(end) = self.ends.get(at) {
-            self.engine = self.engine.max(*end + self.message) + self.cycles[2];
-        }
-    }
-}

@@ -2,6 +2,7 @@
 //! register file holds, and where every stream lies.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::vector::{OperandSource, Vector};
@@ -12,6 +13,7 @@ use super::super::group::LEAST_ROWS;
 use super::super::kernel::Packing;
 use super::super::passes::{Pass, Registers, operands_of_units, passes_with};
 use super::super::words::Line;
+use super::chain_passes::{ChainPasses, RegisterKey, is_small};
 use super::epilogue::{Epilogue, Input, Member, Source};
 use super::finish::{Finish, Operand, Placement, Slot, Stage, Stored};
 use super::split::Spread;
@@ -67,35 +69,40 @@ impl Layout {
     }
 }
 
-/// Register file operands of the first chain at a point, from a byte on; streams that are not used take no
-/// room.
+/// Operands of the first chain at a point.
+struct ChainOperands {
+    /// Those that take room in the register file.
+    operands: Vec<Operand>,
+    /// First byte of the register file that is free behind them.
+    next: u64,
+    /// The passes with them.
+    passes: Arc<[Pass]>,
+}
+
+/// Register file operands of the first chain at a point, from a byte on, and the passes with them; streams
+/// that are not used take no room.
 fn registers(
-    chain: &Epilogue,
+    machine: &Tcp,
+    (chain, known): (&Epilogue, &mut ChainPasses),
     layout: &Layout,
     from: u64,
     is_used: &dyn Fn(usize) -> bool,
-) -> Option<(Registers, Vec<Operand>, u64)> {
-    let small: Vec<usize> = (0..chain.inputs.len()).filter(|at| is_small(chain.inputs[*at])).collect();
-    let fit = operands_of_units(&small, &chain.lines, &chain.streams);
-    if fit.len() != small.len() {
-        return None;
-    }
+) -> Option<ChainOperands> {
+    let small = known.small(chain)?;
     let (mut all, mut operands, mut next) = (Registers::new(), Vec::new(), from);
-    for stream in small {
+    let used: Vec<bool> = small.iter().map(|stream| is_used(*stream)).collect();
+    for (stream, is_used) in small.into_iter().zip(&used) {
         let input = chain.inputs[stream];
         let (words, walk, placed) = layout.operand(input)?;
         all.insert(stream, vrf(next, &walk));
-        if is_used(stream) {
+        if *is_used {
             operands.push(Operand { number: stream, input, words, at: next, placed });
             next += register_bytes(words);
         }
     }
-    Some((all, operands, next))
-}
-
-/// Whether an input is one element for each row or for each column.
-fn is_small(input: Input) -> bool {
-    matches!(input, Input::Columns | Input::Rows)
+    let key = RegisterKey { rows: layout.rows, columns: layout.columns, from, used };
+    let passes = known.passes(machine, chain, key, &all)?;
+    Some(ChainOperands { operands, next, passes })
 }
 
 /// Bytes of the register file for so many words.
@@ -121,6 +128,7 @@ impl Finish {
         shape: &TileShape,
         epilogue: Option<&Epilogue>,
         whole: bool,
+        known: &mut ChainPasses,
     ) -> Option<Finish> {
         let plain = Finish {
             first: Vec::new(),
@@ -137,9 +145,12 @@ impl Finish {
         let Some(epilogue) = epilogue else { return Some(plain) };
         let all = |_: usize| true;
         // Which operands are used is known when all units are: the first time is for that alone.
-        let tried = Maker::new(machine, shape, epilogue, plain.clone(), [&all, &all])?;
-        let units = std::iter::once(&tried.joined).chain(tried.rest.iter().map(|pass| &pass.vector));
+        let tried = Maker::new(machine, shape, (epilogue, known), plain.clone(), [&all, &all])?;
+        let units = std::iter::once(&tried.joined).chain(tried.rest().iter().map(|pass| &pass.vector));
         let used = bases(units);
+        if tried.operands.iter().flatten().all(|one| used.contains(&one.at)) {
+            return tried.finished();
+        }
         let uses = |operands: &[Operand], number: usize| {
             operands.iter().any(|one| one.number == number && used.contains(&one.at))
         };
@@ -147,7 +158,7 @@ impl Finish {
         let made = Maker::new(
             machine,
             shape,
-            epilogue,
+            (epilogue, known),
             plain,
             [&|number| uses(early, number), &|number| uses(late, number)],
         )?;
@@ -163,8 +174,8 @@ struct Maker<'f> {
     made: Finish,
     /// Units in the command of the contraction, as a chain.
     joined: Vector,
-    /// Passes of the first chain behind it.
-    rest: Vec<Pass>,
+    /// Passes of the first chain, and how many of them are in the command of the contraction.
+    passes: (Arc<[Pass]>, usize),
     /// Operands of the register file before and behind the exchange.
     operands: [Vec<Operand>; 2],
     /// First byte of the register file that is free.
@@ -180,18 +191,17 @@ impl<'f> Maker<'f> {
     fn new(
         machine: &'f Tcp,
         shape: &'f TileShape,
-        epilogue: &'f Epilogue,
+        (epilogue, known): (&'f Epilogue, &mut ChainPasses),
         mut made: Finish,
         is_used: [&dyn Fn(usize) -> bool; 2],
     ) -> Option<Maker<'f>> {
         let inputs = epilogue.inputs.len();
         let sum = epilogue.inputs.iter().position(|input| *input == Input::Sum)?;
-        let (early, before, next) = registers(epilogue, &Layout::new(shape, false), 0, is_used[0])?;
-        let (late, behind, next) = registers(epilogue, &Layout::new(shape, true), next, is_used[1])?;
-        let passes =
-            |known: &Registers| passes_with(machine, inputs, &epilogue.lines, &epilogue.streams, known);
-        let (mut first, mut rest) = (passes(&early)?, passes(&late)?);
-        let uses = |at: usize| rest.iter().filter(|pass| pass.stream == at || pass.pair == Some(at)).count();
+        let before = registers(machine, (epilogue, known), &Layout::new(shape, false), 0, is_used[0])?;
+        let late = Layout::new(shape, true);
+        let behind = registers(machine, (epilogue, known), &late, before.next, is_used[1])?;
+        let (first, all, next) = (before.passes, behind.passes, behind.next);
+        let uses = |at: usize| all.iter().filter(|pass| pass.stream == at || pass.pair == Some(at)).count();
         let alone = first.first().is_some_and(|pass| {
             pass.stream == sum
                 && pass.pair.is_none()
@@ -206,22 +216,28 @@ impl<'f> Maker<'f> {
         made.slots = vec![None; inputs + epilogue.lines.len()];
         made.slots[sum] = Some(Slot::Sums);
         // Where the vector engine is needed behind the contraction too, both would wait for each other.
-        let apart = !epilogue.has_rows() && shape.over.summed == 1 && rest.len() > 1;
-        if !made.whole && alone && !apart {
-            let pass = first.swap_remove(0);
+        let apart = !epilogue.has_rows() && shape.over.summed == 1 && all.len() > 1;
+        let mut joins = 0;
+        if let Some(pass) = first.first().filter(|_| !made.whole && alone && !apart) {
             made.slots[pass.result] = Some(Slot::Sums);
-            made.first = pass.vector.ops;
-            rest.remove(0);
+            made.first.clone_from(&pass.vector.ops);
+            joins = 1;
         }
         let joined = chain(shape.sum_word(), made.first.clone());
         let values = epilogue.streams.iter().map(|stream| (*stream, false)).collect();
-        let operands = [before, behind];
-        let held = BTreeMap::new();
-        let mut maker = Maker { machine, epilogue, shape, made, joined, rest, operands, next, values, held };
+        let operands = [before.operands, behind.operands];
+        let (passes, held) = ((all, joins), BTreeMap::new());
+        let mut maker =
+            Maker { machine, epilogue, shape, made, joined, passes, operands, next, values, held };
         for (number, input) in epilogue.inputs.iter().enumerate() {
             maker.bring(number, *input, number);
         }
         Some(maker)
+    }
+
+    /// Passes of the first chain behind the contraction.
+    fn rest(&self) -> &[Pass] {
+        &self.passes.0[self.passes.1..]
     }
 
     /// An input that transfers bring, as a stream.
@@ -246,7 +262,7 @@ impl<'f> Maker<'f> {
     }
 
     fn finished(mut self) -> Option<Finish> {
-        for pass in std::mem::take(&mut self.rest) {
+        for pass in self.rest().to_vec() {
             let result = pass.result;
             self.stage(Stage::Pass { pass, narrow: false }, Some(result));
         }

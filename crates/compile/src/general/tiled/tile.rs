@@ -20,6 +20,7 @@ use tilewright_tcp_isa::switch::{Ring, Topology};
 use super::super::image::Image;
 use super::super::kernel::{Packing, Sizes};
 use super::super::tactic::{Placed, multiplied};
+use super::chain_passes::ChainPasses;
 use super::epilogue::Epilogue;
 use super::exchange::{Exchange, ring};
 use super::finish::{Finish, Operand, Placement, Stored};
@@ -465,9 +466,10 @@ pub(super) fn estimate(
     sizes: Sizes,
     split: Split,
     (epilogue, windows): Behind<'_>,
+    known: &mut ChainPasses,
 ) -> Option<Estimate> {
     let shape = TileShape::new(machine, sizes, split, (epilogue, windows))?;
-    let finish = Finish::new(machine, &shape, epilogue, false)?;
+    let finish = Finish::new(machine, &shape, epilogue, false, known)?;
     let exchange = Exchange::new(&shape);
     let half = machine.dm.capacity_bytes / 2;
     let contract = shape.contract(machine, &finish, 0, half);
@@ -508,10 +510,12 @@ pub(super) fn tile_program(
     live: Sizes,
     split: Split,
     ((epilogue, windows), whole): (Behind<'_>, bool),
+    known: &mut ChainPasses,
 ) -> Result<TileProgram, String> {
     let shape = TileShape::new(machine, live, split, (epilogue, windows));
     let shape = shape.ok_or("a tile that does not fit register files")?;
-    let finish = Finish::new(machine, &shape, epilogue, whole).ok_or("a chain that no tile takes")?;
+    let finish = Finish::new(machine, &shape, epilogue, whole, known);
+    let finish = finish.ok_or("a chain that no tile takes")?;
     let exchange = Exchange::new(&shape);
     let operands = shape.placed().ok_or("a shape that is no block")?;
     let results = [4, 2, 1].map(|element_bytes| exchange.placed(element_bytes));

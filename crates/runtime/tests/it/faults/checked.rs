@@ -221,13 +221,16 @@ struct Survey {
 #[test]
 fn faults_that_matter_are_refused_before_a_run() {
     let machine = tcp();
+    let plans = GRAPHS.map(|case| {
+        let whole = planned(&machine, case);
+        assert!(!is_refused(&machine, &whole), "{}", whole.kernels.name);
+        let right = run(&machine, &whole);
+        assert!(matches!(right, Ending::Gave(_)), "{right:?}");
+        (whole, right)
+    });
     for (at, mutation) in MUTATIONS.into_iter().enumerate() {
         let mut survey = Survey::default();
-        for case in GRAPHS {
-            let whole = planned(&machine, case);
-            assert!(!is_refused(&machine, &whole), "{}", whole.kernels.name);
-            let right = run(&machine, &whole);
-            assert!(matches!(right, Ending::Gave(_)), "{right:?}");
+        for (whole, right) in &plans {
             for draw in 0..draws(24, 400) {
                 let mut faulty = whole.clone();
                 if mutated(&mut faulty.program, mutation, draw * 7919 + at).is_none() {
@@ -235,7 +238,7 @@ fn faults_that_matter_are_refused_before_a_run() {
                 }
                 let refused = is_refused(&machine, &faulty);
                 let ended = run(&machine, &faulty);
-                match (ended == right, refused) {
+                match (ended == *right, refused) {
                     (true, strict) => {
                         survey.harmless += 1;
                         survey.strict += usize::from(strict);

@@ -105,6 +105,10 @@ impl HbmChannels {
     /// Time of one channel, in parts of the denominator.
     fn time(&self, machine: &Tcp, times: &ChannelTimes, at: usize) -> u128 {
         let channel = &self.channels[at];
+        // Most transfers touch few channels, and few banks of those.
+        if channel.accesses == 0 && channel.row_switches == 0 {
+            return 0;
+        }
         let queues = channel.accesses.div_ceil(machine.hbm.queue_entries.max(1));
         let changes = channel.rank_changes.min(queues.capped_mul(machine.hbm.ranks.saturating_sub(1)));
         let bus = times
@@ -114,6 +118,7 @@ impl HbmChannels {
         let units = self.group_units.iter().skip(at * groups).take(groups).copied().fold(0, u64::max);
         let group = times.group(units);
         let banks = self.banks.iter().skip(at * banks).take(banks);
+        let banks = banks.filter(|bank| bank.accesses > 0 || bank.row_switches > 0);
         let banks = banks.map(|bank| times.work(bank.accesses, bank.partial_writes, bank.row_switches));
         banks.fold(bus.max(group), u128::max)
     }
