@@ -14,6 +14,7 @@
 
 pub mod array;
 pub mod batch;
+mod chips;
 pub mod device;
 pub mod einsum;
 pub mod executable;
