@@ -102,7 +102,9 @@ fn what_is_not_known_is_refused_with_its_line() {
     let plan = GraphPlan { chip: "tcp".to_string(), ..GraphPlan::default() }.to_string();
     assert!(GraphPlan::read(&plan).is_ok());
     let other = |from: &str, to: &str| GraphPlan::read(&plan.replacen(from, to, 1)).unwrap_err();
-    assert_eq!(other("graph 1", "graph 3"), PlanError::Version { found: "graph 3".to_string() });
+    assert_eq!(other("graph 1", "graph 4"), PlanError::Version { found: "graph 4".to_string() });
+    // The form of several chips is for graphs that are divided.
+    assert!(matches!(other("graph 1", "graph 3"), PlanError::Line { number: 1, .. }));
     assert_eq!(other("graph 1", "model 1"), PlanError::Version { found: "model 1".to_string() });
     let line = PlanError::Line { number: 5, line: "pes many".to_string() };
     assert_eq!(other("pes 0", "pes many"), line);

@@ -31,7 +31,9 @@ pub fn four_bits(all: &Kernels) -> FourBits {
     for kernel in &all.kernels {
         let Work::Contract { b, sizes, .. } = kernel.work else { continue };
         let (Some(value), Some(result)) = (all.values.get(b), kernel.results.first()) else { continue };
-        let Some(name) = all.values.get(*result).map(|value| value.name.clone()) else { continue };
+        let Some(name) = all.values.get(*result).map(|value| value.name.as_str()) else { continue };
+        // As quantisation calls what becomes the result.
+        let name = name.strip_suffix(".sums").unwrap_or(name).to_string();
         if sizes.held == Packing::Pairs {
             found.paired.insert(name);
         } else if value.dtype == Dtype::I4 {

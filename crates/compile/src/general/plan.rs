@@ -26,7 +26,7 @@ use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
 use super::link::{Chosen, MANY_PRODUCTS, chosen, is_warm};
 use super::merge::{close, merged};
-use super::pairs::paired_columns;
+use super::pairs::{four_bits, paired_columns};
 use super::parts::{Parts, sums_in_parts};
 use super::passes::passes;
 use super::refusal::{Lowered, Refusal};
@@ -210,7 +210,10 @@ fn copied(machine: &Tcp, graph: &Graph, store: &TensorStore, options: &Options) 
         turned_results(machine, options, narrowed)
     };
     let legal = close(legal(machine, options.pes, turned));
-    // Constants that nobody reads take no room: those in words that are read in a narrow type.
+    if four_bits(&legal).paired.is_empty() {
+        return Ok(legal);
+    }
+    // Weights in words, which nobody reads any more, take no room.
     let none_gone = vec![false; legal.kernels.len()];
     Ok(compacted(legal, &none_gone))
 }

@@ -159,6 +159,8 @@ impl Rewriter<'_> {
         let wide = operands.into_iter().map(|bytes| self.b.convert(bytes, summed));
         let wide = wide.collect::<BuildResult<Vec<ValueId>>>()?;
         let sums = self.b.einsum(spec, &wide)?;
+        let name = node.outputs.first().and_then(|out| self.graph.value(*out));
+        self.b.rename(sums, &format!("{}.sums", name.map_or("", |value| &value.name)));
         let floats = if summed == Dtype::F32 { sums } else { self.b.convert(sums, Dtype::F32)? };
         let scaled = match by_channel {
             Some(scales) => {

@@ -189,7 +189,10 @@ fn files_record_their_chips() {
     let graph = "tests/general/chips.graph";
     let run = good(&format!("run {graph} --seed 3 --chips 2"), &mut host);
     assert!(run.contains("2 chips, each with 4 of 8 positions of axis 0 of `x`"), "{run}");
-    let compiled = good(&format!("compile {graph} --chips 2 -o g.twb"), &mut host);
+    let json = good(&format!("run {graph} --seed 3 --chips 2 --json"), &mut host);
+    assert!(json.contains("\"chips\": 2"), "{json}");
+    good(&format!("compile {graph} --chips 2 -o g.twb"), &mut host);
+    let compiled = good(&format!("compile {graph} --chips 2"), &mut host);
     assert!(compiled.contains("2, each with 4 of 8 positions"), "{compiled}");
     assert_eq!(good("exec g.twb --seed 3", &mut host), run);
     assert_eq!(good("run g.twb --seed 3", &mut host), run);

@@ -110,7 +110,7 @@ fn drawn() -> impl Strategy<Value = Vec<f32>> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: tilewright_testkit::draws(40, 1000), ..ProptestConfig::default()
+        cases: tilewright_testkit::draws(16, 1000), ..ProptestConfig::default()
     })]
 
     #[test]
