@@ -51,10 +51,10 @@ pub(super) fn paired_columns(machine: &Tcp, options: &Options, mut all: Kernels)
     }
     let uses = readers(&all);
     let mut known = BTreeMap::new();
-    for value in 0..all.values.len() {
+    for (value, readers) in uses.iter().enumerate() {
         let Some(patterns) = pairs(&all.values[value]) else { continue };
         let paired: Option<Vec<(usize, Sizes)>> =
-            uses[value].iter().map(|reader| Some((*reader, paired(&all, *reader, value)?))).collect();
+            readers.iter().map(|reader| Some((*reader, paired(&all, *reader, value)?))).collect();
         let Some(paired) = paired.filter(|all| !all.is_empty()) else { continue };
         let mut is_tiled = |sizes: Sizes| {
             let room = options.room([false; 2]);

@@ -42,6 +42,9 @@ pub(super) struct Found {
     pub(super) notes: Vec<String>,
 }
 
+/// Letters, operands and elements of a sum of a contraction.
+type Taken = (Subscripts, [Operand; 2], u64);
+
 /// What is known of a graph.
 pub(super) struct ContractionFinder<'g> {
     graph: &'g Graph,
@@ -96,7 +99,7 @@ impl<'g> ContractionFinder<'g> {
     }
 
     /// Letters, operands and elements of a sum of a contraction that the engine takes.
-    fn contraction(&self, node: &Node) -> Option<(Subscripts, [Operand; 2], u64)> {
+    fn contraction(&self, node: &Node) -> Option<Taken> {
         let (Op::Einsum(spec), [Some(a), Some(b)]) = (&node.op, &node.inputs[..]) else { return None };
         let letters = Subscripts::parse(spec)?;
         let [of_a, of_b] = &letters.inputs[..] else { return None };
@@ -153,7 +156,7 @@ impl<'g> ContractionFinder<'g> {
     }
 
     /// Every contraction that the engine takes, by the number of its node.
-    fn all(&self) -> BTreeMap<usize, ((Subscripts, [Operand; 2], u64), Ruled<'g>)> {
+    fn all(&self) -> BTreeMap<usize, (Taken, Ruled<'g>)> {
         let mut all = BTreeMap::new();
         for (number, node) in self.graph.nodes.iter().enumerate() {
             let Some(found) = self.contraction(node) else { continue };
