@@ -25,9 +25,9 @@
 //! gives "y" [[seq], [64]]
 //! ```
 //!
-//! A graph that is divided over chips begins with `graph 3`, may have open sizes, and says behind the place of
-//! an input or output which axis has a part for each of how many chips (`at 4096 axis 0 over 2`); sizes are
-//! those of all parts, places and loops those of one.
+//! A graph that is divided over chips begins with `graph 3`, may have open sizes, and says behind the place
+//! of an input or output which axis has a part for each of how many chips (`at 4096 axis 0 over 2`); sizes
+//! are those of all parts, places and loops those of one.
 //!
 //! `takes` and `gives` have the parts of each axis of an input and of a result, `size` an input that is a
 //! run-time size; they are as many as inputs and outputs, in the same order.

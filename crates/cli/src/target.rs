@@ -39,8 +39,8 @@ pub(crate) struct ModelTarget {
     /// PEs of a chip that share the work: 1, 2, 4 or 8
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) pes: u64,
-    /// Chips that share the weights, joined by PCIe: 1, 2, 4 or 8. Of a graph that takes arrays: chips that share
-    /// its batch, each with all constants
+    /// Chips that share the weights, joined by PCIe: 1, 2, 4 or 8. Of a graph that takes arrays: chips that
+    /// share its batch, each with all constants
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) chips: u64,
     /// Longest context in tokens, prompt included; rounded up to a position for every slice

@@ -1,5 +1,5 @@
-//! A graph of primitives as equal parts that know nothing of each other: one axis of its inputs, the batch, is
-//! divided, and every part computes its positions of it.
+//! A graph of primitives as equal parts that know nothing of each other: one axis of its inputs, the batch,
+//! is divided, and every part computes its positions of it.
 //!
 //! That positions are independent is proven node by node, from the inputs on: of each value it is known along
 //! which axis it has a block for each position, or that it is the same for all of them. A node that folds,

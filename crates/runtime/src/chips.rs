@@ -4,8 +4,8 @@
 use tilewright_base::invariant::Exact;
 use tilewright_tcp_sim::{ImageUse, SimOutcome};
 
-/// Adds the run of another chip: cycles are those of the slower one, all else is that of both. The record stays
-/// that of the first.
+/// Adds the run of another chip: cycles are those of the slower one, all else is that of both. The record
+/// stays that of the first.
 pub(crate) fn add_chip(all: &mut SimOutcome, other: SimOutcome) {
     all.cycles = all.cycles.max(other.cycles);
     all.commands = all.commands.exact_add(other.commands);

@@ -3,8 +3,8 @@
 //!
 //! The contraction engine takes two operands of one kind, and the fetch engine widens integers to words alone
 //! (vISA book, contraction and fetch engines). So such weights pass the cast engine where the columns of a
-//! tile are loaded, as those of language models do; tactics of the explorer have no such command. Weights that
-//! no tile takes so lie in bytes: the numbers are the same.
+//! tile are loaded, as those of language models do; tactics of the explorer have no such command. Weights
+//! that no tile takes so lie in bytes: the numbers are the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Contractions of a graph in types of eight bits, or with constants of four: a rewrite of its primitives, by ranges that were measured
-//! before.
+//! Contractions of a graph in types of eight bits, or with constants of four: a rewrite of its primitives, by
+//! ranges that were measured before.
 //!
 //! Quantisation is symmetric. A constant has a scale for each position of the axes that the result keeps
 //! (each output channel), a computed value one scale: its largest magnitude over the calibration is 127. Sums

@@ -179,7 +179,8 @@ impl GraphTypes {
         rule.map_or(all, |(_, format)| *format)
     }
 
-    /// Refuses constants of four bits where there are none, and a rule that is about none of the contractions.
+    /// Refuses constants of four bits where there are none, and a rule that is about none of the
+    /// contractions.
     pub(super) fn check(&self, all: &[Ruled<'_>]) -> Result<(), TypesError> {
         for (class, format) in &self.rules {
             let computed = |one: &&Ruled<'_>| one.classes.contains(&Class::Attention) && is_about(class, one);

@@ -1,5 +1,5 @@
-//! Random graphs divided over chips: parts by the interpreter against the whole graph, and runs on several chips
-//! against the interpreter.
+//! Random graphs divided over chips: parts by the interpreter against the whole graph, and runs on several
+//! chips against the interpreter.
 
 use proptest::prelude::*;
 use tilewright_compile::divide::{DividedGraph, divided};

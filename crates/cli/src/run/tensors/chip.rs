@@ -260,8 +260,8 @@ fn chip_words(graph: &GraphInterface) -> String {
     let positions = port.dims.get(division.axis).copied().unwrap_or_default();
     let each = positions / chips;
     format!(
-        "{chips} chips, each with {each} of {positions} positions of axis {} of `{}` and all constants; cycles \
-         of the slowest, energy and counts of all, bytes of HBM of each\n",
+        "{chips} chips, each with {each} of {positions} positions of axis {} of `{}` and all constants; \
+         cycles of the slowest, energy and counts of all, bytes of HBM of each\n",
         division.axis, port.name
     )
 }
