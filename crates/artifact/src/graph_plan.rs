@@ -25,6 +25,10 @@
 //! gives "y" [[seq], [64]]
 //! ```
 //!
+//! A graph that is divided over chips begins with `graph 3`, may have open sizes, and says behind the place
+//! of an input or output which axis has a part for each of how many chips (`at 4096 axis 0 over 2`); sizes
+//! are those of all parts, places and loops those of one.
+//!
 //! `takes` and `gives` have the parts of each axis of an input and of a result, `size` an input that is a
 //! run-time size; they are as many as inputs and outputs, in the same order.
 //!
@@ -37,7 +41,7 @@
 use std::fmt;
 
 use tilewright_base::SourceId;
-use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port};
+use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port, PortDivision};
 use tilewright_compile::general::kernel::Packing;
 use tilewright_graph::text::dim;
 use tilewright_graph::{Axis, Dim, Dtype, OpenSizes, OpenTensor, SizeInput};
@@ -50,6 +54,9 @@ use crate::plan::PlanError;
 pub(crate) const VERSION: &str = "graph 1";
 /// The first line of a graph with open sizes.
 pub(crate) const OPEN_VERSION: &str = "graph 2";
+
+/// The first line of a graph that is divided over chips.
+pub(crate) const DIVIDED_VERSION: &str = "graph 3";
 
 /// What a compiled graph is run with, beside its program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,7 +89,7 @@ impl GraphPlan {
         let first = text.lines().next().unwrap_or_default();
         let open: &[&str] = match first {
             VERSION => &[],
-            OPEN_VERSION => &OPEN,
+            OPEN_VERSION | DIVIDED_VERSION => &OPEN,
             other => return Err(PlanError::version(other)),
         };
         let mut log = Log::default();
@@ -92,6 +99,8 @@ impl GraphPlan {
             log.push(*node.unknown(&known));
         }
         let plan = statements(&tree, &mut log);
+        // Only one form has parts.
+        let plan = plan.filter(|plan| (plan.interface.chips() > 1) == (first == DIVIDED_VERSION));
         match plan {
             Some(plan) if log.is_empty() => Ok(plan),
             _ => Err(unknown(text, log)),
@@ -182,7 +191,8 @@ fn port(node: Node<'_>, may_have_loops: bool) -> Read<Port> {
         let packing = args.one_of("how it lies", &packings)?;
         args.keyword("at")?;
         let base = args.unsigned("its first byte")?;
-        Ok(Port { name, dtype, dims, packing, base, loops: Vec::new() })
+        let division = if args.kind().is_some() { Some(division(args)?) } else { None };
+        Ok(Port { name, dtype, dims, packing, base, loops: Vec::new(), division })
     })?;
     if !may_have_loops {
         node.no_block()?;
@@ -194,6 +204,15 @@ fn port(node: Node<'_>, may_have_loops: bool) -> Read<Port> {
         port.loops.push(inner.leaf(element_loops)?);
     }
     Ok(port)
+}
+
+/// `axis 0 over 2`
+fn division(args: &mut Args<'_>) -> Read<PortDivision> {
+    args.keyword("axis")?;
+    let axis = args.unsigned("an axis")?;
+    args.keyword("over")?;
+    let chips = args.unsigned("chips")?;
+    Ok(PortDivision { axis: usize::try_from(axis).unwrap_or(usize::MAX), chips })
 }
 
 /// `0 at 0 (16, 128, 64)(128, 1, 1)`
@@ -218,7 +237,11 @@ fn element_loops(args: &mut Args<'_>) -> Read<ElementLoops> {
 impl fmt::Display for GraphPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let GraphPlan { chip, set, machine, interface, constants } = self;
-        let version = if interface.open.is_empty() { VERSION } else { OPEN_VERSION };
+        let version = match (interface.chips() > 1, interface.open.is_empty()) {
+            (true, _) => DIVIDED_VERSION,
+            (false, true) => VERSION,
+            (false, false) => OPEN_VERSION,
+        };
         writeln!(f, "{version}\nname {}\nchip {}", quoted(&interface.name), quoted(chip))?;
         for setting in set {
             writeln!(f, "set {}", quoted(setting))?;
@@ -261,6 +284,9 @@ fn write_port(f: &mut fmt::Formatter<'_>, word: &str, port: &Port) -> fmt::Resul
     let (name, dims) = (quoted(&port.name), list(&port.dims, u64::to_string));
     let lies = port.packing.name();
     write!(f, "{word} {name} {}{dims} as {lies} at {}", port.dtype.name(), port.base)?;
+    if let Some(PortDivision { axis, chips }) = port.division {
+        write!(f, " axis {axis} over {chips}")?;
+    }
     if port.loops.is_empty() {
         return writeln!(f);
     }

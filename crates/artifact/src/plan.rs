@@ -87,9 +87,10 @@ impl Default for Plan {
 pub enum PlanError {
     /// The first line names another form.
     #[error(
-        "its plan begins with `{found}`, and this release reads `{VERSION}`, `{}` and `{}`",
+        "its plan begins with `{found}`, and this release reads `{VERSION}`, `{}`, `{}` and `{}`",
         graph_plan::VERSION,
-        graph_plan::OPEN_VERSION
+        graph_plan::OPEN_VERSION,
+        graph_plan::DIVIDED_VERSION
     )]
     Version {
         /// The first line, or its beginning.

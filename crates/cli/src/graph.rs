@@ -2,8 +2,9 @@
 //! the choices that an effort finds.
 
 use tilewright_base::Sources;
+use tilewright_compile::divide::{DividedGraph, divided};
 use tilewright_compile::general::refusal::{check_graph, refused_node};
-use tilewright_compile::general::{Choice, Options, Refusal, plan};
+use tilewright_compile::general::{Choice, Options, Refusal, four_bits, plan};
 use tilewright_explore::Goal;
 use tilewright_graph::{Graph, OpenSizes, TensorStore, bounded, primitives};
 use tilewright_machine::Tcp;
@@ -34,13 +35,16 @@ pub(crate) struct CompiledGraph {
     pub(crate) note: Option<QuantisedNote>,
     /// Sizes that a run may have below those that it was compiled for.
     pub(crate) open: OpenSizes,
+    /// How it is divided over chips; the plan is that of one part.
+    pub(crate) divided: Option<DividedGraph>,
 }
 
-/// Primitives at the bounds of their sizes.
+/// Primitives at the bounds of their sizes, or of one part of them.
 struct Lowerable {
     graph: Graph,
     note: Option<QuantisedNote>,
     open: OpenSizes,
+    divided: Option<DividedGraph>,
 }
 
 impl GraphRequest<'_> {
@@ -67,13 +71,13 @@ impl GraphRequest<'_> {
     ) -> Result<CompiledGraph, Outcome> {
         check_graph(&graph).map_err(|refusal| not_lowered(&graph, &refusal))?;
         let (graph, open) = at_bounds(graph, host)?;
-        self.planned(machine, Lowerable { graph, note: None, open }, store, host)
+        self.planned(machine, Lowerable { graph, note: None, open, divided: None }, store, host)
     }
 
     fn planned(
         &self,
         machine: &Tcp,
-        Lowerable { graph, note, open }: Lowerable,
+        Lowerable { graph, note, open, divided }: Lowerable,
         store: &TensorStore,
         host: &mut dyn Host,
     ) -> Result<CompiledGraph, Outcome> {
@@ -87,7 +91,11 @@ impl GraphRequest<'_> {
         });
         self.progress(host, "", None);
         let tuned = tuned.map_err(|error| refused(&graph, &error))?;
-        Ok(CompiledGraph { tuned, note, open })
+        let note = note.map(|mut note| {
+            note.add_weights(&four_bits(&tuned.planned.kernels));
+            note
+        });
+        Ok(CompiledGraph { tuned, note, open, divided })
     }
 
     /// What each part of the compiler is worth for a graph.
@@ -134,7 +142,14 @@ impl GraphRequest<'_> {
             None => (graph, None),
         };
         let (graph, open) = at_bounds(graph, host)?;
-        Ok(Lowerable { graph, note, open })
+        let divided = match self.target.chips {
+            1 => None,
+            chips => Some(divided(&graph, chips).map_err(|complaint| {
+                Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
+            })?),
+        };
+        let graph = divided.as_ref().map_or(graph, |divided| divided.graph.clone());
+        Ok(Lowerable { graph, note, open, divided })
     }
 
     fn progress(&self, host: &mut dyn Host, phase: &str, part: Option<f64>) {
@@ -173,11 +188,16 @@ pub(crate) fn at_bounds(graph: Graph, host: &dyn Host) -> Result<(Graph, OpenSiz
 pub(crate) fn check_target(target: &ModelTarget) -> Result<(), Outcome> {
     let rule = ModelTarget::default();
     refuse_given(&[
-        ("--chips", target.chips != rule.chips, "one chip", "--pes, for more PEs of it"),
         ("--cache", target.cache != rule.cache, "no caches", "leave --cache out"),
         ("--context", target.context.is_some(), "the sizes of its inputs", "--dims for sizes that are open"),
         ("--solver", target.solver != rule.solver, "its own order", "leave --solver out"),
     ])?;
+    if ![1, 2, 4, 8].contains(&target.chips) {
+        let chips = target.chips;
+        return Err(Outcome::usage(&format!(
+            "--chips {chips}\n  = allowed: 1, 2, 4, 8\n  = instead: --chips 1"
+        )));
+    }
     quantise::check(target)
 }
 

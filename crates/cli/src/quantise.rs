@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 use tilewright_base::Sources;
 use tilewright_compile::Named;
+use tilewright_compile::general::FourBits;
 use tilewright_compile::quantise::{
     Format, GraphTypes, QuantisedGraph, TypesError, check as check_rules, quantised, ranges, relative_error,
 };
@@ -45,6 +46,9 @@ pub(crate) struct QuantisedNote {
     all_contractions: usize,
     /// What scales of computed values were found on.
     calibrated_on: String,
+    /// What is said of contractions in another type than was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 /// How far a result is from that of the float32 interpreter.
@@ -69,10 +73,19 @@ impl QuantisedNote {
     /// As people read it.
     pub(crate) fn words(&self) -> String {
         let QuantisedNote { contractions, all_contractions, calibrated_on, .. } = self;
+        let notes: String = self.notes.iter().map(|note| format!("; {note}")).collect();
         format!(
             "{contractions} of {all_contractions} contractions, scales of computed values from \
-             {calibrated_on}"
+             {calibrated_on}{notes}"
         )
+    }
+
+    /// Says of which contractions the weights of four bits lie in bytes.
+    pub(crate) fn add_weights(&mut self, FourBits { in_bytes, .. }: &FourBits) {
+        let lie = |name: &String| {
+            format!("weights of `{name}` have four bits and lie in eight, since no tile takes them otherwise")
+        };
+        self.notes.extend(in_bytes.iter().map(lie));
     }
 }
 
@@ -116,6 +129,7 @@ impl ModelTarget {
         let instead = match error {
             TypesError::Base(_) => "--dtype int8",
             TypesError::OfClass { .. } => "--dtype int8,head=bf16",
+            TypesError::NoConstant { .. } => "weights=w4a8, for all contractions with constants",
             TypesError::Nothing { .. } => "one of them, or leave the rule out",
         };
         Outcome::usage(&format!(
@@ -214,11 +228,12 @@ pub(crate) fn rewritten(
         ranges(graph, store, &types, &calibration.sets).map_err(|error| failed(error.to_string()))?;
     let made = quantised(graph, &types, &ranges)
         .map_err(|complaint| Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour()))?;
-    let QuantisedGraph { graph, contractions, all_contractions } = made;
+    let QuantisedGraph { graph, contractions, all_contractions, notes } = made;
     let calibrated_on = calibration.from.clone();
     let dtype = target.dtype.clone();
     let by_type: BTreeMap<&'static str, usize> =
         contractions.into_iter().map(|(format, count)| (format.name(), count)).collect();
     let contractions = by_type.values().sum();
-    Ok(Some((graph, QuantisedNote { dtype, contractions, by_type, all_contractions, calibrated_on })))
+    let note = QuantisedNote { dtype, contractions, by_type, all_contractions, calibrated_on, notes };
+    Ok(Some((graph, note)))
 }

@@ -22,9 +22,9 @@ pub(crate) struct ModelTarget {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Types of weights and activations that are multiplied: bf16, int8, w8a8, w8a16, w4a8 or w4a16, or class
-    /// by class (int8,weights=int4; int8,activated=int8). Of a graph that takes arrays: bf16, int8 or f8e4m3
-    /// for contractions with constants, or w8a8 for those of two computed values too; then CLASS=TYPE or
-    /// NAME=TYPE, of classes weights, convolution, attention and head: int8,head=bf16,conv1*=f8e4m3
+    /// by class (int8,weights=int4; int8,activated=int8). Of a graph that takes arrays: bf16, int8, f8e4m3 or
+    /// w4a8 for contractions with constants, or w8a8 for those of two computed values too; then CLASS=TYPE or
+    /// NAME=TYPE, of classes weights, convolution, attention and head: int8,head=bf16,conv1*=w4a8
     #[arg(long, value_name = "TYPES", default_value = "bf16")]
     pub(crate) dtype: String,
     /// Type of the keys and values that are kept: bf16 or int8
@@ -39,7 +39,8 @@ pub(crate) struct ModelTarget {
     /// PEs of a chip that share the work: 1, 2, 4 or 8
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) pes: u64,
-    /// Chips that share the weights, joined by PCIe: 1, 2, 4 or 8
+    /// Chips that share the weights, joined by PCIe: 1, 2, 4 or 8. Of a graph that takes arrays: chips that
+    /// share its batch, each with all constants
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) chips: u64,
     /// Longest context in tokens, prompt included; rounded up to a position for every slice

@@ -7,6 +7,7 @@
 //! - [`kernel_text`]: the reader of that text, and its verifier;
 //! - [`mod@recognise`]: patterns of primitives to rich operators;
 //! - [`quantise`]: contractions of a graph of primitives in int8;
+//! - [`mod@divide`]: a graph of primitives as equal parts along its batch, for several chips;
 //! - [`cluster`]: stage 2, graphs to kernels;
 //! - [`general`]: any other graph, kernel by kernel;
 //! - [`tcp`]: stages 3 to 5 for the TCP;
@@ -17,6 +18,7 @@
 pub mod check;
 pub mod cluster;
 pub mod compiled;
+pub mod divide;
 pub mod general;
 pub mod kernel;
 pub mod kernel_text;

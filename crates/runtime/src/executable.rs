@@ -1,25 +1,28 @@
-//! The program of a general graph on a device: constants lie in its memory, every run takes inputs and gives
-//! results as words. It knows no kernels, so that a compiled file runs as its plan does.
+//! The program of a general graph on a device, or on one for each chip that it is divided over: constants lie
+//! in their memories, every run takes inputs and gives results as words. It knows no kernels, so that a
+//! compiled file runs as its plan does.
 
 use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_compile::general::interface::{GraphInterface, OpenSizes, Port, pattern_bytes};
 use tilewright_compile::general::kernel::Packing;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::RuleSet;
-use tilewright_record::Sink;
+use tilewright_record::{KeepLast, Sink};
 use tilewright_tcp_exec::ExecFault;
 use tilewright_tcp_exec::state::SharedBytes;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation};
 
 use crate::Device;
+use crate::chips::add_chip;
 use crate::prepared::Prepared;
 use crate::readings::{Reading, ReadingError, ReadingOptions};
 
 /// A graph that is ready to run.
 #[derive(Debug)]
 pub struct ExecutableGraph {
-    device: Device,
+    /// One for each chip: chips of a graph have nothing to say to each other.
+    devices: Vec<Device>,
     prepared: Prepared,
     interface: GraphInterface,
 }
@@ -41,8 +44,10 @@ impl ExecutableGraph {
         for port in interface.inputs.iter().chain(&interface.results) {
             port.check(asked).map_err(|why| ReadingError::Unfit(why.to_string()))?;
         }
+        interface.check_division().map_err(|why| ReadingError::Unfit(why.to_string()))?;
         let prepared = Prepared::new(machine, program)?;
-        Ok(ExecutableGraph { device: Device::new(machine, 1), prepared, interface })
+        let devices = (0..interface.chips()).map(|_| Device::new(machine, 1)).collect();
+        Ok(ExecutableGraph { devices, prepared, interface })
     }
 
     /// The same with sizes that a run may have below those of its inputs and results.
@@ -62,7 +67,8 @@ impl ExecutableGraph {
     /// # Errors
     /// Bytes past the end of HBM.
     pub fn write_constant(&mut self, base: u64, bytes: &[u8]) -> Result<(), ReadingError> {
-        self.device.write(hbm(base), bytes).map_err(|fault| faulted("constants", fault))
+        let mut written = self.devices.iter_mut().map(|device| device.write(hbm(base), bytes));
+        written.try_for_each(|one| one.map_err(|fault| faulted("constants", fault)))
     }
 
     /// Puts a constant that is held elsewhere to its first byte in HBM, without a copy.
@@ -70,11 +76,13 @@ impl ExecutableGraph {
     /// # Errors
     /// Bytes past the end of HBM.
     pub fn lend_constant(&mut self, base: u64, bytes: &SharedBytes) -> Result<(), ReadingError> {
-        self.device.lend(hbm(base), bytes).map_err(|fault| faulted("constants", fault))
+        let mut lent = self.devices.iter_mut().map(|device| device.lend(hbm(base), bytes));
+        lent.try_for_each(|one| one.map_err(|fault| faulted("constants", fault)))
     }
 
     /// Runs once. Inputs are words in the order of the interface; those behind the last that is given keep
-    /// what they had, zeros at first.
+    /// what they had, zeros at first. Of several chips the sink hears the first; cycles are those of the
+    /// slowest, and counts, energy and findings those of all.
     ///
     /// # Errors
     /// More inputs than the graph has, inputs of another length, a run that cannot go on.
@@ -93,10 +101,20 @@ impl ExecutableGraph {
                 let found = format!("{} words for input `{}` of {}", words.len(), port.name, port.count());
                 return Err(ReadingError::Unfit(found));
             }
-            let written = self.device.write(hbm(port.base), &input_bytes(words, port.packing));
-            written.map_err(|fault| faulted(&port.name, fault))?;
+            for (chip, device) in (0..).zip(&mut self.devices) {
+                let bytes = input_bytes(&port.part(words, chip), port.packing);
+                device.write(hbm(port.base), &bytes).map_err(|fault| faulted(&port.name, fault))?;
+            }
         }
-        self.device.run(&self.prepared, &[], wanted, sink)
+        let (first, others) = self.devices.split_first_mut().or_broken("a graph has a chip");
+        let mut reading = first.run(&self.prepared, &[], wanted, sink)?;
+        let quiet = ReadingOptions { trace: false, ..wanted.clone() };
+        for device in others {
+            let other = device.run(&self.prepared, &[], &quiet, KeepLast::new(0))?;
+            add_chip(&mut reading.outcome, other.outcome);
+            reading.findings.extend(other.findings);
+        }
+        Ok(reading)
     }
 
     /// The elements of a value in row-major order, as they lie in HBM: words, or patterns that are narrower.
@@ -104,35 +122,8 @@ impl ExecutableGraph {
     /// # Errors
     /// A place outside of HBM, more elements than the host has memory for.
     pub fn patterns(&self, port: &Port) -> Result<Vec<u32>, ReadingError> {
-        let too_large = || ReadingError::Unfit(format!("`{}` has {} elements", port.name, port.count()));
-        let block = self.block(port, port.block_elements().ok_or_else(too_large)?)?;
-        if port.loops.is_empty() {
-            return Ok(block);
-        }
-        let mut all = room(port, port.count())?;
-        for loops in &port.loops {
-            loops.each(&mut |element, place| {
-                let slot = all.get_mut(to_index(element)).or_broken("loops go over elements of their value");
-                *slot = *block.get(to_index(place)).or_broken("loops stay within the block of their value");
-            });
-        }
-        Ok(all)
-    }
-
-    /// Elements from the base of a value on, in the order in which they lie.
-    fn block(&self, port: &Port, elements: u64) -> Result<Vec<u32>, ReadingError> {
-        let mut words = room(port, elements)?;
-        let each = to_index(port.element_bytes());
-        let mut bytes = vec![0; CHUNK_ELEMENTS * each];
-        for (chunk, at) in words.chunks_mut(CHUNK_ELEMENTS).zip((port.base..).step_by(CHUNK_ELEMENTS * each))
-        {
-            let bytes = bytes.get_mut(..chunk.len() * each).or_broken("a chunk has room for its elements");
-            self.device.read(hbm(at), bytes).map_err(|fault| faulted(&port.name, fault))?;
-            for (word, bytes) in chunk.iter_mut().zip(bytes.chunks(each)) {
-                *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
-            }
-        }
-        Ok(words)
+        let parts = self.devices.iter().map(|device| part_patterns(device, port));
+        Ok(port.joined(&parts.collect::<Result<Vec<_>, _>>()?))
     }
 
     /// Results of the last run as words, in the order of the interface.
@@ -150,6 +141,38 @@ impl ExecutableGraph {
         };
         self.interface.results.iter().map(words).collect()
     }
+}
+
+/// What a chip has of a value, in row-major order, as it lies in HBM.
+fn part_patterns(device: &Device, port: &Port) -> Result<Vec<u32>, ReadingError> {
+    let too_large = || ReadingError::Unfit(format!("`{}` has {} elements", port.name, port.count()));
+    let block = block(device, port, port.block_elements().ok_or_else(too_large)?)?;
+    if port.loops.is_empty() {
+        return Ok(block);
+    }
+    let mut all = room(port, port.part_count())?;
+    for loops in &port.loops {
+        loops.each(&mut |element, place| {
+            let slot = all.get_mut(to_index(element)).or_broken("loops go over elements of their value");
+            *slot = *block.get(to_index(place)).or_broken("loops stay within the block of their value");
+        });
+    }
+    Ok(all)
+}
+
+/// Elements from the base of a value on, in the order in which they lie.
+fn block(device: &Device, port: &Port, elements: u64) -> Result<Vec<u32>, ReadingError> {
+    let mut words = room(port, elements)?;
+    let each = to_index(port.element_bytes());
+    let mut bytes = vec![0; CHUNK_ELEMENTS * each];
+    for (chunk, at) in words.chunks_mut(CHUNK_ELEMENTS).zip((port.base..).step_by(CHUNK_ELEMENTS * each)) {
+        let bytes = bytes.get_mut(..chunk.len() * each).or_broken("a chunk has room for its elements");
+        device.read(hbm(at), bytes).map_err(|fault| faulted(&port.name, fault))?;
+        for (word, bytes) in chunk.iter_mut().zip(bytes.chunks(each)) {
+            *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
+        }
+    }
+    Ok(words)
 }
 
 /// Elements that are read from a device at a time.

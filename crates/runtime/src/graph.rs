@@ -3,6 +3,7 @@
 
 use tilewright_base::invariant::broken;
 use tilewright_compile::check::plan_fault;
+use tilewright_compile::divide::DividedGraph;
 use tilewright_compile::general::Planned;
 use tilewright_compile::general::interface::{constants, interface, port};
 use tilewright_machine::tcp::Tcp;
@@ -74,11 +75,29 @@ impl GraphDevice {
 /// # Errors
 /// A program that is refused, more bytes than HBM has.
 pub fn executable(machine: &Tcp, planned: &Planned, pes: u64) -> Result<ExecutableGraph, ReadingError> {
+    executable_over_chips(machine, planned, pes, None)
+}
+
+/// The same for a graph that may be divided over chips, of which the plan is that of one part: each chip has
+/// all constants.
+///
+/// # Errors
+/// As [`executable`].
+pub fn executable_over_chips(
+    machine: &Tcp,
+    planned: &Planned,
+    pes: u64,
+    divided: Option<&DividedGraph>,
+) -> Result<ExecutableGraph, ReadingError> {
     if let Some(fault) = plan_fault(machine, planned) {
         broken(format_args!("the plan of `{}`: {fault}", planned.kernels.name));
     }
     let outside = interface(machine, planned, pes)
         .ok_or_else(|| ReadingError::Unfit("a result never leaves data memory".to_string()))?;
+    let outside = match divided {
+        Some(divided) => outside.of_division(divided),
+        None => outside,
+    };
     let mut graph = ExecutableGraph::new(machine, outside, planned.program.clone())?;
     for (base, bytes) in constants(planned) {
         graph.write_constant(base, &bytes)?;

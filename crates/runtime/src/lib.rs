@@ -15,6 +15,7 @@
 
 pub mod array;
 pub mod batch;
+mod chips;
 pub mod device;
 pub mod einsum;
 pub mod executable;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tilewright_artifact::{GraphPlan, PlanError};
-use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port, PortError};
+use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port, PortDivision, PortError};
 use tilewright_compile::general::kernel::Packing;
 use tilewright_graph::{Axis, AxisId, Dim, Dtype, OpenSizes, OpenTensor, SizeInput};
 
@@ -15,14 +15,17 @@ fn port() -> impl Strategy<Value = Port> {
     });
     let sizes = proptest::collection::vec(any::<u64>(), 0..5);
     let loops = proptest::collection::vec(loops, 0..3);
-    (".*", 0..Dtype::ALL.len(), sizes, 0..Packing::ALL.len(), any::<u64>(), loops).prop_map(
-        |(name, dtype, dims, packing, base, loops)| Port {
+    let division = proptest::option::of((any::<usize>(), 2..u64::MAX));
+    let division = division.prop_map(|one| one.map(|(axis, chips)| PortDivision { axis, chips }));
+    (".*", 0..Dtype::ALL.len(), sizes, 0..Packing::ALL.len(), any::<u64>(), loops, division).prop_map(
+        |(name, dtype, dims, packing, base, loops, division)| Port {
             name,
             dtype: Dtype::ALL[dtype],
             dims,
             packing: Packing::ALL[packing],
             base,
             loops,
+            division,
         },
     )
 }
@@ -99,7 +102,9 @@ fn what_is_not_known_is_refused_with_its_line() {
     let plan = GraphPlan { chip: "tcp".to_string(), ..GraphPlan::default() }.to_string();
     assert!(GraphPlan::read(&plan).is_ok());
     let other = |from: &str, to: &str| GraphPlan::read(&plan.replacen(from, to, 1)).unwrap_err();
-    assert_eq!(other("graph 1", "graph 3"), PlanError::Version { found: "graph 3".to_string() });
+    assert_eq!(other("graph 1", "graph 4"), PlanError::Version { found: "graph 4".to_string() });
+    // The form of several chips is for graphs that are divided.
+    assert!(matches!(other("graph 1", "graph 3"), PlanError::Line { number: 1, .. }));
     assert_eq!(other("graph 1", "model 1"), PlanError::Version { found: "model 1".to_string() });
     let line = PlanError::Line { number: 5, line: "pes many".to_string() };
     assert_eq!(other("pes 0", "pes many"), line);
@@ -125,6 +130,7 @@ fn loops_go_over_every_element_once_and_stay_within_memory() {
         packing: Packing::Words,
         base: 16,
         loops,
+        division: None,
     };
     let loops = |first: [u64; 2], loops: &[(u64, u64, u64)]| ElementLoops {
         first_element: first[0],
@@ -143,4 +149,34 @@ fn loops_go_over_every_element_once_and_stay_within_memory() {
     let mut seen = Vec::new();
     loops([1, 5], &[(2, 4, 1), (2, 1, 10)]).each(&mut |element, place| seen.push((element, place)));
     assert_eq!(seen, [(1, 5), (2, 15), (5, 6), (6, 16)]);
+}
+
+#[test]
+fn parts_of_chips_make_up_a_value() {
+    let port = |dims: &[u64], axis: usize, chips: u64| Port {
+        name: "y".to_string(),
+        dtype: Dtype::F32,
+        dims: dims.to_vec(),
+        packing: Packing::Words,
+        base: 0,
+        loops: Vec::new(),
+        division: Some(PortDivision { axis, chips }),
+    };
+    let words: Vec<u32> = (0..24).collect();
+    for (axis, chips) in [(0, 2), (1, 3), (2, 2), (2, 4)] {
+        let port = port(&[2, 3, 4], axis, chips);
+        let parts: Vec<Vec<u32>> = (0..chips).map(|chip| port.part(&words, chip)).collect();
+        assert!(parts.iter().all(|part| part.len() as u64 * chips == 24), "{parts:?}");
+        assert_eq!(port.joined(&parts), words);
+    }
+    assert_eq!(port(&[2, 3, 4], 1, 3).part(&words, 1), [4, 5, 6, 7, 16, 17, 18, 19]);
+    // A chip has half of the 96 bytes.
+    assert_eq!(port(&[2, 3, 4], 0, 2).check(48), Ok(()));
+    let wrong = Err(PortError::Division { name: "y".to_string() });
+    assert_eq!(port(&[2, 3, 4], 1, 2).check(1 << 20), wrong);
+    assert_eq!(port(&[2, 3, 4], 3, 2).check(1 << 20), wrong);
+    let interface = |results: Vec<Port>| GraphInterface { results, ..GraphInterface::default() };
+    assert_eq!(interface(vec![port(&[8], 0, 2), port(&[8], 0, 2)]).check_division(), Ok(()));
+    assert_eq!(interface(vec![port(&[8], 0, 2), port(&[8], 0, 4)]).check_division(), wrong);
+    assert_eq!(interface(vec![port(&[1 << 20], 0, 1 << 20)]).check_division(), wrong);
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_compile::CompileError;
 use tilewright_compile::cluster::cluster;
+use tilewright_compile::divide::DividedGraph;
 use tilewright_compile::general::bound::roofline_cycles;
 use tilewright_compile::general::explain::{explain, find_kernel};
 use tilewright_compile::general::text;
@@ -99,6 +100,8 @@ pub(super) struct PlannedGraph {
     pub(super) note: Option<QuantisedNote>,
     /// Sizes that a run may have below those that it was compiled for.
     pub(super) open: OpenSizes,
+    /// How it is divided over chips; the plan is that of one part.
+    pub(super) divided: Option<DividedGraph>,
     /// The graph as it was read.
     pub(super) as_read: Graph,
 }
@@ -123,6 +126,12 @@ pub(super) fn summary(graph: &PlannedGraph) -> String {
         let range = |axis: &Axis| format!("{} {}..{}", axis.name, axis.least, axis.most);
         let ranges: Vec<String> = graph.open.axes.iter().map(range).collect();
         rows.push(("any size", ranges.join(", ")));
+    }
+    if let Some(DividedGraph { parts, positions, .. }) = &graph.divided {
+        let each = positions / parts;
+        let words =
+            format!("{parts}, each with {each} of {positions} positions of the batch and all constants");
+        rows.push(("chips", words));
     }
     if let Some(note) = &graph.note {
         rows.push(("types", format!("{}: {}", note.types(), note.words())));
@@ -221,7 +230,7 @@ pub(super) fn planned(
     };
     let store = &loaded.0.store;
     let compiled = request(args)?.compile(&machine, &graph, store, calibration.as_ref(), host)?;
-    let CompiledGraph { tuned, note, open } = compiled;
+    let CompiledGraph { tuned, note, open, divided } = compiled;
     if !args.no_check {
         let mut complaints = verify(&machine, &tuned.planned.program);
         complaints.retain(|complaint| complaint.severity == Severity::Error);
@@ -229,7 +238,7 @@ pub(super) fn planned(
             return Err(refused_programs(&args.target.chip, &args.target.set, &complaints));
         }
     }
-    Ok(Some(PlannedGraph { machine, fingerprint, tuned, note, open, as_read: graph }))
+    Ok(Some(PlannedGraph { machine, fingerprint, tuned, note, open, divided, as_read: graph }))
 }
 
 /// What each part of the compiler is worth for a graph that takes arrays; `None` for all others.

@@ -21,10 +21,14 @@ use crate::target::ModelTarget;
 
 /// The bytes of the file.
 pub(super) fn bytes(args: &CompileArgs, graph: &PlannedGraph) -> Vec<u8> {
-    let PlannedGraph { machine, fingerprint, tuned, as_read, open, .. } = graph;
+    let PlannedGraph { machine, fingerprint, tuned, as_read, open, divided, .. } = graph;
     let planned = &tuned.planned;
     let outside =
         interface(machine, planned, tuned.options.pes).or_broken("a plan has a place for every result");
+    let outside = match divided {
+        Some(divided) => outside.of_division(divided),
+        None => outside,
+    };
     let plan = GraphPlan {
         chip: args.target.chip.clone(),
         set: args.target.set.clone(),

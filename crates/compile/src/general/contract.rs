@@ -34,12 +34,15 @@ pub(crate) fn is_vector_work(sizes: Sizes) -> bool {
 pub(super) struct Lettered {
     pub(super) letters: Vec<u8>,
     pub(super) view: View,
+    /// Whether it was converted from integers of four bits.
+    pub(super) four_bits: bool,
 }
 
 impl Lettered {
     /// Letters that come twice are walked together.
     fn new(letters: &[u8], view: &View) -> Lettered {
-        let mut one = Lettered { letters: Vec::new(), view: View { axes: Vec::new(), ..view.clone() } };
+        let view_of_none = View { axes: Vec::new(), ..view.clone() };
+        let mut one = Lettered { letters: Vec::new(), view: view_of_none, four_bits: false };
         for (letter, (size, stride)) in letters.iter().zip(&view.axes) {
             match one.letters.iter().position(|known| known == letter) {
                 Some(at) => one.view.axes[at].1 += stride,
@@ -89,8 +92,11 @@ impl Former<'_> {
         let parsed = Subscripts::parse(spec).ok_or("subscripts that are not letters")?;
         let mut operands = Vec::new();
         for (id, letters) in ids.iter().zip(&parsed.inputs) {
-            operands.push(Lettered::new(letters, &self.view(*id)?));
+            let four_bits = self.is_four_bits(*id);
+            operands.push(Lettered { four_bits, ..Lettered::new(letters, &self.view(*id)?) });
         }
+        // What is widened on the chip is the operand with the columns.
+        operands.sort_by_key(|operand| operand.four_bits);
         match <[Lettered; 2]>::try_from(operands) {
             Ok([a, b]) => match self.multiplied(dtype, ids)? {
                 Packing::Float8 if sums_alone(&parsed) => {
@@ -126,7 +132,7 @@ impl Former<'_> {
             one.letters.iter().enumerate().filter(|(_, l)| go.contains(l)).map(|(at, _)| at).collect();
         let dims: Vec<u64> = stay.iter().map(|letter| one.size(*letter)).collect();
         let view = self.reduce(&format!("{name}.sum"), &one.view, Fold::Sum, &axes, &dims)?;
-        Ok(Lettered { letters: stay, view })
+        Ok(Lettered { letters: stay, view, four_bits: false })
     }
 
     fn contraction(
@@ -193,11 +199,14 @@ impl Former<'_> {
             let view = from.ordered(&order).ok_or("letters that no operand has")?;
             values[at] = self.narrow_of(&view, &format!("{name}.{at}"), packing)?;
         }
+        if b.four_bits && matches!(self.all.values[values[1]].origin, Origin::Constant(_)) {
+            self.all.values[values[1]].dtype = Dtype::I4;
+        }
         let made = [&batch[..], &rows, &columns].concat();
         let dims: Vec<u64> = made.iter().map(|l| if a.has(*l) { a.size(*l) } else { b.size(*l) }).collect();
         let work = Work::Contract { a: values[0], b: values[1], sizes };
         let value = self.made(name, &dims, dtype, work);
-        let mut whole = Lettered { letters: made, view: View::whole(value, &dims) };
+        let mut whole = Lettered { letters: made, view: View::whole(value, &dims), four_bits: false };
         shorter.into_iter().chain(fewer).for_each(|(letter, size)| whole.cut(letter, size));
         whole.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())
     }
@@ -267,13 +276,14 @@ impl Former<'_> {
         let own = |letter: &&u8| from.has(**letter) && from.stride(**letter) != 0;
         let spread = stored.iter().any(|letter| !from.has(*letter));
         let letters: Vec<u8> = summed.iter().filter(own).chain(stored.iter().filter(own)).copied().collect();
-        let same = || Lettered { letters: from.letters.clone(), view: from.view.clone() };
+        let same =
+            || Lettered { letters: from.letters.clone(), view: from.view.clone(), four_bits: from.four_bits };
         if !spread || self.is_constant(&from.view) || letters.is_empty() {
             return Ok(same());
         }
         let Some(view) = from.ordered(&letters) else { return Ok(same()) };
         let value = self.plain(&view, &format!("{name}.taps"))?;
-        Ok(Lettered { letters, view: View::whole(value, &view.dims()) })
+        Ok(Lettered { letters, view: View::whole(value, &view.dims()), four_bits: false })
     }
 
     /// Products that nothing is summed over: the vector engine multiplies in f32.
@@ -312,7 +322,7 @@ impl Former<'_> {
         let stream = writer.binary(Binary::Mul, dtype, Arg::Stream(0), Arg::Stream(1))?;
         let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
         let products = self.made(&format!("{name}.products"), &dims, dtype, work);
-        let one = Lettered { letters: order, view: View::whole(products, &dims) };
+        let one = Lettered { letters: order, view: View::whole(products, &dims), four_bits: false };
         let ones: Vec<u8> = out.iter().copied().filter(|letter| !batch.contains(letter)).collect();
         let mut sums = self.summed(name, one, batch)?;
         sums.view.axes.extend(ones.iter().map(|_| (1, 0)));

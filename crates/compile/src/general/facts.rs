@@ -57,6 +57,26 @@ impl Former<'_> {
         }
     }
 
+    /// Whether a value is one of i4, or such a value converted and placed.
+    pub(super) fn is_four_bits(&self, id: ValueId) -> bool {
+        let mut at = id;
+        for _ in 0..MOST_NODES {
+            if self.graph.value(at).is_some_and(|value| value.ty.dtype == Dtype::I4) {
+                return true;
+            }
+            let Some(node) = self.maker(at) else { return false };
+            let places = matches!(
+                node.op,
+                Op::Convert(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Broadcast(_) | Op::Slice { .. }
+            );
+            match node.inputs.first().copied().flatten().filter(|_| places) {
+                Some(before) => at = before,
+                None => return false,
+            }
+        }
+        false
+    }
+
     /// Whether all elements are in the range of an integer type.
     #[expect(
         clippy::cast_precision_loss,

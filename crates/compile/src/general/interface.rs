@@ -9,6 +9,7 @@ use tilewright_machine::tcp::Tcp;
 use super::bound::roofline_cycles;
 use super::kernel::{Origin, Packing, Part};
 use super::plan::{Laid, Planned};
+use crate::divide::DividedGraph;
 
 /// What whoever runs a planned graph must know besides its program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,48 @@ pub struct GraphInterface {
 }
 
 impl GraphInterface {
+    /// Chips that the graph is divided over.
+    pub fn chips(&self) -> u64 {
+        let ports = self.inputs.iter().chain(&self.results);
+        ports.filter_map(|port| port.division).map(|division| division.chips).max().unwrap_or(1)
+    }
+
+    /// How chips share the inputs and results, one after the other.
+    ///
+    /// # Errors
+    /// The first that is not divided over as many chips as others, or over too many.
+    pub fn check_division(&self) -> Result<(), PortError> {
+        let chips = self.chips();
+        let fits = |port: &Port| match port.division {
+            None => true,
+            Some(division) => division.chips == chips && port.part_dims().is_some(),
+        };
+        let wrong = |port: &Port| PortError::Division { name: port.name.clone() };
+        let mut ports = self.inputs.iter().chain(&self.results);
+        match ports.find(|port| !fits(port) || chips > MOST_CHIPS) {
+            Some(port) => Err(wrong(port)),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for a graph of which this is one part: inputs and results are those of all chips.
+    #[must_use]
+    pub fn of_division(mut self, divided: &DividedGraph) -> GraphInterface {
+        let chips = divided.parts;
+        let whole = |port: &mut Port, axis: Option<usize>| {
+            if let Some(size) = axis.and_then(|axis| port.dims.get_mut(axis)) {
+                *size = size.saturating_mul(chips);
+                port.division = axis.map(|axis| PortDivision { axis, chips });
+            }
+        };
+        for port in &mut self.inputs {
+            let axis = divided.inputs.iter().find(|(name, _)| *name == port.name).and_then(|(_, axis)| *axis);
+            whole(port, axis);
+        }
+        self.results.iter_mut().zip(&divided.outputs).for_each(|(port, axis)| whole(port, *axis));
+        self
+    }
+
     /// Whether open sizes are those of the inputs and results.
     ///
     /// # Errors
@@ -76,7 +119,8 @@ impl GraphInterface {
             let dims: Option<Vec<u64>> = value.ty.dims.iter().map(size).collect();
             let Some(dims) = dims.filter(|dims| dims.contains(&0)) else { continue };
             let (name, dtype) = (value.name.clone(), value.ty.dtype);
-            let port = Port { name, dtype, dims, packing: Packing::Words, base: 0, loops: Vec::new() };
+            let (packing, loops) = (Packing::Words, Vec::new());
+            let port = Port { name, dtype, dims, packing, base: 0, loops, division: None };
             self.inputs.insert(at.min(self.inputs.len()), port);
         }
         self
@@ -101,7 +145,21 @@ pub struct Port {
     pub base: u64,
     /// Where elements lie behind it; none if they follow each other in row-major order.
     pub loops: Vec<ElementLoops>,
+    /// How chips share it; none if every chip has all of it. Base and loops are those of one chip.
+    pub division: Option<PortDivision>,
 }
+
+/// Equal parts of an axis, one for each chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortDivision {
+    /// The axis.
+    pub axis: usize,
+    /// Chips.
+    pub chips: u64,
+}
+
+/// Chips that a graph is divided over, at most.
+pub const MOST_CHIPS: u64 = 64;
 
 /// Loops over some elements of a value, outermost first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +189,12 @@ pub enum PortError {
         /// The port.
         name: String,
     },
+    /// Parts that are none.
+    #[error("`{name}` is not divided over chips in equal parts of one of its axes, as others are")]
+    Division {
+        /// The port.
+        name: String,
+    },
     /// Loops that do not go over its elements.
     #[error("the loops of `{name}` do not go over its elements, each of them once")]
     Loops {
@@ -150,10 +214,61 @@ impl Port {
         super::view::count(&self.dims)
     }
 
+    /// Sizes of what one chip has; `None` if its axis has no such parts.
+    pub fn part_dims(&self) -> Option<Vec<u64>> {
+        let mut dims = self.dims.clone();
+        if let Some(PortDivision { axis, chips }) = self.division {
+            let size = dims.get_mut(axis)?;
+            if chips == 0 || !size.is_multiple_of(chips) {
+                return None;
+            }
+            *size /= chips;
+        }
+        Some(dims)
+    }
+
+    /// The number of elements that one chip has.
+    pub fn part_count(&self) -> u64 {
+        self.part_dims().map_or(0, |dims| super::view::count(&dims))
+    }
+
+    /// Elements before the axis that is divided, and those of one of them that a chip has: parts of chips
+    /// take turns.
+    fn turns(&self) -> (usize, usize) {
+        let dims = self.part_dims().unwrap_or_default();
+        let axis = self.division.map_or(0, |division| division.axis).min(dims.len());
+        let count = |dims: &[u64]| usize::try_from(super::view::count(dims)).unwrap_or(usize::MAX);
+        (count(&dims[..axis]), count(&dims[axis..]))
+    }
+
+    /// What a chip has of all elements.
+    pub fn part(&self, words: &[u32], chip: u64) -> Vec<u32> {
+        let Some(PortDivision { chips, .. }) = self.division else { return words.to_vec() };
+        let (_, each) = self.turns();
+        let own = |(at, _): &(u64, &[u32])| at % chips == chip;
+        let turns = (0..).zip(words.chunks(each.max(1)));
+        turns.filter(own).flat_map(|(_, turn)| turn.iter().copied()).collect()
+    }
+
+    /// All elements, of those that each chip has.
+    pub fn joined(&self, parts: &[Vec<u32>]) -> Vec<u32> {
+        if self.division.is_none() {
+            return parts.first().cloned().unwrap_or_default();
+        }
+        let (outside, each) = self.turns();
+        let mut all = Vec::with_capacity(parts.iter().map(Vec::len).sum());
+        for at in 0..outside {
+            for part in parts {
+                all.extend(part.iter().skip(at * each).take(each));
+            }
+        }
+        all
+    }
+
     /// Elements from the base to the last place; `None` if that is beyond all numbers.
     pub fn block_elements(&self) -> Option<u64> {
         if self.loops.is_empty() {
-            return Some(self.count());
+            return Some(self.part_count());
         }
         let ends: Option<Vec<u64>> = self.loops.iter().map(|loops| loops.last()?.1.checked_add(1)).collect();
         ends?.into_iter().max()
@@ -169,14 +284,17 @@ impl Port {
         if end.is_none_or(|end| end > hbm_bytes) {
             return Err(PortError::Outside { name: self.name.clone(), hbm_bytes });
         }
+        if self.part_dims().is_none() {
+            return Err(PortError::Division { name: self.name.clone() });
+        }
         let wrong = || PortError::Loops { name: self.name.clone() };
         let mut covered = 0_u64;
         for loops in &self.loops {
             let (last, _) = loops.last().ok_or_else(wrong)?;
             let count = loops.count().ok_or_else(wrong)?;
-            covered = covered.checked_add(count).filter(|_| last < self.count()).ok_or_else(wrong)?;
+            covered = covered.checked_add(count).filter(|_| last < self.part_count()).ok_or_else(wrong)?;
         }
-        if self.loops.is_empty() || covered == self.count() { Ok(()) } else { Err(wrong()) }
+        if self.loops.is_empty() || covered == self.part_count() { Ok(()) } else { Err(wrong()) }
     }
 }
 
@@ -251,7 +369,8 @@ pub fn port(planned: &Planned, number: usize) -> Option<Port> {
         Some(laid) => as_laid(number, laid.as_ref()?)?,
     };
     let (name, dims) = (value.name.clone(), value.dims.clone());
-    Some(Port { name, dtype: value.dtype, dims, packing: value.packing, base, loops })
+    let (dtype, packing) = (value.dtype, value.packing);
+    Some(Port { name, dtype, dims, packing, base, loops, division: None })
 }
 
 /// The first byte of a value in the shape of a contraction's result, and the loops over its elements.

@@ -21,10 +21,13 @@ pub enum Packing {
     Byte,
     /// f8e4m3: floats of eight bits that contractions multiply.
     Float8,
+    /// Integers of four bits, two to a byte, the first in the low half: constants that contractions hold and
+    /// that become bytes on the way to the register files. An element of such a value is one of these bytes.
+    Pairs,
 }
 
 impl Packing {
-    /// Every way.
+    /// Every way in which inputs and results lie.
     pub const ALL: [Packing; 4] = [Packing::Words, Packing::Half, Packing::Byte, Packing::Float8];
 
     /// Bytes of an element.
@@ -32,7 +35,15 @@ impl Packing {
         match self {
             Packing::Words => 4,
             Packing::Half => 2,
-            Packing::Byte | Packing::Float8 => 1,
+            Packing::Byte | Packing::Float8 | Packing::Pairs => 1,
+        }
+    }
+
+    /// Numbers that an element holds.
+    pub const fn numbers(self) -> u64 {
+        match self {
+            Packing::Pairs => 2,
+            Packing::Words | Packing::Half | Packing::Byte | Packing::Float8 => 1,
         }
     }
 
@@ -43,13 +54,14 @@ impl Packing {
             Packing::Half => "bf16",
             Packing::Byte => "int8",
             Packing::Float8 => "f8e4m3",
+            Packing::Pairs => "i4x2",
         }
     }
 
     /// The type that words are cast to; none for words.
     pub const fn cast(self) -> Option<Pattern> {
         match self {
-            Packing::Words => None,
+            Packing::Words | Packing::Pairs => None,
             Packing::Half => Some(Pattern::Bf16),
             Packing::Byte => Some(Pattern::I8),
             Packing::Float8 => Some(Pattern::F8E4M3Fn),
@@ -59,7 +71,7 @@ impl Packing {
     /// Words that are cast to it.
     pub const fn word(self) -> Word {
         match self {
-            Packing::Words | Packing::Byte => Word::I32,
+            Packing::Words | Packing::Byte | Packing::Pairs => Word::I32,
             Packing::Half | Packing::Float8 => Word::F32,
         }
     }
@@ -75,7 +87,7 @@ impl Packing {
             convert(rules, from, to, word).or_broken("a word has a narrow pattern")
         };
         match self {
-            Packing::Words => word,
+            Packing::Words | Packing::Pairs => word,
             Packing::Half => to(Pattern::F32, Pattern::Bf16),
             Packing::Byte => to(Pattern::I32, Pattern::I8),
             Packing::Float8 => to(Pattern::F32, Pattern::F8E4M3Fn),
@@ -88,7 +100,7 @@ impl Packing {
             convert(rules, from, to, pattern).or_broken("a narrow pattern has a word")
         };
         match self {
-            Packing::Words => pattern,
+            Packing::Words | Packing::Pairs => pattern,
             Packing::Half => from(Pattern::Bf16, Pattern::F32),
             Packing::Byte => from(Pattern::I8, Pattern::I32),
             Packing::Float8 => from(Pattern::F8E4M3Fn, Pattern::F32),
@@ -205,6 +217,8 @@ pub struct Sizes {
     pub summed: u64,
     /// What is multiplied: bf16 or f8e4m3 with sums in f32, or bytes with sums in i32.
     pub operands: Packing,
+    /// How the second operand lies: as what is multiplied, or in pairs.
+    pub held: Packing,
     /// How the two operands lie.
     pub strides: [Strides; 2],
 }
@@ -214,21 +228,27 @@ impl Sizes {
     pub fn new(batch: u64, rows: u64, columns: u64, summed: u64, operands: Packing) -> Sizes {
         let dense = |own: u64| Strides { first: 0, batch: own.saturating_mul(summed), own: summed };
         let strides = [dense(rows), dense(columns)];
-        Sizes { batch, rows, columns, summed, operands, strides }
+        Sizes { batch, rows, columns, summed, operands, held: operands, strides }
+    }
+
+    /// Numbers that an element of an operand's value holds.
+    pub const fn numbers(&self, operand: usize) -> u64 {
+        if operand == 1 { self.held.numbers() } else { 1 }
     }
 
     /// Whether operands are all of their values, row-major.
     pub fn is_dense(&self) -> bool {
         let Sizes { batch, rows, columns, summed, operands, .. } = *self;
-        *self == Sizes::new(batch, rows, columns, summed, operands)
+        *self == Sizes { held: self.held, ..Sizes::new(batch, rows, columns, summed, operands) }
     }
 
     /// An operand as strided access to a value.
     pub fn view(&self, value: usize, operand: usize) -> View {
         let Strides { first, batch, own } = self.strides[operand];
         let count = if operand == 0 { self.rows } else { self.columns };
-        let (first, batch, own) = (signed(first), signed(batch), signed(own));
-        View { value, first, axes: vec![(self.batch, batch), (count, own), (self.summed, 1)] }
+        let numbers = self.numbers(operand);
+        let [first, batch, own] = [first, batch, own].map(|step| signed(step / numbers));
+        View { value, first, axes: vec![(self.batch, batch), (count, own), (self.summed / numbers, 1)] }
     }
 }
 

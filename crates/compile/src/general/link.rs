@@ -267,9 +267,11 @@ fn candidates(machine: &Tcp, all: &Kernels, options: &Options, tilings: &Tilings
         let Some((_, sizes)) = contraction(all, number) else { continue };
         let products = sizes.batch * sizes.rows * sizes.columns * sizes.summed;
         let tiled = tilings.contains_key(&number);
-        if !sizes.is_dense() {
+        let is_paired = sizes.held != sizes.operands;
+        if !sizes.is_dense() || is_paired {
             if !tiled {
-                without.insert(number, "operands by strides, which no tile takes".to_string());
+                let what = if is_paired { "weights of four bits" } else { "operands by strides" };
+                without.insert(number, format!("{what}, which no tile takes"));
             }
             candidates.insert(number, Vec::new());
             continue;

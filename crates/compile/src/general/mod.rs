@@ -13,6 +13,7 @@
 //! | `entry` | how inputs lie in HBM |
 //! | `merge` | chains that read one another as one |
 //! | `unread` | what nobody reads is left out |
+//! | `pairs` | weights of four bits, two to a byte |
 //! | `parts` | long sums in parts |
 //! | `strided` | contractions that read operands by strides instead of copies |
 //! | `share` | contractions of the same rows as one |
@@ -84,6 +85,7 @@ mod legal;
 mod merge;
 mod order;
 mod pad;
+mod pairs;
 mod parts;
 mod repitch;
 mod share;
@@ -93,6 +95,7 @@ mod unread;
 mod widen;
 
 pub(crate) use contract::is_vector_work;
+pub use pairs::{FourBits, four_bits};
 pub use parts::Parts;
 pub use plan::{Options, Planned, Spread, plan};
 pub use refusal::Refusal;

@@ -26,10 +26,11 @@ use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
 use super::link::{Chosen, MANY_PRODUCTS, chosen, is_warm};
 use super::merge::{close, merged};
+use super::pairs::{four_bits, paired_columns};
 use super::parts::{Parts, sums_in_parts};
 use super::passes::passes;
 use super::refusal::{Lowered, Refusal};
-use super::share::{narrowed_early, shared_rows};
+use super::share::{compacted, narrowed_early, shared_rows};
 use super::strided::strided_operands;
 use super::tactic::Placed;
 use super::tiled::{Room, TileSearches};
@@ -207,12 +208,19 @@ fn copied(
     let formed = part(Choice::Merge, merged, walked_moves(formed));
     let shared = part(Choice::Shared, shared_rows, formed);
     let narrowed = without_unread(part(Choice::Early, narrowed_early, shared));
+    let narrowed = paired_columns(searches, options, narrowed);
     let turned = if options.without.has(Choice::Turned) {
         narrowed
     } else {
         turned_results(searches, options, narrowed)
     };
-    Ok(close(legal(searches.machine, options.pes, turned)))
+    let legal = close(legal(searches.machine, options.pes, turned));
+    if four_bits(&legal).paired.is_empty() {
+        return Ok(legal);
+    }
+    // Weights in words, which nobody reads any more, take no room.
+    let none_gone = vec![false; legal.kernels.len()];
+    Ok(compacted(legal, &none_gone))
 }
 
 fn best_plan(

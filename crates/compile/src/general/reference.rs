@@ -116,7 +116,8 @@ pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'
                 let word = |word: &u32| i64::from(Packing::Byte.widened(rules, *word).cast_signed());
                 values(value).iter().map(word).collect()
             };
-            vec![Expected::Exact(whole_products(&wide(*a), &wide(*b), *sizes))]
+            let held = if sizes.held == Packing::Pairs { unpaired(&values(*b)) } else { wide(*b) };
+            vec![Expected::Exact(whole_products(&wide(*a), &held, *sizes))]
         }
         Work::Contract { a, b, sizes } => {
             vec![Expected::Near(products(rules, [&values(*a), &values(*b)], *sizes))]
@@ -135,6 +136,12 @@ fn taken(rules: &RuleSet, all: &Kernels, input: &View, values: &Values<'_>) -> V
     let (packing, from) = (all.values[input.value].packing, values(input.value));
     let wide = |word: u32| packing.widened(rules, word);
     input.places().into_iter().map(|at| from.get(index(at)).copied().map_or(0, wide)).collect()
+}
+
+/// Integers of four bits that lie two to a byte, the first in the low half.
+fn unpaired(bytes: &[u32]) -> Vec<i64> {
+    let signed = |nibble: u32| i64::from((nibble << 28).cast_signed() >> 28);
+    bytes.iter().flat_map(|byte| [signed(*byte), signed(byte >> 4)]).collect()
 }
 
 /// Sums in i32 of products of bytes: exact, as long as they stay in i32.

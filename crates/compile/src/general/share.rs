@@ -258,7 +258,7 @@ fn behind_each_other(all: &mut Kernels, parts: &[usize], dims: &[u64]) -> usize 
 }
 
 /// The same without kernels that are gone, and without values that nobody makes, reads or gives.
-fn compacted(mut all: Kernels, gone: &[bool]) -> Kernels {
+pub(super) fn compacted(mut all: Kernels, gone: &[bool]) -> Kernels {
     let mut at = 0;
     all.kernels.retain(|_| {
         at += 1;

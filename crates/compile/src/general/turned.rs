@@ -69,8 +69,14 @@ struct Turned {
 fn turned(all: &Kernels, readers: &[Vec<usize>], number: usize) -> Option<Turned> {
     let Work::Contract { a, b, sizes } = all.kernels[number].work else { return None };
     let Sizes { batch, rows, columns, .. } = sizes;
-    // Only rows are taken through windows.
-    if batch != 1 || !sizes.is_dense() || rows == 1 || columns == 1 || is_window(all, number) {
+    // Only rows are taken through windows, and only columns are widened.
+    if sizes.held != sizes.operands
+        || batch != 1
+        || !sizes.is_dense()
+        || rows == 1
+        || columns == 1
+        || is_window(all, number)
+    {
         return None;
     }
     let sizes = swapped(sizes);

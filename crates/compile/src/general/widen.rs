@@ -155,7 +155,8 @@ impl Former<'_> {
         let mut axes = moved.collect::<Option<Vec<(u64, i64)>>>().ok_or("strides of no axis")?;
         let at = one.letters.iter().position(|known| *known == letter).ok_or("a letter that is not there")?;
         axes[at].0 = wide;
-        Ok(Lettered { letters: one.letters.clone(), view: View { axes, ..padded } })
+        let view = View { axes, ..padded };
+        Ok(Lettered { letters: one.letters.clone(), view, four_bits: one.four_bits })
     }
 }
 

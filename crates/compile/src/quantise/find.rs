@@ -38,7 +38,12 @@ pub(super) struct Found {
     pub(super) chosen: BTreeMap<usize, Contraction>,
     /// Contractions that the engine takes.
     pub(super) all: usize,
+    /// What is said of contractions in another type than was asked for.
+    pub(super) notes: Vec<String>,
 }
+
+/// Letters, operands and elements of a sum of a contraction.
+type Taken = (Subscripts, [Operand; 2], u64);
 
 /// What is known of a graph.
 pub(super) struct ContractionFinder<'g> {
@@ -93,8 +98,8 @@ impl<'g> ContractionFinder<'g> {
         is_number(self.graph, id, 0.0)
     }
 
-    /// Letters and operands of a contraction that the engine takes.
-    fn contraction(&self, node: &Node) -> Option<(Subscripts, [Operand; 2])> {
+    /// Letters, operands and elements of a sum of a contraction that the engine takes.
+    fn contraction(&self, node: &Node) -> Option<Taken> {
         let (Op::Einsum(spec), [Some(a), Some(b)]) = (&node.op, &node.inputs[..]) else { return None };
         let letters = Subscripts::parse(spec)?;
         let [of_a, of_b] = &letters.inputs[..] else { return None };
@@ -128,7 +133,7 @@ impl<'g> ContractionFinder<'g> {
         }
         let operands = [self.operand(*a), self.operand(*b)];
         let computed = operands.iter().any(|operand| *operand != Operand::Constant);
-        computed.then_some((letters, operands))
+        computed.then_some((letters, operands, sizes.summed))
     }
 
     /// A contraction as rules see it, but for what comes behind it.
@@ -151,7 +156,7 @@ impl<'g> ContractionFinder<'g> {
     }
 
     /// Every contraction that the engine takes, by the number of its node.
-    fn all(&self) -> BTreeMap<usize, ((Subscripts, [Operand; 2]), Ruled<'g>)> {
+    fn all(&self) -> BTreeMap<usize, (Taken, Ruled<'g>)> {
         let mut all = BTreeMap::new();
         for (number, node) in self.graph.nodes.iter().enumerate() {
             let Some(found) = self.contraction(node) else { continue };
@@ -186,14 +191,23 @@ pub(super) fn is_number(graph: &Graph, id: ValueId, number: f32) -> bool {
     }
 }
 
+/// Elements of which sums with constants of four bits have a multiple: transfers move eight bytes at least.
+const WHOLE_SUM: u64 = 16;
+
 /// Contractions that the engine takes, and those that are to be narrow.
 pub(super) fn contractions(graph: &Graph, types: &GraphTypes) -> Found {
-    let mut found = Found { chosen: BTreeMap::new(), all: 0 };
-    for (number, ((letters, operands), ruled)) in ContractionFinder::new(graph).all() {
+    let mut found = Found { chosen: BTreeMap::new(), all: 0, notes: Vec::new() };
+    for (number, ((letters, operands, summed), ruled)) in ContractionFinder::new(graph).all() {
         found.all += 1;
-        if let Some(format) = types.format(&ruled) {
-            found.chosen.insert(number, Contraction { letters, operands, format });
+        let Some(mut format) = types.format(&ruled) else { continue };
+        if format == Format::Weights4 && !summed.is_multiple_of(WHOLE_SUM) {
+            format = Format::Int8;
+            found.notes.push(format!(
+                "`{}` in int8: a sum of {summed} elements; with four bits sums are multiples of {WHOLE_SUM}",
+                ruled.name
+            ));
         }
+        found.chosen.insert(number, Contraction { letters, operands, format });
     }
     found
 }

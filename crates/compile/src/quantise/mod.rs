@@ -1,5 +1,5 @@
-//! Contractions of a graph in types of eight bits: a rewrite of its primitives, by ranges that were measured
-//! before.
+//! Contractions of a graph in types of eight bits, or with constants of four: a rewrite of its primitives, by
+//! ranges that were measured before.
 //!
 //! Quantisation is symmetric. A constant has a scale for each position of the axes that the result keeps
 //! (each output channel), a computed value one scale: its largest magnitude over the calibration is 127. Sums
@@ -9,6 +9,8 @@
 //!
 //! f8e4m3 has the same scales with 448 instead of 127. The conversion itself rounds (ties to even) and
 //! saturates, as the cast engine does, and sums are f32.
+//!
+//! With constants of four bits these have 7 instead of 127; computed values stay as in int8.
 //!
 //! | file | owns |
 //! |---|---|
@@ -40,6 +42,8 @@ pub struct QuantisedGraph {
     pub contractions: BTreeMap<Format, usize>,
     /// Contractions that the engine takes.
     pub all_contractions: usize,
+    /// What is said of contractions in another type than was asked for.
+    pub notes: Vec<String>,
 }
 
 /// Refuses rules that are about no contraction of a graph of primitives.
@@ -57,5 +61,5 @@ pub fn check(graph: &Graph, types: &GraphTypes) -> Result<(), TypesError> {
 pub fn quantised(graph: &Graph, types: &GraphTypes, ranges: &Ranges) -> BuildResult<QuantisedGraph> {
     let found = find::contractions(graph, types);
     let (graph, contractions) = rewrite::rewritten(graph, &found.chosen, ranges)?;
-    Ok(QuantisedGraph { graph, contractions, all_contractions: found.all })
+    Ok(QuantisedGraph { graph, contractions, all_contractions: found.all, notes: found.notes })
 }

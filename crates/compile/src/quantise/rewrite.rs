@@ -12,6 +12,8 @@ use super::{Format, Ranges};
 
 /// The largest integer that is used.
 const MOST: f64 = 127.0;
+/// The largest integer of four bits that is used: both signs have as many.
+const MOST_OF_FOUR_BITS: f64 = 7.0;
 /// What stands for the range of a channel that is zero everywhere.
 const LEAST_RANGE: f64 = 1e-30;
 
@@ -20,12 +22,23 @@ const LEAST_RANGE: f64 = 1e-30;
 /// # Errors
 /// Another type than f32.
 pub fn narrowed(b: &mut Builder, x: ValueId, steps: ValueId, least: f64) -> BuildResult<ValueId> {
+    let inside = clamped(b, x, steps, [least, MOST])?;
+    b.convert(inside, Dtype::I8)
+}
+
+/// A float as an integer between bounds.
+fn clamped(b: &mut Builder, x: ValueId, steps: ValueId, [least, most]: [f64; 2]) -> BuildResult<ValueId> {
     let scaled = b.mul(x, steps)?;
     let near = b.unary(Unary::RoundAway, scaled)?;
     let whole = b.convert(near, Dtype::I32)?;
     let low = b.with(Binary::Max, whole, least)?;
-    let inside = b.with(Binary::Min, low, MOST)?;
-    b.convert(inside, Dtype::I8)
+    b.with(Binary::Min, low, most)
+}
+
+/// A float as integers of four bits.
+fn four_bits(b: &mut Builder, x: ValueId, steps: ValueId) -> BuildResult<ValueId> {
+    let inside = clamped(b, x, steps, [-MOST_OF_FOUR_BITS, MOST_OF_FOUR_BITS])?;
+    b.convert(inside, Dtype::I4)
 }
 
 struct Rewriter<'g> {
@@ -127,7 +140,7 @@ impl Rewriter<'_> {
         for operand in &one.operands {
             let Operand::Computed { source, .. } = operand else { continue };
             let Some(range) = self.ranges.get(source) else { return Ok(None) };
-            scale *= step(*range, one.format);
+            scale *= step(*range, one.format.of_computed());
         }
         let (mut operands, mut by_channel) = (Vec::new(), None);
         for (at, operand) in one.operands.iter().enumerate() {
@@ -137,13 +150,17 @@ impl Rewriter<'_> {
                     by_channel = Some(scales);
                     bytes
                 }
-                Operand::Computed { source, nodes } => self.computed(*source, nodes, one.format)?,
+                Operand::Computed { source, nodes } => {
+                    self.computed(*source, nodes, one.format.of_computed())?
+                }
             });
         }
-        let (_, summed) = one.format.dtypes();
+        let (_, summed) = one.format.of_computed().dtypes();
         let wide = operands.into_iter().map(|bytes| self.b.convert(bytes, summed));
         let wide = wide.collect::<BuildResult<Vec<ValueId>>>()?;
         let sums = self.b.einsum(spec, &wide)?;
+        let name = node.outputs.first().and_then(|out| self.graph.value(*out));
+        self.b.rename(sums, &format!("{}.sums", name.map_or("", |value| &value.name)));
         let floats = if summed == Dtype::F32 { sums } else { self.b.convert(sums, Dtype::F32)? };
         let scaled = match by_channel {
             Some(scales) => {
@@ -169,6 +186,7 @@ impl Rewriter<'_> {
         let bytes = match one.format {
             Format::Int8 => narrowed(&mut self.b, x, steps, -MOST)?,
             Format::Float8 => float8(&mut self.b, x, steps)?,
+            Format::Weights4 => four_bits(&mut self.b, x, steps)?,
         };
         // Axes in the order of the result, and those that it has besides.
         let kept: Vec<usize> =
@@ -218,7 +236,7 @@ impl Rewriter<'_> {
         let from = self.value(from)?;
         let steps = self.b.scalar(Dtype::F32, steps)?;
         let bytes = match format {
-            Format::Int8 => narrowed(&mut self.b, from, steps, least)?,
+            Format::Int8 | Format::Weights4 => narrowed(&mut self.b, from, steps, least)?,
             Format::Float8 => float8(&mut self.b, from, steps)?,
         };
         self.bytes.insert((source, format), bytes);
@@ -238,18 +256,19 @@ impl Rewriter<'_> {
 }
 
 impl Format {
-    /// The largest magnitude that is used.
+    /// The largest magnitude of constants that is used.
     fn most(self) -> f64 {
         match self {
             Format::Int8 => MOST,
+            Format::Weights4 => MOST_OF_FOUR_BITS,
             Format::Float8 => f64::from(float8::MOST),
         }
     }
 
-    /// Types of operands, and of what is multiplied and summed.
+    /// Types of computed operands, and of what is multiplied and summed.
     fn dtypes(self) -> (Dtype, Dtype) {
         match self {
-            Format::Int8 => (Dtype::I8, Dtype::I32),
+            Format::Int8 | Format::Weights4 => (Dtype::I8, Dtype::I32),
             Format::Float8 => (Dtype::F8E4M3, Dtype::F32),
         }
     }

@@ -11,17 +11,34 @@ pub enum Format {
     Int8,
     /// f8e4m3, sums in f32.
     Float8,
+    /// Constants of four bits, which lie so in HBM, with computed values of eight; sums in i32.
+    Weights4,
 }
 
 impl Format {
     /// Every one.
-    pub const ALL: [Format; 2] = [Format::Int8, Format::Float8];
+    pub const ALL: [Format; 3] = [Format::Int8, Format::Float8, Format::Weights4];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Int8 => "int8",
             Format::Float8 => "f8e4m3",
+            Format::Weights4 => "w4a8",
+        }
+    }
+
+    /// The one of a name; in rules the name may be that of the constants alone.
+    fn find(name: &str, is_rule: bool) -> Option<Format> {
+        let short = is_rule && ["w4", "int4"].contains(&name);
+        Format::ALL.into_iter().find(|format| format.name() == name || short && *format == Format::Weights4)
+    }
+
+    /// What computed values become.
+    pub(super) const fn of_computed(self) -> Format {
+        match self {
+            Format::Int8 | Format::Weights4 => Format::Int8,
+            Format::Float8 => Format::Float8,
         }
     }
 }
@@ -68,6 +85,14 @@ pub enum TypesError {
         /// What was asked for.
         name: String,
     },
+    /// Constants of four bits for a contraction that has no constant.
+    #[error("`{class}=`: `{name}` multiplies two computed values, and only constants are of four bits")]
+    NoConstant {
+        /// The class or name of the rule.
+        class: String,
+        /// The contraction.
+        name: String,
+    },
     /// No contraction has the class or the name.
     #[error("`{class}=`: no contraction of the graph has this class or name")]
     Nothing {
@@ -89,6 +114,9 @@ impl TypesError {
                 formats()
             ),
             TypesError::OfClass { .. } => format!("bf16, {}", formats()),
+            TypesError::NoConstant { .. } => {
+                "bf16, int8, f8e4m3 for contractions of two computed values".to_string()
+            }
             TypesError::Nothing { known, .. } => known.clone(),
         }
     }
@@ -125,18 +153,15 @@ impl GraphTypes {
         let (weights, attention) = match spelled.base.as_str() {
             "bf16" => (None, None),
             "w8a8" => (Some(Format::Int8), Some(Format::Int8)),
-            name => match Format::ALL.into_iter().find(|format| format.name() == name) {
+            name => match Format::find(name, false) {
                 Some(format) => (Some(format), None),
                 None => return Err(TypesError::Base(name.to_string())),
             },
         };
-        let rule = |(class, name): &(String, String)| {
-            let format = Format::ALL.into_iter().find(|format| format.name() == name);
-            match (name.as_str(), format) {
-                ("bf16", _) => Ok((class.clone(), None)),
-                (_, Some(format)) => Ok((class.clone(), Some(format))),
-                _ => Err(TypesError::OfClass { class: class.clone(), name: name.clone() }),
-            }
+        let rule = |(class, name): &(String, String)| match (name.as_str(), Format::find(name, true)) {
+            ("bf16", _) => Ok((class.clone(), None)),
+            (_, Some(format)) => Ok((class.clone(), Some(format))),
+            _ => Err(TypesError::OfClass { class: class.clone(), name: name.clone() }),
         };
         let rules = spelled.rules.iter().map(rule).collect::<Result<_, _>>()?;
         Ok(GraphTypes { text: text.to_string(), weights, attention, rules })
@@ -154,8 +179,15 @@ impl GraphTypes {
         rule.map_or(all, |(_, format)| *format)
     }
 
-    /// Refuses a rule that is about none of the contractions.
+    /// Refuses constants of four bits where there are none, and a rule that is about none of the
+    /// contractions.
     pub(super) fn check(&self, all: &[Ruled<'_>]) -> Result<(), TypesError> {
+        for (class, format) in &self.rules {
+            let computed = |one: &&Ruled<'_>| one.classes.contains(&Class::Attention) && is_about(class, one);
+            if let Some(one) = all.iter().find(computed).filter(|_| *format == Some(Format::Weights4)) {
+                return Err(TypesError::NoConstant { class: class.clone(), name: one.name.to_string() });
+            }
+        }
         let idle = |rule: &&(String, Chosen)| !all.iter().any(|one| is_about(&rule.0, one));
         let Some((class, _)) = self.rules.iter().find(idle) else { return Ok(()) };
         let classes =
@@ -224,6 +256,27 @@ mod tests {
         assert_eq!(GraphTypes::parse("w8a16"), Err(TypesError::Base("w8a16".to_string())));
         let wrong = GraphTypes::parse("int8,head=w8a8").unwrap_err();
         assert_eq!(wrong.to_string(), "`head=w8a8`: contractions are not multiplied in `w8a8`");
-        assert_eq!(wrong.allowed(), "bf16, int8, f8e4m3");
+        assert_eq!(wrong.allowed(), "bf16, int8, f8e4m3, w4a8");
+    }
+
+    #[test]
+    fn rules_name_four_bits_by_the_constants_too() {
+        let rule = |text: &str| GraphTypes::parse(text).map(|types| types.rules[0].1);
+        for text in ["int8,head=w4a8", "int8,head=w4", "head=int4"] {
+            assert_eq!(rule(text), Ok(Some(Format::Weights4)), "{text}");
+        }
+        assert_eq!(GraphTypes::parse("w4"), Err(TypesError::Base("w4".to_string())));
+    }
+
+    #[test]
+    fn only_constants_are_of_four_bits() {
+        let ruled = |name: &'static str, class| Ruled { name, classes: BTreeSet::from([class]) };
+        let all = [ruled("a", Class::Weights), ruled("s", Class::Attention)];
+        let check = |text: &str| GraphTypes::parse(text).expect("types").check(&all);
+        assert_eq!(check("w4a8,a=w4"), Ok(()));
+        let refused =
+            |class: &str| TypesError::NoConstant { class: class.to_string(), name: "s".to_string() };
+        assert_eq!(check("int8,attention=w4a8"), Err(refused("attention")));
+        assert_eq!(check("*=w4"), Err(refused("*")));
     }
 }

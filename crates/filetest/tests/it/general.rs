@@ -108,7 +108,7 @@ fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3], whole: bool) 
 }
 
 /// A graph from drawn numbers.
-fn graph(rows: i64, columns: i64, drawn: &[[u8; 3]], whole: bool) -> Option<Graph> {
+pub(crate) fn graph(rows: i64, columns: i64, drawn: &[[u8; 3]], whole: bool) -> Option<Graph> {
     let mut b = Builder::new("random");
     let ty = |dims: [i64; 2]| Type::new(Dtype::F32, dims.map(Dim::fixed).to_vec());
     let mut pool = vec![b.input("x", ty([rows, columns])).ok()?, b.input("y", ty([rows, columns])).ok()?];
@@ -238,7 +238,7 @@ pub(crate) fn from_a_file(graph: &Graph, inputs: &[Tensor], pes: u64) -> Result<
 }
 
 /// Both inputs of a graph, from drawn numbers over and over.
-fn inputs(sizes: [i64; 2], values: &[f32]) -> [Tensor; 2] {
+pub(crate) fn inputs(sizes: [i64; 2], values: &[f32]) -> [Tensor; 2] {
     let sizes = sizes.map(|size| usize::try_from(size).expect("a size"));
     let count = sizes.iter().product();
     [0, 31].map(|skip| {
@@ -246,7 +246,7 @@ fn inputs(sizes: [i64; 2], values: &[f32]) -> [Tensor; 2] {
     })
 }
 
-fn steps() -> impl Strategy<Value = Vec<[u8; 3]>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<[u8; 3]>> {
     proptest::collection::vec(any::<[u8; 3]>(), 1..9)
 }
 

@@ -17,7 +17,7 @@ use tilewright_record::perfetto::{self, Stream};
 use tilewright_record::{KeepAll, KeepLast};
 use tilewright_reference::Tensor;
 use tilewright_runtime::executable::ExecutableGraph;
-use tilewright_runtime::graph::executable;
+use tilewright_runtime::graph::executable_over_chips;
 use tilewright_runtime::usage::Usage;
 use tilewright_runtime::{Reading, ReadingError, ReadingOptions};
 use tilewright_tcp_sim::findings::Finding;
@@ -59,7 +59,7 @@ pub(super) fn run(
         },
     };
     let compiled = request.compile(&machine, &model.graph, &model.store, Some(&calibration), host)?;
-    let CompiledGraph { tuned, note, open } = compiled;
+    let CompiledGraph { tuned, note, open, divided } = compiled;
     let quantised = match note {
         Some(note) => Some(QuantisedRun { note, float32: interpreted(model, given, host)? }),
         None => None,
@@ -77,8 +77,8 @@ pub(super) fn run(
             planned: &tuned.planned,
         }),
     };
-    let graph =
-        executable(&machine, &tuned.planned, tuned.options.pes).map_err(|error| job.failed(&error))?;
+    let graph = executable_over_chips(&machine, &tuned.planned, tuned.options.pes, divided.as_ref());
+    let graph = graph.map_err(|error| job.failed(&error))?;
     job.run(graph.with_open(open), given, host)
 }
 
@@ -219,8 +219,9 @@ impl GraphJob<'_> {
             kernels: graph.kernels,
             cycles: reading.outcome.cycles,
             roofline_cycles: graph.roofline_cycles,
-            mac_use: usage.mac_use(self.machine, graph.pes, peak),
-            hbm_use: usage.hbm_use(self.machine, 1),
+            chips: (graph.chips() > 1).then(|| graph.chips()),
+            mac_use: usage.mac_use(self.machine, graph.pes * graph.chips(), peak),
+            hbm_use: usage.hbm_use(self.machine, graph.chips()),
             ms,
             energy_mj,
             energy_pj: energy_mj * 1e9,
@@ -237,6 +238,7 @@ impl GraphJob<'_> {
             "{} kernels, {} cycles, {ms:.4} ms, {energy_mj:.4} mJ; {} transfers, {} commands, {} B of HBM\n",
             all.kernels, all.cycles, all.transfers, all.commands, all.hbm_bytes
         );
+        text += &chip_words(graph);
         if let Some(quantised) = &all.quantised {
             text += &format!("{}: {}\n", quantised.note.types(), quantised.note.words());
             text += &quantise::error_words(&quantised.errors);
@@ -250,6 +252,20 @@ impl GraphJob<'_> {
         text += &format!("busy cycles: {}\n", longest.join(", "));
         text
     }
+}
+
+/// How chips share a graph, if there are several.
+fn chip_words(graph: &GraphInterface) -> String {
+    let chips = graph.chips();
+    let first = graph.inputs.iter().find_map(|port| Some((port, port.division?)));
+    let Some((port, division)) = first.filter(|_| chips > 1) else { return String::new() };
+    let positions = port.dims.get(division.axis).copied().unwrap_or_default();
+    let each = positions / chips;
+    format!(
+        "{chips} chips, each with {each} of {positions} positions of axis {} of `{}` and all constants; \
+         cycles of the slowest, energy and counts of all, bytes of HBM of each\n",
+        division.axis, port.name
+    )
 }
 
 impl GraphPage<'_> {
@@ -288,6 +304,8 @@ struct ChipRunJson<'s> {
     kernels: u64,
     cycles: u64,
     roofline_cycles: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chips: Option<u64>,
     mac_use: f64,
     hbm_use: f64,
     ms: f64,

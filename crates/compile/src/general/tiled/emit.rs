@@ -91,12 +91,14 @@ impl TiledContraction {
         let tiles = self.tiling.tiles(self.sizes, group);
         let hull = |base: u64, operand: usize| {
             let Strides { first, batch, own } = self.sizes.strides[operand];
+            let numbers = self.sizes.numbers(operand);
             let ranges = tiles.iter().map(|tile| {
                 let part = if operand == 0 { tile.rows } else { tile.columns };
-                let at = |number: u64| base + (first + tile.batch * batch + number * own) * element_bytes;
+                let bytes = |elements: u64| elements * element_bytes / numbers;
+                let at = |number: u64| base + bytes(first + tile.batch * batch + number * own);
                 let others = if operand == 0 { 0 } else { (tile.planes - 1) * batch };
-                let last = at(part.first + part.count.saturating_sub(1)) + others * element_bytes;
-                (at(part.first), last + self.sizes.summed * element_bytes)
+                let last = at(part.first + part.count.saturating_sub(1)) + bytes(others);
+                (at(part.first), last + bytes(self.sizes.summed))
             });
             ranges.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
         };

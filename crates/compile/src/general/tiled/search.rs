@@ -142,12 +142,15 @@ pub(super) fn candidate(
 ) -> Result<TiledContraction, String> {
     let sizes = windows.map_or(sizes, |windows| windows.padded(sizes));
     let granule = machine.tdma.alignment_bytes;
-    if !(sizes.summed * sizes.operands.element_bytes()).is_multiple_of(granule) {
+    let element_bytes = sizes.operands.element_bytes();
+    let granules = [0, 1].map(|operand| granule * sizes.numbers(operand));
+    if !granules.iter().all(|granule| (sizes.summed * element_bytes).is_multiple_of(*granule)) {
         return Err(format!("rows of {} elements are no whole granules of {granule} B", sizes.summed));
     }
-    let element_bytes = sizes.operands.element_bytes();
-    let steps = sizes.strides.iter().flat_map(|one| [one.first, one.batch, one.own]);
-    if !steps.into_iter().all(|step| (step * element_bytes).is_multiple_of(granule)) {
+    let begins = |(one, granule): (&Strides, u64)| {
+        [one.first, one.batch, one.own].iter().all(|step| (step * element_bytes).is_multiple_of(granule))
+    };
+    if !sizes.strides.iter().zip(granules).all(begins) {
         return Err(format!("rows that do not begin at whole granules of {granule} B"));
     }
     if !(sizes.columns * WORD_BYTES).is_multiple_of(granule) {
@@ -350,14 +353,15 @@ impl Search<'_> {
         let tile_rows = tiling.rows.min(rows) * tiling.planes;
         let tile_columns = tiling.columns.min(columns);
         let element_bytes = self.sizes.operands.element_bytes();
-        let row_bytes = summed * element_bytes;
         let summed_bytes = estimate.summed * element_bytes;
         let operand = |operand: usize, count: u64| {
             let Strides { first, batch, own } = self.sizes.strides[operand];
             let steps = [first, batch, own, estimate.summed];
+            let numbers = self.sizes.numbers(operand);
+            let unit = unit * numbers;
             Runs {
-                bytes: count * row_bytes * estimate.copies[operand],
-                run_bytes: summed_bytes,
+                bytes: count * summed * element_bytes / numbers * estimate.copies[operand],
+                run_bytes: summed_bytes / numbers,
                 aligned: steps.iter().all(|step| (step * element_bytes).is_multiple_of(unit)),
                 written: false,
             }

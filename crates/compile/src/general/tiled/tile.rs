@@ -16,6 +16,7 @@ use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
 use tilewright_tcp_isa::program::vector::{Op, ReduceOp, ReduceOutput, Vector, Word};
 use tilewright_tcp_isa::switch::{Ring, Topology};
+use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::super::image::Image;
 use super::super::kernel::{Packing, Sizes};
@@ -30,7 +31,7 @@ use super::patch::Patch;
 use super::rooms::Rooms;
 use super::split::{Split, Spread};
 use super::traffic::{Place, operand_place};
-use crate::tcp::image::{chain, commit, contraction, copy, fetch, main, n, nest, steps};
+use crate::tcp::image::{chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, steps};
 
 /// Bytes of a sum.
 pub(super) const WORD_BYTES: u64 = 4;
@@ -197,6 +198,11 @@ impl TileShape {
         self.live.operands.element_bytes()
     }
 
+    /// Bytes of so many numbers of the operand with the columns in memory.
+    fn held_bytes(&self, elements: u64) -> u64 {
+        elements * self.operand_bytes() / self.live.held.numbers()
+    }
+
     /// Words of sums.
     pub(super) fn sum_word(&self) -> Word {
         if self.live.operands == Packing::Byte { Word::I32 } else { Word::F32 }
@@ -216,7 +222,7 @@ impl TileShape {
         let windows = self.rows / self.over.rows_ring * self.summed;
         [
             self.patch.map_or(windows, |patch| patch.elements()) * self.operand_bytes(),
-            self.columns / self.over.columns_ring * self.summed * self.operand_bytes(),
+            self.held_bytes(self.columns / self.over.columns_ring * self.summed),
             self.kept_rows() * self.columns * WORD_BYTES,
         ]
     }
@@ -227,23 +233,28 @@ impl TileShape {
         let own = self.columns / over.columns_ring;
         let (lanes, flit) = (machine.ce.lanes, machine.network.flit_bytes);
         let row = self.summed * self.operand_bytes();
-        let piece = flit / self.operand_bytes();
-        let fetch = fetch(
-            self.multiplied(),
-            from,
-            &[(n(own), self.summed), (n(self.summed / piece), piece), (n(piece), 1)],
-            piece,
-        );
+        let is_widened = self.live.held != self.live.operands;
+        // Words pass the cast engine, which makes bytes of a flit of them.
+        let piece = if is_widened { FLIT_WORDS } else { flit / self.operand_bytes() };
+        let kept = piece * self.operand_bytes();
+        let fetch = if is_widened {
+            fetch_words(Dtype::I4, from, &[(n(own), self.summed), (n(self.summed), 1)])
+        } else {
+            let walk = [(n(own), self.summed), (n(self.summed / piece), piece), (n(piece), 1)];
+            fetch(self.multiplied(), from, &walk, piece)
+        };
         let lane = machine.trf_lane_payload_bytes();
-        let mut to = vec![(n(own / lanes), row), (n(lanes), lane), (n(row / flit), flit)];
+        let mut to = vec![(n(own / lanes), row), (n(lanes), lane), (n(row / kept), kept)];
         let mut switch = Switch::default();
         if over.columns_ring > 1 {
             to.push((n(over.columns_ring), own / lanes * row));
             let ring = Ring { slice1: over.columns_ring, slice0: over.columns * over.summed };
             switch.topology = Topology::Broadcast1(ring);
         }
-        let commit = commit(Memory::Trf { lanes }, 0, &to, flit);
-        main("load_columns", Stream { switch, ..copy(fetch, commit) })
+        let commit = commit(Memory::Trf { lanes }, 0, &to, kept);
+        let name = if is_widened { "widen_columns" } else { "load_columns" };
+        let cast = is_widened.then(|| self.multiplied());
+        main(name, Stream { switch, cast, ..copy(fetch, commit) })
     }
 
     /// The contraction of all rows with the columns that are held, and the first units of what follows.
@@ -324,21 +335,26 @@ impl TileShape {
         );
         // Each position of the batch has the slices of its rows.
         let planes = self.live.batch;
+        let held = summed / self.live.held.numbers();
         let second = format!(
             "B^1[{planes}] _[{}] N^{own_columns}[{columns_ring}] N^{columns}[{by_columns}] \
-             K^{summed}[{by_sum}] | N^1[{own_columns}] K^1[{summed}]",
+             K^{held}[{by_sum}] | N^1[{own_columns}] K^1[{held}]",
             over.column_copies() / planes
         );
         Some([
             placed(&[("M", all_rows), ("K", all_summed)], &first, self.operand_bytes())?,
-            placed(&[("B", planes), ("N", all_columns), ("K", all_summed)], &second, self.operand_bytes())?,
+            placed(
+                &[("B", planes), ("N", all_columns), ("K", held * by_sum)],
+                &second,
+                self.operand_bytes(),
+            )?,
         ])
     }
 
     /// Places of each slice that no transfer fills, of rows and of columns.
     fn empty(&self) -> [Empty; 2] {
         let over = &self.over;
-        let pitch = self.summed * self.operand_bytes();
+        let pitches = [self.summed * self.operand_bytes(), self.held_bytes(self.summed)];
         let mut found = [Empty::new(), Empty::new()];
         for slice in 0..over.slices() {
             let (by_row, by_column) =
@@ -351,9 +367,8 @@ impl TileShape {
             let own = self.columns / over.columns_ring;
             let before = by_column * self.columns + by_row % over.columns_ring * own;
             let own_columns = self.live.columns.saturating_sub(before).min(own);
-            for (list, (live, all)) in
-                found.iter_mut().zip([(own_rows, self.rows / over.rows_ring), (own_columns, own)])
-            {
+            let shares = [(own_rows, self.rows / over.rows_ring), (own_columns, own)];
+            for (list, ((live, all), pitch)) in found.iter_mut().zip(shares.into_iter().zip(pitches)) {
                 let first = if whole { live * pitch } else { 0 };
                 join(list, slice, first, all * pitch);
             }

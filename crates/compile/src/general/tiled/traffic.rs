@@ -129,15 +129,16 @@ fn row_major([_, own, inner]: [u64; 3]) -> [u64; 3] {
 pub(super) fn operand_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed, operand: usize) -> Place<'t> {
     let own = if operand == 0 { tile.rows } else { tile.columns };
     let Strides { first, batch, own: stride } = sizes.strides[operand];
+    let numbers = sizes.numbers(operand);
     Place {
         operand,
         placed,
         hbm: 0,
-        strides: [batch, stride, 1],
-        before: first,
+        strides: [batch / numbers, stride / numbers, 1],
+        before: first / numbers,
         first: [tile.batch, own.first, 0],
         // Rows of several positions of the batch follow each other.
-        live: [if operand == 0 { 1 } else { tile.planes }, own.count, sizes.summed],
+        live: [if operand == 0 { 1 } else { tile.planes }, own.count, sizes.summed / numbers],
         slice: 0,
         offset: 0,
         element_bytes: sizes.operands.element_bytes(),
