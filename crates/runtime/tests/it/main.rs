@@ -12,5 +12,6 @@ mod models;
 mod norms;
 mod random;
 mod reference;
+mod register_races;
 mod stories;
 mod threads;
