@@ -67,7 +67,7 @@ try:
     tilewright.{call}
 except KeyboardInterrupt:
     print('interrupted', flush=True)
-until = time.monotonic() + 60
+until = time.monotonic() + 180
 while time.monotonic() < until:
     before = time.process_time()
     time.sleep(1)

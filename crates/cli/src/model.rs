@@ -27,10 +27,10 @@ impl ModelFiles for HostFiles<'_> {
     }
 }
 
-/// What is refused, as words of the command line: with the lines that it is about, if it is about a text.
+/// What is refused, as words of the command line: about files alone, or with the lines that it is about.
 fn outcome(refusal: &Refusal, colour: bool) -> Outcome {
     match refusal.diagnostics.as_slice() {
-        [complaint] if complaint.primary.is_none() => {
+        [complaint] if complaint.code.starts_with("model/") => {
             let part = |name: &str, words: &Option<String>| {
                 words.as_ref().map_or(String::new(), |words| format!("\n  = {name}: {words}"))
             };

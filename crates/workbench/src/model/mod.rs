@@ -127,6 +127,9 @@ pub fn compile(
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
+    if go_on(0, 0).is_break() {
+        return Err(failed("the search was stopped".to_string()));
+    }
     let tuned = tune_compiled(machine, &kernels, rule, aim, &mut go_on);
     let tuned = tuned.map_err(|error| failed(error.to_string()))?;
     Ok(CompiledModel { machine: machine.clone(), chip: chip.to_string(), tuned })
