@@ -37,6 +37,58 @@ def test_text_is_told_as_it_comes_and_a_listener_that_fails_ends_it(fables):
     assert len(fables.generate("The fox", max_tokens=4, on_text=fail).tokens) == 1
 
 
+def test_names_are_read_as_the_command_reads_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with tilewright.compile("fables", context=64) as model:
+        assert len(model.generate("A", max_tokens=2).tokens) == 2
+    with pytest.raises(Refused, match="neither a file nor a folder `fabels`") as refused:
+        tilewright.compile("fabels")
+    assert refused.value.instead == "fables"
+    (tmp_path / "cut.graph").write_text("graph 1\ninput x: f32[4\n")
+    with pytest.raises(Refused, match="cut.graph:2"):
+        tilewright.compile("cut.graph")
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["compile('llama2-7b', dtype='int8', pes=8, effort=60)", "study('llama2-7b', brief=False)"],
+)
+def test_an_interrupt_ends_the_call_and_then_its_work(call):
+    """The call ends at once; what it left behind ends before its next program, where it went on for minutes."""
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    script = f"""
+import time, tilewright
+print('go', flush=True)
+try:
+    tilewright.{call}
+except KeyboardInterrupt:
+    print('interrupted', flush=True)
+until = time.monotonic() + 180
+while time.monotonic() < until:
+    before = time.process_time()
+    time.sleep(1)
+    if time.process_time() - before < 0.02:
+        print('idle', flush=True)
+        break
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "go\n"
+        time.sleep(1.5)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+        assert time.monotonic() - sent < 10
+        assert process.stdout.readline() == "idle\n"
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_programs_are_there_to_be_looked_at(fables):
     assert set(fables.programs) == {"clear", "prefill", "decode"}
     assert fables.programs["decode"].machine.name == "tcp" and fables.data["dtype"] == "bf16"

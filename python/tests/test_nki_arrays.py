@@ -89,6 +89,28 @@ def test_an_argument_that_is_written_to_changes():
     assert np.array_equal(a, before * 2)
 
 
+@nki.jit
+def move(a, b):
+    """Writes one argument and then reads the other."""
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(b, nl.add(nl.load(a), 1.0))
+    nl.store(out, nl.load(a))
+    return out
+
+
+def test_an_argument_that_is_written_to_shares_no_memory_with_another():
+    whole = np.arange(96, dtype=np.float32)
+    first, second = whole[:64].reshape(8, 8), whole[32:].reshape(8, 8)
+    for a, b in ((first, first), (first, second), (first, first[:, ::-1])):
+        before = whole.copy()
+        with pytest.raises(ValueError, match="writes to its argument b, which shares memory with its argument a"):
+            move(a, b)
+        assert np.array_equal(whole, before)
+    assert np.array_equal(move(first, second.copy()), first)
+    # Columns between one another have no byte in common.
+    assert np.array_equal(move(first[:, ::2], first[:, 1::2]), first[:, ::2])
+
+
 def test_arrays_of_no_numbers_are_named():
     with pytest.raises(TypeError, match="no element type of the device is called object"):
         add(np.array([[None, 1]]), np.array([[None, 1]]))

@@ -125,7 +125,7 @@ class CompiledModel:
         """What a token takes, behind the longest context (`decode`) and of the longest prompt (`prefill`): `ms_per_token`, `energy_mj_per_token` and `milliwatts`. Needs no weights.
 
         >>> import tilewright
-        >>> sorted(tilewright.compile("models/fables", context=64).costs)
+        >>> sorted(tilewright.compile("fables", context=64).costs)
         ['decode', 'prefill']
         """
         costs = self._handle.costs()
@@ -168,16 +168,16 @@ def compile(
     effort: int = 0,
     goal: str = "time",
 ) -> CompiledModel:
-    """Compiles a model: a llama2.c checkpoint, a GGUF or ONNX file, a folder of Hugging Face, or a built-in configuration.
+    """Compiles a model: a llama2.c checkpoint, a GGUF or ONNX file, a folder of Hugging Face, a built-in configuration, or `fables`, which comes with the package.
 
     >>> import tilewright
-    >>> with tilewright.compile("models/fables", context=64) as model:
+    >>> with tilewright.compile("fables", context=64) as model:
     ...     told = model.generate("A wise owl", max_tokens=3)
     >>> len(told.tokens), told.text.startswith("A wise owl")
     (3, True)
     """
     if not isinstance(model, (str, os.PathLike)):
-        raise refuse_type("the model", model, "a path, or the name of a configuration", "compile('models/fables')")
+        raise refuse_type("the model", model, "a path, or the name of a configuration", "compile('fables')")
     options = _Options(dtype, cache, pes, chips, context, effort, goal)
     return CompiledModel(_core.ModelHandle.compile(os.fspath(model), machine_of(chip)._handle, options))
 
@@ -186,7 +186,7 @@ def generate(model: str | os.PathLike[str] | CompiledModel, prompt: str, *, max_
     """Compiles a model unless it is compiled, and generates; options are those of `compile`.
 
     >>> import tilewright
-    >>> tilewright.generate("models/fables", "The fox", max_tokens=2, context=64).data["stop"]
+    >>> tilewright.generate("fables", "The fox", max_tokens=2, context=64).data["stop"]
     'max_tokens'
     """
     if isinstance(model, CompiledModel):

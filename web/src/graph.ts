@@ -67,7 +67,7 @@ function kernelsOf(run: Run, times: GraphTimes, node: number, jump: Jump): HTMLE
       ...times.rows[at]!.map((row) => {
         const line = lineOf(row.name);
         return el("p", {}, el("button", { class: "command", click: () => jump.timeline(row.first, row.last, row.name) }, row.name),
-          ` on ${row.where}, ${number(row.count)} runs, ${number(row.busy)} ${run.tick} `,
+          ` on ${row.where}, ${number(row.count)} ${row.count === 1 ? "run" : "runs"}, ${number(row.busy)} ${run.tick} `,
           line === null ? null : el("button", { class: "line", click: () => jump.program(line) }, `program line ${line}`));
       }))));
 }

@@ -167,7 +167,7 @@ class Page {
   }
 
   private help(): void {
-    const keys: [string, string][] = [["1 to 9", "views"], ["w s, ctrl + wheel", "zoom"], ["a d, drag", "move"], ["arrows", "from command to command, from lane to lane"], ["f, double click", "fit the selected command"], ["0", "the whole run"], ["c", "critical path"], ["/", "find"], ["t", "dark or light"], ["Escape", "nothing selected"]];
+    const keys: [string, string][] = [["1 to 9", "views"], ...(this.run?.graph ? [["g", "the graph"] as [string, string]] : []), ["w s, ctrl + wheel", "zoom"], ["a d, drag", "move"], ["arrows", "from command to command, from lane to lane"], ["f, double click", "fit the selected command"], ["0", "the whole run"], ["c", "critical path"], ["/", "find"], ["t", "dark or light"], ["Escape", "nothing selected"]];
     const box = el("dialog", {}, el("h2", {}, "keys"), el("dl", {}, ...keys.flatMap(([key, what]) => [el("dt", {}, key), el("dd", {}, what)])), el("button", { click: () => box.remove() }, "close"));
     this.root.append(box);
     box.showModal();

@@ -201,5 +201,11 @@ test("the model's graph has a time for each operator, and clicks lead on to kern
   const command = await page.locator("article.kernel button.command").first().innerText();
   await page.locator("article.kernel button.command").first().click();
   assert.match(page.url(), new RegExp(`view=timeline.*name=${command}`));
+  await page.keyboard.press("?");
+  assert.match(await page.locator("dialog").innerText(), /g\s+the graph/);
+  await page.locator("dialog button").click();
+  await page.keyboard.press("g");
+  assert.match(page.url(), /view=graph/);
+  assert.doesNotMatch(await page.locator("main").innerText(), /\b1 runs\b/);
   await close();
 });

@@ -15,11 +15,12 @@ pub fn near<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> O
     (3 * edits <= letters).then_some(found)
 }
 
-/// Insertions, removals and replacements of characters that turn one word into the other.
+/// Insertions, removals and replacements of characters, and exchanges of two neighbours, that turn one word
+/// into the other.
 /// Only the first 64 characters of the given word count, so that long rubbish stays cheap.
 fn distance(given: &str, candidate: &str) -> usize {
     let end = given.char_indices().nth(64).map_or(given.len(), |(end, _)| end);
-    strsim::levenshtein(&given[..end], candidate)
+    strsim::osa_distance(&given[..end], candidate)
 }
 
 #[cfg(test)]
@@ -32,6 +33,11 @@ mod tests {
         assert_eq!(nearest("capacity_byte", keys), "capacity_bytes");
         assert_eq!(nearest("bnaks", keys), "banks");
         assert_eq!(nearest("x", []), "");
+    }
+
+    #[test]
+    fn two_letters_that_changed_places_are_one_edit() {
+        assert_eq!(near("tpc", ["inferentia2", "tcp"]), Some("tcp"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! What comes with the binary and can be named in any folder: the model `fables`, example programs as
+//! What comes with the binary and can be named in any folder beside the model `fables`: example programs as
 //! `builtin:NAME`, and what published rows are compared with.
 
-use std::io::{Error, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::io::Error;
+use std::path::PathBuf;
 
 use tilewright_base::nearest::near;
 
@@ -74,32 +74,6 @@ pub(crate) fn text(name: &str) -> Option<Result<&'static str, String>> {
         let allowed: Vec<String> = names().map(|name| format!("{PREFIX}{name}")).collect();
         format!("no program is called `{name}`\n  = allowed: {}{instead}", allowed.join(", "))
     }))
-}
-
-/// The name of the model that comes with the binary.
-pub(crate) const FABLES: &str = "fables";
-
-/// Files of that model, in Hugging Face's layout.
-const FABLES_FILES: [(&str, &[u8]); 3] = [
-    ("config.json", include_bytes!("../../../models/fables/config.json")),
-    ("model.safetensors", include_bytes!("../../../models/fables/model.safetensors")),
-    ("tokenizer.json", include_bytes!("../../../models/fables/tokenizer.json")),
-];
-
-/// A file of a model: of the host, or else of the model that comes with the binary, whose name reads as that
-/// of a folder.
-///
-/// # Errors
-/// What reading gives where neither has it.
-pub(crate) fn read_model_file(host: &dyn Host, path: &Path) -> Result<Vec<u8>, Error> {
-    let own = || {
-        let name = path.strip_prefix(FABLES).ok()?.to_str()?;
-        FABLES_FILES.iter().find(|(known, _)| *known == name).map(|(_, bytes)| bytes.to_vec())
-    };
-    match host.read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => own().ok_or(error),
-        read => read,
-    }
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use crate::builtin::FABLES;
 use crate::host::Host;
 use crate::model;
 use crate::outcome::Outcome;
 use crate::run::args::PromptArgs;
 use crate::run::{RunTarget, on_chip};
 use crate::target::ModelTarget;
+use tilewright_workbench::model::files::FABLES;
 
 /// Where the trace goes, in the folder that the command is run in.
 const TRACE_PATH: &str = "fables.pftrace";

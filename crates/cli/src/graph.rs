@@ -218,7 +218,7 @@ fn refused(graph: &Graph, error: &TuneError) -> Outcome {
         TuneError::Power { least_milliwatts, .. } => {
             format!("--goal time@{}, fewer --pes or more --effort", watts(*least_milliwatts))
         }
-        TuneError::Compile(_) | TuneError::Untimed => "--goal time".to_string(),
+        TuneError::Compile(_) | TuneError::Untimed | TuneError::Stopped => "--goal time".to_string(),
     };
     Outcome { code: FAILED, ..Outcome::usage(&format!("{error}\n  = instead: {instead}")) }
 }

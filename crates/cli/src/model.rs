@@ -1,49 +1,56 @@
 //! Models and tokenizers by file name.
 
 use std::collections::BTreeMap;
-use std::io::{Error, ErrorKind};
-use std::path::Path;
+use std::io::Error;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tilewright_base::{SourceId, Sources};
-use tilewright_graph::{StoredTensor, TensorStore, text};
-use tilewright_import::tokenizer::vocabulary::Vocabulary;
-use tilewright_import::tokenizer::{Tokenizer, json};
-use tilewright_import::{Model, configs, gguf, hf, llama2c, onnx};
+use tilewright_graph::StoredTensor;
+use tilewright_import::tokenizer::Tokenizer;
+use tilewright_import::{Model, configs, onnx};
+use tilewright_workbench::Refusal;
+use tilewright_workbench::model::files::{self, AxisBounds, FABLES, ModelFiles, TOKENIZERS_BESIDE};
 
-use crate::builtin::{FABLES, read_model_file};
 use crate::host::{Host, read_text};
 use crate::outcome::{BAD_INPUT, Outcome};
 
-/// Reads a model by what its name ends in.
+/// Files of a host.
+struct HostFiles<'h>(&'h dyn Host);
+
+impl ModelFiles for HostFiles<'_> {
+    fn read(&self, path: &Path) -> Result<Vec<u8>, Error> {
+        self.0.read(path)
+    }
+
+    fn real_path(&self, path: &Path) -> Result<PathBuf, Error> {
+        self.0.real_path(path)
+    }
+}
+
+/// What is refused, as words of the command line: about files alone, or with the lines that it is about.
+fn outcome(refusal: &Refusal, colour: bool) -> Outcome {
+    match refusal.diagnostics.as_slice() {
+        [complaint] if complaint.code.starts_with("model/") => {
+            let part = |name: &str, words: &Option<String>| {
+                words.as_ref().map_or(String::new(), |words| format!("\n  = {name}: {words}"))
+            };
+            let (allowed, instead) =
+                (part("allowed", &complaint.allowed), part("instead", &complaint.instead));
+            Outcome::usage(&format!("{}{allowed}{instead}", complaint.message))
+        }
+        complaints => Outcome::refused(BAD_INPUT, &refusal.sources, complaints, colour),
+    }
+}
+
+/// Reads a model by what its name ends in; `-` is the text of a graph on standard input.
 pub(crate) fn load(path: &str, dims: Option<&str>, host: &mut dyn Host) -> Result<Model, Outcome> {
     let axes = axes(dims.unwrap_or(""))?;
-    let refused = |error: Box<tilewright_import::ImportError>| Outcome::usage(&error.to_string());
     if path.ends_with(".graph") || path == "-" {
-        return graph_text(path, host);
+        let text = read_text(host, path).map_err(|why| Outcome::usage(&why))?;
+        return files::graph_text(path, &text).map_err(|refusal| outcome(&refusal, host.colour()));
     }
     own_sizes(path, dims)?;
-    let host = &*host;
-    let beside = |folder: &Path, name: &str| read_model_file(host, &folder.join(name)).ok().map(Arc::new);
-    if path.ends_with(".bin") {
-        return llama2c::read(path, &read(path, host)?).map_err(refused);
-    }
-    if path.ends_with(".gguf") {
-        return gguf::read(path, &read(path, host)?).map_err(refused);
-    }
-    if path.ends_with(".onnx") {
-        return load_onnx(path, axes, BTreeMap::new(), host);
-    }
-    if configs::names().contains(&path) {
-        return configs::read(path).map_err(refused);
-    }
-    match read_model_file(host, &Path::new(path).join("config.json")) {
-        Ok(_) => hf::read(&|name: &str| beside(Path::new(path), name)).map_err(|mut error| {
-            error.file = Path::new(path).join(&error.file).display().to_string();
-            refused(error)
-        }),
-        Err(error) => Err(Outcome::usage(&unknown(path, &error, host))),
-    }
+    files::read_model(path, axes, &HostFiles(host)).map_err(|refusal| outcome(&refusal, host.colour()))
 }
 
 /// Refuses bounds of axes for a file that is no ONNX model: they would change nothing.
@@ -60,14 +67,11 @@ pub(crate) fn own_sizes(path: &str, dims: Option<&str>) -> Result<(), Outcome> {
 /// An ONNX model with bounds of axes, and inputs whose elements are known.
 pub(crate) fn load_onnx(
     path: &str,
-    axes: BTreeMap<String, (u64, u64)>,
+    axes: AxisBounds,
     known: BTreeMap<String, StoredTensor>,
     host: &dyn Host,
 ) -> Result<Model, Outcome> {
-    let bytes = read(path, host)?;
-    let files = |name: &str| inside(Path::new(path), name, host);
-    let options = onnx::OnnxOptions { beside: &files, axes, known, ..onnx::OnnxOptions::default() };
-    onnx::read(path, &bytes, &options).map_err(|error| Outcome::usage(&error.to_string()))
+    files::read_onnx(path, axes, known, &HostFiles(host)).map_err(|refusal| outcome(&refusal, host.colour()))
 }
 
 /// Inputs that an ONNX model asks for, and the names of their axes.
@@ -75,51 +79,7 @@ pub(crate) fn onnx_inputs(
     path: &str,
     host: &dyn Host,
 ) -> Result<(Vec<onnx::DeclaredInput>, onnx::AxisNames), Outcome> {
-    onnx::inputs(path, &read(path, host)?).map_err(|error| Outcome::usage(&error.to_string()))
-}
-
-/// A file in the folder of a model or below, links followed: in the folder that was named, or in the one
-/// where the model really is. Caches of downloads have a link to each file, all to one folder.
-fn inside(model: &Path, name: &str, host: &dyn Host) -> Result<Arc<Vec<u8>>, String> {
-    let unread = |error: Error| format!("cannot be read: {error}");
-    let here =
-        |folder: &Path| if folder.as_os_str().is_empty() { Path::new(".").into() } else { folder.to_owned() };
-    let folder = here(model.parent().unwrap_or(Path::new("")));
-    let named = folder.join(name);
-    let real = host.real_path(&named).map_err(unread)?;
-    let own = host.real_path(&folder).map_err(unread)?;
-    let model = host.real_path(model).map_err(unread)?;
-    let homes = [own.as_path(), model.parent().unwrap_or(&own)];
-    if !homes.iter().any(|home| real.starts_with(home)) {
-        let (real, own) = (real.display(), own.display());
-        return Err(format!("leads to `{real}`, outside the model's folder `{own}`"));
-    }
-    host.read(&named).map(Arc::new).map_err(unread)
-}
-
-/// Why a name that ends in nothing known is no model: nothing, a folder without a configuration, or a file of
-/// another kind.
-fn unknown(path: &str, config: &Error, host: &dyn Host) -> String {
-    let what = match config.kind() {
-        // Only whether it can be read is looked at: what is not there is told from a folder.
-        ErrorKind::NotFound => match host.read(Path::new(path)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                format!(
-                    "there is neither a file nor a folder `{path}`, nor a built-in configuration of that name"
-                )
-            }
-            _ => format!("the folder `{path}` has no config.json"),
-        },
-        ErrorKind::NotADirectory => {
-            format!("`{path}` is a file whose name ends in none of .bin, .gguf, .onnx and .graph")
-        }
-        _ => format!("cannot read `{path}/config.json`: {config}"),
-    };
-    format!(
-        "{what}\n  = allowed: a file .bin (llama2.c), .gguf, .onnx or .graph, \
-         a folder with config.json (Hugging Face), {FABLES}, which comes with tilewright, or {}",
-        configs::names().join(", ")
-    )
+    files::onnx_inputs(path, &HostFiles(host)).map_err(|refusal| outcome(&refusal, host.colour()))
 }
 
 /// The same model with rich operators where its file has patterns of primitives: what the compiler takes.
@@ -128,7 +88,7 @@ pub(crate) fn recognised(model: Model) -> Model {
 }
 
 /// `batch=1,seq=1..512`: names of axes with their smallest and largest size; `..512` begins at 1.
-pub(crate) fn axes(text: &str) -> Result<BTreeMap<String, (u64, u64)>, Outcome> {
+pub(crate) fn axes(text: &str) -> Result<AxisBounds, Outcome> {
     let mut axes = BTreeMap::new();
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let bounds = part.split_once('=').and_then(|(name, sizes)| {
@@ -148,59 +108,22 @@ pub(crate) fn axes(text: &str) -> Result<BTreeMap<String, (u64, u64)>, Outcome> 
     Ok(axes)
 }
 
+/// All bytes of a file of a model.
 pub(crate) fn read(path: &str, host: &dyn Host) -> Result<Arc<Vec<u8>>, Outcome> {
-    let bytes = read_model_file(host, Path::new(path));
-    bytes.map(Arc::new).map_err(|error| Outcome::usage(&format!("cannot read `{path}`: {error}")))
+    files::whole(path, &HostFiles(host)).map_err(|refusal| outcome(&refusal, host.colour()))
 }
-
-fn graph_text(path: &str, host: &mut dyn Host) -> Result<Model, Outcome> {
-    let text = read_text(host, path).map_err(|why| Outcome::usage(&why))?;
-    let mut sources = Sources::default();
-    sources.add(path, text.clone());
-    match text::read(&text, SourceId(0)) {
-        Ok(graph) => Ok(Model { graph, store: TensorStore::default() }),
-        Err(complaints) => Err(Outcome::refused(BAD_INPUT, &sources, &complaints, host.colour())),
-    }
-}
-
-/// Names of tokenizers beside a model.
-const BESIDE: [&str; 4] =
-    ["tokenizer.json", "tokenizer.bin", "tok512.bin", "../llama2-tokenizer/tokenizer.bin"];
 
 /// Where the tokenizer is: as named, in the model's own file, or beside it.
 pub(crate) fn tokenizer_path(model: &str, named: Option<&str>, host: &dyn Host) -> Option<String> {
-    if let Some(path) = named {
-        return Some(path.to_string());
-    }
-    if model.ends_with(".gguf") {
-        return Some(model.to_string());
-    }
-    let folder = home(model, host);
-    let mut paths = BESIDE.iter().map(|name| folder.join(name).to_string_lossy().into_owned());
-    paths.find(|path| read_model_file(host, Path::new(path)).is_ok())
-}
-
-/// The folder of a model: itself, or the one that its file is in.
-fn home<'m>(model: &'m str, host: &dyn Host) -> &'m Path {
-    if read_model_file(host, &Path::new(model).join("config.json")).is_ok() {
-        Path::new(model)
-    } else {
-        Path::new(model).parent().unwrap_or(Path::new(""))
+    match named {
+        Some(path) => Some(path.to_string()),
+        None => files::tokenizer_path(model, &HostFiles(host)),
     }
 }
 
-/// Tokens that end a text, if the configuration of a folder of Hugging Face, or that beside an ONNX file,
-/// says them.
+/// Tokens that end a text of a model, if its configuration says them.
 pub(crate) fn ends(model: &str, host: &dyn Host) -> Result<Option<Vec<u32>>, Outcome> {
-    let folder = home(model, host);
-    if !model.ends_with(".onnx") && folder != Path::new(model) {
-        return Ok(None);
-    }
-    let files = |name: &str| read_model_file(host, &folder.join(name)).ok().map(Arc::new);
-    hf::ends(&files).map_err(|mut error| {
-        error.file = folder.join(&error.file).display().to_string();
-        Outcome::usage(&error.to_string())
-    })
+    files::ends(model, &HostFiles(host)).map_err(|refusal| outcome(&refusal, host.colour()))
 }
 
 /// The tokenizer that is named, or one in the model's own file or beside it.
@@ -208,14 +131,11 @@ pub(crate) fn tokenizer(model: &str, named: Option<&str>, host: &dyn Host) -> Re
     let Some(path) = tokenizer_path(model, named, host) else {
         return Err(Outcome::usage(&format!(
             "no tokenizer lies beside `{model}`\n  = allowed: {}\n  = instead: --tokenizer FILE",
-            BESIDE.join(", ")
+            TOKENIZERS_BESIDE.join(", ")
         )));
     };
-    let tokenizer = read_tokenizer(&path, &read(&path, host)?)?;
-    Ok(match ends(model, host)? {
-        Some(ends) => tokenizer.with_ends(ends),
-        None => tokenizer,
-    })
+    files::read_tokenizer_of(model, &path, &HostFiles(host))
+        .map_err(|refusal| outcome(&refusal, host.colour()))
 }
 
 /// Refuses to generate with a configuration that has sizes alone.
@@ -230,21 +150,18 @@ pub(crate) fn with_weights(path: &str) -> Result<(), Outcome> {
     )))
 }
 
+/// Refuses to write a file of a configuration that has sizes alone, before it is compiled.
+pub(crate) fn weights_to_write(path: &str) -> Result<(), Outcome> {
+    if !configs::names().contains(&path) {
+        return Ok(());
+    }
+    Err(Outcome::usage(&format!(
+        "-o with `{path}`, a built-in configuration without weights\n  = allowed: a model with weights\n  \
+         = instead: leave -o out, or --emit commands for its programs"
+    )))
+}
+
 /// A tokenizer by what the name of its file ends in.
 pub(crate) fn read_tokenizer(path: &str, bytes: &Arc<Vec<u8>>) -> Result<Tokenizer, Outcome> {
-    if path.ends_with(".model") {
-        return Err(Outcome::usage(&format!(
-            "`{path}` is a model of SentencePiece, which is not read\n  \
-             = allowed: tokenizer.json (Hugging Face), .gguf, or .bin (llama2.c)\n  \
-             = instead: the same pieces in one of these"
-        )));
-    }
-    let tokenizer = if path.ends_with(".json") {
-        json::read(path, bytes)
-    } else if path.ends_with(".gguf") {
-        gguf::tokenizer(path, bytes)
-    } else {
-        Vocabulary::llama2c(path, bytes).map(Tokenizer::Vocabulary)
-    };
-    tokenizer.map_err(|error| Outcome::usage(&error.to_string()))
+    files::read_tokenizer(path, bytes).map_err(|refusal| outcome(&refusal, false))
 }

@@ -20,7 +20,7 @@ pub(crate) fn value(
         (Allowed::Number { low, high }, RawValue::Integer(_) | RawValue::Number(_)) => {
             let given = number(raw);
             let inside = given >= low && given <= high;
-            inside.then_some(Value::Number(given)).ok_or_else(|| range(path, key, &given.to_string(), span))
+            inside.then_some(Value::Number(given)).ok_or_else(|| range(path, key, &written(given), span))
         }
         (Allowed::Flag, RawValue::Flag(given)) => Ok(Value::Flag(*given)),
         (Allowed::Choice(words), RawValue::Text(given)) => words
@@ -47,6 +47,12 @@ fn number(raw: &RawValue) -> f64 {
         RawValue::Number(given) => *given,
         _ => f64::NAN,
     }
+}
+
+/// A number with few digits, however large or small it is.
+fn written(number: f64) -> String {
+    let plain = number == 0.0 || !number.is_finite() || (1e-6..1e16).contains(&number.abs());
+    if plain { number.to_string() } else { format!("{number:e}") }
 }
 
 fn list(

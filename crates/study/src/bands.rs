@@ -219,6 +219,7 @@ fn with<'s>(setting: &'s StudySetup<'_>, machine: &'s Tcp, scales: Scales) -> St
         ends: Vec::new(),
         bands: BandScope::Nothing,
         brief: setting.brief,
+        stop: setting.stop,
     }
 }
 

@@ -217,6 +217,8 @@ pub struct StudySetup<'s> {
     pub bands: BandScope,
     /// Only Table II and what its passes show.
     pub brief: bool,
+    /// Set by whoever wants no more of it: what is measured ends before its next program.
+    pub stop: Option<&'s std::sync::atomic::AtomicBool>,
 }
 
 impl StudySetup<'_> {
@@ -265,6 +267,7 @@ impl<'s> StudyRun<'s> {
                 stretches: setting.is_configuration,
                 scales: setting.scales,
                 options,
+                stop: setting.stop,
             },
             sizes: BlockSizes::new(&kernels, options.dtype, options.cache),
             hz,

@@ -1,6 +1,8 @@
 //! Passes of a model as the compiler makes them and the simulator times them: prompts in chunks, single
 //! tokens of a batch.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use std::collections::BTreeMap;
 use tilewright_base::invariant::{OrBroken, to_index};
 
@@ -49,6 +51,9 @@ pub enum MeasureError {
     /// Its programs cannot be simulated.
     #[error(transparent)]
     Reading(#[from] ReadingError),
+    /// Somebody asked for the end of it.
+    #[error("the study was stopped")]
+    Stopped,
 }
 
 impl Pass {
@@ -120,11 +125,20 @@ pub(crate) struct MeasuredModel<'m> {
     /// What integer activations are scaled by. Times do not depend on what calibration would find.
     pub(crate) scales: Scales,
     pub(crate) options: Options,
+    /// Set by whoever wants no more of it.
+    pub(crate) stop: Option<&'m AtomicBool>,
 }
 
 impl MeasuredModel<'_> {
+    /// Looked at before a program is compiled or simulated.
+    fn go_on(&self) -> Result<(), MeasureError> {
+        let stopped = self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        if stopped { Err(MeasureError::Stopped) } else { Ok(()) }
+    }
+
     /// Programs for a context and a batch.
     pub(crate) fn compiled(&self, context: u64, batch: u64) -> Result<Compiled, MeasureError> {
+        self.go_on()?;
         let mut kernels = cluster(self.graph)?;
         if self.scales == Scales::Tensor {
             kernels.assume_peaks();
@@ -199,6 +213,7 @@ impl MeasuredModel<'_> {
         inputs: &tilewright_compile::Inputs,
         record: bool,
     ) -> Result<SimOutcome, MeasureError> {
+        self.go_on()?;
         let named =
             inputs.registers.iter().filter_map(|(name, value)| Some((prepared.register(name)?, *value)));
         let registers: Vec<_> = named.collect();

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use tilewright_base::invariant::broken;
-use tilewright_report::columns::{Align, table};
+use tilewright_report::columns::{Align, counted, table};
 
 use crate::llama::{AppliedLatency, StudyRun, StudySetup};
 use crate::measure::{MeasureError, Pass};
@@ -142,14 +142,14 @@ pub fn text(answer: &Answer) -> String {
     let rows: Vec<Vec<String>> =
         rows.into_iter().map(|(name, value)| vec![name.to_string(), value]).collect();
     format!(
-        "{} on {} {} with {} PEs each, {}: {} sequences of {} tokens, {} more of each; every time is that of \
+        "{} on {} {} with {} PEs each, {}: {} of {} tokens, {} more of each; every time is that of \
          a simulated program and {:.3} ms ({}) for a pass.\n\n{}",
         answer.model,
         answer.chips,
         answer.chip,
         answer.pes,
         answer.dtype,
-        answer.batch,
+        counted(answer.batch, "sequence"),
         answer.input,
         answer.output,
         size(answer.latency.ns) * 1e-6,

@@ -1,5 +1,7 @@
 //! The case study of a model on a TCP, as data and as text.
 
+use std::sync::atomic::AtomicBool;
+
 use serde_json::Value;
 use tilewright_base::Diagnostic;
 use tilewright_compile::{Mixed, Options};
@@ -10,7 +12,8 @@ use tilewright_study::bands::{BandScope, figure_ends};
 use tilewright_study::{PUBLISHED_SETTING, Scales, StudySetup, applied_latency, power, study, text};
 
 use crate::Refusal;
-use crate::model::{ReadFile, load};
+use crate::model::files::ModelFiles;
+use crate::model::load;
 use crate::notation::tcp_of;
 
 /// What is studied.
@@ -30,15 +33,15 @@ pub struct StudyRequest<'a> {
     pub is_papers_machine: bool,
 }
 
-/// Measures; `say` hears what goes on.
+/// Measures; ends before its next program once `stop` is set.
 ///
 /// # Errors
 /// Machines without slices, models that do not compile.
 pub fn case_study(
     loaded: &LoadedMachine,
     request: &StudyRequest<'_>,
-    files: &ReadFile<'_>,
-    say: &mut dyn FnMut(&str),
+    files: &dyn ModelFiles,
+    stop: &AtomicBool,
 ) -> Result<(Value, String), Box<Refusal>> {
     let machine = tcp_of(loaded)?;
     let model = load(request.model, files)?.model;
@@ -67,8 +70,9 @@ pub fn case_study(
         ends: if request.brief { Vec::new() } else { figure_ends(loaded) },
         bands: if request.brief { BandScope::Nothing } else { BandScope::Table2 },
         brief: request.brief,
+        stop: Some(stop),
     };
-    let found = study(&setup, say)
+    let found = study(&setup, &mut |_| ())
         .map_err(|error| Box::new(Refusal::plain(Diagnostic::error("study/measure", error.to_string()))))?;
     Ok((serde_json::to_value(&found).unwrap_or(Value::Null), text::print(&found)))
 }

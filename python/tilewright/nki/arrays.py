@@ -68,6 +68,15 @@ def _to_torch(array):
     return torch.from_numpy(array.copy())
 
 
+def share_memory(one, other):
+    """True if two arrays have a byte in common."""
+    one, other = to_numpy(one), to_numpy(other)
+    try:
+        return np.shares_memory(one, other, max_work=1000)
+    except np.exceptions.TooHardError:
+        return np.may_share_memory(one, other)
+
+
 def write_back(value, array, name=""):
     """Changes an argument of the caller in place; an error for arrays that never change."""
     if isinstance(value, np.ndarray):

@@ -165,6 +165,9 @@ class _Launch:
             found = tensor.numpy()
             if found.tobytes() == device.tobytes():
                 continue
+            shared = [other for kept, one, _, other in self.inputs if kept is not tensor and arrays.share_memory(one, value)]
+            if shared:
+                raise ValueError(f"the kernel writes to its argument {name}, which shares memory with its argument {shared[0]}, and a device has a tensor for each: pass a copy")
             arrays.write_back(value, found, name)
 
 

@@ -50,6 +50,9 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
         calibrate::check(&args.target)?;
     }
     goal(&args.goal)?;
+    if args.emit.is_none() && args.output.is_some() {
+        crate::model::weights_to_write(&args.model)?;
+    }
     let loaded = CompileInput::load(args, host)?;
     if let Some(checked) = checked(args, &loaded, host) {
         return checked;

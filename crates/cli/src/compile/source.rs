@@ -1,6 +1,8 @@
 //! What is compiled, by the name of its file: a model or its graph from stage 1 on, kernels from stage 3 on,
 //! lowered kernels from stage 4 on.
 
+use std::ops::ControlFlow;
+
 use tilewright_base::{Diagnostic, Sources};
 use tilewright_compile::cluster::cluster;
 use tilewright_compile::general::refusal::check_graph;
@@ -198,6 +200,7 @@ impl CompileInput {
         let phase = format!("choosing with effort {effort}");
         let tuned = tune_compiled(&machine, &kernels, rule, aim, &mut |done, of| {
             host.progress(&phase, Some(part(done, of)));
+            ControlFlow::Continue(())
         });
         let tuned = tuned.map_err(|error| untuned(&error))?;
         Ok(CompileOutput { machine, target, kernels, tuned })

@@ -200,7 +200,7 @@ impl ModelJob<'_> {
     /// Writes the trace of a run, if one is wanted; where it went.
     pub(super) fn traced<'t>(
         &'t self,
-        run: &mut dyn FnMut(Stream<&mut Box<dyn Draft>>) -> Result<(), ModelError>,
+        run: &mut TracedRun<'_>,
         host: &mut dyn Host,
     ) -> Result<Option<&'t str>, Outcome> {
         let Some(path) = self.prompting.trace.as_deref() else { return Ok(None) };
@@ -212,6 +212,9 @@ impl ModelJob<'_> {
         Ok(Some(path))
     }
 }
+
+/// A run whose events go to a file.
+type TracedRun<'r> = dyn FnMut(Stream<&mut Box<dyn Draft>>) -> Result<(), ModelError> + 'r;
 
 /// A text, and whether it was shown while it was made.
 pub(super) struct ShownText {

@@ -194,7 +194,7 @@ const LEAST_CONTEXT: u64 = 64;
 /// A model for which no choice does.
 pub(crate) fn untuned(error: &TuneError) -> Outcome {
     let instead = match error {
-        TuneError::Compile(_) | TuneError::Graph(_) => String::new(),
+        TuneError::Compile(_) | TuneError::Graph(_) | TuneError::Stopped => String::new(),
         TuneError::Power { least_milliwatts, .. } => {
             format!("\n  = instead: --goal time@{}, fewer --pes or more --effort", watts(*least_milliwatts))
         }

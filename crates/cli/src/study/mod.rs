@@ -152,6 +152,7 @@ fn with_setup<T>(
         ends: if bands == BandScope::Nothing { Vec::new() } else { figure_ends(loaded) },
         bands,
         brief: args.brief,
+        stop: None,
     };
     let found = {
         let mut say = |what: &str| {
@@ -182,7 +183,11 @@ fn published(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
     if args.chip == TCP {
         tcp_rows(args, host).unwrap_or_else(|outcome| outcome)
     } else {
-        neuron_rows(args, None, host)
+        // A name that no machine has is told before anything of Python is.
+        match load_chip(&mut Sources::default(), &args.chip, &[], host) {
+            Ok(_) => neuron_rows(args, None, host),
+            Err(outcome) => outcome,
+        }
     }
 }
 

@@ -48,6 +48,7 @@ fn studied() -> (Value, String) {
         ends: ends(&loaded),
         bands: BandScope::Everything,
         brief: true,
+        stop: None,
     };
     let found = study(&setting, &mut |_| ()).expect("it is measured");
     assert_eq!(found.missing, Vec::<String>::new());

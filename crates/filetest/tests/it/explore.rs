@@ -17,6 +17,9 @@ struct Stopped {
     patience: Cell<u64>,
     /// Files that may still be written.
     writes: u64,
+    /// Seconds that pass between two looks at the clock, and those that have passed.
+    tick: f64,
+    clock: Cell<f64>,
 }
 
 impl Host for Stopped {
@@ -37,6 +40,11 @@ impl Host for Stopped {
         false
     }
 
+    fn seconds(&self) -> f64 {
+        self.clock.set(self.clock.get() + self.tick);
+        self.clock.get()
+    }
+
     fn interrupted(&self) -> bool {
         let left = self.patience.get();
         self.patience.set(left.saturating_sub(1));
@@ -48,7 +56,7 @@ const RESULTS: &str = "results/explore.jsonl";
 
 fn host() -> Stopped {
     let inner = TestHost { root: repository(), ..TestHost::default() };
-    Stopped { inner, patience: Cell::new(u64::MAX), writes: u64::MAX }
+    Stopped { inner, patience: Cell::new(u64::MAX), writes: u64::MAX, tick: 0.0, clock: Cell::new(0.0) }
 }
 
 fn explore(host: &mut Stopped, more: &[&str]) -> Outcome {
@@ -153,4 +161,24 @@ fn who_stops_gets_the_best_so_far() {
     assert!(lines(&sweep).len() < 3, "{}", outcome.stdout);
     let finished = explore(&mut Stopped { patience: Cell::new(u64::MAX), ..sweep }, &[]);
     assert_eq!(finished.code, 0, "{}", finished.stderr);
+}
+
+/// Candidates that an exploration ran on the simulator, where so many seconds pass between looks at the clock;
+/// none if the search itself found no time.
+fn verified(tick: f64) -> Option<usize> {
+    let mut host = Stopped { tick, ..host() };
+    let words = "tilewright explore mk,nk->mn --dims m=16,n=32,k=64 --json --verify 4 --budget 1000";
+    let outcome = tilewright_cli::run(words.split(' ').map(OsString::from), &mut host);
+    let answer: serde_json::Value = serde_json::from_str(&outcome.stdout).ok()?;
+    answer["best"]["cycles"].as_u64()?;
+    let checks = answer["verified"].as_array()?;
+    Some(checks.iter().filter(|check| check["simulated_cycles"].is_u64()).count())
+}
+
+#[test]
+fn a_budget_counts_verification() {
+    assert_eq!(verified(0.0), Some(4));
+    let counts: Vec<Option<usize>> = (1..=40).map(|step| verified(f64::from(step) * 10.0)).collect();
+    // The search ends in time, and verification does not.
+    assert!(counts.iter().flatten().any(|count| (1..4).contains(count)), "{counts:?}");
 }

@@ -1,6 +1,7 @@
 //! Ctrl-C while Rust works without the interpreter's lock: looked at every now and then, and raised when the
 //! work has stopped.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -45,22 +46,26 @@ pub(crate) fn interruptible<T: Send>(
     }
 }
 
-/// Runs work that nothing stops on a thread of its own with the lock released. When a signal handler of
-/// Python raises, the exception is given at once; the work goes on, and what it gives is dropped.
+/// Runs work on a thread of its own with the lock released. When a signal handler of Python raises, the
+/// exception is given at once and `stop` is set: the work ends where it next looks at it, and what it gives
+/// is dropped.
 pub(crate) fn abandonable<T: Send + 'static>(
     py: Python<'_>,
-    work: impl FnOnce() -> T + Send + 'static,
+    work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
 ) -> PyResult<T> {
     let (give, take) = channel();
+    let stop = Arc::new(AtomicBool::new(false));
+    let looked_at = Arc::clone(&stop);
     let worker = std::thread::spawn(move || {
         // Nobody takes it if the work was abandoned.
-        let _ = give.send(work());
+        let _ = give.send(work(&looked_at));
     });
     let result = py.detach(move || {
         loop {
             match take.recv_timeout(EVERY) {
                 Ok(result) => return Ok(Some(result)),
-                Err(RecvTimeoutError::Timeout) => Python::attach(|py| py.check_signals())?,
+                Err(RecvTimeoutError::Timeout) => Python::attach(|py| py.check_signals())
+                    .inspect_err(|_| stop.store(true, Ordering::Relaxed))?,
                 Err(RecvTimeoutError::Disconnected) => return PyResult::Ok(None),
             }
         }

@@ -3,6 +3,7 @@
 
 mod array;
 mod explore;
+mod files;
 mod interrupt;
 mod machine;
 mod model;

@@ -1,6 +1,5 @@
 //! Compiled models, held by Python with the device that they run on.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -16,6 +15,7 @@ use tilewright_workbench::model::{
     CompileRequest, CompiledModel, LoadedModel, compile, generate_text, generation_value, load,
 };
 
+use super::files::DiskFiles;
 use super::interrupt::{abandonable, interruptible};
 use super::machine::MachineHandle;
 use super::refusal::{plain, raise};
@@ -50,11 +50,6 @@ enum DeviceState {
     Closed,
 }
 
-#[expect(clippy::disallowed_methods, reason = "what the user names is read for the user, as `compile` does")]
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    std::fs::read(path)
-}
-
 #[pymethods]
 impl ModelHandle {
     /// Reads and compiles a model.
@@ -81,7 +76,7 @@ impl ModelHandle {
             return Err(plain(py, complaint.allowed("bf16, int8").instead("bf16")));
         }
         let (tcp, chip) = (tcp.clone(), machine.name.clone());
-        let made = abandonable(py, move || {
+        let made = abandonable(py, move |stop| {
             let request = CompileRequest {
                 dtype: &options.dtype,
                 cache_int8: options.cache == "int8",
@@ -91,8 +86,8 @@ impl ModelHandle {
                 effort: options.effort,
                 goal,
             };
-            let loaded = load(&path, &read)?;
-            let compiled = compile(&tcp, &chip, &loaded, &request)?;
+            let loaded = load(&path, &DiskFiles)?;
+            let compiled = compile(&tcp, &chip, &loaded, &request, stop)?;
             Ok((loaded, compiled))
         })?;
         let (loaded, compiled) = made.map_err(|refusal: Box<_>| raise(py, &refusal))?;

@@ -1,18 +1,12 @@
 //! The case study, called from Python.
 
-use std::path::Path;
-
 use pyo3::prelude::*;
 use tilewright_workbench::case_study::{StudyRequest, case_study};
 
+use super::files::DiskFiles;
 use super::interrupt::abandonable;
 use super::machine::MachineHandle;
 use super::refusal::raise;
-
-#[expect(clippy::disallowed_methods, reason = "what the user names is read for the user, as `study` does")]
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    std::fs::read(path)
-}
 
 /// The tables and figures of a model as JSON, and as text.
 #[pyfunction]
@@ -28,9 +22,9 @@ pub(crate) fn study_model(
     is_papers_machine: bool,
 ) -> PyResult<(String, String)> {
     let loaded = machine.loaded.clone();
-    let found = abandonable(py, move || {
+    let found = abandonable(py, move |stop| {
         let request = StudyRequest { model: &model, is_int8, pes, chips, brief, is_papers_machine };
-        case_study(&loaded, &request, &read, &mut |_| ())
+        case_study(&loaded, &request, &DiskFiles, stop)
     })?;
     let (data, text) = found.map_err(|refusal| raise(py, &refusal))?;
     Ok((data.to_string(), text))

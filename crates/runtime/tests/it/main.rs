@@ -13,6 +13,7 @@ mod norms;
 mod odd_sizes;
 mod random;
 mod reference;
+mod register_races;
 mod session;
 mod stories;
 mod threads;

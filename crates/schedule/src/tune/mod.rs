@@ -21,6 +21,7 @@ mod graph;
 mod worth;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use tilewright_base::invariant::{OrBroken, to_index};
 
 use thiserror::Error;
@@ -68,6 +69,9 @@ pub enum TuneError {
     /// The goal needs a simulation, and the programs cannot be simulated without values.
     #[error("its programs cannot be timed, so their power is not known")]
     Untimed,
+    /// Whoever listened wanted no more of it.
+    #[error("the search was stopped")]
+    Stopped,
 }
 
 /// Milliwatts as watts with three digits behind the point.
@@ -127,14 +131,14 @@ pub fn tune(
     aim: TuneGoal,
 ) -> Result<TunedModel, TuneError> {
     let rule = compile_chosen(machine, kernels, options, &Choices::default())?;
-    improved(machine, kernels, rule, aim, &mut |_, _| {})
+    improved(machine, kernels, rule, aim, &mut |_, _| ControlFlow::Continue(()))
 }
 
 /// What [`tune`] does for kernels that are compiled by the rule already: they are not compiled so again.
 /// `listener` hears how many steps of how many are done; the number of all may turn out to be smaller.
 ///
 /// # Errors
-/// A power that no choice stays below.
+/// A power that no choice stays below; a listener that breaks.
 pub fn tune_compiled(
     machine: &Tcp,
     kernels: &Kernels,
@@ -145,8 +149,8 @@ pub fn tune_compiled(
     improved(machine, kernels, rule, aim, listener)
 }
 
-/// Hears how many steps are done, and how many there are at most.
-pub type StepListener<'t> = dyn FnMut(u64, u64) + 't;
+/// Hears how many steps are done, and how many there are at most; breaks to end the search before the next.
+pub type StepListener<'t> = dyn FnMut(u64, u64) -> ControlFlow<()> + 't;
 
 /// Choices that the whole model is compiled with, at most.
 fn most_found(goal: Goal) -> u64 {
@@ -184,11 +188,21 @@ fn improved(
     };
     let searched = most_evaluated(effort, goal);
     let all = searched.saturating_add(most_found(goal));
-    let (found, evaluations) = candidates(machine, kernels, options, aim, &mut |done| listener(done, all));
+    let mut stopped = false;
+    let (found, evaluations) = candidates(machine, kernels, options, aim, &mut |done| {
+        let next = listener(done, all);
+        stopped |= next.is_break();
+        next
+    });
+    if stopped {
+        return Err(TuneError::Stopped);
+    }
     let mut best = (before.score(&before, goal), rule, before);
     let mut least_milliwatts = before.milliwatts();
     for (at, choices) in (0..).zip(&found) {
-        listener(searched.saturating_add(at).min(all), all);
+        if listener(searched.saturating_add(at).min(all), all).is_break() {
+            return Err(TuneError::Stopped);
+        }
         let Ok(compiled) = compile_chosen(machine, kernels, options, choices) else { continue };
         let Some(times) = ProgramCosts::of(machine, &compiled) else { continue };
         least_milliwatts = least_milliwatts.min(times.milliwatts());
@@ -217,7 +231,7 @@ fn candidates(
     kernels: &Kernels,
     options: Options,
     TuneGoal { effort, goal, solver }: TuneGoal,
-    listener: &mut dyn FnMut(u64),
+    listener: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> (Vec<Choices>, u64) {
     if effort == 0 {
         return (Vec::new(), 0);
@@ -232,6 +246,7 @@ fn candidates(
         left: budget(effort),
         done: 0,
         listener,
+        is_stopped: false,
         rule: ProgramCosts::default(),
     };
     let Some(own) = search.times(&Choices::default()) else { return (Vec::new(), 0) };
@@ -292,7 +307,8 @@ struct TuneSearch<'s> {
     left: u64,
     /// Evaluations that are behind.
     done: u64,
-    listener: &'s mut dyn FnMut(u64),
+    listener: &'s mut dyn FnMut(u64) -> ControlFlow<()>,
+    is_stopped: bool,
     rule: ProgramCosts,
 }
 
@@ -312,12 +328,15 @@ impl TuneSearch<'_> {
         // Without windows there is nothing to solve.
         let solver = if choices.window > 0 { self.solver } else { Solver::Microlp };
         let choices = Choices { solver, ..choices.clone() };
-        if self.left == 0 || self.known.contains_key(&choices) {
+        if self.is_stopped || self.left == 0 || self.known.contains_key(&choices) {
             return;
         }
         self.left -= 1;
         self.done += 1;
-        (self.listener)(self.done);
+        self.is_stopped |= (self.listener)(self.done).is_break();
+        if self.is_stopped {
+            return;
+        }
         if let Some(times) = self.times(&choices) {
             living.push((times.score(&self.rule, self.goal), choices));
             living.sort();

@@ -2,6 +2,8 @@
 //! than the rule.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::ops::ControlFlow;
+
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{Choices, Mixed, Options, compile_chosen, compile_kernels, kernel_text};
 use tilewright_explore::Goal;
@@ -64,6 +66,22 @@ fn no_schedule_beats_its_bound_and_reasons_add_up() {
 }
 
 #[test]
+fn a_search_that_is_stopped_ends_before_its_next_step() {
+    let machine = tcp();
+    let rule = tune(&machine, &small(), options(1), TuneGoal::time(0)).unwrap().compiled;
+    for goal in [Goal::Time, Goal::Energy] {
+        let mut steps = 0;
+        let aim = TuneGoal { goal, ..TuneGoal::time(2) };
+        let ended = tune_compiled(&machine, &small(), rule.clone(), aim, &mut |_, _| {
+            steps += 1;
+            if steps == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert!(matches!(ended, Err(TuneError::Stopped)), "{goal:?}");
+        assert_eq!(steps, 3, "{goal:?}");
+    }
+}
+
+#[test]
 fn search_is_the_same_every_time_and_never_slower() {
     let machine = tcp();
     for pes in [1, 4] {
@@ -72,7 +90,10 @@ fn search_is_the_same_every_time_and_never_slower() {
         let one = tune(&machine, &small(), options(pes), TuneGoal::time(2)).unwrap();
         // Begun with the rule's programs, it ends with the same.
         let mut parts = Vec::new();
-        let mut told = |done: u64, of: u64| parts.push((done, of));
+        let mut told = |done: u64, of: u64| {
+            parts.push((done, of));
+            ControlFlow::Continue(())
+        };
         let other = tune_compiled(&machine, &small(), rule.compiled, TuneGoal::time(2), &mut told).unwrap();
         assert!(parts.len() > 10 && parts.is_sorted(), "{parts:?}");
         assert!(parts.iter().all(|(done, of)| done <= of && *of == budget(2) + 1), "{parts:?}");

@@ -1,36 +1,30 @@
 //! Language models: read from files that the caller reads, compiled for the TCP, and generating text there.
 
+pub mod files;
 pub mod report;
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use tilewright_base::Diagnostic;
 use tilewright_base::invariant::OrBroken;
 use tilewright_compile::cluster::cluster;
-use tilewright_compile::{Compiled, Named, Options, weights};
+use tilewright_compile::{Compiled, Named, Options, compile_kernels, weights};
 use tilewright_explore::Goal;
-use tilewright_import::tokenizer::vocabulary::Vocabulary;
-use tilewright_import::tokenizer::{Tokenizer, json as tokenizer_json};
-use tilewright_import::{ImportError, Model, configs, gguf, hf, llama2c, onnx};
+use tilewright_import::Model;
+use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::{KeepAll, Record};
 use tilewright_runtime::generate::{Generation, GenerationStep, Limits, generate, trace_last};
 use tilewright_runtime::model::{ModelDevice, ModelError};
-use tilewright_schedule::tune::{ProgramCosts, TokenCost, TuneGoal, TunedModel, tune};
+use tilewright_schedule::tune::{ProgramCosts, TokenCost, TuneGoal, TunedModel, tune_compiled};
 use tilewright_tcp_isa::program::text::print;
 
 use crate::Refusal;
+use files::{AxisBounds, ModelFiles, read_model, read_tokenizer_of, tokenizer_path};
 use report::{GenerationRun, ModelFacts};
-
-/// Gives the bytes of a file.
-pub type ReadFile<'f> = dyn Fn(&Path) -> std::io::Result<Vec<u8>> + 'f;
-
-/// Names of tokenizers beside a model.
-const BESIDE: [&str; 3] = ["tokenizer.json", "tokenizer.bin", "tok512.bin"];
 
 /// A model with its tokenizer, if one lies beside it.
 #[derive(Debug)]
@@ -41,72 +35,19 @@ pub struct LoadedModel {
     pub tokenizer: Option<Tokenizer>,
 }
 
-/// Reads a model by what its name ends in: `.bin` (llama2.c), `.gguf`, `.onnx`, a folder of Hugging Face, or
-/// a built-in configuration.
+/// Reads a model, with rich operators where its file has patterns of primitives, and its tokenizer.
 ///
 /// # Errors
 /// Files that are not there, or no such model.
-pub fn load(path: &str, files: &ReadFile<'_>) -> Result<LoadedModel, Box<Refusal>> {
-    let whole = || files(Path::new(path)).map(Arc::new).map_err(|error| unread(path, &error));
-    let model = if path.ends_with(".bin") {
-        llama2c::read(path, &whole()?)
-    } else if path.ends_with(".gguf") {
-        gguf::read(path, &whole()?)
-    } else if path.ends_with(".onnx") {
-        onnx::read(path, &whole()?, &onnx::OnnxOptions::default())
-    } else if configs::names().contains(&path) {
-        configs::read(path)
-    } else {
-        let folder = Path::new(path);
-        files(&folder.join("config.json")).map_err(|error| unread(path, &error))?;
-        hf::read(&|name: &str| files(&folder.join(name)).ok().map(Arc::new))
-    };
-    let model = model.map_err(|error| import_refused(&error))?;
+pub fn load(path: &str, files: &dyn ModelFiles) -> Result<LoadedModel, Box<Refusal>> {
+    let model = read_model(path, AxisBounds::new(), files)?;
     let model = Model { graph: tilewright_compile::recognise(&model.graph), ..model };
-    Ok(LoadedModel { model, tokenizer: tokenizer(path, files)? })
-}
-
-fn unread(path: &str, error: &std::io::Error) -> Box<Refusal> {
-    let allowed = format!(
-        "a file .bin (llama2.c), .gguf or .onnx, a folder with config.json (Hugging Face), or {}",
-        configs::names().join(", ")
-    );
-    refused(Diagnostic::error("model/unreadable", format!("cannot read `{path}`: {error}")).allowed(allowed))
-}
-
-fn import_refused(error: &ImportError) -> Box<Refusal> {
-    refused(Diagnostic::error("model/import", error.to_string()))
+    let tokenizer = tokenizer_path(path, files).map(|found| read_tokenizer_of(path, &found, files));
+    Ok(LoadedModel { model, tokenizer: tokenizer.transpose()? })
 }
 
 fn refused(complaint: Diagnostic) -> Box<Refusal> {
     Box::new(Refusal::plain(complaint))
-}
-
-fn tokenizer(model: &str, files: &ReadFile<'_>) -> Result<Option<Tokenizer>, Box<Refusal>> {
-    let folder: PathBuf = match files(&Path::new(model).join("config.json")) {
-        Ok(_) => model.into(),
-        Err(_) => Path::new(model).parent().unwrap_or(Path::new("")).to_owned(),
-    };
-    let mut found = None;
-    if model.ends_with(".gguf") {
-        let bytes = files(Path::new(model)).map_err(|error| unread(model, &error))?;
-        found = Some(gguf::tokenizer(model, &Arc::new(bytes)));
-    }
-    for name in BESIDE.iter().filter(|_| !configs::names().contains(&model)) {
-        let path = folder.join(name);
-        let Some(bytes) = files(&path).ok().filter(|_| found.is_none()) else { continue };
-        let (path, bytes) = (path.to_string_lossy(), Arc::new(bytes));
-        found = Some(match name.ends_with(".json") {
-            true => tokenizer_json::read(&path, &bytes),
-            false => Vocabulary::llama2c(&path, &bytes).map(Tokenizer::Vocabulary),
-        });
-    }
-    let Some(found) = found.transpose().map_err(|error| import_refused(&error))? else { return Ok(None) };
-    let ends = hf::ends(&|name: &str| files(&folder.join(name)).ok().map(Arc::new));
-    Ok(Some(match ends.ok().flatten() {
-        Some(ends) => found.with_ends(ends),
-        None => found,
-    }))
 }
 
 /// What to compile a model for.
@@ -139,15 +80,17 @@ pub struct CompiledModel {
     pub tuned: TunedModel,
 }
 
-/// Compiles a model.
+/// Compiles a model; ends before its next choice once `stop` is set.
 ///
 /// # Errors
-/// Types and counts that there are not; models that no template takes, or that do not fit.
+/// Types and counts that there are not; models that no template takes, or that do not fit; the end that was
+/// asked for.
 pub fn compile(
     machine: &Tcp,
     chip: &str,
     loaded: &LoadedModel,
     request: &CompileRequest<'_>,
+    stop: &AtomicBool,
 ) -> Result<CompiledModel, Box<Refusal>> {
     let Named { dtype, mixed, .. } = Named::read(request.dtype).map_err(|allowed| {
         let complaint =
@@ -179,7 +122,16 @@ pub fn compile(
         batch: 1,
     };
     let aim = TuneGoal { goal: request.goal, ..TuneGoal::time(request.effort) };
-    let tuned = tune(machine, &kernels, options, aim).map_err(|error| failed(error.to_string()))?;
+    let rule = compile_kernels(machine, &kernels, options).map_err(|error| failed(error.to_string()))?;
+    let mut go_on = |_: u64, _: u64| match stop.load(Ordering::Relaxed) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    if go_on(0, 0).is_break() {
+        return Err(failed("the search was stopped".to_string()));
+    }
+    let tuned = tune_compiled(machine, &kernels, rule, aim, &mut go_on);
+    let tuned = tuned.map_err(|error| failed(error.to_string()))?;
     Ok(CompiledModel { machine: machine.clone(), chip: chip.to_string(), tuned })
 }
 

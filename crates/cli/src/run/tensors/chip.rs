@@ -234,9 +234,14 @@ impl GraphJob<'_> {
             return to_json(&all);
         }
         let mut text = outputs::words(self.tensors, results);
+        let counted = |count: u64, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
         text += &format!(
-            "{} kernels, {} cycles, {ms:.4} ms, {energy_mj:.4} mJ; {} transfers, {} commands, {} B of HBM\n",
-            all.kernels, all.cycles, all.transfers, all.commands, all.hbm_bytes
+            "{}, {} cycles, {ms:.4} ms, {energy_mj:.4} mJ; {}, {}, {} B of HBM\n",
+            counted(all.kernels, "kernel"),
+            all.cycles,
+            counted(all.transfers, "transfer"),
+            counted(all.commands, "command"),
+            all.hbm_bytes
         );
         text += &chip_words(graph);
         if let Some(quantised) = &all.quantised {

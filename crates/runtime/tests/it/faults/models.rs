@@ -1,15 +1,18 @@
 //! Faults in compiled models of the Llama family: in their plan, in their kernels and in their programs.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tilewright_compile::weights::constant;
 use tilewright_compile::{Compiled, Mixed, Options, compile};
+use tilewright_graph::StoredTensor;
 use tilewright_import::Model;
 use tilewright_import::llama::{Config, Rope, Scaling};
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::ReadingOptions;
+use tilewright_runtime::generate::{Limits, generate};
 use tilewright_runtime::model::{ModelDevice, ModelError};
 use tilewright_tcp_exec::state::SharedBytes;
 use tilewright_tcp_isa::program::Program;
@@ -127,6 +130,28 @@ fn no_fault_in_a_plan_gives_other_logits() {
     let tally = tally(1, faults);
     tally.check();
     assert!(tally.broken > 10 && tally.harmless.is_empty(), "{put} faults: {tally:?}");
+}
+
+#[test]
+fn weights_that_overflow_end_a_generation() {
+    let (machine, mut model) = (tcp(), model());
+    let is_last =
+        |(name, tensor): &(&String, &mut StoredTensor)| *name != "embedding" && tensor.dims == [40, 32];
+    let last: Vec<_> = model.store.tensors.iter_mut().filter(is_last).collect();
+    assert_eq!(last.len(), 1);
+    for (_, tensor) in last {
+        // Finite numbers whose products are not.
+        *tensor = StoredTensor::floats(&[40, 32], &[3e38; 40 * 32]).unwrap();
+    }
+    let mut chip = ModelDevice::new(&machine, compiled(&machine, &model, 1)).unwrap();
+    chip.load(&|name: &str| constant(&model.graph, &model.store, name)).unwrap();
+    let limits = Limits { tokens: 4, ends: Vec::new() };
+    let mut heard = 0;
+    let ended = generate(&mut chip, &[3, 9, 27], &limits, &mut |_| {
+        heard += 1;
+        ControlFlow::Continue(())
+    });
+    assert!(matches!(ended, Err(ModelError::Overflow { seen: 3 })), "{ended:?} after {heard}");
 }
 
 #[test]
