@@ -85,7 +85,7 @@ fn decoder(config: &Decoder) -> Graph {
         let all = d.b.axis("all", 1, 64);
         d.b.input("attention_mask", Type::new(Dtype::I64, [batch.clone(), all])).unwrap()
     });
-    let kept = [batch.clone(), Dim::fixed(kv_heads), past.clone(), Dim::fixed(head)];
+    let kept = [batch.clone(), Dim::fixed(kv_heads), past, Dim::fixed(head)];
     let [past_k, past_v] =
         ["past_k", "past_v"].map(|name| d.b.input(name, Type::new(Dtype::F32, kept.clone())).unwrap());
     let (table, places) = (d.weight("table", &[vocabulary, width]), d.weight("places", &[POSITIONS, width]));
@@ -107,7 +107,7 @@ fn decoder(config: &Decoder) -> Graph {
     let grouped = [batch.clone(), Dim::fixed(kv_heads), Dim::fixed(groups), seq.clone(), Dim::fixed(head)];
     let q = d.b.reshape(q, &grouped).unwrap();
     let scores = d.b.einsum("bgrsd,bgtd->bgrst", &[q, keys]).unwrap();
-    let at = d.b.iota(Dtype::I64, &[total.clone()], 0).unwrap();
+    let at = d.b.iota(Dtype::I64, &[total], 0).unwrap();
     let column = d.b.unsqueeze(positions, 2).unwrap();
     let mut seen = d.b.binary(Binary::Le, at, column).unwrap();
     if let Some(mask) = mask {
