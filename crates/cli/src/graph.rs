@@ -203,10 +203,15 @@ pub(crate) fn check_target(target: &ModelTarget) -> Result<(), Outcome> {
 
 /// Refuses the first option that was given; each with what is allowed, and what to write instead.
 pub(crate) fn refuse_given(options: &[(&str, bool, &str, &str)]) -> Result<(), Outcome> {
+    refuse_given_with("a graph that takes arrays", options)
+}
+
+/// The same, for something else than a graph that takes arrays.
+pub(crate) fn refuse_given_with(what: &str, options: &[(&str, bool, &str, &str)]) -> Result<(), Outcome> {
     match options.iter().find(|(_, given, ..)| *given) {
         None => Ok(()),
         Some((option, _, allowed, instead)) => Err(Outcome::usage(&format!(
-            "{option} with a graph that takes arrays\n  = allowed: {allowed}\n  = instead: {instead}"
+            "{option} with {what}\n  = allowed: {allowed}\n  = instead: {instead}"
         ))),
     }
 }

@@ -19,7 +19,7 @@ use super::args::RunArgs;
 use super::device::{ModelJob, failed, wide};
 use super::reference::{positions, vocabulary};
 use super::{RunTarget, check_room};
-use crate::graph::{CompiledGraph, GraphRequest, refuse_given};
+use crate::graph::{CompiledGraph, GraphRequest, refuse_given_with};
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
 use crate::quantise::{self, Calibration, rewritten};
@@ -92,13 +92,14 @@ pub(super) fn run(
 fn check(target: &ModelTarget, prompts: &[String]) -> Result<(), Outcome> {
     let rule = ModelTarget::default();
     let calibrate = target.calibrate.is_some();
-    refuse_given(&[
+    let options = [
         ("--chips", target.chips != rule.chips, "one chip", "--pes, for more PEs of it"),
         ("--cache", target.cache != rule.cache, "caches of the types that it has", "leave --cache out"),
         ("--solver", target.solver != rule.solver, "its own order", "leave --solver out"),
         ("--calibrate", calibrate, "the prompt, on which scales are found", "leave --calibrate out"),
         ("a second --prompt", prompts.len() > 1, "one", "a run for each prompt"),
-    ])?;
+    ];
+    refuse_given_with("a language model whose programs templates do not write", &options)?;
     quantise::check(target)
 }
 

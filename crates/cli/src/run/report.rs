@@ -105,7 +105,8 @@ impl Report<'_> {
         let head = ["  where it went", "unit", "commands", "cycles", "of the time", "energy pJ"];
         let mut rows = vec![head.map(String::from).to_vec()];
         let all = kinds(usage);
-        for kind in all.iter().take(MOST_KINDS) {
+        let shown = if all.len() > MOST_KINDS { FIRST_KINDS } else { all.len() };
+        for kind in all.iter().take(shown) {
             rows.push(vec![
                 format!("  {}", kind.kind),
                 kind.unit.to_string(),
@@ -116,8 +117,8 @@ impl Report<'_> {
             ]);
         }
         let mut text = table(&[Left, Left, Right, Right, Right, Right], &rows);
-        if all.len() > MOST_KINDS {
-            let _ = writeln!(text, "  and {} more, which --json has", all.len() - MOST_KINDS);
+        if all.len() > shown {
+            let _ = writeln!(text, "  and {} more, which --json has", all.len() - shown);
         }
         text
     }
@@ -127,8 +128,9 @@ impl Report<'_> {
     }
 }
 
-/// Kinds of commands that are shown.
+/// Kinds of commands that are all shown, at most; of more the first.
 const MOST_KINDS: usize = 48;
+const FIRST_KINDS: usize = 12;
 
 /// Numbers of a vector that are shown.
 const SHOWN: usize = 8;

@@ -43,7 +43,7 @@ pub(super) struct Found {
 }
 
 /// Letters, operands and elements of a sum of a contraction.
-type Taken = (Subscripts, [Operand; 2], u64);
+type ContractionParts = (Subscripts, [Operand; 2], u64);
 
 /// What is known of a graph.
 pub(super) struct ContractionFinder<'g> {
@@ -99,7 +99,7 @@ impl<'g> ContractionFinder<'g> {
     }
 
     /// Letters, operands and elements of a sum of a contraction that the engine takes.
-    fn contraction(&self, node: &Node) -> Option<Taken> {
+    fn contraction(&self, node: &Node) -> Option<ContractionParts> {
         let (Op::Einsum(spec), [Some(a), Some(b)]) = (&node.op, &node.inputs[..]) else { return None };
         let letters = Subscripts::parse(spec)?;
         let [of_a, of_b] = &letters.inputs[..] else { return None };
@@ -156,7 +156,7 @@ impl<'g> ContractionFinder<'g> {
     }
 
     /// Every contraction that the engine takes, by the number of its node.
-    fn all(&self) -> BTreeMap<usize, (Taken, Ruled<'g>)> {
+    fn all(&self) -> BTreeMap<usize, (ContractionParts, Ruled<'g>)> {
         let mut all = BTreeMap::new();
         for (number, node) in self.graph.nodes.iter().enumerate() {
             let Some(found) = self.contraction(node) else { continue };

@@ -163,7 +163,8 @@ fn who_stops_gets_the_best_so_far() {
     assert_eq!(finished.code, 0, "{}", finished.stderr);
 }
 
-/// Candidates that an exploration ran on the simulator, where so many seconds pass between looks at the clock;
+/// Candidates that an exploration ran on the simulator, where so many seconds pass between looks at the
+/// clock;
 /// none if the search itself found no time.
 fn verified(tick: f64) -> Option<usize> {
     let mut host = Stopped { tick, ..host() };

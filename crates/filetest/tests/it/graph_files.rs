@@ -243,7 +243,7 @@ fn a_plan_that_asks_for_too_much_is_refused_before_memory_is_taken() {
     good(&format!("compile {GRAPH} -o g.twb"), &mut host);
     let file = host.written["g.twb"].clone();
     let cases = [
-        ("graph 1\n", "graph 3\n", "its plan begins with `graph 3`, and this release reads"),
+        ("graph 1\n", "graph 4\n", "its plan begins with `graph 4`, and this release reads"),
         ("[16, 24]", "[1099511627776, 1099511627776]", "`x` lies beyond the"),
         ("[16, 24]", "[4294967296, 24]", "`x` lies beyond the"),
         ("f32[16, 8] as words at ", "f32[16, 8] as words at 9", "`p` lies beyond the"),
