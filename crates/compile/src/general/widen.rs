@@ -6,13 +6,14 @@ use tilewright_tcp_isa::vector::FLIT_WORDS;
 use super::contract::Lettered;
 use super::form::Former;
 use super::kernel::Packing;
+use super::plan::WORD_BYTES;
 use super::refusal::Lowered;
 use super::view::{View, signed};
 
 /// Bytes of a sum's positions that transfers move whole.
 const GRANULE_BYTES: u64 = 8;
-/// Flits of a sum from which on one more of them is little.
-const LEAST_FLITS: u64 = 8;
+/// Sums are padded to whole flits if they get longer by one part of so many.
+const MOST_MORE: u64 = 16;
 /// Elements of an operand or a result from which on it is padded.
 const LEAST_PADDED: u64 = 1 << 14;
 
@@ -35,12 +36,18 @@ impl Former<'_> {
         if all.is_multiple_of(granule) || !long {
             return Ok(None);
         }
-        // What is padded at all is padded to whole flits, which every cut takes.
-        let whole = granule.max(if all >= LEAST_FLITS * FLIT_WORDS { FLIT_WORDS } else { 1 });
-        let wider = |letter: u8| {
+        // What is padded at all is padded to whole flits, which every cut takes, if they are few more.
+        let wider_to = |letter: u8, whole: u64| {
             let others = all / size(letter);
             (size(letter)..size(letter) + whole).find(|size| (size * others).is_multiple_of(whole))
         };
+        let little = |letter: u8| {
+            wider_to(letter, FLIT_WORDS)
+                .is_some_and(|wide| wide * (all / size(letter)) <= all + all / MOST_MORE)
+        };
+        let whole =
+            if summed.iter().any(|letter| little(*letter)) { FLIT_WORDS.max(granule) } else { granule };
+        let wider = |letter: u8| wider_to(letter, whole);
         let grown = |letter: u8| wider(letter).map_or(u64::MAX, |wide| wide * (all / size(letter)));
         let mut letters = summed.to_vec();
         letters.sort_by_key(|letter| grown(*letter));
@@ -70,7 +77,8 @@ impl Former<'_> {
         let all: u64 = columns.iter().map(|letter| operand.size(*letter)).product();
         let (own, others) = (operand.size(letter), all / operand.size(letter).max(1));
         let is_short = all < FLIT_WORDS || rows.saturating_mul(all) < LEAST_PADDED;
-        if all.is_multiple_of(FLIT_WORDS) || is_short || !self.is_axis(operand, letter) {
+        // Rows of whole granules are written as they are.
+        if (all * WORD_BYTES).is_multiple_of(GRANULE_BYTES) || is_short || !self.is_axis(operand, letter) {
             return Ok(None);
         }
         let wide = (own..own + FLIT_WORDS).find(|size| (size * others).is_multiple_of(FLIT_WORDS));

@@ -164,8 +164,7 @@ fn who_stops_gets_the_best_so_far() {
 }
 
 /// Candidates that an exploration ran on the simulator, where so many seconds pass between looks at the
-/// clock;
-/// none if the search itself found no time.
+/// clock; none if the search itself found no time.
 fn verified(tick: f64) -> Option<usize> {
     let mut host = Stopped { tick, ..host() };
     let words = "tilewright explore mk,nk->mn --dims m=16,n=32,k=64 --json --verify 4 --budget 1000";
