@@ -45,7 +45,7 @@ def test_names_are_read_as_the_command_reads_them(tmp_path, monkeypatch):
         tilewright.compile("fabels")
     assert refused.value.instead == "fables"
     (tmp_path / "cut.graph").write_text("graph 1\ninput x: f32[4\n")
-    with pytest.raises(Refused, match="cut.graph:2"):
+    with pytest.raises(Refused, match="cut.graph:3"):
         tilewright.compile("cut.graph")
 
 
