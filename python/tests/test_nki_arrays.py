@@ -103,7 +103,7 @@ def test_an_argument_that_is_written_to_shares_no_memory_with_another():
     first, second = whole[:64].reshape(8, 8), whole[32:].reshape(8, 8)
     for a, b in ((first, first), (first, second), (first, first[:, ::-1])):
         before = whole.copy()
-        with pytest.raises(ValueError, match="writes to its argument b, which shares memory with its argument a"):
+        with pytest.raises(ValueError, match="writes to its argument b, which shares memory with its argument a, and a device has a tensor for each: pass a copy"):
             move(a, b)
         assert np.array_equal(whole, before)
     assert np.array_equal(move(first, second.copy()), first)
