@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use thiserror::Error;
+use tilewright_base::invariant::OrBroken;
 
 use crate::dim::AxisId;
 use crate::graph::{Graph, Value, ValueId};
@@ -145,7 +146,7 @@ impl<'g> AxisRoles<'g> {
                 None => {}
             }
         }
-        let count = u32::try_from(self.graph.axes.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(self.graph.axes.len()).or_broken("axes of a graph fit 32 bits");
         match (0..count).map(AxisId).find(|axis| !self.is_known(*axis)) {
             Some(axis) => Err(self.unknown(axis)),
             None => Ok(()),

@@ -76,8 +76,8 @@ impl ExecutableGraph {
     /// # Errors
     /// Bytes past the end of HBM.
     pub fn lend_constant(&mut self, base: u64, bytes: &SharedBytes) -> Result<(), ReadingError> {
-        let mut lent = self.devices.iter_mut().map(|device| device.lend(hbm(base), bytes));
-        lent.try_for_each(|one| one.map_err(|fault| faulted("constants", fault)))
+        let mut shared = self.devices.iter_mut().map(|device| device.lend(hbm(base), bytes));
+        shared.try_for_each(|one| one.map_err(|fault| faulted("constants", fault)))
     }
 
     /// Runs once. Inputs are words in the order of the interface; those behind the last that is given keep

@@ -183,7 +183,7 @@ fn published(args: &PublishedArgs, host: &mut dyn Host) -> Outcome {
     if args.chip == TCP {
         tcp_rows(args, host).unwrap_or_else(|outcome| outcome)
     } else {
-        // A name that no machine has is told before anything of Python is.
+        // A name that no machine has is refused before Python is looked for.
         match load_chip(&mut Sources::default(), &args.chip, &[], host) {
             Ok(_) => neuron_rows(args, None, host),
             Err(outcome) => outcome,

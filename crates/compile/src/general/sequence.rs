@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::{BuildResult, Dim, Graph, InputRole, LanguageGraph};
 use tilewright_reference::Tensor;
 
@@ -44,7 +45,7 @@ impl Sequence {
         let inputs = values.zip(&language.roles).map(|(value, role)| {
             // Nothing was seen yet: an axis that can be empty is, and of all others one stands there.
             let size = |dim: &Dim| match dim.as_fixed() {
-                Some(size) => usize::try_from(size).unwrap_or(0),
+                Some(size) => usize::try_from(size).or_broken("sizes of inputs are not negative"),
                 None => usize::from(dim.range(&graph.axes).0 > 0),
             };
             let dims: Vec<usize> = value.ty.dims.iter().map(size).collect();
@@ -69,7 +70,7 @@ impl Sequence {
     pub fn arrays(&self, fresh: &[u64]) -> Vec<Tensor> {
         let all = self.tokens.len() + fresh.len();
         let seen = if self.language.has_state() { self.tokens.len() } else { 0 };
-        let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let whole = |number: u64| i64::try_from(number).or_broken("tokens and positions fit 63 bits");
         let tokens = self.tokens.iter().chain(fresh).skip(seen).copied().map(whole);
         let array = |input: &SequenceInput| {
             let row = |numbers: Vec<i64>| {

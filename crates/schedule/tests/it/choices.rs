@@ -58,8 +58,8 @@ fn no_schedule_beats_its_bound_and_reasons_add_up() {
             let busy: u64 = main(0).map(|command| command.end - command.start).sum();
             let stood: u64 = schedule.main_stalls.iter().map(|blame| blame.cycles).sum();
             assert_eq!(busy + stood, last - first);
-            let told = schedule.text().print().contains("more than the bound because");
-            assert_eq!(told, schedule.ratio_thousandths() * 100 > EXPLAINED_PERCENT * 1000);
+            let explained = schedule.text().print().contains("more than the bound because");
+            assert_eq!(explained, schedule.ratio_thousandths() * 100 > EXPLAINED_PERCENT * 1000);
             assert!(schedule.areas.iter().all(|area| area.bytes.0 < area.bytes.1));
         }
     }
@@ -90,11 +90,12 @@ fn search_is_the_same_every_time_and_never_slower() {
         let one = tune(&machine, &small(), options(pes), TuneGoal::time(2)).unwrap();
         // Begun with the rule's programs, it ends with the same.
         let mut parts = Vec::new();
-        let mut told = |done: u64, of: u64| {
+        let mut progress = |done: u64, of: u64| {
             parts.push((done, of));
             ControlFlow::Continue(())
         };
-        let other = tune_compiled(&machine, &small(), rule.compiled, TuneGoal::time(2), &mut told).unwrap();
+        let other =
+            tune_compiled(&machine, &small(), rule.compiled, TuneGoal::time(2), &mut progress).unwrap();
         assert!(parts.len() > 10 && parts.is_sorted(), "{parts:?}");
         assert!(parts.iter().all(|(done, of)| done <= of && *of == budget(2) + 1), "{parts:?}");
         assert_eq!(print(&one.compiled.decode), print(&other.compiled.decode));

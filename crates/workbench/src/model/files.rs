@@ -153,7 +153,7 @@ fn inside(model: &Path, name: &str, files: &dyn ModelFiles) -> Result<Arc<Vec<u8
 fn unknown(path: &str, config: &Error, files: &dyn ModelFiles) -> Box<Refusal> {
     let mut instead = None;
     let what = match config.kind() {
-        // Only whether it can be read is looked at: what is not there is told from a folder.
+        // Only whether it can be read is looked at: this tells nothing there from a folder.
         ErrorKind::NotFound => match files.read(Path::new(path)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let names = configs::names().into_iter().chain([FABLES]);
