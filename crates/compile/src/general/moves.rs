@@ -5,8 +5,9 @@ use tilewright_base::Span;
 use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::transfer::{HbmUse, TransferCost};
+use tilewright_tcp_cost::cycles::image::transfer_cost;
 use tilewright_tcp_isa::program::Count;
-use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE, Transfer, TransferLoop};
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, SLICE_STRIDE, Transfer, TransferLoop};
 
 use super::view::signed;
 
@@ -28,7 +29,32 @@ pub struct Bytes {
 pub fn transfers(machine: &Tcp, name: &str, bytes: &Bytes) -> Vec<Transfer> {
     let parts = packets(machine, &simple(bytes)).into_iter();
     let parts = parts.flat_map(|part| short(machine, part)).flat_map(|part| few(machine, part));
-    parts.enumerate().map(|(number, part)| transfer(name, &part, number)).collect()
+    parts.enumerate().map(|(number, part)| in_order(machine, transfer(name, &part, number))).collect()
+}
+
+/// The same with its loops as they are or by their steps in HBM, the shortest innermost, whichever takes less:
+/// packets that are far apart by turns may open another row of the same bank each time.
+fn in_order(machine: &Tcp, transfer: Transfer) -> Transfer {
+    let is_hbm = [transfer.source, transfer.target]
+        .map(|end: Address| end.locate().is_some_and(|found| found.medium == MemoryInstance::Hbm));
+    let steps = |row: &TransferLoop| {
+        let far = |is_hbm: bool, step: i64| if is_hbm { step.unsigned_abs() } else { 0 };
+        far(is_hbm[0], row.source).max(far(is_hbm[1], row.target))
+    };
+    let mut sorted = transfer.clone();
+    sorted.loops.sort_by_key(|row| std::cmp::Reverse(steps(row)));
+    if sorted.loops == transfer.loops {
+        return transfer;
+    }
+    let pes = machine.pes();
+    let cycles = |one: &Transfer| {
+        let cost = transfer_cost(machine, one)?;
+        Some(cost.cycles.total_cycles.max(hbm_cycles(&cost) * pes))
+    };
+    match (cycles(&transfer), cycles(&sorted)) {
+        (Some(as_is), Some(by_steps)) if by_steps < as_is => sorted,
+        _ => transfer,
+    }
 }
 
 fn transfer(name: &str, bytes: &Bytes, number: usize) -> Transfer {
