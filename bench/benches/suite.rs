@@ -2,7 +2,8 @@
 //! With `--search` or `--producers`: how much longer they take without each part of the compiler that
 //! searches, or that produces and rewrites.
 //!
-//! `BxMxNxK=1x512x768x768` is a contraction, `BxCxSxNxWxT=8x64x56x64x3x1` a convolution of such sizes.
+//! `BxMxNxK=1x512x768x768` is a contraction, `BxCxSxNxWxT=8x64x56x64x3x1` a convolution,
+//! `BxTxDxH=8x197x768x12` a block of a transformer of such sizes.
 //!
 //! The bound is the larger of multiply-accumulates at the peak of the PEs and bytes that must cross HBM at
 //! its peak.
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use tilewright_base::Sources;
-use tilewright_bench::suite::{Case, blocks, contraction, convolution, models};
+use tilewright_bench::suite::{Case, Transformer, blocks, contraction, convolution, models, transformer};
 use tilewright_compile::general::bound::{macs, roofline_cycles};
 use tilewright_compile::general::kernel::Packing;
 use tilewright_compile::general::{Choice, Options, plan};
@@ -45,7 +46,7 @@ fn measured(machine: &Tcp, case: &Case) -> Result<(), String> {
     if std::env::args().any(|arg| arg == "--lowered") {
         println!("{}", tilewright_compile::general::text::lowered(machine, &planned));
     }
-    let bound = roofline_cycles(machine, &planned.kernels, PES);
+    let bound = roofline_cycles(machine, &planned.least, PES);
     let mut device = GraphDevice::new(machine, planned)
         .map_err(|error| format!("{error:?}").chars().take(600).collect::<String>())?;
     let kernels = std::env::args().any(|arg| arg == "--kernels" || arg == "--commands");
@@ -127,6 +128,12 @@ fn of_sizes(text: &str) -> Option<Case> {
     contraction(sizes_of(text)?).ok()
 }
 
+/// A transformer's block of sizes that are written out.
+fn transformer_block([batch, tokens, width, heads]: [i64; 4]) -> Option<Case> {
+    let shape = Transformer { layers: 1, width, heads, batch, tokens, norm_first: true, int8: false };
+    transformer(&format!("block of {batch}x{tokens} tokens, {width} wide"), shape).ok()
+}
+
 fn sizes_of<const N: usize>(text: &str) -> Option<[i64; N]> {
     let sizes: Option<Vec<i64>> = text.split('x').map(|size| size.parse().ok()).collect();
     sizes?.try_into().ok()
@@ -185,6 +192,12 @@ fn main() {
         match sizes_of::<6>(sizes).and_then(|sizes| convolution(sizes).ok()) {
             Some(case) => return print_one(&machine, &case),
             None => return println!("six sizes, such as BxCxSxNxWxT=8x64x56x64x3x1"),
+        }
+    }
+    if let Some(sizes) = wanted.first().and_then(|text| text.strip_prefix("BxTxDxH=")) {
+        match sizes_of(sizes).and_then(transformer_block) {
+            Some(case) => return print_one(&machine, &case),
+            None => return println!("four sizes, such as BxTxDxH=8x197x768x12"),
         }
     }
     let asked = wanted.first().and_then(|text| text.strip_prefix("BxMxNxK="));

@@ -33,7 +33,7 @@ fn tcp() -> Tcp {
 fn measured(machine: &Tcp, case: &Case) -> (u64, u64) {
     let options = Options { pes: PES, ..Options::default() };
     let planned = plan(machine, &case.graph, &TensorStore::default(), &options).expect("a plan");
-    let bound = roofline_cycles(machine, &planned.kernels, PES);
+    let bound = roofline_cycles(machine, &planned.least, PES);
     let mut device = GraphDevice::new(machine, planned).expect("a device");
     let wanted = ReadingOptions { values: false, findings: true, ..ReadingOptions::default() };
     let reading = device.run(&[], &wanted, KeepLast::new(0)).expect("a run");

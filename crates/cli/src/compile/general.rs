@@ -120,7 +120,7 @@ pub(super) fn summary(graph: &PlannedGraph) -> String {
         ("kernels", kinds.join(", ")),
         ("program", format!("{transfers} transfers, {execs} images of commands, for {pes} PEs")),
         ("memory", format!("{} B of HBM", thousands(planned.hbm_bytes))),
-        ("bound", format!("{} cycles", thousands(roofline_cycles(machine, &planned.kernels, pes)))),
+        ("bound", format!("{} cycles", thousands(roofline_cycles(machine, &planned.least, pes)))),
     ];
     if !graph.open.is_empty() {
         let range = |axis: &Axis| format!("{} {}..{}", axis.name, axis.least, axis.most);

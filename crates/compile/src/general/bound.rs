@@ -7,6 +7,26 @@ use tilewright_tcp_isa::contraction::full_packet_elements;
 use super::kernel::{Kernels, Packing, Work};
 use super::tactic::multiplied;
 
+/// What a graph has to do whatever is done, on any number of PEs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeastWork {
+    /// Multiply-accumulates by the type of what is multiplied.
+    pub macs: Vec<(Packing, u64)>,
+    /// Bytes that cross HBM.
+    pub crossing_bytes: u64,
+}
+
+impl LeastWork {
+    /// That of some kernels.
+    pub fn of(all: &Kernels) -> LeastWork {
+        let multiplied = Packing::ALL.into_iter().filter(|packing| packing.is_narrow());
+        LeastWork {
+            macs: multiplied.map(|packing| (packing, macs(all, packing))).collect(),
+            crossing_bytes: crossing_bytes(all),
+        }
+    }
+}
+
 /// Multiply-accumulates of contractions of a type.
 pub fn macs(all: &Kernels, operands: Packing) -> u64 {
     let of = |work: &Work| match work {
@@ -32,21 +52,20 @@ pub fn crossing_bytes(all: &Kernels) -> u64 {
     given.chain(made).sum()
 }
 
-/// Cycles below which no program of these kernels ends on so many PEs.
+/// Cycles below which no program that does so much ends on so many PEs.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a count of cycles from a rate"
 )]
-pub fn roofline_cycles(machine: &Tcp, all: &Kernels, pes: u64) -> u64 {
+pub fn roofline_cycles(machine: &Tcp, least: &LeastWork, pes: u64) -> u64 {
     let lanes = pes * machine.pe.slices * machine.ce.lanes;
-    let cycles = |operands: Packing| {
-        let peak = lanes * full_packet_elements(machine, multiplied(operands));
-        macs(all, operands).div_ceil(peak.max(1))
+    let cycles = |(operands, macs): &(Packing, u64)| {
+        let peak = lanes * full_packet_elements(machine, multiplied(*operands));
+        macs.div_ceil(peak.max(1))
     };
     let per_cycle = machine.hbm_bytes_per_s() / machine.chip.clock_hz as f64;
-    let crossing = (crossing_bytes(all) as f64 / per_cycle).ceil() as u64;
-    let multiplied = Packing::ALL.into_iter().filter(|packing| packing.is_narrow());
-    multiplied.map(cycles).sum::<u64>().max(crossing)
+    let crossing = (least.crossing_bytes as f64 / per_cycle).ceil() as u64;
+    least.macs.iter().map(cycles).sum::<u64>().max(crossing)
 }

@@ -354,7 +354,7 @@ pub fn interface(machine: &Tcp, planned: &Planned, pes: u64) -> Option<GraphInte
         pes,
         kernels: kernels.kernels.len() as u64,
         hbm_bytes: planned.hbm_bytes,
-        roofline_cycles: roofline_cycles(machine, kernels, pes),
+        roofline_cycles: roofline_cycles(machine, &planned.least, pes),
         inputs: kernels.inputs.iter().map(|input| port(planned, *input)).collect::<Option<_>>()?,
         results: results.collect::<Option<_>>()?,
         open: OpenSizes::default(),

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use tilewright_base::invariant::broken;
-use tilewright_graph::{Graph, TensorStore, simplified};
+use tilewright_base::invariant::{OrBroken, broken};
+use tilewright_graph::{AxisUnits, Graph, TensorStore, padded_axes, simplified};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Program;
@@ -16,6 +16,7 @@ use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace, Tenso
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
+use super::bound::LeastWork;
 use super::commands_group::{GroupPlan, RowResults, plan_group};
 use super::early::narrowed_first;
 use super::emit::{Emitted, Emitter};
@@ -116,6 +117,8 @@ pub struct Planned {
     pub program: Program,
     /// When the last command ends, by the model that their order is from.
     pub cycles: u64,
+    /// What the graph has to do at least, padding of axes not counted.
+    pub least: LeastWork,
 }
 
 /// A value in the shape of a contraction's result.
@@ -140,6 +143,8 @@ pub struct Ready {
     pub patterns: Vec<u32>,
 }
 
+/// Elements of a contraction's result below which its columns stay as they are.
+const LEAST_PADDED: i64 = 1 << 15;
 /// Words beyond which a slice's share is whole access units of HBM, in bf16 too.
 const WIDE_WORDS: u64 = 128;
 
@@ -223,16 +228,33 @@ fn copied(
     Ok(compacted(legal, &none_gone))
 }
 
+/// The plan of a graph as it is, or with columns of contractions in whole access units of HBM, whichever
+/// takes less.
 fn best_plan(
     machine: &Tcp,
     graph: &Graph,
     store: &TensorStore,
     options: &Options,
 ) -> Result<Planned, Refusal> {
+    let simple = simplified(graph).ok();
+    let simple = simple.as_ref().unwrap_or(graph);
+    let unit = i64::try_from(machine.hbm.access_bytes / WORD_BYTES).or_broken("a unit is few words");
+    let units = AxisUnits { unit, least_elements: LEAST_PADDED };
+    let padded = padded_axes(simple, units).ok().flatten().and_then(|padded| simplified(&padded).ok());
+    let plain = || plan_of(machine, simple, store, options);
+    let Some(padded) = padded.filter(|_| !options.without.has(Choice::Padded)) else { return plain() };
+    let (plain, padded) = rayon::join(plain, || plan_of(machine, &padded, store, options).ok());
+    let plain = plain?;
+    match padded.filter(|padded| padded.cycles < plain.cycles) {
+        Some(padded) => Ok(Planned { least: plain.least, ..padded }),
+        None => Ok(plain),
+    }
+}
+
+fn plan_of(machine: &Tcp, graph: &Graph, store: &TensorStore, options: &Options) -> Result<Planned, Refusal> {
     let alone = options.warm.is_some() || options.without.has(Choice::Warm) || options.pes == 1;
     let searches = TileSearches::new(machine, !alone);
-    let simple = simplified(graph).ok();
-    let copied = copied(&searches, simple.as_ref().unwrap_or(graph), store, options)?;
+    let copied = copied(&searches, graph, store, options)?;
     let cold = Options { warm: Some(options.warm.unwrap_or_default()), ..*options };
     let warm = Options { warm: Some(true), ..*options };
     let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm) != [false; 2]);
@@ -317,6 +339,7 @@ fn planned(
     let Emitted { mut program, transfers, execs, cycles } = emitter.finish(options.without);
     program.tensors.extend(memory(hbm_bytes));
     Ok(Planned {
+        least: LeastWork::of(&kernels),
         kernels,
         places,
         laid,

@@ -7,6 +7,8 @@ use std::fmt;
 /// A part that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Choice {
+    /// Columns of contractions in whole access units of HBM.
+    Padded,
     /// Conversions before padding and windows, and where values are made.
     Early,
     /// Chains that read one another as one.
@@ -47,7 +49,8 @@ pub enum Choice {
 
 impl Choice {
     /// All parts, in the order in which they work.
-    pub const ALL: [Choice; 18] = [
+    pub const ALL: [Choice; 19] = [
+        Choice::Padded,
         Choice::Early,
         Choice::Merge,
         Choice::Shared,
@@ -71,6 +74,7 @@ impl Choice {
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
+            Choice::Padded => "padded",
             Choice::Early => "early",
             Choice::Merge => "merge",
             Choice::Shared => "shared",
@@ -95,6 +99,7 @@ impl Choice {
     /// What it does, in words.
     pub const fn words(self) -> &'static str {
         match self {
+            Choice::Padded => "columns of contractions in whole access units",
             Choice::Early => "values narrow before padding, windows and HBM",
             Choice::Merge => "chains that read one another as one",
             Choice::Shared => "contractions of the same rows as one",
