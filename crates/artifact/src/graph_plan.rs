@@ -165,10 +165,10 @@ fn open_sizes(fields: &Fields<'_>, log: &mut Log) -> Option<OpenSizes> {
     Some(OpenSizes { inputs: inputs?, sizes: sizes?, outputs: outputs?, axes })
 }
 
-/// Every port of a kind; only results have loops.
+/// Every port of a kind.
 fn ports(tree: &Tree<'_>, word: &str, log: &mut Log) -> Option<Vec<Port>> {
     let own = tree.statements().filter(|node| node.head().text == word);
-    let all: Vec<Option<Port>> = own.map(|node| log.keep(port(node, word == "output"))).collect();
+    let all: Vec<Option<Port>> = own.map(|node| log.keep(port(node))).collect();
     all.into_iter().collect()
 }
 
@@ -179,8 +179,8 @@ fn constant(args: &mut Args<'_>) -> Read<(u64, u64)> {
     Ok((args.unsigned("its first byte")?, bytes))
 }
 
-/// `"x" f32[64, 32] as words at 4096`, and loops if it may have them.
-fn port(node: Node<'_>, may_have_loops: bool) -> Read<Port> {
+/// `"x" f32[64, 32] as words at 4096`, and loops if it has some.
+fn port(node: Node<'_>) -> Read<Port> {
     let types = Dtype::ALL.map(|dtype| (dtype.name(), dtype));
     let mut port = node.line(|args| {
         let name = args.text("a name in quotes")?.text.into_owned();
@@ -194,9 +194,6 @@ fn port(node: Node<'_>, may_have_loops: bool) -> Read<Port> {
         let division = if args.kind().is_some() { Some(division(args)?) } else { None };
         Ok(Port { name, dtype, dims, packing, base, loops: Vec::new(), division })
     })?;
-    if !may_have_loops {
-        node.no_block()?;
-    }
     for inner in node.children() {
         if inner.head().text != "loops" {
             return Err(inner.unknown(&["loops"]));

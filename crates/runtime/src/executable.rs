@@ -102,7 +102,7 @@ impl ExecutableGraph {
                 return Err(ReadingError::Unfit(found));
             }
             for (chip, device) in (0..).zip(&mut self.devices) {
-                let bytes = input_bytes(&port.part(words, chip), port.packing);
+                let bytes = input_bytes(&placed(port, port.part(words, chip))?, port.packing);
                 device.write(hbm(port.base), &bytes).map_err(|fault| faulted(&port.name, fault))?;
             }
         }
@@ -155,6 +155,21 @@ fn part_patterns(device: &Device, port: &Port) -> Result<Vec<u32>, ReadingError>
         loops.each(&mut |element, place| {
             let slot = all.get_mut(to_index(element)).or_broken("loops go over elements of their value");
             *slot = *block.get(to_index(place)).or_broken("loops stay within the block of their value");
+        });
+    }
+    Ok(all)
+}
+
+/// Elements of an input as they follow each other in HBM, zeros between them.
+fn placed(port: &Port, words: Vec<u32>) -> Result<Vec<u32>, ReadingError> {
+    if port.loops.is_empty() {
+        return Ok(words);
+    }
+    let mut all = room(port, port.block_elements().or_broken("a port was checked"))?;
+    for loops in &port.loops {
+        loops.each(&mut |element, place| {
+            let word = words.get(to_index(element)).or_broken("loops go over elements of their value");
+            *all.get_mut(to_index(place)).or_broken("loops stay within the block of their value") = *word;
         });
     }
     Ok(all)

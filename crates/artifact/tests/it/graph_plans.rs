@@ -113,7 +113,7 @@ fn what_is_not_known_is_refused_with_its_line() {
         ("pes 0\n", "pes 0\npes 0\n"),
         ("pes 0\n", "pes 0 { }\n"),
         ("pes 0\n", "pes 0\ncolour 7\n"),
-        ("pes 0\n", "input \"x\" f32[4] as words at 0 { loops 0 at 0 }\npes 0\n"),
+        ("pes 0\n", "input \"x\" f32[4] as words at 0 { turns 0 at 0 }\npes 0\n"),
         ("pes 0\n", "output \"x\" f32[4] as nibbles at 0\npes 0\n"),
         ("pes 0\n", "output \"x\" f32[4] as words at 0 { turns 0 at 0 }\npes 0\n"),
     ] {

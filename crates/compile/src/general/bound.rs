@@ -41,7 +41,7 @@ pub fn macs(all: &Kernels, operands: Packing) -> u64 {
 /// Bytes that cross HBM whatever is done: inputs and constants that some kernel reads, and results that some
 /// kernel makes.
 pub fn crossing_bytes(all: &Kernels) -> u64 {
-    let bytes = |value: usize| all.values[value].count() * all.values[value].element_bytes();
+    let bytes = |value: usize| all.values[value].host_count() * all.values[value].element_bytes();
     let read = |value: usize| all.kernels.iter().any(|kernel| kernel.reads().contains(&value));
     let given =
         (0..all.values.len()).filter(|value| !all.values[*value].origin.is_made() && read(*value)).map(bytes);

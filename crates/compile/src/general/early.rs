@@ -130,7 +130,7 @@ fn converted(all: &mut Kernels, value: usize, packing: Packing, made: &mut Vec<K
         let work = Work::Chain { inputs, lines: Vec::new(), streams: vec![0] };
         made.push(Kernel { work, results: vec![number] });
     }
-    all.values.push(Value { name, dims, dtype, packing, origin });
+    all.values.push(Value { name, dims, dtype, packing, origin, host: None });
     number
 }
 

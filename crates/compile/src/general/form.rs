@@ -16,7 +16,7 @@ use super::tensors::words;
 use super::view::{View, count, strides};
 
 /// Elements of a value, at most.
-pub(super) const MOST_ELEMENTS: u64 = 1 << 26;
+pub(super) const MOST_ELEMENTS: u64 = 1 << 28;
 
 /// What is known of a value of the graph.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl<'g> Former<'g> {
     /// A new value.
     pub(super) fn value(&mut self, name: &str, dims: &[u64], dtype: Dtype, origin: Origin) -> usize {
         let (name, dims) = (name.to_string(), dims.to_vec());
-        self.all.values.push(Value { name, dims, dtype, packing: Packing::Words, origin });
+        self.all.values.push(Value { name, dims, dtype, packing: Packing::Words, origin, host: None });
         self.all.values.len() - 1
     }
 

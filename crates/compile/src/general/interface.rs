@@ -7,8 +7,9 @@ use tilewright_graph::{Dim, Dtype, Graph, OpenTensor};
 use tilewright_machine::tcp::Tcp;
 
 use super::bound::roofline_cycles;
-use super::kernel::{Origin, Packing, Part};
+use super::kernel::{HostBox, Origin, Packing, Part};
 use super::plan::{Laid, Planned};
+use super::view::strides;
 use crate::divide::DividedGraph;
 
 /// What whoever runs a planned graph must know besides its program.
@@ -347,7 +348,7 @@ pub fn interface(machine: &Tcp, planned: &Planned, pes: u64) -> Option<GraphInte
     let kernels = &planned.kernels;
     let results = kernels.results.iter().map(|result| {
         let (name, dims, dtype) = (result.name.clone(), result.dims.clone(), result.dtype);
-        Some(Port { name, dims, dtype, ..port(planned, result.value)? })
+        Some(Port { name, dims, dtype, ..host_port(planned, result.value)? })
     });
     Some(GraphInterface {
         name: kernels.name.clone(),
@@ -355,7 +356,7 @@ pub fn interface(machine: &Tcp, planned: &Planned, pes: u64) -> Option<GraphInte
         kernels: kernels.kernels.len() as u64,
         hbm_bytes: planned.hbm_bytes,
         roofline_cycles: roofline_cycles(machine, &planned.least, pes),
-        inputs: kernels.inputs.iter().map(|input| port(planned, *input)).collect::<Option<_>>()?,
+        inputs: kernels.inputs.iter().map(|input| host_port(planned, *input)).collect::<Option<_>>()?,
         results: results.collect::<Option<_>>()?,
         open: OpenSizes::default(),
     })
@@ -371,6 +372,18 @@ pub fn port(planned: &Planned, number: usize) -> Option<Port> {
     let (name, dims) = (value.name.clone(), value.dims.clone());
     let (dtype, packing) = (value.dtype, value.packing);
     Some(Port { name, dtype, dims, packing, base, loops, division: None })
+}
+
+/// Where the elements of a value lie that the host gives or takes.
+fn host_port(planned: &Planned, number: usize) -> Option<Port> {
+    let whole = port(planned, number)?;
+    let Some(HostBox { first, axes }) = &planned.kernels.values.get(number)?.host else { return Some(whole) };
+    let dims: Vec<u64> = axes.iter().map(|axis| axis.0).collect();
+    let steps = strides(&dims).into_iter().map(|step| u64::try_from(step).ok());
+    let loops = axes.iter().zip(steps).map(|((size, place), element)| Some((*size, element?, *place)));
+    let loops = ElementLoops { first_element: 0, first_place: *first, loops: loops.collect::<Option<_>>()? };
+    // A value that lies as a tactic leaves it is given whole.
+    whole.loops.is_empty().then(|| Port { dims, loops: vec![loops], ..whole })
 }
 
 /// The first byte of a value in the shape of a contraction's result, and the loops over its elements.

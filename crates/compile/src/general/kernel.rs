@@ -121,12 +121,28 @@ pub struct Value {
     pub packing: Packing,
     /// Where it comes from.
     pub origin: Origin,
+    /// Which of its elements the host gives or takes, if it is an input or a result and they are not all.
+    pub host: Option<HostBox>,
+}
+
+/// Elements of a value that the host gives or takes, in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostBox {
+    /// The first.
+    pub first: u64,
+    /// Sizes and strides, outermost first.
+    pub axes: Vec<(u64, u64)>,
 }
 
 impl Value {
     /// The number of elements.
     pub fn count(&self) -> u64 {
         super::view::count(&self.dims)
+    }
+
+    /// The number of elements that the host gives or takes, if it does.
+    pub fn host_count(&self) -> u64 {
+        self.host.as_ref().map_or_else(|| self.count(), |host| host.axes.iter().map(|axis| axis.0).product())
     }
 
     /// Bytes of an element.

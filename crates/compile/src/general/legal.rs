@@ -74,7 +74,7 @@ fn reordered(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> Opt
     let known = all.values.len();
     let Value { name, dtype, packing, .. } = all.values[*to].clone();
     let name = format!("{name}.computed");
-    all.values.push(Value { name, dims: dims.clone(), dtype, packing, origin: Origin::Kernel });
+    all.values.push(Value { name, dims: dims.clone(), dtype, packing, origin: Origin::Kernel, host: None });
     let work = Work::Chain {
         inputs: inputs.iter().map(in_order).collect(),
         lines: lines.clone(),
@@ -244,7 +244,14 @@ fn plain(all: &mut Kernels, work: &mut Work, takes: &dyn Fn(&View) -> bool) -> V
         let dims = view.dims();
         let Value { name, dtype, packing, .. } = all.values[view.value].clone();
         let name = format!("{name}.moved");
-        all.values.push(Value { name, dims: dims.clone(), dtype, packing, origin: Origin::Kernel });
+        all.values.push(Value {
+            name,
+            dims: dims.clone(),
+            dtype,
+            packing,
+            origin: Origin::Kernel,
+            host: None,
+        });
         let to = all.values.len() - 1;
         let loops =
             view.axes.iter().zip(strides(&dims)).map(|((size, from), to)| (*size, *from, to)).collect();

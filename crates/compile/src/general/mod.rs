@@ -81,6 +81,7 @@ mod float8;
 mod form;
 mod fused;
 mod group;
+mod host;
 mod legal;
 mod merge;
 mod order;

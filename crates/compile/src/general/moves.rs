@@ -32,8 +32,8 @@ pub fn transfers(machine: &Tcp, name: &str, bytes: &Bytes) -> Vec<Transfer> {
     parts.enumerate().map(|(number, part)| in_order(machine, transfer(name, &part, number))).collect()
 }
 
-/// The same with its loops as they are or by their steps in HBM, the shortest innermost, whichever takes less:
-/// packets that are far apart by turns may open another row of the same bank each time.
+/// The same with its loops as they are or by their steps in HBM, the shortest innermost, whichever takes
+/// less: packets that are far apart by turns may open another row of the same bank each time.
 fn in_order(machine: &Tcp, transfer: Transfer) -> Transfer {
     let is_hbm = [transfer.source, transfer.target]
         .map(|end: Address| end.locate().is_some_and(|found| found.medium == MemoryInstance::Hbm));

@@ -166,7 +166,7 @@ fn spread(all: &mut Kernels, number: usize, parts: u64) -> usize {
 fn another(all: &mut Kernels, like: usize, suffix: &str) -> usize {
     let Value { name, dims, dtype, packing, .. } = all.values[like].clone();
     let name = format!("{name}.{suffix}");
-    all.values.push(Value { name, dims, dtype, packing, origin: Origin::Kernel });
+    all.values.push(Value { name, dims, dtype, packing, origin: Origin::Kernel, host: None });
     all.values.len() - 1
 }
 

@@ -23,11 +23,12 @@ use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
 use super::form::kernels;
 use super::group::{Group, groups};
+use super::host::{cropped_results, padded_inputs};
 use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
 use super::link::{Chosen, MANY_PRODUCTS, chosen, is_warm};
 use super::merge::{close, merged};
-use super::pairs::{four_bits, paired_columns};
+use super::pairs::paired_columns;
 use super::parts::{Parts, sums_in_parts};
 use super::passes::passes;
 use super::refusal::{Lowered, Refusal};
@@ -144,7 +145,7 @@ pub struct Ready {
 }
 
 /// Elements of a contraction's result below which its columns stay as they are.
-const LEAST_PADDED: i64 = 1 << 15;
+const LEAST_PADDED: i64 = 1 << 13;
 /// Words beyond which a slice's share is whole access units of HBM, in bf16 too.
 const WIDE_WORDS: u64 = 128;
 
@@ -209,7 +210,8 @@ fn copied(
     let part = |choice: Choice, rewrite: fn(Kernels) -> Kernels, all: Kernels| {
         if options.without.has(choice) { all } else { rewrite(all) }
     };
-    let formed = entry_layouts(part(Choice::Early, narrowed_first, kernels(graph, store)?));
+    let formed = entry_layouts(without_unread(part(Choice::Early, narrowed_first, kernels(graph, store)?)));
+    let formed = entry_layouts(part(Choice::Host, padded_inputs, formed));
     let formed = part(Choice::Merge, merged, walked_moves(formed));
     let shared = part(Choice::Shared, shared_rows, formed);
     let narrowed = without_unread(part(Choice::Early, narrowed_early, shared));
@@ -219,11 +221,9 @@ fn copied(
     } else {
         turned_results(searches, options, narrowed)
     };
-    let legal = close(legal(searches.machine, options.pes, turned));
-    if four_bits(&legal).paired.is_empty() {
-        return Ok(legal);
-    }
-    // Weights in words, which nobody reads any more, take no room.
+    let legal = legal(searches.machine, options.pes, turned);
+    let legal = close(part(Choice::Host, cropped_results, legal));
+    // Values that nobody reads any more take no room: weights in words, inputs without padding.
     let none_gone = vec![false; legal.kernels.len()];
     Ok(compacted(legal, &none_gone))
 }

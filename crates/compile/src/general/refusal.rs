@@ -112,7 +112,7 @@ fn nearest(op: &Op, operands: &[Type], results: &[Type]) -> Option<(&'static str
         return Some(("tensors of one element or more", "the graph without the empty tensor"));
     }
     if all().any(|ty| elements(ty) > MOST_ELEMENTS) {
-        return Some(("values of 67,108,864 elements", "smaller sizes, or the operator in parts"));
+        return Some(("values of 268,435,456 elements", "smaller sizes, or the operator in parts"));
     }
     Some(match op {
         Op::Binary(Binary::Pow) => (

@@ -134,7 +134,7 @@ impl Rows {
 fn added(all: &mut Kernels, like: usize, what: &str, dims: &[u64], origin: Origin) -> usize {
     let Value { name, dtype, packing, .. } = all.values[like].clone();
     let (name, dims) = (format!("{name}.{what}"), dims.to_vec());
-    all.values.push(Value { name, dims, dtype, packing, origin });
+    all.values.push(Value { name, dims, dtype, packing, origin, host: None });
     all.values.len() - 1
 }
 

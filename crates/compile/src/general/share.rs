@@ -252,7 +252,7 @@ fn behind_each_other(all: &mut Kernels, parts: &[usize], dims: &[u64]) -> usize 
     let origin = if inputs { Origin::Parts(parts.to_vec()) } else { Origin::Constant(words) };
     let names: Vec<&str> = parts.iter().map(|part| all.values[*part].name.as_str()).collect();
     let Value { dtype, packing, .. } = all.values[parts[0]];
-    let value = Value { name: names.join("+"), dims: dims.to_vec(), dtype, packing, origin };
+    let value = Value { name: names.join("+"), dims: dims.to_vec(), dtype, packing, origin, host: None };
     all.values.push(value);
     all.values.len() - 1
 }

@@ -8,7 +8,7 @@ use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
 use tilewright_tcp_isa::program::vector::Comparison;
 use tilewright_tcp_isa::program::{Exec, Transfer};
 
-use super::kernel::{Kernel, Kernels, Origin, Sizes, Value, Work};
+use super::kernel::{HostBox, Kernel, Kernels, Origin, Sizes, Value, Work};
 use super::plan::Planned;
 use super::view::View;
 use super::words::{Line, Other, Step};
@@ -92,11 +92,19 @@ pub fn kernel_line(all: &Kernels, number: usize, kernel: &Kernel) -> String {
     format!("{number} {} {} = ({}) {more}", kernel.name(), results.join(", "), reads.join(", "))
 }
 
+/// What the host gives or takes of a value, if not all.
+fn by_host(value: &Value) -> String {
+    let Some(HostBox { first, axes }) = &value.host else { return String::new() };
+    let axes: Vec<String> = axes.iter().map(|(size, step)| format!("{size}:{step}")).collect();
+    let first = if *first == 0 { String::new() } else { format!("{first}+") };
+    format!(" of which the host has {first}[{}]", axes.join(", "))
+}
+
 /// Kernels as text.
 pub fn kernels(all: &Kernels) -> String {
     let mut text = format!("general kernels 1\nname {}\n", all.name);
     for input in &all.inputs {
-        let _ = writeln!(text, "input {}", typed(&all.values[*input]));
+        let _ = writeln!(text, "input {}{}", typed(&all.values[*input]), by_host(&all.values[*input]));
     }
     for value in all.values.iter().filter(|value| matches!(value.origin, Origin::Constant(_))) {
         let _ = writeln!(text, "const {}", typed(value));
@@ -105,7 +113,8 @@ pub fn kernels(all: &Kernels) -> String {
         let _ = writeln!(text, "{}", kernel_line(all, number, one));
     }
     for result in &all.results {
-        let _ = writeln!(text, "output {} = {}", result.name, all.values[result.value].name);
+        let value = &all.values[result.value];
+        let _ = writeln!(text, "output {} = {}{}", result.name, value.name, by_host(value));
     }
     text
 }

@@ -53,7 +53,7 @@ mod tests {
 
     fn value(name: &str) -> Value {
         let (dims, packing, origin) = (vec![8], Packing::Words, Origin::Kernel);
-        Value { name: name.to_string(), dims, dtype: Dtype::F32, packing, origin }
+        Value { name: name.to_string(), dims, dtype: Dtype::F32, packing, origin, host: None }
     }
 
     fn doubled(input: usize) -> Line {

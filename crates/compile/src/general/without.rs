@@ -9,6 +9,8 @@ use std::fmt;
 pub enum Choice {
     /// Columns of contractions in whole access units of HBM.
     Padded,
+    /// Padding of inputs and results that the host does.
+    Host,
     /// Conversions before padding and windows, and where values are made.
     Early,
     /// Chains that read one another as one.
@@ -49,8 +51,9 @@ pub enum Choice {
 
 impl Choice {
     /// All parts, in the order in which they work.
-    pub const ALL: [Choice; 19] = [
+    pub const ALL: [Choice; 20] = [
         Choice::Padded,
+        Choice::Host,
         Choice::Early,
         Choice::Merge,
         Choice::Shared,
@@ -75,6 +78,7 @@ impl Choice {
     pub const fn name(self) -> &'static str {
         match self {
             Choice::Padded => "padded",
+            Choice::Host => "host",
             Choice::Early => "early",
             Choice::Merge => "merge",
             Choice::Shared => "shared",
@@ -100,6 +104,7 @@ impl Choice {
     pub const fn words(self) -> &'static str {
         match self {
             Choice::Padded => "columns of contractions in whole access units",
+            Choice::Host => "padding of inputs and results by the host",
             Choice::Early => "values narrow before padding, windows and HBM",
             Choice::Merge => "chains that read one another as one",
             Choice::Shared => "contractions of the same rows as one",

@@ -1,7 +1,7 @@
 //! What padding of an axis holds, as far as it is known.
 //!
-//! What is known holds where elements of the same row are finite. Where they are not, what a fold gives is not
-//! finite either, with padding or without it.
+//! What is known holds where elements of the same row are finite. Where they are not, what a fold gives is
+//! not finite either, with padding or without it.
 
 use crate::graph::{Data, ValueId};
 use crate::op::{Binary, Fold, Op, Unary};

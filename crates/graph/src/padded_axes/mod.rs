@@ -23,6 +23,11 @@ use crate::op::Op;
 use crate::prune::prune;
 use content::{Content, PaddedValue};
 
+/// Units from which on an axis is a multiple of two: elements of half the size are whole units then too.
+const LONG_UNITS: i64 = 8;
+/// Sums are padded if they get longer by one part of so many.
+const MOST_MORE: i64 = 8;
+
 /// Which axes are padded, and to what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AxisUnits {
@@ -44,13 +49,23 @@ pub fn padded_axes(graph: &Graph, units: AxisUnits) -> BuildResult<Option<Graph>
     }
     let values = vec![None; graph.values.len()];
     let masks = BTreeMap::new();
-    let mut pass = PaddingPass { graph, b, units, values, masks, looked_through: Vec::new(), seeds: 0 };
+    let mut pass = PaddingPass {
+        graph,
+        b,
+        units,
+        values,
+        masks,
+        looked_through: Vec::new(),
+        free: Vec::new(),
+        seeds: 0,
+    };
     pass.looked_through = vec![false; graph.values.len()];
     for id in &graph.inputs {
         let value = graph.value(*id).ok_or_else(undefined)?;
         let new = pass.b.input(&value.name, value.ty.clone())?;
         pass.define(*id, PaddedValue::exact(new, value.ty.dims.len()));
     }
+    pass.free = free(graph);
     for constant in &graph.constants {
         let value = graph.value(constant.value).ok_or_else(undefined)?;
         let new = pass.b.called(value.name.clone()).constant(value.ty.clone(), constant.data.clone())?;
@@ -68,6 +83,25 @@ pub fn padded_axes(graph: &Graph, units: AxisUnits) -> BuildResult<Option<Graph>
     Ok((pass.seeds > 0).then(|| prune(pass.b.finish())))
 }
 
+/// Constants, and inputs that one node reads.
+fn free(graph: &Graph) -> Vec<bool> {
+    let mut uses = vec![0_usize; graph.values.len()];
+    let read = graph.nodes.iter().flat_map(|node| node.inputs.iter().flatten());
+    for id in read.chain(graph.outputs.iter().map(|output| &output.value)) {
+        if let Some(count) = uses.get_mut(id.index()) {
+            *count += 1;
+        }
+    }
+    let mut free = vec![false; graph.values.len()];
+    let inputs = graph.inputs.iter().filter(|id| uses.get(id.index()) == Some(&1));
+    for id in inputs.chain(graph.constants.iter().map(|constant| &constant.value)) {
+        if let Some(flag) = free.get_mut(id.index()) {
+            *flag = true;
+        }
+    }
+    free
+}
+
 struct PaddingPass<'g> {
     graph: &'g Graph,
     b: Builder,
@@ -77,6 +111,8 @@ struct PaddingPass<'g> {
     masks: BTreeMap<(bool, i64, i64, usize), ValueId>,
     /// Values that are windows of others, which padding would write out.
     looked_through: Vec<bool>,
+    /// Values that cost nothing to pad: constants, and inputs that are read once.
+    free: Vec<bool>,
     /// Contractions whose columns were made longer.
     seeds: usize,
 }
@@ -109,7 +145,9 @@ impl PaddingPass<'_> {
 
     /// The length that an axis of so many elements gets.
     fn padded_size(&self, size: i64) -> i64 {
-        (size + self.units.unit - 1) / self.units.unit * self.units.unit
+        let AxisUnits { unit, .. } = self.units;
+        let unit = if size >= LONG_UNITS * unit { 2 * unit } else { unit };
+        (size + unit - 1) / unit * unit
     }
 
     /// The value with an axis in whole units, zeros where it was not yet.

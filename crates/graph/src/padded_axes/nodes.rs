@@ -1,7 +1,7 @@
 //! Each primitive with operands that may have padding.
 
 use super::content::{Content, PaddedValue, Side, neutral, number, of_elementwise, of_products};
-use super::{PaddingPass, undefined};
+use super::{MOST_MORE, PaddingPass, undefined};
 use crate::dim::Dim;
 use crate::dtype::Dtype;
 use crate::graph::ValueId;
@@ -160,7 +160,9 @@ impl PaddingPass<'_> {
             let padded = own.iter().zip(&value.axes).filter(|(_, content)| content.is_some());
             letters.extend(padded.map(|(letter, _)| *letter));
         }
-        if let Some(letter) = self.seed(&parts, inputs, output)? {
+        let columns = self.seed(&parts, inputs, output)?;
+        let rows = columns.and_then(|columns| self.rows(&parts, inputs, columns));
+        for letter in columns.into_iter().chain(rows).chain(self.sum(&parts, inputs)) {
             self.seeds += usize::from(!letters.contains(&letter));
             letters.push(letter);
         }
@@ -189,6 +191,45 @@ impl PaddingPass<'_> {
         Ok(PaddedValue { id: self.b.einsum(spec, &ids)?, axes })
     }
 
+    /// The letter of a contraction's rows at each position of a batch, if they are to be padded beside its
+    /// columns: positions whose rows are whole blocks run together.
+    fn rows(&self, parts: &Subscripts, inputs: &[ValueId], columns: u8) -> Option<u8> {
+        let owner = parts.inputs.iter().position(|own| !own.contains(&columns))?;
+        let (own, other) = (parts.inputs.get(owner)?, parts.inputs.get(1 - owner)?);
+        let (batch, alone): (Vec<u8>, Vec<u8>) = own
+            .iter()
+            .filter(|letter| parts.output.contains(letter))
+            .partition(|letter| other.contains(letter));
+        let [letter] = alone[..] else { return None };
+        let id = *inputs.get(owner)?;
+        let dims = self.dims(id).ok()?;
+        let size = |letter: &u8| dims.get(own.iter().position(|known| known == letter)?)?.as_fixed();
+        let positions = batch.iter().try_fold(1_i64, |all, letter| all.checked_mul(size(letter)?))?;
+        let rows = size(&letter)?;
+        let plain = self.looked_through.get(id.index()).copied() != Some(true);
+        let padded = self.padded_size(rows);
+        (positions > 1 && plain && padded != rows && padded <= 2 * rows).then_some(letter)
+    }
+
+    /// The letter that a contraction sums over alone, if it is to be padded: nothing is done for that on the
+    /// way.
+    fn sum(&self, parts: &Subscripts, inputs: &[ValueId]) -> Option<u8> {
+        let ([left, right], [x, y]) = (&parts.inputs[..], inputs) else { return None };
+        let is_free = |id: &ValueId| self.free.get(id.index()).copied() == Some(true);
+        let summed = |letter: &&u8| right.contains(letter) && !parts.output.contains(letter);
+        let letters: Vec<u8> = left.iter().filter(summed).copied().collect();
+        let [letter] = letters[..] else { return None };
+        let sizes: Option<Vec<i64>> = self.dims(*x).ok()?.iter().map(Dim::as_fixed).collect();
+        let sizes = sizes?;
+        let size = *sizes.get(left.iter().position(|known| *known == letter)?)?;
+        let is_long =
+            sizes.iter().try_fold(1_i64, |all, size| all.checked_mul(*size))? >= self.units.least_elements;
+        let more = self.padded_size(size) - size;
+        let last = left.last() == Some(&letter) && right.last() == Some(&letter);
+        (is_long && last && more > 0 && more <= size / MOST_MORE && is_free(x) && is_free(y))
+            .then_some(letter)
+    }
+
     /// The letter of a contraction's columns, if they are to be padded.
     fn seed(&self, parts: &Subscripts, inputs: &[ValueId], output: ValueId) -> BuildResult<Option<u8>> {
         let dims = self.dims(output)?;
@@ -199,7 +240,7 @@ impl PaddingPass<'_> {
         let columns = sizes.last().copied().ok_or_else(undefined)?;
         let elements = sizes.iter().try_fold(1_i64, |all, size| all.checked_mul(*size));
         let is_long = elements.is_some_and(|elements| elements >= self.units.least_elements);
-        let odd = columns % self.units.unit != 0 && self.padded_size(columns) <= 2 * columns;
+        let odd = self.padded_size(columns) != columns && self.padded_size(columns) <= 2 * columns;
         // Columns are those of one operand alone, which is no window of something.
         let owners: Vec<usize> = (0..2).filter(|at| parts.inputs[*at].contains(letter)).collect();
         let summed = |own: &Vec<u8>| own.iter().any(|letter| !parts.output.contains(letter));
