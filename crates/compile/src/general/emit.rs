@@ -263,7 +263,8 @@ impl<'m> Emitter<'m> {
         let all = Bytes { source, target, loops, inside: element_bytes };
         let reads = hull(all.source, all.loops.iter().map(|row| (row.0, row.1)), element_bytes);
         let writes = hull(all.target, all.loops.iter().map(|row| (row.0, row.2)), element_bytes);
-        let shares = if self.alone { vec![all] } else { shares(&all, self.pes()) };
+        let shares =
+            if self.alone { vec![all] } else { shares(&all, self.pes(), self.machine.hbm.access_bytes) };
         let (own, alone) = (self.pe, shares.len() == 1);
         let but = alone.then_some(own);
         if [reads, writes].into_iter().flatten().any(|range| self.is_unmet(range, but)) {
@@ -486,8 +487,9 @@ fn insert(all: &mut BTreeMap<u64, u64>, (mut first, mut last): Range) {
     all.insert(first, last);
 }
 
-/// The same bytes in a share for each PE: the outermost loop that gives each of them something is cut.
-fn shares(all: &Bytes, pes: u64) -> Vec<Bytes> {
+/// The same bytes in a share for each PE: the outermost loop that gives each of them something is cut, where
+/// access units of so many bytes begin if it can be.
+fn shares(all: &Bytes, pes: u64, unit: u64) -> Vec<Bytes> {
     let elements: u64 = all.loops.iter().map(|row| row.0).product();
     let wide = all.loops.iter().position(|row| row.0 >= pes);
     let at = match wide {
@@ -495,8 +497,11 @@ fn shares(all: &Bytes, pes: u64) -> Vec<Bytes> {
         _ => return vec![all.clone()],
     };
     let (size, source, target) = all.loops[at];
+    let steps = (1..=unit).find(|steps| (target.unsigned_abs() * steps).is_multiple_of(unit));
+    let steps = steps.filter(|steps| size >= steps * pes).unwrap_or(1);
+    let edge = |pe: u64| if pe == pes { size } else { size * pe / pes / steps * steps };
     let share = |pe: u64| {
-        let (first, end) = (size * pe / pes, size * (pe + 1) / pes);
+        let (first, end) = (edge(pe), edge(pe + 1));
         let step = |from: Address, by: i64| from.step(by * signed(first)).unwrap_or(from);
         let mut one = all.clone();
         (one.source, one.target) = (step(all.source, source), step(all.target, target));

@@ -35,7 +35,8 @@ pub(super) fn repitched(
     let rows = Rows::of(&axes)?;
     let known = all.values.len();
     let made = rows.kernels(all, (view.value, first), *to);
-    let turned = made.get(1).filter(|turned| match cutting(machine, pes, all, turned) {
+    let turned = made.iter().find(|kernel| matches!(kernel.work, Work::Chain { .. }));
+    let turned = turned.filter(|turned| match cutting(machine, pes, all, turned) {
         Cutting::Whole => true,
         Cutting::Torn => was == Cutting::None,
         Cutting::None => false,
@@ -96,29 +97,51 @@ impl Rows {
         }
     }
 
-    /// Rows moved apart, turned, and moved together.
+    /// Positions along the axes in the order of the source that are moved apart: of rows that lie apart
+    /// already, though less, all that is there, so that they are moved as one.
+    fn spread_sizes(&self, first: i64, count: i64) -> Vec<u64> {
+        let mut sizes: Vec<u64> = self.order.iter().map(|axis| self.axes[*axis].0).collect();
+        let [.., outer, inner] = self.order[..] else { return sizes };
+        let wide = self.source_row;
+        let last = self.axes.iter().map(|(size, stride)| (signed(*size) - 1) * stride).sum::<i64>();
+        let end = first + last + signed(wide - self.axes[inner].0);
+        if self.axes[inner].1 == 1 && self.axes[outer].1 >= signed(wide) && end < count {
+            sizes.last_mut().into_iter().for_each(|size| *size = wide);
+        }
+        sizes
+    }
+
+    /// Rows moved apart, unless they lie so, turned, and moved together.
     fn kernels(&self, all: &mut Kernels, (from, first): (usize, i64), to: usize) -> Vec<Kernel> {
         let apart_dims: Vec<u64> = self.order.iter().map(|axis| self.padded(*axis)).collect();
-        let apart = added(all, from, "apart", &apart_dims, Origin::Filled(0));
         let pitches = strides(&apart_dims);
         let pitch = |axis: usize| {
             let at = self.order.iter().position(|place| *place == axis);
             at.and_then(|at| pitches.get(at)).copied().unwrap_or_default()
         };
-        let spread = self.order.iter().map(|axis| (self.axes[*axis].0, self.axes[*axis].1, pitch(*axis)));
+        let lies = self.axes.iter().enumerate().all(|(axis, (_, stride))| *stride == pitch(axis));
+        let end = first + signed(count(&apart_dims));
+        let is_apart = lies && first % signed(SHORT_ROW) == 0 && end <= signed(all.values[from].count());
+        let (apart, begins) = match is_apart {
+            true => (from, first),
+            false => (added(all, from, "apart", &apart_dims, Origin::Filled(0)), 0),
+        };
+        let sizes = self.spread_sizes(first, signed(all.values[from].count()));
+        let spread =
+            self.order.iter().zip(sizes).map(|(axis, size)| (size, self.axes[*axis].1, pitch(*axis)));
         let spread = Part { from, from_first: first, to_first: 0, loops: spread.collect() };
 
         let turned_dims: Vec<u64> = (0..self.axes.len()).map(|axis| self.padded(axis)).collect();
         let is_whole = count(&turned_dims) == all.values[to].count();
         let turned = if is_whole { to } else { added(all, from, "turned", &turned_dims, Origin::Kernel) };
         let walk = turned_dims.iter().enumerate().map(|(axis, size)| (*size, pitch(axis))).collect();
-        let view = View { value: apart, first: 0, axes: walk };
+        let view = View { value: apart, first: begins, axes: walk };
         let turn = Work::Chain { inputs: vec![view], lines: Vec::new(), streams: vec![0] };
 
-        let mut kernels = vec![
-            Kernel { work: Work::Move(vec![spread]), results: vec![apart] },
-            Kernel { work: turn, results: vec![turned] },
-        ];
+        let mut kernels = vec![Kernel { work: turn, results: vec![turned] }];
+        if !is_apart {
+            kernels.insert(0, Kernel { work: Work::Move(vec![spread]), results: vec![apart] });
+        }
         if !is_whole {
             let dims: Vec<u64> = self.axes.iter().map(|axis| axis.0).collect();
             let loops = dims.iter().zip(strides(&turned_dims)).zip(strides(&dims));

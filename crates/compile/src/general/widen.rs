@@ -76,7 +76,7 @@ impl Former<'_> {
         let Some(letter) = columns.last().copied() else { return Ok(None) };
         let all: u64 = columns.iter().map(|letter| operand.size(*letter)).product();
         let (own, others) = (operand.size(letter), all / operand.size(letter).max(1));
-        let is_short = all < FLIT_WORDS || rows.saturating_mul(all) < LEAST_PADDED;
+        let is_short = all < 2 || rows.saturating_mul(all.max(FLIT_WORDS)) < LEAST_PADDED;
         // Rows of whole granules are written as they are.
         if (all * WORD_BYTES).is_multiple_of(GRANULE_BYTES) || is_short || !self.is_axis(operand, letter) {
             return Ok(None);

@@ -118,6 +118,9 @@ fn odd_rows_take_no_transfer_for_each_element() {
     assert!(transposed([2, 999, 65], 8) < 2 * 999 * 65);
     assert!(contracted([1, 77, 333, 555], 8) < 100_000);
     assert!(convolved([3, 113, 32, 3, 2], 8) < 300_000);
+    // Few columns: rows of three words.
+    assert!(contracted([1, 5001, 3, 20], 8) < 100_000);
+    assert!(convolved([16, 61, 3, 3, 1], 8) < 150_000);
 }
 
 proptest! {
@@ -146,6 +149,13 @@ proptest! {
         pes in prop_oneof![Just(1_u64), Just(8)],
     ) {
         attended([sizes.0, sizes.1, sizes.2, sizes.3, sizes.4], pes);
+    }
+
+    #[test]
+    fn contractions_with_few_columns_are_right(
+        sizes in (2000_u64..9000, 2_u64..9, 2_u64..40), pes in prop_oneof![Just(1_u64), Just(8)],
+    ) {
+        contracted([1, sizes.0, sizes.1, sizes.2], pes);
     }
 
     #[test]
