@@ -3,7 +3,7 @@
 //! searches, or that produces and rewrites.
 //!
 //! `BxMxNxK=1x512x768x768` is a contraction, `BxCxSxNxWxT=8x64x56x64x3x1` a convolution,
-//! `BxTxDxH=8x197x768x12` a block of a transformer of such sizes.
+//! `BxTxDxHxL=8x197x768x12x1` blocks of a transformer of such sizes.
 //!
 //! The bound is the larger of multiply-accumulates at the peak of the PEs and bytes that must cross HBM at
 //! its peak.
@@ -128,10 +128,11 @@ fn of_sizes(text: &str) -> Option<Case> {
     contraction(sizes_of(text)?).ok()
 }
 
-/// A transformer's block of sizes that are written out.
-fn transformer_block([batch, tokens, width, heads]: [i64; 4]) -> Option<Case> {
-    let shape = Transformer { layers: 1, width, heads, batch, tokens, norm_first: true, int8: false };
-    transformer(&format!("block of {batch}x{tokens} tokens, {width} wide"), shape).ok()
+/// Blocks of a transformer of sizes that are written out.
+fn transformer_blocks([batch, tokens, width, heads, layers]: [i64; 5]) -> Option<Case> {
+    let layers = u32::try_from(layers).ok()?;
+    let shape = Transformer { layers, width, heads, batch, tokens, norm_first: true, int8: false };
+    transformer(&format!("{layers} blocks, {batch}x{tokens} tokens, {width}"), shape).ok()
 }
 
 fn sizes_of<const N: usize>(text: &str) -> Option<[i64; N]> {
@@ -194,10 +195,10 @@ fn main() {
             None => return println!("six sizes, such as BxCxSxNxWxT=8x64x56x64x3x1"),
         }
     }
-    if let Some(sizes) = wanted.first().and_then(|text| text.strip_prefix("BxTxDxH=")) {
-        match sizes_of(sizes).and_then(transformer_block) {
+    if let Some(sizes) = wanted.first().and_then(|text| text.strip_prefix("BxTxDxHxL=")) {
+        match sizes_of(sizes).and_then(transformer_blocks) {
             Some(case) => return print_one(&machine, &case),
-            None => return println!("four sizes, such as BxTxDxH=8x197x768x12"),
+            None => return println!("five sizes, such as BxTxDxHxL=8x197x768x12x1"),
         }
     }
     let asked = wanted.first().and_then(|text| text.strip_prefix("BxMxNxK="));

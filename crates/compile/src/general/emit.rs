@@ -364,6 +364,18 @@ impl<'m> Emitter<'m> {
         }
     }
 
+    /// Cycles that no order is below: an engine sends one request in a cycle.
+    pub(super) fn least_cycles(&self) -> u64 {
+        let requests = |op: &Op| match op {
+            Op::Transfer(_, transfer) => {
+                let packets = transfer.loops.iter().map(|row| row.size.fixed()).product::<u64>();
+                packets * transfer.packet.div_ceil(self.machine.tdma.request_bytes.max(1))
+            }
+            _ => 0,
+        };
+        self.ops.iter().map(|ops| ops.iter().map(requests).sum::<u64>()).max().unwrap_or_default()
+    }
+
     /// The program.
     pub(super) fn finish(self, without: Without) -> Emitted {
         let busy = |ops: &Vec<Op>| ops.iter().any(|op| !matches!(op, Op::Meet));

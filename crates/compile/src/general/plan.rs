@@ -241,36 +241,45 @@ fn best_plan(
     let unit = i64::try_from(machine.hbm.access_bytes / WORD_BYTES).or_broken("a unit is few words");
     let units = AxisUnits { unit, least_elements: LEAST_PADDED };
     let padded = padded_axes(simple, units).ok().flatten().and_then(|padded| simplified(&padded).ok());
-    let plain = || plan_of(machine, simple, store, options);
-    let Some(padded) = padded.filter(|_| !options.without.has(Choice::Padded)) else { return plain() };
-    let (plain, padded) = rayon::join(plain, || plan_of(machine, &padded, store, options).ok());
-    let plain = plain?;
-    match padded.filter(|padded| padded.cycles < plain.cycles) {
-        Some(padded) => Ok(Planned { least: plain.least, ..padded }),
-        None => Ok(plain),
-    }
+    let padded = padded.filter(|_| !options.without.has(Choice::Padded));
+    let padded = padded.and_then(|padded| plan_of(machine, &padded, store, options, u64::MAX).ok());
+    let Some((Some(padded), _)) = padded else {
+        let (plain, _) = plan_of(machine, simple, store, options, u64::MAX)?;
+        return Ok(plain.or_broken("no plan takes longer than without end"));
+    };
+    let (plain, least) = plan_of(machine, simple, store, options, padded.cycles)?;
+    let plain = plain.filter(|plain| plain.cycles <= padded.cycles);
+    Ok(plain.unwrap_or_else(|| Planned { least, ..padded }))
 }
 
-fn plan_of(machine: &Tcp, graph: &Graph, store: &TensorStore, options: &Options) -> Result<Planned, Refusal> {
+/// A plan of a graph, unless it surely takes more cycles than a limit; and what the graph has to do at least.
+fn plan_of(
+    machine: &Tcp,
+    graph: &Graph,
+    store: &TensorStore,
+    options: &Options,
+    limit: u64,
+) -> Result<(Option<Planned>, LeastWork), Refusal> {
     let alone = options.warm.is_some() || options.without.has(Choice::Warm) || options.pes == 1;
     let searches = TileSearches::new(machine, !alone);
     let copied = copied(&searches, graph, store, options)?;
+    let least = LeastWork::of(&copied);
     let cold = Options { warm: Some(options.warm.unwrap_or_default()), ..*options };
     let warm = Options { warm: Some(true), ..*options };
     let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm) != [false; 2]);
     let first = chosen_kernels(&searches, &copied, &cold)?;
     if alone || !differs {
-        return planned(machine, first, &cold);
+        return Ok((planned(machine, first, &cold, limit)?, least));
     }
     let second = chosen_kernels(&searches, &copied, &warm).ok();
     drop(searches);
     let (cold, warm) = rayon::join(
-        || planned(machine, first, &cold),
-        || second.and_then(|second| planned(machine, second, &warm).ok()),
+        || planned(machine, first, &cold, limit),
+        || second.and_then(|second| planned(machine, second, &warm, limit).ok()).flatten(),
     );
-    let cold = cold?;
     // A plan for tiles that begin warm may have more to bring than the engines can.
-    Ok(warm.filter(|warm| warm.cycles < cold.cycles).unwrap_or(cold))
+    let both = cold?.into_iter().chain(warm);
+    Ok((both.min_by_key(|planned| planned.cycles), least))
 }
 
 /// Kernels with what was chosen for their contractions.
@@ -288,11 +297,13 @@ fn chosen_kernels(
     }
 }
 
+/// The plan of some kernels; `None` if it surely takes more cycles than a limit.
 fn planned(
     machine: &Tcp,
     (kernels, chosen): (Kernels, Chosen),
     options: &Options,
-) -> Result<Planned, Refusal> {
+    limit: u64,
+) -> Result<Option<Planned>, Refusal> {
     let mut planner = Planner {
         emitter: Emitter::new(machine, options.pes),
         kernels: &kernels,
@@ -336,9 +347,12 @@ fn planned(
         let why = format!("its values take {hbm_bytes} B of HBM, which has {capacity} B");
         return Err(Refusal { node: kernels.name.clone(), op: "graph".to_string(), why });
     }
+    if emitter.least_cycles() > limit {
+        return Ok(None);
+    }
     let Emitted { mut program, transfers, execs, cycles } = emitter.finish(options.without);
     program.tensors.extend(memory(hbm_bytes));
-    Ok(Planned {
+    Ok(Some(Planned {
         least: LeastWork::of(&kernels),
         kernels,
         places,
@@ -351,7 +365,7 @@ fn planned(
         groups: ranges,
         program,
         cycles,
-    })
+    }))
 }
 
 /// The same kernels with operands that are read by strides and sums in parts, if each of these contractions
