@@ -92,7 +92,8 @@ fn rates(name: &str, outcome: &SimOutcome, goals: [f64; 2], mut body: impl FnMut
     println!("{name:<44} cycles: {cycles:>10.3e} /s   {verdict}");
 }
 
-/// Nanoseconds that the host gave this thread, where it says so: a loaded host is not taken for a slow program.
+/// Nanoseconds that the host gave this thread, where it says so: a loaded host is not taken for a slow
+/// program.
 #[expect(clippy::disallowed_methods, reason = "a benchmark asks its host")]
 fn cpu_ns() -> Option<u64> {
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

@@ -177,8 +177,8 @@ pub(super) fn path(asked: &str, graph: &PlannedGraph) -> Result<(String, String)
             if names.is_empty() { "nothing: it has no inputs".to_string() } else { names.join(", ") }
         )),
         NoPath::TooLong => Outcome::usage(&format!(
-            "--path {asked}: the program is too long to be followed\n  = allowed: runs of up to {} commands\n  \
-             = instead: a part of the graph, or `run --html FILE`",
+            "--path {asked}: the program is too long to be followed\n  \
+             = allowed: runs of up to {} commands\n  = instead: a part of the graph, or `run --html FILE`",
             thousands(MOST_COMMANDS as u64)
         )),
     })?;

@@ -33,7 +33,10 @@ impl Host for Watching {
     }
 
     fn progress(&mut self, phase: &str, part: Option<f64>) {
-        self.phases.push((phase.to_string(), part));
+        // An empty phase takes away what was shown.
+        if !phase.is_empty() {
+            self.phases.push((phase.to_string(), part));
+        }
     }
 }
 
