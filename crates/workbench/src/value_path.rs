@@ -209,10 +209,11 @@ impl<'p> Follower<'p> {
         with.extend(chosen.tails.get(&kernel));
         let groups = self.planned.groups.iter().filter(|group| group.contains(&kernel));
         with.extend(groups.cloned().flatten());
-        let given = with.iter().filter_map(|kernel| all.kernels.get(*kernel)).flat_map(|one| &one.results);
+        let mut given =
+            with.iter().filter_map(|kernel| all.kernels.get(*kernel)).flat_map(|one| &one.results);
         let holds =
             |value: &&usize| self.place(**value).is_some_and(|(first, last)| first <= byte && byte < last);
-        let last = given.filter(holds).last()?;
+        let last = given.rfind(holds)?;
         all.values.get(*last).map(|value| value.name.clone())
     }
 
