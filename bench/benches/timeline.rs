@@ -30,8 +30,9 @@ fn main() {
     let before = peak_kib();
     let large = program(1, &[(22, 2048, 4096)]);
     black_box(run(&machine, &large));
-    println!("{:<52} {:>12} KiB   limit {:>10} KiB", "2048x4096x11008, peak memory", peak_kib(), 64 << 10);
-    println!("{:>52} {before} KiB before it", "");
+    let limit = 64 << 10;
+    println!("{:<52} {}   limit {limit:>10} KiB", "2048x4096x11008, peak memory", memory(peak_kib()));
+    println!("{:>52} {} before it", "", memory(before));
     let rows = [
         ("1 M commands from a loop, 1 PE", program(1, &[(142_858, 16, 128)]), [1e6, 0.0]),
         ("1 M commands from a loop, 8 PEs", program(8, &[(17_858, 16, 128)]), [1e6, 0.0]),
@@ -57,7 +58,12 @@ fn main() {
             black_box(observed(&machine, black_box(program), Detail::Everything, sink, &mut NoObserver));
         });
     }
-    println!("{:<52} {:>12} KiB", "peak memory of all of these", peak_kib());
+    println!("{:<52} {}", "peak memory of all of these", memory(peak_kib()));
+}
+
+/// Memory in words.
+fn memory(kib: Option<u64>) -> String {
+    kib.map_or("not known".to_string(), |kib| format!("{kib:>12} KiB"))
 }
 
 /// A prefill of 2,048 tokens on one of eight PEs, 512 columns a turn: QKV, scores, values, output, gate and
@@ -71,8 +77,9 @@ fn rates(name: &str, outcome: &SimOutcome, goals: [f64; 2], mut body: impl FnMut
     let rate = measure(&commands, &mut body);
     let before = cpu_ns();
     body();
-    let busy_ns = cpu_ns().saturating_sub(before);
-    if let Some(rate) = outcome.commands.saturating_mul(1_000_000_000).checked_div(busy_ns) {
+    let busy_ns = before.zip(cpu_ns()).and_then(|(before, after)| after.checked_sub(before));
+    let rate_of = |busy_ns: u64| (u128::from(outcome.commands) * 1_000_000_000).checked_div(busy_ns.into());
+    if let Some(rate) = busy_ns.and_then(rate_of) {
         println!("{name:<44} {rate:>12} commands a second of processor time");
     }
     #[expect(clippy::cast_precision_loss, reason = "counts that a benchmark reaches")]
@@ -85,20 +92,20 @@ fn rates(name: &str, outcome: &SimOutcome, goals: [f64; 2], mut body: impl FnMut
     println!("{name:<44} cycles: {cycles:>10.3e} /s   {verdict}");
 }
 
-/// Nanoseconds that the host gave this thread, so that a loaded host is not taken for a slow program; 0 where
-/// it does not say.
+/// Nanoseconds that the host gave this thread, where it says so: a loaded host is not taken for a slow
+/// program.
 #[expect(clippy::disallowed_methods, reason = "a benchmark asks its host")]
-fn cpu_ns() -> u64 {
+fn cpu_ns() -> Option<u64> {
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    spent.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0)
+    spent.split_whitespace().next().and_then(|first| first.parse().ok())
 }
 
-/// The most memory that this process ever had; 0 where the host does not say.
+/// The most memory that this process ever had, where the host says so.
 #[expect(clippy::disallowed_methods, reason = "a benchmark asks its host")]
-fn peak_kib() -> u64 {
+fn peak_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0)
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok())
 }
 
 /// Judges races and the like while the timeline runs.

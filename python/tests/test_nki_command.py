@@ -209,6 +209,20 @@ def test_the_program_of_the_last_call_is_written(tmp_path):
     assert again.returncode == 0 and again.stdout.startswith("time ") and "kernels.py:8" in again.stdout
 
 
+def test_ranges_of_the_last_call_hold_its_time(tmp_path):
+    words = ("kernels.py::add", "128x512:bf16", "128x512:bf16", "--chip", "trainium2", "--bands")
+    done = command(tmp_path, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    call, ranges = (json.loads(line) for line in done.stdout.splitlines())
+    time, energy = ranges["bands"]["results"]
+    assert time["low"] < time["stated"] < time["high"] and energy["low"] < energy["high"]
+    assert time["stated"] == pytest.approx(call["time_us"], rel=1e-6)
+    assert ranges["bands"]["figures"], "some figure is an assumption"
+    text = command(tmp_path, *words)
+    assert text.returncode == 0 and "add on trainium2" in text.stdout
+    assert text.stdout.count(ranges["bands"]["figures"][0]["figure"]) == 1
+
+
 @pytest.mark.parametrize("asked", ["--help", "-h"])
 def test_help(tmp_path, asked):
     done = command(tmp_path, asked)

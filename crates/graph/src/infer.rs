@@ -374,6 +374,7 @@ impl ShapeRule<'_> {
             return Err(refused("windows that fit"));
         }
         let steps = match rest.as_fixed() {
+            // A stride beyond 64 bits goes beyond the first window, as one of that size does.
             Some(rest) => Dim::fixed(rest / i64::try_from(stride).unwrap_or(i64::MAX)),
             None if stride == 1 => rest,
             None => return Err(refused("stride 1 along an axis whose size is open")),

@@ -35,29 +35,41 @@ pub struct LaneFrame<'f> {
     pub label: &'f str,
     /// Its largest value; the least is 0.
     pub most: f64,
+    /// Height of a lane.
+    pub lane: f64,
 }
 
-const LANE: f64 = 30.0;
-const GAP: f64 = 8.0;
+/// Height of a lane where there are few.
+pub const WIDE_LANE: f64 = 30.0;
+/// Part of a lane's height that is left free below it.
+const GAP: f64 = 4.0 / 15.0;
 /// Bars that would be narrower are drawn this wide.
 const MIN_WIDTH: f64 = 0.3;
 
+/// Top edge of a lane, by its number.
+pub fn lane_top(frame: &LaneFrame<'_>, number: usize) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a picture has few lanes")]
+    let number = number as f64;
+    frame.top + number * frame.lane * (1.0 + GAP)
+}
+
 /// Draws lanes below each other; gives the y of what may follow.
 pub fn draw(svg: &mut Svg, frame: &LaneFrame<'_>, title: &str, lanes: &[ChartLane]) -> f64 {
-    let LaneFrame { left, top, width, label, most } = *frame;
+    let LaneFrame { left, top, width, label, most, lane: height } = *frame;
+    let gap = height * GAP;
     let x = |value: f64| left + (value / most.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) * width;
     svg.text(left, top - 14.0, Anchor::Start, "title", title);
     let mut y = top;
     for lane in lanes {
-        svg.text(left - 8.0, y + LANE / 2.0 + 4.0, Anchor::End, "label", &lane.name);
-        svg.rect(left, y, width, LANE, "#fafafa");
+        svg.text(left - 8.0, y + height / 2.0 + 4.0, Anchor::End, "label", &lane.name);
+        svg.rect(left, y, width, height, "#fafafa");
         for bar in &lane.bars {
             let (from, to) = (x(bar.start), x(bar.end));
-            svg.block(from, y, (to - from).max(MIN_WIDTH), LANE, &bar.colour);
+            svg.block(from, y, (to - from).max(MIN_WIDTH), height, &bar.colour);
         }
-        y += LANE + GAP;
+        y += height + gap;
     }
-    let bottom = y - GAP;
+    let bottom = y - gap;
     for tick in ticks(most) {
         svg.line(x(tick), bottom, x(tick), bottom + 4.0);
         svg.text(x(tick), bottom + 17.0, Anchor::Middle, "small", &crate::chart::short(tick));
@@ -98,7 +110,8 @@ mod tests {
         let bar = LaneBar { start: -5.0, end: 500.0, colour: "red".to_string() };
         let lanes = [ChartLane { name: "TU".to_string(), bars: vec![bar] }];
         let mut svg = Svg::default();
-        let frame = LaneFrame { left: 100.0, top: 40.0, width: 200.0, label: "time, us", most: 100.0 };
+        let frame =
+            LaneFrame { left: 100.0, top: 40.0, width: 200.0, label: "time, us", most: 100.0, lane: 30.0 };
         let below = draw(&mut svg, &frame, "t", &lanes);
         assert!(below > 70.0);
         assert!(svg.finish().contains(r#"x="100" y="40" width="200" height="30" fill="red""#));

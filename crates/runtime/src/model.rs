@@ -161,7 +161,8 @@ impl ModelDevice {
         self.seen
     }
 
-    /// Forgets the last tokens: they may be fed again, or others in their place.
+    /// Forgets the last tokens, all of them if there are fewer: they may be fed again, or others in their
+    /// place.
     pub fn rewind(&mut self, tokens: u64) {
         self.seen = self.seen.saturating_sub(tokens);
     }
@@ -231,8 +232,9 @@ impl ModelDevice {
         sink: S,
     ) -> Result<Reading, ModelError> {
         let at = to_index(sequence);
-        let inputs =
-            self.compiled.sequence_inputs(sequence, self.seen_by.get(at).copied().unwrap_or(0), tokens)?;
+        // A sequence that there is not has seen nothing, and is refused.
+        let seen = self.seen_by.get(at).copied().unwrap_or(0);
+        let inputs = self.compiled.sequence_inputs(sequence, seen, tokens)?;
         if tokens.len() == 1 {
             let allowed = "2 and more; one goes with those of other sequences".to_string();
             return Err(CompileError::Size { what: "the number of tokens", found: 1, allowed }.into());

@@ -5,7 +5,7 @@ use serde::Serialize;
 use tilewright_machine::Tcp;
 use tilewright_record::{Event, Interval, Record, Sample, perfetto};
 use tilewright_report::columns::{Align, table};
-use tilewright_report::lanes::{ChartLane, LaneBar, LaneFrame, draw};
+use tilewright_report::lanes::{ChartLane, LaneBar, LaneFrame, WIDE_LANE, draw};
 use tilewright_report::svg::{Anchor, Svg, colour};
 use tilewright_tcp_isa::program::event::ExecUnit;
 
@@ -199,7 +199,14 @@ pub(crate) fn picture(prompts: &[(u64, &PromptActivity)], hz: f64) -> String {
         };
         let lanes =
             [lane("TU, main", ExecUnit::Main), lane("TU, sub", ExecUnit::Sub), lane("TDMA", ExecUnit::Dma)];
-        let frame = LaneFrame { left: LEFT, top, width: WIDTH, label: "time, us", most: activity.us };
+        let frame = LaneFrame {
+            left: LEFT,
+            top,
+            width: WIDTH,
+            label: "time, us",
+            most: activity.us,
+            lane: WIDE_LANE,
+        };
         let title = format!(
             "Fig. 13: decoder block {} of a prompt of {tokens}, tokens {} to {}, PE 0",
             block.layer,

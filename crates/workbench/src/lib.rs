@@ -9,13 +9,18 @@
 //! - [`simulate`]: a program text run on its machine, whichever chip family it is of;
 //! - [`readings`]: the readings of such a run as data; [`view`](mod@view): the run as the page shows it,
 //!   with its [`memory_map`](mod@memory_map) or [`neuron_memory_map`](mod@neuron_memory_map);
-//!   [`graph_run`]: the run of a compiled graph, with its operators and kernels.
+//!   [`timeline_picture`](mod@timeline_picture): runs as lanes below each other, as one picture;
+//!   [`graph_run`]: the run of a compiled graph, with its operators and kernels;
+//! - [`value_path`](mod@value_path): where an input of a compiled graph goes; [`compile_pictures`]: that and
+//!   the candidates of a kernel as pictures.
 //!
 //! Nothing here reads a file or a clock, or knows how options are spelled.
 
 pub mod bands;
+mod byte_ranges;
 pub mod case_study;
 pub mod chip;
+pub mod compile_pictures;
 pub mod explore;
 pub mod graph_run;
 pub mod memory_map;
@@ -25,6 +30,8 @@ pub mod notation;
 pub mod readings;
 mod refusal;
 pub mod simulate;
+pub mod timeline_picture;
+pub mod value_path;
 pub mod view;
 
 pub use refusal::Refusal;

@@ -21,23 +21,32 @@ use tilewright_tcp_isa::program::{Exec, Program, Transfer};
 use tilewright_tcp_sim::{Detail, Observer, SimOptions, simulate};
 use tilewright_view::run_view::{MemoryBlock, MemoryView};
 
-/// Commands that are followed; a longer run has no map.
-const MOST_COMMANDS: usize = 20_000;
+use crate::byte_ranges::ByteRanges;
+
+/// Commands that are followed; a longer run has no map, and values have no path.
+pub const MOST_COMMANDS: usize = 20_000;
 /// Runs of bytes of one access that are kept apart; of more, all between the first and the last counts.
 const MOST_RUNS: usize = 1024;
 /// Blocks of one memory.
 const MOST_BLOCKS: usize = 5_000;
 
-/// The map of a program's run; empty if it is too long, or cannot be timed without values.
-pub fn memory_map(machine: &Tcp, program: &Program) -> Vec<MemoryView> {
+/// Commands of a run by their start, and the cycles of all; `None` if there are too many, or they cannot be
+/// timed without values.
+pub(crate) fn ran_commands(machine: &Tcp, program: &Program) -> Option<(Vec<RanCommand>, u64)> {
     let mut ran = CommandTimes::default();
     let options = SimOptions { detail: Detail::Totals, ..SimOptions::default() };
-    let Ok(outcome) = simulate(machine, program, &options, KeepLast::new(0), &mut ran) else {
-        return Vec::new();
-    };
+    let outcome = simulate(machine, program, &options, KeepLast::new(0), &mut ran).ok()?;
     if ran.reads_values || ran.commands.len() > MOST_COMMANDS {
-        return Vec::new();
+        return None;
     }
+    let mut order: Vec<RanCommand> = ran.commands.into_values().collect();
+    order.sort_by_key(|command| command.start);
+    Some((order, outcome.cycles))
+}
+
+/// The map of a program's run; empty if it is too long, or cannot be timed without values.
+pub fn memory_map(machine: &Tcp, program: &Program) -> Vec<MemoryView> {
+    let Some((order, cycles)) = ran_commands(machine, program) else { return Vec::new() };
     let mut memories: BTreeMap<MemoryKind, OwnedBytes> = BTreeMap::new();
     let tensors: Vec<(&str, TensorRole, MemoryAccess)> = program
         .tensors
@@ -48,9 +57,7 @@ pub fn memory_map(machine: &Tcp, program: &Program) -> Vec<MemoryView> {
     for (name, _, access) in tensors.iter().filter(|(_, role, _)| *role != TensorRole::Output) {
         memories.entry(access.memory).or_default().touch(access, name, true, (0, 0));
     }
-    let mut order: Vec<&RanCommand> = ran.commands.values().collect();
-    order.sort_by_key(|command| command.start);
-    for command in order {
+    for command in &order {
         let accesses = command.accesses(machine);
         for write in [false, true] {
             for access in accesses.iter().filter(|access| access.write == write && is_here(access)) {
@@ -61,7 +68,7 @@ pub fn memory_map(machine: &Tcp, program: &Program) -> Vec<MemoryView> {
     }
     for (name, _, access) in tensors.iter().filter(|(_, role, _)| *role != TensorRole::Input) {
         let memory = memories.entry(access.memory).or_default();
-        memory.touch(access, name, false, (outcome.cycles, outcome.cycles));
+        memory.touch(access, name, false, (cycles, cycles));
     }
     let view = |(kind, owned): (MemoryKind, OwnedBytes)| MemoryView {
         name: if kind == MemoryKind::Hbm { "hbm".into() } else { format!("{} of slice 0", kind.name()) },
@@ -77,28 +84,34 @@ fn is_here(access: &MemoryAccess) -> bool {
     access.chip == 0 && first && access.bytes.is_exact()
 }
 
-/// A command with when it ran.
-struct RanCommand {
-    pe: PeId,
-    image: RanImage,
-    start: u64,
-    end: u64,
+/// Runs of bytes that an access touches; one from the first to the last if there are too many.
+pub(crate) fn touched_runs(access: &MemoryAccess) -> Vec<(u64, u64)> {
+    let runs = access.bytes.runs();
+    if runs.len() > MOST_RUNS { access.bytes.bounds().into_iter().collect() } else { runs.to_vec() }
 }
 
-enum RanImage {
+/// A command with when it ran.
+pub(crate) struct RanCommand {
+    pub(crate) pe: PeId,
+    pub(crate) image: RanImage,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+pub(crate) enum RanImage {
     Exec(Arc<Exec>),
     Transfer(Arc<Transfer>),
 }
 
 impl RanCommand {
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match &self.image {
             RanImage::Exec(exec) => &exec.name,
             RanImage::Transfer(transfer) => &transfer.name,
         }
     }
 
-    fn accesses(&self, machine: &Tcp) -> Vec<MemoryAccess> {
+    pub(crate) fn accesses(&self, machine: &Tcp) -> Vec<MemoryAccess> {
         match &self.image {
             RanImage::Exec(exec) => of_exec(machine, exec, self.pe, &[]).accesses,
             RanImage::Transfer(transfer) => of_transfer(machine, transfer, &[]).accesses,
@@ -147,10 +160,9 @@ impl Observer for CommandTimes {
     }
 }
 
-/// Bytes from one place on with their owner.
+/// Who owns some bytes, and from when to when.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct OwnedRange {
-    end: u64,
+struct ByteOwner {
     name: String,
     from: u64,
     until: u64,
@@ -159,48 +171,32 @@ struct OwnedRange {
 /// A memory, piece by piece: who owns it now, and who did before.
 #[derive(Default)]
 struct OwnedBytes {
-    now: BTreeMap<u64, OwnedRange>,
-    before: Vec<(u64, OwnedRange)>,
+    now: ByteRanges<ByteOwner>,
+    before: Vec<(u64, u64, ByteOwner)>,
 }
 
 impl OwnedBytes {
     fn touch(&mut self, access: &MemoryAccess, name: &str, write: bool, (start, end): (u64, u64)) {
-        let runs = access.bytes.runs();
-        let whole: Vec<(u64, u64)> = access.bytes.bounds().into_iter().collect();
-        for (first, last) in if runs.len() > MOST_RUNS { &whole } else { runs } {
-            self.cut(*first);
-            self.cut(*last);
+        for (first, last) in touched_runs(access) {
             if write {
-                let old: Vec<u64> = self.now.range(*first..*last).map(|(at, _)| *at).collect();
-                self.before.extend(old.into_iter().filter_map(|at| Some((at, self.now.remove(&at)?))));
-                let owned = OwnedRange { end: *last, name: name.to_string(), from: start, until: end };
-                self.now.insert(*first, owned);
+                let owner = ByteOwner { name: name.to_string(), from: start, until: end };
+                self.before.extend(self.now.put(first, last, owner));
             } else {
-                self.now.range_mut(*first..*last).for_each(|(_, owned)| owned.until = owned.until.max(end));
+                self.now.within(first, last).for_each(|(_, _, owner)| owner.until = owner.until.max(end));
             }
-        }
-    }
-
-    /// Makes a piece begin at a byte, if one holds it.
-    fn cut(&mut self, at: u64) {
-        let before = self.now.range_mut(..at).next_back();
-        if let Some((_, piece)) = before.filter(|(_, piece)| piece.end > at) {
-            let behind = piece.clone();
-            piece.end = at;
-            self.now.insert(at, behind);
         }
     }
 
     /// All of them; neighbours of one owner and one time are one.
     fn blocks(self) -> Vec<MemoryBlock> {
         let mut all = self.before;
-        all.extend(self.now);
-        all.sort_by(|(a, one), (b, two)| {
+        all.extend(self.now.all());
+        all.sort_by(|(a, _, one), (b, _, two)| {
             (one.from, one.until, &one.name, a).cmp(&(two.from, two.until, &two.name, b))
         });
         let mut blocks: Vec<MemoryBlock> = Vec::new();
-        for (start_byte, owned) in all {
-            let OwnedRange { end, name, from, until } = owned;
+        for (start_byte, end, owner) in all {
+            let ByteOwner { name, from, until } = owner;
             match blocks.last_mut() {
                 Some(last)
                     if last.end_byte == start_byte

@@ -1,4 +1,4 @@
-"""`python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace F] [--emit F] [--json] [--traceback]`.
+"""`python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace F] [--emit F] [--bands] [--json] [--traceback]`.
 
 A file alone runs as it is, and each kernel call is reported. With `::kernel` that kernel is called with the arguments:
 `128x512:bf16` is a random array of that shape and type (float32 without one), everything else a Python literal or text.
@@ -12,7 +12,9 @@ import json
 import os
 import re
 import runpy
+import subprocess
 import sys
+import tempfile
 import traceback
 
 import numpy as np
@@ -22,7 +24,7 @@ from tilewright import _core
 from . import dtypes, install, kernel
 from .result import check_writable, write_trace
 
-USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace FILE] [--emit FILE] [--json] [--traceback]"
+USAGE = "usage: python -m tilewright.nki FILE.py[::kernel] [arguments] [--chip NAME] [--instance NAME] [--grid 2x4] [--check] [--trace FILE] [--emit FILE] [--bands] [--json] [--traceback]"
 
 
 class Usage(Exception):
@@ -45,6 +47,7 @@ FILE.py::kernel runs one kernel with the arguments: 128x512:bf16 is a random arr
 --check         exit code 1 if a kernel has a finding of any kind, not only errors
 --trace FILE    write a Perfetto trace of the last kernel call
 --emit FILE     write the program of the last kernel call as text, which `tilewright sim FILE` reads
+--bands         ranges of time and energy of the last kernel call, over what is assumed of the chip
 --json          one line of JSON for each kernel call; what the file prints goes to standard error
 --traceback     every frame that an error came through, those of this package too
 --              what follows belongs to the file"""
@@ -52,11 +55,11 @@ FILE.py::kernel runs one kernel with the arguments: 128x512:bf16 is a random arr
 
 def options(arguments):
     """Our options, wherever they stand before `--`, and the rest."""
-    found = {"chip": None, "instance": None, "trace": None, "emit": None, "grid": None, "check": False, "json": False, "traceback": False}
+    found = {"chip": None, "instance": None, "trace": None, "emit": None, "grid": None, "check": False, "bands": False, "json": False, "traceback": False}
     rest, items = [], iter(arguments)
     for item in items:
         option, joined, value = item.partition("=")
-        if item in ("--check", "--json", "--traceback"):
+        if item in ("--check", "--bands", "--json", "--traceback"):
             found[item[2:]] = True
         elif option in ("--chip", "--instance", "--trace", "--emit", "--grid"):
             found[option[2:]] = value if joined else next(items, None)
@@ -208,6 +211,18 @@ def told(error):
     return "Traceback (most recent call last):\n" + "".join(lines)
 
 
+def bands(program, as_json):
+    """Ranges of a program over what is assumed of its chip, as `tilewright sim PROGRAM --bands` gives them: text, or one line of JSON."""
+    with tempfile.NamedTemporaryFile("w", suffix=".neuron") as file:
+        file.write(program)
+        file.flush()
+        words = ["sim", file.name, "--bands", *(["--json"] if as_json else [])]
+        done = subprocess.run([sys.executable, "-m", "tilewright.command", *words], capture_output=True, text=True)
+    if done.returncode:
+        raise Usage(f"--bands: {done.stderr.removeprefix('error: ').rstrip()}")
+    return json.dumps({"bands": json.loads(done.stdout)}) if as_json else done.stdout.rstrip("\n")
+
+
 def exit_code(ended):
     """The exit code of a script that ended so; Python prints what is no number."""
     if ended is None or ended.code is None:
@@ -231,6 +246,8 @@ def run(chosen, rest, report):
             write_trace(chosen["trace"], report.last.trace)
         if chosen["emit"] and report.last is not None:
             write_trace(chosen["emit"], report.last.program.encode())
+    if chosen["bands"] and report.last is not None:
+        report.say(bands(report.last.program, chosen["json"]))
     return ended
 
 

@@ -36,6 +36,7 @@ Examples:
   tilewright exec encoder.twb --input tokens=short.npy   arrays of any such size
   tilewright compile digits.onnx --explain 3              what bounds kernel 3 of it, and what would have to \
   change
+  tilewright compile digits.onnx --path image -o path.svg where `image` lies from input to result
   tilewright compile digits.onnx --without tiled,fused    the same without some parts of the compiler
   tilewright compile digits.onnx --pes 8 --worth          cycles without each of them";
 
@@ -47,13 +48,17 @@ pub(crate) struct CompileArgs {
     /// Print the text of a stage
     #[arg(long, value_name = "STAGE")]
     pub(crate) emit: Option<Stage>,
-    /// Say what bounds a kernel of a graph that takes arrays, and what would have to change: its number in
-    /// `--emit kernels`, or the name of what it gives
-    #[arg(long, value_name = "KERNEL", conflicts_with_all = ["emit", "output"])]
+    /// Say what bounds a kernel of a graph that takes arrays, what would have to change, and what it was
+    /// chosen among: its number in `--emit kernels`, or the name of what it gives
+    #[arg(long, value_name = "KERNEL", conflicts_with = "emit")]
     pub(crate) explain: Option<String>,
+    /// Say where an input of a graph that takes arrays goes: in which memories it and what is computed of it
+    /// lies, from when to when
+    #[arg(long, value_name = "INPUT", conflicts_with_all = ["emit", "explain"])]
+    pub(crate) path: Option<String>,
     /// Say what each part of the compiler is worth for a graph that takes arrays: simulated cycles with all
     /// of them, and without each, as `--without` leaves it out
-    #[arg(long, conflicts_with_all = ["emit", "output", "explain", "effort"])]
+    #[arg(long, conflicts_with_all = ["emit", "output", "explain", "path", "effort"])]
     pub(crate) worth: bool,
     /// Which program `--emit lowered`, `commands` and `schedule` print; without, that of the lowered text, or
     /// decode
@@ -84,7 +89,8 @@ pub(crate) struct CompileArgs {
     /// Do not check that every read of the programs sees its write and every wait has its signal
     #[arg(long)]
     pub(crate) no_check: bool,
-    /// Write the programs and weights to a file; with `--emit`, the text of that stage
+    /// Write the programs and weights to a file; with `--emit`, the text of that stage; with `--explain` and
+    /// `--path`, a picture (FILE.svg)
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<String>,
 }
@@ -119,6 +125,14 @@ pub(crate) enum ProgramName {
     Clear,
     /// Takes one token of each sequence, if there are several
     Batch,
+}
+
+impl CompileArgs {
+    /// The file of programs and weights that is to be written, if one is.
+    pub(crate) fn program_file(&self) -> Option<&str> {
+        let is_other = self.emit.is_some() || self.explain.is_some() || self.path.is_some();
+        self.output.as_deref().filter(|_| !is_other)
+    }
 }
 
 impl ProgramName {

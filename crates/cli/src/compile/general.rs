@@ -17,6 +17,9 @@ use tilewright_report::columns::thousands;
 use tilewright_schedule::tune::{TokenCost, TunedGraph};
 use tilewright_tcp_isa::program::text as commands;
 use tilewright_tcp_isa::verify;
+use tilewright_workbench::compile_pictures::{candidates_picture, path_picture};
+use tilewright_workbench::memory_map::MOST_COMMANDS;
+use tilewright_workbench::value_path::{NoPath, value_path};
 
 use super::args::{CompileArgs, ProgramName, Stage};
 use super::batch;
@@ -147,9 +150,9 @@ pub(super) fn summary(graph: &PlannedGraph) -> String {
     rows.iter().map(|(name, what)| format!("{name:<12}{what}\n")).collect()
 }
 
-/// What bounds the kernel that `--explain` names.
-pub(super) fn explained(args: &CompileArgs, graph: &PlannedGraph) -> Result<Outcome, Outcome> {
-    let (asked, planned) = (args.explain.as_deref().unwrap_or_default(), &graph.tuned.planned);
+/// What bounds the kernel that `--explain` names, and a picture of what it was chosen among, if it was.
+pub(super) fn explained(asked: &str, graph: &PlannedGraph) -> Result<(String, Option<String>), Outcome> {
+    let planned = &graph.tuned.planned;
     let found = find_kernel(&planned.kernels, asked);
     let explanation = found.and_then(|number| explain(&graph.machine, planned, number));
     let explanation = explanation.ok_or_else(|| {
@@ -162,7 +165,24 @@ pub(super) fn explained(args: &CompileArgs, graph: &PlannedGraph) -> Result<Outc
              = instead: --emit kernels, to see them"
         ))
     })?;
-    Ok(Outcome::good(explanation.to_string()))
+    Ok((explanation.to_string(), candidates_picture(&explanation)))
+}
+
+/// Where the input goes that `--path` names, in words and as a picture.
+pub(super) fn path(asked: &str, graph: &PlannedGraph) -> Result<(String, String), Outcome> {
+    let path = value_path(&graph.machine, &graph.tuned.planned, asked).map_err(|why| match why {
+        NoPath::NoInput(names) => Outcome::usage(&format!(
+            "--path {asked}: no input of the program has this name\n  = allowed: {}\n  \
+             = instead: --emit kernels, to see how inputs are read",
+            if names.is_empty() { "nothing: it has no inputs".to_string() } else { names.join(", ") }
+        )),
+        NoPath::TooLong => Outcome::usage(&format!(
+            "--path {asked}: the program is too long to be followed\n  \
+             = allowed: runs of up to {} commands\n  = instead: a part of the graph, or `run --html FILE`",
+            thousands(MOST_COMMANDS as u64)
+        )),
+    })?;
+    Ok((path.to_string(), path_picture(&path)))
 }
 
 /// What is said of an ONNX graph that is no language model while a size of it has no bound.
@@ -325,7 +345,7 @@ fn language_program(
     let refused = |complaint: Box<Diagnostic>| Outcome { code: FAILED, ..Outcome::usage(&complaint.message) };
     let graph = primitives(as_read).map_err(refused)?;
     let Ok(language) = LanguageGraph::of(&graph) else { return Ok(None) };
-    if args.output.is_some() && args.emit.is_none() {
+    if args.program_file().is_some() {
         return Err(Outcome::usage(
             "-o FILE with a language model whose programs templates do not write\n  \
              = allowed: --emit STAGE -o FILE, or a model of the Llama family\n  \

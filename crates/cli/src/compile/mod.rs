@@ -27,7 +27,7 @@ use tilewright_tcp_isa::verify;
 
 use crate::calibrate;
 use crate::goal::goal;
-use crate::host::{Host, refuse_own_input};
+use crate::host::{Host, refuse_other_pictures, refuse_own_input};
 use crate::outcome::{FAILED, OUR_FAULT, Outcome};
 use crate::target::{ModelTarget, refused_programs};
 use args::{CompileArgs, ExecArgs, ProgramName, Stage};
@@ -50,7 +50,10 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
         calibrate::check(&args.target)?;
     }
     goal(&args.goal)?;
-    if args.emit.is_none() && args.output.is_some() {
+    if args.explain.is_some() || args.path.is_some() {
+        refuse_other_pictures(args.output.as_deref())?;
+    }
+    if args.program_file().is_some() {
         crate::model::weights_to_write(&args.model)?;
     }
     let loaded = CompileInput::load(args, host)?;
@@ -81,16 +84,29 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
             if let CompileInput::Model(model) = &loaded
                 && let Some(graph) = general::planned(args, model, host)?
             {
-                return match &args.output {
-                    None if args.explain.is_some() => general::explained(args, &graph),
-                    None => Ok(Outcome::good(general::summary(&graph))),
-                    Some(path) => written(path, &graph_file::bytes(args, &graph), host),
+                return match (args.program_file(), &args.explain, &args.path) {
+                    (None, Some(kernel), _) => {
+                        let (text, picture) = general::explained(kernel, &graph)?;
+                        drawn(args, text, picture, host)
+                    }
+                    (None, None, Some(input)) => {
+                        let (text, picture) = general::path(input, &graph)?;
+                        drawn(args, text, Some(picture), host)
+                    }
+                    (None, None, None) => Ok(Outcome::good(general::summary(&graph))),
+                    (Some(path), ..) => written(path, &graph_file::bytes(args, &graph), host),
                 };
             }
             if args.explain.is_some() {
                 return Err(Outcome::usage(
                     "--explain with a language model\n  = allowed: graphs that take arrays\n  \
                      = instead: --emit schedule, which says what keeps its program from the bound",
+                ));
+            }
+            if args.path.is_some() {
+                return Err(Outcome::usage(
+                    "--path with a language model\n  = allowed: graphs that take arrays\n  \
+                     = instead: --emit schedule, which says what lies where, or --without templates",
                 ));
             }
             let CompileOutput { machine, target, tuned, .. } = loaded.made(args, host)?;
@@ -108,6 +124,24 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
         }
     };
     written(args.output.as_deref().unwrap_or_default(), &bytes, host)
+}
+
+/// What is said, and the picture of it if one is to be written.
+fn drawn(
+    args: &CompileArgs,
+    text: String,
+    picture: Option<String>,
+    host: &mut dyn Host,
+) -> Result<Outcome, Outcome> {
+    let Some(path) = &args.output else { return Ok(Outcome::good(text)) };
+    let picture = picture.ok_or_else(|| {
+        Outcome::usage(&format!(
+            "-o {path}: nothing was weighed for this kernel\n  = allowed: contractions\n  \
+             = instead: leave -o out, to see what bounds it"
+        ))
+    })?;
+    host.write(Path::new(path), picture.as_bytes()).map_err(|error| Outcome::unwritten(path, &error))?;
+    Ok(Outcome::good(format!("{text}picture: {path}\n")))
 }
 
 /// Writes a file, all of it or nothing.

@@ -22,6 +22,7 @@ use tilewright_schedule::tune::{TuneError, TuneGoal, tune, watts};
 
 pub(crate) use device::{ModelJob, WeightSource};
 pub(crate) use language::SequenceSizes;
+pub(crate) use reference::positions;
 pub(crate) use tensors::{GivenSizes, GraphJob, InputArrays};
 
 use crate::calibrate;

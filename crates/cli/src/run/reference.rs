@@ -79,7 +79,7 @@ fn takes_text(path: &str, graph: &Graph) -> Result<(), Outcome> {
 }
 
 /// The longest sequence that a graph takes.
-pub(super) fn positions(graph: &Graph) -> u64 {
+pub(crate) fn positions(graph: &Graph) -> u64 {
     let tokens = TOKENS.iter().find_map(|name| graph.input(name)).and_then(|id| graph.value(id));
     let most = tokens.and_then(|tokens| tokens.ty.dims.last()).map(|dim| dim.range(&graph.axes).1);
     most.and_then(|most| u64::try_from(most).ok()).unwrap_or(u64::MAX)

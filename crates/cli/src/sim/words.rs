@@ -80,8 +80,14 @@ fn line(text: &mut String, what: &str, words: &str) {
     debug_assert!(written.is_ok(), "strings take all text");
 }
 
+/// Whole nanoseconds of so many cycles.
+fn nanoseconds(cycles: u64, clock_hz: u64) -> u64 {
+    let ns = u128::from(cycles) * 1_000_000_000 / u128::from(clock_hz.max(1));
+    u64::try_from(ns).or_broken("a run is shorter than 584 years")
+}
+
 fn timeline(text: &mut String, tcp: &Tcp, program: &Program, outcome: &SimOutcome) {
-    let ns = outcome.cycles.saturating_mul(1_000_000_000) / tcp.chip.clock_hz.max(1);
+    let ns = nanoseconds(outcome.cycles, tcp.chip.clock_hz);
     line(text, "cycles", &format!("{} ({} ns)", thousands(outcome.cycles), thousands(ns)));
     let ended = match &outcome.ended {
         RunEnd::Finished => String::new(),
@@ -220,4 +226,17 @@ fn number(rules: &RuleSet, dtype: Dtype, pattern: u32) -> String {
 /// What was counted, by name.
 fn counts(counts: &EnergyCounts) -> Vec<(String, Value)> {
     counts.named().into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nanoseconds;
+
+    #[test]
+    fn long_runs_keep_their_time() {
+        assert_eq!(nanoseconds(13_628, 1_000_000_000), 13_628);
+        // Six minutes: cycles times 10^9 are beyond 64 bits.
+        assert_eq!(nanoseconds(360_000_000_000, 1_000_000_000), 360_000_000_000);
+        assert_eq!(nanoseconds(3, 2_000_000_000), 1);
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tilewright_base::invariant::OrBroken;
 use tilewright_study::accuracy::{AccuracyValues, OursOfRow, page as render, summary_cells};
 use tilewright_study::bands::BandScope;
 use tilewright_study::kinds::RowKind;
@@ -86,7 +87,7 @@ fn neuron(chip: &str, values: &mut AccuracyValues, host: &mut dyn Host) -> Resul
     };
     for errors in list("errors").iter().filter(|errors| errors["kind"] == "held-out") {
         let parts = ["median", "percentile_90", "worst"].map(|name| part(errors, name));
-        let count = errors.get("rows").and_then(Value::as_u64).unwrap_or(0);
+        let count = errors.get("rows").and_then(Value::as_u64).or_broken("errors say of how many rows");
         values.held_out.insert(chip.to_string(), format!("{count} | {}", parts.join(" | ")));
     }
     Ok(())

@@ -15,6 +15,7 @@ Examples:
   tilewright view kernels/attention.tcp
   tilewright run --prompt 'Once' --trace before.pftrace && tilewright view before.pftrace
   tilewright view before.pftrace after.pftrace --html difference.html
+  tilewright view before.tcp after.tcp --svg timelines.svg     their units over time, below each other
   tilewright explore 'HQD,HKD->HQK' --dims H=4,Q=256,K=256,D=128 --json > qk.json && tilewright view qk.json";
 
 /// Which runs, and where the page goes.
@@ -27,6 +28,9 @@ pub(crate) struct ViewArgs {
     /// Write the page to one file that opens without a network, and serve nothing
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<String>,
+    /// Write the timelines of programs as one picture, on one axis of time, and serve nothing
+    #[arg(long, value_name = "FILE.svg", conflicts_with = "html")]
+    pub(crate) svg: Option<String>,
     /// The loopback port that the page is served on; 0 for any that is free
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) port: u16,

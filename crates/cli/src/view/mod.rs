@@ -11,11 +11,12 @@ use tilewright_tcp_isa::program::binary;
 use tilewright_tcp_isa::program::tensor::Tensor;
 use tilewright_view::{ExplorationView, PageRuns, RunView, page, view_of_trace};
 use tilewright_workbench::Refusal;
-use tilewright_workbench::simulate::{SimulateRequest, read_program, simulate};
+use tilewright_workbench::simulate::{SimulateRequest, SimulatedRun, read_program, simulate};
+use tilewright_workbench::timeline_picture::{PicturedRun, timeline_picture};
 use tilewright_workbench::view::view;
 
 use crate::chip::load_chip;
-use crate::host::{Host, map_bytes};
+use crate::host::{Host, map_bytes, refuse_other_pictures, refuse_own_input};
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
 use crate::program;
 use args::ViewArgs;
@@ -25,6 +26,9 @@ pub(crate) fn run(args: &ViewArgs, host: &mut dyn Host) -> Outcome {
 }
 
 fn shown(args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    if let Some(path) = &args.svg {
+        return drawn(path, args, host);
+    }
     let mut runs = PageRuns::default();
     for path in &args.runs {
         match found(path, host) {
@@ -48,6 +52,29 @@ fn shown(args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
             ))),
         },
     }
+}
+
+/// The timelines of programs as one picture.
+fn drawn(picture: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    refuse_other_pictures(Some(picture))?;
+    let inputs: Vec<&str> = args.runs.iter().map(String::as_str).collect();
+    refuse_own_input(host, &inputs, Some(picture))?;
+    let mut runs = Vec::new();
+    for path in &args.runs {
+        let bytes = map_bytes(host, path).map_err(|why| Outcome::usage(&why))?;
+        if !is_program(&bytes) || bytes.first() == Some(&b'{') {
+            return Err(Outcome::usage(&format!(
+                "--svg with `{path}`, which is no program\n  = allowed: programs, which are simulated now\n  \
+                 = instead: --html page.html, which shows traces too"
+            )));
+        }
+        drop(bytes);
+        runs.push((path.as_str(), simulated(path, args, host)?.0));
+    }
+    let runs: Vec<PicturedRun<'_>> = runs.iter().map(|(name, run)| PicturedRun { name, run }).collect();
+    let text = timeline_picture(&runs);
+    host.write(Path::new(picture), text.as_bytes()).map_err(|error| Outcome::unwritten(picture, &error))?;
+    Ok(Outcome::good(format!("picture: {picture}\n")))
 }
 
 /// What `explore --json` printed, if that is what the file holds.
@@ -87,6 +114,12 @@ fn is_program(bytes: &[u8]) -> bool {
 }
 
 fn of_program(path: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<RunView, Outcome> {
+    let (run, text) = simulated(path, args, host)?;
+    Ok(view(path, Some(&text), &run))
+}
+
+/// A program that is simulated now, with its text.
+fn simulated(path: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<(SimulatedRun, String), Outcome> {
     let sources = Sources::default();
     let written = program::written(path, host).map_err(|refusal| refusal.outcome(&sources, host))?;
     let colour = host.colour();
@@ -103,5 +136,5 @@ fn of_program(path: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<RunVie
     };
     let run = simulate(read, &loaded, std::collections::BTreeMap::new(), &mut file, &request)
         .map_err(|refusal| refused(FAILED, &refusal))?;
-    Ok(view(path, Some(&written.text), &run))
+    Ok((run, written.text))
 }

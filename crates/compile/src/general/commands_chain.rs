@@ -1,6 +1,7 @@
 //! Chains on the vector engine: tiles of every slice's share come from HBM, go through the passes, and go
 //! back.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::vector::{Vector, Word};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
@@ -72,7 +73,7 @@ impl Planner<'_> {
                 self.emitter.slices("bring", true, &block(self.places[*value], room(at), WORD_BYTES));
             }
         }
-        let at = |stream: usize| room(tile.rooms.of[stream].unwrap_or(0));
+        let at = |stream: usize| room(tile.rooms.of[stream].or_broken("streams of passes have rooms"));
         for pass in tile.passes {
             self.pass(pass, at(pass.stream), pass.pair.map(at), tile.tile, (at(pass.result), None));
         }

@@ -1,6 +1,7 @@
 //! Contractions by their tactics: operands are laid as the tactic takes them, its commands run, and the
 //! result goes on.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_tcp_lower::kernels::chain::chain;
 
 use super::commands_chain::Rooms;
@@ -255,7 +256,7 @@ impl Planner<'_> {
         // The sums stay where they are: the room that their stream would have is not used.
         let at = |stream: usize| match inputs.get(stream) {
             Some(value) if *value == own => out.base,
-            _ => room(rooms.of[stream].unwrap_or(0)),
+            _ => room(rooms.of[stream].or_broken("streams of passes have rooms")),
         };
         for (stream, value) in inputs.iter().enumerate().filter(|(_, value)| **value != own) {
             let block = self.emitter.room(out.image.elements() * WORD_BYTES);

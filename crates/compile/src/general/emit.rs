@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_base::Span;
-use tilewright_base::invariant::{OrBroken, to_index};
+use tilewright_base::invariant::{Exact, OrBroken, to_index};
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::held_accesses;
 use tilewright_tcp_isa::program::control::{Command, StepKind};
@@ -193,7 +193,7 @@ impl<'m> Emitter<'m> {
     pub(super) fn room(&mut self, bytes: u64) -> u64 {
         let base = self.next_byte;
         let unit = self.machine.hbm.access_bytes.max(self.machine.tdma.alignment_bytes).max(1);
-        self.next_byte = base.saturating_add(bytes).next_multiple_of(unit);
+        self.next_byte = base.exact_add(bytes).next_multiple_of(unit);
         base
     }
 
@@ -256,7 +256,7 @@ impl<'m> Emitter<'m> {
     /// Moves elements of so many bytes between two places of HBM, each PE some of them.
     pub(super) fn part(&mut self, name: &str, part: &Part, element_bytes: u64, [from, to]: [u64; 2]) {
         self.settle();
-        let scale = |elements: i64| elements.saturating_mul(signed(element_bytes));
+        let scale = |elements: i64| elements.exact_mul(signed(element_bytes));
         let at = |base: u64, first: i64| hbm(base).step(scale(first)).unwrap_or(hbm(base));
         let loops = part.loops.iter().map(|(size, from, to)| (*size, scale(*from), scale(*to))).collect();
         let (source, target) = (at(from, part.from_first), at(to, part.to_first));

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
 use tilewright_tcp_isa::contraction::full_packet_elements;
@@ -12,9 +13,11 @@ use tilewright_tcp_isa::program::exec::Context;
 use tilewright_tcp_isa::program::{ExecId, TransferId};
 
 use super::kernel::{Kernels, Packing, Work};
+use super::link::Chosen;
 use super::plan::Planned;
 use super::tactic::multiplied;
 use super::text::kernel_line;
+use super::tiled::ComparedTiling;
 
 /// Transfers of a kernel that have the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,6 +76,17 @@ pub struct Explanation {
     pub access_bytes: u64,
     /// The kernel that its commands are counted with, if it has none.
     pub within: Option<usize>,
+    /// What was weighed for it, the chosen one first and the others by their estimates; of contractions.
+    pub candidates: Vec<WeighedCandidate>,
+}
+
+/// A way to run a contraction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeighedCandidate {
+    /// Which.
+    pub words: String,
+    /// Estimated cycles.
+    pub cycles: u64,
 }
 
 impl PeShare {
@@ -159,7 +173,49 @@ pub fn explain(machine: &Tcp, planned: &Planned, number: usize) -> Option<Explan
         value_bytes: (bytes, hbm_cycles(machine, bytes)),
         access_bytes: machine.hbm.access_bytes,
         within: tail_of,
+        candidates: candidates(&planned.chosen, number),
     })
+}
+
+/// What was weighed for a contraction, the chosen one first and the others by their estimates.
+fn candidates(chosen: &Chosen, number: usize) -> Vec<WeighedCandidate> {
+    let tiles = tile_candidates(chosen, number);
+    let tactics = tactic_candidates(chosen, number);
+    let is_tiled = chosen.tiled.contains_key(&number);
+    let pick = chosen.picks.get(&number).map(|(pick, _)| *pick);
+    let tactics = tactics.into_iter().map(|(place, one)| (!is_tiled && Some(place) == pick, one));
+    let tiles = tiles.into_iter().enumerate().map(|(place, one)| (is_tiled && place == 0, one));
+    let mut all: Vec<(bool, WeighedCandidate)> = tiles.chain(tactics).collect();
+    all.sort_by_key(|(is_chosen, one)| (!is_chosen, one.cycles));
+    all.into_iter().map(|(_, one)| one).collect()
+}
+
+/// Tiles that were compared for a contraction, the best first; only that they are known if another way was
+/// chosen.
+fn tile_candidates(chosen: &Chosen, number: usize) -> Vec<WeighedCandidate> {
+    if let Some(tiled) = chosen.tiled.get(&number) {
+        let of_tile =
+            |one: &ComparedTiling| WeighedCandidate { words: one.words.clone(), cycles: one.cycles };
+        let mut all: Vec<WeighedCandidate> = tiled.compared.iter().map(of_tile).collect();
+        all.sort_by_key(|one| one.cycles);
+        return all;
+    }
+    let cycles = chosen.weighed.get(&number).and_then(|weighed| weighed.tiled);
+    let best = |cycles: u64| WeighedCandidate { words: "the best tiles".to_string(), cycles };
+    cycles.map(best).into_iter().collect()
+}
+
+/// Tactics that were weighed for a contraction, each with its place among the fastest, from 1.
+fn tactic_candidates(chosen: &Chosen, number: usize) -> Vec<(usize, WeighedCandidate)> {
+    let Some(weighed) = chosen.weighed.get(&number) else { return Vec::new() };
+    let count = weighed.tactics.len();
+    let one = |place: usize, cycles: u64| WeighedCandidate {
+        words: format!("tactic {place} of {count} of the explorer, with operands and result in its shapes"),
+        cycles,
+    };
+    // A tactic whose shapes no transfer can make or leave takes forever.
+    let possible = (1..).zip(&weighed.tactics).filter(|(_, cycles)| **cycles < u64::MAX);
+    possible.map(|(place, cycles)| (place, one(place, *cycles))).collect()
 }
 
 /// What a kernel takes on each PE that has something to do for it.
@@ -217,9 +273,19 @@ fn hbm_cycles(machine: &Tcp, bytes: u64) -> u64 {
     (bytes as f64 / per_cycle).ceil() as u64
 }
 
+/// Candidates that are shown.
+const SHOWN_CANDIDATES: usize = 6;
+
+/// How much longer or shorter something takes, in percent of a first.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+pub fn difference(first: u64, other: u64) -> String {
+    format!("{:+.1} %", (other as f64 / first.max(1) as f64 - 1.0) * 100.0)
+}
+
 /// A part of a whole in percent.
 fn percent(part: u64, whole: u64) -> u64 {
-    part.saturating_mul(100) / whole.max(1)
+    let hundredths = u128::from(part) * 100 / u128::from(whole.max(1));
+    u64::try_from(hundredths).or_broken("a part is no more than its whole")
 }
 
 impl Explanation {
@@ -339,6 +405,18 @@ impl fmt::Display for Explanation {
         writeln!(f, "  bound    {}", self.bound())?;
         for change in self.changes() {
             writeln!(f, "  change   {change}")?;
+        }
+        let mut before = None;
+        for WeighedCandidate { words, cycles } in self.candidates.iter().take(SHOWN_CANDIDATES) {
+            match before {
+                None => writeln!(f, "  chosen   {words}: {cycles} cycles, estimated")?,
+                Some(chosen) => writeln!(f, "  next     {words}: {cycles}, {}", difference(chosen, *cycles))?,
+            }
+            before.get_or_insert(*cycles);
+        }
+        let more = self.candidates.len().saturating_sub(SHOWN_CANDIDATES);
+        if more > 0 {
+            writeln!(f, "  and      {more} candidates more")?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! lie there. With its program this is all that a device needs; kernels and choices are not part of it.
 
 use thiserror::Error;
+use tilewright_base::invariant::Exact;
 pub use tilewright_graph::OpenSizes;
 use tilewright_graph::{Dim, Dtype, Graph, OpenTensor};
 use tilewright_machine::tcp::Tcp;
@@ -64,7 +65,7 @@ impl GraphInterface {
         let chips = divided.parts;
         let whole = |port: &mut Port, axis: Option<usize>| {
             if let Some(size) = axis.and_then(|axis| port.dims.get_mut(axis)) {
-                *size = size.saturating_mul(chips);
+                *size = size.exact_mul(chips);
                 port.division = axis.map(|axis| PortDivision { axis, chips });
             }
         };

@@ -8,7 +8,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_base::invariant::OrBroken;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::transfer_cost;
 
@@ -47,9 +47,21 @@ pub struct Chosen {
     pub straight: BTreeMap<(usize, usize), usize>,
     /// Which of how many tactics each contraction got, the fastest alone first.
     pub picks: BTreeMap<usize, (usize, usize)>,
+    /// What was weighed for each contraction.
+    pub weighed: BTreeMap<usize, WeighedContraction>,
     /// Cycles of contractions and bridges by closed forms: as chosen, and with the fastest tactic for each
     /// alone.
     pub cycles: (u64, u64),
+}
+
+/// Estimates that a contraction was chosen by, in cycles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WeighedContraction {
+    /// In tiles, with the chain behind it if that runs apart; none if it has no tiles.
+    pub tiled: Option<u64>,
+    /// By each of the explorer's tactics, the fastest alone first, with transfers between row-major order and
+    /// its shapes.
+    pub tactics: Vec<u64>,
 }
 
 /// Rows of a contraction as windows of a value.
@@ -129,7 +141,7 @@ fn makers(all: &Kernels) -> Vec<Option<usize>> {
 
 /// Cycles of moving elements between two places of HBM.
 pub(super) fn cycles(machine: &Tcp, parts: &[Part], element_bytes: u64) -> u64 {
-    let scale = |elements: i64| elements.saturating_mul(signed(element_bytes));
+    let scale = |elements: i64| elements.exact_mul(signed(element_bytes));
     let one = |part: &Part| {
         let loops = part.loops.iter().map(|(size, from, to)| (*size, scale(*from), scale(*to))).collect();
         let bytes = Bytes { source: hbm(0), target: hbm(1 << 30), loops, inside: element_bytes };
@@ -301,20 +313,27 @@ fn candidates(machine: &Tcp, all: &Kernels, options: &Options, tilings: &Tilings
     (candidates, without)
 }
 
-/// Contractions that take less in tiles, a chain behind them included, which then reads what they wrote.
+/// Contractions that take less in tiles, a chain behind them included, which then reads what they wrote; and
+/// what was weighed for each.
 fn tiled(
     weigher: &Weigher<'_>,
     tilings: &Tilings,
     chains: &BTreeMap<usize, Joined>,
     without: Without,
-) -> BTreeMap<usize, TiledContraction> {
+) -> (BTreeMap<usize, TiledContraction>, BTreeMap<usize, WeighedContraction>) {
     let (machine, all) = (weigher.machine, weigher.all);
-    let mut tiled = BTreeMap::new();
+    let (mut tiled, mut weighed) = (BTreeMap::new(), BTreeMap::new());
     for (number, tactics) in &weigher.candidates {
         let Some((_, sizes)) = contraction(all, *number) else { continue };
-        let Some(one) = tilings.get(number) else { continue };
-        let own = tactics.iter().map(|tactic| weigher.own(*number, tactic, &Handed::new())).min();
+        let own = tactics.iter().map(|tactic| weigher.own(*number, tactic, &Handed::new()));
+        let mut estimates = WeighedContraction { tiled: None, tactics: own.collect() };
+        let own = estimates.tactics.iter().copied().min();
+        let Some(one) = tilings.get(number) else {
+            weighed.insert(*number, estimates);
+            continue;
+        };
         if own.is_some() && without.has(Choice::Tiled) {
+            weighed.insert(*number, estimates);
             continue;
         }
         let apart = weigher.tails.get(number).filter(|_| !chains.contains_key(number));
@@ -324,11 +343,14 @@ fn tiled(
             let elements = sizes.batch * sizes.rows * sizes.columns;
             elements * 4 * values as u64 / machine.tdma.bandwidth_bytes_per_cycle
         });
-        if own.is_none_or(|own| one.cycles.saturating_add(chain) < own) {
+        let in_tiles = one.cycles.saturating_add(chain);
+        estimates.tiled = Some(in_tiles);
+        weighed.insert(*number, estimates);
+        if own.is_none_or(|own| in_tiles < own) {
             tiled.insert(*number, one.clone());
         }
     }
-    tiled
+    (tiled, weighed)
 }
 
 /// Chains whose results only contractions read that look at them through windows.
@@ -360,7 +382,7 @@ pub(super) fn chosen(
     let (tilings, mut joined) = tilings(searches, all, options);
     let (candidates, without) = candidates(machine, all, options, &tilings);
     let weigher = Weigher { machine, all, tails: &tails, readers: &readers, candidates: candidates.clone() };
-    let tiled = tiled(&weigher, &tilings, &joined, options.without);
+    let (tiled, weighed) = tiled(&weigher, &tilings, &joined, options.without);
     joined.retain(|number, _| tiled.contains_key(number));
     if let Some((number, why)) = without.into_iter().find(|(number, _)| !tiled.contains_key(number)) {
         return Err((number, why));
@@ -402,8 +424,17 @@ pub(super) fn chosen(
         .filter(|(_, one)| has(one, Windows::pads))
         .filter_map(|(number, _)| Some((*number, padding(all, &readers, *number, joined.get(number))?.0)));
     let padded = padding.collect();
-    let mut chosen =
-        Chosen { cycles: totals, tiled, epilogues, joined, windows, padded, unwritten, ..Chosen::default() };
+    let mut chosen = Chosen {
+        cycles: totals,
+        tiled,
+        epilogues,
+        joined,
+        windows,
+        padded,
+        unwritten,
+        weighed,
+        ..Chosen::default()
+    };
     for (number, pick) in places.iter().zip(&choice) {
         let candidates = &weigher.candidates[number];
         let tactic = candidates[*pick].clone();

@@ -52,14 +52,14 @@ impl Expected {
 pub type Values<'v> = dyn Fn(usize) -> Vec<u32> + 'v;
 
 fn index(number: i64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
+    usize::try_from(number).or_broken("counts are indices of this host")
 }
 
 /// What a kernel gives for each of its results.
 pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'_>) -> Vec<Expected> {
     let kernel = &all.kernels[number];
     let count = |value: usize| index(signed(all.values[value].count()));
-    let to = kernel.results.first().copied().unwrap_or(0);
+    let to = kernel.results.first().copied().or_broken("every kernel gives something");
     match &kernel.work {
         Work::Move(parts) => {
             let fill = if let Origin::Filled(word) = all.values[to].origin { word } else { 0 };
@@ -81,7 +81,9 @@ pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'
             for block in from.chunks(index(signed(*size)) * inner).take(index(signed(*outer))) {
                 for offset in &table {
                     let first = *offset as usize / 4;
-                    out.extend((first..first + inner).map(|at| block.get(at).copied().unwrap_or(0)));
+                    let row =
+                        block.get(first..first + inner).or_broken("rows are within what they are taken from");
+                    out.extend_from_slice(row);
                 }
             }
             vec![Expected::Exact(out)]
@@ -101,8 +103,10 @@ pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'
             let inputs: Vec<Vec<u32>> = inputs.iter().map(|input| taken(rules, all, input, values)).collect();
             let mut outs = vec![Vec::new(); streams.len()];
             for at in 0..count(to) {
-                let elements: Vec<u32> =
-                    inputs.iter().map(|input| input.get(at).copied().unwrap_or(0)).collect();
+                let elements: Vec<u32> = inputs
+                    .iter()
+                    .map(|input| input.get(at).copied().or_broken("inputs have all elements"))
+                    .collect();
                 let all_streams = evaluate(rules, &elements, lines);
                 for ((out, stream), value) in outs.iter_mut().zip(streams).zip(&kernel.results) {
                     let word = all_streams[*stream];

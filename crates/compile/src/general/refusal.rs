@@ -4,7 +4,7 @@
 use std::fmt;
 
 use thiserror::Error;
-use tilewright_graph::{Binary, Dtype, Graph, Node, Op, Type, ValueId};
+use tilewright_graph::{Binary, Dtype, Fold, Graph, Node, Op, Type, ValueId};
 
 /// A node that is not lowered.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -136,6 +136,10 @@ fn nearest(op: &Op, operands: &[Type], results: &[Type]) -> Option<(&'static str
         Op::Scatter { fold: Some(_), .. } => {
             ("scatters that replace rows", "the fold as an operator of its own")
         }
+        Op::Reduce { fold: Fold::Prod, .. } => (
+            "products of f32 over an axis; sums, maxima and minima of i32",
+            "operands converted to f32, where their product is exact, and the product back",
+        ),
         Op::Reduce { .. } => ("sums, maxima and minima of f32 and i32", "operands converted to one of them"),
         _ if some(&[Dtype::F16, Dtype::Bf16, Dtype::F8E4M3]) => ("f32", "operands converted to f32"),
         _ if some(&[Dtype::I64]) => ("i32", "operands converted to i32, where their values fit"),

@@ -3,6 +3,8 @@
 //! A view is a first element and a size and stride for each axis, in elements of a value that lies in
 //! row-major order. What no strides describe is moved first.
 
+use tilewright_base::invariant::OrBroken;
+
 /// Strided access to a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct View {
@@ -30,7 +32,7 @@ pub fn count(dims: &[u64]) -> u64 {
 
 /// As a stride.
 pub fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+    i64::try_from(number).or_broken("sizes and strides are below 2^63")
 }
 
 impl View {

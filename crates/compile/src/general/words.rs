@@ -5,6 +5,7 @@
 //! all ones or all zeros. A chain is a list of steps, each on the result of an earlier one; how many of them
 //! a command takes is decided in `passes`.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_num::{self as num, Function, RuleSet};
 use tilewright_tcp_isa::program::vector::{Comparison, OpKind, Relation, Word};
 
@@ -160,7 +161,7 @@ pub const SIGN: u32 = 0x8000_0000;
 pub fn evaluate(rules: &RuleSet, inputs: &[u32], lines: &[Line]) -> Vec<u32> {
     let mut streams = inputs.to_vec();
     for line in lines {
-        let at = |stream: usize| streams.get(stream).copied().unwrap_or(0);
+        let at = |stream: usize| streams.get(stream).copied().or_broken("lines read streams before them");
         let x = at(line.input);
         streams.push(match &line.step {
             Step::Apply(function) => {

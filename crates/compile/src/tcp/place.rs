@@ -25,6 +25,7 @@ impl Areas {
     /// Bytes of a slice.
     pub fn take(&mut self, bytes: u64) -> u64 {
         let at = self.next;
+        // Sizes come from models: more than 64 bits is more than any memory has, which is refused.
         self.next = at.saturating_add(bytes.next_multiple_of(64));
         at
     }

@@ -407,6 +407,7 @@ impl Hbm {
     /// Whole access units, so that no transfer shares one.
     fn take(&mut self, bytes: u64) -> u64 {
         let at = self.next;
+        // Sizes come from models: more than 64 bits is more than any chip has, which is refused.
         self.next = at.saturating_add(bytes.next_multiple_of(256));
         at
     }

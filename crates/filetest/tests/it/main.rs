@@ -5,6 +5,7 @@ mod bands;
 mod binaries;
 mod explore;
 mod figures;
+mod first_hours;
 mod fuzz_corpus;
 mod general;
 mod general_bytes;

@@ -74,8 +74,9 @@ impl<'a> ContractionBuilder<'a> {
         verdict: &'a Verdict,
         options: &'a LowerOptions,
     ) -> Result<ContractionBuilder<'a>, Box<Diagnostic>> {
-        let placed =
-            verdict.placed.as_ref().ok_or_else(|| refuse(problem, "there is no tactic", "tactic = ..."))?;
+        let no_tactic =
+            || refuse(problem, "there is no tactic", "tactic = ..., or one that a search finds: `explore`");
+        let placed = verdict.placed.as_ref().ok_or_else(no_tactic)?;
         let map = |operand: Operand| -> Result<RadixMap, Box<Diagnostic>> {
             let shape = problem.shape(operand).ok_or_else(|| {
                 let name = operand.name();

@@ -49,4 +49,4 @@ pub use grid::{Grid, Tiling};
 pub(super) use lines::{Padding, Windows};
 pub(super) use memo::TileSearches;
 pub(super) use search::Room;
-pub use search::TiledContraction;
+pub use search::{ComparedTiling, TiledContraction};

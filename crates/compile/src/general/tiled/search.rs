@@ -55,33 +55,46 @@ pub struct TiledContraction {
     pub(super) programs: BTreeMap<(u64, u64), TileProgram>,
     /// The windows that rows are positions of; sizes then count padding of lines.
     pub(in super::super) windows: Option<Windows>,
+    /// Tilings that were compared by what their transfers take, itself among them.
+    pub compared: Vec<ComparedTiling>,
+}
+
+/// A tiling that was weighed for a contraction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComparedTiling {
+    /// How it cuts the contraction, in words.
+    pub words: String,
+    /// Estimated cycles.
+    pub cycles: u64,
 }
 
 impl std::fmt::Display for TiledContraction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Tiling { grid, planes, rows, columns, resident } = self.tiling;
-        let planes = if planes == 1 { String::new() } else { format!("{planes}x") };
-        let stays = if resident { ", rows stay" } else { "" };
-        let Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2, patches } =
-            self.split;
-        let [by_columns, by_sum, rows_ring, columns_ring] =
-            [columns_log2, summed_log2, rows_ring_log2, columns_ring_log2].map(|log2| 1_u64 << log2);
-        let pes = if fused == 1 { "PEs".to_string() } else { format!("groups of {fused} PEs") };
-        let lines = match &self.windows {
-            Some(windows) => {
-                let once = if patches { " that come once" } else { "" };
-                format!(" in lines of {} of {}{once}", windows.rows().live(), windows.rows().padded())
-            }
-            None => String::new(),
-        };
-        write!(
-            f,
-            "{}x{}x{} {pes}, tiles of {planes}{rows}x{columns}{lines}{stays}, slices {by_columns} by columns \
-             and {by_sum} by the sum, \
-             rings of {rows_ring} for rows and {columns_ring} for columns, {} cycles",
-            grid.batch, grid.rows, grid.columns, self.cycles
-        )
+        write!(f, "{}, {} cycles", words(self.tiling, self.split, self.windows.as_ref()), self.cycles)
     }
+}
+
+/// How a contraction is cut over PEs, tiles and slices.
+fn words(tiling: Tiling, split: Split, windows: Option<&Windows>) -> String {
+    let Tiling { grid, planes, rows, columns, resident } = tiling;
+    let planes = if planes == 1 { String::new() } else { format!("{planes}x") };
+    let stays = if resident { ", rows stay" } else { "" };
+    let Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2, patches } = split;
+    let [by_columns, by_sum, rows_ring, columns_ring] =
+        [columns_log2, summed_log2, rows_ring_log2, columns_ring_log2].map(|log2| 1_u64 << log2);
+    let pes = if fused == 1 { "PEs".to_string() } else { format!("groups of {fused} PEs") };
+    let lines = match windows {
+        Some(windows) => {
+            let once = if patches { " that come once" } else { "" };
+            format!(" in lines of {} of {}{once}", windows.rows().live(), windows.rows().padded())
+        }
+        None => String::new(),
+    };
+    format!(
+        "{}x{}x{} {pes}, tiles of {planes}{rows}x{columns}{lines}{stays}, slices {by_columns} by columns and \
+         {by_sum} by the sum, rings of {rows_ring} for rows and {columns_ring} for columns",
+        grid.batch, grid.rows, grid.columns
+    )
 }
 
 #[derive(Clone, Copy)]
@@ -162,25 +175,36 @@ pub(super) fn candidate(
     all.sort_by_key(|candidate| candidate.cycles);
     let mut why = "no tile is legal".to_string();
     let compared = if is_refined { REFINED } else { 1 };
-    let (mut best, mut refined): (Option<TiledContraction>, usize) = (None, 0);
+    let mut best: Option<TiledContraction> = None;
+    let mut refined: Vec<ComparedTiling> = Vec::new();
     for candidate in all.into_iter().take(TRIES) {
-        if refined == compared {
+        if refined.len() == compared {
             break;
         }
         match search.made(&candidate) {
             Ok((programs, rooms)) => {
                 let Candidate { tiling, split, .. } = candidate;
                 let cycles = search.refined(&candidate, &programs);
-                refined += 1;
+                refined.push(ComparedTiling { words: words(tiling, split, windows), cycles });
                 if best.as_ref().is_none_or(|best| cycles < best.cycles) {
                     let windows = windows.cloned();
-                    best = Some(TiledContraction { sizes, tiling, cycles, split, rooms, programs, windows });
+                    let compared = Vec::new();
+                    best = Some(TiledContraction {
+                        sizes,
+                        tiling,
+                        cycles,
+                        split,
+                        rooms,
+                        programs,
+                        windows,
+                        compared,
+                    });
                 }
             }
             Err(refused) => why = refused,
         }
     }
-    best.ok_or(why)
+    best.map(|best| TiledContraction { compared: refined, ..best }).ok_or(why)
 }
 
 /// Sizes of tiles along an axis: powers of two, all of a shard, and the same with whole access units of

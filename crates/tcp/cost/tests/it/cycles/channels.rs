@@ -282,6 +282,19 @@ fn unaligned_reads_cost_two_accesses_and_unaligned_writes_two_partial_ones() {
     assert_eq!(write.busiest_cycles(&machine), 196);
 }
 
+/// A partial write takes its own time, in which the row of its bank opens: the switch is not added to it.
+#[test]
+fn a_partial_write_in_another_row_is_counted_once() {
+    let machine = tcp();
+    let loops = [AccessLoop::new(4, 1 << 29)];
+    let access =
+        HbmAccess { direction: Direction::Write, base_bytes: 0, loops_bytes: &loops, packet_bytes: 32 };
+    let rows = count(&machine, &access);
+    let channel = rows.channels()[0];
+    assert_eq!((channel.accesses, channel.partial_writes, channel.row_switches), (4, 4, 0));
+    assert_eq!(rows.busiest_cycles(&machine), 4 * machine.hbm.partial_write_cycles);
+}
+
 #[test]
 fn more_requests_than_are_walked_are_estimated_and_said_to_be() {
     let machine = tcp();
