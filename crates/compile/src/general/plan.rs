@@ -22,6 +22,7 @@ use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
 use super::form::kernels;
 use super::group::{Group, groups};
+use super::issue_search::OrderSearch;
 use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
 use super::link::{Chosen, MANY_PRODUCTS, chosen, is_warm};
@@ -63,6 +64,8 @@ pub struct Options {
     pub parts: Option<Parts>,
     /// Parts of the compiler that are left out.
     pub without: Without,
+    /// How hard the order of commands is looked for.
+    pub search: OrderSearch,
     /// Whether the program is checked before it is given away.
     pub check: bool,
 }
@@ -78,6 +81,7 @@ impl Default for Options {
             least_products: MANY_PRODUCTS,
             parts: None,
             without: Without::default(),
+            search: OrderSearch::default(),
             check: true,
         }
     }
@@ -314,7 +318,7 @@ fn planned(
         let why = format!("its values take {hbm_bytes} B of HBM, which has {capacity} B");
         return Err(Refusal { node: kernels.name.clone(), op: "graph".to_string(), why });
     }
-    let Emitted { mut program, transfers, execs, cycles } = emitter.finish(options.without);
+    let Emitted { mut program, transfers, execs, cycles } = emitter.finish(options.without, options.search);
     program.tensors.extend(memory(hbm_bytes));
     Ok(Planned {
         kernels,
