@@ -25,7 +25,7 @@ use tilewright_record::{Event, KeepLast, TrackId};
 use tilewright_runtime::graph::GraphDevice;
 use tilewright_runtime::usage::Usage;
 use tilewright_runtime::{Reading, ReadingOptions};
-use tilewright_schedule::tune::{PartWorth, order_gains, worth};
+use tilewright_schedule::tune::{PartWorth, order_gains, order_searches, worth};
 
 const PES: u64 = 8;
 
@@ -173,13 +173,10 @@ fn print_worths(machine: &Tcp, cases: &[&Case], parts: &[Choice]) {
     cases.iter().for_each(|case| print_worth(machine, case, parts));
 }
 
-/// Searches for an order of commands that `--orders` compares, the first being none.
-const ORDERS: [(&str, OrderSearch); 4] = [
-    ("", OrderSearch { window: 0, children: 0 }),
-    ("windows", OrderSearch { window: 6, children: 0 }),
-    ("genetic", OrderSearch { window: 0, children: 96 }),
-    ("both", OrderSearch { window: 6, children: 96 }),
-];
+/// Searches for an order of commands that `--orders` compares: none, and those of effort 3.
+fn orders() -> Vec<OrderSearch> {
+    std::iter::once(OrderSearch::default()).chain(order_searches(3)).collect()
+}
 
 /// A line on what searches for an order gain: cycles without, then by the model and simulated.
 #[expect(clippy::cast_precision_loss, reason = "a ratio")]
@@ -187,7 +184,7 @@ fn print_orders(machine: &Tcp, case: &Case) {
     let options = Options { pes: PES, ..Options::default() };
     let store = TensorStore::default();
     let made = |options: &Options| plan(machine, &case.graph, &store, options);
-    let found = match order_gains(machine, options, &ORDERS.map(|(_, search)| search), &made) {
+    let found = match order_gains(machine, options, &orders(), &made) {
         Ok(found) => found,
         Err(why) => return println!("{:<38} {why}", case.name),
     };
@@ -195,7 +192,7 @@ fn print_orders(machine: &Tcp, case: &Case) {
     let change = |new: u64, old: u64| 100.0 * (new as f64 / old as f64 - 1.0);
     let each = others.iter().map(|one| {
         let (model, run) = (change(one.model_cycles, rule.model_cycles), change(one.cycles, rule.cycles));
-        format!("{model:>+8.2} {run:>+8.2} %")
+        format!("{model:>+11.2} {run:>+8.2} %")
     });
     println!("{:<38} {:>10}{}", case.name, rule.cycles, each.collect::<String>());
 }
@@ -234,7 +231,7 @@ fn main() {
     let cases = if named { cases } else { files };
     let is_wanted = |case: &&Case| !named || wanted.iter().all(|part| case.name.contains(part.as_str()));
     if std::env::args().any(|arg| arg == "--orders") {
-        let names = ORDERS.iter().skip(1).map(|(name, _)| format!("{name:>19}"));
+        let names = orders().into_iter().skip(1).map(|search| format!("{:>22}", search.to_string()));
         println!("{:<38} {:>10}{}", "model and simulated", "cycles", names.collect::<String>());
         return cases.iter().filter(is_wanted).for_each(|case| print_orders(&machine, case));
     }

@@ -112,8 +112,8 @@ fn more_effort_is_never_worse_on_twenty_graphs() {
     assert!(count >= 20 && better > 0 && searched > 0, "{better} and {searched} gain, of {count} graphs");
 }
 
-/// The order of commands is searched from effort 2 on, and the program that it gives is checked and ends when
-/// the plan says, or sooner than without.
+/// The order of commands is searched from effort 2 on; what is found is checked, changes no kernel, and ends no
+/// later by the model that orders are compared on.
 #[test]
 fn orders_are_searched_by_windows_and_priorities() {
     assert!(order_searches(0).is_empty() && order_searches(1).is_empty());
@@ -121,14 +121,11 @@ fn orders_are_searched_by_windows_and_priorities() {
     let [_, encoder, _] = graphs();
     let rule = Options { pes: 8, ..Options::default() };
     let plain = plan(&machine, &encoder, &store, &rule).unwrap();
-    let mut before = plain.cycles;
     for search in order_searches(3) {
         let found = plan(&machine, &encoder, &store, &Options { search, ..rule }).unwrap();
-        assert!(found.cycles <= before, "{search:?}: {} {before}", found.cycles);
+        assert!(found.cycles < plain.cycles, "{search:?}: {} {}", found.cycles, plain.cycles);
         assert_eq!(found.kernels, plain.kernels, "an order changes no kernel");
-        before = found.cycles;
     }
-    assert!(before < plain.cycles, "{before} {}", plain.cycles);
 }
 
 #[test]
