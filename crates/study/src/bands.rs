@@ -243,8 +243,8 @@ fn measure_both(settings: [&StudySetup<'_>; 2]) -> Result<[MeasuredPasses; 2], M
     Ok([low?, high?])
 }
 
-/// Table II over the band of HBM's efficiency, and ranges of all results if the setting asks for them. `stated`
-/// are passes with the figures of the machine file, if they were measured already.
+/// Table II over the band of HBM's efficiency, and ranges of all results if the setting asks for them.
+/// `stated` are passes with the figures of the machine file, if they were measured already.
 ///
 /// # Errors
 /// A model that does not compile at an end of a band, programs that cannot be simulated.

@@ -59,8 +59,8 @@ pub struct OrderGain {
     pub model_cycles: u64,
 }
 
-/// Plans a graph with each of some searches for the order of commands, and simulates them; no choice among the
-/// results is made.
+/// Plans a graph with each of some searches for the order of commands, and simulates them; no choice among
+/// the results is made.
 ///
 /// # Errors
 /// A graph that is refused, or whose program cannot be timed without values.

@@ -112,8 +112,8 @@ fn more_effort_is_never_worse_on_twenty_graphs() {
     assert!(count >= 20 && better > 0 && searched > 0, "{better} and {searched} gain, of {count} graphs");
 }
 
-/// The order of commands is searched from effort 2 on; what is found is checked, changes no kernel, and ends no
-/// later by the model that orders are compared on.
+/// The order of commands is searched from effort 2 on; what is found is checked, changes no kernel, and ends
+/// sooner by the model that orders are compared on.
 #[test]
 fn orders_are_searched_by_windows_and_priorities() {
     assert!(order_searches(0).is_empty() && order_searches(1).is_empty());
