@@ -1,6 +1,7 @@
 //! Simulated cycles of compiled graphs against their bound: `cargo bench --bench suite [PART OF A NAME]`.
 //! With `--search` or `--producers`: how much longer they take without each part of the compiler that
-//! searches, or that produces and rewrites.
+//! searches, or that produces and rewrites. With `--orders`: how much the search for an order of commands
+//! changes, by the model that orders are compared on and simulated. A word that ends in `.graph` is a file.
 //!
 //! `BxMxNxK=1x512x768x768` is a contraction, `BxCxSxNxWxT=8x64x56x64x3x1` a convolution,
 //! `BxTxDxHxL=8x197x768x12x1` blocks of a transformer of such sizes.
@@ -14,18 +15,18 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use tilewright_base::Sources;
+use tilewright_base::{SourceId, Sources};
 use tilewright_bench::suite::{Case, Transformer, blocks, contraction, convolution, models, transformer};
 use tilewright_compile::general::bound::{macs, roofline_cycles};
 use tilewright_compile::general::kernel::Packing;
-use tilewright_compile::general::{Choice, Options, plan};
-use tilewright_graph::TensorStore;
+use tilewright_compile::general::{Choice, Options, OrderSearch, plan};
+use tilewright_graph::{TensorStore, primitives};
 use tilewright_machine::Tcp;
 use tilewright_record::{Event, KeepLast, TrackId};
 use tilewright_runtime::graph::GraphDevice;
 use tilewright_runtime::usage::Usage;
 use tilewright_runtime::{Reading, ReadingOptions};
-use tilewright_schedule::tune::{PartWorth, worth};
+use tilewright_schedule::tune::{PartWorth, order_gains, order_searches, worth};
 
 const PES: u64 = 8;
 
@@ -180,6 +181,38 @@ fn print_worths(machine: &Tcp, cases: &[&Case], parts: &[Choice]) {
     cases.iter().for_each(|case| print_worth(machine, case, parts));
 }
 
+/// Searches for an order of commands that `--orders` compares: none, and those of effort 3.
+fn orders() -> Vec<OrderSearch> {
+    std::iter::once(OrderSearch::default()).chain(order_searches(3)).collect()
+}
+
+/// A line on what searches for an order gain: cycles without, then by the model and simulated.
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+fn print_orders(machine: &Tcp, case: &Case) {
+    let options = Options { pes: PES, ..Options::default() };
+    let store = TensorStore::default();
+    let made = |options: &Options| plan(machine, &case.graph, &store, options);
+    let found = match order_gains(machine, options, &orders(), &made) {
+        Ok(found) => found,
+        Err(why) => return println!("{:<38} {why}", case.name),
+    };
+    let Some((rule, others)) = found.split_first() else { return };
+    let change = |new: u64, old: u64| 100.0 * (new as f64 / old as f64 - 1.0);
+    let each = others.iter().map(|one| {
+        let (model, run) = (change(one.model_cycles, rule.model_cycles), change(one.cycles, rule.cycles));
+        format!("{model:>+11.2} {run:>+8.2} %")
+    });
+    println!("{:<38} {:>10}{}", case.name, rule.cycles, each.collect::<String>());
+}
+
+/// A graph text of a file, if the word is the name of one.
+fn of_file(word: &str) -> Option<Case> {
+    let is_graph = std::path::Path::new(word).extension().is_some_and(|ending| ending == "graph");
+    let text = is_graph.then(|| std::fs::read_to_string(word).ok()).flatten()?;
+    let graph = tilewright_graph::text::read(&text, SourceId(0)).ok()?;
+    Some(Case { name: word.to_string(), graph: primitives(&graph).ok()? })
+}
+
 fn main() {
     let Some(machine) = tcp() else { return println!("no built-in machine") };
     let cases = match blocks()
@@ -207,7 +240,15 @@ fn main() {
         Some(None) => return println!("four sizes, such as BxMxNxK=1x512x768x768"),
         None => cases,
     };
-    let is_wanted = |case: &&Case| wanted.iter().all(|part| case.name.contains(part.as_str()));
+    let files: Vec<Case> = wanted.iter().filter_map(|word| of_file(word)).collect();
+    let named = files.is_empty();
+    let cases = if named { cases } else { files };
+    let is_wanted = |case: &&Case| !named || wanted.iter().all(|part| case.name.contains(part.as_str()));
+    if std::env::args().any(|arg| arg == "--orders") {
+        let names = orders().into_iter().skip(1).map(|search| format!("{:>22}", search.to_string()));
+        println!("{:<38} {:>10}{}", "model and simulated", "cycles", names.collect::<String>());
+        return cases.iter().filter(is_wanted).for_each(|case| print_orders(&machine, case));
+    }
     if let Some(parts) = asked_parts() {
         return print_worths(&machine, &cases.iter().filter(is_wanted).collect::<Vec<_>>(), &parts);
     }

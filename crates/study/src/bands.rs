@@ -136,10 +136,15 @@ pub(crate) const PASSES: [&str; 4] = ["prompt of 128", "prompt of 2048", "16 nex
 /// Words that describe each range.
 pub(crate) const MEASURES: [&str; 4] = ["ms", "W", "mJ a token", "tokens/s/W"];
 
+/// Contexts that the steps of Table II are measured at.
+pub(crate) const STEP_CONTEXTS: [u64; 3] = [2048, 3072, 4094];
+
 /// Passes as simulated.
-struct MeasuredPasses {
-    prompts: [Pass; 2],
-    steps: [Vec<(u64, Pass)>; 2],
+pub(crate) struct MeasuredPasses {
+    /// The short and the long prompt.
+    pub(crate) prompts: [Pass; 2],
+    /// Steps of 16 and of 32 sequences, by context.
+    pub(crate) steps: [Vec<(u64, Pass)>; 2],
 }
 
 impl MeasuredPasses {
@@ -153,10 +158,9 @@ impl MeasuredPasses {
 
 impl StudyRun<'_> {
     fn measured(&self) -> Result<MeasuredPasses, MeasureError> {
-        let contexts = [2048, 3072, 4094];
         Ok(MeasuredPasses {
             prompts: [self.model.prefill(SHORT, None)?, self.model.prefill(LONG, None)?],
-            steps: [self.model.steps(16, &contexts)?, self.model.steps(32, &contexts)?],
+            steps: [self.model.steps(16, &STEP_CONTEXTS)?, self.model.steps(32, &STEP_CONTEXTS)?],
         })
     }
 
@@ -240,19 +244,23 @@ fn measure_both(settings: [&StudySetup<'_>; 2]) -> Result<[MeasuredPasses; 2], M
 }
 
 /// Table II over the band of HBM's efficiency, and ranges of all results if the setting asks for them.
+/// `stated` are passes with the figures of the machine file, if they were measured already.
 ///
 /// # Errors
 /// A model that does not compile at an end of a band, programs that cannot be simulated.
 pub(crate) fn bands(
     setting: &StudySetup<'_>,
+    stated: Option<MeasuredPasses>,
     say: &mut dyn FnMut(&str),
 ) -> Result<Option<Bands>, MeasureError> {
     if setting.bands == BandScope::Nothing {
         return Ok(None);
     }
-    let stated_setting = with(setting, setting.machine, setting.scales);
     say("Table II over the band of HBM's efficiency");
-    let stated = measure(&stated_setting)?;
+    let stated = match stated {
+        Some(stated) => stated,
+        None => measure(&with(setting, setting.machine, setting.scales))?,
+    };
     let tdp_w = setting.machine.chip.tdp_w * size(setting.options.chips);
     let mut found = Bands { table2: table2(setting, &stated)?, tdp_w, ..Bands::default() };
     if setting.bands == BandScope::Everything {

@@ -15,7 +15,7 @@ use tilewright_machine::{LoadedMachine, Tcp};
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::energy::Component;
 
-use crate::bands::{BandScope, Bands, FigureEnds, bands};
+use crate::bands::{BandScope, Bands, FigureEnds, MeasuredPasses, STEP_CONTEXTS, bands};
 use crate::curves::Point;
 use crate::figure10::{Figure10, figure10};
 use crate::figure13::{Activity, PromptActivity};
@@ -243,8 +243,8 @@ pub(crate) struct StudyRun<'s> {
 /// # Errors
 /// A model that does not compile, programs that cannot be simulated.
 pub fn study(setting: &StudySetup<'_>, say: &mut dyn FnMut(&str)) -> Result<Study, MeasureError> {
-    let mut found = StudyRun::new(setting)?.all(say)?;
-    match bands(setting, say) {
+    let (mut found, passes) = StudyRun::new(setting)?.all(say)?;
+    match bands(setting, passes, say) {
         Ok(bands) => found.bands = bands,
         Err(MeasureError::Compile(why)) => found.missing.push(format!("bands: {why}")),
         Err(error) => return Err(error),
@@ -308,7 +308,8 @@ impl PromptMeasurements {
 }
 
 impl StudyRun<'_> {
-    fn all(&self, say: &mut dyn FnMut(&str)) -> Result<Study, MeasureError> {
+    /// The study without bands, and the passes of Table II if all of them could be measured.
+    fn all(&self, say: &mut dyn FnMut(&str)) -> Result<(Study, Option<MeasuredPasses>), MeasureError> {
         let mut missing = Vec::from_iter(self.unrecorded());
         let mut prompts = self.prompts(say, &mut missing)?;
         let mut figure12 = if self.setting.brief { Vec::new() } else { self.figure12(say, &mut missing)? };
@@ -318,14 +319,15 @@ impl StudyRun<'_> {
         let latency_ms = self.latency_ms();
         let mut table2 = vec![self.first_token("B=1,L=128", short_ms, latency_ms, size(SHORT))];
         table2.extend(long_ms.map(|ms| self.first_token("B=1,L=2048", ms, latency_ms, size(LONG))));
-        let (mut steps, mut batch_energy) = (Vec::new(), Vec::new());
+        let (mut steps, mut batch_energy, mut batches) = (Vec::new(), Vec::new(), Vec::new());
         for batch in [16, 32] {
             say(&format!("next tokens of {batch} sequences of 2048 to 4095 tokens"));
-            match self.model.steps(batch, &[2048, 3072, 4094]) {
+            match self.model.steps(batch, &STEP_CONTEXTS) {
                 Ok(found) => {
                     table2.extend(self.throughput(batch, &found, long_ms, latency_ms));
                     batch_energy = found.get(1).map_or(Vec::new(), |(_, pass)| self.components(pass, batch));
                     steps.extend(found.iter().map(|(past, pass)| self.step_point(batch, past + 1, pass)));
+                    batches.push(found);
                 }
                 Err(MeasureError::Compile(why)) => missing.push(format!("batch of {batch}: {why}")),
                 Err(error) => return Err(error),
@@ -334,6 +336,8 @@ impl StudyRun<'_> {
         for points in [&mut prompts.points, &mut figure12, &mut steps] {
             *points = points.drain(..).map(|point| point.with_latency(latency_ms)).collect();
         }
+        let passes = long.clone().zip(<[_; 2]>::try_from(batches).ok());
+        let passes = passes.map(|(long, steps)| MeasuredPasses { prompts: [short.clone(), long], steps });
         let long = long.unwrap_or_default();
         let long_energy = self.components(&long, LONG);
         let energy = long_energy.iter().enumerate().map(|(at, (name, joules))| {
@@ -347,7 +351,7 @@ impl StudyRun<'_> {
         let (options, machine) = (self.setting.options, self.setting.machine);
         let tactics = task(machine, crate::figure10::TACTIC).and_then(|task| figure14(&task));
         let figures = self.setting.figures.clone();
-        Ok(Study {
+        let study = Study {
             figure10: figure10(machine),
             twice_hbm,
             bands: None,
@@ -383,7 +387,8 @@ impl StudyRun<'_> {
             figure11: prompts.points,
             seen: prompts.seen,
             hz: self.hz,
-        })
+        };
+        Ok((study, passes))
     }
 
     /// What is missing because runs on so many PEs are not recorded.

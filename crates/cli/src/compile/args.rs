@@ -82,8 +82,9 @@ pub(crate) struct CompileArgs {
     #[arg(long, value_name = "GOAL", default_value = "time", hide_default_value = true)]
     pub(crate) goal: String,
     /// How many choices are evaluated by a simulation: 0 none (the rule), 1 a few, 2 and more many. Of a
-    /// graph that takes arrays 1 tries fewer PEs, 2 and more other numbers of tactics as well [default: 1; of
-    /// such a graph 0, or 1 with another goal than time]
+    /// graph that takes arrays 0 is list scheduling, 1 tries fewer PEs, 2 other numbers of tactics and orders
+    /// of commands by integer programs over windows of them, 3 and more a genetic search over their
+    /// priorities as well [default: 1; of such a graph 0, or 1 with another goal than time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=9))]
     pub(crate) effort: Option<u64>,
     /// Do not check that every read of the programs sees its write and every wait has its signal

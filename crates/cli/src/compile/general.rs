@@ -142,8 +142,9 @@ pub(super) fn summary(graph: &PlannedGraph) -> String {
     if let Some((rule, own)) = costs {
         let cycles = |cost: &TokenCost| thousands(cost.millicycles / 1000);
         let nanojoules = |cost: &TokenCost| thousands(cost.energy_fj / 1_000_000);
-        let tactics = options.tactics;
-        rows.push(("choices", format!("pes={pes} tactics={tactics}, {evaluations} candidates evaluated")));
+        let (tactics, search) = (options.tactics, options.search);
+        let choices = format!("pes={pes} tactics={tactics}{search}, {evaluations} candidates evaluated");
+        rows.push(("choices", choices));
         rows.push(("a run", format!("{} -> {} cycles", cycles(rule), cycles(own))));
         rows.push(("its energy", format!("{} -> {} nJ", nanojoules(rule), nanojoules(own))));
     }

@@ -40,7 +40,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME=N")]
     pub(crate) dims: Option<String>,
     /// How many choices of the compiler are evaluated by simulated time: 0 none (the rule), 1 a few, 2 and
-    /// more many. Of a graph that takes arrays 1 tries fewer PEs, 2 and more other numbers of tactics as well
+    /// more many. Of a graph that takes arrays 0 is list scheduling, 1 tries fewer PEs, 2 other numbers of
+    /// tactics and orders of commands by integer programs over windows of them, 3 and more a genetic search
+    /// over their priorities as well
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=9))]
     pub(crate) effort: u64,
     /// Compute with the plain float32 interpreter instead of a chip; it has neither types nor a timeline to

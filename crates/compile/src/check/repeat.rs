@@ -112,25 +112,39 @@ impl BlockStart {
         BlockStart { counts, settled }
     }
 
-    /// What a clock knows, from here on: no command that all know to be done can be in anyone's way.
-    fn knows(&self, clock: &Clock) -> Vec<i64> {
-        let mut known: Vec<i64> = self.settled.iter().map(|settled| i64::from(*settled)).collect();
-        known
-            .iter_mut()
-            .zip(clock.counts())
-            .for_each(|(known, count)| *known = (*known).max(i64::from(*count)));
-        known.iter_mut().zip(&self.counts).for_each(|(known, count)| *known -= i64::from(*count));
-        known
+    /// What a clock knows, from here on: no command that all know to be done can be in anyone's way. Numbers
+    /// below the start of the block wrap around.
+    fn knows(&self, clock: &Clock) -> Vec<u32> {
+        let (counts, rest) = (clock.counts(), self.rest(clock));
+        let joined = counts.iter().zip(&self.settled).map(|(count, settled)| *count.max(settled));
+        let known = joined.chain(rest.iter().copied());
+        known.zip(&self.counts).map(|(known, start)| known.wrapping_sub(*start)).collect()
     }
 
     /// Whether a clock knows as much.
-    fn knows_as_much(&self, clock: &Clock, known: &[i64]) -> bool {
-        let (least, counts) = (self.settled.get(clock.counts().len()..).unwrap_or_default(), clock.counts());
-        let all = counts.iter().chain(least).zip(&self.settled).zip(&self.counts);
-        known.len() == self.counts.len()
-            && all.zip(known).all(|(((count, settled), start), known)| {
-                i64::from(*count.max(settled)) - i64::from(*start) == *known
-            })
+    ///
+    /// Clocks have a number for each unit of each PE, and there is one for each command: plain loops over
+    /// slices, without a branch for each number.
+    fn knows_as_much(&self, clock: &Clock, known: &[u32]) -> bool {
+        let (counts, rest) = (clock.counts(), self.rest(clock));
+        if known.len() != self.counts.len() || counts.len() > known.len() {
+            return false;
+        }
+        let (known, behind) = known.split_at(counts.len());
+        let (start, start_behind) = self.counts.split_at(counts.len());
+        let mut differ = 0;
+        for (((count, settled), start), known) in counts.iter().zip(&self.settled).zip(start).zip(known) {
+            differ |= (*count).max(*settled).wrapping_sub(*start) ^ known;
+        }
+        for ((settled, start), known) in rest.iter().zip(start_behind).zip(behind) {
+            differ |= settled.wrapping_sub(*start) ^ known;
+        }
+        differ == 0
+    }
+
+    /// What all queues know of units behind the last that a clock knows of.
+    fn rest(&self, clock: &Clock) -> &[u32] {
+        self.settled.get(clock.counts().len()..).unwrap_or_default()
     }
 }
 
@@ -217,7 +231,7 @@ struct ModelCommand {
     of_pes: PeAccessId,
     writes_hbm: bool,
     /// What its clock knows from the start of the block on.
-    knows: Vec<i64>,
+    knows: Vec<u32>,
 }
 
 /// The blocks so far.

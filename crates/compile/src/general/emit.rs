@@ -19,7 +19,8 @@ use tilewright_tcp_isa::program::transfer::{
 use tilewright_tcp_isa::program::{ExecId, Program};
 
 use super::fused::{Hear, Issued, Tell, ids};
-use super::issue::{Figures, order};
+use super::issue::Figures;
+use super::issue_search::{OrderSearch, order};
 use super::kernel::Part;
 use super::moves::{Bytes, transfers};
 use super::order::Job;
@@ -377,7 +378,7 @@ impl<'m> Emitter<'m> {
     }
 
     /// The program.
-    pub(super) fn finish(self, without: Without) -> Emitted {
+    pub(super) fn finish(self, without: Without, search: OrderSearch) -> Emitted {
         let busy = |ops: &Vec<Op>| ops.iter().any(|op| !matches!(op, Op::Meet));
         let at_work: Vec<u64> =
             (0_u64..).zip(&self.ops).filter(|(_, ops)| busy(ops)).map(|(pe, _)| pe).collect();
@@ -389,7 +390,7 @@ impl<'m> Emitter<'m> {
             all.iter().map(|op| job(machine, pe, op, &known)).collect()
         };
         let lines: Vec<Vec<Job>> = (0_u64..).zip(&self.ops).map(jobs).collect();
-        let (cycles, orders) = order(&Figures::new(machine), &lines, without);
+        let (cycles, orders) = order(&Figures::new(machine), &lines, without, search);
         let mut queues = Queues::new(machine, 1);
         let (mut transfers, mut execs) = (Vec::new(), Vec::new());
         let lines = lines.into_iter().zip(orders);

@@ -2,55 +2,38 @@
 //!
 //! A queue is in order: a command that waits holds all behind it, and one of a context is issued when the
 //! context is free. The control core goes on meanwhile, but for barriers and messages. A [`Rule`] chooses
-//! among the next commands in program order whose predecessors are issued; all rules are tried on the same
-//! model of queues, contexts, engines, barriers and HBM, and the one that ends first is kept.
+//! among the next commands in program order whose predecessors are issued, or an order is given; either runs
+//! on one model of queues, contexts, engines, barriers and HBM. `issue_search` says what is tried.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use rayon::prelude::*;
 use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 
+use super::issue_windows::Given;
 use super::order::{Core, Job, Unit};
-use super::without::{Choice, Without};
 
 /// Cycles before the engine is free at which the next transfer is given to it.
 const EARLY_CYCLES: u64 = 400;
 /// Commands that start within so many cycles of each other are compared by their paths.
 const NEAR_CYCLES: u64 = 64;
-/// Commands that are looked at in all, over all rules: beyond, fewer rules are tried.
-const MOST_LOOKS: usize = 400_000_000;
-
 /// How the next command is chosen.
 #[derive(Clone, Copy, Debug)]
-struct Rule {
+pub(super) struct Rule {
     /// Commands that are looked at beyond the first that is not issued.
-    ahead: usize,
+    pub(super) ahead: usize,
     /// Barriers of all PEs that a prefetch may come before: more takes the engine from what is needed sooner.
-    passed: usize,
+    pub(super) passed: usize,
     /// The longest path to the end decides, not the first start alone.
-    by_path: bool,
+    pub(super) by_path: bool,
 }
-
-const RULES: [Rule; 7] = [
-    Rule { ahead: 32, passed: 1, by_path: false },
-    Rule { ahead: 32, passed: 1, by_path: true },
-    Rule { ahead: 64, passed: 2, by_path: true },
-    Rule { ahead: 64, passed: 4, by_path: true },
-    Rule { ahead: 128, passed: 2, by_path: true },
-    Rule { ahead: 128, passed: 8, by_path: true },
-    Rule { ahead: 256, passed: 16, by_path: true },
-];
-
-/// The next command in program order, whatever it waits for.
-const PROGRAM_ORDER: Rule = Rule { ahead: 1, passed: 0, by_path: false };
 
 /// What the model takes from the chip.
 pub(super) struct Figures {
     /// From a message that is sent to one that is received.
-    message_cycles: u64,
+    pub(super) message_cycles: u64,
     /// What the control core takes for a command.
-    push_cycles: u64,
+    pub(super) push_cycles: u64,
 }
 
 impl Figures {
@@ -64,59 +47,30 @@ impl Figures {
     }
 }
 
-/// Commands of each PE by number, in the order in which they are issued, and when the last has ended.
-pub(super) fn order(figures: &Figures, lines: &[Vec<Job>], without: Without) -> (u64, Vec<Vec<usize>>) {
-    let jobs: usize = lines.iter().map(Vec::len).sum();
-    let mut looks = 0;
-    let affordable = |rule: &&Rule| {
-        looks += jobs * rule.ahead;
-        looks <= MOST_LOOKS
-    };
-    let (first, others) = RULES.split_at(1);
-    let mut rules: Vec<&Rule> = first.iter().chain(others.iter().take_while(affordable)).collect();
-    if without.has(Choice::Order) {
-        rules = vec![&PROGRAM_ORDER];
-    } else if without.has(Choice::Rules) {
-        rules.truncate(1);
-    }
-    let ahead = rules.iter().map(|rule| rule.ahead).max().unwrap_or(RULES[0].ahead);
-    let mut graphs: Vec<Graph<'_>> = lines.par_iter().map(|jobs| Graph::new(jobs, ahead)).collect();
-    Graph::rank(&mut graphs);
-    let run = |rule: &&Rule| {
-        let first = Run::new(figures, &graphs, **rule).done();
-        let again = Run { waits: first.waits.clone(), ..Run::new(figures, &graphs, **rule) }.done();
-        [first, again].into_iter().min_by_key(|one| one.cycles)
-    };
-    let all: Vec<Option<Schedule>> = rules.par_iter().map(run).collect();
-    let best = all.into_iter().flatten().min_by_key(|one| one.cycles);
-    let best = best.or_broken("at least one rule is tried");
-    (best.cycles, best.orders)
-}
-
-/// What a rule gives.
-struct Schedule {
+/// What a rule or a given order comes to.
+pub(super) struct Schedule {
     /// When the last command has ended.
-    cycles: u64,
+    pub(super) cycles: u64,
     /// Commands of each PE, in the order in which they are issued.
-    orders: Vec<Vec<usize>>,
+    pub(super) orders: Vec<Vec<usize>>,
     /// How long each PE waits for the others at each barrier.
-    waits: Vec<Vec<u64>>,
+    pub(super) waits: Vec<Vec<u64>>,
 }
 
 /// The commands of a PE and what each waits for, among those that may be looked at with it.
-struct Graph<'j> {
-    jobs: &'j [Job],
+pub(super) struct Graph<'j> {
+    pub(super) jobs: &'j [Job],
     followers: Vec<Vec<usize>>,
     /// How many each follows.
     before: Vec<usize>,
     /// Barriers up to each.
     met: Vec<usize>,
     /// Cycles from the start of each to the end of all that wait for it.
-    path: Vec<u64>,
+    pub(super) path: Vec<u64>,
 }
 
 impl<'j> Graph<'j> {
-    fn new(jobs: &'j [Job], ahead: usize) -> Graph<'j> {
+    pub(super) fn new(jobs: &'j [Job], ahead: usize) -> Graph<'j> {
         let mut followers = vec![Vec::new(); jobs.len()];
         let mut before = vec![0; jobs.len()];
         for at in 0..jobs.len() {
@@ -136,7 +90,7 @@ impl<'j> Graph<'j> {
     }
 
     /// Longest paths of all, over barriers of all PEs.
-    fn rank(graphs: &mut [Graph<'_>]) {
+    pub(super) fn rank(graphs: &mut [Graph<'_>]) {
         let mut ends: Vec<usize> = graphs.iter().map(|graph| graph.jobs.len()).collect();
         let most = graphs.iter().filter_map(|graph| graph.met.last()).copied().max().unwrap_or_default();
         for met in (0..=most).rev() {
@@ -174,19 +128,21 @@ enum Stop {
 }
 
 /// A PE while its commands are issued.
-struct Pe<'g> {
-    graph: &'g Graph<'g>,
+pub(super) struct Pe<'g> {
+    pub(super) graph: &'g Graph<'g>,
+    /// Which of several commands comes first: mostly the longest path.
+    ranks: &'g [u64],
     /// The control core.
-    core: u64,
+    pub(super) core: u64,
     /// The queue: when its last command was issued.
-    issue: u64,
-    free: [u64; 4],
+    pub(super) issue: u64,
+    pub(super) free: [u64; 4],
     first: usize,
     blocked: Vec<usize>,
     /// When what each waits for has ended.
-    ready: Vec<u64>,
+    pub(super) ready: Vec<u64>,
     issued: Vec<bool>,
-    order: Vec<usize>,
+    pub(super) order: Vec<usize>,
     stop: Stop,
     /// How long it waited for others at each barrier.
     waited: Vec<u64>,
@@ -195,10 +151,11 @@ struct Pe<'g> {
 }
 
 impl<'g> Pe<'g> {
-    fn new(graph: &'g Graph<'g>) -> Pe<'g> {
+    fn new(graph: &'g Graph<'g>, ranks: &'g [u64]) -> Pe<'g> {
         let jobs = graph.jobs.len();
         Pe {
             graph,
+            ranks,
             core: 0,
             issue: 0,
             free: [0; 4],
@@ -216,7 +173,7 @@ impl<'g> Pe<'g> {
     /// A transfer that brings what nobody writes and fits into what is left of a wait at the next barrier.
     fn filler(&self, rule: Rule, wait: u64) -> Option<usize> {
         let left = wait.saturating_sub(self.filled);
-        let Graph { jobs, path, .. } = self.graph;
+        let (jobs, path) = (self.graph.jobs, self.ranks);
         let open = self.open(rule).into_iter().map(|(at, _)| at);
         let fits = |at: &usize| jobs[*at].free && jobs[*at].unit == Unit::Dma && jobs[*at].cycles <= left;
         open.filter(fits).max_by_key(|at| (path[*at], std::cmp::Reverse(*at)))
@@ -258,11 +215,10 @@ impl<'g> Pe<'g> {
     fn next(&self, rule: Rule) -> Option<usize> {
         let mut open = self.open(rule);
         let starts = self.starts(rule.ahead);
-        let graph = self.graph;
         if rule.by_path {
             let first = open.iter().map(|(_, start)| *start).min()?;
             let late = |start: u64| if start <= first + NEAR_CYCLES { 0 } else { start };
-            open.sort_by_key(|(at, start)| (late(*start), std::cmp::Reverse(graph.path[*at]), *at));
+            open.sort_by_key(|(at, start)| (late(*start), std::cmp::Reverse(self.ranks[*at]), *at));
             let held = |at: usize, start: u64| self.is_held(at, start, &starts);
             return open.iter().find(|(at, start)| !held(*at, *start)).or(open.first()).map(|(at, _)| *at);
         }
@@ -289,7 +245,7 @@ impl<'g> Pe<'g> {
 
     /// Whether all ends sooner if another job of the unit, which starts before its end, comes first.
     fn is_held(&self, at: usize, start: u64, starts: &[Option<u64>]) -> bool {
-        let Graph { jobs, path, .. } = self.graph;
+        let (jobs, path) = (self.graph.jobs, self.ranks);
         let (unit, end) = (jobs[at].unit, start + jobs[at].cycles);
         if unit == Unit::Queue {
             return false;
@@ -328,9 +284,11 @@ impl<'g> Pe<'g> {
 }
 
 /// All PEs while their commands are issued.
-struct Run<'g> {
+pub(super) struct Run<'g> {
     figures: &'g Figures,
     rule: Rule,
+    /// The order that is followed instead of the rule.
+    given: Option<Given>,
     pes: Vec<Pe<'g>>,
     /// Messages under way by sender and receiver: when they arrive.
     messages: BTreeMap<(usize, usize), VecDeque<u64>>,
@@ -340,13 +298,31 @@ struct Run<'g> {
 }
 
 impl<'g> Run<'g> {
-    fn new(figures: &'g Figures, graphs: &'g [Graph<'g>], rule: Rule) -> Run<'g> {
-        let pes = graphs.iter().map(Pe::new).collect();
-        Run { figures, rule, pes, messages: BTreeMap::new(), waits: Vec::new(), end: 0 }
+    pub(super) fn new(figures: &'g Figures, graphs: &'g [Graph<'g>], rule: Rule) -> Run<'g> {
+        let pes = graphs.iter().map(|graph| Pe::new(graph, &graph.path)).collect();
+        Run { figures, rule, given: None, pes, messages: BTreeMap::new(), waits: Vec::new(), end: 0 }
+    }
+
+    /// The same by other ranks of commands than their paths.
+    pub(super) fn ranked(mut self, ranks: &'g [Vec<u64>]) -> Run<'g> {
+        self.pes.iter_mut().zip(ranks).for_each(|(pe, ranks)| pe.ranks = ranks);
+        self
+    }
+
+    /// Brings forward what fits into waits at barriers, as a run before it had them.
+    pub(super) fn waiting(mut self, waits: &[Vec<u64>]) -> Run<'g> {
+        self.waits = waits.to_vec();
+        self
+    }
+
+    /// Follows an order, which keeps what must be kept.
+    pub(super) fn given(mut self, given: Given) -> Run<'g> {
+        self.given = Some(given);
+        self
     }
 
     /// The last cycle, and the order of each PE.
-    fn done(mut self) -> Schedule {
+    pub(super) fn done(mut self) -> Schedule {
         while let Some(pe) = self.turn() {
             self.step(pe);
         }
@@ -407,7 +383,10 @@ impl<'g> Run<'g> {
         let issue = self.pes[number].issue;
         let sharing = sharing.filter(|(at, pe)| *at != number && pe.free[Unit::Dma as usize] > issue).count();
         let pe = &mut self.pes[number];
-        let mut next = pe.next(self.rule).or_broken("a command that waits for none");
+        let mut next = match &mut self.given {
+            Some(given) => given.next(number, pe, sharing),
+            None => pe.next(self.rule).or_broken("a command that waits for none"),
+        };
         if pe.graph.jobs[next].core == Core::Barrier
             && let Some(wait) = self.waits.get(number).and_then(|waits| waits.get(pe.waited.len()))
             && let Some(filler) = pe.filler(self.rule, *wait)
@@ -442,96 +421,5 @@ impl<'g> Run<'g> {
             }
             Core::Hear { .. } => pe.stop = Stop::Hear { job: next, since: at },
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const FIGURES: Figures = Figures { message_cycles: 300, push_cycles: 10 };
-
-    /// Commands of a PE between barriers: unit, cycles, first byte, whether it writes, whether it is free.
-    type Plan = Vec<Vec<(u8, u64, u64, bool, bool)>>;
-
-    fn jobs(plan: &Plan) -> Vec<Job> {
-        let job = |(unit, cycles, first, write, free): &(u8, u64, u64, bool, bool)| {
-            let unit = [Unit::Main, Unit::Sub, Unit::Dma][usize::from(unit % 3)];
-            let free = *free && unit == Unit::Dma;
-            Job::test(unit, *cycles, (*first, *first + 8), *write || free, free)
-        };
-        let mut all = Vec::new();
-        for (number, part) in plan.iter().enumerate() {
-            if number > 0 {
-                all.push(Job::meet());
-            }
-            all.extend(part.iter().map(job));
-        }
-        all
-    }
-
-    fn plans() -> impl Strategy<Value = Vec<Plan>> {
-        let one = (any::<u8>(), 1..5000_u64, 0..64_u64, any::<bool>(), any::<bool>());
-        let plan = proptest::collection::vec(proptest::collection::vec(one, 0..12), 3);
-        proptest::collection::vec(plan, 1..4)
-    }
-
-    proptest! {
-        #[test]
-        fn commands_that_meet_keep_their_order(plans in plans()) {
-            let lines: Vec<Vec<Job>> = plans.iter().map(jobs).collect();
-            for rule in RULES {
-                let mut graphs: Vec<Graph<'_>> =
-                    lines.iter().map(|jobs| Graph::new(jobs, rule.ahead)).collect();
-                Graph::rank(&mut graphs);
-                let orders = Run::new(&FIGURES, &graphs, rule).done().orders;
-                for (jobs, order) in lines.iter().zip(&orders) {
-                    let mut places = vec![usize::MAX; jobs.len()];
-                    order.iter().enumerate().for_each(|(place, at)| places[*at] = place);
-                    prop_assert!(order.len() == jobs.len() && !places.contains(&usize::MAX));
-                    for at in 0..jobs.len() {
-                        for before in (0..at).filter(|before| jobs[at].follows(*before, &jobs[*before])) {
-                            prop_assert!(places[before] < places[at], "{before} {at} {order:?}");
-                        }
-                    }
-                }
-            }
-        }
-
-        #[test]
-        fn the_best_rule_is_kept(plans in plans()) {
-            let lines: Vec<Vec<Job>> = plans.iter().map(jobs).collect();
-            let mut graphs: Vec<Graph<'_>> = lines.iter().map(|jobs| Graph::new(jobs, 256)).collect();
-            Graph::rank(&mut graphs);
-            let first = RULES.map(|rule| Run::new(&FIGURES, &graphs, rule).done());
-            let (best, _) = order(&FIGURES, &lines, Without::default());
-            prop_assert!(first.iter().all(|one| one.cycles >= best));
-            // A path of one PE alone is never shorter than its longest unit.
-            let unit = |jobs: &Vec<Job>, unit: Unit| -> u64 {
-                jobs.iter().filter(|job| job.unit == unit).map(|job| job.cycles).sum()
-            };
-            let units = |jobs: &Vec<Job>| [Unit::Main, Unit::Sub, Unit::Dma].map(|one| unit(jobs, one));
-            let busiest = lines.iter().flat_map(units);
-            prop_assert!(best >= busiest.max().unwrap());
-        }
-    }
-
-    /// A long transfer that nobody needs soon makes way for a short one on which everything waits.
-    #[test]
-    fn a_prefetch_makes_way() {
-        let jobs = vec![
-            Job::test(Unit::Main, 1000, (0, 8), true, false),
-            Job::test(Unit::Dma, 500, (0, 8), false, false),
-            Job::test(Unit::Dma, 9000, (32, 40), true, true),
-            Job::meet(),
-            Job::test(Unit::Dma, 500, (64, 72), true, false),
-            Job::test(Unit::Main, 20_000, (64, 72), false, false),
-            Job::test(Unit::Main, 100, (32, 40), false, false),
-        ];
-        let (_, order) = order(&FIGURES, &[jobs], Without::default());
-        let place = |at: usize| order[0].iter().position(|one| *one == at).unwrap();
-        assert!(place(1) < place(2) && place(4) < place(2), "{order:?}");
     }
 }

@@ -30,6 +30,7 @@
 //! | `emit`, `commands_*`, [`plan`](mod@plan) | the program |
 //! | `fused` | PEs that run executions together: who moves what, and messages between them |
 //! | `order`, `issue` | which commands come behind which; the order in which PEs issue them |
+//! | `issue_search`, `issue_windows`, `issue_genetic` | which orders are tried: rules, integer programs over windows, priorities |
 //! | [`tensors`] | tensors as words |
 //! | [`interface`](mod@interface) | a planned graph from outside: inputs, results and constants in HBM |
 //! | [`text`] | kernels as text, with what was chosen and what it takes |
@@ -45,6 +46,9 @@ pub mod explain;
 pub mod image;
 pub mod interface;
 mod issue;
+mod issue_genetic;
+mod issue_search;
+mod issue_windows;
 pub mod kernel;
 pub mod link;
 pub mod moves;
@@ -96,6 +100,7 @@ mod unread;
 mod widen;
 
 pub(crate) use contract::is_vector_work;
+pub use issue_search::OrderSearch;
 pub use pairs::{FourBits, four_bits};
 pub use parts::Parts;
 pub use plan::{Options, Planned, Spread, plan};

@@ -24,6 +24,7 @@ use super::entry::entry_layouts;
 use super::form::kernels;
 use super::group::{Group, groups};
 use super::host::{cropped_results, padded_inputs};
+use super::issue_search::OrderSearch;
 use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
 use super::link::{Chosen, MANY_PRODUCTS, chosen, is_warm};
@@ -65,6 +66,8 @@ pub struct Options {
     pub parts: Option<Parts>,
     /// Parts of the compiler that are left out.
     pub without: Without,
+    /// How hard the order of commands is looked for.
+    pub search: OrderSearch,
     /// Whether the program is checked before it is given away.
     pub check: bool,
 }
@@ -80,6 +83,7 @@ impl Default for Options {
             least_products: MANY_PRODUCTS,
             parts: None,
             without: Without::default(),
+            search: OrderSearch::default(),
             check: true,
         }
     }
@@ -350,7 +354,7 @@ fn planned(
     if emitter.least_cycles() > limit {
         return Ok(None);
     }
-    let Emitted { mut program, transfers, execs, cycles } = emitter.finish(options.without);
+    let Emitted { mut program, transfers, execs, cycles } = emitter.finish(options.without, options.search);
     program.tensors.extend(memory(hbm_bytes));
     Ok(Some(Planned {
         least: LeastWork::of(&kernels),

@@ -335,7 +335,7 @@ impl<'m> Emitter<'m> {
         let kept = |other: &Pending| other.leaves && own.leaves || meets(&other.accesses);
         let after = before.filter(|(_, other)| kept(other)).fold(0, |bits, (i, _)| bits | 1 << i);
         let ready = ready.unwrap_or(0).saturating_sub(self.clock.issue);
-        Job { unit: own.unit as usize, cycles: own.cycles, ready, after }
+        Job { unit: own.unit as usize, cycles: own.cycles, ready, after, behind: 0 }
     }
 
     fn issue_pending(&mut self, pending: Pending) {

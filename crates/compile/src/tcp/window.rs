@@ -12,7 +12,8 @@
 //! - what touches the same bytes in another unit, and a transfer that touches those of a transfer, is waited
 //!   for before issue.
 //!
-//! The last end is least; of all such orders, one whose commands end early.
+//! The last end is least, what waits behind a command counted with it; of all such orders, one whose commands
+//! end early.
 
 use good_lp::{Expression, Solution, SolverModel, Variable, constraint, variable, variables};
 use tilewright_base::invariant::OrBroken;
@@ -84,6 +85,8 @@ pub(crate) struct Job {
     pub(crate) ready: u64,
     /// Jobs before it in program order that touch the same bytes, as bits.
     pub(crate) after: u32,
+    /// Cycles of what waits for its end, beyond the window.
+    pub(crate) behind: u64,
 }
 
 /// When the queue and the units go on, in cycles.
@@ -148,7 +151,8 @@ pub(crate) fn order(jobs: &[Job], clock: Clock, solver: Solver) -> Vec<usize> {
     let found = solved(jobs, clock, solver).unwrap_or_else(|| given.clone());
     let worth = |order: &[usize]| {
         let (after, ends) = clock.behind(jobs, order);
-        (after.end(), ends.iter().sum::<u64>())
+        let last = jobs.iter().zip(&ends).map(|(job, end)| end + job.behind);
+        (last.fold(after.end(), u64::max), ends.iter().sum::<u64>())
     };
     if worth(&found) < worth(&given) { found } else { given }
 }
@@ -197,6 +201,7 @@ fn solved_by<S: good_lp::Solver>(
     let start = clock.issue;
     let late = |at: u64| real(at.saturating_sub(start));
     let longest = jobs.iter().map(|job| job.cycles + 1 + job.ready.saturating_sub(start)).sum::<u64>();
+    let behind = jobs.iter().map(|job| job.behind).max().unwrap_or_default();
     let horizon = late(clock.end()) + real(longest);
     let mut vars = variables!();
     let times: Vec<Times> = jobs
@@ -206,7 +211,7 @@ fn solved_by<S: good_lp::Solver>(
             end: vars.add(variable().min(0.0).max(horizon)),
         })
         .collect();
-    let last = vars.add(variable().min(late(clock.end())).max(horizon));
+    let last = vars.add(variable().min(late(clock.end())).max(horizon + real(behind)));
     // One if the first of a pair comes first.
     let fixed = |i: usize, j: usize| jobs.get(j).is_some_and(|job| job.after >> i & 1 == 1);
     let first: Vec<(usize, usize, Option<Variable>)> = pairs(jobs.len())
@@ -226,7 +231,7 @@ fn solved_by<S: good_lp::Solver>(
             model.add_constraint(constraint!(time.issue >= free));
             model.add_constraint(constraint!(time.end == time.issue + cycles));
         }
-        model.add_constraint(constraint!(last >= time.end));
+        model.add_constraint(constraint!(last >= time.end + real(job.behind)));
     }
     for (i, j, which) in &first {
         let (Some(one), Some(other)) = (jobs.get(*i).zip(times.get(*i)), jobs.get(*j).zip(times.get(*j)))
@@ -297,7 +302,7 @@ mod tests {
 
     fn job() -> impl Strategy<Value = Job> {
         (0..UNITS, 1_u64..2000, 0_u64..1500, any::<u32>(), any::<u32>())
-            .prop_map(|(unit, cycles, ready, a, b)| Job { unit, cycles, ready, after: a & b })
+            .prop_map(|(unit, cycles, ready, a, b)| Job { unit, cycles, ready, after: a & b, behind: 0 })
     }
 
     proptest! {
@@ -368,8 +373,8 @@ mod tests {
     #[test]
     fn a_transfer_is_asked_for_before_a_command_that_waits() {
         // The command waits for something for long; the transfer behind it could be under way.
-        let command = Job { unit: 0, cycles: 100, ready: 1000, after: 0 };
-        let transfer = Job { unit: DMA, cycles: 900, ready: 0, after: 0 };
+        let command = Job { unit: 0, cycles: 100, ready: 1000, ..Job::default() };
+        let transfer = Job { unit: DMA, cycles: 900, ..Job::default() };
         assert_eq!(order(&[command.clone(), transfer.clone()], Clock::default(), Solver::default()), [1, 0]);
         // Unless it writes what the command reads.
         let transfer = Job { after: 1, ..transfer };

@@ -34,8 +34,8 @@ use tilewright_explore::Goal;
 use tilewright_machine::tcp::Tcp;
 
 pub use cost::{ChoiceScore, ProgramCosts, TokenCost};
-pub use graph::{GraphGoal, TunedGraph, graph_options, tune_graph};
-pub use worth::{GraphWorth, PartWorth, worth};
+pub use graph::{GraphGoal, TunedGraph, graph_options, order_searches, tune_graph};
+pub use worth::{GraphWorth, OrderGain, PartWorth, order_gains, worth};
 
 /// Blocks of the model that stands for all.
 const BLOCKS: usize = 2;

@@ -1,7 +1,7 @@
 //! What each part of the compiler is worth for a graph: simulated cycles with all of them, and with each left
-//! out.
+//! out; and what searches for the order of commands gain.
 
-use tilewright_compile::general::{Choice, Options, Planned, Refusal};
+use tilewright_compile::general::{Choice, Options, OrderSearch, Planned, Refusal};
 use tilewright_machine::tcp::Tcp;
 
 use super::TuneError;
@@ -48,4 +48,32 @@ pub fn worth(
         listener(done, of);
     }
     Ok(GraphWorth { cycles, parts: all })
+}
+
+/// What a graph takes with an order of commands that was searched for, and what the search itself says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderGain {
+    /// Cycles of a run, simulated.
+    pub cycles: u64,
+    /// Cycles by the model that orders are compared on.
+    pub model_cycles: u64,
+}
+
+/// Plans a graph with each of some searches for the order of commands, and simulates them; no choice among
+/// the results is made.
+///
+/// # Errors
+/// A graph that is refused, or whose program cannot be timed without values.
+pub fn order_gains(
+    machine: &Tcp,
+    rule: Options,
+    searches: &[OrderSearch],
+    plan: &dyn Fn(&Options) -> Result<Planned, Refusal>,
+) -> Result<Vec<OrderGain>, TuneError> {
+    let gain = |search: &OrderSearch| {
+        let planned = plan(&Options { search: *search, ..rule })?;
+        let cycles = cost(machine, &planned).ok_or(TuneError::Untimed)?.millicycles / 1000;
+        Ok(OrderGain { cycles, model_cycles: planned.cycles })
+    };
+    searches.iter().map(gain).collect()
 }

@@ -171,11 +171,12 @@ impl Finish {
     fn narrowing_pass(&self, stream: usize) -> Option<usize> {
         let Some(Slot::Made(number)) = self.slot(stream) else { return None };
         let Stage::Pass { pass, .. } = &self.stages[number] else { return None };
-        let read = self.stages.iter().any(|stage| stage.reads(stream));
         let mut own = self.stored.iter().filter(|one| one.stream == stream).map(|one| one.packing);
         let packing = own.next().filter(|packing| packing.is_narrow())?;
         let fits = output(&pass.vector) == packing.word();
-        (!read && own.next().is_none() && fits).then_some(number)
+        // A chain of thousands of stages is only gone through for the few results that are stored.
+        let is_read = || self.stages.iter().any(|stage| stage.reads(stream));
+        (own.next().is_none() && fits && !is_read()).then_some(number)
     }
 
     /// Words of each slice that a stage gives.

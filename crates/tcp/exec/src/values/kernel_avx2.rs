@@ -10,7 +10,7 @@ use super::shape::TreeReduce;
 use super::simd_path::{KernelTile, TileKernel, TileKernelFn};
 use super::single_row::{self, FloatPart, IntPart, SingleRowTask, WORDS, WideVector, float_word};
 use super::tile_float::{self, FloatLanes};
-use super::tile_int::{self, IntLanes};
+use super::tile_int::{self, IntLanes, PairLanes};
 use super::words::WordForm;
 
 const FLOAT_ROWS: usize = 2;
@@ -132,7 +132,7 @@ fn int_add(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
 
 #[target_feature(enable = "avx2,fma")]
 fn int_max(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
-    tile_int::max::<COLUMNS>(tile, sums);
+    tile_int::max_pairs::<Pairs, INT_ROWS>(tile, sums);
 }
 
 // SAFETY of every block below: the two types are private, and used only by the functions above, which have
@@ -237,6 +237,14 @@ impl IntLanes for Pairs {
     fn sub(self, other: Self) -> Self {
         // SAFETY: registers only; values of this type are made where the host has the features.
         unsafe { Self(_mm256_sub_epi32(self.0, other.0)) }
+    }
+}
+
+impl PairLanes for Pairs {
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
+        unsafe { Self(_mm256_max_epi32(self.0, other.0)) }
     }
 }
 

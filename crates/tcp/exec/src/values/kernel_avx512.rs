@@ -13,7 +13,7 @@ use super::shape::TreeReduce;
 use super::simd_path::{KernelTile, TileKernel, TileKernelFn};
 use super::single_row::{self, FloatPart, IntPart, SingleRowTask, WORDS, WideVector, float_word};
 use super::tile_float::{self, FloatLanes};
-use super::tile_int::{self, IntLanes};
+use super::tile_int::{self, IntLanes, PairLanes};
 use super::words::{QUAD_OFFSET, WordForm};
 
 const FLOAT_ROWS: usize = 4;
@@ -143,7 +143,7 @@ fn add_pairs(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
 fn int_max(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
-    tile_int::max::<COLUMNS>(tile, sums);
+    tile_int::max_pairs::<Pairs, INT_ROWS>(tile, sums);
 }
 
 // SAFETY of every block below: the types are private, and used only by the functions above, which have the
@@ -259,6 +259,14 @@ macro_rules! int_lanes {
 
 int_lanes!(Quads, QUAD_OFFSET, _mm512_dpbusd_epi32);
 int_lanes!(Pairs, 0, _mm512_dpwssd_epi32);
+
+impl PairLanes for Pairs {
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        // SAFETY: registers only; values of this type are made where the host has the features.
+        unsafe { Self(_mm512_max_epi32(self.0, other.0)) }
+    }
+}
 
 #[derive(Clone, Copy)]
 struct WideFloats(__m512);

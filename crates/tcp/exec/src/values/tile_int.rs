@@ -22,6 +22,12 @@ pub(super) trait IntLanes: Copy {
     fn sub(self, other: Self) -> Self;
 }
 
+/// A vector whose words are two i16 and whose accumulators can be compared.
+pub(super) trait PairLanes: IntLanes {
+    /// The larger of accumulators, column by column.
+    fn max(self, other: Self) -> Self;
+}
+
 /// Sums of products onto the accumulators.
 #[inline(always)]
 pub(super) fn add<V: IntLanes, const ROWS: usize>(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
@@ -47,7 +53,34 @@ pub(super) fn add<V: IntLanes, const ROWS: usize>(tile: &KernelTile<'_, i32>, su
     }
 }
 
-/// Largest of products and accumulators, for words of two i16; the compiler's own vectors do.
+/// Largest of products and accumulators, for words of two i16: the sum of products with a word whose other
+/// half is zero is the product of one element.
+#[inline(always)]
+pub(super) fn max_pairs<V: PairLanes, const ROWS: usize>(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
+    let row_words = tile.b.len() / V::LANES;
+    let mut a: [&[i32]; ROWS] = [&[]; ROWS];
+    let mut largest = [V::splat(0); ROWS];
+    for row in 0..ROWS {
+        a[row] = &tile.a[row * row_words..][..row_words];
+        largest[row] = V::load(&sums[row * V::LANES..]);
+    }
+    for (word, b) in tile.b.chunks_exact(V::LANES).enumerate() {
+        let b = V::load(b);
+        for row in 0..ROWS {
+            for half in [a[row][word] & LOW_HALF, a[row][word] & !LOW_HALF] {
+                largest[row] = largest[row].max(V::splat(0).add_products(V::splat(half), b));
+            }
+        }
+    }
+    for (row, largest) in largest.into_iter().enumerate() {
+        largest.store(&mut sums[row * V::LANES..]);
+    }
+}
+
+/// Bits of the first element of a pair.
+const LOW_HALF: i32 = 0xFFFF;
+
+/// The same by the compiler's own vectors: the twin of [`max_pairs`].
 #[inline(always)]
 pub(super) fn max<const COLUMNS: usize>(tile: &KernelTile<'_, i32>, sums: &mut [i32]) {
     let row_words = tile.b.len() / COLUMNS;
