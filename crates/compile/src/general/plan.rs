@@ -17,6 +17,7 @@ use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::commands_group::{GroupPlan, RowResults, plan_group};
+use super::contraction_facts::is_warm;
 use super::early::narrowed_first;
 use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
@@ -24,7 +25,7 @@ use super::form::kernels;
 use super::group::{Group, groups};
 use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
-use super::link::{Chosen, MANY_PRODUCTS, chosen, is_warm};
+use super::link::{Chosen, MANY_PRODUCTS, chosen};
 use super::merge::{close, merged};
 use super::pairs::{four_bits, paired_columns};
 use super::parts::{Parts, sums_in_parts};
