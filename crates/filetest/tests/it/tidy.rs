@@ -190,7 +190,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "testkit",
         ],
     ),
-    ("crates/testkit", &[]),
+    ("crates/testkit", &["base", "machine"]),
     (
         "bench",
         &[
