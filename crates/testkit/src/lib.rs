@@ -1,5 +1,5 @@
-//! What tests of several crates share: the machine that they run on, where model data lies, and how a test says
-//! that it skips.
+//! What tests of several crates share: the machine that they run on, where model data lies, and how a test
+//! says that it skips.
 //!
 //! Rust's test harness knows no test that decides while it runs that it cannot be run. Such a test calls
 //! [`skip`], which adds a line to

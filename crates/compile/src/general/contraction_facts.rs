@@ -1,5 +1,5 @@
-//! What holds for one contraction of a graph whatever is chosen for it: its operands, when they are there, what
-//! it may use, what its neighbours take apart from it.
+//! What holds for one contraction of a graph whatever is chosen for it: its operands, when they are there,
+//! what it may use, what its neighbours take apart from it.
 
 use tilewright_machine::tcp::Tcp;
 

@@ -16,8 +16,8 @@ use crate::kernel::{Kernel, Kernels};
 pub struct Registers {
     /// Rows of a slice.
     pub rows: Count,
-    /// Parts of the rows that are exchanged one after the other, so that one part is on its way while the next
-    /// is made.
+    /// Parts of the rows that are exchanged one after the other, so that one part is on its way while the
+    /// next is made.
     pub parts: Vec<Part>,
     /// Tokens whose residual a processing element has, padding included.
     pub own_tokens: Count,

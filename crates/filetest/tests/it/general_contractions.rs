@@ -1,5 +1,5 @@
-//! What the tests of contractions in narrow types share: shapes of two contractions one behind the other, sizes,
-//! and the interpreter beside the chip.
+//! What the tests of contractions in narrow types share: shapes of two contractions one behind the other,
+//! sizes, and the interpreter beside the chip.
 
 use proptest::prelude::*;
 use tilewright_compile::general::Options;

@@ -279,8 +279,8 @@ fn has_example(text: &str) -> bool {
     fences.step_by(2).any(|opens| ["", "rust", "no_run"].contains(&opens.trim()))
 }
 
-/// A library is built a second time for tests of its own, and once more is read for its examples: only those that
-/// have some, and all of those.
+/// A library is built a second time for tests of its own, and is read once more for its examples: only those
+/// that have some, and all of those.
 #[test]
 fn libraries_are_built_for_tests_if_they_have_some() {
     let root = repository();
