@@ -1,8 +1,6 @@
 //! A device that keeps its memories: runs of a prepared program equal fresh ones cycle for cycle, and state
 //! carries over.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use tilewright_base::SourceId;
 use tilewright_record::{KeepAll, KeepLast};
 use tilewright_runtime::{Array, ArrayError, Device, Prepared, Reading, ReadingError, ReadingOptions, read};
