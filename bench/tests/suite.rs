@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use tilewright_base::Sources;
 use tilewright_bench::suite::{Case, blocks, models};
 use tilewright_compile::general::bound::roofline_cycles;
 use tilewright_compile::general::{Options, plan};
@@ -19,15 +18,9 @@ use tilewright_machine::Tcp;
 use tilewright_record::KeepLast;
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
+use tilewright_testkit::tcp;
 
 const PES: u64 = 8;
-
-fn tcp() -> Tcp {
-    let mut sources = Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("a machine"));
-    let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("a machine");
-    loaded.machine.tcp().expect("a TCP").clone()
-}
 
 /// Cycles and bound; nothing may be found wrong, but that a price may be low, which is said of the model.
 fn measured(machine: &Tcp, case: &Case) -> (u64, u64) {

@@ -12,11 +12,11 @@ const QUIET: Duration = Duration::from_millis(50);
 
 /// What tells frames that are being searched to end where they are.
 #[derive(Debug, Default)]
-pub(crate) struct StopFlag(AtomicBool);
+pub struct StopFlag(AtomicBool);
 
 impl StopFlag {
     /// Whether to end.
-    pub(crate) fn asked(&self) -> bool {
+    pub fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
@@ -28,7 +28,7 @@ impl StopFlag {
 /// Does `work` for each of `all`, in their order; meanwhile `stop` may set `halt`.
 ///
 /// On a thread of the pool itself there is nobody who could wait, and `stop` is not asked.
-pub(crate) fn side_by_side<I: Sync, R: Send>(
+pub fn side_by_side<I: Sync, R: Send>(
     all: &[I],
     work: impl Fn(&I) -> R + Sync,
     halt: &StopFlag,
@@ -58,29 +58,4 @@ pub(crate) fn side_by_side<I: Sync, R: Send>(
             }
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn work_that_waits_for_a_halt_ends() {
-        let halt = StopFlag::default();
-        let wait = |number: &u64| {
-            while !halt.asked() {
-                std::thread::yield_now();
-            }
-            number * 2
-        };
-        assert_eq!(side_by_side(&[1, 2, 3], wait, &halt, &mut || true), [2, 4, 6]);
-    }
-
-    #[test]
-    fn a_pool_of_one_thread_does_the_work_itself() {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
-        let halt = StopFlag::default();
-        let results = pool.install(|| side_by_side(&[1, 2, 3], |number| number + 1, &halt, &mut || true));
-        assert_eq!(results, [2, 3, 4]);
-    }
 }

@@ -10,7 +10,7 @@
 //! Nothing here reads a clock or a file; results are the same for any number of threads.
 
 pub mod axes;
-mod batch;
+pub mod batch;
 pub mod cloud;
 pub mod cost_math;
 pub mod goal;

@@ -1,4 +1,5 @@
-//! What tests of several crates share: where model data lies, and how a test says that it skips.
+//! What tests of several crates share: the machine that they run on, where model data lies, and how a test
+//! says that it skips.
 //!
 //! Rust's test harness knows no test that decides while it runs that it cannot be run. Such a test calls
 //! [`skip`], which adds a line to
@@ -10,9 +11,34 @@
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use tilewright_base::{Sources, render};
+use tilewright_machine::{Tcp, builtin, load};
 
 /// How a skip reads for which `models/fetch` has the remedy; `./test deep` looks for it.
 pub const FETCH_BRINGS_IT: &str = "models/fetch brings it";
+
+/// The machine `tcp` that comes with the project, read once.
+///
+/// # Panics
+/// Where it does not load.
+pub fn shared_tcp() -> &'static Tcp {
+    static LOADED: LazyLock<Tcp> = LazyLock::new(|| {
+        let mut sources = Sources::default();
+        let id = sources.add("machines/tcp.toml", builtin("tcp").unwrap_or_default());
+        let loaded = load(&mut sources, id, &|name: &str| builtin(name).map(str::to_owned));
+        let loaded = loaded.unwrap_or_else(|found| panic!("{}", render::plain(&sources, &found)));
+        let Some(tcp) = loaded.machine.tcp() else { panic!("the machine `tcp` is no TCP") };
+        tcp.clone()
+    });
+    &LOADED
+}
+
+/// A copy of the machine `tcp`, for tests that change it.
+pub fn tcp() -> Tcp {
+    shared_tcp().clone()
+}
 
 /// The top of the repository.
 pub fn repository() -> PathBuf {

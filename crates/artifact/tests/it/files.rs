@@ -2,19 +2,13 @@
 //! refused.
 
 use tilewright_artifact::{Artifact, ArtifactError, Contents, Plan, pack_hbm, programs, write};
-use tilewright_base::{SourceId, Sources};
+use tilewright_base::SourceId;
 use tilewright_compile::weights::Matrix;
 use tilewright_compile::{CompileError, Compiled, Mixed, Options, compile_kernels, kernel_text};
 use tilewright_graph::Graph;
 use tilewright_ir::binary::{self, Section, SectionKind};
-use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-
-fn tcp() -> Tcp {
-    let mut sources = Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
+use tilewright_testkit::tcp;
 
 fn compiled(batch: u64) -> Compiled {
     let text = include_str!("../../../../tests/kernels/canonical.kernels");

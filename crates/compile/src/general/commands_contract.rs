@@ -5,9 +5,9 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_tcp_lower::kernels::chain::chain;
 
 use super::commands_chain::Rooms;
+use super::contraction_facts::{LETTERS, is_early, operand_sizes};
 use super::emit::Block;
 use super::kernel::{Origin, Packing, Sizes, Work};
-use super::link::{LETTERS, is_early, operand_sizes};
 use super::passes::{Pass, passes};
 use super::plan::{Laid, Planner, Ready, WORD_BYTES};
 use super::refusal::Lowered;

@@ -6,10 +6,10 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
 
 use super::commands_group::offset;
+use super::contraction_facts::apart_cycles;
 use super::cut::{ShareBox, boxes};
 use super::emit::hbm;
 use super::kernel::{Origin, Part};
-use super::link::apart_cycles;
 use super::moves::Bytes;
 use super::plan::Planner;
 use super::refusal::Lowered;

@@ -13,13 +13,14 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::transfer_cost;
 
 use super::choose::{Bridge, choose, total};
+use super::contraction_facts::{Inside, LETTERS, Looked, contraction, operand_sizes};
 use super::emit::hbm;
 use super::kernel::{Kernels, Origin, Part, Sizes, Work};
 use super::moves::{Bytes, transfers};
 use super::plan::Options;
 use super::plan::readers;
 use super::tactic::{Tactic, tactics};
-use super::tiled::{Joined, Room, TileSearches, TiledContraction, Windows};
+use super::tiled::{Joined, TileSearches, TiledContraction, Windows};
 use super::tilings::{Tilings, padding, tilings, windows};
 use super::view::signed;
 use super::without::{Choice, Without};
@@ -64,26 +65,6 @@ pub struct WeighedContraction {
     pub tactics: Vec<u64>,
 }
 
-/// Rows of a contraction as windows of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Looked {
-    /// The chain that says which elements they are.
-    pub chain: usize,
-    /// The value that windows look at.
-    pub source: usize,
-}
-
-/// A result that is written inside of padding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inside {
-    /// The move that would take it there.
-    pub mover: usize,
-    /// The result.
-    pub value: usize,
-    /// The value with padding.
-    pub target: usize,
-}
-
 impl Chosen {
     /// Whether a move takes something inside of padding that is written there.
     pub fn is_inside(&self, mover: usize) -> bool {
@@ -95,22 +76,6 @@ impl Chosen {
         self.tails.values().chain(self.epilogues.values().flatten()).any(|tail| *tail == chain)
     }
 }
-
-/// A contraction's kernel.
-pub(super) fn contraction(all: &Kernels, number: usize) -> Option<([usize; 2], Sizes)> {
-    match all.kernels.get(number)?.work {
-        Work::Contract { a, b, sizes } => Some(([a, b], sizes)),
-        _ => None,
-    }
-}
-
-/// Sizes of an operand as batch, own and summed.
-pub(super) fn operand_sizes(sizes: Sizes, operand: usize) -> [u64; 3] {
-    [sizes.batch, if operand == 0 { sizes.rows } else { sizes.columns }, sizes.summed]
-}
-
-/// Letters of an operand, and of a result.
-pub(super) const LETTERS: [[&str; 3]; 3] = [["b", "m", "k"], ["b", "n", "k"], ["b", "m", "n"]];
 
 /// Chains by the contraction whose result they alone read, last of all that they read.
 fn tails(all: &Kernels, readers: &[Vec<usize>]) -> BTreeMap<usize, usize> {
@@ -228,49 +193,6 @@ type Tactics = (BTreeMap<usize, Vec<Tactic>>, BTreeMap<usize, String>);
 /// Products from which on several PEs in tiles take less than one PE by any tactic, so that none is looked
 /// for.
 pub(super) const MANY_PRODUCTS: u64 = 1 << 24;
-
-/// Whether rows and columns of a contraction come from the host and contractions before it compute while they
-/// are brought.
-pub(super) fn is_early(all: &Kernels, number: usize) -> [bool; 2] {
-    let Some((operands, _)) = contraction(all, number) else { return [false; 2] };
-    let before = all.kernels[..number].iter().any(|kernel| matches!(kernel.work, Work::Contract { .. }));
-    operands.map(|value| before && !all.values[value].origin.is_made())
-}
-
-/// Whether rows and columns are taken to be there when a contraction begins.
-pub(super) fn is_warm(all: &Kernels, number: usize, options: &Options) -> [bool; 2] {
-    is_early(all, number).map(|early| early && options.warm.unwrap_or_default())
-}
-
-/// What a contraction of a plan may use, and behind that what it may use in other plans.
-pub(super) fn rooms(
-    searches: &TileSearches<'_>,
-    all: &Kernels,
-    number: usize,
-    options: &Options,
-) -> Vec<Room> {
-    let mut rooms = vec![options.room(is_warm(all, number, options))];
-    let other = options.room(is_early(all, number));
-    if searches.both && rooms[0] != other {
-        rooms.push(other);
-    }
-    rooms
-}
-
-/// What a kernel beside a contraction takes besides its commands if it does not run with it: so many bytes
-/// cross HBM.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "an estimate"
-)]
-pub(super) fn apart_cycles(machine: &Tcp, bytes: u64, pes: u64) -> u64 {
-    let per_cycle = machine.hbm_bytes_per_s() * machine.hbm.efficiency / machine.chip.clock_hz as f64;
-    let per_pe = (machine.tdma.bandwidth_bytes_per_cycle * pes) as f64;
-    let moved = bytes as f64 / per_cycle.min(per_pe);
-    moved as u64 + machine.tdma.startup_cycles
-}
 
 fn candidates(machine: &Tcp, all: &Kernels, options: &Options, tilings: &Tilings) -> Tactics {
     let mut found: BTreeMap<Sizes, Result<Vec<Tactic>, String>> = BTreeMap::new();

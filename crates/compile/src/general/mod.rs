@@ -22,6 +22,7 @@
 //! | `cut`, `legal` | shares of chains that read by strides; what must be moved first |
 //! | [`passes`](mod@passes) | steps as commands of the vector engine |
 //! | [`tactic`], [`image`] | contractions by the explorer's tactics; their shapes seen from HBM |
+//! | [`contraction_facts`] | what holds for one contraction whatever is chosen for it |
 //! | [`link`], [`choose`](mod@choose) | which tactics together take least, bridges included: dynamic programming |
 //! | [`tiled`] | contractions in tiles over several PEs: a producer of candidates |
 //! | `tilings` | which tiles each contraction of a graph has: epilogue, windows and padding by cost |
@@ -41,6 +42,7 @@
 
 pub mod bound;
 pub mod choose;
+pub mod contraction_facts;
 pub mod elementwise;
 pub mod explain;
 pub mod image;

@@ -5,8 +5,8 @@
 //! each other as positions of one batch, each on PEs of its own, which then read less of both operands. What
 //! comes behind adds what they gave.
 
+use super::contraction_facts::{apart_cycles, rooms};
 use super::kernel::{Kernel, Kernels, Origin, Packing, Sizes, Strides, Value, Work};
-use super::link::{apart_cycles, rooms};
 use super::plan::Options;
 use super::tiled::{Room, TileSearches};
 use super::view::{View, signed};

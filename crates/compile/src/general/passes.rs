@@ -224,16 +224,10 @@ fn unit(function: Function) -> OpKind {
 
 #[cfg(test)]
 mod tests {
-    use tilewright_base::Sources;
 
     use super::super::words::Arith;
     use super::*;
-
-    fn machine() -> Tcp {
-        let mut sources = Sources::default();
-        let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-        tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-    }
+    use tilewright_testkit::tcp as machine;
 
     fn with_other(input: usize, arith: Arith, other: Other) -> Line {
         Line { input, step: Step::With { arith, other, reversed: false } }

@@ -18,6 +18,7 @@ use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::bound::LeastWork;
 use super::commands_group::{GroupPlan, RowResults, plan_group};
+use super::contraction_facts::is_warm;
 use super::early::narrowed_first;
 use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
@@ -27,7 +28,7 @@ use super::host::{cropped_results, padded_inputs};
 use super::issue_search::OrderSearch;
 use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
-use super::link::{Chosen, MANY_PRODUCTS, chosen, is_warm};
+use super::link::{Chosen, MANY_PRODUCTS, chosen};
 use super::merge::{close, merged};
 use super::pairs::paired_columns;
 use super::parts::{Parts, sums_in_parts};

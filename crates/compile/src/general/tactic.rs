@@ -19,9 +19,9 @@ use tilewright_tcp_isa::program::tensor::{Tensor, TensorData, TensorPlace};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::commands_chain::Rooms;
+use super::contraction_facts::LETTERS;
 use super::image::Image;
 use super::kernel::{Kernels, Packing, Part, Sizes, Work};
-use super::link::LETTERS;
 use super::passes::passes;
 
 /// Candidates that the explorer looks at, if there are more.

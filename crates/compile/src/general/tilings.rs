@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use tilewright_machine::tcp::Tcp;
 
+use super::contraction_facts::{Inside, Looked, apart_cycles, contraction, rooms};
 use super::kernel::{Kernels, Origin, Sizes, Work};
-use super::link::{Inside, Looked, apart_cycles, contraction, rooms};
 use super::plan::{Options, readers};
 use super::tiled::{Epilogue, Input, Joined, Padding, Room, TileSearches, TiledContraction, Uses, Windows};
 use super::without::Choice;

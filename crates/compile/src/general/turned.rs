@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use super::contraction_facts::apart_cycles;
 use super::kernel::{Kernel, Kernels, Sizes, Work};
-use super::link::apart_cycles;
 use super::parts::is_window;
 use super::plan::{Options, readers};
 use super::tiled::TileSearches;

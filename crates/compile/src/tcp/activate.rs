@@ -20,7 +20,7 @@ pub(super) fn activate(
         build.kernels.kernels.iter().skip(index).position(|kernel| matches!(kernel, Kernel::Combine { .. }));
     let next = next.or_broken("a combination takes what an activation gives");
     let packed = build.packed(index + next)?;
-    let (row, rows) = (packed.row, build.rows);
+    let (row, rows) = (packed.row, build.registers.rows);
     // Integers need the greatest of a row first, unless it is known.
     let unit = build.unit_into(packed.kernel).filter(|_| packed.dtype == Dtype::I8);
     let (dtype, place) = match packed.dtype {

@@ -16,6 +16,7 @@ use super::image::{
     bytes, chain, commit, contraction, copy, fetch, fetch_words, main, n, nest, reduce, steps, through, vrf,
     with,
 };
+use super::registers::Keys;
 use crate::CompileError;
 use crate::kernel::Heads;
 
@@ -27,8 +28,9 @@ pub(super) fn attend(
     scale: f32,
 ) -> Result<(), CompileError> {
     let (queries, cached) = (build.at.queries, build.at.cached);
-    super::cache::fetch(build, cache, 0, cached);
-    Query::new(build, heads, queries, cached, None)?.all(build, cache, scale)
+    let keys = build.registers.keys(0);
+    super::cache::fetch(build, cache, (0, keys), cached);
+    Query::new(build, heads, keys, (queries, cached), None)?.all(build, cache, scale)
 }
 
 /// The attention of one token of each sequence: queries go to all slices, caches come one after the other.
@@ -41,31 +43,32 @@ pub(super) fn attend_all(
     let (dtype, flit) = (build.cache(), build.machine.network.flit_bytes);
     let row = bytes(dtype, heads.query_width());
     let packet = if row.is_multiple_of(flit) { flit } else { 8 };
-    let from = [(build.rows, heads.query_width()), (n(heads.query_width()), 1)];
+    let from = [(build.registers.rows, heads.query_width()), (n(heads.query_width()), 1)];
     let from = fetch(dtype, build.at.queries, &from, heads.query_width() * packet / row);
     let (slices, tokens) = (build.machine.pe.slices, build.most_rows() * build.machine.pe.slices);
     let to = commit(Memory::Dm, build.at.all_queries, &[(n(tokens * row / packet), packet)], packet);
     let switch = super::combine::multicast(build, slices, row / packet);
     build.emit.exec(main("spread_queries", Stream { switch, ..copy(from, to) }));
     let places = [build.at.cached, build.at.cached_next];
-    build.turn_to_sequence(0);
-    super::cache::fetch(build, cache, 0, places[0]);
+    super::cache::fetch(build, cache, (0, build.registers.keys(0)), places[0]);
     let batch = build.plan.options.batch;
     for (sequence, turn) in (0..batch).zip([0, 1].into_iter().cycle()) {
         if sequence + 1 < batch {
-            build.turn_to_sequence(sequence + 1);
-            super::cache::fetch(build, cache, sequence + 1, places[1 - turn]);
+            let next = (sequence + 1, build.registers.keys(sequence + 1));
+            super::cache::fetch(build, cache, next, places[1 - turn]);
         }
-        build.turn_to_sequence(sequence);
+        let keys = build.registers.keys(sequence);
         let queries = build.at.all_queries + sequence * row;
         let kept = KeptResult { slice: sequence % slices, row: sequence / slices };
-        Query::new(build, heads, queries, places[turn], Some(kept))?.all(build, cache, scale)?;
+        Query::new(build, heads, keys, (queries, places[turn]), Some(kept))?.all(build, cache, scale)?;
     }
     Ok(())
 }
 
 struct Query {
     heads: Heads,
+    /// Keys of its sequence.
+    keys: Keys,
     packets: HeadPackets,
     columns: Columns,
     /// Where the query is.
@@ -87,13 +90,13 @@ impl Query {
     fn new(
         build: &Build<'_>,
         heads: &Heads,
-        queries: u64,
-        cached: u64,
+        keys: Keys,
+        (queries, cached): (u64, u64),
         kept: Option<KeptResult>,
     ) -> Result<Query, CompileError> {
         let packets = HeadPackets::new(build.machine, build.cache(), heads.depth);
         let columns = Columns::new(build.machine, build.cache(), heads.depth, heads.slots)?;
-        Ok(Query { heads: *heads, packets, columns, queries, cached, kept })
+        Ok(Query { heads: *heads, keys, packets, columns, queries, cached, kept })
     }
 
     fn all(&self, build: &mut Build<'_>, cache: usize, scale: f32) -> Result<(), CompileError> {
@@ -124,7 +127,7 @@ impl Query {
         let (lanes, depth, slots) = (machine.ce.lanes, self.heads.depth, self.heads.slots);
         let packets = self.packets.packets;
         let row = build.plan.cache_row * 8 / u64::from(dtype.storage_bits());
-        let rounds = build.key_rounds;
+        let rounds = self.keys.rounds;
         let loops = [(rounds, lanes * row), (n(lanes), row), (n(count * depth), 1)];
         let from = fetch(dtype, self.cached + bytes(dtype, first * depth), &loops, packets.elements);
         let lane = machine.trf_lane_payload_bytes();
@@ -173,21 +176,21 @@ impl Query {
     }
 
     fn all_scores(&self, build: &Build<'_>) -> Fetch {
-        let loops = [(n(self.queries()), build.most_key_rows()), (build.key_rounds, 8), (n(8), 1)];
+        let loops = [(n(self.queries()), build.most_key_rows()), (self.keys.rounds, 8), (n(8), 1)];
         fetch_words(Dtype::F32, build.at.scores, &loops)
     }
 
-    fn shifted(&self, build: &Build<'_>) -> Vec<Op> {
-        let maxima = vrf(0, &[(n(self.queries()), 2), (build.key_rounds, 0), (n(8), 0)]);
+    fn shifted(&self) -> Vec<Op> {
+        let maxima = vrf(0, &[(n(self.queries()), 2), (self.keys.rounds, 0), (n(8), 0)]);
         vec![with(OpKind::FSub, maxima), op(OpKind::Exp)]
     }
 
     /// Over the keys that there are.
     fn over_keys(&self, build: &Build<'_>, operation: ReduceOp) -> Op {
         let slices = build.machine.pe.slices;
-        let loops = [(n(self.queries()), false), (build.key_rounds, true), (n(2), true)];
+        let loops = [(n(self.queries()), false), (self.keys.rounds, true), (n(2), true)];
         let limit = ReduceLimit {
-            extent: build.context,
+            extent: self.keys.context,
             slices: vec![SliceDigit { stride: 1, size: slices, weight: 1 }],
             weights: [0, 8 * slices, 4 * slices].into_iter().skip(usize::from(self.queries() == 1)).collect(),
             element: slices,
@@ -205,7 +208,7 @@ impl Query {
         build.emit.exec(main("maxima", through(self.all_scores(build), most, None, to)));
         load_words(build, "load_maxima", at.maxima, all, 0);
 
-        let mut ops = self.shifted(build);
+        let mut ops = self.shifted();
         ops.push(self.over_keys(build, ReduceOp::Add));
         let sums = chain(Word::F32, ops).then_between(ReduceOp::Add, slices, ReduceOutput::Broadcast);
         let to = commit(Memory::Dm, at.sums, &[(n(self.queries()), pair)], pair);
@@ -215,8 +218,8 @@ impl Query {
         let piece = bytes(dtype, 8);
         let row = bytes(dtype, build.most_key_rows());
         let to =
-            commit(Memory::Dm, at.chances, &[(n(self.queries()), row), (build.key_rounds, piece)], piece);
-        let mut ops = self.shifted(build);
+            commit(Memory::Dm, at.chances, &[(n(self.queries()), row), (self.keys.rounds, piece)], piece);
+        let mut ops = self.shifted();
         ops.extend(as_chances(build));
         let ops = chain(Word::F32, ops);
         build.emit.exec(main("chances", through(self.all_scores(build), ops, Some(dtype), to)));
@@ -225,13 +228,13 @@ impl Query {
     fn values(&self, build: &mut Build<'_>, cache: usize) {
         let (machine, dtype, at) = (build.machine, build.cache(), build.at.clone());
         let Heads { kv, slots, depth, .. } = self.heads;
-        let (slices, rounds, keys) = (machine.pe.slices, build.key_rounds, build.most_key_rows());
+        let (slices, rounds, keys) = (machine.pe.slices, self.keys.rounds, build.most_key_rows());
         let loops = [(n(kv), slots * keys), (n(slots), keys), (rounds, 8), (n(8), 1)];
         let mut from = fetch(dtype, at.chances, &loops, 8);
         let weights = [(n(kv), 0), (n(slots), 0), (rounds, 8 * slices), (n(8), slices)];
         let weights = weights.iter().filter(|(size, _)| *size != n(1)).map(|(_, weight)| *weight).collect();
         from.limits = vec![Limit {
-            extent: build.context,
+            extent: self.keys.context,
             slices: vec![SliceDigit { stride: 1, size: slices, weight: 1 }],
             weights,
         }];

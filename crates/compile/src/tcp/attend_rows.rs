@@ -25,7 +25,7 @@ use super::heads::{Columns, HeadPackets};
 use super::image::{
     bytes, chain, commit, contraction, copy, fetch, main, n, nest, reduce, steps, sub, through, vrf, with,
 };
-use super::registers::Halves;
+use super::registers::{Halves, Keys};
 use super::rows::UNIT;
 use super::sizes::Packets;
 use super::teams::{self, PAIRED, Teams};
@@ -52,8 +52,10 @@ pub(super) fn attend(
     for kv in 0..teams.kv(heads) {
         for slot in (0..heads.group).step_by(index(side)) {
             let query = kv * heads.slots + slot;
-            let all_rows = build.key_rows;
-            let head = Head { kv, query, heads: *heads, teams, packets, columns, turns, causal, all_rows };
+            let keys = build.registers.keys(0);
+            let all_rows = keys.rows;
+            let head =
+                Head { kv, query, heads: *heads, teams, packets, columns, turns, causal, all_rows, keys };
             let scale = scale * score_unit(build, cache);
             head.load_queries(build);
             if query == 0 {
@@ -64,7 +66,7 @@ pub(super) fn attend(
                 super::cache::fetch_values(build, cache, teams);
             }
             head.load_maxima(build);
-            match build.halves {
+            match build.registers.halves {
                 None => head.weighted(build, (cache, scale), Sums::All),
                 Some(halves) => head.halves(build, (cache, scale), halves),
             }
@@ -99,6 +101,7 @@ enum Sums {
 }
 
 /// Query heads that are attended to at once.
+#[derive(Clone, Copy)]
 struct Head {
     /// Of each team, the head of keys and values, and the first of queries.
     kv: u64,
@@ -113,6 +116,8 @@ struct Head {
     causal: bool,
     /// Rows of all keys.
     all_rows: Count,
+    /// Keys at hand: all, or a half of them.
+    keys: Keys,
 }
 
 /// Loads words of data memory into the vector register file.
@@ -154,16 +159,16 @@ pub(super) fn as_chances(build: &Build<'_>) -> Vec<Op> {
 /// Sums of weighted values over the sum of the weights.
 pub(super) fn divided(build: &Build<'_>, cache: usize, sums: OperandSource) -> Vector {
     let quotient = with(OpKind::Div, sums);
-    let to_units = build.attended_unit.into_iter().flat_map(|_| to_i8());
+    let to_units = build.queue.attended_unit.into_iter().flat_map(|_| to_i8());
     match build.cache() {
         Dtype::I8 => {
             let [.., value] = build.plan.units(cache);
-            let worth = with(OpKind::Mul0, float(value / UNIT / build.attended_unit.unwrap_or(1.0)));
+            let worth = with(OpKind::Mul0, float(value / UNIT / build.queue.attended_unit.unwrap_or(1.0)));
             let ops = [op(OpKind::ToFloat { int_width: 31 }), worth, quotient];
             chain(Word::I32, ops.into_iter().chain(to_units).collect())
         }
         _ => {
-            let worth = build.attended_unit.map(|unit| with(OpKind::Mul0, float(1.0 / unit)));
+            let worth = build.queue.attended_unit.map(|unit| with(OpKind::Mul0, float(1.0 / unit)));
             chain(Word::F32, worth.into_iter().chain([quotient]).chain(to_units).collect())
         }
     }
@@ -184,19 +189,19 @@ impl Head {
     /// The same where the register files hold weights of half of all keys: those of the first, and, if there
     /// are more, those of the second.
     fn halves(&self, build: &mut Build<'_>, of: (usize, f32), halves: Halves) {
-        let all_context = build.context;
         let [first, second] = halves.rows;
+        let first = Head { keys: Keys { rows: first, ..self.keys }, ..*self };
+        let keys =
+            Keys { rows: second, context: halves.context, first_row: self.teams.held_rows, ..self.keys };
+        let second = Head { keys, ..*self };
         build.emit.begin_if_above(halves.is_one, 0);
-        build.key_rows = first;
-        self.weighted(build, of, Sums::All);
+        first.weighted(build, of, Sums::All);
         build.emit.end_if();
         build.emit.begin_if_above(halves.is_two, 0);
-        self.weighted(build, of, Sums::First);
+        first.weighted(build, of, Sums::First);
         self.load_queries(build);
-        (build.key_rows, build.context, build.first_key_row) = (second, halves.context, self.teams.held_rows);
-        self.weighted(build, of, Sums::Second);
+        second.weighted(build, of, Sums::Second);
         build.emit.end_if();
-        (build.key_rows, build.context, build.first_key_row) = (self.all_rows, all_context, 0);
     }
 
     /// Queries that a slice has at once.
@@ -218,7 +223,7 @@ impl Head {
     /// and in positions.
     fn passing(&self, build: &Build<'_>) -> Vec<(Count, u64, u64)> {
         let (slices, teams) = (build.machine.pe.slices, self.teams);
-        let mut loops = vec![(build.key_rows, slices, slices)];
+        let mut loops = vec![(self.keys.rows, slices, slices)];
         if teams.pairs {
             loops.extend([(n(teams.slices), 2, 1), (n(2), 1, teams.slices)]);
         } else {
@@ -260,9 +265,9 @@ impl Head {
     fn cached(&self, build: &Build<'_>, first: u64, elements: u64, packet: u64) -> Fetch {
         let dtype = build.cache();
         let row = build.plan.cache_row / self.teams.count * 8 / u64::from(dtype.storage_bits());
-        let rows = [(build.key_rows, self.teams.count * row), (n(self.teams.count), row)];
+        let rows = [(self.keys.rows, self.teams.count * row), (n(self.teams.count), row)];
         let loops = [rows[0], rows[1], (n(elements), 1)];
-        let place = build.at.cached + build.first_key_row * build.plan.cache_row;
+        let place = build.at.cached + self.keys.first_row * build.plan.cache_row;
         fetch(dtype, place + bytes(dtype, first), &loops, packet)
     }
 
@@ -271,13 +276,13 @@ impl Head {
         let (machine, dtype, packets) = (build.machine, build.cache(), self.packets.packets);
         let (slices, deep) = (n(machine.pe.slices), n(self.teams.deep));
         let walk = [
-            (build.key_rows, 0),
+            (self.keys.rows, 0),
             (slices, 0),
             (n(packets.count), self.packets.pitch),
             (deep, self.packets.row(dtype)),
             (n(packets.elements), 1),
         ];
-        let order = [(build.key_rows, false), (slices, false), (n(packets.count), true), (deep, false)];
+        let order = [(self.keys.rows, false), (slices, false), (n(packets.count), true), (deep, false)];
         let contract = Contract {
             flits: packets.flits,
             repeats: deep,
@@ -303,7 +308,7 @@ impl Head {
         let turning: Vec<_> = passing.chain(queries).filter(|(size, ..)| *size != n(1)).collect();
         let loops: Vec<(Count, bool)> = turning.iter().map(|(size, summed, _)| (*size, *summed)).collect();
         let limit = ReduceLimit {
-            extent: build.context,
+            extent: self.keys.context,
             slices: self.slice_place(),
             weights: turning.iter().map(|(.., weight)| *weight).collect(),
             element: self.place(slices),
@@ -321,14 +326,14 @@ impl Head {
     /// Weights of the values, a row of keys for each query.
     fn chances(&self, build: &mut Build<'_>, scale: f32) {
         let (dtype, slices) = (build.cache(), build.machine.pe.slices);
-        let by_query = [(build.key_rows, 0), (n(slices), 0), (n(self.teams.deep), 8), (n(8), 1)];
+        let by_query = [(self.keys.rows, 0), (n(slices), 0), (n(self.teams.deep), 8), (n(8), 1)];
         let mut ops = vec![with(OpKind::FSub, vrf(0, &by_query)), op(OpKind::Exp)];
         ops.extend(as_chances(build));
         let vector = scaled(build, scale, ops);
         let tile = 8 / (u64::from(dtype.storage_bits()) / 8);
         let queries = self.queries(build);
         let to = [
-            (build.key_rows, bytes(dtype, slices)),
+            (self.keys.rows, bytes(dtype, slices)),
             (n(slices / tile), bytes(dtype, tile)),
             (n(queries), bytes(dtype, self.keys_most(build))),
         ];
@@ -353,7 +358,7 @@ impl Head {
         let in_flit = flit * 8 / u64::from(dtype.storage_bits());
         let mut from = fetch(dtype, build.at.chances, &loops, in_flit);
         from.limits = vec![Limit {
-            extent: build.context,
+            extent: self.keys.context,
             slices: self.slice_place(),
             weights: turning.iter().map(|(.., weight)| *weight).collect(),
         }];
@@ -361,7 +366,7 @@ impl Head {
         let to = [
             (n(deep), bytes(dtype, keys)),
             (n(lanes), lane),
-            (build.key_rows, bytes(dtype, slices)),
+            (self.keys.rows, bytes(dtype, slices)),
             (n(slices / in_flit), flit),
         ];
         let to = commit(Memory::Trf { lanes }, 0, &to, flit);
@@ -373,10 +378,10 @@ impl Head {
         let (machine, dtype, deep) = (build.machine, build.cache(), n(self.teams.deep));
         let slices = machine.pe.slices;
         let packets = Packets::new(machine, dtype, slices);
-        let order = [(deep, false), (build.key_rows, true), (n(packets.count), true)];
+        let order = [(deep, false), (self.keys.rows, true), (n(packets.count), true)];
         let walk = [
             (deep, self.keys_most(build)),
-            (build.key_rows, slices),
+            (self.keys.rows, slices),
             (n(packets.count), packets.elements),
             (n(packets.elements), 1),
         ];
@@ -387,7 +392,7 @@ impl Head {
             steps: steps(&order),
             ..contraction(dtype, machine.ce.lanes, Drain::Interleaved)
         };
-        let ones = [(deep, 0), (build.key_rows, 0), (n(packets.count), 0), (n(packets.elements), 1)];
+        let ones = [(deep, 0), (self.keys.rows, 0), (n(packets.count), 0), (n(packets.elements), 1)];
         let from = fetch(dtype, build.at.ones, &ones, packets.elements);
         let size = LANE_WORDS * self.teams.deep;
         let ends = match (dtype, over) {
@@ -424,13 +429,13 @@ impl Head {
         let (slices, deep) = (build.machine.pe.slices, n(self.teams.deep));
         let (each, packets) = (self.columns.each, n(columns / self.columns.each));
         let walk = [
-            (build.key_rows, slices),
+            (self.keys.rows, slices),
             (n(slices), 1),
             (packets, 0),
             (deep, self.keys_most(build)),
             (n(each), 0),
         ];
-        let order = [(build.key_rows, true), (n(slices), true), (packets, false), (deep, false)];
+        let order = [(self.keys.rows, true), (n(slices), true), (packets, false), (deep, false)];
         let contract = Contract {
             flits: self.columns.flits,
             repeats: deep,
@@ -449,14 +454,14 @@ impl Head {
         let (each, packets) = (self.columns.each, n(columns / self.columns.each));
         let (pairs, both) = (n(self.teams.slices), 2 * each);
         let walk = [
-            (build.key_rows, slices),
+            (self.keys.rows, slices),
             (pairs, 2),
             (packets, 0),
             (deep, self.keys_most(build)),
             (n(each), 0),
             (n(2), 1),
         ];
-        let order = [(build.key_rows, true), (pairs, true), (packets, false), (deep, false)];
+        let order = [(self.keys.rows, true), (pairs, true), (packets, false), (deep, false)];
         let contract = Contract {
             flits: 2 * self.columns.flits,
             transpose: Some(FlitTranspose { rows: 2, columns: PAIRED }),
@@ -467,8 +472,8 @@ impl Head {
             ..contraction(dtype, build.machine.ce.lanes, Drain::Sequential)
         };
         let depth = self.heads.depth;
-        let place = build.at.paired + bytes(dtype, 2 * (build.first_key_row * depth + first));
-        (contract, fetch(dtype, place, &[(build.key_rows, 2 * depth), (n(2 * columns), 1)], both))
+        let place = build.at.paired + bytes(dtype, 2 * (self.keys.first_row * depth + first));
+        (contract, fetch(dtype, place, &[(self.keys.rows, 2 * depth), (n(2 * columns), 1)], both))
     }
 
     /// Values of all keys of the head, the two of a slice in a row side by side, some columns of one and then

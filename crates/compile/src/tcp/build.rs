@@ -12,15 +12,14 @@ use tilewright_tcp_isa::program::event::PeId;
 use tilewright_tcp_isa::program::exec::{self, Context, ExecBody, Memory};
 use tilewright_tcp_isa::program::transfer::Address;
 use tilewright_tcp_isa::program::{Count, Exec, Program};
-use tilewright_tcp_lower::kernels::pass::signed;
 
 use super::emit::Emitter;
-use super::exchange::Sent;
 use super::held::{Held, tensors};
 use super::image::{commit, hbm, n, packet_of, to_slices, transfer, turn};
 use super::place::{Places, place};
 use super::plan::{Fill, Packed, Plan};
-use super::registers::{Halves, by_sequence, flags};
+use super::queue_state::QueueState;
+use super::registers::Registers;
 use super::rows::UNIT;
 use crate::CompileError;
 use crate::kernel::{Heads, Kernel, Kernels, Norm};
@@ -47,67 +46,20 @@ pub struct Build<'a> {
     pub plan: &'a Plan,
     /// What for.
     pub mode: Mode,
-    /// Which processing element of its chip.
-    pub pe: u64,
-    /// Which chip.
-    pub chip: u64,
-    /// Parts of the rows that are exchanged one after the other, so that one part is on its way while the
-    /// next is made.
-    pub parts: Vec<Part>,
-    /// The rows at hand: all, or a part.
-    pub part: Part,
-    /// Partial sums on their way to those who have the tokens.
-    pub sent: Option<Sent>,
-    /// By part, the transfer of own tokens to all others, as long as nobody waited for it.
-    pub gathered: Vec<u8>,
-    /// Places of a row of tokens whose residual this processing element has.
-    pub own: u64,
-    /// Commands.
-    pub emit: Emitter<'a>,
-    /// Rows of a slice.
-    pub rows: Count,
-    /// Tokens of a row, over slices of a band.
-    pub groups: u64,
-    /// Tokens whose residual this processing element has, padding included.
-    pub own_tokens: Count,
-    /// Rows of cached keys of a slice.
-    pub key_rows: Count,
-    /// Eights of them.
-    pub key_rounds: Count,
-    /// Keys that there are.
-    pub context: Count,
-    /// The last three for each sequence of a batch.
-    by_sequence: Vec<[Count; 3]>,
-    /// Of a prompt whose keys the register files hold one half at a time.
-    pub halves: Option<Halves>,
-    /// The first row of the keys at hand.
-    pub first_key_row: u64,
-    /// Above zero if every place of a prompt's rows has a token, and if not.
-    pub whole: Count,
-    /// The latter.
-    pub ragged: Count,
-    /// Above zero if logits are wanted: not of the first parts of a prompt.
-    pub speaks: Count,
-    /// Tokens from this processing element's first on, for vectors of all tokens.
-    pub counted: Vec<Count>,
+    /// What a run is told.
+    pub registers: Registers,
     /// Places in data memory.
     pub at: Places,
-    /// Fills in the order in which they are used; how many were asked for, and used.
+    /// Fills of weights in the order in which they are used, each with the slices that have some of it.
     pub fills: Vec<(Fill, u64)>,
-    pub(super) asked: usize,
-    /// The latter.
-    pub(super) used: usize,
-    /// What a unit of what attention gives is worth, if integers are made of it and that was found
-    /// beforehand.
-    pub attended_unit: Option<f32>,
-    /// Norms so far.
-    pub norms: u64,
-    /// Gains that were loaded for the first part of the rows are there for the others.
-    pub gains_stay: bool,
-    /// Exchanges of sums so far, and those between chips.
-    pub exchanges: u64,
-    /// The latter.
-    pub peer_turns: u64,
+    /// Commands.
+    pub emit: Emitter<'a>,
+    /// The processing element whose queue is written.
+    pub home: PeId,
+    /// What its queue has done so far.
+    pub queue: QueueState,
+    /// The rows at hand: all, or a part of them, for as long as [`Build::with_part`] says.
+    pub part: Part,
 }
 
 /// Ones of bf16, and of eight-bit integers.
@@ -135,16 +87,6 @@ impl Part {
     pub fn by_row(&self, stride: u64) -> (Count, u64) {
         (self.rows, stride * self.step)
     }
-}
-
-/// Parts of the rows of a prefill program, each with its register.
-fn parts(emit: &mut Emitter<'_>, plan: &Plan) -> Vec<Part> {
-    let step = plan.choices.parts;
-    let part = |first: u64| {
-        let rows = signed(Part::rows_of(first, plan.prefill_rows, step));
-        Part { rows: emit.register(&format!("rows{first}"), 1, rows), first, step }
-    };
-    (0..step.min(plan.prefill_rows)).map(part).collect()
 }
 
 /// Compiles one program.
@@ -245,76 +187,24 @@ impl<'a> Build<'a> {
         let mut emit = Emitter::new(machine, plan.options.chips);
         emit.window = to_index(plan.choices.window);
         emit.solver = plan.choices.solver;
-        let slices = machine.pe.slices;
-        let most = signed;
-        let by_sequence = by_sequence(&mut emit, machine, plan, mode);
-        let [key_rows, key_rounds, context] = by_sequence.first().copied().unwrap_or([n(1); 3]);
-        let (rows, groups, tokens) = match mode {
-            Mode::Prefill => {
-                let rows = emit.register("rows", 1, most(plan.prefill_rows));
-                let own = slices / plan.options.pes / plan.features.bands;
-                let tokens = emit.register("own_tokens", most(own), most(plan.prefill_rows * own));
-                (rows, slices / plan.features.bands, tokens)
-            }
-            Mode::Decode => (n(1), 1, n(1)),
-            Mode::Batch => {
-                let rows = plan.options.batch_rows(slices);
-                (n(rows), slices, n(rows * (slices / plan.options.pes).max(1)))
-            }
-        };
-        let [whole, ragged, speaks] = flags(&mut emit, mode);
-        let halves = Halves::new(&mut emit, plan, kernels, mode);
-        let all = Part { rows, first: 0, step: 1 };
-        let parts = match mode {
-            Mode::Prefill if plan.options.pes > 1 => parts(&mut emit, plan),
-            _ => vec![all],
-        };
-        let counted = (0..plan.options.pes).filter(|_| kernels.pools()).map(|pe| match mode {
-            Mode::Prefill => emit.register(&format!("counted{pe}"), 0, most(plan.options.context)),
-            Mode::Decode | Mode::Batch => n(1),
-        });
-        let counted = counted.collect();
+        let registers = Registers::new(&mut emit, kernels, plan, mode);
+        let part = registers.all_rows();
+        let of_packed = |packed: &'a Packed| packed.fills.iter().map(|fill| (*fill, packed.slices));
         let mut build = Build {
-            parts,
-            counted,
-            part: all,
-            sent: None,
-            gathered: Vec::new(),
             machine,
             kernels,
             plan,
             mode,
-            pe: 0,
-            chip: 0,
-            own: (groups / plan.options.pes).max(1),
-            emit,
-            rows,
-            groups,
-            own_tokens: tokens,
-            key_rows,
-            key_rounds,
-            context,
-            by_sequence,
-            halves,
-            first_key_row: 0,
-            whole,
-            ragged,
-            speaks,
+            registers,
             at: Places::default(),
-            fills: Vec::new(),
-            asked: 0,
-            used: 0,
-            attended_unit: None,
-            norms: 0,
-            gains_stay: false,
-            exchanges: 0,
-            peer_turns: 0,
+            fills: plan.packed.iter().flat_map(of_packed).collect(),
+            emit,
+            home: PeId { chip: 0, pe: 0 },
+            queue: QueueState::default(),
+            part,
         };
         build.at = place(&build)?;
         build.name_objects();
-        for packed in &plan.packed {
-            build.fills.extend(packed.fills.iter().map(|fill| (*fill, packed.slices)));
-        }
         Ok(build)
     }
 
@@ -335,9 +225,7 @@ impl<'a> Build<'a> {
     /// Begins the queue of a processing element.
     fn turn_to(&mut self, home: PeId) {
         self.emit.turn_to(home);
-        (self.chip, self.pe) = (home.chip, home.pe);
-        (self.asked, self.used, self.norms, self.exchanges, self.peer_turns) = (0, 0, 0, 0, 0);
-        (self.sent, self.gathered) = (None, Vec::new());
+        (self.home, self.queue) = (home, QueueState::default());
     }
 
     /// Sequences that a run takes tokens of.
@@ -345,12 +233,18 @@ impl<'a> Build<'a> {
         if self.mode == Mode::Batch { self.plan.options.batch } else { 1 }
     }
 
-    /// What follows is of a sequence of the batch.
-    pub fn turn_to_sequence(&mut self, sequence: u64) {
-        let of = usize::try_from(sequence).ok().and_then(|at| self.by_sequence.get(at));
-        if let Some([key_rows, key_rounds, context]) = of.copied() {
-            (self.key_rows, self.key_rounds, self.context) = (key_rows, key_rounds, context);
+    /// Tokens of a row, over slices of a band.
+    pub fn groups(&self) -> u64 {
+        match self.mode {
+            Mode::Prefill => self.machine.pe.slices / self.plan.features.bands,
+            Mode::Decode => 1,
+            Mode::Batch => self.machine.pe.slices,
         }
+    }
+
+    /// Tokens of a row that a processing element has the residual of if they are dealt out.
+    pub fn own(&self) -> u64 {
+        (self.groups() / self.pes()).max(1)
     }
 
     /// Processing elements of a chip.
@@ -365,8 +259,8 @@ impl<'a> Build<'a> {
 
     /// Waits for a transfer, tells the others of this chip, and waits for theirs.
     pub fn meet_chip(&mut self, transfer: u8) {
-        let (chip, pes) = (self.chip, self.pes());
-        let other = |ahead: u64| PeId { chip, pe: (self.pe + ahead) % pes };
+        let (PeId { chip, pe }, pes) = (self.home, self.pes());
+        let other = |ahead: u64| PeId { chip, pe: (pe + ahead) % pes };
         let others: Vec<PeId> = (1..pes).map(other).collect();
         self.emit.meet(&[transfer], &others);
     }
@@ -378,17 +272,17 @@ impl<'a> Build<'a> {
 
     /// A byte of the data memory of one of this processing element's slices.
     pub fn dm(&self, slice: u64, offset: u64) -> Address {
-        super::image::dm(self.chip, self.pe * self.machine.pe.slices + slice, offset)
+        super::image::dm(self.home.chip, self.home.pe * self.machine.pe.slices + slice, offset)
     }
 
     /// A byte of the data memory of a slice of this chip, counted over all its processing elements.
     pub fn chip_dm(&self, slice: u64, offset: u64) -> Address {
-        super::image::dm(self.chip, slice, offset)
+        super::image::dm(self.home.chip, slice, offset)
     }
 
     /// A byte of this chip's HBM.
     pub fn hbm(&self, offset: u64) -> Address {
-        hbm(self.chip, offset)
+        hbm(self.home.chip, offset)
     }
 
     /// The most rows of a slice.
@@ -428,7 +322,7 @@ impl<'a> Build<'a> {
     /// Where attention leaves its result: place, type, and the cast to it.
     pub fn attended(&self) -> (u64, Dtype, Option<Dtype>) {
         match self.dtype() {
-            Dtype::I8 if self.attended_unit.is_none() => {
+            Dtype::I8 if self.queue.attended_unit.is_none() => {
                 let between = self.between();
                 (self.at.attended_floats, between, (between != Dtype::F32).then_some(between))
             }
@@ -448,7 +342,7 @@ impl<'a> Build<'a> {
 
     /// Tokens of a row whose residual this processing element has.
     pub fn own_of_row(&self) -> u64 {
-        if self.deals_tokens() { self.own } else { self.groups }
+        if self.deals_tokens() { self.own() } else { self.groups() }
     }
 
     /// Loops over own tokens of the rows at hand.
@@ -464,31 +358,38 @@ impl<'a> Build<'a> {
 
     /// Loops over tokens of a value by features, `stride` from token to token.
     pub fn by_token(&self, stride: u64) -> [(Count, u64); 2] {
-        [self.part.by_row(stride * self.groups), (n(self.groups), stride)]
+        [self.part.by_row(stride * self.groups()), (n(self.groups()), stride)]
     }
 
     /// What lies before the first of them.
     pub fn before_token(&self, stride: u64) -> u64 {
-        self.part.first * self.groups * stride
+        self.part.first * self.groups() * stride
     }
 
     /// Emits commands for each part of the rows, one after the other; what a part has no rows for is left
     /// out. What comes `after` a part comes in any case.
     pub fn each_part(&mut self, mut emit: impl FnMut(&mut Self, usize), mut after: impl FnMut(&mut Self)) {
-        let all = self.part;
-        for (index, part) in self.parts.clone().into_iter().enumerate() {
-            self.part = part;
-            // A first row there is always.
-            if part.first > 0 {
-                self.emit.begin_if_above(self.rows, part.first);
-            }
-            emit(self, index);
-            if part.first > 0 {
-                self.emit.end_if();
-            }
-            after(self);
+        for (index, part) in self.registers.parts.clone().into_iter().enumerate() {
+            self.with_part(part, |build| {
+                // A first row there is always.
+                if part.first > 0 {
+                    build.emit.begin_if_above(build.registers.rows, part.first);
+                }
+                emit(build, index);
+                if part.first > 0 {
+                    build.emit.end_if();
+                }
+                after(build);
+            });
         }
-        self.part = all;
+    }
+
+    /// Emits commands for some rows; behind it those are at hand that were before.
+    pub fn with_part<T>(&mut self, part: Part, emit: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.part, part);
+        let result = emit(self);
+        self.part = before;
+        result
     }
 
     /// What every run starts with.
@@ -524,7 +425,7 @@ impl<'a> Build<'a> {
             return;
         };
         let slices = self.machine.pe.slices;
-        let from = self.hbm(constants.at + self.pe * slices * constants.bytes + window.start);
+        let from = self.hbm(constants.at + self.home.pe * slices * constants.bytes + window.start);
         let packet = packet_of(self.machine, window.bytes);
         let loops = vec![to_slices(slices, constants.bytes), turn(n(window.bytes / packet), packet, packet)];
         let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
@@ -577,7 +478,7 @@ impl<'a> Build<'a> {
             }
             Kernel::Attend { heads, cache, scale, causal, out, .. } => {
                 let peak = self.kernels.amax.get(out).filter(|_| self.dtype() == Dtype::I8);
-                self.attended_unit = peak.map(|peak| peak / UNIT);
+                self.queue.attended_unit = peak.map(|peak| peak / UNIT);
                 match self.mode {
                     Mode::Prefill => super::attend_rows::attend(self, heads, *cache, *scale, *causal)?,
                     Mode::Decode => super::attend_keys::attend(self, heads, *cache, *scale)?,

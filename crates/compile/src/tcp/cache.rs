@@ -11,6 +11,7 @@ use tilewright_tcp_lower::kernels::pass::signed;
 
 use super::build::{Build, Mode};
 use super::image::{bytes, from_slices, indexed, n, packet_of, to_slices, transfer, turn};
+use super::registers::Keys;
 use super::teams::Teams;
 
 /// Keys, or values: a half of each row.
@@ -40,26 +41,26 @@ impl Half {
 /// Where this processing element has a cache.
 fn start(build: &Build<'_>, cache: usize) -> u64 {
     build.plan.caches.get(cache).or_broken("attention has a cache in the plan")
-        + build.pe * build.plan.cache_bytes
+        + build.home.pe * build.plan.cache_bytes
 }
 
 /// New keys of whole rows to the cache.
 pub(super) fn store_keys(build: &mut Build<'_>, cache: usize) {
-    build.emit.begin_if_above(build.whole, 0);
+    build.emit.begin_if_above(build.registers.whole, 0);
     store_half(build, cache, Half::Keys);
     build.emit.end_if();
 }
 
 /// All keys from it, if rows are whole.
 pub(super) fn fetch_keys(build: &mut Build<'_>, cache: usize, teams: Teams) {
-    build.emit.begin_if_above(build.whole, 0);
+    build.emit.begin_if_above(build.registers.whole, 0);
     fetch_half(build, cache, Half::Keys, teams);
     build.emit.end_if();
 }
 
 /// Both where places of a row have no token, with new values.
 pub(super) fn turn_ragged_keys(build: &mut Build<'_>, cache: usize, teams: Teams) {
-    build.emit.begin_if_above(build.ragged, 0);
+    build.emit.begin_if_above(build.registers.ragged, 0);
     store(build, cache);
     fetch_half(build, cache, Half::Keys, teams);
     build.emit.end_if();
@@ -67,7 +68,7 @@ pub(super) fn turn_ragged_keys(build: &mut Build<'_>, cache: usize, teams: Teams
 
 /// New values of whole rows to the cache.
 pub(super) fn store_values(build: &mut Build<'_>, cache: usize) {
-    build.emit.begin_if_above(build.whole, 0);
+    build.emit.begin_if_above(build.registers.whole, 0);
     store_half(build, cache, Half::Values);
     build.emit.end_if();
 }
@@ -83,7 +84,7 @@ fn store_half(build: &mut Build<'_>, cache: usize, half: Half) {
     let row = plan.cache_row;
     let packet = packet_of(build.machine, row / 2);
     let backwards = TransferLoop { size: n(slices), source: -SLICE_STRIDE, target: signed(row) };
-    let mut loops = vec![turn(build.rows, row, 0), backwards];
+    let mut loops = vec![turn(build.registers.rows, row, 0), backwards];
     if packet < row / 2 {
         loops.push(turn(n(row / 2 / packet), packet, packet));
     }
@@ -122,7 +123,7 @@ fn fetch_half(build: &mut Build<'_>, cache: usize, half: Half, teams: Teams) {
     let (own, own_row) = (row / 2 / teams.count, row / teams.count);
     let packet = packet_of(build.machine, own);
     let loops = vec![
-        turn(build.key_rows, build.machine.pe.slices * row, row),
+        turn(build.registers.keys(0).rows, build.machine.pe.slices * row, row),
         turn(n(teams.count), teams.slices * row, own_row),
         teams.teams_at_target(own),
         to_slices(teams.slices, row),
@@ -142,11 +143,11 @@ fn fetch_half(build: &mut Build<'_>, cache: usize, half: Half, teams: Teams) {
 }
 
 /// All rows of a sequence to the slices, in turns, at a place.
-pub(super) fn fetch(build: &mut Build<'_>, cache: usize, sequence: u64, place: u64) {
+pub(super) fn fetch(build: &mut Build<'_>, cache: usize, (sequence, keys): (u64, Keys), place: u64) {
     let (row, slices) = (build.plan.cache_row, build.machine.pe.slices);
     let packet = packet_of(build.machine, row);
     let loops = vec![
-        turn(build.key_rows, slices * row, row),
+        turn(keys.rows, slices * row, row),
         to_slices(slices, row),
         turn(n(row / packet), packet, packet),
     ];

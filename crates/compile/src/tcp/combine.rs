@@ -52,13 +52,13 @@ pub(super) fn combine(build: &mut Build<'_>, kernel: usize, input: ValueId) -> R
             |_| {},
         );
         if index == last {
-            build.sent = Some(super::exchange::Sent { kernel, fills: packed.fills.clone(), parts });
+            build.queue.sent = Some(super::exchange::Sent { kernel, fills: packed.fills.clone(), parts });
         }
     }
     if build.pes() == 1 && build.chips() == 1 {
         add(build, build.at.y, kernel);
     } else if build.pes() == 1 {
-        build.sent = Some(super::exchange::Sent { kernel, fills: Vec::new(), parts: Vec::new() });
+        build.queue.sent = Some(super::exchange::Sent { kernel, fills: Vec::new(), parts: Vec::new() });
     }
     Ok(())
 }
@@ -76,7 +76,7 @@ fn load_units(build: &mut Build<'_>, kernel: usize, by_token: bool) {
 /// The contraction of the rows at hand with a fill.
 fn combined(build: &Build<'_>, packed: &Packed, fill: &Fill, from: u64) -> Exec {
     let (dtype, share) = (packed.dtype, build.plan.features.share);
-    let (packets, groups) = (packed.packets, n(build.groups));
+    let (packets, groups) = (packed.packets, n(build.groups()));
     let part = build.part;
     let rows = part.rows;
     let contract = with_fill(build, packed, fill, &[rows, groups]);

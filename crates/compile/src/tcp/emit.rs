@@ -519,13 +519,7 @@ mod tests {
 
     use super::super::image::{dm, n, transfer};
     use super::*;
-
-    fn tcp() -> Tcp {
-        let mut sources = tilewright_base::Sources::default();
-        let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("built in"));
-        let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("legal");
-        loaded.machine.tcp().expect("a TCP").clone()
-    }
+    use tilewright_testkit::tcp;
 
     /// Numbers of the transfers in the order in which they are issued: a long one, then a short one, both to
     /// the slices of a PE.

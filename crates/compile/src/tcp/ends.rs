@@ -23,7 +23,7 @@ pub(super) fn embed(build: &mut Build<'_>) {
     let to = commit(Memory::Dm, at.x, &[outer, inner, (n(flits(share)), word)], word);
     let [outer, inner] = build.by_own(share);
     let mut stream = if let Some(table) = plan.place_table {
-        let second = at.y + bytes(Dtype::Bf16, build.most_rows() * build.own * share).next_multiple_of(64);
+        let second = at.y + bytes(Dtype::Bf16, build.most_rows() * build.own() * share).next_multiple_of(64);
         gather(build, "places", plan.places, table, second);
         let loops = [outer, inner, (n(flits(share)), 8), (n(2), 0), (n(8), 1)];
         let sum = chain(Word::F32, vec![with(OpKind::FAdd, OperandSource::Pair)]).paired();
@@ -43,13 +43,14 @@ pub(super) fn embed(build: &mut Build<'_>) {
 fn gather(build: &mut Build<'_>, name: &str, from: u64, table: u64, to: u64) {
     let (plan, features) = (build.plan, build.plan.features);
     let piece = bytes(Dtype::Bf16, features.share);
-    let loops = vec![turn(build.own_tokens, plan.embedding_row, piece), to_slices(features.slices, piece)];
+    let loops =
+        vec![turn(build.registers.own_tokens, plan.embedding_row, piece), to_slices(features.slices, piece)];
     let dealt = build.deals_tokens() || build.bands() > 1;
-    let entries = bytes(Dtype::U32, if dealt { build.most_rows() * build.own } else { 0 });
+    let entries = bytes(Dtype::U32, if dealt { build.most_rows() * build.own() } else { 0 });
     for band in 0..build.bands() {
         let target = build.dm(band * build.band_slices(), to);
         let rows = transfer(name, build.hbm(from), target, loops.clone(), piece);
-        let table = build.hbm(table + (build.pe + band) * entries);
+        let table = build.hbm(table + (build.home.pe + band) * entries);
         build.emit.dma(indexed(rows, table, false));
     }
 }
@@ -59,7 +60,7 @@ pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileEr
     let packed = build.packed(kernel)?;
     let part = bytes(Dtype::F32, build.plan.logit_words / build.plan.options.all_pes());
     super::exchange::all_gathered(build);
-    build.emit.begin_if_above(build.speaks, 0);
+    build.emit.begin_if_above(build.registers.logits, 0);
     for (turn_index, fill) in packed.fills.iter().enumerate() {
         load_ahead(build, packed, fill);
         let place = build.at.logits[turn_index % 2];
@@ -77,7 +78,7 @@ pub(super) fn head(build: &mut Build<'_>, kernel: usize) -> Result<(), CompileEr
         let (sequences, slices) = (build.sequences(), build.machine.pe.slices);
         let whole = bytes(Dtype::F32, build.plan.logit_words);
         // The first chip collects them.
-        let pe = build.chip * build.pes() + build.pe;
+        let pe = build.home.chip * build.pes() + build.home.pe;
         let to = build.plan.logits + pe * part + first;
         for row in 0..sequences.div_ceil(slices) {
             let of_row = (sequences - row * slices).min(slices);

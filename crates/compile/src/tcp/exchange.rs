@@ -51,7 +51,7 @@ pub(super) fn by_row(part: Part, source: u64, target: u64) -> TransferLoop {
 
 /// Bytes of partial sums before those of a fill.
 pub(super) fn before_fill(build: &Build<'_>, fill: &Fill) -> u64 {
-    bytes(build.exchanged(), build.most_rows() * build.groups * fill.first * 8)
+    bytes(build.exchanged(), build.most_rows() * build.groups() * fill.first * 8)
 }
 
 /// Where an exchange puts sums of a fill, and the bytes of a row's block and of a sender's slot.
@@ -60,14 +60,14 @@ fn places(build: &Build<'_>, fill: &Fill) -> (u64, u64, u64) {
     let block = bytes(dtype, own * fill.groups * 8);
     let slot = bytes(dtype, build.most_rows() * own * build.plan.features.share).next_multiple_of(64);
     // Without gathers in between, the last sums may still be read when the next arrive.
-    let place = build.at.received[usize::from(!build.deals_tokens() && build.exchanges % 2 == 1)];
+    let place = build.at.received[usize::from(!build.deals_tokens() && build.queue.exchanges % 2 == 1)];
     (place + bytes(dtype, build.most_rows() * own * fill.first * 8), block, slot)
 }
 
 /// Sends partial sums of the rows at hand to whoever has their tokens; gives the transfer.
 pub(super) fn send(build: &mut Build<'_>, fill: &Fill) -> u8 {
     let (place, block, slot) = places(build, fill);
-    let row = bytes(build.exchanged(), build.groups * fill.groups * 8);
+    let row = bytes(build.exchanged(), build.groups() * fill.groups * 8);
     let packet = packet_of(build.machine, block);
     let loops = vec![
         to_pes(build, if build.deals_tokens() { block } else { 0 }),
@@ -76,7 +76,7 @@ pub(super) fn send(build: &mut Build<'_>, fill: &Fill) -> u8 {
         turn(n(block / packet), packet, packet),
     ];
     let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-    let target = build.chip_dm(0, place + build.pe * slot + build.part.first * block);
+    let target = build.chip_dm(0, place + build.home.pe * slot + build.part.first * block);
     let source = build.dm(0, build.at.y + before_fill(build, fill) + build.part.first * row);
     build.emit.dma(transfer("sums", source, target, loops, packet))
 }
@@ -84,7 +84,12 @@ pub(super) fn send(build: &mut Build<'_>, fill: &Fill) -> u8 {
 /// Whether sums are added to the residual as they are made: the vector register file holds the residual of a
 /// part's tokens behind what its norm keeps there.
 pub(super) fn adds(build: &Build<'_>, sent: &Sent) -> bool {
-    let rows = build.parts.iter().map(|part| Part::rows_of(part.first, build.most_rows(), part.step)).max();
+    let rows = build
+        .registers
+        .parts
+        .iter()
+        .map(|part| Part::rows_of(part.first, build.most_rows(), part.step))
+        .max();
     let held = bytes(Dtype::F32, rows.unwrap_or(0) * build.own_of_row() * build.plan.features.share);
     build.deals_tokens()
         && build.chips() == 1
@@ -110,11 +115,9 @@ pub(super) fn load_residual(build: &mut Build<'_>) {
 
 /// The same for the part behind one, if there is one.
 pub(super) fn load_next_residual(build: &mut Build<'_>, part: usize) {
-    let Some(next) = build.parts.get(part + 1).copied() else { return };
-    build.emit.begin_if_above(build.rows, next.first);
-    let this = std::mem::replace(&mut build.part, next);
-    load_residual(build);
-    build.part = this;
+    let Some(next) = build.registers.parts.get(part + 1).copied() else { return };
+    build.emit.begin_if_above(build.registers.rows, next.first);
+    build.with_part(next, load_residual);
     build.emit.end_if();
 }
 
@@ -129,22 +132,22 @@ pub(super) fn receive(build: &mut Build<'_>, sent: &Sent, part: usize) {
             load_ones(build);
         }
         sent.fills.iter().for_each(|fill| short_sum(build, fill, true));
-        build.exchanges += u64::from(part + 1 == build.parts.len());
+        build.queue.exchanges += u64::from(part + 1 == build.registers.parts.len());
         return;
     }
     let Some((last, others)) = sent.fills.split_last() else { return };
     if part == 0 {
-        let all = Part { rows: build.rows, first: 0, step: 1 };
-        let one = std::mem::replace(&mut build.part, all);
-        if build.deals_tokens() {
-            load_ones(build);
-        }
-        others.iter().for_each(|fill| sum(build, fill));
-        build.part = one;
+        let all = Part { rows: build.registers.rows, first: 0, step: 1 };
+        build.with_part(all, |build| {
+            if build.deals_tokens() {
+                load_ones(build);
+            }
+            others.iter().for_each(|fill| sum(build, fill));
+        });
     }
     sum(build, last);
-    if part + 1 == build.parts.len() {
-        build.exchanges += 1;
+    if part + 1 == build.registers.parts.len() {
+        build.queue.exchanges += 1;
     }
 }
 
@@ -220,8 +223,8 @@ fn summed(build: &Build<'_>, fill: &Fill, adds: bool) -> Commit {
 /// Sends own normalised tokens of the rows at hand to all.
 pub(super) fn gather(build: &mut Build<'_>) {
     let (dtype, share) = (build.dtype(), build.plan.features.share);
-    let block = bytes(dtype, build.own * share);
-    let row = bytes(dtype, build.groups * share);
+    let block = bytes(dtype, build.own() * share);
+    let row = bytes(dtype, build.groups() * share);
     let packet = packet_of(build.machine, block);
     let loops = vec![
         to_pes(build, 0),
@@ -232,19 +235,19 @@ pub(super) fn gather(build: &mut Build<'_>) {
     ];
     let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
     let first = build.part.first;
-    let target = build.chip_dm(0, build.at.normal + build.pe * block + first * row);
+    let target = build.chip_dm(0, build.at.normal + build.home.pe * block + first * row);
     let source = build.dm(0, build.at.normal_own + first * block);
     let transfer = build.emit.dma(transfer("tokens", source, target, loops, packet));
-    build.gathered.push(transfer);
+    build.queue.gathered.push(transfer);
 }
 
 /// Waits for a part of the tokens from all, if they were sent.
 pub(super) fn gathered(build: &mut Build<'_>, part: usize) {
-    if let Some(transfer) = build.gathered.get(part).copied() {
+    if let Some(transfer) = build.queue.gathered.get(part).copied() {
         build.meet_chip(transfer);
     }
-    if part + 1 == build.parts.len() {
-        build.gathered.clear();
+    if part + 1 == build.registers.parts.len() {
+        build.queue.gathered.clear();
     }
 }
 

@@ -20,28 +20,28 @@ pub(super) const PIECES: usize = 4;
 impl Build<'_> {
     /// Makes sure that the next fill is on its way; gives its place.
     pub fn next_fill(&mut self) -> u64 {
-        while self.asked < (self.used + 1) * PIECES {
+        while self.queue.asked_pieces < (self.queue.used_fills + 1) * PIECES {
             self.ask();
         }
-        let place = self.at.slots[self.used % self.at.slots.len()];
-        self.used += 1;
+        let place = self.at.slots[self.queue.used_fills % self.at.slots.len()];
+        self.queue.used_fills += 1;
         place
     }
 
     /// Asks for so many pieces of the fills behind the one in use, as far as there are slots: its own is
     /// free, since it is in the register files.
     pub fn prefetch(&mut self, pieces: usize) {
-        let most = (self.used + self.at.slots.len()) * PIECES;
-        let most = most.min(self.asked.saturating_add(pieces)).min(self.fills.len() * PIECES);
-        while self.asked < most {
+        let most = (self.queue.used_fills + self.at.slots.len()) * PIECES;
+        let most = most.min(self.queue.asked_pieces.saturating_add(pieces)).min(self.fills.len() * PIECES);
+        while self.queue.asked_pieces < most {
             self.ask();
         }
     }
 
     /// Asks for the next piece of a fill.
     fn ask(&mut self) {
-        let (index, piece) = (self.asked / PIECES, (self.asked % PIECES) as u64);
-        self.asked += 1;
+        let (index, piece) = (self.queue.asked_pieces / PIECES, (self.queue.asked_pieces % PIECES) as u64);
+        self.queue.asked_pieces += 1;
         let Some((fill, slices)) = self.fills.get(index).copied() else { return };
         let place = self.at.slots[index % self.at.slots.len()];
         // Nobody else wants the engine of one processing element alone; small pieces cost more than they give
@@ -52,7 +52,7 @@ impl Build<'_> {
         let first = (piece * whole).min(fill.slice_bytes);
         let bytes = whole.min(fill.slice_bytes - first);
         if bytes > 0 {
-            let from = fill.at + self.pe * fill.pe_bytes + first;
+            let from = fill.at + self.home.pe * fill.pe_bytes + first;
             let packet = packet_of(self.machine, bytes);
             let target = self.dm(0, place + first);
             // Every band has all of them.

@@ -17,7 +17,7 @@ use super::rows::{UNIT, magnitude};
 
 /// A norm of the residual; `stays` says that it becomes the residual.
 pub(super) fn layer(build: &mut Build<'_>, epsilon: f32, biased: bool, stays: bool, peak: Option<f32>) {
-    by_part(build, |build| normalise(build, epsilon, biased, stays, peak));
+    by_part(build, |build, _| normalise(build, epsilon, biased, stays, peak));
 }
 
 /// The rows at hand.
@@ -60,14 +60,14 @@ fn centre(build: &mut Build<'_>, norm: &Norm, to: u64) {
 /// Times the gain, over the root, plus the bias.
 fn scale(build: &mut Build<'_>, norm: &Norm, biased: bool, to: u64) {
     let (constants, row) = (build.plan.constants.clone(), bytes(Dtype::F32, norm.share));
-    let tokens = build.most_rows() * build.own;
+    let tokens = build.most_rows() * build.own();
     // Behind the gain and what is kept of tokens.
     let bias_at = norm.tokens_at() + bytes(Dtype::F32, 2 * tokens);
-    load_words(build, "load_gain", build.constant(constants.gain(build.norms, false)), row, 0);
+    load_words(build, "load_gain", build.constant(constants.gain(build.queue.norms, false)), row, 0);
     norm.load(build, "load_roots", build.at.roots, norm.tokens_at());
     let mut ops = vec![with(OpKind::Mul0, norm.by_column(build, 0)), with(OpKind::Div, norm.by_token())];
     if biased {
-        load_words(build, "load_bias", build.constant(constants.norm_bias(build.norms)), row, bias_at);
+        load_words(build, "load_bias", build.constant(constants.norm_bias(build.queue.norms)), row, bias_at);
         ops.push(with(OpKind::ClipAdd, norm.by_column(build, bias_at)));
     }
     keep(build, "scale", norm, chain(Word::F32, ops), to);

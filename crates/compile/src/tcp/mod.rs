@@ -7,7 +7,8 @@
 //! | [`plan`] | what all programs of a model share: places in HBM |
 //! | [`choices`] | what templates leave open, and the rule |
 //! | [`bands`] | parts of the slices with tokens of their own |
-//! | [`build`] | one program: registers, kernels in order |
+//! | [`build`] | one program: kernels in order |
+//! | `registers`, `queue_state` | what a run is told; what a queue has done so far |
 //! | [`place`] | places in data memory |
 //! | [`emit`] | commands in order, with the waits that they need |
 //! | [`window`] | the order of a few commands, by integer programming |
@@ -47,6 +48,7 @@ pub mod place;
 pub mod plan;
 mod pool;
 mod project;
+mod queue_state;
 pub(crate) mod registers;
 mod rotate;
 mod rows;

@@ -27,8 +27,9 @@ pub(super) const PAIR: u64 = 8;
 
 /// A norm of the residual.
 pub(super) fn rms(build: &mut Build<'_>, epsilon: f32, peak: Option<f32>) {
-    by_part(build, |build| {
-        let norm = Norm::new(build, build.at.x);
+    by_part(build, |build, gains_stay| {
+        let has_gains = gains_stay && build.part.first > 0;
+        let norm = Norm { has_gains, ..Norm::new(build, build.at.x) };
         norm.roots(build, epsilon);
         if build.dtype() == Dtype::I8 {
             match peak {
@@ -42,13 +43,13 @@ pub(super) fn rms(build: &mut Build<'_>, epsilon: f32, peak: Option<f32>) {
 }
 
 /// A norm, part of the rows by part: sums that are on their way are added first, and everyone gets the
-/// tokens.
-pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>)) {
-    let sent = build.sent.take();
+/// tokens. `norm` is told whether gains that were loaded for the first part are there for the others.
+pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>, bool)) {
+    let sent = build.queue.sent.take();
     let adds = sent.as_ref().is_some_and(|sent| super::exchange::adds(build, sent));
     // A bias of the sums takes the place of the gains.
     let bias = sent.as_ref().and_then(|sent| build.plan.constants.combined_bias(sent.kernel));
-    build.gains_stay = bias.is_none();
+    let gains_stay = bias.is_none();
     let mut between_chips = Vec::new();
     if let Some(sent) = sent.as_ref().filter(|_| build.chips() > 1) {
         let first = |build: &mut Build<'_>, part: usize| {
@@ -73,7 +74,7 @@ pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>)) {
                     super::combine::add(build, build.at.sum, sent.kernel);
                 }
             }
-            norm(build);
+            norm(build, gains_stay);
             if build.deals_tokens() {
                 super::exchange::gather(build);
             }
@@ -81,12 +82,12 @@ pub(super) fn by_part(build: &mut Build<'_>, norm: impl Fn(&mut Build<'_>)) {
         |build| build.prefetch(1),
     );
     // Rotations come behind the first norm.
-    if build.norms == 0 && build.plan.angles_row > 0 {
+    if build.queue.norms == 0 && build.plan.angles_row > 0 {
         super::rotate::angles(build);
     }
-    build.norms += 1;
-    build.ask_constants(build.norms);
-    build.peer_turns += u64::from(sent.is_some());
+    build.queue.norms += 1;
+    build.ask_constants(build.queue.norms);
+    build.queue.peer_exchanges += u64::from(sent.is_some());
 }
 
 /// Passes over own tokens, by features.
@@ -102,6 +103,8 @@ pub(super) struct Norm {
     kept_bytes: [(Count, u64); 2],
     /// Bytes before what is kept of the first.
     before: u64,
+    /// The vector register file has its gains.
+    has_gains: bool,
 }
 
 impl Norm {
@@ -111,7 +114,8 @@ impl Norm {
         let [outer, inner] = build.by_own(share);
         let words = [outer, inner, (n(share), 1)];
         let (before, from) = (build.before_own(PAIR), from + build.before_own(bytes(Dtype::F32, share)));
-        Norm { share, from, words, kept: build.by_own(2), kept_bytes: build.by_own(PAIR), before }
+        let (kept, kept_bytes) = (build.by_own(2), build.by_own(PAIR));
+        Norm { share, from, words, kept, kept_bytes, before, has_gains: false }
     }
 
     /// The root of each token's mean square.
@@ -162,10 +166,10 @@ impl Norm {
 
     /// Gains to the vector register file: as they are, or, behind them, their magnitudes.
     fn gain(&self, build: &mut Build<'_>, magnitudes: bool) {
-        if build.gains_stay && build.part.first > 0 {
+        if self.has_gains {
             return;
         }
-        let gain = build.constant(build.plan.constants.gain(build.norms, magnitudes));
+        let gain = build.constant(build.plan.constants.gain(build.queue.norms, magnitudes));
         let size = bytes(Dtype::F32, self.share);
         load_words(build, "load_gain", gain, size, if magnitudes { size } else { 0 });
     }
@@ -256,7 +260,7 @@ impl Norm {
         }
         // Slice i of a row has its token; every slice of the owner knows its worth.
         let own = build.own_of_row();
-        let first = build.pe * own;
+        let first = build.home.pe * own;
         let (pes, slices) = (n(build.pes()), signed(build.machine.pe.slices));
         let by_pe = TransferLoop { size: pes, source: 0, target: SLICE_STRIDE * slices };
         let pair = signed(PAIR);

@@ -29,7 +29,7 @@ pub(super) fn slot(build: &Build<'_>) -> u64 {
 /// Where the sums of a chip go. A chip that is ahead sends its next ones while these are still read, and then
 /// waits for everyone's: two places are enough.
 fn place(build: &Build<'_>, chip: u64) -> u64 {
-    let turns = usize::from(build.peer_turns % 2 == 1);
+    let turns = usize::from(build.queue.peer_exchanges % 2 == 1);
     build.at.peers[turns] + chip * slot(build)
 }
 
@@ -37,13 +37,13 @@ fn place(build: &Build<'_>, chip: u64) -> u64 {
 pub(super) fn summed(build: &Build<'_>) -> (u64, Dtype) {
     match build.chips() {
         1 => (build.at.sum, Dtype::F32),
-        _ => (place(build, build.chip), build.exchanged()),
+        _ => (place(build, build.home.chip), build.exchanged()),
     }
 }
 
 fn others(build: &Build<'_>) -> Vec<PeId> {
     let chips = build.chips();
-    (1..chips).map(|ahead| PeId { chip: (build.chip + ahead) % chips, pe: build.pe }).collect()
+    (1..chips).map(|ahead| PeId { chip: (build.home.chip + ahead) % chips, pe: build.home.pe }).collect()
 }
 
 /// Sends the sums of the rows at hand to the other chips; gives the transfers.
@@ -56,7 +56,7 @@ pub(super) fn send(build: &mut Build<'_>) -> Vec<u8> {
         turn(n(block / packet), packet, packet),
     ];
     let loops: Vec<_> = loops.into_iter().filter(|row| row.size != n(1)).collect();
-    let at = place(build, build.chip) + build.part.first * block;
+    let at = place(build, build.home.chip) + build.part.first * block;
     let others = others(build);
     let send = |PeId { chip, pe }: PeId| {
         let target = dm(chip, pe * build.machine.pe.slices, at);

@@ -298,7 +298,7 @@ fn attends(build: &Build<'_>, known: bool) -> bool {
 fn values(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places) {
     let (plan, dtype, cache) = (build.plan, build.dtype(), build.cache());
     let (rows, lanes, share) = (build.most_rows(), build.machine.ce.lanes, plan.features.share);
-    let own = rows * build.own;
+    let own = rows * build.own();
     at.squares = areas.take(bytes(Dtype::F32, 2 * own));
     at.roots = areas.take(bytes(Dtype::F32, 2 * own));
     at.worths = areas.take(bytes(Dtype::F32, 2 * own));
@@ -341,9 +341,9 @@ fn shared(build: &Build<'_>, widths: &Widths, areas: &mut Areas, at: &mut Places
     (together.first, together.end) = (together.areas.next, together.areas.next);
     let projected = bytes(build.between(), rows * widths.projected);
     [at.rows] = together.take([projected]);
-    let own = rows * build.own * share;
+    let own = rows * build.own() * share;
     let (sum, normal) = (bytes(Dtype::F32, own), bytes(build.dtype(), own));
-    let y = bytes(build.exchanged(), rows * build.groups * share);
+    let y = bytes(build.exchanged(), rows * build.groups() * share);
     [at.y, at.sum, at.normal_own] = together.take([y, sum, normal]);
     // Behind rows, which it is made of, and sums, which are made of it.
     let before = together.end - together.first;

@@ -33,7 +33,7 @@ pub(super) fn pool(build: &mut Build<'_>) {
         from = sum_parts(build, from);
     }
     divide(build, from, build.at.sum);
-    if (build.chip, build.pe) == (0, 0) {
+    if (build.home.chip, build.home.pe) == (0, 0) {
         let (features, row) = (build.plan.features, bytes(Dtype::F32, build.plan.features.share));
         let packet = packet_of(build.machine, row);
         let loops = vec![from_slices(features.slices, row), turn(n(row / packet), packet, packet)];
@@ -53,11 +53,11 @@ fn pieces(build: &Build<'_>) -> Vec<(u64, u64)> {
 fn sum_tokens(build: &mut Build<'_>, to: u64) {
     let share = build.plan.features.share;
     let [(rows, row), (own, token)] = build.by_own(share);
-    let extent = usize::try_from(build.pe).ok().and_then(|pe| build.counted.get(pe)).copied();
+    let extent = usize::try_from(build.home.pe).ok().and_then(|pe| build.registers.counted.get(pe)).copied();
     for (first, width) in pieces(build) {
         // A program of one token has nothing to leave out.
         let limit = extent.filter(|_| build.mode == Mode::Prefill).map(|extent| {
-            let weights = [(rows, build.groups), (own, 1), (n(halves(width)), 0)];
+            let weights = [(rows, build.groups()), (own, 1), (n(halves(width)), 0)];
             let turning = weights.into_iter().filter(|(size, _)| *size != n(1));
             let weights = turning.map(|(_, weight)| weight).collect();
             ReduceLimit { extent, slices: Vec::new(), weights, element: 0 }
@@ -96,7 +96,7 @@ fn sum_parts(build: &mut Build<'_>, from: u64) -> u64 {
     let by_slice = TransferLoop { size: n(slices), source: SLICE_STRIDE, target: SLICE_STRIDE };
     let loops = vec![to_pes, by_slice, turn(n(row / packet), packet, packet)];
     let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
-    let target = build.chip_dm(0, place + build.pe * slot);
+    let target = build.chip_dm(0, place + build.home.pe * slot);
     let sent = build.emit.dma(transfer("token_sums", build.dm(0, from), target, loops, packet));
     build.meet_chip(sent);
     for (first, width) in pieces(build) {

@@ -102,7 +102,8 @@ pub(super) fn batch_logits(build: &mut Build<'_>, packed: &Packed, index: usize,
     let ends = ends(build, fill, held, ReduceOutput::Scatter { inner: fill.groups });
     let stream = contract(build, packed, fill, ends);
     let word = bytes(Dtype::F32, 8);
-    let mut to = commit(Memory::Dm, to, &[(build.rows, fill.groups * word), (n(fill.groups), word)], word);
+    let mut to =
+        commit(Memory::Dm, to, &[(build.registers.rows, fill.groups * word), (n(fill.groups), word)], word);
     to.slices = vec![(0, build.plan.options.batch.min(build.machine.pe.slices))];
     build.emit.exec(main("logits", Stream { commit: to, ..stream }));
 }
@@ -170,7 +171,7 @@ fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> St
     let [outer, inner] = build.by_token(share);
     let normal = build.at.normal + build.before_token(bytes(dtype, share));
     let from = fetch(dtype, normal, &[outer, inner, (n(share), 1)], packets.elements);
-    let contract = with_fill(build, packed, fill, &[build.part.rows, n(build.groups)]);
+    let contract = with_fill(build, packed, fill, &[build.part.rows, n(build.groups())]);
     Stream {
         fetch: from,
         switch: Switch::default(),
@@ -186,10 +187,11 @@ fn contract(build: &Build<'_>, packed: &Packed, fill: &Fill, ends: Vector) -> St
 pub(super) fn logits(build: &mut Build<'_>, packed: &Packed, index: usize, to: u64) {
     let Some(fill) = packed.fills.get(index) else { return };
     let held = load_columns(build, packed.kernel, index);
-    let all = std::mem::replace(&mut build.part, Part { rows: n(1), first: 0, step: 1 });
-    load_worths(build, held);
-    let ends = ends(build, fill, held, ReduceOutput::First);
-    build.part = all;
+    let newest = Part { rows: n(1), first: 0, step: 1 };
+    let ends = build.with_part(newest, |build| {
+        load_worths(build, held);
+        ends(build, fill, held, ReduceOutput::First)
+    });
     let mut stream = contract(build, packed, fill, ends);
     let (dtype, packets) = (packed.dtype, packed.packets);
     stream.fetch = fetch(dtype, build.at.normal, &[(n(packed.row), 1)], packets.elements);

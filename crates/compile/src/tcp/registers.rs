@@ -1,41 +1,128 @@
-//! Registers that a run is told: rows of keys, keys, and what holds of a prompt.
+//! Registers that a run is told: rows and their parts, keys, and what holds of a prompt.
 
-use tilewright_machine::tcp::Tcp;
+use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_tcp_isa::program::Count;
 use tilewright_tcp_lower::kernels::pass::signed;
 
-use super::build::Mode;
+use super::build::{Mode, Part};
 use super::emit::Emitter;
 use super::image::n;
 use super::plan::Plan;
 use super::teams::Teams;
 use crate::kernel::{Kernel, Kernels};
 
-/// Rows of keys, eights of them, and keys: registers for each sequence of a batch, or for the one that there
-/// is.
-pub(super) fn by_sequence(emit: &mut Emitter<'_>, machine: &Tcp, plan: &Plan, mode: Mode) -> Vec<[Count; 3]> {
+/// What a run is told, beside tables.
+#[derive(Clone, Debug)]
+pub struct Registers {
+    /// Rows of a slice.
+    pub rows: Count,
+    /// Parts of the rows that are exchanged one after the other, so that one part is on its way while the
+    /// next is made.
+    pub parts: Vec<Part>,
+    /// Tokens whose residual a processing element has, padding included.
+    pub own_tokens: Count,
+    /// Above zero if every place of a prompt's rows has a token.
+    pub whole: Count,
+    /// Above zero if some place of a prompt's rows has none.
+    pub ragged: Count,
+    /// Above zero if logits are wanted: not of the first parts of a prompt.
+    pub logits: Count,
+    /// By processing element, tokens from its first on, for vectors of all tokens.
+    pub counted: Vec<Count>,
+    /// Of a prompt whose keys the register files hold one half at a time.
+    pub halves: Option<Halves>,
+    keys: Vec<Keys>,
+}
+
+/// Keys that queries are multiplied with.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    /// Rows of them in a slice.
+    pub rows: Count,
+    /// Eights of these rows.
+    pub rounds: Count,
+    /// How many keys there are.
+    pub context: Count,
+    /// The first of the rows.
+    pub first_row: u64,
+}
+
+impl Registers {
+    /// Registers of a program.
+    pub(super) fn new(emit: &mut Emitter<'_>, kernels: &Kernels, plan: &Plan, mode: Mode) -> Registers {
+        let keys = by_sequence(emit, plan, mode);
+        let slices = emit.machine.pe.slices;
+        let (rows, own_tokens) = match mode {
+            Mode::Prefill => {
+                let rows = emit.register("rows", 1, signed(plan.prefill_rows));
+                let own = slices / plan.options.pes / plan.features.bands;
+                (rows, emit.register("own_tokens", signed(own), signed(plan.prefill_rows * own)))
+            }
+            Mode::Decode => (n(1), n(1)),
+            Mode::Batch => {
+                let rows = plan.options.batch_rows(slices);
+                (n(rows), n(rows * (slices / plan.options.pes).max(1)))
+            }
+        };
+        let [whole, ragged, logits] = flags(emit, mode);
+        let halves = Halves::new(emit, plan, kernels, mode);
+        let parts = match mode {
+            Mode::Prefill if plan.options.pes > 1 => parts(emit, plan),
+            _ => vec![Part { rows, first: 0, step: 1 }],
+        };
+        let counted = (0..plan.options.pes).filter(|_| kernels.pools()).map(|pe| match mode {
+            Mode::Prefill => emit.register(&format!("counted{pe}"), 0, signed(plan.options.context)),
+            Mode::Decode | Mode::Batch => n(1),
+        });
+        let counted = counted.collect();
+        Registers { rows, parts, own_tokens, whole, ragged, logits, counted, halves, keys }
+    }
+
+    /// All rows.
+    pub fn all_rows(&self) -> Part {
+        Part { rows: self.rows, first: 0, step: 1 }
+    }
+
+    /// All keys of a sequence of the batch, or of the one that there is.
+    pub fn keys(&self, sequence: u64) -> Keys {
+        *self.keys.get(to_index(sequence)).or_broken("every sequence of a batch has keys")
+    }
+}
+
+/// Parts of the rows of a prefill program, each with its register.
+fn parts(emit: &mut Emitter<'_>, plan: &Plan) -> Vec<Part> {
+    let step = plan.choices.parts;
+    let part = |first: u64| {
+        let rows = signed(Part::rows_of(first, plan.prefill_rows, step));
+        Part { rows: emit.register(&format!("rows{first}"), 1, rows), first, step }
+    };
+    (0..step.min(plan.prefill_rows)).map(part).collect()
+}
+
+/// Registers of keys for each sequence of a batch, or for the one that there is.
+fn by_sequence(emit: &mut Emitter<'_>, plan: &Plan, mode: Mode) -> Vec<Keys> {
     let most = signed;
-    let rows = plan.options.context.div_ceil(machine.pe.slices);
-    let rounds = rows.div_ceil(machine.ce.lanes);
+    let rows = plan.options.context.div_ceil(emit.machine.pe.slices);
+    let most_rounds = rows.div_ceil(emit.machine.ce.lanes);
     let sequences = if mode == Mode::Batch { plan.options.batch } else { 1 };
     let registers = (0..sequences).map(|sequence| {
         let name = |name: &str| match mode {
             Mode::Batch => format!("{name}{sequence}"),
             Mode::Prefill | Mode::Decode => name.to_string(),
         };
-        let key_rows = emit.register(&name("key_rows"), 1, most(rows));
+        let rows = emit.register(&name("key_rows"), 1, most(rows));
         let context = emit.register(&name("context"), 1, most(plan.options.context));
-        let key_rounds = match mode {
-            Mode::Prefill => n(rounds),
-            Mode::Decode | Mode::Batch => emit.register(&name("key_rounds"), 1, most(rounds)),
+        let rounds = match mode {
+            Mode::Prefill => n(most_rounds),
+            Mode::Decode | Mode::Batch => emit.register(&name("key_rounds"), 1, most(most_rounds)),
         };
-        [key_rows, key_rounds, context]
+        Keys { rows, rounds, context, first_row: 0 }
     });
     registers.collect()
 }
 
 /// Registers of a prefill program that are zero or one: all rows are whole, they are not, logits are wanted.
-pub(super) fn flags(emit: &mut Emitter<'_>, mode: Mode) -> [Count; 3] {
+fn flags(emit: &mut Emitter<'_>, mode: Mode) -> [Count; 3] {
     ["whole", "ragged", "logits"].map(|name| match mode {
         Mode::Prefill => emit.register(name, 0, 1),
         Mode::Decode | Mode::Batch => n(1),

@@ -125,9 +125,9 @@ fn columns(build: &Build<'_>, heads: &Heads) -> Result<(Vec<u64>, u64), CompileE
 
 fn load_angles(build: &mut Build<'_>, half: u64) {
     let words = 3 * half;
-    let loops = [(build.rows, words), (n(words / 2), 2), (n(2), 1)];
+    let loops = [(build.registers.rows, words), (n(words / 2), 2), (n(2), 1)];
     let from = fetch(Dtype::F32, build.at.angles, &loops, 2);
-    let to = [(build.rows, bytes(Dtype::F32, words)), (n(words / 2), 8)];
+    let to = [(build.registers.rows, bytes(Dtype::F32, words)), (n(words / 2), 8)];
     let to = commit(Memory::Vrf, 0, &to, 8);
     build.emit.exec(sub(build.machine, "load_angles", copy(from, to)));
 }
@@ -137,14 +137,20 @@ fn turn_heads(build: &mut Build<'_>, part: &Part, depth: u64, width: u64) {
     let half = depth / 2;
     let words = half.min(8);
     let flits = half / words;
-    let loops =
-        [(build.rows, width), (n(part.heads), depth), (n(2), 0), (n(flits), words), (n(2), 0), (n(words), 1)];
+    let loops = [
+        (build.registers.rows, width),
+        (n(part.heads), depth),
+        (n(2), 0),
+        (n(flits), words),
+        (n(2), 0),
+        (n(words), 1),
+    ];
     let second = part.from + bytes(build.between(), half);
     let from = fetch_pairs(build.between(), part.from, second, &loops);
     let from = Fetch { packet: words, ..from };
     let step = signed(half);
     let walk = [
-        (build.rows, 3 * step),
+        (build.registers.rows, 3 * step),
         (n(part.heads), 0),
         (n(2), -step),
         (n(flits), signed(words)),
@@ -163,7 +169,7 @@ fn turn_heads(build: &mut Build<'_>, part: &Part, depth: u64, width: u64) {
     }
     let piece = bytes(dtype, words);
     let to = [
-        (build.rows, part.row),
+        (build.registers.rows, part.row),
         (n(part.heads), bytes(dtype, depth)),
         (n(2), bytes(dtype, half)),
         (n(flits), piece),
@@ -176,8 +182,9 @@ fn turn_heads(build: &mut Build<'_>, part: &Part, depth: u64, width: u64) {
 fn round(build: &mut Build<'_>, part: &Part, columns: u64, width: u64) {
     let dtype = build.cache();
     let piece = bytes(dtype, 8);
-    let loops = [(build.rows, width), (n(columns), 1)];
-    let mut to = commit(Memory::Dm, part.to, &[(build.rows, part.row), (n(columns / 8), piece)], piece);
+    let loops = [(build.registers.rows, width), (n(columns), 1)];
+    let mut to =
+        commit(Memory::Dm, part.to, &[(build.registers.rows, part.row), (n(columns / 8), piece)], piece);
     let stream = if dtype == Dtype::I8 {
         let mut ops = vec![with(OpKind::Mul0, float(1.0 / part.unit))];
         ops.extend(to_i8());

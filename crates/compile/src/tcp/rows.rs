@@ -40,7 +40,7 @@ pub(super) struct Spans {
 /// [`Places::peaks`]: super::build::Places::peaks
 pub(super) fn quantise(build: &mut Build<'_>, from: (Dtype, u64), to: u64, (row, spans): (u64, Spans)) {
     let (held, from) = from;
-    let (rows, peaks) = (build.rows, build.at.peaks);
+    let (rows, peaks) = (build.registers.rows, build.at.peaks);
     let words = [(rows, row), (n(row), 1)];
     let to = commit(Memory::Dm, to, &[(rows, row), (n(flits(row)), 8)], 8);
     let pair = bytes(Dtype::F32, 2);
@@ -63,7 +63,7 @@ pub(super) fn quantise(build: &mut Build<'_>, from: (Dtype, u64), to: u64, (row,
 /// Magnitudes of all tokens to the vector register files of all slices, two words each.
 pub(super) fn spread_peaks(build: &mut Build<'_>, base: u64) {
     let pair = bytes(Dtype::F32, 2);
-    let from: Fetch = fetch(Dtype::F32, build.at.peaks, &[(build.rows, 2), (n(2), 1)], 2);
+    let from: Fetch = fetch(Dtype::F32, build.at.peaks, &[(build.registers.rows, 2), (n(2), 1)], 2);
     let [outer, inner] = build.by_token(pair);
     let to = commit(Memory::Vrf, base, &[outer, inner], pair);
     let switch = multicast(build, build.band_slices(), 1);

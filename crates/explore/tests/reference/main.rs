@@ -2,6 +2,7 @@
 //! shortcuts.
 
 mod agrees;
+mod batch;
 mod contractions;
 mod exhaustive;
 mod llama;

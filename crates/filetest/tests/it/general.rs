@@ -1,11 +1,8 @@
 //! Small random graphs on the chip: every kernel against the reference, whole numbers against the interpreter
 //! bit for bit, and files against what they were made of.
 
-use std::sync::OnceLock;
-
 use proptest::prelude::*;
 use tilewright_artifact::{CompiledFile, GraphPlan, write_graph};
-use tilewright_base::Sources;
 use tilewright_compile::general::interface::interface;
 use tilewright_compile::general::reference::expected;
 use tilewright_compile::general::{Choice, Options, Parts, Without, plan, tensors};
@@ -19,17 +16,7 @@ use tilewright_reference::{Interpreter, Tensor};
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::executable::ExecutableGraph;
 use tilewright_runtime::graph::{GraphDevice, executable};
-
-pub(crate) fn tcp() -> Tcp {
-    static READ: OnceLock<Tcp> = OnceLock::new();
-    let read = || {
-        let mut sources = Sources::default();
-        let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("a machine"));
-        let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("a machine");
-        loaded.machine.tcp().expect("a TCP").clone()
-    };
-    READ.get_or_init(read).clone()
-}
+pub(crate) use tilewright_testkit::tcp;
 
 /// Sizes of a value.
 fn dims(b: &Builder, x: ValueId) -> Vec<i64> {
@@ -282,8 +269,7 @@ proptest! {
         let Some(graph) = graph(rows, columns, &drawn, true) else { return Ok(()) };
         let floats: Vec<f32> = values.iter().map(|value| f32::from(*value)).collect();
         let inputs = inputs([rows, columns], &floats);
-        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a \
-            graph").run(&inputs).expect("results");
+        let wanted = interpreted(&graph, &inputs);
         let found = on_chip(&graph, &inputs, spread(pes))?;
         for (found, wanted) in found.iter().zip(&wanted) {
             // bf16 has eight bits: larger whole numbers are rounded before they are multiplied.
@@ -312,13 +298,19 @@ proptest! {
     }
 }
 
+/// What the interpreter gives.
+pub(crate) fn interpreted(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
+    let interpreter = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph");
+    interpreter.run(inputs).expect("results")
+}
+
 /// The largest number of all values of a graph.
 pub(crate) fn largest(graph: &Graph, inputs: &[Tensor]) -> f32 {
     let mut seen = graph.clone();
     let values = graph.nodes.iter().flat_map(|node| node.outputs.iter().copied());
     seen.outputs = values.map(|value| tilewright_graph::GraphOutput { name: String::new(), value }).collect();
-    let all = Interpreter::new(seen, &TensorStore::default()).expect("a graph").run(inputs).expect("results");
-    all.iter()
+    interpreted(&seen, inputs)
+        .iter()
         .flat_map(|tensor| tensor.as_floats().iter())
         .fold(0.0, |most: f32, value| most.max(value.abs()))
 }

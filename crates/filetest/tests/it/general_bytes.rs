@@ -3,22 +3,13 @@
 
 use proptest::prelude::*;
 use tilewright_compile::general::Options;
-use tilewright_graph::{Binary, Builder, Dim, Dtype, Graph, TensorStore, Type, Unary, ValueId, primitives};
-use tilewright_reference::{Interpreter, Tensor};
+use tilewright_graph::{Binary, Builder, Dtype, Graph, Type, Unary, ValueId, primitives};
+use tilewright_reference::Tensor;
 
 use tilewright_filetest::host::{TestHost, good, tilewright};
 
-use crate::general::{from_a_file, on_chip};
-
-/// Sizes of two contractions, one behind the other: `[batch, rows, summed]` with `[batch, columns, summed]`,
-/// and what comes of it with as many columns again.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    batch: i64,
-    rows: i64,
-    columns: i64,
-    summed: i64,
-}
+use crate::general::from_a_file;
+use crate::general_contractions::{Shape, agrees, fixed, shape};
 
 /// What becomes of sums before they are multiplied again.
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +20,6 @@ struct Tail {
     relu: bool,
     /// Results of floats leave the graph too.
     given: bool,
-}
-
-fn fixed(sizes: &[i64]) -> Vec<Dim> {
-    sizes.iter().map(|size| Dim::fixed(*size)).collect()
 }
 
 /// A float as an integer of eight bits: scaled, rounded, clamped.
@@ -95,20 +82,6 @@ fn inputs(shape: Shape, values: &[i8]) -> [Tensor; 4] {
     ]
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
-    let whole = |[batch, rows, columns, summed]: [i64; 4]| Shape { batch, rows, columns, summed };
-    prop_oneof![
-        [1..3_i64, 1..20_i64, 1..20_i64, 1..40_i64].prop_map(whole),
-        [1..3_i64, 1..20_i64, 1..12_i64, 1..12_i64].prop_map(move |[b, m, n, k]| whole([b, m, 8 * n, 8 * k])),
-        [1..2_i64, 1..6_i64, 1..5_i64, 1..5_i64].prop_map(move |[b, m, n, k]| whole([
-            b,
-            32 * m,
-            64 * n,
-            64 * k
-        ])),
-    ]
-}
-
 fn tail() -> impl Strategy<Value = Tail> {
     any::<[bool; 4]>().prop_map(|[by_column, bias, relu, given]| Tail { by_column, bias, relu, given })
 }
@@ -124,13 +97,7 @@ proptest! {
             values in proptest::collection::vec(any::<i8>(), 97),
     ) {
         let graph = graph(shape, tail).expect("a graph");
-        let inputs = inputs(shape, &values);
-        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a \
-            graph").run(&inputs).expect("results");
-        let found = on_chip(&graph, &inputs, Options { pes: 1 << pes, ..Options::default() })?;
-        for (found, wanted) in found.iter().zip(&wanted) {
-            prop_assert_eq!(&found.elements, &wanted.elements);
-        }
+        agrees(&graph, &inputs(shape, &values), Options { pes: 1 << pes, ..Options::default() })?;
     }
 }
 

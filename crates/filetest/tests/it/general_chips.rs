@@ -6,13 +6,13 @@ use tilewright_compile::divide::{DividedGraph, divided};
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_graph::{Binary, Builder, Data, Dim, Dtype, Fold, Graph, TensorStore, Type, primitives};
 use tilewright_record::KeepLast;
-use tilewright_reference::{Interpreter, Tensor};
+use tilewright_reference::Tensor;
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::executable_over_chips;
 
 use tilewright_filetest::host::{TestHost, good};
 
-use crate::general::{graph, inputs, largest, steps, tcp};
+use crate::general::{graph, inputs, interpreted, largest, steps, tcp};
 
 /// What a part takes of a tensor.
 fn part(tensor: &Tensor, axis: Option<usize>, parts: usize, at: usize) -> Tensor {
@@ -23,11 +23,6 @@ fn part(tensor: &Tensor, axis: Option<usize>, parts: usize, at: usize) -> Tensor
     let all = tensor.as_floats().chunks(each.max(1)).enumerate();
     let own = all.filter(|(number, _)| number % parts == at).flat_map(|(_, turn)| turn.iter().copied());
     Tensor::floats(Dtype::F32, &dims, own.collect())
-}
-
-fn interpreted(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
-    let interpreter = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph");
-    interpreter.run(inputs).expect("results")
 }
 
 /// Every part of every result is what its part of the graph gives.

@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use tilewright_compile::general::{Options, Planned, plan};
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Builder, Dim, Dtype, Graph, TensorStore, Type, ValueId, primitives};
-use tilewright_reference::{Interpreter, Tensor};
+use tilewright_reference::Tensor;
 use tilewright_tcp_isa::program::transfer::MemoryInstance;
 
-use crate::general::{on_chip, tcp};
+use crate::general::{interpreted, on_chip, tcp};
 
 /// A convolution of squares.
 #[derive(Clone, Copy, Debug)]
@@ -101,8 +101,7 @@ proptest! {
     ) {
         let Some(graph) = graph(&net) else { return Ok(()) };
         let inputs = inputs(&graph, &numbers);
-        let interpreter = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph");
-        let wanted = interpreter.run(&inputs).expect("results");
+        let wanted = interpreted(&graph, &inputs);
         let found = on_chip(&graph, &inputs, Options { pes: 1 << pes, ..Options::default() })?;
         let all = wanted.iter().flat_map(|tensor| tensor.as_floats());
         let large = all.fold(0.0, |most: f32, value| most.max(value.abs()));
@@ -137,9 +136,9 @@ fn windows_are_taken_where_they_lie() {
         }
         let graph = graph(&net).expect("a graph");
         let inputs = inputs(&graph, &[1, 0, -1, 1, 1, -1, 0]);
-        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph").run(&inputs);
+        let wanted = interpreted(&graph, &inputs);
         let found = on_chip(&graph, &inputs, Options { pes: 8, ..Options::default() }).expect("results");
-        assert_eq!(found[0].as_floats(), wanted.expect("results")[0].as_floats(), "stride {stride}");
+        assert_eq!(found[0].as_floats(), wanted[0].as_floats(), "stride {stride}");
     }
 }
 

@@ -5,20 +5,12 @@ use proptest::prelude::*;
 use tilewright_compile::general::{Options, plan};
 use tilewright_compile::quantise::relative_error;
 use tilewright_filetest::host::{TestHost, good, tilewright};
-use tilewright_graph::{Binary, Builder, Dim, Dtype, Graph, TensorStore, Type, ValueId, primitives};
-use tilewright_reference::{Interpreter, Tensor, float8};
+use tilewright_graph::{Binary, Builder, Dtype, Graph, TensorStore, Type, ValueId, primitives};
+use tilewright_reference::{Tensor, float8};
 use tilewright_tcp_isa::program::exec::ExecBody;
 
-use crate::general::{from_a_file, on_chip};
-
-/// Sizes of `[batch, rows, summed]` with `[batch, columns, summed]`.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    batch: i64,
-    rows: i64,
-    columns: i64,
-    summed: i64,
-}
+use crate::general::{from_a_file, interpreted, on_chip};
+use crate::general_contractions::{Shape, agrees, fixed, shape};
 
 /// What becomes of sums before they are multiplied again, and who else reads what is narrow.
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +23,6 @@ struct Tail {
     rounded: bool,
     /// The narrow operand is transposed before it is multiplied.
     transposed: bool,
-}
-
-fn fixed(sizes: &[i64]) -> Vec<Dim> {
-    sizes.iter().map(|size| Dim::fixed(*size)).collect()
 }
 
 fn product(b: &mut Builder, spec: &str, operands: [ValueId; 2]) -> Option<ValueId> {
@@ -93,20 +81,6 @@ fn inputs(shape: Shape, values: &[i8]) -> [Tensor; 4] {
     ]
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
-    let whole = |[batch, rows, columns, summed]: [i64; 4]| Shape { batch, rows, columns, summed };
-    prop_oneof![
-        [1..3_i64, 1..20_i64, 1..20_i64, 1..40_i64].prop_map(whole),
-        [1..3_i64, 1..20_i64, 1..12_i64, 1..12_i64].prop_map(move |[b, m, n, k]| whole([b, m, 8 * n, 8 * k])),
-        [1..2_i64, 1..6_i64, 1..5_i64, 1..5_i64].prop_map(move |[b, m, n, k]| whole([
-            b,
-            32 * m,
-            64 * n,
-            64 * k
-        ])),
-    ]
-}
-
 fn tail() -> impl Strategy<Value = Tail> {
     any::<[bool; 5]>().prop_map(|[by_column, relu, given, rounded, transposed]| Tail {
         by_column,
@@ -128,13 +102,7 @@ proptest! {
             values in proptest::collection::vec(-20..=20_i8, 97),
     ) {
         let graph = graph(shape, tail).expect("a graph");
-        let inputs = inputs(shape, &values);
-        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a \
-            graph").run(&inputs).expect("results");
-        let found = on_chip(&graph, &inputs, Options { pes: 1 << pes, ..Options::default() })?;
-        for (found, wanted) in found.iter().zip(&wanted) {
-            prop_assert_eq!(&found.elements, &wanted.elements);
-        }
+        agrees(&graph, &inputs(shape, &values), Options { pes: 1 << pes, ..Options::default() })?;
     }
 }
 
@@ -186,8 +154,7 @@ fn networks_in_mixed_types_are_those_of_the_interpreter() {
     let inputs = [Tensor::floats(Dtype::F32, &[1, 8, 6, 6], values)];
     for types in ["f8e4m3", "int8,head=f8e4m3"] {
         let graph = network(types, &inputs);
-        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph");
-        let wanted = wanted.run(&inputs).expect("results");
+        let wanted = interpreted(&graph, &inputs);
         for pes in [1, 4] {
             let found = on_chip(&graph, &inputs, Options { pes, ..Options::default() }).expect("a run");
             let error = relative_error(&found[0], &wanted[0]).expect("numbers");

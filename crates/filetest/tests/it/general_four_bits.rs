@@ -5,10 +5,11 @@ use proptest::prelude::*;
 use tilewright_compile::general::{Options, Parts, four_bits, plan};
 use tilewright_compile::quantise::{GraphTypes, quantised, ranges};
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{Binary, Builder, Data, Dim, Dtype, Graph, TensorStore, Type, ValueId, primitives};
-use tilewright_reference::{Interpreter, Tensor};
+use tilewright_graph::{Binary, Builder, Data, Dtype, Graph, TensorStore, Type, ValueId, primitives};
+use tilewright_reference::Tensor;
 
-use crate::general::{from_a_file, on_chip, tcp};
+use crate::general::{from_a_file, tcp};
+use crate::general_contractions::{agrees, fixed};
 
 /// Rows of an input, columns of two weights, and the sum of the first.
 #[derive(Clone, Copy, Debug)]
@@ -27,10 +28,6 @@ struct Form {
     weights_first: bool,
     /// A second contraction reads the same rows.
     shared: bool,
-}
-
-fn fixed(sizes: &[i64]) -> Vec<Dim> {
-    sizes.iter().map(|size| Dim::fixed(*size)).collect()
 }
 
 fn size(dims: &[i64]) -> usize {
@@ -120,8 +117,6 @@ proptest! {
         let graph = graph(shape, form, &values).expect("a graph");
         let inputs = inputs(shape, &values);
         let graph = in_four_bits(&graph, &inputs);
-        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph");
-        let wanted = wanted.run(&inputs).expect("results");
         let [pes, fused, parts] = pes;
         let options = Options {
             pes: 1 << pes,
@@ -129,10 +124,7 @@ proptest! {
             parts: [None, None, Some(Parts::InTurn(2)), Some(Parts::Beside(2))][parts as usize],
             ..Options::default()
         };
-        let found = on_chip(&graph, &inputs, options)?;
-        for (found, wanted) in found.iter().zip(&wanted) {
-            prop_assert_eq!(&found.elements, &wanted.elements);
-        }
+        agrees(&graph, &inputs, options)?;
     }
 }
 
@@ -187,8 +179,6 @@ fn convolutions_take_weights_of_four_bits() {
         let options = Options { pes, ..Options::default() };
         let planned = plan(&tcp(), &graph, &TensorStore::default(), &options).expect("a plan");
         assert_eq!(four_bits(&planned.kernels).paired.len(), 1);
-        let wanted = Interpreter::new(graph.clone(), &TensorStore::default()).expect("a graph");
-        let found = on_chip(&graph, &inputs, options).expect("a run");
-        assert_eq!(found[0].elements, wanted.run(&inputs).expect("results")[0].elements);
+        agrees(&graph, &inputs, options).expect("what the interpreter gives");
     }
 }

@@ -10,6 +10,7 @@ mod fuzz_corpus;
 mod general;
 mod general_bytes;
 mod general_chips;
+mod general_contractions;
 mod general_conv;
 mod general_float8;
 mod general_four_bits;

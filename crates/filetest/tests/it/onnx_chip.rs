@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use prost::Message as _;
-use tilewright_base::{SourceId, Sources};
+use tilewright_base::SourceId;
 use tilewright_explore::tcp::program::lowered;
 use tilewright_explore::tcp::{TcpReport, TcpTask};
 use tilewright_explore::{Goal, SearchOptions, search};
@@ -30,18 +30,12 @@ use tilewright_runtime::{ArrayError, ReadingOptions, read};
 use tilewright_tcp_cost::Setup;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::tensor::TensorData;
+use tilewright_testkit::tcp;
 
 /// Products of one contraction, at most: larger ones say nothing new.
 const MOST_PRODUCTS: u64 = 1 << 18;
 /// Tests whose contractions run on the chip, at least.
 const LEAST_TESTS: usize = 175;
-
-fn tcp() -> Tcp {
-    let mut sources = Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("a machine"));
-    let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("a machine");
-    loaded.machine.tcp().expect("a TCP").clone()
-}
 
 /// A contraction of two tensors with numbers.
 struct Contraction {

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use prost::Message as _;
-use tilewright_base::Sources;
 use tilewright_compile::general::reference::{Expected, expected};
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_filetest::node_tests;
@@ -23,16 +22,10 @@ use tilewright_record::KeepLast;
 use tilewright_reference::Tensor;
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
+use tilewright_testkit::tcp;
 
 /// Tests that run whole on the chip, at least.
 const LEAST_TESTS: usize = 890;
-
-fn tcp() -> Tcp {
-    let mut sources = Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("a machine"));
-    let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("a machine");
-    loaded.machine.tcp().expect("a TCP").clone()
-}
 
 /// How a test ended.
 enum End {

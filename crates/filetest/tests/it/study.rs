@@ -5,10 +5,9 @@
 #![expect(clippy::disallowed_methods, reason = "the test reads a golden")]
 
 use serde_json::Value;
-use tilewright_base::Sources;
 use tilewright_filetest::host::{TestHost, run};
 use tilewright_filetest::repository;
-use tilewright_machine::{Tcp, builtin, load};
+use tilewright_testkit::tcp as machine;
 
 /// The JSON that the golden keeps.
 fn study() -> Value {
@@ -32,13 +31,6 @@ fn row<'s>(study: &'s Value, name: &str) -> &'s Value {
 
 fn prompt(study: &Value, tokens: u64) -> &Value {
     list(&study["figure11"]).iter().find(|point| point["tokens"] == tokens).expect("the point is there")
-}
-
-fn machine() -> Tcp {
-    let mut sources = Sources::default();
-    let id = sources.add("tcp", builtin("tcp").expect("it is built in"));
-    let bases = |base: &str| builtin(base).map(str::to_string);
-    load(&mut sources, id, &bases).expect("it loads").machine.tcp().expect("a TCP").clone()
 }
 
 /// Prompts, single tokens of Table II and those of Fig. 12.

@@ -190,7 +190,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "testkit",
         ],
     ),
-    ("crates/testkit", &[]),
+    ("crates/testkit", &["base", "machine"]),
     (
         "bench",
         &[
@@ -240,18 +240,22 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// The manifest of a crate.
+fn manifest(folder: &str) -> toml::Table {
+    read(&repository().join(folder).join("Cargo.toml")).parse().expect("a manifest is TOML")
+}
+
 #[test]
 fn crates_use_only_what_they_may() {
     let root = repository();
-    let manifest: toml::Table =
+    let workspace: toml::Table =
         read(&root.join("Cargo.toml")).parse().expect("the workspace manifest is TOML");
-    let members = manifest["workspace"]["members"].as_array().expect("a list of members");
+    let members = workspace["workspace"]["members"].as_array().expect("a list of members");
     let members: Vec<&str> = members.iter().filter_map(toml::Value::as_str).collect();
     let listed: Vec<&str> = MAY_USE.iter().map(|(name, _)| *name).collect();
     assert_eq!(members, listed, "every member of the workspace is listed here, in order");
     for (folder, allowed) in MAY_USE {
-        let manifest: toml::Table =
-            read(&root.join(folder).join("Cargo.toml")).parse().expect("a manifest is TOML");
+        let manifest = manifest(folder);
         let Some(dependencies) = manifest.get("dependencies").and_then(toml::Value::as_table) else {
             continue;
         };
@@ -262,6 +266,36 @@ fn crates_use_only_what_they_may() {
                 "{folder} uses tilewright-{name}, which the architecture does not allow"
             );
         }
+    }
+}
+
+/// Whether documentation has a program that is run: a fence that says nothing else.
+fn has_example(text: &str) -> bool {
+    let documentation = text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))
+    });
+    let fences = documentation.filter_map(|line| line.trim_start().strip_prefix("```"));
+    fences.step_by(2).any(|opens| ["", "rust", "no_run"].contains(&opens.trim()))
+}
+
+/// A library is built a second time for tests of its own, and is read once more for its examples: only those
+/// that have some, and all of those.
+#[test]
+fn libraries_are_built_for_tests_if_they_have_some() {
+    let root = repository();
+    for (folder, _) in MAY_USE {
+        let manifest = manifest(folder);
+        let library = manifest.get("lib").and_then(toml::Value::as_table);
+        let is_on = |key: &str| library.and_then(|keys| keys.get(key)).and_then(toml::Value::as_bool);
+        let mut sources = Vec::new();
+        files(&root.join(folder).join("src"), "rs", &mut sources);
+        let text: Vec<String> = sources.iter().map(|path| read(path)).collect();
+        let lines = || text.iter().flat_map(|text| text.lines()).map(str::trim_start);
+        let tests = lines().any(|line| line.starts_with("#[cfg(test)]") || line.starts_with("#[test]"));
+        let examples = text.iter().any(|text| has_example(text));
+        assert_eq!(is_on("test").unwrap_or(true), tests, "{folder}: `test` of the library");
+        assert_eq!(is_on("doctest").unwrap_or(true), examples, "{folder}: `doctest` of the library");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::dim::Dim;
 
 /// What is known of the padding of a digit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Padding {
+pub enum Padding {
     /// Nothing.
     Unknown,
     /// It is zero, of either sign.
@@ -21,27 +21,27 @@ pub(super) enum Padding {
 
 /// A part of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Digit {
+pub struct Digit {
     /// Its run-time size.
-    pub(super) dim: Dim,
+    pub dim: Dim,
     /// What lies behind.
-    pub(super) padding: Padding,
+    pub padding: Padding,
 }
 
 impl Digit {
     /// A digit; a fixed size has no padding, so that nothing is known of it.
-    pub(super) fn new(dim: Dim, padding: Padding) -> Digit {
+    pub fn new(dim: Dim, padding: Padding) -> Digit {
         let padding = if dim.as_fixed().is_some() { Padding::Unknown } else { padding };
         Digit { dim, padding }
     }
 
     /// Whether its size is given when the graph runs.
-    pub(super) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.dim.as_fixed().is_none()
     }
 
     /// Whether its padding is zero.
-    pub(super) fn has_zeros(&self) -> bool {
+    pub fn has_zeros(&self) -> bool {
         self.padding == Padding::Zero
     }
 
@@ -58,13 +58,13 @@ impl Digit {
 }
 
 /// An axis of this size whose elements come first.
-pub(super) fn plain(dim: &Dim, padding: Padding) -> Vec<Digit> {
+pub fn plain(dim: &Dim, padding: Padding) -> Vec<Digit> {
     if dim.is(1) { Vec::new() } else { vec![Digit::new(dim.clone(), padding)] }
 }
 
 /// The same digits with as few of them as say the same: a fixed size behind another digit is part of it.
 /// `None` if sizes become too large.
-pub(super) fn merged(digits: impl IntoIterator<Item = Digit>) -> Option<Vec<Digit>> {
+pub fn merged(digits: impl IntoIterator<Item = Digit>) -> Option<Vec<Digit>> {
     let mut all: Vec<Digit> = Vec::new();
     for digit in digits {
         match all.last_mut() {
@@ -80,7 +80,7 @@ pub(super) fn merged(digits: impl IntoIterator<Item = Digit>) -> Option<Vec<Digi
 
 /// Two axes that meet element by element, cut into digits of the same sizes; `None` if their elements lie
 /// differently.
-pub(super) fn aligned(left: &[Digit], right: &[Digit]) -> Option<Vec<(Digit, Digit)>> {
+pub fn aligned(left: &[Digit], right: &[Digit]) -> Option<Vec<(Digit, Digit)>> {
     let mut left: VecDeque<Digit> = left.iter().cloned().collect();
     let mut right: VecDeque<Digit> = right.iter().cloned().collect();
     let mut pairs = Vec::new();
@@ -104,7 +104,7 @@ pub(super) fn aligned(left: &[Digit], right: &[Digit]) -> Option<Vec<(Digit, Dig
 }
 
 /// The axes of a reshaped tensor; `None` if a new axis would begin inside of a digit with padding.
-pub(super) fn reshaped(axes: &[Vec<Digit>], dims: &[Dim]) -> Option<Vec<Vec<Digit>>> {
+pub fn reshaped(axes: &[Vec<Digit>], dims: &[Dim]) -> Option<Vec<Vec<Digit>>> {
     let mut digits: VecDeque<Digit> = merged(axes.iter().flatten().cloned())?.into();
     let mut all = Vec::with_capacity(dims.len());
     for dim in dims {
@@ -129,62 +129,4 @@ fn taken(digits: &mut VecDeque<Digit>, dim: &Dim) -> Option<Vec<Digit>> {
         }
     }
     merged(own)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dim::AxisId;
-
-    fn axis(number: u32) -> Dim {
-        Dim::axis(AxisId(number))
-    }
-
-    fn times(dim: &Dim, number: i64) -> Dim {
-        dim.times(&Dim::fixed(number)).unwrap()
-    }
-
-    fn axes(dims: &[Dim]) -> Vec<Vec<Digit>> {
-        dims.iter().map(|dim| plain(dim, Padding::Zero)).collect()
-    }
-
-    fn sizes(axes: &[Vec<Digit>]) -> Vec<Vec<Dim>> {
-        axes.iter().map(|axis| axis.iter().map(|digit| digit.dim.clone()).collect()).collect()
-    }
-
-    #[test]
-    fn heads_split_and_merge_around_open_sizes() {
-        let (b, s) = (axis(0), axis(1));
-        let rows = axes(&[b.clone(), s.clone(), 96.into()]);
-        let heads = reshaped(&rows, &[b.clone(), s.clone(), 12.into(), 8.into()]).unwrap();
-        assert_eq!(sizes(&heads), [vec![b.clone()], vec![s.clone()], vec![12.into()], vec![8.into()]]);
-        let flat = reshaped(&rows, &[b.times(&s).unwrap(), 96.into()]).unwrap();
-        assert_eq!(sizes(&flat), [vec![b.clone(), s.clone()], vec![96.into()]]);
-        assert_eq!(reshaped(&flat, &[b.clone(), s.clone(), 96.into()]).unwrap().len(), 3);
-        let more = s.plus(&1.into()).unwrap();
-        let rows = axes(&[b.clone(), more.clone(), 96.into()]);
-        assert!(reshaped(&rows, &[b, more, 4.into(), 24.into()]).is_some());
-    }
-
-    #[test]
-    fn an_axis_that_begins_inside_of_padding_is_refused() {
-        let (b, s) = (axis(0), axis(1));
-        let product = b.times(&s).unwrap();
-        assert!(reshaped(&axes(&[product]), &[b.clone(), s]).is_none());
-        assert!(reshaped(&axes(&[b.clone(), 4.into()]), &[2.into(), times(&b, 2)]).is_none());
-        assert!(reshaped(&axes(&[4.into(), b.clone()]), &[2.into(), times(&b, 2)]).is_some());
-    }
-
-    #[test]
-    fn what_is_the_same_everywhere_lies_as_anything_does() {
-        let (b, s) = (axis(0), axis(1));
-        let product = b.times(&s).unwrap();
-        let pair = [Digit::new(b.clone(), Padding::Zero), Digit::new(s, Padding::Zero)];
-        let same = [Digit::new(product.clone(), Padding::Same)];
-        assert_eq!(aligned(&pair, &same).unwrap().len(), 2);
-        assert!(aligned(&pair, &plain(&product, Padding::Zero)).is_none());
-        let prefix = plain(&times(&b, 4), Padding::Zero);
-        let apart = [Digit::new(b, Padding::Same), Digit::new(4.into(), Padding::Unknown)];
-        assert_eq!(aligned(&prefix, &apart).unwrap().len(), 2);
-    }
 }

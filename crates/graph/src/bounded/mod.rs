@@ -10,7 +10,7 @@
 //! too. i64 has the range of i32 here, as it has on chips of 32-bit words.
 
 mod folds;
-mod layout;
+pub mod layout;
 mod masks;
 mod moves;
 mod nodes;

@@ -65,11 +65,12 @@ impl PaddingPass<'_> {
         let rank = self.dims(output)?.len();
         let mut operands: Vec<PaddedValue> =
             inputs.iter().map(|id| self.value(*id)).collect::<BuildResult<_>>()?;
-        let mut axes = vec![None; rank];
+        let mut axes = Vec::with_capacity(rank);
         for place in 0..rank {
             let at = |value: &PaddedValue| (place + value.axes.len()).checked_sub(rank);
             let padded = |value: &PaddedValue| at(value).and_then(|axis| value.axes[axis]).is_some();
             if !operands.iter().any(padded) {
+                axes.push(None);
                 continue;
             }
             let mut sides = Vec::with_capacity(operands.len());
@@ -83,7 +84,7 @@ impl PaddingPass<'_> {
                     None => Side::Stretched(self.number(operand.id)),
                 });
             }
-            axes[place] = Some(of_elementwise(op, &sides));
+            axes.push(Some(of_elementwise(op, &sides)));
         }
         let ids: Vec<ValueId> = operands.iter().map(|operand| operand.id).collect();
         Ok(PaddedValue { id: self.b.emit(op.clone(), &ids)?, axes })

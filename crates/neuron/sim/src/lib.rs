@@ -12,8 +12,6 @@ pub mod findings;
 pub mod occupancy;
 pub mod schedule;
 mod scheduled_program;
-#[cfg(test)]
-mod testing;
 pub mod trace;
 
 pub use scheduled_program::ScheduledProgram;

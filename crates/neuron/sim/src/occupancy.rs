@@ -118,7 +118,7 @@ impl PowerWeights {
 }
 
 /// Sums of changes from each time on, divided; times whose sum stays are left out.
-fn steps(mut changes: Vec<(u64, i128)>, divided_by: i128) -> CounterSteps {
+pub fn steps(mut changes: Vec<(u64, i128)>, divided_by: i128) -> CounterSteps {
     changes.sort_unstable();
     let mut steps: CounterSteps = Vec::new();
     let mut sum = 0_i128;
@@ -139,17 +139,4 @@ fn steps(mut changes: Vec<(u64, i128)>, divided_by: i128) -> CounterSteps {
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 fn real(value: u64) -> f64 {
     value as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sums_change_where_something_begins_or_ends() {
-        let changes = vec![(10, 4), (0, 1), (10, -4), (20, -1), (5, 2), (15, -2)];
-        assert_eq!(steps(changes, 1), [(0, 1), (5, 3), (15, 1), (20, 0)]);
-        assert_eq!(steps(vec![(3, 1999), (9, -1999)], 1000), [(3, 1), (9, 0)]);
-        assert_eq!(steps(Vec::new(), 1), []);
-    }
 }

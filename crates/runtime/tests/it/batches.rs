@@ -5,24 +5,18 @@ use tilewright_compile::weights::constant;
 use tilewright_compile::{Mixed, Options, compile};
 use tilewright_import::Model;
 use tilewright_import::llama::{Config, Rope, Scaling};
-use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::model::ModelDevice;
 
 use crate::random;
+use tilewright_testkit::tcp;
 
 /// More than two rows of 64 slices, the last of them not full.
 const MANY: u64 = 150;
 /// Some of them: in the first row, at both sides of the border to the next, in the last.
 const FOLLOWED: [u64; 4] = [0, 63, 64, 149];
-
-fn tcp() -> Tcp {
-    let mut sources = tilewright_base::Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
 
 fn model() -> Model {
     let rope = Rope { theta: 1e4, interleaved: false, scaling: Scaling::None };

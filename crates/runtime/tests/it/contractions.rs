@@ -3,7 +3,6 @@
 
 #![expect(clippy::print_stdout, reason = "the table of cycles and bounds is what `--nocapture` is for")]
 
-use tilewright_base::Sources;
 use tilewright_compile::general::kernel::{Sizes, Work};
 use tilewright_compile::general::reference::expected;
 use tilewright_compile::general::view::View;
@@ -16,16 +15,10 @@ use tilewright_reference::Tensor;
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
 use tilewright_tcp_sim::findings::Finding;
+use tilewright_testkit::tcp;
 
 /// Batch, rows, columns and summed.
 type Shape = [u64; 4];
-
-fn tcp() -> Tcp {
-    let mut sources = Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("a machine"));
-    let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("a machine");
-    loaded.machine.tcp().expect("a TCP").clone()
-}
 
 fn graph([batch, rows, columns, summed]: Shape) -> Graph {
     let mut b = Builder::new("contraction");

@@ -1,17 +1,13 @@
 //! A device that keeps its memories: runs of a prepared program equal fresh ones cycle for cycle, and state
 //! carries over.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-use std::sync::LazyLock;
-
-use tilewright_base::{SourceId, Sources};
-use tilewright_machine::{Tcp, builtin, load};
+use tilewright_base::SourceId;
 use tilewright_record::{KeepAll, KeepLast};
 use tilewright_runtime::{Array, ArrayError, Device, Prepared, Reading, ReadingError, ReadingOptions, read};
 use tilewright_tcp_isa::program::{Program, RegisterId, Tensor, text};
 use tilewright_tcp_lower::kernels;
 use tilewright_tcp_sim::{RunEnd, SimError};
+use tilewright_testkit::shared_tcp as tcp;
 
 /// Adds 1 to as many rows as a register says.
 const ROWS: &str = r#"
@@ -39,15 +35,6 @@ queue pe0 {
   wait_d 2
 }
 "#;
-
-fn tcp() -> &'static Tcp {
-    static LOADED: LazyLock<Tcp> = LazyLock::new(|| {
-        let mut sources = Sources::default();
-        let id = sources.add("tcp", builtin("tcp").unwrap());
-        load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-    });
-    &LOADED
-}
 
 fn rows() -> Program {
     text::read(ROWS, SourceId(0)).unwrap_or_else(|complaints| panic!("{complaints:#?}"))

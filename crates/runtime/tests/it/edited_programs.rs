@@ -4,8 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use proptest::prelude::*;
-use tilewright_base::{SourceId, Sources};
-use tilewright_machine::{Tcp, builtin, load};
+use tilewright_base::SourceId;
+use tilewright_machine::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
@@ -15,6 +15,7 @@ use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_cost::{Setup, check};
 use tilewright_tcp_isa::program::text;
 use tilewright_tcp_lower::{LowerOptions, lower};
+use tilewright_testkit::tcp;
 
 /// Einsums whose programs use loads, multicast, sums over slices and bridges.
 const EINSUMS: [&str; 4] = [
@@ -29,12 +30,6 @@ const EINSUMS: [&str; 4] = [
     "km, kn -> mn; dims k=7, m=5, n=3; in0 = | k[7] m[5]; in1 = | n[3] k[7]; out = | n[3] m[5]; tactic = | \
      n[3] m[5] k[7]",
 ];
-
-fn tcp() -> Tcp {
-    let mut sources = Sources::default();
-    let id = sources.add("tcp", builtin("tcp").unwrap());
-    load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
 
 fn lowered(machine: &Tcp) -> Vec<String> {
     let mut texts = Vec::new();

@@ -3,11 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::sync::OnceLock;
-
 use proptest::prelude::*;
-use tilewright_base::{SourceId, Sources};
-use tilewright_machine::{Tcp, builtin, load};
+use tilewright_base::SourceId;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
@@ -21,17 +18,9 @@ use tilewright_tcp_sim::findings::Finding;
 mod drawn;
 use drawn::groups::split;
 use drawn::{Dice, program};
+use tilewright_testkit::shared_tcp as machine;
 
 const TYPES: [Dtype; 4] = [Dtype::I8, Dtype::Bf16, Dtype::I4, Dtype::I9];
-
-fn machine() -> &'static Tcp {
-    static MACHINE: OnceLock<Tcp> = OnceLock::new();
-    MACHINE.get_or_init(|| {
-        let mut sources = Sources::default();
-        let id = sources.add("tcp", builtin("tcp").unwrap());
-        load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-    })
-}
 
 /// Findings of a legal program, at the least and the largest size of its run-time axes.
 fn findings(text: &str, dtype: Dtype) -> Option<Vec<String>> {

@@ -12,19 +12,13 @@ use serde_json::Value;
 use tilewright_compile::weights::constant;
 use tilewright_compile::{Mixed, Named, Options, compile, recognise};
 use tilewright_import::{Model, hf, llama2c, onnx};
-use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::generate::{Limits, generate};
 use tilewright_runtime::model::ModelDevice;
+use tilewright_testkit::tcp;
 use tilewright_testkit::{fetched_model, shared_model};
-
-fn tcp() -> Tcp {
-    let mut sources = tilewright_base::Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
 
 fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()

@@ -1,6 +1,5 @@
 //! Norms on many PEs: slices with single rows give what slices with several give.
 
-use tilewright_base::Sources;
 use tilewright_compile::general::{Options, Planned, plan, tensors};
 use tilewright_graph::{Builder, Dim, Dtype, Fold, Graph, TensorStore, Type, primitives};
 use tilewright_machine::Tcp;
@@ -8,13 +7,7 @@ use tilewright_record::KeepLast;
 use tilewright_reference::Tensor;
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
-
-fn tcp() -> Tcp {
-    let mut sources = Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").expect("a machine"));
-    let loaded = tilewright_machine::load(&mut sources, id, &|_| None).expect("a machine");
-    loaded.machine.tcp().expect("a TCP").clone()
-}
+use tilewright_testkit::tcp;
 
 /// Rows less their mean, over their largest, with a weight for each column.
 fn graph(rows: i64, columns: i64) -> Graph {

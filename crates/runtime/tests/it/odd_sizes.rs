@@ -3,21 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use proptest::prelude::*;
-use tilewright_base::Sources;
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, Builder, Dim, Dtype, Graph, TensorStore, Type, primitives};
-use tilewright_machine::Tcp;
 use tilewright_record::KeepLast;
 use tilewright_reference::{Interpreter, Tensor};
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
-
-fn tcp() -> Tcp {
-    let mut sources = Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
+use tilewright_testkit::tcp;
 
 fn ty(dims: &[u64]) -> Type {
     let dims: Vec<Dim> = dims.iter().map(|size| Dim::fixed(i64::try_from(*size).unwrap())).collect();

@@ -23,12 +23,7 @@ use tilewright_testkit::{fetched_model, shared_model};
 use crate::random;
 
 use random::Bert;
-
-fn tcp() -> Tcp {
-    let mut sources = tilewright_base::Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
+use tilewright_testkit::tcp;
 
 /// What the chip gives for parts of a sequence is what the reference gives.
 fn agrees(model: &Model, options: Options, parts: &[Vec<u64>]) {

@@ -18,12 +18,7 @@ use tilewright_runtime::executable::ExecutableGraph;
 use tilewright_runtime::generate::LanguageDevice;
 use tilewright_runtime::graph::executable;
 use tilewright_runtime::session::{GraphSession, SessionPrograms};
-
-fn tcp() -> Tcp {
-    let mut sources = tilewright_base::Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
+use tilewright_testkit::tcp;
 
 /// A decoder with learned positions, layer norms, one layer and as many heads as are asked for.
 #[derive(Clone, Debug)]

@@ -8,18 +8,12 @@ use tilewright_compile::weights::constant;
 use tilewright_compile::{Mixed, Options, compile};
 use tilewright_graph::primitives;
 use tilewright_import::Model;
-use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_record::KeepLast;
 use tilewright_reference::{Interpreter, Session, best};
 use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::model::ModelDevice;
-
-fn tcp() -> Tcp {
-    let mut sources = tilewright_base::Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
+use tilewright_testkit::tcp;
 
 fn model(path: &str) -> Option<Model> {
     let path = tilewright_testkit::shared_model(path)?;

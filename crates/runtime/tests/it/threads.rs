@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use tilewright_base::{SourceId, Sources};
-use tilewright_machine::{Tcp, builtin, load};
+use tilewright_base::SourceId;
+use tilewright_machine::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::parser;
 use tilewright_num::Dtype;
@@ -13,14 +13,9 @@ use tilewright_tcp_cost::{Setup, check};
 use tilewright_tcp_isa::program::tensor::{TensorData, TensorPlace};
 use tilewright_tcp_isa::program::{Program, Queue};
 use tilewright_tcp_lower::{LowerOptions, lower};
+use tilewright_testkit::tcp;
 
 const PES: u64 = 8;
-
-fn tcp() -> Tcp {
-    let mut sources = Sources::default();
-    let id = sources.add("tcp", builtin("tcp").unwrap());
-    load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
 
 /// A contraction in floats, whose sums depend on their order, on every PE of a chip with other numbers.
 fn program(machine: &Tcp) -> Program {

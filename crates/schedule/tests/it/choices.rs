@@ -7,18 +7,12 @@ use std::ops::ControlFlow;
 use tilewright_compile::kernel::Kernels;
 use tilewright_compile::{Choices, Mixed, Options, compile_chosen, compile_kernels, kernel_text};
 use tilewright_explore::Goal;
-use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
 use tilewright_schedule::timing::{EXPLAINED_PERCENT, schedule};
 use tilewright_schedule::tune::{TuneError, TuneGoal, budget, tune, tune_compiled};
 use tilewright_tcp_isa::program::event::ExecUnit;
 use tilewright_tcp_isa::program::text::print;
-
-pub(super) fn tcp() -> Tcp {
-    let mut sources = tilewright_base::Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
+pub(super) use tilewright_testkit::tcp;
 
 fn small() -> Kernels {
     let text = include_str!("../../../../tests/kernels/canonical.kernels");

@@ -1,21 +1,15 @@
 //! Choices of general graphs: more effort is never worse, whatever is to be least.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use tilewright_base::{SourceId, Sources};
+use tilewright_base::SourceId;
 use tilewright_compile::general::{Choice, Options, Without, plan};
 use tilewright_explore::Goal;
 use tilewright_graph::{Graph, TensorStore, primitives};
-use tilewright_machine::Tcp;
 use tilewright_schedule::tune::{
     GraphGoal, TokenCost, TuneError, TunedGraph, graph_options, order_searches, tune_graph, worth,
 };
 use tilewright_testkit::draws;
-
-fn tcp() -> Tcp {
-    let mut sources = Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
+use tilewright_testkit::tcp;
 
 fn graphs() -> [Graph; 3] {
     let texts = [

@@ -9,7 +9,7 @@ use tilewright_base::invariant::{Exact, OrBroken};
 
 /// Runs of equal length, in two loops of even steps: what register file loads are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EvenRuns {
+pub struct EvenRuns {
     pub(crate) first: ByteRun,
     /// Iterations, and bytes between them on both sides; the inner loop first.
     pub(crate) loops: [(usize, i64, i64); 2],
@@ -17,12 +17,13 @@ pub(crate) struct EvenRuns {
 
 /// Where one side of a command has its runs of bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct RunSide {
-    pub(crate) first: i64,
+pub struct RunSide {
+    /// The first byte of the first run.
+    pub first: i64,
     /// Iterations and bytes between them, outermost first.
-    pub(crate) loops: SmallVec<[(u64, i64); 8]>,
+    pub loops: SmallVec<[(u64, i64); 8]>,
     /// Bytes of a run.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl RunSide {
@@ -47,7 +48,7 @@ impl EvenRuns {
 
     /// What is read from one side and written to the other; `None` if it takes more than two loops, or the
     /// sides differ in size.
-    pub(crate) fn of(from: &RunSide, to: &RunSide) -> Option<EvenRuns> {
+    pub fn of(from: &RunSide, to: &RunSide) -> Option<EvenRuns> {
         let bytes = from.bytes.min(to.bytes);
         let (mut sources, mut targets) = (from.cut(bytes)?, to.cut(bytes)?);
         let mut all: SmallVec<[(u64, i64, i64); 4]> = SmallVec::new();
@@ -81,7 +82,7 @@ impl EvenRuns {
     }
 
     /// All runs in their order.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = ByteRun> {
+    pub fn runs(&self) -> impl Iterator<Item = ByteRun> {
         let EvenRuns { first, loops: [inner, outer] } = *self;
         let run = move |(low, high): (i64, i64)| ByteRun {
             from: first.from.exact_add(low.exact_mul(inner.1)).exact_add(high.exact_mul(outer.1)),
@@ -130,8 +131,11 @@ fn continues(&(size, from, to): &(u64, i64, i64), next_from: i64, next_to: i64) 
 
 /// Bytes that are neighbours on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ByteRun {
-    pub(crate) from: i64,
-    pub(crate) to: u64,
-    pub(crate) bytes: usize,
+pub struct ByteRun {
+    /// Its first byte at the source.
+    pub from: i64,
+    /// Its first byte at the target.
+    pub to: u64,
+    /// How long it is.
+    pub bytes: usize,
 }

@@ -35,6 +35,8 @@ mod copy;
 mod equal_slices;
 pub mod fault;
 mod fetch;
+#[doc(hidden)]
+pub mod inside;
 mod limits;
 mod output_stages;
 pub mod packets;

@@ -13,7 +13,7 @@ const MAX_SPAN: u64 = 1 << 60;
 
 /// A place in nested loops.
 #[derive(Clone, Debug)]
-pub(super) struct OffsetWalk {
+pub struct OffsetWalk {
     loops: SmallVec<[(u64, i64); 8]>,
     index: SmallVec<[u64; 8]>,
     offset: i64,
@@ -37,7 +37,7 @@ pub(super) fn pairs(loops: &[Loop]) -> SmallVec<[(u64, i64); 8]> {
 
 impl OffsetWalk {
     /// Stands at the first step of loops `(size, stride)`, outermost first.
-    pub(super) fn new(loops: SmallVec<[(u64, i64); 8]>) -> Result<OffsetWalk, ExecProblem> {
+    pub fn new(loops: SmallVec<[(u64, i64); 8]>) -> Result<OffsetWalk, ExecProblem> {
         let left = product("steps", loops.iter().map(|row| row.0), MAX_SLICE)?;
         check_span(&loops)?;
         Ok(OffsetWalk { index: loops.iter().map(|_| 0).collect(), loops, offset: 0, left })

@@ -93,16 +93,10 @@ impl<'m> TileSearches<'m> {
 
 #[cfg(test)]
 mod tests {
-    use tilewright_base::Sources;
 
     use super::super::super::kernel::Packing;
     use super::*;
-
-    fn machine() -> Tcp {
-        let mut sources = Sources::default();
-        let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-        tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-    }
+    use tilewright_testkit::tcp as machine;
 
     /// What was found out for one room does not change what is found for another.
     #[test]

@@ -4,10 +4,10 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::Transfer;
 use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, MemoryLocation, SLICE_STRIDE};
 
+use super::super::contraction_facts::LETTERS;
 use super::super::emit::hbm;
 use super::super::image::{even, stretches};
 use super::super::kernel::{Part, Sizes, Strides};
-use super::super::link::LETTERS;
 use super::super::moves::{Bytes, transfers};
 use super::super::tactic::Placed;
 use super::super::view::signed;

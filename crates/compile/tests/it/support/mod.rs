@@ -7,12 +7,7 @@ use tilewright_graph::{BuildResult, Builder, Dtype as Element, Graph, TensorStor
 use tilewright_import::llama::{Config, Rope, Scaling, graph};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
-
-pub(crate) fn tcp() -> Tcp {
-    let mut sources = tilewright_base::Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
+pub(crate) use tilewright_testkit::tcp;
 
 pub(crate) fn small(layers: u64, width: u64, heads: u64, kv_heads: u64) -> Graph {
     let config = Config {

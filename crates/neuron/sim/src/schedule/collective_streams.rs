@@ -8,11 +8,11 @@ use tilewright_base::invariant::{Exact, to_index};
 use tilewright_neuron_isa::Chip;
 
 /// The time of what does not happen unless something else does first.
-pub(super) const NEVER_PS: u64 = u64::MAX;
+pub const NEVER_PS: u64 = u64::MAX;
 
 /// Streams of one core.
 #[derive(Debug)]
-pub(super) struct CollectiveStreams {
+pub struct CollectiveStreams {
     most: usize,
     /// Ends of those of which it is known.
     ends_ps: Vec<u64>,
@@ -21,26 +21,36 @@ pub(super) struct CollectiveStreams {
 }
 
 impl CollectiveStreams {
-    pub(super) fn new(chip: &Chip) -> CollectiveStreams {
+    /// As many as a core of a chip has.
+    pub fn new(chip: &Chip) -> CollectiveStreams {
         let figures = &chip.neuron.chip;
-        let most = to_index(figures.cc_cores / figures.cores).max(1);
+        CollectiveStreams::of(to_index(figures.cc_cores / figures.cores).max(1))
+    }
+
+    /// So many of them.
+    pub fn of(most: usize) -> CollectiveStreams {
         CollectiveStreams { most, ends_ps: Vec::new(), waiting: 0 }
     }
 
+    /// How many collectives can be under way.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
     /// A collective begins that ends at `done_ps`; when the next one can.
-    pub(super) fn begin(&mut self, now_ps: u64, done_ps: u64) -> u64 {
+    pub fn begin(&mut self, now_ps: u64, done_ps: u64) -> u64 {
         self.ends_ps.push(done_ps);
         self.free_ps(now_ps)
     }
 
     /// A collective begins to wait for other ranks; when the next one can begin.
-    pub(super) fn wait(&mut self, now_ps: u64) -> u64 {
+    pub fn wait(&mut self, now_ps: u64) -> u64 {
         self.waiting += 1;
         self.free_ps(now_ps)
     }
 
     /// The ranks that one waited for came; when the next one can begin.
-    pub(super) fn go_on(&mut self, now_ps: u64, done_ps: u64) -> u64 {
+    pub fn go_on(&mut self, now_ps: u64, done_ps: u64) -> u64 {
         self.waiting = self.waiting.exact_sub(1);
         self.begin(now_ps, done_ps)
     }
@@ -54,37 +64,5 @@ impl CollectiveStreams {
             return now_ps;
         }
         self.ends_ps.get(taken - self.most).copied().unwrap_or(NEVER_PS)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn streams(most: usize) -> CollectiveStreams {
-        CollectiveStreams { most, ends_ps: Vec::new(), waiting: 0 }
-    }
-
-    #[test]
-    fn the_next_begins_when_one_of_them_ends() {
-        let mut two = streams(2);
-        assert_eq!(two.begin(0, 10), 0);
-        assert_eq!(two.begin(0, 7), 7);
-        assert_eq!(two.begin(7, 20), 10);
-    }
-
-    #[test]
-    fn none_begins_while_all_wait() {
-        let mut two = streams(2);
-        assert_eq!(two.wait(0), 0);
-        assert_eq!(two.wait(3), u64::MAX);
-        assert_eq!(two.go_on(5, 9), 9);
-        assert_eq!(two.go_on(6, 8), 8);
-    }
-
-    #[test]
-    fn chips_share_their_cc_cores_among_cores() {
-        let most = |name: &str| CollectiveStreams::new(&crate::testing::tests_chip(name)).most;
-        assert_eq!([most("trainium1"), most("trainium2"), most("toy-neuron")], [3, 2, 1]);
     }
 }

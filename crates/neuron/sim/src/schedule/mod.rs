@@ -14,13 +14,13 @@
 
 mod access_pages;
 mod buffer_space;
-mod collective_streams;
+pub mod collective_streams;
 mod collectives;
 mod dependences;
 pub mod dma;
 mod event_loop;
 mod spill;
-pub(crate) mod systolic_array;
+pub mod systolic_array;
 mod tiles;
 
 pub use collectives::{CollectiveStarts, apply_collective_starts, collective_starts, schedule_ranks};

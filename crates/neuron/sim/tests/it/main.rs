@@ -2,7 +2,10 @@
 
 mod chips;
 mod collective;
+mod collective_streams;
 mod costs;
 mod faults;
+mod occupancy;
 mod programs;
 mod schedule;
+mod systolic_array;

@@ -10,13 +10,7 @@ mod models;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tilewright_machine::Tcp;
-
-fn tcp() -> Tcp {
-    let mut sources = tilewright_base::Sources::default();
-    let id = sources.add("tcp", tilewright_machine::builtin("tcp").unwrap());
-    tilewright_machine::load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-}
+use tilewright_testkit::tcp;
 
 /// A fault: what it is, and what puts it in.
 type Fault<T> = (String, Box<dyn Fn(&mut T)>);

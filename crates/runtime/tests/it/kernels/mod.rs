@@ -16,10 +16,7 @@ mod texts;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 
-use tilewright_base::Sources;
-use tilewright_machine::{Tcp, builtin, load};
 use tilewright_num::{Dtype, convert, int_value};
 use tilewright_record::KeepLast;
 use tilewright_runtime::{Array, ArrayError, Reading, ReadingOptions, read, readings};
@@ -27,16 +24,7 @@ use tilewright_tcp_exec::rules;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::tensor::TensorRole;
 use tilewright_tcp_sim::RunEnd;
-
-/// The machine.
-fn tcp() -> &'static Tcp {
-    static LOADED: LazyLock<Tcp> = LazyLock::new(|| {
-        let mut sources = Sources::default();
-        let id = sources.add("tcp", builtin("tcp").unwrap());
-        load(&mut sources, id, &|_| None).unwrap().machine.tcp().unwrap().clone()
-    });
-    &LOADED
-}
+use tilewright_testkit::shared_tcp as tcp;
 
 /// Runs a program that must be legal, finish, and leave nothing to complain about.
 fn run(program: &Program) -> Reading {

@@ -14,8 +14,8 @@
 
 mod copy;
 mod deferred_loads;
-mod overlay;
-mod pages;
+pub(crate) mod overlay;
+pub(crate) mod pages;
 mod shared_bytes;
 pub(crate) mod sizes;
 mod slice;

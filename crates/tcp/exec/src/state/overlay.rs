@@ -17,7 +17,7 @@ const MAX_HELD: usize = 32;
 
 /// Where bytes come from that need not be copied.
 #[derive(Clone, Debug)]
-pub(crate) enum ByteSource {
+pub enum ByteSource {
     /// Nobody wrote anything but zeros.
     Zeros,
     /// Somebody holds them.
@@ -61,14 +61,14 @@ impl BorrowedRange {
 
 /// Parts of one data memory. No two of them share a byte.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Overlay {
+pub struct Overlay {
     held: Vec<BorrowedRange>,
     zeros: Vec<Range<usize>>,
 }
 
 impl Overlay {
     /// Of a memory that nobody wrote to.
-    pub(super) fn zeros(bytes: usize) -> Overlay {
+    pub fn zeros(bytes: usize) -> Overlay {
         let all = 0..bytes;
         Overlay { held: Vec::new(), zeros: vec![all] }
     }
@@ -79,7 +79,7 @@ impl Overlay {
     }
 
     /// Before a part is read: its bytes are where they belong.
-    pub(super) fn settle(&mut self, part: &Range<usize>, dm: &mut [u8]) {
+    pub fn settle(&mut self, part: &Range<usize>, dm: &mut [u8]) {
         self.held.retain(|held| {
             let reads = meet(&held.range(), part);
             if reads {
@@ -90,7 +90,7 @@ impl Overlay {
     }
 
     /// Before some bytes of a part are written.
-    pub(super) fn change(&mut self, part: &Range<usize>, dm: &mut [u8]) {
+    pub fn change(&mut self, part: &Range<usize>, dm: &mut [u8]) {
         self.cut(part, dm, |held, dm| {
             let (from, end) = (held.start.max(part.start), held.range().end.min(part.end));
             let source = held.shared.bytes().get(from - held.start..end - held.start);
@@ -120,7 +120,7 @@ impl Overlay {
     }
 
     /// Zeros were written to a part.
-    pub(super) fn clear(&mut self, part: Range<usize>) {
+    pub fn clear(&mut self, part: Range<usize>) {
         let mut joined = part;
         self.zeros.retain(|zeros| {
             let apart = zeros.end < joined.start || joined.end < zeros.start;
@@ -134,7 +134,7 @@ impl Overlay {
     }
 
     /// A part is where somebody holds it.
-    pub(super) fn lend(&mut self, start: usize, shared: SharedBytes, dm: &mut [u8]) {
+    pub fn lend(&mut self, start: usize, shared: SharedBytes, dm: &mut [u8]) {
         let part = start..start + shared.len();
         self.cut(&part, dm, |_, _| {});
         self.write(&part);
@@ -142,7 +142,7 @@ impl Overlay {
     }
 
     /// Where all bytes of a part are, if they are in one place.
-    pub(super) fn source(&self, part: &Range<usize>) -> Option<ByteSource> {
+    pub fn source(&self, part: &Range<usize>) -> Option<ByteSource> {
         if self.zeros.iter().any(|zeros| within(part, zeros)) {
             return Some(ByteSource::Zeros);
         }
@@ -153,7 +153,7 @@ impl Overlay {
     }
 
     /// Puts bytes that are elsewhere over what was read from a place on.
-    pub(super) fn read(&self, start: usize, bytes: &mut [u8]) {
+    pub fn read(&self, start: usize, bytes: &mut [u8]) {
         let part = start..start.exact_add(bytes.len());
         for held in self.held.iter().filter(|held| meet(&held.range(), &part)) {
             let (from, end) = (held.start.max(part.start), held.range().end.min(part.end));
@@ -197,65 +197,4 @@ fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
 
 fn within(part: &Range<usize>, whole: &Range<usize>) -> bool {
     whole.start <= part.start && part.end <= whole.end
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const BYTES: usize = 64;
-
-    proptest! {
-        /// Lending, writing and reading in any order shows what a plain memory shows, and nothing is called
-        /// zeros that has another byte.
-        #[test]
-        fn it_shows_what_a_plain_memory_shows(
-            steps in prop::collection::vec((0..5_usize, 0..BYTES, 1..24_usize), 1..40)
-        ) {
-            let mut plain = vec![0_u8; BYTES];
-            let (mut dm, mut overlay) = (vec![0_u8; BYTES], Overlay::zeros(BYTES));
-            for (value, (kind, start, length)) in (1_u8..).zip(steps) {
-                let part = start..(start + length).min(BYTES);
-                let new = vec![if kind == 4 { 0 } else { value }; part.len()];
-                match kind {
-                    0 => {
-                        let shared = SharedBytes::new(Arc::new(new.clone()), 0..new.len()).expect("all of \
-                            it");
-                        overlay.lend(start, shared, &mut dm);
-                    }
-                    1 => {
-                        overlay.change(&part, &mut dm);
-                        dm[part.clone()].copy_from_slice(&new);
-                    }
-                    2 => {
-                        overlay.settle(&part, &mut dm);
-                        prop_assert_eq!(&dm[part.clone()], &plain[part.clone()]);
-                    }
-                    4 => {
-                        overlay.change(&part, &mut dm);
-                        dm[part.clone()].fill(0);
-                        overlay.clear(part.clone());
-                    }
-                    _ => match overlay.source(&part) {
-                        Some(ByteSource::Borrowed(shared)) =>
-                            prop_assert_eq!(shared.bytes(), &plain[part.clone()]),
-                        Some(ByteSource::Own(own)) => prop_assert_eq!(&dm[own], &plain[part.clone()]),
-                        Some(ByteSource::Zeros) =>
-                            prop_assert!(plain[part.clone()].iter().all(|byte| *byte == 0)),
-                        None => {}
-                    },
-                }
-                if !matches!(kind, 2 | 3) {
-                    plain[part].copy_from_slice(&new);
-                }
-                let mut all = dm.clone();
-                overlay.read(0, &mut all);
-                prop_assert_eq!(&all, &plain);
-            }
-        }
-    }
 }

@@ -34,7 +34,7 @@ impl SharedBytes {
     }
 
     /// A part of it; `None` if it has less.
-    pub(super) fn part(&self, first: usize, length: usize) -> Option<SharedBytes> {
+    pub fn part(&self, first: usize, length: usize) -> Option<SharedBytes> {
         let start = self.range.start.checked_add(first)?;
         let end = start.checked_add(length).filter(|end| *end <= self.range.end)?;
         Some(SharedBytes { holder: Arc::clone(&self.holder), range: start..end })

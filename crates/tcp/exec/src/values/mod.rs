@@ -27,14 +27,14 @@
 //!   has.
 
 mod add;
-mod dot;
+pub(crate) mod dot;
 mod dot_row;
 mod kernel_portable;
 mod panel;
 mod range;
 pub mod shape;
 mod simd_path;
-mod single_row;
+pub(crate) mod single_row;
 pub mod stationary;
 mod tile_float;
 mod tile_int;

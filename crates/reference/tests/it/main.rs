@@ -1,0 +1,5 @@
+//! All integration tests of this crate in one binary, which is linked once.
+
+mod bounded;
+mod fast_paths;
+mod float8;
