@@ -174,7 +174,7 @@ impl Origin {
 }
 
 /// Elements that go from one value to another: loops of size, stride in the source and stride in the target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Part {
     /// The source.
     pub from: usize,

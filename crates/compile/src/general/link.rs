@@ -121,6 +121,7 @@ pub(super) fn cycles(machine: &Tcp, parts: &[Part], element_bytes: u64) -> u64 {
 
 struct Weigher<'w> {
     machine: &'w Tcp,
+    searches: &'w TileSearches<'w>,
     all: &'w Kernels,
     tails: &'w BTreeMap<usize, usize>,
     /// Kernels that read each value; the graph's results are read behind the last.
@@ -145,7 +146,8 @@ impl Weigher<'_> {
         let placed = &tactic.operands[operand];
         let axes = placed.axes_of(LETTERS[operand], dims, dims);
         let bytes = sizes.operands.element_bytes();
-        placed.image.parts(0, &axes, true).map_or(u64::MAX, |parts| cycles(self.machine, &parts, bytes))
+        let cycles = |parts: Vec<Part>| self.searches.move_cycles(parts, bytes, cycles);
+        placed.image.parts(0, &axes, true).map_or(u64::MAX, cycles)
     }
 
     /// What it takes to lay a result in row-major order.
@@ -156,7 +158,7 @@ impl Weigher<'_> {
         let axes = placed.axes_of(LETTERS[2], dims, dims);
         placed.image.parts(0, &axes, false).map_or(u64::MAX, |parts| {
             let turned: Vec<Part> = parts.iter().map(Part::turned).collect();
-            cycles(self.machine, &turned, element_bytes)
+            self.searches.move_cycles(turned, element_bytes, cycles)
         })
     }
 }
@@ -303,14 +305,15 @@ pub(super) fn chosen(
     let mut tails = if apart { BTreeMap::new() } else { tails(all, &readers) };
     let (tilings, mut joined) = tilings(searches, all, options);
     let (candidates, without) = candidates(machine, all, options, &tilings);
-    let weigher = Weigher { machine, all, tails: &tails, readers: &readers, candidates: candidates.clone() };
+    let weigher =
+        Weigher { machine, searches, all, tails: &tails, readers: &readers, candidates: candidates.clone() };
     let (tiled, weighed) = tiled(&weigher, &tilings, &joined, options.without);
     joined.retain(|number, _| tiled.contains_key(number));
     if let Some((number, why)) = without.into_iter().find(|(number, _)| !tiled.contains_key(number)) {
         return Err((number, why));
     }
     tails.retain(|number, _| !tiled.contains_key(number));
-    let mut weigher = Weigher { machine, all, tails: &tails, readers: &readers, candidates };
+    let mut weigher = Weigher { machine, searches, all, tails: &tails, readers: &readers, candidates };
     weigher.candidates.retain(|number, _| !tiled.contains_key(number));
     let mut handed = handed(all, &tails);
     handed.retain(|(to, _), _| !tiled.contains_key(to));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tilewright_machine::tcp::Tcp;
 
-use super::super::kernel::Sizes;
+use super::super::kernel::{Part, Sizes};
 use super::epilogue::Epilogue;
 use super::lines::Windows;
 use super::search::{KnownTiles, Room, TiledContraction, candidate};
@@ -25,6 +25,8 @@ pub(in super::super) struct TileSearches<'m> {
     /// Plans will be made that begin cold and others that begin warm.
     pub(in super::super) both: bool,
     known: Mutex<BTreeMap<Sizes, Vec<Arc<Searched>>>>,
+    /// Cycles of moves between two places of HBM, by bytes of an element and parts.
+    moves: Mutex<BTreeMap<(u64, Vec<Part>), u64>>,
 }
 
 /// A contraction with what runs on its tiles.
@@ -45,7 +47,23 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<'m> TileSearches<'m> {
     /// Nothing is known yet; there may be plans that begin cold and others that begin warm.
     pub(in super::super) fn new(machine: &'m Tcp, both: bool) -> TileSearches<'m> {
-        TileSearches { machine, both, known: Mutex::default() }
+        TileSearches { machine, both, known: Mutex::default(), moves: Mutex::default() }
+    }
+
+    /// What a move takes, looked at once.
+    pub(in super::super) fn move_cycles(
+        &self,
+        parts: Vec<Part>,
+        element_bytes: u64,
+        cycles: fn(&Tcp, &[Part], u64) -> u64,
+    ) -> u64 {
+        let key = (element_bytes, parts);
+        if let Some(known) = locked(&self.moves).get(&key) {
+            return *known;
+        }
+        let found = cycles(self.machine, &key.1, element_bytes);
+        locked(&self.moves).insert(key, found);
+        found
     }
 
     /// The tiled contraction that takes least in the first of some rooms, with the chain behind it and rows
