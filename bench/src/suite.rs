@@ -330,6 +330,7 @@ pub fn float8_contraction([batch, rows, columns, summed]: [i64; 4]) -> BuildResu
 
 const GPT2: Transformer =
     Transformer { layers: 12, width: 768, heads: 12, batch: 1, tokens: 512, norm_first: true, int8: false };
+const VIT: Transformer = Transformer { batch: 8, tokens: 197, ..GPT2 };
 const BERT: Transformer = Transformer { batch: 8, tokens: 128, norm_first: false, ..GPT2 };
 
 /// Blocks of transformers, and single contractions of one G multiply-accumulates and more.
@@ -340,6 +341,7 @@ pub fn blocks() -> BuildResult<Vec<Case>> {
     let mut all = vec![
         transformer("GPT-2 block, 512 tokens", Transformer { layers: 1, ..GPT2 })?,
         transformer("BERT block, batch 8 of 128 tokens", Transformer { layers: 1, ..BERT })?,
+        transformer("ViT block, batch 8 of 197 tokens", Transformer { layers: 1, ..VIT })?,
     ];
     let shapes = [
         [1, 1024, 1024, 1024],
@@ -349,6 +351,7 @@ pub fn blocks() -> BuildResult<Vec<Case>> {
         [1, 8192, 256, 1024],
         [1, 128, 1024, 16_384],
         [1, 1000, 1500, 3000],
+        [1, 2048, 50_257, 768],
         [16, 512, 512, 512],
     ];
     for shape in shapes {
