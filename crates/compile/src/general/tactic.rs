@@ -1,6 +1,7 @@
 //! Tactics of contractions: the explorer's best, lowered to commands by the engine (stage 3).
 
 use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
 
 use tilewright_base::{Diagnostic, SourceId};
 use tilewright_explore::tcp::program::lowered;
@@ -40,6 +41,8 @@ pub struct Tactic {
     pub cycles: u64,
     /// Operands and result as they lie in data memory.
     pub operands: [Placed; 3],
+    /// What [`Tactic::free_byte`] found, for all copies of the tactic.
+    free: Arc<OnceLock<u64>>,
 }
 
 /// A tensor in data memory.
@@ -81,7 +84,14 @@ pub fn tactics(machine: &Tcp, sizes: Sizes, keep: usize) -> Result<Vec<Tactic>, 
             {
                 Some((chunk, operands)) if chunk.summed == sizes.summed => {
                     let (text, program) = (done.text.to_string(), done.program);
-                    all.push(Tactic { text, program, chunk, cycles: told.columns.cycles, operands });
+                    all.push(Tactic {
+                        text,
+                        program,
+                        chunk,
+                        cycles: told.columns.cycles,
+                        operands,
+                        free: Arc::default(),
+                    });
                 }
                 Some(_) => why = "sums in parts".to_string(),
                 None => why = "a shape that is no block".to_string(),
@@ -132,6 +142,10 @@ fn chunk([a, b, _]: &[Placed; 3], operands: Packing) -> Sizes {
 impl Tactic {
     /// The first byte of data memory behind all that its commands touch, in whole flits.
     pub fn free_byte(&self, machine: &Tcp) -> u64 {
+        *self.free.get_or_init(|| self.last_touched(machine))
+    }
+
+    fn last_touched(&self, machine: &Tcp) -> u64 {
         let pe = PeId { chip: 0, pe: 0 };
         let ends = self.program.execs.iter().flat_map(|exec| {
             let touched = of_exec(machine, exec, pe, &[]).accesses;
@@ -148,11 +162,14 @@ impl Tactic {
     pub fn takes_tail(&self, machine: &Tcp, all: &Kernels, tail: usize, sizes: Sizes) -> bool {
         let kernel = &all.kernels[tail];
         let Work::Chain { inputs, lines, streams } = &kernel.work else { return false };
+        if self.chunk != sizes || self.operands[2].image.pitch > machine.sequencer.entry_size_max {
+            return false;
+        }
         let Some(made) = passes(machine, inputs.len(), lines, streams) else { return false };
         let rooms = Rooms::new(inputs.len(), streams, &made).most + streams.len() as u64;
         let words = self.operands[2].image.pitch;
         let end = rooms.saturating_mul(words).saturating_mul(4).saturating_add(self.free_byte(machine));
-        self.chunk == sizes && words <= machine.sequencer.entry_size_max && end <= machine.dm.capacity_bytes
+        end <= machine.dm.capacity_bytes
     }
 }
 
