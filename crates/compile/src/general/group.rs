@@ -106,7 +106,7 @@ pub(super) fn groups(all: &Kernels, alone: &BTreeSet<usize>) -> Vec<Group> {
 fn around(all: &Kernels, alone: &BTreeSet<usize>, from: usize, reduce: usize) -> Option<Group> {
     let Work::Reduce { columns, .. } = all.kernels[reduce].work else { return None };
     let rows = all.values[*all.kernels[reduce].results.first()?].count();
-    if !columns.is_multiple_of(FLIT_WORDS) || !rows.is_multiple_of(LEAST_ROWS) {
+    if !columns.is_multiple_of(FLIT_WORDS) {
         return None;
     }
     let whole = |first: usize| {

@@ -105,6 +105,23 @@ fn attention_over_an_odd_number_of_positions_takes_little_more_than_over_an_even
     assert!(odd < 2 * even, "{odd} cycles of 197 positions, {even} of 256");
 }
 
+fn softmaxed([rows, columns]: [u64; 2], pes: u64) -> u64 {
+    let mut b = Builder::new("softmax");
+    let x = b.input("x", ty(&[rows, columns])).unwrap();
+    let y = b.rich_one(RichOp::Softmax, &[x], Attrs::default().int("axis", -1)).unwrap();
+    b.output("y", y);
+    near_cycles(&b.finish(), &[numbers(&[rows, columns], 11)], pes, 1e-5)
+}
+
+/// Two statistics of rows are a granule; an odd number of rows stays in data memory all the same.
+#[test]
+fn an_odd_number_of_rows_takes_no_longer_than_an_even_one() {
+    for rows in [655, 197, 77] {
+        let (odd, even) = (softmaxed([rows, 384], 8), softmaxed([rows + 1, 384], 8));
+        assert!(4 * odd < 5 * even, "{odd} cycles of {rows} rows, {even} of one more");
+    }
+}
+
 /// A move of one element takes about a cycle of every PE's transfers, and forty of one PE's.
 #[test]
 fn odd_rows_take_no_transfer_for_each_element() {
@@ -149,6 +166,13 @@ proptest! {
         sizes in (2000_u64..9000, 2_u64..9, 2_u64..40), pes in prop_oneof![Just(1_u64), Just(8)],
     ) {
         contracted([1, sizes.0, sizes.1, sizes.2], pes);
+    }
+
+    #[test]
+    fn softmax_of_any_size_is_right(
+        sizes in (1_u64..400, 2_u64..300), pes in prop_oneof![Just(1_u64), Just(8)],
+    ) {
+        softmaxed([sizes.0, sizes.1], pes);
     }
 
     #[test]
