@@ -14,7 +14,10 @@ use tilewright_tcp_isa::capped::{Capped, capped};
 use window::RequestWindow;
 
 mod map;
+mod queues;
 mod time;
+#[cfg(test)]
+mod twin;
 mod walk;
 mod window;
 
@@ -88,9 +91,9 @@ struct BankLoad {
 pub struct HbmChannels {
     map: AddressMap,
     channels: Vec<ChannelLoad>,
-    /// By channel, then by bank.
+    /// By bank, then by channel.
     banks: Vec<BankLoad>,
-    /// Units read or written whole, by channel, then by bank group.
+    /// Units read or written whole, by bank group, then by channel.
     group_units: Vec<u64>,
     window: RequestWindow,
     /// Cycles in which the requests of the slowest nest leave their engine.

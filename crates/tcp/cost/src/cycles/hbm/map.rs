@@ -27,6 +27,8 @@ pub(super) struct AddressMap {
     /// Bytes of an aligned block in which every channel meets every bank that its address can name equally
     /// often, and one row of each; 0 if blocks do not.
     pub(super) block_bytes: u64,
+    /// Units of an aligned lap, which meets every channel once, in one bank and one row; 0 if laps do not.
+    pub(super) lap_units: u64,
     /// Bytes after which neighbouring blocks lie in other banks.
     pub(super) blocks_alike_bytes: u64,
 }
@@ -84,6 +86,7 @@ impl AddressMap {
             steps: [0; 64],
             unit_bytes: hbm.access_bytes,
             block_bytes: 0,
+            lap_units: 0,
             blocks_alike_bytes: 0,
         };
         for parity in stack.take(stacked).chain(channel.take(numbered_bits(hbm.channels_per_stack))) {
@@ -94,6 +97,8 @@ impl AddressMap {
         }
         let bank_mask = map.groups.mask() | map.banks.mask() | map.ranks.mask();
         map.block_bytes = map.whole_blocks(bank_mask);
+        // Bits of banks and rows lie above those of a lap wherever blocks are whole.
+        map.lap_units = if map.block_bytes > 0 { map.channels as u64 } else { 0 };
         let above = bank_mask & !map.block_bytes.wrapping_sub(1);
         map.blocks_alike_bytes = if above == 0 { 1 << 63 } else { 1 << above.trailing_zeros() };
         let mut step = 0;
