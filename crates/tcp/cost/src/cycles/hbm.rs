@@ -9,10 +9,12 @@ use tilewright_base::invariant::{Exact, to_index};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 
+use laps::RunCounts;
 use map::AddressMap;
 use tilewright_tcp_isa::capped::{Capped, capped};
 use window::RequestWindow;
 
+mod laps;
 mod map;
 mod queues;
 mod time;
@@ -96,6 +98,8 @@ pub struct HbmChannels {
     /// Units read or written whole, by bank group, then by channel.
     group_units: Vec<u64>,
     window: RequestWindow,
+    /// Of the contiguous run that is walked.
+    run: RunCounts,
     /// Cycles in which the requests of the slowest nest leave their engine.
     sent_cycles: u64,
     exact: bool,
@@ -128,6 +132,7 @@ impl HbmChannels {
                 count.capped_mul(map.groups()),
                 count.capped_mul(map.banks()),
             ),
+            run: RunCounts::new(&map),
             sent_cycles: 0,
             exact: true,
             steps_left: 0,

@@ -115,21 +115,64 @@ impl<T: Copy + Ord + Default + Capped> RequestQueues<T> {
             self.next = if self.next + 1 < self.served.len() { self.next + 1 } else { 0 };
             self.now = self.now.max(std::mem::take(&mut self.served[self.next]));
         }
-        let (times, now) = (&self.times, self.now);
+        let (now, service) = (self.now, self.service(access));
         let after = |queue: Option<&mut T>, service: T| {
             queue.map_or(T::default(), |free| {
                 *free = (*free).max(now).capped_add(service);
                 *free
             })
         };
-        let unit = if access.partial { times.partial } else { times.unit };
-        let bus = if access.back_to_back { times.row.max(unit) } else { unit };
-        let columns = if access.partial { T::default() } else { times.columns };
-        let bank = if access.row_switch { times.row.max(unit) } else { unit };
-        let served = after(self.buses.get_mut(access.channel), bus)
-            .max(after(self.groups.get_mut(access.group), columns))
-            .max(after(self.banks.get_mut(access.bank), bank));
+        let served = after(self.buses.get_mut(access.channel), service.bus)
+            .max(after(self.groups.get_mut(access.group), service.columns))
+            .max(after(self.banks.get_mut(access.bank), service.bank));
         self.served[self.next] = self.served[self.next].max(served);
-        self.now = now.capped_add(times.interval);
+        self.now = now.capped_add(self.times.interval);
     }
+
+    /// A request to every channel, all alike, in this order: that of `first`, an access of its queues, with
+    /// these bits of its channel's number changed. Queues of a bank or group are those of one channel after
+    /// the other.
+    pub(super) fn send_lap(&mut self, first: WindowAccess, order: &[usize]) {
+        let (service, interval, count) = (self.service(first), self.times.interval, order.len());
+        let of_lap = |at: usize| at.checked_sub(first.channel).map(|from| from..from + count);
+        let groups = of_lap(first.group).and_then(|lap| self.groups.get_mut(lap));
+        let banks = of_lap(first.bank).and_then(|lap| self.banks.get_mut(lap));
+        let (Some(groups), Some(banks)) = (groups, banks) else { return };
+        let (mut now, mut next) = (self.now, self.next);
+        for flipped in order {
+            let at = first.channel ^ flipped;
+            let queues = (self.buses.get_mut(at), groups.get_mut(at), banks.get_mut(at));
+            let (Some(bus), Some(group), Some(bank)) = queues else { continue };
+            next = if next + 1 < self.served.len() { next + 1 } else { 0 };
+            let slot = &mut self.served[next];
+            now = now.max(*slot);
+            *bus = (*bus).max(now).capped_add(service.bus);
+            *group = (*group).max(now).capped_add(service.columns);
+            *bank = (*bank).max(now).capped_add(service.bank);
+            *slot = (*bus).max(*group).max(*bank);
+            now = now.capped_add(interval);
+        }
+        (self.now, self.next) = (now, next);
+    }
+
+    /// How long each queue takes for an access.
+    #[inline]
+    fn service(&self, access: WindowAccess) -> QueueService<T> {
+        let times = &self.times;
+        let unit = if access.partial { times.partial } else { times.unit };
+        let opened = times.row.max(unit);
+        QueueService {
+            bus: if access.back_to_back { opened } else { unit },
+            columns: if access.partial { T::default() } else { times.columns },
+            bank: if access.row_switch { opened } else { unit },
+        }
+    }
+}
+
+/// How long the queues of one access take for it.
+#[derive(Clone, Copy, Debug)]
+struct QueueService<T> {
+    bus: T,
+    columns: T,
+    bank: T,
 }

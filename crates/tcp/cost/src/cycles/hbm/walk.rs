@@ -7,7 +7,6 @@
 //! walked, and what was counted stands for the rest in proportion: the answer then says that it is no exact
 //! count. More iterations never give less: those of the outermost loop add to the same beginning.
 
-use tilewright_base::invariant::Exact;
 use tilewright_machine::tcp::Tcp;
 
 use super::map::BankAddress;
@@ -20,26 +19,26 @@ use tilewright_tcp_isa::capped::Capped;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepAccess {
     /// Accesses of one unit, one right after the other.
-    times: u64,
+    pub(super) times: u64,
     /// Bytes of the packet that they cover.
-    bytes: u64,
+    pub(super) bytes: u64,
     /// They write the unit in part.
-    partial: bool,
+    pub(super) partial: bool,
     /// The last of them is the first of its request.
-    begins: bool,
+    pub(super) begins: bool,
     /// How many such steps it stands for.
-    weight: u64,
+    pub(super) weight: u64,
 }
 
 /// Bank and row of a unit within its channel.
 #[derive(Clone, Copy, Debug)]
-struct BankRow {
+pub(super) struct BankRow {
     /// Counted over groups and ranks.
-    bank: usize,
-    group: usize,
-    rank: usize,
+    pub(super) bank: usize,
+    pub(super) group: usize,
+    pub(super) rank: usize,
     /// The address bits that tell it from other rows.
-    row: u64,
+    pub(super) row: u64,
 }
 
 impl HbmChannels {
@@ -161,9 +160,10 @@ impl HbmChannels {
         let (mut at, mut place, mut left) = (base_bytes, self.map.place(base_bytes), units);
         while left > 0 {
             let begins_lap = lap_units > 0 && at % (lap_units * unit_bytes) == 0;
-            let walked = if begins_lap && left.min(self.steps_left) >= lap_units {
-                place = self.lap(at, place, touch);
-                lap_units
+            let laps = if begins_lap { left.min(self.steps_left) / lap_units } else { 0 };
+            let walked = if laps > 0 {
+                place = self.laps(at, place, laps, touch);
+                laps * lap_units
             } else if self.touch_place(at, place, touch) {
                 place = self.map.next(place, at);
                 1
@@ -174,23 +174,6 @@ impl HbmChannels {
             left -= walked;
         }
         true
-    }
-
-    /// A unit of every channel, all in the same bank and row. Gives the place behind them. The caller has
-    /// seen that there are as many steps left.
-    fn lap(&mut self, base_bytes: u64, place: BankAddress, touch: StepAccess) -> BankAddress {
-        let units = self.map.lap_units;
-        self.steps_left = self.steps_left.exact_sub(units);
-        let unit_bytes = u128::from(touch.bytes) * u128::from(touch.weight);
-        self.covered_bytes = self.covered_bytes.capped_add(unit_bytes.capped_mul(u128::from(units)));
-        let row = self.bank_row(base_bytes, place);
-        let (mut at, mut place) = (base_bytes, place);
-        for _ in 0..units {
-            self.step(self.map.channel(place), row, touch);
-            place = self.map.next(place, at);
-            at = at.wrapping_add(self.map.unit_bytes);
-        }
-        place
     }
 
     /// Whole blocks that lie in the same banks: the first as it is, the others as often as there are.
@@ -227,7 +210,7 @@ impl HbmChannels {
 
     /// Where an address lies within its channel.
     #[inline]
-    fn bank_row(&self, at_bytes: u64, place: BankAddress) -> BankRow {
+    pub(super) fn bank_row(&self, at_bytes: u64, place: BankAddress) -> BankRow {
         BankRow {
             bank: self.map.bank(place),
             group: self.map.group(place),
@@ -238,7 +221,7 @@ impl HbmChannels {
 
     /// Counts one step on a channel, and sends its accesses.
     #[inline]
-    fn step(&mut self, at: usize, to: BankRow, touch: StepAccess) {
+    pub(super) fn step(&mut self, at: usize, to: BankRow, touch: StepAccess) {
         let StepAccess { times, bytes: _, partial, begins, weight } = touch;
         let count = self.channels.len();
         let (group_at, bank_at) = (to.group * count + at, to.bank * count + at);

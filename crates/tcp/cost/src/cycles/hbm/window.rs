@@ -105,6 +105,14 @@ impl RequestWindow {
         }
     }
 
+    /// A request to every channel, all alike: see [`RequestQueues::send_lap`].
+    pub(super) fn send_lap(&mut self, first: WindowAccess, order: &[usize]) {
+        match &mut self.queues {
+            QueueWidth::Narrow(queues) => queues.send_lap(first, order),
+            QueueWidth::Wide(queues) => queues.send_lap(first, order),
+        }
+    }
+
     /// Times of the queues fit 64 bits.
     #[cfg(test)]
     pub(super) fn is_narrow(&self) -> bool {
