@@ -1,9 +1,10 @@
 //! Laps of a contiguous run: each meets every channel once, in one bank and one row, so that channels differ
 //! by what they did before the run alone.
 //!
-//! The first lap of a bank is counted channel by channel. After it all channels have the same row of this
-//! bank open, and what the next one adds is the same for all: it is summed up and given to the channels at
-//! the end of the run. When requests leave is followed request by request all the way.
+//! Where all channels have the same row of a bank open, what a lap adds is the same for all: it is summed up
+//! and given to the channels at the end of the run. Where they differ, the first lap of the bank is counted
+//! channel by channel, and after it they do not. When requests leave is followed request by request all the
+//! way.
 
 use tilewright_base::invariant::Exact;
 use tilewright_tcp_isa::capped::Capped;
@@ -13,8 +14,9 @@ use super::walk::{BankRow, StepAccess};
 use super::window::WindowAccess;
 use super::{BankLoad, ChannelLoad, HbmChannels};
 
-/// Laps of a run from which on summing up pays.
-const LONG_RUN_LAPS: u64 = 16;
+/// Units of a run for each bank of a channel from which on summing up pays: all banks are looked through at
+/// its end.
+const UNITS_PER_BANK: u64 = 2;
 
 /// What laps of one run add on every channel.
 #[derive(Clone, Debug)]
@@ -53,15 +55,17 @@ impl HbmChannels {
         self.steps_left = self.steps_left.exact_sub(units);
         let unit_bytes = u128::from(touch.bytes) * u128::from(touch.weight);
         self.covered_bytes = self.covered_bytes.capped_add(unit_bytes.capped_mul(u128::from(units)));
-        let sums_up = laps >= LONG_RUN_LAPS && touch.times == 1 && touch.begins;
+        let long = units / UNITS_PER_BANK >= self.run.banks.len() as u64;
+        let sums_up = long && touch.times == 1 && touch.begins;
         let (mut at, mut place) = (base_bytes, place);
         for _ in 0..laps {
             let to = self.bank_row(at, place);
-            let opened = self.run.banks.get(to.bank).and_then(|bank| bank.row);
-            match opened {
-                Some(opened) => self.like_all(self.map.channel(place), to, opened, touch),
-                None if sums_up => self.opens(at, place, to, touch),
-                None => self.one_by_one(at, place, to, touch),
+            if !sums_up {
+                self.one_by_one(at, place, to, touch);
+            } else if let Some(opened) = self.opened_by_all(to.bank) {
+                self.like_all(self.map.channel(place), to, opened, touch);
+            } else {
+                self.opens(at, place, to, touch);
             }
             at = at.wrapping_add(lap_bytes);
             place = self.map.place(at);
@@ -72,7 +76,28 @@ impl HbmChannels {
         place
     }
 
-    /// The first lap of a bank in a run that sums up.
+    /// The row of a bank, or none, that all channels have open, if they do, and if all were in the same bank
+    /// before.
+    fn opened_by_all(&mut self, bank: usize) -> Option<Option<u64>> {
+        let count = self.channels.len();
+        if let Some(row) = self.run.banks.get(bank)?.row {
+            return Some(Some(row));
+        }
+        let (first, others) = self.banks.get(bank * count..(bank + 1) * count)?.split_first()?;
+        if others.iter().any(|other| other.row != first.row) {
+            return None;
+        }
+        if self.run.channel.bank.is_none() {
+            let (before, others) = self.channels.split_first()?;
+            if others.iter().any(|other| (other.rank, other.bank) != (before.rank, before.bank)) {
+                return None;
+            }
+            (self.run.channel.rank, self.run.channel.bank) = (before.rank, before.bank);
+        }
+        Some(first.row)
+    }
+
+    /// The first lap of a bank in a run that sums up, where channels differ.
     fn opens(&mut self, base_bytes: u64, place: BankAddress, to: BankRow, touch: StepAccess) {
         self.hand_over_last();
         self.one_by_one(base_bytes, place, to, touch);
@@ -92,11 +117,11 @@ impl HbmChannels {
         }
     }
 
-    /// A lap that adds the same on every channel: the run has opened this row of the bank before.
-    fn like_all(&mut self, first: usize, to: BankRow, opened: u64, touch: StepAccess) {
+    /// A lap that adds the same on every channel: all have this row of the bank open.
+    fn like_all(&mut self, first: usize, to: BankRow, opened: Option<u64>, touch: StepAccess) {
         let StepAccess { partial, weight, .. } = touch;
         let (count, channel) = (self.channels.len(), &mut self.run.channel);
-        let row_switch = !partial && opened != to.row;
+        let row_switch = !partial && opened.is_some_and(|last| last != to.row);
         let back_to_back = row_switch && channel.bank == Some(to.bank);
         let counted = |so: bool| if so { weight } else { 0 };
         channel.accesses = channel.accesses.capped_add(weight);

@@ -82,8 +82,12 @@ impl HbmChannels {
         if request_bytes != machine.hbm.access_bytes {
             return self.uneven(machine, access, weight);
         }
-        let (whole, rest_bytes) = (access.packet_bytes / request_bytes, access.packet_bytes % request_bytes);
-        let (base, into) = (access.base_bytes, access.base_bytes % request_bytes);
+        let (base, into) = (access.base_bytes, remainder(access.base_bytes, request_bytes));
+        let (whole, rest_bytes) = if access.packet_bytes == request_bytes {
+            (1, 0)
+        } else {
+            (access.packet_bytes / request_bytes, access.packet_bytes % request_bytes)
+        };
         let one = StepAccess { times: 1, bytes: request_bytes, partial: false, begins: true, weight };
         let gone_on = if into == 0 {
             self.run(base, whole, one)
@@ -135,6 +139,9 @@ impl HbmChannels {
     /// Units one after the other: up to the border of a block, whole blocks, the rest.
     fn run(&mut self, base_bytes: u64, units: u64, touch: StepAccess) -> bool {
         let unit_bytes = self.map.unit_bytes;
+        if units.capped_mul(unit_bytes) < self.map.block_bytes {
+            return self.units(base_bytes, units, touch);
+        }
         let (mut at, mut left) = (base_bytes, units);
         while let Some((head, blocks)) = self.map.blocks(at, left.capped_mul(unit_bytes)) {
             let head_units = head / unit_bytes;
@@ -159,7 +166,8 @@ impl HbmChannels {
         let (unit_bytes, lap_units) = (self.map.unit_bytes, self.map.lap_units);
         let (mut at, mut place, mut left) = (base_bytes, self.map.place(base_bytes), units);
         while left > 0 {
-            let begins_lap = lap_units > 0 && at % (lap_units * unit_bytes) == 0;
+            let fits_lap = lap_units > 0 && left >= lap_units;
+            let begins_lap = fits_lap && remainder(at, lap_units * unit_bytes) == 0;
             let laps = if begins_lap { left.min(self.steps_left) / lap_units } else { 0 };
             let walked = if laps > 0 {
                 place = self.laps(at, place, laps, touch);
@@ -259,4 +267,10 @@ impl HbmChannels {
             self.window.send(WindowAccess { row_switch: false, back_to_back: false, begins, ..access });
         }
     }
+}
+
+/// What is left of an address beyond a border; borders are mostly powers of two.
+#[inline]
+fn remainder(at_bytes: u64, border_bytes: u64) -> u64 {
+    if border_bytes.is_power_of_two() { at_bytes & (border_bytes - 1) } else { at_bytes % border_bytes }
 }
