@@ -3,9 +3,10 @@
 //!
 //! Nests are walked packet by packet, in order, with two shortcuts that change no count: repeats (stride 0)
 //! are walked a few times, and whole blocks of a contiguous run meet every bank of every channel equally
-//! often. Whole laps of a run, which meet every channel once in one bank and row, look these up once. Of a nest that takes more than [`WALKED_UNITS`](super::WALKED_UNITS) steps only the beginning is
-//! walked, and what was counted stands for the rest in proportion: the answer then says that it is no exact
-//! count. More iterations never give less: those of the outermost loop add to the same beginning.
+//! often. Whole laps of a run, which meet every channel once in one bank and row, are counted in `laps`. Of a
+//! nest that takes more than [`WALKED_UNITS`](super::WALKED_UNITS) steps only the beginning is walked, and
+//! what was counted stands for the rest in proportion: the answer then says that it is no exact count. More
+//! iterations never give less: those of the outermost loop add to the same beginning.
 
 use tilewright_machine::tcp::Tcp;
 
