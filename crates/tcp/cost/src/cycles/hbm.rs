@@ -9,12 +9,17 @@ use tilewright_base::invariant::{Exact, to_index};
 use tilewright_machine::tcp::Tcp;
 use tilewright_notation::algebra::access::AccessLoop;
 
+use laps::RunCounts;
 use map::AddressMap;
 use tilewright_tcp_isa::capped::{Capped, capped};
 use window::RequestWindow;
 
+mod laps;
 mod map;
+mod queues;
 mod time;
+#[cfg(test)]
+mod twin;
 mod walk;
 mod window;
 
@@ -88,11 +93,13 @@ struct BankLoad {
 pub struct HbmChannels {
     map: AddressMap,
     channels: Vec<ChannelLoad>,
-    /// By channel, then by bank.
+    /// By bank, then by channel.
     banks: Vec<BankLoad>,
-    /// Units read or written whole, by channel, then by bank group.
+    /// Units read or written whole, by bank group, then by channel.
     group_units: Vec<u64>,
     window: RequestWindow,
+    /// Of the contiguous run that is walked.
+    run: RunCounts,
     /// Cycles in which the requests of the slowest nest leave their engine.
     sent_cycles: u64,
     exact: bool,
@@ -125,6 +132,7 @@ impl HbmChannels {
                 count.capped_mul(map.groups()),
                 count.capped_mul(map.banks()),
             ),
+            run: RunCounts::new(&map),
             sent_cycles: 0,
             exact: true,
             steps_left: 0,

@@ -8,6 +8,8 @@ use tilewright_machine::tcp::Tcp;
 const BITS: usize = 16;
 /// Most bits of a group, bank or rank number that are used: the machine has no more than 16 of each.
 const DIGITS: usize = 4;
+/// Hexadecimal digits of an address.
+const HEX_DIGITS: usize = 16;
 
 /// Masks of the address bits that tell channels, banks and rows apart.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +22,10 @@ pub(super) struct AddressMap {
     banks: AddressBits,
     ranks: AddressBits,
     row_mask: u64,
+    /// The place of each value of each hexadecimal digit of an address, lowest digit first.
+    digit_places: [[u32; 16]; HEX_DIGITS],
+    /// Digits up to the highest that tells places apart.
+    placed_digits: usize,
     /// What changes of a place from one unit to the next, by the highest address bit that changes; units of a
     /// power of two only.
     steps: [u32; 64],
@@ -27,6 +33,8 @@ pub(super) struct AddressMap {
     /// Bytes of an aligned block in which every channel meets every bank that its address can name equally
     /// often, and one row of each; 0 if blocks do not.
     pub(super) block_bytes: u64,
+    /// Units of an aligned lap, which meets every channel once, in one bank and one row; 0 if laps do not.
+    pub(super) lap_units: u64,
     /// Bytes after which neighbouring blocks lie in other banks.
     pub(super) blocks_alike_bytes: u64,
 }
@@ -81,9 +89,12 @@ impl AddressMap {
             banks: AddressBits::new(&hbm.bank_bit_positions, hbm.banks_per_group),
             ranks: AddressBits::new(&hbm.rank_bit_positions, hbm.ranks),
             row_mask: mask(&hbm.row_bit_positions),
+            digit_places: [[0; 16]; HEX_DIGITS],
+            placed_digits: 0,
             steps: [0; 64],
             unit_bytes: hbm.access_bytes,
             block_bytes: 0,
+            lap_units: 0,
             blocks_alike_bytes: 0,
         };
         for parity in stack.take(stacked).chain(channel.take(numbered_bits(hbm.channels_per_stack))) {
@@ -94,18 +105,46 @@ impl AddressMap {
         }
         let bank_mask = map.groups.mask() | map.banks.mask() | map.ranks.mask();
         map.block_bytes = map.whole_blocks(bank_mask);
+        // Bits of banks and rows lie above those of a lap wherever blocks are whole.
+        map.lap_units = if map.block_bytes > 0 { map.channels as u64 } else { 0 };
         let above = bank_mask & !map.block_bytes.wrapping_sub(1);
         map.blocks_alike_bytes = if above == 0 { 1 << 63 } else { 1 << above.trailing_zeros() };
-        let mut step = 0;
-        for bit in map.unit_bytes.trailing_zeros()..64 {
-            step ^= map.place(1 << bit).0;
-            map.steps[bit as usize] = step;
-        }
+        map.tabulate();
         map
     }
 
+    /// Fills in the tables of places.
+    fn tabulate(&mut self) {
+        let mut step = 0;
+        for bit in 0..64 {
+            let place = self.place_by_bits(1 << bit).0;
+            let (digit, value) = (bit / 4, 1_usize << (bit % 4));
+            for below in 0..value {
+                self.digit_places[digit][value + below] = self.digit_places[digit][below] ^ place;
+            }
+            if place != 0 {
+                self.placed_digits = digit + 1;
+            }
+            if bit >= self.unit_bytes.trailing_zeros() as usize {
+                step ^= place;
+                self.steps[bit] = step;
+            }
+        }
+    }
+
     /// The place of an address.
+    #[inline]
     pub(super) fn place(&self, at_bytes: u64) -> BankAddress {
+        let (mut place, mut digits) = (0, at_bytes);
+        for places in self.digit_places.iter().take(self.placed_digits) {
+            place ^= places[(digits & 15) as usize];
+            digits >>= 4;
+        }
+        BankAddress(place)
+    }
+
+    /// The place of an address, each of its bits gathered from the address.
+    fn place_by_bits(&self, at_bytes: u64) -> BankAddress {
         let bit = |i: usize| u32::from((at_bytes & self.masks[i]).count_ones() % 2 == 1) << i;
         let channel = (0..self.bits).fold(0, |number, i| number | bit(i));
         let group = self.groups.of(at_bytes);
@@ -226,6 +265,7 @@ mod tests {
             let map = AddressMap::new(&machine);
             let next = at_bytes.wrapping_add(map.unit_bytes);
             prop_assert_eq!(map.next(map.place(at_bytes), at_bytes), map.place(next));
+            prop_assert_eq!(map.place(at_bytes), map.place_by_bits(at_bytes));
         }
     }
 }

@@ -114,10 +114,10 @@ impl HbmChannels {
         let bus = times
             .work(channel.accesses, channel.partial_writes, channel.back_to_back)
             .capped_add(times.rank.capped_mul(u128::from(changes)));
-        let (banks, groups) = (self.map.banks(), self.map.groups());
-        let units = self.group_units.iter().skip(at * groups).take(groups).copied().fold(0, u64::max);
+        let count = self.channels.len();
+        let units = self.group_units.iter().skip(at).step_by(count).copied().fold(0, u64::max);
         let group = times.group(units);
-        let banks = self.banks.iter().skip(at * banks).take(banks);
+        let banks = self.banks.iter().skip(at).step_by(count);
         let banks = banks.filter(|bank| bank.accesses > 0 || bank.row_switches > 0);
         let banks = banks.map(|bank| times.work(bank.accesses, bank.partial_writes, bank.row_switches));
         banks.fold(bus.max(group), u128::max)

@@ -3,9 +3,10 @@
 //!
 //! Nests are walked packet by packet, in order, with two shortcuts that change no count: repeats (stride 0)
 //! are walked a few times, and whole blocks of a contiguous run meet every bank of every channel equally
-//! often. Of a nest that takes more than [`WALKED_UNITS`](super::WALKED_UNITS) steps only the beginning is
-//! walked, and what was counted stands for the rest in proportion: the answer then says that it is no exact
-//! count. More iterations never give less: those of the outermost loop add to the same beginning.
+//! often. Whole laps of a run, which meet every channel once in one bank and row, are counted in `laps`. Of a
+//! nest that takes more than [`WALKED_UNITS`](super::WALKED_UNITS) steps only the beginning is walked, and
+//! what was counted stands for the rest in proportion: the answer then says that it is no exact count. More
+//! iterations never give less: those of the outermost loop add to the same beginning.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -19,15 +20,26 @@ use tilewright_tcp_isa::capped::Capped;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepAccess {
     /// Accesses of one unit, one right after the other.
-    times: u64,
+    pub(super) times: u64,
     /// Bytes of the packet that they cover.
-    bytes: u64,
+    pub(super) bytes: u64,
     /// They write the unit in part.
-    partial: bool,
+    pub(super) partial: bool,
     /// The last of them is the first of its request.
-    begins: bool,
+    pub(super) begins: bool,
     /// How many such steps it stands for.
-    weight: u64,
+    pub(super) weight: u64,
+}
+
+/// Bank and row of a unit within its channel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BankRow {
+    /// Counted over groups and ranks.
+    pub(super) bank: usize,
+    pub(super) group: usize,
+    pub(super) rank: usize,
+    /// The address bits that tell it from other rows.
+    pub(super) row: u64,
 }
 
 impl HbmChannels {
@@ -71,8 +83,12 @@ impl HbmChannels {
         if request_bytes != machine.hbm.access_bytes {
             return self.uneven(machine, access, weight);
         }
-        let (whole, rest_bytes) = (access.packet_bytes / request_bytes, access.packet_bytes % request_bytes);
-        let (base, into) = (access.base_bytes, access.base_bytes % request_bytes);
+        let (base, into) = (access.base_bytes, remainder(access.base_bytes, request_bytes));
+        let (whole, rest_bytes) = if access.packet_bytes == request_bytes {
+            (1, 0)
+        } else {
+            (access.packet_bytes / request_bytes, access.packet_bytes % request_bytes)
+        };
         let one = StepAccess { times: 1, bytes: request_bytes, partial: false, begins: true, weight };
         let gone_on = if into == 0 {
             self.run(base, whole, one)
@@ -124,6 +140,9 @@ impl HbmChannels {
     /// Units one after the other: up to the border of a block, whole blocks, the rest.
     fn run(&mut self, base_bytes: u64, units: u64, touch: StepAccess) -> bool {
         let unit_bytes = self.map.unit_bytes;
+        if units.capped_mul(unit_bytes) < self.map.block_bytes {
+            return self.units(base_bytes, units, touch);
+        }
         let (mut at, mut left) = (base_bytes, units);
         while let Some((head, blocks)) = self.map.blocks(at, left.capped_mul(unit_bytes)) {
             let head_units = head / unit_bytes;
@@ -143,14 +162,27 @@ impl HbmChannels {
         self.units(at, left, touch)
     }
 
+    /// Units one after the other: laps of all channels where they are whole, the others one by one.
     fn units(&mut self, base_bytes: u64, units: u64, touch: StepAccess) -> bool {
-        let (mut at, mut place) = (base_bytes, self.map.place(base_bytes));
-        (0..units).all(|_| {
-            let done = self.touch_place(at, place, touch);
-            place = self.map.next(place, at);
-            at = at.wrapping_add(self.map.unit_bytes);
-            done
-        })
+        let (unit_bytes, lap_units) = (self.map.unit_bytes, self.map.lap_units);
+        let (mut at, mut place, mut left) = (base_bytes, self.map.place(base_bytes), units);
+        while left > 0 {
+            let fits_lap = lap_units > 0 && left >= lap_units;
+            let begins_lap = fits_lap && remainder(at, lap_units * unit_bytes) == 0;
+            let laps = if begins_lap { left.min(self.steps_left) / lap_units } else { 0 };
+            let walked = if laps > 0 {
+                place = self.laps(at, place, laps, touch);
+                laps * lap_units
+            } else if self.touch_place(at, place, touch) {
+                place = self.map.next(place, at);
+                1
+            } else {
+                return false;
+            };
+            at = at.wrapping_add(walked.wrapping_mul(unit_bytes));
+            left -= walked;
+        }
+        true
     }
 
     /// Whole blocks that lie in the same banks: the first as it is, the others as often as there are.
@@ -179,44 +211,67 @@ impl HbmChannels {
     fn touch_place(&mut self, at_bytes: u64, place: BankAddress, touch: StepAccess) -> bool {
         let Some(left) = self.steps_left.checked_sub(1) else { return false };
         self.steps_left = left;
-        let StepAccess { times, bytes, partial, begins, weight } = touch;
-        self.covered_bytes = self.covered_bytes.capped_add(u128::from(bytes) * u128::from(weight));
-        let at = self.map.channel(place);
-        let (group, rank) = (self.map.group(place), self.map.rank(place));
-        let (row, banks, groups) = (self.map.row(at_bytes), self.map.banks(), self.map.groups());
+        let bytes = u128::from(touch.bytes) * u128::from(touch.weight);
+        self.covered_bytes = self.covered_bytes.capped_add(bytes);
+        self.step(self.map.channel(place), self.bank_row(at_bytes, place), touch);
+        true
+    }
+
+    /// Where an address lies within its channel.
+    #[inline]
+    pub(super) fn bank_row(&self, at_bytes: u64, place: BankAddress) -> BankRow {
+        BankRow {
+            bank: self.map.bank(place),
+            group: self.map.group(place),
+            rank: self.map.rank(place),
+            row: self.map.row(at_bytes),
+        }
+    }
+
+    /// Counts one step on a channel, and sends its accesses.
+    #[inline]
+    pub(super) fn step(&mut self, at: usize, to: BankRow, touch: StepAccess) {
+        let StepAccess { times, bytes: _, partial, begins, weight } = touch;
+        let count = self.channels.len();
+        let (group_at, bank_at) = (to.group * count + at, to.bank * count + at);
         let accesses = times.capped_mul(weight);
         let partial_writes = if partial { accesses } else { 0 };
-        if let Some(used) = self.group_units.get_mut(at * groups + group).filter(|_| !partial) {
+        if let Some(used) = self.group_units.get_mut(group_at).filter(|_| !partial) {
             *used = used.capped_add(accesses);
         }
-        let bank_at = self.map.bank(place);
-        let Some(channel) = self.channels.get_mut(at) else { return true };
-        let Some(bank) = self.banks.get_mut(at * banks + bank_at) else { return true };
-        let switches = !partial && bank.row.is_some_and(|last| last != row);
-        let back_to_back = switches && channel.bank == Some(bank_at);
+        let Some(channel) = self.channels.get_mut(at) else { return };
+        let Some(bank) = self.banks.get_mut(bank_at) else { return };
+        let row_switch = !partial && bank.row.is_some_and(|last| last != to.row);
+        let back_to_back = row_switch && channel.bank == Some(to.bank);
         let counted = |so: bool| if so { weight } else { 0 };
-        let ranks = counted(channel.rank.is_some_and(|last| last != rank));
-        bank.add(accesses, partial_writes, counted(switches));
-        (bank.row, channel.rank, channel.bank) = (Some(row), Some(rank), Some(bank_at));
+        let ranks = counted(channel.rank.is_some_and(|last| last != to.rank));
+        bank.add(accesses, partial_writes, counted(row_switch));
+        (bank.row, channel.rank, channel.bank) = (Some(to.row), Some(to.rank), Some(to.bank));
         channel.accesses = channel.accesses.capped_add(accesses);
         channel.partial_writes = channel.partial_writes.capped_add(partial_writes);
-        channel.row_switches = channel.row_switches.capped_add(counted(switches));
+        channel.row_switches = channel.row_switches.capped_add(counted(row_switch));
         channel.back_to_back = channel.back_to_back.capped_add(counted(back_to_back));
         channel.rank_changes = channel.rank_changes.capped_add(ranks);
+        let begins_first = begins && times == 1;
         let access = WindowAccess {
             channel: at,
-            group: at * groups + group,
-            bank: at * banks + bank_at,
+            group: group_at,
+            bank: bank_at,
             partial,
-            row_switch: switches,
+            row_switch,
             back_to_back,
-            begins: begins && times == 1,
+            begins: begins_first,
         };
         self.window.send(access);
         // Of two, the first ends the request before.
         for _ in 1..times {
             self.window.send(WindowAccess { row_switch: false, back_to_back: false, begins, ..access });
         }
-        true
     }
+}
+
+/// What is left of an address beyond a border; borders are mostly powers of two.
+#[inline]
+fn remainder(at_bytes: u64, border_bytes: u64) -> u64 {
+    if border_bytes.is_power_of_two() { at_bytes & (border_bytes - 1) } else { at_bytes % border_bytes }
 }
