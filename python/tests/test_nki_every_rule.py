@@ -75,6 +75,7 @@ NEVER_SEEN = {
     "no finding is called": "the front end names its own findings, each of which a test meets",
     "too many elements": "NumPy has no array of so many",
     "the array is not contiguous": "the package lays arrays in order before the core reads them",
+    "--bands:": "a program that was recorded is one that `sim` takes",
     "another program failed": "ends the other programs of a team; what is told is why the first failed",
 }
 
