@@ -24,8 +24,9 @@ use super::issue_search::{OrderSearch, order};
 use super::kernel::Part;
 use super::moves::{Bytes, transfers};
 use super::order::Job;
+use super::signals::{Before, Signal, Signals};
 use super::view::signed;
-use super::without::Without;
+use super::without::{Choice, Without};
 use crate::tcp::emit::Emitter as Queues;
 
 /// Bytes of each slice at the top of data memory where short rows are gathered before HBM takes them.
@@ -50,6 +51,10 @@ pub(super) enum Op {
     Tell(Tell),
     /// Others say what is done.
     Hear(Hear),
+    /// Others learn that transfers are done.
+    Signal(Signal),
+    /// Others signal that transfers are done.
+    Await(Vec<usize>),
 }
 
 /// A half-open range of bytes of HBM.
@@ -60,11 +65,13 @@ pub(super) struct Emitter<'m> {
     pub(super) machine: &'m Tcp,
     /// Commands of each PE.
     pub(super) ops: Vec<Vec<Op>>,
-    /// Bytes of HBM that each PE has written since all met: last byte by first.
-    written: Vec<BTreeMap<u64, u64>>,
-    /// What PEs write in the kernel that is recorded: nobody else touches it before the next, unless it says
-    /// so.
-    pending: Vec<(usize, Range)>,
+    /// Who has written which bytes of HBM, and who knows it.
+    signals: Signals,
+    /// PEs wait for all others, not for those alone that wrote what they read.
+    meets: bool,
+    /// What commands of PEs write in the kernel that is recorded: nobody else touches it before the next,
+    /// unless it says so.
+    pending: Vec<(usize, Range, usize)>,
     /// Whose commands are recorded.
     pub(super) pe: usize,
     /// PEs that executions run on together.
@@ -106,12 +113,13 @@ fn hull(at: Address, strides: impl Iterator<Item = (u64, i64)>, inside: u64) -> 
 }
 
 impl<'m> Emitter<'m> {
-    pub(super) fn new(machine: &'m Tcp, pes: u64) -> Emitter<'m> {
+    pub(super) fn new(machine: &'m Tcp, pes: u64, without: Without) -> Emitter<'m> {
         let pes = to_index(pes.clamp(1, machine.pes().max(1)));
         Emitter {
             machine,
             ops: (0..pes).map(|_| Vec::new()).collect(),
-            written: vec![BTreeMap::new(); pes],
+            signals: Signals::new(pes),
+            meets: without.has(Choice::Signals),
             pending: Vec::new(),
             pe: 0,
             fused: 1,
@@ -140,8 +148,8 @@ impl<'m> Emitter<'m> {
 
     /// What follows may touch what was written.
     pub(super) fn settle(&mut self) {
-        for (pe, range) in std::mem::take(&mut self.pending) {
-            self.wrote(pe, range);
+        for (pe, range, command) in std::mem::take(&mut self.pending) {
+            self.signals.wrote(pe, range, command);
         }
     }
 
@@ -195,6 +203,7 @@ impl<'m> Emitter<'m> {
         let base = self.next_byte;
         let unit = self.machine.hbm.access_bytes.max(self.machine.tdma.alignment_bytes).max(1);
         self.next_byte = base.exact_add(bytes).next_multiple_of(unit);
+        self.signals.place(base);
         base
     }
 
@@ -209,42 +218,69 @@ impl<'m> Emitter<'m> {
         Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Dm { slice }, offset })
     }
 
-    /// Whether a PE other than the one named has written some of these bytes since all met.
-    fn is_unmet(&self, range: Range, but: Option<usize>) -> bool {
-        let (first, last) = range;
-        let meets =
-            |all: &BTreeMap<u64, u64>| all.range(..last).next_back().is_some_and(|(_, end)| *end > first);
-        self.written.iter().enumerate().any(|(pe, all)| Some(pe) != but && meets(all))
-    }
-
     fn meet(&mut self) {
+        let barriers: Vec<usize> = self.ops.iter().map(Vec::len).collect();
         self.ops.iter_mut().for_each(|ops| ops.push(Op::Meet));
-        self.written.iter_mut().for_each(BTreeMap::clear);
+        self.signals.met(&barriers);
     }
 
-    /// PEs are about to read ranges of bytes: all wait for each other now if one of them must, rather than
-    /// where it reads what another one has written.
+    /// PEs are about to read ranges of bytes: if they meet, then now rather than where one of them reads what
+    /// another one has written.
     pub(super) fn meet_before(&mut self, reads: &[(usize, Range)]) {
-        if reads.iter().any(|(pe, range)| self.is_unmet(*range, Some(*pe))) {
+        let unknown = |(pe, range): &(usize, Range)| {
+            let before = self.signals.writers(*pe, *range);
+            !self.signals.known(*pe, before).1.is_empty()
+        };
+        if self.meets && reads.iter().any(unknown) {
             self.meet();
         }
     }
 
-    /// Bytes that a PE has written.
-    fn wrote(&mut self, pe: usize, range: Range) {
-        insert(&mut self.written[pe], range);
+    /// A PE is about to touch what commands of others have written: the waits behind which it may.
+    fn waits(&mut self, pe: usize, before: Before) -> Vec<usize> {
+        let (mut waits, unknown) = self.signals.known(pe, before);
+        if unknown.is_empty() {
+            return waits;
+        }
+        waits.push(self.ops[pe].len());
+        if self.meets {
+            self.meet();
+        } else {
+            self.signals.wait(pe, &unknown, self.ops[pe].len());
+            self.ops[pe].push(Op::Await(unknown.into_keys().collect()));
+        }
+        waits
+    }
+
+    /// Records a transfer of a PE that touches ranges of HBM; returns its number.
+    fn push_transfer(&mut self, pe: usize, ranges: [Option<Range>; 2], transfer: Transfer) -> usize {
+        let mut before = Before::new();
+        if transfer.index.is_some() {
+            before = self.signals.all_writers(pe);
+        }
+        for range in ranges.into_iter().flatten() {
+            for (writer, command) in self.signals.writers(pe, range) {
+                let last = before.entry(writer).or_default();
+                *last = command.max(*last);
+            }
+        }
+        let waits = self.waits(pe, before);
+        let number = self.ops[pe].len();
+        self.signals.follows(pe, number, waits);
+        self.ops[pe].push(Op::Transfer(self.kernel, transfer));
+        number
     }
 
     /// Records a transfer.
     pub(super) fn transfer(&mut self, transfer: Transfer) {
-        let (read, write) = (touched(&transfer, true), touched(&transfer, false));
-        let everywhere = transfer.index.is_some().then_some((0, u64::MAX));
-        let touched = [everywhere, read, write];
-        if touched.into_iter().flatten().any(|range| self.is_unmet(range, Some(self.pe))) {
-            self.meet();
-        }
-        self.pending.extend(write.map(|range| (self.pe, range)));
-        self.ops[self.pe].push(Op::Transfer(self.kernel, transfer));
+        let [read, write] = [touched(&transfer, true), touched(&transfer, false)];
+        let number = self.push_transfer(self.pe, [read, write], transfer);
+        self.pending.extend(write.map(|range| (self.pe, range, number)));
+    }
+
+    /// Others learn from a PE by a message that is its next command.
+    pub(super) fn told(&mut self, from: usize, to: &[usize]) {
+        self.signals.told(from, to, self.ops[from].len());
     }
 
     /// Moves bytes.
@@ -262,26 +298,21 @@ impl<'m> Emitter<'m> {
         let loops = part.loops.iter().map(|(size, from, to)| (*size, scale(*from), scale(*to))).collect();
         let (source, target) = (at(from, part.from_first), at(to, part.to_first));
         let all = Bytes { source, target, loops, inside: element_bytes };
-        let reads = hull(all.source, all.loops.iter().map(|row| (row.0, row.1)), element_bytes);
-        let writes = hull(all.target, all.loops.iter().map(|row| (row.0, row.2)), element_bytes);
         let shares =
             if self.alone { vec![all] } else { shares(&all, self.pes(), self.machine.hbm.access_bytes) };
         let (own, alone) = (self.pe, shares.len() == 1);
-        let but = alone.then_some(own);
-        if [reads, writes].into_iter().flatten().any(|range| self.is_unmet(range, but)) {
-            self.meet();
-        }
+        let mut written = Vec::new();
         for (pe, share) in shares.into_iter().enumerate() {
-            self.pe = if alone { own } else { pe };
-            let (kernel, machine) = (self.kernel, self.machine);
-            let moved = transfers(machine, name, &share).into_iter();
-            self.ops[self.pe].extend(moved.map(|one| Op::Transfer(kernel, one)));
-            let written = hull(share.target, share.loops.iter().map(|row| (row.0, row.2)), element_bytes);
-            if let Some(range) = written {
-                self.wrote(self.pe, range);
+            let pe = if alone { own } else { pe };
+            for transfer in transfers(self.machine, name, &share) {
+                let [read, write] = [touched(&transfer, true), touched(&transfer, false)];
+                let number = self.push_transfer(pe, [read, write], transfer);
+                written.extend(write.map(|range| (pe, range, number)));
             }
         }
-        self.pe = own;
+        for (pe, range, number) in written {
+            self.signals.wrote(pe, range, number);
+        }
     }
 
     /// Part of each slice's share between HBM, where slices follow each other by a pitch, and data memory.
@@ -384,17 +415,18 @@ impl<'m> Emitter<'m> {
             (0_u64..).zip(&self.ops).filter(|(_, ops)| busy(ops)).map(|(pe, _)| pe).collect();
         let machine = self.machine;
         let known = Written::new(&self.ops);
-        let jobs = |(pe, ops): (u64, &Vec<Op>)| -> Vec<Job> {
+        let all = self.signals.given(self.ops);
+        let jobs = |(pe, ops): (u64, &Vec<(Op, Vec<usize>)>)| -> Vec<Job> {
             // A PE without work meets nobody.
             let all = if at_work.contains(&pe) { ops.as_slice() } else { &[] };
-            all.iter().map(|op| job(machine, pe, op, &known)).collect()
+            all.iter().map(|(op, waits)| job(machine, pe, op, &known).behind(waits)).collect()
         };
-        let lines: Vec<Vec<Job>> = (0_u64..).zip(&self.ops).map(jobs).collect();
+        let lines: Vec<Vec<Job>> = (0_u64..).zip(&all).map(jobs).collect();
         let (cycles, orders) = order(&Figures::new(machine), &lines, without, search);
         let mut queues = Queues::new(machine, 1);
         let (mut transfers, mut execs) = (Vec::new(), Vec::new());
         let lines = lines.into_iter().zip(orders);
-        for ((pe, ops), (jobs, order)) in (0_u64..).zip(self.ops).zip(lines) {
+        for ((pe, ops), (jobs, order)) in (0_u64..).zip(all).zip(lines) {
             if !at_work.contains(&pe) {
                 continue;
             }
@@ -403,7 +435,7 @@ impl<'m> Emitter<'m> {
             let others: Vec<PeId> = others.map(|pe| PeId { chip: 0, pe: *pe }).collect();
             let mut last = None;
             let mut issued = Issued::new(ops.len());
-            let mut ops: Vec<Option<Op>> = ops.into_iter().map(Some).collect();
+            let mut ops: Vec<Option<Op>> = ops.into_iter().map(|(op, _)| Some(op)).collect();
             for at in order {
                 match ops[at].take().or_broken("each command is issued once") {
                     Op::Transfer(kernel, mut transfer) => {
@@ -433,6 +465,11 @@ impl<'m> Emitter<'m> {
                         queues.tell(&transfers, &execs, &ids(&tell.to));
                     }
                     Op::Hear(hear) => queues.hear(&ids(&hear.from)),
+                    Op::Signal(signal) => {
+                        let last = issued.last_of(&signal.after);
+                        queues.tell(last.as_slice(), &[], &ids(&signal.to));
+                    }
+                    Op::Await(from) => queues.hear(&ids(&from)),
                 }
             }
         }
@@ -452,6 +489,8 @@ fn job(machine: &Tcp, pe: u64, op: &Op, written: &Written) -> Job {
         Op::Meet => Job::meet(),
         Op::Tell(tell) => Job::tell(&tell.to, &tell.after, tell.execs),
         Op::Hear(hear) => Job::hear(&hear.from, hear.accesses(machine, pe)),
+        Op::Signal(signal) => Job::signal(signal),
+        Op::Await(from) => Job::wait(from),
     }
 }
 

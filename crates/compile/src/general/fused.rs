@@ -52,18 +52,36 @@ pub(super) fn ids(pes: &[usize]) -> Vec<PeId> {
 /// Ids of the commands of a PE that were issued.
 pub(super) struct Issued {
     transfers: Vec<Option<u8>>,
+    /// When each was issued, among all transfers.
+    places: Vec<usize>,
     execs: Vec<Option<u8>>,
     /// The last execution of each context.
     last: [Option<u8>; 2],
+    /// Transfers so far.
+    count: usize,
 }
 
 impl Issued {
     pub(super) fn new(commands: usize) -> Issued {
-        Issued { transfers: vec![None; commands], execs: vec![None; commands], last: [None; 2] }
+        Issued {
+            transfers: vec![None; commands],
+            places: vec![0; commands],
+            execs: vec![None; commands],
+            last: [None; 2],
+            count: 0,
+        }
     }
 
     pub(super) fn transfer(&mut self, at: usize, id: u8) {
         self.transfers[at] = Some(id);
+        self.count += 1;
+        self.places[at] = self.count;
+    }
+
+    /// Of some transfers the one that was issued last: an engine takes them in order.
+    pub(super) fn last_of(&self, all: &[usize]) -> Option<u8> {
+        let last = all.iter().max_by_key(|at| self.places[**at])?;
+        self.transfers[*last]
     }
 
     pub(super) fn exec(&mut self, at: usize, context: Context, id: u8) {
@@ -98,6 +116,7 @@ impl Emitter<'_> {
         for pe in &others {
             self.ops[*pe].push(Op::Hear(Hear { from: vec![first], region }));
         }
+        self.told(first, &others);
         self.ops[first].push(Op::Tell(Tell { to: others, after, execs: false }));
     }
 
@@ -110,6 +129,7 @@ impl Emitter<'_> {
         }
         for pe in &others {
             let after = after[*pe - first].clone();
+            self.told(*pe, &[first]);
             self.ops[*pe].push(Op::Tell(Tell { to: vec![first], after, execs }));
         }
         self.ops[first].push(Op::Hear(Hear { from: others, region }));

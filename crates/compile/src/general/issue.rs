@@ -5,9 +5,10 @@
 //! among the next commands in program order whose predecessors are issued, or an order is given; either runs
 //! on one model of queues, contexts, engines, barriers and HBM. `issue_search` says what is tried.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use tilewright_base::invariant::OrBroken;
+use rayon::prelude::*;
+use tilewright_base::invariant::{OrBroken, broken};
 use tilewright_machine::tcp::Tcp;
 
 use super::issue_windows::Given;
@@ -55,6 +56,8 @@ pub(super) struct Schedule {
     pub(super) orders: Vec<Vec<usize>>,
     /// How long each PE waits for the others at each barrier.
     pub(super) waits: Vec<Vec<u64>>,
+    /// When the last message that each command of each PE waits for has arrived.
+    pub(super) arrivals: Vec<Vec<u64>>,
 }
 
 /// The commands of a PE and what each waits for, among those that may be looked at with it.
@@ -63,8 +66,10 @@ pub(super) struct Graph<'j> {
     followers: Vec<Vec<usize>>,
     /// How many each follows.
     before: Vec<usize>,
-    /// Barriers up to each.
+    /// Barriers, and waits for signals, up to each.
     met: Vec<usize>,
+    /// Commands of other PEs that wait for a message of this one, by command.
+    sends: BTreeMap<usize, Vec<(usize, usize)>>,
     /// Cycles from the start of each to the end of all that wait for it.
     pub(super) path: Vec<u64>,
 }
@@ -82,34 +87,89 @@ impl<'j> Graph<'j> {
             }
         }
         let met = jobs.iter().scan(0, |met, job| {
-            *met += usize::from(job.core == Core::Barrier);
+            *met += usize::from(matches!(job.core, Core::Barrier | Core::Await { .. }));
             Some(*met)
         });
         let met = met.collect();
-        Graph { jobs, followers, before, met, path: vec![0; jobs.len()] }
+        Graph { jobs, followers, before, met, sends: BTreeMap::new(), path: vec![0; jobs.len()] }
     }
 
-    /// Longest paths of all, over barriers of all PEs.
-    pub(super) fn rank(graphs: &mut [Graph<'_>]) {
+    /// Commands of all PEs, which look so far ahead, with messages between them and longest paths.
+    pub(super) fn all(figures: &Figures, lines: &'j [Vec<Job>], ahead: usize) -> Vec<Graph<'j>> {
+        let mut graphs: Vec<Graph<'_>> = lines.par_iter().map(|jobs| Graph::new(jobs, ahead)).collect();
+        Graph::link(&mut graphs);
+        Graph::rank(figures, &mut graphs);
+        graphs
+    }
+
+    /// Finds who waits for which message: those of a pair of PEs arrive in order.
+    fn link(graphs: &mut [Graph<'_>]) {
+        let mut heard: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+        for (pe, graph) in graphs.iter().enumerate() {
+            for (at, job) in graph.jobs.iter().enumerate() {
+                job.core.senders().iter().for_each(|from| heard.entry((*from, pe)).or_default().push(at));
+            }
+        }
+        let mut sent: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        for (pe, graph) in graphs.iter_mut().enumerate() {
+            for (at, job) in graph.jobs.iter().enumerate() {
+                for to in job.core.receivers() {
+                    let number = sent.entry((pe, *to)).or_default();
+                    let wait = heard.get(&(pe, *to)).and_then(|all| all.get(*number));
+                    let wait = *wait.or_broken("each message is waited for");
+                    graph.sends.entry(at).or_default().push((*to, wait));
+                    *number += 1;
+                }
+            }
+        }
+    }
+
+    /// Longest paths of all, over barriers of all PEs and messages between them.
+    fn rank(figures: &Figures, graphs: &mut [Graph<'_>]) {
         let mut ends: Vec<usize> = graphs.iter().map(|graph| graph.jobs.len()).collect();
-        let most = graphs.iter().filter_map(|graph| graph.met.last()).copied().max().unwrap_or_default();
-        for met in (0..=most).rev() {
-            let mut longest = 0;
-            for (graph, end) in graphs.iter_mut().zip(&mut ends) {
-                while *end > 0 && graph.met[*end - 1] == met {
-                    *end -= 1;
-                    let behind = graph.followers[*end].iter().map(|follower| graph.path[*follower]).max();
-                    graph.path[*end] = graph.jobs[*end].cycles + behind.unwrap_or_default();
-                }
-                let barrier = graph.path.get(*end).filter(|_| graph.met.get(*end) == Some(&met));
-                longest = longest.max(barrier.copied().unwrap_or_default());
-            }
-            for (graph, end) in graphs.iter_mut().zip(&ends) {
-                if graph.jobs.get(*end).is_some_and(|job| job.core == Core::Barrier) && graph.met[*end] == met
-                {
-                    graph.path[*end] = longest;
+        while ends.iter().any(|end| *end > 0) {
+            let before = ends.clone();
+            for pe in 0..graphs.len() {
+                while let Some(at) = ends[pe].checked_sub(1).filter(|at| graphs[pe].is_ranked_next(*at, &ends)) {
+                    let messages = graphs[pe].sends.get(&at).into_iter().flatten();
+                    let messages = messages.map(|(to, wait)| graphs[*to].path[*wait] + figures.message_cycles);
+                    let message = messages.max().unwrap_or_default();
+                    let graph = &mut graphs[pe];
+                    let behind = graph.followers[at].iter().map(|follower| graph.path[*follower]).max();
+                    graph.path[at] = graph.jobs[at].cycles + behind.unwrap_or_default().max(message);
+                    ends[pe] = at;
                 }
             }
+            if ends == before {
+                Graph::rank_barrier(graphs, &mut ends);
+            }
+        }
+    }
+
+    /// Whether all is known that the path of a command goes on with.
+    fn is_ranked_next(&self, at: usize, ends: &[usize]) -> bool {
+        let known = |(to, wait): &(usize, usize)| *wait >= ends[*to];
+        self.jobs[at].core != Core::Barrier && self.sends.get(&at).into_iter().flatten().all(known)
+    }
+
+    /// The paths of a barrier, at which all PEs have arrived from the end.
+    fn rank_barrier(graphs: &mut [Graph<'_>], ends: &mut [usize]) {
+        let mut longest = 0;
+        let mut met = Vec::new();
+        for (pe, graph) in graphs.iter().enumerate() {
+            let Some(at) = ends[pe].checked_sub(1) else { continue };
+            if graph.jobs[at].core == Core::Barrier {
+                let behind = graph.followers[at].iter().map(|follower| graph.path[*follower]).max();
+                longest = longest.max(behind.unwrap_or_default());
+                met.push((pe, at));
+            }
+        }
+        if met.is_empty() {
+            broken(format_args!("messages of PEs that wait for one another"));
+        }
+        for (pe, at) in met {
+            graphs[pe].path[at] = longest;
+            ends[pe] = at;
         }
     }
 }
@@ -144,6 +204,12 @@ pub(super) struct Pe<'g> {
     issued: Vec<bool>,
     pub(super) order: Vec<usize>,
     stop: Stop,
+    /// Messages that each command still waits for.
+    missing: Vec<usize>,
+    /// When the last message has arrived that each waits for.
+    arrivals: Vec<u64>,
+    /// The same as a run before had it.
+    expected: &'g [u64],
     /// How long it waited for others at each barrier.
     waited: Vec<u64>,
     /// Cycles of transfers that were issued before the next barrier because it would wait there.
@@ -165,6 +231,9 @@ impl<'g> Pe<'g> {
             issued: vec![false; jobs],
             order: Vec::with_capacity(jobs),
             stop: if jobs == 0 { Stop::End } else { Stop::No },
+            missing: graph.jobs.iter().map(|job| job.core.senders().len()).collect(),
+            arrivals: vec![0; jobs],
+            expected: &[],
             waited: Vec::new(),
             filled: 0,
         }
@@ -179,34 +248,43 @@ impl<'g> Pe<'g> {
         open.filter(fits).max_by_key(|at| (path[*at], std::cmp::Reverse(*at)))
     }
 
-    fn start(&self, job: &Job, ready: u64) -> u64 {
+    /// When a command would start whose predecessors have ended; `None` if that is not known.
+    fn start(&self, at: usize, ready: u64) -> Option<u64> {
+        let job = &self.graph.jobs[at];
         let free = self.free[job.unit as usize];
         let held = if job.unit == Unit::Dma { free.saturating_sub(EARLY_CYCLES) } else { free };
-        (self.issue + 1).max(self.core).max(ready).max(held)
+        let arrival = match self.missing[at] {
+            0 => self.arrivals[at],
+            _ => *self.expected.get(at)?,
+        };
+        Some((self.issue + 1).max(self.core).max(ready).max(held).max(arrival))
     }
 
-    /// Jobs that may be issued, with when they would start.
+    /// Jobs that may be issued, with when they would start. Who waits for messages of which nothing is known
+    /// waits when nothing else is left: the first of all jobs is never held up by later ones.
     fn open(&self, rule: Rule) -> Vec<(usize, u64)> {
         let graph = self.graph;
         let end = graph.jobs.len().min(self.first + rule.ahead);
         let near = graph.met[self.first] + rule.passed;
         let all = (self.first..end)
             .filter(|at| !self.issued[*at] && self.blocked[*at] == 0 && graph.met[*at] <= near);
-        all.map(|at| (at, self.start(&graph.jobs[at], self.ready[at]))).collect()
+        let last = |at: usize| (at == self.first).then_some(u64::MAX);
+        all.filter_map(|at| Some((at, self.start(at, self.ready[at]).or(last(at))?))).collect()
     }
 
     /// When jobs in sight can start, as far as is known: those before them run one after the other.
     fn starts(&self, ahead: usize) -> Vec<Option<u64>> {
         let graph = self.graph;
         let end = graph.jobs.len().min(self.first + ahead);
-        let mut ready: Vec<u64> = self.ready[self.first..end].to_vec();
+        let mut ready: Vec<Option<u64>> = self.ready[self.first..end].iter().copied().map(Some).collect();
         let mut starts = vec![None; end - self.first];
         for at in (self.first..end).filter(|at| !self.issued[*at]) {
-            let start = self.start(&graph.jobs[at], ready[at - self.first]);
-            starts[at - self.first] = Some(start);
+            let start = ready[at - self.first].and_then(|ready| self.start(at, ready));
+            starts[at - self.first] = start;
             for follower in graph.followers[at].iter().take_while(|follower| **follower < end) {
                 let ready = &mut ready[follower - self.first];
-                *ready = (*ready).max(start + graph.jobs[at].cycles);
+                let behind = start.map(|start| start + graph.jobs[at].cycles);
+                *ready = ready.zip(behind).map(|(ready, behind)| ready.max(behind));
             }
         }
         starts
@@ -290,8 +368,8 @@ pub(super) struct Run<'g> {
     /// The order that is followed instead of the rule.
     given: Option<Given>,
     pes: Vec<Pe<'g>>,
-    /// Messages under way by sender and receiver: when they arrive.
-    messages: BTreeMap<(usize, usize), VecDeque<u64>>,
+    /// PEs wait for one another.
+    stuck: bool,
     /// How long each PE waited at each barrier in a run before; none in the first.
     waits: Vec<Vec<u64>>,
     end: u64,
@@ -300,7 +378,7 @@ pub(super) struct Run<'g> {
 impl<'g> Run<'g> {
     pub(super) fn new(figures: &'g Figures, graphs: &'g [Graph<'g>], rule: Rule) -> Run<'g> {
         let pes = graphs.iter().map(|graph| Pe::new(graph, &graph.path)).collect();
-        Run { figures, rule, given: None, pes, messages: BTreeMap::new(), waits: Vec::new(), end: 0 }
+        Run { figures, rule, given: None, pes, stuck: false, waits: Vec::new(), end: 0 }
     }
 
     /// The same by other ranks of commands than their paths.
@@ -309,9 +387,10 @@ impl<'g> Run<'g> {
         self
     }
 
-    /// Brings forward what fits into waits at barriers, as a run before it had them.
-    pub(super) fn waiting(mut self, waits: &[Vec<u64>]) -> Run<'g> {
-        self.waits = waits.to_vec();
+    /// Brings forward what fits into waits at barriers, and expects messages, as a run before it had them.
+    pub(super) fn again(mut self, before: &'g Schedule) -> Run<'g> {
+        self.waits.clone_from(&before.waits);
+        self.pes.iter_mut().zip(&before.arrivals).for_each(|(pe, arrivals)| pe.expected = arrivals);
         self
     }
 
@@ -321,13 +400,23 @@ impl<'g> Run<'g> {
         self
     }
 
-    /// The last cycle, and the order of each PE.
-    pub(super) fn done(mut self) -> Schedule {
+    /// The last cycle, and the order of each PE; `None` if PEs come to wait for one another, since they
+    /// expected messages that did not come.
+    pub(super) fn done(mut self) -> Option<Schedule> {
         while let Some(pe) = self.turn() {
             self.step(pe);
         }
-        let (orders, waits) = self.pes.into_iter().map(|pe| (pe.order, pe.waited)).unzip();
-        Schedule { cycles: self.end, orders, waits }
+        if self.stuck {
+            return None;
+        }
+        let mut schedule =
+            Schedule { cycles: self.end, orders: Vec::new(), waits: Vec::new(), arrivals: Vec::new() };
+        for pe in self.pes {
+            schedule.orders.push(pe.order);
+            schedule.waits.push(pe.waited);
+            schedule.arrivals.push(pe.arrivals);
+        }
+        Some(schedule)
     }
 
     /// The PE whose queue is the first to go on.
@@ -338,6 +427,10 @@ impl<'g> Run<'g> {
         let first = first.map(|(at, _)| at);
         if first.is_some() || self.pes.iter().all(|pe| pe.stop == Stop::End) {
             return first;
+        }
+        if self.pes.iter().any(|pe| matches!(pe.stop, Stop::Hear { .. })) {
+            self.stuck = true;
+            return None;
         }
         self.meet();
         self.pes.iter().position(|pe| pe.stop == Stop::No)
@@ -363,18 +456,24 @@ impl<'g> Run<'g> {
 
     /// PEs whose messages have been sent go on.
     fn hear(&mut self) {
-        for number in 0..self.pes.len() {
-            let pe = &mut self.pes[number];
+        for pe in &mut self.pes {
             let Stop::Hear { job, since } = pe.stop else { continue };
-            let Core::Hear { from } = &pe.graph.jobs[job].core else { continue };
-            let sent = |from: &usize| self.messages.get(&(*from, number)).is_some_and(|all| !all.is_empty());
-            if from.iter().all(sent) {
-                let arrived =
-                    from.iter().filter_map(|from| self.messages.get_mut(&(*from, number))?.pop_front());
-                let at = arrived.fold(since, u64::max);
+            if pe.missing[job] == 0 {
+                let at = since.max(pe.arrivals[job]);
                 (pe.stop, pe.core) = (Stop::No, at);
                 pe.done(job, at);
             }
+        }
+    }
+
+    /// A PE sends the messages of a command.
+    fn send(&mut self, number: usize, command: usize, at: u64) {
+        let arrives = at + self.figures.message_cycles;
+        let graph = self.pes[number].graph;
+        for (to, wait) in graph.sends.get(&command).into_iter().flatten() {
+            let pe = &mut self.pes[*to];
+            pe.missing[*wait] -= 1;
+            pe.arrivals[*wait] = pe.arrivals[*wait].max(arrives);
         }
     }
 
@@ -411,15 +510,12 @@ impl<'g> Run<'g> {
                 pe.done(next, end);
             }
             Core::Barrier => pe.stop = Stop::Barrier { job: next, since: at },
-            Core::Tell { to, .. } => {
-                for to in to {
-                    let arrives = at + self.figures.message_cycles;
-                    self.messages.entry((number, *to)).or_default().push_back(arrives);
-                }
+            Core::Tell { .. } | Core::Signal { .. } => {
                 pe.core = at;
                 pe.done(next, at);
+                self.send(number, next, at);
             }
-            Core::Hear { .. } => pe.stop = Stop::Hear { job: next, since: at },
+            Core::Hear { .. } | Core::Await { .. } => pe.stop = Stop::Hear { job: next, since: at },
         }
     }
 }

@@ -9,6 +9,7 @@ use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_base::random::below;
 
 use super::issue::{Figures, Graph, Rule, Run, Schedule};
+use super::issue_search::run_twice;
 
 /// Individuals that live on.
 const POPULATION: usize = 8;
@@ -62,13 +63,10 @@ pub(super) fn bred(
 fn evaluated(figures: &Figures, graphs: &[Graph<'_>], all: Vec<Individual>) -> Vec<(Individual, Schedule)> {
     let mut found: Vec<(Individual, Schedule)> = all
         .into_par_iter()
-        .map(|one| {
+        .filter_map(|one| {
             let ranks: Vec<Vec<u64>> = graphs.iter().map(|graph| ranks(graph, &one.genes)).collect();
-            let run = || Run::new(figures, graphs, one.rule).ranked(&ranks);
-            let first = run().done();
-            let again = run().waiting(&first.waits).done();
-            let best = if again.cycles < first.cycles { again } else { first };
-            (one, best)
+            let best = run_twice(|| Run::new(figures, graphs, one.rule).ranked(&ranks))?;
+            Some((one, best))
         })
         .collect();
     found.sort_by_key(|(_, schedule)| schedule.cycles);

@@ -31,6 +31,7 @@
 //! | `emit`, `commands_*`, [`plan`](mod@plan) | the program |
 //! | `fused` | PEs that run executions together: who moves what, and messages between them |
 //! | `order`, `issue` | which commands come behind which; the order in which PEs issue them |
+//! | `signals` | which PE wrote which bytes of HBM, and signals by which others learn it |
 //! | `issue_search`, `issue_windows`, `issue_genetic` | which orders are tried: rules, integer programs over windows, priorities |
 //! | [`tensors`] | tensors as words |
 //! | [`interface`](mod@interface) | a planned graph from outside: inputs, results and constants in HBM |
@@ -96,6 +97,7 @@ mod pairs;
 mod parts;
 mod repitch;
 mod share;
+mod signals;
 mod strided;
 mod turned;
 mod unread;

@@ -12,6 +12,7 @@ use tilewright_tcp_isa::program::exec::{Context, Exec};
 use tilewright_tcp_isa::program::transfer::Transfer;
 
 use super::moves::hbm_cycles;
+use super::signals::Signal;
 
 /// Who runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,28 @@ pub(super) enum Core {
     Tell { to: Vec<usize>, after: Vec<usize>, execs: bool },
     /// It waits for others.
     Hear { from: Vec<usize> },
+    /// Others learn that some transfers, in ascending order, are done.
+    Signal { to: Vec<usize>, after: Vec<usize> },
+    /// It waits for signals of others.
+    Await { from: Vec<usize> },
+}
+
+impl Core {
+    /// Whether it goes to other PEs, and to which.
+    pub(super) fn receivers(&self) -> &[usize] {
+        match self {
+            Core::Tell { to, .. } | Core::Signal { to, .. } => to,
+            _ => &[],
+        }
+    }
+
+    /// Whether it comes from other PEs, and from which.
+    pub(super) fn senders(&self) -> &[usize] {
+        match self {
+            Core::Hear { from } | Core::Await { from } => from,
+            _ => &[],
+        }
+    }
 }
 
 /// A command as far as its place among others goes.
@@ -50,6 +73,8 @@ pub(super) struct Job {
     barrier: bool,
     /// It brings what nobody writes, so that it may pass a meeting.
     pub(super) free: bool,
+    /// Waits for signals that it comes behind.
+    behind: Vec<usize>,
 }
 
 impl Job {
@@ -58,7 +83,7 @@ impl Job {
         let unit = if exec.context == Context::Main { Unit::Main } else { Unit::Sub };
         let accesses = of_exec(machine, exec, PeId { chip: 0, pe }, &[]).accesses;
         let cycles = exec_cycles(machine, exec).total_cycles;
-        Job { core: Core::Push, unit, cycles, hbm_cycles: 0, accesses, barrier: stays, free: false }
+        Job { core: Core::Push, unit, cycles, hbm_cycles: 0, accesses, barrier: stays, free: false, behind: Vec::new() }
     }
 
     /// A transfer, as long as it takes when nobody else asks HBM.
@@ -67,7 +92,7 @@ impl Job {
         let cost = transfer_cost(machine, transfer);
         let (cycles, hbm_cycles) = cost.map_or((0, 0), |cost| (cost.cycles.total_cycles, hbm_cycles(&cost)));
         let barrier = transfer.index.is_some();
-        Job { core: Core::Push, unit: Unit::Dma, cycles, hbm_cycles, accesses, barrier, free }
+        Job { core: Core::Push, unit: Unit::Dma, cycles, hbm_cycles, accesses, barrier, free, behind: Vec::new() }
     }
 
     /// All PEs wait for each other.
@@ -85,8 +110,24 @@ impl Job {
         Job::of_core(Core::Hear { from: from.to_vec() }, accesses)
     }
 
+    /// Others learn that transfers are done.
+    pub(super) fn signal(signal: &Signal) -> Job {
+        Job::of_core(Core::Signal { to: signal.to.clone(), after: signal.after.clone() }, Vec::new())
+    }
+
+    /// The PE waits for signals of others.
+    pub(super) fn wait(from: &[usize]) -> Job {
+        Job::of_core(Core::Await { from: from.to_vec() }, Vec::new())
+    }
+
+    /// The same behind waits for signals.
+    #[must_use]
+    pub(super) fn behind(self, waits: &[usize]) -> Job {
+        Job { behind: waits.to_vec(), ..self }
+    }
+
     fn of_core(core: Core, accesses: Vec<MemoryAccess>) -> Job {
-        Job { core, unit: Unit::Queue, cycles: 0, hbm_cycles: 0, accesses, barrier: true, free: false }
+        Job { core, unit: Unit::Queue, cycles: 0, hbm_cycles: 0, accesses, barrier: true, free: false, behind: Vec::new() }
     }
 
     /// A command of some cycles that reads or writes a range of bytes of the first slice.
@@ -97,7 +138,8 @@ impl Job {
         let touched =
             MemoryAccess { memory: MemoryKind::Dm, chip: 0, slices: (0, 1), write, lanes: 0, bytes };
         let (accesses, hbm_cycles) = (vec![touched], if unit == Unit::Dma { cycles / 8 } else { 0 });
-        Job { core: Core::Push, unit, cycles, hbm_cycles, accesses, barrier: false, free }
+        let behind = Vec::new();
+        Job { core: Core::Push, unit, cycles, hbm_cycles, accesses, barrier: false, free, behind }
     }
 
     fn is_exec(&self) -> bool {
@@ -113,7 +155,11 @@ impl Job {
             (Core::Tell { after, execs, .. }, Core::Push) => {
                 after.contains(&number) || *execs && !before.free
             }
-            (Core::Push, Core::Tell { .. }) => false,
+            (Core::Signal { after, .. }, Core::Push) => after.binary_search(&number).is_ok(),
+            (Core::Push, Core::Await { .. }) => self.behind.contains(&number),
+            (Core::Push, Core::Tell { .. } | Core::Signal { .. }) | (Core::Await { .. }, Core::Push) => false,
+            // Signals are given and awaited in order, but whoever waits goes on to signal.
+            (Core::Signal { .. }, Core::Await { .. }) | (Core::Await { .. }, Core::Signal { .. }) => false,
             (Core::Hear { .. }, Core::Push) => !before.free,
             (Core::Push, Core::Hear { .. }) => !self.free || meets(&self.accesses, &before.accesses),
             (Core::Push, Core::Push) => {

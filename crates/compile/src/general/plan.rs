@@ -310,7 +310,7 @@ fn planned(
     limit: u64,
 ) -> Result<Option<Planned>, Refusal> {
     let mut planner = Planner {
-        emitter: Emitter::new(machine, options.pes),
+        emitter: Emitter::new(machine, options.pes, options.without),
         kernels: &kernels,
         chosen: &chosen,
         keep: options.keep,

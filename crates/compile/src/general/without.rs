@@ -43,6 +43,8 @@ pub enum Choice {
     Bridges,
     /// A plan whose tiles are weighed as if weights were there.
     Warm,
+    /// PEs that wait for those that wrote what they read, not for all.
+    Signals,
     /// List scheduling.
     Order,
     /// Several rules of list scheduling.
@@ -51,7 +53,7 @@ pub enum Choice {
 
 impl Choice {
     /// All parts, in the order in which they work.
-    pub const ALL: [Choice; 20] = [
+    pub const ALL: [Choice; 21] = [
         Choice::Padded,
         Choice::Host,
         Choice::Early,
@@ -70,6 +72,7 @@ impl Choice {
         Choice::Refine,
         Choice::Bridges,
         Choice::Warm,
+        Choice::Signals,
         Choice::Order,
         Choice::Rules,
     ];
@@ -95,6 +98,7 @@ impl Choice {
             Choice::Refine => "refine",
             Choice::Bridges => "bridges",
             Choice::Warm => "warm",
+            Choice::Signals => "signals",
             Choice::Order => "order",
             Choice::Rules => "rules",
         }
@@ -121,6 +125,7 @@ impl Choice {
             Choice::Refine => "tilings compared by their transfers",
             Choice::Bridges => "tactics chosen together with bridges",
             Choice::Warm => "a second plan, as if weights were there",
+            Choice::Signals => "PEs that wait for who wrote what they read, not for all",
             Choice::Order => "list scheduling instead of program order",
             Choice::Rules => "several rules of list scheduling",
         }
