@@ -9,7 +9,7 @@ use tilewright_num::Function;
 use tilewright_tcp_isa::program::vector::{
     Comparison, GuardedSource, Op, OpKind, OperandChoice, OperandSource, Relation, Vector, Word,
 };
-use tilewright_tcp_isa::vector::{check, output};
+use tilewright_tcp_isa::vector::{GROUP_TAG, check, output};
 use tilewright_tcp_lower::kernels::chain::{chain, guarded, op, with};
 
 use super::words::{Line, MAGNITUDE, Other, Step};
@@ -98,9 +98,99 @@ pub fn passes_with(
             last.result = result;
             continue;
         }
-        all.push(Pass { result, ..alone(machine, line, registers)? });
+        if let Some(last) = all.last_mut()
+            && let Some(vector) = with_stash(machine, last, line, (&uses, registers))
+        {
+            last.vector = vector;
+            last.result = result;
+            continue;
+        }
+        let pass = Pass { result, ..alone(machine, line, registers)? };
+        all.push(pass);
+        join_step(machine, &mut all, &uses);
     }
     Some(all)
+}
+
+/// The units of a pass with a step behind them that takes the element which entered the pass once more: it is
+/// kept as the stash.
+fn with_stash(
+    machine: &Tcp,
+    pass: &Pass,
+    line: &Line,
+    (uses, registers): (&[usize], &Registers),
+) -> Option<Vector> {
+    let Step::With { arith, other: Other::Stream(other), reversed } = &line.step else { return None };
+    let reversed = match (line.input, *other) {
+        (input, other) if (input, other) == (pass.result, pass.stream) => *reversed,
+        (input, other) if (other, input) == (pass.result, pass.stream) => !reversed && !arith.commutes(),
+        _ => return None,
+    };
+    let used = pass.vector.ops.iter().any(|op| op.stash);
+    if used || pass.pair.is_some() || uses[pass.result] != 1 || registers.contains_key(&pass.stream) {
+        return None;
+    }
+    if arith.word().is_some_and(|word| word != output(&pass.vector)) {
+        return None;
+    }
+    let with_unit = |kind: &OpKind| {
+        let mut vector = pass.vector.clone();
+        vector.ops.first_mut()?.stash = true;
+        vector.ops.push(Op { reversed, ..with(kind.clone(), OperandSource::Stash) });
+        check(machine, &vector).is_empty().then_some(vector)
+    };
+    arith.units().iter().find_map(with_unit)
+}
+
+/// A last pass that joins two streams takes in the step that one of them comes from, if that is arithmetic
+/// with a word whose result nothing else needs: a unit does it for the elements of this stream alone.
+fn join_step(machine: &Tcp, all: &mut Vec<Pass>, uses: &[usize]) {
+    let Some((last, before)) = all.split_last() else { return };
+    let Some(pair) = last.pair.filter(|pair| *pair != last.stream) else { return };
+    for (group, stream) in [(0, last.stream), (GROUP_TAG, pair)] {
+        let Some(at) = before.iter().position(|pass| pass.result == stream && uses[stream] == 1) else {
+            continue;
+        };
+        let step = &before[at];
+        let ([op], None) = (&step.vector.ops[..], step.pair) else { continue };
+        let is_word =
+            |source: &GuardedSource| source.mask == 0 && matches!(source.source, OperandSource::Immediate(_));
+        let [choice] = &op.operands[..] else { continue };
+        let plain = step.vector.tags.is_empty() && step.vector.input == last.vector.input;
+        if !plain || step.vector.between.is_some() || !choice.sources.iter().all(is_word) {
+            continue;
+        }
+        let guard = |source: &GuardedSource| GuardedSource { mask: GROUP_TAG, value: group, ..source.clone() };
+        let operands = vec![OperandChoice { sources: choice.sources.iter().map(guard).collect() }];
+        if let Some(vector) = with_guarded(machine, &last.vector, &Op { operands, ..op.clone() }) {
+            let mut joined = last.clone();
+            joined.vector = vector;
+            *(if group == 0 { &mut joined.stream } else { joined.pair.get_or_insert(pair) }) = step.stream;
+            all.pop();
+            all.remove(at);
+            all.push(joined);
+            return join_step(machine, all, uses);
+        }
+    }
+}
+
+/// A chain behind an operation for the elements of one group, in units that both have.
+fn with_guarded(machine: &Tcp, vector: &Vector, op: &Op) -> Option<Vector> {
+    let multipliers = [OpKind::Mul0, OpKind::Mul1, OpKind::FMul];
+    let kinds = |kind: &OpKind| {
+        if multipliers.contains(kind) { multipliers.to_vec() } else { vec![kind.clone()] }
+    };
+    let (join, behind) = vector.ops.split_first()?;
+    for first in kinds(&op.kind) {
+        for kind in kinds(&join.kind) {
+            let front = [Op { kind: first.clone(), ..op.clone() }, Op { kind, ..join.clone() }];
+            let longer = Vector { ops: [&front[..], behind].concat(), ..vector.clone() };
+            if check(machine, &longer).is_empty() {
+                return Some(longer);
+            }
+        }
+    }
+    None
 }
 
 /// The units of a pass with one more step, if they can do it.
@@ -231,6 +321,53 @@ mod tests {
 
     fn with_other(input: usize, arith: Arith, other: Other) -> Line {
         Line { input, step: Step::With { arith, other, reversed: false } }
+    }
+
+    fn made(lines: &[Line], inputs: usize) -> Vec<Pass> {
+        passes(&machine(), inputs, lines, &[inputs + lines.len() - 1]).unwrap()
+    }
+
+    /// x * sigmoid(x) is one command: x is kept as the stash.
+    #[test]
+    fn an_element_that_is_needed_again_is_kept() {
+        let sigmoid = Line { input: 0, step: Step::Apply(Function::Sigmoid) };
+        for last in [with_other(0, Arith::FMul, Other::Stream(1)), with_other(1, Arith::FMul, Other::Stream(0))] {
+            let made = made(&[sigmoid.clone(), last], 1);
+            assert!(made.len() == 1 && made[0].vector.ops[0].stash, "{made:?}");
+        }
+    }
+
+    /// x - f(x) and f(x) - x differ, whichever is the operand in front.
+    #[test]
+    fn a_difference_with_the_stash_keeps_its_sign() {
+        let sigmoid = Line { input: 0, step: Step::Apply(Function::Sigmoid) };
+        let first = with_other(0, Arith::FSub, Other::Stream(1));
+        let second = with_other(1, Arith::FSub, Other::Stream(0));
+        let reversed = |last: Line| made(&[sigmoid.clone(), last], 1)[0].vector.ops[1].reversed;
+        assert_eq!([reversed(first), reversed(second)], [true, false]);
+    }
+
+    /// (x * 0.5) * y is one command: half of the elements are multiplied before the groups are joined.
+    #[test]
+    fn a_step_before_a_join_is_guarded() {
+        let half = with_other(0, Arith::FMul, Other::Word(0x3f00_0000));
+        for last in [with_other(2, Arith::FMul, Other::Stream(1)), with_other(1, Arith::FMul, Other::Stream(2))] {
+            let made = made(&[half.clone(), last.clone()], 2);
+            let group = if last.input == 2 { 0 } else { GROUP_TAG };
+            let source = &made[0].vector.ops[0].operands[0].sources[0];
+            assert_eq!((made.len(), source.mask, source.value), (1, GROUP_TAG, group), "{made:?}");
+            let streams = if last.input == 2 { (0, Some(1)) } else { (1, Some(0)) };
+            assert_eq!((made[0].stream, made[0].pair), streams);
+        }
+    }
+
+    /// What another step needs too is made by a command of its own.
+    #[test]
+    fn a_step_that_is_needed_twice_stays() {
+        let half = with_other(0, Arith::FMul, Other::Word(0x3f00_0000));
+        let join = with_other(2, Arith::FMul, Other::Stream(1));
+        let again = with_other(3, Arith::FAdd, Other::Stream(2));
+        assert_eq!(made(&[half, join, again], 2).len(), 3);
     }
 
     /// Rounding ends in an exclusive or of two streams, and what comes behind is a float.
