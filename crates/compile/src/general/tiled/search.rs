@@ -307,14 +307,17 @@ impl Search<'_> {
             return;
         }
         let tiles = shares[0] * shares[1].div_ceil(rows) * strips;
-        let tilings = [true, false].map(|resident| Tiling { grid, planes, rows, columns, resident });
-        let mut cut = tilings.map(|_| None);
+        // With one strip of columns rows stay or not, all the same.
+        let resident: &[bool] = if strips > 1 { &[true, false] } else { &[true] };
+        let tilings = resident.iter().map(|resident| Tiling { grid, planes, rows, columns, resident: *resident });
+        let tilings: Vec<Tiling> = tilings.collect();
+        let mut cut: Vec<Option<Vec<Tile>>> = vec![None; tilings.len()];
         for split in self.splits(fused) {
             if self.least(grid, tile, split).is_none_or(|least| least * tiles > self.limit) {
                 continue;
             }
             let Some(estimate) = self.estimated(tile, split) else { continue };
-            for (tiling, cut) in tilings.into_iter().zip(&mut cut) {
+            for (tiling, cut) in tilings.iter().copied().zip(&mut cut) {
                 let rooms = estimate.rooms.clone().with_rows(self.machine, self.row_buffers(tiling));
                 if rooms.bytes() <= dm_bytes(self.machine) {
                     let cut = cut.get_or_insert_with(|| self.last_tiles(tiling));
