@@ -9,7 +9,8 @@ use tilewright_reference::Tensor;
 
 use super::constants::folded;
 use super::elementwise::{Arg, Known, Writer};
-use super::kernel::{Kernel, Kernels, Origin, Packing, Part, Result as Output, Value, Work};
+use super::input_order::input_order;
+use super::kernel::{HostBox, Kernel, Kernels, Origin, Packing, Part, Result as Output, Value, Work};
 use super::pad::Pad;
 use super::refusal::{Lowered, Refusal};
 use super::tensors::words;
@@ -40,13 +41,16 @@ pub(super) struct Former<'g> {
     pub(super) makers: Vec<Option<usize>>,
     /// What was padded, by the value that has it.
     pub(super) pads: BTreeMap<usize, Pad>,
+    /// Inputs lie in the order of their axes.
+    keeps_order: bool,
 }
 
-/// The kernels of a graph of primitives with fixed sizes.
+/// The kernels of a graph of primitives with fixed sizes; inputs keep the order of their axes or lie as
+/// windows are read.
 ///
 /// # Errors
 /// The first node that the chip does not compute.
-pub(super) fn kernels(graph: &Graph, store: &TensorStore) -> Result<Kernels, Refusal> {
+pub(super) fn kernels(graph: &Graph, store: &TensorStore, keeps_order: bool) -> Result<Kernels, Refusal> {
     let whole = |why: String| Refusal { node: graph.name.clone(), op: "graph".to_string(), why };
     if let Some(axis) = graph.axes.first() {
         return Err(whole(format!("the size `{}` is open; give it a number with --dims", axis.name)));
@@ -59,7 +63,7 @@ pub(super) fn kernels(graph: &Graph, store: &TensorStore) -> Result<Kernels, Ref
         node.outputs.iter().for_each(|id| makers[id.index()] = Some(number));
     }
     let (placed, narrows, pads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let mut former = Former { graph, all, held, placed, narrows, makers, pads };
+    let mut former = Former { graph, all, held, placed, narrows, makers, pads, keeps_order };
     for id in &graph.inputs {
         former.input(*id).map_err(whole)?;
     }
@@ -101,9 +105,20 @@ impl<'g> Former<'g> {
             return Ok(());
         }
         let dims = fixed(&value.ty.dims).map_err(|why| format!("input `{}`: {why}", value.name))?;
-        let number = self.value(&value.name, &dims, value.ty.dtype, Origin::Input);
+        let order = if self.keeps_order { None } else { input_order(self.graph, id) };
+        let order = order.unwrap_or_else(|| (0..dims.len()).collect());
+        let stored: Vec<u64> = order.iter().map(|axis| dims[*axis]).collect();
+        let number = self.value(&value.name, &stored, value.ty.dtype, Origin::Input);
         self.all.inputs.push(number);
-        self.held[id.index()] = Some(Held::Seen(View::whole(number, &dims)));
+        let whole = View::whole(number, &stored);
+        let mut axes = whole.axes.clone();
+        order.iter().zip(whole.axes).for_each(|(axis, row)| axes[*axis] = row);
+        if !order.is_sorted() {
+            let rows = axes.iter().map(|(size, stride)| Some((*size, u64::try_from(*stride).ok()?)));
+            let axes = rows.collect::<Option<Vec<(u64, u64)>>>().ok_or("strides that go back")?;
+            self.all.values[number].host = Some(HostBox { first: 0, axes });
+        }
+        self.held[id.index()] = Some(Held::Seen(View { value: number, first: 0, axes }));
         Ok(())
     }
 

@@ -33,14 +33,20 @@ fn padding(all: &Kernels, kernel: &Kernel, input: usize) -> Option<(HostBox, usi
     let ([part], Origin::Filled(0)) = (&parts[..], &all.values[*padded].origin) else { return None };
     let (from, to) = (&all.values[input], &all.values[*padded]);
     let count = part.loops.iter().map(|(size, ..)| size).product::<u64>();
-    let is_plain = from.origin == Origin::Input && from.host.is_none() && from.packing == to.packing;
+    let begins = from.host.as_ref().is_none_or(|host| host.first == 0);
+    let is_plain = from.origin == Origin::Input && begins && from.packing == to.packing;
     let is_part = all.values.iter().any(|value| is_part_of(value, input));
     let is_result = all.results.iter().any(|result| result.value == *padded);
     if !is_plain || is_part || is_result || part.from_first != 0 || count != from.count() {
         return None;
     }
     let place = |element: i64| place_of(part, element);
-    let steps = from.dims.iter().zip(strides(&from.dims)).map(|(size, stride)| {
+    let dense = || from.dims.iter().copied().zip(strides(&from.dims)).collect();
+    let given = from.host.as_ref().map_or_else(dense, |host| {
+        host.axes.iter().map(|(size, stride)| (*size, signed(*stride))).collect::<Vec<(u64, i64)>>()
+    });
+    let steps = given.iter().map(|(size, stride)| {
+        let (size, stride) = (size, *stride);
         let step = if *size == 1 { 0 } else { place(stride)? };
         let last = (signed(*size) - 1) * stride;
         // A step of an axis goes as far everywhere.

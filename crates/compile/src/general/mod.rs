@@ -11,6 +11,7 @@
 //! | [`elementwise`], [`words`] | elementwise primitives as steps on 32-bit words, and what a step gives |
 //! | `early` | conversions before padding and windows |
 //! | `entry` | how inputs lie in HBM |
+//! | `input_order` | in which order axes of inputs lie, where the host may choose |
 //! | `merge` | chains that read one another as one |
 //! | `unread` | what nobody reads is left out |
 //! | `pairs` | weights of four bits, two to a byte |
@@ -89,6 +90,7 @@ mod form;
 mod fused;
 mod group;
 mod host;
+mod input_order;
 mod legal;
 mod merge;
 mod order;

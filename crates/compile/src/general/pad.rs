@@ -20,6 +20,9 @@ const MOST_LOOKS: u32 = 8;
 /// Elements from which on what is padded is aligned.
 const LEAST_ALIGNED: u64 = 1 << 14;
 
+/// Part of the positions of an axis that aligning it may add.
+const MOST_MORE: u64 = 2;
+
 /// Something with room around it.
 #[derive(Clone, Debug)]
 pub(super) struct Pad {
@@ -202,11 +205,17 @@ fn rooms(base: &View, around: &[[u64; 2]], order: &[usize], access_unit: u64) ->
     let mut inner = 1;
     for axis in order.iter().rev().copied() {
         let [low, high] = around[axis];
-        let unit = if aligns && low + high > 0 { access_unit } else { 1 };
-        let whole =
-            |least: u64| (least..least + unit).find(|at| (at * inner).is_multiple_of(unit)).unwrap_or(least);
-        let before = if low > 0 { whole(low) } else { 0 };
-        all[axis] = Room { before, all: whole(before + base.axes[axis].0 + high) };
+        let room = |unit: u64| {
+            let whole = |least: u64| {
+                (least..least + unit).find(|at| (at * inner).is_multiple_of(unit)).unwrap_or(least)
+            };
+            let before = if low > 0 { whole(low) } else { 0 };
+            Room { before, all: whole(before + base.axes[axis].0 + high) }
+        };
+        let asked = low + base.axes[axis].0 + high;
+        let aligned = room(if aligns && low + high > 0 { access_unit } else { 1 });
+        // Few positions are left as they are, and an axis around them begins at whole units.
+        all[axis] = if aligned.all > asked + asked / MOST_MORE { room(1) } else { aligned };
         inner *= all[axis].all;
     }
     all
