@@ -6,6 +6,7 @@ mod batch;
 mod file;
 mod general;
 mod graph_file;
+pub(crate) mod page;
 mod ready;
 mod schedule;
 mod source;
@@ -84,6 +85,10 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
             if let CompileInput::Model(model) = &loaded
                 && let Some(graph) = general::planned(args, model, host)?
             {
+                if let Some(path) = &args.html {
+                    let said = general::summary(&graph) + &page::of_graph(path, &graph, host)?;
+                    return Ok(Outcome::good(said));
+                }
                 return match (args.program_file(), &args.explain, &args.path) {
                     (None, Some(kernel), _) => {
                         let (text, picture) = general::explained(kernel, &graph)?;
@@ -117,7 +122,12 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
                 check(&target, &machine, &tuned.compiled, &loaded)?
             };
             if args.output.is_none() {
-                return Ok(Outcome::good(summary(&tuned, goal(&args.goal)?) + &checked));
+                let mut said = summary(&tuned, goal(&args.goal)?) + &checked;
+                if let Some(path) = &args.html {
+                    said +=
+                        &page::of_model(path, (&machine, &target), loaded.model()?, tuned.compiled, host)?;
+                }
+                return Ok(Outcome::good(said));
             }
             host.progress("packing weights", None);
             file::bytes(args, loaded.model()?, &tuned.compiled, host)?

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use tilewright_base::Sources;
+use tilewright_compile::cluster::cluster;
 use tilewright_runtime::ArrayError;
 use tilewright_tcp_isa::program::binary;
 use tilewright_tcp_isa::program::tensor::Tensor;
@@ -16,9 +17,13 @@ use tilewright_workbench::timeline_picture::{PicturedRun, timeline_picture};
 use tilewright_workbench::view::view;
 
 use crate::chip::load_chip;
+use crate::compile;
 use crate::host::{Host, map_bytes, refuse_other_pictures, refuse_own_input};
+use crate::model;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
 use crate::program;
+use crate::run::compiled_long;
+use crate::target::ModelTarget;
 use args::ViewArgs;
 
 pub(crate) fn run(args: &ViewArgs, host: &mut dyn Host) -> Outcome {
@@ -33,6 +38,7 @@ fn shown(args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     for path in &args.runs {
         match found(path, host) {
             Some(found) => runs.explorations.push(found),
+            None if model::is_model(path, host) => runs.runs.extend(of_model(path, args, host)?),
             None => runs.runs.push(one(path, args, host)?),
         }
     }
@@ -75,6 +81,26 @@ fn drawn(picture: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome,
     let text = timeline_picture(&runs);
     host.write(Path::new(picture), text.as_bytes()).map_err(|error| Outcome::unwritten(picture, &error))?;
     Ok(Outcome::good(format!("picture: {picture}\n")))
+}
+
+/// The runs of a language model that is compiled and timed now, without weights.
+fn of_model(path: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<Vec<RunView>, Outcome> {
+    let target = ModelTarget {
+        chip: args.chip.clone().unwrap_or(ModelTarget::default().chip),
+        set: args.set.clone(),
+        ..ModelTarget::default()
+    };
+    let loaded = model::recognised(model::load(path, None, host)?);
+    let kernels = cluster(&loaded.graph).map_err(|_| {
+        Outcome::usage(&format!(
+            "`{path}` is a graph and no run\n  = allowed: programs, traces, what `explore --json` printed, and \
+             language models of the Llama family and BERT\n  \
+             = instead: tilewright compile {path} --html page.html, or tilewright run {path} --html page.html"
+        ))
+    })?;
+    let machine = target.machine(host)?;
+    let compiled = compiled_long(&machine, &target, &kernels, 1)?;
+    compile::page::runs((&machine, &target), &loaded.graph, compiled)
 }
 
 /// What `explore --json` printed, if that is what the file holds.
