@@ -101,6 +101,71 @@ def test_traces_and_tables_of_the_last_token(fables, tmp_path):
     assert told._repr_html_().count("<tr>") > 3
 
 
+def page_data(text):
+    """The runs that a page holds."""
+    import json
+    import re
+
+    return json.loads(re.search(r'<script type="application/json" id="runs">(.*?)</script>', text, re.S)[1])["runs"]
+
+
+def numbers(column):
+    """A column of numbers: seven bits a byte, the least first."""
+    import base64
+
+    found, value, shift = [], 0, 0
+    for byte in base64.b64decode(column):
+        value, shift = value | (byte & 127) << shift, shift + 7
+        if byte < 128:
+            found.append(value)
+            value, shift = 0, 0
+    return found
+
+
+def busy_by_kernel(run):
+    """Busy cycles of main and sub contexts and DMA queues by kernel, from the columns of a page."""
+    kernels = numbers(run["graph"]["kernel_of_command"])
+    owners = iter([kernel for count, kernel in zip(kernels[::2], kernels[1::2]) for _ in range(count)])
+    busy = [{"main": 0, "sub": 0, "dma": 0} for _ in range(1 + len(run["graph"]["kernels"]))]
+    for lane in run["lanes"]:
+        track = run["tracks"][lane["track"]]["name"]
+        columns = numbers(lane["data"])
+        for length, kernel in zip(columns[1::6], owners):
+            if track in busy[kernel]:
+                busy[kernel][track] += length
+    assert next(owners, None) is None
+    return busy
+
+
+def test_the_page_of_a_model_has_the_time_of_each_kernel(fables, tmp_path):
+    """Beside the closed forms that `--emit lowered` prints of each kernel; transfers share HBM, and take no less."""
+    import re
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "tilewright.command"]
+    page = tmp_path / "fables.html"
+    subprocess.run([*command, "compile", "models/fables", "--effort", "0", "--html", str(page)], check=True, capture_output=True)
+    run = page_data(page.read_text())[1]
+    printed = subprocess.run([*command, "compile", "models/fables", "--effort", "0", "--emit", "lowered", "--program", "decode"], check=True, capture_output=True, text=True).stdout
+    stated = [tuple(map(int, one)) for one in re.findall(r"main (\d+) sub (\d+) dma (\d+)", printed)]
+    none, *busy = busy_by_kernel(run)
+    assert len(busy) == len(stated) == 39 and none["main"] == none["sub"] == 0
+    for (main, sub, dma), found, kernel in zip(stated, busy, run["graph"]["kernels"]):
+        assert (found["main"], found["sub"]) == (pytest.approx(main, rel=0.05), pytest.approx(sub, rel=0.05)), kernel
+        assert found["dma"] >= 0.95 * dma, kernel
+        assert kernel["node"] is not None
+
+
+def test_the_page_of_a_generation_has_its_prompt_and_its_last_token(fables, tmp_path):
+    told = fables.generate("Once there was a", max_tokens=3)
+    first, last = page_data(told.save_page(tmp_path / "told.html").read_text())
+    assert first["name"].endswith("a prompt of 5 tokens") and last["name"].endswith("a token behind 6")
+    assert last["ticks"] < first["ticks"] and first["graph"]["nodes"] == last["graph"]["nodes"]
+    operators = [node["operator"] for node in last["graph"]["nodes"]]
+    assert "attention" in operators and sum(one["main"] for one in busy_by_kernel(last)[1:]) > 0
+
+
 @pytest.mark.parametrize(
     ("call", "code"),
     [

@@ -164,8 +164,8 @@ fn spelled(program: &mut Program) -> ProgramSource {
 struct StepKernels<'p> {
     /// Kernels by the first byte of the step that they begin with; none before the first of a queue.
     by_start: BTreeMap<u32, Option<u32>>,
-    /// What is fetched ahead is of the kernel that it is for.
-    ahead: BTreeMap<&'p str, u32>,
+    /// What is fetched ahead is of the kernel that it is for, and of none if several kernels have it in common.
+    ahead: BTreeMap<&'p str, Option<u32>>,
 }
 
 impl<'p> StepKernels<'p> {
@@ -182,14 +182,15 @@ impl<'p> StepKernels<'p> {
         let ahead = compiled.intent(program, outline).ahead;
         let ahead = ahead.into_iter().filter_map(|(id, kernel)| {
             let transfer = program.transfers.get(id.0 as usize)?;
-            Some((transfer.name.as_str(), u32::try_from(kernel).ok()?))
+            let own = u32::try_from(kernel).ok().filter(|_| kernel < compiled.kernels.kernels.len());
+            Some((transfer.name.as_str(), own))
         });
         StepKernels { by_start, ahead: ahead.collect() }
     }
 
     fn kernel(&self, name: &str, step_start: u32) -> Option<u32> {
-        let own = || *self.by_start.range(..=step_start).next_back()?.1;
-        self.ahead.get(name).copied().or_else(own)
+        let own = || self.by_start.range(..=step_start).next_back().and_then(|(_, kernel)| *kernel);
+        self.ahead.get(name).copied().unwrap_or_else(own)
     }
 }
 
