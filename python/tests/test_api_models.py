@@ -89,6 +89,49 @@ while time.monotonic() < until:
         process.wait()
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "simulate('kernels/attention.tcp')",
+        "generate('models/fables', 'A', max_tokens=200)",
+        "sweep({'einsum': 'mk,kn->mn', 'dims': {'m': list(range(1, 400)), 'k': 64, 'n': 64}}, engine='serial')",
+        "sweep({'einsum': 'mk,kn->mn', 'dims': {'m': list(range(1, 4000)), 'k': 64, 'n': 64}}, engine='local', workers=2)",
+    ],
+)
+def test_an_interrupt_is_raised_whatever_runs(call):
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    script = f"import tilewright\nif __name__ == '__main__':\n    print('go', flush=True)\n    while True:\n        tilewright.{call}"
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "go\n"
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        _, words = process.communicate(timeout=30)
+        assert "KeyboardInterrupt" in words, words
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_other_threads_run_while_a_model_generates(fables):
+    import threading
+    import time
+
+    fables.generate("A", max_tokens=1)
+    seen, longest, worker = 0, 0.0, threading.Thread(target=lambda: fables.generate("Once there was a", max_tokens=40))
+    worker.start()
+    while worker.is_alive():
+        before = time.perf_counter()
+        time.sleep(0.001)
+        longest, seen = max(longest, time.perf_counter() - before), seen + 1
+    worker.join()
+    assert seen > 10 and longest < 0.5, f"{seen} looks, {longest} s without the lock"
+
+
 def test_programs_are_there_to_be_looked_at(fables):
     assert set(fables.programs) == {"clear", "prefill", "decode"}
     assert fables.programs["decode"].machine.name == "tcp" and fables.data["dtype"] == "bf16"
@@ -164,6 +207,19 @@ def test_the_page_of_a_generation_has_its_prompt_and_its_last_token(fables, tmp_
     assert last["ticks"] < first["ticks"] and first["graph"]["nodes"] == last["graph"]["nodes"]
     operators = [node["operator"] for node in last["graph"]["nodes"]]
     assert "attention" in operators and sum(one["main"] for one in busy_by_kernel(last)[1:]) > 0
+
+
+@pytest.mark.parametrize("program", ["kernels/attention.tcp", "kernels/rope.tcp", "tests/neuron/matmul.neuron"])
+def test_power_by_component_over_time_adds_up_to_the_energy(program, tmp_path):
+    run = simulate(program)
+    (shown,) = page_data(run.save_page(tmp_path / "run.html").read_text())
+    parts = len(shown["power"][0]["milliwatts"])
+    seconds = shown["ticks"] / shown["ticks_per_s"] / parts
+    joules = {one["name"]: sum(one["milliwatts"]) * seconds * 1e-3 for one in shown["power"]}
+    used = {name: value for name, value in run.energy.items() if value}
+    assert set(joules) == set(used) and all(joules[name] == pytest.approx(value, rel=1e-3) for name, value in used.items())
+    moving = [one["name"] for one in shown["power"] if max(one["milliwatts"]) > 1.01 * min(one["milliwatts"])]
+    assert len(moving) >= 2, "what commands take changes over time"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,9 @@ export interface RooflineData { peak_macs_per_s: number; roofs: [string, number]
 export interface MemoryBlock { name: string; start_byte: number; end_byte: number; start_tick: number; end_tick: number }
 export interface MemoryData { name: string; capacity_bytes: number; blocks: MemoryBlock[] }
 
+/** Milliwatts of a component in equal parts of a run. */
+export interface PowerData { name: string; milliwatts: number[] }
+
 export interface NodeData { operator: string; results: string[]; inputs: number[]; within: number | null }
 export interface GraphData { nodes: NodeData[]; kernels: { text: string; node: number | null }[]; kernel_of_command: string }
 
@@ -19,7 +22,7 @@ export interface RunData {
   name: string; machine: string; ticks_per_s: number; tick: string; ticks: number;
   tracks: TrackData[]; names: string[]; name_lines: (number | null)[]; stages: string[]; sources: string[];
   details: [string, number][][]; lanes: LaneData[]; flows: string; counters: CounterData[];
-  energy_pj: [string, number][]; findings: FindingData[]; roofline: RooflineData | null;
+  energy_pj: [string, number][]; power: PowerData[]; findings: FindingData[]; roofline: RooflineData | null;
   memories: MemoryData[]; graph: GraphData | null; program: string | null; facts: [string, string][];
 }
 

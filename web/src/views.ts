@@ -93,6 +93,30 @@ export function memoryView(run: Run): HTMLElement {
     el("figure", {}, el("figcaption", {}, `${counter.path}: at most ${bytes(counter.peak)}, ${bytes(Math.round(mean(run, counter)))} on average`), steps(run, counter, index) as unknown as HTMLElement)));
 }
 
+/** Power of components on top of each other, the one with the most energy at the bottom. */
+function powerChart(run: Run): HTMLElement | null {
+  if (!run.power.length) return null;
+  const sum = (one: { milliwatts: number[] }) => one.milliwatts.reduce((all, part) => all + part, 0);
+  // A component has the same colour in every run.
+  const layers = run.power.map((one) => ({ ...one, index: run.energy_pj.findIndex(([name]) => name === one.name), all: sum(one) })).sort((a, b) => b.all - a.all);
+  const parts = layers[0]!.milliwatts.length, base = new Array<number>(parts).fill(0), width = 900, height = 240;
+  const most = Math.max(1e-9, ...base.map((_, at) => layers.reduce((all, one) => all + one.milliwatts[at]!, 0)));
+  const x = (at: number) => ((at / parts) * width).toFixed(1), y = (value: number) => (height - (value / most) * (height - 6)).toFixed(1);
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": "power of components over time" });
+  const legend = el("p", { class: "legend" });
+  for (const one of layers) {
+    const top = base.map((below, at) => below + one.milliwatts[at]!);
+    const edge = (values: number[]) => values.flatMap((value, at) => [`${x(at)},${y(value)}`, `${x(at + 1)},${y(value)}`]);
+    const words = `${one.name}: ${number(Number((one.all / parts).toPrecision(4)))} mW on average, at most ${number(Number(Math.max(...one.milliwatts).toPrecision(4)))} mW`;
+    picture.append(svg("polygon", { points: [...edge(top), ...edge(base).reverse()].join(" "), fill: colour(one.index), class: "layer" }, svg("title", {}, words)));
+    const swatch = el("span", { class: "swatch" });
+    swatch.style.background = colour(one.index);
+    legend.append(el("span", { title: words }, swatch, ` ${one.name} `));
+    top.forEach((value, at) => { base[at] = value; });
+  }
+  return el("figure", {}, el("figcaption", {}, `power of components over time, up to ${number(Number(most.toPrecision(4)))} mW; each command's energy lies evenly over its time, what no command takes over all of it`), picture as unknown as HTMLElement, legend);
+}
+
 export function energyView(run: Run): HTMLElement {
   const used = run.energy_pj.filter(([, pj]) => pj > 0).sort((a, b) => b[1] - a[1]), total = used.reduce((sum, [, pj]) => sum + pj, 0);
   const power = run.counters.map((counter, index) => ({ counter, index })).filter(({ counter }) => counter.unit === "milliwatts" && counter.at.length);
@@ -100,6 +124,7 @@ export function energyView(run: Run): HTMLElement {
   const bars = used.map(([name, pj]) => el("tr", {}, el("td", {}, name), el("td", { class: "number" }, number(Number((pj / 1e6).toPrecision(5)))), el("td", { class: "number" }, percent(pj / total)), el("td", { class: "bar" }, bar(pj / used[0]![1]))));
   return el("section", {},
     ...(used.length ? [el("p", {}, `${number(Number((total / 1e6).toPrecision(5)))} uJ`), el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "component"), el("th", {}, "uJ"), el("th", {}, "part"), el("th", {}))), el("tbody", {}, ...bars))] : []),
+    powerChart(run),
     ...power.map(({ counter, index }) => el("figure", {}, el("figcaption", {}, `${counter.path}: at most ${number(counter.peak)} mW, ${number(Math.round(mean(run, counter)))} mW on average`), steps(run, counter, index) as unknown as HTMLElement)));
 }
 

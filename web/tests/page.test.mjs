@@ -257,3 +257,15 @@ test("a long program is shown around the line that was asked for", { skip }, asy
   assert.match(await page.locator("main p").innerText(), /^lines 30,001 to 50,000 of 50,000$/);
   await close();
 });
+
+test("energy is told by component over time, on either chip", { skip }, async () => {
+  for (const [name, program, components] of [["power.html", "kernels/attention.tcp", /uncore.*vector engine/s], ["npower.html", "tests/neuron/matmul.neuron", /tensor/]]) {
+    const { page, close } = await open(viewed(name, program), "#view=energy");
+    assert.match(await page.locator(".legend").innerText(), components);
+    const layers = await page.locator("polygon.layer title").allTextContents();
+    assert.ok(layers.length > 3 && layers.every((words) => /: [\d.,]+ mW on average, at most [\d.,]+ mW$/.test(words)), layers.join("; "));
+    const colours = await page.locator(".swatch").evaluateAll((all) => all.map((one) => one.style.background));
+    assert.equal(new Set(colours).size, layers.length, "every component has a colour of its own");
+    await close();
+  }
+});

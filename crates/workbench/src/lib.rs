@@ -22,6 +22,7 @@ mod byte_ranges;
 pub mod case_study;
 pub mod chip;
 pub mod compile_pictures;
+mod component_power;
 pub mod explore;
 pub mod graph_run;
 pub mod memory_map;

@@ -14,6 +14,7 @@ use tilewright_tcp_sim::RunEnd;
 use tilewright_view::run_view::{FindingView, RooflinePoint, RooflineView};
 use tilewright_view::{RunView, view_with_kernels};
 
+use crate::component_power;
 use crate::memory_map::memory_map;
 use crate::neuron_memory_map::neuron_memory_map;
 use crate::simulate::{NeuronRun, SimulatedRun, TcpRun};
@@ -85,6 +86,7 @@ fn of_tcp(run: &TcpRun, view: &mut RunView) {
         let part = used.ppm() as f64 / 1e4;
         view.facts.push((format!("{} busy", used.engine.name()), format!("{part:.1} %")));
     }
+    view.power = component_power::of_tcp(outcome);
     view.memories = memory_map(&run.machine, &run.program);
     let lines = image_lines(&run.sources, &run.program);
     view.name_lines = view.names.iter().map(|name| lines.get(name.as_str()).copied()).collect();
@@ -169,6 +171,7 @@ fn of_neuron(run: &NeuronRun, view: &mut RunView) {
     view.facts.push(("MBU".into(), format!("{:.1} %", 100.0 * figures.utilisation.mbu)));
     view.facts.push(("SBUF peak".into(), format!("{} B of a partition", figures.sbuf_peak_bytes)));
     view.facts.push(("PSUM peak".into(), format!("{} B of a partition", figures.psum_peak_bytes)));
+    view.power = component_power::of_neuron(run);
     view.memories = neuron_memory_map(&run.chip, program, &run.run.timeline);
     if program.allocations.iter().any(|of| of.memory.on_chip() && of.places.is_empty()) {
         view.facts.push(("addresses".into(), "of tiles without a place are first fit".into()));
