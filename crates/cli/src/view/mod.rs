@@ -19,6 +19,7 @@ use tilewright_workbench::view::view;
 use crate::chip::load_chip;
 use crate::compile;
 use crate::host::{Host, map_bytes, refuse_other_pictures, refuse_own_input};
+use crate::mapped::Mapped;
 use crate::model;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
 use crate::program;
@@ -67,14 +68,14 @@ fn drawn(picture: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome,
     refuse_own_input(host, &inputs, Some(picture))?;
     let mut runs = Vec::new();
     for path in &args.runs {
-        let bytes = map_bytes(host, path).map_err(|why| Outcome::usage(&why))?;
-        if !is_program(&bytes) || bytes.first() == Some(&b'{') {
+        let is_model = model::is_model(path, host);
+        let bytes = if is_model { None } else { Some(readable(path, host)?) };
+        if bytes.is_none_or(|bytes| !is_program(&bytes) || bytes.first() == Some(&b'{')) {
             return Err(Outcome::usage(&format!(
                 "--svg with `{path}`, which is no program\n  = allowed: programs, which are simulated now\n  \
-                 = instead: --html page.html, which shows traces too"
+                 = instead: --html page.html, which shows traces and models too"
             )));
         }
-        drop(bytes);
         runs.push((path.as_str(), simulated(path, args, host)?.0));
     }
     let runs: Vec<PicturedRun<'_>> = runs.iter().map(|(name, run)| PicturedRun { name, run }).collect();
@@ -109,9 +110,23 @@ fn found(path: &str, host: &mut dyn Host) -> Option<ExplorationView> {
     ExplorationView::read(path, std::str::from_utf8(&bytes).ok()?)
 }
 
+/// The bytes of a file, or what there is to look at.
+fn readable(path: &str, host: &mut dyn Host) -> Result<Mapped, Outcome> {
+    map_bytes(host, path).map_err(|why| {
+        if why.contains("= allowed:") {
+            return Outcome::usage(&why);
+        }
+        Outcome::usage(&format!(
+            "{why}\n  = allowed: programs, traces that `--trace` wrote, what `explore --json` printed, and \
+             language models\n  \
+             = instead: builtin:attention, or fables, which come with the binary"
+        ))
+    })
+}
+
 /// A run from a trace, or of a program that is simulated now.
 fn one(path: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<RunView, Outcome> {
-    let bytes = map_bytes(host, path).map_err(|why| Outcome::usage(&why))?;
+    let bytes = readable(path, host)?;
     if is_program(&bytes) {
         drop(bytes);
         return of_program(path, args, host);
