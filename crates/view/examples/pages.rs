@@ -1,5 +1,6 @@
-//! Pages for the browser's tests: `pages many N` has N commands on eight lanes, `pages long LINES` a program of
-//! so many lines, `pages hostile` has names that would be markup if anything parsed them. The page goes to standard output.
+//! Pages for the browser's tests: `pages many N` has N commands on eight lanes, `pages long LINES` a program
+//! of so many lines, `pages hostile` has names that would be markup if anything parsed them. The page goes to
+//! standard output.
 
 use std::io::Write as _;
 use std::num::NonZeroU64;

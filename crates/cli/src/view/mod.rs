@@ -96,7 +96,8 @@ fn of_model(path: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<Vec<RunV
         Outcome::usage(&format!(
             "`{path}` is a graph and no run\n  = allowed: programs, traces, what `explore --json` printed, and \
              language models of the Llama family and BERT\n  \
-             = instead: tilewright compile {path} --html page.html, or tilewright run {path} --html page.html"
+             = instead: tilewright compile {path} --html page.html, or tilewright run {path} --html \
+             page.html"
         ))
     })?;
     let machine = target.machine(host)?;
