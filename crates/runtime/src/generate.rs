@@ -209,7 +209,7 @@ pub fn trace_last<S: Sink + Send>(
 }
 
 /// Runs of a generation once more, with everything that a trace shows: of the first tokens of its prompt, and
-/// of what it took last if that was no part of the prompt; with the tokens before each, and how many it takes.
+/// of what it took last if that was no part of the prompt.
 ///
 /// # Errors
 /// As [`generate`].

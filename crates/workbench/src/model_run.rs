@@ -113,8 +113,8 @@ impl ModelRun {
     }
 }
 
-/// What the page shows of a model without its weights: the run of the longest prompt that goes at once, and of
-/// a token behind the longest context.
+/// What the page shows of a model without its weights: the run of the longest prompt that goes at once, and
+/// of a token behind the longest context.
 ///
 /// # Errors
 /// Programs that are refused, or whose runs do not come to their end.
@@ -164,7 +164,7 @@ fn spelled(program: &mut Program) -> ProgramSource {
 struct StepKernels<'p> {
     /// Kernels by the first byte of the step that they begin with; none before the first of a queue.
     by_start: BTreeMap<u32, Option<u32>>,
-    /// What is fetched ahead is of the kernel that it is for, and of none if several kernels have it in common.
+    /// What is fetched ahead is of the kernel that it is for, and of none if several have it in common.
     ahead: BTreeMap<&'p str, Option<u32>>,
 }
 

@@ -24,8 +24,8 @@ Examples:
 /// Which runs, and where the page goes.
 #[derive(Args, Debug)]
 pub(crate) struct ViewArgs {
-    /// Programs, which are simulated, traces that `--trace` wrote, two of them compared; what `explore --json`
-    /// printed; language models, which are compiled and timed
+    /// Programs, which are simulated, traces that `--trace` wrote, two of them compared; what `explore
+    /// --json` printed; language models, which are compiled and timed
     #[arg(value_name = "RUN", required = true)]
     pub(crate) runs: Vec<String>,
     /// Write the page to one file that opens without a network, and serve nothing

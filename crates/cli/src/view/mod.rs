@@ -94,8 +94,8 @@ fn of_model(path: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<Vec<RunV
     let loaded = model::recognised(model::load(path, None, host)?);
     let kernels = cluster(&loaded.graph).map_err(|_| {
         Outcome::usage(&format!(
-            "`{path}` is a graph and no run\n  = allowed: programs, traces, what `explore --json` printed, and \
-             language models of the Llama family and BERT\n  \
+            "`{path}` is a graph and no run\n  = allowed: programs, traces, what `explore --json` printed, \
+             and language models of the Llama family and BERT\n  \
              = instead: tilewright compile {path} --html page.html, or tilewright run {path} --html \
              page.html"
         ))
