@@ -141,6 +141,35 @@ def test_progress_is_told_and_grows():
     assert told and told == sorted(told)
 
 
+def test_notebooks_see_a_bar_in_one_place_that_goes_away(monkeypatch):
+    import sys
+    import types
+
+    from tilewright import progress
+
+    shown = []
+
+    class Place:
+        def update(self, data, raw):
+            shown.append(data["text/plain"])
+
+    def display(data, raw, display_id):
+        shown.append(data["text/plain"])
+        return Place()
+
+    shell = types.SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(display=display))
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    explore("MK,NK->MN", dims={"M": 256, "N": 512, "K": 512})
+    assert shown[0].startswith("explore MK, NK -> MN [") and shown[0].endswith("%") and shown[-1] == ""
+    found = tilewright.sweep({"einsum": "mk,kn->mn", "dims": {"m": [16, 32], "k": 64, "n": 64}}, engine="serial")
+    assert len(found) == 2 and any(text.startswith("sweep [") for text in shown) and shown[-1] == ""
+    shown.clear()
+    explore(QK, progress=False)
+    assert not shown
+
+
 def test_what_notebooks_show_is_text_and_not_markup():
     einsum = Einsum("mk,kn->mn", dims={"m": 16, "k": 64, "n": 64})
     program = explore(einsum).best.lower()

@@ -62,3 +62,11 @@ def test_arrays_for_a_recorded_program_are_refused(run):
 
 def test_a_launch_has_a_page(launched, tmp_path):
     assert "scale" in launched.save_page(tmp_path / "scale.html").read_text()
+
+
+def test_a_launch_has_a_table_and_saves_its_trace(launched, run, tmp_path):
+    pytest.importorskip("pandas")
+    frame = launched.to_dataframe("pandas")
+    assert len(frame) == len(run.timeline) > 0 and list(frame.columns) == list(run.timeline.columns())
+    path = launched.trace.save(tmp_path / "scale.pftrace")
+    assert isinstance(launched.trace, bytes) and path.read_bytes() == launched.trace

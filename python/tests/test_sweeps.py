@@ -81,6 +81,13 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(tmp_path):
         ({"einsum": "mk,kn->mn", "set": {"dm.nothing": 3}}, None),
         ({"model": "models/fables", "chip": "trainium1"}, "compile/machine"),
         (3, "python/type"),
+        ({"model": ["models/fables", "models/fabels"]}, "model/unreadable"),
+        ({"model": "models/fables", "dtype": ["bf16", "int7"]}, "compile/dtype"),
+        ({"model": "models/fables", "context": [64, 10**6]}, "compile/context"),
+        ({"model": "models/fables", "pes": [1, 3]}, "compile/count"),
+        ({"model": "models/fables", "dims": {"m": 3}}, "sweep/key"),
+        ({"model": 3}, "python/type"),
+        ({"einsum": "mk,kn->mn", "goal": "time@fast"}, "explore/goal"),
     ],
 )
 def test_spaces_are_checked_before_the_first_point_runs(space, code, tmp_path):
@@ -99,6 +106,21 @@ def test_models_are_swept_without_weights():
     found = tilewright.sweep({"model": "models/fables", "context": 64, "set": {"overhead_cycles": [100, 264]}}, engine="serial")
     fast, slow = found.answers
     assert fast["ms_per_token"] < slow["ms_per_token"]
+
+
+def test_answers_are_of_what_a_model_holds_and_not_of_its_name(tmp_path, monkeypatch):
+    import shutil
+
+    model, out = tmp_path / "model", tmp_path / "out"
+    shutil.copytree("models/fables", model)
+    space = {"model": str(model), "context": 64}
+    first = tilewright.sweep(space, engine="serial", out=out)
+    assert tilewright.sweep(space, engine="serial", out=out).fresh == 0
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "rms_norm_eps": 1e-3}))
+    monkeypatch.setattr(sweeps, "_models", {})
+    again = tilewright.sweep(space, engine="serial", out=out)
+    assert again.fresh == 1 and again.answers == first.answers
 
 
 def test_the_verb_prints_rows_and_writes_files(tmp_path):

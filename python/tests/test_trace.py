@@ -184,3 +184,24 @@ def test_a_clock_off_the_nanosecond_rounds_down_and_keeps_its_cycles(tmp_path):
     for _, _, start_ns, end_ns, annotations, _ in Reading(tiny(tmp_path, clock_hz)).slices:
         assert start_ns == annotations["start_cycles"] * 10**9 // clock_hz
         assert end_ns == annotations["end_cycles"] * 10**9 // clock_hz
+
+
+def test_the_schema_of_perfetto_itself_knows_every_field(tmp_path):
+    """The messages above are written by hand; these are Perfetto's own, of traces of both chip families."""
+    schema = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    import tilewright
+
+    files = [tmp_path / "tiny.pftrace"]
+    subprocess.run([*example("tilewright-record", "tiny_trace"), str(files[0]), "1000000000"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    for kernel in ("kernels/softmax.tcp", "tests/neuron/matmul.neuron"):
+        files.append(tilewright.simulate(ROOT / kernel).trace.save(tmp_path / f"{Path(kernel).name}.pftrace"))
+    for file in files:
+        trace = schema.Trace.FromString(file.read_bytes())
+        refuse_unknown(trace)
+        events = [packet.track_event for packet in trace.packet if packet.HasField("track_event")]
+        kinds = {schema.TrackEvent.Type.Name(event.type) for event in events}
+        assert kinds <= {"TYPE_SLICE_BEGIN", "TYPE_SLICE_END", "TYPE_COUNTER"}
+        begun, ended = (sum(event.type == kind for event in events) for kind in (BEGIN, END))
+        assert begun == ended > 0
+        units = {packet.track_descriptor.counter.unit for packet in trace.packet if packet.track_descriptor.HasField("counter")}
+        assert units <= set(schema.CounterDescriptor.Unit.values())

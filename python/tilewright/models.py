@@ -84,7 +84,7 @@ class Generation:
         return Trace(self._handle)
 
     def save_page(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the page that shows the last run, and gives its path."""
+        """Writes the page that shows the runs of the prompt and of the last token, with the model's graph, and gives its path."""
         Path(path).write_text(self._handle.page(), encoding="utf-8")
         return Path(path)
 

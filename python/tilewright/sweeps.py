@@ -19,6 +19,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import sys
 import time
 import tomllib
@@ -95,9 +96,9 @@ def points_of(space: Mapping[str, Any]) -> list[Point]:
 
 
 def check_point(point: Point) -> None:
-    """Refuses a point that no search could answer: names, sizes, figures."""
+    """Refuses a point that no search could answer: names, sizes, figures, models."""
     machine = _machine(point)
-    if point.get("goal", "time") not in ("time", "energy", "edp") and not str(point.get("goal")).startswith("time@"):
+    if point.get("goal", "time") not in ("time", "energy", "edp") and not re.fullmatch(r"time@\d+(\.\d+)?", str(point.get("goal"))):
         raise refuse("explore/goal", f"`{point['goal']}` is no goal", "time, energy, edp, time@WATTS", "time")
     for key in ("pes", "context", "evaluations"):
         count = point.get(key, 1)
@@ -105,11 +106,32 @@ def check_point(point: Point) -> None:
             raise refuse("sweep/count", f"{key} is {count!r}", "a whole number of at least 1", f"{key} = 1")
     if "einsum" in point:
         Einsum(point["einsum"], dims=point.get("dims", {}), dtype=point.get("dtype"))
-    elif machine.architecture != "tcp":
+        return
+    if machine.architecture != "tcp":
         raise refuse("compile/machine", f"models are not compiled for `{machine.name}`", "machines of architecture tcp", "tcp")
+    for key in ("dims", "evaluations"):
+        if key in point:
+            raise refuse("sweep/key", f"`{key}` in a space of models", "dtype, chip, set, goal, pes, context", f"leave `{key}` out")
+    if point.get("pes", 1) not in (1, 2, 4, 8):
+        raise refuse("compile/count", f"{point['pes']} PEs", "1, 2, 4, 8", "pes = 1")
+    positions, _ = _model(point)
+    if point.get("context", 1) > positions:
+        raise refuse("compile/context", f"a context of {point['context']} tokens", f"1 to {positions}, the positions of the model", f"context = {positions}")
 
 
 _machines: dict[str, Machine] = {}
+_models: dict[tuple[str, str], tuple[int, str]] = {}
+
+
+def _model(point: Point) -> tuple[int, str]:
+    """Positions of the model of a point, and the hash of its kernels, which its times follow from; those that were read before are kept."""
+    if not isinstance(point["model"], str) or not isinstance(point.get("dtype", "bf16"), str):
+        raise refuse_type("the model or the dtype of a space", point["model"], "a path or a name, and a type", "model = 'fables'")
+    key = (point["model"], point.get("dtype", "bf16"))
+    if key not in _models:
+        positions, kernels = _core.model_kernels(*key)
+        _models[key] = (positions, hashlib.sha256(kernels.encode()).hexdigest())
+    return _models[key]
 
 
 def _machine(point: Point) -> Machine:
@@ -160,8 +182,10 @@ _digest: str | None = None
 
 
 def key_of(point: Point) -> str:
-    """The address of a point's answer: what is asked, the text of its machine, and what answers."""
+    """The address of a point's answer: what is asked, the text of its machine, the kernels of its model, and what answers."""
     asked = {"point": point, "machine": str(_machine(point)), "core": core_digest()}
+    if "model" in point:
+        asked["model"] = _model(point)[1]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
 
 

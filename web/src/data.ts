@@ -12,14 +12,17 @@ export interface RooflineData { peak_macs_per_s: number; roofs: [string, number]
 export interface MemoryBlock { name: string; start_byte: number; end_byte: number; start_tick: number; end_tick: number }
 export interface MemoryData { name: string; capacity_bytes: number; blocks: MemoryBlock[] }
 
+/** Milliwatts of a component in equal parts of a run. */
+export interface PowerData { name: string; milliwatts: number[] }
+
 export interface NodeData { operator: string; results: string[]; inputs: number[]; within: number | null }
-export interface GraphData { nodes: NodeData[]; kernels: { text: string; node: number | null }[]; kernel_of_name: (number | null)[] }
+export interface GraphData { nodes: NodeData[]; kernels: { text: string; node: number | null }[]; kernel_of_command: string }
 
 export interface RunData {
   name: string; machine: string; ticks_per_s: number; tick: string; ticks: number;
   tracks: TrackData[]; names: string[]; name_lines: (number | null)[]; stages: string[]; sources: string[];
   details: [string, number][][]; lanes: LaneData[]; flows: string; counters: CounterData[];
-  energy_pj: [string, number][]; findings: FindingData[]; roofline: RooflineData | null;
+  energy_pj: [string, number][]; power: PowerData[]; findings: FindingData[]; roofline: RooflineData | null;
   memories: MemoryData[]; graph: GraphData | null; program: string | null; facts: [string, string][];
 }
 
@@ -43,8 +46,12 @@ export interface Counter { path: string; unit: string; peak: number; at: Float64
 /** Which command waited for which; `to` is sorted. */
 export interface Flows { to: Uint32Array; from: Uint32Array }
 
-export interface Run extends Omit<RunData, "lanes" | "flows" | "counters"> {
+/** The graph of a run; the kernel of each command is its number from 1, or 0 for none. */
+export interface Graph extends Omit<GraphData, "kernel_of_command"> { kernelOf: Uint32Array }
+
+export interface Run extends Omit<RunData, "lanes" | "flows" | "counters" | "graph"> {
   lanes: Lane[];
+  graph: Graph | null;
   flows: Flows;
   counters: Counter[];
   commands: number;
@@ -124,6 +131,20 @@ function decodeCounter(counter: CounterData): Counter {
   return { path: counter.path, unit: counter.unit, peak: counter.peak, at, value };
 }
 
+/** Kernels of commands, where how many are of the same stands before its number. */
+function decodeGraph(graph: GraphData | null, commands: number): Graph | null {
+  if (!graph) return null;
+  const read = new NumberReader(graph.kernel_of_command), kernelOf = new Uint32Array(commands);
+  for (let at = 0; at < commands;) {
+    const count = read.next(), kernel = read.next();
+    if (count === 0 || at + count > commands) throw new Error("the kernels of commands are more than the commands");
+    kernelOf.fill(kernel, at, at + count);
+    at += count;
+  }
+  read.end();
+  return { nodes: graph.nodes, kernels: graph.kernels, kernelOf };
+}
+
 export function decode(data: RunData): Run {
   let first = 0;
   const lanes = data.lanes.map((lane) => {
@@ -131,7 +152,7 @@ export function decode(data: RunData): Run {
     first += lane.count;
     return decoded;
   });
-  return { ...data, lanes, flows: decodeFlows(data.flows), counters: data.counters.map(decodeCounter), commands: first };
+  return { ...data, lanes, flows: decodeFlows(data.flows), counters: data.counters.map(decodeCounter), graph: decodeGraph(data.graph, first), commands: first };
 }
 
 /** The lane and the place in it of a command by its number. */

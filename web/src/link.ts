@@ -1,6 +1,6 @@
 /** What the page shows, as the part of its address behind `#`: every view is a link. */
 
-export interface Link { view: string; run: number; other: number; from: number | null; to: number | null; command: number | null; name: string; line: number | null; node: number | null }
+export interface Link { view: string; run: number; other: number; from: number | null; to: number | null; command: number | null; name: string; line: number | null; node: number | null; parts: number | null }
 
 export function readLink(): Link {
   const fields = new URLSearchParams(location.hash.slice(1));
@@ -11,7 +11,7 @@ export function readLink(): Link {
   };
   return {
     view: fields.get("view") ?? "timeline", run: count("run") ?? 0, other: count("other") ?? 1,
-    from: count("from"), to: count("to"), command: count("command"), name: fields.get("name") ?? "", line: count("line"), node: count("node"),
+    from: count("from"), to: count("to"), command: count("command"), name: fields.get("name") ?? "", line: count("line"), node: count("node"), parts: count("parts"),
   };
 }
 

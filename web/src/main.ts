@@ -13,6 +13,9 @@ import { energyView, factsView, findingsView, kernelsView, memoryView, programVi
 
 const VIEWS = ["timeline", "kernels", "memory", "energy", "roofline", "findings", "program", "diff", "explore", "graph"] as const;
 
+/** The key of a view: its place among all of them, and a letter for the one behind the ninth. */
+function keyOf(view: (typeof VIEWS)[number]): string { return view === "graph" ? "g" : String(VIEWS.indexOf(view) + 1); }
+
 class Page {
   private readonly link: Link = readLink();
   private readonly main = el("main", {});
@@ -41,8 +44,8 @@ class Page {
   private show(): void {
     const views = this.views();
     if (!views.includes(this.link.view as never)) this.link.view = views[0]!;
-    this.tabs.replaceChildren(...views.map((view, at) => el("button", {
-      role: "tab", "aria-selected": String(view === this.link.view), title: `${view} (${at + 1})`, "data-view": view, click: () => this.go({ view }),
+    this.tabs.replaceChildren(...views.map((view) => el("button", {
+      role: "tab", "aria-selected": String(view === this.link.view), title: `${view} (${keyOf(view)})`, "data-view": view, click: () => this.go({ view }),
     }, view === "findings" && this.run?.findings.length ? `findings ${this.run.findings.length}` : view)));
     this.choose();
     this.timeline = null;
@@ -77,7 +80,7 @@ class Page {
     };
     switch (this.link.view) {
       case "kernels": return kernelsView(run, jump);
-      case "graph": return graphView(run, this.link.node, jump, (node) => this.go({ node }));
+      case "graph": return graphView(run, this.link, jump, (changed) => this.go(changed));
       case "memory": return memoryView(run);
       case "energy": return energyView(run);
       case "roofline": return rooflineView(run);
@@ -140,11 +143,13 @@ class Page {
     }).sort((a, b) => b.end - a.end);
     const idle = index > 0 ? start - lane.end[index - 1]! : start;
     const reason = before.length && before[0]!.end > (index > 0 ? lane.end[index - 1]! : 0) ? `its lane waited for ${before[0]!.name}` : idle > 0 ? "its lane was free: it was not issued before" : "its lane was busy until then";
+    const kernel = run.graph?.kernels[run.graph.kernelOf[command]! - 1], node = kernel?.node ?? null;
     const rows: [string, string][] = [["on", run.tracks[lane.track]!.path], ["from", `${number(start)} (${time(start, run.ticks_per_s)})`], ["to", number(end)], ["takes", `${number(end - start)} (${time(end - start, run.ticks_per_s)})`],
-      ...(stage ? [["decided by", stage] as [string, string]] : []), ["free before", `${number(idle)} ${run.tick}; ${reason}`], ...(source ? [["source", source] as [string, string]] : []),
+      ...(stage ? [["decided by", stage] as [string, string]] : []), ...(kernel ? [["kernel", kernel.text] as [string, string]] : []), ["free before", `${number(idle)} ${run.tick}; ${reason}`], ...(source ? [["source", source] as [string, string]] : []),
       ...(run.details[lane.detail[index]!] ?? []).map(([what, count]) => [what, number(count)] as [string, string])];
     return el("div", {}, el("h2", {}, name), el("dl", {}, ...rows.flatMap(([what, value]) => [el("dt", {}, what), el("dd", {}, value)])),
       line !== null && run.program !== null ? el("button", { click: () => this.go({ view: "program", line }) }, `program line ${line}`) : null,
+      node !== null ? el("button", { "data-action": "operator", click: () => this.go({ view: "graph", node }) }, `operator ${run.graph!.nodes[node]!.operator}`) : null,
       before.length ? el("h3", {}, "waited for") : null,
       ...before.slice(0, 20).map((one) => el("button", { class: "row", click: () => this.timeline?.select(one.one, true) }, `${one.name} on ${one.where}, until ${number(one.end)}`)));
   }

@@ -9,15 +9,20 @@ export interface Jump { timeline(from: number, to: number, name?: string): void;
 /** What commands of each name took, longest first; engines of a context repeat its commands and stay out. */
 export interface KernelRow { name: string; where: string; count: number; busy: number; longest: number; stages: Map<string, number>; first: number; last: number }
 
-export function kernels(run: Run): KernelRow[] {
-  const kinds = new Set(run.tracks.map((track) => track.kind)), found = new Map<string, KernelRow>();
+export function kernels(run: Run): KernelRow[] { return commandRows(run, () => 0).get(0) ?? []; }
+
+/** The same for each group of commands, which have a number each. */
+export function commandRows(run: Run, group: (command: number) => number): Map<number, KernelRow[]> {
+  const kinds = new Set(run.tracks.map((track) => track.kind)), found = new Map<number, Map<string, KernelRow>>();
   for (const lane of run.lanes) {
     const track = run.tracks[lane.track]!;
     if (kinds.has("context") && track.kind === "engine") continue;
     for (let i = 0; i < lane.start.length; i++) {
-      const name = run.names[lane.name[i]!]!, key = `${track.name}\n${name}`, length = lane.end[i]! - lane.start[i]!;
-      let row = found.get(key);
-      if (!row) found.set(key, (row = { name, where: track.name, count: 0, busy: 0, longest: 0, stages: new Map(), first: lane.start[i]!, last: 0 }));
+      const name = run.names[lane.name[i]!]!, key = `${track.name}\n${name}`, length = lane.end[i]! - lane.start[i]!, of = group(lane.first + i);
+      let rows = found.get(of);
+      if (!rows) found.set(of, (rows = new Map()));
+      let row = rows.get(key);
+      if (!row) rows.set(key, (row = { name, where: track.name, count: 0, busy: 0, longest: 0, stages: new Map(), first: lane.start[i]!, last: 0 }));
       row.count++;
       row.busy += length;
       row.longest = Math.max(row.longest, length);
@@ -27,7 +32,8 @@ export function kernels(run: Run): KernelRow[] {
       if (stage) row.stages.set(stage, (row.stages.get(stage) ?? 0) + length);
     }
   }
-  return [...found.values()].sort((a, b) => b.busy - a.busy || a.name.localeCompare(b.name));
+  const sorted = (rows: Map<string, KernelRow>) => [...rows.values()].sort((a, b) => b.busy - a.busy || a.name.localeCompare(b.name));
+  return new Map([...found].map(([of, rows]) => [of, sorted(rows)]));
 }
 
 export function kernelsView(run: Run, jump: Jump): HTMLElement {
@@ -87,6 +93,30 @@ export function memoryView(run: Run): HTMLElement {
     el("figure", {}, el("figcaption", {}, `${counter.path}: at most ${bytes(counter.peak)}, ${bytes(Math.round(mean(run, counter)))} on average`), steps(run, counter, index) as unknown as HTMLElement)));
 }
 
+/** Power of components on top of each other, the one with the most energy at the bottom. */
+function powerChart(run: Run): HTMLElement | null {
+  if (!run.power.length) return null;
+  const sum = (one: { milliwatts: number[] }) => one.milliwatts.reduce((all, part) => all + part, 0);
+  // A component has the same colour in every run.
+  const layers = run.power.map((one) => ({ ...one, index: run.energy_pj.findIndex(([name]) => name === one.name), all: sum(one) })).sort((a, b) => b.all - a.all);
+  const parts = layers[0]!.milliwatts.length, base = new Array<number>(parts).fill(0), width = 900, height = 240;
+  const most = Math.max(1e-9, ...base.map((_, at) => layers.reduce((all, one) => all + one.milliwatts[at]!, 0)));
+  const x = (at: number) => ((at / parts) * width).toFixed(1), y = (value: number) => (height - (value / most) * (height - 6)).toFixed(1);
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": "power of components over time" });
+  const legend = el("p", { class: "legend" });
+  for (const one of layers) {
+    const top = base.map((below, at) => below + one.milliwatts[at]!);
+    const edge = (values: number[]) => values.flatMap((value, at) => [`${x(at)},${y(value)}`, `${x(at + 1)},${y(value)}`]);
+    const words = `${one.name}: ${number(Number((one.all / parts).toPrecision(4)))} mW on average, at most ${number(Number(Math.max(...one.milliwatts).toPrecision(4)))} mW`;
+    picture.append(svg("polygon", { points: [...edge(top), ...edge(base).reverse()].join(" "), fill: colour(one.index), class: "layer" }, svg("title", {}, words)));
+    const swatch = el("span", { class: "swatch" });
+    swatch.style.background = colour(one.index);
+    legend.append(el("span", { title: words }, swatch, ` ${one.name} `));
+    top.forEach((value, at) => { base[at] = value; });
+  }
+  return el("figure", {}, el("figcaption", {}, `power of components over time, up to ${number(Number(most.toPrecision(4)))} mW; each command's energy lies evenly over its time, what no command takes over all of it`), picture as unknown as HTMLElement, legend);
+}
+
 export function energyView(run: Run): HTMLElement {
   const used = run.energy_pj.filter(([, pj]) => pj > 0).sort((a, b) => b[1] - a[1]), total = used.reduce((sum, [, pj]) => sum + pj, 0);
   const power = run.counters.map((counter, index) => ({ counter, index })).filter(({ counter }) => counter.unit === "milliwatts" && counter.at.length);
@@ -94,6 +124,7 @@ export function energyView(run: Run): HTMLElement {
   const bars = used.map(([name, pj]) => el("tr", {}, el("td", {}, name), el("td", { class: "number" }, number(Number((pj / 1e6).toPrecision(5)))), el("td", { class: "number" }, percent(pj / total)), el("td", { class: "bar" }, bar(pj / used[0]![1]))));
   return el("section", {},
     ...(used.length ? [el("p", {}, `${number(Number((total / 1e6).toPrecision(5)))} uJ`), el("table", {}, el("thead", {}, el("tr", {}, el("th", {}, "component"), el("th", {}, "uJ"), el("th", {}, "part"), el("th", {}))), el("tbody", {}, ...bars))] : []),
+    powerChart(run),
     ...power.map(({ counter, index }) => el("figure", {}, el("figcaption", {}, `${counter.path}: at most ${number(counter.peak)} mW, ${number(Math.round(mean(run, counter)))} mW on average`), steps(run, counter, index) as unknown as HTMLElement)));
 }
 
@@ -144,12 +175,15 @@ export function findingsView(run: Run, jump: Jump): HTMLElement {
     one.tick !== null ? el("button", { click: () => jump.timeline(Math.max(0, one.tick! - 50), one.tick! + 50) }, `at ${number(one.tick)}`) : null)));
 }
 
+/** Lines of a program that are shown at a time, those around the one that was asked for. */
+const MOST_LINES = 20000;
+
 export function programView(run: Run, line: number | null): HTMLElement {
   if (run.program === null) return el("section", {}, el("p", {}, "The program's text is not part of this run."));
-  const lines = run.program.split("\n");
-  const list = el("ol", { class: "program" }, ...lines.slice(0, 20000).map((text, at) => el("li", at + 1 === line ? { class: "marked" } : {}, text || " ")));
+  const lines = run.program.split("\n"), first = Math.max(0, Math.min((line ?? 1) - 1 - MOST_LINES / 2, lines.length - MOST_LINES)), shown = lines.slice(first, first + MOST_LINES);
+  const list = el("ol", { class: "program", start: first + 1 }, ...shown.map((text, at) => el("li", first + at + 1 === line ? { class: "marked" } : {}, text || " ")));
   queueMicrotask(() => list.querySelector(".marked")?.scrollIntoView({ block: "center" }));
-  return el("section", {}, lines.length > 20000 ? el("p", {}, `the first 20,000 of ${number(lines.length)} lines`) : null, list);
+  return el("section", {}, shown.length < lines.length ? el("p", {}, `lines ${number(first + 1)} to ${number(first + shown.length)} of ${number(lines.length)}`) : null, list);
 }
 
 export function factsView(run: Run): HTMLElement {

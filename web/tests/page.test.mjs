@@ -209,3 +209,63 @@ test("the model's graph has a time for each operator, and clicks lead on to kern
   assert.doesNotMatch(await page.locator("main").innerText(), /\b1 runs\b/);
   await close();
 });
+
+test("a language model shows its prompt and its last token, and commands that layers share are told apart", { skip }, async () => {
+  const path = join(folder, "model.html");
+  assert.match(run("run", "fables", "--prompt", "Once there was a", "--max-tokens", "3", "--html", path), /page +.*model\.html/);
+  const { page, close } = await open(path, "#view=graph&run=1");
+  assert.deepEqual(await page.locator("header option").allInnerTexts(), ["llama: a prompt of 5 tokens", "llama: a token behind 6"]);
+  assert.match(await page.locator("main p").first().innerText(), /^\d+ operators, 39 kernels; .* \d{3} are of no operator\.$/);
+  const drawn = page.locator("figure.graph svg");
+  assert.ok((await drawn.boundingBox()).height > 1000, "boxes keep their size, however many there are");
+  // The same command belongs to another kernel in each layer.
+  const rowsOf = async (attention) => {
+    await page.locator("g.node", { hasText: attention }).click();
+    assert.equal(await page.locator("g.node.picked").count(), 1);
+    return page.locator("article.kernel", { hasText: "attend layer" }).locator("p").allInnerTexts();
+  };
+  const [first, last] = [await rowsOf("attention layer0"), await rowsOf("attention layer3")];
+  for (const rows of [first, last]) assert.ok(rows.some((row) => /^maxima\s*on main, 1 run,/.test(row)), rows.join("; "));
+  const total = (rows) => Number(rows[0].replace(/\D/g, ""));
+  assert.ok(total(first) > 2000 && Math.abs(total(first) / total(last) - 1) < 0.1, "layers take alike");
+  await page.locator("article.kernel button.command", { hasText: /^maxima$/ }).click();
+  assert.match(page.url(), /view=timeline.*name=maxima/);
+  await page.keyboard.press("ArrowRight");
+  await page.locator("aside button[data-action=operator]").click();
+  assert.match(page.url(), /view=graph.*node=\d+/);
+  const before = await page.locator("g.node").count();
+  await page.locator("label input").check();
+  assert.ok((await page.locator("g.node").count()) > 2 * before, "operators that are parts of others can be drawn");
+  assert.match(page.url(), /parts=1/);
+  await page.keyboard.press("8");
+  assert.match(await page.locator(".headline").innerText(), /times as/);
+  await close();
+});
+
+test("a model is looked at without weights and without a run", { skip }, async () => {
+  const { page, close } = await open(viewed("timed.html", "fables"), "#view=graph");
+  assert.deepEqual(await page.locator("header option").allInnerTexts(), ["llama: a prompt of 512 tokens", "llama: a token behind 511"]);
+  assert.ok((await page.locator("g.node").count()) > 30);
+  for (const view of await page.locator("nav button").all()) assert.doesNotMatch(await view.getAttribute("title"), /\b10\b/);
+  assert.equal(await page.locator("nav button[data-view=graph]").getAttribute("title"), "graph (g)");
+  await close();
+});
+
+test("a long program is shown around the line that was asked for", { skip }, async () => {
+  const { page, close } = await open(made("long.html", "long", "50000"), "#view=program&line=45000");
+  assert.equal(await page.locator(".program .marked").innerText(), "line 45000");
+  assert.match(await page.locator("main p").innerText(), /^lines 30,001 to 50,000 of 50,000$/);
+  await close();
+});
+
+test("energy is told by component over time, on either chip", { skip }, async () => {
+  for (const [name, program, components] of [["power.html", "kernels/attention.tcp", /uncore.*vector engine/s], ["npower.html", "tests/neuron/matmul.neuron", /tensor/]]) {
+    const { page, close } = await open(viewed(name, program), "#view=energy");
+    assert.match(await page.locator(".legend").innerText(), components);
+    const layers = await page.locator("polygon.layer title").allTextContents();
+    assert.ok(layers.length > 3 && layers.every((words) => /: [\d.,]+ mW on average, at most [\d.,]+ mW$/.test(words)), layers.join("; "));
+    const colours = await page.locator(".swatch").evaluateAll((all) => all.map((one) => one.style.background));
+    assert.equal(new Set(colours).size, layers.length, "every component has a colour of its own");
+    await close();
+  }
+});

@@ -38,7 +38,13 @@ fn write(host: &mut dyn Host) -> Result<Outcome, Outcome> {
     };
     let target = ModelTarget::default();
     let machine = target.machine(host)?;
-    let on = RunTarget { machine: &machine, target: &target, tokenizer: &tokenizer, prompting: &prompting };
+    let on = RunTarget {
+        machine: &machine,
+        target: &target,
+        tokenizer: &tokenizer,
+        prompting: &prompting,
+        page: None,
+    };
     let outcome = on_chip(&on, &loaded, 0, host)?;
     Ok(Outcome { stdout: outcome.stdout + NEXT, stderr: note + &outcome.stderr, ..outcome })
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tilewright_graph::StoredTensor;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_import::{Model, configs, onnx};
+use tilewright_tcp_isa::program::binary;
 use tilewright_workbench::Refusal;
 use tilewright_workbench::model::files::{self, AxisBounds, FABLES, ModelFiles, TOKENIZERS_BESIDE};
 
@@ -62,6 +63,17 @@ pub(crate) fn own_sizes(path: &str, dims: Option<&str>) -> Result<(), Outcome> {
         "--dims with `{path}`, whose sizes are its own\n  = allowed: an ONNX model (.onnx)\n  \
          = instead: leave it out; --context bounds what a language model takes"
     )))
+}
+
+/// Whether a name is that of a model: a configuration, a folder with one, or a file by what its name ends in
+/// and what it does not begin with.
+pub(crate) fn is_model(path: &str, host: &dyn Host) -> bool {
+    let files = HostFiles(host);
+    let begins_as_program = |bytes: &[u8]| binary::is_binary(bytes);
+    configs::names().contains(&path)
+        || [".gguf", ".onnx", ".graph"].iter().any(|end| path.ends_with(end))
+        || path.ends_with(".bin") && !host.read(Path::new(path)).is_ok_and(|bytes| begins_as_program(&bytes))
+        || files::read_model_file(&files, &Path::new(path).join("config.json")).is_ok()
 }
 
 /// An ONNX model with bounds of axes, and inputs whose elements are known.

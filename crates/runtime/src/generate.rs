@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use tilewright_base::invariant::to_index;
 
-use tilewright_record::{KeepLast, Sink};
+use tilewright_record::{KeepAll, KeepLast, Sink};
 use tilewright_tcp_sim::RunEnd;
 
-use crate::model::{ModelDevice, ModelError};
+use crate::model::{ModelDevice, ModelError, Phase};
 use crate::readings::{Reading, ReadingOptions};
 use crate::usage::Usage;
 
@@ -206,6 +206,53 @@ pub fn trace_last<S: Sink + Send>(
     let wanted = ReadingOptions { values: true, trace: true, ..ReadingOptions::default() };
     let (_, reading) = chip.feed(&generation.last, &wanted, sink)?;
     ended(reading)
+}
+
+/// Runs of a generation once more, with everything that a trace shows: of the first tokens of its prompt, and
+/// of what it took last if that was no part of the prompt.
+///
+/// # Errors
+/// As [`generate`].
+pub fn recorded_runs(
+    chip: &mut ModelDevice,
+    prompt: &[u64],
+    generation: &Generation,
+) -> Result<Vec<RecordedRun>, ModelError> {
+    let wanted = ReadingOptions { values: true, trace: true, ..ReadingOptions::default() };
+    let feed = |chip: &mut ModelDevice, tokens: &[u64]| {
+        let before = ModelDevice::seen(chip);
+        let (phase, reading) = chip.feed(tokens, &wanted, KeepAll::default())?;
+        Ok::<RecordedRun, ModelError>(RecordedRun {
+            before,
+            tokens: tokens.len() as u64,
+            phase,
+            reading: ended(reading)?,
+        })
+    };
+    let last = match generation.decode.runs {
+        0 => None,
+        _ => {
+            chip.rewind(generation.last.len() as u64);
+            Some(feed(chip, &generation.last)?)
+        }
+    };
+    chip.restart();
+    let most = to_index(LanguageDevice::most_tokens(chip)).max(1).min(prompt.len());
+    let first = feed(chip, &prompt[..most])?;
+    Ok(std::iter::once(first).chain(last).collect())
+}
+
+/// A run of a model with everything that a trace shows.
+#[derive(Debug)]
+pub struct RecordedRun {
+    /// Tokens before those that it takes.
+    pub before: u64,
+    /// Tokens that it takes.
+    pub tokens: u64,
+    /// Which program ran.
+    pub phase: Phase,
+    /// What it left behind.
+    pub reading: Reading,
 }
 
 /// A reading of a run that came to its end.

@@ -156,6 +156,11 @@ impl ModelDevice {
         &self.compiled
     }
 
+    /// What it runs on.
+    pub fn machine(&self) -> &Tcp {
+        self.device.machine()
+    }
+
     /// Tokens so far.
     pub fn seen(&self) -> u64 {
         self.seen

@@ -3,13 +3,15 @@
 //! The simulator tells what happens; values are computed when a command is done, findings are checked as
 //! commands are issued.
 
+use std::collections::BTreeMap;
+
 use thiserror::Error;
-use tilewright_base::{Diagnostic, Severity};
+use tilewright_base::{Diagnostic, Severity, Span};
 use tilewright_machine::tcp::Tcp;
 use tilewright_record::{KeepLast, RecordError, Sink};
 use tilewright_tcp_exec::ExecFault;
 use tilewright_tcp_isa::program::Program;
-use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::event::{PeId, Ticket};
 use tilewright_tcp_isa::program::tensor::{Tensor, TensorData};
 use tilewright_tcp_isa::verify::verify;
 use tilewright_tcp_sim::findings::Finding;
@@ -48,6 +50,8 @@ pub struct Reading {
     /// Outputs by name, in the program's order, if values were asked for; of a run on a device that is kept,
     /// none.
     pub outputs: Vec<(String, Array)>,
+    /// The step that each command was issued by, if a trace was asked for.
+    pub steps: BTreeMap<Ticket, Span>,
 }
 
 /// The first of some complaints, as the end of a sentence.

@@ -7,7 +7,7 @@ use tilewright_record::{KeepLast, Sink};
 
 use crate::executable::ExecutableGraph;
 use crate::generate::{LanguageDevice, ended};
-use crate::model::ModelError;
+use crate::model::{ModelError, Phase};
 use crate::readings::{Reading, ReadingOptions};
 
 /// Programs of a language model.
@@ -27,6 +27,7 @@ pub struct SessionPrograms {
 #[derive(Debug)]
 pub struct GraphSession {
     programs: SessionPrograms,
+    start: Sequence,
     now: Sequence,
     /// As it was before the last run.
     before: Sequence,
@@ -36,7 +37,22 @@ pub struct GraphSession {
 impl GraphSession {
     /// A text without tokens.
     pub fn new(programs: SessionPrograms, start: Sequence) -> GraphSession {
-        GraphSession { programs, before: start.clone(), now: start, logits: Vec::new() }
+        let (now, before) = (start.clone(), start.clone());
+        GraphSession { programs, start, now, before, logits: Vec::new() }
+    }
+
+    /// Which program takes so many tokens now.
+    pub fn phase(&self, tokens: usize) -> Phase {
+        let is_one = tokens == 1 && self.now.seen() > 0;
+        match (is_one, &self.programs.prompt, &self.programs.token) {
+            (true, _, Some(_)) | (_, None, _) => Phase::Decode,
+            _ => Phase::Prefill,
+        }
+    }
+
+    /// Forgets all tokens.
+    pub fn restart(&mut self) {
+        (self.now, self.before) = (self.start.clone(), self.start.clone());
     }
 
     /// Takes tokens behind those that it has.
@@ -49,9 +65,9 @@ impl GraphSession {
         wanted: &ReadingOptions,
         sink: S,
     ) -> Result<Reading, ModelError> {
+        let phase = self.phase(tokens.len());
         let SessionPrograms { prompt, token, .. } = &mut self.programs;
-        let (one, many) = (token.as_mut(), prompt.as_mut());
-        let program = if tokens.len() == 1 && self.now.seen() > 0 { one.or(many) } else { many.or(one) };
+        let program = if phase == Phase::Decode { token.as_mut() } else { prompt.as_mut() };
         let program = program.ok_or_else(|| ModelError::Stopped("it has no program".to_string()))?;
         let interface = program.interface().clone();
         let refused = |complaint: Box<Diagnostic>| ModelError::Stopped(complaint.message.clone());

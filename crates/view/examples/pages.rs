@@ -1,5 +1,6 @@
-//! Pages for the browser's tests: `pages many N` has N commands on eight lanes, `pages hostile` has names
-//! that would be markup if anything parsed them. The page goes to standard output.
+//! Pages for the browser's tests: `pages many N` has N commands on eight lanes, `pages long LINES` a program
+//! of so many lines, `pages hostile` has names that would be markup if anything parsed them. The page goes to
+//! standard output.
 
 use std::io::Write as _;
 use std::num::NonZeroU64;
@@ -7,7 +8,7 @@ use std::num::NonZeroU64;
 use tilewright_record::{FlowId, Interval, KeepAll, Layout, Record, Recorder, Sample, TrackKind, Unit};
 use tilewright_view::graph_view::{KernelView, ModelGraphView, NodeView};
 use tilewright_view::run_view::FindingView;
-use tilewright_view::{PageRuns, page, view_of_record};
+use tilewright_view::{PageRuns, page, view_of_record, view_with_kernels};
 
 const LANES: u64 = 8;
 
@@ -22,7 +23,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ["hostile"] => {
             let name = "</script><img src=x \
                         onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
-            let mut run = view_of_record(name, &many(40, &|_, _| name.to_string())?);
+            let record = many(40, &|_, _| name.to_string())?;
+            let (mut run, kernel_of_command) = view_with_kernels(name, &record, &|_| Some(0));
             run.machine = name.to_string();
             run.program = Some(format!("{name}\n{name}"));
             run.graph = Some(ModelGraphView {
@@ -32,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     ..NodeView::default()
                 }],
                 kernels: vec![KernelView { text: name.into(), node: Some(0) }],
-                kernel_of_name: vec![Some(0); run.names.len()],
+                kernel_of_command,
             });
             run.facts.push((name.to_string(), name.to_string()));
             run.findings.push(FindingView {
@@ -45,7 +47,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             });
             vec![run.clone(), run]
         }
-        _ => return Err("pages many N | pages hostile".into()),
+        ["long", lines] => {
+            let mut run = view_of_record("long", &many(8, &|_, _| "command".to_string())?);
+            let lines: Vec<String> = (1..=lines.parse()?).map(|line: u64| format!("line {line}")).collect();
+            run.program = Some(lines.join("\n"));
+            vec![run]
+        }
+        _ => return Err("pages many N | pages long LINES | pages hostile".into()),
     };
     std::io::stdout().write_all(page(&PageRuns { runs, ..PageRuns::default() }).as_bytes())?;
     Ok(())

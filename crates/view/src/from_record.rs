@@ -3,17 +3,29 @@
 use tilewright_record::{FlowId, Interval, Record, TrackId, TrackKind, Unit};
 
 use crate::columns::NumberColumn;
-use crate::rows::{CommandRow, CommandTexts, lanes_and_flows};
+use crate::rows::{CommandColumns, CommandRow, CommandTexts, columns};
 use crate::run_view::{CounterView, RunView, TrackView};
 
 /// The timeline, counters and energy of a record; the rest is for those who know it.
 pub fn view_of_record(name: &str, record: &Record) -> RunView {
+    view_with_kernels(name, record, &|_| None).0
+}
+
+/// The same, and the kernel of each command as [`ModelGraphView::kernel_of_command`] has it, where `kernel`
+/// knows it.
+///
+/// [`ModelGraphView::kernel_of_command`]: crate::graph_view::ModelGraphView::kernel_of_command
+pub fn view_with_kernels(
+    name: &str,
+    record: &Record,
+    kernel: &dyn Fn(&Interval) -> Option<u32>,
+) -> (RunView, String) {
     let mut texts = CommandTexts::default();
     let tracks = tracks(record);
-    let (lanes, flows) = lanes_and_flows(rows(record, &mut texts));
+    let CommandColumns { lanes, flows, kernels } = columns(rows(record, kernel, &mut texts));
     let clock_hz = record.layout.clock_hz.get();
     let energy = record.layout.components.iter().zip(&record.totals.energy_fj);
-    RunView {
+    let view = RunView {
         name: name.to_string(),
         ticks_per_s: clock_hz,
         tick: if clock_hz == 1_000_000_000_000 { "ps" } else { "cycles" },
@@ -30,7 +42,8 @@ pub fn view_of_record(name: &str, record: &Record) -> RunView {
         #[expect(clippy::cast_precision_loss, reason = "figures for people")]
         energy_pj: energy.map(|(name, fj)| (name.clone(), *fj as f64 / 1e3)).collect(),
         ..RunView::default()
-    }
+    };
+    (view, kernels)
 }
 
 fn tracks(record: &Record) -> Vec<TrackView> {
@@ -58,7 +71,11 @@ fn kind_name(kind: TrackKind) -> &'static str {
 }
 
 /// Intervals as rows.
-fn rows(record: &Record, texts: &mut CommandTexts) -> Vec<CommandRow> {
+fn rows(
+    record: &Record,
+    kernel: &dyn Fn(&Interval) -> Option<u32>,
+    texts: &mut CommandTexts,
+) -> Vec<CommandRow> {
     let ids = |ids: &[FlowId]| ids.iter().map(|id| id.0).collect();
     let row = |interval: &Interval| CommandRow {
         track: interval.track.0,
@@ -70,6 +87,7 @@ fn rows(record: &Record, texts: &mut CommandTexts) -> Vec<CommandRow> {
             texts.sources.number(interval.source.as_deref().unwrap_or_default()),
             texts.detail(interval.counts.iter().map(|(name, count)| ((*name).to_string(), *count)).collect()),
         ],
+        kernel: kernel(interval),
         signals: ids(&interval.signals),
         waits: ids(&interval.waits),
     };

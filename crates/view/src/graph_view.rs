@@ -9,8 +9,9 @@ pub struct ModelGraphView {
     pub nodes: Vec<NodeView>,
     /// Kernels in the order of the compiler.
     pub kernels: Vec<KernelView>,
-    /// The kernel that commands of each name of the run belong to; none for commands of no kernel.
-    pub kernel_of_name: Vec<Option<u32>>,
+    /// The kernel of each command of the run, in the order of its lanes: how many commands that follow each
+    /// other are of the same kernel, then its number from 1; 0 for those of none.
+    pub kernel_of_command: String,
 }
 
 /// One operator of the graph.

@@ -22,7 +22,7 @@ mod rows;
 pub mod run_view;
 pub mod trace;
 
-pub use from_record::view_of_record;
+pub use from_record::{view_of_record, view_with_kernels};
 pub use page::{ExplorationView, PageRuns, page};
 pub use run_view::RunView;
 pub use trace::{TraceError, view_of_trace};

@@ -16,20 +16,48 @@ pub(crate) struct CommandRow {
     pub(crate) end: u64,
     /// Numbers of name, stage, source and detail.
     pub(crate) numbers: [u64; 4],
+    /// Number of the kernel that it belongs to, if that is known.
+    pub(crate) kernel: Option<u32>,
     /// Signals that it raises.
     pub(crate) signals: Vec<u64>,
     /// Signals that it waited for.
     pub(crate) waits: Vec<u64>,
 }
 
-/// Lanes, none of whose commands overlap, and the flows between their commands.
-pub(crate) fn lanes_and_flows(rows: Vec<CommandRow>) -> (Vec<LaneView>, String) {
+/// Commands as the page has them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct CommandColumns {
+    /// Lanes, none of whose commands overlap.
+    pub(crate) lanes: Vec<LaneView>,
+    /// Flows between commands.
+    pub(crate) flows: String,
+    /// Kernels of commands: how many that follow each other are of the same, and its number from 1; 0 for
+    /// none.
+    pub(crate) kernels: String,
+}
+
+/// Commands by lane, with flows and kernels by their numbers in the order of lanes.
+pub(crate) fn columns(rows: Vec<CommandRow>) -> CommandColumns {
     let mut by_track: BTreeMap<u32, Vec<CommandRow>> = BTreeMap::new();
     for row in rows {
         by_track.entry(row.track).or_default().push(row);
     }
     let lanes: Vec<Vec<CommandRow>> = by_track.into_values().flat_map(apart).collect();
-    (lanes.iter().map(|lane| view(lane)).collect(), flows(&lanes))
+    CommandColumns {
+        lanes: lanes.iter().map(|lane| view(lane)).collect(),
+        flows: flows(&lanes),
+        kernels: kernels(&lanes),
+    }
+}
+
+fn kernels(lanes: &[Vec<CommandRow>]) -> String {
+    let mut data = NumberColumn::default();
+    let all: Vec<Option<u32>> = lanes.iter().flatten().map(|row| row.kernel).collect();
+    for same in all.chunk_by(|one, next| one == next) {
+        data.push(same.len() as u64);
+        data.push(same.first().copied().flatten().map_or(0, |kernel| u64::from(kernel) + 1));
+    }
+    data.base64()
 }
 
 /// Each command goes to the first lane that is free.

@@ -37,6 +37,8 @@ pub struct RunView {
     pub counters: Vec<CounterView>,
     /// Picojoules by component.
     pub energy_pj: Vec<(String, f64)>,
+    /// Power of components over time, if their commands are known.
+    pub power: Vec<ComponentPower>,
     /// What is wrong though it ran.
     pub findings: Vec<FindingView>,
     /// The roof over the run and its kernels, if the machine is known.
@@ -88,6 +90,15 @@ pub struct CounterView {
     pub count: u64,
     /// For each: ticks since the one before, value.
     pub data: String,
+}
+
+/// The power of a component.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ComponentPower {
+    /// What it is called.
+    pub name: String,
+    /// Milliwatts on average of parts of the run that are equally long.
+    pub milliwatts: Vec<f64>,
 }
 
 /// Something that is wrong.

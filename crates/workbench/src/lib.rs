@@ -10,7 +10,8 @@
 //! - [`readings`]: the readings of such a run as data; [`view`](mod@view): the run as the page shows it,
 //!   with its [`memory_map`](mod@memory_map) or [`neuron_memory_map`](mod@neuron_memory_map);
 //!   [`timeline_picture`](mod@timeline_picture): runs as lanes below each other, as one picture;
-//!   [`graph_run`]: the run of a compiled graph, with its operators and kernels;
+//!   [`graph_run`]: the run of a compiled graph, with its operators and kernels; [`model_run`]: those of a
+//!   language model whose programs templates wrote;
 //! - [`value_path`](mod@value_path): where an input of a compiled graph goes; [`compile_pictures`]: that and
 //!   the candidates of a kernel as pictures.
 //!
@@ -21,10 +22,12 @@ mod byte_ranges;
 pub mod case_study;
 pub mod chip;
 pub mod compile_pictures;
+mod component_power;
 pub mod explore;
 pub mod graph_run;
 pub mod memory_map;
 pub mod model;
+pub mod model_run;
 pub mod neuron_memory_map;
 pub mod notation;
 pub mod readings;

@@ -6,14 +6,15 @@ use tilewright_base::invariant::Exact;
 use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_machine::{Neuron, Tcp};
 use tilewright_neuron_sim::analysis::summary::summary;
-use tilewright_record::{Record, TrackKind};
+use tilewright_record::{Interval, Record, TrackKind};
 use tilewright_tcp_isa::contraction::full_packet_elements;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::exec::ExecBody;
 use tilewright_tcp_sim::RunEnd;
 use tilewright_view::run_view::{FindingView, RooflinePoint, RooflineView};
-use tilewright_view::{RunView, view_of_record};
+use tilewright_view::{RunView, view_with_kernels};
 
+use crate::component_power;
 use crate::memory_map::memory_map;
 use crate::neuron_memory_map::neuron_memory_map;
 use crate::simulate::{NeuronRun, SimulatedRun, TcpRun};
@@ -23,7 +24,18 @@ const MOST_KERNELS: usize = 24;
 
 /// What the page shows of a run; `text` is the program that it ran.
 pub fn view(name: &str, text: Option<&str>, run: &SimulatedRun) -> RunView {
-    let mut view = view_of_record(name, run.record());
+    view_by_kernel(name, text, run, &|_| None).0
+}
+
+/// The same, and the kernel of each command as
+/// [`ModelGraphView`](tilewright_view::graph_view::ModelGraphView) has it.
+pub(crate) fn view_by_kernel(
+    name: &str,
+    text: Option<&str>,
+    run: &SimulatedRun,
+    kernel: &dyn Fn(&Interval) -> Option<u32>,
+) -> (RunView, String) {
+    let (mut view, kernels) = view_with_kernels(name, run.record(), kernel);
     view.machine = run.machine().to_string();
     view.program = text.map(str::to_string);
     let (sources, found) = run.findings();
@@ -32,7 +44,7 @@ pub fn view(name: &str, text: Option<&str>, run: &SimulatedRun) -> RunView {
         SimulatedRun::Tcp(run) => of_tcp(run, &mut view),
         SimulatedRun::Neuron(run) => of_neuron(run, &mut view),
     }
-    view
+    (view, kernels)
 }
 
 fn finding(sources: &Sources, found: &Diagnostic) -> FindingView {
@@ -74,6 +86,7 @@ fn of_tcp(run: &TcpRun, view: &mut RunView) {
         let part = used.ppm() as f64 / 1e4;
         view.facts.push((format!("{} busy", used.engine.name()), format!("{part:.1} %")));
     }
+    view.power = component_power::of_tcp(outcome);
     view.memories = memory_map(&run.machine, &run.program);
     let lines = image_lines(&run.sources, &run.program);
     view.name_lines = view.names.iter().map(|name| lines.get(name.as_str()).copied()).collect();
@@ -158,6 +171,7 @@ fn of_neuron(run: &NeuronRun, view: &mut RunView) {
     view.facts.push(("MBU".into(), format!("{:.1} %", 100.0 * figures.utilisation.mbu)));
     view.facts.push(("SBUF peak".into(), format!("{} B of a partition", figures.sbuf_peak_bytes)));
     view.facts.push(("PSUM peak".into(), format!("{} B of a partition", figures.psum_peak_bytes)));
+    view.power = component_power::of_neuron(run);
     view.memories = neuron_memory_map(&run.chip, program, &run.run.timeline);
     if program.allocations.iter().any(|of| of.memory.on_chip() && of.places.is_empty()) {
         view.facts.push(("addresses".into(), "of tiles without a place are first fit".into()));

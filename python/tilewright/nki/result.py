@@ -3,6 +3,7 @@
 import errno
 import glob
 import os
+import pathlib
 
 
 class _KeptSession:
@@ -108,8 +109,8 @@ class Result:
 
     @property
     def trace(self):
-        """A Perfetto trace, as bytes."""
-        return self._session.trace()
+        """A Perfetto trace, as bytes; `.save(path)` writes them."""
+        return TraceBytes(self._session.trace())
 
     @property
     def program(self):
@@ -122,6 +123,12 @@ class Result:
 
         runs = [simulate(Program(result.program, name=result.name)) for result in (self, *others)]
         return runs[0].save_page(path, *runs[1:])
+
+    def to_dataframe(self, library=None):
+        """The timeline, one row for each instruction, as a table of pandas, polars or Arrow."""
+        from tilewright import Program, simulate
+
+        return simulate(Program(self.program, name=self.name), values=False).to_dataframe(library)
 
     def summary(self):
         """A few lines of text."""
@@ -186,6 +193,15 @@ class Result:
         }
 
     __str__ = summary
+
+
+class TraceBytes(bytes):
+    """A Perfetto trace, which opens at ui.perfetto.dev and in `tilewright view`."""
+
+    def save(self, path):
+        """Writes the trace, all of it or nothing, and gives the path."""
+        write_trace(path, self)
+        return pathlib.Path(path)
 
 
 class Latency:

@@ -36,6 +36,7 @@ Examples:
   tilewright exec encoder.twb --input tokens=short.npy   arrays of any such size
   tilewright compile digits.onnx --explain 3              what bounds kernel 3 of it, and what would have to \
   change
+  tilewright compile llama2-7b --pes 8 --html llama.html  its graph with the time of each operator, on a page
   tilewright compile digits.onnx --path image -o path.svg where `image` lies from input to result
   tilewright compile digits.onnx --without tiled,fused    the same without some parts of the compiler
   tilewright compile digits.onnx --pes 8 --worth          cycles without each of them";
@@ -87,6 +88,11 @@ pub(crate) struct CompileArgs {
     /// priorities as well [default: 1; of such a graph 0, or 1 with another goal than time]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=9))]
     pub(crate) effort: Option<u64>,
+    /// Write a page of the compiled programs' times to this file, which needs neither weights nor inputs: the
+    /// longest prompt and a token behind the longest context of a language model, a run of any other graph;
+    /// operators with their times, kernels, commands and lines of the program
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["emit", "explain", "path", "worth", "output"])]
+    pub(crate) html: Option<String>,
     /// Do not check that every read of the programs sees its write and every wait has its signal
     #[arg(long)]
     pub(crate) no_check: bool,

@@ -82,8 +82,13 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
         Some(ends) => tokenizer.with_ends(ends),
         None => tokenizer,
     };
-    let on =
-        RunTarget { machine: &machine, target: &target, tokenizer: &tokenizer, prompting: &args.prompting };
+    let on = RunTarget {
+        machine: &machine,
+        target: &target,
+        tokenizer: &tokenizer,
+        prompting: &args.prompting,
+        page: None,
+    };
     on.job()?.run(compiled, &WeightSource::Packed(&hbm), host)
 }
 

@@ -6,6 +6,7 @@ mod batch;
 mod file;
 mod general;
 mod graph_file;
+pub(crate) mod page;
 mod ready;
 mod schedule;
 mod source;
@@ -84,18 +85,7 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
             if let CompileInput::Model(model) = &loaded
                 && let Some(graph) = general::planned(args, model, host)?
             {
-                return match (args.program_file(), &args.explain, &args.path) {
-                    (None, Some(kernel), _) => {
-                        let (text, picture) = general::explained(kernel, &graph)?;
-                        drawn(args, text, picture, host)
-                    }
-                    (None, None, Some(input)) => {
-                        let (text, picture) = general::path(input, &graph)?;
-                        drawn(args, text, Some(picture), host)
-                    }
-                    (None, None, None) => Ok(Outcome::good(general::summary(&graph))),
-                    (Some(path), ..) => written(path, &graph_file::bytes(args, &graph), host),
-                };
+                return of_graph(args, &graph, host);
             }
             if args.explain.is_some() {
                 return Err(Outcome::usage(
@@ -117,13 +107,42 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
                 check(&target, &machine, &tuned.compiled, &loaded)?
             };
             if args.output.is_none() {
-                return Ok(Outcome::good(summary(&tuned, goal(&args.goal)?) + &checked));
+                let mut said = summary(&tuned, goal(&args.goal)?) + &checked;
+                if let Some(path) = &args.html {
+                    said +=
+                        &page::of_model(path, (&machine, &target), loaded.model()?, tuned.compiled, host)?;
+                }
+                return Ok(Outcome::good(said));
             }
             host.progress("packing weights", None);
             file::bytes(args, loaded.model()?, &tuned.compiled, host)?
         }
     };
     written(args.output.as_deref().unwrap_or_default(), &bytes, host)
+}
+
+/// What was asked of a graph that no template takes.
+fn of_graph(
+    args: &CompileArgs,
+    graph: &general::PlannedGraph,
+    host: &mut dyn Host,
+) -> Result<Outcome, Outcome> {
+    if let Some(path) = &args.html {
+        let said = general::summary(graph) + &page::of_graph(path, graph, host)?;
+        return Ok(Outcome::good(said));
+    }
+    match (args.program_file(), &args.explain, &args.path) {
+        (None, Some(kernel), _) => {
+            let (text, picture) = general::explained(kernel, graph)?;
+            drawn(args, text, picture, host)
+        }
+        (None, None, Some(input)) => {
+            let (text, picture) = general::path(input, graph)?;
+            drawn(args, text, Some(picture), host)
+        }
+        (None, None, None) => Ok(Outcome::good(general::summary(graph))),
+        (Some(path), ..) => written(path, &graph_file::bytes(args, graph), host),
+    }
 }
 
 /// What is said, and the picture of it if one is to be written.

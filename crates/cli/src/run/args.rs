@@ -18,6 +18,7 @@ Examples:
   tilewright run stories15M.bin --prompt 'Once upon a time' --json --trace token.pftrace
   tilewright run stories15M.bin --prompt 'Once upon a time' --prompt 'The cat' --prompt 'A boat'
   tilewright run stories15M.bin --tokenizer tokenizer.bin --prompt 'Once upon a time' --interp
+  tilewright run fables --prompt 'Once upon a time' --html fables.html
   tilewright run digits.onnx --input image=seven.npy -o results/
   tilewright run digits.onnx --seed 1 --html digits.html";
 
@@ -32,8 +33,8 @@ pub(crate) struct RunArgs {
     pub(crate) tensors: TensorArgs,
     #[command(flatten)]
     pub(crate) target: ModelTarget,
-    /// Write a page of the run to this file, of a graph that takes arrays: its operators with their times,
-    /// their kernels, commands and lines of the program; opens without a network
+    /// Write a page of the run to this file, of a language model of a prompt and of its last token: operators
+    /// with their times, their kernels, commands and lines of the program; opens without a network
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<String>,
     /// Fix or bound axes of an ONNX model: batch=1,seq=1..512
@@ -97,15 +98,13 @@ pub(crate) struct PromptArgs {
 const MAX_TOKENS: u32 = 64;
 
 impl RunArgs {
-    /// Refuses the page of a run whose operators are not known.
-    pub(crate) fn check_page(&self, what: &str) -> Result<(), Outcome> {
-        match &self.html {
-            None => Ok(()),
-            Some(path) => Err(Outcome::usage(&format!(
-                "--html {path} with `{}`, {what}\n  = allowed: graphs that take arrays\n  \
-                 = instead: --trace run.pftrace, then `tilewright view run.pftrace --html {path}`",
-                self.model
+    /// Refuses a page of several sequences, which share their runs.
+    pub(crate) fn check_page(&self) -> Result<(), Outcome> {
+        match (&self.html, self.prompting.prompts.len()) {
+            (Some(path), count @ 2..) => Err(Outcome::usage(&format!(
+                "{count} prompts with --html {path}\n  = allowed: one\n  = instead: a run for each prompt"
             ))),
+            _ => Ok(()),
         }
     }
 }

@@ -17,8 +17,10 @@ use tilewright_runtime::generate::{
 use tilewright_runtime::model::{ModelDevice, ModelError};
 use tilewright_tcp_exec::state::SharedBytes;
 use tilewright_workbench::model::report::ModelFacts;
+use tilewright_workbench::model_run::ModelTexts;
 
 use super::args::PromptArgs;
+use super::page::ModelPage;
 use super::report::Report;
 use super::stream::TextStream;
 use super::{check_room, vocabulary};
@@ -50,6 +52,8 @@ pub(crate) struct ModelJob<'j> {
     pub(crate) prompt: Vec<u32>,
     /// Those of texts that go on at the same time.
     pub(crate) others: Vec<Vec<u32>>,
+    /// The page that is written of its runs, if one is.
+    pub(crate) page: Option<ModelPage<'j>>,
 }
 
 /// Refuses programs whose schedule is wrong: nothing of them may pass for a result.
@@ -68,7 +72,7 @@ impl ModelJob<'_> {
     /// Generates, and says what it took.
     pub(crate) fn run(
         &self,
-        compiled: Compiled,
+        mut compiled: Compiled,
         weights: &WeightSource<'_>,
         host: &mut dyn Host,
     ) -> Result<Outcome, Outcome> {
@@ -79,6 +83,7 @@ impl ModelJob<'_> {
         }
         self.check_batch(&compiled)?;
         check_schedule(self.machine, &compiled)?;
+        let texts = self.page.is_some().then(|| ModelTexts::of(&mut compiled));
         let mut device = ModelDevice::new(self.machine, compiled).map_err(|error| match &error {
             ModelError::Reading(ReadingError::Refused(complaints)) => {
                 refused_programs(self.chip, self.set, complaints)
@@ -91,7 +96,7 @@ impl ModelJob<'_> {
         }
         .map_err(|error| failed(&error))?;
         if device.compiled().kernels.pools() {
-            return self.encode(&mut device, host);
+            return self.encode((&mut device, texts.as_ref()), host);
         }
         if !self.others.is_empty() {
             return self.generate_all(&mut device, host);
@@ -99,7 +104,8 @@ impl ModelJob<'_> {
         let (generation, shown) = self.generated(&mut device, host)?;
         let traced = self.trace(&mut device, &generation, host)?;
         let facts = ModelFacts::of(device.compiled());
-        Ok(self.reported(&facts, device.compiled().kernels.vocabulary, (&generation, &shown), traced))
+        let said = self.reported(&facts, device.compiled().kernels.vocabulary, (&generation, &shown), traced);
+        self.with_model_page(said, (&mut device, texts.as_ref()), &generation, host)
     }
 
     /// Continues the prompt, and shows the text as it comes.
@@ -177,7 +183,11 @@ impl ModelJob<'_> {
     }
 
     /// The vector of a text, and what it took.
-    fn encode(&self, device: &mut ModelDevice, host: &mut dyn Host) -> Result<Outcome, Outcome> {
+    fn encode(
+        &self,
+        (device, texts): (&mut ModelDevice, Option<&ModelTexts>),
+        host: &mut dyn Host,
+    ) -> Result<Outcome, Outcome> {
         let (vector, generation) = encode(device, &wide(&self.prompt)).map_err(|error| failed(&error))?;
         let traced = self.trace(device, &generation, host)?;
         let (text, vector) = (self.prompting.first(), Some(&vector[..]));
@@ -185,7 +195,8 @@ impl ModelJob<'_> {
         let facts = &ModelFacts::of(device.compiled());
         let report =
             Report { job: self, facts, generation: &generation, text, vector, traced, other_sequences };
-        Ok(Outcome::good(if self.prompting.json { report.json() } else { report.words() }))
+        let said = Outcome::good(if self.prompting.json { report.json() } else { report.words() });
+        self.with_model_page(said, (device, texts), &generation, host)
     }
 
     fn trace<'t>(

@@ -2,21 +2,29 @@
 //! them, one for the prompt and one for single tokens, where no template takes it or templates are left out.
 
 use tilewright_base::Sources;
+use tilewright_base::invariant::OrBroken;
+use tilewright_compile::general::plan::Planned;
 use tilewright_compile::general::sequence::Sequence;
 use tilewright_explore::Goal;
 use tilewright_graph::{AxisChoice, Graph, LanguageGraph, NoLanguage, TensorStore, primitives, sized};
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
+use tilewright_record::KeepAll;
 use tilewright_runtime::executable::ExecutableGraph;
+use tilewright_runtime::generate::{Generation, LanguageDevice};
 use tilewright_runtime::graph::executable;
-use tilewright_runtime::model::ModelError;
+use tilewright_runtime::model::{ModelError, Phase};
 use tilewright_runtime::session::{GraphSession, SessionPrograms};
 use tilewright_runtime::{ReadingError, ReadingOptions};
+use tilewright_view::RunView;
+use tilewright_workbench::graph_run::view_of_graph_run;
 use tilewright_workbench::model::report::ModelFacts;
+use tilewright_workbench::model_run::title;
 
 use super::args::RunArgs;
 use super::device::{ModelJob, failed, wide};
+use super::page::ModelPage;
 use super::reference::{positions, vocabulary};
 use super::{RunTarget, check_room};
 use crate::graph::{CompiledGraph, GraphRequest, refuse_given_with};
@@ -58,8 +66,11 @@ pub(super) fn run(
         graph: narrow.as_ref().unwrap_or(&graph),
         store: &model.store,
     };
+    let job = ModelJob { page: on.page.map(|path| ModelPage { path, graph: &model.graph }), ..job };
     let prompt = sizes.prompt.as_ref().map(|(seq, past)| maker.make(seq, past, host)).transpose()?;
     let token = sizes.token.as_ref().map(|(seq, past)| maker.make(seq, past, host)).transpose()?;
+    let (prompt, prompt_plan) = prompt.unzip();
+    let (token, token_plan) = token.unzip();
     let programs =
         SessionPrograms { prompt, token, prompt_tokens: sizes.prompt_tokens, context: sizes.context };
     let facts = ModelFacts {
@@ -85,7 +96,43 @@ pub(super) fn run(
         true => said.stdout,
         false => said.stdout + &sizes.words(&language),
     };
-    Ok(Outcome { stdout, ..said })
+    let said = Outcome { stdout, ..said };
+    if on.page.is_none() {
+        return Ok(said);
+    }
+    let plans = [prompt_plan, token_plan];
+    let runs = recorded((on.machine, &model.graph), &mut session, (&wide(&job.prompt), &generation), &plans);
+    job.with_page(said, runs.map_err(|error| failed(&error))?, host)
+}
+
+/// What a page shows of a generation: the run of the first tokens of its prompt, and of its last token.
+fn recorded(
+    (machine, graph): (&Tcp, &Graph),
+    session: &mut GraphSession,
+    (prompt, generation): (&[u64], &Generation),
+    plans: &[Option<Planned>; 2],
+) -> Result<Vec<RunView>, ModelError> {
+    let run = |session: &mut GraphSession, tokens: &[u64]| {
+        let (before, phase) = (LanguageDevice::seen(session), session.phase(tokens.len()));
+        let wanted = ReadingOptions { values: true, findings: true, trace: true, ..Default::default() };
+        let reading = session.feed(tokens, &wanted, KeepAll::default())?;
+        let plan = plans[usize::from(phase == Phase::Decode)].as_ref();
+        let plan = plan.or_broken("the program that ran has a plan");
+        let shown = view_of_graph_run(machine, graph, plan, reading);
+        let name = title(&plan.kernels.name, before, tokens.len() as u64);
+        Ok::<RunView, ModelError>(RunView { name, ..shown })
+    };
+    let last = match generation.decode.runs {
+        0 => None,
+        _ => {
+            session.rewind_run();
+            Some(run(session, &generation.last)?)
+        }
+    };
+    session.restart();
+    let most = usize::try_from(LanguageDevice::most_tokens(session)).unwrap_or(usize::MAX);
+    let first = run(session, &prompt[..most.max(1).min(prompt.len())])?;
+    Ok(std::iter::once(first).chain(last).collect())
 }
 
 /// Options that mean nothing to such a model.
@@ -204,7 +251,7 @@ impl ProgramMaker<'_> {
         seq: &AxisChoice,
         past: &AxisChoice,
         host: &mut dyn Host,
-    ) -> Result<ExecutableGraph, Outcome> {
+    ) -> Result<(ExecutableGraph, Planned), Outcome> {
         let (target, machine) = (&self.args.target, self.machine);
         let graph = sized(self.graph, &self.language.axes(seq, past)).map_err(|complaint| {
             Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
@@ -222,6 +269,6 @@ impl ProgramMaker<'_> {
             ReadingError::Refused(complaints) => refused_programs(&target.chip, &target.set, complaints),
             _ => failed(&ModelError::Reading(error)),
         })?;
-        Ok(made.with_open(open))
+        Ok((made.with_open(open), tuned.planned))
     }
 }

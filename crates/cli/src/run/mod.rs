@@ -5,6 +5,7 @@ pub(crate) mod args;
 mod batch;
 mod device;
 mod language;
+mod page;
 mod reference;
 mod report;
 mod stream;
@@ -32,9 +33,10 @@ use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::target::ModelTarget;
 use args::{PromptArgs, RunArgs};
+use page::ModelPage;
 
 pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
-    if let Err(refusal) = args.prompting.check(args.interp) {
+    if let Err(refusal) = args.prompting.check(args.interp).and_then(|()| args.check_page()) {
         return refusal;
     }
     if let Some(outcome) = executed(args, host) {
@@ -51,7 +53,6 @@ pub(crate) fn run(args: &RunArgs, host: &mut dyn Host) -> Outcome {
 }
 
 fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    args.check_page("a language model")?;
     let machine = args.target.machine(host)?;
     let is_without = args.target.leaves_out_templates();
     // What cannot be compiled is refused before a large file is read.
@@ -66,6 +67,7 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
         target: &args.target,
         tokenizer: &tokenizer,
         prompting: &args.prompting,
+        page: args.html.as_deref(),
     };
     let graph = tilewright_compile::recognise(&as_read.graph);
     if is_without || !has_template(&as_read.graph, &graph) {
@@ -87,6 +89,8 @@ pub(crate) struct RunTarget<'t> {
     pub(crate) target: &'t ModelTarget,
     pub(crate) tokenizer: &'t Tokenizer,
     pub(crate) prompting: &'t PromptArgs,
+    /// Where a page of its runs goes, if one is written.
+    pub(crate) page: Option<&'t str>,
 }
 
 /// Compiles a model, with the choices that an effort finds, and generates with it.
@@ -96,7 +100,8 @@ pub(crate) fn on_chip(
     effort: u64,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
-    let job = on.job()?;
+    let page = on.page.map(|path| ModelPage { path, graph: &loaded.graph });
+    let job = ModelJob { page, ..on.job()? };
     let phase = |phase: &str, host: &mut dyn Host| {
         if !on.prompting.json {
             host.progress(phase, None);
@@ -133,6 +138,7 @@ impl<'t> RunTarget<'t> {
             prompting: self.prompting,
             prompt: prompt(self.tokenizer, self.prompting.first())?,
             others: others?,
+            page: None,
         })
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use tilewright_base::Sources;
+use tilewright_compile::cluster::cluster;
 use tilewright_runtime::ArrayError;
 use tilewright_tcp_isa::program::binary;
 use tilewright_tcp_isa::program::tensor::Tensor;
@@ -16,9 +17,14 @@ use tilewright_workbench::timeline_picture::{PicturedRun, timeline_picture};
 use tilewright_workbench::view::view;
 
 use crate::chip::load_chip;
+use crate::compile;
 use crate::host::{Host, map_bytes, refuse_other_pictures, refuse_own_input};
+use crate::mapped::Mapped;
+use crate::model;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
 use crate::program;
+use crate::run::compiled_long;
+use crate::target::ModelTarget;
 use args::ViewArgs;
 
 pub(crate) fn run(args: &ViewArgs, host: &mut dyn Host) -> Outcome {
@@ -33,6 +39,7 @@ fn shown(args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     for path in &args.runs {
         match found(path, host) {
             Some(found) => runs.explorations.push(found),
+            None if model::is_model(path, host) => runs.runs.extend(of_model(path, args, host)?),
             None => runs.runs.push(one(path, args, host)?),
         }
     }
@@ -61,14 +68,14 @@ fn drawn(picture: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome,
     refuse_own_input(host, &inputs, Some(picture))?;
     let mut runs = Vec::new();
     for path in &args.runs {
-        let bytes = map_bytes(host, path).map_err(|why| Outcome::usage(&why))?;
-        if !is_program(&bytes) || bytes.first() == Some(&b'{') {
+        let is_model = model::is_model(path, host);
+        let bytes = if is_model { None } else { Some(readable(path, host)?) };
+        if bytes.is_none_or(|bytes| !is_program(&bytes) || bytes.first() == Some(&b'{')) {
             return Err(Outcome::usage(&format!(
                 "--svg with `{path}`, which is no program\n  = allowed: programs, which are simulated now\n  \
-                 = instead: --html page.html, which shows traces too"
+                 = instead: --html page.html, which shows traces and models too"
             )));
         }
-        drop(bytes);
         runs.push((path.as_str(), simulated(path, args, host)?.0));
     }
     let runs: Vec<PicturedRun<'_>> = runs.iter().map(|(name, run)| PicturedRun { name, run }).collect();
@@ -77,15 +84,50 @@ fn drawn(picture: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome,
     Ok(Outcome::good(format!("picture: {picture}\n")))
 }
 
+/// The runs of a language model that is compiled and timed now, without weights.
+fn of_model(path: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<Vec<RunView>, Outcome> {
+    let target = ModelTarget {
+        chip: args.chip.clone().unwrap_or(ModelTarget::default().chip),
+        set: args.set.clone(),
+        ..ModelTarget::default()
+    };
+    let loaded = model::recognised(model::load(path, None, host)?);
+    let kernels = cluster(&loaded.graph).map_err(|_| {
+        Outcome::usage(&format!(
+            "`{path}` is a graph and no run\n  = allowed: programs, traces, what `explore --json` printed, \
+             and language models of the Llama family and BERT\n  \
+             = instead: tilewright compile {path} --html page.html, or tilewright run {path} --html \
+             page.html"
+        ))
+    })?;
+    let machine = target.machine(host)?;
+    let compiled = compiled_long(&machine, &target, &kernels, 1)?;
+    compile::page::runs((&machine, &target), &loaded.graph, compiled)
+}
+
 /// What `explore --json` printed, if that is what the file holds.
 fn found(path: &str, host: &mut dyn Host) -> Option<ExplorationView> {
     let bytes = host.read(Path::new(path)).ok().filter(|bytes| bytes.first() == Some(&b'{'))?;
     ExplorationView::read(path, std::str::from_utf8(&bytes).ok()?)
 }
 
+/// The bytes of a file, or what there is to look at.
+fn readable(path: &str, host: &mut dyn Host) -> Result<Mapped, Outcome> {
+    map_bytes(host, path).map_err(|why| {
+        if why.contains("= allowed:") {
+            return Outcome::usage(&why);
+        }
+        Outcome::usage(&format!(
+            "{why}\n  = allowed: programs, traces that `--trace` wrote, what `explore --json` printed, and \
+             language models\n  \
+             = instead: builtin:attention, or fables, which come with the binary"
+        ))
+    })
+}
+
 /// A run from a trace, or of a program that is simulated now.
 fn one(path: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<RunView, Outcome> {
-    let bytes = map_bytes(host, path).map_err(|why| Outcome::usage(&why))?;
+    let bytes = readable(path, host)?;
     if is_program(&bytes) {
         drop(bytes);
         return of_program(path, args, host);

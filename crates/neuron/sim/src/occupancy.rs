@@ -61,39 +61,67 @@ pub fn hbm_bytes_per_us(program: &NeuronProgram, timeline: &Timeline) -> Counter
     steps(busy.flat_map(|(start, end, rate)| [(start, rate), (end, -rate)]).collect(), 1000)
 }
 
-/// Milliwatts that the cores and their HBM draw.
-pub fn milliwatts(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> CounterSteps {
-    let joules: BTreeMap<&str, f64> =
+/// Joules of an instruction, which are spread evenly over its time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstructionEnergy {
+    /// When it begins.
+    pub start_ps: u64,
+    /// When it ends.
+    pub end_ps: u64,
+    /// Joules by component, none of them zero.
+    pub joules: Vec<(&'static str, f64)>,
+}
+
+/// Joules of components by what causes them; those of idle cores are nobody's.
+pub fn instruction_energies(
+    chip: &Chip,
+    program: &NeuronProgram,
+    timeline: &Timeline,
+) -> Vec<InstructionEnergy> {
+    let all: BTreeMap<&str, f64> =
         energy(chip, program, timeline).into_iter().map(|part| (part.name, part.joules)).collect();
-    let of = |name: &str| joules.get(name).copied().unwrap_or_default();
     let mut weights = PowerWeights::default();
     ran(program, timeline).for_each(|(one, span)| weights.add(one, span));
     let each = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-    let mut changes = Vec::new();
-    for (one, span) in ran(program, timeline) {
-        let long_ps = span.end_ps.saturating_sub(span.start_ps);
-        let busy = real(long_ps);
+    let of_instruction = |(one, span): (&Instruction, &TimeSpan)| {
+        let busy = real(span.end_ps.saturating_sub(span.start_ps));
+        let of_engine = each(busy, weights.busy[one.engine as usize]);
         let lanes = match one.engine {
-            EngineKind::Tensor => of("tensor") * each(real(one.macs), weights.macs),
-            EngineKind::Vector => of("vector") * each(busy, weights.busy[one.engine as usize]),
-            EngineKind::Scalar => of("scalar") * each(busy, weights.busy[one.engine as usize]),
-            EngineKind::Gpsimd => of("gpsimd") * each(busy, weights.busy[one.engine as usize]),
-            _ => 0.0,
+            EngineKind::Tensor => Some(("tensor", each(real(one.macs), weights.macs))),
+            EngineKind::Vector => Some(("vector", of_engine)),
+            EngineKind::Scalar => Some(("scalar", of_engine)),
+            EngineKind::Gpsimd => Some(("gpsimd", of_engine)),
+            _ => None,
         };
-        let bytes = one.dma.map_or(0.0, |dma| real(dma.bytes));
-        let moved = (of("dma") + of("hbm")) * each(bytes, weights.moved);
-        let touched = (of("sbuf") + of("psum")) * each(busy, weights.all);
+        let moved = each(one.dma.map_or(0.0, |dma| real(dma.bytes)), weights.moved);
+        let touched = each(busy, weights.all);
+        let others = [("dma", moved), ("hbm", moved), ("sbuf", touched), ("psum", touched)];
+        let parts = lanes.into_iter().chain(others);
+        let joules = parts.map(|(name, part)| (name, all.get(name).copied().unwrap_or_default() * part));
+        let joules = joules.filter(|(_, joules)| *joules > 0.0).collect();
+        InstructionEnergy { start_ps: span.start_ps, end_ps: span.end_ps, joules }
+    };
+    ran(program, timeline).map(of_instruction).collect()
+}
+
+/// Milliwatts that the cores and their HBM draw.
+pub fn milliwatts(chip: &Chip, program: &NeuronProgram, timeline: &Timeline) -> CounterSteps {
+    let mut changes = Vec::new();
+    for one in instruction_energies(chip, program, timeline) {
+        let long_ps = one.end_ps.saturating_sub(one.start_ps);
+        let joules: f64 = one.joules.iter().map(|(_, joules)| joules).sum();
         // 10^18 femtowatts and more fit 127 bits; a thousandth of a milliwatt is kept until the sum.
         #[expect(clippy::cast_possible_truncation, reason = "floats saturate")]
-        let microwatts = ((lanes + moved + touched) * 1e18 / busy.max(1.0)) as i128;
+        let microwatts = (joules * 1e18 / real(long_ps).max(1.0)) as i128;
         if long_ps > 0 && microwatts > 0 {
-            changes.push((span.start_ps, microwatts));
-            changes.push((span.end_ps, -microwatts));
+            changes.push((one.start_ps, microwatts));
+            changes.push((one.end_ps, -microwatts));
         }
     }
+    let idle = energy(chip, program, timeline).into_iter().find(|part| part.name == "idle");
     let total = real(timeline.total_ps) * 1e-12;
     #[expect(clippy::cast_possible_truncation, reason = "floats saturate")]
-    let idle = if total > 0.0 { (of("idle") / total * 1e6) as i128 } else { 0 };
+    let idle = if total > 0.0 { (idle.map_or(0.0, |part| part.joules) / total * 1e6) as i128 } else { 0 };
     changes.push((0, idle));
     steps(changes, 1000)
 }

@@ -21,6 +21,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<model::ModelHandle>()?;
     module.add_class::<run::RunHandle>()?;
     module.add_function(wrap_pyfunction!(machine::machine_names, module)?)?;
+    module.add_function(wrap_pyfunction!(model::model_kernels, module)?)?;
     module.add_function(wrap_pyfunction!(notation::notation_format, module)?)?;
     module.add_function(wrap_pyfunction!(notation::notation_parse, module)?)?;
     module.add_function(wrap_pyfunction!(notation::notation_check, module)?)?;

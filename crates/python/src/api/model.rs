@@ -1,19 +1,20 @@
 //! Compiled models, held by Python with the device that they run on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tilewright_base::Diagnostic;
-use tilewright_record::Record;
+use tilewright_base::invariant::OrBroken;
 use tilewright_runtime::model::ModelDevice;
-use tilewright_view::{PageRuns, page, view_of_record};
+use tilewright_view::{PageRuns, page};
 use tilewright_workbench::explore::{GOALS, goal_named};
 use tilewright_workbench::model::{
-    CompileRequest, CompiledModel, LoadedModel, compile, generate_text, generation_value, load,
+    CompileRequest, CompiledModel, LoadedModel, compile, generate_text, generation_value, kernels_of, load,
 };
+use tilewright_workbench::model_run::{ModelRun, ModelTexts};
 
 use super::files::DiskFiles;
 use super::interrupt::{abandonable, interruptible};
@@ -45,7 +46,7 @@ enum DeviceState {
     /// Weights are not loaded yet.
     Unused,
     /// It holds the model.
-    Ready(Box<ModelDevice>),
+    Ready(Box<ModelDevice>, Arc<ModelTexts>),
     /// It was given up.
     Closed,
 }
@@ -111,24 +112,25 @@ impl ModelHandle {
 
     /// Generates behind a prompt, from an empty context. `said` is called with the text so far.
     fn generate(
-        &self,
-        py: Python<'_>,
+        slf: &Bound<'_, Self>,
         prompt: String,
         most_tokens: u64,
         said: Option<Py<PyAny>>,
     ) -> PyResult<GenerationHandle> {
-        let Some(tokenizer) = &self.loaded.tokenizer else {
+        let (py, model) = (slf.py(), slf.get());
+        let Some(tokenizer) = &model.loaded.tokenizer else {
             let complaint = Diagnostic::error("model/tokenizer", "no tokenizer lies beside the model");
             let allowed = "tokenizer.json (Hugging Face), tokenizer.bin (llama2.c), or one inside a .gguf";
             return Err(plain(py, complaint.allowed(allowed).instead("put it beside the model")));
         };
         let stop = AtomicBool::new(false);
         let made = interruptible(py, &stop, || {
-            let mut state = self.device.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = model.device.lock().unwrap_or_else(PoisonError::into_inner);
             if let DeviceState::Unused = *state {
-                *state = DeviceState::Ready(Box::new(self.compiled.device(&self.loaded)?));
+                let (device, texts) = model.compiled.device(&model.loaded)?;
+                *state = DeviceState::Ready(Box::new(device), Arc::new(texts));
             }
-            let DeviceState::Ready(device) = &mut *state else { return Ok(None) };
+            let DeviceState::Ready(device, texts) = &mut *state else { return Ok(None) };
             device.restart();
             let mut hear = |text: &str| {
                 if let Some(said) = &said {
@@ -137,14 +139,16 @@ impl ModelHandle {
                 }
                 stop.load(Ordering::Relaxed)
             };
-            let made = generate_text(device, tokenizer, &prompt, most_tokens, &mut hear)?;
-            let json = generation_value(&self.compiled, device.compiled(), &made).to_string();
-            Ok(Some(GenerationHandle { json, record: made.record, name: prompt.clone() }))
+            let made = generate_text((device, texts), tokenizer, &prompt, most_tokens, &mut hear)?;
+            let json = generation_value(&model.compiled, device.compiled(), &made).to_string();
+            Ok(Some((json, made.runs, Arc::clone(texts))))
         })?;
-        made.map_err(|refusal: Box<_>| raise(py, &refusal))?.ok_or_else(|| {
+        let made = made.map_err(|refusal: Box<_>| raise(py, &refusal))?.ok_or_else(|| {
             let complaint = Diagnostic::error("model/closed", "the device of this model was closed");
             plain(py, complaint.allowed("a model that is open").instead("compile it again"))
-        })
+        })?;
+        let (json, runs, texts) = made;
+        Ok(GenerationHandle { json, runs, texts, model: slf.clone().unbind() })
     }
 
     /// Gives the device and its memory up.
@@ -155,12 +159,19 @@ impl ModelHandle {
     }
 }
 
+/// Positions of a model and its kernels as text; types that models are not compiled in are refused.
+#[pyfunction]
+pub(crate) fn model_kernels(py: Python<'_>, path: String, dtype: String) -> PyResult<(u64, String)> {
+    py.detach(|| kernels_of(&path, &dtype, &DiskFiles)).map_err(|refusal: Box<_>| raise(py, &refusal))
+}
+
 /// What a prompt became.
 #[pyclass(frozen)]
 pub(crate) struct GenerationHandle {
     json: String,
-    record: Record,
-    name: String,
+    runs: Vec<ModelRun>,
+    texts: Arc<ModelTexts>,
+    model: Py<ModelHandle>,
 }
 
 #[pymethods]
@@ -174,15 +185,19 @@ impl GenerationHandle {
     fn trace<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = py.detach(|| {
             let mut bytes = Vec::new();
-            tilewright_record::perfetto::write(&self.record, &mut bytes).map(|()| bytes)
+            let last = self.runs.last().or_broken("a generation has a run");
+            tilewright_record::perfetto::write(last.record(), &mut bytes).map(|()| bytes)
         });
         Ok(PyBytes::new(py, &bytes.map_err(|error| PyOSError::new_err(error.to_string()))?))
     }
 
-    /// The page that shows the last run, as one self-contained file.
+    /// The page that shows the runs of the prompt and of the last token with the graph of the model, as one
+    /// self-contained file.
     fn page(&self, py: Python<'_>) -> String {
+        let model = self.model.get();
         py.detach(|| {
-            let runs = vec![view_of_record(&self.name, &self.record)];
+            let (graph, compiled) = (&model.loaded.model.graph, &model.compiled.tuned.compiled);
+            let runs = self.runs.iter().map(|run| self.texts.view(graph, compiled, run)).collect();
             page(&PageRuns { runs, ..PageRuns::default() })
         })
     }

@@ -4,8 +4,10 @@
 mod apart;
 mod values;
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use tilewright_base::Span;
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_exec::MemoryState;
@@ -96,11 +98,16 @@ impl<'a> ObservedRun<'a> {
         follows: Option<&mut dyn CommandObserver>,
         simulate: impl FnOnce(&SimOptions, &mut dyn Observer) -> Result<SimOutcome, SimError>,
     ) -> Result<TimelineReading, SimError> {
-        let mut listener = RunListener { findings: self.checker(), under_way: InFlight::default(), follows };
+        let mut listener = RunListener {
+            findings: self.checker(),
+            under_way: InFlight::default(),
+            follows,
+            steps: self.wanted.trace.then(BTreeMap::new),
+        };
         let outcome = simulate(&self.options(), &mut listener)?;
-        let checker = listener.findings;
+        let (checker, steps) = (listener.findings, listener.steps.unwrap_or_default());
         let findings = checker.map_or(Vec::new(), |checker| conclude(self.machine, checker, &outcome));
-        Ok(TimelineReading { outcome, findings })
+        Ok(TimelineReading { outcome, findings, steps })
     }
 }
 
@@ -108,6 +115,7 @@ impl<'a> ObservedRun<'a> {
 struct TimelineReading {
     outcome: SimOutcome,
     findings: Vec<Finding>,
+    steps: BTreeMap<Ticket, Span>,
 }
 
 impl TimelineReading {
@@ -118,7 +126,13 @@ impl TimelineReading {
             self.findings.retain(|finding| finding.code != "tcp/output-unwritten");
             self.findings.push(fault);
         }
-        Reading { outcome: self.outcome, findings: self.findings, warnings: Vec::new(), outputs: Vec::new() }
+        Reading {
+            outcome: self.outcome,
+            findings: self.findings,
+            warnings: Vec::new(),
+            outputs: Vec::new(),
+            steps: self.steps,
+        }
     }
 }
 
@@ -171,12 +185,17 @@ struct RunListener<'f, 'm> {
     findings: Option<findings::FindingsChecker<'m>>,
     under_way: InFlight,
     follows: Option<&'f mut dyn CommandObserver>,
+    /// The step of each command that was issued, if somebody asks.
+    steps: Option<BTreeMap<Ticket, Span>>,
 }
 
 impl Observer for RunListener<'_, '_> {
     fn observe(&mut self, event: &RunEvent<'_>) -> ControlFlow<()> {
         if let Some(checker) = &mut self.findings {
             checker.observe(event);
+        }
+        if let (Some(steps), RunEvent::Issue { ticket, span, .. }) = (&mut self.steps, event) {
+            steps.insert(*ticket, *span);
         }
         let Some(follows) = &mut self.follows else { return ControlFlow::Continue(()) };
         self.under_way.observe(event).map_or(ControlFlow::Continue(()), |command| follows.take(command))

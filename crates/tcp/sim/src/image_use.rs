@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_tcp_cost::cycles::PipelineStage;
 use tilewright_tcp_cost::cycles::image::Delay;
+use tilewright_tcp_cost::energy::COMPONENTS;
 use tilewright_tcp_isa::program::Program;
 use tilewright_tcp_isa::program::event::ExecUnit;
 
@@ -32,6 +33,8 @@ pub struct ImageUse {
     pub delay: Option<Delay>,
     /// Of all runs, without what slices and chips take in any case.
     pub energy_fj: u128,
+    /// The same by component, in the order of reports.
+    pub component_fj: [u128; COMPONENTS],
     /// The slowest stage of the longest run, and its cycles; transfers have none.
     pub slowest: Option<(PipelineStage, u64)>,
     longest_cycles: u64,
@@ -59,7 +62,7 @@ impl ImageUses {
         let longer = plan.longest_cycles.total_cycles.saturating_sub(plan.cycles.total_cycles);
         row.worst_cycles = row.worst_cycles.exact_add(u128::from(longer));
         row.delay = row.delay.or(plan.longest_cycles.delay);
-        if row.ran(start_cycles, end_cycles, plan.all_fj()) {
+        if row.ran(start_cycles, end_cycles, &plan.energy_fj) {
             let stage = plan.cycles.binding;
             row.slowest = Some((stage, plan.cycles.stage_cycles(stage)));
         }
@@ -69,7 +72,7 @@ impl ImageUses {
     pub(crate) fn transfer(&mut self, plan: &TransferPlan, start_cycles: u64, end_cycles: u64) {
         let row = self.rows.get_mut(self.execs.exact_add(plan.image as usize));
         let row = row.or_broken("a transfer has an image of the program");
-        row.ran(start_cycles, end_cycles, plan.all_fj());
+        row.ran(start_cycles, end_cycles, &plan.energy_fj);
     }
 
     /// Those that ran, by their first start.
@@ -82,7 +85,7 @@ impl ImageUses {
 
 impl ImageUse {
     /// Adds a run; whether it is the longest until now.
-    fn ran(&mut self, start_cycles: u64, end_cycles: u64, energy_fj: u64) -> bool {
+    fn ran(&mut self, start_cycles: u64, end_cycles: u64, energy_fj: &[u64; COMPONENTS]) -> bool {
         let cycles = end_cycles.exact_sub(start_cycles);
         let longest = self.runs == 0 || cycles > self.longest_cycles;
         self.runs = self.runs.exact_add(1);
@@ -90,7 +93,10 @@ impl ImageUse {
         self.last_cycles = self.last_cycles.max(end_cycles);
         self.busy_cycles = self.busy_cycles.exact_add(u128::from(cycles));
         self.worst_cycles = self.worst_cycles.exact_add(u128::from(cycles));
-        self.energy_fj = self.energy_fj.exact_add(u128::from(energy_fj));
+        for (sum, part) in self.component_fj.iter_mut().zip(energy_fj) {
+            *sum = sum.exact_add(u128::from(*part));
+            self.energy_fj = self.energy_fj.exact_add(u128::from(*part));
+        }
         self.longest_cycles = self.longest_cycles.max(cycles);
         longest
     }
@@ -107,6 +113,7 @@ fn row(name: &Arc<str>, unit: ExecUnit) -> ImageUse {
         worst_cycles: 0,
         delay: None,
         energy_fj: 0,
+        component_fj: [0; COMPONENTS],
         slowest: None,
         longest_cycles: 0,
     }

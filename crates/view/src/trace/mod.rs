@@ -12,7 +12,7 @@ use thiserror::Error;
 use wire::{WireFields, WireValue};
 
 use crate::columns::NumberColumn;
-use crate::rows::{CommandRow, CommandTexts, lanes_and_flows};
+use crate::rows::{CommandColumns, CommandRow, CommandTexts, columns};
 use crate::run_view::{CounterView, RunView, TrackView};
 
 /// Most tracks and counters of a trace.
@@ -231,7 +231,7 @@ impl ReadTrace {
         let counters = self.counter_views(scale);
         let rows = command_rows(&self.slices, &numbers, exact);
         let ticks = rows.iter().map(|row| row.end).max().unwrap_or_default();
-        let (lanes, flows) = lanes_and_flows(rows);
+        let CommandColumns { lanes, flows, .. } = columns(rows);
         let CommandTexts { names, stages, sources, details, .. } = self.texts;
         Ok(RunView {
             name: name.to_string(),
@@ -351,7 +351,7 @@ fn command_rows(slices: &[TraceSlice], numbers: &BTreeMap<u64, u32>, exact: bool
         let raises = |flow: &&u64| first.get(flow).is_some_and(|(_, first)| *first == at);
         let (signals, waits): (Vec<_>, Vec<_>) = slice.flows.iter().partition(raises);
         let track = numbers.get(&slice.track_uuid).copied().unwrap_or_default();
-        CommandRow { track, start, end, numbers: slice.numbers, signals, waits }
+        CommandRow { track, start, end, numbers: slice.numbers, kernel: None, signals, waits }
     };
     slices.iter().enumerate().map(row).collect()
 }

@@ -16,13 +16,15 @@ use tilewright_import::Model;
 use tilewright_import::tokenizer::Tokenizer;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
-use tilewright_record::{KeepAll, Record};
-use tilewright_runtime::generate::{Generation, GenerationStep, Limits, generate, trace_last};
+use tilewright_runtime::generate::{
+    Generation, GenerationStep, Limits, RecordedRun, generate, recorded_runs,
+};
 use tilewright_runtime::model::{ModelDevice, ModelError};
 use tilewright_schedule::tune::{ProgramCosts, TokenCost, TuneGoal, TunedModel, tune_compiled};
 use tilewright_tcp_isa::program::text::print;
 
 use crate::Refusal;
+use crate::model_run::{ModelRun, ModelTexts, title};
 use files::{AxisBounds, ModelFiles, read_model, read_tokenizer_of, tokenizer_path};
 use report::{GenerationRun, ModelFacts};
 
@@ -80,6 +82,26 @@ pub struct CompiledModel {
     pub tuned: TunedModel,
 }
 
+fn named_types(name: &str) -> Result<Named, Box<Refusal>> {
+    Named::read(name).map_err(|allowed| {
+        let complaint = Diagnostic::error("compile/dtype", format!("models are not compiled in `{name}`"));
+        refused(complaint.allowed(allowed).instead("bf16"))
+    })
+}
+
+/// Positions of a model, and its kernels as text: what the times of its programs follow from besides the
+/// machine and what it is compiled for.
+///
+/// # Errors
+/// Files that are not there, models that no template takes, types that there are not.
+pub fn kernels_of(path: &str, dtype: &str, files: &dyn ModelFiles) -> Result<(u64, String), Box<Refusal>> {
+    named_types(dtype)?;
+    let loaded = load(path, files)?;
+    let kernels = cluster(&loaded.model.graph)
+        .map_err(|error| refused(Diagnostic::error("compile/refused", error.to_string())))?;
+    Ok((kernels.positions, kernels.print()))
+}
+
 /// Compiles a model; ends before its next choice once `stop` is set.
 ///
 /// # Errors
@@ -92,11 +114,7 @@ pub fn compile(
     request: &CompileRequest<'_>,
     stop: &AtomicBool,
 ) -> Result<CompiledModel, Box<Refusal>> {
-    let Named { dtype, mixed, .. } = Named::read(request.dtype).map_err(|allowed| {
-        let complaint =
-            Diagnostic::error("compile/dtype", format!("models are not compiled in `{}`", request.dtype));
-        refused(complaint.allowed(allowed).instead("bf16"))
-    })?;
+    let Named { dtype, mixed, .. } = named_types(request.dtype)?;
     for (what, count) in [("PEs", request.pes), ("chips", request.chips)] {
         if ![1, 2, 4, 8].contains(&count) {
             let complaint = Diagnostic::error("compile/count", format!("{count} {what}"));
@@ -175,16 +193,18 @@ impl CompiledModel {
         Some(json!({ "decode": one(&costs.decode), "prefill": one(&costs.prefill) }))
     }
 
-    /// Puts the model with its weights on a device of its own.
+    /// Puts the model with its weights on a device of its own; with the texts of its programs.
     ///
     /// # Errors
     /// Weights that are missing.
-    pub fn device(&self, loaded: &LoadedModel) -> Result<ModelDevice, Box<Refusal>> {
+    pub fn device(&self, loaded: &LoadedModel) -> Result<(ModelDevice, ModelTexts), Box<Refusal>> {
         let failed = |error: ModelError| refused(Diagnostic::error("model/device", error.to_string()));
-        let mut device = ModelDevice::new(&self.machine, self.tuned.compiled.clone()).map_err(failed)?;
+        let mut compiled = self.tuned.compiled.clone();
+        let texts = ModelTexts::of(&mut compiled);
+        let mut device = ModelDevice::new(&self.machine, compiled).map_err(failed)?;
         let constant = |name: &str| weights::constant(&loaded.model.graph, &loaded.model.store, name);
         device.load(&constant).map_err(failed)?;
-        Ok(device)
+        Ok((device, texts))
     }
 }
 
@@ -197,8 +217,8 @@ pub struct GeneratedText {
     pub prompt: Vec<u32>,
     /// What was generated, and what it took.
     pub generation: Generation,
-    /// The last run in full.
-    pub record: Record,
+    /// Runs in full: of the prompt, and of the last token if one was fed behind it.
+    pub runs: Vec<ModelRun>,
 }
 
 /// Generates behind a prompt; `said` hears the text of each token, and stops it with `true`.
@@ -206,7 +226,7 @@ pub struct GeneratedText {
 /// # Errors
 /// A prompt without tokens, or that does not fit.
 pub fn generate_text(
-    device: &mut ModelDevice,
+    (device, texts): (&mut ModelDevice, &ModelTexts),
     tokenizer: &Tokenizer,
     prompt: &str,
     most_tokens: u64,
@@ -231,9 +251,15 @@ pub fn generate_text(
         if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     let generation = generation.map_err(failed)?;
-    let last = trace_last(device, &generation, KeepAll::default()).map_err(failed)?;
+    let runs = recorded_runs(device, &wide(&tokens), &generation).map_err(failed)?;
+    let compiled = device.compiled();
+    let run = |run: RecordedRun| {
+        let title = title(&compiled.kernels.name, run.before, run.tokens);
+        texts.run(device.machine(), compiled, title, (run.phase, run.reading))
+    };
+    let runs = runs.into_iter().map(run).collect();
     let text = tokenizer.decode(&all);
-    Ok(GeneratedText { text, prompt: tokens, generation, record: last.outcome.record })
+    Ok(GeneratedText { text, prompt: tokens, generation, runs })
 }
 
 /// What a generation took, as data.
