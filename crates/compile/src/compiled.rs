@@ -64,7 +64,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// The same for tokens that others follow: no logits are made.
+    /// Inputs of a chunk of a prompt that is not the last: no logits are computed.
     #[must_use]
     pub fn without_logits(mut self) -> Inputs {
         let logits = self.registers.iter_mut().filter(|(name, _)| *name == "logits");

@@ -182,7 +182,7 @@ pub enum Norm {
     Layer,
 }
 
-/// One cluster.
+/// A cluster of operators of the graph, compiled as one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kernel {
     /// Rows of a table by token, and of others by position.

@@ -92,7 +92,7 @@ pub struct Loops {
     pub span: Span,
 }
 
-/// Everything with numbers.
+/// An einsum with all of its sizes resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The indices.

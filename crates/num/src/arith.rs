@@ -8,21 +8,21 @@ use crate::RuleSet;
 use crate::functions::add_to_odd;
 use crate::minifloat::F32_QUIET_NAN;
 
-/// Sum.
+/// Sum of two f32, with the chip's rules for subnormals and NaN.
 #[inline]
 #[must_use]
 pub fn add_f32(rules: &RuleSet, a: f32, b: f32) -> f32 {
     settle_result(rules, settle(rules, a) + settle(rules, b))
 }
 
-/// Product.
+/// Product of two f32, with the chip's rules for subnormals and NaN.
 #[inline]
 #[must_use]
 pub fn mul_f32(rules: &RuleSet, a: f32, b: f32) -> f32 {
     settle_result(rules, settle(rules, a) * settle(rules, b))
 }
 
-/// Difference.
+/// Difference of two f32, with the chip's rules for subnormals and NaN.
 #[inline]
 #[must_use]
 pub fn sub_f32(rules: &RuleSet, a: f32, b: f32) -> f32 {

@@ -31,6 +31,7 @@ pub(crate) enum MaskExtent {
 }
 
 impl Mask {
+    /// Compares two index expressions element by element.
     pub(crate) fn compare(a: &Index, b: &Index, op: pyo3::basic::CompareOp) -> PyResult<Mask> {
         use pyo3::basic::CompareOp;
         let one = Index::constant(1);
@@ -55,7 +56,7 @@ impl Mask {
         Mask { shape: IndexShape::new(), terms, flags: None }
     }
 
-    /// From a mask or a Python bool.
+    /// Makes a mask of a Python mask or bool.
     pub(crate) fn from_python(value: &Bound<'_, PyAny>) -> PyResult<Mask> {
         if let Ok(mask) = value.cast::<Mask>() {
             return Ok(mask.get().clone());

@@ -193,7 +193,7 @@ impl ModelDevice {
         self.take(&inputs, tokens, wanted, sink)
     }
 
-    /// The same for a part of a prompt that others follow: there are no logits after it.
+    /// Feeds a chunk of a prompt that is not the last: as [`Self::feed`], without logits.
     ///
     /// # Errors
     /// As [`Self::feed`].

@@ -93,7 +93,7 @@ pub struct ResultRange {
     pub high: f64,
 }
 
-/// What a figure does to a result.
+/// Sensitivity of the results to one machine figure, at its low and at its high end.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigureEffect {
     /// The figure.

@@ -142,7 +142,8 @@ impl LastWriters {
         }
     }
 
-    /// Whose bytes an access reads: slice and byte of the first of each writer, or of nobody's.
+    /// Last writers of the bytes that an access reads, each with its first slice and byte; `None` for bytes
+    /// that nobody wrote.
     pub(super) fn read(&self, access: &MemoryAccess) -> BTreeMap<Option<Writer>, (u64, u64)> {
         let mut found = BTreeMap::new();
         let nothing = ByteRuns::default();

@@ -57,7 +57,7 @@ pub struct HostRead {
 }
 
 impl Intent {
-    /// Of kernels, without steps.
+    /// Intended data flow of kernels, without steps of commands.
     pub fn of(kernels: &Kernels) -> Intent {
         let mut makers: BTreeMap<usize, usize> = BTreeMap::new();
         let (mut names, mut reads) = (Vec::new(), Vec::new());

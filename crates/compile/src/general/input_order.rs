@@ -81,7 +81,12 @@ fn follow(
 }
 
 /// Axes behind a reshape that adds or leaves out axes of one position.
-fn with_ones(graph: &Graph, value: ValueId, to: &[Dim], axes: &[Option<usize>]) -> Option<Vec<Option<usize>>> {
+fn with_ones(
+    graph: &Graph,
+    value: ValueId,
+    to: &[Dim],
+    axes: &[Option<usize>],
+) -> Option<Vec<Option<usize>>> {
     let is_wide = |dim: &Dim| dim.as_fixed() != Some(1);
     let from = &graph.value(value)?.ty.dims;
     if !from.iter().filter(|dim| is_wide(dim)).eq(to.iter().filter(|dim| is_wide(dim))) {
@@ -130,7 +135,8 @@ mod tests {
 
     #[test]
     fn what_others_read_stays_as_it_is() {
-        let scaled = "let h: f32[2, 3, 14, 14] = relu(x)\nlet y: f32[2, 8, 12, 12] = conv(h, w)\noutput y = y\n";
+        let scaled =
+            "let h: f32[2, 3, 14, 14] = relu(x)\nlet y: f32[2, 8, 12, 12] = conv(h, w)\noutput y = y\n";
         assert_eq!(order(&format!("{IMAGE}{scaled}")), None);
         let both = "let y: f32[2, 8, 12, 12] = conv(x, w)\noutput y = y\noutput x = x\n";
         assert_eq!(order(&format!("{IMAGE}{both}")), None);

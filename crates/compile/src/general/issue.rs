@@ -130,9 +130,12 @@ impl<'j> Graph<'j> {
         while ends.iter().any(|end| *end > 0) {
             let before = ends.clone();
             for pe in 0..graphs.len() {
-                while let Some(at) = ends[pe].checked_sub(1).filter(|at| graphs[pe].is_ranked_next(*at, &ends)) {
+                while let Some(at) =
+                    ends[pe].checked_sub(1).filter(|at| graphs[pe].is_ranked_next(*at, &ends))
+                {
                     let messages = graphs[pe].sends.get(&at).into_iter().flatten();
-                    let messages = messages.map(|(to, wait)| graphs[*to].path[*wait] + figures.message_cycles);
+                    let messages =
+                        messages.map(|(to, wait)| graphs[*to].path[*wait] + figures.message_cycles);
                     let message = messages.max().unwrap_or_default();
                     let graph = &mut graphs[pe];
                     let behind = graph.followers[at].iter().map(|follower| graph.path[*follower]).max();

@@ -187,7 +187,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// The same from the target to the source.
+    /// The copy with source and target exchanged.
     #[must_use]
     pub fn turned(&self) -> Part {
         let loops = self.loops.iter().map(|(size, from, to)| (*size, *to, *from)).collect();

@@ -83,7 +83,16 @@ impl Job {
         let unit = if exec.context == Context::Main { Unit::Main } else { Unit::Sub };
         let accesses = of_exec(machine, exec, PeId { chip: 0, pe }, &[]).accesses;
         let cycles = exec_cycles(machine, exec).total_cycles;
-        Job { core: Core::Push, unit, cycles, hbm_cycles: 0, accesses, barrier: stays, free: false, behind: Vec::new() }
+        Job {
+            core: Core::Push,
+            unit,
+            cycles,
+            hbm_cycles: 0,
+            accesses,
+            barrier: stays,
+            free: false,
+            behind: Vec::new(),
+        }
     }
 
     /// A transfer, as long as it takes when nobody else asks HBM.
@@ -92,7 +101,16 @@ impl Job {
         let cost = transfer_cost(machine, transfer);
         let (cycles, hbm_cycles) = cost.map_or((0, 0), |cost| (cost.cycles.total_cycles, hbm_cycles(&cost)));
         let barrier = transfer.index.is_some();
-        Job { core: Core::Push, unit: Unit::Dma, cycles, hbm_cycles, accesses, barrier, free, behind: Vec::new() }
+        Job {
+            core: Core::Push,
+            unit: Unit::Dma,
+            cycles,
+            hbm_cycles,
+            accesses,
+            barrier,
+            free,
+            behind: Vec::new(),
+        }
     }
 
     /// All PEs wait for each other.
@@ -127,7 +145,16 @@ impl Job {
     }
 
     fn of_core(core: Core, accesses: Vec<MemoryAccess>) -> Job {
-        Job { core, unit: Unit::Queue, cycles: 0, hbm_cycles: 0, accesses, barrier: true, free: false, behind: Vec::new() }
+        Job {
+            core,
+            unit: Unit::Queue,
+            cycles: 0,
+            hbm_cycles: 0,
+            accesses,
+            barrier: true,
+            free: false,
+            behind: Vec::new(),
+        }
     }
 
     /// A command of some cycles that reads or writes a range of bytes of the first slice.

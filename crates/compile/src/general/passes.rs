@@ -160,7 +160,8 @@ fn join_step(machine: &Tcp, all: &mut Vec<Pass>, uses: &[usize]) {
         if !plain || step.vector.between.is_some() || !choice.sources.iter().all(is_word) {
             continue;
         }
-        let guard = |source: &GuardedSource| GuardedSource { mask: GROUP_TAG, value: group, ..source.clone() };
+        let guard =
+            |source: &GuardedSource| GuardedSource { mask: GROUP_TAG, value: group, ..source.clone() };
         let operands = vec![OperandChoice { sources: choice.sources.iter().map(guard).collect() }];
         if let Some(vector) = with_guarded(machine, &last.vector, &Op { operands, ..op.clone() }) {
             let mut joined = last.clone();
@@ -331,7 +332,9 @@ mod tests {
     #[test]
     fn an_element_that_is_needed_again_is_kept() {
         let sigmoid = Line { input: 0, step: Step::Apply(Function::Sigmoid) };
-        for last in [with_other(0, Arith::FMul, Other::Stream(1)), with_other(1, Arith::FMul, Other::Stream(0))] {
+        for last in
+            [with_other(0, Arith::FMul, Other::Stream(1)), with_other(1, Arith::FMul, Other::Stream(0))]
+        {
             let made = made(&[sigmoid.clone(), last], 1);
             assert!(made.len() == 1 && made[0].vector.ops[0].stash, "{made:?}");
         }
@@ -351,7 +354,9 @@ mod tests {
     #[test]
     fn a_step_before_a_join_is_guarded() {
         let half = with_other(0, Arith::FMul, Other::Word(0x3f00_0000));
-        for last in [with_other(2, Arith::FMul, Other::Stream(1)), with_other(1, Arith::FMul, Other::Stream(2))] {
+        for last in
+            [with_other(2, Arith::FMul, Other::Stream(1)), with_other(1, Arith::FMul, Other::Stream(2))]
+        {
             let made = made(&[half.clone(), last.clone()], 2);
             let group = if last.input == 2 { 0 } else { GROUP_TAG };
             let source = &made[0].vector.ops[0].operands[0].sources[0];

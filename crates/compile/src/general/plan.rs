@@ -215,7 +215,11 @@ fn copied(
     let part = |choice: Choice, rewrite: fn(Kernels) -> Kernels, all: Kernels| {
         if options.without.has(choice) { all } else { rewrite(all) }
     };
-    let formed = entry_layouts(without_unread(part(Choice::Early, narrowed_first, kernels(graph, store, options.without.has(Choice::Host))?)));
+    let formed = entry_layouts(without_unread(part(
+        Choice::Early,
+        narrowed_first,
+        kernels(graph, store, options.without.has(Choice::Host))?,
+    )));
     let formed = entry_layouts(part(Choice::Host, padded_inputs, formed));
     let formed = part(Choice::Merge, merged, walked_moves(formed));
     let shared = part(Choice::Shared, shared_rows, formed);

@@ -46,7 +46,7 @@ pub struct ProgramShapes<'s> {
 }
 
 impl<'s> ProgramShapes<'s> {
-    /// Of a program.
+    /// Sizes of one program of a compiled model.
     pub fn new(machine: &'s Tcp, compiled: &'s Compiled, outline: &'s ProgramOutline) -> ProgramShapes<'s> {
         ProgramShapes { machine, compiled, outline, plan: &compiled.plan }
     }

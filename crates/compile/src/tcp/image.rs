@@ -170,7 +170,7 @@ pub fn transfer(
     Transfer { name: name.to_string(), source, target, loops, packet, index: None, span: Span::default() }
 }
 
-/// The same by a table of u32 for its outermost loop.
+/// Makes a transfer indirect: its outermost loop gathers or scatters by a table of u32.
 pub fn indexed(transfer: Transfer, table: Address, scatter: bool) -> Transfer {
     Transfer { index: Some(TransferIndex { table, dtype: Dtype::U32, scatter }), ..transfer }
 }

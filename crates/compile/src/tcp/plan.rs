@@ -107,7 +107,7 @@ fn adds_places(kernels: &Kernels) -> bool {
     kernels.kernels.iter().any(adds)
 }
 
-/// Places and sizes.
+/// Places and sizes of weights, tables and caches in HBM.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// As asked.

@@ -49,7 +49,7 @@ impl NeuronReport {
         NeuronReport::of(task, &plan, candidate)
     }
 
-    /// The same for loops that are known.
+    /// Report of a candidate whose tiling plan is made already; `None` if it has no cost.
     pub fn of(task: &NeuronTask<'_>, plan: &TilingPlan, candidate: &NeuronCandidate) -> Option<NeuronReport> {
         let asked = CandidateCosts::new(task, plan)?;
         let table = asked.table();

@@ -25,8 +25,8 @@ pub fn frames(task: &TcpTask<'_>) -> Vec<TcpFrame> {
     frames_and_misses(task, &mut RefusalCounts::default())
 }
 
-/// The same; splits that no number of parts makes fit are counted as refused, with what misses of the
-/// smallest part.
+/// All frames of a task in a fixed order; splits that fit in no number of parts are counted as refused,
+/// with what the smallest part lacks.
 pub fn frames_and_misses(task: &TcpTask<'_>, refused: &mut RefusalCounts) -> Vec<TcpFrame> {
     let mut frames = Vec::new();
     for stationary in [Operand::In1, Operand::In0] {

@@ -1,5 +1,5 @@
-//! The input that is being checked lies in a file: a check that takes the process with it, by a stack that
-//! overflows or memory that runs out, leaves it there. One that does not end is ended.
+//! Watchdog of the fuzz driver: keeps the input under test in a file, so that a check that takes the process with
+//! it leaves its reproducer there, and ends a check that hangs.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};

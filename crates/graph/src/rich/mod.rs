@@ -42,35 +42,35 @@ pub enum Attr {
 pub struct Attrs(pub BTreeMap<String, Attr>);
 
 impl Attrs {
-    /// With a whole number.
+    /// Adds an attribute that is an integer.
     #[must_use]
     pub fn int(mut self, name: &str, value: i64) -> Attrs {
         self.0.insert(name.to_string(), Attr::Int(value));
         self
     }
 
-    /// With a float.
+    /// Adds an attribute that is a float.
     #[must_use]
     pub fn float(mut self, name: &str, value: f32) -> Attrs {
         self.0.insert(name.to_string(), Attr::Float(value.to_bits()));
         self
     }
 
-    /// With whole numbers.
+    /// Adds an attribute that is a list of integers.
     #[must_use]
     pub fn ints(mut self, name: &str, values: &[i64]) -> Attrs {
         self.0.insert(name.to_string(), Attr::Ints(values.to_vec()));
         self
     }
 
-    /// With floats.
+    /// Adds an attribute that is a list of floats.
     #[must_use]
     pub fn floats(mut self, name: &str, values: &[f32]) -> Attrs {
         self.0.insert(name.to_string(), Attr::Floats(values.iter().map(|value| value.to_bits()).collect()));
         self
     }
 
-    /// With a word.
+    /// Adds an attribute that is a string.
     #[must_use]
     pub fn word(mut self, name: &str, value: &str) -> Attrs {
         self.0.insert(name.to_string(), Attr::Word(value.to_string()));

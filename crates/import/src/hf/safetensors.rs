@@ -163,7 +163,7 @@ impl Tensors {
         Ok(tensor.clone())
     }
 
-    /// The same for a weight, whose elements must be finite.
+    /// A stored tensor by name and sizes, refused if an element is not finite.
     ///
     /// # Errors
     /// If it is missing, has others, or one of them is not.

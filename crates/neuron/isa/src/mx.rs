@@ -4,7 +4,7 @@
 
 use tilewright_num::{Dtype, RuleSet, decode_slice, encode_slice};
 
-/// A format that a stored word has.
+/// Microscaling (MX) format: the element or scale type of a packed word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MxFormat {
     /// Four e4m3fn in 32 bits.

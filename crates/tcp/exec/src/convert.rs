@@ -7,7 +7,7 @@ use tilewright_num::{
 
 use super::fault::ExecProblem;
 
-/// Elements that lie one after the other, as elements of another type that do so.
+/// Converts contiguous elements of one type to another.
 pub(super) fn convert_slice(
     rules: &RuleSet,
     from: Dtype,

@@ -25,7 +25,7 @@ pub(crate) enum EventKind {
     Banks(u32),
 }
 
-/// The plan.
+/// Events that are to come, in the order of their times.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     heap: BinaryHeap<Reverse<(u64, u64, EventKind)>>,

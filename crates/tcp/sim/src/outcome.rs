@@ -36,7 +36,7 @@ impl Default for SimOptions {
     }
 }
 
-/// A run.
+/// Outcome of a simulation: its record, cycles, energy, and how it ended.
 #[derive(Clone, Debug)]
 pub struct SimOutcome {
     /// Tracks, counters and energy over time.

@@ -30,7 +30,7 @@ const KEPT: usize = 1024;
 /// Sets of register values that are kept for all images together from one run to the next.
 const KEPT_BETWEEN: usize = 1 << 15;
 
-/// An execution, costed.
+/// A command of the tensor unit with its cycles and energy, computed once.
 #[derive(Debug)]
 pub(crate) struct ExecPlan {
     /// Tells it from all other plans of the program.

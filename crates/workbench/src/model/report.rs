@@ -27,7 +27,7 @@ pub struct ModelFacts {
 }
 
 impl ModelFacts {
-    /// Of a compiled model.
+    /// Facts of a compiled model.
     pub fn of(compiled: &Compiled) -> ModelFacts {
         let options = &compiled.plan.options;
         ModelFacts {

@@ -309,7 +309,8 @@ impl Search<'_> {
         let tiles = shares[0] * shares[1].div_ceil(rows) * strips;
         // With one strip of columns rows stay or not, all the same.
         let resident: &[bool] = if strips > 1 { &[true, false] } else { &[true] };
-        let tilings = resident.iter().map(|resident| Tiling { grid, planes, rows, columns, resident: *resident });
+        let tilings =
+            resident.iter().map(|resident| Tiling { grid, planes, rows, columns, resident: *resident });
         let tilings: Vec<Tiling> = tilings.collect();
         let mut cut: Vec<Option<Vec<Tile>>> = vec![None; tilings.len()];
         for split in self.splits(fused) {

@@ -11,7 +11,7 @@ use super::dependences::TileAccess;
 /// Parts that an access may cover before it is kept apart.
 const MAX_PAGES: u64 = 512;
 
-/// Accesses by part.
+/// Accesses to one tensor, bucketed by region, so that a new one is compared with few.
 pub(crate) struct AccessPages {
     pitch_bytes: u64,
     /// Rows and bytes of a row that a part has.

@@ -226,7 +226,7 @@ pub fn energy_fj(machine: &Tcp, counts: &EnergyCounts) -> [u64; COMPONENTS] {
     energy_of_run_fj(machine, counts).map(capped)
 }
 
-/// The same, wide enough for the sums of a long run.
+/// Energy of events by component in femtojoules, wide enough for the sums of a long run.
 pub fn energy_of_run_fj(machine: &Tcp, counts: &EnergyCounts) -> [u128; COMPONENTS] {
     let energy = &machine.energy;
     let mut parts = [0_u128; COMPONENTS];

@@ -73,7 +73,7 @@ impl MemoryKind {
     }
 }
 
-/// The same bytes of neighbouring slices.
+/// One memory access of a command: the same bytes in each of a range of slices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
     /// Kind of memory.

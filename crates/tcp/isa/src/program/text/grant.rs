@@ -5,7 +5,7 @@ use tilewright_ir::{Item, Log, Node};
 use super::address::{print_address, print_pe, read_address, read_pe};
 use crate::program::Grant;
 
-/// `pe0 to 4 ADDRESS bytes=N write`
+/// Reads a grant of address translation: `pe0 to 4 ADDRESS bytes=N write`.
 pub(super) fn read_grant(node: Node<'_>, log: &mut Log) -> Option<Grant> {
     log.keep(node.leaf(|args| {
         let (chip, first_pe) = read_pe(args)?;
