@@ -3,7 +3,7 @@
 
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::Setup;
-use tilewright_tcp_cost::cycles::row_cache::{RowLoop, row_reads};
+use tilewright_tcp_cost::cycles::register_file_cache::{RowLoop, row_reads};
 use tilewright_tcp_cost::energy::{COMPONENTS, Component, EnergyCounts, energy_fj};
 use tilewright_tcp_isa::flow::packet_flits;
 use tilewright_tcp_isa::switch::ring_slices;

@@ -11,7 +11,7 @@
 
 pub mod corpus;
 pub mod mutate;
-pub mod watch;
+pub mod watchdog;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use corpus::Corpus;
 use mutate::Mutator;
-use watch::Watchdog;
+use watchdog::Watchdog;
 
 use crate::fuzz::{CHECKS, Check, take_seen};
 
