@@ -208,8 +208,8 @@ mod tests {
         }
     }
 
-    /// Commands of three PEs with signals between them: each signal is given behind a transfer of its PE, and a
-    /// transfer of another comes behind the wait for it.
+    /// Commands of three PEs with signals between them: each signal is given behind a transfer of its PE,
+    /// and a transfer of another comes behind the wait for it.
     fn signalled(moves: &[(u8, u8, u64, u64)]) -> Vec<Vec<Job>> {
         let mut lines: Vec<Vec<Job>> = (0..3).map(|_| Vec::new()).collect();
         for (from, to, cycles, first) in moves {

@@ -269,7 +269,8 @@ mod tests {
         assert_eq!(waits, [vec![], vec![0], vec![], vec![2]]);
     }
 
-    /// A message of another kind was recorded first: the signal comes behind it, so that both arrive in order.
+    /// A message of another kind was recorded first: the signal comes behind it, so that both arrive in
+    /// order.
     #[test]
     fn signals_do_not_pass_other_messages() {
         let mut both = Both::new();

@@ -1,5 +1,5 @@
-//! Watchdog of the fuzz driver: keeps the input under test in a file, so that a check that takes the process with
-//! it leaves its reproducer there, and ends a check that hangs.
+//! Watchdog of the fuzz driver: keeps the input under test in a file, so that a check that takes the process
+//! with it leaves its reproducer there, and ends a check that hangs.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
