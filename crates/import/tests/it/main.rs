@@ -4,4 +4,5 @@ mod blocks;
 mod config_json;
 mod hostile;
 mod models;
+mod resize;
 mod safetensors;

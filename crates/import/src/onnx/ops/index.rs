@@ -241,10 +241,11 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
     };
     let given = call.known_floats(if upsample { 1 } else { 2 }, "scales")?.unwrap_or_default();
     let wanted = if upsample { None } else { call.numbers(3, "sizes")? };
-    let (mut scales, mut sizes) = (vec![1.0_f32; rank], own.clone());
-    match wanted.filter(|wanted| !wanted.is_empty()) {
+    let mut sizes = own.clone();
+    let attrs = match wanted.filter(|wanted| !wanted.is_empty()) {
         Some(wanted) if wanted.len() == axes.len() => {
-            by_sizes(call, &axes, &wanted, &own, &mut scales, &mut sizes)?;
+            let ratios = by_sizes(call, &axes, &wanted, &own, &mut sizes)?;
+            Attrs::default().ints("ratios", &ratios)
         }
         None if given.len() == axes.len() => {
             for (axis, scale) in axes.iter().zip(given) {
@@ -263,16 +264,17 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
     let places = if upsample {
         "asymmetric".to_string()
     } else {
+            let mut scales = vec![1.0_f32; rank];
         call.word("coordinate_transformation_mode", "half_pixel")
     };
     let rounding =
         if upsample { "floor".to_string() } else { call.word("nearest_mode", "round_prefer_floor") };
-    let mut attrs = Attrs::default()
+    let mut attrs = attrs
         .ints("sizes", &sizes)
-        .floats("scales", &scales)
         .word("mode", &call.word("mode", "nearest"))
         .word("places", &places)
         .word("rounding", &rounding)
+            Attrs::default().floats("scales", &scales)
         .int("antialias", call.int("antialias", 0))
         .int("exclude_outside", call.int("exclude_outside", 0))
         .float("cubic", call.float("cubic_coeff_a", -0.75))
@@ -288,30 +290,38 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
             all[rank + axis] = regions[axes.len() + at];
         }
         attrs = attrs.floats("roi", &all);
-    }
+    };
     call.rich_on(RichOp::Resize, &[Some(x)], attrs)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "sizes are small")]
+/// Sizes after resizing where sizes are wanted, and the scales as ratios of sizes: those above the line, then
+/// those below.
 fn by_sizes(
     call: &Call<'_, '_>,
     axes: &[usize],
     wanted: &[i64],
     own: &[i64],
-    scales: &mut [f32],
     sizes: &mut [i64],
-) -> ImportResult<()> {
-    let scale = |axis: usize, size: i64| size as f64 / own[axis] as f64;
-    let each = axes.iter().zip(wanted).map(|(axis, size)| scale(*axis, *size));
+) -> ImportResult<Vec<i64>> {
+    let asked: Vec<(i64, i64)> = axes.iter().zip(wanted).map(|(axis, size)| (*size, own[*axis])).collect();
+    if asked.iter().any(|(size, from)| !(1..=MOST_SIZE).contains(size) || !(1..=MOST_SIZE).contains(from)) {
+        return Err(call.refuse("a size that is too small or too large").allowed("sizes of 1 to 2^16"));
+    }
+    let order = |a: &&(i64, i64), b: &&(i64, i64)| (a.0 * b.1).cmp(&(b.0 * a.1));
     let common = match call.word("keep_aspect_ratio_policy", "stretch").as_str() {
         "stretch" => None,
-        "not_larger" => Some(each.fold(f64::INFINITY, f64::min)),
-        "not_smaller" => Some(each.fold(0.0, f64::max)),
+        "not_larger" => asked.iter().min_by(order).copied(),
+        "not_smaller" => asked.iter().max_by(order).copied(),
         _ => return Err(call.refuse("another `keep_aspect_ratio_policy`")),
     };
-    for (axis, size) in axes.iter().zip(wanted) {
-        scales[*axis] = common.unwrap_or_else(|| scale(*axis, *size)) as f32;
-        sizes[*axis] = common.map_or(*size, |common| (common * own[*axis] as f64 + 0.5).floor() as i64);
+    let mut ratios = vec![1; 2 * own.len()];
+    for (axis, asked) in axes.iter().zip(&asked) {
+        let (over, under) = common.unwrap_or(*asked);
+        (ratios[*axis], ratios[own.len() + axis]) = (over, under);
+        sizes[*axis] = common.map_or(asked.0, |_| (2 * own[*axis] * over + under) / (2 * under));
     }
-    Ok(())
+    Ok(ratios)
 }
+
+/// Sizes of a resized axis are at most this.
+const MOST_SIZE: i64 = 1 << 16;
