@@ -4,5 +4,6 @@ mod blocks;
 mod config_json;
 mod hostile;
 mod models;
+mod node_values;
 mod resize;
 mod safetensors;

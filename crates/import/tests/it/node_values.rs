@@ -1,0 +1,138 @@
+//! What single ONNX nodes give, where a rule of theirs is easy to miss; and nodes that contradict themselves.
+
+#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes are small")]
+
+use prost::Message as _;
+use tilewright_graph::{Dtype, primitives};
+use tilewright_import::onnx::{self, OnnxOptions, proto};
+use tilewright_reference::{Interpreter, Tensor};
+
+fn info(name: &str, element: i32, dims: &[i64]) -> proto::ValueInfoProto {
+    let dims = dims.iter().map(|dim| proto::DimensionProto { value: Some(*dim), name: None }).collect();
+    let tensor = proto::TensorTypeProto { element, shape: Some(proto::ShapeProto { dims }) };
+    proto::ValueInfoProto { name: name.into(), ty: Some(proto::TypeProto { tensor: Some(tensor) }) }
+}
+
+fn int(name: &str, i: i64) -> proto::AttributeProto {
+    proto::AttributeProto { name: name.into(), i, ..Default::default() }
+}
+
+fn ints(name: &str, ints: &[i64]) -> proto::AttributeProto {
+    proto::AttributeProto { name: name.into(), ints: ints.to_vec(), ..Default::default() }
+}
+
+fn word(name: &str, value: &str) -> proto::AttributeProto {
+    proto::AttributeProto { name: name.into(), s: value.as_bytes().to_vec(), ..Default::default() }
+}
+
+/// A model of one node, `y` of `x` and constants.
+struct OneNode {
+    opset: i64,
+    op: &'static str,
+    attributes: Vec<proto::AttributeProto>,
+    x: Vec<i64>,
+    /// Integers behind `x`.
+    integers: Vec<Vec<i64>>,
+    /// Sizes of weights behind these, all ones.
+    weights: Vec<Vec<i64>>,
+    /// The element type and sizes that the model declares of `y`.
+    y: (i32, Vec<i64>),
+}
+
+impl OneNode {
+    fn new(op: &'static str, x: &[i64]) -> OneNode {
+        let (integers, weights) = (Vec::new(), Vec::new());
+        OneNode {
+            opset: 18,
+            op,
+            attributes: Vec::new(),
+            x: x.to_vec(),
+            integers,
+            weights,
+            y: (1, x.to_vec()),
+        }
+    }
+
+    fn model(&self) -> proto::ModelProto {
+        let mut names = vec!["x".to_string()];
+        let mut initializers = Vec::new();
+        for (at, numbers) in self.integers.iter().enumerate() {
+            initializers.push(proto::TensorProto {
+                dims: vec![numbers.len() as i64],
+                data_type: 7,
+                name: format!("i{at}"),
+                int64_data: numbers.clone(),
+                ..Default::default()
+            });
+        }
+        for (at, dims) in self.weights.iter().enumerate() {
+            let count = dims.iter().product::<i64>() as usize;
+            initializers.push(proto::TensorProto {
+                dims: dims.clone(),
+                data_type: 1,
+                name: format!("w{at}"),
+                float_data: vec![1.0; count],
+                ..Default::default()
+            });
+        }
+        names.extend(initializers.iter().map(|tensor| tensor.name.clone()));
+        let node = proto::NodeProto {
+            op: self.op.into(),
+            inputs: names,
+            outputs: vec!["y".into()],
+            attributes: self.attributes.clone(),
+            ..Default::default()
+        };
+        let graph = proto::GraphProto {
+            nodes: vec![node],
+            initializers,
+            inputs: vec![info("x", 1, &self.x)],
+            outputs: vec![info("y", self.y.0, &self.y.1)],
+            ..Default::default()
+        };
+        let opsets = vec![proto::OperatorSetId { domain: String::new(), version: self.opset }];
+        proto::ModelProto { graph: Some(graph), opsets }
+    }
+
+    fn refused(&self) -> String {
+        let read = onnx::read("f", &self.model().encode_to_vec(), &OnnxOptions::default());
+        read.map(|_| ()).expect_err("it contradicts itself").to_string()
+    }
+
+    fn values(&self, x: &[f32]) -> Vec<f32> {
+        let model = onnx::read("f", &self.model().encode_to_vec(), &OnnxOptions::default());
+        let model = model.unwrap_or_else(|error| panic!("{error}"));
+        let graph = primitives(&model.graph).unwrap_or_else(|complaint| panic!("{complaint:?}"));
+        let interpreter = Interpreter::new(graph, &model.store).unwrap_or_else(|error| panic!("{error}"));
+        let dims: Vec<usize> = self.x.iter().map(|dim| *dim as usize).collect();
+        let y = interpreter.run(&[Tensor::floats(Dtype::F32, &dims, x.to_vec())]);
+        let y = y.unwrap_or_else(|error| panic!("{error}"));
+        y[0].as_floats().to_vec()
+    }
+}
+
+/// What one element becomes.
+type Rule = fn(f32) -> f32;
+
+#[test]
+fn reductions_over_no_axes_are_element_by_element() {
+    let x = [-2.0_f32, 0.5, 3.0];
+    let rules: [(&str, Rule); 9] = [
+        ("ReduceL2", |x| (x * x).sqrt()),
+        ("ReduceL1", f32::abs),
+        ("ReduceSumSquare", |x| x * x),
+        ("ReduceLogSum", f32::ln),
+        ("ReduceLogSumExp", |x| x),
+        ("ReduceSum", |x| x),
+        ("ReduceMean", |x| x),
+        ("ReduceMax", |x| x),
+        ("ReduceProd", |x| x),
+    ];
+    for (op, rule) in rules {
+        let node = OneNode { attributes: vec![int("noop_with_empty_axes", 1)], ..OneNode::new(op, &[3]) };
+        for (found, x) in node.values(&x).into_iter().zip(x) {
+            let wanted = rule(x);
+            assert!(found == wanted || (found.is_nan() && wanted.is_nan()), "{op} of {x}: {found}, {wanted}");
+        }
+    }
+}
