@@ -5,5 +5,6 @@ mod config_json;
 mod hostile;
 mod models;
 mod node_values;
+mod post_processors;
 mod resize;
 mod safetensors;
