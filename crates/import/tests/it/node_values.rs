@@ -136,3 +136,50 @@ fn reductions_over_no_axes_are_element_by_element() {
         }
     }
 }
+
+#[test]
+fn nodes_that_contradict_themselves_are_refused() {
+    let conv = |attributes: Vec<proto::AttributeProto>, y: &[i64]| OneNode {
+        attributes,
+        weights: vec![vec![1, 1, 3, 3]],
+        y: (1, y.to_vec()),
+        ..OneNode::new("Conv", &[1, 1, 4, 4])
+    };
+    let ones = [1.0; 16];
+    let same = || word("auto_pad", "SAME_UPPER");
+    assert_eq!(conv(vec![same(), ints("pads", &[0; 4])], &[1, 1, 4, 4]).values(&ones)[0], 4.0);
+    assert_eq!(conv(vec![ints("kernel_shape", &[3, 3])], &[1, 1, 2, 2]).values(&ones), [9.0; 4]);
+    let text = conv(vec![same(), ints("pads", &[1; 4])], &[1, 1, 4, 4]).refused();
+    let said = "f: node `y` (Conv): `auto_pad` is SAME_UPPER, and `pads` is [1, 1, 1, 1]\n  = allowed: one";
+    assert!(text.starts_with(said) && text.contains("= instead: `auto_pad` NOTSET"), "{text}");
+    let text = conv(vec![word("auto_pad", "SAME")], &[1, 1, 4, 4]).refused();
+    assert!(text.starts_with("f: node `y` (Conv): `auto_pad` is `SAME`\n  = allowed: NOTSET, "), "{text}");
+    let text = conv(vec![ints("kernel_shape", &[2, 2])], &[1, 1, 2, 2]).refused();
+    let said = "f: node `y` (Conv): `kernel_shape` is [2, 2], and its weights have windows of [3, 3]\n";
+    assert!(text.starts_with(said) && text.contains("= instead: `kernel_shape` [3, 3], or none"), "{text}");
+    let pool = OneNode {
+        attributes: vec![word("auto_pad", "VALID"), ints("kernel_shape", &[2]), ints("pads", &[1, 0])],
+        ..OneNode::new("MaxPool", &[1, 1, 4])
+    };
+    assert!(pool.refused().starts_with("f: node `y` (MaxPool): `auto_pad` is VALID, and `pads` is [1, 0]\n"));
+}
+
+#[test]
+fn outputs_of_another_type_than_declared_are_refused() {
+    let node = |element: i32| OneNode { y: (element, vec![3]), ..OneNode::new("Neg", &[3]) };
+    assert_eq!(node(1).values(&[1.0, 2.0, 3.0]), [-1.0, -2.0, -3.0]);
+    let text = node(7).refused();
+    assert!(text.starts_with("f: output `y`: is declared as i64, and its node gives f32\n"), "{text}");
+    assert!(text.contains("= allowed: ") && text.contains("= instead: `Cast` to i64"), "{text}");
+}
+
+#[test]
+fn attributes_that_an_operator_does_not_have_are_refused() {
+    let of = |op, name: &str| OneNode { attributes: vec![int(name, 0)], ..OneNode::new(op, &[3]) }.refused();
+    let text = of("Softmax", "axes");
+    let said = "f: node `y` (Softmax): attribute `axes` is none of the operator's\n  = allowed: axis\n  \
+                = instead: axis";
+    assert_eq!(text, said);
+    let text = of("Neg", "beta");
+    assert!(text.contains("attribute `beta`") && text.contains("= instead: the node without it"), "{text}");
+}
