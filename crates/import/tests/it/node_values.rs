@@ -138,6 +138,29 @@ fn reductions_over_no_axes_are_element_by_element() {
 }
 
 #[test]
+fn negative_pads_take_away_before_the_rest_is_wrapped() {
+    let x: Vec<f32> = (0..20_u8).map(f32::from).collect();
+    let pad = |mode: &str, pads: &[i64], y: &[i64]| {
+        let node = OneNode {
+            opset: 19,
+            attributes: vec![word("mode", mode)],
+            integers: vec![pads.to_vec()],
+            y: (1, y.to_vec()),
+            ..OneNode::new("Pad", &[4, 5])
+        };
+        node.values(&x)
+    };
+    // Rows 1 to 3 and row 1 again; columns 0 to 2 with column 2 in front.
+    let wanted = [7, 5, 6, 7, 12, 10, 11, 12, 17, 15, 16, 17, 7, 5, 6, 7].map(|number: u8| f32::from(number));
+    assert_eq!(pad("wrap", &[-1, 1, 1, -2], &[4, 4]), wanted);
+    let rows = pad("wrap", &[-1, 0, 1, -2], &[4, 3]);
+    assert_eq!(rows[9..], [5.0, 6.0, 7.0]);
+    // What is left of a row is 1 2 3 4; it is mirrored at 4.
+    assert_eq!(pad("reflect", &[0, -1, 0, 3], &[4, 7])[..7], [1.0, 2.0, 3.0, 4.0, 3.0, 2.0, 1.0]);
+    assert_eq!(pad("edge", &[0, -3, 0, 2], &[4, 4])[..4], [3.0, 4.0, 4.0, 4.0]);
+}
+
+#[test]
 fn nodes_that_contradict_themselves_are_refused() {
     let conv = |attributes: Vec<proto::AttributeProto>, y: &[i64]| OneNode {
         attributes,

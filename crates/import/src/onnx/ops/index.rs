@@ -163,15 +163,21 @@ fn mirrored(
     high: &Dim,
     mode: &str,
 ) -> ImportResult<ValueId> {
-    let size = call.built(call.reader.b.dim(x, axis))?.as_fixed();
-    let (Some(size), Some(low), Some(high)) = (size, low.as_fixed(), high.as_fixed()) else {
+    let own = call.built(call.reader.b.dim(x, axis))?.as_fixed();
+    let (Some(own), Some(low), Some(high)) = (own, low.as_fixed(), high.as_fixed()) else {
         return Err(call.refuse(format!("`{mode}` padding of an open size")).allowed("a fixed size"));
     };
     if (low, high) == (0, 0) {
         return Ok(x);
     }
-    if size <= 0 || [low, high, size].iter().any(|number| number.unsigned_abs() > 1 << 24) {
-        return Err(call.refuse("padding of nothing, or with too much"));
+    if [low, high, own].iter().any(|number| number.unsigned_abs() > 1 << 24) {
+        return Err(call.refuse("padding with too much").allowed("sizes and pads of at most 2^24"));
+    }
+    // What negative pads take away is gone before the rest is mirrored.
+    let (cut, low, high, size) =
+        (-low.min(0), low.max(0), high.max(0), own.saturating_add(low.min(0)).saturating_add(high.min(0)));
+    if size < 0 || (size == 0 && (low, high) != (0, 0)) {
+        return Err(call.refuse(format!("`{mode}` padding of nothing")).allowed("an element that is left"));
     }
     let place = |at: i64| match mode {
         "edge" => Some(at.clamp(0, size - 1)),
@@ -183,7 +189,7 @@ fn mirrored(
         }
         _ => None,
     };
-    let places: Option<Vec<i64>> = (-low..size + high).map(place).collect();
+    let places: Option<Vec<i64>> = (-low..size + high).map(|at| Some(cut + place(at)?)).collect();
     let places = places
         .ok_or_else(|| call.refuse(format!("mode `{mode}`")).allowed("constant, edge, reflect, wrap"))?;
     call.build(|b| {
@@ -258,23 +264,23 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
                 let size = (own[*axis] as f64 * f64::from(scale)).floor() as i64;
                 sizes[*axis] = size;
             }
+            let mut scales = vec![1.0_f32; rank];
         }
         _ => return Err(call.refuse("neither scales nor sizes for the axes")),
-    }
+    };
     let places = if upsample {
         "asymmetric".to_string()
     } else {
-            let mut scales = vec![1.0_f32; rank];
         call.word("coordinate_transformation_mode", "half_pixel")
     };
     let rounding =
+            Attrs::default().floats("scales", &scales)
         if upsample { "floor".to_string() } else { call.word("nearest_mode", "round_prefer_floor") };
     let mut attrs = attrs
         .ints("sizes", &sizes)
         .word("mode", &call.word("mode", "nearest"))
         .word("places", &places)
         .word("rounding", &rounding)
-            Attrs::default().floats("scales", &scales)
         .int("antialias", call.int("antialias", 0))
         .int("exclude_outside", call.int("exclude_outside", 0))
         .float("cubic", call.float("cubic_coeff_a", -0.75))
@@ -290,7 +296,7 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
             all[rank + axis] = regions[axes.len() + at];
         }
         attrs = attrs.floats("roi", &all);
-    };
+    }
     call.rich_on(RichOp::Resize, &[Some(x)], attrs)
 }
 
