@@ -206,3 +206,11 @@ fn attributes_that_an_operator_does_not_have_are_refused() {
     let text = of("Neg", "beta");
     assert!(text.contains("attribute `beta`") && text.contains("= instead: the node without it"), "{text}");
 }
+
+#[test]
+fn an_old_resize_is_refused_with_its_opset() {
+    let resize = OneNode { opset: 10, weights: vec![vec![1]], ..OneNode::new("Resize", &[3]) };
+    let said = "f: node `y` (Resize): is of opset 10, whose Resize has other operands\n  \
+                = allowed: Resize of opset 11 to 27\n  = instead: the model converted to opset 13 to 23";
+    assert_eq!(resize.refused(), said);
+}

@@ -235,9 +235,19 @@ pub(super) fn trilu(call: &mut Call<'_, '_>) -> Outputs {
     call.rich(RichOp::Trilu, Attrs::default().int("upper", call.int("upper", 1)))
 }
 
+/// The opset from which on Resize has a region, scales and sizes.
+const FIRST_RESIZE: i64 = 11;
+
 pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
     let x = call.input(0)?;
     let upsample = call.node.op == "Upsample";
+    if !upsample && call.reader.opset < FIRST_RESIZE {
+        let what = format!("is of opset {}, whose Resize has other operands", call.reader.opset);
+        return Err(call
+            .refuse(what)
+            .allowed(format!("Resize of opset {FIRST_RESIZE} to 27"))
+            .instead("the model converted to opset 13 to 23"));
+    }
     let own: Option<Vec<i64>> = call.reader.b.dims(x).iter().map(Dim::as_fixed).collect();
     let own = own.ok_or_else(|| call.refuse("a size that is open").allowed("fixed sizes"))?;
     let rank = own.len();
@@ -254,6 +264,7 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
             Attrs::default().ints("ratios", &ratios)
         }
         None if given.len() == axes.len() => {
+            let mut scales = vec![1.0_f32; rank];
             for (axis, scale) in axes.iter().zip(given) {
                 scales[*axis] = scale;
                 #[expect(
@@ -264,7 +275,7 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
                 let size = (own[*axis] as f64 * f64::from(scale)).floor() as i64;
                 sizes[*axis] = size;
             }
-            let mut scales = vec![1.0_f32; rank];
+            Attrs::default().floats("scales", &scales)
         }
         _ => return Err(call.refuse("neither scales nor sizes for the axes")),
     };
@@ -274,7 +285,6 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
         call.word("coordinate_transformation_mode", "half_pixel")
     };
     let rounding =
-            Attrs::default().floats("scales", &scales)
         if upsample { "floor".to_string() } else { call.word("nearest_mode", "round_prefer_floor") };
     let mut attrs = attrs
         .ints("sizes", &sizes)
