@@ -8,7 +8,7 @@ use tilewright_num::{Dtype as Pattern, RuleSet, int_pattern};
 use tilewright_reference::{Elements, Tensor};
 use tilewright_runtime::{Array, npy};
 
-use crate::host::Host;
+use crate::host::{Host, refuse_overwrite};
 use crate::machine::to_json;
 use crate::outcome::Outcome;
 use crate::run::args::TensorArgs;
@@ -45,7 +45,9 @@ pub(super) fn written(
     let Some(folder) = &args.output else { return Ok(()) };
     let made = host.create_folder(Path::new(folder));
     made.map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
-    for ((_, tensor), path) in results.iter().zip(paths(folder, results)) {
+    let paths = paths(folder, results);
+    paths.iter().try_for_each(|path| refuse_overwrite(host, Some(path)))?;
+    for ((_, tensor), path) in results.iter().zip(paths) {
         let done = host.write(Path::new(&path), &bytes(tensor));
         done.map_err(|error| Outcome::unwritten(&path, &error))?;
     }
