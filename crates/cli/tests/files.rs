@@ -203,6 +203,19 @@ fn new_files_go_beside_those_that_are_read() {
     assert!(folder.file("results/y.npy").exists() && folder.file("model/new.graph").exists());
 }
 
+/// Halves are written as they are.
+#[test]
+fn an_output_of_float16_is_written_as_float16() {
+    let folder = Folder::new("half");
+    let graph = "graph 1\nname half\ninput x: f32[2]\nlet h: f16[2] = convert(x)\noutput y = h\n";
+    fs::write(folder.file("h.graph"), graph).unwrap();
+    let output = run(&folder, &["run", "h.graph", "--interp", "--seed", "1", "-o", "out"]);
+    assert!(output.status.success(), "{}", messages(&output));
+    let bytes = fs::read(folder.file("out/y.npy")).unwrap();
+    let header = String::from_utf8_lossy(&bytes[..128]).into_owned();
+    assert!(header.contains("'descr': '<f2'") && bytes.len() == 128 + 2 * 2, "{header}");
+}
+
 #[test]
 fn a_full_disk_is_told_and_a_reader_that_leaves_is_not() {
     let folder = Folder::new("full");
