@@ -32,6 +32,22 @@ pub(crate) fn begin(path: &Path) -> io::Result<Box<dyn Draft>> {
     }
 }
 
+/// The regular file that a path leads to or would make; streams, pipes, devices and folders are none.
+pub(crate) fn file_at(path: &Path) -> Option<PathBuf> {
+    if standard_stream(path).is_some() {
+        return None;
+    }
+    match fs::metadata(path) {
+        Ok(about) if about.is_file() => fs::canonicalize(path).ok(),
+        Ok(_) => None,
+        Err(_) => {
+            let path = followed(path);
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            Some(fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()?.join(path.file_name()?))
+        }
+    }
+}
+
 /// The stream that a path names, if it is one of the process's own.
 fn standard_stream(path: &Path) -> Option<Box<dyn Write + Send>> {
     let is = |names: [&str; 3]| names.iter().any(|name| path == Path::new(name));

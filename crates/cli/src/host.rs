@@ -29,6 +29,25 @@ pub trait Host {
     fn real_path(&self, path: &Path) -> std::io::Result<PathBuf> {
         Ok(path.to_owned())
     }
+    /// The file that a path leads to, there already or not, by a name that is its own; `None` for streams,
+    /// pipes, devices and folders.
+    fn file_at(&self, path: &Path) -> Option<PathBuf> {
+        Some(self.real_path(path).unwrap_or_else(|_| path.to_owned()))
+    }
+    /// Reads a file that the command goes on with and writes again ([`Host::rewrite`]).
+    ///
+    /// # Errors
+    /// As reading.
+    fn read_kept(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        self.read(path)
+    }
+    /// Whether a file may be written: not what the command has read, nor what it has written already.
+    ///
+    /// # Errors
+    /// If it may not.
+    fn may_write(&self, _path: &Path) -> std::io::Result<()> {
+        Ok(())
+    }
     /// Makes a folder and those it is in, unless they are there.
     ///
     /// # Errors
@@ -45,6 +64,13 @@ pub trait Host {
     }
     /// Writes a file, all of it or nothing; its folder must be there.
     fn write(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()>;
+    /// Writes a file that the command goes on with, as often as it has more of it.
+    ///
+    /// # Errors
+    /// As writing.
+    fn rewrite(&mut self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+        self.write(path, bytes)
+    }
     /// Begins a file that is written piece by piece; it has its name once it is kept, and is gone if it is
     /// not.
     ///
@@ -123,22 +149,10 @@ impl Draft for MemoryDraft {
     }
 }
 
-/// Refuses to write a file over one that the same command reads.
-pub(crate) fn refuse_own_input(
-    host: &dyn Host,
-    inputs: &[&str],
-    output: Option<&str>,
-) -> Result<(), Outcome> {
+/// Refuses, before long work, to write a file over one that the command has read.
+pub(crate) fn refuse_overwrite(host: &dyn Host, output: Option<&str>) -> Result<(), Outcome> {
     let Some(output) = output else { return Ok(()) };
-    let Ok(written) = host.real_path(Path::new(output)) else { return Ok(()) };
-    let is_read = |input: &&&str| host.real_path(Path::new(input)).is_ok_and(|read| read == written);
-    match inputs.iter().find(is_read) {
-        None => Ok(()),
-        Some(input) => Err(Outcome::usage(&format!(
-            "`{output}` is what the command reads: `{input}`\n  = allowed: a file that is not read\n  \
-             = instead: another name for what is written"
-        ))),
-    }
+    host.may_write(Path::new(output)).map_err(|error| Outcome::unwritten(output, &error))
 }
 
 /// Refuses names of pictures that say another format than the one that is written.

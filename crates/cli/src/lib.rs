@@ -14,6 +14,7 @@ mod embedded;
 mod explore;
 mod goal;
 mod graph;
+mod guard;
 mod host;
 mod machine;
 mod manual;
@@ -46,13 +47,14 @@ pub use outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, Refusal};
 pub use real::{RealHost, run_guarded, run_here};
 
 use args::{Cli, Command, NkiCommand};
+use guard::GuardedHost;
 
 /// Runs one command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -> Outcome {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let wants_data = arguments.iter().any(|argument| argument == "--json");
     let outcome = match Cli::try_parse_from(arguments) {
-        Ok(cli) => command(cli, host),
+        Ok(cli) => command(cli, &mut GuardedHost::new(host)),
         Err(error) => usage(&error, host.colour()),
     };
     host.progress("", None);

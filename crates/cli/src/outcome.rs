@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 use serde::Serialize;
 use tilewright_base::{Diagnostic, Severity, Sources, render};
 
+use crate::guard::Overwrite;
 use crate::machine::to_json;
 
 /// All is well.
@@ -103,6 +104,9 @@ impl Outcome {
     /// A file that cannot be written: wrong usage where its place does not take one, a failure where it ends
     /// halfway, as on a full disk.
     pub fn unwritten(path: &str, error: &io::Error) -> Outcome {
+        if let Some(why) = Overwrite::of(error) {
+            return Outcome::usage(&why.to_string()).coded("cli/overwrite");
+        }
         let place = [
             ErrorKind::NotFound,
             ErrorKind::PermissionDenied,
@@ -119,6 +123,15 @@ impl Outcome {
     pub fn usage(message: &str) -> Outcome {
         let refusal = Some(Box::new(Refusal::of_message(message)));
         Outcome { code: BAD_INPUT, stderr: format!("error: {message}\n"), refusal, ..Outcome::default() }
+    }
+
+    /// With a stable code of its own.
+    #[must_use]
+    pub(crate) fn coded(mut self, code: &str) -> Outcome {
+        if let Some(refusal) = &mut self.refusal {
+            refusal.code = code.to_string();
+        }
+        self
     }
 
     /// The same for whoever asked for data: what is refused is printed as data too.

@@ -13,7 +13,7 @@ use tilewright_tcp_isa::program::{Program, Tensor, text};
 
 use crate::args::{AssembleArgs, DisasmArgs};
 use crate::chip::load_chip;
-use crate::host::{Host, map_bytes, read_text_of, refuse_own_input};
+use crate::host::{Host, map_bytes, read_text_of};
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
 
 /// A program with the arrays that its file holds.
@@ -183,7 +183,6 @@ fn file(
 
 /// Writes a binary: the program and every array that it names.
 pub(crate) fn assemble(args: &AssembleArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    refuse_own_input(host, &[&args.program], Some(&args.output))?;
     let mut sources = Sources::default();
     let loaded =
         load(&args.program, &mut sources, host).map_err(|refusal| refusal.outcome(&sources, host))?;

@@ -29,6 +29,10 @@ impl Host for RealHost {
         std::fs::canonicalize(path)
     }
 
+    fn file_at(&self, path: &Path) -> Option<PathBuf> {
+        draft::file_at(path)
+    }
+
     fn has_program(&self, name: &str) -> bool {
         let folders = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())

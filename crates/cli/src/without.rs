@@ -26,6 +26,19 @@ impl ModelTarget {
         self.without.iter().any(|name| name == TEMPLATES)
     }
 
+    /// Refuses to leave the templates out of a graph that takes arrays: none of them takes part in it.
+    pub(crate) fn check_arrays(&self) -> Result<(), Outcome> {
+        if !self.leaves_out_templates() {
+            return Ok(());
+        }
+        Err(Outcome::usage(&format!(
+            "--without {TEMPLATES} with a graph that takes arrays, which no template writes
+  \
+             = allowed: language models with weights; for this graph {}\n  = instead: leave it out",
+            Choice::ALL.map(Choice::name).join(", ")
+        )))
+    }
+
     /// Refuses parts that are left out of a language model: its templates use none of them.
     pub(crate) fn check_templates(&self) -> Result<(), Outcome> {
         self.without()?;

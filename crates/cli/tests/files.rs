@@ -100,6 +100,122 @@ fn a_command_does_not_write_over_what_it_reads() {
     }
 }
 
+/// A graph whose result has the name of an array below.
+const GRAPH: &str =
+    "graph 1\nname rectify\ninput x: f32[64, 32]\nlet r: f32[64, 32] = relu(x)\noutput y = r\n";
+
+/// Runs a line that must be refused because of a file of this name, and holds that no file changed.
+fn refused(folder: &Folder, line: &str, why: &str) {
+    let before = contents(&folder.0);
+    let output = run(folder, &line.split(' ').collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(2), "{line}: {}", messages(&output));
+    assert!(messages(&output).contains(why), "{line}: {}", messages(&output));
+    assert!(messages(&output).contains("= instead: another name"), "{line}: {}", messages(&output));
+    let after = contents(&folder.0);
+    for (path, bytes) in before {
+        assert!(after.iter().any(|(other, now)| *other == path && *now == bytes), "{line}: {path:?} changed");
+    }
+}
+
+/// All files below a folder.
+fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(contents(&path));
+        } else {
+            let bytes = fs::read(&path).unwrap();
+            all.push((path, bytes));
+        }
+    }
+    all
+}
+
+/// A folder with all that a command may read: a graph, an array, a machine, a model with its tokenizer.
+fn folder_of_inputs(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    fs::write(folder.file("g.graph"), GRAPH).unwrap();
+    fs::write(folder.file("my.toml"), "name = \"my\"\ndescription = \"mine\"\nbase = \"tcp\"\n").unwrap();
+    fs::create_dir(folder.file("dd")).unwrap();
+    fs::write(folder.file("dd/y.npy"), npy()).unwrap();
+    fs::create_dir(folder.file("model")).unwrap();
+    for file in ["config.json", "model.safetensors", "tokenizer.json"] {
+        let from = repository().join("models/fables").join(file);
+        fs::copy(from, folder.file("model").join(file)).unwrap();
+    }
+    fs::copy(folder.file("model/tokenizer.json"), folder.file("words.json")).unwrap();
+    folder
+}
+
+/// An array file of 64 x 32 zeros.
+fn npy() -> Vec<u8> {
+    let mut header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (64, 32), }".to_vec();
+    header.resize(117, b' ');
+    header.push(b'\n');
+    [&b"\x93NUMPY\x01\x00\x76\x00"[..], &header, &[0; 64 * 32 * 4]].concat()
+}
+
+#[test]
+fn no_verb_writes_over_a_file_that_it_has_read() {
+    let folder = folder_of_inputs("all-inputs");
+    let lines = [
+        "run g.graph --seed 1 --trace g.graph",
+        "run g.graph --seed 1 --html g.graph",
+        "run g.graph --input x=dd/y.npy -o dd",
+        "run g.graph --interp --input x=dd/y.npy -o dd",
+        "run g.graph --seed 1 --chip my.toml --trace my.toml",
+        "run model --prompt A --trace model/model.safetensors",
+        "run model --prompt A --trace model/config.json",
+        "run model --prompt A --trace model/tokenizer.json",
+        "run model --prompt A --tokenizer words.json --trace words.json",
+        "compile model -o model/model.safetensors",
+        "compile model --emit graph -o model/config.json",
+        "compile g.graph -o ./g.graph",
+        "sim residual.tcp --chip my.toml --trace my.toml",
+        "view residual.tcp --html residual.tcp",
+    ];
+    for line in lines {
+        refused(&folder, line, "is what the command reads");
+    }
+    assert!(run(&folder, &["compile", "g.graph", "-o", "g.twb"]).status.success());
+    refused(&folder, "exec g.twb --seed 1 --trace g.twb", "is what the command reads");
+    refused(&folder, "run g.graph --seed 1 --trace both --html both", "has just written");
+    let data = run(&folder, &["sim", "residual.tcp", "--trace", "residual.tcp", "--json"]);
+    assert!(String::from_utf8_lossy(&data.stdout).contains("\"code\": \"cli/overwrite\""));
+}
+
+#[test]
+fn new_files_go_beside_those_that_are_read() {
+    let folder = folder_of_inputs("beside");
+    let lines = [
+        "run g.graph --input x=dd/y.npy -o results --trace t --html h.html",
+        "run g.graph --input x=dd/y.npy -o results --trace t",
+        "compile model --emit graph -o model/new.graph",
+        "run g.graph --seed 1 --trace /dev/null --html /dev/null",
+        "view residual.tcp --html residual.html",
+        "sim residual.tcp --trace dd/y.npy",
+    ];
+    for line in lines {
+        let output = run(&folder, &line.split(' ').collect::<Vec<_>>());
+        assert!(output.status.success(), "{line}: {}", messages(&output));
+    }
+    assert!(folder.file("results/y.npy").exists() && folder.file("model/new.graph").exists());
+}
+
+/// Halves are written as they are.
+#[test]
+fn an_output_of_float16_is_written_as_float16() {
+    let folder = Folder::new("half");
+    let graph = "graph 1\nname half\ninput x: f32[2]\nlet h: f16[2] = convert(x)\noutput y = h\n";
+    fs::write(folder.file("h.graph"), graph).unwrap();
+    let output = run(&folder, &["run", "h.graph", "--interp", "--seed", "1", "-o", "out"]);
+    assert!(output.status.success(), "{}", messages(&output));
+    let bytes = fs::read(folder.file("out/y.npy")).unwrap();
+    let header = String::from_utf8_lossy(&bytes[..128]).into_owned();
+    assert!(header.contains("'descr': '<f2'") && bytes.len() == 128 + 2 * 2, "{header}");
+}
+
 #[test]
 fn a_full_disk_is_told_and_a_reader_that_leaves_is_not() {
     let folder = Folder::new("full");

@@ -32,12 +32,15 @@ pub struct SearchOptions {
     pub cloud: bool,
     /// Candidates to look at, for spaces that are too large for an exact answer.
     pub budget: Option<u64>,
+    /// Not one candidate more than the budget is looked at. Without it, frames that are searched side by side
+    /// each end their part of it.
+    pub is_budget_held: bool,
 }
 
 impl SearchOptions {
     /// An exact search that keeps so many.
     pub fn exact(goal: Goal, keep: usize) -> SearchOptions {
-        SearchOptions { goal, keep, prune: true, cloud: false, budget: None }
+        SearchOptions { goal, keep, prune: true, cloud: false, budget: None, is_budget_held: false }
     }
 
     /// A search that looks at everything and keeps so many.
@@ -177,13 +180,14 @@ fn round<T: SearchTarget>(
         let finished = found.frames.len() - (order.len() - done) - left.cut.len();
         let progress =
             SearchProgress { frames: finished, of_frames: found.frames.len(), evaluated: found.evaluated };
-        let spent = options.budget.is_some_and(|budget| found.evaluated >= budget);
-        if halt.asked() || stop(&progress, &found.kept) || spent {
+        let rest = options.budget.map_or(INFINITE, |budget| budget.saturating_sub(found.evaluated));
+        if halt.asked() || stop(&progress, &found.kept) || rest == 0 {
             left.cut.extend(&order[done..]);
             left.stopped = true;
             return left;
         }
-        let numbers = &order[done..(done + size).min(order.len())];
+        let (frames, share) = parts(options, size.min(order.len() - done), share, rest);
+        let numbers = &order[done..done + frames];
         done += numbers.len();
         size = (size * 2).min(*BATCHES.end());
         let search = |frame: &(CostBound, u32)| one_frame(target, options, found, &halt, *frame, share);
@@ -194,6 +198,16 @@ fn round<T: SearchTarget>(
         }
     }
     left
+}
+
+/// How many frames go side by side, and how many candidates each may look at: where the budget is held, no
+/// more than all of them have left.
+fn parts(options: &SearchOptions, frames: usize, share: Option<u64>, rest: u64) -> (usize, Option<u64>) {
+    if !options.is_budget_held {
+        return (frames, share);
+    }
+    let frames = frames.min(usize::try_from(rest).unwrap_or(usize::MAX));
+    (frames, share.map(|share| share.min(rest / (frames as u64).max(1))))
 }
 
 /// What a frame gave.
@@ -304,8 +318,21 @@ impl<C: TargetChoice> FrameVisitor<'_, C> {
         self.add_alike(ticks, energy_fj, &[choice], |choice| *choice);
     }
 
+    /// Those of some candidates that the budget still allows.
+    fn within_budget<'k, K>(&mut self, all: &'k [K]) -> &'k [K] {
+        let room = self.share.saturating_sub(self.tally.evaluated);
+        match usize::try_from(room).ok().and_then(|room| all.get(..room)) {
+            Some(allowed) if self.options.is_budget_held => {
+                self.tally.cut |= allowed.len() < all.len();
+                allowed
+            }
+            _ => all,
+        }
+    }
+
     /// Takes in candidates that all cost the same. `choice` is asked for those that may be kept.
     pub fn add_alike<K>(&mut self, ticks: u64, energy_fj: u64, all: &[K], choice: impl Fn(&K) -> C) {
+        let all = self.within_budget(all);
         let count = all.len() as u64;
         self.tally.evaluated += count;
         if ticks == INFINITE || energy_fj == INFINITE {

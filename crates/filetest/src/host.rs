@@ -34,6 +34,11 @@ impl Host for TestHost {
         std::fs::canonicalize(self.root.join(path))
     }
 
+    /// Files of the repository, and those that were given; what is written stays in memory.
+    fn file_at(&self, path: &Path) -> Option<PathBuf> {
+        Some(self.real_path(path).unwrap_or_else(|_| self.root.join(path)))
+    }
+
     fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.written.insert(path.to_string_lossy().into_owned(), bytes.to_vec());
         Ok(())

@@ -2,6 +2,7 @@
 //!
 //! A setting goes through the same checks as a line of a file, and its source is an assumption.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use tilewright_base::diagnostic::any_error;
@@ -32,11 +33,20 @@ impl LoadedMachine {
     ) -> Result<LoadedMachine, Vec<Diagnostic>> {
         let mut diagnostics = Vec::new();
         let mut loaded = self.clone();
+        let mut set = BTreeSet::new();
         for setting in settings {
             let id = sources.add(SET, *setting);
             let place = |range| sources.span(id, range);
             match self.setting(setting, &place) {
                 Ok((path, figure)) => {
+                    if !set.insert(path.clone()) {
+                        let what = format!("`{path}` is set twice");
+                        let span = place(0..setting.len());
+                        let twice = Diagnostic::error("machine/set", what).at(span, "second time");
+                        diagnostics.push(
+                            twice.allowed("one setting of each figure").instead("delete one of the two"),
+                        );
+                    }
                     loaded.figures.by_path.insert(path, figure);
                 }
                 Err(diagnostic) => diagnostics.push(*diagnostic),

@@ -88,6 +88,14 @@ def check(chosen, target):
             raise Usage(f"--chip {chosen['chip']}: {error}; there are inferentia2, trainium1, trainium2 and trainium3") from None
     if chosen["instance"] is not None and _core.instance_chip(chosen["instance"]) is None:
         raise Usage(f"--instance {chosen['instance']}: no such instance; machines/instances.toml lists them, as trn1.32xlarge")
+    own = target.partition("::")[0]
+    for option in ("trace", "emit"):
+        if chosen[option] and os.path.exists(chosen[option]) and os.path.exists(own) and os.path.samefile(chosen[option], own):
+            raise Usage(f"--{option} {chosen[option]} is what the command reads: {own}; give what is written another name")
+    both = chosen["trace"] and chosen["emit"] and os.path.realpath(chosen["trace"]) == os.path.realpath(chosen["emit"])
+    # Pipes and devices take both.
+    if both and (os.path.isfile(chosen["emit"]) or not os.path.exists(chosen["emit"])):
+        raise Usage(f"--trace and --emit both write {chosen['emit']}; give each a file of its own")
     for option in ("trace", "emit"):
         if chosen[option]:
             try:

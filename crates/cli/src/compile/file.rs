@@ -13,7 +13,7 @@ use tilewright_tcp_exec::state::SharedBytes;
 
 use super::args::{CompileArgs, ExecArgs};
 use super::graph_file;
-use crate::host::{Host, map_bytes};
+use crate::host::{Host, map_bytes, refuse_overwrite};
 use crate::mapped::Mapped;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
@@ -82,6 +82,7 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
         Some(ends) => tokenizer.with_ends(ends),
         None => tokenizer,
     };
+    refuse_overwrite(host, args.prompting.trace.as_deref())?;
     let on = RunTarget {
         machine: &machine,
         target: &target,

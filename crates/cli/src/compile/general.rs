@@ -324,6 +324,9 @@ fn graph_target(
             "`run --trace FILE`, for when each command runs",
         ),
     ])?;
+    if error.is_some() {
+        args.target.check_arrays()?;
+    }
     let (machine, fingerprint) = args.target.identified_machine(host)?;
     check_target(&args.target)?;
     let calibration = calibrated(args, as_read, host)?;

@@ -28,7 +28,7 @@ use tilewright_tcp_isa::verify;
 
 use crate::calibrate;
 use crate::goal::goal;
-use crate::host::{Host, refuse_other_pictures, refuse_own_input};
+use crate::host::{Host, refuse_other_pictures, refuse_overwrite};
 use crate::outcome::{FAILED, OUR_FAULT, Outcome};
 use crate::target::{ModelTarget, refused_programs};
 use args::{CompileArgs, ExecArgs, ProgramName, Stage};
@@ -45,7 +45,6 @@ pub(crate) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Outcome {
 }
 
 fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    refuse_own_input(host, &[&args.model], args.output.as_deref())?;
     // What cannot be compiled is refused before a large file is read.
     if !args.target.is_for_graphs() {
         calibrate::check(&args.target)?;
@@ -58,6 +57,7 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
         crate::model::weights_to_write(&args.model)?;
     }
     let loaded = CompileInput::load(args, host)?;
+    refuse_overwrite(host, args.output.as_deref())?;
     if let Some(checked) = checked(args, &loaded, host) {
         return checked;
     }

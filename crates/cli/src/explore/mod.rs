@@ -218,6 +218,7 @@ fn searched<S: CandidateDisplay>(
         prune: args.plot.is_none(),
         cloud: args.plot.is_some(),
         budget: args.evaluations,
+        is_budget_held: true,
     };
     let started = host.seconds();
     let found = search(shown.target(), &options, &mut |progress, kept| {

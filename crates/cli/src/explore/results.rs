@@ -121,7 +121,7 @@ fn asked(args: &ExploreArgs, setting: &SweepPoint, host: &dyn Host) -> Value {
 
 /// Lines of a folder that are as they were written, and how many are not.
 fn known(path: &Path, host: &dyn Host) -> (Vec<ResultLine>, usize) {
-    let bytes = host.read(path).unwrap_or_default();
+    let bytes = host.read_kept(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<ResultLine> = text.lines().filter_map(ResultLine::read).collect();
     let spoilt = text.lines().count() - lines.len();
@@ -135,7 +135,7 @@ fn keep(path: &Path, lines: &[ResultLine], host: &mut dyn Host) -> Result<(), Ou
     if let Some(folder) = path.parent() {
         host.create_folder(folder).map_err(failed)?;
     }
-    host.write(&path, text.as_bytes()).map_err(failed)
+    host.rewrite(&path, text.as_bytes()).map_err(failed)
 }
 
 fn rows(settings: &[SweepPoint], answers: &[Value]) -> String {

@@ -14,12 +14,11 @@ use tilewright_workbench::notation::verdict::refusal;
 use super::check::resolve;
 use super::gather;
 use crate::args::{InputArgs, LowerArgs, NotationArgs};
-use crate::host::{Host, refuse_own_input};
+use crate::host::Host;
 use crate::machine::to_json;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome, rendered};
 
 pub(super) fn run(args: &LowerArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    refuse_own_input(host, &[&args.notation.einsum], args.output.as_deref())?;
     let LoweredEinsum { program, stderr, .. } = lowered(&args.notation, &args.inputs, false, host)?;
     let text = print(&program);
     match &args.output {

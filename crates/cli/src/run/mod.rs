@@ -28,7 +28,7 @@ pub(crate) use tensors::{GivenSizes, GraphJob, InputArrays};
 
 use crate::calibrate;
 use crate::compile::executed;
-use crate::host::Host;
+use crate::host::{Host, refuse_overwrite};
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::target::ModelTarget;
@@ -62,6 +62,7 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     model::with_weights(&args.model)?;
     let as_read = model::load(&args.model, args.dims.as_deref(), host)?;
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
+    refuse_overwrite(host, args.prompting.trace.as_deref())?;
     let on = RunTarget {
         machine: &machine,
         target: &args.target,

@@ -5,7 +5,7 @@ mod neuron;
 mod words;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tilewright_base::{Diagnostic, Severity, Sources};
@@ -22,7 +22,7 @@ use tilewright_workbench::readings::tcp::value;
 
 use crate::args::{ReadingArgs, SimArgs};
 use crate::chip::load_chip;
-use crate::host::{Draft, Host, refuse_own_input};
+use crate::host::{Draft, Host};
 use crate::machine::to_json;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, io_cause, rendered};
 use crate::program::{self, LoadError};
@@ -53,7 +53,6 @@ fn asked(args: &ReadingArgs) -> ReadingSelection {
 }
 
 fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
-    refuse_own_input(host, &[&args.program], args.readings.trace.as_deref())?;
     let mut sources = Sources::default();
     let written = program::written(&args.program, host).map_err(|refusal| refusal.outcome(&sources, host))?;
     if is_neuron(&written.text) {
@@ -243,9 +242,13 @@ fn write_files(
     if let Some(folder) = &args.output {
         let rules = tilewright_tcp_exec::rules(tcp);
         let names = file_names(reading.outputs.iter().map(|(name, _)| name.as_str()));
-        for (name, (_, array)) in names.iter().zip(&reading.outputs) {
-            let path = Path::new(folder).join(format!("{name}.npy"));
-            let written = host.write(&path, &npy::write(array, rules));
+        let paths = names.iter().map(|name| Path::new(folder).join(format!("{name}.npy")));
+        let paths: Vec<PathBuf> = paths.collect();
+        for path in &paths {
+            host.may_write(path).map_err(|error| unwritten(&path.to_string_lossy(), &error))?;
+        }
+        for (path, (_, array)) in paths.iter().zip(&reading.outputs) {
+            let written = host.write(path, &npy::write(array, rules));
             written.map_err(|error| unwritten(&path.to_string_lossy(), &error))?;
         }
     }

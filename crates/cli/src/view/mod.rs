@@ -18,7 +18,7 @@ use tilewright_workbench::view::view;
 
 use crate::chip::load_chip;
 use crate::compile;
-use crate::host::{Host, map_bytes, refuse_other_pictures, refuse_own_input};
+use crate::host::{Host, map_bytes, refuse_other_pictures};
 use crate::mapped::Mapped;
 use crate::model;
 use crate::outcome::{BAD_INPUT, FAILED, Outcome};
@@ -46,8 +46,7 @@ fn shown(args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let page = page(&runs);
     match &args.html {
         Some(path) => {
-            host.write(Path::new(path), page.as_bytes())
-                .map_err(|error| Outcome::usage(&format!("cannot write `{path}`: {error}")))?;
+            host.write(Path::new(path), page.as_bytes()).map_err(|error| Outcome::unwritten(path, &error))?;
             Ok(Outcome::good(format!("page        {path} (opens without a network)\n")))
         }
         None => match host.serve(&page, args.port) {
@@ -64,8 +63,6 @@ fn shown(args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
 /// The timelines of programs as one picture.
 fn drawn(picture: &str, args: &ViewArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     refuse_other_pictures(Some(picture))?;
-    let inputs: Vec<&str> = args.runs.iter().map(String::as_str).collect();
-    refuse_own_input(host, &inputs, Some(picture))?;
     let mut runs = Vec::new();
     for path in &args.runs {
         let is_model = model::is_model(path, host);

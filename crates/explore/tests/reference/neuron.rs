@@ -176,14 +176,16 @@ fn a_budget_gives_the_best_so_far_and_how_far_it_may_be_from_the_optimum() {
     let task = task(&chip, Dtype::Bf16, "mk,kn->mn; dims m=512, n=768, k=640");
     let exact = search(&task, &SearchOptions::exact(Goal::Time, 1), &mut |_, _| false);
     let optimum = exact.kept.best().first().expect("something fits").ticks;
-    for budget in [8, 64, 512, 1_000_000] {
-        let options = SearchOptions { budget: Some(budget), ..SearchOptions::exact(Goal::Time, 1) };
+    for (budget, is_budget_held) in [8, 64, 512, 1_000_000].iter().flat_map(|n| [(*n, false), (*n, true)]) {
+        let options =
+            SearchOptions { budget: Some(budget), is_budget_held, ..SearchOptions::exact(Goal::Time, 1) };
         let with = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
             pool.install(|| search(&task, &options, &mut |_, _| false))
         };
         let (one, three) = (with(1), with(3));
         assert_eq!((one.evaluated, one.kept.best()), (three.evaluated, three.kept.best()));
+        assert!(!is_budget_held || one.evaluated <= budget, "{} of {budget}", one.evaluated);
         let best = one.kept.best().first().expect("something fits").ticks;
         let gap = one.gap(Goal::Time).expect("something fits");
         assert!(

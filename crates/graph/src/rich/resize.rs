@@ -12,10 +12,43 @@ use crate::rich::{Attr, RichCall};
 struct ResizeAxis<'a> {
     from: i64,
     to: i64,
-    scale: f64,
+    scale: Scale,
     roi: (f64, f64),
     places: &'a str,
 }
+
+/// Size after resizing over size before.
+#[derive(Clone, Copy)]
+enum Scale {
+    /// A given number.
+    Float(f64),
+    /// `over / under`, two sizes: places that lie on an element or halfway between two do so exactly.
+    Ratio { over: i64, under: i64 },
+}
+
+impl Scale {
+    #[expect(clippy::cast_precision_loss, reason = "axes are short")]
+    fn value(self) -> f64 {
+        match self {
+            Scale::Float(scale) => scale,
+            Scale::Ratio { over, under } => over as f64 / under as f64,
+        }
+    }
+}
+
+/// The scales of all axes: `scales`, or `ratios` with the sizes above and then those below the line.
+fn scales_of(call: &RichCall<'_>) -> BuildResult<Vec<Scale>> {
+    let Some(ratios) = call.ints("ratios")? else {
+        return Ok(floats(call, "scales").into_iter().map(Scale::Float).collect());
+    };
+    if ratios.iter().any(|size| !(1..=LONGEST_AXIS).contains(size)) {
+        return call.refuse("by a ratio of other sizes", "sizes of 1 to 65536");
+    }
+    let (over, under) = ratios.split_at(ratios.len() / 2);
+    Ok(over.iter().zip(under).map(|(over, under)| Scale::Ratio { over: *over, under: *under }).collect())
+}
+
+const LONGEST_AXIS: i64 = 1 << 16;
 
 fn floats(call: &RichCall<'_>, name: &str) -> Vec<f64> {
     match call.attrs.0.get(name) {
@@ -24,12 +57,13 @@ fn floats(call: &RichCall<'_>, name: &str) -> Vec<f64> {
     }
 }
 
-/// `resize(x)` to `sizes` (one for each axis), with `scales`, `roi`, `mode` and what else ONNX has.
+/// `resize(x)` to `sizes` (one for each axis), with `scales` or `ratios`, `roi`, `mode` and what else ONNX
+/// has.
 pub(super) fn resize(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let mut x = call.input(0)?;
     let from: Option<Vec<i64>> = b.dims(x).iter().map(Dim::as_fixed).collect();
     let sizes = call.ints("sizes")?.map(<[i64]>::to_vec);
-    let (scales, roi) = (floats(call, "scales"), floats(call, "roi"));
+    let (scales, roi) = (scales_of(call)?, floats(call, "roi"));
     let places = call.word("places", "half_pixel")?.to_string();
     let (Some(from), Some(sizes)) = (from, sizes) else {
         return Err(shape_error("`resize` of an open size", "fixed sizes, before and after"));
@@ -38,17 +72,17 @@ pub(super) fn resize(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<Va
     if sizes.len() != rank || scales.len() != rank || (!roi.is_empty() && roi.len() != 2 * rank) {
         return call.refuse("with lists of another length", "a size and a scale for each axis");
     }
-    if scales.iter().any(|scale| !(1e-4..=1e4).contains(scale)) {
+    if scales.iter().any(|scale| !(1e-4..=1e4).contains(&scale.value())) {
         return call.refuse("by a scale that is too small or too large", "0.0001 to 10000");
     }
     let largest = sizes.iter().chain(&from).copied().max().unwrap_or(0);
-    if largest > 1 << 16 || sizes.iter().any(|size| *size < 0) {
+    if largest > LONGEST_AXIS || sizes.iter().any(|size| *size < 0) {
         return Err(shape_error(format!("`resize` to {largest}"), "axes of at most 65536"));
     }
     for at in 0..rank {
         let region = if roi.is_empty() { (0.0, 1.0) } else { (roi[at], roi[rank + at]) };
         let whole = places != "tf_crop_and_resize" || region == (0.0, 1.0);
-        if from[at] == sizes[at] && scales[at] == 1.0 && whole {
+        if from[at] == sizes[at] && scales[at].value() == 1.0 && whole {
             continue;
         }
         let axis =
@@ -66,10 +100,10 @@ fn resized(
     axis: &ResizeAxis<'_>,
 ) -> BuildResult<ValueId> {
     let mode = call.word("mode", "nearest")?;
-    let origins: Vec<f64> = (0..axis.to).map(|to| axis.origin(to)).collect();
+    let origins: Vec<Origin> = (0..axis.to).map(|to| axis.origin(to)).collect();
     let y = if mode == "nearest" {
         let rounding = call.word("rounding", "round_prefer_floor")?;
-        let indices: Vec<i64> = origins.iter().map(|origin| nearest(*origin, rounding, axis.from)).collect();
+        let indices: Vec<i64> = origins.iter().map(|origin| origin.nearest(rounding, axis.from)).collect();
         let indices = b.integers(Dtype::I64, &indices)?;
         b.gather(x, at, indices)?
     } else {
@@ -81,7 +115,7 @@ fn resized(
         };
         let mut matrix = Vec::new();
         for origin in &origins {
-            matrix.extend(kernel.weights(*origin, axis).into_iter().map(f32::to_bits));
+            matrix.extend(kernel.weights(origin.value(), axis).into_iter().map(f32::to_bits));
         }
         let ty = Type::new(Dtype::F32, [Dim::fixed(axis.to), Dim::fixed(axis.from)]);
         let matrix = b.constant(ty, Data::Floats(matrix))?;
@@ -94,7 +128,7 @@ fn resized(
     }
     #[expect(clippy::cast_precision_loss, reason = "axes are short")]
     let inside: Vec<i64> =
-        origins.iter().map(|x| i64::from(*x >= 0.0 && *x <= (axis.from - 1) as f64)).collect();
+        origins.iter().map(|x| i64::from((0.0..=(axis.from - 1) as f64).contains(&x.value()))).collect();
     let mut dims = vec![Dim::fixed(axis.to)];
     let inside = b.integers(Dtype::Bool, &inside)?;
     dims.resize(b.rank(y) - at, Dim::fixed(1));
@@ -103,16 +137,90 @@ fn resized(
     b.select(inside, y, outside)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "axes are short")]
+/// Where a place of the result lies in the input.
+#[derive(Clone, Copy)]
+enum Origin {
+    Float(f64),
+    /// `over / under`, where `under` is more than 0.
+    Ratio {
+        over: i128,
+        under: i128,
+    },
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "axes are short")]
+impl Origin {
+    fn value(self) -> f64 {
+        match self {
+            Origin::Float(origin) => origin,
+            Origin::Ratio { over, under } => {
+                over.div_euclid(under) as f64 + over.rem_euclid(under) as f64 / under as f64
+            }
+        }
+    }
+
+    /// The element that is nearest, of so many.
+    fn nearest(self, rounding: &str, size: i64) -> i64 {
+        // The element before, and how the rest compares with nothing and with a half.
+        let (before, rest, half) = match self {
+            Origin::Float(origin) => {
+                let rest = origin - origin.floor();
+                (origin.floor() as i64, rest > 0.0, rest.total_cmp(&0.5))
+            }
+            Origin::Ratio { over, under } => {
+                let rest = over.rem_euclid(under);
+                (over.div_euclid(under) as i64, rest > 0, (2 * rest).cmp(&under))
+            }
+        };
+        let up = match rounding {
+            "round_prefer_ceil" => half.is_ge(),
+            "floor" => false,
+            "ceil" => rest,
+            _ => half.is_gt(),
+        };
+        before.saturating_add(i64::from(up)).clamp(0, (size - 1).max(0))
+    }
+}
+
 impl ResizeAxis<'_> {
-    /// Where a place of the result lies in the input.
-    fn origin(&self, to: i64) -> f64 {
+    fn origin(&self, to: i64) -> Origin {
+        match self.scale {
+            // A region is given in floats.
+            Scale::Ratio { over, under } if self.places != "tf_crop_and_resize" => {
+                self.exact_origin(i128::from(to), i128::from(over), i128::from(under))
+            }
+            _ => Origin::Float(self.float_origin(to)),
+        }
+    }
+
+    /// The rules of [`ResizeAxis::float_origin`] with a scale of `over / under`, each as one fraction.
+    fn exact_origin(&self, x: i128, over: i128, under: i128) -> Origin {
+        let (from, to) = (i128::from(self.from), i128::from(self.to));
+        let width_is_one = over * from == under;
+        let half_pixel = (2 * x + 1) * under - over;
+        let (top, bottom) = match self.places {
+            "align_corners" if width_is_one => (0, 1),
+            "align_corners" => (x * (from - 1) * under, over * from - under),
+            "asymmetric" => (x * under, over),
+            "pytorch_half_pixel" if width_is_one => (-1, 2),
+            "half_pixel_symmetric" => (half_pixel + from * over - to * under, 2 * over),
+            _ => (half_pixel, 2 * over),
+        };
+        Origin::Ratio { over: top * bottom.signum(), under: bottom.abs() }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "axes are short")]
+    fn float_origin(&self, to: i64) -> f64 {
         let (x, from) = (to as f64, self.from as f64);
-        let width = self.scale * from;
+        let scale = self.scale.value();
+        let width = match self.scale {
+            Scale::Float(scale) => scale * from,
+            Scale::Ratio { over, under } => over as f64 * from / under as f64,
+        };
         match self.places {
             "align_corners" if width == 1.0 => 0.0,
             "align_corners" => x * (from - 1.0) / (width - 1.0),
-            "asymmetric" => x / self.scale,
+            "asymmetric" => x / scale,
             "tf_crop_and_resize" => {
                 let (start, end) = self.roi;
                 let inner = if width == 1.0 {
@@ -125,24 +233,11 @@ impl ResizeAxis<'_> {
             "pytorch_half_pixel" if width == 1.0 => -0.5,
             "half_pixel_symmetric" => {
                 let offset = from / 2.0 * (1.0 - self.to as f64 / width);
-                offset + (x + 0.5) / self.scale - 0.5
+                offset + (x + 0.5) / scale - 0.5
             }
-            _ => (x + 0.5) / self.scale - 0.5,
+            _ => (x + 0.5) / scale - 0.5,
         }
     }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "axes are short")]
-fn nearest(origin: f64, rounding: &str, size: i64) -> i64 {
-    let rest = origin - origin.floor();
-    let up = match rounding {
-        _ if rest == 0.0 => false,
-        "round_prefer_ceil" => rest >= 0.5,
-        "floor" => false,
-        "ceil" => true,
-        _ => rest > 0.5,
-    };
-    (origin.floor() as i64 + i64::from(up)).clamp(0, (size - 1).max(0))
 }
 
 struct ResizeKernel {
@@ -160,7 +255,7 @@ impl ResizeKernel {
         // A place on an element counts as one step behind the element before.
         let (base, ratio) =
             if floor == origin { (floor as i64 - 1, 1.0) } else { (floor as i64, origin - floor) };
-        let scale = if self.smooth { axis.scale.min(1.0) } else { 1.0 };
+        let scale = if self.smooth { axis.scale.value().min(1.0) } else { 1.0 };
         let reach = if self.cubic { 2.0 } else { 1.0 };
         let start = (-reach / scale).floor() as i64 + 1;
         let steps = start..2 - start;

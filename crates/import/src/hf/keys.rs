@@ -29,6 +29,13 @@ impl<'k> Keys<'k> {
         }
     }
 
+    /// Keys that hold something besides these, in order.
+    pub(super) fn others(&self, known: &[&str]) -> Vec<&'k str> {
+        let table = self.table.as_object().into_iter().flatten();
+        let held = table.filter(|(key, value)| !value.is_null() && !known.contains(&key.as_str()));
+        held.map(|(key, _)| key.as_str()).collect()
+    }
+
     fn value(&self, key: &str) -> Option<&'k Value> {
         self.table.get(key).filter(|value| !value.is_null())
     }

@@ -79,7 +79,9 @@ fn scaling_of(table: Option<Keys<'_>>) -> ImportResult<Option<Scaling>> {
         }
     }
     let kind = table.word("rope_type")?;
-    let Some(kind) = (if kind.is_none() { table.word("type")? } else { kind }) else { return Ok(None) };
+    let Some(kind) = (if kind.is_none() { table.word("type")? } else { kind }) else {
+        return untyped(&table);
+    };
     match kind {
         "default" => Ok(Some(Scaling::None)),
         "linear" => Ok(Some(Scaling::Linear(table.positive("factor")?))),
@@ -87,6 +89,14 @@ fn scaling_of(table: Option<Keys<'_>>) -> ImportResult<Option<Scaling>> {
         other => Err(ImportError::about(FILE, table.named("rope_type"), format!("`{other}` is not known"))
             .allowed("default, linear, llama3")),
     }
+}
+
+/// A table without a type may say the base of the frequencies; whatever else it says would be passed over.
+fn untyped(table: &Keys<'_>) -> ImportResult<Option<Scaling>> {
+    let Some(key) = table.others(&[THETA, "partial_rotary_factor"]).first().copied() else { return Ok(None) };
+    Err(ImportError::about(FILE, table.named("rope_type"), format!("is missing beside `{key}`"))
+        .allowed("default, linear, llama3")
+        .instead("the type that the model was trained with, or null in place of the table"))
 }
 
 fn llama3(table: &Keys<'_>) -> ImportResult<Scaling> {

@@ -4,6 +4,7 @@
 //! A named size becomes an axis. Integer operators that compute shapes run while the graph is built and fold
 //! away. An operator that is not known is refused with its node and what is near.
 
+mod attributes;
 mod axes;
 mod node;
 mod ops;
@@ -174,10 +175,27 @@ impl OnnxReader<'_> {
             let id = self.values.get(&output.name).copied();
             let id = id
                 .ok_or_else(|| ImportError::about(self.file, &output.name, "an output that no node gives"))?;
+            self.declared_type(output, id)?;
             self.b.output(&output.name, id);
         }
         self.states();
         Ok(())
+    }
+
+    /// Refuses an output whose elements are of another type than the file says.
+    fn declared_type(&self, output: &proto::ValueInfoProto, id: ValueId) -> ImportResult<()> {
+        let element = output.ty.as_ref().and_then(|ty| ty.tensor.as_ref()).map_or(0, |tensor| tensor.element);
+        let computed = self.b.dtype(id);
+        if element == 0 || tensor::dtype(element) == Some(computed) {
+            return Ok(());
+        }
+        let declared = tensor::dtype(element);
+        let declared =
+            declared.map_or_else(|| format!("element type {element}"), |dtype| dtype.name().into());
+        let what = format!("is declared as {declared}, and its node gives {}", computed.name());
+        Err(ImportError::about(self.file, format!("output `{}`", output.name), what)
+            .allowed("the type that is computed")
+            .instead(format!("`Cast` to {declared} in front of it, or {} declared", computed.name())))
     }
 
     /// Gives a value its name, which nothing may have had before.

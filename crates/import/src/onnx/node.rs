@@ -5,6 +5,7 @@ use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{BuildResult, Data, Dtype, StoredTensor, ValueId};
 
 use crate::error::{ImportError, ImportResult};
+use crate::onnx::attributes::attributes;
 use crate::onnx::ops::{NAMES, convert};
 use crate::onnx::{OnnxReader, is_onnx, proto, tensor};
 
@@ -32,6 +33,7 @@ impl OnnxReader<'_> {
             };
             inputs.push(id);
         }
+        self.known_attributes(node, &item)?;
         let first = node.outputs.first().cloned().unwrap_or_default();
         let before = self.b.graph().values.len();
         let mut call = Call { reader: self, node, inputs, item: item.clone() };
@@ -53,6 +55,20 @@ impl OnnxReader<'_> {
             self.b.rename(*id, &first);
         }
         Ok(())
+    }
+
+    /// Refuses attributes that a known operator does not have: what they ask for would be passed over.
+    fn known_attributes(&self, node: &proto::NodeProto, item: &str) -> ImportResult<()> {
+        let known = attributes(&node.op);
+        let other = node.attributes.iter().find(|attribute| !known.contains(&attribute.name.as_str()));
+        let Some(other) = other.filter(|_| NAMES.contains(&node.op.as_str())) else { return Ok(()) };
+        let what = format!("attribute `{}` is none of the operator's", other.name);
+        let all = if known.is_empty() { "none".to_string() } else { known.join(", ") };
+        let error = ImportError::about(self.file, item, what).allowed(all);
+        Err(match near(&other.name, known.iter().copied()) {
+            Some(near) => error.instead(near),
+            None => error.instead("the node without it"),
+        })
     }
 
     /// Refuses operators of versions whose rules are not known.

@@ -63,12 +63,13 @@ pub fn read(file: &str, bytes: &[u8]) -> ImportResult<Tokenizer> {
     let (added, last) = added(file, &root)?;
     let len = model.1.max(last);
     let mut pipeline = Pipeline::new(file, (model.0, len), stages(file, &root)?, &added)?;
+    let begin = begin(file, &root["post_processor"], "post_processor")?;
     if kind(&root["model"]) == "WordPiece" {
         let lacking = || ImportError::about(file, "model.vocab", "lacks [CLS] or [SEP]");
         pipeline.begin = vec![pipeline.token("[CLS]").ok_or_else(lacking)?];
         pipeline.behind = vec![pipeline.token("[SEP]").ok_or_else(lacking)?];
     } else {
-        pipeline.begin = begin(&root);
+        pipeline.begin = begin;
         pipeline.ends = ENDS.iter().filter_map(|text| pipeline.token(text)).collect();
     }
     Ok(Tokenizer::Pipeline(Box::new(pipeline)))
@@ -265,21 +266,46 @@ fn known(file: &str, value: &Value, name: &str, inner: &str, taken: &[&str]) -> 
     Ok(())
 }
 
-/// Tokens that the template puts before a single text.
-fn begin(root: &Value) -> Vec<u32> {
-    let mut tokens = Vec::new();
-    for template in templates(&root["post_processor"]) {
-        for part in template["single"].as_array().into_iter().flatten() {
-            let Some(name) = part["SpecialToken"]["id"].as_str() else { break };
-            let ids = template["special_tokens"][name]["ids"].as_array().into_iter().flatten();
-            tokens.extend(ids.filter_map(|id| u32::try_from(id.as_u64()?).ok()));
-        }
+/// Tokens that a post-processor puts before a single text. Those behind it are left out: a text that is
+/// generated goes on there.
+fn begin(file: &str, processor: &Value, name: &str) -> ImportResult<Vec<u32>> {
+    if processor.is_null() {
+        return Ok(Vec::new());
     }
-    tokens
+    match processor["type"].as_str().unwrap_or("") {
+        // What it changes are places in the text.
+        "ByteLevel" => Ok(Vec::new()),
+        "Sequence" => {
+            let inner = processor["processors"].as_array().into_iter().flatten();
+            let inner = inner.map(|inner| begin(file, inner, name)).collect::<ImportResult<Vec<_>>>()?;
+            Ok(inner.concat())
+        }
+        "BertProcessing" | "RobertaProcessing" => {
+            let text = processor["cls"][0].as_str().unwrap_or("cls");
+            Ok(vec![number(file, text, &processor["cls"][1])?])
+        }
+        "TemplateProcessing" => template_begin(file, processor, name),
+        other => Err(ImportError::about(file, format!("{name}.type"), format!("`{other}` is not known"))
+            .allowed(POST_PROCESSORS)),
+    }
 }
 
-fn templates(value: &Value) -> Vec<&Value> {
-    let inner = value["processors"].as_array().into_iter().flatten().flat_map(templates);
-    let this = (value["type"].as_str() == Some("TemplateProcessing")).then_some(value);
-    this.into_iter().chain(inner).collect()
+/// Tokens in front of the first text of a template.
+fn template_begin(file: &str, template: &Value, name: &str) -> ImportResult<Vec<u32>> {
+    let mut tokens = Vec::new();
+    for part in template["single"].as_array().into_iter().flatten() {
+        let Some(special) = part["SpecialToken"]["id"].as_str() else { break };
+        let ids = template["special_tokens"][special]["ids"].as_array().ok_or_else(|| {
+            ImportError::about(file, format!("{name}.special_tokens"), format!("lacks `{special}`"))
+                .allowed("every token that `single` names")
+        })?;
+        for id in ids {
+            tokens.push(number(file, special, id)?);
+        }
+    }
+    Ok(tokens)
 }
+
+/// Post-processors that are taken.
+const POST_PROCESSORS: &str =
+    "ByteLevel, Sequence, TemplateProcessing, BertProcessing, RobertaProcessing, or null";

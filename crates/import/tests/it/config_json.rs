@@ -81,6 +81,16 @@ fn values_that_no_key_may_have_are_refused() {
             "a number above 0",
         ),
         (json!({"rope_parameters": "llama3"}), "rope_parameters: is `\"llama3\"`", "a table, or null"),
+        (
+            json!({"rope_scaling": {"factor": 4.0}}),
+            "rope_scaling.rope_type: is missing beside `factor`",
+            "default, linear, llama3",
+        ),
+        (
+            json!({"rope_parameters": {"rope_theta": 1e4, "factor": 4.0}}),
+            "rope_parameters.rope_type: is missing beside `factor`",
+            "default, linear, llama3",
+        ),
         (json!({"rope_scaling": 2}), "rope_scaling: is `2`", "a table, or null"),
         (
             json!({"rope_scaling": {"type": "linear", "factor": 0}}),

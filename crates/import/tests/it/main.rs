@@ -4,4 +4,7 @@ mod blocks;
 mod config_json;
 mod hostile;
 mod models;
+mod node_values;
+mod post_processors;
+mod resize;
 mod safetensors;

@@ -294,6 +294,9 @@ fn settings_go_through_the_same_checks() {
         assert_eq!(diagnostics[0].code, code, "{setting}");
         says(&render::plain(&sources, &diagnostics), &[part]);
     }
+    let twice = tcp.override_with(&mut sources, &["slices=32", "pe.slices=64"]).unwrap_err();
+    assert_eq!(twice[0].code, "machine/set");
+    says(&render::plain(&sources, &twice), &["`pe.slices` is set twice", "delete one of the two"]);
 }
 
 #[test]

@@ -4,3 +4,4 @@ pub mod ast;
 pub mod expr;
 mod lexer;
 pub mod parser;
+mod uses;

@@ -106,8 +106,8 @@ fn more_effort_is_never_worse_on_twenty_graphs() {
     assert!(count >= 20 && better > 0 && searched > 0, "{better} and {searched} gain, of {count} graphs");
 }
 
-/// The order of commands is searched from effort 2 on; what is found is checked, changes no kernel, and ends
-/// sooner by the model that orders are compared on.
+/// The order of commands is searched from effort 2 on; what is found is checked, changes no kernel, and never
+/// ends later by the model that orders are compared on, for some searches sooner.
 #[test]
 fn orders_are_searched_by_windows_and_priorities() {
     assert!(order_searches(0).is_empty() && order_searches(1).is_empty());
@@ -115,11 +115,14 @@ fn orders_are_searched_by_windows_and_priorities() {
     let [_, encoder, _] = graphs();
     let rule = Options { pes: 8, ..Options::default() };
     let plain = plan(&machine, &encoder, &store, &rule).unwrap();
+    let mut sooner = 0;
     for search in order_searches(3) {
         let found = plan(&machine, &encoder, &store, &Options { search, ..rule }).unwrap();
-        assert!(found.cycles < plain.cycles, "{search:?}: {} {}", found.cycles, plain.cycles);
+        assert!(found.cycles <= plain.cycles, "{search:?}: {} {}", found.cycles, plain.cycles);
         assert_eq!(found.kernels, plain.kernels, "an order changes no kernel");
+        sooner += usize::from(found.cycles < plain.cycles);
     }
+    assert!(sooner > 0, "no search ends sooner than {}", plain.cycles);
 }
 
 #[test]

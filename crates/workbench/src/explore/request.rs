@@ -98,6 +98,7 @@ fn answer<S: CandidateDisplay>(
         prune: !request.plot,
         cloud: request.plot,
         budget: request.evaluations,
+        is_budget_held: true,
     };
     let found = search(shown.target(), &options, &mut |done: &SearchProgress, _| progress(part(done)));
     if found.kept.best().is_empty() {

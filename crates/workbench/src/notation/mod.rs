@@ -7,10 +7,11 @@ pub mod verdict;
 pub use drawing::{Drawing, draw};
 pub use lowering::{CheckedEinsum, check, lower_einsum};
 
-use tilewright_base::{Diagnostic, SourceId, Sources};
+use tilewright_base::nearest::near;
+use tilewright_base::{Diagnostic, Name, SourceId, Sources};
 use tilewright_machine::Tcp;
 use tilewright_notation::problem::Problem;
-use tilewright_notation::syntax::ast::{Operand, Program, SyntaxSpan};
+use tilewright_notation::syntax::ast::{Dim, Operand, Program, SyntaxSpan};
 use tilewright_notation::syntax::parser::{self, Parsed};
 use tilewright_num::RuleSet;
 use tilewright_tcp_cost::Setup;
@@ -91,9 +92,11 @@ pub fn read(
             Program { einsum: einsum.unwrap_or_default(), ..Program::default() }
         }
     };
+    let mut asked: Vec<Name> = Vec::new();
     if let Some(text) = request.dims {
         let dims = texts.option("dims", text, parser::dims).unwrap_or_default();
         program.dims.retain(|old| !dims.iter().any(|new| new.name.same_letters(&old.name)));
+        asked.extend(dims.iter().map(|dim| dim.name));
         program.dims.extend(dims);
     }
     for (operand, text) in Operand::ALL.into_iter().zip(request.shapes) {
@@ -115,12 +118,33 @@ pub fn read(
         let id = texts.sources.add(named("dtype"), dtype);
         program.dtype = Some((dtype.to_string(), SyntaxSpan(texts.sources.span(id, 0..dtype.len()))));
     }
-    let NotationTexts { sources, complaints, .. } = texts;
+    let NotationTexts { sources, mut complaints, .. } = texts;
+    if complaints.is_empty() {
+        complaints = unused_sizes(&program, &asked);
+    }
     if complaints.is_empty() {
         Ok(NotationInput { sources, program })
     } else {
         Err(Box::new(Refusal { sources, diagnostics: complaints }))
     }
+}
+
+/// Sizes that are asked for and that nothing uses: of an axis that the einsum does not have.
+fn unused_sizes(program: &Program, asked: &[Name]) -> Vec<Diagnostic> {
+    let axes: Vec<String> = program.einsum.axis_names().iter().map(ToString::to_string).collect();
+    let unused = program.dims.iter().filter(|dim| asked.contains(&dim.name) && !program.uses(dim.name));
+    let complaint = |dim: &Dim| {
+        let name = dim.name.to_string();
+        let instead = match near(&name, axes.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("leave `{name}` out"),
+        };
+        Diagnostic::error("notation/unused", format!("`{name}` has a size, and the einsum has no such axis"))
+            .at(dim.span, "nothing uses it")
+            .allowed(format!("its axes {}, and symbols that shapes and sizes use", axes.join(", ")))
+            .instead(instead)
+    };
+    unused.map(complaint).collect()
 }
 
 /// Texts as they are read, with what is wrong with them.

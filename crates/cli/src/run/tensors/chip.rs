@@ -50,6 +50,7 @@ pub(super) fn run(
         checks: true,
         shows_progress: !args.prompting.json,
     };
+    args.target.check_arrays()?;
     check_target(&args.target)?;
     let calibration = match &args.target.calibrate {
         Some(folder) => quantise::calibration(folder, &model.graph, host)?,

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde::Serialize;
 use tilewright_graph::Dtype;
-use tilewright_num::{Dtype as Pattern, RuleSet, int_pattern};
+use tilewright_num::{Dtype as Pattern, FloatRule, MiniFloat, RuleSet, encode, int_pattern};
 use tilewright_reference::{Elements, Tensor};
 use tilewright_runtime::{Array, npy};
 
-use crate::host::Host;
+use crate::host::{Host, refuse_overwrite};
 use crate::machine::to_json;
 use crate::outcome::Outcome;
 use crate::run::args::TensorArgs;
@@ -45,7 +45,9 @@ pub(super) fn written(
     let Some(folder) = &args.output else { return Ok(()) };
     let made = host.create_folder(Path::new(folder));
     made.map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
-    for ((_, tensor), path) in results.iter().zip(paths(folder, results)) {
+    let paths = paths(folder, results);
+    paths.iter().try_for_each(|path| refuse_overwrite(host, Some(path)))?;
+    for ((_, tensor), path) in results.iter().zip(paths) {
         let done = host.write(Path::new(&path), &bytes(tensor));
         done.map_err(|error| Outcome::unwritten(&path, &error))?;
     }
@@ -62,6 +64,13 @@ fn paths(folder: &str, results: &[(String, Tensor)]) -> Vec<String> {
 fn bytes(tensor: &Tensor) -> Vec<u8> {
     let extents: Vec<u64> = tensor.dims.iter().map(|dim| *dim as u64).collect();
     match (&tensor.elements, tensor.dtype) {
+        (Elements::Floats(values), Dtype::F16) => {
+            let rule = FloatRule::ieee(MiniFloat::F16);
+            let half = |value: &f32| encode(&RuleSet::TCP, rule, value.to_bits());
+            let patterns = values.iter().map(half).collect();
+            npy::write(&Array { dtype: Pattern::F16, extents, patterns }, &RuleSet::TCP)
+        }
+        // Array files have no shorter floats than these two.
         (Elements::Floats(values), _) => {
             let patterns = values.iter().map(|value| value.to_bits()).collect();
             npy::write(&Array { dtype: Pattern::F32, extents, patterns }, &RuleSet::TCP)

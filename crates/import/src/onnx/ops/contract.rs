@@ -43,13 +43,33 @@ fn implicit(spec: &str) -> String {
 /// Sizes, strides and pads of windows are smaller.
 const MOST_STEP: u64 = 1 << 20;
 
+fn given_pads(call: &Call<'_, '_>, rank: usize) -> Vec<i64> {
+    call.ints("pads").map_or_else(|| vec![0; 2 * rank], <[i64]>::to_vec)
+}
+
+/// How pads are found; a node that also gives them contradicts itself.
+fn auto_pad(call: &Call<'_, '_>) -> ImportResult<String> {
+    let auto = call.word("auto_pad", "NOTSET");
+    if !["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"].contains(&auto.as_str()) {
+        let what = format!("`auto_pad` is `{auto}`");
+        return Err(call.refuse(what).allowed("NOTSET, SAME_UPPER, SAME_LOWER, VALID"));
+    }
+    let pads = call.ints("pads").unwrap_or_default();
+    if auto != "NOTSET" && pads.iter().any(|pad| *pad != 0) {
+        return Err(call
+            .refuse(format!("`auto_pad` is {auto}, and `pads` is {pads:?}"))
+            .allowed("one of the two")
+            .instead("`auto_pad` NOTSET for these pads, or no `pads`"));
+    }
+    Ok(auto)
+}
+
 /// Attributes of windows with `auto_pad` worked out.
 pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> ImportResult<Attrs> {
     let rank = sizes.len();
     let list = |name: &str| call.ints(name).map_or_else(|| vec![1; rank], <[i64]>::to_vec);
     let (strides, dilations) = (list("strides"), list("dilations"));
-    let mut pads = call.ints("pads").map_or_else(|| vec![0; 2 * rank], <[i64]>::to_vec);
-    let auto = call.word("auto_pad", "NOTSET");
+    let (mut pads, auto) = (given_pads(call, rank), auto_pad(call)?);
     let small =
         [&strides[..], &dilations, &pads, sizes].concat().iter().all(|n| n.unsigned_abs() < MOST_STEP);
     if strides.len() != rank || dilations.len() != rank || pads.len() != 2 * rank || !small {
@@ -75,7 +95,14 @@ pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> ImportR
 
 fn kernel(call: &Call<'_, '_>, w: ValueId) -> ImportResult<Vec<i64>> {
     let sizes: Option<Vec<i64>> = call.reader.b.dims(w).iter().skip(2).map(Dim::as_fixed).collect();
-    sizes.ok_or_else(|| call.refuse("weights of an open size").allowed("fixed sizes"))
+    let sizes = sizes.ok_or_else(|| call.refuse("weights of an open size").allowed("fixed sizes"))?;
+    match call.ints("kernel_shape") {
+        Some(said) if said != sizes => Err(call
+            .refuse(format!("`kernel_shape` is {said:?}, and its weights have windows of {sizes:?}"))
+            .allowed("the sizes of the weights")
+            .instead(format!("`kernel_shape` {sizes:?}, or none"))),
+        _ => Ok(sizes),
+    }
 }
 
 pub(super) fn conv(call: &mut Call<'_, '_>) -> Outputs {
@@ -91,8 +118,7 @@ pub(super) fn conv(call: &mut Call<'_, '_>) -> Outputs {
         |name: &str, default: i64| call.ints(name).map_or_else(|| vec![default; rank], <[i64]>::to_vec);
     let (strides, dilations) = (list("strides", 1), list("dilations", 1));
     let extra = list("output_padding", 0);
-    let mut pads = call.ints("pads").map_or_else(|| vec![0; 2 * rank], <[i64]>::to_vec);
-    let auto = call.word("auto_pad", "NOTSET");
+    let (mut pads, auto) = (given_pads(call, rank), auto_pad(call)?);
     let shape = call.ints("output_shape").map(<[i64]>::to_vec);
     let given = shape.clone().unwrap_or_default();
     let all = [&strides[..], &dilations, &extra, &pads, &sizes, &given].concat();

@@ -163,15 +163,21 @@ fn mirrored(
     high: &Dim,
     mode: &str,
 ) -> ImportResult<ValueId> {
-    let size = call.built(call.reader.b.dim(x, axis))?.as_fixed();
-    let (Some(size), Some(low), Some(high)) = (size, low.as_fixed(), high.as_fixed()) else {
+    let own = call.built(call.reader.b.dim(x, axis))?.as_fixed();
+    let (Some(own), Some(low), Some(high)) = (own, low.as_fixed(), high.as_fixed()) else {
         return Err(call.refuse(format!("`{mode}` padding of an open size")).allowed("a fixed size"));
     };
     if (low, high) == (0, 0) {
         return Ok(x);
     }
-    if size <= 0 || [low, high, size].iter().any(|number| number.unsigned_abs() > 1 << 24) {
-        return Err(call.refuse("padding of nothing, or with too much"));
+    if [low, high, own].iter().any(|number| number.unsigned_abs() > 1 << 24) {
+        return Err(call.refuse("padding with too much").allowed("sizes and pads of at most 2^24"));
+    }
+    // What negative pads take away is gone before the rest is mirrored.
+    let (cut, low, high, size) =
+        (-low.min(0), low.max(0), high.max(0), own.saturating_add(low.min(0)).saturating_add(high.min(0)));
+    if size < 0 || (size == 0 && (low, high) != (0, 0)) {
+        return Err(call.refuse(format!("`{mode}` padding of nothing")).allowed("an element that is left"));
     }
     let place = |at: i64| match mode {
         "edge" => Some(at.clamp(0, size - 1)),
@@ -183,7 +189,7 @@ fn mirrored(
         }
         _ => None,
     };
-    let places: Option<Vec<i64>> = (-low..size + high).map(place).collect();
+    let places: Option<Vec<i64>> = (-low..size + high).map(|at| Some(cut + place(at)?)).collect();
     let places = places
         .ok_or_else(|| call.refuse(format!("mode `{mode}`")).allowed("constant, edge, reflect, wrap"))?;
     call.build(|b| {
@@ -229,9 +235,19 @@ pub(super) fn trilu(call: &mut Call<'_, '_>) -> Outputs {
     call.rich(RichOp::Trilu, Attrs::default().int("upper", call.int("upper", 1)))
 }
 
+/// The opset from which on Resize has a region, scales and sizes.
+const FIRST_RESIZE: i64 = 11;
+
 pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
     let x = call.input(0)?;
     let upsample = call.node.op == "Upsample";
+    if !upsample && call.reader.opset < FIRST_RESIZE {
+        let what = format!("is of opset {}, whose Resize has other operands", call.reader.opset);
+        return Err(call
+            .refuse(what)
+            .allowed(format!("Resize of opset {FIRST_RESIZE} to 27"))
+            .instead("the model converted to opset 13 to 23"));
+    }
     let own: Option<Vec<i64>> = call.reader.b.dims(x).iter().map(Dim::as_fixed).collect();
     let own = own.ok_or_else(|| call.refuse("a size that is open").allowed("fixed sizes"))?;
     let rank = own.len();
@@ -241,12 +257,14 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
     };
     let given = call.known_floats(if upsample { 1 } else { 2 }, "scales")?.unwrap_or_default();
     let wanted = if upsample { None } else { call.numbers(3, "sizes")? };
-    let (mut scales, mut sizes) = (vec![1.0_f32; rank], own.clone());
-    match wanted.filter(|wanted| !wanted.is_empty()) {
+    let mut sizes = own.clone();
+    let attrs = match wanted.filter(|wanted| !wanted.is_empty()) {
         Some(wanted) if wanted.len() == axes.len() => {
-            by_sizes(call, &axes, &wanted, &own, &mut scales, &mut sizes)?;
+            let ratios = by_sizes(call, &axes, &wanted, &own, &mut sizes)?;
+            Attrs::default().ints("ratios", &ratios)
         }
         None if given.len() == axes.len() => {
+            let mut scales = vec![1.0_f32; rank];
             for (axis, scale) in axes.iter().zip(given) {
                 scales[*axis] = scale;
                 #[expect(
@@ -257,9 +275,10 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
                 let size = (own[*axis] as f64 * f64::from(scale)).floor() as i64;
                 sizes[*axis] = size;
             }
+            Attrs::default().floats("scales", &scales)
         }
         _ => return Err(call.refuse("neither scales nor sizes for the axes")),
-    }
+    };
     let places = if upsample {
         "asymmetric".to_string()
     } else {
@@ -267,9 +286,8 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
     };
     let rounding =
         if upsample { "floor".to_string() } else { call.word("nearest_mode", "round_prefer_floor") };
-    let mut attrs = Attrs::default()
+    let mut attrs = attrs
         .ints("sizes", &sizes)
-        .floats("scales", &scales)
         .word("mode", &call.word("mode", "nearest"))
         .word("places", &places)
         .word("rounding", &rounding)
@@ -292,26 +310,34 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
     call.rich_on(RichOp::Resize, &[Some(x)], attrs)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "sizes are small")]
+/// Sizes after resizing where sizes are wanted, and the scales as ratios of sizes: those above the line, then
+/// those below.
 fn by_sizes(
     call: &Call<'_, '_>,
     axes: &[usize],
     wanted: &[i64],
     own: &[i64],
-    scales: &mut [f32],
     sizes: &mut [i64],
-) -> ImportResult<()> {
-    let scale = |axis: usize, size: i64| size as f64 / own[axis] as f64;
-    let each = axes.iter().zip(wanted).map(|(axis, size)| scale(*axis, *size));
+) -> ImportResult<Vec<i64>> {
+    let asked: Vec<(i64, i64)> = axes.iter().zip(wanted).map(|(axis, size)| (*size, own[*axis])).collect();
+    if asked.iter().any(|(size, from)| !(1..=MOST_SIZE).contains(size) || !(1..=MOST_SIZE).contains(from)) {
+        return Err(call.refuse("a size that is too small or too large").allowed("sizes of 1 to 2^16"));
+    }
+    let order = |a: &&(i64, i64), b: &&(i64, i64)| (a.0 * b.1).cmp(&(b.0 * a.1));
     let common = match call.word("keep_aspect_ratio_policy", "stretch").as_str() {
         "stretch" => None,
-        "not_larger" => Some(each.fold(f64::INFINITY, f64::min)),
-        "not_smaller" => Some(each.fold(0.0, f64::max)),
+        "not_larger" => asked.iter().min_by(order).copied(),
+        "not_smaller" => asked.iter().max_by(order).copied(),
         _ => return Err(call.refuse("another `keep_aspect_ratio_policy`")),
     };
-    for (axis, size) in axes.iter().zip(wanted) {
-        scales[*axis] = common.unwrap_or_else(|| scale(*axis, *size)) as f32;
-        sizes[*axis] = common.map_or(*size, |common| (common * own[*axis] as f64 + 0.5).floor() as i64);
+    let mut ratios = vec![1; 2 * own.len()];
+    for (axis, asked) in axes.iter().zip(&asked) {
+        let (over, under) = common.unwrap_or(*asked);
+        (ratios[*axis], ratios[own.len() + axis]) = (over, under);
+        sizes[*axis] = common.map_or(asked.0, |_| (2 * own[*axis] * over + under) / (2 * under));
     }
-    Ok(())
+    Ok(ratios)
 }
+
+/// Sizes of a resized axis are at most this.
+const MOST_SIZE: i64 = 1 << 16;

@@ -33,22 +33,23 @@ pub(super) fn reduce(call: &mut Call<'_, '_>) -> Outputs {
             "ReduceL2" | "ReduceSumSquare" => b.mul(x, x)?,
             _ => x,
         };
-        let Some(axes) = axes else { return Ok(before) };
-        let sum = match op.as_str() {
-            "ReduceMean" => b.mean(before, &axes, keep)?,
-            "ReduceMax" => b.reduce(Fold::Max, before, &axes, keep)?,
-            "ReduceMin" => b.reduce(Fold::Min, before, &axes, keep)?,
-            "ReduceProd" => b.reduce(Fold::Prod, before, &axes, keep)?,
-            "ReduceLogSumExp" => {
-                let largest = b.reduce(Fold::Max, before, &axes, true)?;
+        // Without axes every element is reduced alone: what is done before and behind stays.
+        let sum = match (&axes, op.as_str()) {
+            (None, _) => before,
+            (Some(axes), "ReduceMean") => b.mean(before, axes, keep)?,
+            (Some(axes), "ReduceMax") => b.reduce(Fold::Max, before, axes, keep)?,
+            (Some(axes), "ReduceMin") => b.reduce(Fold::Min, before, axes, keep)?,
+            (Some(axes), "ReduceProd") => b.reduce(Fold::Prod, before, axes, keep)?,
+            (Some(axes), "ReduceLogSumExp") => {
+                let largest = b.reduce(Fold::Max, before, axes, true)?;
                 let shifted = b.sub(before, largest)?;
                 let exponentials = b.unary(Unary::Exp, shifted)?;
-                let sum = b.reduce(Fold::Sum, exponentials, &axes, keep)?;
+                let sum = b.reduce(Fold::Sum, exponentials, axes, keep)?;
                 let logarithm = b.unary(Unary::Ln, sum)?;
-                let largest = b.reduce(Fold::Max, before, &axes, keep)?;
+                let largest = b.reduce(Fold::Max, before, axes, keep)?;
                 b.add(logarithm, largest)?
             }
-            _ => b.reduce(Fold::Sum, before, &axes, keep)?,
+            (Some(axes), _) => b.reduce(Fold::Sum, before, axes, keep)?,
         };
         match op.as_str() {
             "ReduceL2" => b.unary(Unary::Sqrt, sum),

@@ -228,7 +228,7 @@ const STAGES: &str = r###"{"added_tokens":[{"id":4,"content":"<s>","lstrip":true
     "pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Metaspace","replacement":"_","prepend_scheme":"first","split":true},
     {"type":"Split","pattern":{"Regex":"a|b*"},"behavior":"MergedWithNext","invert":false},{"type":"Punctuation","behavior":"Isolated"},
     {"type":"Digits","individual_digits":true}]},
-    "post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}}],"special_tokens":{}},
+    "post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}}],"special_tokens":{"<s>":{"id":"<s>","ids":[1],"tokens":["<s>"]}}},
     "decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"_"},"content":" "},{"type":"ByteFallback"},
     {"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":1}]},
     "model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"_":3},"merges":[["a","b"]],"byte_fallback":true,"fuse_unk":true,
