@@ -260,8 +260,8 @@ fn faults_that_matter_are_refused_before_a_run() {
         // where bytes are then missing, written twice or not its own.
         let least = match mutation {
             Mutation::DropOrder | Mutation::DropCommand | Mutation::Swap => 100,
-            // The host writes inputs inside of their padding, which is part of the value, and windows are read
-            // from the input itself.
+            // The host writes inputs inside of their padding, which is part of the value, and windows are
+            // read from the input itself.
             Mutation::MoveSource => 70,
             Mutation::MoveTarget | Mutation::MoveFetch => 85,
             Mutation::MoveCommit => 95,
