@@ -168,7 +168,7 @@ def test_wrong_usage_is_named(tmp_path):
         (["kernels.py::add", "--chip", "tcp"], "is no Neuron device"),
         (["kernels.py::add", "--trace", "nowhere/t.pftrace"], "--trace nowhere/t.pftrace cannot be written: No such file"),
         (["kernels.py::add", "--trace", "."], "cannot be written: Is a directory"),
-        (["kernels.py::add", "--trace", "kernels.py"], "--trace kernels.py is what the command reads: kernels.py; give"),
+        (["kernels.py::add", "--trace", "kernels.py"], "--trace kernels.py is what the command reads: kernels.py; give what is written another name"),
         (["kernels.py::add", "--trace", "both", "--emit", "both"], "--trace and --emit both write both; give each"),
         (["kernels.py::add", "--emit", "nowhere/add.neuron"], "--emit nowhere/add.neuron cannot be written: No such file"),
         (["kernels.py::add", "--frob"], "the option --frob is unknown; text that begins so comes after --"),
