@@ -99,6 +99,15 @@ test("a search shows its front, and a picked point its tactic", { skip }, async 
   await others.nth(before === "0" ? count - 1 : 0).click();
   assert.notEqual(await picked(), before);
   assert.ok((await page.locator("figure rect").count()) > 3);
+  // Parallel coordinates: a line for each point, through an axis for each figure that differs; a line is picked too.
+  const lines = page.locator("polyline.pick"), axes = page.locator("svg:has(polyline.pick) line.grid");
+  assert.equal(await lines.count(), count);
+  assert.ok((await axes.count()) > 2);
+  const points = await lines.nth(0).getAttribute("points");
+  assert.equal(points.split(" ").length, await axes.count());
+  const now = await picked(), other = now === "0" ? count - 1 : 0;
+  await lines.nth(other).dispatchEvent("click");
+  assert.equal(await picked(), String(other));
   await close();
 });
 
