@@ -279,8 +279,8 @@ impl<'m> Emitter<'m> {
     }
 
     /// Others learn from a PE by a message that is its next command.
-    pub(super) fn told(&mut self, from: usize, to: &[usize]) {
-        self.signals.told(from, to, self.ops[from].len());
+    pub(super) fn note_message(&mut self, from: usize, to: &[usize]) {
+        self.signals.note_message(from, to, self.ops[from].len());
     }
 
     /// Moves bytes.

@@ -116,7 +116,7 @@ impl Emitter<'_> {
         for pe in &others {
             self.ops[*pe].push(Op::Hear(Hear { from: vec![first], region }));
         }
-        self.told(first, &others);
+        self.note_message(first, &others);
         self.ops[first].push(Op::Tell(Tell { to: others, after, execs: false }));
     }
 
@@ -129,7 +129,7 @@ impl Emitter<'_> {
         }
         for pe in &others {
             let after = after[*pe - first].clone();
-            self.told(*pe, &[first]);
+            self.note_message(*pe, &[first]);
             self.ops[*pe].push(Op::Tell(Tell { to: vec![first], after, execs }));
         }
         self.ops[first].push(Op::Hear(Hear { from: others, region }));

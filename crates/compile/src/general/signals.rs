@@ -44,7 +44,7 @@ pub(super) struct Signals {
     all: Vec<Vec<usize>>,
     /// By writer, then by reader.
     known: Vec<Vec<Known>>,
-    /// Who is told behind a command of each PE.
+    /// Receivers of the signal behind a command of each PE.
     given: Vec<BTreeMap<usize, Vec<usize>>>,
     /// The waits that a transfer comes behind.
     behind: Vec<BTreeMap<usize, Vec<usize>>>,
@@ -150,7 +150,7 @@ impl Signals {
     }
 
     /// A PE has a message for others as its last command.
-    pub(super) fn told(&mut self, from: usize, to: &[usize], command: usize) {
+    pub(super) fn note_message(&mut self, from: usize, to: &[usize], command: usize) {
         for reader in to {
             self.known[from][*reader].from = command;
         }
@@ -184,7 +184,8 @@ impl Signals {
             all.push((op, waits.collect()));
             if let Some(readers) = given.get(&at) {
                 // What the one of them knows who knows least.
-                let since = readers.iter().map(|reader| done[*reader]).min().or_broken("somebody is told");
+                let since =
+                    readers.iter().map(|reader| done[*reader]).min().or_broken("a signal has a receiver");
                 let first = since.map_or(0, |since| writes.partition_point(|write| *write <= since));
                 let end = writes.partition_point(|write| *write <= at);
                 let after = writes[first..end].iter().map(|write| moved[*write]).collect();
@@ -275,7 +276,7 @@ mod tests {
     fn signals_do_not_pass_other_messages() {
         let mut both = Both::new();
         both.write((0, 50));
-        both.signals.told(0, &[1], both.ops[0]);
+        both.signals.note_message(0, &[1], both.ops[0]);
         both.ops[0] += 1;
         both.read((0, 10));
         let ops = both.ops.map(|count| (0..count).map(|_| Op::Meet).collect::<Vec<Op>>());
