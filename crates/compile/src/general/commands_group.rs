@@ -15,7 +15,10 @@ use tilewright_tcp_lower::kernels::pass::{ElementTarget, fetch_words, pass};
 use super::commands_chain::Rooms;
 use super::commands_hulls::{is_entered, walked_pass};
 use super::commands_reduce::reduction;
-use super::cut::{Cut, Hull, Operand, Room, ShareBox, WholeRows, block_bytes, boxes, coalesced, cut, shared};
+use super::cut::{
+    self, Cut, Hull, Operand, Room, ShareBox, WholeRows, block_bytes, boxes, coalesced, shared,
+};
+use super::depthwise::{Share, Taps, sums};
 use super::emit::{Block, hbm};
 use super::group::{Group, LEAST_ROWS, axes};
 use super::kernel::{Kernels, Packing, Work};
@@ -47,6 +50,8 @@ pub(super) struct GroupPlan {
     pub(super) narrow_slots: u64,
     /// Words of all temporary streams of a kernel at once.
     pub(super) temporary: u64,
+    /// Depthwise sums that the contraction engine adds, by the number of their kernel.
+    pub(super) sums: BTreeMap<usize, (Taps, Share)>,
 }
 
 impl GroupPlan {
@@ -75,8 +80,22 @@ pub(super) fn plan_group(
     machine: &tilewright_machine::tcp::Tcp,
     all: &Kernels,
     group: &Group,
-    (pes, dm_bytes): (u64, u64),
+    room: (u64, u64),
     has_rows: Option<RowResults>,
+) -> Option<GroupPlan> {
+    let kernels: Vec<usize> = group.kernels.clone().collect();
+    let found = if has_rows.is_none() { sums(all, &kernels) } else { BTreeMap::new() };
+    let by_engine = (!found.is_empty()).then(|| plan_with(machine, all, group, room, (has_rows, found)));
+    by_engine.flatten().or_else(|| plan_with(machine, all, group, room, (has_rows, BTreeMap::new())))
+}
+
+/// The same with depthwise sums that the contraction engine is to add.
+fn plan_with(
+    machine: &tilewright_machine::tcp::Tcp,
+    all: &Kernels,
+    group: &Group,
+    (pes, dm_bytes): (u64, u64),
+    (has_rows, found): (Option<RowResults>, BTreeMap<usize, Taps>),
 ) -> Option<GroupPlan> {
     let single = has_rows == Some(RowResults::Stay);
     let has_rows = has_rows.is_some();
@@ -84,22 +103,7 @@ pub(super) fn plan_group(
     let made: BTreeSet<usize> =
         kernels.iter().flat_map(|at| all.kernels[*at].results.iter().copied()).collect();
     let dims = if has_rows { axes(all, group)? } else { first_dims(all, group)? };
-    let mut reads: Vec<((usize, usize), Read)> = Vec::new();
-    for number in &kernels {
-        match &all.kernels[*number].work {
-            Work::Chain { inputs, .. } => {
-                for (stream, view) in
-                    inputs.iter().enumerate().filter(|(_, view)| !made.contains(&view.value))
-                {
-                    reads.push(((*number, stream), (view.value, view.reshaped(&dims)?)));
-                }
-            }
-            Work::Reduce { from, .. } if !made.contains(from) => {
-                reads.push(((*number, 0), (*from, View::whole(*from, &dims))));
-            }
-            _ => {}
-        }
-    }
+    let reads = brought_in(all, &kernels, &made, &dims)?;
     let mut views: Vec<View> = reads.iter().map(|(_, (_, view))| view.clone()).collect();
     let bytes: Vec<u64> = views.iter().map(|view| all.values[view.value].element_bytes()).collect();
     if has_rows {
@@ -108,11 +112,16 @@ pub(super) fn plan_group(
     }
     let (sizes, mut operands) = coalesced(&views, &[bytes, vec![WORD_BYTES]].concat());
     operands.truncate(reads.len());
+    for (operand, ((number, _), _)) in operands.iter_mut().zip(&reads) {
+        operand.contracted = found.contains_key(number);
+    }
     let (slots, wide_slots, narrow_slots) = slots(all, &kernels, group, has_rows);
     let narrows = !has_rows && kernels.iter().all(|at| is_narrowing(all, *at));
     let slot_bytes = if narrows { result_bytes(all, &kernels) } else { WORD_BYTES };
-    let temporary = if narrows { 0 } else { kernels.iter().map(|at| temporary(machine, all, *at)).max()? };
-    let commands: u64 = kernels.iter().map(|at| commands(machine, all, *at)).sum();
+    let by_vectors = || kernels.iter().filter(|at| !found.contains_key(at));
+    let temporary = by_vectors().map(|at| temporary(machine, all, *at)).max().filter(|_| !narrows);
+    let temporary = temporary.unwrap_or_default();
+    let commands: u64 = by_vectors().map(|at| commands(machine, all, *at)).sum();
     let room = Room {
         pes,
         stream_bytes: wide_slots * slot_bytes + (temporary + narrow_slots.div_ceil(8)) * WORD_BYTES,
@@ -120,11 +129,12 @@ pub(super) fn plan_group(
         result_bytes: result_bytes(all, &kernels),
         dm_bytes,
         rows: has_rows.then_some(WholeRows { columns: group.columns, multiple: LEAST_ROWS, single }),
+        taps: found.values().map(|taps| taps.windows.len() as u64).sum(),
     };
     let known: Vec<(usize, Operand)> = reads.iter().map(|(_, (value, _))| *value).zip(operands).collect();
     let (common, places) = shared(&sizes, &known);
     let alone: Vec<Operand> = common.iter().map(|(_, operand)| operand.clone()).collect();
-    let cut = cut(machine, &sizes, &alone, room)?;
+    let cut = cut::cut(machine, &sizes, &alone, room)?;
     let mut brought = Vec::new();
     for (value, operand) in common {
         let hull = cut.hull(machine, &operand)?;
@@ -134,8 +144,10 @@ pub(super) fn plan_group(
         let steps = taken.iter().zip(&brought[*number].2.steps);
         (*number, steps.map(|(count, stride)| count * stride).sum::<i64>())
     };
-    let reads = reads.iter().map(|(read, _)| *read).zip(places.iter().map(begins)).collect();
+    let reads: BTreeMap<(usize, usize), (usize, i64)> =
+        reads.iter().map(|(read, _)| *read).zip(places.iter().map(begins)).collect();
     let columns = has_rows.then_some(group.columns);
+    let sums = shares(machine, &brought, &reads, found)?;
     Some(GroupPlan {
         kernels,
         columns,
@@ -147,7 +159,52 @@ pub(super) fn plan_group(
         slot_bytes,
         narrow_slots,
         temporary,
+        sums,
     })
+}
+
+/// What kernels read of other values, by kernel and stream, over the axes of their elements.
+fn brought_in(
+    all: &Kernels,
+    kernels: &[usize],
+    made: &BTreeSet<usize>,
+    dims: &[u64],
+) -> Option<Vec<((usize, usize), Read)>> {
+    let mut reads: Vec<((usize, usize), Read)> = Vec::new();
+    for number in kernels {
+        match &all.kernels[*number].work {
+            Work::Chain { inputs, .. } => {
+                for (stream, view) in
+                    inputs.iter().enumerate().filter(|(_, view)| !made.contains(&view.value))
+                {
+                    reads.push(((*number, stream), (view.value, view.reshaped(dims)?)));
+                }
+            }
+            Work::Reduce { from, .. } if !made.contains(from) => {
+                reads.push(((*number, 0), (*from, View::whole(*from, dims))));
+            }
+            _ => {}
+        }
+    }
+    Some(reads)
+}
+
+/// Shares of depthwise sums, where their streams begin in what a slice has.
+fn shares(
+    machine: &tilewright_machine::tcp::Tcp,
+    brought: &[(usize, Operand, Hull)],
+    reads: &BTreeMap<(usize, usize), (usize, i64)>,
+    found: BTreeMap<usize, Taps>,
+) -> Option<BTreeMap<usize, (Taps, Share)>> {
+    let share = |(number, taps): (usize, Taps)| {
+        let begins = |streams: &[usize]| -> Vec<i64> {
+            streams.iter().map(|stream| reads[&(number, *stream)].1).collect()
+        };
+        let walk = &brought[reads[&(number, *taps.windows.first()?)].0].2.walk;
+        let share = Share::new(machine, walk, [&begins(&taps.windows), &begins(&taps.weights)])?;
+        Some((number, (taps, share)))
+    };
+    found.into_iter().map(share).collect()
 }
 
 /// Bytes of an element of the narrowest value that is made.
@@ -257,7 +314,7 @@ impl Planner<'_> {
         let step = usize::try_from(slices).map_err(|_| "too many slices")?;
         for (turn, first) in (0..shares).step_by(step).enumerate() {
             self.emitter.turn_to(turn as u64 % pes);
-            let again = turn as u64 >= pes && plan.kernels.len() == 1;
+            let again = turn as u64 >= pes && (plan.kernels.len() == 1 || !plan.sums.is_empty());
             self.group_share(plan, (first, (first + slices).min(shares)), again)?;
         }
         let last: BTreeSet<usize> =
@@ -386,7 +443,14 @@ impl Planner<'_> {
     fn give_blocks(&mut self, plan: &GroupPlan, value: usize, (first, end): (u64, u64), dm: u64) {
         let element_bytes = self.value(value).element_bytes();
         let dims: Vec<u64> = plan.cut.digits.iter().zip(&plan.cut.inner).map(|(a, b)| a * b).collect();
-        let out = Operand { first: 0, strides: strides(&dims), element_bytes, steps: Vec::new(), streams: 1 };
+        let out = Operand {
+            first: 0,
+            strides: strides(&dims),
+            element_bytes,
+            steps: Vec::new(),
+            streams: 1,
+            contracted: false,
+        };
         let outer = plan.cut.outer(&out);
         let scale = |elements: i64| elements * signed(element_bytes);
         for ShareBox { first: share, loops } in boxes(&plan.cut.digits, first, end) {
@@ -417,6 +481,9 @@ impl Planner<'_> {
     ) -> Lowered<()> {
         let kernel = &self.kernels.kernels[number];
         let Work::Chain { inputs, lines, streams } = &kernel.work else { return Ok(()) };
+        if let Some((taps, share)) = plan.sums.get(&number) {
+            return self.depthwise(plan, (number, taps, share), range, places);
+        }
         let wide = kernel
             .results
             .first()

@@ -16,6 +16,7 @@ use tilewright_tcp_lower::kernels::pass::{ElementTarget, exec, fetch_words, load
 
 use super::commands_group::{GroupPlan, Places, offset};
 use super::cut::{Hull, Operand, ShareBox, block_bytes, boxes};
+use super::depthwise::{Share, Taps};
 use super::emit::hbm;
 use super::kernel::{Packing, Work};
 use super::moves::Bytes;
@@ -163,10 +164,8 @@ impl Planner<'_> {
     /// Whether all shares read the same contiguous words: a ring passes parts of them on, where transfers
     /// would bring a copy to every slice.
     fn is_common(&self, plan: &GroupPlan, read: (usize, usize)) -> bool {
-        let Some((_, operand, hull)) = plan.operand(read) else { return false };
-        let outer = plan.cut.outer(operand);
-        let same = outer.iter().zip(&plan.cut.digits).all(|(stride, digit)| *stride == 0 || *digit == 1);
-        same && hull.lead == 0 && hull.levels.len() <= 1 && !self.slot_of(plan, read)
+        let Some((_, _, hull)) = plan.operand(read) else { return false };
+        self.is_alike(plan, read) && hull.lead == 0 && hull.levels.len() <= 1 && !self.slot_of(plan, read)
     }
 
     /// Whether an input is made in the group.
@@ -226,7 +225,20 @@ impl Planner<'_> {
         range: (u64, u64),
         places: &mut Places,
     ) -> Lowered<Fetch> {
-        let Some((value, operand, hull)) = plan.operand(read) else { return Err("an input".to_string()) };
+        let Some((value, _, hull)) = plan.operand(read) else { return Err("an input".to_string()) };
+        let dtype = self.value(*value).packing.cast().unwrap_or(Dtype::I32);
+        Ok(fetch_words(dtype, self.brought(plan, read, range, places)?, &hull.walk))
+    }
+
+    /// Where the first element of an input lies in its hull, which is brought if it is not there.
+    fn brought(
+        &mut self,
+        plan: &GroupPlan,
+        read: (usize, usize),
+        range: (u64, u64),
+        places: &mut Places,
+    ) -> Lowered<u64> {
+        let Some((_, operand, hull)) = plan.operand(read) else { return Err("an input".to_string()) };
         let (number, begins) = plan.reads[&read];
         let from = match places.brought.get(&number) {
             Some(from) => *from,
@@ -238,9 +250,37 @@ impl Planner<'_> {
                 from
             }
         };
-        let dtype = self.value(*value).packing.cast().unwrap_or(Dtype::I32);
         let skipped = hull.lead + u64::try_from(begins).map_err(|_| "steps back")?;
-        Ok(fetch_words(dtype, from + skipped * operand.element_bytes, &hull.walk))
+        Ok(from + skipped * operand.element_bytes)
+    }
+
+    /// A depthwise sum: weights to the register files, unless they have them from a share before, then the
+    /// sums of the slices' shares.
+    pub(super) fn depthwise(
+        &mut self,
+        plan: &GroupPlan,
+        (number, taps, share): (usize, &Taps, &Share),
+        range: (u64, u64),
+        places: &mut Places,
+    ) -> Lowered<()> {
+        let machine = self.emitter.machine;
+        let to = self.kernels.kernels[number].results[0];
+        let (to, _) = self.slot(plan, to, places).ok_or("a sum without a place")?;
+        let weights = (number, taps.weights[0]);
+        if !(places.holds_vectors && self.is_alike(plan, weights)) {
+            let from = self.brought(plan, weights, range, places)?;
+            self.emitter.exec(share.load(machine, from));
+        }
+        let from = self.brought(plan, (number, taps.windows[0]), range, places)?;
+        self.emitter.exec(share.contract(machine, from, to));
+        Ok(())
+    }
+
+    /// Whether all shares read the same elements.
+    fn is_alike(&self, plan: &GroupPlan, read: (usize, usize)) -> bool {
+        let Some((_, operand, _)) = plan.operand(read) else { return false };
+        let outer = plan.cut.outer(operand);
+        outer.iter().zip(&plan.cut.digits).all(|(stride, digit)| *stride == 0 || *digit == 1)
     }
 
     /// The hulls of shares to the slices; slices behind the last share get those of the first again.

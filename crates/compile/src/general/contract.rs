@@ -2,6 +2,7 @@
 
 use tilewright_graph::{Binary, Dtype, Fold, Subscripts, ValueId};
 
+use super::depthwise::{FLIT_CHANNELS, LEAST_TAPS, tap_lines};
 use super::elementwise::{Arg, Writer};
 use super::float8::sums_alone;
 use super::form::{Former, Held, inverse, memory_order};
@@ -10,7 +11,7 @@ use super::refusal::Lowered;
 use super::view::{View, count, signed, strides};
 
 /// Products that the vector engine adds one after the other, at most.
-const MOST_TAPS: u64 = 64;
+pub(super) const MOST_TAPS: u64 = 64;
 /// Products that it adds so whatever their number, at most.
 const FEW_TAPS: u64 = 16;
 /// Products of each position, for each that is added: with fewer of them commands take longer than products.
@@ -28,6 +29,28 @@ pub(crate) fn is_vector_work(sizes: Sizes) -> bool {
     let elements = batch.saturating_mul(rows).saturating_mul(columns);
     let pays = summed <= FEW_TAPS || elements >= summed.saturating_mul(LEAST_TAP_ELEMENTS);
     batch > 1 && rows.min(columns) == 1 && summed <= MOST_TAPS && pays
+}
+
+/// Whether taps are sums of neighbouring channels that lie together: the innermost axis of results, which
+/// weights have besides those that are summed, and no other.
+fn is_by_channel(operands: [&Lettered; 2], stored: &[u8], summed: &[u8]) -> bool {
+    let [windows, weights] = match operands {
+        [a, b] if a.letters.len() >= b.letters.len() => [a, b],
+        [a, b] => [b, a],
+    };
+    let live: Vec<u8> = stored.iter().copied().filter(|letter| windows.size(*letter) > 1).collect();
+    let Some((channel, around)) = live.split_last() else { return false };
+    let fixed = |letter: &u8| weights.size(*letter) == 1 || weights.stride(*letter) == 0;
+    let has_all = |from: &Lettered| summed.iter().all(|letter| from.has(*letter));
+    let steps = |letter: &u8| windows.stride(*letter) >= 0;
+    windows.stride(*channel) == 1
+        && windows.size(*channel).is_multiple_of(FLIT_CHANNELS)
+        && weights.size(*channel) == windows.size(*channel)
+        && summed.iter().map(|letter| windows.size(*letter)).product::<u64>() >= LEAST_TAPS
+        && around.iter().all(|letter| fixed(letter) && steps(letter))
+        && summed.iter().all(steps)
+        && has_all(windows)
+        && has_all(weights)
 }
 
 /// A view with a letter for each axis.
@@ -219,8 +242,9 @@ impl Former<'_> {
         self.all.values[view.value].origin == Origin::Input
     }
 
-    /// Sums of few products at each position of a batch, as depthwise convolutions have them: the contraction
-    /// engine would use one lane, the vector engine multiplies and adds what it reads by strides, in f32.
+    /// Sums of few products at each position of a batch, as depthwise convolutions have them: products and
+    /// sums in f32 of what is read by strides. Where channels lie together, operands are in bf16, as those of
+    /// other contractions, and the contraction engine can take them (`depthwise`).
     fn taps(
         &mut self,
         name: &str,
@@ -239,10 +263,15 @@ impl Former<'_> {
             View { value: from.view.value, first: from.view.first + skipped, axes }
         };
         let mut taps: Vec<Vec<(u8, u64)>> = vec![Vec::new()];
+        let by_channel = dtype == Dtype::F32 && is_by_channel(operands, &stored, summed);
         let mut laid = Vec::new();
         for from in operands {
             let live: Vec<u8> = stored.iter().copied().filter(|letter| size(*letter) > 1).collect();
-            laid.push(self.laid_taps(name, from, summed, &live)?);
+            let mut one = self.laid_taps(name, from, summed, &live, by_channel)?;
+            if by_channel {
+                one.view.value = self.narrow(one.view.value, Packing::Half);
+            }
+            laid.push(one);
         }
         for letter in summed {
             let more =
@@ -250,18 +279,12 @@ impl Former<'_> {
             taps = taps.into_iter().flat_map(more).collect();
         }
         let inputs = taps.iter().flat_map(|tap| laid.iter().map(|from| view(from, tap)));
-        let inputs: Vec<View> =
-            inputs.collect::<Vec<View>>().into_iter().map(|view| self.compact(view)).collect();
-        let mut writer = Writer::new(inputs.len());
-        let mut sum = None;
-        for at in 0..taps.len() {
-            let product = writer.binary(Binary::Mul, dtype, Arg::Stream(2 * at), Arg::Stream(2 * at + 1))?;
-            sum = Some(match sum {
-                None => product,
-                Some(sum) => writer.binary(Binary::Add, dtype, Arg::Stream(sum), Arg::Stream(product))?,
-            });
+        let mut inputs: Vec<View> = inputs.collect();
+        if !by_channel {
+            inputs = inputs.into_iter().map(|view| self.compact(view)).collect();
         }
-        let stream = sum.ok_or("a sum of nothing")?;
+        let writer = tap_lines(taps.len(), dtype, by_channel && self.is_depthwise)?;
+        let stream = (inputs.len() + writer.lines.len()).checked_sub(1).ok_or("a sum of nothing")?;
         let dims: Vec<u64> = stored.iter().map(|letter| size(*letter)).collect();
         let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
         let view = View::whole(self.made(name, &dims, dtype, work), &dims);
@@ -272,13 +295,21 @@ impl Former<'_> {
 
     /// An operand of taps that is spread over some axes, with the elements of each tap one after the other:
     /// they come once for all of these axes, in one run.
-    fn laid_taps(&mut self, name: &str, from: &Lettered, summed: &[u8], stored: &[u8]) -> Lowered<Lettered> {
+    fn laid_taps(
+        &mut self,
+        name: &str,
+        from: &Lettered,
+        summed: &[u8],
+        stored: &[u8],
+        by_channel: bool,
+    ) -> Lowered<Lettered> {
         let own = |letter: &&u8| from.has(**letter) && from.stride(**letter) != 0;
         let spread = stored.iter().any(|letter| !from.has(*letter));
         let letters: Vec<u8> = summed.iter().filter(own).chain(stored.iter().filter(own)).copied().collect();
         let same =
             || Lettered { letters: from.letters.clone(), view: from.view.clone(), four_bits: from.four_bits };
-        if !spread || self.is_constant(&from.view) || letters.is_empty() {
+        let stays = self.is_constant(&from.view) && !by_channel;
+        if !spread || stays || letters.is_empty() {
             return Ok(same());
         }
         let Some(view) = from.ordered(&letters) else { return Ok(same()) };

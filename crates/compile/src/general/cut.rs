@@ -9,6 +9,7 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
+use super::depthwise::{self, FLIT_CHANNELS};
 use super::view::{View, signed};
 
 /// Words of a share, at most.
@@ -32,6 +33,8 @@ pub(super) struct Operand {
     pub(super) steps: Vec<(i64, u64)>,
     /// Streams that read it.
     pub(super) streams: u64,
+    /// The contraction engine reads it, as one stream.
+    pub(super) contracted: bool,
 }
 
 /// Axes that all operands walk alike are one: sizes, and the operands on them.
@@ -46,6 +49,7 @@ pub(super) fn coalesced(inputs: &[View], element_bytes: &[u64]) -> (Vec<u64>, Ve
             element_bytes: *bytes,
             steps: Vec::new(),
             streams: 1,
+            contracted: false,
         })
         .collect();
     let rank = inputs.first().map_or(0, |view| view.axes.len());
@@ -87,7 +91,7 @@ type Member = (usize, Counts);
 
 /// Operands that read the same value by the same strides from other first elements on, as one: what they have
 /// in common, and for each operand the number of the common one and its steps in it. Those that are spread
-/// over an axis stay alone.
+/// over an axis stay alone, unless the contraction engine takes them.
 pub(super) fn shared(dims: &[u64], operands: &[(usize, Operand)]) -> (Vec<(usize, Operand)>, Vec<Member>) {
     let mut common: Vec<(usize, Operand)> = Vec::new();
     let mut places = vec![(usize::MAX, Vec::new()); operands.len()];
@@ -99,9 +103,11 @@ pub(super) fn shared(dims: &[u64], operands: &[(usize, Operand)]) -> (Vec<(usize
         let spread = own.strides.iter().zip(dims).any(|(stride, size)| *stride == 0 && *size > 1);
         let same = |other: &usize| {
             let (its, operand) = &operands[*other];
-            its == value && operand.strides == own.strides && places[*other].0 == usize::MAX
+            let alike = operand.strides == own.strides && operand.contracted == own.contracted;
+            its == value && alike && places[*other].0 == usize::MAX
         };
-        let members: Vec<usize> = if spread { vec![at] } else { (at..operands.len()).filter(same).collect() };
+        let alone = spread && !own.contracted;
+        let members: Vec<usize> = if alone { vec![at] } else { (at..operands.len()).filter(same).collect() };
         let least = members.iter().map(|other| operands[*other].1.first).min().unwrap_or(own.first);
         let apart: Vec<i64> = members.iter().map(|other| operands[*other].1.first - least).collect();
         match steps(&apart) {
@@ -305,6 +311,8 @@ pub(super) struct Room {
     pub(super) dm_bytes: u64,
     /// Rows that stay together.
     pub(super) rows: Option<WholeRows>,
+    /// Taps of sums that the contraction engine adds, channels together.
+    pub(super) taps: u64,
 }
 
 /// Rows of which a share has all elements.
@@ -329,7 +337,14 @@ impl WholeRows {
 pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room) -> Option<Cut> {
     let mut best: Option<(u64, Cut)> = None;
     let strides = super::view::strides(dims);
-    let out = Operand { first: 0, strides, element_bytes: room.result_bytes, steps: Vec::new(), streams: 1 };
+    let out = Operand {
+        first: 0,
+        strides,
+        element_bytes: room.result_bytes,
+        steps: Vec::new(),
+        streams: 1,
+        contracted: false,
+    };
     for inner in blocks(dims) {
         let share: u64 = inner.iter().product();
         let torn = room.rows.is_some_and(|rows| {
@@ -337,7 +352,8 @@ pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room)
             let whole: u64 = behind.map(|(inner, _)| *inner).product();
             !rows.takes(share) || whole < rows.columns
         });
-        if share > MOST_SHARE || torn || !share.is_multiple_of(FLIT_WORDS) {
+        let by_channel = inner.last().is_some_and(|channels| channels.is_multiple_of(FLIT_CHANNELS));
+        if room.taps > 0 && !by_channel || share > MOST_SHARE || torn || !share.is_multiple_of(FLIT_WORDS) {
             continue;
         }
         let digits = dims.iter().zip(&inner).map(|(size, inner)| size / inner).collect();
@@ -418,9 +434,12 @@ fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand
         dma += live * rows(&written) * (requests(run) + partial * room.pes / channels);
     }
     let mut unit = room.passes * (machine.command.overhead_cycles + share / FLIT_WORDS);
+    if room.taps > 0 {
+        unit += depthwise::cycles(machine, share, room.taps);
+    }
     for (hull, operand) in hulls.iter().zip(operands) {
         dma += machine.tdma.startup_cycles + live * rows(hull) * requests(run_bytes(hull, operand));
-        if !hull.is_stream() || operand.element_bytes != WORD_BYTES {
+        if !operand.contracted && (!hull.is_stream() || operand.element_bytes != WORD_BYTES) {
             let narrow = hull.walk.last().is_some_and(|(size, stride)| *size > 1 && *stride != 1);
             let words = if narrow { share } else { share / FLIT_WORDS };
             unit += operand.streams * (machine.command.overhead_cycles + words);

@@ -15,6 +15,7 @@ use super::pad::Pad;
 use super::refusal::{Lowered, Refusal};
 use super::tensors::words;
 use super::view::{View, count, strides};
+use super::without::{Choice, Without};
 
 /// Elements of a value, at most.
 pub(super) const MOST_ELEMENTS: u64 = 1 << 28;
@@ -43,14 +44,16 @@ pub(super) struct Former<'g> {
     pub(super) pads: BTreeMap<usize, Pad>,
     /// Inputs lie in the order of their axes.
     keeps_order: bool,
+    /// Depthwise sums go through the contraction engine.
+    pub(super) is_depthwise: bool,
 }
 
-/// The kernels of a graph of primitives with fixed sizes; inputs keep the order of their axes or lie as
-/// windows are read.
+/// The kernels of a graph of primitives with fixed sizes. Inputs lie as windows are read, unless padding by
+/// the host is left out.
 ///
 /// # Errors
 /// The first node that the chip does not compute.
-pub(super) fn kernels(graph: &Graph, store: &TensorStore, keeps_order: bool) -> Result<Kernels, Refusal> {
+pub(super) fn kernels(graph: &Graph, store: &TensorStore, without: Without) -> Result<Kernels, Refusal> {
     let whole = |why: String| Refusal { node: graph.name.clone(), op: "graph".to_string(), why };
     if let Some(axis) = graph.axes.first() {
         return Err(whole(format!("the size `{}` is open; give it a number with --dims", axis.name)));
@@ -63,7 +66,8 @@ pub(super) fn kernels(graph: &Graph, store: &TensorStore, keeps_order: bool) -> 
         node.outputs.iter().for_each(|id| makers[id.index()] = Some(number));
     }
     let (placed, narrows, pads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let mut former = Former { graph, all, held, placed, narrows, makers, pads, keeps_order };
+    let (keeps_order, is_depthwise) = (without.has(Choice::Host), !without.has(Choice::Depthwise));
+    let mut former = Former { graph, all, held, placed, narrows, makers, pads, keeps_order, is_depthwise };
     for id in &graph.inputs {
         former.input(*id).map_err(whole)?;
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_base::invariant::{OrBroken, broken};
 
+use super::depthwise::Taps;
 use super::kernel::{Kernel, Kernels, Work};
 use super::view::View;
 use super::words::{Line, Other, Step};
@@ -169,6 +170,10 @@ fn joins(all: &Kernels, first: usize, second: usize) -> bool {
     let (Work::Chain { inputs: a, .. }, Work::Chain { inputs: b, .. }) = (&first.work, &second.work) else {
         return false;
     };
+    // The contraction engine takes one alone.
+    if Taps::of(all, first).is_some() || Taps::of(all, second).is_some() {
+        return false;
+    }
     let is_made = |view: &&View| first.results.contains(&view.value);
     let as_it_is = |view: &View| all.is_whole(view) && !all.values[view.value].packing.is_narrow();
     b.iter().filter(is_made).all(as_it_is) && same_sizes(a, b).is_some()

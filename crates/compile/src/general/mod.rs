@@ -81,6 +81,7 @@ mod commands_rows;
 mod constants;
 mod contract;
 mod cut;
+mod depthwise;
 mod early;
 mod emit;
 mod entry;

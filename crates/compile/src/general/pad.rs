@@ -4,8 +4,12 @@
 //! several axes is one move. Positions are added until rows and what lies inside of them begin at whole
 //! access units of HBM, which takes others only with a read before.
 
-use tilewright_graph::{Dim, Dtype, Op, Subscripts, ValueId};
+use std::collections::BTreeMap;
 
+use tilewright_graph::{Dim, Dtype, Node, Op, Subscripts, ValueId};
+
+use super::contract::MOST_TAPS;
+use super::depthwise::{FLIT_CHANNELS, LEAST_TAPS};
 use super::form::{Former, MOST_ELEMENTS, memory_order};
 use super::kernel::{Origin, Packing, Value, Work};
 use super::refusal::Lowered;
@@ -71,8 +75,8 @@ impl Former<'_> {
         self.joined(name, dims, dtype, axis, &live)
     }
 
-    /// How a value of the graph lies in the end: narrow, if nothing but contractions without a batch reads
-    /// it, through padding and windows.
+    /// How a value of the graph lies in the end: narrow, if nothing but contractions without a batch and
+    /// depthwise sums read it, through padding and windows.
     pub(super) fn lies(&self, id: ValueId) -> Packing {
         self.contracted(id, MOST_LOOKS).unwrap_or_default()
     }
@@ -99,7 +103,7 @@ impl Former<'_> {
                         a.contains(letter) && b.contains(letter) && dim.as_fixed() != Some(1)
                     };
                     if parsed.output.iter().zip(&ty.dims).any(batch) {
-                        return None;
+                        return self.depthwise(node, &parsed).then_some(Packing::Half);
                     }
                     self.multiplied(ty.dtype, &node.inputs.iter().copied().flatten().collect::<Vec<_>>())
                         .ok()?
@@ -112,6 +116,21 @@ impl Former<'_> {
             all = Some(own);
         }
         all
+    }
+
+    /// Whether an einsum is one of few products for each channel of a batch of them, in f32.
+    fn depthwise(&self, node: &Node, parsed: &Subscripts) -> bool {
+        let [Some(a), Some(b)] = node.inputs[..] else { return false };
+        let mut sizes: BTreeMap<u8, u64> = BTreeMap::new();
+        for (id, letters) in [a, b].iter().zip(&parsed.inputs) {
+            let Some(value) = self.graph.value(*id) else { return false };
+            let known = letters.iter().zip(&value.ty.dims);
+            sizes.extend(known.map(|(letter, dim)| {
+                (*letter, dim.as_fixed().and_then(|size| u64::try_from(size).ok()).unwrap_or(1))
+            }));
+        }
+        let float = self.graph.value(a).is_some_and(|value| value.ty.dtype == Dtype::F32);
+        float && is_depthwise(&sizes, parsed)
     }
 
     /// The word that a constant is.
@@ -195,6 +214,21 @@ impl Former<'_> {
         }
         Some(View { value, first: 0, axes })
     }
+}
+
+/// Whether a sum has as many taps and channels as the contraction engine takes, and shares no operand.
+fn is_depthwise(sizes: &BTreeMap<u8, u64>, parsed: &Subscripts) -> bool {
+    let [a, b] = &parsed.inputs[..] else { return false };
+    let count = |of: &dyn Fn(u8) -> bool| -> u64 {
+        sizes.iter().filter(|(letter, _)| of(**letter)).map(|(_, size)| size).product()
+    };
+    let out = |letter: u8| parsed.output.contains(&letter);
+    let channels = count(&|letter| a.contains(&letter) && b.contains(&letter) && out(letter));
+    let own = [(a, b), (b, a)].map(|(own, other)| {
+        count(&|letter| own.contains(&letter) && !other.contains(&letter) && out(letter))
+    });
+    let taps = count(&|letter| !out(letter));
+    channels.is_multiple_of(FLIT_CHANNELS) && own.contains(&1) && (LEAST_TAPS..=MOST_TAPS).contains(&taps)
 }
 
 /// Room of every axis, innermost first: of those that are padded as much as aligns them to access units of so

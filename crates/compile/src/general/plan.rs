@@ -19,6 +19,7 @@ use tilewright_tcp_isa::vector::FLIT_WORDS;
 use super::bound::LeastWork;
 use super::commands_group::{GroupPlan, RowResults, plan_group};
 use super::contraction_facts::is_warm;
+use super::depthwise::sums;
 use super::early::narrowed_first;
 use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
@@ -218,7 +219,7 @@ fn copied(
     let formed = entry_layouts(without_unread(part(
         Choice::Early,
         narrowed_first,
-        kernels(graph, store, options.without.has(Choice::Host))?,
+        kernels(graph, store, options.without)?,
     )));
     let formed = entry_layouts(part(Choice::Host, padded_inputs, formed));
     let formed = part(Choice::Merge, merged, walked_moves(formed));
@@ -482,7 +483,37 @@ impl Planner<'_> {
             let plan = plan_group(self.emitter.machine, self.kernels, &group, room, results)?;
             Some((group.kernels.start, (group.kernels.end, plan)))
         };
-        groups(self.kernels, &tails).into_iter().filter_map(plan).collect()
+        let mut found: BTreeMap<usize, (usize, GroupPlan)> =
+            groups(self.kernels, &tails).into_iter().filter_map(plan).collect();
+        self.depthwise_groups(&tails, &mut found);
+        found
+    }
+
+    /// Depthwise sums with the chain that alone reads them, which then stay in data memory.
+    fn depthwise_groups(&self, tails: &BTreeSet<usize>, found: &mut BTreeMap<usize, (usize, GroupPlan)>) {
+        let mut next = 0;
+        for number in sums(self.kernels, &(0..self.kernels.kernels.len()).collect::<Vec<usize>>()).into_keys()
+        {
+            let sum = self.kernels.kernels[number].results[0];
+            let behind = number + 1;
+            let grouped = found.range(..=behind).any(|(start, (end, _))| (*start..*end).contains(&behind));
+            let chain = self.kernels.kernels.get(behind).filter(|_| !grouped && !tails.contains(&behind));
+            let joins = chain.is_some_and(|kernel| {
+                let Work::Chain { inputs, .. } = &kernel.work else { return false };
+                let reads = inputs.iter().filter(|view| view.value == sum);
+                reads.clone().count() > 0 && reads.into_iter().all(|view| self.kernels.is_whole(view))
+            });
+            if number < next || !joins || self.keep || self.readers[sum] != [behind] {
+                continue;
+            }
+            let group = Group { kernels: number..behind + 1, rows: 1, columns: 1 };
+            let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
+            let plan = plan_group(self.emitter.machine, self.kernels, &group, room, None);
+            if let Some(plan) = plan.filter(|plan| !plan.sums.is_empty()) {
+                next = behind + 1;
+                found.insert(number, (next, plan));
+            }
+        }
     }
 
     /// Whether others read values of a group with one element a row.

@@ -23,6 +23,8 @@ pub enum Choice {
     Strided,
     /// Long sums in parts.
     Parts,
+    /// Depthwise sums through the contraction engine.
+    Depthwise,
     /// Reductions with the chains around them, row by row.
     Groups,
     /// Contractions in tiles over PEs, where the explorer has a tactic.
@@ -53,7 +55,7 @@ pub enum Choice {
 
 impl Choice {
     /// All parts, in the order in which they work.
-    pub const ALL: [Choice; 21] = [
+    pub const ALL: [Choice; 22] = [
         Choice::Padded,
         Choice::Host,
         Choice::Early,
@@ -62,6 +64,7 @@ impl Choice {
         Choice::Turned,
         Choice::Strided,
         Choice::Parts,
+        Choice::Depthwise,
         Choice::Groups,
         Choice::Tiled,
         Choice::Explorer,
@@ -88,6 +91,7 @@ impl Choice {
             Choice::Turned => "turned",
             Choice::Strided => "strided",
             Choice::Parts => "parts",
+            Choice::Depthwise => "depthwise",
             Choice::Groups => "groups",
             Choice::Tiled => "tiled",
             Choice::Explorer => "explorer",
@@ -115,6 +119,7 @@ impl Choice {
             Choice::Turned => "results that are computed columns first where readers take them so",
             Choice::Strided => "operands by strides instead of copies",
             Choice::Parts => "long sums in parts",
+            Choice::Depthwise => "depthwise sums through the contraction engine",
             Choice::Groups => "reductions with the chains around them, row by row",
             Choice::Tiled => "contractions in tiles over PEs",
             Choice::Explorer => "the explorer's tactics",

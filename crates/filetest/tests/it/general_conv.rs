@@ -2,7 +2,7 @@
 //! against the interpreter bit for bit, and which of them take windows where they lie.
 
 use proptest::prelude::*;
-use tilewright_compile::general::{Options, Planned, plan};
+use tilewright_compile::general::{Choice, Options, Planned, Without, plan};
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Builder, Dim, Dtype, Graph, TensorStore, Type, ValueId, primitives};
 use tilewright_reference::Tensor;
@@ -162,7 +162,8 @@ fn taps_come_once() {
     let depthwise = Conv { channels: 32, size: 3, stride: 1, pad: 1, depthwise: true };
     let net = Net { batch: 8, channels: 32, sizes: [112, 112], convs: vec![pointwise, depthwise] };
     let planned = planned(&net, 8);
-    let taps = planned.kernels.values.iter().position(|value| value.name.ends_with(".taps")).expect("taps");
+    let taps =
+        planned.kernels.values.iter().position(|value| value.name.ends_with(".taps.bf16")).expect("taps");
     let value = &planned.kernels.values[taps];
     let place = planned.places[taps];
     let range = place..place + value.count() * value.element_bytes();
@@ -173,4 +174,42 @@ fn taps_come_once() {
             .is_some_and(|from| from.medium == MemoryInstance::Hbm && range.contains(&from.offset))
     });
     assert_eq!(reads.count(), 8);
+}
+
+/// Depthwise sums of whole flits of channels are added by the contraction engine, in the order of their
+/// chain: `on_chip` compares each kernel with it bit for bit, and numbers here are no whole ones.
+#[test]
+fn the_contraction_engine_adds_depthwise_sums() {
+    let whole = |channels: i64| channels % 16 == 0;
+    for (channels, stride, size, pad) in
+        [(16, 1, 3, 1), (48, 2, 3, 1), (64, 1, 5, 2), (32, 1, 2, 0), (32, 2, 3, 0), (24, 1, 3, 1)]
+    {
+        let pointwise = Conv { channels, size: 1, stride: 1, pad: 0, depthwise: false };
+        let depthwise = Conv { channels, size, stride, pad, depthwise: true };
+        let net = Net { batch: 2, channels: 16, sizes: [20, 12], convs: vec![pointwise, depthwise] };
+        let graph = graph(&net).expect("a graph");
+        let count = |without: Without| {
+            let options = Options { pes: 8, without, ..Options::default() };
+            let planned = plan(&tcp(), &graph, &TensorStore::default(), &options).expect("a plan");
+            planned.program.execs.iter().filter(|exec| exec.name.starts_with("contract_taps")).count()
+        };
+        assert_eq!(count(Without::default()) > 0, whole(channels), "{net:?}");
+        assert_eq!(count(Without::from(Choice::Depthwise)), 0, "{net:?}");
+        let inputs: Vec<Tensor> = inputs(&graph, &[3, -7, 11, -2, 5, 0, 9, -4, 1])
+            .iter()
+            .map(|tensor| {
+                let elements = tensor.as_floats().iter().map(|whole| whole / 7.0).collect();
+                Tensor::floats(Dtype::F32, &tensor.dims, elements)
+            })
+            .collect();
+        let wanted = interpreted(&graph, &inputs);
+        for without in [Without::default(), Without::from(Choice::Depthwise)] {
+            let options = Options { pes: 8, without, ..Options::default() };
+            let found = on_chip(&graph, &inputs, options).expect("results");
+            let pairs = found[0].as_floats().iter().zip(wanted[0].as_floats());
+            let apart = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            let large = wanted[0].as_floats().iter().fold(0.0, |most: f32, value| most.max(value.abs()));
+            assert!(apart <= large * 0.02, "{net:?}: {apart} of {large}");
+        }
+    }
 }
