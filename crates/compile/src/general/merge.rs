@@ -2,6 +2,7 @@
 //! chain behind a contraction needs besides comes before the contraction, so that the chain may follow it at
 //! once.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_base::invariant::{OrBroken, broken};
@@ -190,34 +191,28 @@ fn joined(first: Kernel, second: Kernel) -> Kernel {
     };
     let made = |view: &View| first.results.iter().position(|made| *made == view.value);
     let [a, b] = same_sizes(&a, &b).or_broken("chains that are joined have sizes in common");
-    // The first of inputs that are alike; those of the second chain follow those of the first.
+    // The first of inputs that are alike; those of the second chain follow those of the first. Views that
+    // differ by how they walk axes of one element are alike once both chains have the same sizes.
+    let mut inputs: Vec<View> = Vec::with_capacity(a.len() + b.len());
     let mut of_view: BTreeMap<&View, usize> = BTreeMap::new();
-    for (at, view) in a.iter().enumerate() {
-        of_view.entry(view).or_insert(at);
+    for view in a.iter().chain(b.iter().filter(|view| made(view).is_none())) {
+        if let Entry::Vacant(first) = of_view.entry(view) {
+            first.insert(inputs.len());
+            inputs.push(view.clone());
+        }
     }
-    let more: Vec<&View> =
-        b.iter().filter(|view| !of_view.contains_key(view) && made(view).is_none()).collect();
-    for (at, view) in more.iter().copied().enumerate() {
-        of_view.entry(view).or_insert(a.len() + at);
-    }
-    let mut inputs = a.clone();
-    inputs.extend(more.into_iter().cloned());
-    let place = |view: &View| of_view.get(view).copied();
-    let places = a.iter().filter_map(place).collect::<Vec<usize>>();
-    let more = inputs.len() - a.len();
-    let of_a = |stream: usize| places.get(stream).copied().unwrap_or(stream + more);
+    let place = |view: &View| of_view.get(view).copied().or_broken("an input of either chain");
+    let places: Vec<usize> = a.iter().map(place).collect();
+    let of_a = |stream: usize| places.get(stream).copied().unwrap_or(stream + inputs.len() - a.len());
     let of_b = |stream: usize| match b.get(stream) {
-        Some(view) => match made(view) {
-            Some(at) => of_a(out_a[at]),
-            None => place(view).or_broken("an input of either chain"),
-        },
+        Some(view) => made(view).map_or_else(|| place(view), |at| of_a(out_a[at])),
         None => inputs.len() + lines_a.len() + stream - b.len(),
     };
     lines_b.iter_mut().for_each(|line| rename(line, &of_b));
     let streams_b: Vec<usize> = out_b.iter().map(|stream| of_b(*stream)).collect();
     let (mut lines, mut streams, mut results) = (lines_a, out_a, first.results);
     // Nothing is renamed in the first chain if it has all inputs.
-    if more > 0 || places.iter().enumerate().any(|(at, place)| at != *place) {
+    if inputs.len() != a.len() || places.iter().enumerate().any(|(at, place)| at != *place) {
         lines.iter_mut().for_each(|line| rename(line, &of_a));
         streams.iter_mut().for_each(|stream| *stream = of_a(*stream));
     }
