@@ -203,7 +203,10 @@ fn joined(first: Kernel, second: Kernel) -> Kernel {
     }
     let place = |view: &View| of_view.get(view).copied().or_broken("an input of either chain");
     let places: Vec<usize> = a.iter().map(place).collect();
-    let of_a = |stream: usize| places.get(stream).copied().unwrap_or(stream + inputs.len() - a.len());
+    let of_a = |stream: usize| match places.get(stream) {
+        Some(place) => *place,
+        None => inputs.len() + stream - a.len(),
+    };
     let of_b = |stream: usize| match b.get(stream) {
         Some(view) => made(view).map_or_else(|| place(view), |at| of_a(out_a[at])),
         None => inputs.len() + lines_a.len() + stream - b.len(),
