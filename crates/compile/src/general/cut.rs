@@ -181,6 +181,17 @@ impl Hull {
         self.levels.last().or_broken("a hull has a run").0
     }
 
+    /// Access units of HBM that requests for a row touch.
+    fn row_units(&self, machine: &Tcp, operand: &Operand) -> u64 {
+        let (unit, step) = (machine.hbm.access_bytes, machine.tdma.request_bytes);
+        let first = (operand.first - signed(self.lead)) * signed(operand.element_bytes);
+        let inside = first.rem_euclid(signed(unit)).unsigned_abs();
+        let bytes = self.run() * operand.element_bytes;
+        let touched = |bytes: u64| (inside + bytes).div_ceil(unit);
+        let rest = bytes % step;
+        bytes / step * touched(step) + if rest > 0 { touched(rest) } else { 0 }
+    }
+
     /// Whether the share is what was brought, in its order.
     pub(super) fn is_stream(&self) -> bool {
         self.lead == 0 && self.stream_elements() == Some(self.elements)
@@ -230,9 +241,21 @@ impl Cut {
         operand.strides.iter().zip(&self.inner).map(|(stride, size)| stride * signed(*size)).collect()
     }
 
-    /// What a share brings; `None` if no transfer can.
+    /// What a share brings; `None` if no transfer can. Rows begin at whole access units of HBM where that
+    /// touches fewer of them.
     pub(super) fn hull(&self, machine: &Tcp, operand: &Operand) -> Option<Hull> {
-        let granule = machine.tdma.alignment_bytes / operand.element_bytes;
+        let by = |bytes: u64| self.hull_by(operand, bytes / operand.element_bytes);
+        let least = by(machine.tdma.alignment_bytes)?;
+        if least.levels.len() == 1 {
+            return Some(least);
+        }
+        let units = |hull: &Hull| hull.row_units(machine, operand);
+        let wide = by(machine.hbm.access_bytes).filter(|hull| hull.levels.len() == least.levels.len());
+        Some(wide.filter(|wide| units(wide) < units(&least)).unwrap_or(least))
+    }
+
+    /// The same with rows that begin at multiples of so many elements.
+    fn hull_by(&self, operand: &Operand, granule: u64) -> Option<Hull> {
         let whole = |elements: i64| elements.unsigned_abs().is_multiple_of(granule);
         let digits = self.outer(operand).into_iter().zip(&self.digits);
         if digits.filter(|(_, size)| **size > 1).any(|(stride, _)| !whole(stride)) {
@@ -399,7 +422,7 @@ fn divisors(number: u64) -> Vec<u64> {
 /// Cycles by counting requests, packets and commands; `None` if a hull cannot be brought or data memory is
 /// too small.
 fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand, Room)) -> Option<u64> {
-    let written = cut.hull(machine, out)?;
+    let written = cut.hull_by(out, machine.tdma.alignment_bytes / out.element_bytes)?;
     let hulls = operands.iter().map(|operand| cut.hull(machine, operand)).collect::<Option<Vec<Hull>>>()?;
     let share = cut.share();
     let bytes = Cut::hull_bytes(&hulls, operands) + room.stream_bytes * share;
@@ -500,6 +523,27 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Windows that begin inside of an access unit bring what lies before them in it.
+    #[test]
+    fn rows_of_a_hull_begin_at_access_units() {
+        let operand = |first: i64, row: i64| Operand {
+            first,
+            strides: vec![row, 32, 1],
+            element_bytes: 2,
+            steps: vec![(row, 3), (32, 3)],
+            streams: 9,
+            contracted: true,
+        };
+        let cut = Cut { digits: vec![4, 4, 1], inner: vec![2, 28, 32] };
+        let machine = tilewright_testkit::tcp();
+        let hull = |first, row| cut.hull(&machine, &operand(first, row)).unwrap();
+        let (inside, at_units) = (hull(96, 3840), hull(128, 3840));
+        assert_eq!((inside.lead, inside.run()), (96, 1152));
+        assert_eq!((at_units.lead, at_units.run()), (0, 960));
+        // Rows whose pitch is no whole unit begin elsewhere each time.
+        assert_eq!((hull(96, 3872).lead, hull(96, 3872).run()), (0, 960));
+    }
 
     proptest! {
         #[test]
