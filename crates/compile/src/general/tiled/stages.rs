@@ -270,7 +270,8 @@ impl<'f> Maker<'f> {
         self.made.operands = before.into_iter().chain(behind).collect();
         if self.epilogue.has_rows() {
             let layout = Layout::new(self.shape, true);
-            if layout.columns != self.shape.live_columns() || !layout.rows.is_multiple_of(LEAST_ROWS) {
+            let even = layout.rows == 1 || layout.rows.is_multiple_of(LEAST_ROWS);
+            if layout.columns != self.shape.live_columns() || !even {
                 return None;
             }
             self.made.rows = layout.rows;
@@ -291,6 +292,12 @@ impl<'f> Maker<'f> {
                 narrow: *narrow,
             })
             .collect();
+        // The word of one row alone is no granule of a transfer.
+        let single = self.made.rows == 1;
+        let moved = |one: &Operand| one.input == Input::Rows;
+        if single && (self.made.stored.iter().any(|one| one.narrow) || self.made.operands.iter().any(moved)) {
+            return None;
+        }
         let lies = |one: &Stored| self.made.slots[one.stream].is_some();
         self.made.stored.iter().all(lies).then_some(self.made)
     }
