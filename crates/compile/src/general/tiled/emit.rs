@@ -12,6 +12,7 @@ use super::super::fused::by_pe;
 use super::super::kernel::{Sizes, Strides};
 use super::super::moves::pieces;
 use super::super::refusal::Lowered;
+use super::empty::Hole;
 use super::epilogue::Input;
 use super::finish::Slot;
 use super::grid::Tile;

@@ -27,6 +27,7 @@
 
 mod chain_passes;
 mod emit;
+mod empty;
 mod epilogue;
 mod exchange;
 mod finish;

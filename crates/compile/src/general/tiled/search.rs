@@ -395,14 +395,18 @@ impl Search<'_> {
             }
         };
         let live_rows = self.live_rows(tile_rows);
+        // Rows that lie one after the other on both sides come at once.
+        let at_once = if self.sizes.strides[0].own == summed { estimate.rows_at_once } else { 1 };
         let first = match self.windows {
             Some(_) if estimate.patch.is_some() => self.patches(estimate, tile_rows),
             Some(windows) => {
                 let run_bytes = summed_bytes.min(windows.run() * element_bytes);
                 let aligned = run_bytes.is_multiple_of(unit) && windows.begins_at(unit / element_bytes);
-                Runs { run_bytes, aligned, ..operand(0, live_rows) }
+                let run = Runs { run_bytes, aligned, ..operand(0, live_rows) };
+                let most = if windows.looks() { 1 } else { windows.rows().live() };
+                run.joined(at_once.min(most), unit)
             }
-            None => operand(0, tile_rows),
+            None => operand(0, tile_rows).joined(at_once.min(tile_rows), unit),
         };
         let share = estimate.run_columns.min(tile_columns);
         // Whole rows of a slice follow each other.
@@ -419,9 +423,8 @@ impl Search<'_> {
         };
         let stored = estimate.stored.iter().map(|bytes| wide(*bytes, true).moved(self.machine));
         let beside = (0..estimate.brought).map(|_| wide(WORD_BYTES, false).moved(self.machine));
+        let blocks = self.windows.map_or(1, |windows| windows.rows().blocks(tiling.rows.min(rows)));
         let [rows, columns] = [first.moved(self.machine), operand(1, tile_columns).moved(self.machine)];
-        let blocks =
-            self.windows.map_or(1, |windows| windows.rows().blocks(tiling.rows.min(self.sizes.rows)));
         let engine_cycles = rows.engine_cycles + (blocks - 1) * self.machine.tdma.startup_cycles;
         [Moved { engine_cycles, ..rows }, columns, stored.sum(), beside.sum()]
     }

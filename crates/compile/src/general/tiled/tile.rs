@@ -5,8 +5,6 @@
 //! command and deals out rows, so that each slice keeps its share of them (paper section II-B, E3; vISA book,
 //! inter-slice reducer).
 
-use std::collections::BTreeMap;
-
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
@@ -22,6 +20,7 @@ use super::super::image::Image;
 use super::super::kernel::{Packing, Sizes};
 use super::super::tactic::{Placed, multiplied};
 use super::chain_passes::ChainPasses;
+use super::empty::{Empty, Holes};
 use super::epilogue::Epilogue;
 use super::exchange::{Exchange, ring};
 use super::finish::{Finish, Operand, Placement, Stored};
@@ -43,7 +42,7 @@ pub(super) type Behind<'b> = (Option<&'b Epilogue>, Option<&'b Windows>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TileShape {
     /// Positions of the batch, all their rows, columns and the sum that are not padding.
-    live: Sizes,
+    pub(super) live: Sizes,
     /// Slices.
     pub(super) over: Spread,
     /// Rows of a slice before the reducer deals them out.
@@ -53,13 +52,15 @@ pub(super) struct TileShape {
     /// Slices that exchange sums.
     pub(super) ring: u64,
     /// Elements of a slice's part of the sum.
-    summed: u64,
+    pub(super) summed: u64,
     /// Elements of a packet.
     packet: u64,
     /// Positions of a line of windows, alone and with padding; none if rows are no positions of windows.
-    line: Option<[u64; 2]>,
+    pub(super) line: Option<[u64; 2]>,
     /// What a slice has of the value that windows look at, if it comes once.
     pub(super) patch: Option<Patch>,
+    /// Slices of a ring have blocks of rows, which transfers bring as long runs; else each in turn has one.
+    pub(super) blocks: bool,
 }
 
 /// What a tile takes, by closed forms alone.
@@ -73,6 +74,8 @@ pub(super) struct Estimate {
     pub(super) copies: [u64; 2],
     /// Elements of a row or column that a slice takes at once.
     pub(super) summed: u64,
+    /// Rows of an operand that lie in a slice as they lie in HBM, if they do there.
+    pub(super) rows_at_once: u64,
     /// Cycles of the sub context behind the contraction.
     pub(super) finish_cycles: u64,
     /// Both need the vector engine, so that the next contraction waits for them.
@@ -158,7 +161,11 @@ impl TileShape {
             return None;
         }
         let summed = share.next_multiple_of(packet);
-        let shape = TileShape { live, over, rows, columns, ring, summed, packet, line, patch };
+        let own = rows / over.rows_ring;
+        let cut = |[_, padded]: [u64; 2]| !own.is_multiple_of(padded) && !padded.is_multiple_of(own);
+        let blocks = patch.is_some()
+            || over.summed == 1 && !live.summed.is_multiple_of(unit) && !line.is_some_and(cut);
+        let shape = TileShape { live, over, rows, columns, ring, summed, packet, line, patch, blocks };
         shape.fits(machine).then_some(shape)
     }
 
@@ -194,12 +201,12 @@ impl TileShape {
     }
 
     /// Bytes of an operand's element.
-    fn operand_bytes(&self) -> u64 {
+    pub(super) fn operand_bytes(&self) -> u64 {
         self.live.operands.element_bytes()
     }
 
     /// Bytes of so many numbers of the operand with the columns in memory.
-    fn held_bytes(&self, elements: u64) -> u64 {
+    pub(super) fn held_bytes(&self, elements: u64) -> u64 {
         elements * self.operand_bytes() / self.live.held.numbers()
     }
 
@@ -294,10 +301,10 @@ impl TileShape {
         let element_bytes = narrow.element_bytes();
         let flit = machine.ce.lanes * element_bytes;
         let row = self.columns * element_bytes;
-        let kept = match self.patch {
-            // Slices of a ring have blocks of rows.
-            Some(_) => vec![(n(own), row), (n(turns), own * row), (n(groups), flit)],
-            None => vec![(n(self.kept_rows()), row), (n(groups), flit)],
+        let kept = if self.blocks && turns > 1 {
+            vec![(n(own), row), (n(turns), own * row), (n(groups), flit)]
+        } else {
+            vec![(n(self.kept_rows()), row), (n(groups), flit)]
         };
         let mut commit = commit(Memory::Dm, to, &kept, flit);
         commit.to_bf16 = narrow == Packing::Half;
@@ -328,8 +335,9 @@ impl TileShape {
         let Spread { rows: by_rows, columns: by_columns, summed: by_sum, rows_ring, columns_ring } = over;
         let [all_rows, all_columns, all_summed] = [rows * by_rows, columns * by_columns, summed * by_sum];
         let (own_rows, own_columns) = (rows / rows_ring, columns / columns_ring);
+        let [turn, step] = if self.blocks { [own_rows, 1] } else { [1, rows_ring] };
         let first = format!(
-            "M^{rows}[{by_rows}] _[{}] M^1[{rows_ring}] K^{summed}[{by_sum}] | M^{rows_ring}[{own_rows}] \
+            "M^{rows}[{by_rows}] _[{}] M^{turn}[{rows_ring}] K^{summed}[{by_sum}] | M^{step}[{own_rows}] \
              K^1[{summed}]",
             over.row_copies()
         );
@@ -351,119 +359,10 @@ impl TileShape {
         ])
     }
 
-    /// Places of each slice that no transfer fills, of rows and of columns.
-    fn empty(&self) -> [Empty; 2] {
-        let over = &self.over;
-        let pitches = [self.summed * self.operand_bytes(), self.held_bytes(self.summed)];
-        let mut found = [Empty::new(), Empty::new()];
-        for slice in 0..over.slices() {
-            let (by_row, by_column) =
-                (slice / (over.columns * over.summed), slice / over.summed % over.columns);
-            let whole = self.live.summed.saturating_sub(slice % over.summed * self.summed) >= self.summed;
-            // Rows of a ring are dealt out one by one, columns in blocks.
-            let live_rows = self.live.rows.saturating_sub(by_row * self.rows).min(self.rows);
-            let turn = by_column % over.rows_ring;
-            let own_rows = live_rows.saturating_sub(turn).div_ceil(over.rows_ring);
-            let own = self.columns / over.columns_ring;
-            let before = by_column * self.columns + by_row % over.columns_ring * own;
-            let own_columns = self.live.columns.saturating_sub(before).min(own);
-            let shares = [(own_rows, self.rows / over.rows_ring), (own_columns, own)];
-            for (list, ((live, all), pitch)) in found.iter_mut().zip(shares.into_iter().zip(pitches)) {
-                let first = if whole { live * pitch } else { 0 };
-                join(list, slice, first, all * pitch);
-            }
-        }
-        if let Some(patch) = self.patch {
-            found[0] = Empty::new();
-            let bytes = patch.elements() * self.operand_bytes();
-            for slice in (0..over.slices()).filter(|slice| !self.has_rows(*slice)) {
-                join(&mut found[0], slice, 0, bytes);
-            }
-        }
-        found
-    }
-
-    /// The block of rows that a slice has, if slices of a ring have blocks.
-    fn block(&self, slice: u64) -> u64 {
-        let over = &self.over;
-        slice / (over.columns * over.summed) * over.rows_ring + slice / over.summed % over.rows_ring
-    }
-
-    /// Whether a block of rows is one of the tile.
-    fn has_rows(&self, slice: u64) -> bool {
-        self.block(slice) * (self.rows / self.over.rows_ring) < self.live.rows
-    }
-
-    /// Places of each slice's lines that no window of a row needs which is stored.
-    fn holes_of(&self, patch: Patch) -> Holes {
-        let mut found = Holes::new();
-        let bytes = |elements: u64| elements * self.operand_bytes();
-        for slice in (0..self.over.slices()).filter(|slice| self.has_rows(*slice)) {
-            let Some(([first, count], [lines, pitch])) = patch.hole(self.block(slice)) else { continue };
-            let hole = Hole { first: bytes(first), bytes: bytes(count), lines, pitch: bytes(pitch) };
-            add_slice(found.entry(hole).or_default(), slice);
-        }
-        found
-    }
-
-    /// Places of each slice that are padding of lines.
-    fn holes(&self) -> Holes {
-        if let Some(patch) = self.patch {
-            return self.holes_of(patch);
-        }
-        let mut found = Holes::new();
-        let Some([live, padded]) = self.line.filter(|[live, padded]| live != padded) else { return found };
-        let (over, pitch) = (&self.over, self.summed * self.operand_bytes());
-        let ring = over.rows_ring;
-        for slice in 0..over.slices() {
-            let by_row = slice / (over.columns * over.summed);
-            let turn = slice / over.summed % over.columns % ring;
-            let first = by_row * self.rows % padded;
-            // Positions of a line, or of a part of one, that a slice has after each other.
-            let each = (self.rows.min(padded) / ring).max(1);
-            let own = live.saturating_sub(first + turn % padded).div_ceil(ring).min(each);
-            let hole = Hole {
-                first: own * pitch,
-                bytes: (each - own) * pitch,
-                lines: self.rows / ring / each,
-                pitch: each * pitch,
-            };
-            if hole.bytes > 0 {
-                add_slice(found.entry(hole).or_default(), slice);
-            }
-        }
-        found
-    }
-}
-
-/// Bytes that hold nothing in each of some lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Hole {
-    pub(super) first: u64,
-    pub(super) bytes: u64,
-    pub(super) lines: u64,
-    /// Bytes from line to line.
-    pub(super) pitch: u64,
-}
-
-/// Slices by the holes that they have.
-pub(super) type Holes = BTreeMap<Hole, Vec<(u64, u64)>>;
-
-/// Slices whose bytes hold nothing, as ranges, by the first of these bytes and the one behind the last.
-pub(super) type Empty = BTreeMap<(u64, u64), Vec<(u64, u64)>>;
-
-fn join(all: &mut Empty, slice: u64, first: u64, end: u64) {
-    if first >= end {
-        return;
-    }
-    add_slice(all.entry((first, end)).or_default(), slice);
-}
-
-/// Ranges of slices with one more behind them.
-fn add_slice(ranges: &mut Vec<(u64, u64)>, slice: u64) {
-    match ranges.last_mut() {
-        Some(last) if last.1 == slice => last.1 += 1,
-        _ => ranges.push((slice, slice + 1)),
+    /// Rows that follow each other in a slice without padding.
+    fn rows_at_once(&self) -> u64 {
+        let behind = self.blocks || self.over.rows_ring == 1;
+        if behind && self.summed == self.live.summed { self.rows / self.over.rows_ring } else { 1 }
     }
 }
 
@@ -497,6 +396,7 @@ pub(super) fn estimate(
         copies: [shape.over.row_copies(), shape.over.column_copies()],
         patch: shape.patch,
         summed: shape.summed.min(sizes.summed),
+        rows_at_once: shape.rows_at_once(),
         finish_cycles: sub_cycles,
         serial: shape.added(1, &finish.first).is_some()
             && (exchange.narrows(&finish).is_some() || finish.uses_vectors()),

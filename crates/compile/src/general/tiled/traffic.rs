@@ -266,6 +266,13 @@ pub(super) fn hbm_bytes_per_cycle(machine: &Tcp) -> f64 {
 }
 
 impl Runs {
+    /// The same where so many lie one behind the other at both ends.
+    pub(super) fn joined(self, runs: u64, unit: u64) -> Runs {
+        let run_bytes = self.run_bytes * runs;
+        let begins = runs > 1 && run_bytes.is_multiple_of(unit);
+        Runs { run_bytes, aligned: self.aligned || begins, ..self }
+    }
+
     /// Cycles by counting requests of the engine, access units of HBM, and units that are written in part.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     pub(super) fn moved(&self, machine: &Tcp) -> Moved {
