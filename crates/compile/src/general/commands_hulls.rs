@@ -181,7 +181,8 @@ impl Planner<'_> {
         let source = hbm(self.places[value]).step(first * signed(WORD_BYTES));
         let loops = vec![(rings, 0, signed(ring) * SLICE_STRIDE), (ring, signed(bytes), SLICE_STRIDE)];
         let (source, target) = (source.ok_or("a place")?, self.emitter.dm(to));
-        self.emitter.bytes("bring", &Bytes { source, target, loops, inside: bytes });
+        let pes = self.emitter.pes();
+        self.emitter.bytes_alike("bring", &Bytes { source, target, loops, inside: bytes }, pes);
         Ok(())
     }
 
@@ -283,7 +284,7 @@ impl Planner<'_> {
         outer.iter().zip(&plan.cut.digits).all(|(stride, digit)| *stride == 0 || *digit == 1)
     }
 
-    /// The hulls of shares to the slices; slices behind the last share get those of the first again.
+    /// The hulls of shares to the slices; slices behind the last share get those of the first, or zeros.
     pub(super) fn bring(
         &mut self,
         plan: &GroupPlan,
@@ -301,8 +302,12 @@ impl Planner<'_> {
             all.push((share, share - first, loops));
         }
         let slices = self.machine().pe.slices;
-        if end - first < slices {
-            all.push((first, end - first, vec![(slices - (end - first), 0, 1)]));
+        let idle = slices.saturating_sub(end - first);
+        if idle > 0 && !self.clears(hull, operand, idle) {
+            all.push((first, end - first, vec![(idle, 0, 1)]));
+        } else if idle > 0 {
+            let bytes = block_bytes(hull.elements * operand.element_bytes);
+            self.emitter.clear_slices("clear", to, bytes, &[(slices - idle, slices)]);
         }
         let scale = |elements: i64| elements * signed(operand.element_bytes);
         let place = self.places[*value];
@@ -318,9 +323,21 @@ impl Planner<'_> {
             let source = hbm(place).step(scale(skipped));
             let target = self.emitter.dm(to).step(signed(slice) * SLICE_STRIDE);
             let (Some(source), Some(target)) = (source, target) else { return Err("a place".to_string()) };
-            self.emitter.bytes("bring", &Bytes { source, target, loops: rows, inside });
+            let sharing = plan.cut.shares().div_ceil(slices).min(self.emitter.pes());
+            self.emitter.bytes_alike("bring", &Bytes { source, target, loops: rows, inside }, sharing);
         }
         Ok(())
+    }
+
+    /// Whether zeros for so many slices without a share take less than copies of what another one has.
+    fn clears(&self, hull: &Hull, operand: &Operand, idle: u64) -> bool {
+        let machine = self.machine();
+        let rows: u64 = hull.levels[..hull.levels.len() - 1].iter().map(|level| level.0).product();
+        let run_bytes = hull.run() * operand.element_bytes;
+        let brought = rows * run_bytes.div_ceil(machine.tdma.request_bytes) * idle;
+        let bytes = block_bytes(hull.elements * operand.element_bytes);
+        let cleared = bytes / machine.commit.sub_width_bytes;
+        machine.command.overhead_cycles + cleared < machine.tdma.startup_cycles + brought
     }
 }
 

@@ -22,7 +22,7 @@ use super::fused::{Hear, Issued, Tell, ids};
 use super::issue::Figures;
 use super::issue_search::{OrderSearch, order};
 use super::kernel::Part;
-use super::moves::{Bytes, transfers};
+use super::moves::{Bytes, once_from_hbm, transfers};
 use super::order::Job;
 use super::signals::{Before, Signal, Signals};
 use super::view::signed;
@@ -69,8 +69,9 @@ pub(super) struct Emitter<'m> {
     signals: Signals,
     /// PEs wait for all others, not for those alone that wrote what they read.
     meets: bool,
-    /// What commands of PEs write in the kernel that is recorded: nobody else touches it before the next,
-    /// unless it says so.
+    /// Slices that take the same bytes of HBM may get them from one of them.
+    copies: bool,
+    /// What PEs write in the kernel that is recorded: nobody else touches it before the next by itself.
     pending: Vec<(usize, Range, usize)>,
     /// Whose commands are recorded.
     pub(super) pe: usize,
@@ -120,6 +121,7 @@ impl<'m> Emitter<'m> {
             ops: (0..pes).map(|_| Vec::new()).collect(),
             signals: Signals::new(pes),
             meets: without.has(Choice::Signals),
+            copies: !without.has(Choice::Copies),
             pending: Vec::new(),
             pe: 0,
             fused: 1,
@@ -278,6 +280,12 @@ impl<'m> Emitter<'m> {
         self.pending.extend(write.map(|range| (self.pe, range, number)));
     }
 
+    /// Records a transfer, as two where slices of so many PEs take the same bytes and that is faster.
+    pub(super) fn bring(&mut self, transfer: Transfer, sharing: u64) {
+        let sharing = if self.copies { sharing } else { 0 };
+        once_from_hbm(self.machine, transfer, sharing).into_iter().for_each(|one| self.transfer(one));
+    }
+
     /// Others learn from a PE by a message that is its next command.
     pub(super) fn note_message(&mut self, from: usize, to: &[usize]) {
         self.signals.note_message(from, to, self.ops[from].len());
@@ -285,8 +293,13 @@ impl<'m> Emitter<'m> {
 
     /// Moves bytes.
     pub(super) fn bytes(&mut self, name: &str, bytes: &Bytes) {
+        self.bytes_alike(name, bytes, 1);
+    }
+
+    /// The same for bytes that so many PEs read.
+    pub(super) fn bytes_alike(&mut self, name: &str, bytes: &Bytes, sharing: u64) {
         for transfer in transfers(self.machine, name, bytes) {
-            self.transfer(transfer);
+            self.bring(transfer, sharing);
         }
     }
 

@@ -187,6 +187,53 @@ pub(super) fn pieces(transfer: Transfer, most_bytes: u64) -> Vec<Transfer> {
     all.unwrap_or_else(|| vec![transfer])
 }
 
+/// The same, or where many slices take the same bytes of HBM: those to one slice, and from there to the
+/// others. What so many PEs ask of a few channels comes one after the other, which copies between slices do
+/// not. For no PE the transfer stays as it is.
+pub(super) fn once_from_hbm(machine: &Tcp, transfer: Transfer, sharing: u64) -> Vec<Transfer> {
+    let cycles = |one: &Transfer| {
+        let cost = transfer_cost(machine, one)?;
+        let busiest = cost.read.as_ref().map_or(0, |side| side.busiest_q32 >> 32);
+        Some(u128::from(cost.cycles.total_cycles).max(busiest * u128::from(sharing)))
+    };
+    let staged = || {
+        let [first, copies] = staged(&transfer).filter(|_| sharing > 0)?;
+        let both = cycles(&first)? + cycles(&copies)?;
+        (both < cycles(&transfer)?).then_some([first, copies])
+    };
+    match staged() {
+        Some([first, copies]) => {
+            let mut all = once_from_hbm(machine, first, sharing);
+            all.push(copies);
+            all
+        }
+        None => vec![transfer],
+    }
+}
+
+/// A transfer from HBM to the first of the slices that take the same, and one from there to the others.
+fn staged(transfer: &Transfer) -> Option<[Transfer; 2]> {
+    let medium = |end: Address| Some(end.locate()?.medium);
+    let inward = medium(transfer.source)? == MemoryInstance::Hbm
+        && matches!(medium(transfer.target)?, MemoryInstance::Dm { .. });
+    let alike = |row: &&TransferLoop| row.source == 0 && row.target.abs() >= SLICE_STRIDE;
+    let most = transfer.loops.iter().filter(alike).map(|row| row.size.fixed()).max()?;
+    if !inward || most < 2 || transfer.index.is_some() {
+        return None;
+    }
+    let at = transfer.loops.iter().position(|row| alike(&row) && row.size.fixed() == most)?;
+    let mut first = transfer.clone();
+    let taken = first.loops.remove(at);
+    let mut copies = transfer.clone();
+    copies.name = "spread".to_string();
+    copies.source = transfer.target;
+    copies.target = transfer.target.step(taken.target)?;
+    copies.loops.iter_mut().for_each(|row| row.source = row.target);
+    copies.loops[at] = TransferLoop { size: Count::Fixed(most - 1), source: 0, target: taken.target };
+    copies.loops.retain(|row| row.size.fixed() > 1);
+    Some([first, copies])
+}
+
 /// Cycles that a transfer keeps channels of HBM busy, on average over all of them: as much is gone for
 /// others.
 pub(super) fn hbm_cycles(cost: &TransferCost) -> u64 {
@@ -196,4 +243,32 @@ pub(super) fn hbm_cycles(cost: &TransferCost) -> u64 {
     };
     let busy: u128 = [&cost.read, &cost.written].into_iter().flatten().map(of_side).sum();
     u64::try_from(busy >> 32).or_broken("cycles of a transfer fit 64 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use tilewright_tcp_isa::program::transfer::MemoryLocation;
+
+    use super::super::emit::hbm;
+    use super::*;
+
+    fn copied(inside: u64) -> Transfer {
+        let medium = MemoryInstance::Dm { slice: 0 };
+        let target = Address::new(MemoryLocation { chip: 0, medium, offset: 512 });
+        let loops = vec![(64, 0, SLICE_STRIDE)];
+        let bytes = Bytes { source: hbm(4096), target, loops, inside };
+        transfers(&tilewright_testkit::tcp(), "bring", &bytes).remove(0)
+    }
+
+    #[test]
+    fn short_runs_that_slices_read_alike_come_from_hbm_once() {
+        let machine = tilewright_testkit::tcp();
+        let all = once_from_hbm(&machine, copied(576), 8);
+        let [first, copies] = &all[..] else { panic!("{all:?}") };
+        assert!(first.loops.is_empty());
+        assert_eq!((copies.source, copies.loops[0].size), (first.target, Count::Fixed(63)));
+        // One PE alone waits longer for copies of long runs than for HBM.
+        assert_eq!(once_from_hbm(&machine, copied(4096), 1).len(), 1);
+        assert_eq!(once_from_hbm(&machine, copied(576), 0).len(), 1);
+    }
 }

@@ -25,6 +25,8 @@ pub enum Choice {
     Parts,
     /// Depthwise sums through the contraction engine.
     Depthwise,
+    /// What slices read alike comes from HBM once and is copied among them.
+    Copies,
     /// Reductions with the chains around them, row by row.
     Groups,
     /// Contractions in tiles over PEs, where the explorer has a tactic.
@@ -55,7 +57,7 @@ pub enum Choice {
 
 impl Choice {
     /// All parts, in the order in which they work.
-    pub const ALL: [Choice; 22] = [
+    pub const ALL: [Choice; 23] = [
         Choice::Padded,
         Choice::Host,
         Choice::Early,
@@ -65,6 +67,7 @@ impl Choice {
         Choice::Strided,
         Choice::Parts,
         Choice::Depthwise,
+        Choice::Copies,
         Choice::Groups,
         Choice::Tiled,
         Choice::Explorer,
@@ -92,6 +95,7 @@ impl Choice {
             Choice::Strided => "strided",
             Choice::Parts => "parts",
             Choice::Depthwise => "depthwise",
+            Choice::Copies => "copies",
             Choice::Groups => "groups",
             Choice::Tiled => "tiled",
             Choice::Explorer => "explorer",
@@ -120,6 +124,7 @@ impl Choice {
             Choice::Strided => "operands by strides instead of copies",
             Choice::Parts => "long sums in parts",
             Choice::Depthwise => "depthwise sums through the contraction engine",
+            Choice::Copies => "one read of HBM and copies among slices that read alike",
             Choice::Groups => "reductions with the chains around them, row by row",
             Choice::Tiled => "contractions in tiles over PEs",
             Choice::Explorer => "the explorer's tactics",

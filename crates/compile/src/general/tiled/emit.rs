@@ -18,7 +18,7 @@ use super::finish::Slot;
 use super::grid::Tile;
 use super::rooms::Rooms;
 use super::search::TiledContraction;
-use super::tile::{Hole, TileProgram, WORD_BYTES};
+use super::tile::{TileProgram, WORD_BYTES};
 use super::traffic::{Place, operand_place, result_place, row_place, vector_place};
 
 /// Bytes of a transfer that comes early at most: others that are needed sooner may come between two.
@@ -317,8 +317,9 @@ impl Worker<'_, '_> {
             let parts = by_pe(machine, transfer, to_dm).ok_or("a transfer that is not slice by slice")?;
             for (pe, part) in parts {
                 self.emitter.turn_to(pe as u64);
-                self.emitter.transfer(part);
-                self.loads[pe - self.pe].push(self.emitter.ops[pe].len() - 1);
+                let known = self.emitter.ops[pe].len();
+                self.emitter.bring(part, self.tiled.tiling.grid.pes());
+                self.loads[pe - self.pe].extend(known..self.emitter.ops[pe].len());
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::transfer_cost;
 
 use super::super::kernel::Sizes;
-use super::super::moves::hbm_cycles;
+use super::super::moves::{hbm_cycles, once_from_hbm};
 use super::epilogue::Input;
 use super::grid::{Tile, Tiling};
 use super::lines::Windows;
@@ -49,7 +49,10 @@ pub(super) fn transfer_cycles(
 /// Cycles of one engine, or of those of a group, or of HBM if all PEs ask for as much.
 fn cycles(machine: &Tcp, (sharing, fused): (u64, u64), place: &Place<'_>, to_dm: bool) -> Option<u64> {
     let mut all = 0;
-    for transfer in place.transfers(machine, "part", to_dm)? {
+    let parts = place.transfers(machine, "part", to_dm)?;
+    let alone =
+        |transfer| if fused == 1 { once_from_hbm(machine, transfer, sharing) } else { vec![transfer] };
+    for transfer in parts.into_iter().flat_map(alone) {
         let cost = transfer_cost(machine, &transfer)?;
         let startup = machine.tdma.startup_cycles;
         let alone = cost.cycles.total_cycles.saturating_sub(startup) / fused;
