@@ -59,10 +59,8 @@ machine_keys! {
         same_group_cycles: u64 [0, 1000],
         /// Time of a write that covers an access unit only in part, in chip cycles.
         partial_write_cycles: u64 [0, 100_000],
-        /// Part of the peak that long streams reach.
+        /// Part of the peak that long streams reach, refresh within.
         efficiency: f64 [0.01, 1.0],
-        /// Part of the time lost to refresh: channels give no more than the rest, whatever streams reach.
-        refresh_fraction: f64 [0.0, 0.99],
         /// Address bits of the stack.
         stack_bit_positions: List [0, 63],
         /// Address bits of the channel, before hashing.

@@ -26,9 +26,10 @@ mod window;
 /// Access units that are walked one by one for a nest: some milliseconds.
 pub const WALKED_UNITS: u64 = 1 << 18;
 
-/// The part of a channel's time that transfers can use, times 2^32: its efficiency, which contains refresh.
+/// The part of a channel's time that transfers can use, times 2^32: the efficiency of long streams. Refresh
+/// is within it, since how refresh is done is what its band is about, and takes nothing more.
 pub fn reached_q32(machine: &Tcp) -> u64 {
-    let reached = machine.hbm.efficiency.min(1.0 - machine.hbm.refresh_fraction);
+    let reached = machine.hbm.efficiency;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -257,4 +258,49 @@ impl BankLoad {
 /// Bytes of a column: what a channel moves in one cycle of its clock.
 fn column_bytes(machine: &Tcp) -> u64 {
     machine.hbm.channel_bytes_per_cycle.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use tilewright_base::Sources;
+    use tilewright_machine::{LoadedMachine, builtin, load};
+
+    use super::*;
+
+    fn tcp() -> LoadedMachine {
+        let mut sources = Sources::default();
+        let id = sources.add("tcp", builtin("tcp").unwrap());
+        load(&mut sources, id, &|_| None).unwrap()
+    }
+
+    /// Cycles of 16 MiB that are read in one run, over all channels.
+    fn stream_cycles(machine: &Tcp) -> u128 {
+        let mut channels = HbmChannels::new(machine);
+        let access =
+            HbmAccess { direction: Direction::Read, base_bytes: 0, loops_bytes: &[], packet_bytes: 1 << 24 };
+        channels.add(machine, &access).unwrap();
+        let busiest_q32 = channels.cycles_q32(machine).into_iter().max().unwrap();
+        busiest_q32.div_ceil(u128::from(reached_q32(machine)))
+    }
+
+    /// Both ends of the band are other times than the figure itself, and nothing above it is cut off.
+    #[test]
+    fn a_stream_is_faster_the_more_efficient_the_memory_is() {
+        let loaded = tcp();
+        let figures = loaded.key_values();
+        let figure = figures.iter().find(|figure| (figure.section, figure.key) == ("hbm", "efficiency"));
+        let figure = figure.unwrap();
+        let band = figure.band.as_ref().unwrap();
+        let [low, stated, high] =
+            [&band.low, &figure.value, &band.high].map(|value| value.to_string().parse::<f64>().unwrap());
+        let at = |efficiency: f64| {
+            let mut machine = loaded.machine.tcp().unwrap().clone();
+            machine.hbm.efficiency = efficiency;
+            stream_cycles(&machine)
+        };
+        let rising = [low, stated, 0.96, high, 0.99, 1.0];
+        assert!(rising.is_sorted_by(|less, more| less < more), "{rising:?}");
+        let cycles = rising.map(at);
+        assert!(cycles.is_sorted_by(|slower, faster| slower > faster), "{cycles:?}");
+    }
 }

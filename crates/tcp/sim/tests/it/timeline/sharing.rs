@@ -56,7 +56,6 @@ fn eight_engines_on_half_of_the_channels_take_1866() {
     let mut machine = tcp();
     machine.tdma.startup_cycles = 500;
     machine.hbm.efficiency = 1.0;
-    machine.hbm.refresh_fraction = 0.0;
     let transfers = (0..8_u64).map(|engine| {
         let mut load = weights(0, 64);
         load.source = hbm(0, (engine / 4) << 20 | (engine % 4) << 18);
@@ -208,7 +207,6 @@ fn four_engines_within_off_chip_memory_share_its_rate_between_reads_and_writes()
     };
     for (efficiency, expected) in [(1.0, 192.0), (0.95, 182.4)] {
         machine.hbm.efficiency = efficiency;
-        machine.hbm.refresh_fraction = 0.0;
         let outcome = all_at_once(&machine, (0..4).map(copy).collect());
         #[expect(clippy::cast_precision_loss, reason = "small counts")]
         let rate = (requests * 256) as f64 / moved_cycles(&outcome) as f64;
