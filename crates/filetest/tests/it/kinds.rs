@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_base::Sources;
 use tilewright_filetest::repository;
+use tilewright_machine::neuron::instances;
 use tilewright_machine::{KeyValue, builtin, builtin_names, load};
 use tilewright_study::kinds::{RowKind, is_set_aside};
 use tilewright_study::rows::{FILE, PublishedRow, read};
@@ -46,20 +47,64 @@ const FILES: [(&str, &str); 3] = [
     ("trainium2/collectives/*", "bench/published_collectives.toml"),
 ];
 
+/// A row of one of these files.
+struct OtherRow {
+    /// What machine files call all rows of its file and chip.
+    all: &'static str,
+    /// What `bench/published.toml` would call it.
+    id: String,
+    kind: RowKind,
+    calibrates: Vec<String>,
+    published: f64,
+}
+
+/// The chip that a row was measured on: that of its instance, if it names one.
+fn chip_of(row: &toml::Value) -> &str {
+    let Some(named) = row.get("instance").and_then(toml::Value::as_str) else { return "trainium2" };
+    let found = instances().iter().find(|instance| instance.name == named);
+    &found.expect("a known instance").chip
+}
+
+fn other_row(all: &'static str, row: &toml::Value) -> OtherRow {
+    let text = |key: &str| row.get(key).and_then(toml::Value::as_str);
+    let (name, kind) = (text("name").expect("a name"), text("kind").expect("a kind"));
+    let kind = RowKind::ALL.into_iter().find(|known| known.name() == kind);
+    let calibrates = row.get("calibrates").and_then(toml::Value::as_array).into_iter().flatten();
+    let published = &row["published"];
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of a run")]
+    let whole = |value: i64| value as f64;
+    OtherRow {
+        all,
+        id: format!("{}/{}/{name}", chip_of(row), text("group").unwrap_or("collectives")),
+        kind: kind.unwrap_or_else(|| panic!("{name} is of no kind")),
+        calibrates: calibrates.map(|key| key.as_str().expect("a figure").to_string()).collect(),
+        published: published.as_float().or(published.as_integer().map(whole)).expect("a number"),
+    }
+}
+
+fn other_rows() -> Vec<OtherRow> {
+    let of = |&(all, file): &(&'static str, &str)| {
+        let text = std::fs::read_to_string(repository().join(file)).expect("the file is there");
+        let table: toml::Table = toml::from_str(&text).expect("it is TOML");
+        let rows = table["row"].as_array().expect("rows");
+        let of_chip = rows.iter().filter(|row| all.split('/').next() == Some(chip_of(row)));
+        of_chip.map(|row| other_row(all, row)).collect::<Vec<_>>()
+    };
+    FILES.iter().flat_map(of).collect()
+}
+
 #[test]
 fn fitted_figures_name_calibration_rows_that_name_them() {
-    let rows = rows();
+    let (rows, others) = (rows(), other_rows());
     for machine in builtin_names() {
         for figure in figures(machine) {
             for id in &figure.fitted_to {
-                if let Some((_, file)) = FILES.iter().find(|(group, _)| group == id) {
-                    let text = std::fs::read_to_string(repository().join(file)).expect("the file is there");
-                    assert!(text.contains("kind = \"calibration\""), "{file}");
-                    continue;
-                }
+                let path = path(&figure);
                 let row = rows.iter().find(|row| row.id() == *id);
-                let names = row.is_some_and(|row| row.calibrates.contains(&path(&figure)));
-                assert!(names, "{machine}: {} names {id}, which does not name it", path(&figure));
+                let mut of_files = others.iter().filter(|row| row.all == id);
+                let names = row.is_some_and(|row| row.calibrates.contains(&path))
+                    || of_files.any(|row| row.calibrates.contains(&path));
+                assert!(names, "{machine}: {path} names {id}, which does not name it");
             }
         }
     }
@@ -114,15 +159,31 @@ fn new_rows_are_held_out_by_their_hash() {
     );
 }
 
-/// Rows that are run with checkouts of others are of one of the three kinds too.
+/// Rows of files of their own name the figures that were fitted to them too, and these name them.
 #[test]
-fn rows_of_other_files_have_kinds() {
-    for (_, file) in FILES {
-        let text = std::fs::read_to_string(repository().join(file)).expect("the file is there");
-        let table: toml::Table = toml::from_str(&text).expect("it is TOML");
-        for row in table["row"].as_array().expect("rows") {
-            let kind = row["kind"].as_str().expect("a kind");
-            assert!(RowKind::ALL.iter().any(|known| known.name() == kind), "{file}: {kind}");
+fn rows_of_other_files_name_the_figures_that_name_them() {
+    let mut known: BTreeMap<String, Vec<KeyValue>> = BTreeMap::new();
+    for row in other_rows() {
+        assert_eq!(row.kind == RowKind::Calibration, !row.calibrates.is_empty(), "{}", row.id);
+        let chip = row.all.split('/').next().expect("a chip");
+        let figures = known.entry(chip.to_string()).or_insert_with(|| figures(chip));
+        for key in &row.calibrates {
+            let figure = figures.iter().find(|figure| path(figure) == *key);
+            let named = figure.is_some_and(|figure| figure.fitted_to.iter().any(|id| id == row.all));
+            assert!(named, "[fitted] of {chip} does not name {} for {key}: {}", row.all, row.id);
         }
     }
+}
+
+/// What a value was used for does not depend on which kernel is run beside it.
+#[test]
+fn a_row_of_two_files_is_of_one_kind() {
+    let (rows, mut shared) = (rows(), 0);
+    for other in other_rows() {
+        let Some(row) = rows.iter().find(|row| row.id() == other.id) else { continue };
+        assert_eq!((row.kind, &row.calibrates), (other.kind, &other.calibrates), "{}", other.id);
+        assert!((row.published - other.published).abs() < 1e-9, "{}", other.id);
+        shared += 1;
+    }
+    assert!(shared > 0, "no row is in two files");
 }
