@@ -6,7 +6,8 @@ Nothing of them is part of this repository. Each flag names a checkout; sets wit
         --library nki-library --fft trnfft --course asst4-trainium [--only O3,O7] [--limit-s 600]
 
 --samples is at commit 0898a77, --sdk at 1db4d74e, --library on branch 2.29_release; the others at their newest.
-Sets O12 to O17 need torch, which computes their references; one variant of O1 needs jax.
+Sets O12 to O17 need torch, which computes their references; O16 and a case of O7 need scipy, which the helpers of the
+tests and the module of the kernel import; one variant of O1 needs jax.
 """
 
 import argparse

@@ -2,7 +2,8 @@
 
     python bench/public_library.py --library nki-library [--files attention,mlp] [--limit-s 60] [--most 8] [--all]
 
-The library is a checkout on branch 2.29_release; its references need torch. Its tests run in processes of their own, with the plugin public/library_plugin.py in place of what
+The library is a checkout on branch 2.29_release; its references need torch, and those of attention, MLP, MoE and
+QKV projections scipy. Its tests run in processes of their own, with the plugin public/library_plugin.py in place of what
 compiles for devices. Without --all only those that it marks as fast are run. A test is too slow if its kernel takes more of the processor than the limit, all threads together (its inputs and
 references may take ten times as long); refused if a rule of the hardware stops it; one
 that wants an error, or that its own marks leave out, counts as pytest counts it.

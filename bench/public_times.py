@@ -4,7 +4,8 @@
 
 Checkouts as for public_kernels.py. Nothing is computed but times; what stands for a row is in public/times.py, and for one that is recorded with the tests of the library in
 public/library.py. Those have the launch in them, and stand in groups, with errors of calibration rows, which constants were fitted on, and of development rows, which they were not; and with
-the order of the rows of a group, as rank correlation. Errors of held-out rows are part of these sums only. `--accounts` adds where the time of each row goes: what each engine
+the order of the rows of a group, as rank correlation. Errors of held-out rows are part of these sums only. Below the rows stands the order of the variants of each kernel
+(kernel, number of variants, Spearman's rho), and beside each row what its run says of races. `--accounts` adds where the time of each row goes: what each engine
 is busy for and with how many instructions, and bytes of HBM, for comparison with profiles that were published (average Vector instruction of the Mamba tutorial, passes of FP32 products).
 """
 
@@ -22,6 +23,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE / "public"))
 
 from library import launch  # noqa: E402
+from ordering import Ordering, races, rank_correlation  # noqa: E402
 from times import ROWS, timed  # noqa: E402
 
 from tilewright import _core  # noqa: E402
@@ -32,7 +34,7 @@ def library(folder, only):
     """Rows that are recorded with the tests of the library, by group."""
     with open(HERE / "published_library.toml", "rb") as file:
         rows = tomllib.load(file)["row"]
-    groups = collections.defaultdict(list)
+    groups, ordering = collections.defaultdict(list), Ordering()
     for row in rows:
         if only and row["name"] not in only and row["group"] not in only:
             continue
@@ -46,10 +48,15 @@ def library(folder, only):
             continue
         ours = result.timing["launch_s"] * 1e6
         groups[row["group"]].append((row, ours))
+        ordering.add("trainium2", result.name, row["published"], ours)
         error = ours / row["published"] - 1.0
         found = sorted({one["code"] for one in result.findings if one["severity"] == "error"})
         mark = " !" if abs(error) > LARGE else ""
-        print(f"{row['name']:<7} {row['published']:>9.6g} us {ours:>9.6g} {error:>+7.1%}{mark:<2} {row['kind']:<11} {row['what']} {' '.join(found)}", flush=True)
+        short, lines = races(result.findings)
+        compared = f"{row['published']:>9.6g} us {ours:>9.6g} {error:>+7.1%}{mark:<2} {row['kind']:<11}"
+        print(f"{row['name']:<7} {compared} {row['what']} {' '.join(found)} {short}", flush=True)
+        print_lines(lines)
+    print_lines(ordering.lines())
     for name, found in groups.items():
         print(f"{name:<4} {described(found)}")
     print(f"all  {described([one for found in groups.values() for one in found])}")
@@ -81,8 +88,9 @@ def described(found):
         if errors:
             worst = errors[min(len(errors) - 1, int(0.9 * len(errors)))]
             parts.append(f"{kind} {len(errors)} rows, median {statistics.median(errors):.1%}, 90th percentile {worst:.1%}")
-    if len(found) > 2:
-        parts.append(f"rank correlation {rank_correlation([row['published'] for row, _ in found], [ours for _, ours in found]):.2f}")
+    rho = rank_correlation([row["published"] for row, _ in found], [ours for _, ours in found])
+    if len(found) > 2 and rho is not None:
+        parts.append(f"rank correlation {rho:.2f}")
     return "; ".join(parts)
 
 
@@ -96,10 +104,10 @@ def account(result):
     return "\n".join(lines)
 
 
-def rank_correlation(first, second):
-    """Spearman's: 1 for the same order. Equal values share their rank."""
-    ranks = [[sum(other < one for other in values) + sum(other == one for other in values) / 2 for one in values] for values in (first, second)]
-    return statistics.correlation(*ranks) if all(len(set(one)) > 1 for one in ranks) else 1.0
+def print_lines(lines):
+    """One line each."""
+    for line in lines:
+        print(line, flush=True)
 
 
 def main():
@@ -114,8 +122,8 @@ def main():
     args = parser.parse_args()
     published = {(one["chip"], one["name"]): one for one in read_rows(HERE / "published.toml")}
     only = [name for name in args.only.split(",") if name]
-    groups = collections.defaultdict(list)
-    for chip, name, need, make in ROWS:
+    groups, ordering = collections.defaultdict(list), Ordering()
+    for chip, name, need, make, kernel in ROWS:
         folder = getattr(args, need)
         if folder is None or (args.chip and chip != args.chip) or (only and name not in only):
             continue
@@ -128,17 +136,24 @@ def main():
             continue
         ours = result.time * UNITS[wanted["unit"]]
         against = wanted["published"] * (CEILING if wanted.get("ceiling") else 1.0)
-        groups[chip, wanted["group"]].append((dict(wanted, published=against), ours))
+        # Seconds, since rows of a group have units of their own.
+        published_s = against / UNITS[wanted["unit"]]
+        groups[chip, wanted["group"]].append((dict(wanted, published=published_s), result.time))
+        ordering.add(chip, kernel, published_s, result.time)
+        short, lines = races(result.findings)
+        seconds = f"({time.perf_counter() - start:.1f} s)"
         busy = max(result.timing["engines"].items(), key=lambda item: item[1]["busy_s"])
         error = ours / against - 1.0
         mark = " !" if abs(error) > LARGE else ""
         compared = f"{wanted['published']:>9.6g} {wanted['unit']:<3} {ours:>9.6g} {error:>+7.1%}{mark:<2}" if wanted["kind"] != "held-out" else f"{'':<30}"
         print(
-            f"{chip} {name:<20} {compared} {wanted['kind']:<11} busiest {busy[0]} {busy[1]['busy_s'] / max(result.time, 1e-12):.0%}  ({time.perf_counter() - start:.1f} s)",
+            f"{chip} {name:<20} {compared} {wanted['kind']:<11} busiest {busy[0]} {busy[1]['busy_s'] / max(result.time, 1e-12):.0%}  {short}  {seconds}",
             flush=True,
         )
+        print_lines(lines)
         if args.accounts:
             print(account(result))
+    print_lines(ordering.lines())
     for (chip, group), found in groups.items():
         print(f"{chip} {group:<4} {described(found)}")
     if groups:

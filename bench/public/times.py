@@ -17,13 +17,13 @@ F32, F16, BF16 = np.float32, np.float16, ml_dtypes.bfloat16
 
 _TUTORIALS = "src/nki_samples/tutorials/"
 
-#: (chip, row, checkout that it needs, what makes the launch).
+#: (chip, row, checkout that it needs, what makes the launch, kernel of which it is a variant).
 ROWS = []
 
 
-def row(chip, name, need, make):
+def row(chip, name, need, make, kernel):
     """Registers a row."""
-    ROWS.append((chip, name, need, make))
+    ROWS.append((chip, name, need, make, kernel))
 
 
 def shape(*sizes, dtype=F32):
@@ -55,9 +55,9 @@ def _matmul(name, dtype):
 
 
 for _row, _name in (("A.1", "tiled"), ("A.2", "hoist_load"), ("A.4", "fully_optimized")):
-    row("trainium1", _row, "samples", _matmul(_name, BF16))
+    row("trainium1", _row, "samples", _matmul(_name, BF16), "matmul tutorial")
 for _row, _name in (("B.2", "hoist_load"), ("B.3", "block_free_dimension"), ("B.4", "fully_optimized")):
-    row("trainium2", _row, "samples", _matmul(_name, F32))
+    row("trainium2", _row, "samples", _matmul(_name, F32), "matmul tutorial")
 
 
 # C: the Mamba tutorial.
@@ -72,12 +72,12 @@ def _mamba(version, channels, length):
     return make
 
 
-row("trainium1", "C.2", "samples", _mamba("v1", 256, 512))
-row("trainium1", "C.3", "samples", _mamba("v1", 4096, 512))
-row("trainium1", "C.4", "samples", _mamba("v2", 4096, 512))
+row("trainium1", "C.2", "samples", _mamba("v1", 256, 512), "mamba")
+row("trainium1", "C.3", "samples", _mamba("v1", 4096, 512), "mamba")
+row("trainium1", "C.4", "samples", _mamba("v2", 4096, 512), "mamba")
 for _row, _length in (("C.7", 512), ("C.8", 1024), ("C.10", 3072), ("C.11", 4096), ("C.13", 6144), ("C.14", 7168)):
     for _version in ("v2", "v3"):
-        row("trainium1", f"{_row} {_version}", "samples", _mamba(_version, 4096, _length))
+        row("trainium1", f"{_row} {_version}", "samples", _mamba(_version, 4096, _length), "mamba")
 
 
 # D: layer norm.
@@ -88,7 +88,7 @@ def _layernorm(folder):
     return module.nki_layernorm_kernel_v1, (shape(4096, 8192), 1e-5, shape(8192), shape(8192)), {}, None
 
 
-row("trainium1", "D.1", "samples", _layernorm)
+row("trainium1", "D.1", "samples", _layernorm, "layer norm")
 
 
 # F: kernels of the samples.
@@ -110,7 +110,7 @@ for _row, _module, _name, _dtype in (
     ("F.4", "allocated_attention", "allocated_" + _FUSED, F32),
     ("F.5", "allocated_attention", "allocated_" + _FUSED, BF16),
 ):
-    row("trainium1", _row, "samples", _small_head(_module, _name, _dtype))
+    row("trainium1", _row, "samples", _small_head(_module, _name, _dtype), "attention of small heads")
 
 
 def _flash(heads, kv_heads, length, depth, keys=None):
@@ -126,10 +126,10 @@ def _flash(heads, kv_heads, length, depth, keys=None):
     return make
 
 
-row("trainium1", "F.7", "samples", _flash(6, 3, 32768, 96))
-row("trainium1", "F.9", "samples", _flash(3, 3, 32768, 96, keys=16384))
-row("trainium1", "F.9 long keys", "samples", _flash(3, 3, 16384, 96, keys=32768))
-row("trainium1", "F.10", "samples", _flash(1, 1, 16384, 96))
+row("trainium1", "F.7", "samples", _flash(6, 3, 32768, 96), "flash attention")
+row("trainium1", "F.9", "samples", _flash(3, 3, 32768, 96, keys=16384), "flash attention")
+row("trainium1", "F.9 long keys", "samples", _flash(3, 3, 16384, 96, keys=32768), "flash attention")
+row("trainium1", "F.10", "samples", _flash(1, 1, 16384, 96), "flash attention")
 
 
 def _flash_backward(folder):
@@ -139,7 +139,7 @@ def _flash_backward(folder):
     return reference(folder, "attention", "flash_attn_bwd"), (*large, *rest), options, (1, 4)
 
 
-row("trainium1", "F.12", "samples", _flash_backward)
+row("trainium1", "F.12", "samples", _flash_backward, "flash attention, backward")
 
 
 def _norm_qkv(length, hidden, dtype, results=512):
@@ -150,10 +150,10 @@ def _norm_qkv(length, hidden, dtype, results=512):
     return make
 
 
-row("trainium1", "F.13", "samples", _norm_qkv(128, 512, F16))
-row("trainium1", "F.15", "samples", _norm_qkv(128, 1024, BF16))
-row("trainium1", "norm_qkv 512", "samples", _norm_qkv(512, 1024, BF16, results=384))
-row("trainium1", "F.16", "samples", _norm_qkv(1024, 8192, BF16))
+row("trainium1", "F.13", "samples", _norm_qkv(128, 512, F16), "RMS norm and QKV")
+row("trainium1", "F.15", "samples", _norm_qkv(128, 1024, BF16), "RMS norm and QKV")
+row("trainium1", "norm_qkv 512", "samples", _norm_qkv(512, 1024, BF16, results=384), "RMS norm and QKV")
+row("trainium1", "F.16", "samples", _norm_qkv(1024, 8192, BF16), "RMS norm and QKV")
 
 
 def _resize(folder):
@@ -164,8 +164,8 @@ def _scatter(folder):
     return reference(folder, "vision", "select_and_scatter_kernel"), (shape(8, 64, 112, 112), shape(8, 64, 56, 56)), {}, None
 
 
-row("trainium1", "F.17", "samples", _resize)
-row("trainium1", "F.19", "samples", _scatter)
+row("trainium1", "F.17", "samples", _resize, "resize")
+row("trainium1", "F.19", "samples", _scatter, "select and scatter")
 
 
 def _pool(images, channels, size, out, dtype=F32):
@@ -175,12 +175,12 @@ def _pool(images, channels, size, out, dtype=F32):
     return make
 
 
-row("trainium1", "F.20", "samples", _pool(1, 64, 56, 7))
-row("trainium1", "F.21", "samples", _pool(2, 128, 28, 7))
-row("trainium1", "F.23", "samples", _pool(4, 64, 56, 7))
-row("trainium1", "F.25", "samples", _pool(1, 512, 7, 1))
-row("trainium1", "F.26", "samples", _pool(8, 64, 32, 4, F16))
-row("trainium1", "F.27", "samples", _pool(2, 2048, 32, 3))
+row("trainium1", "F.20", "samples", _pool(1, 64, 56, 7), "average pooling")
+row("trainium1", "F.21", "samples", _pool(2, 128, 28, 7), "average pooling")
+row("trainium1", "F.23", "samples", _pool(4, 64, 56, 7), "average pooling")
+row("trainium1", "F.25", "samples", _pool(1, 512, 7, 1), "average pooling")
+row("trainium1", "F.26", "samples", _pool(8, 64, 32, 4, F16), "average pooling")
+row("trainium1", "F.27", "samples", _pool(2, 2048, 32, 3), "average pooling")
 
 
 def _double_row(folder):
@@ -188,7 +188,7 @@ def _double_row(folder):
     return reference(folder, "double_row_matmul", "quantized_double_row_matmul"), (lhs, rhs, shape(128, 1024), 2, 2, 16), {}, None
 
 
-row("trainium2", "F.29", "samples", _double_row)
+row("trainium2", "F.29", "samples", _double_row, "double-row matmul")
 
 
 # O: NKIBench.
@@ -215,7 +215,7 @@ for _name, _stem, _chips in (
     ("lora", "lora_M4096_N12288_K5120_R128", 1),
 ):
     for _chip in ("trainium2", "trainium1")[:_chips]:
-        row(_chip, _name, "accelopt", _nkibench(_stem))
+        row(_chip, _name, "accelopt", _nkibench(_stem), _name)
 
 
 def timed(chip, make, folder):

@@ -10,6 +10,9 @@ from tilewright.nki import Refused
 tilewright.nki.install()
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
+# Hooks of this run.
+from skips import pytest_collectreport, pytest_configure, pytest_runtest_logreport  # noqa: E402, F401
+
 #: `file:line` of the rules that refused something so far.
 BROKEN = set()
 

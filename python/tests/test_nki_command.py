@@ -48,6 +48,12 @@ def wide(a):
 @nki.jit
 def raising(a):
     raise KeyError("mine")
+
+@nki.jit
+def beyond(a, at):
+    out = nl.ndarray((128, 4), a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(a)[:, nl.ds(nl.load(at), 4)])
+    return out
 """
 
 
@@ -115,6 +121,18 @@ def test_a_script_that_ends_early_keeps_its_findings_and_trace(tmp_path, kernel,
     assert ("Traceback" in done.stderr) == ("raise" in end)
 
 
+def test_a_place_outside_its_tensor_is_told_with_its_line(tmp_path):
+    arrays = "np.ones((128, 16), np.float32), np.full((1, 1), 14, np.int32)"
+    (tmp_path / "script.py").write_text(f"import numpy as np, kernels\nkernels.beyond({arrays})\n")
+    done = command(tmp_path, "script.py")
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.startswith("error[neuron/bounds] ") and "kernels.py:" in done.stderr
+    assert "  asked:   index " in done.stderr and "  instead: check the index" in done.stderr
+    (report,) = command(tmp_path, "script.py", "--json").stdout.splitlines()
+    (finding,) = json.loads(report)["findings"]
+    assert finding["code"] == "neuron/bounds" and "kernels.py:" in finding["line"]
+
+
 def test_the_command_line_decides_the_chip(tmp_path):
     for options, chip in (([], "trainium3"), (["--chip", "trn2"], "trainium2")):
         assert json.loads(command(tmp_path, "kernels.py::elsewhere", "64x8", "--json", *options).stdout)["chip"] == chip
@@ -163,7 +181,7 @@ def test_findings_decide_the_exit_code(tmp_path):
 
 def test_wrong_usage_is_named(tmp_path):
     for arguments, said in (
-        (["kernels.py::nothing"], "has no kernel nothing; it has add, each, elsewhere, half, raising, wide"),
+        (["kernels.py::nothing"], "has no kernel nothing; it has add, beyond, each, elsewhere, half, raising, wide"),
         (["kernels.py::add", "--chip", "abacus"], "--chip abacus: no chip is called abacus; there are inferentia2, trainium1, trainium2 and trainium3"),
         (["kernels.py::add", "--chip", "tcp"], "is no Neuron device"),
         (["kernels.py::add", "--trace", "nowhere/t.pftrace"], "--trace nowhere/t.pftrace cannot be written: No such file"),

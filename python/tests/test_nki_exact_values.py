@@ -1,5 +1,8 @@
 """Values that come out as they are: bytes in another order, integers beyond 2^24, NaNs with a payload, and reductions that start somewhere."""
 
+import pathlib
+
+import ml_dtypes
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as old_isa
 import neuronxcc.nki.language as old_nl
@@ -360,6 +363,22 @@ def test_what_8_bit_floats_do_not_have(chip, dtype, beyond):
         found = run(kernel, given, cast, chip=chip, dialect="new").outputs
         assert np.array_equal(found, np.where(np.abs(given) > 1, np.copysign(beyond, given), given)), cast
     assert (run(kernel, given, select, chip=chip, dialect="new").outputs == -beyond).all()
+
+
+NARROW = {"f8e4m3": nl.float8_e4m3, "f8e5m2": nl.float8_e5m2, "f8e4m3fn": nl.float8_e4m3fn}
+
+
+@pytest.mark.parametrize(("row", "dtype"), NARROW.items())
+def test_the_page_of_number_formats_says_what_casts_to_8_bit_floats_do(row, dtype):
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "number-formats.md").read_text()
+    (cells,) = [line.split("|") for line in page.splitlines() if line.startswith(f"| f32 to {row} |")]
+    largest = float(ml_dtypes.finfo(dtype).max)
+    kernel, casts, _ = narrow_kernels(dtype)
+    given = np.full((8, 4), 2 * largest, np.float32)
+    found = run(kernel, given, casts[0], chip="trainium3", dialect="new").outputs
+    said = {"infinity beyond": np.inf, "saturates at": largest}
+    (value,) = [value for words, value in said.items() if f"{words} {largest:.0f}" in cells[3]]
+    assert (found == value).all(), cells[3]
 
 
 @pytest.mark.parametrize("indices", [(16, 1), (32, 1), (128, 1), (128, 2), (128, 3)])

@@ -1,13 +1,14 @@
 """Kernels of both dialects against NumPy, with the instructions that they should take."""
 
 import collections
+from functools import partial
 
 import ml_dtypes
 import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
 from kernels import new_dialect, old_dialect
-from tilewright.nki import Refused, run
+from tilewright.nki import Refused, run, simulate_kernel
 
 
 def values(*shape, seed=0, dtype=np.float32):
@@ -103,6 +104,25 @@ def test_rows_picked_by_an_index_tile():
         run(old_dialect.gather_rows, table, np.array([300], np.int32))
     assert isinstance(caught.value, Refused) and caught.value.code == "neuron/bounds"
     assert old_dialect.__file__ in caught.value.line and "oob_mode.skip" in caught.value.instead
+
+
+@pytest.mark.parametrize("call", [old_dialect.gather_rows, partial(simulate_kernel, old_dialect.gather_rows)])
+def test_a_called_kernel_raises_the_index_error_of_the_simulator(call):
+    """The vendor's tests ask for this very type and these very words; the refusal goes with it as a note."""
+    with pytest.raises(IndexError) as caught:
+        call(values(300, 40), np.array([300], np.int32))
+    assert type(caught.value) is IndexError
+    assert str(caught.value) == "index 12000 is out of bounds for axis 0 with size 12000"
+    (note,) = caught.value.__notes__
+    assert "error[neuron/bounds]" in note and old_dialect.__file__ in note and "oob_mode.skip" in note
+    assert caught.value.code == "neuron/bounds" and old_dialect.__file__ in caught.value.line
+    assert old_dialect.__file__ in {str(entry.path) for entry in caught.traceback}
+
+
+def test_an_index_error_of_the_kernel_itself_stays_as_it_is():
+    with pytest.raises(IndexError, match="list index out of range") as caught:
+        simulate_kernel(lambda x: [][0], values(8, 8))
+    assert not hasattr(caught.value, "__notes__")
 
 
 def test_addition_new():

@@ -5,7 +5,7 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 import pytest
-from tilewright.nki import Refused, run
+from tilewright.nki import Refused, registers, run
 
 X = np.arange(128 * 512, dtype=np.float32).reshape(128, 512)
 AT = np.array([[64]], np.int32)
@@ -229,5 +229,41 @@ def test_a_loop_on_a_register_that_nothing_changes_ends(change):
     with pytest.raises(Refused) as caught:
         run(with_register(turns), X, AT, chip="trainium2")
     assert caught.value.code == "neuron/endless-loop" and "holds 64 and does not change" in caught.value.asked
-    assert "load the register anew in the loop, or move a value into it that ends the loop" in caught.value.instead
+    assert "load a new value into the register in the loop, or move one into it that ends the loop" in caught.value.instead
     assert __file__ in caught.value.line
+
+
+def turning(turn, first=3):
+    """A kernel that loops on a register while it is not 0; `turn` changes it, or does not."""
+
+    def turns(tile, where):
+        register = nisa.register_alloc(first)
+        while register:
+            turn(register, where)
+        return tile[:, 0:64]
+
+    return with_register(turns)
+
+
+def test_a_loop_on_a_register_that_is_loaded_anew_with_the_same_value_ends():
+    with pytest.raises(Refused) as caught:
+        run(turning(nisa.register_load), X, AT, chip="trainium2")
+    assert caught.value.code == "neuron/endless-loop" and "holds 64 and does not change" in caught.value.asked
+    assert f"{registers.MOST_LOOKS} looks" in caught.value.allowed and __file__ in caught.value.line
+
+
+def test_a_loop_on_a_register_that_takes_the_same_values_in_turn_ends(monkeypatch):
+    monkeypatch.setattr(registers, "MOST_TURNS", 1000)
+    flip = lambda register, _: nisa.register_move(register, 3 - int(register))
+    with pytest.raises(Refused) as caught:
+        run(turning(flip, first=1), X, AT, chip="trainium2")
+    assert caught.value.code == "neuron/endless-loop" and "1001 branches on a register" in caught.value.asked
+    assert "1000 branches on one register" in caught.value.allowed
+    assert caught.value.instead == "end the loop earlier, or count its turns with nl.dynamic_range"
+
+
+def test_a_loop_on_a_register_that_changes_runs_as_long_as_it_needs():
+    count = registers.MOST_LOOKS + 10
+    down = lambda register, _: nisa.register_move(register, register - 1)
+    result = run(turning(down, first=count), X, AT, chip="trainium2")
+    assert np.array_equal(result.outputs, X[:, 0:64]) and count < registers.MOST_TURNS

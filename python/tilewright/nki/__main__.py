@@ -212,7 +212,8 @@ def run_file(target, arguments, grid=None):
 def told(error):
     """What is printed of an exception: of a refusal its own lines, of any other the frames of the user's files."""
     if hasattr(error, "code") and hasattr(error, "asked"):
-        return f"{error}\n"
+        # An exception in other words than its refusal has that as a note.
+        return "\n".join(getattr(error, "__notes__", None) or [str(error)]) + "\n"
     ours = (os.path.dirname(os.path.abspath(__file__)), "<frozen")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
     lines = traceback.format_list(frames) + traceback.format_exception_only(error)

@@ -107,7 +107,8 @@ class _Launch:
         names = _parameter_names(self.kernel.func)
         args = [self.tensor(session, value, names[at] if at < len(names) else "") for at, value in enumerate(args)]
         kwargs = {name: self.tensor(session, value, name) for name, value in kwargs.items()}
-        return self.func, self.grid, args, kwargs, session
+        self.shared = Shared()
+        return self.func, self.grid, args, kwargs, session, self.shared
 
     def run(self, args, kwargs):
         """Runs the launch; once more with `&` for `and` if the kernel asked a mask for its truth."""
@@ -150,6 +151,7 @@ class _Launch:
         if inspect.isgenerator(value) or inspect.iscoroutine(value):
             raise TypeError(f"the kernel {self.kernel.__name__} gives a {type(value).__name__}, which nothing runs: return tensors instead of yield or async")
         result = Result(self.kernel.__name__, self.session, None)
+        result.extra_findings += self.shared.findings
         _never_written(result, value)
         _where_outputs_lie(result, value, self.kernel.dialect)
         result.outputs = self.output(value)
@@ -238,10 +240,11 @@ def _parameter_names(func):
 
 
 class Shared:
-    """Tensors that every program of a launch sees, paired by the order of their allocation."""
+    """What every program of a launch sees: tensors, paired by the order of their allocation, and what was found."""
 
     def __init__(self):
         self.made = []
+        self.findings = []
         self.lock = threading.Lock()
 
 
@@ -255,14 +258,14 @@ def _start(program, grid, place, shared, session, core):
     program.grid, program.place, program.shared = grid, place, shared
     program.loops, program.reductions, program.lanes, program.placed = [], {}, {}, set()
     program.at, program.barrier, program.calls, program.chosen_psum = 0, 0, {}, set()
-    program.session, program.core = session, core
+    program.session, program.core, program.picked = session, core, state.newest_picked()
 
 
-def _run_alone(func, grid, args, kwargs, session):
+def _run_alone(func, grid, args, kwargs, session, shared):
     """Runs the programs of a launch one after the other and gives the value of the first."""
     program = state.program
     saved = dict(program.__dict__)
-    shared, first = Shared(), None
+    first = None
     try:
         for number, place in enumerate(_places(grid)):
             _start(program, grid, place, shared, session, number)
@@ -281,13 +284,12 @@ def _run_alone(func, grid, args, kwargs, session):
 def _run_together(launches):
     """Runs the programs of several launches, one for each rank, as a team; gives the value of each launch."""
     bodies, members = [], []
-    for rank, (func, grid, args, kwargs, session) in enumerate(launches):
-        shared = Shared()
+    for rank, (_func, grid, _args, _kwargs, session, _shared) in enumerate(launches):
         session.cores = len(_places(grid))
         for core, place in enumerate(_places(grid)):
 
-            def body(turns, at, *, rank=rank, core=core, place=place, shared=shared, launch=launches[rank]):
-                func, grid, args, kwargs, session = launch
+            def body(turns, at, *, rank=rank, core=core, place=place, launch=launches[rank]):
+                func, grid, args, kwargs, session, shared = launch
                 _start(state.program, grid, place, shared, session, core)
                 state.program.rank = rank
                 turns.wait_turn(at)
@@ -354,6 +356,10 @@ class Kernel:
     def __call__(self, *args, **kwargs):
         if state.program.session is not None:
             return self.func(*args, **kwargs)
+        with refusals.as_in_the_simulator():
+            return self._called(args, kwargs)
+
+    def _called(self, args, kwargs):
         if arrays.is_traced((args, kwargs)):
             run = lambda args, kwargs, told: self.run(args, kwargs, told=told).outputs  # noqa: E731
             return gradients.call_with_jax(self, args, kwargs, run)
@@ -515,7 +521,8 @@ def benchmark(kernel=None, **options):
 def simulate_kernel(kernel, *args, **kwargs):
     """Runs a kernel of the old dialect."""
     kernel = kernel if isinstance(kernel, Kernel) else Kernel(kernel, "old")
-    return kernel.run(args, kwargs).outputs
+    with refusals.as_in_the_simulator():
+        return kernel.run(args, kwargs).outputs
 
 
 class Simulated:
@@ -529,7 +536,8 @@ class Simulated:
         return Simulated(self.kernel[grid])
 
     def __call__(self, *args, **kwargs):
-        return self.kernel.run(args, kwargs).outputs
+        with refusals.as_in_the_simulator():
+            return self.kernel.run(args, kwargs).outputs
 
 
 def simulate(kernel):

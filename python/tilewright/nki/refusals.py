@@ -1,7 +1,9 @@
 """Refusals of the front end: what cannot be handed to the engine, told as the engine tells its own."""
 
+import contextlib
 import operator
 import os
+import re
 
 from tilewright import _core
 
@@ -18,6 +20,36 @@ def refused(code, asked, allowed, instead, line=None):
     error = _core.Refused(f"error[{code}]{place}\n  asked:   {asked}\n  allowed: {allowed}\n  instead: {instead}")
     error.code, error.asked, error.allowed, error.instead, error.line = code, asked, allowed, instead, line
     return error
+
+
+def tell(code, message, allowed, instead):
+    """A finding that is an error, at the line of the kernel that runs now: once for each line."""
+    line = state.program.session.here()
+    known = state.program.shared.findings
+    if not any((one["code"], one["line"]) == (code, line) for one in known):
+        words = {"message": message, "allowed": allowed, "instead": instead}
+        known.append({"code": code, "severity": "error", "line": line, **words})
+
+
+#: A place outside its tensor, in the words of NumPy and of the vendor's simulator.
+_OUTSIDE = re.compile(r"index -?\d+ is out of bounds for axis 0 with size \d+")
+
+
+@contextlib.contextmanager
+def as_in_the_simulator():
+    """What the vendor's simulator raises for a place outside its tensor: a plain IndexError with NumPy's words.
+
+    It carries what was refused: `code` and the other fields, and as a note, below a traceback, all of its lines."""
+    try:
+        yield
+    except IndexError as error:
+        found = _OUTSIDE.match(getattr(error, "asked", ""))
+        if found is None:
+            raise
+        plain = IndexError(found[0])
+        plain.__dict__.update(vars(error))
+        plain.add_note(str(error))
+        raise plain.with_traceback(error.__traceback__) from None
 
 
 def whole(value, what):

@@ -4,8 +4,12 @@ from tilewright._core import Tensor
 
 from . import refusals, state
 
-#: Branches on a register with nothing new in it, before a loop on it is taken to be endless: a limit of this project.
+#: Branches on a register whose value stays the same, before a loop on it is taken to be endless: a limit of
+#: this project.
 MOST_LOOKS = 1 << 16
+#: Branches on one register at all, for loops in which values come again: another limit.
+MOST_TURNS = 1 << 20
+
 
 class Loaded(int):
     """A number made of what registers hold: what lies where it says is known when they are."""
@@ -25,8 +29,8 @@ class Register:
         self._is_set = value is not None
         #: Loads that its value comes from.
         self.__registers__ = ()
-        #: Looks at it since it got its value.
-        self._looks = 0
+        #: Branches on it since its value changed, and all of them.
+        self._looks, self._turns = 0, 0
 
     def load(self, tile):
         """Takes one element."""
@@ -37,7 +41,9 @@ class Register:
         self._take(int(value), of(value))
 
     def _take(self, value, registers):
-        self._value, self._is_set, self._looks, self.__registers__ = value, True, 0, registers
+        if value != self._value:
+            self._looks = 0
+        self._value, self._is_set, self.__registers__ = value, True, registers
 
     @property
     def value(self):
@@ -59,13 +65,20 @@ class Register:
     def _look(self):
         """Its value, for a branch on it."""
         branch(self)
-        self._looks += 1
+        self._looks, self._turns = self._looks + 1, self._turns + 1
         if self._looks > MOST_LOOKS:
             raise refusals.refused(
                 "neuron/endless-loop",
                 f"a branch on a register for the {self._looks}th time, which holds {self._value} and does not change",
                 f"{MOST_LOOKS} looks at a value of a register",
-                "load the register anew in the loop, or move a value into it that ends the loop",
+                "load a new value into the register in the loop, or move one into it that ends the loop",
+            )
+        if self._turns > MOST_TURNS:
+            raise refusals.refused(
+                "neuron/endless-loop",
+                f"{self._turns} branches on a register, which holds {self._value} now",
+                f"{MOST_TURNS} branches on one register",
+                "end the loop earlier, or count its turns with nl.dynamic_range",
             )
         return self.value
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from tilewright._core import Index, Tensor
 
-from .. import dtypes, lower, registers, state, team
+from .. import dtypes, lower, picked, registers, state, team
 from ..enums import *  # noqa: F403  names of the module
 from ..enums import engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd  # noqa: F401
 from ..old.isa import _largest, _operand, get_nc_version  # noqa: F401
@@ -393,8 +393,11 @@ def dma_transpose(dst, src, axes=None, priority=None, dge_mode=None, oob_mode=oo
 
 def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode=oob_mode.error, name=None):
     """dst = the scaled sum of the sources."""
-    scales = [1.0] * len(srcs) if scales is None else [float(scale) for scale in scales]
-    state.running().dma_compute(dst, list(srcs), scales, _name(reduce_op))
+    scales, srcs = [1.0] * len(srcs) if scales is None else [float(scale) for scale in scales], list(srcs)
+    picked.check_sum(dst, srcs, unique_indices)
+    if getattr(oob_mode, "value", oob_mode) == 1:
+        dst, srcs = dst.skipping(), [src.skipping() for src in srcs]
+    state.running().dma_compute(dst, srcs, scales, _name(reduce_op))
 
 
 def register_alloc(x=None):
