@@ -6,6 +6,7 @@
 
 mod attributes;
 mod axes;
+mod declared;
 mod node;
 mod ops;
 pub mod proto;
@@ -66,6 +67,8 @@ pub fn read(file: &str, bytes: &[u8], options: &OnnxOptions<'_>) -> ImportResult
         b: Builder::new(if graph.name.is_empty() { "onnx" } else { &graph.name }),
         store: TensorStore::default(),
         values: BTreeMap::new(),
+        has_chosen_sizes: !options.known.is_empty()
+            || options.axes.values().any(|(least, most)| least == most),
     };
     reader.graph(graph, options)?;
     Ok(Model { graph: reader.b.finish(), store: reader.store })
@@ -138,6 +141,8 @@ pub(crate) struct OnnxReader<'r> {
     pub(crate) b: Builder,
     pub(crate) store: TensorStore,
     values: BTreeMap<String, ValueId>,
+    /// Whether sizes may be those of a request.
+    has_chosen_sizes: bool,
 }
 
 impl OnnxReader<'_> {
@@ -175,27 +180,16 @@ impl OnnxReader<'_> {
             let id = self.values.get(&output.name).copied();
             let id = id
                 .ok_or_else(|| ImportError::about(self.file, &output.name, "an output that no node gives"))?;
-            self.declared_type(output, id)?;
+            self.check_declared("output", output, id)?;
             self.b.output(&output.name, id);
+        }
+        for value in &graph.values {
+            if let Some(id) = self.values.get(&value.name).copied() {
+                self.check_declared("value", value, id)?;
+            }
         }
         self.states();
         Ok(())
-    }
-
-    /// Refuses an output whose elements are of another type than the file says.
-    fn declared_type(&self, output: &proto::ValueInfoProto, id: ValueId) -> ImportResult<()> {
-        let element = output.ty.as_ref().and_then(|ty| ty.tensor.as_ref()).map_or(0, |tensor| tensor.element);
-        let computed = self.b.dtype(id);
-        if element == 0 || tensor::dtype(element) == Some(computed) {
-            return Ok(());
-        }
-        let declared = tensor::dtype(element);
-        let declared =
-            declared.map_or_else(|| format!("element type {element}"), |dtype| dtype.name().into());
-        let what = format!("is declared as {declared}, and its node gives {}", computed.name());
-        Err(ImportError::about(self.file, format!("output `{}`", output.name), what)
-            .allowed("the type that is computed")
-            .instead(format!("`Cast` to {declared} in front of it, or {} declared", computed.name())))
     }
 
     /// Gives a value its name, which nothing may have had before.
