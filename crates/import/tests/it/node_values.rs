@@ -255,6 +255,23 @@ fn values_between_nodes_are_held_against_what_is_declared_of_them() {
 }
 
 #[test]
+fn scales_of_a_group_norm_are_those_of_groups_before_opset_21() {
+    let norm = |opset: i64, scales: i64| OneNode {
+        opset,
+        attributes: vec![int("num_groups", 2)],
+        weights: vec![vec![scales], vec![scales]],
+        ..OneNode::new("GroupNormalization", &[1, 4, 2])
+    };
+    let x = [1.0, 3.0, 1.0, 3.0, 5.0, 7.0, 5.0, 7.0];
+    let each = norm(21, 4).values(&x);
+    assert!(each[0].abs() < 1e-2 && (each[1] - 2.0).abs() < 1e-2, "{each:?}");
+    assert_eq!(norm(18, 2).values(&x), each);
+    let text = norm(18, 3).refused();
+    let said = "f: node `y` (GroupNormalization): operand 1 has sizes [3], for 2 groups of 4 channels\n";
+    assert!(text.starts_with(said), "{text}");
+}
+
+#[test]
 fn attributes_that_an_operator_does_not_have_are_refused() {
     let of = |op, name: &str| OneNode { attributes: vec![int(name, 0)], ..OneNode::new(op, &[3]) }.refused();
     let text = of("Softmax", "axes");
