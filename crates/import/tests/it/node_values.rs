@@ -272,6 +272,22 @@ fn scales_of_a_group_norm_are_those_of_groups_before_opset_21() {
 }
 
 #[test]
+fn operands_that_were_attributes_are_read_as_such() {
+    let mut topk = OneNode { opset: 9, attributes: vec![int("k", 2)], ..OneNode::new("TopK", &[4]) };
+    topk.y = (1, vec![2]);
+    assert_eq!(topk.values(&[1.0, 4.0, 2.0, 3.0]), [4.0, 3.0]);
+    let scales =
+        proto::AttributeProto { name: "scales".into(), floats: vec![1.0, 1.0, 2.0], ..Default::default() };
+    let upsample = OneNode {
+        opset: 7,
+        attributes: vec![scales],
+        y: (1, vec![1, 1, 4]),
+        ..OneNode::new("Upsample", &[1, 1, 2])
+    };
+    assert_eq!(upsample.values(&[1.0, 2.0]), [1.0, 1.0, 2.0, 2.0]);
+}
+
+#[test]
 fn attributes_that_an_operator_does_not_have_are_refused() {
     let of = |op, name: &str| OneNode { attributes: vec![int(name, 0)], ..OneNode::new(op, &[3]) }.refused();
     let text = of("Softmax", "axes");

@@ -255,7 +255,11 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
         Some(axes) => axes.iter().map(|axis| call.axis_of(x, *axis)).collect::<ImportResult<_>>()?,
         None => (0..rank).collect(),
     };
-    let given = call.known_floats(if upsample { 1 } else { 2 }, "scales")?.unwrap_or_default();
+    let given = match call.known_floats(if upsample { 1 } else { 2 }, "scales")? {
+        Some(scales) => scales,
+        // An attribute of Upsample before opset 9.
+        None => call.attribute("scales").map(|attribute| attribute.floats.clone()).unwrap_or_default(),
+    };
     let wanted = if upsample { None } else { call.numbers(3, "sizes")? };
     let mut sizes = own.clone();
     let attrs = match wanted.filter(|wanted| !wanted.is_empty()) {
