@@ -288,6 +288,26 @@ fn operands_that_were_attributes_are_read_as_such() {
 }
 
 #[test]
+fn steps_over_an_open_axis_are_refused_with_what_helps() {
+    let mut slice =
+        OneNode { integers: vec![vec![0], vec![i64::MAX], vec![0], vec![2]], ..OneNode::new("Slice", &[8]) };
+    slice.y = (1, vec![4]);
+    assert_eq!(slice.values(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]), [0.0, 2.0, 4.0, 6.0]);
+    let mut model = slice.model();
+    let input = model.graph.as_mut().and_then(|graph| graph.inputs.first_mut()).expect("an input");
+    let shape = input.ty.as_mut().and_then(|ty| ty.tensor.as_mut()?.shape.as_mut()).expect("a shape");
+    shape.dims[0] = proto::DimensionProto { name: Some("seq".into()), ..Default::default() };
+    let options = OnnxOptions { most: 64, ..OnnxOptions::default() };
+    let text = onnx::read("f", &model.encode_to_vec(), &options).map(|_| ()).expect_err("open").to_string();
+    let said =
+        "f: node `y` (Slice): a step of 2 over an axis of size seq, which is open\n  = allowed: steps of 1";
+    assert!(
+        text.starts_with(said) && text.contains("= instead: a fixed size, such as --dims seq=64"),
+        "{text}"
+    );
+}
+
+#[test]
 fn attributes_that_an_operator_does_not_have_are_refused() {
     let of = |op, name: &str| OneNode { attributes: vec![int(name, 0)], ..OneNode::new(op, &[3]) }.refused();
     let text = of("Softmax", "axes");
