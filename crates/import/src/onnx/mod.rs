@@ -28,6 +28,8 @@ use crate::error::{ImportError, ImportResult};
 pub struct OnnxOptions<'o> {
     /// Inputs whose elements are known: they become constants.
     pub known: BTreeMap<String, StoredTensor>,
+    /// Inputs that runs are given although the file has elements for them, which are passed over.
+    pub given: BTreeSet<String>,
     /// Largest size of a named axis that `axes` does not name.
     pub most: u64,
     /// Smallest and largest size of axes by name; equal ones fix a size.
@@ -40,6 +42,7 @@ impl Default for OnnxOptions<'_> {
     fn default() -> Self {
         OnnxOptions {
             known: BTreeMap::new(),
+            given: BTreeSet::new(),
             most: 4096,
             axes: BTreeMap::new(),
             beside: &tensor::no_external_data,
@@ -94,23 +97,31 @@ pub enum DeclaredSize {
     Named(String),
 }
 
-/// Inputs that a file asks for, in its order: those that it has no elements for itself; and the names of
-/// their axes.
+/// Inputs that a file asks for, in its order: those that it has no elements for itself, and those that are
+/// `given` all the same; and the names of their axes.
 ///
 /// # Errors
 /// If the file is no model, or an input has a type that is not known.
-pub fn inputs(file: &str, bytes: &[u8]) -> ImportResult<(Vec<DeclaredInput>, AxisNames)> {
+pub fn inputs(
+    file: &str,
+    bytes: &[u8],
+    given: &BTreeSet<String>,
+) -> ImportResult<(Vec<DeclaredInput>, AxisNames)> {
     let model = proto::ModelProto::decode(bytes)
         .map_err(|error| ImportError::new(file, format!("not an ONNX model: {error}")))?;
     let graph = model.graph.ok_or_else(|| ImportError::new(file, "an ONNX model without a graph"))?;
-    let names = AxisNames::of(asked(&graph));
-    let all: ImportResult<Vec<_>> = asked(&graph).map(|input| declared(file, input, &names)).collect();
+    let names = AxisNames::of(asked(&graph, given));
+    let all: ImportResult<Vec<_>> = asked(&graph, given).map(|input| declared(file, input, &names)).collect();
     Ok((all?, names))
 }
 
-/// Inputs that a graph has no elements for itself.
-fn asked(graph: &proto::GraphProto) -> impl Iterator<Item = &proto::ValueInfoProto> {
-    let own: BTreeSet<&str> = graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
+/// Inputs that a graph has no elements for itself, and those that are given all the same.
+fn asked<'g>(
+    graph: &'g proto::GraphProto,
+    given: &BTreeSet<String>,
+) -> impl Iterator<Item = &'g proto::ValueInfoProto> {
+    let own = graph.initializers.iter().map(|tensor| tensor.name.as_str());
+    let own: BTreeSet<&str> = own.filter(|name| !given.contains(*name)).collect();
     graph.inputs.iter().filter(move |input| !own.contains(input.name.as_str()))
 }
 
@@ -147,7 +158,7 @@ pub(crate) struct OnnxReader<'r> {
 
 impl OnnxReader<'_> {
     fn graph(&mut self, graph: proto::GraphProto, options: &OnnxOptions<'_>) -> ImportResult<()> {
-        let names = AxisNames::of(asked(&graph));
+        let names = AxisNames::of(asked(&graph, &options.given));
         let bounds = bounds(self.file, &names, options)?;
         // A file with the elements of many tensors is read once.
         let read: RefCell<BTreeMap<String, Arc<Vec<u8>>>> = RefCell::default();
@@ -159,8 +170,14 @@ impl OnnxReader<'_> {
             read.borrow_mut().insert(name.to_string(), Arc::clone(&bytes));
             Ok(bytes)
         };
+        let is_given = |name: &String| {
+            options.given.contains(name) && graph.inputs.iter().any(|input| input.name == *name)
+        };
         for tensor in graph.initializers {
             let name = tensor.name.clone();
+            if is_given(&name) {
+                continue;
+            }
             let stored = tensor::stored(self.file, tensor, &beside)?;
             let id = self.tensor(&name, stored)?;
             self.define(format!("tensor `{name}`"), &name, id)?;

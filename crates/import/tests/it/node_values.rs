@@ -308,6 +308,22 @@ fn steps_over_an_open_axis_are_refused_with_what_helps() {
 }
 
 #[test]
+fn an_input_with_elements_of_its_own_may_be_given_all_the_same() {
+    let mut model = OneNode { weights: vec![vec![3]], ..OneNode::new("Add", &[3]) }.model();
+    model.graph.as_mut().expect("a graph").inputs.push(info("w0", 1, &[3]));
+    let read = |given: &[&str]| {
+        let given = given.iter().map(|name| (*name).to_string()).collect();
+        let bytes = model.encode_to_vec();
+        let (inputs, _) = onnx::inputs("f", &bytes, &given).expect("inputs");
+        let model =
+            onnx::read("f", &bytes, &OnnxOptions { given, ..OnnxOptions::default() }).expect("a model");
+        assert_eq!(inputs.len(), model.graph.inputs.len());
+        model.graph.inputs.len()
+    };
+    assert_eq!((read(&[]), read(&["w0"]), read(&["i0"])), (1, 2, 1));
+}
+
+#[test]
 fn attributes_that_an_operator_does_not_have_are_refused() {
     let of = |op, name: &str| OneNode { attributes: vec![int(name, 0)], ..OneNode::new(op, &[3]) }.refused();
     let text = of("Softmax", "axes");

@@ -31,7 +31,7 @@ pub(super) enum RequiredInputs {
 impl RequiredInputs {
     pub(super) fn of(args: &RunArgs, host: &mut dyn Host) -> Result<RequiredInputs, Outcome> {
         if args.model.ends_with(".onnx") {
-            let (inputs, names) = model::onnx_inputs(&args.model, host)?;
+            let (inputs, names) = model::onnx_inputs(&args.model, &args.tensors.given(), host)?;
             return Ok(RequiredInputs::Onnx(inputs, names));
         }
         if !args.model.ends_with(".graph") {
@@ -86,7 +86,8 @@ impl RequiredInputs {
                 let axes = given.axes.iter().map(|(name, size)| (name.clone(), (*size, *size)));
                 let mut axes: BTreeMap<String, (u64, u64)> = axes.collect();
                 axes.extend(given.bounds.clone());
-                let plain = model::load_onnx(&args.model, axes.clone(), BTreeMap::new(), host);
+                let names = || args.tensors.given();
+                let plain = model::load_onnx(&args.model, axes.clone(), BTreeMap::new(), names(), host);
                 match plain {
                     Ok(model) => Ok(model),
                     Err(refused) => {
@@ -94,7 +95,7 @@ impl RequiredInputs {
                         if known.is_empty() {
                             return Err(refused);
                         }
-                        model::load_onnx(&args.model, axes, known, host)
+                        model::load_onnx(&args.model, axes, known, names(), host)
                     }
                 }
             }
