@@ -156,6 +156,11 @@ fn an_input_with_elements_of_its_own_is_asked_for_only_if_it_is_given() {
         let given = good(&format!("run m.onnx --input x=one.npy --input w=two.npy{interp}"), &mut host);
         assert!(given.starts_with("y: f32[4] = [3, 3, 3, 3]\n"), "{given}");
     }
+    host.given.insert("whole.npy".into(), npy::write_ints(&[4], &[1, 2, 3, 4]));
+    let refused = tilewright("run m.onnx --input x=whole.npy", &mut host);
+    let said = "error: input `x`: `whole.npy`: elements are int64, which do not become f32\n  \
+                = allowed: floats\n  = instead: x.astype('float32') before numpy.save\n";
+    assert_eq!((refused.code, refused.stderr.as_str()), (BAD_INPUT, said));
 }
 
 #[test]
