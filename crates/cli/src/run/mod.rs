@@ -28,7 +28,7 @@ pub(crate) use tensors::{GivenSizes, GraphJob, InputArrays};
 
 use crate::calibrate;
 use crate::compile::executed;
-use crate::host::{Host, refuse_overwrite};
+use crate::host::{Host, OutputFile, refuse_collisions};
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::target::ModelTarget;
@@ -62,7 +62,9 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     model::with_weights(&args.model)?;
     let as_read = model::load(&args.model, args.dims.as_deref(), host)?;
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
-    refuse_overwrite(host, args.prompting.trace.as_deref())?;
+    let files = [("--trace", &args.prompting.trace), ("--html", &args.html)];
+    let files = files.map(|(option, path)| OutputFile::of_option(option, path.as_deref()));
+    refuse_collisions(host, files.into_iter().flatten())?;
     let on = RunTarget {
         machine: &machine,
         target: &args.target,

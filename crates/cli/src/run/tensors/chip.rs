@@ -112,6 +112,13 @@ pub(crate) struct QuantisedRun {
 }
 
 impl GraphJob<'_> {
+    /// Refuses files of a run, before a graph is loaded, that were read or would be written twice.
+    pub(crate) fn check_files(&self, graph: &GraphInterface, host: &dyn Host) -> Result<(), Outcome> {
+        let names = graph.results.iter().map(|port| port.name.as_str());
+        let page = self.page.as_ref().map(|page| page.path);
+        outputs::check_files((self.tensors, self.prompting, page), names, host)
+    }
+
     /// Runs a graph whose constants are on the device, and says what it gave and took.
     pub(crate) fn run(
         &self,

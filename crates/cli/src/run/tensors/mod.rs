@@ -9,7 +9,7 @@ use tilewright_graph::primitives;
 use tilewright_import::Model;
 use tilewright_reference::{EvalError, Interpreter, Tensor};
 
-use crate::host::{Host, refuse_overwrite};
+use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::args::RunArgs;
 use inputs::RequiredInputs;
@@ -37,9 +37,8 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
     let sizes = asked.sizes(args.dims.as_deref())?;
     let given = InputArrays::new(&args.tensors, sizes, asked.inputs(), host)?;
     let model = asked.model(args, &given, host)?;
-    for path in [&args.prompting.trace, &args.html] {
-        refuse_overwrite(host, path.as_deref())?;
-    }
+    let names = model.graph.outputs.iter().map(|output| output.name.as_str());
+    outputs::check_files((&args.tensors, &args.prompting, args.html.as_deref()), names, host)?;
     let outcome = if args.interp {
         let results = interpreted(&model, &given, host)?;
         outputs::written(&args.tensors, &results, host)?;
