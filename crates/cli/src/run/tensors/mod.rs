@@ -1,6 +1,7 @@
 //! `tilewright run` of a graph with arrays: any ONNX graph whose inputs are given, or drawn from a seed.
 
 mod chip;
+mod findings;
 mod inputs;
 mod outputs;
 
