@@ -56,6 +56,9 @@ fn asked(args: &ReadingArgs) -> ReadingSelection {
 fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let mut sources = Sources::default();
     let written = program::written(&args.program, host).map_err(|refusal| refusal.outcome(&sources, host))?;
+    if written.is_compiled {
+        takes_program(&args.program, asked(&args.readings))?;
+    }
     if is_neuron(&written.text) {
         return neuron::simulate(args, asked(&args.readings), &written.text, host);
     }
@@ -250,6 +253,36 @@ fn write_files(
         }
     }
     Ok(())
+}
+
+/// Refuses values and findings of a compiled model or graph, whose program alone has no inputs; its times are
+/// the same.
+fn takes_program(path: &str, asked: ReadingSelection) -> Result<(), Outcome> {
+    if !asked.values && !asked.findings {
+        return Ok(());
+    }
+    Err(Outcome::usage(&format!(
+        "`{path}` is a compiled model or graph: its program alone has no inputs, and gives no values\n  \
+         = allowed: a program, or --timeline and --energy of this one\n  \
+         = instead: tilewright exec {path}"
+    )))
+}
+
+/// Refuses files of a run, before it begins, that it has read or would write twice.
+fn check_files(args: &ReadingArgs, program: &Program, host: &dyn Host) -> Result<(), Outcome> {
+    let trace = OutputFile::of_option("--trace", args.trace.as_deref());
+    let outputs = program.tensors.iter().filter(|tensor| tensor.role != TensorRole::Input);
+    let names = outputs.map(|tensor| tensor.name.as_str());
+    let paths = args.output.as_ref().map(|folder| array_paths(folder, names.clone())).unwrap_or_default();
+    let arrays = paths.into_iter().zip(names);
+    let arrays = arrays.map(|(path, name)| OutputFile { path, by: format!("output `{name}`") });
+    refuse_collisions(host, trace.into_iter().chain(arrays))
+}
+
+/// The array file of each name in a folder.
+pub(crate) fn array_paths<'n>(folder: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let path = |name: &String| Path::new(folder).join(format!("{name}.npy")).to_string_lossy().into_owned();
+    file_names(names).iter().map(path).collect()
 }
 
 fn unwritten(path: &str, error: &std::io::Error) -> Outcome {
