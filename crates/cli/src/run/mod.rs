@@ -30,7 +30,7 @@ use crate::calibrate;
 use crate::compile::executed;
 use crate::host::{Host, OutputFile, refuse_collisions};
 use crate::model;
-use crate::outcome::{FAILED, Outcome};
+use crate::outcome::{BAD_INPUT, FAILED, Outcome};
 use crate::target::ModelTarget;
 use args::{PromptArgs, RunArgs};
 use page::ModelPage;
@@ -210,10 +210,13 @@ pub(crate) fn untuned(error: &TuneError) -> Outcome {
         }
         TuneError::Untimed => "\n  = instead: --goal time, energy or edp".to_string(),
     };
-    Outcome { code: FAILED, ..Outcome::usage(&format!("{error}{instead}")) }
+    let code =
+        if matches!(error, TuneError::Compile(error) if error.is_of_request()) { BAD_INPUT } else { FAILED };
+    Outcome { code, ..Outcome::usage(&format!("{error}{instead}")) }
 }
 
 /// A model that does not compile.
 pub(crate) fn refused(error: &CompileError) -> Outcome {
-    Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) }
+    let code = if error.is_of_request() { BAD_INPUT } else { FAILED };
+    Outcome { code, ..Outcome::usage(&error.to_string()) }
 }
