@@ -1,5 +1,6 @@
 //! Indices outside of the axes that they choose from, of operators whose indices follow from integers alone.
-//! The interpreter stops at such an index; a chip clamps it and says nothing.
+//! A chip clamps what leads to no element; neither it nor the interpreter, which stops there, sees an index
+//! along one axis that leads to an element of another row.
 
 use tilewright_graph::rich::{Attr, Attrs, RichOp};
 use tilewright_graph::{Dim, Graph, GraphOutput, Node, Op, TensorStore, ValueId, primitives};

@@ -1,4 +1,4 @@
-//! What a run on the chip loses without a word of its own: indices outside of an axis, and integers that end
+//! What a run loses without a word of its own: indices outside of an axis, and on the chip integers that end
 //! where 32 bits do.
 
 use tilewright_base::{Diagnostic, Sources};
@@ -43,9 +43,9 @@ impl OutsideIndices {
 
 fn diagnostic(found: &OutsideIndex) -> Diagnostic {
     let OutsideIndex { result, op, indices, element, index, size, count } = found;
-    let others = match count - 1 {
-        0 => String::new(),
-        more => format!(", and {more} more elements are outside too"),
+    let others = match count {
+        1 => String::new(),
+        all => format!("; {all} of its elements are"),
     };
     let what = format!("element {element} of `{indices}` is {index}, outside of an axis of {size}{others}");
     Diagnostic::error("graph/index", what)
@@ -53,7 +53,7 @@ fn diagnostic(found: &OutsideIndex) -> Diagnostic {
             0 => "no index: the axis is empty".to_string(),
             size => format!("-{size} to {}", size - 1),
         })
-        .instead("indices inside of the axis: the chip takes another row, and `--interp` stops")
+        .instead("indices inside of the axis: others choose another element")
         .with_note(format!("`{result}` ({op}) has elements that are not those of the model"))
 }
 

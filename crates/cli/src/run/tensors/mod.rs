@@ -13,6 +13,7 @@ use tilewright_reference::{EvalError, Interpreter, Tensor};
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::args::RunArgs;
+use findings::OutsideIndices;
 use inputs::RequiredInputs;
 
 pub(crate) use chip::GraphJob;
@@ -41,9 +42,11 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
     let names = model.graph.outputs.iter().map(|output| output.name.as_str());
     outputs::check_files((&args.tensors, &args.prompting, args.html.as_deref()), names, host)?;
     let outcome = if args.interp {
+        let outside = OutsideIndices::of(&model, &given)?;
         let results = interpreted(&model, &given, host)?;
         outputs::written(&args.tensors, &results, host)?;
-        Outcome::good(outputs::said(&args.tensors, args.prompting.json, &results))
+        let said = outputs::said(&args.tensors, args.prompting.json, &results);
+        outside.told(Outcome::good(said), host.colour())
     } else {
         chip::run(args, &model, &given, host)?
     };
