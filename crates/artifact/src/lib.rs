@@ -24,6 +24,7 @@ mod read;
 mod write;
 
 use tilewright_compile::Compiled;
+use tilewright_ir::binary::{self, Section, SectionKind};
 use tilewright_tcp_isa::program::Program;
 
 pub use graph_file::{GraphArtifact, write_graph};
@@ -52,6 +53,12 @@ pub fn programs(compiled: &Compiled) -> impl Iterator<Item = (&'static str, &Pro
 pub fn tokenizer_section(path: &str) -> Option<&'static str> {
     let ending = |name: &&str| path.rsplit('.').next() == name.rsplit('.').next();
     TOKENIZERS.into_iter().find(ending)
+}
+
+/// Whether a file is that of a compiled model or graph, not of a program alone: whether it has a plan.
+pub fn is_compiled(file: &[u8]) -> bool {
+    let is_plan = |section: &Section<'_>| section.kind == SectionKind::Text && section.name == PLAN;
+    binary::read(file).is_ok_and(|sections| sections.iter().any(is_plan))
 }
 
 /// The section with the HBM of a chip.

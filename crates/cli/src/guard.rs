@@ -25,6 +25,8 @@ pub(crate) enum Overwrite {
     Read { path: String, read_as: String },
     /// The command has written something else into it.
     Written { path: String },
+    /// Two things that the command is to write have this name.
+    Twice { path: String, by: [String; 2] },
 }
 
 impl Overwrite {
@@ -45,6 +47,11 @@ impl fmt::Display for Overwrite {
             Overwrite::Written { path } => write!(
                 f,
                 "`{path}` is what the command has just written\n  = allowed: a file for each thing that is \
+                 written\n  = instead: another name for one of the two"
+            ),
+            Overwrite::Twice { path, by: [one, other] } => write!(
+                f,
+                "`{path}` is what {one} and {other} both write\n  = allowed: a file for each thing that is \
                  written\n  = instead: another name for one of the two"
             ),
         }

@@ -1,9 +1,11 @@
 //! What the command line asks of the machine it runs on; tests hand in one that lives in memory.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::builtin;
+use crate::guard::Overwrite;
 use crate::mapped::Mapped;
 use crate::outcome::Outcome;
 
@@ -153,6 +155,40 @@ impl Draft for MemoryDraft {
 pub(crate) fn refuse_overwrite(host: &dyn Host, output: Option<&str>) -> Result<(), Outcome> {
     let Some(output) = output else { return Ok(()) };
     host.may_write(Path::new(output)).map_err(|error| Outcome::unwritten(output, &error))
+}
+
+/// A file that a command is to write, and what writes it: an option or an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OutputFile {
+    /// Its name.
+    pub(crate) path: String,
+    /// What writes it, for messages.
+    pub(crate) by: String,
+}
+
+impl OutputFile {
+    /// The file of an option, if that is given.
+    pub(crate) fn of_option(option: &str, path: Option<&str>) -> Option<OutputFile> {
+        path.map(|path| OutputFile { path: path.to_string(), by: option.to_string() })
+    }
+}
+
+/// Refuses, before anything runs or is written, files that the command has read and two that are one.
+pub(crate) fn refuse_collisions(
+    host: &dyn Host,
+    files: impl IntoIterator<Item = OutputFile>,
+) -> Result<(), Outcome> {
+    let mut taken: BTreeMap<PathBuf, String> = BTreeMap::new();
+    for OutputFile { path, by } in files {
+        refuse_overwrite(host, Some(&path))?;
+        // A folder that is not there yet has no file that could be meant twice but by the same name.
+        let Some(file) = host.file_at(Path::new(&path)) else { continue };
+        if let Some(other) = taken.insert(file, by.clone()) {
+            let why = Overwrite::Twice { path, by: [other, by] };
+            return Err(Outcome::usage(&why.to_string()).coded("cli/overwrite"));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses names of pictures that say another format than the one that is written.

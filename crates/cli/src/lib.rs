@@ -39,7 +39,8 @@ mod without;
 
 use std::ffi::OsString;
 
-use clap::Parser as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 pub use host::{Draft, Host};
 pub use mapped::Mapped;
@@ -53,12 +54,41 @@ use guard::GuardedHost;
 pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -> Outcome {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let wants_data = arguments.iter().any(|argument| argument == "--json");
-    let outcome = match Cli::try_parse_from(arguments) {
+    let outcome = match parsed(arguments) {
         Ok(cli) => command(cli, &mut GuardedHost::new(host)),
         Err(error) => usage(&error, host.colour()),
     };
     host.progress("", None);
     if wants_data { outcome.into_data() } else { outcome }
+}
+
+/// The command line as it was meant. A number below zero is the value of the option before it, which then
+/// says what it allows, and no option of its own.
+fn parsed(arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = with_negative_numbers(Cli::command());
+    let matches = command.try_get_matches_from_mut(arguments).map_err(without_wrong_tip)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let of_option = |argument: clap::Arg| {
+        let takes_number = !argument.is_positional() && argument.get_action().takes_values();
+        if takes_number { argument.allow_negative_numbers(true) } else { argument }
+    };
+    command.mut_args(of_option).mut_subcommands(with_negative_numbers)
+}
+
+/// Without the tip to write `-- --option`: no verb takes what begins with a dash as a value of its own.
+fn without_wrong_tip(mut error: clap::Error) -> clap::Error {
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested)
+    {
+        tips.retain(|tip| !tip.to_string().starts_with("to pass "));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    error
 }
 
 fn command(cli: Cli, host: &mut dyn Host) -> Outcome {

@@ -1,6 +1,6 @@
 //! Models and tokenizers by file name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,22 +76,27 @@ pub(crate) fn is_model(path: &str, host: &dyn Host) -> bool {
         || files::read_model_file(&files, &Path::new(path).join("config.json")).is_ok()
 }
 
-/// An ONNX model with bounds of axes, and inputs whose elements are known.
+/// An ONNX model with bounds of axes, inputs whose elements are known, and inputs that are `given` although
+/// the file has elements for them.
 pub(crate) fn load_onnx(
     path: &str,
     axes: AxisBounds,
     known: BTreeMap<String, StoredTensor>,
+    given: BTreeSet<String>,
     host: &dyn Host,
 ) -> Result<Model, Outcome> {
-    files::read_onnx(path, axes, known, &HostFiles(host)).map_err(|refusal| outcome(&refusal, host.colour()))
+    let read = files::read_onnx(path, axes, known, given, &HostFiles(host));
+    read.map_err(|refusal| outcome(&refusal, host.colour()))
 }
 
-/// Inputs that an ONNX model asks for, and the names of their axes.
+/// Inputs that an ONNX model asks for, with those that are `given` although it has elements for them, and the
+/// names of their axes.
 pub(crate) fn onnx_inputs(
     path: &str,
+    given: &BTreeSet<String>,
     host: &dyn Host,
 ) -> Result<(Vec<onnx::DeclaredInput>, onnx::AxisNames), Outcome> {
-    files::onnx_inputs(path, &HostFiles(host)).map_err(|refusal| outcome(&refusal, host.colour()))
+    files::onnx_inputs(path, given, &HostFiles(host)).map_err(|refusal| outcome(&refusal, host.colour()))
 }
 
 /// The same model with rich operators where its file has patterns of primitives: what the compiler takes.

@@ -47,6 +47,8 @@ impl LoadError {
 /// The text of a program of any chip family, and the arrays that came with it in a binary.
 pub(crate) struct ProgramFile {
     pub(crate) text: String,
+    /// Whether it is a part of a compiled model or graph, whose inputs come with each run.
+    pub(crate) is_compiled: bool,
     arrays: Arrays,
 }
 
@@ -65,7 +67,8 @@ pub(crate) fn written(path: &str, host: &mut dyn Host) -> Result<ProgramFile, Lo
     if binary::is_binary(&bytes) {
         let unpacked =
             binary::unpack(&bytes).map_err(|error| LoadError::Words(format!("`{path}`: {error}")))?;
-        return Ok(ProgramFile { text: unpacked.text, arrays: unpacked.arrays });
+        let is_compiled = tilewright_artifact::is_compiled(&bytes);
+        return Ok(ProgramFile { text: unpacked.text, is_compiled, arrays: unpacked.arrays });
     }
     let no_program = |why: &str| {
         LoadError::Words(format!(
@@ -82,7 +85,7 @@ pub(crate) fn written(path: &str, host: &mut dyn Host) -> Result<ProgramFile, Lo
     if !says_program(&text) {
         return Err(no_program("it has no line `program`"));
     }
-    Ok(ProgramFile { text, arrays: Arrays::new() })
+    Ok(ProgramFile { text, is_compiled: false, arrays: Arrays::new() })
 }
 
 /// Whether a text says that it is a program: with its first line, or with one that nothing else begins with.

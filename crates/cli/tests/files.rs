@@ -180,9 +180,25 @@ fn no_verb_writes_over_a_file_that_it_has_read() {
     }
     assert!(run(&folder, &["compile", "g.graph", "-o", "g.twb"]).status.success());
     refused(&folder, "exec g.twb --seed 1 --trace g.twb", "is what the command reads");
-    refused(&folder, "run g.graph --seed 1 --trace both --html both", "has just written");
     let data = run(&folder, &["sim", "residual.tcp", "--trace", "residual.tcp", "--json"]);
     assert!(String::from_utf8_lossy(&data.stdout).contains("\"code\": \"cli/overwrite\""));
+}
+
+#[test]
+fn two_things_with_one_name_are_refused_before_anything_is_written() {
+    let folder = folder_of_inputs("twice");
+    assert!(run(&folder, &["compile", "g.graph", "-o", "g.twb"]).status.success());
+    fs::create_dir(folder.file("new")).unwrap();
+    let before = contents(&folder.0).len();
+    let both = "`both` is what --trace and --html both write";
+    let (y, z) = ("--trace and output `y` both write", "--trace and output `z` both write");
+    refused(&folder, "run g.graph --seed 1 --trace both --html both", both);
+    refused(&folder, "run g.graph --seed 1 --trace ./new/../new/y.npy -o new", y);
+    refused(&folder, "run g.graph --seed 1 --html new/y.npy -o new", "--html and output `y` both write");
+    refused(&folder, "exec g.twb --seed 1 --trace new/y.npy -o new", y);
+    refused(&folder, "run model --prompt A --trace both --html both", both);
+    refused(&folder, "sim residual.tcp --trace new/z.npy -o new", z);
+    assert_eq!(contents(&folder.0).len(), before);
 }
 
 #[test]

@@ -106,3 +106,15 @@ pub enum CompileError {
         why: String,
     },
 }
+
+impl CompileError {
+    /// Whether it is about what was asked for, not about the model or the machine: another number of chips
+    /// or PEs, a batch, a context or a text that there cannot be.
+    pub fn is_of_request(&self) -> bool {
+        let CompileError::Size { what, .. } = self else { return false };
+        what.starts_with("the number of chips")
+            || what.starts_with("the number of PEs")
+            || what.starts_with("the number of tokens")
+            || ["the batch", "the context"].contains(what)
+    }
+}

@@ -10,6 +10,7 @@
 //! - [`elementwise`], [`reduce`], [`einsum`], [`index`]: the primitives, a file a family;
 //! - [`float8`]: floats of eight bits;
 //! - `budget`: how much an evaluation may hold;
+//! - [`outside`]: indices outside of their axes, without a run;
 //! - [`run`]: a graph with its constants, evaluated node by node;
 //! - [`session`]: a language model run step by step.
 
@@ -19,6 +20,7 @@ pub mod elementwise;
 pub mod error;
 pub mod float8;
 pub mod index;
+pub mod outside;
 pub mod reduce;
 pub mod run;
 pub mod session;
@@ -26,6 +28,7 @@ pub mod tensor;
 pub mod view;
 
 pub use error::EvalError;
+pub use outside::{OutsideIndex, outside_indices};
 pub use run::Interpreter;
 pub use session::{Session, best};
 pub use tensor::{Elements, Tensor};

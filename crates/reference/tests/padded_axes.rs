@@ -16,6 +16,8 @@ fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3]) -> BuildResul
     let (x, y) = (pick(a), pick(c));
     let rank = b.rank(x);
     let axis = usize::from(c) % rank.max(1);
+    // Of a scalar there is none, which is refused.
+    let end = rank.saturating_sub(1);
     let last = Attrs::default().int("axis", -1);
     match kind % 16 {
         0 => b.binary([Binary::Add, Binary::Sub, Binary::Max, Binary::Mul][usize::from(c) % 4], x, y),
@@ -24,16 +26,16 @@ fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3]) -> BuildResul
         3 => b.reduce(Fold::ALL[usize::from(a) % 4], x, &[axis], c % 2 == 0),
         4 | 5 => b.rich_one(RichOp::Softmax, &[x], last),
         6 => {
-            let mean = b.mean(x, &[rank - 1], true)?;
+            let mean = b.mean(x, &[end], true)?;
             let centred = b.sub(x, mean)?;
             let squares = b.mul(centred, centred)?;
-            let spread = b.mean(squares, &[rank - 1], true)?;
+            let spread = b.mean(squares, &[end], true)?;
             let spread = b.with(Binary::Add, spread, 0.5)?;
             b.div(centred, spread)
         }
         7 => {
             let mut order: Vec<usize> = (0..rank).collect();
-            order.rotate_left(1);
+            order.rotate_left(1.min(rank));
             b.transpose(x, &order)
         }
         8 => b.slice(x, axis, 1.into(), b.dim(x, axis)?.minus(&1.into()).unwrap_or_default(), 1),
@@ -47,7 +49,7 @@ fn grown(b: &mut Builder, pool: &[ValueId], [kind, a, c]: [u8; 3]) -> BuildResul
             b.reshape(x, &[1.into(), all])
         }
         11 => {
-            let largest = b.reduce(Fold::Max, x, &[rank - 1], true)?;
+            let largest = b.reduce(Fold::Max, x, &[end], true)?;
             let keep = b.binary(Binary::Lt, x, largest)?;
             b.select(keep, x, y)
         }

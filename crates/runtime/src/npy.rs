@@ -21,6 +21,9 @@ pub fn read(bytes: &[u8], wanted: Dtype, rules: &RuleSet) -> Result<Array, Array
     let extents = shape(header).ok_or_else(|| bad("its header has no 'shape' of numbers"))?;
     let count = Array::count(&extents).ok_or_else(|| bad("it has too many elements"))?;
     if let Some(wide) = WideElement::of(kind) {
+        if wide.is_float() != wanted.is_float() {
+            return Err(ArrayError::Type { found: wide.name().to_string(), wanted: wanted.name() });
+        }
         return wide.read(data, count, extents)?.converted(rules, wanted);
     }
     let refused = || ArrayError::Type { found: numpy_name(kind), wanted: wanted.name() };
@@ -148,6 +151,14 @@ impl WideElement {
             "<f8" => Some(WideElement::Float),
             _ => None,
         }
+    }
+
+    fn is_float(self) -> bool {
+        matches!(self, WideElement::Float)
+    }
+
+    fn name(self) -> &'static str {
+        if self.is_float() { "float64" } else { "int64" }
     }
 
     /// Integers that fit 32 bits; floats rounded to the nearest of 32 bits.
@@ -322,6 +333,8 @@ mod tests {
         assert_eq!(read_ints(&write_ints(&[2, 3], &values)).unwrap(), (vec![2, 3], values.to_vec()));
         let bools = (vec![3], vec![1, 0, 1]);
         assert_eq!(read_ints(&write_bools(&[3], &[5, 0, -1])).unwrap(), bools);
+        let refused = read(&write_ints(&[1], &[1]), Dtype::F32, &RuleSet::TCP).unwrap_err();
+        assert_eq!(refused.to_string(), "elements are int64, which do not become f32");
         let floats = Array::random(&RuleSet::TCP, Dtype::F32, &[3], 1).unwrap();
         assert!(read_ints(&write(&floats, &RuleSet::TCP)).is_err());
         let mut short = write_ints(&[2, 3], &values);

@@ -23,7 +23,7 @@ pub(super) fn bounded(args: &CompileArgs, loaded: Model, host: &mut dyn Host) ->
         return Err(Outcome::usage("--batch 0\n  = allowed: 1 and more"));
     }
     let mut axes = model::axes(args.dims.as_deref().unwrap_or(""))?;
-    let (_, names) = model::onnx_inputs(&args.model, host)?;
+    let (_, names) = model::onnx_inputs(&args.model, &BTreeSet::new(), host)?;
     if axes.keys().any(|asked| names.find(asked) == Some(axis.as_str())) {
         return Err(Outcome::usage(&format!(
             "--batch {batch} and --dims {axis}=...: both are sizes of the axis `{axis}`\n  \
@@ -32,13 +32,13 @@ pub(super) fn bounded(args: &CompileArgs, loaded: Model, host: &mut dyn Host) ->
         )));
     }
     axes.insert(axis, (1, batch));
-    model::load_onnx(&args.model, axes, BTreeMap::new(), host)
+    model::load_onnx(&args.model, axes, BTreeMap::new(), BTreeSet::new(), host)
 }
 
 /// The open axis that the inputs of an ONNX graph begin with, if `--batch` asks for it.
 pub(super) fn axis(args: &CompileArgs, host: &dyn Host) -> Result<Option<String>, Outcome> {
     let Some(batch) = args.batch else { return Ok(None) };
-    let (inputs, _) = model::onnx_inputs(&args.model, host)?;
+    let (inputs, _) = model::onnx_inputs(&args.model, &BTreeSet::new(), host)?;
     let leading = inputs.iter().filter_map(|input| match input.sizes.first() {
         Some(DeclaredSize::Named(name)) => Some(name.as_str()),
         _ => None,

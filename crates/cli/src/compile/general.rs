@@ -1,6 +1,6 @@
 //! Stages of graphs that no template takes: kernels one by one, with sizes that are fixed or bounded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_base::{Diagnostic, Severity, Sources};
 use tilewright_compile::CompileError;
@@ -229,7 +229,7 @@ fn first_unbounded<'g>(
     if !args.model.ends_with(".onnx") || graph.axes.is_empty() {
         return Ok(None);
     }
-    let (_, names) = model::onnx_inputs(&args.model, host)?;
+    let (_, names) = model::onnx_inputs(&args.model, &BTreeSet::new(), host)?;
     let asked = model::axes(args.dims.as_deref().unwrap_or(""))?;
     let mut given: Vec<&str> = asked.keys().filter_map(|asked| names.find(asked)).collect();
     let batch = batch::axis(args, host)?;

@@ -67,6 +67,7 @@ pub(super) fn exec(
         quantised: None,
         page: None,
     };
+    job.check_files(&plan.interface, host)?;
     let mut graph = ExecutableGraph::new(&machine, plan.interface.clone(), program)
         .map_err(|error| job.failed(&error))?;
     for (base, bytes) in &artifact.constants {

@@ -116,6 +116,7 @@ fn one(
             .map_err(|complaint| refused(&gathered.sources, &[*complaint]))?;
         no_shapes(&neighbours)?;
         no_data_memory(&args.from)?;
+        no_pes(args.target.pes, &args.target.chip)?;
         let shown = CoreTask { task, assumed: assumed_energies(&loaded) };
         return searched_and_told(&shown, args, setting, goal, host);
     }
@@ -201,6 +202,18 @@ fn no_data_memory(from: &[String]) -> Result<(), Outcome> {
             "--from {text}, on a machine without data memory\n  = allowed: hbm\n  = instead: leave it out"
         ))),
     }
+}
+
+/// A NeuronCore has no PEs that could be fused.
+fn no_pes(pes: u64, chip: &str) -> Result<(), Outcome> {
+    if pes == 1 {
+        return Ok(());
+    }
+    Err(Outcome::usage(&format!(
+        "--pes {pes} with --chip {chip}: PEs are fused on the TCP, and a search here is for one \
+         NeuronCore\n  \
+         = allowed: --pes on machines of architecture tcp\n  = instead: leave it out, or --chip tcp"
+    )))
 }
 
 /// The search with its progress, and how long it took.

@@ -1,5 +1,7 @@
 //! Arguments of `tilewright run` and `tilewright exec`.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 
 use crate::outcome::Outcome;
@@ -70,6 +72,14 @@ pub(crate) struct TensorArgs {
     /// Write every output of an ONNX graph as DIR/NAME.npy
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: Option<String>,
+}
+
+impl TensorArgs {
+    /// Names of inputs that are given as arrays.
+    pub(crate) fn given(&self) -> BTreeSet<String> {
+        let names = self.inputs.iter().filter_map(|written| written.split_once('='));
+        names.map(|(name, _)| name.to_string()).collect()
+    }
 }
 
 /// What to generate, and what to say about it.

@@ -28,9 +28,9 @@ pub(crate) use tensors::{GivenSizes, GraphJob, InputArrays};
 
 use crate::calibrate;
 use crate::compile::executed;
-use crate::host::{Host, refuse_overwrite};
+use crate::host::{Host, OutputFile, refuse_collisions};
 use crate::model;
-use crate::outcome::{FAILED, Outcome};
+use crate::outcome::{BAD_INPUT, FAILED, Outcome};
 use crate::target::ModelTarget;
 use args::{PromptArgs, RunArgs};
 use page::ModelPage;
@@ -62,7 +62,9 @@ fn chip(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     model::with_weights(&args.model)?;
     let as_read = model::load(&args.model, args.dims.as_deref(), host)?;
     let tokenizer = model::tokenizer(&args.model, args.prompting.tokenizer.as_deref(), host)?;
-    refuse_overwrite(host, args.prompting.trace.as_deref())?;
+    let files = [("--trace", &args.prompting.trace), ("--html", &args.html)];
+    let files = files.map(|(option, path)| OutputFile::of_option(option, path.as_deref()));
+    refuse_collisions(host, files.into_iter().flatten())?;
     let on = RunTarget {
         machine: &machine,
         target: &args.target,
@@ -208,10 +210,13 @@ pub(crate) fn untuned(error: &TuneError) -> Outcome {
         }
         TuneError::Untimed => "\n  = instead: --goal time, energy or edp".to_string(),
     };
-    Outcome { code: FAILED, ..Outcome::usage(&format!("{error}{instead}")) }
+    let code =
+        if matches!(error, TuneError::Compile(error) if error.is_of_request()) { BAD_INPUT } else { FAILED };
+    Outcome { code, ..Outcome::usage(&format!("{error}{instead}")) }
 }
 
 /// A model that does not compile.
 pub(crate) fn refused(error: &CompileError) -> Outcome {
-    Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) }
+    let code = if error.is_of_request() { BAD_INPUT } else { FAILED };
+    Outcome { code, ..Outcome::usage(&error.to_string()) }
 }

@@ -5,7 +5,7 @@ mod neuron;
 mod words;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 use tilewright_base::{Diagnostic, Severity, Sources};
@@ -15,6 +15,7 @@ use tilewright_record::perfetto::Stream;
 use tilewright_record::{KeepLast, Sink};
 use tilewright_runtime::{Reading, ReadingError, ReadingOptions, npy, read};
 use tilewright_tcp_isa::program::event::PeId;
+use tilewright_tcp_isa::program::tensor::TensorRole;
 use tilewright_tcp_isa::program::{Exec, Program};
 use tilewright_workbench::bands::{self, ProgramBands, RunTotals, program_bands};
 use tilewright_workbench::readings::ReadingSelection;
@@ -22,7 +23,7 @@ use tilewright_workbench::readings::tcp::value;
 
 use crate::args::{ReadingArgs, SimArgs};
 use crate::chip::load_chip;
-use crate::host::{Draft, Host};
+use crate::host::{Draft, Host, OutputFile, refuse_collisions};
 use crate::machine::to_json;
 use crate::outcome::{BAD_INPUT, FAILED, GOOD, OUR_FAULT, Outcome, io_cause, rendered};
 use crate::program::{self, LoadError};
@@ -55,6 +56,9 @@ fn asked(args: &ReadingArgs) -> ReadingSelection {
 fn simulate(args: &SimArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> {
     let mut sources = Sources::default();
     let written = program::written(&args.program, host).map_err(|refusal| refusal.outcome(&sources, host))?;
+    if written.is_compiled {
+        takes_program(&args.program, asked(&args.readings))?;
+    }
     if is_neuron(&written.text) {
         return neuron::simulate(args, asked(&args.readings), &written.text, host);
     }
@@ -88,6 +92,7 @@ pub(crate) fn readings(
         faulty_slices: faulty_slices(&args.faulty)?,
         max_steps: args.max_steps,
     };
+    check_files(args, &loaded.program, host)?;
     let (reading, trace) = run_program(args, tcp, loaded, &wanted, host, sources)?;
     write_files(args, &reading, trace, tcp, host)?;
     Ok(said(args, asked, tcp, &loaded.program, &reading, sources, host))
@@ -241,18 +246,43 @@ fn write_files(
     }
     if let Some(folder) = &args.output {
         let rules = tilewright_tcp_exec::rules(tcp);
-        let names = file_names(reading.outputs.iter().map(|(name, _)| name.as_str()));
-        let paths = names.iter().map(|name| Path::new(folder).join(format!("{name}.npy")));
-        let paths: Vec<PathBuf> = paths.collect();
-        for path in &paths {
-            host.may_write(path).map_err(|error| unwritten(&path.to_string_lossy(), &error))?;
-        }
+        let paths = array_paths(folder, reading.outputs.iter().map(|(name, _)| name.as_str()));
         for (path, (_, array)) in paths.iter().zip(&reading.outputs) {
-            let written = host.write(path, &npy::write(array, rules));
-            written.map_err(|error| unwritten(&path.to_string_lossy(), &error))?;
+            let written = host.write(Path::new(path), &npy::write(array, rules));
+            written.map_err(|error| unwritten(path, &error))?;
         }
     }
     Ok(())
+}
+
+/// Refuses values and findings of a compiled model or graph, whose program alone has no inputs; its times are
+/// the same.
+fn takes_program(path: &str, asked: ReadingSelection) -> Result<(), Outcome> {
+    if !asked.values && !asked.findings {
+        return Ok(());
+    }
+    Err(Outcome::usage(&format!(
+        "`{path}` is a compiled model or graph: its program alone has no inputs, and gives no values\n  \
+         = allowed: a program, or --timeline and --energy of this one\n  \
+         = instead: tilewright exec {path}"
+    )))
+}
+
+/// Refuses files of a run, before it begins, that it has read or would write twice.
+fn check_files(args: &ReadingArgs, program: &Program, host: &dyn Host) -> Result<(), Outcome> {
+    let trace = OutputFile::of_option("--trace", args.trace.as_deref());
+    let outputs = program.tensors.iter().filter(|tensor| tensor.role != TensorRole::Input);
+    let names = outputs.map(|tensor| tensor.name.as_str());
+    let paths = args.output.as_ref().map(|folder| array_paths(folder, names.clone())).unwrap_or_default();
+    let arrays = paths.into_iter().zip(names);
+    let arrays = arrays.map(|(path, name)| OutputFile { path, by: format!("output `{name}`") });
+    refuse_collisions(host, trace.into_iter().chain(arrays))
+}
+
+/// The array file of each name in a folder.
+pub(crate) fn array_paths<'n>(folder: &str, names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let path = |name: &String| Path::new(folder).join(format!("{name}.npy")).to_string_lossy().into_owned();
+    file_names(names).iter().map(path).collect()
 }
 
 fn unwritten(path: &str, error: &std::io::Error) -> Outcome {
@@ -261,7 +291,7 @@ fn unwritten(path: &str, error: &std::io::Error) -> Outcome {
 
 /// Names of tensors as names of files, each its own: of names that differ in signs that file names do not
 /// have, the later get a number.
-pub(crate) fn file_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+fn file_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let own = |name: &str| {
         let plain = file_name(name);

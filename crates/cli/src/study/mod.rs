@@ -24,7 +24,7 @@ use crate::builtin::lay_down_published;
 use crate::chip::load_chip;
 use crate::host::read_text;
 use crate::machine::to_json;
-use crate::outcome::FAILED;
+use crate::outcome::{BAD_INPUT, FAILED};
 use crate::{Host, Outcome, nki};
 use args::{ModelArgs, PublishedArgs, StudyArgs, StudyCommand};
 
@@ -163,7 +163,10 @@ fn with_setup<T>(
         work(&setting, &mut say)
     };
     host.progress("", None);
-    found.map_err(|error| Outcome { code: FAILED, ..Outcome::usage(&error.to_string()) })
+    found.map_err(|error| {
+        let is_asked = matches!(&error, MeasureError::Compile(error) if error.is_of_request());
+        Outcome { code: if is_asked { BAD_INPUT } else { FAILED }, ..Outcome::usage(&error.to_string()) }
+    })
 }
 
 /// The case study of a model on a chip.

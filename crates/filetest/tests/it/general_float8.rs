@@ -248,6 +248,7 @@ fn onnx() -> Vec<u8> {
         initializers: vec![weight("w", [64, 96]), weight("v", [96, 32])],
         inputs: vec![info("x", [16, 64])],
         outputs: vec![info("y", [16, 32])],
+        values: Vec::new(),
     };
     let opsets = vec![proto::OperatorSetId { domain: String::new(), version: 13 }];
     proto::ModelProto { graph: Some(graph), opsets }.encode_to_vec()

@@ -10,6 +10,8 @@ use tilewright_filetest::host::{TestHost, good, tilewright};
 use tilewright_filetest::repository;
 use tilewright_import::onnx::proto;
 use tilewright_ir::binary::{self, Section};
+use tilewright_num::{Dtype, RuleSet};
+use tilewright_runtime::{Array, npy};
 
 fn host() -> TestHost {
     TestHost { root: repository(), ..TestHost::default() }
@@ -106,6 +108,61 @@ fn more_operators_than_are_compiled_are_refused_and_leave_no_file() {
     }
 }
 
+/// A sum of an input and of one that has elements of its own.
+fn with_default() -> Vec<u8> {
+    let info = |name: &str| {
+        let dims = vec![proto::DimensionProto { value: Some(4), name: None }];
+        let shape = Some(proto::ShapeProto { dims });
+        let tensor = Some(proto::TensorTypeProto { element: 1, shape });
+        proto::ValueInfoProto { name: name.to_string(), ty: Some(proto::TypeProto { tensor }) }
+    };
+    let node = proto::NodeProto {
+        inputs: vec!["x".to_string(), "w".to_string()],
+        outputs: vec!["y".to_string()],
+        op: "Add".to_string(),
+        ..proto::NodeProto::default()
+    };
+    let elements = proto::TensorProto {
+        name: "w".to_string(),
+        dims: vec![4],
+        data_type: 1,
+        float_data: vec![8.0; 4],
+        ..proto::TensorProto::default()
+    };
+    let graph = proto::GraphProto {
+        nodes: vec![node],
+        initializers: vec![elements],
+        inputs: vec![info("x"), info("w")],
+        outputs: vec![info("y")],
+        ..proto::GraphProto::default()
+    };
+    let opsets = vec![proto::OperatorSetId { domain: String::new(), version: 13 }];
+    proto::ModelProto { graph: Some(graph), opsets }.encode_to_vec()
+}
+
+#[test]
+fn an_input_with_elements_of_its_own_is_asked_for_only_if_it_is_given() {
+    let mut host = host();
+    host.given.insert("m.onnx".into(), with_default());
+    let array = |number: f32| {
+        let patterns = vec![number.to_bits(); 4];
+        npy::write(&Array { dtype: Dtype::F32, extents: vec![4], patterns }, &RuleSet::TCP)
+    };
+    host.given.insert("one.npy".into(), array(1.0));
+    host.given.insert("two.npy".into(), array(2.0));
+    for interp in ["", " --interp"] {
+        let own = good(&format!("run m.onnx --input x=one.npy{interp}"), &mut host);
+        assert!(own.starts_with("y: f32[4] = [9, 9, 9, 9]\n"), "{own}");
+        let given = good(&format!("run m.onnx --input x=one.npy --input w=two.npy{interp}"), &mut host);
+        assert!(given.starts_with("y: f32[4] = [3, 3, 3, 3]\n"), "{given}");
+    }
+    host.given.insert("whole.npy".into(), npy::write_ints(&[4], &[1, 2, 3, 4]));
+    let refused = tilewright("run m.onnx --input x=whole.npy", &mut host);
+    let said = "error: input `x`: `whole.npy`: elements are int64, which do not become f32\n  \
+                = allowed: floats\n  = instead: x.astype('float32') before numpy.save\n";
+    assert_eq!((refused.code, refused.stderr.as_str()), (BAD_INPUT, said));
+}
+
 #[test]
 fn a_size_that_is_open_is_asked_for() {
     let mut host = host();
@@ -167,12 +224,9 @@ fn bounds_that_do_not_fit_are_refused() {
 /// An array file of ones.
 fn ones(extents: &[u64]) -> Vec<u8> {
     let count = usize::try_from(extents.iter().product::<u64>()).expect("a small array");
-    let array = tilewright_runtime::Array {
-        dtype: tilewright_num::Dtype::F32,
-        extents: extents.to_vec(),
-        patterns: vec![1.0_f32.to_bits(); count],
-    };
-    tilewright_runtime::npy::write(&array, &tilewright_num::RuleSet::TCP)
+    let array =
+        Array { dtype: Dtype::F32, extents: extents.to_vec(), patterns: vec![1.0_f32.to_bits(); count] };
+    npy::write(&array, &RuleSet::TCP)
 }
 
 #[test]

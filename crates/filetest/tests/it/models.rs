@@ -227,7 +227,7 @@ fn a_file_with_another_batch_is_refused() {
             "error: the batch is {batch}\n  = allowed: 1 to 512, a row of a slice of a PE for each: 64 \
              slices of 8 rows\n"
         );
-        assert_eq!((refused.code, refused.stderr), (FAILED, said));
+        assert_eq!((refused.code, refused.stderr), (BAD_INPUT, said));
     }
     let none = tilewright("compile m/model.bin --emit commands --program batch", &mut host);
     assert!(

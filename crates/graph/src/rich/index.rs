@@ -5,25 +5,69 @@ use crate::dim::Dim;
 use crate::dtype::Dtype;
 use crate::graph::ValueId;
 use crate::infer::{BuildResult, shape_error};
-use crate::op::{Binary, Fold, Op};
+use crate::op::{Binary, Fold, Op, Unary};
 use crate::rich::RichCall;
 use tilewright_base::invariant::OrBroken;
 
+/// Where NaN stands among the elements of a row: with infinity or minus infinity, and before or behind all of
+/// that.
+#[derive(Clone, Copy)]
+struct NanRank {
+    number: f64,
+    is_first: bool,
+}
+
+/// What elements are ranked by: numbers, and among equal ones places. NaN becomes the number that it stands
+/// with, and its place moves by the size `n` of the axis in front of all others, or behind them.
+fn rank_keys(
+    b: &mut Builder,
+    x: ValueId,
+    (places, n): (ValueId, &Dim),
+    rank: NanRank,
+) -> BuildResult<(ValueId, ValueId)> {
+    if !b.dtype(x).is_float() {
+        return Ok((x, places));
+    }
+    let nan = b.unary(Unary::IsNan, x)?;
+    let number = b.scalar(b.dtype(x), rank.number)?;
+    let numbers = b.select(nan, number, x)?;
+    let size = b.number(n.clone(), b.dtype(places))?;
+    let moved = b.binary(if rank.is_first { Binary::Sub } else { Binary::Add }, places, size)?;
+    Ok((numbers, b.select(nan, moved, places)?))
+}
+
 /// The place of the largest (`least=1`: smallest) element along `axis`; the first of equals, or with `last=1`
-/// the last.
+/// the last. NaN is better than any number, as `numpy.argmax` and `numpy.argmin` have it: where some are NaN,
+/// the place is that of the first (`last=1`: last) of them.
 pub(super) fn arg_best(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let axis = call.axis(b, x, "axis", 0)?;
-    let fold = if call.flag("least")? { Fold::Min } else { Fold::Max };
-    let best = b.reduce(fold, x, &[axis], true)?;
-    let here = b.binary(Binary::Eq, x, best)?;
-    let dims = b.dims(x).to_vec();
-    let places = b.iota(Dtype::I64, &dims, axis)?;
-    let last = call.flag("last")?;
-    let none = if last { b.scalar(Dtype::I64, -1.0)? } else { b.number(b.dim(x, axis)?, Dtype::I64)? };
+    let (least, last) = (call.flag("least")?, call.flag("last")?);
+    let n = b.dim(x, axis)?;
+    let mut dims = vec![Dim::fixed(1); b.rank(x)];
+    dims[axis] = n.clone();
+    // Chips have no arithmetic of i64, which places moved by NaN need in the end.
+    let dtype = if b.dtype(x).is_float() { Dtype::I32 } else { Dtype::I64 };
+    let places = b.iota(dtype, &dims, axis)?;
+    let number = if least { f64::NEG_INFINITY } else { f64::INFINITY };
+    let (numbers, places) = rank_keys(b, x, (places, &n), NanRank { number, is_first: !last })?;
+    let best = b.reduce(if least { Fold::Min } else { Fold::Max }, numbers, &[axis], true)?;
+    let here = b.binary(Binary::Eq, numbers, best)?;
+    let size = b.number(n, dtype)?;
+    let none = if last { b.scalar(dtype, -1.0)? } else { size };
     let places = b.select(here, places, none)?;
     let fold = if last { Fold::Max } else { Fold::Min };
-    Ok(vec![b.reduce(fold, places, &[axis], call.int("keep", 1)? != 0)?])
+    let found = b.reduce(fold, places, &[axis], call.int("keep", 1)? != 0)?;
+    if !b.dtype(x).is_float() {
+        return Ok(vec![found]);
+    }
+    let (is_moved, back) = if last {
+        (b.binary(Binary::Ge, found, size)?, b.sub(found, size)?)
+    } else {
+        (b.with(Binary::Lt, found, 0.0)?, b.add(found, size)?)
+    };
+    let found = b.select(is_moved, back, found)?;
+    Ok(vec![b.convert(found, Dtype::I64)?])
 }
 
 /// An order of axes with one moved to the end, and the order that moves it back.
@@ -35,28 +79,37 @@ fn to_end(rank: usize, axis: usize) -> (Vec<usize>, Vec<usize>) {
 }
 
 /// `topk(x)`: the `k` largest (`least=1`: smallest) along `axis` in order, and their places. An element's
-/// rank is how many beat it; equal elements rank by place.
+/// rank is how many beat it; equal elements rank by place, and NaN is greater than any number.
 pub(super) fn topk(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let axis = call.axis(b, x, "axis", -1)?;
-    let k = Dim::fixed(call.int("k", 1)?);
+    let count = call.int("k", 1)?;
+    let least = call.flag("least")?;
     let (order, back) = to_end(b.rank(x), axis);
     let row = b.transpose(x, &order)?;
     let last = b.rank(row) - 1;
     let n = b.dim(row, last)?;
-    let (mine, other) = (b.unsqueeze(row, last + 1)?, b.unsqueeze(row, last)?);
-    let beats = if call.flag("least")? { Binary::Lt } else { Binary::Gt };
-    let better = b.binary(beats, other, mine)?;
+    let most = n.range(b.axes()).1;
+    if !(0..=most).contains(&count.into()) {
+        return call
+            .refuse(&format!("with k={count} of {most} elements"), "k from 0 to the size of the axis");
+    }
+    // Ranks and places are i32, which chips add, until the end.
+    let places = b.iota(Dtype::I32, std::slice::from_ref(&n), 0)?;
+    let rank = NanRank { number: f64::INFINITY, is_first: !least };
+    let (numbers, ties) = rank_keys(b, row, (places, &n), rank)?;
+    let (mine, other) = (b.unsqueeze(numbers, last + 1)?, b.unsqueeze(numbers, last)?);
+    let better = b.binary(if least { Binary::Lt } else { Binary::Gt }, other, mine)?;
     let equal = b.binary(Binary::Eq, other, mine)?;
-    let square = [n.clone(), n.clone()];
-    let (i, j) = (b.iota(Dtype::I64, &square, 0)?, b.iota(Dtype::I64, &square, 1)?);
+    let ties_end = b.rank(ties);
+    let (i, j) = (b.unsqueeze(ties, ties_end)?, b.unsqueeze(ties, ties_end - 1)?);
     let earlier = b.binary(Binary::Lt, j, i)?;
     let tie = b.binary(Binary::And, equal, earlier)?;
     let beaten = b.binary(Binary::Or, better, tie)?;
-    let beaten = b.convert(beaten, Dtype::I64)?;
+    let beaten = b.convert(beaten, Dtype::I32)?;
     let rank = b.reduce(Fold::Sum, beaten, &[last + 1], false)?;
     let rank = b.unsqueeze(rank, last)?;
-    let wanted = b.iota(Dtype::I64, &[k, Dim::fixed(1)], 0)?;
+    let wanted = b.iota(Dtype::I32, &[Dim::fixed(count), Dim::fixed(1)], 0)?;
     let chosen = b.binary(Binary::Eq, rank, wanted)?;
     let pick = |b: &mut Builder, from: ValueId| -> BuildResult<ValueId> {
         let zero = b.scalar(b.dtype(from), 0.0)?;
@@ -64,9 +117,10 @@ pub(super) fn topk(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<Valu
         let picked = b.reduce(Fold::Sum, picked, &[last + 1], false)?;
         b.transpose(picked, &back)
     };
-    let values = pick(b, other)?;
-    let places = b.iota(Dtype::I64, &[n], 0)?;
-    Ok(vec![values, pick(b, places)?])
+    let elements = b.unsqueeze(row, last)?;
+    let values = pick(b, elements)?;
+    let places = pick(b, places)?;
+    Ok(vec![values, b.convert(places, Dtype::I64)?])
 }
 
 /// `cumsum(x)` along `axis`; `exclusive=1` leaves out the element itself, `reverse=1` starts at the end.

@@ -5,7 +5,7 @@ use crate::dim::Dim;
 use crate::dtype::Dtype;
 use crate::graph::ValueId;
 use crate::infer::{BuildResult, shape_error};
-use crate::op::{Binary, Fold};
+use crate::op::{Binary, Fold, Unary};
 use crate::rich::RichCall;
 use crate::rich::contract::Windows;
 
@@ -47,7 +47,8 @@ fn with_more(windows: &Windows, more: &[i64]) -> Vec<(i64, i64)> {
 }
 
 /// `max_pool(x)`; the second result is the place of each maximum in the whole tensor, row-major, or with the
-/// last two axes exchanged if `columns=1`.
+/// last two axes exchanged if `columns=1`. The maximum of a window with NaN is NaN, its place that of the
+/// first.
 pub(super) fn max_pool(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let (windows, more) = windows(b, call, x)?;
@@ -66,7 +67,11 @@ pub(super) fn max_pool(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<
     let none = b.scalar(Dtype::I64, 9e18)?;
     let places = windows.padded(b, places, none, &pads)?;
     let places = windows.windows(b, places)?;
-    let here = b.binary(Binary::Eq, seen, largest)?;
+    let mut here = b.binary(Binary::Eq, seen, largest)?;
+    if b.dtype(x).is_float() {
+        let nan = b.unary(Unary::IsNan, seen)?;
+        here = b.binary(Binary::Or, here, nan)?;
+    }
     let places = b.select(here, places, none)?;
     Ok(vec![y, b.reduce(Fold::Min, places, &inside(&windows), false)?])
 }

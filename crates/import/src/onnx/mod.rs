@@ -6,6 +6,7 @@
 
 mod attributes;
 mod axes;
+mod declared;
 mod node;
 mod ops;
 pub mod proto;
@@ -27,6 +28,8 @@ use crate::error::{ImportError, ImportResult};
 pub struct OnnxOptions<'o> {
     /// Inputs whose elements are known: they become constants.
     pub known: BTreeMap<String, StoredTensor>,
+    /// Inputs that runs are given although the file has elements for them, which are passed over.
+    pub given: BTreeSet<String>,
     /// Largest size of a named axis that `axes` does not name.
     pub most: u64,
     /// Smallest and largest size of axes by name; equal ones fix a size.
@@ -39,6 +42,7 @@ impl Default for OnnxOptions<'_> {
     fn default() -> Self {
         OnnxOptions {
             known: BTreeMap::new(),
+            given: BTreeSet::new(),
             most: 4096,
             axes: BTreeMap::new(),
             beside: &tensor::no_external_data,
@@ -66,6 +70,8 @@ pub fn read(file: &str, bytes: &[u8], options: &OnnxOptions<'_>) -> ImportResult
         b: Builder::new(if graph.name.is_empty() { "onnx" } else { &graph.name }),
         store: TensorStore::default(),
         values: BTreeMap::new(),
+        has_chosen_sizes: !options.known.is_empty()
+            || options.axes.values().any(|(least, most)| least == most),
     };
     reader.graph(graph, options)?;
     Ok(Model { graph: reader.b.finish(), store: reader.store })
@@ -91,23 +97,31 @@ pub enum DeclaredSize {
     Named(String),
 }
 
-/// Inputs that a file asks for, in its order: those that it has no elements for itself; and the names of
-/// their axes.
+/// Inputs that a file asks for, in its order: those that it has no elements for itself, and those that are
+/// `given` all the same; and the names of their axes.
 ///
 /// # Errors
 /// If the file is no model, or an input has a type that is not known.
-pub fn inputs(file: &str, bytes: &[u8]) -> ImportResult<(Vec<DeclaredInput>, AxisNames)> {
+pub fn inputs(
+    file: &str,
+    bytes: &[u8],
+    given: &BTreeSet<String>,
+) -> ImportResult<(Vec<DeclaredInput>, AxisNames)> {
     let model = proto::ModelProto::decode(bytes)
         .map_err(|error| ImportError::new(file, format!("not an ONNX model: {error}")))?;
     let graph = model.graph.ok_or_else(|| ImportError::new(file, "an ONNX model without a graph"))?;
-    let names = AxisNames::of(asked(&graph));
-    let all: ImportResult<Vec<_>> = asked(&graph).map(|input| declared(file, input, &names)).collect();
+    let names = AxisNames::of(asked(&graph, given));
+    let all: ImportResult<Vec<_>> = asked(&graph, given).map(|input| declared(file, input, &names)).collect();
     Ok((all?, names))
 }
 
-/// Inputs that a graph has no elements for itself.
-fn asked(graph: &proto::GraphProto) -> impl Iterator<Item = &proto::ValueInfoProto> {
-    let own: BTreeSet<&str> = graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
+/// Inputs that a graph has no elements for itself, and those that are given all the same.
+fn asked<'g>(
+    graph: &'g proto::GraphProto,
+    given: &BTreeSet<String>,
+) -> impl Iterator<Item = &'g proto::ValueInfoProto> {
+    let own = graph.initializers.iter().map(|tensor| tensor.name.as_str());
+    let own: BTreeSet<&str> = own.filter(|name| !given.contains(*name)).collect();
     graph.inputs.iter().filter(move |input| !own.contains(input.name.as_str()))
 }
 
@@ -138,11 +152,13 @@ pub(crate) struct OnnxReader<'r> {
     pub(crate) b: Builder,
     pub(crate) store: TensorStore,
     values: BTreeMap<String, ValueId>,
+    /// Whether sizes may be those of a request.
+    has_chosen_sizes: bool,
 }
 
 impl OnnxReader<'_> {
     fn graph(&mut self, graph: proto::GraphProto, options: &OnnxOptions<'_>) -> ImportResult<()> {
-        let names = AxisNames::of(asked(&graph));
+        let names = AxisNames::of(asked(&graph, &options.given));
         let bounds = bounds(self.file, &names, options)?;
         // A file with the elements of many tensors is read once.
         let read: RefCell<BTreeMap<String, Arc<Vec<u8>>>> = RefCell::default();
@@ -154,8 +170,14 @@ impl OnnxReader<'_> {
             read.borrow_mut().insert(name.to_string(), Arc::clone(&bytes));
             Ok(bytes)
         };
+        let is_given = |name: &String| {
+            options.given.contains(name) && graph.inputs.iter().any(|input| input.name == *name)
+        };
         for tensor in graph.initializers {
             let name = tensor.name.clone();
+            if is_given(&name) {
+                continue;
+            }
             let stored = tensor::stored(self.file, tensor, &beside)?;
             let id = self.tensor(&name, stored)?;
             self.define(format!("tensor `{name}`"), &name, id)?;
@@ -175,27 +197,16 @@ impl OnnxReader<'_> {
             let id = self.values.get(&output.name).copied();
             let id = id
                 .ok_or_else(|| ImportError::about(self.file, &output.name, "an output that no node gives"))?;
-            self.declared_type(output, id)?;
+            self.check_declared("output", output, id)?;
             self.b.output(&output.name, id);
+        }
+        for value in &graph.values {
+            if let Some(id) = self.values.get(&value.name).copied() {
+                self.check_declared("value", value, id)?;
+            }
         }
         self.states();
         Ok(())
-    }
-
-    /// Refuses an output whose elements are of another type than the file says.
-    fn declared_type(&self, output: &proto::ValueInfoProto, id: ValueId) -> ImportResult<()> {
-        let element = output.ty.as_ref().and_then(|ty| ty.tensor.as_ref()).map_or(0, |tensor| tensor.element);
-        let computed = self.b.dtype(id);
-        if element == 0 || tensor::dtype(element) == Some(computed) {
-            return Ok(());
-        }
-        let declared = tensor::dtype(element);
-        let declared =
-            declared.map_or_else(|| format!("element type {element}"), |dtype| dtype.name().into());
-        let what = format!("is declared as {declared}, and its node gives {}", computed.name());
-        Err(ImportError::about(self.file, format!("output `{}`", output.name), what)
-            .allowed("the type that is computed")
-            .instead(format!("`Cast` to {declared} in front of it, or {} declared", computed.name())))
     }
 
     /// Gives a value its name, which nothing may have had before.

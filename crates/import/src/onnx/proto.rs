@@ -42,6 +42,9 @@ pub struct GraphProto {
     /// What it gives.
     #[prost(message, repeated, tag = "12")]
     pub outputs: Vec<ValueInfoProto>,
+    /// Types and sizes that are declared of what lies between.
+    #[prost(message, repeated, tag = "13")]
+    pub values: Vec<ValueInfoProto>,
 }
 
 /// An operator.

@@ -197,6 +197,133 @@ fn outputs_of_another_type_than_declared_are_refused() {
 }
 
 #[test]
+fn sizes_that_contradict_what_is_declared_are_refused() {
+    let node = |y: &[i64]| OneNode { y: (1, y.to_vec()), ..OneNode::new("Transpose", &[2, 3]) };
+    let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    for y in [[3, 2], [0, 2], [3, -1], [0, 0]] {
+        assert_eq!(node(&y).values(&x), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0], "{y:?}");
+    }
+    let text = node(&[2, 3]).refused();
+    let said = "f: output `y`: is declared with sizes [2, 3], and its node gives [3, 2]\n  = allowed: ";
+    assert!(text.starts_with(said) && text.contains("= instead: [3, 2] declared"), "{text}");
+    let text = node(&[3, 2, 1]).refused();
+    assert!(text.contains("is declared with sizes [3, 2, 1], and its node gives [3, 2]"), "{text}");
+    let text = node(&[0, 3]).refused();
+    assert!(text.contains("is declared with sizes [?, 3], and its node gives [3, 2]"), "{text}");
+}
+
+#[test]
+fn sizes_that_a_request_fixes_are_not_those_of_the_export() {
+    let mut model = OneNode::new("Neg", &[1, 2]).model();
+    let input = model.graph.as_mut().and_then(|graph| graph.inputs.first_mut()).expect("an input");
+    let shape = input.ty.as_mut().and_then(|ty| ty.tensor.as_mut()?.shape.as_mut()).expect("a shape");
+    shape.dims[0] = proto::DimensionProto { name: Some("batch".into()), ..Default::default() };
+    let bytes = model.encode_to_vec();
+    let read = |least: u64, most: u64| {
+        let axes = [("batch".to_string(), (least, most))].into();
+        let read = onnx::read("f", &bytes, &OnnxOptions { axes, ..OnnxOptions::default() });
+        read.map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!((read(1, 8), read(3, 3)), (Ok(()), Ok(())));
+    let text = read(2, 8).expect_err("no size that is allowed is 1");
+    assert!(text.contains("is declared with sizes [1, 2], and its node gives [batch, 2]"), "{text}");
+}
+
+#[test]
+fn values_between_nodes_are_held_against_what_is_declared_of_them() {
+    let with = |value: proto::ValueInfoProto| {
+        let mut model = OneNode::new("Neg", &[3]).model();
+        let graph = model.graph.as_mut().expect("a graph");
+        graph.nodes.push(proto::NodeProto {
+            op: "Abs".into(),
+            inputs: vec!["y".into()],
+            outputs: vec!["z".into()],
+            ..Default::default()
+        });
+        graph.outputs = vec![info("z", 1, &[3])];
+        graph.values = vec![value];
+        let read = onnx::read("f", &model.encode_to_vec(), &OnnxOptions::default());
+        read.map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(with(info("y", 1, &[3])), Ok(()));
+    assert_eq!(with(info("other", 7, &[9])), Ok(()), "no value of the graph");
+    assert_eq!(with(info("y", 0, &[0])), Ok(()), "nothing is declared");
+    let text = with(info("y", 1, &[4])).expect_err("another size");
+    assert!(text.starts_with("f: value `y`: is declared with sizes [4], and its node gives [3]\n"), "{text}");
+    let text = with(info("y", 7, &[3])).expect_err("another type");
+    assert!(text.starts_with("f: value `y`: is declared as i64, and its node gives f32\n"), "{text}");
+}
+
+#[test]
+fn scales_of_a_group_norm_are_those_of_groups_before_opset_21() {
+    let norm = |opset: i64, scales: i64| OneNode {
+        opset,
+        attributes: vec![int("num_groups", 2)],
+        weights: vec![vec![scales], vec![scales]],
+        ..OneNode::new("GroupNormalization", &[1, 4, 2])
+    };
+    let x = [1.0, 3.0, 1.0, 3.0, 5.0, 7.0, 5.0, 7.0];
+    let each = norm(21, 4).values(&x);
+    assert!(each[0].abs() < 1e-2 && (each[1] - 2.0).abs() < 1e-2, "{each:?}");
+    assert_eq!(norm(18, 2).values(&x), each);
+    let text = norm(18, 3).refused();
+    let said = "f: node `y` (GroupNormalization): operand 1 has sizes [3], for 2 groups of 4 channels\n";
+    assert!(text.starts_with(said), "{text}");
+}
+
+#[test]
+fn operands_that_were_attributes_are_read_as_such() {
+    let mut topk = OneNode { opset: 9, attributes: vec![int("k", 2)], ..OneNode::new("TopK", &[4]) };
+    topk.y = (1, vec![2]);
+    assert_eq!(topk.values(&[1.0, 4.0, 2.0, 3.0]), [4.0, 3.0]);
+    let scales =
+        proto::AttributeProto { name: "scales".into(), floats: vec![1.0, 1.0, 2.0], ..Default::default() };
+    let upsample = OneNode {
+        opset: 7,
+        attributes: vec![scales],
+        y: (1, vec![1, 1, 4]),
+        ..OneNode::new("Upsample", &[1, 1, 2])
+    };
+    assert_eq!(upsample.values(&[1.0, 2.0]), [1.0, 1.0, 2.0, 2.0]);
+}
+
+#[test]
+fn steps_over_an_open_axis_are_refused_with_what_helps() {
+    let mut slice =
+        OneNode { integers: vec![vec![0], vec![i64::MAX], vec![0], vec![2]], ..OneNode::new("Slice", &[8]) };
+    slice.y = (1, vec![4]);
+    assert_eq!(slice.values(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]), [0.0, 2.0, 4.0, 6.0]);
+    let mut model = slice.model();
+    let input = model.graph.as_mut().and_then(|graph| graph.inputs.first_mut()).expect("an input");
+    let shape = input.ty.as_mut().and_then(|ty| ty.tensor.as_mut()?.shape.as_mut()).expect("a shape");
+    shape.dims[0] = proto::DimensionProto { name: Some("seq".into()), ..Default::default() };
+    let options = OnnxOptions { most: 64, ..OnnxOptions::default() };
+    let text = onnx::read("f", &model.encode_to_vec(), &options).map(|_| ()).expect_err("open").to_string();
+    let said =
+        "f: node `y` (Slice): a step of 2 over an axis of size seq, which is open\n  = allowed: steps of 1";
+    assert!(
+        text.starts_with(said) && text.contains("= instead: a fixed size, such as --dims seq=64"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_input_with_elements_of_its_own_may_be_given_all_the_same() {
+    let mut model = OneNode { weights: vec![vec![3]], ..OneNode::new("Add", &[3]) }.model();
+    model.graph.as_mut().expect("a graph").inputs.push(info("w0", 1, &[3]));
+    let read = |given: &[&str]| {
+        let given = given.iter().map(|name| (*name).to_string()).collect();
+        let bytes = model.encode_to_vec();
+        let (inputs, _) = onnx::inputs("f", &bytes, &given).expect("inputs");
+        let model =
+            onnx::read("f", &bytes, &OnnxOptions { given, ..OnnxOptions::default() }).expect("a model");
+        assert_eq!(inputs.len(), model.graph.inputs.len());
+        model.graph.inputs.len()
+    };
+    assert_eq!((read(&[]), read(&["w0"]), read(&["i0"])), (1, 2, 1));
+}
+
+#[test]
 fn attributes_that_an_operator_does_not_have_are_refused() {
     let of = |op, name: &str| OneNode { attributes: vec![int(name, 0)], ..OneNode::new(op, &[3]) }.refused();
     let text = of("Softmax", "axes");

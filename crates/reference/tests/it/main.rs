@@ -3,3 +3,5 @@
 mod bounded;
 mod fast_paths;
 mod float8;
+mod not_a_number;
+mod outside;

@@ -3,7 +3,7 @@
 //! Who asks has the files ([`ModelFiles`]); the model `fables` comes with the library and reads as a folder
 //! of that name where there is none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub fn read_model(path: &str, axes: AxisBounds, files: &dyn ModelFiles) -> Resul
     let read = if path.ends_with(".graph") {
         return graph_text(path, &String::from_utf8_lossy(&whole(path, files)?));
     } else if path.ends_with(".onnx") {
-        return read_onnx(path, axes, BTreeMap::new(), files);
+        return read_onnx(path, axes, BTreeMap::new(), BTreeSet::new(), files);
     } else if path.ends_with(".bin") {
         llama2c::read(path, &whole(path, files)?)
     } else if path.ends_with(".gguf") {
@@ -102,7 +102,8 @@ pub fn graph_text(path: &str, text: &str) -> Result<Model, Box<Refusal>> {
     }
 }
 
-/// An ONNX model with bounds of axes, and inputs whose elements are known.
+/// An ONNX model with bounds of axes, inputs whose elements are known, and inputs that are `given` although
+/// the file has elements for them.
 ///
 /// # Errors
 /// A file that is not there or does not hold what it says.
@@ -110,23 +111,26 @@ pub fn read_onnx(
     path: &str,
     axes: AxisBounds,
     known: BTreeMap<String, StoredTensor>,
+    given: BTreeSet<String>,
     files: &dyn ModelFiles,
 ) -> Result<Model, Box<Refusal>> {
     let bytes = whole(path, files)?;
     let beside = |name: &str| inside(Path::new(path), name, files);
-    let options = onnx::OnnxOptions { beside: &beside, axes, known, ..onnx::OnnxOptions::default() };
+    let options = onnx::OnnxOptions { beside: &beside, axes, known, given, ..onnx::OnnxOptions::default() };
     onnx::read(path, &bytes, &options).map_err(|error| import_refused(&error))
 }
 
-/// Inputs that an ONNX model asks for, and the names of their axes.
+/// Inputs that an ONNX model asks for, with those that are `given` although it has elements for them, and the
+/// names of their axes.
 ///
 /// # Errors
 /// A file that is not there or is no such model.
 pub fn onnx_inputs(
     path: &str,
+    given: &BTreeSet<String>,
     files: &dyn ModelFiles,
 ) -> Result<(Vec<onnx::DeclaredInput>, onnx::AxisNames), Box<Refusal>> {
-    onnx::inputs(path, &whole(path, files)?).map_err(|error| import_refused(&error))
+    onnx::inputs(path, &whole(path, files)?, given).map_err(|error| import_refused(&error))
 }
 
 /// A file in the folder of a model or below, links followed: in the folder that was named, or in the one

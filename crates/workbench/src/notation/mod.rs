@@ -8,7 +8,7 @@ pub use drawing::{Drawing, draw};
 pub use lowering::{CheckedEinsum, check, lower_einsum};
 
 use tilewright_base::nearest::near;
-use tilewright_base::{Diagnostic, Name, SourceId, Sources};
+use tilewright_base::{Diagnostic, SourceId, Sources};
 use tilewright_machine::Tcp;
 use tilewright_notation::problem::Problem;
 use tilewright_notation::syntax::ast::{Dim, Operand, Program, SyntaxSpan};
@@ -92,11 +92,9 @@ pub fn read(
             Program { einsum: einsum.unwrap_or_default(), ..Program::default() }
         }
     };
-    let mut asked: Vec<Name> = Vec::new();
     if let Some(text) = request.dims {
         let dims = texts.option("dims", text, parser::dims).unwrap_or_default();
         program.dims.retain(|old| !dims.iter().any(|new| new.name.same_letters(&old.name)));
-        asked.extend(dims.iter().map(|dim| dim.name));
         program.dims.extend(dims);
     }
     for (operand, text) in Operand::ALL.into_iter().zip(request.shapes) {
@@ -120,7 +118,7 @@ pub fn read(
     }
     let NotationTexts { sources, mut complaints, .. } = texts;
     if complaints.is_empty() {
-        complaints = unused_sizes(&program, &asked);
+        complaints = unused_sizes(&program);
     }
     if complaints.is_empty() {
         Ok(NotationInput { sources, program })
@@ -129,10 +127,10 @@ pub fn read(
     }
 }
 
-/// Sizes that are asked for and that nothing uses: of an axis that the einsum does not have.
-fn unused_sizes(program: &Program, asked: &[Name]) -> Vec<Diagnostic> {
+/// Sizes that are given and that nothing uses: of an axis that the einsum does not have.
+fn unused_sizes(program: &Program) -> Vec<Diagnostic> {
     let axes: Vec<String> = program.einsum.axis_names().iter().map(ToString::to_string).collect();
-    let unused = program.dims.iter().filter(|dim| asked.contains(&dim.name) && !program.uses(dim.name));
+    let unused = program.dims.iter().filter(|dim| !program.uses(dim.name));
     let complaint = |dim: &Dim| {
         let name = dim.name.to_string();
         let instead = match near(&name, axes.iter().map(String::as_str)) {

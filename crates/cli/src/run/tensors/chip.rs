@@ -24,6 +24,7 @@ use tilewright_tcp_sim::findings::Finding;
 use tilewright_view::{PageRuns, page};
 use tilewright_workbench::graph_run::view_of_graph_run;
 
+use super::findings::{self, OutsideIndices};
 use super::inputs::InputArrays;
 use super::interpreted;
 use super::outputs::{self, OutputJson};
@@ -80,7 +81,9 @@ pub(super) fn run(
     };
     let graph = executable_over_chips(&machine, &tuned.planned, tuned.options.pes, divided.as_ref());
     let graph = graph.map_err(|error| job.failed(&error))?;
-    job.run(graph.with_open(open), given, host)
+    let outside = OutsideIndices::of(model, given)?;
+    let outcome = job.run(graph.with_open(open), given, host)?;
+    Ok(outside.told(outcome, host.colour()))
 }
 
 /// A compiled graph that is run once on a chip, and what is wanted of the run.
@@ -112,6 +115,13 @@ pub(crate) struct QuantisedRun {
 }
 
 impl GraphJob<'_> {
+    /// Refuses files of a run, before a graph is loaded, that were read or would be written twice.
+    pub(crate) fn check_files(&self, graph: &GraphInterface, host: &dyn Host) -> Result<(), Outcome> {
+        let names = graph.results.iter().map(|port| port.name.as_str());
+        let page = self.page.as_ref().map(|page| page.path);
+        outputs::check_files((self.tensors, self.prompting, page), names, host)
+    }
+
     /// Runs a graph whose constants are on the device, and says what it gave and took.
     pub(crate) fn run(
         &self,
@@ -135,12 +145,13 @@ impl GraphJob<'_> {
             let words = format!("a compiled program is wrong: {}", finding.to_diagnostic().message);
             return Err(Outcome { code: OUR_FAULT, ..Outcome::usage(&words) });
         }
-        let stderr = doubts(&reading, host.colour());
+        let mut stderr = doubts(&reading, host.colour());
         let patterns = graph.results().map_err(|error| self.failed(&error))?;
         let results = graph.interface().results.iter().zip(&patterns).enumerate();
         let results: Vec<(String, Tensor)> =
             results.map(|(at, (port, words))| (port.name.clone(), sizes.result(at, port, words))).collect();
         outputs::written(self.tensors, &results, host)?;
+        stderr += &findings::ends(&results);
         let mut text = self.said(graph.interface(), &reading, &results);
         if let Some(page) = &self.page {
             page.write(self.machine, reading, host)?;

@@ -9,7 +9,7 @@ use tilewright_import::Model;
 use tilewright_import::onnx::{AxisNames, DeclaredInput, DeclaredSize};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_value};
 use tilewright_reference::{Elements, Tensor};
-use tilewright_runtime::{Array, npy};
+use tilewright_runtime::{Array, ArrayError, npy};
 
 use crate::host::Host;
 use crate::model;
@@ -31,7 +31,7 @@ pub(super) enum RequiredInputs {
 impl RequiredInputs {
     pub(super) fn of(args: &RunArgs, host: &mut dyn Host) -> Result<RequiredInputs, Outcome> {
         if args.model.ends_with(".onnx") {
-            let (inputs, names) = model::onnx_inputs(&args.model, host)?;
+            let (inputs, names) = model::onnx_inputs(&args.model, &args.tensors.given(), host)?;
             return Ok(RequiredInputs::Onnx(inputs, names));
         }
         if !args.model.ends_with(".graph") {
@@ -86,7 +86,8 @@ impl RequiredInputs {
                 let axes = given.axes.iter().map(|(name, size)| (name.clone(), (*size, *size)));
                 let mut axes: BTreeMap<String, (u64, u64)> = axes.collect();
                 axes.extend(given.bounds.clone());
-                let plain = model::load_onnx(&args.model, axes.clone(), BTreeMap::new(), host);
+                let names = || args.tensors.given();
+                let plain = model::load_onnx(&args.model, axes.clone(), BTreeMap::new(), names(), host);
                 match plain {
                     Ok(model) => Ok(model),
                     Err(refused) => {
@@ -94,7 +95,7 @@ impl RequiredInputs {
                         if known.is_empty() {
                             return Err(refused);
                         }
-                        model::load_onnx(&args.model, axes, known, host)
+                        model::load_onnx(&args.model, axes, known, names(), host)
                     }
                 }
             }
@@ -352,17 +353,28 @@ fn wanted(inputs: &[DeclaredInput]) -> String {
 /// An array of a file, and how many of its elements were rounded.
 fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<(Tensor, u64), Outcome> {
     let unread = |why: String| Outcome::usage(&format!("input `{}`: `{file}`: {why}", input.name));
+    let not_taken = |why: ArrayError| match why {
+        ArrayError::Type { found, .. } => {
+            let (wanted, numpy) = (input.dtype, numpy_name(input.dtype));
+            unread(format!(
+                "elements are {found}, which do not become {wanted}\n  = allowed: {}\n  \
+                 = instead: x.astype('{numpy}') before numpy.save",
+                if wanted.is_float() { "floats" } else { "integers and bools" }
+            ))
+        }
+        other => unread(other.to_string()),
+    };
     let bytes = host.read(Path::new(file)).map_err(|error| unread(error.to_string()))?;
     let lengths = |extents: &[u64]| -> Vec<usize> {
         extents.iter().map(|extent| usize::try_from(*extent).unwrap_or(usize::MAX)).collect()
     };
     if input.dtype.is_float() {
-        let array = npy::read(&bytes, Pattern::F32, &RuleSet::TCP).map_err(|why| unread(why.to_string()))?;
+        let array = npy::read(&bytes, Pattern::F32, &RuleSet::TCP).map_err(not_taken)?;
         let floats = array.patterns.iter().map(|pattern| f32::from_bits(*pattern)).collect();
         let rounded = npy::rounded_elements(&bytes);
         return Ok((Tensor::floats(input.dtype, &lengths(&array.extents), floats), rounded));
     }
-    let (extents, values) = npy::read_ints(&bytes).map_err(|why| unread(why.to_string()))?;
+    let (extents, values) = npy::read_ints(&bytes).map_err(not_taken)?;
     let (least, most) = input.dtype.integer_range().unwrap_or((0, 0));
     let outside =
         values.iter().position(|value| input.dtype != Dtype::Bool && !(least..=most).contains(value));
@@ -370,6 +382,18 @@ fn read(input: &DeclaredInput, file: &str, host: &mut dyn Host) -> Result<(Tenso
         return Err(unread(format!("element {at} is {}, which is outside {}", values[at], input.dtype)));
     }
     Ok((Tensor::ints(input.dtype, &lengths(&extents), values), 0))
+}
+
+/// A type of NumPy that holds what an input of a type takes.
+fn numpy_name(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::I64 => "int64",
+        Dtype::I32 => "int32",
+        Dtype::I8 | Dtype::I4 => "int8",
+        Dtype::U8 | Dtype::U4 => "uint8",
+        Dtype::Bool => "bool",
+        Dtype::F32 | Dtype::F16 | Dtype::Bf16 | Dtype::F8E4M3 => "float32",
+    }
 }
 
 /// Elements drawn as [`Array::random`] does, in the type that holds them.

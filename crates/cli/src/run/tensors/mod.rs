@@ -1,6 +1,7 @@
 //! `tilewright run` of a graph with arrays: any ONNX graph whose inputs are given, or drawn from a seed.
 
 mod chip;
+mod findings;
 mod inputs;
 mod outputs;
 
@@ -9,9 +10,10 @@ use tilewright_graph::primitives;
 use tilewright_import::Model;
 use tilewright_reference::{EvalError, Interpreter, Tensor};
 
-use crate::host::{Host, refuse_overwrite};
+use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
 use crate::run::args::RunArgs;
+use findings::OutsideIndices;
 use inputs::RequiredInputs;
 
 pub(crate) use chip::GraphJob;
@@ -37,13 +39,14 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
     let sizes = asked.sizes(args.dims.as_deref())?;
     let given = InputArrays::new(&args.tensors, sizes, asked.inputs(), host)?;
     let model = asked.model(args, &given, host)?;
-    for path in [&args.prompting.trace, &args.html] {
-        refuse_overwrite(host, path.as_deref())?;
-    }
+    let names = model.graph.outputs.iter().map(|output| output.name.as_str());
+    outputs::check_files((&args.tensors, &args.prompting, args.html.as_deref()), names, host)?;
     let outcome = if args.interp {
+        let outside = OutsideIndices::of(&model, &given)?;
         let results = interpreted(&model, &given, host)?;
         outputs::written(&args.tensors, &results, host)?;
-        Outcome::good(outputs::said(&args.tensors, args.prompting.json, &results))
+        let said = outputs::said(&args.tensors, args.prompting.json, &results);
+        outside.told(Outcome::good(said), host.colour())
     } else {
         chip::run(args, &model, &given, host)?
     };

@@ -8,11 +8,11 @@ use tilewright_num::{Dtype as Pattern, FloatRule, MiniFloat, RuleSet, encode, in
 use tilewright_reference::{Elements, Tensor};
 use tilewright_runtime::{Array, npy};
 
-use crate::host::{Host, refuse_overwrite};
+use crate::host::{Host, OutputFile, refuse_collisions};
 use crate::machine::to_json;
 use crate::outcome::Outcome;
-use crate::run::args::TensorArgs;
-use crate::sim::file_names;
+use crate::run::args::{PromptArgs, TensorArgs};
+use crate::sim::array_paths;
 
 /// Elements of an output that are printed for people.
 const SHOWN: usize = 8;
@@ -45,8 +45,7 @@ pub(super) fn written(
     let Some(folder) = &args.output else { return Ok(()) };
     let made = host.create_folder(Path::new(folder));
     made.map_err(|error| Outcome::usage(&format!("cannot make `{folder}`: {error}")))?;
-    let paths = paths(folder, results);
-    paths.iter().try_for_each(|path| refuse_overwrite(host, Some(path)))?;
+    let paths = array_paths(folder, results.iter().map(|(name, _)| name.as_str()));
     for ((_, tensor), path) in results.iter().zip(paths) {
         let done = host.write(Path::new(&path), &bytes(tensor));
         done.map_err(|error| Outcome::unwritten(&path, &error))?;
@@ -54,10 +53,18 @@ pub(super) fn written(
     Ok(())
 }
 
-/// The file of each output.
-fn paths(folder: &str, results: &[(String, Tensor)]) -> Vec<String> {
-    let path = |name: &String| Path::new(folder).join(format!("{name}.npy")).to_string_lossy().into_owned();
-    file_names(results.iter().map(|(name, _)| name.as_str())).iter().map(path).collect()
+/// Refuses files of a run, before it begins, that it has read or would write twice.
+pub(super) fn check_files<'n>(
+    (args, prompting, html): (&TensorArgs, &PromptArgs, Option<&str>),
+    names: impl Iterator<Item = &'n str> + Clone,
+    host: &dyn Host,
+) -> Result<(), Outcome> {
+    let options =
+        [OutputFile::of_option("--trace", prompting.trace.as_deref()), OutputFile::of_option("--html", html)];
+    let arrays = args.output.as_ref().map(|folder| array_paths(folder, names.clone())).unwrap_or_default();
+    let arrays = arrays.into_iter().zip(names);
+    let arrays = arrays.map(|(path, name)| OutputFile { path, by: format!("output `{name}`") });
+    refuse_collisions(host, options.into_iter().flatten().chain(arrays))
 }
 
 /// An array file.
@@ -92,7 +99,8 @@ fn bytes(tensor: &Tensor) -> Vec<u8> {
 /// All outputs as lines.
 pub(super) fn words(args: &TensorArgs, results: &[(String, Tensor)]) -> String {
     let mut text = String::new();
-    let paths = args.output.as_ref().map(|folder| paths(folder, results));
+    let paths =
+        args.output.as_ref().map(|folder| array_paths(folder, results.iter().map(|(name, _)| name.as_str())));
     for (at, (name, tensor)) in results.iter().enumerate() {
         let (shown, more) = (tensor.len().min(SHOWN), tensor.len() > SHOWN);
         let values: Vec<String> = match &tensor.elements {
@@ -110,7 +118,8 @@ pub(super) fn words(args: &TensorArgs, results: &[(String, Tensor)]) -> String {
 
 /// All outputs as data.
 pub(super) fn data<'s>(args: &TensorArgs, results: &'s [(String, Tensor)]) -> Vec<OutputJson<'s>> {
-    let paths = args.output.as_ref().map(|folder| paths(folder, results));
+    let paths =
+        args.output.as_ref().map(|folder| array_paths(folder, results.iter().map(|(name, _)| name.as_str())));
     let one = |(at, (name, tensor)): (usize, &'s (String, Tensor))| OutputJson {
         name,
         dtype: tensor.dtype.name(),

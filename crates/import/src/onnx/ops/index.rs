@@ -69,12 +69,23 @@ pub(super) fn slice(call: &mut Call<'_, '_>) -> Outputs {
             (None, -1) if length.range(call.reader.b.axes()).1 <= 0 => {
                 length.times(&Dim::fixed(-1)).ok_or_else(open)?
             }
-            _ => return Err(open()),
+            (None, 1 | -1) => return Err(open()),
+            _ => return Err(stepped(call, step, &size)),
         };
         let start = if taken.is(0) { Dim::fixed(0) } else { start };
         x = call.build(|b| b.slice(x, axis, start, taken, step))?;
     }
     Ok(vec![x])
+}
+
+/// A slice that leaves elements out of an axis whose size is open: how many it takes is no sum of sizes.
+fn stepped(call: &Call<'_, '_>, step: i64, size: &Dim) -> Box<crate::error::ImportError> {
+    let axes = call.reader.b.axes();
+    let open = size.axes().into_iter().filter_map(|axis| axes.get(axis.0 as usize));
+    let fixed: Vec<String> = open.map(|axis| format!("{}={}", axis.name, axis.most)).collect();
+    call.refuse(format!("a step of {step} over an axis of size {}, which is open", size.text(axes)))
+        .allowed("steps of 1 and -1 over an open axis, any step over one of a fixed size")
+        .instead(format!("a fixed size, such as --dims {}", fixed.join(",")))
 }
 
 /// A slice whose ends are inside for some sizes of the axes and outside for others.
@@ -255,7 +266,11 @@ pub(super) fn resize(call: &mut Call<'_, '_>) -> Outputs {
         Some(axes) => axes.iter().map(|axis| call.axis_of(x, *axis)).collect::<ImportResult<_>>()?,
         None => (0..rank).collect(),
     };
-    let given = call.known_floats(if upsample { 1 } else { 2 }, "scales")?.unwrap_or_default();
+    let given = match call.known_floats(if upsample { 1 } else { 2 }, "scales")? {
+        Some(scales) => scales,
+        // An attribute of Upsample before opset 9.
+        None => call.attribute("scales").map(|attribute| attribute.floats.clone()).unwrap_or_default(),
+    };
     let wanted = if upsample { None } else { call.numbers(3, "sizes")? };
     let mut sizes = own.clone();
     let attrs = match wanted.filter(|wanted| !wanted.is_empty()) {

@@ -1,8 +1,9 @@
 //! Softmax, norms and dropout.
 
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{Binary, Data, Dtype, Type, ValueId};
+use tilewright_graph::{Binary, Data, Dim, Dtype, Type, ValueId};
 
+use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 
@@ -19,8 +20,8 @@ pub(super) fn softmax(call: &mut Call<'_, '_>) -> Outputs {
         return call.rich(rich, Attrs::default());
     }
     let dims = call.reader.b.dims(x).to_vec();
-    let rows = tilewright_graph::Dim::product(&dims[axis..])
-        .ok_or_else(|| call.refuse("sizes whose product has too many terms"))?;
+    let rows =
+        Dim::product(&dims[axis..]).ok_or_else(|| call.refuse("sizes whose product has too many terms"))?;
     let mut flat = dims[..axis].to_vec();
     flat.push(rows);
     let x = call.build(|b| b.reshape(x, &flat))?;
@@ -39,6 +40,36 @@ pub(super) fn rows(call: &mut Call<'_, '_>) -> Outputs {
     }
 }
 
+/// The opset from which on scale and bias of `GroupNormalization` have an element for each channel; before,
+/// they have one for each group.
+const FIRST_CHANNEL_SCALES: i64 = 21;
+
+/// An element for each channel of what has one for each group: scale (operand 1) or bias (operand 2).
+fn of_groups(call: &mut Call<'_, '_>, at: usize, groups: i64) -> ImportResult<ValueId> {
+    let (x, vector) = (call.input(0)?, call.input(at)?);
+    let channels = call.built(call.reader.b.dim(x, 1))?;
+    let dims = call.reader.b.dims(vector).to_vec();
+    if dims == [channels.clone()] {
+        return Ok(vector);
+    }
+    let each = channels.divided(&Dim::fixed(groups)).filter(|_| dims == [Dim::fixed(groups)]);
+    let Some(each) = each else {
+        let axes = call.reader.b.axes();
+        let found: Vec<String> = dims.iter().map(|dim| dim.text(axes)).collect();
+        let what = format!(
+            "operand {at} has sizes [{}], for {groups} groups of {} channels",
+            found.join(", "),
+            channels.text(axes)
+        );
+        return Err(call.refuse(what).allowed(format!("[{groups}], and groups of as many channels each")));
+    };
+    call.build(|b| {
+        let column = b.unsqueeze(vector, 1)?;
+        let repeated = b.broadcast(column, &[Dim::fixed(groups), each])?;
+        b.reshape(repeated, &[channels])
+    })
+}
+
 pub(super) fn channels(call: &mut Call<'_, '_>) -> Outputs {
     let eps = call.float("epsilon", 1e-5);
     match call.node.op.as_str() {
@@ -52,7 +83,13 @@ pub(super) fn channels(call: &mut Call<'_, '_>) -> Outputs {
                     .refuse(format!("`num_groups` is {groups}"))
                     .allowed("a divisor of the channels, from 1"));
             }
-            call.rich(RichOp::GroupNorm, Attrs::default().int("groups", groups).float("eps", eps))
+            let inputs = if call.reader.opset < FIRST_CHANNEL_SCALES {
+                let (scale, bias) = (of_groups(call, 1, groups)?, of_groups(call, 2, groups)?);
+                vec![call.maybe(0), Some(scale), Some(bias)]
+            } else {
+                call.inputs.clone()
+            };
+            call.rich_on(RichOp::GroupNorm, &inputs, Attrs::default().int("groups", groups).float("eps", eps))
         }
         _ => {
             let attrs = Attrs::default()

@@ -69,7 +69,11 @@ pub(super) fn arg(call: &mut Call<'_, '_>) -> Outputs {
 }
 
 pub(super) fn topk(call: &mut Call<'_, '_>) -> Outputs {
-    let k = call.numbers(1, "k")?.and_then(|k| k.first().copied());
+    let k = match call.numbers(1, "k")? {
+        Some(k) => k.first().copied(),
+        // Before opset 10.
+        None => call.attribute("k").map(|attribute| attribute.i),
+    };
     let k = k.ok_or_else(|| call.refuse("k is missing"))?;
     let attrs = Attrs::default()
         .int("axis", call.int("axis", -1))

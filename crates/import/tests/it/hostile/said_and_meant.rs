@@ -1,6 +1,6 @@
 //! Models that say one thing and would be taken for another: poolings, heads, axes and tokens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prost::Message as _;
@@ -171,7 +171,7 @@ fn axes_that_differ_in_the_file_differ_in_the_graph() {
     assert_eq!(sizes(&some).unwrap(), ["3", "4", "a_0_2", "x_4", "5"]);
     let twice = sizes(&[("a.0", 3), ("a_0_3", 4)]).unwrap_err();
     assert!(twice.contains("is given with two sizes"), "{twice}");
-    let (inputs, names) = onnx::inputs("f", &bytes).unwrap();
+    let (inputs, names) = onnx::inputs("f", &bytes, &BTreeSet::new()).unwrap();
     assert_eq!(names.find("a-0"), Some("a_0_2"));
     assert_eq!(names.find("a/0"), Some("a_0"), "spelled as neither, taken for the one that is a word");
     assert_eq!(inputs[0].sizes[4], onnx::DeclaredSize::Named("x_4_2".to_string()));
