@@ -24,7 +24,7 @@ use super::issue_search::{OrderSearch, order};
 use super::kernel::Part;
 use super::moves::{Bytes, once_from_hbm, transfers};
 use super::order::Job;
-use super::signals::{Before, Signal, Signals};
+use super::signals::{Before, Signal, Signals, touched};
 use super::view::signed;
 use super::without::{Choice, Without};
 use crate::tcp::emit::Emitter as Queues;
@@ -99,18 +99,6 @@ pub(super) struct Emitted {
 /// A byte of HBM.
 pub(super) fn hbm(offset: u64) -> Address {
     Address::new(MemoryLocation { chip: 0, medium: MemoryInstance::Hbm, offset })
-}
-
-/// Bytes of HBM from the first to the last that loops over an address touch; `None` if it is not in HBM.
-fn hull(at: Address, strides: impl Iterator<Item = (u64, i64)>, inside: u64) -> Option<Range> {
-    let place = at.locate().filter(|place| place.medium == MemoryInstance::Hbm)?;
-    let (mut first, mut last) = (signed(place.offset), signed(place.offset + inside));
-    for (size, stride) in strides {
-        let reach = signed(size.saturating_sub(1)) * stride;
-        first += reach.min(0);
-        last += reach.max(0);
-    }
-    Some((u64::try_from(first).ok()?, u64::try_from(last).ok()?))
 }
 
 impl<'m> Emitter<'m> {
@@ -260,14 +248,20 @@ impl<'m> Emitter<'m> {
         if transfer.index.is_some() {
             before = self.signals.all_writers(pe);
         }
-        for range in ranges.into_iter().flatten() {
-            for (writer, command) in self.signals.writers(pe, range) {
-                let last = before.entry(writer).or_default();
-                *last = command.max(*last);
-            }
+        let mut others: Vec<Before> =
+            ranges.into_iter().flatten().map(|range| self.signals.writers(pe, range)).collect();
+        if ranges[1].is_some() {
+            others.push(self.signals.readers_by_index(pe));
+        }
+        for (other, command) in others.into_iter().flatten() {
+            let last = before.entry(other).or_default();
+            *last = command.max(*last);
         }
         let waits = self.waits(pe, before);
         let number = self.ops[pe].len();
+        if transfer.index.is_some() {
+            self.signals.reads_by_index(pe, number);
+        }
         self.signals.follows(pe, number, waits);
         self.ops[pe].push(Op::Transfer(self.kernel, transfer));
         number
@@ -505,14 +499,6 @@ fn job(machine: &Tcp, pe: u64, op: &Op, written: &Written) -> Job {
         Op::Signal(signal) => Job::signal(signal),
         Op::Await(from) => Job::wait(from),
     }
-}
-
-/// Bytes of HBM that a transfer touches at one end.
-fn touched(transfer: &Transfer, source: bool) -> Option<Range> {
-    let at = if source { transfer.source } else { transfer.target };
-    let strides =
-        transfer.loops.iter().map(|row| (row.size.fixed(), if source { row.source } else { row.target }));
-    hull(at, strides, transfer.packet)
 }
 
 /// Bytes of HBM that some command writes: last byte by first.

@@ -9,8 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_base::invariant::OrBroken;
+use tilewright_tcp_isa::program::transfer::{Address, MemoryInstance, Transfer};
 
 use super::emit::{Op, Range};
+use super::view::signed;
 
 /// Other PEs learn that transfers are done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub(super) struct Signals {
     writes: Vec<BTreeMap<u64, Vec<Write>>>,
     /// All writes of each PE.
     all: Vec<Vec<usize>>,
+    /// The last command of each PE whose rows are found by index: which bytes it reads is data.
+    by_index: BTreeMap<usize, usize>,
     /// By writer, then by reader.
     known: Vec<Vec<Known>>,
     /// Receivers of the signal behind a command of each PE.
@@ -53,12 +57,33 @@ pub(super) struct Signals {
 /// Commands of other PEs that a transfer must come behind, by PE.
 pub(super) type Before = BTreeMap<usize, usize>;
 
+/// Bytes of HBM from the first to the last that loops over an address touch; `None` if it is not in HBM.
+fn hull(at: Address, strides: impl Iterator<Item = (u64, i64)>, inside: u64) -> Option<Range> {
+    let place = at.locate().filter(|place| place.medium == MemoryInstance::Hbm)?;
+    let (mut first, mut last) = (signed(place.offset), signed(place.offset + inside));
+    for (size, stride) in strides {
+        let reach = signed(size.saturating_sub(1)) * stride;
+        first += reach.min(0);
+        last += reach.max(0);
+    }
+    Some((u64::try_from(first).ok()?, u64::try_from(last).ok()?))
+}
+
+/// Bytes of HBM that a transfer touches at one end.
+pub(super) fn touched(transfer: &Transfer, source: bool) -> Option<Range> {
+    let at = if source { transfer.source } else { transfer.target };
+    let strides =
+        transfer.loops.iter().map(|row| (row.size.fixed(), if source { row.source } else { row.target }));
+    hull(at, strides, transfer.packet)
+}
+
 impl Signals {
     pub(super) fn new(pes: usize) -> Signals {
         Signals {
             places: BTreeSet::new(),
             writes: vec![BTreeMap::new(); pes],
             all: vec![Vec::new(); pes],
+            by_index: BTreeMap::new(),
             known: vec![vec![Known::default(); pes]; pes],
             given: vec![BTreeMap::new(); pes],
             behind: vec![BTreeMap::new(); pes],
@@ -99,6 +124,16 @@ impl Signals {
             }
         }
         found
+    }
+
+    /// A command of a PE finds rows by index.
+    pub(super) fn reads_by_index(&mut self, pe: usize, command: usize) {
+        self.by_index.insert(pe, command);
+    }
+
+    /// The last command of each PE but one that found rows by index: it may read what is written next.
+    pub(super) fn readers_by_index(&self, writer: usize) -> Before {
+        self.by_index.iter().filter(|(pe, _)| **pe != writer).map(|(pe, command)| (*pe, *command)).collect()
     }
 
     /// The last command of each PE but one that wrote anything.
