@@ -201,7 +201,7 @@ def test_loops_whose_iterations_are_said_to_be_independent(seed):
         found = set()
         for one in result.findings:
             if one["code"] == "neuron/loop-carried":
-                reader = int(re.search(r":(\d+)", one["line"]).group(1))
-                writer = int(re.search(r"what .* at .*:(\d+) wrote", one["message"]).group(1))
-                found.add((reader, writer))
+                later = int(re.search(r":(\d+)", one["line"]).group(1))
+                earlier = int(re.search(r"what .* at .*:(\d+) (?:wrote|read) in", one["message"]).group(1))
+                found.add((later, earlier))
         assert found == carried(steps, iterations, numbers), text

@@ -1,18 +1,22 @@
 //! Loops whose iterations a kernel of the first dialect says are independent (`nl.affine_range`): an
-//! iteration that reads what an earlier one wrote is found here, where access patterns are known
-//! (NKI language, `affine_range`: no loop-carried dependence but associative sums).
+//! iteration that reads what an earlier one wrote is found here, where access patterns are known, and so is
+//! one that writes to HBM where an earlier one read (NKI language, `affine_range`: no loop-carried
+//! dependence but associative sums). Tiles on chip that iterations write anew have room of their own each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pyo3::prelude::*;
 use smallvec::SmallVec;
+use tilewright_neuron_isa::program::NeuronProgram;
 use tilewright_neuron_isa::{EngineKind, Instruction, TensorRegion};
 use tilewright_neuron_sim::findings::NeuronFinding;
 
 use crate::session::Session;
 
-/// Writes of one tile that are looked through for one read.
-const MAX_WRITES: usize = 256;
+/// Accesses of one tile that are looked through for one more.
+const MAX_KEPT: usize = 256;
+/// Updates in place that are kept of one region: those of this iteration and of one before.
+const MAX_UPDATES: usize = 2;
 
 /// A running loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,19 +31,46 @@ struct RunningLoop {
 /// Loops around an instruction, outermost first.
 type LoopNest = SmallVec<[RunningLoop; 4]>;
 
-/// What an instruction in loops wrote.
-struct LoopWrite {
+/// What an instruction in loops wrote, or read.
+struct LoopAccess {
     region: TensorRegion,
     at: usize,
     nest: LoopNest,
+    /// It adds to what was there.
+    updates: bool,
 }
+
+/// How an access depends on one of an earlier iteration. That both write is no dependence by itself: they may
+/// write the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dependence {
+    ReadsWritten,
+    WritesRead,
+}
+
+impl Dependence {
+    /// What the later and the earlier access do.
+    fn verbs(self) -> [&'static str; 2] {
+        match self {
+            Dependence::ReadsWritten => ["reads", "wrote"],
+            Dependence::WritesRead => ["writes", "read"],
+        }
+    }
+}
+
+/// An access of an earlier iteration that one depends on: how, its instruction, the loop and the iteration.
+type Carried = (Dependence, usize, RunningLoop, u64);
 
 /// Running loops of each program, and what was written in them.
 #[derive(Default)]
 pub(crate) struct LoopTable {
     made: u32,
     running: BTreeMap<u32, LoopNest>,
-    writes: BTreeMap<(u32, u32, u32), Vec<LoopWrite>>,
+    writes: BTreeMap<(u32, u32, u32), Vec<LoopAccess>>,
+    /// What was read of HBM.
+    reads: BTreeMap<(u32, u32, u32), Vec<LoopAccess>>,
+    /// Which storage is HBM, of that which was asked for.
+    off_chip: BTreeMap<u32, bool>,
     /// The last instruction and its loops: where its result goes is known when the next comes. None of the
     /// reads of a reduction over loops is a mistake.
     pending: Option<(usize, LoopNest, bool)>,
@@ -69,40 +100,102 @@ fn accumulates(instruction: &Instruction, region: &TensorRegion) -> bool {
     in_place && (UPDATES.contains(&instruction.opcode) || instruction.engine == EngineKind::Dma)
 }
 
+/// The latest read of an earlier iteration of an independent loop that meets a region that is written.
+fn read_before(all: &[LoopAccess], nest: &LoopNest, region: &TensorRegion) -> Option<Carried> {
+    all.iter().rev().find_map(|one| {
+        let (carrier, from) = carrying(&one.nest, nest)?;
+        let clash = carrier.affine && one.region.surely_overlaps(region);
+        clash.then_some((Dependence::WritesRead, one.at, carrier, from))
+    })
+}
+
+/// Whether an instruction adds to what is in a region that it writes.
+fn updates(instruction: &Instruction, region: &TensorRegion) -> bool {
+    instruction.reads.iter().any(|read| read.overlaps(region)) && accumulates(instruction, region)
+}
+
 impl LoopTable {
-    /// What an instruction reads that an earlier iteration of an independent loop wrote.
+    /// Whether a storage is off the chip.
+    fn is_off_chip(&mut self, program: &NeuronProgram, storage: u32) -> bool {
+        *self.off_chip.entry(storage).or_insert_with(|| {
+            let own = program.allocations.iter().find(|allocation| allocation.storage == storage);
+            own.is_some_and(|allocation| !allocation.memory.on_chip())
+        })
+    }
+
+    /// What an instruction does with what an earlier iteration of an independent loop used; regions of HBM
+    /// that it writes are named.
     fn carried(
         &self,
         program: u32,
         nest: &LoopNest,
         instruction: &Instruction,
-    ) -> Option<(usize, RunningLoop, u64)> {
-        for region in &instruction.reads {
-            let Some(writes) = self.writes.get(&(program, region.storage, region.tile)) else { continue };
-            for write in writes.iter().rev().take(MAX_WRITES).filter(|write| write.region.overlaps(region)) {
-                let sure = write.region.surely_overlaps(region);
-                match carrying(&write.nest, nest) {
-                    Some((carrier, from)) if carrier.affine && sure && !accumulates(instruction, region) => {
-                        return Some((write.at, carrier, from));
-                    }
-                    _ => {}
+        off_chip: &[TensorRegion],
+    ) -> Option<Carried> {
+        let reads =
+            instruction.reads.iter().find_map(|region| self.written(program, nest, instruction, region));
+        reads.or_else(|| {
+            off_chip.iter().filter(|region| !updates(instruction, region)).find_map(|region| {
+                let reads = self.reads.get(&(program, region.storage, region.tile))?;
+                read_before(reads, nest, region)
+            })
+        })
+    }
+
+    /// What an instruction reads that an earlier iteration wrote.
+    fn written(
+        &self,
+        program: u32,
+        nest: &LoopNest,
+        instruction: &Instruction,
+        region: &TensorRegion,
+    ) -> Option<Carried> {
+        let writes = self.writes.get(&(program, region.storage, region.tile))?;
+        for write in writes.iter().rev().take(MAX_KEPT).filter(|write| write.region.overlaps(region)) {
+            let sure = write.region.surely_overlaps(region);
+            match carrying(&write.nest, nest) {
+                Some((carrier, from)) if carrier.affine && sure && !accumulates(instruction, region) => {
+                    return Some((Dependence::ReadsWritten, write.at, carrier, from));
                 }
-                // What was written since hides what was written before.
-                if write.region.covers(region) && !write.region.sparse {
-                    break;
-                }
+                _ => {}
+            }
+            // What was written since hides what was written before, but where it was added to that.
+            if write.region.covers(region) && !write.region.sparse && !write.updates {
+                break;
             }
         }
         None
     }
 
-    fn keep(&mut self, program: u32, nest: &LoopNest, at: usize, instruction: &Instruction) {
-        for region in &instruction.writes {
-            let writes = self.writes.entry((program, region.storage, region.tile)).or_default();
-            if writes.len() < MAX_WRITES && !region.sparse {
-                writes.retain(|earlier| !region.covers(&earlier.region));
+    fn keep(
+        &mut self,
+        program: u32,
+        nest: &LoopNest,
+        (at, instruction): (usize, &Instruction),
+        read_off_chip: &[TensorRegion],
+    ) {
+        for region in read_off_chip {
+            let reads = self.reads.entry((program, region.storage, region.tile)).or_default();
+            if reads.len() >= MAX_KEPT {
+                reads.remove(0);
             }
-            writes.push(LoopWrite { region: *region, at, nest: nest.clone() });
+            reads.push(LoopAccess { region: *region, at, nest: nest.clone(), updates: false });
+        }
+        for region in &instruction.writes {
+            let updates = updates(instruction, region);
+            let writes = self.writes.entry((program, region.storage, region.tile)).or_default();
+            if writes.len() < MAX_KEPT && !region.sparse {
+                let mut known = 0;
+                let mut hides = |earlier: &LoopAccess| {
+                    let covered = region.covers(&earlier.region);
+                    known += usize::from(covered && earlier.updates);
+                    covered && (!updates || earlier.nest == *nest || known >= MAX_UPDATES)
+                };
+                let hidden: Vec<bool> = writes.iter().rev().map(&mut hides).collect();
+                let mut hidden = hidden.into_iter().rev();
+                writes.retain(|_| !hidden.next().unwrap_or(false));
+            }
+            writes.push(LoopAccess { region: *region, at, nest: nest.clone(), updates });
         }
     }
 }
@@ -148,6 +241,7 @@ impl Session {
             self.loops.running.remove(&self.current_program);
             let program = self.current_program;
             self.loops.writes.retain(|key, _| key.0 != program);
+            self.loops.reads.retain(|key, _| key.0 != program);
         }
     }
 }
@@ -167,33 +261,40 @@ impl Session {
         let Some((at, nest, reduces)) = self.loops.pending.take() else { return };
         let Some(instruction) = self.program.instructions.get(at) else { return };
         let program = instruction.program;
-        let carried = self.loops.carried(program, &nest, instruction);
-        self.loops.keep(program, &nest, at, instruction);
-        if let Some((writer, carrier, from)) = carried.filter(|_| !reduces) {
-            self.tell_carried(writer, at, carrier, from);
+        let mut off_chip = |regions: &[TensorRegion]| -> SmallVec<[TensorRegion; 2]> {
+            let moves = instruction.engine == EngineKind::Dma;
+            let own = |region: &&TensorRegion| moves && self.loops.is_off_chip(&self.program, region.storage);
+            regions.iter().filter(own).copied().collect()
+        };
+        let [read, written] = [off_chip(&instruction.reads), off_chip(&instruction.writes)];
+        let carried = self.loops.carried(program, &nest, instruction, &written);
+        self.loops.keep(program, &nest, (at, instruction), &read);
+        if let Some(carried) = carried.filter(|_| !reduces) {
+            self.tell_carried(at, carried);
         }
     }
 
-    fn tell_carried(&mut self, writer: usize, reader: usize, carrier: RunningLoop, from: u64) {
+    fn tell_carried(&mut self, later: usize, (kind, earlier, carrier, from): Carried) {
         let instructions = &self.program.instructions;
-        let (Some(writer), Some(reader)) = (instructions.get(writer), instructions.get(reader)) else {
+        let (Some(earlier), Some(later)) = (instructions.get(earlier), instructions.get(later)) else {
             return;
         };
-        if !self.loops.reported.insert((writer.source, reader.source)) {
+        if !self.loops.reported.insert((earlier.source, later.source)) {
             return;
         }
         let line = |source: u32| self.program.source(source).to_owned();
+        let [now, before] = kind.verbs();
         self.reported.push(NeuronFinding {
             code: "neuron/loop-carried",
             error: true,
-            source: line(reader.source),
+            source: line(later.source),
             message: format!(
-                "{} reads in iteration {} of the affine_range at {} what {} at {} wrote in iteration {}",
-                reader.opcode,
+                "{} {now} in iteration {} of the affine_range at {} what {} at {} {before} in iteration {}",
+                later.opcode,
                 carrier.iteration - 1,
                 line(carrier.source),
-                writer.opcode,
-                line(writer.source),
+                earlier.opcode,
+                line(earlier.source),
                 from - 1,
             ),
             allowed:

@@ -31,6 +31,11 @@ struct SharedTensor {
 
 /// Findings about bytes that two programs share without an order.
 pub fn findings(program: &NeuronProgram) -> Vec<NeuronFinding> {
+    findings_within(program, MAX_PAIRS)
+}
+
+/// The same with so many pairs; what is not compared is said.
+fn findings_within(program: &NeuronProgram, most_pairs: usize) -> Vec<NeuronFinding> {
     if program.instructions.iter().all(|instruction| instruction.program == 0) {
         return Vec::new();
     }
@@ -43,8 +48,8 @@ pub fn findings(program: &NeuronProgram) -> Vec<NeuronFinding> {
         for (index, later) in shared.all.iter().enumerate() {
             for earlier in &shared.all[..index] {
                 pairs += 1;
-                if pairs > MAX_PAIRS {
-                    return found.into_values().collect();
+                if pairs > most_pairs {
+                    return found.into_values().chain([not_compared(program, later, most_pairs)]).collect();
                 }
                 let clash = earlier.program != later.program
                     && (earlier.writes || later.writes)
@@ -103,6 +108,21 @@ fn reads_own_bytes(program: &NeuronProgram, shared: &SharedTensor, read: &Shared
         write.writes && write.region.overlaps(&read.region) && program.instructions[write.at].other_values
     };
     shared.all.iter().any(|write| own(&write)) && !shared.all.iter().any(|write| changes(&write))
+}
+
+/// What says that accesses were not compared from one on.
+fn not_compared(program: &NeuronProgram, from: &SharedAccess, most_pairs: usize) -> NeuronFinding {
+    let line = program.instructions.get(from.at).map_or("?", |one| program.source(one.source)).to_owned();
+    NeuronFinding {
+        code: "neuron/core-race",
+        error: false,
+        message: format!(
+            "accesses of HBM that programs share were compared up to {line}: {most_pairs} pairs, more were not"
+        ),
+        source: line,
+        allowed: format!("{most_pairs} pairs of accesses of the same tensor between two meetings"),
+        instead: "look for races at smaller sizes, which touch the same bytes from the same lines".to_owned(),
+    }
 }
 
 fn race(

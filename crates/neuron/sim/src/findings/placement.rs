@@ -92,12 +92,24 @@ pub fn findings(program: &NeuronProgram, lives: &Lifetimes) -> Vec<NeuronFinding
         return Vec::new();
     }
     let mut walk = PlacementWalk::new(program, tiles);
-    for at in 0..program.instructions.len() {
-        if !walk.visit(at) {
-            break;
-        }
+    let all = 0..program.instructions.len();
+    let left = all.into_iter().find(|at| !walk.visit(*at));
+    walk.found.into_values().chain(left.map(|at| not_compared(program, at))).collect()
+}
+
+/// What says that instructions were not looked at from one on.
+fn not_compared(program: &NeuronProgram, from: usize) -> NeuronFinding {
+    let source = line(program, from).to_owned();
+    NeuronFinding {
+        code: "neuron/address-overlap",
+        error: false,
+        message: format!(
+            "tiles at addresses of their own were compared up to {source}: {MAX_PAIRS} pairs, and more were not"
+        ),
+        source,
+        allowed: format!("{MAX_PAIRS} pairs of tiles that are live at once"),
+        instead: "look at smaller sizes, which place the same tiles from the same lines".to_owned(),
     }
-    walk.found.into_values().collect()
 }
 
 /// Placed tiles, by the beginning of their life.
