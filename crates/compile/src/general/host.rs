@@ -1,5 +1,6 @@
 //! What the host does itself while it writes inputs and reads results: it puts an input inside of its
-//! padding, and leaves out padding of a result. No kernel moves elements for that.
+//! padding, leaves out padding of a result, and takes its elements in the order of its axes. No kernel moves
+//! elements for that.
 
 use super::kernel::{HostBox, Kernel, Kernels, Origin, Part, Value, Work};
 use super::plan::readers;
@@ -76,8 +77,8 @@ fn place_of(part: &Part, element: i64) -> Option<i64> {
     (left == 0).then_some(place)
 }
 
-/// The same kernels without those that make a result of part of another value, whose elements lie there in
-/// the result's order.
+/// The same kernels without those that make a result of part of another value, or of all of it in another
+/// order.
 #[must_use]
 pub(super) fn cropped_results(mut all: Kernels) -> Kernels {
     for at in 0..all.results.len() {
@@ -120,10 +121,11 @@ fn crop(all: &Kernels, work: &Work, value: usize) -> Option<(usize, HostBox)> {
     let is_made = from.origin.is_made() && to.origin == Origin::Kernel && from.packing == to.packing;
     let axes: Vec<(u64, i64)> = axes.into_iter().filter(|axis| axis.0 > 1).collect();
     let count = axes.iter().map(|axis| axis.0).product::<u64>();
+    let mut lying = axes.clone();
+    lying.sort_by_key(|axis| std::cmp::Reverse(axis.1));
     let lies = |(one, next): (&(u64, i64), &(u64, i64))| one.1 >= next.1 * signed(next.0);
-    let in_order =
-        axes.iter().zip(axes.iter().skip(1)).all(lies) && axes.last().is_none_or(|axis| axis.1 == 1);
-    if given || !is_made || !in_order || count != to.count() {
+    let once = lying.iter().zip(lying.iter().skip(1)).all(lies) && lying.last().is_none_or(|axis| axis.1 > 0);
+    if given || !is_made || !once || count != to.count() {
         return None;
     }
     let axes = axes.into_iter().map(|(size, step)| Some((size, u64::try_from(step).ok()?)));

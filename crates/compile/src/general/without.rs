@@ -116,7 +116,7 @@ impl Choice {
     pub const fn words(self) -> &'static str {
         match self {
             Choice::Padded => "columns of contractions in whole access units",
-            Choice::Host => "padding of inputs and results by the host",
+            Choice::Host => "padding and order of inputs and results by the host",
             Choice::Early => "values narrow before padding, windows and HBM",
             Choice::Merge => "chains that read one another as one",
             Choice::Shared => "contractions of the same rows as one",
