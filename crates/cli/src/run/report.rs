@@ -69,8 +69,12 @@ impl Report<'_> {
         } else {
             let others = self.other_sequences.iter().map(|text| text.tokens.len()).sum::<usize>();
             let generated = counted((self.generation.tokens.len() + others) as u64, "token");
+            #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+            let host_ms = machine.host.pass_ns as f64 * 1e-6 / (self.other_sequences.len() + 1) as f64;
             let each = decode.ms_per_token(machine).map_or(String::new(), |ms| {
-                format!(", {ms:.4} ms each, {:.0} tokens/s of the simulated chip", 1e3 / ms)
+                let rates = [ms, ms + host_ms].map(|ms| 1e3 / ms);
+                let [chip, all] = rates.map(|rate| format!("{rate:.0} tokens/s"));
+                format!(", {ms:.4} ms each, {chip} of the simulated chip, {all} with host.pass_ns")
             });
             line("generated", &format!("{generated}{each}"));
         }
