@@ -117,7 +117,7 @@ fn not_compared(program: &NeuronProgram, from: &SharedAccess, most_pairs: usize)
         code: "neuron/core-race",
         error: false,
         message: format!(
-            "accesses of HBM that programs share were compared up to {line}: {most_pairs} pairs, more were not"
+            "accesses of shared HBM were compared up to {line}: {most_pairs} pairs, more were not"
         ),
         source: line,
         allowed: format!("{most_pairs} pairs of accesses of the same tensor between two meetings"),
@@ -158,5 +158,52 @@ fn race(
         ),
         allowed: "programs that touch bytes of their own, or meet in between".to_owned(),
         instead: "give each program its part, or call nisa.core_barrier between the two".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tilewright_neuron_isa::program::Allocation;
+    use tilewright_neuron_isa::{EngineKind, Instruction, InstructionCost};
+
+    use super::*;
+
+    /// Two programs that write rows of their own, one row after the other.
+    fn program(rows: u64) -> NeuronProgram {
+        let write = |row: u64, program: u32| {
+            let rows = (row, row + 1);
+            let region =
+                TensorRegion { storage: 0, tile: 0, pitch_bytes: 64, rows, bytes: (0, 64), sparse: false };
+            let mut one = Instruction::untouched("dma_copy", EngineKind::Dma, InstructionCost::default());
+            one.writes.push(region);
+            one.program = program;
+            one
+        };
+        let shared = Allocation {
+            storage: 0,
+            memory: MemorySpace::SharedHbm,
+            partition_bytes: 64 * rows,
+            tiles: 1,
+            name: "out".to_owned(),
+            source: 0,
+            places: Vec::new(),
+            partitions: 1,
+            made_at: 0,
+        };
+        NeuronProgram {
+            instructions: (0..rows).map(|row| write(row, u32::from(row % 2 == 1))).collect(),
+            allocations: vec![shared],
+            sources: vec!["kernel.py:7".to_owned()],
+            ..NeuronProgram::default()
+        }
+    }
+
+    #[test]
+    fn what_is_not_compared_is_said() {
+        let program = program(8);
+        assert_eq!(findings_within(&program, 28), Vec::new());
+        let found = findings_within(&program, 27);
+        let [one] = &found[..] else { panic!("{found:?}") };
+        assert!(!one.error && one.message.contains("27 pairs"), "{one:?}");
     }
 }

@@ -103,9 +103,7 @@ fn not_compared(program: &NeuronProgram, from: usize) -> NeuronFinding {
     NeuronFinding {
         code: "neuron/address-overlap",
         error: false,
-        message: format!(
-            "tiles at addresses of their own were compared up to {source}: {MAX_PAIRS} pairs, and more were not"
-        ),
+        message: format!("placed tiles were compared up to {source}: {MAX_PAIRS} pairs, more were not"),
         source,
         allowed: format!("{MAX_PAIRS} pairs of tiles that are live at once"),
         instead: "look at smaller sizes, which place the same tiles from the same lines".to_owned(),
