@@ -235,7 +235,7 @@ pub(crate) fn not_lowered(graph: &Graph, refusal: &Refusal) -> Outcome {
     let words = match node.nearest {
         None => format!("{node}\n  = instead: {interp}"),
         // The interpreter would compute nothing either.
-        Some((allowed, instead)) if graph.outputs.is_empty() => {
+        Some((allowed, instead)) if node.is_wrong => {
             format!("{node}\n  = allowed: {allowed}\n  = instead: {instead}")
         }
         Some((allowed, instead)) => {

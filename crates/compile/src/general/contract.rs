@@ -7,7 +7,7 @@ use super::elementwise::{Arg, Writer};
 use super::float8::sums_alone;
 use super::form::{Former, Held, inverse, memory_order};
 use super::kernel::{Origin, Packing, Part, Sizes, Work};
-use super::refusal::Lowered;
+use super::refusal::{Lowered, outside};
 use super::view::{View, count, signed, strides};
 
 /// Products that the vector engine adds one after the other, at most.
@@ -503,11 +503,11 @@ impl Former<'_> {
         word(size.saturating_mul(row_bytes.into()))?;
         if let Held::Known(tensor) = self.held(Some(id))? {
             let inside = tensor.as_ints().iter().map(|number| {
-                let number = if *number < 0 { number + signed(size) } else { *number };
-                (0..signed(size)).contains(&number).then_some(number * i64::from(row_bytes))
+                let row = if *number < 0 { number + signed(size) } else { *number };
+                let found = (0..signed(size)).contains(&row);
+                found.then_some(row * i64::from(row_bytes)).ok_or_else(|| outside(*number, size))
             });
-            let offsets: Option<Vec<i64>> = inside.collect();
-            let offsets = offsets.ok_or_else(|| format!("a number of a row that is none of {size}"))?;
+            let offsets = inside.collect::<Result<Vec<i64>, String>>()?;
             let rows = offsets.len();
             let view =
                 self.constant(name, &tilewright_reference::Tensor::ints(Dtype::I32, &[rows], offsets))?;

@@ -29,6 +29,13 @@ const MOST_ELEMENTS: i64 = 1 << 26;
 
 /// What a whole graph is called where a node would be.
 const WHOLE: &str = "graph";
+/// What is said of a number that no row of an axis has.
+const OUTSIDE: &str = "is outside an axis of";
+
+/// A constant index that an axis does not have.
+pub(super) fn outside(index: i64, size: u64) -> String {
+    format!("index {index} {OUTSIDE} {size}")
+}
 
 /// Refuses a graph of too many operators, and one that gives nothing.
 ///
@@ -53,6 +60,8 @@ pub struct RefusedNode {
     types: Option<(Vec<String>, Vec<String>)>,
     /// The nearest thing that is computed, and what to write to have it.
     pub nearest: Option<(&'static str, &'static str)>,
+    /// Nobody computes it: the graph is wrong.
+    pub is_wrong: bool,
 }
 
 impl fmt::Display for RefusedNode {
@@ -77,17 +86,24 @@ pub fn refused_node(graph: &Graph, refusal: &Refusal) -> RefusedNode {
             false if graph.nodes.len() > MOST_NODES => Some(("65,536 operators", "the graph in parts")),
             false => None,
         };
-        return RefusedNode { refusal: refusal.clone(), types: None, nearest };
+        let is_wrong = graph.outputs.is_empty();
+        return RefusedNode { refusal: refusal.clone(), types: None, nearest, is_wrong };
     }
     let Some(node) = find(graph, &refusal.node) else {
-        return RefusedNode { refusal: refusal.clone(), types: None, nearest: None };
+        return RefusedNode { refusal: refusal.clone(), types: None, nearest: None, is_wrong: false };
     };
     let ty = |id: &ValueId| graph.value(*id).map(|value| value.ty.clone());
     let operands: Vec<Type> = node.inputs.iter().flatten().filter_map(ty).collect();
     let results: Vec<Type> = node.outputs.iter().filter_map(ty).collect();
     let texts = |types: &[Type]| types.iter().map(|ty| ty.text(&graph.axes)).collect();
-    let nearest = nearest(&node.op, &operands, &results);
-    RefusedNode { refusal: refusal.clone(), types: Some((texts(&operands), texts(&results))), nearest }
+    let is_wrong = refusal.why.contains(OUTSIDE);
+    let nearest = if is_wrong {
+        Some(("numbers of the axis, those below 0 from its end", "an index that the axis has"))
+    } else {
+        nearest(&node.op, &operands, &results)
+    };
+    let types = Some((texts(&operands), texts(&results)));
+    RefusedNode { refusal: refusal.clone(), types, nearest, is_wrong }
 }
 
 /// The node that gives a value of a name; kernels call a copy of it in another type by a longer one.
