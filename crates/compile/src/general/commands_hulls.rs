@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_base::invariant::OrBroken;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::Exec;
 use tilewright_tcp_isa::program::exec::{Commit, Context, Fetch, Memory, Stream, Switch};
@@ -302,7 +302,7 @@ impl Planner<'_> {
             all.push((share, share - first, loops));
         }
         let slices = self.machine().pe.slices;
-        let idle = slices.saturating_sub(end - first);
+        let idle = slices.exact_sub(end - first);
         if idle > 0 && !self.clears(hull, operand, idle) {
             all.push((first, end - first, vec![(idle, 0, 1)]));
         } else if idle > 0 {

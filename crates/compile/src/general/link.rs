@@ -323,17 +323,11 @@ pub(super) fn chosen(
         weigher.candidates[&number].iter().map(|tactic| weigher.own(number, tactic, &handed)).collect()
     };
     let kernels: Vec<Vec<u64>> = places.iter().map(|number| own(*number)).collect();
-    let mut bridges = Vec::new();
-    for ((number, operand), (value, from)) in &handed {
-        let row = |first: &Tactic| {
-            let second = weigher.candidates[number].iter();
-            second
-                .map(|second| weigher.bridge((*from, first), (*number, *operand, second), *value).0)
-                .collect()
-        };
-        let costs = weigher.candidates[from].iter().map(row).collect();
-        bridges.push(Bridge { from: at(*from), to: at(*number), costs });
-    }
+    let bridges = handed.iter().map(|((number, operand), (value, from))| {
+        let costs = weigher.bridges(*from, (*number, *operand), *value);
+        Bridge { from: at(*from), to: at(*number), costs }
+    });
+    let bridges: Vec<Bridge> = bridges.collect();
     let alone = vec![0; kernels.len()];
     let together = !options.without.has(Choice::Bridges);
     let choice = if together { choose(&kernels, &bridges) } else { alone.clone() };
@@ -379,6 +373,13 @@ pub(super) fn chosen(
 }
 
 impl Weigher<'_> {
+    /// Costs of bridges of a value from each tactic of one contraction to each tactic of an operand's.
+    fn bridges(&self, from: usize, (number, operand): (usize, usize), value: usize) -> Vec<Vec<u64>> {
+        let bridge = |first, second| self.bridge((from, first), (number, operand, second), value).0;
+        let row = |first| self.candidates[&number].iter().map(|second| bridge(first, second)).collect();
+        self.candidates[&from].iter().map(row).collect()
+    }
+
     /// What a contraction takes with the way from and to row-major order, but for operands that may come
     /// straight.
     fn own(&self, number: usize, tactic: &Tactic, handed: &Handed) -> u64 {

@@ -124,13 +124,14 @@ impl Former<'_> {
         let mut sizes: BTreeMap<u8, u64> = BTreeMap::new();
         for (id, letters) in [a, b].iter().zip(&parsed.inputs) {
             let Some(value) = self.graph.value(*id) else { return false };
-            let known = letters.iter().zip(&value.ty.dims);
-            sizes.extend(known.map(|(letter, dim)| {
-                (*letter, dim.as_fixed().and_then(|size| u64::try_from(size).ok()).unwrap_or(1))
-            }));
+            for (letter, dim) in letters.iter().zip(&value.ty.dims) {
+                let size = dim.as_fixed().and_then(|size| u64::try_from(size).ok());
+                let Some(size) = size else { return false };
+                sizes.insert(*letter, size);
+            }
         }
         let float = self.graph.value(a).is_some_and(|value| value.ty.dtype == Dtype::F32);
-        float && is_depthwise(&sizes, parsed)
+        float && is_depthwise(&sizes, parsed).unwrap_or(false)
     }
 
     /// The word that a constant is.
@@ -217,18 +218,20 @@ impl Former<'_> {
 }
 
 /// Whether a sum has as many taps and channels as the contraction engine takes, and shares no operand.
-fn is_depthwise(sizes: &BTreeMap<u8, u64>, parsed: &Subscripts) -> bool {
-    let [a, b] = &parsed.inputs[..] else { return false };
-    let count = |of: &dyn Fn(u8) -> bool| -> u64 {
-        sizes.iter().filter(|(letter, _)| of(**letter)).map(|(_, size)| size).product()
+fn is_depthwise(sizes: &BTreeMap<u8, u64>, parsed: &Subscripts) -> Option<bool> {
+    let [a, b] = &parsed.inputs[..] else { return None };
+    let count = |of: &dyn Fn(u8) -> bool| {
+        let mut own = sizes.iter().filter(|(letter, _)| of(**letter));
+        own.try_fold(1_u64, |all, (_, size)| all.checked_mul(*size))
     };
     let out = |letter: u8| parsed.output.contains(&letter);
-    let channels = count(&|letter| a.contains(&letter) && b.contains(&letter) && out(letter));
+    let channels = count(&|letter| a.contains(&letter) && b.contains(&letter) && out(letter))?;
     let own = [(a, b), (b, a)].map(|(own, other)| {
         count(&|letter| own.contains(&letter) && !other.contains(&letter) && out(letter))
     });
-    let taps = count(&|letter| !out(letter));
-    channels.is_multiple_of(FLIT_CHANNELS) && own.contains(&1) && (LEAST_TAPS..=MOST_TAPS).contains(&taps)
+    let taps = count(&|letter| !out(letter))?;
+    let few = (LEAST_TAPS..=MOST_TAPS).contains(&taps);
+    Some(channels.is_multiple_of(FLIT_CHANNELS) && own.contains(&Some(1)) && few)
 }
 
 /// Room of every axis, innermost first: of those that are padded as much as aligns them to access units of so
