@@ -147,7 +147,8 @@ def main():
         mark = " !" if abs(error) > LARGE else ""
         compared = f"{wanted['published']:>9.6g} {wanted['unit']:<3} {ours:>9.6g} {error:>+7.1%}{mark:<2}" if wanted["kind"] != "held-out" else f"{'':<30}"
         print(
-            f"{chip} {name:<20} {compared} {wanted['kind']:<11} busiest {busy[0]} {busy[1]['busy_s'] / max(result.time, 1e-12):.0%}  {short}  {seconds}",
+            f"{chip} {name:<20} {compared} {wanted['kind']:<11} busiest {busy[0]} "
+            f"{busy[1]['busy_s'] / max(result.time, 1e-12):.0%}  {short}  {seconds}",
             flush=True,
         )
         print_lines(lines)

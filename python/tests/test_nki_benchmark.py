@@ -132,7 +132,8 @@ def test_a_launch_takes_what_stands_around_its_kernel():
 
 
 def test_collectives_that_were_published():
-    """Two ranks of one device, within a quarter: figures were chosen with these rows of bench/published_collectives.toml in view."""
+    """Two ranks of one device, within a quarter: figures were chosen with these rows of
+    bench/published_collectives.toml in view."""
     rows = tomllib.loads((pathlib.Path(__file__).parents[2] / "bench" / "published_collectives.toml").read_text())["row"]
     two = [row for row in rows if row["ranks"] == 2]
     assert len(two) >= 8

@@ -229,7 +229,8 @@ def test_a_loop_on_a_register_that_nothing_changes_ends(change):
     with pytest.raises(Refused) as caught:
         run(with_register(turns), X, AT, chip="trainium2")
     assert caught.value.code == "neuron/endless-loop" and "holds 64 and does not change" in caught.value.asked
-    assert "load a new value into the register in the loop, or move one into it that ends the loop" in caught.value.instead
+    instead = caught.value.instead
+    assert "load a new value into the register in the loop, or move one into it that ends the loop" in instead
     assert __file__ in caught.value.line
 
 

@@ -83,7 +83,7 @@ pub(super) fn run(
     let graph = graph.map_err(|error| job.failed(&error))?;
     let outside = OutsideIndices::of(model, given)?;
     let outcome = job.run(graph.with_open(open), given, host)?;
-    Ok(outside.told(outcome, host.colour()))
+    Ok(outside.reported(outcome, host.colour()))
 }
 
 /// A compiled graph that is run once on a chip, and what is wanted of the run.

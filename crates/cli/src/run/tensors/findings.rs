@@ -9,8 +9,8 @@ use tilewright_reference::{OutsideIndex, Tensor, outside_indices};
 use super::inputs::InputArrays;
 use crate::outcome::{FAILED, GOOD, Outcome, rendered};
 
-/// Operators whose indices are told, at most.
-const MOST_TOLD: usize = 3;
+/// Operators whose indices are reported, at most.
+const MOST_REPORTED: usize = 3;
 
 /// Indices of a run that are outside of their axes.
 pub(super) struct OutsideIndices(Vec<OutsideIndex>);
@@ -20,18 +20,18 @@ impl OutsideIndices {
     pub(super) fn of(model: &Model, given: &InputArrays) -> Result<OutsideIndices, Outcome> {
         let inputs = given.of(&model.graph)?;
         let found = outside_indices(&model.graph, &model.store, &inputs);
-        // What does not fit is told where the graph runs.
+        // Inputs that do not fit are refused where the graph runs.
         Ok(OutsideIndices(found.unwrap_or_default()))
     }
 
     /// Adds them to what a run says: it gave values, and some are not those of the model.
-    pub(super) fn told(&self, mut outcome: Outcome, colour: bool) -> Outcome {
+    pub(super) fn reported(&self, mut outcome: Outcome, colour: bool) -> Outcome {
         if self.0.is_empty() {
             return outcome;
         }
-        let told: Vec<Diagnostic> = self.0.iter().take(MOST_TOLD).map(diagnostic).collect();
-        outcome.stderr += &rendered(&Sources::default(), &told, colour);
-        if let Some(more) = self.0.len().checked_sub(MOST_TOLD).filter(|more| *more > 0) {
+        let reported: Vec<Diagnostic> = self.0.iter().take(MOST_REPORTED).map(diagnostic).collect();
+        outcome.stderr += &rendered(&Sources::default(), &reported, colour);
+        if let Some(more) = self.0.len().checked_sub(MOST_REPORTED).filter(|more| *more > 0) {
             outcome.stderr += &format!("and {more} operators more\n");
         }
         if outcome.code == GOOD {

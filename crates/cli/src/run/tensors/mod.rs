@@ -46,7 +46,7 @@ pub(super) fn run(args: &RunArgs, host: &mut dyn Host) -> Result<Outcome, Outcom
         let results = interpreted(&model, &given, host)?;
         outputs::written(&args.tensors, &results, host)?;
         let said = outputs::said(&args.tensors, args.prompting.json, &results);
-        outside.told(Outcome::good(said), host.colour())
+        outside.reported(Outcome::good(said), host.colour())
     } else {
         chip::run(args, &model, &given, host)?
     };
