@@ -17,6 +17,8 @@ pub(super) struct RegisterKey {
     pub(super) rows: u64,
     /// Columns of each slice.
     pub(super) columns: u64,
+    /// Slices whose blocks of rows pass in turn.
+    pub(super) turns: u64,
     /// First byte of the register file that is free.
     pub(super) from: u64,
     /// Whether each small operand takes room.

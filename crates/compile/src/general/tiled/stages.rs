@@ -12,6 +12,7 @@ use tilewright_tcp_lower::kernels::chain::{chain, vrf};
 use super::super::group::LEAST_ROWS;
 use super::super::kernel::Packing;
 use super::super::passes::{Pass, Registers, operands_of_units, passes_with};
+use super::super::view::signed;
 use super::super::words::Line;
 use super::chain_passes::{ChainPasses, RegisterKey, is_small};
 use super::epilogue::{Epilogue, Input, Member, Source};
@@ -26,6 +27,8 @@ type Seen = (u64, Vec<(u64, i64)>, Placement);
 struct Layout {
     rows: u64,
     columns: u64,
+    /// Slices whose blocks of rows pass in turn, a row of each, before they are written in order.
+    turns: u64,
     column_text: String,
     row_text: String,
     axes: [u64; 2],
@@ -40,6 +43,7 @@ impl Layout {
         Layout {
             rows: part,
             columns: run,
+            turns: if shape.blocks && !exchanged { shape.over.rows_ring } else { 1 },
             column_text: format!(
                 "_[{by_rows}] N^{run}[{}] _[{ring}] _[{by_sum}] | N^1[{run}]",
                 by_columns / ring
@@ -62,7 +66,8 @@ impl Layout {
             }
             Input::Rows => {
                 let placed = Placement { axis: "M", size: self.axes[0], text: self.row_text.clone() };
-                Some((self.rows, vec![(self.rows, 1), (self.columns, 0)], placed))
+                let own = self.rows / self.turns;
+                Some((self.rows, vec![(own, 1), (self.turns, signed(own)), (self.columns, 0)], placed))
             }
             Input::Sum | Input::Wide | Input::Plane => None,
         }
@@ -100,7 +105,7 @@ fn registers(
             next += register_bytes(words);
         }
     }
-    let key = RegisterKey { rows: layout.rows, columns: layout.columns, from, used };
+    let key = RegisterKey { rows: layout.rows, columns: layout.columns, turns: layout.turns, from, used };
     let passes = known.passes(machine, chain, key, &all)?;
     Some(ChainOperands { operands, next, passes })
 }
