@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_graph::{Data, Dtype, Graph, Node, Op, Subscripts, ValueId};
+use tilewright_graph::{Data, Dtype, Graph, Node, Op, Subscripts, Type, ValueId};
 
 use super::types::{Class, Format, GraphTypes, Ruled, TypesError};
 use crate::general::is_vector_work;
@@ -110,10 +110,15 @@ impl<'g> ContractionFinder<'g> {
         if !floats || !unlike(of_a) || !unlike(of_b) {
             return None;
         }
-        let (dims_a, dims_b) = (ty_a.fixed_dims()?, ty_b.fixed_dims()?);
+        // Open sizes as they are at most, which is what is compiled.
+        let most = |ty: &Type| {
+            let sizes = ty.dims.iter().map(|dim| i64::try_from(dim.range(&self.graph.axes).1).ok());
+            sizes.collect::<Option<Vec<i64>>>()
+        };
+        let (dims_a, dims_b) = (most(ty_a)?, most(ty_b)?);
         let size = |wanted: &dyn Fn(u8) -> bool, own: &[u8], dims: &[i64]| {
             let sizes = own.iter().zip(dims).filter(|(letter, _)| wanted(**letter));
-            sizes.map(|(_, size)| u64::try_from(*size).unwrap_or(0)).product::<u64>()
+            sizes.map(|(_, size)| u64::try_from(*size).unwrap_or(0)).fold(1, u64::saturating_mul)
         };
         let (in_a, in_b) = (|l: u8| of_a.contains(&l), |l: u8| of_b.contains(&l));
         let kept = |l: u8| letters.output.contains(&l);
