@@ -5,10 +5,10 @@ use tilewright_graph::{Binary, Dtype, Fold, Subscripts, ValueId};
 use super::depthwise::{FLIT_CHANNELS, LEAST_TAPS, tap_lines};
 use super::elementwise::{Arg, Writer};
 use super::float8::sums_alone;
-use super::form::{Former, Held, inverse, memory_order};
-use super::kernel::{Origin, Packing, Part, Sizes, Work};
+use super::form::{Former, Held};
+use super::kernel::{Origin, Packing, Sizes, Work};
 use super::refusal::{Lowered, outside};
-use super::view::{View, count, signed, strides};
+use super::view::{View, count, signed};
 
 /// Products that the vector engine adds one after the other, at most.
 pub(super) const MOST_TAPS: u64 = 64;
@@ -16,8 +16,6 @@ pub(super) const MOST_TAPS: u64 = 64;
 const FEW_TAPS: u64 = 16;
 /// Products of each position, for each that is added: with fewer of them commands take longer than products.
 const LEAST_TAP_ELEMENTS: u64 = 256;
-/// Columns that a reduction takes at once; longer rows are reduced in two turns.
-const MOST_COLUMNS: u64 = 4096;
 
 /// Whether the vector engine takes a contraction: the contraction engine would share nothing, or use one
 /// lane.
@@ -213,7 +211,7 @@ impl Former<'_> {
         if sizes.rows == 1 && sizes.columns == 1 {
             return self.dots(name, [&a, &b], (&batch, &summed), (out, dtype));
         }
-        if is_vector_work(sizes) {
+        if is_vector_work(sizes) || self.has_few_taps(&a, sizes, &rows, &summed) {
             return self.taps(name, [&a, &b], &summed, (out, dtype));
         }
         let mut values = [0; 2];
@@ -232,6 +230,17 @@ impl Former<'_> {
         let mut whole = Lettered { letters: made, view: View::whole(value, &dims), four_bits: false };
         shorter.into_iter().chain(fewer).for_each(|(letter, size)| whole.cut(letter, size));
         whole.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())
+    }
+
+    /// Whether sums are over overlapping windows of each position of a batch: as rows of a contraction every
+    /// element would be written once for each window that it is in.
+    fn has_few_taps(&self, a: &Lettered, sizes: Sizes, rows: &[u8], summed: &[u8]) -> bool {
+        let overlaps = |row: &u8, tap: &u8| {
+            let (row, tap, taps) = (a.stride(*row), a.stride(*tap), a.size(*tap));
+            tap > 0 && row > 0 && row % tap == 0 && row < tap * signed(taps)
+        };
+        let alone = sizes.batch > 1 && sizes.columns == 1 && sizes.summed <= MOST_TAPS;
+        alone && rows.iter().any(|row| summed.iter().any(|tap| overlaps(row, tap)))
     }
 
     fn is_constant(&self, view: &View) -> bool {
@@ -359,140 +368,6 @@ impl Former<'_> {
         sums.view.axes.extend(ones.iter().map(|_| (1, 0)));
         sums.letters.extend(ones);
         sums.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())
-    }
-
-    /// Folds axes; the result has `dims`.
-    pub(super) fn reduce(
-        &mut self,
-        name: &str,
-        x: &View,
-        fold: Fold,
-        axes: &[usize],
-        dims: &[u64],
-    ) -> Lowered<View> {
-        let dtype = self.all.values[x.value].dtype;
-        let fold = match (dtype, fold) {
-            // Truth is all ones, which is the least integer but one: any is the least, all the greatest.
-            (Dtype::Bool, Fold::Max) => Fold::Min,
-            (Dtype::Bool, Fold::Min) => Fold::Max,
-            (_, Fold::Max | Fold::Min) | (Dtype::F32 | Dtype::I32, Fold::Sum) | (Dtype::F32, Fold::Prod) => {
-                fold
-            }
-            (dtype, fold) => return Err(format!("{} of {dtype} over an axis", fold.name())),
-        };
-        let rank = x.axes.len();
-        let order: Vec<usize> =
-            (0..rank).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
-        let turned = x.transposed(&order).ok_or("an axis that is not there")?;
-        let columns = axes.iter().filter_map(|axis| x.axes.get(*axis)).map(|axis| axis.0).product::<u64>();
-        let rows = count(dims);
-        let numbers = matches!(dtype, Dtype::F32 | Dtype::I32) && fold != Fold::Prod;
-        let apart =
-            turned.axes.last().is_some_and(|axis| axis.1 != 1) || turned.reshaped(&[rows, columns]).is_none();
-        if numbers && apart && columns > 1 && columns <= MOST_TAPS && rows > columns {
-            return self.folded_taps(name, x, fold, axes, dims);
-        }
-        let flat = match turned.reshaped(&[rows, columns]) {
-            Some(view) => view,
-            None => View::whole(self.plain(&turned, &format!("{name}.rows"))?, &[rows, columns]),
-        };
-        let value = if fold == Fold::Prod {
-            self.product(name, flat)?
-        } else {
-            let from = self.plain(&flat, &format!("{name}.rows"))?;
-            self.folded(name, from, fold, (rows, columns))?
-        };
-        Ok(View::whole(value, dims))
-    }
-
-    /// Folds of few elements that lie apart, as windows of a pooling have them: each is a view of all
-    /// results.
-    fn folded_taps(
-        &mut self,
-        name: &str,
-        x: &View,
-        fold: Fold,
-        axes: &[usize],
-        dims: &[u64],
-    ) -> Lowered<View> {
-        let dtype = self.all.values[x.value].dtype;
-        let mut taps = vec![x.first];
-        for (size, stride) in axes.iter().filter_map(|axis| x.axes.get(*axis)) {
-            let more = |first: i64| (0..signed(*size)).map(move |at| first + at * stride);
-            taps = taps.into_iter().flat_map(more).collect();
-        }
-        let kept = (0..x.axes.len()).filter(|axis| !axes.contains(axis)).map(|axis| x.axes[axis]);
-        let rest = View { axes: kept.collect(), ..x.clone() };
-        let order = memory_order(&rest);
-        let stored = rest.transposed(&order).ok_or("axes that do not fit")?;
-        let inputs: Vec<View> = taps.iter().map(|first| View { first: *first, ..stored.clone() }).collect();
-        let op = match fold {
-            Fold::Max => Binary::Max,
-            Fold::Min => Binary::Min,
-            _ => Binary::Add,
-        };
-        let mut writer = Writer::new(inputs.len());
-        let mut all = 0;
-        for at in 1..inputs.len() {
-            all = writer.binary(op, dtype, Arg::Stream(all), Arg::Stream(at))?;
-        }
-        let sizes = stored.dims();
-        let work = Work::Chain { inputs, lines: writer.lines, streams: vec![all] };
-        let view = View::whole(self.made(name, &sizes, dtype, work), &sizes);
-        let view = view.transposed(&inverse(&order)).ok_or("axes that do not fit")?;
-        // Axes that are kept with one position.
-        match view.reshaped(dims) {
-            Some(view) => Ok(view),
-            None => Ok(View::whole(self.plain(&view, &format!("{name}.moved"))?, dims)),
-        }
-    }
-
-    fn folded(&mut self, name: &str, from: usize, fold: Fold, (rows, columns): (u64, u64)) -> Lowered<usize> {
-        let dtype = self.all.values[from].dtype;
-        if columns == 1 {
-            return Ok(from);
-        }
-        if columns <= MOST_COLUMNS {
-            return Ok(self.made(name, &[rows], dtype, Work::Reduce { from, fold, columns }));
-        }
-        let part = (2..=MOST_COLUMNS).rev().find(|part| columns.is_multiple_of(*part));
-        let part = part.ok_or_else(|| {
-            format!("rows of {columns}: allowed are {MOST_COLUMNS}, or a number that has such a divisor")
-        })?;
-        let work = Work::Reduce { from, fold, columns: part };
-        let parts = self.made(&format!("{name}.parts"), &[rows * (columns / part)], dtype, work);
-        self.folded(name, parts, fold, (rows, columns / part))
-    }
-
-    /// Products of rows: the vector engine multiplies streams, so that halves of rows are multiplied until
-    /// one column is left.
-    fn product(&mut self, name: &str, mut x: View) -> Lowered<usize> {
-        let dtype = self.all.values[x.value].dtype;
-        loop {
-            let (rows, columns) = (x.axes[0].0, x.axes[1].0);
-            if columns == 1 {
-                return self.plain(&x, name);
-            }
-            let half = columns / 2;
-            let none = || "columns that are not there".to_string();
-            let parts = [0, half].map(|start| x.sliced(1, signed(start), half, 1));
-            let [Some(a), Some(b)] = parts else { return Err(none()) };
-            let inputs = vec![a, b];
-            let mut writer = Writer::new(2);
-            let stream = writer.binary(Binary::Mul, dtype, Arg::Stream(0), Arg::Stream(1))?;
-            let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
-            let value = self.made(&format!("{name}.half"), &[rows, half], dtype, work);
-            let done = View::whole(value, &[rows, half]);
-            x = if columns % 2 == 0 {
-                done
-            } else {
-                let rest = x.sliced(1, signed(columns - 1), 1, 1).ok_or_else(none)?;
-                let dims = [rows, half + 1];
-                let to = strides(&dims);
-                let parts: Vec<Part> = vec![self.part(&done, 0, &to), self.part(&rest, signed(half), &to)];
-                View::whole(self.made(&format!("{name}.odd"), &dims, dtype, Work::Move(parts)), &dims)
-            };
-        }
     }
 
     /// Byte offsets of rows of a size, from their numbers: those below 0 count from the end, others are

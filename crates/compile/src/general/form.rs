@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tilewright_graph::{Dim, Dtype, Graph, Node, Op, TensorStore, ValueId};
 use tilewright_num::RuleSet;
 use tilewright_reference::Tensor;
+use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::constants::folded;
 use super::elementwise::{Arg, Known, Writer};
@@ -336,10 +337,19 @@ impl<'g> Former<'g> {
     ) -> Lowered<View> {
         // The result lies as the largest part does, so that what is contiguous stays so.
         let largest = views.iter().max_by_key(|view| count(&view.dims())).ok_or("no part")?;
-        let order = memory_order(largest);
+        let mut order = memory_order(largest);
+        let mut own = order.iter().position(|known| *known == axis).ok_or("an axis that is not there")?;
+        // Short runs of many parts come before the axis around them, so that each is written at once.
+        let run = |order: &[usize], own: usize| {
+            let inner: u64 = order[own + 1..].iter().map(|axis| dims[*axis]).product();
+            views.iter().map(|view| view.axes.get(axis).map_or(1, |row| row.0) * inner).max()
+        };
+        while own > 0 && run(&order, own).is_some_and(|run| run < FLIT_WORDS) {
+            order.swap(own - 1, own);
+            own -= 1;
+        }
         let stored: Vec<u64> = order.iter().map(|axis| dims[*axis]).collect();
         let to = strides(&stored);
-        let own = order.iter().position(|known| *known == axis).ok_or("an axis that is not there")?;
         let (mut parts, mut at) = (Vec::new(), 0_u64);
         for view in views {
             let size = view.axes.get(axis).ok_or("an axis that is not there")?.0;

@@ -12,6 +12,8 @@
 //! | `early` | conversions before padding and windows |
 //! | `entry` | how inputs lie in HBM |
 //! | `input_order` | in which order axes of inputs lie, where the host may choose |
+//! | `folds` | reductions, by rows or tap by tap |
+//! | `spread` | moves of the same elements to many places |
 //! | `merge` | chains that read one another as one |
 //! | `unread` | what nobody reads is left out |
 //! | `pairs` | weights of four bits, two to a byte |
@@ -87,6 +89,7 @@ mod emit;
 mod entry;
 mod facts;
 mod float8;
+mod folds;
 mod form;
 mod fused;
 mod group;
@@ -101,6 +104,7 @@ mod parts;
 mod repitch;
 mod share;
 mod signals;
+mod spread;
 mod strided;
 mod turned;
 mod unread;

@@ -10,10 +10,11 @@ use tilewright_graph::{Dim, Dtype, Node, Op, Subscripts, ValueId};
 
 use super::contract::MOST_TAPS;
 use super::depthwise::{FLIT_CHANNELS, LEAST_TAPS};
-use super::form::{Former, MOST_ELEMENTS, memory_order};
+use super::form::{Former, MOST_ELEMENTS, inverse, memory_order};
 use super::kernel::{Origin, Packing, Value, Work};
 use super::refusal::Lowered;
 use super::view::{View, count, signed, strides};
+use super::words::{Arith, Line, Other, Step};
 
 /// Words of a constant that padding is read from, at most.
 const MOST_FILL: usize = 1 << 16;
@@ -23,6 +24,11 @@ const UNIT_BYTES: u64 = 256;
 const MOST_LOOKS: u32 = 8;
 /// Elements from which on what is padded is aligned.
 const LEAST_ALIGNED: u64 = 1 << 14;
+
+/// Places for a word of which the others are zero, at most.
+const MOST_STUFFED: u64 = 8;
+/// Elements from which on that pays.
+const LEAST_STUFFED: u64 = 1 << 10;
 
 /// Part of the positions of an axis that aligning it may add.
 const MOST_MORE: u64 = 2;
@@ -173,6 +179,9 @@ impl Former<'_> {
         let inside = skipped(&|axis| rooms[axis].before);
         let part = self.part(&turned, inside, &strides(&stored));
         let Value { dtype, packing, origin, .. } = self.all.values[base.value].clone();
+        if let Some(view) = self.stuffed(name, (&base, &around), &order, word)? {
+            return Ok(view);
+        }
         let value = if let Origin::Constant(words) = origin {
             let mut patterns = vec![word; usize::try_from(count(&stored)).map_err(|_| "too many elements")?];
             part.each(|from, to| patterns[to] = words[from]);
@@ -188,6 +197,49 @@ impl Former<'_> {
         let view = View { value, first, axes: sizes.zip(to.iter().copied()).collect() };
         self.pads.insert(value, Pad { base, around, word, view: view.clone() });
         Ok(view)
+    }
+
+    /// Words between which few others are put, on the innermost axis alone: every word as often as there are
+    /// places, under a mask. Transfers would write them one by one.
+    fn stuffed(
+        &mut self,
+        name: &str,
+        (base, around): (&View, &[[u64; 2]]),
+        order: &[usize],
+        word: u32,
+    ) -> Lowered<Option<View>> {
+        let made = self.all.values[base.value].origin == Origin::Kernel;
+        let words = self.all.values[base.value].packing == Packing::Words;
+        let padded = |axis: &&usize| around[**axis] != [0; 2];
+        let innermost = order.iter().rev().find(|axis| base.axes[**axis].0 > 1 || padded(axis));
+        let Some(axis) = innermost.copied().filter(|_| made && words && word == 0) else { return Ok(None) };
+        let [low, high] = around[axis];
+        let size = low + 1 + high;
+        if base.axes[axis].0 != 1 || size > MOST_STUFFED || order.iter().filter(padded).count() != 1 {
+            return Ok(None);
+        }
+        let mut dims = base.dims();
+        dims[axis] = size;
+        if count(&dims) < LEAST_STUFFED {
+            return Ok(None);
+        }
+        let mut view = base.transposed(order).ok_or("axes that do not fit")?;
+        let at = order.iter().position(|known| *known == axis).ok_or("an axis that is not there")?;
+        view.axes[at] = (size, 0);
+        let mask = (0..size).map(|place| if place == low { u32::MAX } else { 0 }).collect();
+        let mask = self.value("mask", &[size], Dtype::I32, Origin::Constant(mask));
+        let mut mask = View { value: mask, first: 0, axes: vec![(1, 0); order.len()] };
+        for (at, (size, _)) in view.axes.iter().enumerate() {
+            mask.axes[at] = (*size, 0);
+        }
+        mask.axes[at].1 = 1;
+        let stored = view.dims();
+        let step = Step::With { arith: Arith::And, other: Other::Stream(1), reversed: false };
+        let lines = vec![Line { input: 0, step }];
+        let work = Work::Chain { inputs: vec![view, mask], lines, streams: vec![2] };
+        let dtype = self.all.values[base.value].dtype;
+        let made = View::whole(self.made(name, &stored, dtype, work), &stored);
+        made.transposed(&inverse(order)).ok_or_else(|| "axes that do not fit".to_string()).map(Some)
     }
 
     /// A value as it is seen before windows: what was padded without what aligns it, or all of it.

@@ -36,6 +36,7 @@ use super::parts::{Parts, sums_in_parts};
 use super::passes::passes;
 use super::refusal::{Lowered, Refusal};
 use super::share::{compacted, narrowed_early, shared_rows};
+use super::spread::doubled;
 use super::strided::strided_operands;
 use super::tactic::Placed;
 use super::tiled::{Room, TileSearches};
@@ -543,10 +544,11 @@ impl Planner<'_> {
                 if self.move_inside(parts, to)? {
                     return Ok(());
                 }
-                for part in parts {
-                    let bytes = self.value(to).element_bytes();
-                    let places = [self.places[part.from], self.places[to]];
-                    self.emitter.part("move", part, bytes, places);
+                let bytes = self.value(to).element_bytes();
+                let unit = self.emitter.machine.hbm.access_bytes / bytes;
+                for (part, goes_on) in parts.iter().flat_map(|part| doubled(part, unit)) {
+                    let from = if goes_on { to } else { part.from };
+                    self.emitter.part("move", &part, bytes, [self.places[from], self.places[to]]);
                 }
                 Ok(())
             }

@@ -1,0 +1,181 @@
+//! Reductions: rows that are folded at once or in turns, folds of windows tap by tap, and products.
+
+use tilewright_graph::{Binary, Dtype, Fold};
+use tilewright_tcp_isa::vector::FLIT_WORDS;
+
+use super::contract::MOST_TAPS;
+use super::elementwise::{Arg, Writer};
+use super::form::{Former, MOST_ELEMENTS, inverse, memory_order};
+use super::kernel::{Origin, Part, Work};
+use super::refusal::Lowered;
+use super::view::{View, count, signed, strides};
+
+/// Columns that a reduction takes at once; longer rows are reduced in two turns.
+const MOST_COLUMNS: u64 = 4096;
+/// Columns of a turn below which rows are lengthened instead.
+const LEAST_COLUMNS: u64 = 64;
+
+impl Former<'_> {
+    /// Folds axes; the result has `dims`.
+    pub(super) fn reduce(
+        &mut self,
+        name: &str,
+        x: &View,
+        fold: Fold,
+        axes: &[usize],
+        dims: &[u64],
+    ) -> Lowered<View> {
+        let dtype = self.all.values[x.value].dtype;
+        let fold = match (dtype, fold) {
+            // Truth is all ones, which is the least integer but one: any is the least, all the greatest.
+            (Dtype::Bool, Fold::Max) => Fold::Min,
+            (Dtype::Bool, Fold::Min) => Fold::Max,
+            (_, Fold::Max | Fold::Min) | (Dtype::F32 | Dtype::I32, Fold::Sum) | (Dtype::F32, Fold::Prod) => {
+                fold
+            }
+            (dtype, fold) => return Err(format!("{} of {dtype} over an axis", fold.name())),
+        };
+        let rank = x.axes.len();
+        let order: Vec<usize> =
+            (0..rank).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
+        let turned = x.transposed(&order).ok_or("an axis that is not there")?;
+        let columns = axes.iter().filter_map(|axis| x.axes.get(*axis)).map(|axis| axis.0).product::<u64>();
+        let rows = count(dims);
+        let numbers = matches!(dtype, Dtype::F32 | Dtype::I32) && fold != Fold::Prod;
+        let apart =
+            turned.axes.last().is_some_and(|axis| axis.1 != 1) || turned.reshaped(&[rows, columns]).is_none();
+        if numbers && apart && columns > 1 && columns <= MOST_TAPS && rows > columns {
+            return self.folded_taps(name, x, fold, axes, dims);
+        }
+        let flat = match turned.reshaped(&[rows, columns]) {
+            Some(view) => view,
+            None => View::whole(self.plain(&turned, &format!("{name}.rows"))?, &[rows, columns]),
+        };
+        let value = if fold == Fold::Prod {
+            self.product(name, flat)?
+        } else {
+            let from = self.plain(&flat, &format!("{name}.rows"))?;
+            self.folded(name, from, fold, (rows, columns))?
+        };
+        Ok(View::whole(value, dims))
+    }
+
+    /// Folds of few elements that lie apart, as windows of a pooling have them: each is a view of all
+    /// results.
+    fn folded_taps(
+        &mut self,
+        name: &str,
+        x: &View,
+        fold: Fold,
+        axes: &[usize],
+        dims: &[u64],
+    ) -> Lowered<View> {
+        let dtype = self.all.values[x.value].dtype;
+        let mut taps = vec![x.first];
+        for (size, stride) in axes.iter().filter_map(|axis| x.axes.get(*axis)) {
+            let more = |first: i64| (0..signed(*size)).map(move |at| first + at * stride);
+            taps = taps.into_iter().flat_map(more).collect();
+        }
+        let kept = (0..x.axes.len()).filter(|axis| !axes.contains(axis)).map(|axis| x.axes[axis]);
+        let rest = View { axes: kept.collect(), ..x.clone() };
+        let order = memory_order(&rest);
+        let stored = rest.transposed(&order).ok_or("axes that do not fit")?;
+        let inputs: Vec<View> = taps.iter().map(|first| View { first: *first, ..stored.clone() }).collect();
+        let op = match fold {
+            Fold::Max => Binary::Max,
+            Fold::Min => Binary::Min,
+            _ => Binary::Add,
+        };
+        let mut writer = Writer::new(inputs.len());
+        let mut all = 0;
+        for at in 1..inputs.len() {
+            all = writer.binary(op, dtype, Arg::Stream(all), Arg::Stream(at))?;
+        }
+        let sizes = stored.dims();
+        let work = Work::Chain { inputs, lines: writer.lines, streams: vec![all] };
+        let view = View::whole(self.made(name, &sizes, dtype, work), &sizes);
+        let view = view.transposed(&inverse(&order)).ok_or("axes that do not fit")?;
+        // Axes that are kept with one position.
+        match view.reshaped(dims) {
+            Some(view) => Ok(view),
+            None => Ok(View::whole(self.plain(&view, &format!("{name}.moved"))?, dims)),
+        }
+    }
+
+    fn folded(&mut self, name: &str, from: usize, fold: Fold, (rows, columns): (u64, u64)) -> Lowered<usize> {
+        let dtype = self.all.values[from].dtype;
+        if columns == 1 {
+            return Ok(from);
+        }
+        if columns <= MOST_COLUMNS {
+            return Ok(self.made(name, &[rows], dtype, Work::Reduce { from, fold, columns }));
+        }
+        let part = (LEAST_COLUMNS..=MOST_COLUMNS).rev().find(|part| columns.is_multiple_of(*part));
+        let Some(part) = part else {
+            let parts = columns.div_ceil(MOST_COLUMNS);
+            let wide = parts * columns.div_ceil(parts).next_multiple_of(FLIT_WORDS);
+            let from = self.lengthened(name, from, fold, (rows, columns, wide))?;
+            return self.folded(name, from, fold, (rows, wide));
+        };
+        let work = Work::Reduce { from, fold, columns: part };
+        let parts = self.made(&format!("{name}.parts"), &[rows * (columns / part)], dtype, work);
+        self.folded(name, parts, fold, (rows, columns / part))
+    }
+
+    /// Rows with more columns behind, of which none changes what a fold gives.
+    fn lengthened(
+        &mut self,
+        name: &str,
+        from: usize,
+        fold: Fold,
+        (rows, columns, wide): (u64, u64, u64),
+    ) -> Lowered<usize> {
+        let dtype = self.all.values[from].dtype;
+        if rows.saturating_mul(wide) > MOST_ELEMENTS {
+            return Err(format!("{rows} rows of {columns}; at most {MOST_ELEMENTS} elements"));
+        }
+        let word = match (fold, dtype.is_float()) {
+            (Fold::Max, true) => f32::NEG_INFINITY.to_bits(),
+            (Fold::Min, true) => f32::INFINITY.to_bits(),
+            (Fold::Max, false) => i32::MIN.cast_unsigned(),
+            (Fold::Min, false) => i32::MAX.cast_unsigned(),
+            _ => 0,
+        };
+        let loops = vec![(rows, signed(columns), signed(wide)), (columns, 1, 1)];
+        let work = Work::Move(vec![Part { from, from_first: 0, to_first: 0, loops }]);
+        let value = self.made(&format!("{name}.wide"), &[rows, wide], dtype, work);
+        self.all.values[value].origin = Origin::Filled(word);
+        Ok(value)
+    }
+
+    /// Products of rows: the vector engine multiplies streams, so that halves of rows are multiplied until
+    /// one column is left.
+    fn product(&mut self, name: &str, mut x: View) -> Lowered<usize> {
+        let dtype = self.all.values[x.value].dtype;
+        loop {
+            let (rows, columns) = (x.axes[0].0, x.axes[1].0);
+            if columns == 1 {
+                return self.plain(&x, name);
+            }
+            let half = columns / 2;
+            let none = || "columns that are not there".to_string();
+            let parts = [0, half].map(|start| x.sliced(1, signed(start), half, 1));
+            let [Some(a), Some(b)] = parts else { return Err(none()) };
+            let inputs = vec![a, b];
+            let mut writer = Writer::new(2);
+            let stream = writer.binary(Binary::Mul, dtype, Arg::Stream(0), Arg::Stream(1))?;
+            let work = Work::Chain { inputs, lines: writer.lines, streams: vec![stream] };
+            let value = self.made(&format!("{name}.half"), &[rows, half], dtype, work);
+            let done = View::whole(value, &[rows, half]);
+            x = if columns % 2 == 0 {
+                done
+            } else {
+                let rest = x.sliced(1, signed(columns - 1), 1, 1).ok_or_else(none)?;
+                let dims = [rows, half + 1];
+                let to = strides(&dims);
+                let parts: Vec<Part> = vec![self.part(&done, 0, &to), self.part(&rest, signed(half), &to)];
+                View::whole(self.made(&format!("{name}.odd"), &dims, dtype, Work::Move(parts)), &dims)
+            };
+        }
+    }
+}
