@@ -31,7 +31,7 @@ impl LeastWork {
 pub fn macs(all: &Kernels, operands: Packing) -> u64 {
     let of = |work: &Work| match work {
         Work::Contract { sizes, .. } if sizes.operands == operands => {
-            sizes.batch * sizes.rows * sizes.columns * sizes.summed
+            sizes.batch * sizes.rows * sizes.columns * sizes.counted
         }
         _ => 0,
     };

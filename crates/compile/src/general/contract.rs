@@ -76,6 +76,14 @@ impl Lettered {
         one
     }
 
+    /// Other positions of a letter.
+    pub(super) fn resize(&mut self, letter: u8, size: u64) {
+        let at = self.letters.iter().position(|known| *known == letter);
+        if let Some(axis) = at.and_then(|at| self.view.axes.get_mut(at)) {
+            axis.0 = size;
+        }
+    }
+
     /// Takes only the first positions of a letter.
     fn cut(&mut self, letter: u8, size: u64) {
         let at = self.letters.iter().position(|known| *known == letter);
@@ -168,9 +176,14 @@ impl Former<'_> {
         let (a, b) = (self.summed(name, a, &of_a)?, self.summed(name, b, &of_b)?);
         let shared: Vec<u8> =
             a.letters.iter().copied().filter(|letter| b.has(*letter) && !out.contains(letter)).collect();
+        let counted: u64 = shared.iter().map(|letter| a.size(*letter)).product();
         let (a, b) = match self.padded_sum(name, [&a, &b], &shared, packing)? {
             Some([a, b]) => (a, b),
             None => (a, b),
+        };
+        let ([a, b], runs) = match self.whole_runs(name, [&a, &b], &shared, packing)? {
+            Some((operands, runs)) => (operands, Some(runs)),
+            None => ([a, b], None),
         };
         let letters = |wanted: &dyn Fn(u8) -> bool, from: &[u8]| -> Vec<u8> {
             from.iter().copied().filter(|letter| wanted(*letter)).collect()
@@ -199,6 +212,7 @@ impl Former<'_> {
         let b = self.padded_columns(name, &b, &columns, above)?.unwrap_or(b);
         let sizes =
             Sizes::new(size(&a, &batch), size(&a, &rows), size(&b, &columns), size(&a, &summed), packing);
+        let sizes = Sizes { counted, runs, ..sizes };
         let dtype = if packing == Packing::Byte { Dtype::I32 } else { Dtype::F32 };
         let (a, b) = if packing == Packing::Float8 && is_vector_work(sizes) {
             (self.lettered_float8(name, a)?, self.lettered_float8(name, b)?)

@@ -21,7 +21,7 @@ pub(super) fn narrowed_first(mut all: Kernels) -> Kernels {
 }
 
 /// What a kernel narrows a value to, if that is all that it does.
-fn narrowing(all: &Kernels, kernel: &Kernel) -> Option<(View, Packing)> {
+pub(super) fn narrowing(all: &Kernels, kernel: &Kernel) -> Option<(View, Packing)> {
     let (Work::Chain { inputs, lines, streams }, [to]) = (&kernel.work, &kernel.results[..]) else {
         return None;
     };
@@ -58,7 +58,7 @@ fn next(all: &Kernels) -> Option<(usize, Packing)> {
 }
 
 /// Whether elements are read in runs of whole granules, if they are narrow.
-fn is_even(axes: &[(u64, i64)], first: i64, packing: Packing) -> bool {
+pub(super) fn is_even(axes: &[(u64, i64)], first: i64, packing: Packing) -> bool {
     let even = |elements: u64| (elements * packing.element_bytes()).is_multiple_of(GRANULE_BYTES);
     let axes = joined(axes);
     let Some(((run, 1), outer)) = axes.split_last() else { return false };

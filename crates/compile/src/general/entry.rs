@@ -1,10 +1,12 @@
-//! How inputs of a graph lie in HBM: one that only contractions read is written by the host as they take
-//! it, so that no kernel converts it.
+//! How inputs of a graph lie in HBM: one that only contractions read, whole or through windows, is written by
+//! the host as they take it, so that no kernel converts it.
 
 use std::collections::BTreeMap;
 
-use super::kernel::{Kernels, Origin, Work};
+use super::early::{is_even, narrowing};
+use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::plan::readers;
+use super::view::View;
 
 /// The same kernels without conversions of inputs that nothing else reads.
 #[must_use]
@@ -16,6 +18,11 @@ pub(super) fn entry_layouts(mut all: Kernels) -> Kernels {
         let Some(half) = all.kernels[conversion].results.first().copied() else { continue };
         all.values[input].packing = all.values[half].packing;
         inputs_of_halves.insert(half, input);
+    }
+    for input in all.inputs.clone() {
+        if let Some(packing) = narrow_for_all(&all, &readers, input) {
+            all.values[input].packing = packing;
+        }
     }
     if inputs_of_halves.is_empty() {
         return all;
@@ -40,6 +47,19 @@ fn conversion(all: &Kernels, readers: &[Vec<usize>], input: usize) -> Option<usi
         if lines.is_empty() && *streams == [0] && inputs.len() == 1 && all.is_whole(&inputs[0]));
     let half = kernel.results.first().is_some_and(|result| all.values[*result].packing.is_narrow());
     (converts && half).then_some(number)
+}
+
+/// How all kernels that read an input convert it, through windows of whole granules, if they do nothing else.
+fn narrow_for_all(all: &Kernels, readers: &[Vec<usize>], input: usize) -> Option<Packing> {
+    let Value { origin, packing, .. } = &all.values[input];
+    if *origin != Origin::Input || packing.is_narrow() {
+        return None;
+    }
+    let views = readers[input].iter().map(|reader| narrowing(all, all.kernels.get(*reader)?));
+    let views = views.collect::<Option<Vec<(View, Packing)>>>()?;
+    let to = views.first()?.1;
+    let alike = |(view, own): &(View, Packing)| *own == to && is_even(&view.axes, view.first, to);
+    views.iter().all(alike).then_some(to)
 }
 
 /// Has a kernel read another value.

@@ -47,6 +47,8 @@ pub(super) struct Former<'g> {
     keeps_order: bool,
     /// Depthwise sums go through the contraction engine.
     pub(super) is_depthwise: bool,
+    /// Windows of few channels are read in whole flits.
+    pub(super) has_runs: bool,
 }
 
 /// The kernels of a graph of primitives with fixed sizes. Inputs lie as windows are read, unless padding by
@@ -67,8 +69,18 @@ pub(super) fn kernels(graph: &Graph, store: &TensorStore, without: Without) -> R
         node.outputs.iter().for_each(|id| makers[id.index()] = Some(number));
     }
     let (placed, narrows, pads) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let (keeps_order, is_depthwise) = (without.has(Choice::Host), !without.has(Choice::Depthwise));
-    let mut former = Former { graph, all, held, placed, narrows, makers, pads, keeps_order, is_depthwise };
+    let mut former = Former {
+        graph,
+        all,
+        held,
+        placed,
+        narrows,
+        makers,
+        pads,
+        keeps_order: without.has(Choice::Host),
+        is_depthwise: !without.has(Choice::Depthwise),
+        has_runs: !without.has(Choice::Runs),
+    };
     for id in &graph.inputs {
         former.input(*id).map_err(whole)?;
     }

@@ -1,7 +1,7 @@
 //! In which order of axes an input lies in HBM, where the host may choose: what convolutions sum over at each
 //! position lies together, so that a window is read in long runs.
 
-use tilewright_graph::{Dim, Graph, Node, Op, Subscripts, ValueId};
+use tilewright_graph::{Binary, Dim, Graph, Node, Op, Subscripts, Unary, ValueId};
 
 /// Operators between an input and its windows at most.
 const MOST_LOOKS: u32 = 16;
@@ -18,8 +18,9 @@ enum AxisUse {
 }
 
 /// Axes of an input as they lie in HBM, outermost first; `None` if they lie as the graph has them. Whoever
-/// reads the input must come to contractions of its windows, all with the same axes behind, with nothing but
-/// padding between: what is computed of few channels would be moved into their padding in short pieces.
+/// reads the input must come to contractions of its windows, all with the same axes behind, with nothing
+/// between but padding and what may come behind it: what is computed of few channels would be moved into their
+/// padding in short pieces.
 pub(super) fn input_order(graph: &Graph, input: ValueId) -> Option<Vec<usize>> {
     let rank = graph.value(input)?.ty.dims.len();
     let axes: Vec<Option<usize>> = (0..rank).map(Some).collect();
@@ -58,6 +59,7 @@ fn follow(
         let out = *node.outputs.first()?;
         let next = match &node.op {
             Op::Pad { .. } | Op::Convert(_) => seen.clone(),
+            _ if keeps_zeros(graph, node, value) => seen.clone(),
             Op::Transpose(order) => (order.iter().map(|at| axes[*at]).collect(), uses.clone(), sizes.clone()),
             Op::Reshape(dims) => (with_ones(graph, value, dims, axes)?, uses.clone(), sizes.clone()),
             Op::Window { axis, .. } => {
@@ -78,6 +80,36 @@ fn follow(
         follow(graph, out, &next, looks - 1, found)?;
     }
     Some(())
+}
+
+/// Whether an operator works on elements of a value alone, and makes zero of zero: it may come behind padding.
+fn keeps_zeros(graph: &Graph, node: &Node, value: ValueId) -> bool {
+    let is_scalar = |id: &Option<ValueId>| {
+        let other = id.filter(|id| *id != value).and_then(|id| graph.value(id));
+        other.is_some_and(|other| other.ty.dims.iter().all(|dim| dim.as_fixed() == Some(1)))
+    };
+    match &node.op {
+        Op::Unary(op) => matches!(
+            op,
+            Unary::Neg
+                | Unary::Abs
+                | Unary::Sqrt
+                | Unary::Sin
+                | Unary::Tanh
+                | Unary::Erf
+                | Unary::Floor
+                | Unary::Ceil
+                | Unary::Round
+                | Unary::RoundAway
+                | Unary::Sign
+        ),
+        // Limits on both sides of zero, as most are.
+        Op::Binary(Binary::Mul | Binary::Max | Binary::Min) => node.inputs.iter().any(is_scalar),
+        Op::Binary(Binary::Div) => {
+            node.inputs.first() == Some(&Some(value)) && node.inputs[1..].iter().all(is_scalar)
+        }
+        _ => false,
+    }
 }
 
 /// Axes behind a reshape that adds or leaves out axes of one position.
@@ -136,7 +168,7 @@ mod tests {
     #[test]
     fn what_others_read_stays_as_it_is() {
         let scaled =
-            "let h: f32[2, 3, 14, 14] = relu(x)\nlet y: f32[2, 8, 12, 12] = conv(h, w)\noutput y = y\n";
+            "let h: f32[2, 3, 14, 14] = sigmoid(x)\nlet y: f32[2, 8, 12, 12] = conv(h, w)\noutput y = y\n";
         assert_eq!(order(&format!("{IMAGE}{scaled}")), None);
         let both = "let y: f32[2, 8, 12, 12] = conv(x, w)\noutput y = y\noutput x = x\n";
         assert_eq!(order(&format!("{IMAGE}{both}")), None);

@@ -220,6 +220,16 @@ pub struct Strides {
     pub own: u64,
 }
 
+/// Runs of a sum that windows of few channels are read in: whole flits, of which the first elements count. What
+/// the rows have behind them is not multiplied, whatever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Runs {
+    /// Elements of a run.
+    pub size: u64,
+    /// How many of them count.
+    pub live: u64,
+}
+
 /// Sizes of a contraction, `bmk, bnk -> bmn`, how its operands lie, and the type of what it multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sizes {
@@ -231,6 +241,10 @@ pub struct Sizes {
     pub columns: u64,
     /// Summed.
     pub summed: u64,
+    /// Products of each sum that the graph asks for: without those that padding adds.
+    pub counted: u64,
+    /// Runs of the sum, if not all of their elements count.
+    pub runs: Option<Runs>,
     /// What is multiplied: bf16 or f8e4m3 with sums in f32, or bytes with sums in i32.
     pub operands: Packing,
     /// How the second operand lies: as what is multiplied, or in pairs.
@@ -244,7 +258,7 @@ impl Sizes {
     pub fn new(batch: u64, rows: u64, columns: u64, summed: u64, operands: Packing) -> Sizes {
         let dense = |own: u64| Strides { first: 0, batch: own.saturating_mul(summed), own: summed };
         let strides = [dense(rows), dense(columns)];
-        Sizes { batch, rows, columns, summed, operands, held: operands, strides }
+        Sizes { batch, rows, columns, summed, counted: summed, runs: None, operands, held: operands, strides }
     }
 
     /// Numbers that an element of an operand's value holds.
@@ -255,7 +269,7 @@ impl Sizes {
     /// Whether operands are all of their values, row-major.
     pub fn is_dense(&self) -> bool {
         let Sizes { batch, rows, columns, summed, operands, .. } = *self;
-        *self == Sizes { held: self.held, ..Sizes::new(batch, rows, columns, summed, operands) }
+        self.strides == Sizes::new(batch, rows, columns, summed, operands).strides
     }
 
     /// An operand as strided access to a value.

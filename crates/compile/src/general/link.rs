@@ -204,9 +204,13 @@ fn candidates(machine: &Tcp, all: &Kernels, options: &Options, tilings: &Tilings
         let products = sizes.batch * sizes.rows * sizes.columns * sizes.summed;
         let tiled = tilings.contains_key(&number);
         let is_paired = sizes.held != sizes.operands;
-        if !sizes.is_dense() || is_paired {
+        if !sizes.is_dense() || is_paired || sizes.runs.is_some() {
             if !tiled {
-                let what = if is_paired { "weights of four bits" } else { "operands by strides" };
+                let what = match (is_paired, sizes.runs) {
+                    (true, _) => "weights of four bits",
+                    (_, Some(_)) => "windows of few channels",
+                    _ => "operands by strides",
+                };
                 without.insert(number, format!("{what}, which no tile takes"));
             }
             candidates.insert(number, Vec::new());

@@ -12,6 +12,7 @@
 //! | `early` | conversions before padding and windows |
 //! | `entry` | how inputs lie in HBM |
 //! | `input_order` | in which order axes of inputs lie, where the host may choose |
+//! | `padded_first` | padding of inputs before elementwise work |
 //! | `folds` | reductions, by rows or tap by tap |
 //! | `spread` | moves of the same elements to many places |
 //! | `merge` | chains that read one another as one |
@@ -99,6 +100,7 @@ mod legal;
 mod merge;
 mod order;
 mod pad;
+mod padded_first;
 mod pairs;
 mod parts;
 mod repitch;

@@ -100,7 +100,8 @@ fn part(sizes: Sizes, parts: u64, at: u64) -> Option<Sizes> {
     let summed = sizes.summed / parts;
     let moved = |one: Strides| Strides { first: one.first + at * summed, ..one };
     let whole = sizes.summed.is_multiple_of(parts);
-    whole.then_some(Sizes { summed, strides: sizes.strides.map(moved), ..sizes })
+    let counted = sizes.counted.div_ceil(parts);
+    whole.then_some(Sizes { summed, counted, strides: sizes.strides.map(moved), ..sizes })
 }
 
 /// Parts of a contraction as positions of a batch; `None` if it has one, or the sum has no such parts.
@@ -108,7 +109,8 @@ fn beside(sizes: Sizes, parts: u64) -> Option<Sizes> {
     let summed = sizes.summed / parts;
     let strides = sizes.strides.map(|one| Strides { batch: summed, ..one });
     let whole = sizes.batch == 1 && sizes.summed.is_multiple_of(parts);
-    whole.then_some(Sizes { batch: parts, summed, strides, ..sizes })
+    let counted = sizes.counted.div_ceil(parts);
+    whole.then_some(Sizes { batch: parts, summed, counted, strides, ..sizes })
 }
 
 /// How sums of the type are added.

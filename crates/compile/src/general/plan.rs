@@ -31,6 +31,7 @@ use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
 use super::link::{Chosen, MANY_PRODUCTS, chosen};
 use super::merge::{close, merged};
+use super::padded_first::padded_first;
 use super::pairs::paired_columns;
 use super::parts::{Parts, sums_in_parts};
 use super::passes::passes;
@@ -192,7 +193,14 @@ pub fn plan(
     store: &TensorStore,
     options: &Options,
 ) -> Result<Planned, Refusal> {
-    let planned = best_plan(machine, graph, store, options)?;
+    let planned = best_plan(machine, graph, store, options).or_else(|refused| {
+        // Windows of few channels in whole flits are for tiles alone.
+        if options.without.has(Choice::Runs) || refused.op != "contract" {
+            return Err(refused);
+        }
+        let without = options.without.and(Choice::Runs);
+        best_plan(machine, graph, store, &Options { without, ..*options })
+    })?;
     if options.check {
         check(machine, &planned);
     }
@@ -222,7 +230,8 @@ fn copied(
         narrowed_first,
         kernels(graph, store, options.without)?,
     )));
-    let formed = entry_layouts(part(Choice::Host, padded_inputs, formed));
+    let formed = entry_layouts(part(Choice::Host, |all| padded_inputs(padded_first(all)), formed));
+    let formed = part(Choice::Early, narrowed_first, formed);
     let formed = part(Choice::Merge, merged, walked_moves(formed));
     let shared = part(Choice::Shared, shared_rows, formed);
     let narrowed = without_unread(part(Choice::Early, narrowed_early, shared));

@@ -154,7 +154,7 @@ fn whole_products(a: &[i64], b: &[i64], sizes: Sizes) -> Vec<u32> {
     for batch in 0..sizes.batch {
         for row in (0..sizes.rows).map(|row| of_sum(a, sizes, 0, [batch, row])) {
             for column in (0..sizes.columns).map(|column| of_sum(b, sizes, 1, [batch, column])) {
-                let sum: i64 = row.iter().zip(column).map(|(x, y)| x * y).sum();
+                let sum: i64 = counted(row, column, sizes).map(|(x, y)| x * y).sum();
                 let sum = sum.clamp(i32::MIN.into(), i32::MAX.into());
                 all.push(i32::try_from(sum).or_broken("a clamped sum fits").cast_unsigned());
             }
@@ -170,6 +170,12 @@ fn of_sum<E>(all: &[E], sizes: Sizes, operand: usize, [batch, own]: [u64; 2]) ->
     &all[index(signed(first))..][..index(signed(sizes.summed))]
 }
 
+/// Elements of a row and of a column that are multiplied.
+fn counted<'e, E>(row: &'e [E], column: &'e [E], sizes: Sizes) -> impl Iterator<Item = (&'e E, &'e E)> {
+    let counts = move |at: usize| sizes.runs.is_none_or(|runs| (at as u64) % runs.size < runs.live);
+    row.iter().zip(column).enumerate().filter(move |(at, _)| counts(*at)).map(|(_, pair)| pair)
+}
+
 fn products(rules: &RuleSet, operands: [&[u32]; 2], sizes: Sizes) -> Vec<(f64, f64)> {
     let dtype = multiplied(sizes.operands);
     let wide = |words: &[u32]| -> Vec<f64> {
@@ -180,7 +186,7 @@ fn products(rules: &RuleSet, operands: [&[u32]; 2], sizes: Sizes) -> Vec<(f64, f
     for batch in 0..sizes.batch {
         for row in (0..sizes.rows).map(|row| of_sum(&a, sizes, 0, [batch, row])) {
             for column in (0..sizes.columns).map(|column| of_sum(&b, sizes, 1, [batch, column])) {
-                let products = row.iter().zip(column).map(|(x, y)| x * y);
+                let products = counted(row, column, sizes).map(|(x, y)| x * y);
                 all.push(
                     products.fold((0.0, 0.0), |(sum, size), product| (sum + product, size + product.abs())),
                 );

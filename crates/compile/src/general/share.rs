@@ -135,7 +135,7 @@ fn branch(all: &Kernels, uses: &[Vec<usize>], contract: usize) -> Option<Branch>
     };
     let sums = *kernel.results.first()?;
     let [chain] = uses[sums][..] else { return None };
-    if sizes.batch != 1 || !held(b) {
+    if sizes.batch != 1 || sizes.runs.is_some() || !held(b) {
         return None;
     }
     let behind = all.kernels.get(chain)?;
@@ -199,9 +199,9 @@ fn columns_of(view: &View, columns: u64, first: u64, wide: u64) -> Option<View> 
 
 /// Contractions and chains as one of each, in the places of the first; others read columns of what it gives.
 fn join(all: &mut Kernels, parts: &[Branch]) {
-    let Sizes { batch, rows, summed, operands, .. } = parts[0].sizes;
+    let Sizes { batch, rows, summed, counted, operands, .. } = parts[0].sizes;
     let columns = parts.iter().map(|part| part.sizes.columns).sum();
-    let sizes = Sizes::new(batch, rows, columns, summed, operands);
+    let sizes = Sizes { counted, ..Sizes::new(batch, rows, columns, summed, operands) };
     let b = behind_each_other(
         all,
         &parts.iter().map(|part| part.b).collect::<Vec<_>>(),

@@ -13,7 +13,9 @@ use super::view::View;
 pub(super) fn strided_operands(least_products: u64, mut all: Kernels) -> Kernels {
     for number in 0..all.kernels.len() {
         let Work::Contract { a, b, mut sizes } = all.kernels[number].work else { continue };
-        if sizes.batch * sizes.rows * sizes.columns * sizes.summed < least_products {
+        let few = sizes.batch * sizes.rows * sizes.columns * sizes.summed < least_products;
+        // Runs of which not all counts are masked where windows are fetched.
+        if few || sizes.runs.is_some() {
             continue;
         }
         let mut values = [a, b];

@@ -87,7 +87,7 @@ pub fn tactics(machine: &Tcp, sizes: Sizes, keep: usize) -> Result<Vec<Tactic>, 
                     all.push(Tactic {
                         text,
                         program,
-                        chunk,
+                        chunk: Sizes { counted: sizes.counted, ..chunk },
                         cycles: told.columns.cycles,
                         operands,
                         free: Arc::default(),

@@ -8,7 +8,7 @@ use tilewright_tcp_cost::cycles::image::{exec_cycles, transfer_cost};
 use tilewright_tcp_isa::program::vector::Comparison;
 use tilewright_tcp_isa::program::{Exec, Transfer};
 
-use super::kernel::{HostBox, Kernel, Kernels, Origin, Sizes, Value, Work};
+use super::kernel::{HostBox, Kernel, Kernels, Origin, Runs, Sizes, Value, Work};
 use super::plan::Planned;
 use super::view::View;
 use super::words::{Line, Other, Step};
@@ -82,8 +82,9 @@ pub fn kernel_line(all: &Kernels, number: usize, kernel: &Kernel) -> String {
             format!("{{{}}} gives {}{seen}", steps.join("; "), given.join(", "))
         }
         Work::Contract { a, b, sizes } => {
-            let Sizes { batch, rows, columns, summed, .. } = *sizes;
-            let text = format!("bmk, bnk -> bmn; b={batch} m={rows} n={columns} k={summed}");
+            let Sizes { batch, rows, columns, summed, runs, .. } = *sizes;
+            let runs = runs.map_or(String::new(), |Runs { size, live }| format!(", {live} of each {size}"));
+            let text = format!("bmk, bnk -> bmn; b={batch} m={rows} n={columns} k={summed}{runs}");
             let views = [(*a, 0), (*b, 1)].map(|(value, operand)| view(all, &sizes.view(value, operand)));
             if sizes.is_dense() { text } else { format!("{text} through {}", views.join(", ")) }
         }

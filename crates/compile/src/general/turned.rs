@@ -50,8 +50,8 @@ fn pays(searches: &TileSearches<'_>, options: &Options, sizes: Sizes) -> bool {
 }
 
 /// The same contraction with rows and columns in each other's place.
-fn swapped(Sizes { batch, rows, columns, summed, operands, .. }: Sizes) -> Sizes {
-    Sizes::new(batch, columns, rows, summed, operands)
+fn swapped(Sizes { batch, rows, columns, summed, counted, operands, .. }: Sizes) -> Sizes {
+    Sizes { counted, ..Sizes::new(batch, columns, rows, summed, operands) }
 }
 
 /// What changes.
@@ -73,6 +73,7 @@ fn turned(all: &Kernels, readers: &[Vec<usize>], number: usize) -> Option<Turned
     if sizes.held != sizes.operands
         || batch != 1
         || !sizes.is_dense()
+        || sizes.runs.is_some()
         || rows == 1
         || columns == 1
         || is_window(all, number)

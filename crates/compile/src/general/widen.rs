@@ -5,13 +5,17 @@ use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::contract::Lettered;
 use super::form::Former;
-use super::kernel::Packing;
+use super::kernel::{Origin, Packing, Runs};
 use super::plan::WORD_BYTES;
 use super::refusal::Lowered;
 use super::view::{View, signed};
 
 /// Bytes of a sum's positions that transfers move whole.
 const GRANULE_BYTES: u64 = 8;
+/// Bytes of a flit.
+const FLIT_BYTES: u64 = 32;
+/// Runs of windows get at most so many times as long.
+const MOST_TAPS: u64 = 2;
 /// Sums are padded to whole flits if they get longer by one part of so many.
 const MOST_MORE: u64 = 16;
 /// Elements of an operand or a result from which on it is padded.
@@ -62,6 +66,49 @@ impl Former<'_> {
             ]));
         }
         Ok(None)
+    }
+
+    /// Windows of few channels in runs of whole flits: more positions of the innermost letter that a window has
+    /// besides channels, of which the rows have what lies there, and the columns zeros. `None` if runs are whole
+    /// flits already, or longer by too much, or if what the windows look at has no room for more.
+    pub(super) fn whole_runs(
+        &mut self,
+        name: &str,
+        [a, b]: [&Lettered; 2],
+        summed: &[u8],
+        packing: Packing,
+    ) -> Lowered<Option<([Lettered; 2], Runs)>> {
+        let mut letters: Vec<u8> = summed.iter().copied().filter(|letter| a.size(*letter) > 1).collect();
+        letters.sort_by_key(|letter| a.stride(*letter));
+        let (around, tap, channel) = match letters[..] {
+            [channel, tap] => (1, tap, channel),
+            [channel, tap, around] => (a.size(around), tap, channel),
+            _ => return Ok(None),
+        };
+        let (channels, taps) = (a.size(channel), a.size(tap));
+        let flit = FLIT_BYTES / packing.element_bytes();
+        let few = a.stride(channel) == 1 && a.stride(tap) == signed(channels) && channels < flit;
+        let wide = (taps..taps * MOST_TAPS).find(|taps| (taps * channels).is_multiple_of(flit));
+        let Some(wide) = wide.filter(|wide| *wide > taps && few && around > 0 && self.has_runs) else {
+            return Ok(None);
+        };
+        let Some((source, axis)) = self.looked_at(a, tap).filter(|_| self.is_axis(b, tap)) else {
+            return Ok(None);
+        };
+        let mut rows = self.widened_axis(name, a, (&source, axis), wide - taps)?;
+        rows.resize(tap, wide);
+        let columns = self.widened(&format!("{name}.1"), b, tap, wide)?;
+        Ok(Some(([rows, columns], Runs { size: wide * channels, live: taps * channels })))
+    }
+
+    /// What windows look at with the axis that one of their letters walks over, if it is padded or the host
+    /// writes it, so that more positions of the axis take no kernel.
+    fn looked_at(&self, one: &Lettered, letter: u8) -> Option<(View, usize)> {
+        let value = one.view.value;
+        let has_room = self.pads.contains_key(&value) || self.all.values[value].origin == Origin::Input;
+        let (source, stride) = (self.source(value), one.stride(letter));
+        let axis = source.axes.iter().position(|(size, own)| *size > 1 && *own == stride)?;
+        (has_room && one.view.first == source.first).then_some((source, axis))
     }
 
     /// The operand that gives columns with more of them, zeros, so that rows of the result are whole flits;
@@ -142,27 +189,38 @@ impl Former<'_> {
     fn widened(&mut self, name: &str, one: &Lettered, letter: u8, wide: u64) -> Lowered<Lettered> {
         let axis = self.axis_of(one, letter).ok_or("an axis that is not there")?;
         let source = self.source(one.view.value);
+        let more = wide - source.axes[axis].0;
+        let mut wider = self.widened_axis(name, one, (&source, axis), more)?;
+        wider.resize(letter, wide);
+        Ok(wider)
+    }
+
+    /// An operand of what has more positions of an axis behind, zeros.
+    fn widened_axis(
+        &mut self,
+        name: &str,
+        one: &Lettered,
+        (source, axis): (&View, usize),
+        more: u64,
+    ) -> Lowered<Lettered> {
         let dtype = self.all.values[one.view.value].dtype;
         let mut wider = source.dims();
-        let more = wide - wider[axis];
-        wider[axis] = wide;
+        wider[axis] += more;
         let zero = if dtype.is_float() {
             tilewright_reference::Tensor::floats(dtype, &[], vec![0.0])
         } else {
             tilewright_reference::Tensor::ints(dtype, &[], vec![0])
         };
         let zero = self.constant("zero", &zero)?;
-        let padded = self.padded(name, &wider, axis, [0, more], (&source, &zero), Packing::Words)?;
+        let padded = self.padded(name, &wider, axis, [0, more], (source, &zero), Packing::Words)?;
         let grown = |stride: i64| {
-            let own = walked(&source, stride)?;
+            let own = walked(source, stride)?;
             Some(stride / source.axes[own].1 * padded.axes[own].1)
         };
         let moved = one.view.axes.iter().map(|(size, stride)| {
             Some((*size, if *stride == 0 || *size == 1 { 0 } else { grown(*stride)? }))
         });
-        let mut axes = moved.collect::<Option<Vec<(u64, i64)>>>().ok_or("strides of no axis")?;
-        let at = one.letters.iter().position(|known| *known == letter).ok_or("a letter that is not there")?;
-        axes[at].0 = wide;
+        let axes = moved.collect::<Option<Vec<(u64, i64)>>>().ok_or("strides of no axis")?;
         let view = View { axes, ..padded };
         Ok(Lettered { letters: one.letters.clone(), view, four_bits: one.four_bits })
     }

@@ -23,6 +23,8 @@ pub enum Choice {
     Strided,
     /// Long sums in parts.
     Parts,
+    /// Windows of few channels in whole flits.
+    Runs,
     /// Depthwise sums through the contraction engine.
     Depthwise,
     /// What slices read alike comes from HBM once and is copied among them.
@@ -57,7 +59,7 @@ pub enum Choice {
 
 impl Choice {
     /// All parts, in the order in which they work.
-    pub const ALL: [Choice; 23] = [
+    pub const ALL: [Choice; 24] = [
         Choice::Padded,
         Choice::Host,
         Choice::Early,
@@ -66,6 +68,7 @@ impl Choice {
         Choice::Turned,
         Choice::Strided,
         Choice::Parts,
+        Choice::Runs,
         Choice::Depthwise,
         Choice::Copies,
         Choice::Groups,
@@ -94,6 +97,7 @@ impl Choice {
             Choice::Turned => "turned",
             Choice::Strided => "strided",
             Choice::Parts => "parts",
+            Choice::Runs => "runs",
             Choice::Depthwise => "depthwise",
             Choice::Copies => "copies",
             Choice::Groups => "groups",
@@ -123,6 +127,7 @@ impl Choice {
             Choice::Turned => "results that are computed columns first where readers take them so",
             Choice::Strided => "operands by strides instead of copies",
             Choice::Parts => "long sums in parts",
+            Choice::Runs => "windows of few channels in whole flits",
             Choice::Depthwise => "depthwise sums through the contraction engine",
             Choice::Copies => "one read of HBM and copies among slices that read alike",
             Choice::Groups => "reductions with the chains around them, row by row",

@@ -5,7 +5,7 @@
 //! manyth, so that the windows of a slice have most of their elements in common.
 
 use super::super::image::Stretch;
-use super::super::kernel::Part;
+use super::super::kernel::{Part, Runs};
 use super::super::view::signed;
 use super::lines::{Lines, Windows};
 use super::split::Spread;
@@ -85,6 +85,11 @@ impl Patch {
     /// Whether a tile of so many rows begins where slices begin.
     pub(super) fn divides(&self, rows: u64) -> bool {
         rows.is_multiple_of(self.rows().max(self.of.line[1]))
+    }
+
+    /// Whether the runs of windows are those of a sum.
+    pub(super) fn has_runs(&self, runs: Option<Runs>) -> bool {
+        runs.is_some_and(|runs| runs.size == self.of.run)
     }
 
     /// Elements before the first window.

@@ -9,7 +9,7 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_isa::contraction::{drain_capacity, full_packet_elements};
-use tilewright_tcp_isa::program::exec::{Contract, Drain, Exec, Memory, Stream, Switch};
+use tilewright_tcp_isa::program::exec::{Contract, Drain, Exec, Limit, Memory, Stream, Switch};
 use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
 use tilewright_tcp_isa::program::vector::{Op, ReduceOp, ReduceOutput, Vector, Word};
@@ -126,7 +126,9 @@ impl TileShape {
         let full = full_packet_elements(machine, multiplied(live.operands));
         let flit = machine.network.flit_bytes / live.operands.element_bytes();
         let share = live.summed.div_ceil(over.summed);
-        let packet = if share <= flit { flit } else { full };
+        // Windows are fetched in whole packets of their runs.
+        let cuts = |windows: &Windows| split.patches && !windows.run().is_multiple_of(full);
+        let packet = if share <= flit || windows.is_some_and(cuts) { flit } else { full };
         let columns = live.columns.div_ceil(over.columns);
         let columns = columns.next_multiple_of(machine.ce.lanes * over.columns_ring);
         let ring = if epilogue.is_some_and(Epilogue::has_rows) {
@@ -157,7 +159,8 @@ impl TileShape {
         } else {
             None
         };
-        if split.patches != patch.is_some() {
+        let is_masked = live.runs.is_none() || patch.is_some_and(|patch| patch.has_runs(live.runs));
+        if split.patches != patch.is_some() || !is_masked {
             return None;
         }
         let summed = share.next_multiple_of(packet);
@@ -275,7 +278,8 @@ impl TileShape {
             None => vec![(n(own), self.summed), (n(packets), self.packet), (n(self.packet), 1)],
         };
         let from = from + self.patch.map_or(0, |patch| patch.ahead()) * self.operand_bytes();
-        let fetch = fetch(self.multiplied(), from, &loops, self.packet);
+        let mut fetch = fetch(self.multiplied(), from, &loops, self.packet);
+        fetch.limits = self.mask().into_iter().collect();
         let mut switch = Switch::default();
         if turns > 1 {
             switch.topology = Topology::Broadcast1(Ring { slice1: turns, slice0: self.over.summed });
@@ -316,6 +320,15 @@ impl TileShape {
             ..copy(fetch, commit)
         };
         main("contract", stream)
+    }
+
+    /// Elements of runs that do not count are zero, whatever lies there (vISA book, fetch adapter).
+    fn mask(&self) -> Option<Limit> {
+        let live = self.live.runs?.live;
+        let walk = self.patch?.walk(self.packet);
+        let weights = walk.iter().zip([0, 0, 0, self.packet, 1]).filter(|((size, _), _)| *size != 1);
+        let weights = weights.map(|(_, weight)| weight).collect();
+        Some(Limit { extent: n(live), slices: Vec::new(), weights })
     }
 
     /// Parts of the sum added, rows dealt out in blocks, then units.
