@@ -15,6 +15,8 @@
 //! | `padded_first` | padding of inputs before elementwise work |
 //! | `folds` | reductions, by rows or tap by tap |
 //! | `spread` | moves of the same elements to many places |
+//! | `maxima` | maxima of windows over narrow elements |
+//! | `relaid` | padding of what becomes narrow, at whole access units again |
 //! | `merge` | chains that read one another as one |
 //! | `unread` | what nobody reads is left out |
 //! | `pairs` | weights of four bits, two to a byte |
@@ -97,12 +99,14 @@ mod group;
 mod host;
 mod input_order;
 mod legal;
+mod maxima;
 mod merge;
 mod order;
 mod pad;
 mod padded_first;
 mod pairs;
 mod parts;
+mod relaid;
 mod repitch;
 mod share;
 mod signals;

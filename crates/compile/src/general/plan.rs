@@ -30,6 +30,7 @@ use super::issue_search::OrderSearch;
 use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
 use super::link::{Chosen, MANY_PRODUCTS, chosen};
+use super::maxima::narrow_maxima;
 use super::merge::{close, merged};
 use super::padded_first::padded_first;
 use super::pairs::paired_columns;
@@ -234,7 +235,8 @@ fn copied(
     let formed = part(Choice::Early, narrowed_first, formed);
     let formed = part(Choice::Merge, merged, walked_moves(formed));
     let shared = part(Choice::Shared, shared_rows, formed);
-    let narrowed = without_unread(part(Choice::Early, narrowed_early, shared));
+    let narrowed = without_unread(part(Choice::Early, |all| narrow_maxima(narrowed_early(all)), shared));
+    let narrowed = part(Choice::Merge, merged, narrowed);
     let narrowed = paired_columns(searches, options, narrowed);
     let turned = if options.without.has(Choice::Turned) {
         narrowed
