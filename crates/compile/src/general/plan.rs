@@ -38,7 +38,7 @@ use super::parts::{Parts, sums_in_parts};
 use super::passes::passes;
 use super::refusal::{Lowered, Refusal};
 use super::share::{compacted, narrowed_early, shared_rows};
-use super::spread::doubled;
+use super::spread::spread;
 use super::strided::strided_operands;
 use super::tactic::Placed;
 use super::tiled::{Room, TileSearches};
@@ -556,8 +556,8 @@ impl Planner<'_> {
                     return Ok(());
                 }
                 let bytes = self.value(to).element_bytes();
-                let unit = self.emitter.machine.hbm.access_bytes / bytes;
-                for (part, goes_on) in parts.iter().flat_map(|part| doubled(part, unit)) {
+                let machine = self.emitter.machine;
+                for (part, goes_on) in parts.iter().flat_map(|part| spread(machine, part, bytes)) {
                     let from = if goes_on { to } else { part.from };
                     self.emitter.part("move", &part, bytes, [self.places[from], self.places[to]]);
                 }

@@ -2,15 +2,31 @@
 //! it, twice as much each time. HBM writes whole access units; word by word each of them would be written
 //! again for every word.
 
+use tilewright_machine::tcp::Tcp;
+
 use super::kernel::Part;
+use super::link::cycles;
 use super::view::signed;
 
 /// Copies below which a move stays as it is.
 const LEAST_COPIES: u64 = 4;
 
+/// A part of a move of elements of so many bytes as it is, or as parts of which some go on from what is
+/// written, whichever takes less.
+pub(super) fn spread(machine: &Tcp, part: &Part, element_bytes: u64) -> Vec<(Part, bool)> {
+    let doubled = doubled(part, machine.hbm.access_bytes / element_bytes);
+    let parts: Vec<Part> = doubled.iter().map(|(part, _)| part.clone()).collect();
+    let takes = |parts: &[Part]| cycles(machine, parts, element_bytes);
+    if doubled.len() > 1 && takes(&parts) < takes(std::slice::from_ref(part)) {
+        doubled
+    } else {
+        vec![(part.clone(), false)]
+    }
+}
+
 /// A part of a move, and the parts behind it that go on from what is written; `unit` elements are an access
 /// unit.
-pub(super) fn doubled(part: &Part, unit: u64) -> Vec<(Part, bool)> {
+fn doubled(part: &Part, unit: u64) -> Vec<(Part, bool)> {
     let loops: Vec<(u64, i64, i64)> = part.loops.iter().copied().filter(|row| row.0 > 1).collect();
     let (mut run, mut copies, mut left) = (1, 1, &loops[..]);
     while let [rest @ .., (size, from, to)] = left {
