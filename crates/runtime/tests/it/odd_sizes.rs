@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use tilewright_compile::general::{Options, plan, tensors};
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{Binary, Builder, Dim, Dtype, Graph, TensorStore, Type, primitives};
+use tilewright_graph::{Binary, Builder, Dim, Dtype, Fold, Graph, TensorStore, Type, primitives};
 use tilewright_record::KeepLast;
 use tilewright_reference::{Interpreter, Tensor};
 use tilewright_runtime::ReadingOptions;
@@ -133,6 +133,83 @@ fn odd_rows_take_no_transfer_for_each_element() {
     assert!(convolved([16, 61, 3, 3, 1], 8) < 150_000);
 }
 
+/// A contraction with a number of its own for each row, so that rows which change places are seen.
+fn with_row_values([rows, columns, summed]: [u64; 3], is_narrow: bool, pes: u64) {
+    let mut b = Builder::new("rows");
+    let (left, right) = ([rows, summed], [summed, columns]);
+    let x = b.input("x", ty(&left)).unwrap();
+    let y = b.input("y", ty(&right)).unwrap();
+    let z = b.input("z", ty(&[rows, 1])).unwrap();
+    let product = b.einsum("mk,kn->mn", &[x, y]).unwrap();
+    let sum = b.add(product, z).unwrap();
+    let result = if is_narrow { b.einsum("mn,pn->mp", &[sum, sum]).unwrap() } else { sum };
+    b.output("out", result);
+    let own = usize::try_from(rows).unwrap();
+    let each = Tensor::floats(Dtype::F32, &[own, 1], (0..rows).map(|row| (row % 251) as f32).collect());
+    let sparse: Vec<f32> = (0..rows * summed).map(|at| if at % 7 == 0 { 1.0 } else { 0.0 }).collect();
+    let inputs = [
+        Tensor::floats(Dtype::F32, &[own, usize::try_from(summed).unwrap()], sparse),
+        numbers(&right, 29),
+        each,
+    ];
+    let tolerance = if is_narrow { 0.02 * 251.0 * 251.0 * columns as f32 } else { 0.0 };
+    near_cycles(&b.finish(), &inputs, pes, tolerance);
+}
+
+/// The first layers of a network for images: few channels, then maxima of windows, and what reads them in bf16.
+fn pooled([channels, size, features, window, stride]: [u64; 5], pes: u64) -> u64 {
+    let mut b = Builder::new("pooled");
+    let (image, filters, more) =
+        ([2, channels, size, size], [features, channels, window, window], [8, features, 1, 1]);
+    let x = b.input("x", ty(&image)).unwrap();
+    let w = b.input("w", ty(&filters)).unwrap();
+    let v = b.input("v", ty(&more)).unwrap();
+    let whole = |number: u64| i64::try_from(number).unwrap();
+    let attrs = Attrs::default()
+        .ints("strides", &[whole(stride), whole(stride)])
+        .ints("pads", &[whole(window / 2); 4]);
+    let y = b.rich_one(RichOp::Conv, &[x, w], attrs).unwrap();
+    let attrs = Attrs::default().ints("kernel", &[3; 2]).ints("strides", &[2; 2]).ints("pads", &[1; 4]);
+    let y = b.rich(RichOp::MaxPool, &[Some(y)], attrs).unwrap()[0];
+    let y = b.rich_one(RichOp::Conv, &[y, v], Attrs::default()).unwrap();
+    b.output("y", y);
+    // Sums of windows stay below 256 or are even: bf16 has them.
+    let ones = |dims: &[u64]| {
+        let own: Vec<usize> = dims.iter().map(|size| usize::try_from(*size).unwrap()).collect();
+        let count = dims.iter().product::<u64>();
+        Tensor::floats(Dtype::F32, &own, (0..count).map(|at| f32::from(u8::from(at % 5 == 0))).collect())
+    };
+    cycles(&b.finish(), &[numbers(&image, 17), ones(&filters), ones(&more)], pes)
+}
+
+/// Sums and maxima of rows, and rows less their maximum.
+fn folded([rows, columns]: [u64; 2], pes: u64) -> u64 {
+    let mut b = Builder::new("folds");
+    let x = b.input("x", ty(&[rows, columns])).unwrap();
+    let most = b.reduce(Fold::Max, x, &[1], true).unwrap();
+    let sum = b.reduce(Fold::Sum, x, &[1], true).unwrap();
+    let less = b.binary(Binary::Sub, x, most).unwrap();
+    b.output("less", less);
+    b.output("sum", sum);
+    cycles(&b.finish(), &[numbers(&[rows, columns], 11)], pes)
+}
+
+/// Rows without a divisor take about what rows with one do, and a value that goes to all places of its row no
+/// write for each of them.
+#[test]
+fn rows_of_any_length_are_folded_in_turns() {
+    let (odd, even) = (folded([3, 30_011], 1), folded([3, 30_720], 1));
+    assert!(odd < 8 * even, "{odd} cycles of rows of 30,011, {even} of 30,720");
+    assert!(folded([150, 150], 1) < 150_000);
+}
+
+/// Windows of three channels are taken where they lie: nothing writes them one by one.
+#[test]
+fn windows_of_few_channels_take_no_copy() {
+    let (three, eight) = (pooled([3, 64, 32, 7, 2], 8), pooled([8, 64, 32, 7, 2], 8));
+    assert!(three < 2 * eight, "{three} cycles of three channels, {eight} of eight");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: u32::try_from(tilewright_testkit::draws(8, 400)).unwrap(),
@@ -181,5 +258,28 @@ proptest! {
         pes in prop_oneof![Just(1_u64), Just(8)],
     ) {
         convolved([sizes.0, sizes.1, sizes.2, sizes.3, sizes.4], pes);
+    }
+
+    #[test]
+    fn values_of_rows_meet_their_rows(
+        sizes in (1_u64..130, 1_u64..130, prop_oneof![8_u64..200, Just(64), Just(96), Just(192)]),
+        is_narrow in any::<bool>(), pes in prop_oneof![Just(1_u64), Just(2), Just(4), Just(8)],
+    ) {
+        with_row_values([sizes.0, sizes.1, sizes.2], is_narrow, pes);
+    }
+
+    #[test]
+    fn pooled_windows_of_few_channels_are_right(
+        sizes in (1_u64..6, 9_u64..50, 1_u64..40, prop_oneof![Just(2_u64), Just(3), Just(5), Just(7)], 1_u64..3),
+        pes in prop_oneof![Just(1_u64), Just(8)],
+    ) {
+        pooled([sizes.0, sizes.1, sizes.2, sizes.3, sizes.4], pes);
+    }
+
+    #[test]
+    fn folds_of_any_length_are_right(
+        sizes in (1_u64..12, prop_oneof![2_u64..300, 4000_u64..20_000]), pes in prop_oneof![Just(1_u64), Just(8)],
+    ) {
+        folded([sizes.0, sizes.1], pes);
     }
 }
