@@ -8,7 +8,7 @@ import numpy as np
 from tilewright import _core
 from tilewright._core import Tensor
 
-from . import dtypes, lower, picked, registers, state, ufuncs
+from . import dtypes, lower, registers, state, ufuncs
 from .refusals import not_negative, refused, whole
 
 
@@ -154,11 +154,7 @@ def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect
     offsets = grid + lead * step + offset
     limit = self._total()
     view = self.gathered(offsets.reshape(-1).tolist(), list(offsets.shape), 0, limit, vector_offset)
-    view = view if code is None or code == self.code else view.reinterpreted(code)
-    if vector_offset is None:
-        return view
-    indices = lead.reshape(-1)
-    return picked.remember(view, indices, indices * step + offset, limit)
+    return view if code is None or code == self.code else view.reinterpreted(code)
 
 
 def indirect(self, index, num_elem=None):
