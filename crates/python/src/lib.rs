@@ -11,6 +11,7 @@ mod error;
 mod index;
 mod indirect;
 mod isa;
+mod iteration_writes;
 mod key;
 mod loops;
 mod mask;
@@ -23,6 +24,7 @@ mod shared_writes;
 mod source;
 mod tensor;
 mod views;
+mod written_elements;
 
 use pyo3::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Loops whose iterations a kernel of the first dialect says are independent (`nl.affine_range`): an
 //! iteration that reads what an earlier one wrote is found here, where access patterns are known, and so is
-//! one that writes to HBM where an earlier one read (NKI language, `affine_range`: no loop-carried
-//! dependence but associative sums). Tiles on chip that iterations write anew have room of their own each.
+//! one that writes to HBM where an earlier one read, or other values than it wrote (NKI language,
+//! `affine_range`: no loop-carried dependence but associative sums). Tiles on chip that iterations write anew have room of their own each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,16 +20,16 @@ const MAX_UPDATES: usize = 2;
 
 /// A running loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RunningLoop {
-    number: u32,
-    iteration: u64,
+pub(crate) struct RunningLoop {
+    pub(crate) number: u32,
+    pub(crate) iteration: u64,
     /// Its iterations are said to be independent.
-    affine: bool,
+    pub(crate) affine: bool,
     source: u32,
 }
 
 /// Loops around an instruction, outermost first.
-type LoopNest = SmallVec<[RunningLoop; 4]>;
+pub(crate) type LoopNest = SmallVec<[RunningLoop; 4]>;
 
 /// What an instruction in loops wrote, or read.
 struct LoopAccess {
@@ -41,31 +41,33 @@ struct LoopAccess {
 }
 
 /// How an access depends on one of an earlier iteration. That both write is no dependence by itself: they may
-/// write the same.
+/// write the same (`iteration_writes`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dependence {
+pub(crate) enum Dependence {
     ReadsWritten,
     WritesRead,
+    WritesOther,
 }
 
 impl Dependence {
-    /// What the later and the earlier access do.
-    fn verbs(self) -> [&'static str; 2] {
+    /// What the later access does, to what, and what the earlier one did.
+    fn verbs(self) -> [&'static str; 3] {
         match self {
-            Dependence::ReadsWritten => ["reads", "wrote"],
-            Dependence::WritesRead => ["writes", "read"],
+            Dependence::ReadsWritten => ["reads", "what", "wrote"],
+            Dependence::WritesRead => ["writes", "what", "read"],
+            Dependence::WritesOther => ["writes", "other values over what", "wrote"],
         }
     }
 }
 
 /// An access of an earlier iteration that one depends on: how, its instruction, the loop and the iteration.
-type Carried = (Dependence, usize, RunningLoop, u64);
+pub(crate) type Carried = (Dependence, usize, RunningLoop, u64);
 
 /// Running loops of each program, and what was written in them.
 #[derive(Default)]
 pub(crate) struct LoopTable {
     made: u32,
-    running: BTreeMap<u32, LoopNest>,
+    pub(crate) running: BTreeMap<u32, LoopNest>,
     writes: BTreeMap<(u32, u32, u32), Vec<LoopAccess>>,
     /// What was read of HBM.
     reads: BTreeMap<(u32, u32, u32), Vec<LoopAccess>>,
@@ -80,7 +82,7 @@ pub(crate) struct LoopTable {
 
 /// The loop that two instructions are in different iterations of, if it is the outermost that tells them
 /// apart.
-fn carrying(earlier: &LoopNest, later: &LoopNest) -> Option<(RunningLoop, u64)> {
+pub(crate) fn carrying(earlier: &LoopNest, later: &LoopNest) -> Option<(RunningLoop, u64)> {
     let differs = earlier.iter().zip(later).find(|(a, b)| a.number != b.number || a.iteration != b.iteration);
     differs.filter(|(a, b)| a.number == b.number).map(|(a, b)| (*b, a.iteration))
 }
@@ -110,7 +112,7 @@ fn read_before(all: &[LoopAccess], nest: &LoopNest, region: &TensorRegion) -> Op
 }
 
 /// Whether an instruction adds to what is in a region that it writes.
-fn updates(instruction: &Instruction, region: &TensorRegion) -> bool {
+pub(crate) fn updates(instruction: &Instruction, region: &TensorRegion) -> bool {
     instruction.reads.iter().any(|read| read.overlaps(region)) && accumulates(instruction, region)
 }
 
@@ -220,6 +222,7 @@ impl Session {
         if let Some(place) = nest.iter().position(|one| one.number == number) {
             nest.truncate(place + 1);
             nest[place].iteration += 1;
+            self.end_iterations();
         }
     }
 
@@ -237,9 +240,12 @@ impl Session {
         if let Some(place) = nest.iter().position(|one| one.number == number) {
             nest.truncate(place);
         }
-        if nest.is_empty() {
-            self.loops.running.remove(&self.current_program);
+        let over = nest.is_empty();
+        self.end_iterations();
+        if over {
             let program = self.current_program;
+            self.loops.running.remove(&program);
+            self.iteration_writes.forget(program);
             self.loops.writes.retain(|key, _| key.0 != program);
             self.loops.reads.retain(|key, _| key.0 != program);
         }
@@ -270,11 +276,12 @@ impl Session {
         let carried = self.loops.carried(program, &nest, instruction, &written);
         self.loops.keep(program, &nest, (at, instruction), &read);
         if let Some(carried) = carried.filter(|_| !reduces) {
-            self.tell_carried(at, carried);
+            self.report_carried(at, carried);
         }
     }
 
-    fn tell_carried(&mut self, later: usize, (kind, earlier, carrier, from): Carried) {
+    /// Reports a dependence, once for each pair of lines.
+    pub(crate) fn report_carried(&mut self, later: usize, (kind, earlier, carrier, from): Carried) {
         let instructions = &self.program.instructions;
         let (Some(earlier), Some(later)) = (instructions.get(earlier), instructions.get(later)) else {
             return;
@@ -283,13 +290,13 @@ impl Session {
             return;
         }
         let line = |source: u32| self.program.source(source).to_owned();
-        let [now, before] = kind.verbs();
+        let [now, what, before] = kind.verbs();
         self.reported.push(NeuronFinding {
             code: "neuron/loop-carried",
             error: true,
             source: line(later.source),
             message: format!(
-                "{} {now} in iteration {} of the affine_range at {} what {} at {} {before} in iteration {}",
+                "{} {now} in iteration {} of the affine_range at {} {what} {} at {} {before} in iteration {}",
                 later.opcode,
                 carrier.iteration - 1,
                 line(carrier.source),

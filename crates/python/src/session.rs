@@ -26,6 +26,7 @@ use tilewright_num::Dtype;
 use crate::current::next_launch;
 use crate::dtype::ElementType;
 use crate::error::raise;
+use crate::iteration_writes::IterationWrites;
 use crate::loops::LoopTable;
 use crate::register::RegisterTable;
 use crate::shared_writes::SharedWrites;
@@ -61,6 +62,7 @@ pub(crate) struct Session {
     pub(crate) registers: RegisterTable,
     pub(crate) loops: LoopTable,
     pub(crate) shared_writes: SharedWrites,
+    pub(crate) iteration_writes: IterationWrites,
     /// Programs of the launch.
     #[pyo3(get, set)]
     pub(crate) programs: u32,
@@ -302,6 +304,7 @@ impl Session {
             registers: RegisterTable::default(),
             loops: LoopTable::default(),
             shared_writes: SharedWrites::default(),
+            iteration_writes: IterationWrites::default(),
             programs: 1,
             reported: Vec::new(),
             summed: BTreeMap::new(),

@@ -90,15 +90,19 @@ impl Session {
         self.done(dst, done)
     }
 
-    /// As [`Session::emit`], with a look at what other programs wrote to the same place of shared HBM.
+    /// As [`Session::emit`], with a look at what other programs of the launch and other iterations of a loop
+    /// wrote to the same place of HBM; `to` is what of the result is written.
     fn emit_shared(
         &mut self,
         dst: &Bound<'_, Tensor>,
-        run: impl FnOnce(&Chip, &Tile) -> PyResult<Result<Instruction, Refusal>>,
+        to: &Tile,
+        run: impl FnOnce(&Chip) -> PyResult<Result<Instruction, Refusal>>,
     ) -> Recorded {
-        let before = self.before_write(dst.get().operand()?);
-        self.emit(dst, run)?;
-        self.after_write(dst.get().operand()?, before);
+        let before = self.before_write(to);
+        let overwrite = self.before_iteration_write(to);
+        self.emit(dst, |chip, _| run(chip))?;
+        self.after_write(to, before);
+        self.after_iteration_write(to, overwrite);
         Ok(())
     }
 
