@@ -1,5 +1,6 @@
 """Iterations of `affine_range` that depend on each other: through HBM, and by updates in place."""
 
+import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 import numpy as np
 import pytest
@@ -180,3 +181,90 @@ def test_iterations_of_one_loop_after_another():
         return out
 
     assert not run(kernel, X, dialect="old").findings
+
+
+def behind(body, make=nl.affine_range, change=None):
+    """Messages about a loop that writes a tile of the kernel, of which the last value is stored behind it."""
+
+    def kernel(x):
+        out = nl.ndarray((128, 128), nl.float32, buffer=nl.shared_hbm)
+        held = nl.load(x)
+        for at in make(4):
+            body(x, held, at)
+        if change is not None:
+            change(held)
+        nl.store(out, held)
+        return out
+
+    found = run(kernel, X, dialect="old").findings
+    return [one["line"] + " " + one["message"] for one in found if one["code"] == "neuron/loop-carried"]
+
+
+def the_last_value(x, held, at):
+    held[...] = nl.multiply(nl.load(x), at + 1.0)
+
+
+def a_part_of_the_last(x, held, at):
+    held[0:64, 0:32] = nl.multiply(nl.load(x[0:64, 0:32]), at + 1.0)
+
+
+def a_part_by_an_instruction(x, held, at):
+    nisa.memset(shape=(128, 128), value=at + 1.0, dtype=nl.float32)
+    held[0:64] = nl.full((64, 128), at + 1.0, nl.float32)
+
+
+@pytest.mark.parametrize("body", [the_last_value, a_part_of_the_last, a_part_by_an_instruction])
+def test_a_value_of_the_last_iteration_is_read_behind_the_loop(body):
+    (message,) = behind(body)
+    assert message.count(__file__) == 4 and "reads behind the affine_range at" in message
+    assert "in iteration 0 and" in message and "in iteration 1, with other values" in message
+    assert not behind(body, nl.sequential_range)
+
+
+def the_same_value(x, held, at):
+    held[...] = nl.multiply(nl.load(x), 3.0)
+
+
+def another_and_then_the_same(x, held, at):
+    held[...] = nl.multiply(nl.load(x), at + 1.0)
+    held[...] = nl.load(x)
+
+
+def columns_of_its_own(x, held, at):
+    held[:, nl.ds(at * 32, 32)] = nl.multiply(nl.load(x[:, 0:32]), at + 1.0)
+
+
+def a_running_sum(x, held, at):
+    held[...] = nl.add(held, nl.load(x))
+
+
+def a_running_maximum(x, held, at):
+    held[...] = nl.maximum(held, nl.multiply(nl.load(x), at + 1.0))
+
+
+SILENT = [the_same_value, another_and_then_the_same, columns_of_its_own, a_running_sum, a_running_maximum]
+
+
+@pytest.mark.parametrize("body", SILENT)
+def test_values_that_do_not_depend_on_the_last_iteration(body):
+    assert not behind(body)
+
+
+def test_a_tile_that_is_written_anew_behind_the_loop():
+    def filled(held):
+        held[...] = nl.full((128, 128), 1.0, nl.float32)
+
+    def filled_in_part(held):
+        held[0:64] = nl.full((64, 128), 1.0, nl.float32)
+
+    assert not behind(the_last_value, change=filled)
+    assert behind(the_last_value, change=filled_in_part)
+
+
+def test_a_loop_inside_another_leaves_its_last_value_too():
+    def body(x, held, at):
+        for step in nl.affine_range(3):
+            held[...] = nl.multiply(nl.load(x), step + 1.0)
+
+    (message,) = behind(body, nl.sequential_range)
+    assert "reads behind the affine_range" in message

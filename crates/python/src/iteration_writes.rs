@@ -59,7 +59,8 @@ impl IterationWrites {
             };
             one.program != program || running.iter().any(same)
         };
-        let (kept, ended): (Vec<_>, Vec<_>) = std::mem::take(&mut self.overwrites).into_iter().partition(goes_on);
+        let (kept, ended): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.overwrites).into_iter().partition(goes_on);
         self.overwrites = kept;
         self.kept_bytes = self.overwrites.iter().map(|one| one.before.len()).sum();
         ended

@@ -11,6 +11,7 @@ mod error;
 mod index;
 mod indirect;
 mod isa;
+mod iteration_tiles;
 mod iteration_writes;
 mod key;
 mod loops;

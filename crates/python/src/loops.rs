@@ -25,7 +25,7 @@ pub(crate) struct RunningLoop {
     pub(crate) iteration: u64,
     /// Its iterations are said to be independent.
     pub(crate) affine: bool,
-    source: u32,
+    pub(crate) source: u32,
 }
 
 /// Loops around an instruction, outermost first.
@@ -230,6 +230,10 @@ impl Session {
     fn reduces_over_loops(&mut self) {
         if let Some(pending) = &mut self.loops.pending {
             pending.2 = true;
+            let step = self.program.instructions.get(pending.0);
+            for region in step.iter().flat_map(|step| &step.writes) {
+                self.iteration_tiles.forget_region(region);
+            }
         }
     }
 
@@ -242,10 +246,12 @@ impl Session {
         }
         let over = nest.is_empty();
         self.end_iterations();
+        self.iteration_tiles.leave(number);
         if over {
             let program = self.current_program;
             self.loops.running.remove(&program);
             self.iteration_writes.forget(program);
+            self.iteration_tiles.forget(program);
             self.loops.writes.retain(|key, _| key.0 != program);
             self.loops.reads.retain(|key, _| key.0 != program);
         }

@@ -86,8 +86,12 @@ impl Session {
         dst: &Bound<'_, Tensor>,
         run: impl FnOnce(&Chip, &Tile) -> PyResult<Result<Instruction, Refusal>>,
     ) -> Recorded {
-        let done = run(&self.chip, dst.get().operand()?)?;
-        self.done(dst, done)
+        let to = dst.get().operand()?;
+        let left = self.before_tile_write(to);
+        let done = run(&self.chip, to)?;
+        self.done(dst, done)?;
+        self.after_tile_write(to, self.program.instructions.len().saturating_sub(1), left);
+        Ok(())
     }
 
     /// As [`Session::emit`], with a look at what other programs of the launch and other iterations of a loop
