@@ -347,3 +347,22 @@ def test_a_register_holds_no_part_of_a_number(change):
             run(with_register(use), X, AT, chip="trainium2")
         assert caught.value.code == "neuron/operand" and "1.5" in caught.value.asked
     assert change(registers.Loaded(64, ()), 1.5) == change(64, 1.5)
+
+
+@pytest.mark.parametrize("where", [-5, -64, -100, 449, 600])
+@pytest.mark.parametrize("name", PLACES)
+def test_a_place_at_run_time_counts_from_no_end(name, where):
+    """A device adds what a register holds to an address: there is no place before the first."""
+    with pytest.raises((IndexError, Refused)) as caught:
+        run(moved(PLACES[name]), X, np.array([[where]], np.int32), chip="trainium2")
+    assert caught.value.code == "neuron/bounds" and __file__ in caught.value.line
+
+
+@pytest.mark.parametrize("cut", [lambda tile, at: tile[:, 0:at], lambda tile, at: tile[at : at + 1]])
+def test_bounds_at_run_time_count_from_no_end(cut):
+    def use(tile, where):
+        return cut(tile, loaded(where))
+
+    with pytest.raises((IndexError, Refused)) as caught:
+        run(with_register(use), X, np.array([[-2]], np.int32), chip="trainium2")
+    assert __file__ in caught.value.line
