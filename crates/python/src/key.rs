@@ -68,6 +68,11 @@ pub(crate) fn parse<'py>(
             shape.len()
         )));
     }
+    if items.iter().filter(|item| item.is_instance_of::<PyEllipsis>()).count() > 1 {
+        return Err(PyIndexError::new_err(
+            "an index with more than one ..., of which each stands for the rest",
+        ));
+    }
     let mut parsed: SmallVec<[KeyItem<'py>; 6]> = SmallVec::new();
     let mut axis = 0;
     for item in &items {

@@ -4,6 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tilewright_neuron_isa::operand::elements_as;
 use tilewright_neuron_isa::pattern::{PatternDim, PatternDims};
+use tilewright_neuron_isa::refusal::rule;
 use tilewright_neuron_isa::{Refusal, TensorRegion, TensorView};
 
 use crate::dtype::{self, ElementType};
@@ -65,6 +66,16 @@ impl Tensor {
     /// Without a dimension of size 1.
     fn squeezed(&self, axis: isize) -> PyResult<Tensor> {
         let at = self.axis(axis)?;
+        let size = self.tile.view.dims.get(at).map_or(1, |dim| dim.size);
+        rule(size == 1, || {
+            Refusal::new(
+                "neuron/shape",
+                format!("dimension {at} squeezed, which has {size} elements"),
+                "a dimension of one element may be left out",
+                "take one of its elements with an index, or reshape",
+            )
+        })
+        .map_err(|refusal| plain(&refusal))?;
         self.affine(|view| view.select(at, 0))
     }
 
@@ -155,7 +166,8 @@ impl Tensor {
     /// tensor, and how often it has it.
     fn repeated_element(&self) -> Option<(Vec<usize>, usize)> {
         let (view, tensor) = (&self.tile.view, &self.tile.storage.tensor);
-        let most = i64::try_from(elements_as(tensor.shape.iter().product(), tensor.dtype, view.dtype)).ok()?;
+        let most =
+            i64::try_from(elements_as(tensor.shape.iter().product(), tensor.dtype, view.dtype)).ok()?;
         let mut offsets: Vec<i64> = view.gather.as_deref()?.to_vec();
         offsets.retain(|offset| (0..most).contains(offset));
         offsets.sort_unstable();

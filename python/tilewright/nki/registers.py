@@ -44,8 +44,19 @@ class Register:
         self._take(tile.integer(), (state.running().register_load(tile),))
 
     def move(self, value):
-        """Takes another register's value, or a number."""
-        self._take(int(value), of(value))
+        """Takes another register's value, or a number; one element of a tile is loaded."""
+        if isinstance(value, Tensor):
+            self.load(value)
+            return
+        number = _other(value, "a move")
+        if number is NotImplemented:
+            raise refusals.refused(
+                "neuron/operand",
+                f"a move of {value!r}, a {type(value).__name__}, into a register",
+                "whole numbers, other registers and tiles of one element",
+                "compute the number first",
+            )
+        self._take(number, of(value))
 
     def _take(self, value, registers):
         if value != self._value:
@@ -109,6 +120,18 @@ class Register:
         return id(self)
 
 
+def checked(value, what):
+    """The register; whatever else is refused."""
+    if isinstance(value, Register):
+        return value
+    raise refusals.refused(
+        "neuron/operand",
+        f"{what} of {value!r}, a {type(value).__name__}, as the register",
+        "a register, which nisa.register_alloc makes",
+        "make one with nisa.register_alloc() and hand it over as dst",
+    )
+
+
 def of(value):
     """Loads that a number comes from."""
     return getattr(value, "__registers__", ())
@@ -141,7 +164,7 @@ def _other(value, what):
     if isinstance(value, (float, np.floating)):
         raise refusals.refused(
             "neuron/operand",
-            f"{what} of a register and {float(value)!r}",
+            f"{what} of a register with {float(value)!r}",
             "whole numbers and other registers: a register holds an integer",
             "round the number first, or compute with a tile",
         )

@@ -22,7 +22,7 @@ def get_nc_sub_version():
 
 def _like(tile, dst):
     """A view of an operand with the shape of the destination, where only unit dimensions differ."""
-    if tile.size == dst.size:
+    if tile.size == dst.size or type(tile) is np.ndarray:
         return tile
     return lower.conform(tile, dst.shape)
 
@@ -413,12 +413,12 @@ def register_alloc(x=None):
 
 def register_load(dst, src):
     """register <- one element."""
-    dst.load(src) if isinstance(src, Tensor) else dst.move(src)
+    registers.checked(dst, "register_load").move(src)
 
 
 def register_move(dst, src):
     """register <- register or constant."""
-    dst.move(src)
+    registers.checked(dst, "register_move").move(src)
 
 
 def register_store(dst, src):
