@@ -78,11 +78,13 @@ impl TensorRegion {
     /// True if every byte of `other` is in it.
     pub fn covers(&self, other: &TensorRegion) -> bool {
         let within = |a: (u64, u64), b: (u64, u64)| a.0 <= b.0 && b.1 <= a.1;
-        self.storage == other.storage
-            && self.tile == other.tile
-            && self.pitch_bytes == other.pitch_bytes
-            && within(self.rows, other.rows)
-            && within(self.bytes, other.bytes)
+        if self.storage != other.storage || self.tile != other.tile {
+            return false;
+        }
+        if self.pitch_bytes == other.pitch_bytes {
+            return within(self.rows, other.rows) && within(self.bytes, other.bytes);
+        }
+        !self.sparse && self.is_run() && within(self.span(), other.span())
     }
 
     /// First byte and the one after the last, over all rows.

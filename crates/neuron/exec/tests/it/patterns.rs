@@ -126,6 +126,8 @@ proptest! {
         prop_assert!(!shared || first.overlaps(&second), "{first:?} and {second:?} share an element");
         prop_assert!(shared || !first.surely_overlaps(&second), "{first:?} and {second:?} share nothing");
         prop_assert!(first.overlaps(&first) && first.covers(&first));
+        let inside = b.offsets().iter().all(|offset| a.offsets().contains(offset));
+        prop_assert!(inside || first.sparse || !first.covers(&second), "{first:?} is less than {second:?}");
     }
 
     #[test]
@@ -171,6 +173,10 @@ fn runs_at_one_distance_have_no_gaps_but_those_between_them() {
         assert!(one.surely_overlaps(&one) && other.surely_overlaps(&other));
     }
     assert_eq!((head(1).rows, head(1).bytes, head(1).pitch_bytes), ((0, 128), (256, 512), 512));
+    // All of it in one run covers each of them, and none of them all.
+    let all = region(0, &[(16384, 1)]);
+    assert!(all.covers(&head(1)) && all.covers(&second(1)) && !head(0).covers(&all));
+    assert!(!region(64, &[(16384 - 64, 1)]).covers(&head(0)));
     // Two distances: there are gaps that rows do not show.
     assert!(region(0, &[(4, 4096), (16, 128), (64, 2)]).sparse);
 }
