@@ -25,7 +25,6 @@ mod shared_writes;
 mod source;
 mod tensor;
 mod views;
-mod written_elements;
 
 use pyo3::prelude::*;
 

@@ -1,9 +1,10 @@
 //! Loops whose iterations a kernel of the first dialect says are independent (`nl.affine_range`): an
 //! iteration that reads what an earlier one wrote is found here, where access patterns are known, and so is
 //! one that writes to HBM where an earlier one read, or other values than it wrote (NKI language,
-//! `affine_range`: no loop-carried dependence but associative sums). Tiles on chip that iterations write anew have room of their own each.
+//! `affine_range`: no loop-carried dependence but associative sums). Tiles on chip that iterations write anew
+//! have room of their own each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -70,9 +71,7 @@ pub(crate) struct LoopTable {
     pub(crate) running: BTreeMap<u32, LoopNest>,
     writes: BTreeMap<(u32, u32, u32), Vec<LoopAccess>>,
     /// What was read of HBM.
-    reads: BTreeMap<(u32, u32, u32), Vec<LoopAccess>>,
-    /// Which storage is HBM, of that which was asked for.
-    off_chip: BTreeMap<u32, bool>,
+    reads: BTreeMap<(u32, u32, u32), VecDeque<LoopAccess>>,
     /// The last instruction and its loops: where its result goes is known when the next comes. None of the
     /// reads of a reduction over loops is a mistake.
     pending: Option<(usize, LoopNest, bool)>,
@@ -103,7 +102,7 @@ fn accumulates(instruction: &Instruction, region: &TensorRegion) -> bool {
 }
 
 /// The latest read of an earlier iteration of an independent loop that meets a region that is written.
-fn read_before(all: &[LoopAccess], nest: &LoopNest, region: &TensorRegion) -> Option<Carried> {
+fn read_before(all: &VecDeque<LoopAccess>, nest: &LoopNest, region: &TensorRegion) -> Option<Carried> {
     all.iter().rev().find_map(|one| {
         let (carrier, from) = carrying(&one.nest, nest)?;
         let clash = carrier.affine && one.region.surely_overlaps(region);
@@ -116,15 +115,13 @@ pub(crate) fn updates(instruction: &Instruction, region: &TensorRegion) -> bool 
     instruction.reads.iter().any(|read| read.overlaps(region)) && accumulates(instruction, region)
 }
 
-impl LoopTable {
-    /// Whether a storage is off the chip.
-    fn is_off_chip(&mut self, program: &NeuronProgram, storage: u32) -> bool {
-        *self.off_chip.entry(storage).or_insert_with(|| {
-            let own = program.allocations.iter().find(|allocation| allocation.storage == storage);
-            own.is_some_and(|allocation| !allocation.memory.on_chip())
-        })
-    }
+/// Whether a storage is off the chip; storages are numbered as they are made.
+fn is_off_chip(program: &NeuronProgram, storage: u32) -> bool {
+    let own = usize::try_from(storage).ok().and_then(|at| program.allocations.get(at));
+    own.is_some_and(|own| own.storage == storage && !own.memory.on_chip())
+}
 
+impl LoopTable {
     /// What an instruction does with what an earlier iteration of an independent loop used; regions of HBM
     /// that it writes are named.
     fn carried(
@@ -179,9 +176,9 @@ impl LoopTable {
         for region in read_off_chip {
             let reads = self.reads.entry((program, region.storage, region.tile)).or_default();
             if reads.len() >= MAX_KEPT {
-                reads.remove(0);
+                reads.pop_front();
             }
-            reads.push(LoopAccess { region: *region, at, nest: nest.clone(), updates: false });
+            reads.push_back(LoopAccess { region: *region, at, nest: nest.clone(), updates: false });
         }
         for region in &instruction.writes {
             let updates = updates(instruction, region);
@@ -273,9 +270,9 @@ impl Session {
         let Some((at, nest, reduces)) = self.loops.pending.take() else { return };
         let Some(instruction) = self.program.instructions.get(at) else { return };
         let program = instruction.program;
-        let mut off_chip = |regions: &[TensorRegion]| -> SmallVec<[TensorRegion; 2]> {
+        let off_chip = |regions: &[TensorRegion]| -> SmallVec<[TensorRegion; 2]> {
             let moves = instruction.engine == EngineKind::Dma;
-            let own = |region: &&TensorRegion| moves && self.loops.is_off_chip(&self.program, region.storage);
+            let own = |region: &&TensorRegion| moves && is_off_chip(&self.program, region.storage);
             regions.iter().filter(own).copied().collect()
         };
         let [read, written] = [off_chip(&instruction.reads), off_chip(&instruction.writes)];

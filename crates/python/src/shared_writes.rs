@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use tilewright_neuron_exec::Tile;
+use tilewright_neuron_isa::written_elements::{differs, last_writes};
 use tilewright_neuron_isa::{MemorySpace, TensorRegion, TensorView};
 
 use crate::session::Session;
-use crate::written_elements::{differs, last_writes};
 
 /// Writes of one tensor that are looked through before another is made.
 const MAX_WRITES: usize = 4096;

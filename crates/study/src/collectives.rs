@@ -1,5 +1,5 @@
-//! Published collectives beside ours: the rows of `bench/published_collectives.toml`, what the model of rings,
-//! meshes and switches gives for them, and their part of the page of accuracy.
+//! Published collectives beside ours: the rows of `bench/published_collectives.toml`, what the model of
+//! rings, meshes and switches gives for them, and their part of the page of accuracy.
 
 use std::fmt::Write as _;
 
@@ -134,8 +134,8 @@ pub(crate) fn section() -> String {
 const HEAD: &str = "
 ## Collectives
 
-From `bench/published_collectives.toml`. The documentation of `nccom-test` that shows these runs does not say \
-where they ran: instances are
+From `bench/published_collectives.toml`. The documentation of `nccom-test` that shows these runs does not \
+say where they ran: instances are
 assumed. Figures of collectives were chosen with all of them in view but those of 64 ranks: what is left of \
 the former is what the figures cannot fit,
 and the latter are missed, since nothing documented explains 100 us for a message of any size.
