@@ -3,7 +3,7 @@
 //! is the last the kernel says does not matter. Iterations that leave the same values, and sums that all add
 //! to, stay silent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_neuron_exec::Tile;
 use tilewright_neuron_isa::{Instruction, MemorySpace, TensorRegion, TensorView};
@@ -42,17 +42,29 @@ pub(crate) struct LeftValue {
 pub(crate) struct IterationTiles {
     writes: BTreeMap<(u32, u32), Vec<TileWrite>>,
     left: Vec<LeftValue>,
+    /// Tensors that hold a reduction over loops so far (`nl.loop_reduce`), of each program.
+    reductions: BTreeSet<(u32, u32)>,
 }
 
 impl IterationTiles {
     /// Forgets writes of a program whose loops are over.
     pub(crate) fn forget(&mut self, program: u32) {
         self.writes.retain(|key, _| key.0 != program);
+        self.reductions.retain(|key| key.0 != program);
     }
 
-    /// Forgets what was overwritten in a region: all of it was a step of a sum.
-    pub(crate) fn forget_region(&mut self, region: &TensorRegion) {
-        self.left.retain(|one| !one.region.overlaps(region));
+    /// A tensor holds what a reduction over loops has so far: it is whole behind them.
+    pub(crate) fn add_reduction(&mut self, program: u32, storage: u32) {
+        self.reductions.insert((program, storage));
+    }
+
+    /// Whether an instruction adds to a region, or puts there what a reduction has so far.
+    fn adds(&self, instruction: &Instruction, region: &TensorRegion, from: Option<u32>) -> bool {
+        let reduction = |storage: u32| self.reductions.contains(&(instruction.program, storage));
+        updates(instruction, region)
+            || reduction(region.storage)
+            || from.is_some_and(reduction)
+            || instruction.reads.iter().any(|read| reduction(read.storage))
     }
 
     /// A loop is over: what differs from what its last iteration left is kept.
@@ -115,8 +127,14 @@ impl Session {
         None
     }
 
-    /// Notes that the instruction `at` has written a tile.
-    pub(crate) fn after_tile_write(&mut self, to: &Tile, at: usize, left: Option<LeftValue>) {
+    /// Notes that the instruction `at` has written a tile, maybe by way of the tensor `from`.
+    pub(crate) fn after_tile_write(
+        &mut self,
+        to: &Tile,
+        at: usize,
+        from: Option<u32>,
+        left: Option<LeftValue>,
+    ) {
         if let (false, Some(region)) = (self.iteration_tiles.left.is_empty(), TensorRegion::of(to)) {
             let hides = |one: &LeftValue| one.differs && !region.sparse && region.covers(&one.region);
             self.iteration_tiles.left.retain(|one| !hides(one));
@@ -133,10 +151,10 @@ impl Session {
         else {
             return;
         };
-        let adds = updates(instruction, &region);
         let tiles = &mut self.iteration_tiles;
+        let adds = tiles.adds(instruction, &region, from);
         if adds {
-            tiles.forget_region(&region);
+            tiles.left.retain(|one| !one.region.overlaps(&region));
         } else if let Some(left) = left {
             tiles.left.push(LeftValue { later: at, ..left });
         }
@@ -160,8 +178,8 @@ impl Session {
             one.map_or_else(String::new, |one| format!("{} at {}", one.opcode, line(one.source)))
         };
         let message = format!(
-            "{} reads behind the affine_range at {} what {} wrote in iteration {} and {} in iteration {}, with \
-             other values",
+            "{} reads behind the affine_range at {} what {} wrote in iteration {} and {} in iteration {}, \
+             with other values",
             instruction.opcode,
             line(left.carrier.source),
             named(left.earlier),

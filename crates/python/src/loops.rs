@@ -13,6 +13,7 @@ use tilewright_neuron_isa::{EngineKind, Instruction, TensorRegion};
 use tilewright_neuron_sim::findings::NeuronFinding;
 
 use crate::session::Session;
+use crate::tensor::Tensor;
 
 /// Accesses of one tile that are looked through for one more.
 const MAX_KEPT: usize = 256;
@@ -227,11 +228,12 @@ impl Session {
     fn reduces_over_loops(&mut self) {
         if let Some(pending) = &mut self.loops.pending {
             pending.2 = true;
-            let step = self.program.instructions.get(pending.0);
-            for region in step.iter().flat_map(|step| &step.writes) {
-                self.iteration_tiles.forget_region(region);
-            }
         }
+    }
+
+    /// A tensor holds what a reduction over loops has so far.
+    fn running_reduction(&mut self, total: &Tensor) {
+        self.iteration_tiles.add_reduction(self.current_program, total.tile.storage.id);
     }
 
     /// A loop is over, and those inside it.

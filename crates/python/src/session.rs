@@ -499,7 +499,7 @@ impl Session {
             }
         }
         if let Some(at) = value.fresh() {
-            self.after_tile_write(to, at, left);
+            self.after_tile_write(to, at, Some(from.storage.id), left);
         }
         Ok(())
     }

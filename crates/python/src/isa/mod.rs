@@ -90,7 +90,7 @@ impl Session {
         let left = self.before_tile_write(to);
         let done = run(&self.chip, to)?;
         self.done(dst, done)?;
-        self.after_tile_write(to, self.program.instructions.len().saturating_sub(1), left);
+        self.after_tile_write(to, self.program.instructions.len().saturating_sub(1), None, left);
         Ok(())
     }
 
