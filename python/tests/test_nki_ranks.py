@@ -271,6 +271,10 @@ def test_cores_meet_cores_of_their_launch(name):
     with pytest.raises(Refused) as caught:
         run(kernel, np.ones((128, 16), np.float32), grid=2, dialect="new")
     assert caught.value.code == "neuron/launch" and asked in caught.value.asked and __file__ in caught.value.line
+    if "there" in name:
+        assert caught.value.allowed == "cores (0, 1)" and caught.value.instead == "count cores of the launch from 0"
+    else:
+        assert caught.value.allowed == "a barrier of cores of which the one that calls it is one"
 
 
 def test_both_cores_fill_the_output_before_each_writes_its_half():

@@ -358,7 +358,10 @@ def test_a_place_at_run_time_counts_from_no_end(name, where):
     assert caught.value.code == "neuron/bounds" and __file__ in caught.value.line
 
 
-@pytest.mark.parametrize("cut", [lambda tile, at: tile[:, 0:at], lambda tile, at: tile[at : at + 1]])
+CUTS = [lambda tile, at: tile[:, 0:at], lambda tile, at: tile[at : at + 1], lambda tile, at: tile[:, at]]
+
+
+@pytest.mark.parametrize("cut", CUTS)
 def test_bounds_at_run_time_count_from_no_end(cut):
     def use(tile, where):
         return cut(tile, loaded(where))

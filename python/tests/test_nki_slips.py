@@ -54,13 +54,21 @@ INSTEAD = {
     "half": "round with // or int() where it is computed",
     "negative size": "check what the sizes are computed from",
     "negative": "check what it is computed from",
-    "no register": "nisa.register_alloc()",
+    "no register": "make one with nisa.register_alloc() and hand it over as dst",
     "a word in": "compute the number first",
     "squeezed": "take one of its elements with an index",
     "a dimension": "count from 0, or from the last with -1",
     "order": "swap the two",
     "sizes of": "check the sizes",
     "tile": "pass arrays as arguments of the kernel",
+}
+
+
+#: What is allowed, where it is said of nothing else.
+ALLOWED = {
+    "order of dimensions": "a first dimension that is not behind the last",
+    "a word in a register": "whole numbers, other registers and tiles of one element",
+    "half of one in a register": "whole numbers and other registers: a register holds an integer",
 }
 
 
@@ -72,6 +80,7 @@ def test_refused_with_a_code_and_a_line(name):
     error = caught.value
     assert (error.code, said in error.asked) == (code, True), error
     assert next(words for kind, words in INSTEAD.items() if kind in name) in error.instead
+    assert ALLOWED.get(name, "") in error.allowed
     assert error.allowed and __file__ in error.line and str(error).startswith(f"error[{code}] {error.line}\n")
 
 
