@@ -92,10 +92,13 @@ fn run(row: &CollectiveRow) -> String {
     format!("{} of {} ranks on {}", row.collective, row.ranks, row.instance)
 }
 
+/// A row and what the model gives for it, as it is printed.
+type ShownRow<'r> = (&'r CollectiveRow, Option<f64>);
+
 /// The part of the page: errors of each run by kind, then every row, by size.
 pub(crate) fn section() -> String {
     let rows = read(FILE).or_broken("the published collectives that come with the binary are valid");
-    let mut runs: Vec<(String, Vec<(&CollectiveRow, Option<f64>)>)> = Vec::new();
+    let mut runs: Vec<(String, Vec<ShownRow<'_>>)> = Vec::new();
     for row in &rows {
         let shown = (row, ours(row).map(rounded));
         match runs.iter_mut().find(|(name, _)| *name == run(row)) {
@@ -103,7 +106,7 @@ pub(crate) fn section() -> String {
             None => runs.push((run(row), vec![shown])),
         }
     }
-    let error = |(row, ours): &(&CollectiveRow, Option<f64>)| ours.map(|ours| ours / row.published - 1.0);
+    let error = |(row, ours): &ShownRow<'_>| ours.map(|ours| ours / row.published - 1.0);
     let (mut summary, mut tables) = (String::new(), String::new());
     for (name, found) in &mut runs {
         found.sort_by_key(|(row, _)| row.bytes);
