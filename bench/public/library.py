@@ -137,9 +137,37 @@ def _rms_quant(folder, group, text):
     return module.rmsnorm_quant_kernel, arguments, 2
 
 
+def _qkv(folder, group, text):
+    numbers, flags = words(text)
+    common, module = _of(folder, "utils.common_types"), _of(folder, "qkv.qkv")
+    batch, length, hidden, width, depth = (numbers[name] for name in ("batch", "seq", "H", "QKV", "d"))
+    norm = next(name for name in ("layer_norm", "rms_norm", "no_norm") if name in flags)
+    static, add = "static quant" in flags, "add" in flags
+    rows = _shape(batch, length, hidden)
+    arguments = {
+        "input": rows,
+        "fused_qkv_weights": _shape(hidden, width, dtype=F8 if static else BF16),
+        "output_layout": common.QKVOutputLayout.BSD,
+        "bias": _shape(1, width) if "bias" in flags else None,
+        "quantization_type": common.QuantizationType.STATIC if static else common.QuantizationType.NONE,
+        "qkv_w_scale": _shape(128, 3, dtype=F32) if static else None,
+        "qkv_in_scale": _shape(128, 1, dtype=F32) if static else None,
+        "fused_residual_add": add,
+        "mlp_prev": rows if add else None,
+        "attention_prev": rows if add else None,
+        "fused_norm_type": getattr(common.NormType, norm.upper()),
+        "gamma_norm_weights": None if norm == "no_norm" else _shape(1, hidden),
+        "d_head": depth,
+        # One head of keys and one of values.
+        "num_q_heads": width // depth - 2,
+        "num_kv_heads": 1,
+    }
+    return module.qkv, arguments, numbers["LNC"]
+
+
 def launch(folder, group, text):
     """(kernel, keyword arguments) of a row."""
-    make = {"G": _attention, "H": _mlp, "I": _mlp, "K": _rms_quant}[group[0]]
+    make = {"G": _attention, "H": _mlp, "I": _mlp, "J": _qkv, "K": _rms_quant}[group[0]]
     kernel, arguments, cores = make(folder, group, text)
     kernel = kernel if isinstance(kernel, Kernel) else Kernel(kernel, "new")
     return kernel[cores] if cores > 1 else kernel, arguments

@@ -28,7 +28,7 @@ def tile_of(array):
 
 def scatter(table, indices, rows, **options):
     """Rows are added to those of a table."""
-    out = nl.ndarray(table.shape, table.dtype, buffer=nl.shared_hbm)
+    out = nl.ndarray(table.shape, table.dtype, buffer=nl.shared_hbm, name="out")
     nisa.dma_copy(out, tile_of(table))
     where, tile = tile_of(indices), tile_of(rows)
     picked = out.ap([[8, 16], [1, 8]], vector_offset=where)
@@ -76,9 +76,9 @@ def test_indices_that_may_come_twice_are_refused(kernel):
 def test_an_index_that_comes_twice_though_it_must_not_is_named():
     result = summed(scatter, TWICE)
     (finding,) = result.findings
-    assert (finding["code"], finding["severity"]) == ("neuron/pattern", "error")
+    assert (finding["code"], finding["severity"]) == ("neuron/repeated-index", "error")
     assert __file__ in finding["line"] and "comes twice" in finding["allowed"]
-    assert f"adds 2 rows to that of index {UNIQUE[5, 0]} at once" in finding["message"]
+    assert f"adds 2 elements to out[{UNIQUE[5, 0]}, 0] at once" in finding["message"]
     words = "add up the rows of one index first, or make a call for each index that comes again"
     assert finding["instead"] == words
     # Values are those of the last row, as if no sum saw the other.
@@ -108,3 +108,43 @@ def test_sums_of_whole_tensors_have_no_indices():
 
     result = run(kernel, ROWS, chip="trainium2", dialect="new")
     assert np.array_equal(result.outputs, 2 * ROWS) and not result.findings
+
+
+def of_an_older_view(table, indices, rows):
+    """Many views are made between that of the result and the sum."""
+    out = nl.ndarray(table.shape, table.dtype, buffer=nl.shared_hbm, name="out")
+    nisa.dma_copy(out, tile_of(table))
+    where, tile = tile_of(indices), tile_of(rows)
+    picked = out.ap([[8, 16], [1, 8]], vector_offset=where)
+    others = [out.ap([[8, 16], [1, 8]], vector_offset=where) for _ in range(40)]
+    nisa.dma_compute(picked, [others[-1], tile], nl.add, unique_indices=True)
+    return out
+
+
+def of_a_slice(table, indices, rows):
+    """Columns of the rows that are picked."""
+    out = nl.ndarray(table.shape, table.dtype, buffer=nl.shared_hbm, name="out")
+    nisa.dma_copy(out, tile_of(table))
+    where, tile = tile_of(indices), tile_of(rows)
+    columns = out.ap([[8, 16], [1, 8]], vector_offset=where)[:, 2:6]
+    nisa.dma_compute(columns, [columns, tile[:, 2:6]], nl.add, unique_indices=True)
+    return out
+
+
+@pytest.mark.parametrize("kernel, column", [(of_an_older_view, 0), (of_a_slice, 2)])
+def test_indices_of_every_view_are_looked_at(kernel, column):
+    assert not summed(kernel, UNIQUE).findings
+    (finding,) = summed(kernel, TWICE).findings
+    assert finding["code"] == "neuron/repeated-index" and f"out[{UNIQUE[5, 0]}, {column}]" in finding["message"]
+
+
+def test_slices_of_picked_rows_are_picked_too():
+    def kernel(table, indices, rows):
+        out = nl.ndarray(table.shape, table.dtype, buffer=nl.shared_hbm)
+        columns = out.ap([[8, 16], [1, 8]], vector_offset=tile_of(indices))[:, 2:6]
+        nisa.dma_compute(columns, [columns, columns], nl.add, unique_indices=False)
+        return out
+
+    with pytest.raises(Refused) as caught:
+        summed(kernel, UNIQUE)
+    assert caught.value.code == "neuron/operator" and "unique_indices=False" in caught.value.asked

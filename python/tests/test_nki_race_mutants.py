@@ -175,15 +175,22 @@ def loop_text(steps, iterations):
 
 
 def carried(steps, iterations, numbers):
-    """The oracle: lines that read a column whose last writer was an earlier iteration, with the line of that writer."""
-    writers, found = {}, set()
+    """The oracle: lines that read a column whose last writer was an earlier iteration, with the line of that writer, and lines that store to a column which an
+    earlier iteration had left with another value than theirs leaves."""
+    writers, found, held, out, stores = {}, set(), {}, {}, {}
     for at in range(iterations):
+        over = []
         for (what, factor, offset), line in zip(steps, numbers):
             column = factor * at + offset
             if what == "write":
-                writers[column] = (at, line)
-            elif column in writers and writers[column][0] != at:
+                writers[column], held[column] = (at, line), line
+                continue
+            if column in writers and writers[column][0] != at:
                 found.add((line, writers[column][1]))
+            if column in stores and stores[column][0] != at:
+                over.append((column, out[column], line, stores[column][1]))
+            stores[column], out[column] = (at, line), held.get(column, 0)
+        found |= {(line, earlier) for column, before, line, earlier in over if out[column] != before}
     return found
 
 

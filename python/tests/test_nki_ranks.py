@@ -248,8 +248,33 @@ def test_a_core_that_ends_early_leaves_the_other_waiting():
             nisa.core_barrier(x, (0, 1))
         return x
 
-    with pytest.raises(Deadlock, match="core 0 waits for core_barrier"):
+    with pytest.raises(Deadlock, match="core 0 waits for core_barrier 1 at .*test_nki_ranks.py:.*; core 1 has ended"):
         run(kernel, np.ones((128, 16), np.float32), grid=2, dialect="new")
+
+
+MEETINGS = {
+    "a core that is not there": (lambda x, tile: nisa.core_barrier(x, (0, 2)), "core 2 is none of the launch"),
+    "a barrier without its caller": (lambda x, tile: nisa.core_barrier(x, (0,)), "of cores (0,) on core 1"),
+    "a receiver that is not there": (lambda x, tile: nisa.sendrecv(tile, tile, 5, 0, 0), "core 5 is none of the launch"),
+    "a sender that is not there": (lambda x, tile: nisa.sendrecv(tile, tile, 1, -1, 0), "core -1 is none of the launch"),
+}
+
+
+@pytest.mark.parametrize("name", MEETINGS)
+def test_cores_meet_cores_of_their_launch(name):
+    meet, asked = MEETINGS[name]
+
+    def kernel(x):
+        meet(x, nl.load(x))
+        return x
+
+    with pytest.raises(Refused) as caught:
+        run(kernel, np.ones((128, 16), np.float32), grid=2, dialect="new")
+    assert caught.value.code == "neuron/launch" and asked in caught.value.asked and __file__ in caught.value.line
+    if "there" in name:
+        assert caught.value.allowed == "cores (0, 1)" and caught.value.instead == "count cores of the launch from 0"
+    else:
+        assert caught.value.allowed == "a barrier of cores of which the one that calls it is one"
 
 
 def test_both_cores_fill_the_output_before_each_writes_its_half():

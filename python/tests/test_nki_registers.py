@@ -1,5 +1,7 @@
 """Places and loops that are known at run time: who waits for the load of the register, and on which engine that load is."""
 
+import operator
+
 import nki
 import nki.isa as nisa
 import nki.language as nl
@@ -268,3 +270,102 @@ def test_a_loop_on_a_register_that_changes_runs_as_long_as_it_needs():
     down = lambda register, _: nisa.register_move(register, register - 1)
     result = run(turning(down, first=count), X, AT, chip="trainium2")
     assert np.array_equal(result.outputs, X[:, 0:64]) and count < registers.MOST_TURNS
+
+
+@pytest.mark.parametrize("condition", [lambda register: int(register) > 3, lambda register: register - 1 > 3])
+def test_a_loop_on_a_number_made_of_a_register_ends(condition, monkeypatch):
+    monkeypatch.setattr(registers, "MOST_READS", 1000)
+
+    def turns(tile, where):
+        register = loaded(where)
+        while condition(register):
+            pass
+        return tile[:, 0:64]
+
+    with pytest.raises(Refused) as caught:
+        run(with_register(turns), X, AT, chip="trainium2")
+    assert caught.value.code == "neuron/endless-loop" and "holds 64 and does not change" in caught.value.asked
+    assert "1000 reads" in caught.value.allowed and __file__ in caught.value.line
+
+
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+CHANGES = [operator.neg, operator.pos, operator.abs, operator.invert]
+SUMS = [
+    *(operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod),
+    *(operator.lshift, operator.rshift, operator.and_, operator.or_, operator.xor),
+]
+
+
+@pytest.mark.parametrize("compare", COMPARISONS)
+def test_comparisons_of_registers_are_branches(compare):
+    def use(tile, where):
+        register, same = loaded(where), loaded(where)
+        for value in (63, 64, 65, 64.5, np.int64(64)):
+            assert compare(register, value) == compare(64, value)
+            assert compare(value, register) == compare(value, 64)
+        assert compare(register, same) == compare(64, 64)
+        # What follows waits for the register that was looked at, the last of them.
+        nisa.memset(tile, 1.0)
+        return tile[:, 0:64]
+
+    result = run(with_register(use), X, AT, chip="trainium2")
+    (filled,) = spans(result, "memset")
+    assert filled[START] >= max(span[END] for span in spans(result, "register_load"))
+
+
+def test_a_register_is_no_other_thing():
+    def use(tile, where):
+        register = loaded(where)
+        assert register != None and register != "64" and not register == None  # noqa: E711
+        for compare in COMPARISONS[2:]:
+            with pytest.raises(TypeError):
+                compare(register, None)
+        return tile[:, 0:64]
+
+    assert not run(with_register(use), X, AT, chip="trainium2").findings
+
+
+@pytest.mark.parametrize("change", CHANGES + SUMS)
+def test_numbers_made_of_registers_know_their_loads(change):
+    def use(tile, where):
+        register = loaded(where)
+        made = [change(number) if change in CHANGES else change(number, 3) for number in (register, register + 0)]
+        if change in SUMS:
+            made += [change(300, register % 5), change(300, (register + 0) % 5)]
+        assert made == [change(64)] * 2 if change in CHANGES else [change(64, 3)] * 2 + [change(300, 4)] * 2
+        assert all(len(registers.of(one)) == 1 for one in made)
+        return tile[:, 0:64]
+
+    run(with_register(use), X, AT, chip="trainium2")
+
+
+@pytest.mark.parametrize("change", SUMS[:5])
+def test_a_register_holds_no_part_of_a_number(change):
+    for swapped in (False, True):
+        use = lambda tile, where: change(*(1.5, loaded(where))[:: -1 if swapped else 1])
+        with pytest.raises(Refused) as caught:
+            run(with_register(use), X, AT, chip="trainium2")
+        assert caught.value.code == "neuron/operand" and "1.5" in caught.value.asked
+    assert change(registers.Loaded(64, ()), 1.5) == change(64, 1.5)
+
+
+@pytest.mark.parametrize("where", [-5, -64, -100, 449, 600])
+@pytest.mark.parametrize("name", PLACES)
+def test_a_place_at_run_time_counts_from_no_end(name, where):
+    """A device adds what a register holds to an address: there is no place before the first."""
+    with pytest.raises((IndexError, Refused)) as caught:
+        run(moved(PLACES[name]), X, np.array([[where]], np.int32), chip="trainium2")
+    assert caught.value.code == "neuron/bounds" and __file__ in caught.value.line
+
+
+CUTS = [lambda tile, at: tile[:, 0:at], lambda tile, at: tile[at : at + 1], lambda tile, at: tile[:, at]]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_bounds_at_run_time_count_from_no_end(cut):
+    def use(tile, where):
+        return cut(tile, loaded(where))
+
+    with pytest.raises((IndexError, Refused)) as caught:
+        run(with_register(use), X, np.array([[-2]], np.int32), chip="trainium2")
+    assert __file__ in caught.value.line

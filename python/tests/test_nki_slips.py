@@ -26,17 +26,49 @@ REFUSED = {
     "a negative count": (lambda x: x.ap([[1, -4]]), "neuron/bounds", "an access pattern with a count of -4"),
     "half a step": (lambda x: x.ap([[1.5, 4]]), "neuron/shape", "a step of 1.5"),
     "a number of NumPy as a tile": (lambda x: isa.tensor_copy(tile(4, 4), np.float32(3)), "neuron/operand", "a float32"),
+    "an array as a tile": (
+        lambda x: isa.scalar_tensor_tensor(tile(4, 4), tile(4, 4), nl.add, 1.0, nl.add, np.ones((2, 2), np.float32)),
+        "neuron/operand",
+        "scalar_tensor_tensor: 'ndarray' object is not",
+    ),
     "a list as a tile": (lambda x: nl.exp([1.0, 2.0]), "neuron/operand", "unary of [1.0, 2.0], a list"),
     "nothing as a tile": (lambda x: nl.load(None), "neuron/operand", "load of None, a NoneType"),
+    "no register": (lambda x: isa.register_load(tile(1, 1), tile(1, 1)), "neuron/operand", "register_load of"),
+    "no register to move to": (lambda x: isa.register_move(3, 4), "neuron/operand", "register_move of 3, a int,"),
+    "a word in a register": (lambda x: isa.register_alloc("4"), "neuron/operand", "a move of '4', a str, into a register"),
+    "half of one in a register": (lambda x: isa.register_alloc(1.5), "neuron/operand", "a move of a register with 1.5"),
+    "negative start": (lambda x: x.slice(1, -4, 4), "neuron/bounds", "a slice from element -4"),
+    "many elements squeezed": (lambda x: x.squeeze_dim(0), "neuron/shape", "dimension 0 squeezed, which has 128 elements"),
+    "a dimension selected": (lambda x: x.select(5, 0), "neuron/shape", "select of dimension 5 of a tensor of shape (128, 128)"),
+    "a dimension split": (lambda x: x.reshape_dim(-3, (2, -1)), "neuron/shape", "reshape_dim of dimension -3"),
+    "a dimension merged": (lambda x: x.flatten_dims(0, 2), "neuron/shape", "flatten_dims of dimension 2"),
+    "order of dimensions": (lambda x: x.flatten_dims(1, 0), "neuron/shape", "flatten_dims from dimension 1 to 0"),
+    "sizes of a split": (lambda x: x.reshape_dim(1, (0, -1)), "neuron/shape", "reshaped to [128, 0, 0]"),
 }
 
 
 #: What is told to do instead, by what is wrong.
 INSTEAD = {
+    "an array": "check its arguments in this line",
+    "half of one": "round the number first",
     "half": "round with // or int() where it is computed",
     "negative size": "check what the sizes are computed from",
     "negative": "check what it is computed from",
+    "no register": "make one with nisa.register_alloc() and hand it over as dst",
+    "a word in": "compute the number first",
+    "squeezed": "take one of its elements with an index",
+    "a dimension": "count from 0, or from the last with -1",
+    "order": "swap the two",
+    "sizes of": "check the sizes",
     "tile": "pass arrays as arguments of the kernel",
+}
+
+
+#: What is allowed, where it is said of nothing else.
+ALLOWED = {
+    "order of dimensions": "a first dimension that is not behind the last",
+    "a word in a register": "whole numbers, other registers and tiles of one element",
+    "half of one in a register": "whole numbers and other registers: a register holds an integer",
 }
 
 
@@ -48,7 +80,14 @@ def test_refused_with_a_code_and_a_line(name):
     error = caught.value
     assert (error.code, said in error.asked) == (code, True), error
     assert next(words for kind, words in INSTEAD.items() if kind in name) in error.instead
+    assert ALLOWED.get(name, "") in error.allowed
     assert error.allowed and __file__ in error.line and str(error).startswith(f"error[{code}] {error.line}\n")
+
+
+@pytest.mark.parametrize("key", [(..., ...), (0, ..., 0, ...), (..., 0, ...)])
+def test_an_index_with_several_ellipses(key):
+    with pytest.raises(IndexError, match=r"more than one \.\.\."):
+        run(lambda x: x[key] and None, SQUARE, chip="trainium2", dialect="new")
 
 
 def test_whole_numbers_of_other_types():

@@ -68,6 +68,11 @@ pub(crate) fn parse<'py>(
             shape.len()
         )));
     }
+    if items.iter().filter(|item| item.is_instance_of::<PyEllipsis>()).count() > 1 {
+        return Err(PyIndexError::new_err(
+            "an index with more than one ..., of which each stands for the rest",
+        ));
+    }
     let mut parsed: SmallVec<[KeyItem<'py>; 6]> = SmallVec::new();
     let mut axis = 0;
     for item in &items {
@@ -118,6 +123,9 @@ fn one<'py>(item: &Bound<'py, PyAny>, size: usize, by: &mut KeyTiles) -> PyResul
             // Those of other expressions are found where these are applied.
             let known_by = index.by.iter().filter(|_| number.is_some());
             by.extend(known_by.flat_map(|tiles| tiles.iter().copied()));
+            if let (Some(KeyItem::Number(at)), true) = (&number, index.by.is_some()) {
+                not_before_the_first(*at, size)?;
+            }
             Ok(number.unwrap_or(KeyItem::Index(Expression::Owned(index))))
         }
         None => match item.call_method0("__index__") {
@@ -128,6 +136,20 @@ fn one<'py>(item: &Bound<'py, PyAny>, size: usize, by: &mut KeyTiles) -> PyResul
             ))),
         },
     }
+}
+
+/// Refuses a place of the run before the first: a device adds what a register holds to an address, and
+/// counts from no end.
+fn not_before_the_first(at: i64, size: usize) -> PyResult<()> {
+    if at >= 0 {
+        return Ok(());
+    }
+    Err(plain(&Refusal::new(
+        "neuron/bounds",
+        format!("element {at} of a dimension of {size}, where a value of the run places it"),
+        format!("elements 0 to {}", size.saturating_sub(1)),
+        "check the register or tile that the place comes from",
+    )))
 }
 
 /// Refuses truth values, which Python takes for 0 and 1.
@@ -149,6 +171,7 @@ fn refuse_bool(item: &Bound<'_, PyAny>) -> PyResult<()> {
 /// A slice; it may reach beyond the end, where only a mask makes it legal.
 fn parse_slice<'py>(slice: &Bound<'py, PySlice>, size: usize, by: &mut KeyTiles) -> PyResult<KeyItem<'py>> {
     let py = slice.py();
+    let mut at_run_time = false;
     let mut number = |name: &Bound<'py, PyString>, default: i64| -> PyResult<i64> {
         let value = slice.getattr(name)?;
         if value.is_none() {
@@ -157,9 +180,11 @@ fn parse_slice<'py>(slice: &Bound<'py, PySlice>, size: usize, by: &mut KeyTiles)
         refuse_bool(&value)?;
         if let Ok(tile) = value.cast::<Tensor>() {
             by.extend(TensorRegion::of(tile.get().operand()?));
+            at_run_time = true;
             return tile.get().integer();
         }
         let registers = registers_of(&value)?;
+        at_run_time |= registers.is_some();
         by.extend(registers.iter().flat_map(|regions| regions.iter().copied()));
         match value.extract() {
             Ok(value) => Ok(value),
@@ -167,13 +192,14 @@ fn parse_slice<'py>(slice: &Bound<'py, PySlice>, size: usize, by: &mut KeyTiles)
         }
     };
     let end = i64::try_from(size).unwrap_or(i64::MAX);
-    let wrap = |value: i64| if value < 0 { value.saturating_add(end) } else { value };
     let step = number(intern!(py, "step"), 1)?;
     if step < 1 {
         return Err(PyIndexError::new_err(format!("a slice with step {step}; steps are 1 or more")));
     }
-    let start = wrap(number(intern!(py, "start"), 0)?);
-    let stop = wrap(number(intern!(py, "stop"), end)?);
+    let (start, stop) = (number(intern!(py, "start"), 0)?, number(intern!(py, "stop"), end)?);
+    // A device adds what a register holds to an address: no place counts from the end.
+    let wrap = |value: i64| if value < 0 && !at_run_time { value.saturating_add(end) } else { value };
+    let (start, stop) = (wrap(start), wrap(stop));
     let count = stop.saturating_sub(start).max(0).saturating_add(step - 1) / step;
     Ok(KeyItem::Slice(start, usize::try_from(count).unwrap_or(0), step))
 }

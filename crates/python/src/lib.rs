@@ -11,6 +11,8 @@ mod error;
 mod index;
 mod indirect;
 mod isa;
+mod iteration_tiles;
+mod iteration_writes;
 mod key;
 mod loops;
 mod mask;

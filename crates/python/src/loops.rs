@@ -1,9 +1,10 @@
 //! Loops whose iterations a kernel of the first dialect says are independent (`nl.affine_range`): an
 //! iteration that reads what an earlier one wrote is found here, where access patterns are known, and so is
-//! one that writes to HBM where an earlier one read (NKI language, `affine_range`: no loop-carried
-//! dependence but associative sums). Tiles on chip that iterations write anew have room of their own each.
+//! one that writes to HBM where an earlier one read, or other values than it wrote (NKI language,
+//! `affine_range`: no loop-carried dependence but associative sums). Tiles on chip that iterations write anew
+//! have room of their own each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -12,6 +13,7 @@ use tilewright_neuron_isa::{EngineKind, Instruction, TensorRegion};
 use tilewright_neuron_sim::findings::NeuronFinding;
 
 use crate::session::Session;
+use crate::tensor::Tensor;
 
 /// Accesses of one tile that are looked through for one more.
 const MAX_KEPT: usize = 256;
@@ -20,16 +22,16 @@ const MAX_UPDATES: usize = 2;
 
 /// A running loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RunningLoop {
-    number: u32,
-    iteration: u64,
+pub(crate) struct RunningLoop {
+    pub(crate) number: u32,
+    pub(crate) iteration: u64,
     /// Its iterations are said to be independent.
-    affine: bool,
-    source: u32,
+    pub(crate) affine: bool,
+    pub(crate) source: u32,
 }
 
 /// Loops around an instruction, outermost first.
-type LoopNest = SmallVec<[RunningLoop; 4]>;
+pub(crate) type LoopNest = SmallVec<[RunningLoop; 4]>;
 
 /// What an instruction in loops wrote, or read.
 struct LoopAccess {
@@ -41,36 +43,36 @@ struct LoopAccess {
 }
 
 /// How an access depends on one of an earlier iteration. That both write is no dependence by itself: they may
-/// write the same.
+/// write the same (`iteration_writes`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dependence {
+pub(crate) enum Dependence {
     ReadsWritten,
     WritesRead,
+    WritesOther,
 }
 
 impl Dependence {
-    /// What the later and the earlier access do.
-    fn verbs(self) -> [&'static str; 2] {
+    /// What the later access does, to what, and what the earlier one did.
+    fn verbs(self) -> [&'static str; 3] {
         match self {
-            Dependence::ReadsWritten => ["reads", "wrote"],
-            Dependence::WritesRead => ["writes", "read"],
+            Dependence::ReadsWritten => ["reads", "what", "wrote"],
+            Dependence::WritesRead => ["writes", "what", "read"],
+            Dependence::WritesOther => ["writes", "other values over what", "wrote"],
         }
     }
 }
 
 /// An access of an earlier iteration that one depends on: how, its instruction, the loop and the iteration.
-type Carried = (Dependence, usize, RunningLoop, u64);
+pub(crate) type Carried = (Dependence, usize, RunningLoop, u64);
 
 /// Running loops of each program, and what was written in them.
 #[derive(Default)]
 pub(crate) struct LoopTable {
     made: u32,
-    running: BTreeMap<u32, LoopNest>,
+    pub(crate) running: BTreeMap<u32, LoopNest>,
     writes: BTreeMap<(u32, u32, u32), Vec<LoopAccess>>,
     /// What was read of HBM.
-    reads: BTreeMap<(u32, u32, u32), Vec<LoopAccess>>,
-    /// Which storage is HBM, of that which was asked for.
-    off_chip: BTreeMap<u32, bool>,
+    reads: BTreeMap<(u32, u32, u32), VecDeque<LoopAccess>>,
     /// The last instruction and its loops: where its result goes is known when the next comes. None of the
     /// reads of a reduction over loops is a mistake.
     pending: Option<(usize, LoopNest, bool)>,
@@ -80,7 +82,7 @@ pub(crate) struct LoopTable {
 
 /// The loop that two instructions are in different iterations of, if it is the outermost that tells them
 /// apart.
-fn carrying(earlier: &LoopNest, later: &LoopNest) -> Option<(RunningLoop, u64)> {
+pub(crate) fn carrying(earlier: &LoopNest, later: &LoopNest) -> Option<(RunningLoop, u64)> {
     let differs = earlier.iter().zip(later).find(|(a, b)| a.number != b.number || a.iteration != b.iteration);
     differs.filter(|(a, b)| a.number == b.number).map(|(a, b)| (*b, a.iteration))
 }
@@ -101,7 +103,7 @@ fn accumulates(instruction: &Instruction, region: &TensorRegion) -> bool {
 }
 
 /// The latest read of an earlier iteration of an independent loop that meets a region that is written.
-fn read_before(all: &[LoopAccess], nest: &LoopNest, region: &TensorRegion) -> Option<Carried> {
+fn read_before(all: &VecDeque<LoopAccess>, nest: &LoopNest, region: &TensorRegion) -> Option<Carried> {
     all.iter().rev().find_map(|one| {
         let (carrier, from) = carrying(&one.nest, nest)?;
         let clash = carrier.affine && one.region.surely_overlaps(region);
@@ -110,19 +112,17 @@ fn read_before(all: &[LoopAccess], nest: &LoopNest, region: &TensorRegion) -> Op
 }
 
 /// Whether an instruction adds to what is in a region that it writes.
-fn updates(instruction: &Instruction, region: &TensorRegion) -> bool {
+pub(crate) fn updates(instruction: &Instruction, region: &TensorRegion) -> bool {
     instruction.reads.iter().any(|read| read.overlaps(region)) && accumulates(instruction, region)
 }
 
-impl LoopTable {
-    /// Whether a storage is off the chip.
-    fn is_off_chip(&mut self, program: &NeuronProgram, storage: u32) -> bool {
-        *self.off_chip.entry(storage).or_insert_with(|| {
-            let own = program.allocations.iter().find(|allocation| allocation.storage == storage);
-            own.is_some_and(|allocation| !allocation.memory.on_chip())
-        })
-    }
+/// Whether a storage is off the chip; storages are numbered as they are made.
+fn is_off_chip(program: &NeuronProgram, storage: u32) -> bool {
+    let own = usize::try_from(storage).ok().and_then(|at| program.allocations.get(at));
+    own.is_some_and(|own| own.storage == storage && !own.memory.on_chip())
+}
 
+impl LoopTable {
     /// What an instruction does with what an earlier iteration of an independent loop used; regions of HBM
     /// that it writes are named.
     fn carried(
@@ -177,9 +177,9 @@ impl LoopTable {
         for region in read_off_chip {
             let reads = self.reads.entry((program, region.storage, region.tile)).or_default();
             if reads.len() >= MAX_KEPT {
-                reads.remove(0);
+                reads.pop_front();
             }
-            reads.push(LoopAccess { region: *region, at, nest: nest.clone(), updates: false });
+            reads.push_back(LoopAccess { region: *region, at, nest: nest.clone(), updates: false });
         }
         for region in &instruction.writes {
             let updates = updates(instruction, region);
@@ -220,6 +220,7 @@ impl Session {
         if let Some(place) = nest.iter().position(|one| one.number == number) {
             nest.truncate(place + 1);
             nest[place].iteration += 1;
+            self.end_iterations();
         }
     }
 
@@ -230,6 +231,11 @@ impl Session {
         }
     }
 
+    /// A tensor holds what a reduction over loops has so far.
+    fn running_reduction(&mut self, total: &Tensor) {
+        self.iteration_tiles.add_reduction(self.current_program, total.tile.storage.id);
+    }
+
     /// A loop is over, and those inside it.
     fn leave_loop(&mut self, number: u32) {
         self.settle_loops();
@@ -237,9 +243,14 @@ impl Session {
         if let Some(place) = nest.iter().position(|one| one.number == number) {
             nest.truncate(place);
         }
-        if nest.is_empty() {
-            self.loops.running.remove(&self.current_program);
+        let over = nest.is_empty();
+        self.end_iterations();
+        self.iteration_tiles.leave(number);
+        if over {
             let program = self.current_program;
+            self.loops.running.remove(&program);
+            self.iteration_writes.forget(program);
+            self.iteration_tiles.forget(program);
             self.loops.writes.retain(|key, _| key.0 != program);
             self.loops.reads.retain(|key, _| key.0 != program);
         }
@@ -261,20 +272,21 @@ impl Session {
         let Some((at, nest, reduces)) = self.loops.pending.take() else { return };
         let Some(instruction) = self.program.instructions.get(at) else { return };
         let program = instruction.program;
-        let mut off_chip = |regions: &[TensorRegion]| -> SmallVec<[TensorRegion; 2]> {
+        let off_chip = |regions: &[TensorRegion]| -> SmallVec<[TensorRegion; 2]> {
             let moves = instruction.engine == EngineKind::Dma;
-            let own = |region: &&TensorRegion| moves && self.loops.is_off_chip(&self.program, region.storage);
+            let own = |region: &&TensorRegion| moves && is_off_chip(&self.program, region.storage);
             regions.iter().filter(own).copied().collect()
         };
         let [read, written] = [off_chip(&instruction.reads), off_chip(&instruction.writes)];
         let carried = self.loops.carried(program, &nest, instruction, &written);
         self.loops.keep(program, &nest, (at, instruction), &read);
         if let Some(carried) = carried.filter(|_| !reduces) {
-            self.tell_carried(at, carried);
+            self.report_carried(at, carried);
         }
     }
 
-    fn tell_carried(&mut self, later: usize, (kind, earlier, carrier, from): Carried) {
+    /// Reports a dependence, once for each pair of lines.
+    pub(crate) fn report_carried(&mut self, later: usize, (kind, earlier, carrier, from): Carried) {
         let instructions = &self.program.instructions;
         let (Some(earlier), Some(later)) = (instructions.get(earlier), instructions.get(later)) else {
             return;
@@ -283,13 +295,13 @@ impl Session {
             return;
         }
         let line = |source: u32| self.program.source(source).to_owned();
-        let [now, before] = kind.verbs();
+        let [now, what, before] = kind.verbs();
         self.reported.push(NeuronFinding {
             code: "neuron/loop-carried",
             error: true,
             source: line(later.source),
             message: format!(
-                "{} {now} in iteration {} of the affine_range at {} what {} at {} {before} in iteration {}",
+                "{} {now} in iteration {} of the affine_range at {} {what} {} at {} {before} in iteration {}",
                 later.opcode,
                 carrier.iteration - 1,
                 line(carrier.source),

@@ -26,6 +26,8 @@ use tilewright_num::Dtype;
 use crate::current::next_launch;
 use crate::dtype::ElementType;
 use crate::error::raise;
+use crate::iteration_tiles::IterationTiles;
+use crate::iteration_writes::IterationWrites;
 use crate::loops::LoopTable;
 use crate::register::RegisterTable;
 use crate::shared_writes::SharedWrites;
@@ -61,6 +63,8 @@ pub(crate) struct Session {
     pub(crate) registers: RegisterTable,
     pub(crate) loops: LoopTable,
     pub(crate) shared_writes: SharedWrites,
+    pub(crate) iteration_writes: IterationWrites,
+    pub(crate) iteration_tiles: IterationTiles,
     /// Programs of the launch.
     #[pyo3(get, set)]
     pub(crate) programs: u32,
@@ -144,6 +148,7 @@ impl Session {
                 instruction.barrier = self.current_barrier;
                 self.own_registers(&instruction);
                 self.follow_branch(&mut instruction);
+                self.read_behind_loops(&instruction);
                 self.program.instructions.push(instruction);
                 let at = self.program.instructions.len() - 1;
                 self.follow_loops(at, self.current_program);
@@ -302,6 +307,8 @@ impl Session {
             registers: RegisterTable::default(),
             loops: LoopTable::default(),
             shared_writes: SharedWrites::default(),
+            iteration_writes: IterationWrites::default(),
+            iteration_tiles: IterationTiles::default(),
             programs: 1,
             reported: Vec::new(),
             summed: BTreeMap::new(),
@@ -471,6 +478,7 @@ impl Session {
     /// are added as the tensor engine adds to PSUM.
     fn retarget(&mut self, target: &Tensor, value: &Tensor, add: bool) -> PyResult<()> {
         let (to, from) = (target.operand()?, value.operand()?);
+        let left = self.before_tile_write(to);
         let rules = &self.chip.rules;
         if Session::place_product(to, from, add) {
             // Done where it belongs.
@@ -489,6 +497,9 @@ impl Session {
             if add {
                 instruction.reads.push(region);
             }
+        }
+        if let Some(at) = value.fresh() {
+            self.after_tile_write(to, at, Some(from.storage.id), left);
         }
         Ok(())
     }

@@ -4,32 +4,31 @@
 use std::collections::BTreeMap;
 
 use tilewright_neuron_exec::Tile;
-use tilewright_neuron_isa::{MemorySpace, TensorRegion};
+use tilewright_neuron_isa::written_elements::{differs, last_writes};
+use tilewright_neuron_isa::{MemorySpace, TensorRegion, TensorView};
 
 use crate::session::Session;
 
 /// Writes of one tensor that are looked through before another is made.
 const MAX_WRITES: usize = 4096;
 
-/// Where the programs of a launch wrote, by tensor: program, barriers before it, place.
+/// A write of a program, which has met the others so often before.
+struct ProgramWrite {
+    program: u32,
+    barrier: u32,
+    region: TensorRegion,
+    view: TensorView,
+}
+
+/// Where the programs of a launch wrote, by tensor.
 #[derive(Default)]
-pub(crate) struct SharedWrites(BTreeMap<u32, Vec<(u32, u32, TensorRegion)>>);
+pub(crate) struct SharedWrites(BTreeMap<u32, Vec<ProgramWrite>>);
 
 /// What a place held that others wrote, before it is written again.
 pub(crate) struct BytesBefore {
     bytes: Vec<u8>,
-    others: Vec<TensorRegion>,
-}
-
-/// Whether an element lies in a region without gaps.
-fn holds(region: &TensorRegion, byte: u64) -> bool {
-    let (row, byte) = match region.pitch_bytes {
-        0 => (0, byte),
-        pitch => (byte / pitch, byte % pitch),
-    };
-    !region.sparse
-        && (region.rows.0..region.rows.1).contains(&row)
-        && (region.bytes.0..region.bytes.1).contains(&byte)
+    /// Elements that others wrote.
+    marked: Vec<bool>,
 }
 
 impl Session {
@@ -41,34 +40,28 @@ impl Session {
         let region = TensorRegion::of(to)?;
         let (program, barrier) = (self.current_program, self.current_barrier);
         let writes = self.shared_writes.0.entry(region.storage).or_default();
-        let others: Vec<TensorRegion> = writes
-            .iter()
-            .filter(|(other, passed, place)| {
-                *other != program && *passed == barrier && place.overlaps(&region)
-            })
-            .map(|&(_, _, place)| place)
-            .collect();
-        let known = writes.last().is_some_and(|last| *last == (program, barrier, region));
-        if writes.len() < MAX_WRITES && !known {
-            writes.push((program, barrier, region));
+        let theirs = |one: &&ProgramWrite| {
+            one.program != program && one.barrier == barrier && one.region.overlaps(&region)
+        };
+        let others: Vec<&TensorView> = writes.iter().filter(theirs).map(|one| &one.view).collect();
+        let marked: Vec<bool> = if others.is_empty() {
+            Vec::new()
+        } else {
+            last_writes(&to.view, others.into_iter()).iter().map(Option::is_some).collect()
+        };
+        let same =
+            |one: &ProgramWrite| (one.program, one.barrier) == (program, barrier) && one.view == to.view;
+        if writes.len() < MAX_WRITES && !writes.last().is_some_and(same) {
+            writes.push(ProgramWrite { program, barrier, region, view: to.view.clone() });
         }
-        if others.is_empty() {
-            return None;
-        }
-        Some(BytesBefore { bytes: to.packed(&to.storage.lock()), others })
+        let any = marked.iter().any(|&marked| marked);
+        any.then(|| BytesBefore { bytes: to.packed(&to.storage.lock()), marked })
     }
 
     /// Marks the last instruction if it put other values over those of another program.
     pub(crate) fn after_write(&mut self, to: &Tile, before: Option<BytesBefore>) {
         let Some(before) = before else { return };
-        let after = to.packed(&to.storage.lock());
-        let size = to.view.dtype.size_bytes(1).max(1);
-        let offsets = to.view.offsets();
-        let elements = before.bytes.chunks(size).zip(after.chunks(size)).zip(offsets.iter());
-        let differs = elements.into_iter().any(|((was, is), &offset)| {
-            let byte = u64::try_from(offset).unwrap_or(u64::MAX).saturating_mul(size as u64);
-            was != is && before.others.iter().any(|place| holds(place, byte))
-        });
+        let differs = differs(&before.marked, &before.bytes, &to.packed(&to.storage.lock()));
         if let Some(last) = self.program.instructions.last_mut().filter(|_| differs) {
             last.other_values = true;
         }

@@ -2,7 +2,9 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use tilewright_neuron_isa::operand::elements_as;
 use tilewright_neuron_isa::pattern::{PatternDim, PatternDims};
+use tilewright_neuron_isa::refusal::rule;
 use tilewright_neuron_isa::{Refusal, TensorRegion, TensorView};
 
 use crate::dtype::{self, ElementType};
@@ -64,6 +66,16 @@ impl Tensor {
     /// Without a dimension of size 1.
     fn squeezed(&self, axis: isize) -> PyResult<Tensor> {
         let at = self.axis(axis)?;
+        let size = self.tile.view.dims.get(at).map_or(1, |dim| dim.size);
+        rule(size == 1, || {
+            Refusal::new(
+                "neuron/shape",
+                format!("dimension {at} squeezed, which has {size} elements"),
+                "a dimension of one element may be left out",
+                "take one of its elements with an index, or reshape",
+            )
+        })
+        .map_err(|refusal| plain(&refusal))?;
         self.affine(|view| view.select(at, 0))
     }
 
@@ -142,5 +154,30 @@ impl Tensor {
             out.bounds.push(IndexBounds { index, axis: None, size, stride: 1, base });
         }
         Ok(out)
+    }
+
+    /// Whether a tile of indices picked its elements.
+    #[getter]
+    fn is_picked(&self) -> bool {
+        self.tile.view.gather.is_some() && self.tile.view.picked_by.is_some()
+    }
+
+    /// The first element of the tensor that a view of picked elements has more than once, by dimension of the
+    /// tensor, and how often it has it.
+    fn repeated_element(&self) -> Option<(Vec<usize>, usize)> {
+        let (view, tensor) = (&self.tile.view, &self.tile.storage.tensor);
+        let most =
+            i64::try_from(elements_as(tensor.shape.iter().product(), tensor.dtype, view.dtype)).ok()?;
+        let mut offsets: Vec<i64> = view.gather.as_deref()?.to_vec();
+        offsets.retain(|offset| (0..most).contains(offset));
+        offsets.sort_unstable();
+        let twice = offsets.windows(2).position(|pair| pair[0] == pair[1])?;
+        let count = offsets[twice..].iter().take_while(|&&offset| offset == offsets[twice]).count();
+        let mut rest = elements_as(usize::try_from(offsets[twice]).ok()?, view.dtype, tensor.dtype);
+        let mut place = vec![0; tensor.shape.len()];
+        for (step, &size) in place.iter_mut().zip(&tensor.shape).rev() {
+            (*step, rest) = (rest % size.max(1), rest / size.max(1));
+        }
+        Some((place, count))
     }
 }

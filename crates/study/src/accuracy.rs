@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::collectives;
 use crate::kinds::{KindErrors, RowKind, by_kind};
 use crate::rows::PublishedRow;
 
@@ -31,7 +32,7 @@ pub struct AccuracyValues {
 const CEILING: f64 = 0.95;
 
 /// Four digits, or all before the point; none behind it that are zero.
-fn digits(value: f64) -> String {
+pub(crate) fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_string();
     }
@@ -42,7 +43,7 @@ fn digits(value: f64) -> String {
 }
 
 /// The value as it is printed.
-fn rounded(value: f64) -> f64 {
+pub(crate) fn rounded(value: f64) -> f64 {
     digits(value).parse().unwrap_or(value)
 }
 
@@ -95,7 +96,7 @@ pub fn page(rows: &[PublishedRow], values: &AccuracyValues) -> String {
         tables += &format!("\n## {chip}\n\n{ROW_HEAD}");
         tables.extend(found.iter().map(line));
     }
-    format!("{HEAD}{SUMMARY_HEAD}{summary}{NOTES}{tables}{PEERS}")
+    format!("{HEAD}{SUMMARY_HEAD}{summary}{NOTES}{tables}{}{PEERS}", collectives::section())
 }
 
 fn summary_line(chip: &str, kind: &KindErrors, held_out: Option<&String>) -> String {
@@ -198,9 +199,9 @@ Ranges are those over the band of HBM's
 efficiency (0.91 to 0.97); `tilewright study llama2-7b --bands` has ranges over every assumption. One row by \
 itself: `tilewright study published
 --chip CHIP --group GROUP`. Kernels are ours, written to do what the published ones do; the published \
-kernels themselves, recorded times of
-the kernel library and collectives need checkouts and stand in [NKI on a \
-laptop](nki.md#against-published-figures), with their kinds.
+kernels themselves and recorded times of
+the kernel library need checkouts and stand in [NKI on a \
+laptop](nki.md#against-published-figures), with their kinds; [collectives](#collectives) come last.
 ";
 
 const ROW_HEAD: &str = "\

@@ -12,6 +12,7 @@ pub mod bands;
 mod bands_text;
 mod block;
 mod closed_form;
+pub mod collectives;
 pub mod curves;
 pub mod figure10;
 pub mod figure13;

@@ -258,7 +258,7 @@ def _start(program, grid, place, shared, session, core):
     program.grid, program.place, program.shared = grid, place, shared
     program.loops, program.reductions, program.lanes, program.placed = [], {}, {}, set()
     program.at, program.barrier, program.calls, program.chosen_psum = 0, 0, {}, set()
-    program.session, program.core, program.picked = session, core, state.newest_picked()
+    program.session, program.core = session, core
 
 
 def _run_alone(func, grid, args, kwargs, session, shared):

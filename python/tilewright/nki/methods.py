@@ -8,7 +8,7 @@ import numpy as np
 from tilewright import _core
 from tilewright._core import Tensor
 
-from . import dtypes, lower, picked, registers, state, ufuncs
+from . import dtypes, lower, registers, state, ufuncs
 from .refusals import not_negative, refused, whole
 
 
@@ -57,14 +57,24 @@ def assert_shape(self, shape):
 
 def slice_(self, dim, start, end, step=1):
     """A slice of one dimension."""
-    first, last = int(start), int(end)
+    first, last = not_negative(int(start), "a slice from element"), int(end)
     return registers.placed(self.sliced(dim, first, max(0, -(-(last - first) // step)), step), start)
+
+
+def _axis(self, dim, what):
+    """The number of a dimension, which may be counted from the last."""
+    found, rank = whole(dim, f"{what} of dimension"), len(self.shape)
+    if not -rank <= found < rank:
+        asked = f"{what} of dimension {found} of a tensor of shape {tuple(self.shape)}"
+        allowed = f"dimensions 0 to {rank - 1}"
+        raise refused("neuron/shape", asked, allowed, "count from 0, or from the last with -1")
+    return found % rank
 
 
 def select(self, dim, index):
     """A dimension dropped at one of its steps; partitions of on-chip tensors are kept."""
     key = [slice(None)] * len(self.shape)
-    key[dim] = index
+    key[_axis(self, dim, "select")] = index
     return self[tuple(key)]
 
 
@@ -84,19 +94,20 @@ def broadcast(self, dim, size):
 
 def reshape_dim(self, dim, shape):
     """One dimension split into several."""
-    dim = dim + len(self.shape) if dim < 0 else dim
+    dim = _axis(self, dim, "reshape_dim")
     shape = [int(size) for size in shape]
     if -1 in shape:
         known = -math.prod(shape)
-        shape[shape.index(-1)] = self.shape[dim] // known
+        shape[shape.index(-1)] = self.shape[dim] // known if known else 0
     return self.reshaped(list(self.shape[:dim]) + shape + list(self.shape[dim + 1 :]))
 
 
 def flatten_dims(self, start_dim, end_dim):
     """Several dimensions made one."""
-    rank = len(self.shape)
-    start = start_dim + rank if start_dim < 0 else start_dim
-    end = end_dim + rank if end_dim < 0 else end_dim
+    start, end = _axis(self, start_dim, "flatten_dims"), _axis(self, end_dim, "flatten_dims")
+    if start > end:
+        asked = f"flatten_dims from dimension {start} to {end}"
+        raise refused("neuron/shape", asked, "a first dimension that is not behind the last", "swap the two")
     merged = math.prod(self.shape[start : end + 1])
     return self.reshaped(list(self.shape[:start]) + [merged] + list(self.shape[end + 1 :]))
 
@@ -154,11 +165,7 @@ def ap(self, pattern, offset=0, scalar_offset=None, vector_offset=None, indirect
     offsets = grid + lead * step + offset
     limit = self._total()
     view = self.gathered(offsets.reshape(-1).tolist(), list(offsets.shape), 0, limit, vector_offset)
-    view = view if code is None or code == self.code else view.reinterpreted(code)
-    if vector_offset is None:
-        return view
-    indices = lead.reshape(-1)
-    return picked.remember(view, indices, indices * step + offset, limit)
+    return view if code is None or code == self.code else view.reinterpreted(code)
 
 
 def indirect(self, index, num_elem=None):

@@ -1,15 +1,6 @@
 """The run that goes on: its session, its launch grid and its loops."""
 
-import collections
 import threading
-
-#: Views of picked rows whose indices are kept.
-NEWEST_PICKED = 16
-
-
-def newest_picked():
-    """Room for the views of a program, as (view, indices)."""
-    return collections.deque(maxlen=NEWEST_PICKED)
 
 
 class Program(threading.local):
@@ -34,8 +25,6 @@ class Program(threading.local):
         self.calls = {}
         self.barrier = 0
         self.placed = set()
-        #: The newest views of rows that tiles of indices picked (`picked`).
-        self.picked = newest_picked()
         #: Tensors that were put into PSUM without the kernel asking for it.
         self.chosen_psum = set()
 

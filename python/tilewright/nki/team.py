@@ -45,12 +45,13 @@ class Team:
     def wait(self, ready, what):
         """Lets the others run until `ready()`."""
         member = state.program.member
+        place = None
         while not ready():
-            self._waits[member] = what
+            place = place or state.program.session.here()
+            self._waits[member] = f"{what} at {place}"
             self._idle += 1
             if self._idle > 2 * len(self.members) and self._all_wait():
-                waits = "; ".join(f"{self._name(at)} waits for {self._waits[at]}" for at in self._alive())
-                raise Deadlock(waits)
+                raise Deadlock("; ".join(self._state(at) for at in range(len(self.members))))
             self.pass_on(member)
         self._waits.pop(member, None)
 
@@ -63,6 +64,10 @@ class Team:
 
     def _all_wait(self):
         return all(at in self._waits for at in self._alive())
+
+    def _state(self, at):
+        """What a member waits for, or that it has ended."""
+        return f"{self._name(at)} has ended" if self.done[at] else f"{self._name(at)} waits for {self._waits[at]}"
 
     def _name(self, at):
         rank, core = self.members[at]

@@ -10,6 +10,7 @@
 //! - [`region`], [`instruction`], [`program`]: what was executed, and the bytes that it touched;
 //! - [`opcode`], [`text`]: names of instructions, and the text of a program, which reads back as an equal
 //!   one;
+//! - [`written_elements`]: which elements of a place earlier writes put there;
 //! - [`mod@verify`]: whether a program that was read can be scheduled.
 
 pub mod alu;
@@ -31,6 +32,7 @@ pub mod region;
 pub mod tensor;
 pub mod text;
 pub mod verify;
+pub mod written_elements;
 
 pub use chip::{Chip, Generation};
 pub use memory::MemorySpace;

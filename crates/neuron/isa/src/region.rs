@@ -46,18 +46,9 @@ impl TensorRegion {
         if view.gather.is_some() {
             return Some(flat);
         }
-        let outer = view.dims.iter().filter(|dim| dim.size > 1).max_by_key(|dim| dim.stride.unsigned_abs());
-        let Some(outer) = outer else { return Some(flat) };
-        let pitch = as_u64(outer.stride.unsigned_abs()) * size;
-        let inner = (most - least).saturating_sub(pitch.saturating_mul(as_u64(outer.size - 1)));
-        if pitch == 0 || least % pitch + inner > pitch {
-            return Some(flat);
-        }
-        let row = least / pitch;
-        let bytes = (least % pitch, least % pitch + inner);
-        let rows = (row, row + as_u64(outer.size));
-        let sparse = touched < inner.saturating_mul(as_u64(outer.size));
-        Some(TensorRegion { pitch_bytes: pitch, rows, bytes, sparse, ..flat })
+        let found = in_rows(view, size, touched, &flat).unwrap_or(flat);
+        let exact = if found.sparse { runs_of_one_pitch(view, size, &flat) } else { None };
+        Some(exact.unwrap_or(found))
     }
 
     /// True if they share a byte.
@@ -87,11 +78,13 @@ impl TensorRegion {
     /// True if every byte of `other` is in it.
     pub fn covers(&self, other: &TensorRegion) -> bool {
         let within = |a: (u64, u64), b: (u64, u64)| a.0 <= b.0 && b.1 <= a.1;
-        self.storage == other.storage
-            && self.tile == other.tile
-            && self.pitch_bytes == other.pitch_bytes
-            && within(self.rows, other.rows)
-            && within(self.bytes, other.bytes)
+        if self.storage != other.storage || self.tile != other.tile {
+            return false;
+        }
+        if self.pitch_bytes == other.pitch_bytes {
+            return within(self.rows, other.rows) && within(self.bytes, other.bytes);
+        }
+        !self.sparse && self.is_run() && within(self.span(), other.span())
     }
 
     /// First byte and the one after the last, over all rows.
@@ -100,6 +93,23 @@ impl TensorRegion {
         let at = |row: u64, byte: u64| row.exact_mul(self.pitch_bytes).exact_add(byte);
         (at(self.rows.0, self.bytes.0), at(last, self.bytes.1))
     }
+}
+
+/// Rows as far apart as the steps of the longest stride, with what the other loops reach of each; none of a
+/// pattern that reaches beyond a row, or has one.
+fn in_rows(view: &TensorView, size: u64, touched: u64, flat: &TensorRegion) -> Option<TensorRegion> {
+    let (least, most) = flat.bytes;
+    let outer = view.dims.iter().filter(|dim| dim.size > 1).max_by_key(|dim| dim.stride.unsigned_abs())?;
+    let pitch = as_u64(outer.stride.unsigned_abs()) * size;
+    let inner = (most - least).saturating_sub(pitch.saturating_mul(as_u64(outer.size - 1)));
+    if pitch == 0 || least % pitch + inner > pitch {
+        return None;
+    }
+    let row = least / pitch;
+    let bytes = (least % pitch, least % pitch + inner);
+    let rows = (row, row + as_u64(outer.size));
+    let sparse = touched < inner.saturating_mul(as_u64(outer.size));
+    Some(TensorRegion { pitch_bytes: pitch, rows, bytes, sparse, ..*flat })
 }
 
 fn on_chip(storage: &TensorDecl, least: u64, most: u64, view: &TensorView, size: u64) -> TensorRegion {
@@ -127,6 +137,33 @@ fn on_chip(storage: &TensorDecl, least: u64, most: u64, view: &TensorView, size:
         bytes,
         sparse: touched_elements(view).saturating_mul(size) < held,
     }
+}
+
+/// A pattern whose loops, in whatever order, go through runs of the same length at the same distance: every
+/// second element, or one head of several in all rows. It has no gaps but those between the runs.
+fn runs_of_one_pitch(view: &TensorView, size: u64, flat: &TensorRegion) -> Option<TensorRegion> {
+    let mut moving: SmallVec<[(u64, u64); 5]> = view
+        .dims
+        .iter()
+        .filter(|dim| dim.stride != 0 && dim.size > 1)
+        .map(|dim| (as_u64(dim.stride.unsigned_abs()).saturating_mul(size), as_u64(dim.size)))
+        .collect();
+    moving.sort_unstable();
+    let mut run = size;
+    let mut loops = moving.into_iter().peekable();
+    while let Some((stride, count)) = loops.next_if(|(stride, _)| *stride == run) {
+        run = stride.saturating_mul(count);
+    }
+    let (pitch, mut count) = loops.next()?;
+    for (stride, steps) in loops {
+        if stride != pitch.saturating_mul(count) {
+            return None;
+        }
+        count = count.saturating_mul(steps);
+    }
+    let (row, byte) = (flat.bytes.0 / pitch, flat.bytes.0 % pitch);
+    let (rows, bytes) = ((row, row.saturating_add(count)), (byte, byte.saturating_add(run)));
+    (bytes.1 <= pitch).then_some(TensorRegion { pitch_bytes: pitch, rows, bytes, sparse: false, ..*flat })
 }
 
 /// Elements that a pattern touches; steps in place are no elements of their own. None of a list of offsets

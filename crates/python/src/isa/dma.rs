@@ -23,8 +23,11 @@ impl Session {
     ) -> Recorded {
         let (from, combine) = (src.operand()?, combine.map(alu).transpose()?);
         let made = self.descriptors(dst, "dma_copy", &[from], mode, engine)?;
-        self.emit_shared(dst, |chip, to| {
-            let done = dma::dma_copy(chip, skipping_like(to, from).as_ref().unwrap_or(to), from, combine);
+        let to = dst.get().operand()?;
+        let skipping = skipping_like(to, from);
+        let to = skipping.as_ref().unwrap_or(to);
+        self.emit_shared(dst, to, |chip| {
+            let done = dma::dma_copy(chip, to, from, combine);
             Ok(done.map(|instruction| made.attach_to(instruction)))
         })
     }
@@ -87,7 +90,8 @@ impl Session {
     ) -> Recorded {
         let from = src.operand()?;
         let made = self.descriptors(dst, "dma_transpose", &[from], mode, "")?;
-        self.emit_shared(dst, |chip, to| {
+        let to = dst.get().operand()?;
+        self.emit_shared(dst, to, |chip| {
             let done = dma::dma_transpose(chip, to, from, permuted.operand()?);
             Ok(done.map(|instruction| made.attach_to(instruction)))
         })
@@ -102,7 +106,8 @@ impl Session {
     ) -> Recorded {
         let tiles = srcs.iter().map(|src| src.get().operand().cloned()).collect::<PyResult<Vec<Tile>>>()?;
         let made = self.descriptors(dst, "dma_compute", &tiles.iter().collect::<Vec<_>>(), "unknown", "")?;
-        self.emit_shared(dst, |chip, to| {
+        let to = dst.get().operand()?;
+        self.emit_shared(dst, to, |chip| {
             let done = dma::dma_compute(chip, to, &tiles, &scales, alu(op)?);
             Ok(done.map(|instruction| made.attach_to(instruction)))
         })

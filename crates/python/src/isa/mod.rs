@@ -86,19 +86,27 @@ impl Session {
         dst: &Bound<'_, Tensor>,
         run: impl FnOnce(&Chip, &Tile) -> PyResult<Result<Instruction, Refusal>>,
     ) -> Recorded {
-        let done = run(&self.chip, dst.get().operand()?)?;
-        self.done(dst, done)
+        let to = dst.get().operand()?;
+        let left = self.before_tile_write(to);
+        let done = run(&self.chip, to)?;
+        self.done(dst, done)?;
+        self.after_tile_write(to, self.program.instructions.len().saturating_sub(1), None, left);
+        Ok(())
     }
 
-    /// As [`Session::emit`], with a look at what other programs wrote to the same place of shared HBM.
+    /// As [`Session::emit`], with a look at what other programs of the launch and other iterations of a loop
+    /// wrote to the same place of HBM; `to` is what of the result is written.
     fn emit_shared(
         &mut self,
         dst: &Bound<'_, Tensor>,
-        run: impl FnOnce(&Chip, &Tile) -> PyResult<Result<Instruction, Refusal>>,
+        to: &Tile,
+        run: impl FnOnce(&Chip) -> PyResult<Result<Instruction, Refusal>>,
     ) -> Recorded {
-        let before = self.before_write(dst.get().operand()?);
-        self.emit(dst, run)?;
-        self.after_write(dst.get().operand()?, before);
+        let before = self.before_write(to);
+        let overwrite = self.before_iteration_write(to);
+        self.emit(dst, |chip, _| run(chip))?;
+        self.after_write(to, before);
+        self.after_iteration_write(to, overwrite);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ from .. import dtypes, lower, picked, registers, state, team
 from ..enums import *  # noqa: F403  names of the module
 from ..enums import engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd  # noqa: F401
 from ..old.isa import _largest, _operand, get_nc_version  # noqa: F401
+from ..refusals import refused
 from ..registers import Register
 from . import isa_constants as constants  # noqa: F401
 
@@ -21,7 +22,7 @@ def get_nc_sub_version():
 
 def _like(tile, dst):
     """A view of an operand with the shape of the destination, where only unit dimensions differ."""
-    if tile.size == dst.size:
+    if tile.size == dst.size or type(tile) is np.ndarray:
         return tile
     return lower.conform(tile, dst.shape)
 
@@ -412,12 +413,12 @@ def register_alloc(x=None):
 
 def register_load(dst, src):
     """register <- one element."""
-    dst.load(src) if isinstance(src, Tensor) else dst.move(src)
+    registers.checked(dst, "register_load").move(src)
 
 
 def register_move(dst, src):
     """register <- register or constant."""
-    dst.move(src)
+    registers.checked(dst, "register_move").move(src)
 
 
 def register_store(dst, src):
@@ -438,9 +439,30 @@ def core_barrier(data, cores, engine=None, name=None):
     program = state.program
     if program.team is None:
         return
-    known = _cores()
-    wanted = [known[int(core)] for core in cores if int(core) in known]
+    known, named = _cores(), [int(core) for core in cores]
+    if len(known) > 1:
+        _check_cores(f"core_barrier of cores {tuple(named)}", named, known)
+        if named and program.core not in named:
+            raise refused(
+                "neuron/launch",
+                f"core_barrier of cores {tuple(named)} on core {program.core}",
+                "a barrier of cores of which the one that calls it is one",
+                "name every core that calls it, or call it on those alone",
+            )
+    wanted = [known[core] for core in named if core in known]
     team.gather(("core_barrier", program.rank, data.storage_id), None, wanted or list(known.values()))
+
+
+def _check_cores(what, named, known):
+    """Refuses cores that the launch does not have."""
+    for core in named:
+        if core not in known:
+            raise refused(
+                "neuron/launch",
+                f"{what}, where core {core} is none of the launch",
+                f"cores {tuple(known)}",
+                "count cores of the launch from 0",
+            )
 
 
 def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=None, name=None):
@@ -456,6 +478,9 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=None, n
     sent = session.alloc(list(src.shape), src.code, "sbuf")
     session.retarget(sent, src, False)
     turns, cores = program.team, _cores()
+    if len(cores) > 1:
+        peers = [int(send_to_rank), int(recv_from_rank)]
+        _check_cores(f"sendrecv to core {peers[0]} from core {peers[1]}", peers, cores)
     box = ("sendrecv", program.rank, program.core, int(send_to_rank), int(pipe_id))
     turns.post(box, [*turns.mail.get(box, []), sent])
     wanted = ("sendrecv", program.rank, int(recv_from_rank), program.core, int(pipe_id))

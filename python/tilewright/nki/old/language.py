@@ -133,6 +133,7 @@ def loop_reduce(x, op, loop_indices, dtype=None, mask=None, **_options):
         if target is not None and part is not None:
             state.running().tensor_tensor(target, target, part, name)
     state.program.reductions[key] = (outermost, total)
+    state.running().running_reduction(total)
     return _alias(total)
 
 

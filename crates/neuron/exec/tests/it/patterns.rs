@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tilewright_neuron_exec::{Storage, Tile, convert};
+use tilewright_neuron_isa::pattern::PatternDim;
 use tilewright_neuron_isa::{MemorySpace, TensorAccess, TensorDecl, TensorRegion, TensorView};
 use tilewright_num::{Dtype, RuleSet};
 
@@ -125,6 +126,8 @@ proptest! {
         prop_assert!(!shared || first.overlaps(&second), "{first:?} and {second:?} share an element");
         prop_assert!(shared || !first.surely_overlaps(&second), "{first:?} and {second:?} share nothing");
         prop_assert!(first.overlaps(&first) && first.covers(&first));
+        let inside = b.offsets().iter().all(|offset| a.offsets().contains(offset));
+        prop_assert!(inside || first.sparse || !first.covers(&second), "{first:?} is less than {second:?}");
     }
 
     #[test]
@@ -150,6 +153,32 @@ fn columns_of_a_tile_do_not_overlap() {
     assert!(!column(0).overlaps(&column(16)));
     assert!(column(0).overlaps(&column(8)));
     assert_eq!(column(16).bytes, (64, 128));
+}
+
+/// One head of two in every row of a batch, whatever the order of the loops, and every second element.
+#[test]
+fn runs_at_one_distance_have_no_gaps_but_those_between_them() {
+    let whole = counted(MemorySpace::SharedHbm, &[4, 32, 2, 64]);
+    let region = |offset: usize, dims: &[(usize, isize)]| {
+        let mut view = TensorView::whole(&[1], Dtype::F32, 0);
+        view.offset = offset;
+        view.dims = dims.iter().map(|&(size, stride)| PatternDim { size, stride }).collect();
+        TensorRegion::of(&Tile { storage: whole.storage.clone(), view }).unwrap()
+    };
+    let head = |at: usize| region(at * 64, &[(32, 128), (4, 4096), (64, 1)]);
+    let second = |at: usize| region(at, &[(128, 128), (64, 2)]);
+    for (one, other) in [(head(0), head(1)), (second(0), second(1)), (second(1), head(0))] {
+        assert!(!one.sparse && !other.sparse);
+        assert!(one.pitch_bytes != other.pitch_bytes || !one.overlaps(&other));
+        assert!(one.surely_overlaps(&one) && other.surely_overlaps(&other));
+    }
+    assert_eq!((head(1).rows, head(1).bytes, head(1).pitch_bytes), ((0, 128), (256, 512), 512));
+    // All of it in one run covers each of them, and none of them all.
+    let all = region(0, &[(16384, 1)]);
+    assert!(all.covers(&head(1)) && all.covers(&second(1)) && !head(0).covers(&all));
+    assert!(!region(64, &[(16384 - 64, 1)]).covers(&head(0)));
+    // Two distances: there are gaps that rows do not show.
+    assert!(region(0, &[(4, 4096), (16, 128), (64, 2)]).sparse);
 }
 
 #[test]

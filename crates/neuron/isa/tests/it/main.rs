@@ -2,3 +2,4 @@
 
 mod text;
 mod verify;
+mod written_elements;
