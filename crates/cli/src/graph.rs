@@ -6,7 +6,7 @@ use tilewright_compile::divide::{DividedGraph, divided};
 use tilewright_compile::general::refusal::{check_graph, refused_node};
 use tilewright_compile::general::{Choice, Options, Refusal, four_bits, plan};
 use tilewright_explore::Goal;
-use tilewright_graph::{Graph, OpenSizes, TensorStore, bounded, primitives};
+use tilewright_graph::{Graph, OpenSizes, TensorStore, bounded, primitives, wide_floats};
 use tilewright_machine::Tcp;
 use tilewright_schedule::tune::{GraphGoal, GraphWorth, TuneError, TunedGraph, tune_graph, watts, worth};
 
@@ -137,6 +137,10 @@ impl GraphRequest<'_> {
             Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
         })?;
         check_graph(&graph).map_err(|refusal| not_lowered(&graph, &refusal))?;
+        let wide = wide_floats(&graph).map_err(|complaint| {
+            Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
+        })?;
+        let graph = wide.unwrap_or(graph);
         let (graph, note) = match rewritten(self.target, (&graph, store), calibration, host)? {
             Some((graph, note)) => (graph, Some(note)),
             None => (graph, None),

@@ -37,6 +37,7 @@ pub mod simplify;
 pub mod sized;
 pub mod text;
 pub mod verify;
+mod wide_floats;
 
 pub use bounded::{AxisSizes, BoundedGraph, OpenSizes, OpenTensor, SizeInput, bounded};
 pub use build::Builder;
@@ -54,3 +55,4 @@ pub use primitives::{multiply_accumulates, primitives};
 pub use simplify::simplified;
 pub use sized::{AxisChoice, sized};
 pub use verify::verify;
+pub use wide_floats::wide_floats;

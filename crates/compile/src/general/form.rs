@@ -399,8 +399,19 @@ impl<'g> Former<'g> {
         View { value, first: 0, axes }
     }
 
+    /// Whether a node rounds floats to 16 bits for nobody but those who take results: the host does that.
+    fn is_rounded_by_host(&self, node: &Node) -> bool {
+        let rounds = matches!(node.op, Op::Convert(Dtype::F16 | Dtype::Bf16));
+        let float = |id: &ValueId| self.graph.value(*id).is_some_and(|value| value.ty.dtype == Dtype::F32);
+        let read = |id: &ValueId| self.graph.nodes.iter().any(|node| node.inputs.contains(&Some(*id)));
+        rounds && node.inputs.iter().flatten().all(float) && !node.outputs.iter().any(read)
+    }
+
     /// An elementwise operator: a chain of one.
     fn chain(&mut self, node: &Node, name: &str, dims: &[u64], dtype: Dtype) -> Lowered<View> {
+        if let ([Some(id)], true) = (&node.inputs[..], self.is_rounded_by_host(node)) {
+            return self.view(*id);
+        }
         let mut ids: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
         let mut known = Known::default();
         if let (Op::Convert(to), [id]) = (&node.op, &mut ids[..]) {
