@@ -151,6 +151,7 @@ fn energy_is_events_times_figures() {
                 * seconds,
         ),
         ("uncore", energy.uncore_w * seconds),
+        ("off-chip memory, standby", machine.hbm.stacks as f64 * energy.hbm_stack_standby_w * seconds),
     ];
     let mut all = 0.0;
     for (name, expected) in expected {
