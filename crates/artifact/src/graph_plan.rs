@@ -34,10 +34,11 @@
 //! run-time size; they are as many as inputs and outputs, in the same order.
 //!
 //! `set`, `input`, `output`, `constant` and `index` are there as often as there are some. `index` is an input
-//! whose elements choose from an axis of so many elements, for which result of which operator. `machine` is the fingerprint
-//! of the machine's figures. Behind `as` stands how elements lie in HBM: `words` of 32 bits, or `bf16`; `at`
-//! says where, in bytes. Where elements do not follow each other in row-major order there are loops: the
-//! first element, its place, and for each loop its size and its strides among elements and among places.
+//! whose elements choose from an axis of so many elements, for which result of which operator. `machine` is
+//! the fingerprint of the machine's figures. Behind `as` stands how elements lie in HBM: `words` of 32 bits,
+//! or `bf16`; `at` says where, in bytes. Where elements do not follow each other in row-major order there are
+//! loops: the first element, its place, and for each loop its size and its strides among elements and among
+//! places.
 //! Constants follow each other in the section `constants`, each so many bytes long.
 
 use std::fmt;

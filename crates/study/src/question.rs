@@ -302,8 +302,8 @@ fn bands_text(bands: &AnswerBands) -> String {
     let none =
         if idle.is_empty() { String::new() } else { format!("\nnone of these: {}\n", idle.join(", ")) };
     format!(
-        "\nRanges: every figure at its ends, effects added up\n\n{ranges}\nWhat makes the ranges: each figure \
-         at both ends, as percent of the result\n\n{}{none}",
+        "\nRanges: every figure at its ends, effects added up\n\n{ranges}\nWhat makes the ranges: each \
+         figure at both ends, as percent of the result\n\n{}{none}",
         table(&aligns, &rows)
     )
 }

@@ -67,8 +67,8 @@ pub struct Fill {
     pub pe_bytes: u64,
     /// Bytes of each slice.
     pub slice_bytes: u64,
-    /// Networks of data memory whose slices take turns in HBM; with one they lie in their order. Slices of two
-    /// networks side by side keep both busy: a network moves half of what an engine does.
+    /// Networks of data memory whose slices take turns in HBM; with one they lie in their order. Slices of
+    /// two networks side by side keep both busy: a network moves half of what an engine does.
     pub networks: u64,
 }
 
@@ -410,8 +410,8 @@ fn pack(
     Packed { kernel, dtype, held, row, packets, slices: features.slices, columns, biased, fills }
 }
 
-/// Processing elements read their parts of a fill at the same time: parts that begin as far apart as rows of a
-/// bank would want other rows of the same bank all the way. An odd number of banks apart they do not meet.
+/// Processing elements read their parts of a fill at the same time: parts that begin as far apart as rows of
+/// a bank would want other rows of the same bank all the way. An odd number of banks apart they do not meet.
 fn apart(machine: &Tcp, bytes: u64) -> u64 {
     let lowest = machine.hbm.bank_bit_positions.iter().min().copied().unwrap_or(0);
     let bank = 1_u64.checked_shl(u32::try_from(lowest).unwrap_or(u32::MAX)).unwrap_or(1);

@@ -121,8 +121,8 @@ fn every_file_of_published_rows_is_read() {
     assert_eq!(found, read.collect());
 }
 
-/// Rows of each group, of all files, that the hash puts aside and that were seen before there was such a rule,
-/// by how many they are and what their ids add up to. A row that enters now and is put aside must be
+/// Rows of each group, of all files, that the hash puts aside and that were seen before there was such a
+/// rule, by how many they are and what their ids add up to. A row that enters now and is put aside must be
 /// `held-out`.
 const SEEN_BEFORE: [(&str, usize, u64); 36] = [
     ("tcp/DMA", 2, 547_820),
