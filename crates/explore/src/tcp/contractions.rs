@@ -76,7 +76,7 @@ fn in_every_order(task: &TcpTask<'_>, nest: &LoopNest, choice: TcpChoice, visit:
         return;
     };
     for order in orders.filter(|order| space::is_canonical(nest, *order, choice.supply)) {
-        for drain in space::drains(setup, nest) {
+        for drain in space::drains(nest) {
             let Some(commit_bytes) = space::commit_widths(setup, nest, drain).max() else { continue };
             for fetch_bytes in space::fetch_widths(setup, nest) {
                 visit(&TcpChoice { order, drain, fetch_bytes, commit_bytes, loading, ..choice });

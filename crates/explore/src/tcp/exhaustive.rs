@@ -54,7 +54,7 @@ impl ExhaustiveWalk<'_, '_> {
         };
         let orders = 0..u8::try_from(ORDERS.len()).or_broken("orders have numbers of a byte");
         for order in orders.filter(|order| space::is_canonical(&nest, *order, choice.supply)) {
-            for drain in space::drains(&self.task.setup, &nest) {
+            for drain in space::drains(&nest) {
                 self.in_every_width(&nest, TcpChoice { order, drain, ..choice });
             }
         }

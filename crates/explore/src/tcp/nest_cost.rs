@@ -141,7 +141,7 @@ impl NestCost {
         });
         self.fetches.clear();
         self.drains.clear();
-        for drain in space::drains(setup, nest) {
+        for drain in space::drains(nest) {
             let choice = TcpChoice { drain, ..choice };
             let commands = CandidateCommands::unchecked(setup, nest, &choice);
             let fetch = commands.contract.fetch.filter(|_| self.fetches.is_empty());

@@ -246,10 +246,9 @@ pub fn fetch_widths(setup: &Setup<'_>, nest: &LoopNest) -> impl Iterator<Item = 
 }
 
 /// Orders in which sums may leave: one lane of one column in turn, or rows of one sum, are less than the
-/// commit unit writes, and a column of more lanes than a flit has words is more.
-pub fn drains(setup: &Setup<'_>, nest: &LoopNest) -> impl Iterator<Item = Drain> + use<> {
-    let fits = valid_bytes(setup, nest, Drain::Interleaved) <= setup.machine.network.flit_bytes;
-    let interleaved = (fits && (nest.lanes > 1 || nest.columns == 1)).then_some(Drain::Interleaved);
+/// commit unit writes.
+pub fn drains(nest: &LoopNest) -> impl Iterator<Item = Drain> + use<> {
+    let interleaved = (nest.lanes > 1 || nest.columns == 1).then_some(Drain::Interleaved);
     let sequential = (nest.columns > 1).then_some(Drain::Sequential);
     interleaved.into_iter().chain(sequential)
 }

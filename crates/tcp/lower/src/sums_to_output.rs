@@ -51,10 +51,8 @@ impl SumsToOutput {
         let flit_elements = builder.flit_words();
         let sums = DrainSums { time: &time, lanes: &nest.lanes, columns: &columns, flit_elements };
         let orders = [Drain::Interleaved, Drain::Sequential].into_iter();
-        let fitting = orders
-            .filter(|drain| builder.holds(nest, *drain))
-            .map(|drain| DrainLayout::new(&sums, drain))
-            .filter(|leaving| leaving.valid <= flit_elements);
+        let fitting =
+            orders.filter(|drain| builder.holds(nest, *drain)).map(|drain| DrainLayout::new(&sums, drain));
         let mut endings: Vec<SumsToOutput> =
             fitting.map(|leaving| SumsToOutput::of(builder, leaving, parts, out.clone())).collect();
         let best = endings.iter().position(|ending| ending.direct.is_some()).unwrap_or(0);

@@ -42,8 +42,8 @@ const PERCENT: u64 = 25;
 /// Bytes of HBM from one bank to the next.
 const BANK_BYTES: u64 = 1 << 17;
 
-/// A part of a weight as an engine reads it: pieces of slices that lie side by side, those of the two networks
-/// of a PE in turns.
+/// A part of a weight as an engine reads it: pieces of slices that lie side by side, those of the two
+/// networks of a PE in turns.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     /// Bytes from one slice to the next.
