@@ -14,6 +14,7 @@
 //! input "x" bf16[64, 32] as bf16 at 0
 //! output "y" f32[64, 32] as words at 4096 { loops 0 at 0 (16, 128, 64)(128, 1, 1) }
 //! constant 1024 at 16384
+//! index "rows" 4096 of "y" "gather"
 //! ```
 //!
 //! A graph with open sizes begins with `graph 2` and has besides:
@@ -32,10 +33,12 @@
 //! `takes` and `gives` have the parts of each axis of an input and of a result, `size` an input that is a
 //! run-time size; they are as many as inputs and outputs, in the same order.
 //!
-//! `set`, `input`, `output` and `constant` are there as often as there are some. `machine` is the fingerprint
-//! of the machine's figures. Behind `as` stands how elements lie in HBM: `words` of 32 bits, or `bf16`; `at`
-//! says where, in bytes. Where elements do not follow each other in row-major order there are loops: the
-//! first element, its place, and for each loop its size and its strides among elements and among places.
+//! `set`, `input`, `output`, `constant` and `index` are there as often as there are some. `index` is an input
+//! whose elements choose from an axis of so many elements, for which result of which operator. `machine` is
+//! the fingerprint of the machine's figures. Behind `as` stands how elements lie in HBM: `words` of 32 bits,
+//! or `bf16`; `at` says where, in bytes. Where elements do not follow each other in row-major order there are
+//! loops: the first element, its place, and for each loop its size and its strides among elements and among
+//! places.
 //! Constants follow each other in the section `constants`, each so many bytes long.
 
 use std::fmt;
@@ -44,7 +47,7 @@ use tilewright_base::SourceId;
 use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port, PortDivision};
 use tilewright_compile::general::kernel::Packing;
 use tilewright_graph::text::dim;
-use tilewright_graph::{Axis, Dim, Dtype, OpenSizes, OpenTensor, SizeInput};
+use tilewright_graph::{Axis, Dim, Dtype, IndexInput, OpenSizes, OpenTensor, SizeInput};
 use tilewright_ir::print::{list, quoted};
 use tilewright_ir::{Args, Bracket, Fields, Log, Node, Read, Sign, Tree, parser};
 
@@ -71,12 +74,14 @@ pub struct GraphPlan {
     pub interface: GraphInterface,
     /// First byte of each constant in HBM, and its bytes.
     pub constants: Vec<(u64, u64)>,
+    /// Inputs that choose from axes.
+    pub indices: Vec<IndexInput>,
 }
 
 /// Statements that may be there once.
 const SINGLE: [&str; 8] = ["graph", "name", "chip", "machine", "pes", "kernels", "hbm", "bound"];
 /// Statements that may be there several times.
-const MANY: [&str; 4] = ["set", "input", "output", "constant"];
+const MANY: [&str; 5] = ["set", "input", "output", "constant", "index"];
 /// Statements of open sizes.
 const OPEN: [&str; 4] = ["axis", "takes", "size", "gives"];
 
@@ -128,6 +133,7 @@ fn statements(tree: &Tree<'_>, log: &mut Log) -> Option<GraphPlan> {
     let inputs = ports(tree, "input", log);
     let results = ports(tree, "output", log);
     let constants = fields.many("constant", log, constant);
+    let indices = fields.many("index", log, index);
     let open = open_sizes(&fields, log);
     let [machine, pes, kernels, hbm_bytes, roofline_cycles] = counts;
     let interface = GraphInterface {
@@ -140,7 +146,8 @@ fn statements(tree: &Tree<'_>, log: &mut Log) -> Option<GraphPlan> {
         results: results?,
         open: open?,
     };
-    Some(GraphPlan { chip: texts.1?, set: set?, machine: machine?, interface, constants: constants? })
+    let (chip, set, machine) = (texts.1?, set?, machine?);
+    Some(GraphPlan { chip, set, machine, interface, constants: constants?, indices: indices? })
 }
 
 /// Which sizes are open.
@@ -177,6 +184,15 @@ fn constant(args: &mut Args<'_>) -> Read<(u64, u64)> {
     let bytes = args.unsigned("bytes")?;
     args.keyword("at")?;
     Ok((args.unsigned("its first byte")?, bytes))
+}
+
+/// `"rows" 4096 of "y" "gather"`
+fn index(args: &mut Args<'_>) -> Read<IndexInput> {
+    let text = |args: &mut Args<'_>, what| Read::Ok(args.text(what)?.text.into_owned());
+    let input = text(args, "a name in quotes")?;
+    let size = args.unsigned("elements of the axis")?;
+    args.keyword("of")?;
+    Ok(IndexInput { input, size, result: text(args, "a name in quotes")?, op: text(args, "an operator")? })
 }
 
 /// `"x" f32[64, 32] as words at 4096`, and loops if it has some.
@@ -233,7 +249,7 @@ fn element_loops(args: &mut Args<'_>) -> Read<ElementLoops> {
 
 impl fmt::Display for GraphPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GraphPlan { chip, set, machine, interface, constants } = self;
+        let GraphPlan { chip, set, machine, interface, constants, indices } = self;
         let version = match (interface.chips() > 1, interface.open.is_empty()) {
             (true, _) => DIVIDED_VERSION,
             (false, true) => VERSION,
@@ -253,6 +269,9 @@ impl fmt::Display for GraphPlan {
         }
         for (base, bytes) in constants {
             writeln!(f, "constant {bytes} at {base}")?;
+        }
+        for IndexInput { input, size, result, op } in indices {
+            writeln!(f, "index {} {size} of {} {}", quoted(input), quoted(result), quoted(op))?;
         }
         write_open(f, &interface.open)
     }

@@ -115,12 +115,21 @@ fn command(cli: Cli, host: &mut dyn Host) -> Outcome {
     }
 }
 
+/// What is said of numbers in the words of their reader, and in those of whoever writes them.
+const NUMBERS: [(&str, &str); 3] = [
+    ("invalid digit found in string", "it is no whole number of 0 or more"),
+    ("number too large to fit in target type", "it is more than 64 bits hold"),
+    ("cannot parse integer from empty string", "it is no whole number of 0 or more"),
+];
+
 /// Help and version go to standard output and are good; everything else is wrong usage.
 fn usage(error: &clap::Error, colour: bool) -> Outcome {
     let rendered = error.render();
-    let text = if colour { rendered.ansi().to_string() } else { rendered.to_string() };
+    let plain = |text: String| NUMBERS.iter().fold(text, |text, (from, to)| text.replace(from, to));
+    let text = plain(if colour { rendered.ansi().to_string() } else { rendered.to_string() });
     if error.use_stderr() {
-        let refusal = Outcome::usage(rendered.to_string().trim_start_matches("error: ").trim_end()).refusal;
+        let refusal =
+            Outcome::usage(plain(rendered.to_string()).trim_start_matches("error: ").trim_end()).refusal;
         Outcome { code: BAD_INPUT, stderr: text, refusal, ..Outcome::default() }
     } else {
         Outcome { code: GOOD, stdout: text, ..Outcome::default() }

@@ -25,6 +25,7 @@ pub mod build;
 pub mod dim;
 pub mod dtype;
 pub mod graph;
+pub mod index_input;
 pub mod infer;
 pub mod known;
 pub mod language;
@@ -46,6 +47,7 @@ pub use dtype::Dtype;
 pub use graph::{
     Constant, Data, Graph, GraphOutput, GraphState, Node, StoredTensor, TensorStore, Type, Value, ValueId,
 };
+pub use index_input::IndexInput;
 pub use infer::{BuildResult, Subscripts};
 pub use known::KnownElements;
 pub use language::{InputRole, LanguageGraph, NoLanguage};

@@ -28,7 +28,7 @@ pub mod tensor;
 pub mod view;
 
 pub use error::EvalError;
-pub use outside::{OutsideIndex, outside_indices};
+pub use outside::{OutsideIndex, index_inputs, outside_indices};
 pub use run::Interpreter;
 pub use session::{Session, best};
 pub use tensor::{Elements, Tensor};

@@ -3,7 +3,7 @@
 //! along one axis that leads to an element of another row.
 
 use tilewright_graph::rich::{Attr, Attrs, RichOp};
-use tilewright_graph::{Dim, Graph, GraphOutput, Node, Op, TensorStore, ValueId, primitives};
+use tilewright_graph::{Dim, Graph, GraphOutput, IndexInput, Node, Op, TensorStore, ValueId, primitives};
 
 use crate::error::EvalError;
 use crate::run::Interpreter;
@@ -15,7 +15,7 @@ pub struct OutsideIndex {
     /// What the operator gives.
     pub result: String,
     /// The operator.
-    pub op: &'static str,
+    pub op: String,
     /// Its indices.
     pub indices: String,
     /// Which element of the indices, row-major.
@@ -26,6 +26,52 @@ pub struct OutsideIndex {
     pub size: u64,
     /// How many indices of the operator are outside.
     pub count: usize,
+}
+
+/// Inputs of a graph that choose from axes of fixed sizes, in another shape or type at most: what can be said
+/// of a run without the graph.
+pub fn index_inputs(graph: &Graph) -> Vec<IndexInput> {
+    let of = |one: IndexUse<'_>| {
+        let [axis] = &one.axes[..] else { return None };
+        let size = u64::try_from(axis.as_fixed()?).ok()?;
+        let mut id = one.indices;
+        while !graph.inputs.contains(&id) {
+            let maker = graph.nodes.iter().find(|node| node.outputs.contains(&id))?;
+            let same = match &maker.op {
+                Op::Convert(to) => !to.is_float(),
+                Op::Reshape(_) | Op::Transpose(_) | Op::Broadcast(_) => true,
+                _ => false,
+            };
+            id = maker.inputs.first().copied().flatten().filter(|_| same)?;
+        }
+        let value = graph.value(id).filter(|value| !value.ty.dtype.is_float())?;
+        let result = one.node.outputs.first().and_then(|id| graph.value(*id));
+        Some(IndexInput {
+            input: value.name.clone(),
+            size,
+            result: result.map_or_else(String::new, |value| value.name.clone()),
+            op: one.node.op.name().to_string(),
+        })
+    };
+    graph.nodes.iter().filter_map(|node| of(IndexUse::of(graph, node)?)).collect()
+}
+
+impl OutsideIndex {
+    /// The first element of an input that is outside of the axis that it chooses from.
+    pub fn of_input(input: &IndexInput, elements: &[i64]) -> Option<OutsideIndex> {
+        let size = i64::try_from(input.size).unwrap_or(i64::MAX);
+        let mut all = elements.iter().enumerate().filter(|(_, index)| !(-size..size).contains(*index));
+        let (element, index) = all.next()?;
+        Some(OutsideIndex {
+            result: input.result.clone(),
+            op: input.op.clone(),
+            indices: input.input.clone(),
+            element,
+            index: *index,
+            size: input.size,
+            count: 1 + all.count(),
+        })
+    }
 }
 
 /// Indices that choose from axes: from one, or from one axis for each column.
@@ -152,7 +198,7 @@ impl<'g> IndexUse<'g> {
         let name = |id: ValueId| graph.value(id).map_or_else(String::new, |value| value.name.clone());
         Some(OutsideIndex {
             result: self.node.outputs.first().map(|id| name(*id)).unwrap_or_default(),
-            op: self.node.op.name(),
+            op: self.node.op.name().to_string(),
             indices: name(self.indices),
             element,
             index,

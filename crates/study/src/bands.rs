@@ -191,12 +191,12 @@ impl StudyRun<'_> {
     }
 
     /// Joules by component, from what was counted.
-    fn joules(&self, pass: &Pass) -> [f64; COMPONENTS] {
+    pub(crate) fn joules(&self, pass: &Pass) -> [f64; COMPONENTS] {
         let (machine, chips) = (self.setting.machine, self.setting.options.chips);
         let mut parts = energy_of_run_fj(machine, &pass.counts);
-        let [slices, uncore] = standing_fj(machine, chips, pass.cycles);
-        parts[Component::Slices as usize] += slices;
-        parts[Component::Uncore as usize] += uncore;
+        for (component, fj) in Component::STANDING.iter().zip(standing_fj(machine, chips, pass.cycles)) {
+            parts[*component as usize] += fj;
+        }
         parts.map(|fj| real(fj) * 1e-15)
     }
 
@@ -208,7 +208,7 @@ impl StudyRun<'_> {
 }
 
 /// The setting with another machine and other scales.
-fn with<'s>(setting: &'s StudySetup<'_>, machine: &'s Tcp, scales: Scales) -> StudySetup<'s> {
+pub(crate) fn with<'s>(setting: &'s StudySetup<'_>, machine: &'s Tcp, scales: Scales) -> StudySetup<'s> {
     StudySetup {
         machine,
         chip: setting.chip.clone(),
@@ -309,7 +309,7 @@ fn band_of(rows: &[Table2Row], scales: Scales, three: [&Table2Row; 3]) -> Table2
 }
 
 /// Whether programs take the same time whatever the figure is.
-fn is_timeless(setting: &StudySetup<'_>, figure: &str) -> bool {
+pub(crate) fn is_timeless(setting: &StudySetup<'_>, figure: &str) -> bool {
     let section = figure.split('.').next().unwrap_or_default();
     ["energy", "host"].contains(&section) || (section == "pcie" && setting.options.chips == 1)
 }
@@ -369,16 +369,22 @@ fn widen(components: &mut [Vec<[f64; 3]>], stated: &[[f64; COMPONENTS]], changed
     }
 }
 
+/// A result with what every figure does to it at the end that lowers it, and at the one that raises it.
+pub(crate) fn summed_range(stated: f64, index: usize, figures: &[FigureEffect]) -> [f64; 2] {
+    let (mut low, mut high) = (stated, stated);
+    for effect in figures {
+        let ends = effect.at.each_ref().map(|at| at.get(index).map_or(0.0, |value| value - stated));
+        low += ends[0].min(ends[1]).min(0.0);
+        high += ends[0].max(ends[1]).max(0.0);
+    }
+    [low, high]
+}
+
 /// Results with every figure at its worst end for them, and at its best.
 fn added_up(stated: &[f64], figures: &[FigureEffect]) -> Vec<ResultRange> {
     let names = PASSES.iter().flat_map(|pass| MEASURES.iter().map(move |measure| (*pass, *measure)));
     let range = |(index, (stated, (pass, measure))): (usize, (&f64, (&'static str, &'static str)))| {
-        let (mut low, mut high) = (*stated, *stated);
-        for effect in figures {
-            let ends = effect.at.each_ref().map(|at| at.get(index).map_or(0.0, |value| value - stated));
-            low += ends[0].min(ends[1]).min(0.0);
-            high += ends[0].max(ends[1]).max(0.0);
-        }
+        let [low, high] = summed_range(*stated, index, figures);
         ResultRange { pass, measure, stated: *stated, low, high }
     };
     stated.iter().zip(names).enumerate().map(range).collect()

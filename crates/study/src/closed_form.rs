@@ -60,8 +60,6 @@ pub(crate) struct TransposeCase {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TransferCase {
     route: String,
-    /// That of the book's examples; the machine's if there is none.
-    startup: Option<u64>,
     engines: u64,
     dmns: u64,
     packet: u64,
@@ -244,6 +242,5 @@ pub(crate) fn moved(machine: &Tcp, how: &TransferCase) -> Option<u64> {
         "dm to dm" => (DmaRoute::WithinTier, within(&how.from), within(&how.from)),
         _ => return None,
     };
-    let startup = how.startup.unwrap_or(machine.tdma.startup_cycles);
-    Some(transfer_cycles(startup, route, read, write).total_cycles)
+    Some(transfer_cycles(machine.tdma.startup_cycles, route, read, write).total_cycles)
 }

@@ -1,20 +1,21 @@
 //! Plans of compiled graphs: what is printed is read, and what is wrong is refused with its line.
 
+use proptest::collection::vec;
 use proptest::prelude::*;
 use tilewright_artifact::{GraphPlan, PlanError};
 use tilewright_compile::general::interface::{ElementLoops, GraphInterface, Port, PortDivision, PortError};
 use tilewright_compile::general::kernel::Packing;
-use tilewright_graph::{Axis, AxisId, Dim, Dtype, OpenSizes, OpenTensor, SizeInput};
+use tilewright_graph::{Axis, AxisId, Dim, Dtype, IndexInput, OpenSizes, OpenTensor, SizeInput};
 
 fn port() -> impl Strategy<Value = Port> {
-    let loops = (any::<[u64; 2]>(), proptest::collection::vec(any::<(u64, u64, u64)>(), 0..4));
+    let loops = (any::<[u64; 2]>(), vec(any::<(u64, u64, u64)>(), 0..4));
     let loops = loops.prop_map(|([first_element, first_place], loops)| ElementLoops {
         first_element,
         first_place,
         loops,
     });
-    let sizes = proptest::collection::vec(any::<u64>(), 0..5);
-    let loops = proptest::collection::vec(loops, 0..3);
+    let sizes = vec(any::<u64>(), 0..5);
+    let loops = vec(loops, 0..3);
     let division = proptest::option::of((any::<usize>(), 2..u64::MAX));
     let division = division.prop_map(|one| one.map(|(axis, chips)| PortDivision { axis, chips }));
     (".*", 0..Dtype::ALL.len(), sizes, 0..Packing::ALL.len(), any::<u64>(), loops, division).prop_map(
@@ -31,24 +32,26 @@ fn port() -> impl Strategy<Value = Port> {
 }
 
 fn plan() -> impl Strategy<Value = GraphPlan> {
-    let ports = || proptest::collection::vec(port(), 0..4);
-    let texts = (".*", ".*", proptest::collection::vec(".*", 0..3));
-    (texts, any::<[u64; 5]>(), ports(), ports(), proptest::collection::vec(any::<(u64, u64)>(), 0..4))
-        .prop_map(
-            |(
-                (name, chip, set),
-                [machine, pes, kernels, hbm_bytes, roofline_cycles],
-                inputs,
-                results,
-                constants,
-            )| {
-                let inputs = inputs.into_iter().map(|port| Port { loops: Vec::new(), ..port }).collect();
-                let open = OpenSizes::default();
-                let interface =
-                    GraphInterface { name, pes, kernels, hbm_bytes, roofline_cycles, inputs, results, open };
-                GraphPlan { chip, set, machine, interface, constants }
-            },
-        )
+    let ports = || vec(port(), 0..4);
+    let texts = (".*", ".*", vec(".*", 0..3));
+    let index = (".*", any::<u64>(), ".*", ".*");
+    let index = index.prop_map(|(input, size, result, op)| IndexInput { input, size, result, op });
+    let lists = (vec(any::<(u64, u64)>(), 0..4), vec(index, 0..3));
+    (texts, any::<[u64; 5]>(), ports(), ports(), lists).prop_map(
+        |(
+            (name, chip, set),
+            [machine, pes, kernels, hbm_bytes, roofline_cycles],
+            inputs,
+            results,
+            (constants, indices),
+        )| {
+            let inputs = inputs.into_iter().map(|port| Port { loops: Vec::new(), ..port }).collect();
+            let open = OpenSizes::default();
+            let interface =
+                GraphInterface { name, pes, kernels, hbm_bytes, roofline_cycles, inputs, results, open };
+            GraphPlan { chip, set, machine, interface, constants, indices }
+        },
+    )
 }
 
 /// Plans of open sizes: three axes, tensors whose axes are sums and products of them.
@@ -61,19 +64,17 @@ fn open_sizes() -> impl Strategy<Value = OpenSizes> {
             product.and_then(|product| product.plus(&more.into())).expect("a small size")
         })
     };
-    let axes = move || proptest::collection::vec(proptest::collection::vec(dim(), 0..3), 0..4);
+    let axes = move || vec(vec(dim(), 0..3), 0..4);
     let tensors = move || {
         let one = (".*", axes()).prop_map(|(name, axes)| OpenTensor { name, axes });
-        proptest::collection::vec(one, 0..3)
+        vec(one, 0..3)
     };
     let sizes = (".*", dim()).prop_map(|(name, size)| SizeInput { name, size });
-    (tensors(), proptest::collection::vec(sizes, 0..3), tensors(), any::<[u32; 3]>()).prop_map(
-        |(inputs, sizes, outputs, most)| {
-            let axis = |(name, most): (&str, u32)| Axis { name: name.into(), least: 1, most: most.into() };
-            let axes = ["batch", "seq", "a b"].into_iter().zip(most).map(axis).collect();
-            OpenSizes { axes, inputs, sizes, outputs }
-        },
-    )
+    (tensors(), vec(sizes, 0..3), tensors(), any::<[u32; 3]>()).prop_map(|(inputs, sizes, outputs, most)| {
+        let axis = |(name, most): (&str, u32)| Axis { name: name.into(), least: 1, most: most.into() };
+        let axes = ["batch", "seq", "a b"].into_iter().zip(most).map(axis).collect();
+        OpenSizes { axes, inputs, sizes, outputs }
+    })
 }
 
 proptest! {

@@ -6,6 +6,7 @@ use tilewright_artifact::{ArtifactError, GraphArtifact, GraphPlan, write_graph};
 use tilewright_base::invariant::OrBroken;
 use tilewright_compile::general::interface::{GraphInterface, Port, interface};
 use tilewright_import::onnx::{DeclaredInput, DeclaredSize};
+use tilewright_reference::index_inputs;
 use tilewright_runtime::executable::ExecutableGraph;
 use tilewright_tcp_exec::state::SharedBytes;
 
@@ -35,6 +36,7 @@ pub(super) fn bytes(args: &CompileArgs, graph: &PlannedGraph) -> Vec<u8> {
         machine: *fingerprint,
         interface: GraphInterface { open: open.clone(), ..outside.with_empty_inputs(as_read) },
         constants: Vec::new(),
+        indices: index_inputs(as_read),
     };
     write_graph(planned, plan)
 }
@@ -65,6 +67,7 @@ pub(super) fn exec(
         tensors: &args.tensors,
         prompting: &args.prompting,
         quantised: None,
+        indices: &plan.indices,
         page: None,
     };
     job.check_files(&plan.interface, host)?;

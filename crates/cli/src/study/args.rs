@@ -55,6 +55,7 @@ values where there are any.
 
 Examples:
   tilewright study llama3-8b --batch 16 --input 1024 --output 256
+  tilewright study llama3-8b --batch 16 --input 1024 --output 256 --bands
   tilewright study llama2-70b --chips 8 --batch 8 --input 2048 --output 128 --json
   tilewright study my/config.json --batch 1 --dtype bf16
   tilewright study llama2-7b
@@ -119,9 +120,9 @@ pub(crate) struct ModelArgs {
     /// Of the whole study only Table II and what its passes show: not Fig. 12, nor other lengths of Fig. 11
     #[arg(long, conflicts_with_all = QUESTION)]
     pub(crate) brief: bool,
-    /// Of the whole study ranges of time, power and tokens/s/W: every figure that has a band at both of its
-    /// ends; some minutes
-    #[arg(long, conflicts_with_all = QUESTION)]
+    /// Ranges of time, power and tokens/s/W, of the whole study or of one question: every figure that has a
+    /// band at both of its ends; some minutes
+    #[arg(long)]
     pub(crate) bands: bool,
     /// Write study.json, study.html, the figures as SVG and the blocks of Fig. 13 as Perfetto traces into
     /// this folder

@@ -30,7 +30,8 @@ pub(crate) fn ask(
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
     let context = question.input + question.output;
-    let setup = ModelSetup { loaded, machine, args, context, bands: BandScope::Nothing };
+    let bands = if args.bands { BandScope::Everything } else { BandScope::Nothing };
+    let setup = ModelSetup { loaded, machine, args, context, bands };
     let found = with_setup(&setup, host, |setting, say| {
         check_positions(question, positions(setting.graph))?;
         answer(setting, question, say)

@@ -59,7 +59,15 @@ impl Build<'_> {
             let band = SLICE_STRIDE * signed(self.band_slices());
             let by_band = TransferLoop { size: n(self.bands()), source: 0, target: band };
             let by_packet = turn(n(bytes / packet), packet, packet);
-            let loops = vec![by_band, to_slices(slices, fill.slice_bytes), by_packet];
+            let networks = fill.networks.max(1);
+            let of_network = slices / networks;
+            let by_slice = to_slices(of_network, networks * fill.slice_bytes);
+            let by_network = TransferLoop {
+                size: n(networks),
+                source: signed(fill.slice_bytes),
+                target: SLICE_STRIDE * signed(of_network),
+            };
+            let loops = vec![by_band, by_slice, by_network, by_packet];
             let loops = loops.into_iter().filter(|row| row.size != n(1)).collect();
             self.emit.dma(transfer("weights", self.hbm(from), target, loops, packet));
         }

@@ -377,9 +377,9 @@ struct Source<'s> {
 }
 
 impl Source<'_> {
-    /// Slice after slice, in each the rows of its columns.
+    /// Slice after slice, in the order of the fill; in each the rows of its columns.
     fn fill(&self, fill: &Fill) -> Vec<u8> {
-        let slices: Vec<u64> = (0..self.packed.slices).collect();
+        let slices: Vec<u64> = fill.slices_in_order(self.packed.slices).collect();
         let parts: Vec<Vec<u8>> = slices.into_par_iter().map(|slice| self.slice(fill, slice)).collect();
         parts.concat()
     }

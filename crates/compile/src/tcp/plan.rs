@@ -67,6 +67,17 @@ pub struct Fill {
     pub pe_bytes: u64,
     /// Bytes of each slice.
     pub slice_bytes: u64,
+    /// Networks of data memory whose slices take turns in HBM; with one they lie in their order. Slices of
+    /// two networks side by side keep both busy: a network moves half of what an engine does.
+    pub networks: u64,
+}
+
+impl Fill {
+    /// The slice at each place of a processing element's part, of so many.
+    pub fn slices_in_order(&self, slices: u64) -> impl Iterator<Item = u64> {
+        let (networks, of_network) = (self.networks.max(1), slices / self.networks.max(1));
+        (0..slices).map(move |place| place % networks * of_network + place / networks)
+    }
 }
 
 /// A weight as the chip holds it.
@@ -390,12 +401,26 @@ fn pack(
     while first < groups {
         let count = most.min(groups - first);
         let slice_bytes = bytes(held, row) * lanes * count;
-        let pe_bytes = (slice_bytes * features.slices).next_multiple_of(256);
+        let pe_bytes = apart(machine, (slice_bytes * features.slices).next_multiple_of(256));
         let at = hbm.take(pe_bytes * options.pes);
-        fills.push(Fill { first, groups: count, at, pe_bytes, slice_bytes });
+        let networks = if features.slices == machine.pe.slices { machine.pe.dmns } else { 1 };
+        fills.push(Fill { first, groups: count, at, pe_bytes, slice_bytes, networks });
         first += count;
     }
     Packed { kernel, dtype, held, row, packets, slices: features.slices, columns, biased, fills }
+}
+
+/// Processing elements read their parts of a fill at the same time: parts that begin as far apart as rows of
+/// a bank would want other rows of the same bank all the way. An odd number of banks apart they do not meet.
+fn apart(machine: &Tcp, bytes: u64) -> u64 {
+    let lowest = machine.hbm.bank_bit_positions.iter().min().copied().unwrap_or(0);
+    let bank = 1_u64.checked_shl(u32::try_from(lowest).unwrap_or(u32::MAX)).unwrap_or(1);
+    // Small parts are read before they come to another bank.
+    if bytes < bank.saturating_mul(8) {
+        return bytes;
+    }
+    let banks = bytes.div_ceil(bank);
+    (banks + u64::from(banks.is_multiple_of(2))).saturating_mul(bank)
 }
 
 /// Addresses of HBM, one behind the other.

@@ -165,7 +165,7 @@ pub fn energy(setup: &Setup<'_>, counts: &EnergyCounts, cycles: u64, parts: u64)
 
 /// Clock and leakage of the group's slices in one cycle.
 pub fn cycle_fj(setup: &Setup<'_>) -> u64 {
-    let [slices, _] = tilewright_tcp_cost::energy::standing_fj(setup.machine, 1, 1);
+    let [slices, ..] = tilewright_tcp_cost::energy::standing_fj(setup.machine, 1, 1);
     let share = slices * u128::from(setup.slices()) / u128::from(setup.machine.slices().max(1));
     u64::try_from(share).unwrap_or(INFINITE)
 }

@@ -23,6 +23,8 @@ fn refuse(reason: RefusalReason, need: u64, have: u64) -> Result<(), CandidateRe
 pub fn check_sizes(setup: &Setup<'_>, nest: &LoopNest, supply: StreamSupply) -> Result<(), CandidateRefusal> {
     let machine = setup.machine;
     refuse(RefusalReason::Packet, nest.columns.times_cost(nest.tree), setup.packet_elements())?;
+    // A flit of results has a word for each lane.
+    refuse(RefusalReason::Lanes, nest.lanes, machine.network.flit_bytes / WORD_BYTES)?;
     if supply == StreamSupply::RingOuter {
         refuse(RefusalReason::Ring, nest.summed_slices, 1)?;
     }

@@ -151,6 +151,7 @@ fn energy_is_events_times_figures() {
                 * seconds,
         ),
         ("uncore", energy.uncore_w * seconds),
+        ("off-chip memory, standby", machine.hbm.stacks as f64 * energy.hbm_stack_standby_w * seconds),
     ];
     let mut all = 0.0;
     for (name, expected) in expected {
@@ -506,8 +507,13 @@ fn published_rows_of_the_tcp_are_expressed_or_say_why_not() {
             let name = row["name"].as_str().expect("a name");
             let expressed = row["ours"].is_number() && row["error"].is_number() && row["by"].is_string();
             assert!(expressed != row["cannot"].is_string(), "{name}");
-            let exact = ["fetch", "switch", "transpose", "DMA"].contains(&group);
-            assert!(!exact || number(&row["error"]).abs() < 0.01, "{name}: {}", row["error"]);
+            // Transfers of the book start in 500 cycles, those of the machine in 441.
+            let most = match group {
+                "fetch" | "switch" | "transpose" => 0.01,
+                "DMA" => 0.1,
+                _ => continue,
+            };
+            assert!(number(&row["error"]).abs() < most, "{name}: {}", row["error"]);
         }
     }
 }

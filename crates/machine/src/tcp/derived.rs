@@ -78,9 +78,11 @@ impl Tcp {
         2.0 * f(self.slices() * self.ce.lanes * elements) * f(self.chip.clock_hz)
     }
 
-    /// Power while nothing runs: control processors, interfaces, clocks and leakage of all slices.
+    /// Power while nothing runs: control processors, interfaces, clocks and leakage of all slices, and
+    /// off-chip memory that refreshes itself.
     pub fn idle_w(&self) -> f64 {
         self.energy.uncore_w
+            + f(self.hbm.stacks) * self.energy.hbm_stack_standby_w
             + f(self.slices()) * self.energy.slice_idle_cycle_pj * 1e-12 * f(self.chip.clock_hz)
     }
 
@@ -182,5 +184,5 @@ pub(crate) const ROWS: &[DerivedRow<Tcp>] = &[
     }),
     row("die_mm2", "mm2", "width x height", |m| m.chip.die_width_mm * m.chip.die_height_mm),
     row("tdp_w", "W", "stated", |m| m.chip.tdp_w),
-    row("idle_w", "W", "uncore + slices x idle cycle x clock", |m| m.idle_w()),
+    row("idle_w", "W", "uncore + stacks x standby + slices x idle cycle x clock", |m| m.idle_w()),
 ];

@@ -50,5 +50,7 @@ machine_keys! {
         slice_idle_cycle_pj: f64 [0.0, 100_000.0],
         /// Control processors, host interface, clocks and leakage outside the slices.
         uncore_w: f64 [0.0, 10_000.0],
+        /// A stack of off-chip memory that holds its bytes and moves none: refresh, clocks and leakage.
+        hbm_stack_standby_w: f64 [0.0, 1000.0],
     }
 }

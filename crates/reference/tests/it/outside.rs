@@ -18,7 +18,7 @@ fn indices_of_a_gather_are_compared_with_the_size_that_a_run_has() {
     assert_eq!(found(lines, &[0.0; 5], &[0, 4, -5, -1]), []);
     let wanted = OutsideIndex {
         result: "y".into(),
-        op: "gather",
+        op: "gather".to_string(),
         indices: "i".into(),
         element: 1,
         index: 5,

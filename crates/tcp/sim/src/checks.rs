@@ -209,7 +209,7 @@ fn work(outcome: &SimOutcome, ledger: &Ledger) -> Vec<Violation> {
     if u128::from(delivered) != expected {
         found.push(Violation::Received { delivered, expected });
     }
-    let standing = [Component::Slices, Component::Uncore].map(|part| outcome.energy_fj[part as usize]);
+    let standing = Component::STANDING.map(|part| outcome.energy_fj[part as usize]);
     let all: u128 = outcome.energy_fj.iter().sum();
     let (commands_fj, fj) = (ledger.commands_fj, all.exact_sub(standing.iter().sum()));
     if commands_fj != fj {
@@ -270,9 +270,9 @@ fn delivered(outcome: &SimOutcome) -> Option<Violation> {
 fn energy(machine: &Tcp, outcome: &SimOutcome) -> Vec<Violation> {
     let mut expected: [u128; COMPONENTS] = energy_of_run_fj(machine, &outcome.counts);
     let chips = outcome.record.layout.tracks.iter().filter(|track| track.parent.is_none()).count() as u64;
-    let [slices, uncore] = standing_fj(machine, chips, outcome.cycles);
-    expected[Component::Slices as usize] = slices;
-    expected[Component::Uncore as usize] = uncore;
+    for (component, fj) in Component::STANDING.iter().zip(standing_fj(machine, chips, outcome.cycles)) {
+        expected[*component as usize] = fj;
+    }
     let mut found = Vec::new();
     for component in Component::ALL {
         let (fj, expected_fj) = (outcome.energy_fj[component as usize], expected[component as usize]);

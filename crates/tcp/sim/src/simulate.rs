@@ -218,9 +218,10 @@ impl<'p, 'j, S: Sink> World<'p, 'j, S> {
         self.latency(finish_cycles);
         let (ended, cycles) = (self.ended(), self.after(finish_cycles)?);
         let mut energy: [u128; COMPONENTS] = energy_of_run_fj(self.machine, &self.sums.counts);
-        let [slices, uncore] = standing_fj(self.machine, self.program.chips, cycles);
-        energy[Component::Slices as usize] = slices;
-        energy[Component::Uncore as usize] = uncore;
+        let standing = standing_fj(self.machine, self.program.chips, cycles);
+        for (component, fj) in Component::STANDING.iter().zip(standing) {
+            energy[*component as usize] = fj;
+        }
         let utilisation = self.utilisation(cycles);
         let longest = self.pes.iter().flat_map(|pe| pe.busy[..3].iter().copied()).max().unwrap_or(0);
         let mut ledger = std::mem::take(&mut self.sums.ledger);

@@ -9,7 +9,7 @@ use tilewright_compile::general::plan::Planned;
 use tilewright_compile::general::run_sizes::RunSizes;
 use tilewright_compile::general::tensors;
 use tilewright_explore::Goal;
-use tilewright_graph::Graph;
+use tilewright_graph::{Graph, IndexInput};
 use tilewright_import::Model;
 use tilewright_machine::Tcp;
 use tilewright_num::Dtype;
@@ -73,6 +73,7 @@ pub(super) fn run(
         tensors: &args.tensors,
         prompting: &args.prompting,
         quantised: quantised.as_ref(),
+        indices: &[],
         page: args.html.as_deref().map(|path| GraphPage {
             path,
             graph: &model.graph,
@@ -97,6 +98,8 @@ pub(crate) struct GraphJob<'j> {
     pub(crate) prompting: &'j PromptArgs,
     /// What its contractions in int8 are compared with, if it has some.
     pub(crate) quantised: Option<&'j QuantisedRun>,
+    /// Inputs whose elements are looked at as indices, where the graph is not there.
+    pub(crate) indices: &'j [IndexInput],
     /// The page that is written of the run, if one is.
     pub(crate) page: Option<GraphPage<'j>>,
 }
@@ -159,7 +162,8 @@ impl GraphJob<'_> {
                 text += &format!("page        {} (opens without a network)\n", page.path);
             }
         }
-        Ok(Outcome { stderr, ..Outcome::good(text) })
+        let outside = OutsideIndices::of_words(self.indices, &graph.interface().inputs, &inputs);
+        Ok(outside.reported(Outcome { stderr, ..Outcome::good(text) }, host.colour()))
     }
 
     /// One run, with a trace if one is wanted.

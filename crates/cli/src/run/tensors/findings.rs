@@ -2,7 +2,8 @@
 //! where 32 bits do.
 
 use tilewright_base::{Diagnostic, Sources};
-use tilewright_graph::Dtype;
+use tilewright_compile::general::interface::Port;
+use tilewright_graph::{Dtype, IndexInput};
 use tilewright_import::Model;
 use tilewright_reference::{OutsideIndex, Tensor, outside_indices};
 
@@ -22,6 +23,16 @@ impl OutsideIndices {
         let found = outside_indices(&model.graph, &model.store, &inputs);
         // Inputs that do not fit are refused where the graph runs.
         Ok(OutsideIndices(found.unwrap_or_default()))
+    }
+
+    /// Those among inputs of a compiled graph, as its program takes them.
+    pub(super) fn of_words(indices: &[IndexInput], ports: &[Port], words: &[Vec<u32>]) -> OutsideIndices {
+        let outside = |input: &IndexInput| {
+            let (_, words) = ports.iter().zip(words).find(|(port, _)| port.name == input.input)?;
+            let elements: Vec<i64> = words.iter().map(|word| i64::from(word.cast_signed())).collect();
+            OutsideIndex::of_input(input, &elements)
+        };
+        OutsideIndices(indices.iter().filter_map(outside).collect())
     }
 
     /// Adds them to what a run says: it gave values, and some are not those of the model.

@@ -41,10 +41,12 @@ pub enum Component {
     Slices,
     /// Everything outside the slices, by time.
     Uncore,
+    /// Off-chip memory that holds its bytes, by time.
+    OffChipStandby,
 }
 
 /// How many components there are.
-pub const COMPONENTS: usize = 12;
+pub const COMPONENTS: usize = 13;
 
 impl Component {
     /// All components, in the order of reports.
@@ -61,7 +63,11 @@ impl Component {
         Component::Links,
         Component::Slices,
         Component::Uncore,
+        Component::OffChipStandby,
     ];
+
+    /// Those that take energy by time, whatever runs.
+    pub const STANDING: [Component; 3] = [Component::Slices, Component::Uncore, Component::OffChipStandby];
 
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
@@ -78,6 +84,7 @@ impl Component {
             Component::Links => "links between chips",
             Component::Slices => "slices, clock and leakage",
             Component::Uncore => "uncore",
+            Component::OffChipStandby => "off-chip memory, standby",
         }
     }
 }
@@ -257,11 +264,16 @@ pub fn energy_of_run_fj(machine: &Tcp, counts: &EnergyCounts) -> [u128; COMPONEN
     parts
 }
 
-/// Clock and leakage of so many chips for so many cycles: slices, and what is outside them.
+/// What so many chips take for so many cycles whatever runs, in the order of [`Component::STANDING`].
 ///
-/// A slice at work has the same clock and leakage as an idle one; what its work adds is counted by event.
-pub fn standing_fj(machine: &Tcp, chips: u64, cycles: u64) -> [u128; 2] {
-    [slices_fj_per_cycle(machine), uncore_fj_per_cycle(machine)]
+/// A slice at work has the same clock and leakage as an idle one, and memory the same standby; what work adds
+/// is counted by event.
+pub fn standing_fj(machine: &Tcp, chips: u64, cycles: u64) -> [u128; 3] {
+    let energy = &machine.energy;
+    let memory_w = femtojoules(energy.hbm_stack_standby_w).capped_mul(machine.hbm.stacks);
+    let outside =
+        [femtojoules(energy.uncore_w), memory_w].map(|milliwatts| fj_per_cycle(machine, milliwatts));
+    [slices_fj_per_cycle(machine), outside[0], outside[1]]
         .map(|each| each.capped_mul(u128::from(chips)).capped_mul(u128::from(cycles)))
 }
 
@@ -270,11 +282,10 @@ fn slices_fj_per_cycle(machine: &Tcp) -> u128 {
     u128::from(machine.slices()) * u128::from(femtojoules(machine.energy.slice_idle_cycle_pj))
 }
 
-/// What a chip takes outside its slices in one cycle.
-fn uncore_fj_per_cycle(machine: &Tcp) -> u128 {
+/// Power as what it takes in one cycle.
+fn fj_per_cycle(machine: &Tcp, milliwatts: u64) -> u128 {
     // A watt for a second is 10^15 fJ.
-    let milliwatts = u128::from(femtojoules(machine.energy.uncore_w));
-    milliwatts * 1_000_000_000_000 / u128::from(machine.chip.clock_hz.max(1))
+    u128::from(milliwatts) * 1_000_000_000_000 / u128::from(machine.chip.clock_hz.max(1))
 }
 
 /// Thousandths, rounded to a whole number; machine files bound what comes in.

@@ -43,6 +43,7 @@ fn energy_is_the_sum_of_its_parts() {
     let cycles = u128::from(outcome.cycles);
     assert_eq!(outcome.energy_fj[Component::Slices as usize], cycles * 512 * 12_000);
     assert_eq!(outcome.energy_fj[Component::Uncore as usize], cycles * 15_000_000);
+    assert_eq!(outcome.energy_fj[Component::OffChipStandby as usize], cycles * 2 * 2_500_000);
     assert_eq!(outcome.record.totals.total_energy_fj(), outcome.energy_fj.iter().sum());
 }
 
@@ -50,17 +51,17 @@ fn energy_is_the_sum_of_its_parts() {
 fn the_same_work_takes_the_same_energy_however_it_is_repeated() {
     let machine = tcp();
     let (one, three) = (run(&machine, &work(1)), run(&machine, &work(3)));
-    let events = COMPONENTS - 2;
+    let events = COMPONENTS - Component::STANDING.len();
     for (one, three) in one.energy_fj[..events].iter().zip(&three.energy_fj[..events]) {
         assert_eq!(one * 3, *three);
     }
 }
 
 #[test]
-fn an_idle_chip_takes_21_watts() {
+fn an_idle_chip_takes_26_watts() {
     let outcome = run(&tcp(), &program(vec![], vec![], vec![queue(0, 0, vec![])]));
     let power = &outcome.record.totals.counters[0];
-    assert_eq!((power.peak, power.value_cycles / u128::from(outcome.cycles)), (21_144, 21_144));
+    assert_eq!((power.peak, power.value_cycles / u128::from(outcome.cycles)), (26_144, 26_144));
 }
 
 #[test]

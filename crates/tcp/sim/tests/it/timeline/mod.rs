@@ -13,6 +13,7 @@ mod overlap;
 mod properties;
 mod resources;
 mod sharing;
+mod streams;
 mod traces;
 
 use std::sync::LazyLock;
