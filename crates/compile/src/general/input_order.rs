@@ -19,8 +19,8 @@ enum AxisUse {
 
 /// Axes of an input as they lie in HBM, outermost first; `None` if they lie as the graph has them. Whoever
 /// reads the input must come to contractions of its windows, all with the same axes behind, with nothing
-/// between but padding and what may come behind it: what is computed of few channels would be moved into their
-/// padding in short pieces.
+/// between but padding and what may come behind it: what is computed of few channels would be moved into
+/// their padding in short pieces.
 pub(super) fn input_order(graph: &Graph, input: ValueId) -> Option<Vec<usize>> {
     let rank = graph.value(input)?.ty.dims.len();
     let axes: Vec<Option<usize>> = (0..rank).map(Some).collect();
@@ -82,7 +82,8 @@ fn follow(
     Some(())
 }
 
-/// Whether an operator works on elements of a value alone, and makes zero of zero: it may come behind padding.
+/// Whether an operator works on elements of a value alone, and makes zero of zero: it may come behind
+/// padding.
 fn keeps_zeros(graph: &Graph, node: &Node, value: ValueId) -> bool {
     let is_scalar = |id: &Option<ValueId>| {
         let other = id.filter(|id| *id != value).and_then(|id| graph.value(id));

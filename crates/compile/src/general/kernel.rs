@@ -220,8 +220,8 @@ pub struct Strides {
     pub own: u64,
 }
 
-/// Runs of a sum that windows of few channels are read in: whole flits, of which the first elements count. What
-/// the rows have behind them is not multiplied, whatever it is.
+/// Runs of a sum that windows of few channels are read in: whole flits, of which the first elements count.
+/// What the rows have behind them is not multiplied, whatever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Runs {
     /// Elements of a run.

@@ -1,5 +1,5 @@
-//! Padding of a value whose elements become narrow: positions are added before and behind what lies inside, so
-//! that rows and what lies in them begin at whole access units of HBM again.
+//! Padding of a value whose elements become narrow: positions are added before and behind what lies inside,
+//! so that rows and what lies in them begin at whole access units of HBM again.
 
 use super::kernel::Part;
 use super::view::{View, signed, strides};
@@ -18,8 +18,8 @@ pub(super) struct Relaid {
 }
 
 impl Relaid {
-    /// A value of some sizes, in which what lies inside has others and begins at a place, aligned to units of so
-    /// many elements where that adds little.
+    /// A value of some sizes, in which what lies inside has others and begins at a place, aligned to units of
+    /// so many elements where that adds little.
     pub(super) fn new(from: &[u64], inside: &[u64], first: u64, unit: u64) -> Option<Relaid> {
         let low = places(from, first)?;
         let fits = |((all, own), low): ((&u64, &u64), &u64)| low + own <= *all;

@@ -68,9 +68,10 @@ impl Former<'_> {
         Ok(None)
     }
 
-    /// Windows of few channels in runs of whole flits: more positions of the innermost letter that a window has
-    /// besides channels, of which the rows have what lies there, and the columns zeros. `None` if runs are whole
-    /// flits already, or longer by too much, or if what the windows look at has no room for more.
+    /// Windows of few channels in runs of whole flits: more positions of the innermost letter that a window
+    /// has besides channels, of which the rows have what lies there, and the columns zeros. `None` if runs
+    /// are whole flits already, or longer by too much, if what the windows look at has no room for more, or
+    /// if weights of four bits lie in pairs, which no tile widens behind windows.
     pub(super) fn whole_runs(
         &mut self,
         name: &str,
@@ -87,7 +88,8 @@ impl Former<'_> {
         };
         let (channels, taps) = (a.size(channel), a.size(tap));
         let flit = FLIT_BYTES / packing.element_bytes();
-        let few = a.stride(channel) == 1 && a.stride(tap) == signed(channels) && channels < flit;
+        let few =
+            !b.four_bits && a.stride(channel) == 1 && a.stride(tap) == signed(channels) && channels < flit;
         let wide = (taps..taps * MOST_TAPS).find(|taps| (taps * channels).is_multiple_of(flit));
         let Some(wide) = wide.filter(|wide| *wide > taps && few && around > 0 && self.has_runs) else {
             return Ok(None);

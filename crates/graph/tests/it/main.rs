@@ -5,3 +5,4 @@ mod dim;
 mod layout;
 mod simplify;
 mod text;
+mod wide_floats;
