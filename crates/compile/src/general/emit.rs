@@ -169,12 +169,13 @@ impl<'m> Emitter<'m> {
         dm_bytes(self.machine)
     }
 
-    /// Rows of slices to HBM, where they follow each other. HBM takes whole access units: shorter rows are
+    /// Rows of slices to HBM. HBM takes whole access units: shorter rows that follow each other there are
     /// gathered in one slice first, where the places above those of kernels are free.
     pub(super) fn keep(&mut self, name: &str, block: &Block) {
         let bytes = block.slices * block.row_bytes;
         let short = !block.row_bytes.is_multiple_of(self.machine.hbm.access_bytes);
-        if block.slices == 1 || !short || bytes > GATHER_BYTES {
+        let apart = block.pitch_bytes != block.row_bytes;
+        if block.slices == 1 || !short || apart || bytes > GATHER_BYTES {
             return self.slices(name, false, block);
         }
         let from = self.dm(block.dm).step(signed(block.first_slice) * SLICE_STRIDE);

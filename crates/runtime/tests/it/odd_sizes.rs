@@ -202,6 +202,9 @@ fn rows_of_any_length_are_folded_in_turns() {
     let (odd, even) = (folded([3, 30_011], 1), folded([3, 30_720], 1));
     assert!(odd < 8 * even, "{odd} cycles of rows of 30,011, {even} of 30,720");
     assert!(folded([150, 150], 1) < 150_000);
+    // Rows of which data memory holds not all that a slice has.
+    folded([1501, 2500], 1);
+    folded([1501, 4099], 1);
 }
 
 /// Windows of three channels are taken where they lie: nothing writes them one by one.
