@@ -4,7 +4,7 @@
 //! Weights are cut into fills, each as much as the register files take at once. A fill lies in HBM as the
 //! slices want it: slice after slice, in each the rows of its columns, so that it is moved by long packets.
 
-use tilewright_base::invariant::OrBroken;
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::event::PeId;
@@ -413,14 +413,15 @@ fn pack(
 /// Processing elements read their parts of a fill at the same time: parts that begin as far apart as rows of
 /// a bank would want other rows of the same bank all the way. An odd number of banks apart they do not meet.
 fn apart(machine: &Tcp, bytes: u64) -> u64 {
-    let lowest = machine.hbm.bank_bit_positions.iter().min().copied().unwrap_or(0);
-    let bank = 1_u64.checked_shl(u32::try_from(lowest).unwrap_or(u32::MAX)).unwrap_or(1);
+    let lowest = machine.hbm.bank_bit_positions.iter().min().copied().or_broken("HBM has banks");
+    let lowest = u32::try_from(lowest).or_broken("a bit of an address");
+    let bank = 1_u64.checked_shl(lowest).or_broken("a bit of an address of 64 bits");
+    let banks = bytes.div_ceil(bank);
     // Small parts are read before they come to another bank.
-    if bytes < bank.saturating_mul(8) {
+    if bytes / bank < 8 {
         return bytes;
     }
-    let banks = bytes.div_ceil(bank);
-    (banks + u64::from(banks.is_multiple_of(2))).saturating_mul(bank)
+    (banks + u64::from(banks.is_multiple_of(2))).exact_mul(bank)
 }
 
 /// Addresses of HBM, one behind the other.
