@@ -145,15 +145,28 @@ fn with_row_values([rows, columns, summed]: [u64; 3], is_narrow: bool, pes: u64)
     let result = if is_narrow { b.einsum("mn,pn->mp", &[sum, sum]).unwrap() } else { sum };
     b.output("out", result);
     let own = usize::try_from(rows).unwrap();
-    let each = Tensor::floats(Dtype::F32, &[own, 1], (0..rows).map(|row| (row % 251) as f32).collect());
+    let each = Tensor::floats(Dtype::F32, &[own, 1], (0..rows).map(|row| (row % 131) as f32).collect());
     let sparse: Vec<f32> = (0..rows * summed).map(|at| if at % 7 == 0 { 1.0 } else { 0.0 }).collect();
     let inputs = [
         Tensor::floats(Dtype::F32, &[own, usize::try_from(summed).unwrap()], sparse),
         numbers(&right, 29),
         each,
     ];
-    let tolerance = if is_narrow { 0.02 * 251.0 * 251.0 * columns as f32 } else { 0.0 };
-    near_cycles(&b.finish(), &inputs, pes, tolerance);
+    // Sums are whole numbers below 256, which bf16 has, and their products add up below 2^24: a row in the
+    // place of its neighbour is seen, however near both are.
+    cycles(&b.finish(), &inputs, pes);
+}
+
+/// Shapes whose tiles had rows of several slices pass a ring in turn, with values in another order: few draws
+/// come to such a shape.
+#[test]
+fn values_of_rows_that_pass_a_ring_in_turn_meet_their_rows() {
+    for shape in [[16, 12, 64], [16, 60, 64], [64, 20, 64], [64, 52, 64], [96, 100, 96]] {
+        for pes in [1, 2, 4, 8] {
+            with_row_values(shape, false, pes);
+            with_row_values(shape, true, pes);
+        }
+    }
 }
 
 /// The first layers of a network for images: few channels, then maxima of windows, and what reads them in
@@ -274,10 +287,11 @@ proptest! {
 
     #[test]
     fn pooled_windows_of_few_channels_are_right(
-        sizes in (1_u64..6, 9_u64..50, 1_u64..40, prop_oneof![Just(2_u64), Just(3), Just(7)], 1_u64..3),
+        sizes in (1_u64..6, 9_u64..50, 1_u64..40),
+        (window, stride) in (prop_oneof![Just(2_u64), Just(3), Just(5), Just(7)], 1_u64..3),
         pes in prop_oneof![Just(1_u64), Just(8)],
     ) {
-        pooled([sizes.0, sizes.1, sizes.2, sizes.3, sizes.4], pes);
+        pooled([sizes.0, sizes.1, sizes.2, window, stride], pes);
     }
 
     #[test]
