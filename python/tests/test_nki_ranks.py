@@ -252,7 +252,7 @@ def test_a_core_that_ends_early_leaves_the_other_waiting():
         run(kernel, np.ones((128, 16), np.float32), grid=2, dialect="new")
 
 
-MEETINGS = {
+BARRIERS = {
     "a core that is not there": (lambda x, tile: nisa.core_barrier(x, (0, 2)), "core 2 is none of the launch"),
     "a barrier without its caller": (lambda x, tile: nisa.core_barrier(x, (0,)), "of cores (0,) on core 1"),
     "a receiver that is not there": (lambda x, tile: nisa.sendrecv(tile, tile, 5, 0, 0), "core 5 is none of the launch"),
@@ -260,12 +260,12 @@ MEETINGS = {
 }
 
 
-@pytest.mark.parametrize("name", MEETINGS)
+@pytest.mark.parametrize("name", BARRIERS)
 def test_cores_meet_cores_of_their_launch(name):
-    meet, asked = MEETINGS[name]
+    waits, asked = BARRIERS[name]
 
     def kernel(x):
-        meet(x, nl.load(x))
+        waits(x, nl.load(x))
         return x
 
     with pytest.raises(Refused) as caught:
