@@ -6,9 +6,13 @@ use super::kernel::{HostBox, Kernel, Kernels, Origin, Part, Value, Work};
 use super::plan::readers;
 use super::view::{View, signed, strides};
 
-/// The same kernels without those that pad an input which nothing else reads.
+/// The same kernels without those that pad an input which nothing else reads, or put it in another order.
 #[must_use]
-pub(super) fn padded_inputs(mut all: Kernels) -> Kernels {
+pub(super) fn inputs_by_host(all: Kernels) -> Kernels {
+    ordered_inputs(padded_inputs(all))
+}
+
+fn padded_inputs(mut all: Kernels) -> Kernels {
     for at in 0..all.inputs.len() {
         let input = all.inputs[at];
         let readers = readers(&all);
@@ -56,6 +60,81 @@ fn padding(all: &Kernels, kernel: &Kernel, input: usize) -> Option<(HostBox, usi
     });
     let axes = steps.collect::<Option<Vec<(u64, u64)>>>()?;
     Some((HostBox { first: u64::try_from(part.to_first).ok()?, axes }, *padded))
+}
+
+/// The same kernels without those that only put an input which nothing else reads in another order, or take
+/// it in narrower elements besides: filters of a convolution, with what is summed at each position together.
+fn ordered_inputs(mut all: Kernels) -> Kernels {
+    for at in 0..all.inputs.len() {
+        let input = all.inputs[at];
+        let [reader] = readers(&all)[input][..] else { continue };
+        let Some((host, ordered)) = all.kernels.get(reader).and_then(|kernel| order(&all, kernel, input))
+        else {
+            continue;
+        };
+        let name = std::mem::take(&mut all.values[input].name);
+        let dtype = all.values[input].dtype;
+        let value = &mut all.values[ordered];
+        all.inputs[at] = ordered;
+        (value.name, value.dtype, value.origin, value.host) = (name, dtype, Origin::Input, Some(host));
+        all.kernels.remove(reader);
+    }
+    all
+}
+
+/// Where a kernel puts the elements of an input, if it takes all of them in another order and does nothing
+/// else, and the value that it gives.
+fn order(all: &Kernels, kernel: &Kernel, input: usize) -> Option<(HostBox, usize)> {
+    let (Work::Chain { inputs, lines, streams }, [ordered]) = (&kernel.work, &kernel.results[..]) else {
+        return None;
+    };
+    let ([view], true) = (&inputs[..], lines.is_empty() && *streams == [0]) else { return None };
+    let (from, to) = (&all.values[input], &all.values[*ordered]);
+    let begins = view.first == 0 && from.host.as_ref().is_none_or(|host| host.first == 0);
+    let is_result = all.results.iter().any(|result| result.value == *ordered);
+    let is_part = all.values.iter().any(|value| is_part_of(value, input));
+    if from.origin != Origin::Input || to.origin != Origin::Kernel || !begins || is_result || is_part {
+        return None;
+    }
+    let sizes: Vec<u64> = view.axes.iter().map(|axis| axis.0).collect();
+    let loops = view.axes.iter().zip(strides(&sizes)).filter(|((size, _), _)| *size > 1);
+    let loops =
+        loops.map(|((size, step), to)| Some((*size, u64::try_from(*step).ok()?, u64::try_from(to).ok()?)));
+    let mut loops = loops.collect::<Option<Vec<(u64, u64, u64)>>>()?;
+    loops.sort_by_key(|(_, step, _)| *step);
+    // Every element once: each loop begins where the one inside of it ends.
+    let dense = loops.iter().try_fold(1, |end, (size, step, _)| (end == *step).then_some(end * size));
+    if dense != Some(from.count()) {
+        return None;
+    }
+    let whole =
+        || from.dims.iter().copied().zip(strides(&from.dims)).map(|(size, step)| (size, step.unsigned_abs()));
+    let given = from.host.as_ref().map_or_else(|| whole().collect(), |host| host.axes.clone());
+    let axes = given.iter().map(|axis| Some((axis.0, step_along(&loops, *axis)?)));
+    Some((HostBox { first: 0, axes: axes.collect::<Option<_>>()? }, *ordered))
+}
+
+/// How far one step along an axis of the source goes in the target, if every step goes as far; loops go from the
+/// source to the target, innermost of the source first.
+fn step_along(loops: &[(u64, u64, u64)], (size, stride): (u64, u64)) -> Option<u64> {
+    if size == 1 {
+        return Some(0);
+    }
+    let (mut first, mut next, end) = (None, (stride, 0), stride * size);
+    for (count, from, to) in loops {
+        let (low, high) = ((*from).max(stride), (from * count).min(end));
+        if low >= high {
+            continue;
+        }
+        let step = to * (low / from);
+        let follows = first.is_none() || next.1 == step;
+        if low != next.0 || low % from != 0 || high % low != 0 || !follows {
+            return None;
+        }
+        first.get_or_insert(step);
+        next = (high, step * (high / low));
+    }
+    first.filter(|_| next.0 == end)
 }
 
 fn is_part_of(value: &Value, input: usize) -> bool {

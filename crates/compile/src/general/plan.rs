@@ -25,7 +25,7 @@ use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
 use super::form::kernels;
 use super::group::{Group, groups};
-use super::host::{cropped_results, padded_inputs};
+use super::host::{cropped_results, inputs_by_host};
 use super::issue_search::OrderSearch;
 use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
@@ -231,7 +231,7 @@ fn copied(
         narrowed_first,
         kernels(graph, store, options.without)?,
     )));
-    let formed = entry_layouts(part(Choice::Host, |all| padded_inputs(padded_first(all)), formed));
+    let formed = entry_layouts(part(Choice::Host, |all| inputs_by_host(padded_first(all)), formed));
     let formed = part(Choice::Early, narrowed_first, formed);
     let formed = part(Choice::Merge, merged, walked_moves(formed));
     let shared = part(Choice::Shared, shared_rows, formed);
