@@ -1,5 +1,6 @@
-//! The same graph of primitives with less to do: what is computed twice is computed once, and rows that are
-//! gathered by numbers at equal distances are a slice.
+//! The same graph of primitives with less to do: what is computed twice is computed once, rows that are
+//! gathered by numbers at equal distances are a slice, and nothing is put behind the others that has no
+//! elements.
 
 use std::collections::BTreeMap;
 
@@ -91,6 +92,11 @@ impl SimplifyPass<'_> {
         let output = node.outputs.first().copied().ok_or_else(undefined)?;
         let name = self.graph.value(output).map_or("", |value| &value.name);
         let inputs = node.inputs.iter().flatten().map(|id| self.get(*id)).collect::<BuildResult<Vec<_>>>()?;
+        let inputs = self.with_elements(&node.op, inputs);
+        if let (Op::Concat { .. }, [only]) = (&node.op, &inputs[..]) {
+            self.set(output, *only);
+            return Ok(());
+        }
         let key = (format!("{:?}", node.op), inputs.clone());
         if let Some(known) = self.nodes.get(&key).copied() {
             self.set(output, known);
@@ -110,6 +116,16 @@ impl SimplifyPass<'_> {
         self.nodes.insert(key, made);
         self.set(output, made);
         Ok(())
+    }
+
+    /// Operands without those that have nothing to put behind the others, if some have.
+    fn with_elements(&self, op: &Op, inputs: Vec<ValueId>) -> Vec<ValueId> {
+        let Op::Concat { axis } = op else { return inputs };
+        let is_empty = |id: &ValueId| self.b.dim(*id, *axis).is_ok_and(|dim| dim.is(0));
+        if inputs.iter().all(is_empty) {
+            return inputs;
+        }
+        inputs.into_iter().filter(|id| !is_empty(id)).collect()
     }
 
     /// Two operands element by element, as rotary embeddings interleave them: a choice by the parity of a
