@@ -30,6 +30,10 @@
 //! of an input or output which axis has a part for each of how many chips (`at 4096 axis 0 over 2`); sizes
 //! are those of all parts, places and loops those of one.
 //!
+//! A graph that computes with integers of its inputs may need a limit of them. It begins with `graph 4`, may
+//! have open sizes or be divided, and says how far from zero elements of inputs of i32 and i64 are at most:
+//! `integers 65535`.
+//!
 //! `takes` and `gives` have the parts of each axis of an input and of a result, `size` an input that is a
 //! run-time size; they are as many as inputs and outputs, in the same order.
 //!
@@ -61,6 +65,9 @@ pub(crate) const OPEN_VERSION: &str = "graph 2";
 /// The first line of a graph that is divided over chips.
 pub(crate) const DIVIDED_VERSION: &str = "graph 3";
 
+/// The first line of a graph whose inputs have a limit.
+pub(crate) const LIMITED_VERSION: &str = "graph 4";
+
 /// What a compiled graph is run with, beside its program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphPlan {
@@ -82,6 +89,8 @@ pub struct GraphPlan {
 const SINGLE: [&str; 8] = ["graph", "name", "chip", "machine", "pes", "kernels", "hbm", "bound"];
 /// Statements that may be there several times.
 const MANY: [&str; 5] = ["set", "input", "output", "constant", "index"];
+/// The statement of a limit.
+const LIMITED: &str = "integers";
 /// Statements of open sizes.
 const OPEN: [&str; 4] = ["axis", "takes", "size", "gives"];
 
@@ -92,20 +101,26 @@ impl GraphPlan {
     /// Another version; statements that this one does not know.
     pub fn read(text: &str) -> Result<GraphPlan, PlanError> {
         let first = text.lines().next().unwrap_or_default();
-        let open: &[&str] = match first {
-            VERSION => &[],
-            OPEN_VERSION | DIVIDED_VERSION => &OPEN,
+        let more: Vec<&str> = match first {
+            VERSION => Vec::new(),
+            OPEN_VERSION | DIVIDED_VERSION => OPEN.to_vec(),
+            LIMITED_VERSION => OPEN.into_iter().chain([LIMITED]).collect(),
             other => return Err(PlanError::version(other)),
         };
         let mut log = Log::default();
         let tree = parser::parse(text, SourceId(0), &mut log);
-        let known: Vec<&str> = SINGLE.iter().chain(&MANY).chain(open).copied().collect();
+        let known: Vec<&str> = SINGLE.iter().chain(&MANY).chain(&more).copied().collect();
         for node in tree.statements().filter(|node| !known.contains(&node.head().text)) {
             log.push(*node.unknown(&known));
         }
         let plan = statements(&tree, &mut log);
-        // Only one form has parts.
-        let plan = plan.filter(|plan| (plan.interface.chips() > 1) == (first == DIVIDED_VERSION));
+        // Each form has what the others have not.
+        let plan = plan.filter(|plan| {
+            let is_divided = plan.interface.chips() > 1;
+            let is_limited = plan.interface.most_integer.is_some();
+            is_limited == (first == LIMITED_VERSION)
+                && (is_limited || is_divided == (first == DIVIDED_VERSION))
+        });
         match plan {
             Some(plan) if log.is_empty() => Ok(plan),
             _ => Err(unknown(text, log)),
@@ -134,6 +149,7 @@ fn statements(tree: &Tree<'_>, log: &mut Log) -> Option<GraphPlan> {
     let results = ports(tree, "output", log);
     let constants = fields.many("constant", log, constant);
     let indices = fields.many("index", log, index);
+    let most_integer = fields.many(LIMITED, log, number);
     let open = open_sizes(&fields, log);
     let [machine, pes, kernels, hbm_bytes, roofline_cycles] = counts;
     let interface = GraphInterface {
@@ -144,6 +160,7 @@ fn statements(tree: &Tree<'_>, log: &mut Log) -> Option<GraphPlan> {
         roofline_cycles: roofline_cycles?,
         inputs: inputs?,
         results: results?,
+        most_integer: most_integer?.first().copied(),
         open: open?,
     };
     let (chip, set, machine) = (texts.1?, set?, machine?);
@@ -251,6 +268,7 @@ impl fmt::Display for GraphPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let GraphPlan { chip, set, machine, interface, constants, indices } = self;
         let version = match (interface.chips() > 1, interface.open.is_empty()) {
+            _ if interface.most_integer.is_some() => LIMITED_VERSION,
             (true, _) => DIVIDED_VERSION,
             (false, true) => VERSION,
             (false, false) => OPEN_VERSION,
@@ -261,6 +279,9 @@ impl fmt::Display for GraphPlan {
         }
         writeln!(f, "machine {machine:#018x}\npes {}\nkernels {}", interface.pes, interface.kernels)?;
         writeln!(f, "hbm {}\nbound {}", interface.hbm_bytes, interface.roofline_cycles)?;
+        if let Some(most) = interface.most_integer {
+            writeln!(f, "{LIMITED} {most}")?;
+        }
         for input in &interface.inputs {
             write_port(f, "input", input)?;
         }

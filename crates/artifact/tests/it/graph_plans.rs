@@ -36,19 +36,28 @@ fn plan() -> impl Strategy<Value = GraphPlan> {
     let texts = (".*", ".*", vec(".*", 0..3));
     let index = (".*", any::<u64>(), ".*", ".*");
     let index = index.prop_map(|(input, size, result, op)| IndexInput { input, size, result, op });
-    let lists = (vec(any::<(u64, u64)>(), 0..4), vec(index, 0..3));
+    let lists = (vec(any::<(u64, u64)>(), 0..4), vec(index, 0..3), any::<Option<u64>>());
     (texts, any::<[u64; 5]>(), ports(), ports(), lists).prop_map(
         |(
             (name, chip, set),
             [machine, pes, kernels, hbm_bytes, roofline_cycles],
             inputs,
             results,
-            (constants, indices),
+            (constants, indices, most_integer),
         )| {
             let inputs = inputs.into_iter().map(|port| Port { loops: Vec::new(), ..port }).collect();
             let open = OpenSizes::default();
-            let interface =
-                GraphInterface { name, pes, kernels, hbm_bytes, roofline_cycles, inputs, results, open };
+            let interface = GraphInterface {
+                name,
+                pes,
+                kernels,
+                hbm_bytes,
+                roofline_cycles,
+                inputs,
+                results,
+                most_integer,
+                open,
+            };
             GraphPlan { chip, set, machine, interface, constants, indices }
         },
     )
@@ -103,9 +112,12 @@ fn what_is_not_known_is_refused_with_its_line() {
     let plan = GraphPlan { chip: "tcp".to_string(), ..GraphPlan::default() }.to_string();
     assert!(GraphPlan::read(&plan).is_ok());
     let other = |from: &str, to: &str| GraphPlan::read(&plan.replacen(from, to, 1)).unwrap_err();
-    assert_eq!(other("graph 1", "graph 4"), PlanError::Version { found: "graph 4".to_string() });
+    assert_eq!(other("graph 1", "graph 5"), PlanError::Version { found: "graph 5".to_string() });
     // The form of several chips is for graphs that are divided.
     assert!(matches!(other("graph 1", "graph 3"), PlanError::Line { number: 1, .. }));
+    // And that of limits for graphs that have one.
+    assert!(matches!(other("graph 1", "graph 4"), PlanError::Line { number: 1, .. }));
+    assert!(matches!(other("pes 0\n", "integers 65535\npes 0\n"), PlanError::Line { .. }));
     assert_eq!(other("graph 1", "model 1"), PlanError::Version { found: "model 1".to_string() });
     let line = PlanError::Line { number: 5, line: "pes many".to_string() };
     assert_eq!(other("pes 0", "pes many"), line);

@@ -35,6 +35,10 @@ pub type Refused = String;
 const ROUNDER: f32 = 12_582_912.0;
 /// Floats that are whole anyway, as far as the rounder goes.
 const WHOLE_FROM: f32 = 4_194_304.0;
+/// Factors of a power that are multiplied one by one.
+const FACTORS_IN_TURN: f32 = 8.0;
+/// Factors beyond which a power comes by way of its logarithm.
+const MOST_FACTORS: f32 = 64.0;
 /// Truth.
 pub const TRUE: u32 = u32::MAX;
 
@@ -290,7 +294,7 @@ impl Writer {
                 Binary::Div => Arith::FDiv,
                 Binary::Max => Arith::FMax,
                 Binary::Min => Arith::FMin,
-                Binary::Pow => return self.power(x, y),
+                Binary::Pow => return Ok(self.power(x, y)),
                 _ => return Err(format!("`{}`: the vector engine has no remainder", op.name())),
             };
             return Ok(self.pair(arith, x, y));
@@ -305,32 +309,75 @@ impl Writer {
         Ok(self.wrapped(result, dtype))
     }
 
-    /// Powers by a constant that multiplications and roots reach.
-    fn power(&mut self, x: Arg, y: Arg) -> Result<usize, Refused> {
-        let refused = || {
-            Err("a power: allowed are constant exponents -3 to 8 in whole numbers, and 0.5 and -0.5"
-                .to_string())
+    /// Powers: by multiplications and roots where a constant exponent says so, else by the exponential of a
+    /// logarithm.
+    fn power(&mut self, x: Arg, y: Arg) -> usize {
+        let (x, exponent) = match (x, y) {
+            (Arg::Stream(x), Arg::Word(word)) => (x, f32::from_bits(word)),
+            (x, Arg::Stream(y)) => {
+                let x = self.stream(x, y);
+                return self.any_power(x, y);
+            }
+            (Arg::Word(_), Arg::Word(_)) => return 0,
         };
-        let (Arg::Stream(x), Arg::Word(exponent)) = (x, y) else { return refused() };
-        let exponent = f32::from_bits(exponent);
         let size = exponent.abs();
         let positive = if size.to_bits() == 0.5_f32.to_bits() {
             self.apply(x, Function::Sqrt)
-        } else if size.fract() == 0.0 && size <= 8.0 {
-            let mut product = if size == 0.0 { self.stream(Arg::Word(1.0_f32.to_bits()), x) } else { x };
-            let mut done = 1.0;
-            while done < size {
-                product = self.both(Arith::FMul, product, x);
-                done += 1.0;
-            }
-            product
+        } else if size.fract() == 0.0 && size <= MOST_FACTORS {
+            self.product_of(x, size)
+        } else if size.fract() == 0.0 || !size.is_finite() {
+            let y = self.stream(Arg::Word(exponent.to_bits()), x);
+            return self.any_power(x, y);
         } else {
-            return refused();
+            // Of negative numbers there is no logarithm, and no such power.
+            let log = self.apply(x, Function::Log);
+            let more = self.float(log, Arith::FMul, exponent);
+            return self.apply(more, Function::Exp);
         };
-        if exponent < -3.0 {
-            return refused();
+        if exponent < 0.0 { self.word_first(1.0_f32.to_bits(), Arith::FDiv, positive) } else { positive }
+    }
+
+    /// A whole number of equal factors: few in turn, of many the squares of squares.
+    fn product_of(&mut self, x: usize, factors: f32) -> usize {
+        if factors == 0.0 {
+            return self.stream(Arg::Word(1.0_f32.to_bits()), x);
         }
-        Ok(if exponent < 0.0 { self.word_first(1.0_f32.to_bits(), Arith::FDiv, positive) } else { positive })
+        let (mut product, mut done) = (x, 1.0);
+        while 2.0 * done <= factors && factors > FACTORS_IN_TURN {
+            product = self.both(Arith::FMul, product, product);
+            done *= 2.0;
+        }
+        while done < factors {
+            product = self.both(Arith::FMul, product, x);
+            done += 1.0;
+        }
+        product
+    }
+
+    /// A power of two streams: of negative numbers by whole exponents only.
+    fn any_power(&mut self, x: usize, y: usize) -> usize {
+        let size = self.word(x, Arith::And, MAGNITUDE);
+        let log = self.apply(size, Function::Log);
+        let more = self.both(Arith::FMul, log, y);
+        let power = self.apply(more, Function::Exp);
+        let negative = self.pick(x, Word::F32, Relation::Lt, 0, (TRUE, 0));
+        let broken = |writer: &mut Writer, y: usize| {
+            let whole = writer.floor(y);
+            let rest = writer.both(Arith::FSub, y, whole);
+            writer.pick(rest, Word::F32, Relation::Ne, 0, (TRUE, 0))
+        };
+        let half = self.float(y, Arith::FMul, 0.5);
+        let odd = broken(self, half);
+        let turned = self.both(Arith::And, odd, negative);
+        let sign = self.word(turned, Arith::And, SIGN);
+        let signed = self.both(Arith::Xor, power, sign);
+        let part = broken(self, y);
+        let none = self.both(Arith::And, part, negative);
+        let none = self.word(none, Arith::And, f32::NAN.to_bits());
+        let signed = self.both(Arith::Or, signed, none);
+        let zero = self.pick(y, Word::F32, Relation::Eq, 0, (TRUE, 0));
+        let one = self.stream(Arg::Word(1.0_f32.to_bits()), x);
+        self.blend(zero, one, signed)
     }
 
     fn compared(&mut self, op: Binary, dtype: Dtype, x: Arg, y: Arg) -> usize {
@@ -425,7 +472,11 @@ fn computes(dtype: Dtype) -> Result<(), Refused> {
         Dtype::F16 | Dtype::Bf16 | Dtype::F8E4M3 => {
             Err(format!("arithmetic of {dtype}: the vector engine computes in f32"))
         }
-        Dtype::I64 => Err("arithmetic of i64: the vector engine has words of 32 bits".to_string()),
+        Dtype::I64 => {
+            Err("arithmetic of i64: the vector engine has words of 32 bits, and nothing says that \
+                           results fit them"
+                .to_string())
+        }
         _ => Ok(()),
     }
 }

@@ -30,6 +30,9 @@ pub struct GraphInterface {
     pub inputs: Vec<Port>,
     /// Results, in the order of the graph.
     pub results: Vec<Port>,
+    /// How far from zero elements of inputs of 32 and 64 bits are at most, if the program needs that: what it
+    /// computes of them fits words then.
+    pub most_integer: Option<u64>,
     /// Sizes that a run may have below those of inputs and results; none if all are fixed.
     pub open: OpenSizes,
 }
@@ -75,6 +78,12 @@ impl GraphInterface {
         }
         self.results.iter_mut().zip(&divided.outputs).for_each(|(port, axis)| whole(port, *axis));
         self
+    }
+
+    /// The first element of an input that the program does not take, as a number.
+    pub fn integer_beyond(&self, port: &Port, words: &[u32]) -> Option<i32> {
+        let most = self.most_integer.filter(|_| matches!(port.dtype, Dtype::I32 | Dtype::I64))?;
+        words.iter().map(|word| word.cast_signed()).find(|word| u64::from(word.unsigned_abs()) > most)
     }
 
     /// Whether open sizes are those of the inputs and results.
@@ -359,6 +368,7 @@ pub fn interface(machine: &Tcp, planned: &Planned, pes: u64) -> Option<GraphInte
         roofline_cycles: roofline_cycles(machine, &planned.least, pes),
         inputs: kernels.inputs.iter().map(|input| host_port(planned, *input)).collect::<Option<_>>()?,
         results: results.collect::<Option<_>>()?,
+        most_integer: planned.most_integer,
         open: OpenSizes::default(),
     })
 }

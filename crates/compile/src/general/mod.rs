@@ -7,6 +7,7 @@
 //! | [`view`] | strided looks at values |
 //! | `form`, `contract`, `pad`, `constants` | stage 2: a graph of primitives to kernels |
 //! | `facts` | whole numbers and bounds of values, for shorter conversions |
+//! | `integers`, `integer_ranges` | integers of 64 bits as words, where bounds of inputs allow it |
 //! | `float8` | conversions to f8e4m3, which only the cast engine rounds to |
 //! | [`elementwise`], [`words`] | elementwise primitives as steps on 32-bit words, and what a step gives |
 //! | `early` | conversions before padding and windows |
@@ -98,6 +99,8 @@ mod fused;
 mod group;
 mod host;
 mod input_order;
+mod integer_ranges;
+mod integers;
 mod legal;
 mod maxima;
 mod merge;

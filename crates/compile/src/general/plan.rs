@@ -26,6 +26,7 @@ use super::entry::entry_layouts;
 use super::form::kernels;
 use super::group::{Group, groups};
 use super::host::{cropped_results, inputs_by_host};
+use super::integers::word_integers;
 use super::issue_search::OrderSearch;
 use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
@@ -129,6 +130,8 @@ pub struct Planned {
     pub cycles: u64,
     /// What the graph has to do at least, padding of axes not counted.
     pub least: LeastWork,
+    /// How far from zero elements of inputs of 32 and 64 bits are at most, if the program needs that.
+    pub most_integer: Option<u64>,
 }
 
 /// A value in the shape of a contraction's result.
@@ -194,6 +197,9 @@ pub fn plan(
     store: &TensorStore,
     options: &Options,
 ) -> Result<Planned, Refusal> {
+    let words = word_integers(graph, store);
+    let (graph, most_integer) =
+        words.as_ref().map_or((graph, None), |words| (&words.graph, Some(words.most)));
     let planned = best_plan(machine, graph, store, options).or_else(|refused| {
         // Windows of few channels in whole flits are for tiles alone.
         if options.without.has(Choice::Runs) || refused.op != "contract" {
@@ -205,7 +211,7 @@ pub fn plan(
     if options.check {
         check(machine, &planned);
     }
-    Ok(planned)
+    Ok(Planned { most_integer, ..planned })
 }
 
 /// Ends the run if a program is wrong, which no graph can make it.
@@ -387,6 +393,7 @@ fn planned(
         groups: ranges,
         program,
         cycles,
+        most_integer: None,
     }))
 }
 

@@ -131,22 +131,20 @@ fn nearest(op: &Op, operands: &[Type], results: &[Type]) -> Option<(&'static str
         return Some(("values of 268,435,456 elements", "smaller sizes, or the operator in parts"));
     }
     Some(match op {
-        Op::Binary(Binary::Pow) => (
-            "constant exponents: whole numbers from -3 to 8, 0.5 and -0.5",
-            "exp(y * ln(x)), where x is positive",
+        Op::Binary(Binary::Pow) => ("powers of f32", "operands converted to f32, and the power back"),
+        Op::Binary(Binary::Mod | Binary::Rem | Binary::Div) if !floats => (
+            "div of f32; of integers below 2^24, where limits of inputs of 16 bits say that they are",
+            "operands held below 2^24 by min and max before",
         ),
         Op::Binary(Binary::Mod) => ("div and floor of f32", "x - y * floor(x / y), in f32"),
         Op::Binary(Binary::Rem) => {
             ("div and floor of f32", "x - y * floor(x / y) in f32, where both have the same sign")
         }
-        Op::Binary(Binary::Div) if !floats => {
-            ("div of f32", "operands converted to f32, and the quotient back")
-        }
         Op::Einsum(_) if operands.len() > 2 => {
             ("einsums of one and two operands", "an einsum of two operands, and of its result with the next")
         }
         Op::Einsum(_) if !floats => (
-            "products of f32 in bf16, and of i8 converted to i32",
+            "products of f32 in bf16, and of i8 or u8 converted to i32, less a constant zero point",
             "operands converted to i8 and then to i32",
         ),
         Op::Scatter { fold: Some(_), .. } => {
@@ -158,7 +156,10 @@ fn nearest(op: &Op, operands: &[Type], results: &[Type]) -> Option<(&'static str
         ),
         Op::Reduce { .. } => ("sums, maxima and minima of f32 and i32", "operands converted to one of them"),
         _ if some(&[Dtype::F16, Dtype::Bf16, Dtype::F8E4M3]) => ("f32", "operands converted to f32"),
-        _ if some(&[Dtype::I64]) => ("i32", "operands converted to i32, where their values fit"),
+        _ if some(&[Dtype::I64]) => (
+            "i32; i64 where results fit 32 bits for inputs of 16 bits",
+            "operands converted to i32, where their values fit",
+        ),
         _ => return None,
     })
 }

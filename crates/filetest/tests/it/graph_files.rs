@@ -164,6 +164,25 @@ fn an_input_with_elements_of_its_own_is_asked_for_only_if_it_is_given() {
 }
 
 #[test]
+fn integers_that_a_program_could_carry_beyond_words_are_refused() {
+    let mut host = host();
+    let text = "graph 1\ninput x: i64[4]\nconst c: i64[] = [4]\nlet y: i64[4] = mul(x, c)\noutput y = y\n";
+    host.given.insert("g.graph".into(), text.as_bytes().to_vec());
+    good("compile g.graph -o g.twb", &mut host);
+    let most = (1_i64 << 29) - 1;
+    host.given.insert("x.npy".into(), npy::write_ints(&[4], &[most, -most, 0, -7]));
+    host.given.insert("far.npy".into(), npy::write_ints(&[4], &[1, -most - 1, 0, 1]));
+    for line in ["run g.graph", "exec g.twb"] {
+        let said = good(&format!("{line} --input x=x.npy"), &mut host);
+        assert!(said.starts_with("y: i64[4] = [2147483644, -2147483644, 0, -28]\n"), "{said}");
+        let refused = tilewright(&format!("{line} --input x=far.npy"), &mut host);
+        assert_eq!(refused.code, BAD_INPUT, "{line}");
+        assert!(refused.stderr.contains("input `x` has -536870912"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("= allowed: -536870911 to 536870911"), "{}", refused.stderr);
+    }
+}
+
+#[test]
 fn a_size_that_is_open_is_asked_for() {
     let mut host = host();
     host.given.insert("open.onnx".into(), long_chain(2, Some("batch.0")));
@@ -297,7 +316,7 @@ fn a_plan_that_asks_for_too_much_is_refused_before_memory_is_taken() {
     good(&format!("compile {GRAPH} -o g.twb"), &mut host);
     let file = host.written["g.twb"].clone();
     let cases = [
-        ("graph 1\n", "graph 4\n", "its plan begins with `graph 4`, and this release reads"),
+        ("graph 1\n", "graph 5\n", "its plan begins with `graph 5`, and this release reads"),
         ("[16, 24]", "[1099511627776, 1099511627776]", "`x` lies beyond the"),
         ("[16, 24]", "[4294967296, 24]", "`x` lies beyond the"),
         ("f32[16, 8] as words at ", "f32[16, 8] as words at 9", "`p` lies beyond the"),

@@ -6,6 +6,7 @@ mod device;
 mod edited_programs;
 mod faults;
 mod golden;
+mod integers;
 mod kernels;
 mod lowered_findings;
 mod models;

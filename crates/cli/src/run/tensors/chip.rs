@@ -137,9 +137,15 @@ impl GraphJob<'_> {
         let sizes = sizes.map_err(|complaint| {
             Outcome::refused(BAD_INPUT, &Sources::default(), &[*complaint], host.colour())
         })?;
-        let words = |port: &Port| match sizes.size_words(port) {
-            Some(words) => Ok(words),
-            None => Ok(sizes.padded(port, words(port, given)?)),
+        let words = |port: &Port| {
+            let words = match sizes.size_words(port) {
+                Some(words) => words,
+                None => sizes.padded(port, words(port, given)?),
+            };
+            match graph.interface().integer_beyond(port, &words) {
+                Some(integer) => Err(beyond(port, integer, graph.interface().most_integer)),
+                None => Ok(words),
+            }
         };
         let inputs = graph.interface().inputs.iter().map(words);
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
@@ -296,6 +302,16 @@ impl GraphPage<'_> {
         host.write(Path::new(self.path), text.as_bytes())
             .map_err(|error| Outcome::unwritten(self.path, &error))
     }
+}
+
+/// Refuses an integer of an input that the program computes with.
+fn beyond(port: &Port, integer: i32, most: Option<u64>) -> Outcome {
+    let most = most.unwrap_or_default();
+    Outcome::usage(&format!(
+        "input `{}` has {integer}, of which the program could compute integers beyond 32 bits\n  = allowed: \
+         -{most} to {most}\n  = instead: --interp",
+        port.name
+    ))
 }
 
 /// An input as words of the chip.
