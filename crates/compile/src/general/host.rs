@@ -114,8 +114,8 @@ fn order(all: &Kernels, kernel: &Kernel, input: usize) -> Option<(HostBox, usize
     Some((HostBox { first: 0, axes: axes.collect::<Option<_>>()? }, *ordered))
 }
 
-/// How far one step along an axis of the source goes in the target, if every step goes as far; loops go from the
-/// source to the target, innermost of the source first.
+/// How far one step along an axis of the source goes in the target, if every step goes as far; loops go from
+/// the source to the target, innermost of the source first.
 fn step_along(loops: &[(u64, u64, u64)], (size, stride): (u64, u64)) -> Option<u64> {
     if size == 1 {
         return Some(0);
