@@ -50,9 +50,10 @@ pub(crate) struct ModelTarget {
     /// them
     #[arg(long, value_name = "NAME", default_value = "microlp")]
     pub(crate) solver: String,
-    /// Leave parts of the compiler out of a graph that takes arrays: early, merge, shared, strided, parts,
-    /// groups, tiled, explorer, windows, inside, epilogue, fused, refine, bridges, warm, order, rules; what
-    /// they do is done another way. With `templates` a language model is such a graph
+    /// Leave parts of the compiler out of a graph that takes arrays: padded, host, early, merge, shared,
+    /// turned, strided, parts, blocks, runs, depthwise, copies, groups, tiled, explorer, windows, inside,
+    /// epilogue, fused, refine, bridges, warm, signals, order, rules; what they do is done another way. With
+    /// `templates` a language model is such a graph
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) without: Vec<String>,
 }

@@ -63,8 +63,14 @@ pub(super) fn rooms(
     number: usize,
     options: &Options,
 ) -> Vec<Room> {
-    let mut rooms = vec![options.room(is_warm(all, number, options))];
-    let other = options.room(is_early(all, number));
+    let early = is_early(all, number);
+    // What may come long before a contraction begins is not brought block by block.
+    let room = |warm: [bool; 2]| {
+        let room = options.room(warm);
+        Room { blocks: room.blocks && early == [false; 2], ..room }
+    };
+    let mut rooms = vec![room(is_warm(all, number, options))];
+    let other = room(early);
     if searches.both && rooms[0] != other {
         rooms.push(other);
     }

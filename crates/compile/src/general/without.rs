@@ -23,6 +23,8 @@ pub enum Choice {
     Strided,
     /// Long sums in parts.
     Parts,
+    /// Sums of a tile in blocks, one after the other.
+    Blocks,
     /// Windows of few channels in whole flits.
     Runs,
     /// Depthwise sums through the contraction engine.
@@ -59,7 +61,7 @@ pub enum Choice {
 
 impl Choice {
     /// All parts, in the order in which they work.
-    pub const ALL: [Choice; 24] = [
+    pub const ALL: [Choice; 25] = [
         Choice::Padded,
         Choice::Host,
         Choice::Early,
@@ -68,6 +70,7 @@ impl Choice {
         Choice::Turned,
         Choice::Strided,
         Choice::Parts,
+        Choice::Blocks,
         Choice::Runs,
         Choice::Depthwise,
         Choice::Copies,
@@ -97,6 +100,7 @@ impl Choice {
             Choice::Turned => "turned",
             Choice::Strided => "strided",
             Choice::Parts => "parts",
+            Choice::Blocks => "blocks",
             Choice::Runs => "runs",
             Choice::Depthwise => "depthwise",
             Choice::Copies => "copies",
@@ -127,6 +131,7 @@ impl Choice {
             Choice::Turned => "results that are computed columns first where readers take them so",
             Choice::Strided => "operands by strides instead of copies",
             Choice::Parts => "long sums in parts",
+            Choice::Blocks => "sums of a tile in blocks that are brought one ahead",
             Choice::Runs => "windows of few channels in whole flits",
             Choice::Depthwise => "depthwise sums through the contraction engine",
             Choice::Copies => "one read of HBM and copies among slices that read alike",

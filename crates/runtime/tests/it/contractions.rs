@@ -6,7 +6,7 @@
 use tilewright_compile::general::kernel::{Sizes, Work};
 use tilewright_compile::general::reference::expected;
 use tilewright_compile::general::view::View;
-use tilewright_compile::general::{Options, Parts, Planned, plan, tensors};
+use tilewright_compile::general::{Choice, Options, Parts, Planned, plan, tensors};
 use tilewright_graph::{Binary, Builder, Dim, Dtype, Graph, TensorStore, Type, primitives};
 use tilewright_machine::Tcp;
 use tilewright_num::RuleSet;
@@ -84,6 +84,49 @@ fn sizes_of(planned: &Planned) -> Vec<Sizes> {
     works
         .filter_map(|work| if let Work::Contract { sizes, .. } = work { Some(*sizes) } else { None })
         .collect()
+}
+
+/// Sums of a tile in blocks, the last as long as the others or shorter, of bf16 and of integers, with a chain
+/// behind them that needs all of a sum.
+#[test]
+fn sums_in_blocks() {
+    let machine = tcp();
+    for (shape, pes, dtype, blocks) in [
+        ([1, 256, 256, 1168], 2, Dtype::F32, "in 2 blocks of 640"),
+        ([1, 128, 512, 1536], 4, Dtype::F32, "in 2 blocks of 768"),
+        ([1, 128, 256, 2304], 1, Dtype::F32, "in 3 blocks of 768"),
+        ([1, 256, 256, 2336], 2, Dtype::I8, "in 2 blocks of 1280"),
+    ] {
+        let [batch, rows, columns, summed] = shape;
+        let without = Choice::Parts.into();
+        let options = Options { pes, keep: true, without, ..Options::default() };
+        let graph = doubled(shape, dtype);
+        let planned = plan(&machine, &graph, &TensorStore::default(), &options).expect("a plan");
+        let tilings: Vec<String> = planned.chosen.tiled.values().map(ToString::to_string).collect();
+        assert!(tilings.iter().any(|words| words.contains(blocks)), "{shape:?}: {tilings:?}");
+        runs(&machine, planned, [&[batch, rows, summed], &[batch, columns, summed]]);
+    }
+}
+
+/// A contraction whose operands are narrowed first, with its sums doubled and a number added.
+fn doubled([batch, rows, columns, summed]: Shape, dtype: Dtype) -> Graph {
+    let mut b = Builder::new("doubled");
+    let ty = |dims: [u64; 3]| {
+        let dims = dims.map(|size| Dim::fixed(i64::try_from(size).expect("a size")));
+        Type::new(Dtype::F32, dims.to_vec())
+    };
+    let mut operands = Vec::new();
+    for (name, own) in [("x", rows), ("y", columns)] {
+        let input = b.input(name, ty([batch, own, summed])).expect("an input");
+        let narrow =
+            (dtype != Dtype::F32).then(|| b.convert(input, dtype).and_then(|x| b.convert(x, Dtype::I32)));
+        operands.push(narrow.unwrap_or(Ok(input)).expect("numbers of the type"));
+    }
+    let product = b.einsum("bmk,bnk->bmn", &operands).expect("an einsum");
+    let product = b.convert(product, Dtype::F32).expect("sums");
+    let twice = b.binary(Binary::Add, product, product).expect("a sum");
+    b.output("out", twice);
+    primitives(&b.finish()).expect("primitives")
 }
 
 /// Heads lie inside of rows, and their products are added to more: no copy lays them one behind the other.

@@ -20,11 +20,12 @@ const TACTICS: [usize; 8] = [4, 24, 1, 48, 2, 8, 16, 32];
 
 /// Parts that are used where estimates say that they save something: plans without each of them are
 /// simulated, two more with each effort above 1.
-const DOUBTED: [Choice; 11] = [
+const DOUBTED: [Choice; 12] = [
     Choice::Epilogue,
     Choice::Shared,
     Choice::Fused,
     Choice::Parts,
+    Choice::Blocks,
     Choice::Strided,
     Choice::Explorer,
     Choice::Groups,

@@ -16,7 +16,7 @@ use super::empty::Hole;
 use super::epilogue::Input;
 use super::finish::Slot;
 use super::grid::Tile;
-use super::rooms::Rooms;
+use super::rooms::{BUFFERS, Rooms};
 use super::search::TiledContraction;
 use super::tile::{TileProgram, WORD_BYTES};
 use super::traffic::{Place, operand_place, result_place, row_place, vector_place};
@@ -169,7 +169,7 @@ impl Worker<'_, '_> {
     }
 
     fn program(&self, tile: &Tile) -> Lowered<&TileProgram> {
-        let known = self.tiled.programs.get(&(tile.rows.count, tile.columns.count));
+        let known = self.tiled.programs.get(&tile.counts());
         known.ok_or_else(|| "a tile without commands".to_string())
     }
 
@@ -196,20 +196,20 @@ impl Worker<'_, '_> {
         }
         self.loaded(true);
         let first = self.emitter.ops[self.pe].len();
-        let strips = self.tiles.last().map_or(0, |tile| tile.strip + 1);
-        let (rows, columns) = (self.rooms.rows, self.rooms.columns);
-        let used = [(rows, rows.count.min(self.tiles.len() as u64)), (columns, columns.count.min(strips))];
-        for ((buffers, count), empty) in used.into_iter().zip(empty) {
+        let tiles = 0..self.tiles.len();
+        let rows: BTreeSet<u64> = tiles.clone().map(|at| self.rows_at(at)).collect();
+        let columns: BTreeSet<u64> = tiles.map(|at| self.columns_at(at)).collect();
+        for (buffers, empty) in [&rows, &columns].into_iter().zip(empty) {
             for ((first, end), slices) in empty {
-                for number in 0..count {
-                    self.emitter.clear_slices("clear", buffers.at(number) + first, end - first, &slices);
+                for base in buffers {
+                    self.emitter.clear_slices("clear", base + first, end - first, &slices);
                 }
             }
         }
         for (hole, slices) in holes {
-            for number in 0..rows.count.min(self.tiles.len() as u64) {
-                let base = rows.at(number) + hole.first;
-                self.emitter.clear_lines("clear", base, hole.bytes, (hole.lines, hole.pitch), &slices);
+            for base in &rows {
+                let (base, lines) = (base + hole.first, (hole.lines, hole.pitch));
+                self.emitter.clear_lines("clear", base, hole.bytes, lines, &slices);
             }
         }
         if padded {
@@ -233,7 +233,23 @@ impl Worker<'_, '_> {
         let position = (tile.batch - self.tiles[0].batch) / tiling.planes;
         let whole = position * tiling.row_tiles(self.tiled.sizes) + tile.row_tile;
         let number = if tiling.resident { whole } else { at as u64 };
-        self.rooms.rows.at(number)
+        self.rooms.rows.at(self.of_block(tile, number))
+    }
+
+    /// Where the columns of a tile lie.
+    fn columns_at(&self, at: usize) -> u64 {
+        let tile = &self.tiles[at];
+        self.rooms.columns.at(self.of_block(tile, tile.strip))
+    }
+
+    /// The buffer of a block: one that is shorter than those before it has its own.
+    fn of_block(&self, tile: &Tile, number: u64) -> u64 {
+        let (tiling, sizes) = (&self.tiled.tiling, self.tiled.sizes);
+        match tiling.blocks(sizes) {
+            1 => number,
+            _ if tile.ends && tiling.ends_short(sizes) => BUFFERS,
+            _ => number % BUFFERS,
+        }
     }
 
     /// Brings what a tile needs and does not find.
@@ -241,9 +257,9 @@ impl Worker<'_, '_> {
         let Some(tile) = self.tiles.get(at).copied() else { return Ok(()) };
         let sizes = self.tiled.sizes;
         let program = self.program(&tile)?.clone();
-        if tile.row_tile == 0 {
+        if tile.brings_columns {
             let place = operand_place(sizes, &tile, &program.operands[1], 1);
-            let (hbm, offset) = (self.operands.columns, self.rooms.columns.at(tile.strip));
+            let (hbm, offset) = (self.operands.columns, self.columns_at(at));
             self.moved("bring_columns", Place { hbm, offset, ..place }, true)?;
         }
         if tile.brings_rows {
@@ -254,8 +270,14 @@ impl Worker<'_, '_> {
                 true,
             )?;
         }
+        if at == 0 {
+            self.load_columns_of_chain()?;
+        }
+        if !tile.ends {
+            return Ok(());
+        }
         for (number, operand) in program.finish.operands.iter().enumerate() {
-            if operand.input == Input::Rows || tile.row_tile == 0 {
+            if operand.input == Input::Rows {
                 let place = vector_place(sizes, &tile, operand.input, &program.vectors[number]);
                 let hbm = self.operands.inputs[operand.number];
                 let offset = self.rooms.operands[number].at(turn(operand.input, &tile, at));
@@ -276,8 +298,34 @@ impl Worker<'_, '_> {
         Ok(())
     }
 
+    /// Brings what a chain has for each column, of all strips: those of the same size at once.
+    fn load_columns_of_chain(&mut self) -> Lowered<()> {
+        let mut strips: Vec<Tile> = self.tiles.clone();
+        strips.sort_by_key(|tile| tile.column_tile);
+        strips.dedup_by_key(|tile| tile.column_tile);
+        for alike in strips.chunk_by(|one, other| one.columns.count == other.columns.count) {
+            let Some(first) = alike.first() else { continue };
+            let program = self.program(first)?.clone();
+            for (number, operand) in program.finish.operands.iter().enumerate() {
+                if operand.input == Input::Rows {
+                    continue;
+                }
+                let buffers = self.rooms.operands[number];
+                let hbm = self.operands.inputs[operand.number];
+                let offset = buffers.at(first.column_tile);
+                let strips = (alike.len() as u64, first.columns.count, buffers.each);
+                let place = vector_place(self.tiled.sizes, first, operand.input, &program.vectors[number]);
+                self.moved("bring_vector", Place { hbm, offset, strips, ..place }, true)?;
+            }
+        }
+        Ok(())
+    }
+
     fn store(&mut self, at: usize) -> Lowered<()> {
         let tile = self.tiles[at];
+        if !tile.ends {
+            return Ok(());
+        }
         let program = self.program(&tile)?.clone();
         let exchanged = program.exchange.ring > 1;
         let slot = |rooms: &Rooms, slot: Slot| rooms.slot(slot, exchanged, at as u64);
@@ -330,22 +378,31 @@ impl Worker<'_, '_> {
         let tile = self.tiles[at];
         let program = self.program(&tile)?.clone();
         let machine = self.emitter.machine;
-        if tile.row_tile == 0 {
-            self.exec(at, program.load_from(machine, self.rooms.columns.at(tile.strip)));
+        if tile.brings_columns {
+            self.exec(at, program.load_from(machine, self.columns_at(at)));
         }
         for (at_operand, operand) in program.finish.operands.iter().enumerate() {
-            if operand.input == Input::Rows || tile.row_tile == 0 {
+            if tile.ends && (operand.input == Input::Rows || tile.row_tile == 0) {
                 let from = self.rooms.operands[at_operand].at(turn(operand.input, &tile, at));
                 self.exec(at, program.finish.load(at_operand, from));
             }
         }
-        let sums = self.rooms.sums.at(at as u64);
-        self.exec(at, program.contract_at(machine, self.rows_at(at), sums));
+        let Rooms { sums, parts, .. } = self.rooms;
+        let number = at as u64;
+        let own = if tile.begins { sums } else { parts }.at(number);
+        self.exec(at, program.contract_at(machine, self.rows_at(at), own));
+        if !tile.begins {
+            let before = sums.at(number - 1);
+            self.exec(at, program.add(machine, [before, own], sums.at(number)));
+        }
         Ok(())
     }
 
     /// What follows the contraction.
     fn finish(&mut self, at: usize) -> Lowered<()> {
+        if !self.tiles[at].ends {
+            return Ok(());
+        }
         let program = self.program(&self.tiles[at])?.clone();
         let (machine, number) = (self.emitter.machine, at as u64);
         let exchanged = program.exchange.ring > 1;
@@ -365,5 +422,5 @@ impl Worker<'_, '_> {
 
 /// Which buffer of a register file operand a tile uses.
 fn turn(input: Input, tile: &Tile, at: usize) -> u64 {
-    if input == Input::Rows { at as u64 } else { tile.strip }
+    if input == Input::Rows { at as u64 } else { tile.column_tile }
 }

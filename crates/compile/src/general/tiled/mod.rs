@@ -16,15 +16,18 @@
 //! | `chain_passes` | passes of its first chain, each made once in a search |
 //! | `lines` | rows that are positions of windows, taken from the value that windows look at |
 //! | `patch` | windows that slices fetch from one copy of what they look at |
+//! | `blocks` | sums in blocks of time |
 //! | `rooms` | buffers in data memory |
 //! | `exchange` | sums that slices trade, so that rows are long |
 //! | `traffic` | tiles as transfers, and their cycles before there are any |
+//! | `programs` | commands of the tiles of a candidate |
 //! | `search` | which grid, tile and split over slices takes least, overlap included |
 //! | `pipeline` | the tiles of a PE in time |
 //! | `memo` | searches of contractions, each made once for all plans of a graph |
 //! | `refine` | what the transfers of a tile take, from the transfers themselves |
 //! | `emit` | the chosen candidate as queues of commands |
 
+mod blocks;
 mod chain_passes;
 mod emit;
 mod empty;
@@ -36,6 +39,7 @@ mod lines;
 mod memo;
 mod patch;
 mod pipeline;
+mod programs;
 mod refine;
 mod rooms;
 mod search;

@@ -30,27 +30,36 @@ impl Pipeline {
         if tile.brings_rows {
             self.engine += self.cycles[0];
         }
-        if tile.row_tile == 0 {
+        if tile.brings_columns {
             self.engine += self.cycles[1];
         }
-        self.engine += self.cycles[3];
+        if tile.ends {
+            self.engine += self.cycles[3];
+        }
         self.ready = self.engine + self.message;
     }
 
     /// Computes a tile that was asked for.
     pub(super) fn run(&mut self, tiles: &[Tile], at: usize, estimate: &Estimate) {
-        let load = if tiles[at].row_tile == 0 { estimate.load_cycles } else { 0 };
-        self.unit = self.unit.max(self.ready) + load + estimate.contract_cycles;
-        self.sub = self.sub.max(self.unit) + estimate.finish_cycles;
+        let tile = tiles[at];
+        let load = if tile.brings_columns { estimate.load_cycles } else { 0 };
+        let add = if tile.begins { 0 } else { estimate.add_cycles };
+        let [behind, finish] = if tile.ends { estimate.finish_cycles } else { [0; 2] };
+        self.unit = self.unit.max(self.ready) + load + estimate.contract_cycles + add + behind;
+        if finish == 0 {
+            self.ends.push(self.unit);
+            return;
+        }
+        self.sub = self.sub.max(self.unit) + finish;
         if estimate.serial {
             self.unit = self.sub;
         }
-        self.ends.push(if estimate.finish_cycles == 0 { self.unit } else { self.sub });
+        self.ends.push(self.sub);
     }
 
     /// Writes what a tile gave.
-    pub(super) fn store(&mut self, at: usize) {
-        if let Some(end) = self.ends.get(at) {
+    pub(super) fn store(&mut self, tiles: &[Tile], at: usize) {
+        if let Some(end) = self.ends.get(at).filter(|_| tiles[at].ends) {
             self.engine = self.engine.max(*end + self.message) + self.cycles[2];
         }
     }

@@ -29,7 +29,12 @@ pub(super) fn transfer_cycles(
     let (mut stored, mut beside) = (0, 0);
     for (operand, placed) in program.finish.operands.iter().zip(&program.vectors) {
         let one = of(vector_place(sizes, tile, operand.input, placed), true)?;
-        *(if operand.input == Input::Rows { &mut beside } else { &mut columns }) += one;
+        if operand.input == Input::Rows {
+            beside += one;
+        } else {
+            // Those of all strips come at once.
+            columns += one / tiling.column_tiles(sizes).max(1);
+        }
     }
     for _ in &program.finish.brought {
         let place = result_place(sizes, tile, program.result(WORD_BYTES), WORD_BYTES);

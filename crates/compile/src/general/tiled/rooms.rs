@@ -7,7 +7,7 @@ use super::finish::{Finish, Slot, Stage};
 use super::tile::{TileShape, WORD_BYTES};
 
 /// Buffers of what passes data memory.
-const BUFFERS: u64 = 2;
+pub(super) const BUFFERS: u64 = 2;
 
 /// Buffers of one tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub(super) struct Rooms {
     pub(super) rows: Buffers,
     pub(super) columns: Buffers,
     pub(super) sums: Buffers,
+    /// Sums of a block, to be added to those of the blocks before it.
+    pub(super) parts: Buffers,
     /// Sums behind an exchange.
     pub(super) traded: Buffers,
     /// Operands of the vector engine's register file.
@@ -48,8 +50,9 @@ pub(super) struct Rooms {
 
 impl Rooms {
     /// What a tile takes, rows once.
-    pub(super) fn new(machine: &Tcp, shape: &TileShape, finish: &Finish) -> Rooms {
+    pub(super) fn new(machine: &Tcp, shape: &TileShape, finish: &Finish, blocks: bool) -> Rooms {
         let [rows, columns, sums] = shape.slice_bytes();
+        let parts = if blocks { sums } else { 0 };
         let wide = finish.words * WORD_BYTES;
         let kept = |number: usize| {
             finish
@@ -65,6 +68,7 @@ impl Rooms {
             rows: Buffers::new(rows, BUFFERS),
             columns: Buffers::new(columns, BUFFERS),
             sums: Buffers::new(sums, BUFFERS),
+            parts: Buffers::new(parts, BUFFERS),
             traded: Buffers::new(Exchange::new(shape).bytes(), BUFFERS),
             operands: finish
                 .operands
@@ -94,6 +98,21 @@ impl Rooms {
         self.laid(machine)
     }
 
+    /// With room for operands of so many strips of columns, which are brought at once.
+    #[must_use]
+    pub(super) fn with_strips(mut self, machine: &Tcp, strips: u64) -> Rooms {
+        self.operands.iter_mut().for_each(|buffers| buffers.count = strips.max(BUFFERS));
+        self.laid(machine)
+    }
+
+    /// With a buffer for rows and for columns of a short block behind the others: places that no transfer
+    /// fills stay clear there.
+    #[must_use]
+    pub(super) fn with_short_blocks(mut self, machine: &Tcp) -> Rooms {
+        [self.rows.count, self.columns.count] = [BUFFERS + 1; 2];
+        self.laid(machine)
+    }
+
     /// With so many tiles of columns at once, if half of data memory holds all: what is to come is brought
     /// early.
     #[must_use]
@@ -105,9 +124,9 @@ impl Rooms {
     }
 
     fn all_mut(&mut self) -> Vec<&mut Buffers> {
-        let Rooms { rows, columns, sums, traded, operands, brought, made, narrow } = self;
+        let Rooms { rows, columns, sums, parts, traded, operands, brought, made, narrow } = self;
         let lists = operands.iter_mut().chain(brought).chain(made).chain(narrow);
-        [rows, columns, sums, traded].into_iter().chain(lists).collect()
+        [rows, columns, sums, parts, traded].into_iter().chain(lists).collect()
     }
 
     /// One after the other from the first byte on.

@@ -8,6 +8,7 @@ use tilewright_machine::tcp::Tcp;
 
 use super::super::emit::dm_bytes;
 use super::super::kernel::{Sizes, Strides};
+use super::blocks::block_sizes;
 use super::chain_passes::ChainPasses;
 use super::epilogue::{Epilogue, Input};
 use super::grid::{Grid, Tile, Tiling};
@@ -15,10 +16,10 @@ use super::lines::Windows;
 use super::patch::Patch;
 use super::pipeline::Pipeline;
 use super::refine::transfer_cycles;
-use super::rooms::Rooms;
+use super::rooms::{BUFFERS, Rooms};
 use super::split::Split;
-use super::tile::{Behind, Estimate, TileProgram, TileShape, WORD_BYTES, estimate, tile_program};
-use super::traffic::{Moved, Runs, operand_place, result_place, row_place, vector_place};
+use super::tile::{Behind, Estimate, TileProgram, TileShape, WORD_BYTES, estimate};
+use super::traffic::{Moved, Runs};
 
 /// Candidates whose commands are made, the best by closed forms first, until one can be had.
 const TRIES: usize = 48;
@@ -28,6 +29,8 @@ const ENGINE_SHARE: u64 = 8;
 const REFINED: usize = 8;
 /// Tiles of a PE beyond which a candidate is not looked at: each is some commands.
 const MOST_TILES: u64 = 512;
+/// Tiles of a PE up to which their sums may be cut into blocks.
+const FEW_TILES: u64 = 2;
 /// Positions along an axis at whose multiples shards are cut besides: results of so many columns are whole
 /// access units of HBM.
 const ALIGNED: u64 = 64;
@@ -51,8 +54,8 @@ pub struct TiledContraction {
     pub(super) split: Split,
     /// Buffers in data memory.
     pub(super) rooms: Rooms,
-    /// Commands by rows and columns of a tile.
-    pub(super) programs: BTreeMap<(u64, u64), TileProgram>,
+    /// Commands by rows, columns and elements of the sum of a tile.
+    pub(super) programs: BTreeMap<[u64; 3], TileProgram>,
     /// The windows that rows are positions of; sizes then count padding of lines.
     pub(in super::super) windows: Option<Windows>,
     /// Tilings that were compared by what their transfers take, itself among them.
@@ -70,15 +73,20 @@ pub struct ComparedTiling {
 
 impl std::fmt::Display for TiledContraction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}, {} cycles", words(self.tiling, self.split, self.windows.as_ref()), self.cycles)
+        let words = words(self.sizes, self.tiling, self.split, self.windows.as_ref());
+        write!(f, "{words}, {} cycles", self.cycles)
     }
 }
 
 /// How a contraction is cut over PEs, tiles and slices.
-fn words(tiling: Tiling, split: Split, windows: Option<&Windows>) -> String {
-    let Tiling { grid, planes, rows, columns, resident } = tiling;
+fn words(sizes: Sizes, tiling: Tiling, split: Split, windows: Option<&Windows>) -> String {
+    let Tiling { grid, planes, rows, columns, resident, summed } = tiling;
     let planes = if planes == 1 { String::new() } else { format!("{planes}x") };
     let stays = if resident { ", rows stay" } else { "" };
+    let blocks = match tiling.blocks(sizes) {
+        1 => String::new(),
+        blocks => format!(", sums in {blocks} blocks of {summed}"),
+    };
     let Split { fused, columns_log2, summed_log2, rows_ring_log2, columns_ring_log2, patches } = split;
     let [by_columns, by_sum, rows_ring, columns_ring] =
         [columns_log2, summed_log2, rows_ring_log2, columns_ring_log2].map(|log2| 1_u64 << log2);
@@ -91,40 +99,45 @@ fn words(tiling: Tiling, split: Split, windows: Option<&Windows>) -> String {
         None => String::new(),
     };
     format!(
-        "{}x{}x{} {pes}, tiles of {planes}{rows}x{columns}{lines}{stays}, slices {by_columns} by columns and \
+        "{}x{}x{} {pes}, tiles of {planes}{rows}x{columns}{lines}{stays}{blocks}, slices {by_columns} by columns and \
          {by_sum} by the sum, rings of {rows_ring} for rows and {columns_ring} for columns",
         grid.batch, grid.rows, grid.columns
     )
 }
 
 #[derive(Clone, Copy)]
-struct Candidate {
-    tiling: Tiling,
-    split: Split,
-    cycles: u64,
+pub(super) struct Candidate {
+    pub(super) tiling: Tiling,
+    pub(super) split: Split,
+    pub(super) cycles: u64,
 }
 
-struct Search<'m> {
-    machine: &'m Tcp,
-    sizes: Sizes,
+pub(super) struct Search<'m> {
+    pub(super) machine: &'m Tcp,
+    pub(super) sizes: Sizes,
     /// PEs that are fused, if cost does not decide.
     fused: Option<u64>,
-    epilogue: Option<&'m Epilogue>,
-    windows: Option<&'m Windows>,
+    pub(super) epilogue: Option<&'m Epilogue>,
+    pub(super) windows: Option<&'m Windows>,
     /// Sums are kept besides.
-    whole: bool,
-    known: &'m mut KnownTiles,
+    pub(super) whole: bool,
+    pub(super) known: &'m mut KnownTiles,
     /// Candidates that take more at least are not looked at.
     limit: u64,
     /// Rows or columns are there when the contraction begins.
     warm: [bool; 2],
+    /// Sums may be cut into blocks.
+    blocks: bool,
 }
+
+/// Positions of the batch in a tile, rows of each, columns, and elements of the sum.
+type Extent = [u64; 4];
 
 /// What was found out about tiles of a contraction with what runs on them, whatever they may use.
 #[derive(Debug, Default)]
 pub(super) struct KnownTiles {
-    estimates: BTreeMap<([u64; 3], Split), Option<Arc<Estimate>>>,
-    passes: ChainPasses,
+    estimates: BTreeMap<(Extent, Split), Option<Arc<Estimate>>>,
+    pub(super) passes: ChainPasses,
 }
 
 /// What a contraction in tiles may use.
@@ -138,6 +151,8 @@ pub(in super::super) struct Room {
     pub(in super::super) warm: [bool; 2],
     /// The best are compared by what their transfers take.
     pub(in super::super) refined: bool,
+    /// Sums may be cut into blocks, which are brought one ahead.
+    pub(in super::super) blocks: bool,
 }
 
 /// The tiled contraction that takes least on so many PEs, fused by cost or so many at once, with the chain
@@ -148,7 +163,7 @@ pub(in super::super) struct Room {
 pub(super) fn candidate(
     machine: &Tcp,
     sizes: Sizes,
-    Room { pes, fused, warm, refined: is_refined }: Room,
+    Room { pes, fused, warm, refined: is_refined, blocks }: Room,
     (epilogue, windows): Behind<'_>,
     whole: bool,
     known: &mut KnownTiles,
@@ -170,7 +185,7 @@ pub(super) fn candidate(
         return Err(format!("results of {} columns are no whole granules of {granule} B", sizes.columns));
     }
     let limit = u64::MAX;
-    let mut search = Search { machine, sizes, fused, epilogue, windows, whole, known, limit, warm };
+    let mut search = Search { machine, sizes, fused, epilogue, windows, whole, known, limit, warm, blocks };
     let mut all = search.candidates(pes);
     all.sort_by_key(|candidate| candidate.cycles);
     let mut why = "no tile is legal".to_string();
@@ -185,7 +200,7 @@ pub(super) fn candidate(
             Ok((programs, rooms)) => {
                 let Candidate { tiling, split, .. } = candidate;
                 let cycles = search.refined(&candidate, &programs);
-                refined.push(ComparedTiling { words: words(tiling, split, windows), cycles });
+                refined.push(ComparedTiling { words: words(sizes, tiling, split, windows), cycles });
                 if best.as_ref().is_none_or(|best| cycles < best.cycles) {
                     let windows = windows.cloned();
                     let compared = Vec::new();
@@ -237,14 +252,22 @@ impl Search<'_> {
                     let sizes = if self.has_rows() { vec![columns] } else { tile_sizes(shard[1], 32) };
                     for tile_columns in sizes {
                         for planes in self.planes(grid, tile_rows) {
-                            let tile = [planes, tile_rows, tile_columns];
-                            self.of_tile((grid, fused), tile, &mut all);
+                            for block in self.blocks(planes, fused) {
+                                let tile = [planes, tile_rows, tile_columns, block];
+                                self.of_tile((grid, fused), tile, &mut all);
+                            }
                         }
                     }
                 }
             }
         }
         all
+    }
+
+    /// Elements of the sum that a tile may have at once.
+    fn blocks(&self, planes: u64, fused: u64) -> Vec<u64> {
+        let whole = !self.blocks || planes > 1 || fused > 1 || self.windows.is_some() || self.has_rows();
+        if whole { vec![self.sizes.summed] } else { block_sizes(self.sizes) }
     }
 
     /// Positions of the batch that a tile may have: as many on each PE, all their rows one after the other.
@@ -298,20 +321,25 @@ impl Search<'_> {
         }
     }
 
-    fn of_tile(&mut self, (grid, fused): (Grid, u64), tile: [u64; 3], all: &mut Vec<Candidate>) {
-        let [planes, rows, columns] = tile;
+    fn of_tile(&mut self, (grid, fused): (Grid, u64), tile: Extent, all: &mut Vec<Candidate>) {
+        let [planes, rows, columns, summed] = tile;
+        let blocks = self.sizes.summed.div_ceil(summed);
         let positions = self.sizes.batch.div_ceil(grid.batch).div_ceil(planes);
         let shares = [positions, self.sizes.rows.div_ceil(grid.rows)];
         let strips = self.sizes.columns.div_ceil(grid.columns).div_ceil(columns);
-        if shares[0] * shares[1].div_ceil(rows) * strips > MOST_TILES {
+        let tiles = shares[0] * shares[1].div_ceil(rows) * strips * blocks;
+        // Blocks are for sums of which a PE has few.
+        if tiles > MOST_TILES || blocks > 1 && tiles > blocks * FEW_TILES {
             return;
         }
-        let tiles = shares[0] * shares[1].div_ceil(rows) * strips;
-        // With one strip of columns rows stay or not, all the same.
-        let resident: &[bool] = if strips > 1 { &[true, false] } else { &[true] };
-        let tilings =
-            resident.iter().map(|resident| Tiling { grid, planes, rows, columns, resident: *resident });
-        let tilings: Vec<Tiling> = tilings.collect();
+        // With one strip of columns rows stay or not, all the same; blocks of a sum never stay.
+        let resident: &[bool] = match (strips, blocks) {
+            (1, 1) => &[true],
+            (_, 1) => &[true, false],
+            _ => &[false],
+        };
+        let tiling = |resident: &bool| Tiling { grid, planes, rows, columns, resident: *resident, summed };
+        let tilings: Vec<Tiling> = resident.iter().map(tiling).collect();
         let mut cut: Vec<Option<Vec<Tile>>> = vec![None; tilings.len()];
         for split in self.splits(fused) {
             if self.least(grid, tile, split).is_none_or(|least| least * tiles > self.limit) {
@@ -319,7 +347,7 @@ impl Search<'_> {
             }
             let Some(estimate) = self.estimated(tile, split) else { continue };
             for (tiling, cut) in tilings.iter().copied().zip(&mut cut) {
-                let rooms = estimate.rooms.clone().with_rows(self.machine, self.row_buffers(tiling));
+                let rooms = self.roomy(estimate.rooms.clone(), tiling);
                 if rooms.bytes() <= dm_bytes(self.machine) {
                     let cut = cut.get_or_insert_with(|| self.last_tiles(tiling));
                     let cycles = self.time(tiling, cut, fused, &estimate);
@@ -340,13 +368,16 @@ impl Search<'_> {
     }
 
     /// Cycles that a tile takes at least: products, and operands that transfers bring, if rows come once.
-    fn least(&self, grid: Grid, tile: [u64; 3], split: Split) -> Option<u64> {
+    fn least(&self, grid: Grid, tile: Extent, split: Split) -> Option<u64> {
         let machine = self.machine;
         let sizes = self.of_sizes(tile);
-        let Sizes { rows, columns, .. } = sizes;
+        let Sizes { rows, columns, summed, .. } = sizes;
         let shape = TileShape::new(machine, sizes, split, (self.epilogue, self.windows))?;
-        let strips = self.sizes.columns.div_ceil(grid.columns).div_ceil(columns);
-        let row_bytes = self.sizes.summed * self.sizes.operands.element_bytes();
+        let strips = match self.sizes.summed.div_ceil(summed) {
+            1 => self.sizes.columns.div_ceil(grid.columns).div_ceil(columns),
+            _ => 1,
+        };
+        let row_bytes = summed * self.sizes.operands.element_bytes();
         let brought = match shape.patch {
             Some(patch) => patch.lines_for(rows) * patch.brought() * self.sizes.operands.element_bytes(),
             None => self.live_rows(rows) * row_bytes,
@@ -356,27 +387,37 @@ impl Search<'_> {
         Some(shape.least_cycles(machine).max(bytes / engines))
     }
 
-    /// Sizes of a tile: positions of the batch, rows of each, and columns.
-    fn of_sizes(&self, [planes, rows, columns]: [u64; 3]) -> Sizes {
-        Sizes { batch: planes, rows: planes * rows, columns, ..self.sizes }
+    /// Sizes of a tile.
+    fn of_sizes(&self, [planes, rows, columns, summed]: Extent) -> Sizes {
+        Sizes { batch: planes, rows: planes * rows, columns, summed, ..self.sizes }
     }
 
-    fn estimated(&mut self, tile: [u64; 3], split: Split) -> Option<Arc<Estimate>> {
+    fn estimated(&mut self, tile: Extent, split: Split) -> Option<Arc<Estimate>> {
         let (sizes, key) = (self.of_sizes(tile), (tile, split));
-        let (machine, behind) = (self.machine, (self.epilogue, self.windows));
+        let blocks = sizes.summed < self.sizes.summed;
+        let (machine, behind) = (self.machine, ((self.epilogue, self.windows), blocks));
         let KnownTiles { estimates, passes } = &mut *self.known;
         let make = || estimate(machine, sizes, split, behind, passes).map(Arc::new);
         estimates.entry(key).or_insert_with(make).clone()
     }
 
-    /// Buffers for tiles of rows.
-    fn row_buffers(&self, tiling: Tiling) -> u64 {
-        if tiling.resident { tiling.row_tiles(self.sizes) + 1 } else { 2 }
+    /// With as many buffers for tiles of rows as a tiling needs, and others for blocks that are short.
+    pub(super) fn roomy(&self, rooms: Rooms, tiling: Tiling) -> Rooms {
+        let sizes = self.sizes;
+        let rooms = rooms.with_strips(self.machine, tiling.column_tiles(sizes));
+        if tiling.resident {
+            rooms.with_rows(self.machine, tiling.row_tiles(sizes) + 1)
+        } else if tiling.blocks(sizes) > 1 && tiling.ends_short(sizes) {
+            rooms.with_short_blocks(self.machine)
+        } else {
+            rooms.with_rows(self.machine, BUFFERS)
+        }
     }
 
     /// What the transfers of a tile take: rows, columns, results, and what is brought beside sums.
     fn moved(&self, tiling: Tiling, estimate: &Estimate) -> [Moved; 4] {
-        let Sizes { rows, columns, summed, .. } = self.sizes;
+        let Sizes { rows, columns, .. } = self.sizes;
+        let summed = tiling.summed;
         let unit = self.machine.hbm.access_bytes;
         let tile_rows = tiling.rows.min(rows) * tiling.planes;
         let tile_columns = tiling.columns.min(columns);
@@ -388,7 +429,7 @@ impl Search<'_> {
             let numbers = self.sizes.numbers(operand);
             let unit = unit * numbers;
             Runs {
-                bytes: count * summed * element_bytes / numbers * estimate.copies[operand],
+                bytes: count * summed * element_bytes / numbers,
                 run_bytes: summed_bytes / numbers,
                 aligned: steps.iter().all(|step| (step * element_bytes).is_multiple_of(unit)),
                 written: false,
@@ -425,14 +466,16 @@ impl Search<'_> {
         let beside = (0..estimate.brought).map(|_| wide(WORD_BYTES, false).moved(self.machine));
         let blocks = self.windows.map_or(1, |windows| windows.rows().blocks(tiling.rows.min(rows)));
         let [rows, columns] = [first.moved(self.machine), operand(1, tile_columns).moved(self.machine)];
-        let engine_cycles = rows.engine_cycles + (blocks - 1) * self.machine.tdma.startup_cycles;
-        [Moved { engine_cycles, ..rows }, columns, stored.sum(), beside.sum()]
+        let [row_copies, column_copies] = estimate.copies;
+        let startup_cycles = (blocks - 1) * self.machine.tdma.startup_cycles;
+        let rows = Moved { copies: row_copies, startup_cycles, ..rows };
+        [rows, Moved { copies: column_copies, ..columns }, stored.sum(), beside.sum()]
     }
 
     /// What transfers bring of what windows look at.
     fn patches(&self, estimate: &Estimate, rows: u64) -> Runs {
         let element_bytes = self.sizes.operands.element_bytes();
-        let of = |patch: Patch| (patch.lines_for(rows) * estimate.copies[0], patch.brought() * element_bytes);
+        let of = |patch: Patch| (patch.lines_for(rows), patch.brought() * element_bytes);
         let (lines, run_bytes) = estimate.patch.map_or((0, 1), of);
         let unit = self.machine.hbm.access_bytes / element_bytes;
         let aligned = match (estimate.patch, self.windows) {
@@ -447,18 +490,7 @@ impl Search<'_> {
     fn time(&self, tiling: Tiling, tiles: &[Tile], fused: u64, estimate: &Estimate) -> u64 {
         let machine = self.machine;
         let sharing = tiling.grid.pes();
-        let moved = self.moved(tiling, estimate);
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "an estimate"
-        )]
-        let cycles = moved.map(|one| {
-            let shared = (one.hbm_cycles * sharing as f64) as u64;
-            let busy = (one.engine_cycles / fused).max(shared);
-            if busy == 0 { 0 } else { busy + machine.tdma.startup_cycles }
-        });
+        let cycles = self.moved(tiling, estimate).map(|one| one.cycles(machine, sharing, fused));
         self.time_with(tiles, fused, estimate, cycles)
     }
 
@@ -468,14 +500,15 @@ impl Search<'_> {
     }
 
     /// The same with what transfers of candidates that can be had take.
-    fn refined(&mut self, candidate: &Candidate, programs: &BTreeMap<(u64, u64), TileProgram>) -> u64 {
+    fn refined(&mut self, candidate: &Candidate, programs: &BTreeMap<[u64; 3], TileProgram>) -> u64 {
         let Candidate { tiling, split, cycles } = *candidate;
         let first = tiling.tiles(self.sizes, 0).first().copied();
         let found = first.and_then(|tile| {
-            let program = programs.get(&(tile.rows.count, tile.columns.count))?;
+            let program = programs.get(&tile.counts())?;
             transfer_cycles(self.machine, self.sizes, (tiling, split.fused), (program, self.windows), &tile)
         });
-        let estimate = self.estimated([tiling.planes, tiling.rows, tiling.columns], split);
+        let tile = [tiling.planes, tiling.rows, tiling.columns, tiling.summed];
+        let estimate = self.estimated(tile, split);
         match (found, estimate) {
             (Some(found), Some(estimate)) => {
                 self.time_with(&self.last_tiles(tiling), split.fused, &estimate, found)
@@ -506,11 +539,11 @@ impl Search<'_> {
         for at in 0..tiles.len() {
             clock.run(tiles, at, estimate);
             if at > 0 {
-                clock.store(at - 1);
+                clock.store(tiles, at - 1);
             }
             clock.load(tiles, at + 1);
         }
-        clock.store(tiles.len().saturating_sub(1));
+        clock.store(tiles, tiles.len().saturating_sub(1));
         // Others need the engine too.
         let shared = if self.warm != [false; 2] { all / ENGINE_SHARE } else { 0 };
         clock.engine.max(clock.unit).max(all) + shared + machine.command.finish_cycles
@@ -519,82 +552,12 @@ impl Search<'_> {
     /// What the transfers of a tile take one after the other.
     fn transfer_cycles(tile: &Tile, [rows, columns, stored, beside]: [u64; 4]) -> u64 {
         let rows = if tile.brings_rows { rows } else { 0 };
-        let columns = if tile.row_tile == 0 { columns } else { 0 };
-        rows + columns + stored + beside
+        let columns = if tile.brings_columns { columns } else { 0 };
+        rows + columns + if tile.ends { stored + beside } else { 0 }
     }
 
     fn doorbell(&self) -> u64 {
         let cycles = u128::from(self.machine.noc.doorbell_ns) * u128::from(self.machine.chip.clock_hz);
         u64::try_from(cycles / 1_000_000_000).or_broken("cycles of a message fit 64 bits")
     }
-
-    fn made(&mut self, candidate: &Candidate) -> Result<Made, String> {
-        let mut programs: BTreeMap<(u64, u64), TileProgram> = BTreeMap::new();
-        let machine = self.machine;
-        for pe in 0..candidate.tiling.grid.pes() {
-            for tile in candidate.tiling.tiles(self.sizes, pe) {
-                let key = (tile.rows.count, tile.columns.count);
-                if programs.contains_key(&key) {
-                    continue;
-                }
-                let batch = candidate.tiling.planes;
-                let sizes = Sizes { batch, rows: key.0, columns: key.1, ..self.sizes };
-                let chain = ((self.epilogue, self.windows), self.whole);
-                let known = &mut self.known.passes;
-                programs.insert(key, tile_program(machine, sizes, candidate.split, chain, known)?);
-            }
-        }
-        let all = programs.values().map(|program| program.rooms(machine));
-        let rooms = all.reduce(|all, one| all.joined(machine, &one)).ok_or("no tile")?;
-        let rooms = rooms.with_rows(machine, self.row_buffers(candidate.tiling));
-        if rooms.bytes() > dm_bytes(machine) {
-            return Err("tiles that do not fit data memory".to_string());
-        }
-        let strips =
-            self.sizes.columns.div_ceil(candidate.tiling.grid.columns).div_ceil(candidate.tiling.columns);
-        let batch = self.sizes.batch.div_ceil(candidate.tiling.grid.batch);
-        let rooms = rooms.with_columns(machine, strips * batch.div_ceil(candidate.tiling.planes));
-        let edge = candidate.tiling.columns * WORD_BYTES;
-        let granule = self.machine.tdma.alignment_bytes;
-        let whole = edge.is_multiple_of(granule) || candidate.tiling.columns >= self.sizes.columns;
-        let mut all = programs.iter();
-        let planes = candidate.tiling.planes;
-        let shared = |program: &TileProgram| program.finish.brought.iter().any(|(_, is_plane)| *is_plane);
-        if planes > 1 && programs.values().any(shared) {
-            return Err("several positions of the batch beside a value that they share".to_string());
-        }
-        if whole && all.all(|(key, program)| self.aligned(planes, *key, program)) {
-            Ok((programs, rooms))
-        } else {
-            Err("tiles whose parts are no whole granules".to_string())
-        }
-    }
-
-    /// Whether all transfers of a tile move whole granules.
-    fn aligned(&self, planes: u64, (rows, columns): (u64, u64), program: &TileProgram) -> bool {
-        let tile = Tile::first(planes, rows, columns);
-        let mut places = vec![
-            program.rows_place(self.sizes, &tile, self.windows),
-            operand_place(self.sizes, &tile, &program.operands[1], 1),
-        ];
-        let stored = program.finish.stored.iter();
-        places.extend(stored.filter_map(|one| match (one.narrow, &program.row_values) {
-            (true, Some(placed)) => Some(row_place(self.sizes, &tile, placed)),
-            (true, None) => None,
-            _ => {
-                let bytes = one.element_bytes();
-                Some(result_place(self.sizes, &tile, program.result(bytes), bytes).stored(self.windows))
-            }
-        }));
-        if !program.finish.brought.is_empty() || self.whole {
-            let place = result_place(self.sizes, &tile, program.result(WORD_BYTES), WORD_BYTES);
-            places.push(place.through(self.windows));
-        }
-        let operands = program.finish.operands.iter().zip(&program.vectors);
-        places.extend(operands.map(|(one, placed)| vector_place(self.sizes, &tile, one.input, placed)));
-        places.iter().enumerate().all(|(at, place)| place.is_aligned(self.machine, at < 2))
-    }
 }
-
-/// Commands by rows and columns of a tile, and buffers for all of them.
-type Made = (BTreeMap<(u64, u64), TileProgram>, Rooms);

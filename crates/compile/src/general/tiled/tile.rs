@@ -68,6 +68,8 @@ pub(super) struct TileShape {
 pub(super) struct Estimate {
     pub(super) load_cycles: u64,
     pub(super) contract_cycles: u64,
+    /// Cycles that adding sums of a block to those before it takes.
+    pub(super) add_cycles: u64,
     /// What it takes of data memory.
     pub(super) rooms: Rooms,
     /// Copies of rows and of columns that transfers bring.
@@ -76,8 +78,8 @@ pub(super) struct Estimate {
     pub(super) summed: u64,
     /// Rows of an operand that lie in a slice as they lie in HBM, if they do there.
     pub(super) rows_at_once: u64,
-    /// Cycles of the sub context behind the contraction.
-    pub(super) finish_cycles: u64,
+    /// Cycles of the main and of the sub context behind the contraction.
+    pub(super) finish_cycles: [u64; 2],
     /// Both need the vector engine, so that the next contraction waits for them.
     pub(super) serial: bool,
     /// Values that are brought beside the sums.
@@ -392,25 +394,28 @@ pub(super) fn estimate(
     machine: &Tcp,
     sizes: Sizes,
     split: Split,
-    (epilogue, windows): Behind<'_>,
+    ((epilogue, windows), blocks): (Behind<'_>, bool),
     known: &mut ChainPasses,
 ) -> Option<Estimate> {
     let shape = TileShape::new(machine, sizes, split, (epilogue, windows))?;
-    let finish = Finish::new(machine, &shape, epilogue, false, known)?;
+    if blocks && shape.summed * shape.over.summed != sizes.summed {
+        return None;
+    }
+    let finish = Finish::new(machine, &shape, epilogue, blocks, known)?;
     let exchange = Exchange::new(&shape);
     let half = machine.dm.capacity_bytes / 2;
     let contract = shape.contract(machine, &finish, 0, half);
-    let [main_cycles, sub_cycles] = finish.cycles(machine, &exchange, split.fused);
     let cycles = |exec: Exec| exec_cycles(machine, &Exec { pes: split.fused, ..exec }).total_cycles;
     Some(Estimate {
         load_cycles: cycles(shape.load(machine, 0)),
-        contract_cycles: cycles(contract) + main_cycles,
-        rooms: Rooms::new(machine, &shape, &finish),
+        contract_cycles: cycles(contract),
+        add_cycles: if blocks { cycles(shape.add(machine, [0, half / 2], half)) } else { 0 },
+        rooms: Rooms::new(machine, &shape, &finish, blocks),
         copies: [shape.over.row_copies(), shape.over.column_copies()],
         patch: shape.patch,
         summed: shape.summed.min(sizes.summed),
         rows_at_once: shape.rows_at_once(),
-        finish_cycles: sub_cycles,
+        finish_cycles: finish.cycles(machine, &exchange, split.fused),
         serial: shape.added(1, &finish.first).is_some()
             && (exchange.narrows(&finish).is_some() || finish.uses_vectors()),
         run_columns: exchange.run_columns(),
@@ -485,9 +490,14 @@ impl TileProgram {
         !self.holes.is_empty() || live.rows != rows * over.rows || live.columns != columns * over.columns
     }
 
-    /// What it takes of data memory.
-    pub(super) fn rooms(&self, machine: &Tcp) -> Rooms {
-        Rooms::new(machine, &self.shape, &self.finish)
+    /// What it takes of data memory; its sum may be one of several blocks.
+    pub(super) fn rooms(&self, machine: &Tcp, blocks: bool) -> Rooms {
+        Rooms::new(machine, &self.shape, &self.finish, blocks)
+    }
+
+    /// The command that adds sums at two places.
+    pub(super) fn add(&self, machine: &Tcp, from: [u64; 2], to: u64) -> Exec {
+        self.shape.add(machine, from, to)
     }
 
     /// How a result of elements of so many bytes lies.

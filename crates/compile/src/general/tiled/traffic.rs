@@ -47,6 +47,8 @@ pub(super) struct Place<'t> {
     pub(super) written: bool,
     /// What slices have of the value that windows look at, if it comes once.
     pub(super) patch: Option<(Patch, Spread)>,
+    /// As many more behind it as make up so many, each so many elements on, and so many bytes in each slice.
+    pub(super) strips: (u64, u64, u64),
 }
 
 impl<'t> Place<'t> {
@@ -108,10 +110,14 @@ impl Place<'_> {
         for part in parts {
             let Part { from_first, to_first, loops, .. } = if to_dm { part } else { part.turned() };
             let [source, target] = if to_dm { [value, dm] } else { [dm, value] };
+            let (strips, elements, bytes) = self.strips;
+            let ends = [scale(signed(elements)), signed(bytes)];
+            let [from, to] = if to_dm { ends } else { [ends[1], ends[0]] };
+            let loops = loops.iter().map(|(size, from, to)| (*size, scale(*from), scale(*to)));
             let bytes = Bytes {
                 source: source.step(scale(from_first))?,
                 target: target.step(scale(to_first))?,
-                loops: loops.iter().map(|(size, from, to)| (*size, scale(*from), scale(*to))).collect(),
+                loops: std::iter::once((strips, from, to)).chain(loops).collect(),
                 inside: self.element_bytes,
             };
             all.extend(transfers(machine, name, &bytes));
@@ -136,15 +142,16 @@ pub(super) fn operand_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed, o
         hbm: 0,
         strides: [batch / numbers, stride / numbers, 1],
         before: first / numbers,
-        first: [tile.batch, own.first, 0],
+        first: [tile.batch, own.first, tile.summed.first / numbers],
         // Rows of several positions of the batch follow each other.
-        live: [if operand == 0 { 1 } else { tile.planes }, own.count, sizes.summed / numbers],
+        live: [if operand == 0 { 1 } else { tile.planes }, own.count, tile.summed.count / numbers],
         slice: 0,
         offset: 0,
         element_bytes: sizes.operands.element_bytes(),
         windows: None,
         written: false,
         patch: None,
+        strips: (1, 0, 0),
     }
 }
 
@@ -169,6 +176,7 @@ pub(super) fn result_place<'t>(
         windows: None,
         written: false,
         patch: None,
+        strips: (1, 0, 0),
     }
 }
 
@@ -192,6 +200,7 @@ pub(super) fn vector_place<'t>(sizes: Sizes, tile: &Tile, input: Input, placed: 
         windows: None,
         written: false,
         patch: None,
+        strips: (1, 0, 0),
     }
 }
 
@@ -211,6 +220,7 @@ pub(super) fn row_place<'t>(sizes: Sizes, tile: &Tile, placed: &'t Placed) -> Pl
         windows: None,
         written: false,
         patch: None,
+        strips: (1, 0, 0),
     }
 }
 
@@ -219,6 +229,7 @@ impl std::iter::Sum for Moved {
         all.fold(Moved::default(), |sum, one| Moved {
             engine_cycles: sum.engine_cycles + one.engine_cycles,
             hbm_cycles: sum.hbm_cycles + one.hbm_cycles,
+            ..sum
         })
     }
 }
@@ -251,12 +262,37 @@ pub(super) struct Runs {
 }
 
 /// What moving a tile takes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Moved {
-    /// Cycles of the engine.
+    /// Cycles of the engine, for one copy.
     pub(super) engine_cycles: u64,
-    /// Cycles of HBM, if nobody else asks for anything.
+    /// Cycles of HBM, for one copy if nobody else asks for anything.
     pub(super) hbm_cycles: f64,
+    /// Slices that get the same.
+    pub(super) copies: u64,
+    /// Cycles of the engine besides, before it moves anything.
+    pub(super) startup_cycles: u64,
+}
+
+impl Default for Moved {
+    fn default() -> Moved {
+        Moved { engine_cycles: 0, hbm_cycles: 0.0, copies: 1, startup_cycles: 0 }
+    }
+}
+
+impl Moved {
+    /// Cycles if so many PEs move as much, so many of them together: each copy comes from HBM.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate"
+    )]
+    pub(super) fn cycles(&self, machine: &Tcp, sharing: u64, fused: u64) -> u64 {
+        let (engine, startup) = (self.engine_cycles / fused, machine.tdma.startup_cycles);
+        let busy = engine.max((self.hbm_cycles * sharing as f64) as u64) * self.copies;
+        if busy == 0 { 0 } else { busy + self.startup_cycles + startup }
+    }
 }
 
 /// Bytes that HBM moves in a cycle of the chip.
@@ -289,6 +325,7 @@ impl Runs {
             engine_cycles: requests * machine.tdma.request_bytes / machine.tdma.bandwidth_bytes_per_cycle,
             hbm_cycles: (units * unit) as f64 / hbm_bytes_per_cycle(machine)
                 + partial_ns * machine.chip.clock_hz as f64,
+            ..Moved::default()
         }
     }
 }
