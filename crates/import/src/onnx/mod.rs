@@ -141,6 +141,11 @@ fn declared(file: &str, input: &proto::ValueInfoProto, names: &AxisNames) -> Imp
     Ok(DeclaredInput { name: input.name.clone(), dtype, sizes })
 }
 
+/// Every operator that is known.
+pub fn operators() -> &'static [&'static str] {
+    ops::NAMES
+}
+
 fn is_onnx(domain: &str) -> bool {
     domain.is_empty() || domain == "ai.onnx"
 }

@@ -97,7 +97,6 @@ const SINCE_FIRST: [&str; 12] =
 fn replacement(op: &str) -> &'static str {
     match op {
         "If" | "Loop" | "Scan" => "export the model with the branch or the steps that are taken written out",
-        "LSTM" | "GRU" | "RNN" => "export the model with the steps written out in MatMul, Sigmoid and Tanh",
         _ if op.contains("Sequence") || op.contains("Optional") => {
             "export the model with tensors in place of sequences"
         }
@@ -164,6 +163,11 @@ impl Call<'_, '_> {
     pub(crate) fn word(&self, name: &str, default: &str) -> String {
         let found = self.attribute(name).map(|attribute| String::from_utf8_lossy(&attribute.s).into_owned());
         found.unwrap_or_else(|| default.to_string())
+    }
+
+    pub(crate) fn words(&self, name: &str) -> Option<Vec<String>> {
+        let strings = &self.attribute(name)?.strings;
+        Some(strings.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect())
     }
 
     /// The tensor of an attribute.

@@ -94,6 +94,9 @@ pub struct AttributeProto {
     /// Integers.
     #[prost(int64, repeated, tag = "8")]
     pub ints: Vec<i64>,
+    /// Bytes of texts.
+    #[prost(bytes = "vec", repeated, tag = "9")]
+    pub strings: Vec<Vec<u8>>,
 }
 
 /// A tensor with its elements.

@@ -93,7 +93,7 @@ pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> ImportR
     Ok(Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads))
 }
 
-fn kernel(call: &Call<'_, '_>, w: ValueId) -> ImportResult<Vec<i64>> {
+pub(super) fn kernel(call: &Call<'_, '_>, w: ValueId) -> ImportResult<Vec<i64>> {
     let sizes: Option<Vec<i64>> = call.reader.b.dims(w).iter().skip(2).map(Dim::as_fixed).collect();
     let sizes = sizes.ok_or_else(|| call.refuse("weights of an open size").allowed("fixed sizes"))?;
     match call.ints("kernel_shape") {
@@ -146,40 +146,6 @@ pub(super) fn conv(call: &mut Call<'_, '_>) -> Outputs {
     }
     let attrs = Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads);
     call.rich(RichOp::ConvTranspose, attrs.ints("output_padding", &extra).int("groups", groups))
-}
-
-/// Integers minus their zero points, as i32, then the float operator's rule.
-pub(super) fn integer(call: &mut Call<'_, '_>) -> Outputs {
-    let conv = call.node.op == "ConvInteger";
-    let mut shifted = Vec::new();
-    for at in 0..2 {
-        let (x, zero) = (call.input(at)?, call.maybe(at + 2));
-        shifted.push(Some(call.build(|b| {
-            let wide = b.convert(x, Dtype::I32)?;
-            let Some(zero) = zero else { return Ok(wide) };
-            let zero = b.convert(zero, Dtype::I32)?;
-            // One for each row of the left matrix is a column; one for each output channel stands along axis
-            // 0.
-            let several = b.rank(zero) == 1 && !b.dim(zero, 0)?.is(1);
-            let zero = match (several, at, conv) {
-                (true, 0, false) => b.unsqueeze(zero, 1)?,
-                (true, 1, true) => {
-                    let mut dims = b.dims(zero).to_vec();
-                    dims.resize(b.rank(x), Dim::fixed(1));
-                    b.reshape(zero, &dims)?
-                }
-                _ => zero,
-            };
-            b.sub(wide, zero)
-        })?));
-    }
-    if !conv {
-        return call.rich_on(RichOp::Matmul, &shifted, Attrs::default());
-    }
-    let (x, w) = (call.input(0)?, call.input(1)?);
-    let sizes = kernel(call, w)?;
-    let attrs = windows(call, x, &sizes)?.int("groups", call.int("group", 1));
-    call.rich_on(RichOp::Conv, &shifted, attrs)
 }
 
 /// `[batch, seq, heads * d]` as `[batch, heads, seq, d]`.

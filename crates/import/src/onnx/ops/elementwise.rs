@@ -118,36 +118,6 @@ fn converted(call: &mut Call<'_, '_>, x: ValueId, dtype: Dtype) -> Outputs {
     Ok(vec![call.build(|b| b.convert(x, dtype))?])
 }
 
-pub(super) fn activation(call: &mut Call<'_, '_>) -> Outputs {
-    let (rich, alpha) = match call.node.op.as_str() {
-        "Relu" => (RichOp::Relu, None),
-        "LeakyRelu" => (RichOp::LeakyRelu, Some(0.01)),
-        "PRelu" => (RichOp::Prelu, None),
-        "Elu" => (RichOp::Elu, Some(1.0)),
-        "Selu" => (RichOp::Selu, Some(1.673_263_2)),
-        "HardSigmoid" => (RichOp::HardSigmoid, Some(0.2)),
-        "HardSwish" => (RichOp::HardSwish, None),
-        "Softplus" => (RichOp::Softplus, None),
-        "Mish" => (RichOp::Mish, None),
-        "Swish" => (RichOp::Silu, Some(1.0)),
-        _ => (RichOp::Gelu, None),
-    };
-    let mut attrs = Attrs::default();
-    if let Some(alpha) = alpha {
-        attrs = attrs.float("alpha", call.float("alpha", alpha));
-    }
-    if rich == RichOp::Gelu {
-        attrs = attrs.word("approximate", &call.word("approximate", "none"));
-    }
-    if rich == RichOp::Selu {
-        attrs = attrs.float("gamma", call.float("gamma", 1.050_701));
-    }
-    if rich == RichOp::HardSigmoid {
-        attrs = attrs.float("beta", call.float("beta", 0.5));
-    }
-    call.rich(rich, attrs)
-}
-
 /// Bounds are operands; before opset 11 they were attributes.
 pub(super) fn clip(call: &mut Call<'_, '_>) -> Outputs {
     for (at, name) in [(1, "min"), (2, "max")] {

@@ -1,12 +1,18 @@
 //! What each operator of ONNX becomes, a file a family. The table says which function converts which
 //! operator.
 
+mod activation;
 mod contract;
 mod elementwise;
 mod index;
+mod loss;
 mod norm;
+mod quantized;
+mod recurrent;
+mod recurrent_function;
 mod shape;
 mod shrink;
+mod trigonometry;
 
 use tilewright_graph::ValueId;
 
@@ -42,8 +48,11 @@ operators! {
     elementwise::select: "Where";
     elementwise::cast: "Cast";
     elementwise::cast_like: "CastLike";
-    elementwise::activation: "Relu" "LeakyRelu" "PRelu" "Elu" "Selu" "HardSigmoid" "HardSwish" "Softplus"
+    activation::rich: "Relu" "LeakyRelu" "PRelu" "Elu" "Selu" "HardSigmoid" "HardSwish" "Softplus"
         "Mish" "Swish" "Gelu";
+    activation::simple: "Celu" "Shrink" "Softsign" "ThresholdedRelu";
+    activation::hardmax: "Hardmax";
+    trigonometry::function: "Tan" "Sinh" "Cosh" "Asin" "Acos" "Atan" "Asinh" "Acosh" "Atanh";
     elementwise::clip: "Clip";
     norm::softmax: "Softmax" "LogSoftmax";
     norm::rows: "LayerNormalization" "RMSNormalization" "LpNormalization";
@@ -54,7 +63,13 @@ operators! {
     contract::gemm: "Gemm";
     contract::einsum: "Einsum";
     contract::conv: "Conv" "ConvTranspose";
-    contract::integer: "MatMulInteger" "ConvInteger";
+    quantized::integer: "MatMulInteger" "ConvInteger";
+    quantized::qlinear_matmul: "QLinearMatMul";
+    quantized::qlinear_conv: "QLinearConv";
+    quantized::quantize: "QuantizeLinear" "DequantizeLinear" "DynamicQuantizeLinear";
+    recurrent::layer: "LSTM" "GRU" "RNN";
+    loss::negative_log: "NegativeLogLikelihoodLoss";
+    loss::cross_entropy: "SoftmaxCrossEntropyLoss";
     contract::rotary: "RotaryEmbedding";
     contract::attention: "Attention";
     shrink::reduce: "ReduceSum" "ReduceMean" "ReduceMax" "ReduceMin" "ReduceProd" "ReduceL1" "ReduceL2"
@@ -63,7 +78,6 @@ operators! {
     shrink::topk: "TopK";
     shrink::pool: "MaxPool" "AveragePool";
     shrink::global_pool: "GlobalAveragePool" "GlobalMaxPool";
-    shrink::quantize: "QuantizeLinear" "DequantizeLinear" "DynamicQuantizeLinear";
     shape::identity: "Identity";
     shape::constant: "Constant";
     shape::constant_of_shape: "ConstantOfShape";

@@ -1,4 +1,4 @@
-//! Reductions, the best elements, pooling, quantisation.
+//! Reductions, the best elements, pooling.
 
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Fold, Unary, ValueId};
@@ -100,21 +100,4 @@ pub(super) fn global_pool(call: &mut Call<'_, '_>) -> Outputs {
     Ok(vec![
         call.build(|b| if largest { b.reduce(Fold::Max, x, &axes, true) } else { b.mean(x, &axes, true) })?,
     ])
-}
-
-pub(super) fn quantize(call: &mut Call<'_, '_>) -> Outputs {
-    let attrs = Attrs::default().int("axis", call.int("axis", 1));
-    if call.int("block_size", 0) != 0 {
-        return Err(call.refuse("quantisation in blocks").allowed("a tensor or an axis"));
-    }
-    match call.node.op.as_str() {
-        "QuantizeLinear" => {
-            let number = i32::try_from(call.int("output_dtype", 2)).unwrap_or(0);
-            let dtype = crate::onnx::tensor::dtype(if number == 0 { 2 } else { number });
-            let name = dtype.ok_or_else(|| call.refuse("an element type that is not known"))?.name();
-            call.rich(RichOp::Quantize, attrs.word("dtype", name))
-        }
-        "DequantizeLinear" => call.rich(RichOp::Dequantize, attrs),
-        _ => call.rich(RichOp::DynamicQuantize, Attrs::default()),
-    }
 }

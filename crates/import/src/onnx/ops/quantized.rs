@@ -1,0 +1,251 @@
+//! Integers with scales and zero points: quantisation, and products of bytes whose sums are exact in i32.
+
+use tilewright_graph::rich::{Attrs, RichOp};
+use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, Unary, ValueId};
+
+use crate::error::ImportResult;
+use crate::onnx::node::Call;
+use crate::onnx::ops::Outputs;
+use crate::onnx::ops::contract::{kernel, windows};
+use crate::onnx::tensor;
+
+/// Where an operand stands in a product, and so along which axis a vector of its scales lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// The left matrix: one for each row.
+    Rows,
+    /// The right matrix: one for each column.
+    Columns,
+    /// The input of a convolution: one for all.
+    Image,
+    /// Weights of a convolution: one for each output channel.
+    Channels,
+}
+
+/// Sizes for a complaint.
+fn written(call: &Call<'_, '_>, dims: &[Dim]) -> String {
+    let texts: Vec<String> = dims.iter().map(|dim| dim.text(call.reader.b.axes())).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+/// An operand that must be of bytes.
+fn bytes(call: &Call<'_, '_>, at: usize) -> ImportResult<ValueId> {
+    let x = call.input(at)?;
+    match call.reader.b.dtype(x) {
+        Dtype::I8 | Dtype::U8 => Ok(x),
+        dtype => Err(call
+            .refuse(format!("operand {at} is of {dtype}"))
+            .allowed("u8, i8")
+            .instead("`QuantizeLinear` in front of it")),
+    }
+}
+
+/// A scale or zero point (operand `at`) as it stands beside operand `x`, whose axes it has.
+fn beside(call: &mut Call<'_, '_>, at: usize, x: ValueId, side: Side) -> ImportResult<Option<ValueId>> {
+    let Some(given) = call.maybe(at) else { return Ok(None) };
+    let (dims, rank) = (call.reader.b.dims(given).to_vec(), call.reader.b.rank(x));
+    if dims.iter().all(|dim| dim.is(1)) {
+        return call.build(|b| b.reshape(given, &[])).map(Some);
+    }
+    let summed = match side {
+        Side::Rows => rank.checked_sub(1),
+        Side::Columns => rank.checked_sub(2),
+        Side::Image | Side::Channels => None,
+    };
+    let is_whole = dims.len() == rank && summed.is_some_and(|axis| dims[axis].is(1));
+    let column = match (side, dims.len()) {
+        (Side::Rows, 1) if rank > 1 => vec![dims[0].clone(), Dim::fixed(1)],
+        (Side::Columns, 1) if rank > 1 => dims,
+        (Side::Channels, 1) => {
+            let mut column = dims;
+            column.resize(rank, Dim::fixed(1));
+            column
+        }
+        _ if is_whole => dims,
+        _ => {
+            let what = format!("operand {at} has sizes {}", written(call, &dims));
+            return Err(call.refuse(what).allowed(match side {
+                Side::Rows => "one element, or one for each row of the left matrix",
+                Side::Columns => "one element, or one for each column of the right matrix",
+                Side::Image => "one element",
+                Side::Channels => "one element, or one for each output channel",
+            }));
+        }
+    };
+    call.build(|b| b.reshape(given, &column)).map(Some)
+}
+
+/// An operand of bytes minus its zero point, as i32.
+fn shifted(call: &mut Call<'_, '_>, at: usize, zero: usize, side: Side) -> ImportResult<ValueId> {
+    let x = bytes(call, at)?;
+    let zero = beside(call, zero, x, side)?;
+    call.build(|b| {
+        let wide = b.convert(x, Dtype::I32)?;
+        let Some(zero) = zero else { return Ok(wide) };
+        let zero = b.convert(zero, Dtype::I32)?;
+        b.sub(wide, zero)
+    })
+}
+
+/// The convolution of operands that were shifted.
+fn convolved(
+    call: &mut Call<'_, '_>,
+    (x, w): (ValueId, ValueId),
+    bias: Option<ValueId>,
+) -> ImportResult<ValueId> {
+    let sizes = kernel(call, w)?;
+    let attrs = windows(call, x, &sizes)?.int("groups", call.int("group", 1));
+    let y = call.rich_on(RichOp::Conv, &[Some(x), Some(w), bias], attrs)?;
+    Ok(y.first().copied().unwrap_or(x))
+}
+
+/// Integers minus their zero points, as i32, then the float operator's rule.
+pub(super) fn integer(call: &mut Call<'_, '_>) -> Outputs {
+    if call.node.op == "MatMulInteger" {
+        let (x, y) = (shifted(call, 0, 2, Side::Rows)?, shifted(call, 1, 3, Side::Columns)?);
+        return call.rich_on(RichOp::Matmul, &[Some(x), Some(y)], Attrs::default());
+    }
+    let (x, w) = (shifted(call, 0, 2, Side::Image)?, shifted(call, 1, 3, Side::Channels)?);
+    Ok(vec![convolved(call, (x, w), None)?])
+}
+
+/// A scale as f32 beside a result.
+fn scale(call: &mut Call<'_, '_>, at: usize, x: ValueId, side: Side) -> ImportResult<ValueId> {
+    call.input(at)?;
+    let scale = beside(call, at, x, side)?.map_or_else(|| call.input(at), Ok)?;
+    call.build(|b| b.convert(scale, Dtype::F32))
+}
+
+/// Sums of i32 times what a step of the operands is worth in steps of the result, rounded to even, plus the
+/// zero point of the result (operand 7), clamped to its type.
+fn requantized(call: &mut Call<'_, '_>, sums: ValueId, scales: [ValueId; 2]) -> Outputs {
+    let y_scale = scale(call, 6, sums, Side::Image)?;
+    bytes(call, 7)?;
+    let zero = beside(call, 7, sums, Side::Image)?.map_or_else(|| call.input(7), Ok)?;
+    Ok(vec![call.build(|b| {
+        let dtype = b.dtype(zero);
+        let factor = b.mul(scales[0], scales[1])?;
+        let factor = b.div(factor, y_scale)?;
+        let wide = b.convert(sums, Dtype::F32)?;
+        let steps = b.mul(wide, factor)?;
+        let steps = b.unary(Unary::Round, steps)?;
+        let zero = b.convert(zero, Dtype::F32)?;
+        let steps = b.add(steps, zero)?;
+        clamped(b, steps, dtype)
+    })?])
+}
+
+fn clamped(b: &mut Builder, x: ValueId, dtype: Dtype) -> BuildResult<ValueId> {
+    #[expect(clippy::cast_precision_loss, reason = "bounds of bytes")]
+    let (least, most) = dtype.integer_range().map_or((0.0, 255.0), |(low, high)| (low as f64, high as f64));
+    let x = b.with(Binary::Max, x, least)?;
+    let x = b.with(Binary::Min, x, most)?;
+    b.convert(x, dtype)
+}
+
+pub(super) fn qlinear_matmul(call: &mut Call<'_, '_>) -> Outputs {
+    let (a, b) = (shifted(call, 0, 2, Side::Rows)?, shifted(call, 3, 5, Side::Columns)?);
+    let scales = [scale(call, 1, a, Side::Rows)?, scale(call, 4, b, Side::Columns)?];
+    let sums = call.rich_on(RichOp::Matmul, &[Some(a), Some(b)], Attrs::default())?;
+    requantized(call, sums.first().copied().unwrap_or(a), scales)
+}
+
+/// The bias (operand 8) is of i32, in steps of both scales.
+pub(super) fn qlinear_conv(call: &mut Call<'_, '_>) -> Outputs {
+    let (x, w) = (shifted(call, 0, 2, Side::Image)?, shifted(call, 3, 5, Side::Channels)?);
+    let x_scale = scale(call, 1, x, Side::Image)?;
+    let w_scale = scale(call, 4, w, Side::Channels)?;
+    // Channels of the weights are axis 0, those of the result axis 1.
+    let w_scale = call.build(|b| match b.rank(w_scale) {
+        0 => Ok(w_scale),
+        rank => {
+            let column = b.dims(w_scale)[..rank - 1].to_vec();
+            b.reshape(w_scale, &column)
+        }
+    })?;
+    let bias = call.maybe(8);
+    let sums = convolved(call, (x, w), bias)?;
+    requantized(call, sums, [x_scale, w_scale])
+}
+
+/// Operand `at`, which has an element for each block along an axis of `x`, with an element for each of `x`.
+fn spread(
+    call: &mut Call<'_, '_>,
+    x: ValueId,
+    at: usize,
+    (axis, block): (usize, i64),
+) -> ImportResult<Option<ValueId>> {
+    let Some(given) = call.maybe(at) else { return Ok(None) };
+    let own = call.reader.b.dims(x).to_vec();
+    let open = || call.refuse("blocks along an axis whose size is open").allowed("a fixed size");
+    let size = own[axis].as_fixed().ok_or_else(open)?;
+    let block = block.min(size.max(1));
+    let parts = size.div_euclid(block) + i64::from(size.rem_euclid(block) > 0);
+    let mut wanted = own.clone();
+    wanted[axis] = Dim::fixed(parts);
+    let dims = call.reader.b.dims(given).to_vec();
+    if dims != wanted {
+        let (found, own) = (written(call, &dims), written(call, &own));
+        let what =
+            format!("operand {at} has sizes {found}, for blocks of {block} along axis {axis} of {own}");
+        return Err(call.refuse(what).allowed(written(call, &wanted)));
+    }
+    call.build(|b| {
+        let apart = b.unsqueeze(given, axis + 1)?;
+        let mut stretched = b.dims(apart).to_vec();
+        stretched[axis + 1] = Dim::fixed(block);
+        let apart = b.broadcast(apart, &stretched)?;
+        let mut joined = own.clone();
+        joined[axis] = Dim::fixed(parts * block);
+        let joined = b.reshape(apart, &joined)?;
+        b.slice(joined, axis, 0.into(), size.into(), 1)
+    })
+    .map(Some)
+}
+
+/// A float type that an attribute asks for by number; 0 asks for none.
+fn asked_type(call: &Call<'_, '_>, name: &str) -> ImportResult<Option<Dtype>> {
+    let number = i32::try_from(call.int(name, 0)).unwrap_or(-1);
+    if number == 0 {
+        return Ok(None);
+    }
+    let dtype = tensor::dtype(number);
+    let unknown = || call.refuse(format!("`{name}` is element type {number}, not known here"));
+    dtype.map(Some).ok_or_else(unknown)
+}
+
+/// Scales and zero points for a tensor, an axis or blocks of one. The quotient is of the type of the scale, or
+/// of `precision`.
+pub(super) fn quantize(call: &mut Call<'_, '_>) -> Outputs {
+    let x = call.input(0)?;
+    if call.node.op == "DynamicQuantizeLinear" {
+        return call.rich(RichOp::DynamicQuantize, Attrs::default());
+    }
+    let block = call.int("block_size", 0);
+    if block < 0 {
+        return Err(call
+            .refuse(format!("`block_size` is {block}"))
+            .allowed("0, which asks for none, or more"));
+    }
+    let mut inputs = [Some(x), call.maybe(1), call.maybe(2)];
+    if block > 0 {
+        let axis = call.axis_of(x, call.int("axis", 1))?;
+        inputs = [Some(x), spread(call, x, 1, (axis, block))?, spread(call, x, 2, (axis, block))?];
+    }
+    let attrs = Attrs::default().int("axis", call.int("axis", 1));
+    let output = asked_type(call, "output_dtype")?;
+    if call.node.op == "DequantizeLinear" {
+        let y = call.rich_on(RichOp::Dequantize, &inputs, attrs)?;
+        let y = y.first().copied().unwrap_or(x);
+        return Ok(vec![call.build(|b| b.convert(y, output.unwrap_or(b.dtype(y))))?]);
+    }
+    let scale = inputs[1].map_or_else(|| call.input(1), Ok)?;
+    let precision = asked_type(call, "precision")?.unwrap_or(call.reader.b.dtype(scale));
+    if !precision.is_float() {
+        return Err(call.refuse(format!("a quotient of {precision}")).allowed("a float type"));
+    }
+    inputs[0] = Some(call.build(|b| b.convert(x, precision))?);
+    inputs[1] = Some(call.build(|b| b.convert(scale, precision))?);
+    let name = output.unwrap_or(Dtype::U8).name();
+    call.rich_on(RichOp::Quantize, &inputs, attrs.word("dtype", name))
+}
