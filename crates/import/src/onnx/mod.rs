@@ -6,6 +6,7 @@
 
 mod attributes;
 mod axes;
+mod bodies;
 mod declared;
 mod node;
 mod ops;
@@ -70,6 +71,7 @@ pub fn read(file: &str, bytes: &[u8], options: &OnnxOptions<'_>) -> ImportResult
         b: Builder::new(if graph.name.is_empty() { "onnx" } else { &graph.name }),
         store: TensorStore::default(),
         values: BTreeMap::new(),
+        bodies: bodies::Bodies::default(),
         has_chosen_sizes: !options.known.is_empty()
             || options.axes.values().any(|(least, most)| least == most),
     };
@@ -159,6 +161,7 @@ pub(crate) struct OnnxReader<'r> {
     values: BTreeMap<String, ValueId>,
     /// Whether sizes may be those of a request.
     has_chosen_sizes: bool,
+    bodies: bodies::Bodies,
 }
 
 impl OnnxReader<'_> {
@@ -217,6 +220,7 @@ impl OnnxReader<'_> {
     /// Gives a value its name, which nothing may have had before.
     fn define(&mut self, item: String, name: &str, id: ValueId) -> ImportResult<()> {
         if self.values.insert(name.to_string(), id).is_none() {
+            self.bodies.defined.push(name.to_string());
             return Ok(());
         }
         Err(ImportError::about(self.file, item, "is there twice").allowed("every name defined once"))

@@ -96,7 +96,6 @@ const SINCE_FIRST: [&str; 12] =
 /// Families of operators that have no near name, and what to do about them.
 fn replacement(op: &str) -> &'static str {
     match op {
-        "If" | "Loop" | "Scan" => "export the model with the branch or the steps that are taken written out",
         _ if op.contains("Sequence") || op.contains("Optional") => {
             "export the model with tensors in place of sequences"
         }
@@ -119,6 +118,11 @@ impl Call<'_, '_> {
     /// A refusal that names the node.
     pub(crate) fn refuse(&self, what: impl Into<String>) -> Box<ImportError> {
         ImportError::about(self.reader.file, self.item.clone(), what)
+    }
+
+    /// The node and its operator, for complaints.
+    pub(crate) fn item(&self) -> &str {
+        &self.item
     }
 
     fn unknown(&self) -> Box<ImportError> {

@@ -88,6 +88,9 @@ pub struct AttributeProto {
     /// A tensor.
     #[prost(message, optional, tag = "5")]
     pub t: Option<TensorProto>,
+    /// A graph.
+    #[prost(message, optional, boxed, tag = "6")]
+    pub g: Option<Box<GraphProto>>,
     /// Floats.
     #[prost(float, repeated, tag = "7")]
     pub floats: Vec<f32>,

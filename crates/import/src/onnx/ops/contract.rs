@@ -21,25 +21,6 @@ pub(super) fn gemm(call: &mut Call<'_, '_>) -> Outputs {
     call.rich(RichOp::Gemm, attrs)
 }
 
-pub(super) fn einsum(call: &mut Call<'_, '_>) -> Outputs {
-    let spec: String = call.word("equation", "").chars().filter(|letter| !letter.is_whitespace()).collect();
-    if spec.contains('.') {
-        return Err(call.refuse(format!("subscripts `{spec}`")).allowed("letters without an ellipsis"));
-    }
-    let spec = if spec.contains("->") { spec } else { implicit(&spec) };
-    let inputs: Option<Vec<ValueId>> = call.inputs.iter().copied().collect();
-    let inputs = inputs.ok_or_else(|| call.refuse("an operand is missing"))?;
-    Ok(vec![call.build(|b| b.einsum(&spec, &inputs))?])
-}
-
-/// Without an arrow the result has the labels that stand once, in alphabetical order.
-fn implicit(spec: &str) -> String {
-    let mut once: Vec<char> =
-        spec.chars().filter(|letter| letter.is_alphabetic() && spec.matches(*letter).count() == 1).collect();
-    once.sort_unstable();
-    format!("{spec}->{}", once.into_iter().collect::<String>())
-}
-
 /// Sizes, strides and pads of windows are smaller.
 const MOST_STEP: u64 = 1 << 20;
 

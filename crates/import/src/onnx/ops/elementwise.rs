@@ -28,11 +28,27 @@ pub(super) fn unary(call: &mut Call<'_, '_>) -> Outputs {
         "IsInf" => Unary::IsInf,
         _ => Unary::Not,
     };
-    if op == Unary::IsInf && (call.int("detect_negative", 1), call.int("detect_positive", 1)) != (1, 1) {
-        return Err(call.refuse("infinities of one sign only").allowed("both"));
+    if op == Unary::IsInf {
+        return infinite(call);
     }
     let x = call.input(0)?;
     Ok(vec![call.build(|b| b.unary(op, x))?])
+}
+
+/// Infinities of either sign, of one, or of none.
+fn infinite(call: &mut Call<'_, '_>) -> Outputs {
+    let x = call.input(0)?;
+    let (below, above) = (call.int("detect_negative", 1) != 0, call.int("detect_positive", 1) != 0);
+    Ok(vec![call.build(|b| {
+        let found = b.unary(Unary::IsInf, x)?;
+        let side = match (below, above) {
+            (true, true) => return Ok(found),
+            (true, false) => b.with(Binary::Lt, x, 0.0)?,
+            (false, true) => b.with(Binary::Gt, x, 0.0)?,
+            (false, false) => b.unary(Unary::Not, found)?,
+        };
+        b.binary(Binary::And, found, side)
+    })?])
 }
 
 pub(super) fn binary(call: &mut Call<'_, '_>) -> Outputs {

@@ -2,16 +2,23 @@
 //! operator.
 
 mod activation;
+mod bits;
+mod blocks;
 mod contract;
+mod control;
+mod einsum;
 mod elementwise;
+mod grid;
 mod index;
 mod loss;
 mod norm;
+mod place;
 mod quantized;
 mod recurrent;
 mod recurrent_function;
 mod shape;
 mod shrink;
+mod signal;
 mod trigonometry;
 
 use tilewright_graph::ValueId;
@@ -57,11 +64,12 @@ operators! {
     norm::softmax: "Softmax" "LogSoftmax";
     norm::rows: "LayerNormalization" "RMSNormalization" "LpNormalization";
     norm::channels: "InstanceNormalization" "GroupNormalization" "LRN";
+    norm::mean_variance: "MeanVarianceNormalization";
     norm::batch: "BatchNormalization";
     norm::dropout: "Dropout";
     contract::matmul: "MatMul";
     contract::gemm: "Gemm";
-    contract::einsum: "Einsum";
+    einsum::einsum: "Einsum";
     contract::conv: "Conv" "ConvTranspose";
     quantized::integer: "MatMulInteger" "ConvInteger";
     quantized::qlinear_matmul: "QLinearMatMul";
@@ -77,6 +85,7 @@ operators! {
     shrink::arg: "ArgMax" "ArgMin";
     shrink::topk: "TopK";
     shrink::pool: "MaxPool" "AveragePool";
+    shrink::lp_pool: "LpPool" "GlobalLpPool";
     shrink::global_pool: "GlobalAveragePool" "GlobalMaxPool";
     shape::identity: "Identity";
     shape::constant: "Constant";
@@ -97,8 +106,29 @@ operators! {
     index::slice: "Slice";
     index::pad: "Pad";
     index::gather: "Gather";
-    index::by_tuples: "GatherElements" "GatherND" "ScatterElements" "ScatterND" "TensorScatter";
+    index::by_tuples: "GatherElements" "GatherND" "Scatter" "ScatterElements" "ScatterND" "TensorScatter";
     index::cumsum: "CumSum";
+    place::cumulative_product: "CumProd";
+    place::one_hot: "OneHot";
+    place::reverse_sequence: "ReverseSequence";
+    place::eye_like: "EyeLike";
+    place::center_crop_pad: "CenterCropPad";
+    place::compress: "Compress";
+    place::determinant: "Det";
+    blocks::col2im: "Col2Im";
+    blocks::max_unpool: "MaxUnpool";
+    grid::sample: "GridSample";
+    grid::affine: "AffineGrid";
+    bits::not: "BitwiseNot";
+    bits::pairwise: "BitwiseAnd" "BitwiseOr" "BitwiseXor";
+    bits::shift: "BitShift";
+    signal::window: "HannWindow" "HammingWindow" "BlackmanWindow";
+    signal::mel_weights: "MelWeightMatrix";
+    signal::dft: "DFT";
+    signal::stft: "STFT";
+    control::branch: "If";
+    control::repeat: "Loop";
+    control::scan: "Scan";
     index::trilu: "Trilu";
     index::resize: "Resize" "Upsample";
 }

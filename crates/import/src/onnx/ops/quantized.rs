@@ -214,8 +214,8 @@ fn asked_type(call: &Call<'_, '_>, name: &str) -> ImportResult<Option<Dtype>> {
     dtype.map(Some).ok_or_else(unknown)
 }
 
-/// Scales and zero points for a tensor, an axis or blocks of one. The quotient is of the type of the scale, or
-/// of `precision`.
+/// Scales and zero points for a tensor, an axis or blocks of one. The quotient is of the type of the scale,
+/// or of `precision`.
 pub(super) fn quantize(call: &mut Call<'_, '_>) -> Outputs {
     let x = call.input(0)?;
     if call.node.op == "DynamicQuantizeLinear" {

@@ -1,7 +1,7 @@
 //! Reductions, the best elements, pooling.
 
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{Fold, Unary, ValueId};
+use tilewright_graph::{Dim, Fold, Unary, ValueId};
 
 use crate::error::ImportResult;
 use crate::onnx::node::Call;
@@ -91,6 +91,20 @@ pub(super) fn pool(call: &mut Call<'_, '_>) -> Outputs {
         return call.rich(RichOp::MaxPool, attrs.int("columns", call.int("storage_order", 0)));
     }
     call.rich(RichOp::AvgPool, attrs.int("count_pads", call.int("count_include_pad", 0)))
+}
+
+/// Of the whole image if the operator says so.
+pub(super) fn lp_pool(call: &mut Call<'_, '_>) -> Outputs {
+    let x = call.input(0)?;
+    let attrs = if call.node.op == "GlobalLpPool" {
+        let sizes: Option<Vec<i64>> = call.reader.b.dims(x).iter().skip(2).map(Dim::as_fixed).collect();
+        let sizes = sizes.ok_or_else(|| call.refuse("an image of an open size").allowed("fixed sizes"))?;
+        Attrs::default().ints("kernel", &sizes)
+    } else {
+        let sizes = call.ints("kernel_shape").map(<[i64]>::to_vec).unwrap_or_default();
+        windows(call, x, &sizes)?.ints("kernel", &sizes).int("ceil", call.int("ceil_mode", 0))
+    };
+    call.rich(RichOp::LpPool, attrs.int("p", call.int("p", 2)))
 }
 
 pub(super) fn global_pool(call: &mut Call<'_, '_>) -> Outputs {

@@ -1,7 +1,12 @@
 //! Single nodes with operands of any type, run by the interpreter, against what their rules give.
 
+mod control;
+mod einsum;
+mod grid;
+mod place;
 mod quantized;
 mod recurrent;
+mod signal;
 mod small;
 
 use prost::Message as _;
@@ -78,12 +83,14 @@ pub(super) struct Node {
     pub(super) attributes: Vec<proto::AttributeProto>,
     pub(super) operands: Vec<Option<Operand>>,
     pub(super) results: usize,
+    /// Operands at the end that only bodies see, by their names.
+    pub(super) seen: usize,
 }
 
 impl Node {
     pub(super) fn new(op: &'static str, operands: &[Operand]) -> Node {
         let operands = operands.iter().cloned().map(Some).collect();
-        Node { op, opset: 22, attributes: Vec::new(), operands, results: 1 }
+        Node { op, opset: 22, attributes: Vec::new(), operands, results: 1, seen: 0 }
     }
 
     pub(super) fn with(mut self, attribute: proto::AttributeProto) -> Node {
@@ -102,7 +109,11 @@ impl Node {
         let node = proto::NodeProto {
             name: "n".into(),
             op: self.op.into(),
-            inputs: operands.clone().map(|(at, x)| name(at, x)).collect(),
+            inputs: operands
+                .clone()
+                .take(self.operands.len() - self.seen)
+                .map(|(at, x)| name(at, x))
+                .collect(),
             outputs: results.clone(),
             attributes: self.attributes.clone(),
             ..Default::default()
