@@ -2,7 +2,7 @@
 
 use tilewright_base::nearest::near;
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{BuildResult, Data, Dtype, StoredTensor, ValueId};
+use tilewright_graph::{BuildResult, Data, StoredTensor, ValueId};
 
 use crate::error::{ImportError, ImportResult};
 use crate::onnx::attributes::attributes;
@@ -207,11 +207,8 @@ impl Call<'_, '_> {
         match self.reader.b.constant_data(id) {
             Some(Data::Floats(patterns)) => Ok(Some(patterns.iter().map(|p| f32::from_bits(*p)).collect())),
             Some(Data::Stored(name)) => {
-                let stored = self.reader.store.tensors.get(name).filter(|stored| stored.dtype == Dtype::F32);
-                let stored = stored.ok_or_else(late)?;
-                Ok(Some(
-                    stored.bytes().as_chunks::<4>().0.iter().map(|word| f32::from_le_bytes(*word)).collect(),
-                ))
+                let stored = self.reader.store.tensors.get(name).and_then(tensor::floats);
+                stored.map(Some).ok_or_else(late)
             }
             _ => Err(late()),
         }

@@ -16,9 +16,11 @@ mod place;
 mod quantized;
 mod recurrent;
 mod recurrent_function;
+mod roi;
 mod shape;
 mod shrink;
 mod signal;
+mod state;
 mod trigonometry;
 
 use tilewright_graph::ValueId;
@@ -54,6 +56,7 @@ operators! {
     elementwise::variadic: "Max" "Min" "Sum" "Mean";
     elementwise::select: "Where";
     elementwise::cast: "Cast";
+    elementwise::bit_cast: "BitCast";
     elementwise::cast_like: "CastLike";
     activation::rich: "Relu" "LeakyRelu" "PRelu" "Elu" "Selu" "HardSigmoid" "HardSwish" "Softplus"
         "Mish" "Swish" "Gelu";
@@ -114,10 +117,14 @@ operators! {
     place::eye_like: "EyeLike";
     place::center_crop_pad: "CenterCropPad";
     place::compress: "Compress";
+    place::non_zero: "NonZero";
     place::determinant: "Det";
     blocks::col2im: "Col2Im";
     blocks::max_unpool: "MaxUnpool";
     grid::sample: "GridSample";
+    roi::align: "RoiAlign";
+    state::causal_conv: "CausalConvWithState";
+    state::linear_attention: "LinearAttention";
     grid::affine: "AffineGrid";
     bits::not: "BitwiseNot";
     bits::pairwise: "BitwiseAnd" "BitwiseOr" "BitwiseXor";

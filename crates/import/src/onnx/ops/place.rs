@@ -9,6 +9,9 @@ use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 use crate::onnx::tensor;
 
+/// Elements whose places are found while a model is read, at most.
+const MOST_ELEMENTS: i64 = 1 << 20;
+
 /// Whole numbers; a `depth` of floats is cut.
 fn depth(call: &Call<'_, '_>) -> ImportResult<i64> {
     let given = call.known_floats(1, "depth")?.unwrap_or_default();
@@ -173,6 +176,41 @@ pub(super) fn compress(call: &mut Call<'_, '_>) -> Outputs {
     Ok(vec![call.build(|b| {
         let places = b.integers(Dtype::I64, &places)?;
         b.gather(x, axis, places)
+    })?])
+}
+
+/// Places of elements that are not zero, which must be known.
+pub(super) fn non_zero(call: &mut Call<'_, '_>) -> Outputs {
+    let x = call.input(0)?;
+    let dims: Option<Vec<i64>> = call.reader.b.dims(x).iter().map(Dim::as_fixed).collect();
+    let dims = dims.ok_or_else(|| call.refuse("elements of an open size").allowed("fixed sizes"))?;
+    let there: Vec<bool> = if call.reader.b.dtype(x).is_float() {
+        let given = call.known_floats(0, "elements")?.unwrap_or_default();
+        given.iter().map(|x| *x != 0.0).collect()
+    } else {
+        call.numbers(0, "elements")?.unwrap_or_default().iter().map(|x| *x != 0).collect()
+    };
+    let count: i64 = dims.iter().product();
+    // One element may stand for all.
+    let is_there = |at: i64| {
+        let at = if there.len() == 1 { Some(0) } else { usize::try_from(at).ok() };
+        at.and_then(|at| there.get(at)).copied().unwrap_or(false)
+    };
+    if count > MOST_ELEMENTS {
+        let what = format!("the places of {count} elements");
+        return Err(call.refuse(what).allowed(format!("at most {MOST_ELEMENTS}")));
+    }
+    let found: Vec<i64> = (0..count).filter(|at| is_there(*at)).collect();
+    let mut places = Vec::new();
+    for axis in 0..dims.len() {
+        let behind: i64 = dims[axis + 1..].iter().product();
+        places.extend(found.iter().map(|at| at / behind.max(1) % dims[axis].max(1)));
+    }
+    let rows = i64::try_from(dims.len()).unwrap_or(0);
+    let columns = i64::try_from(found.len()).unwrap_or(0);
+    Ok(vec![call.build(|b| {
+        let flat = b.integers(Dtype::I64, &places)?;
+        b.reshape(flat, &[Dim::fixed(rows), Dim::fixed(columns)])
     })?])
 }
 

@@ -247,5 +247,10 @@ pub(super) fn quantize(call: &mut Call<'_, '_>) -> Outputs {
     inputs[0] = Some(call.build(|b| b.convert(x, precision))?);
     inputs[1] = Some(call.build(|b| b.convert(scale, precision))?);
     let name = output.unwrap_or(Dtype::U8).name();
+    if call.int("saturate", 1) == 0
+        && inputs[2].map_or(output, |zero| Some(call.reader.b.dtype(zero))) == Some(Dtype::F8E4M3)
+    {
+        return Err(call.refuse("f8e4m3 with `saturate` 0").allowed("1, which takes the largest number"));
+    }
     call.rich_on(RichOp::Quantize, &inputs, attrs.word("dtype", name))
 }

@@ -8,6 +8,7 @@ mod quantized;
 mod recurrent;
 mod signal;
 mod small;
+mod state;
 
 use prost::Message as _;
 use tilewright_graph::{Dtype, StoredTensor, primitives};
