@@ -1,7 +1,7 @@
 //! Integers with scales and zero points: quantisation, and products of bytes whose sums are exact in i32.
 
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, Unary, ValueId};
+use tilewright_graph::{Binary, BuildResult, Builder, Data, Dim, Dtype, Unary, ValueId};
 
 use crate::error::ImportResult;
 use crate::onnx::node::Call;
@@ -75,15 +75,38 @@ fn beside(call: &mut Call<'_, '_>, at: usize, x: ValueId, side: Side) -> ImportR
     call.build(|b| b.reshape(given, &column)).map(Some)
 }
 
-/// An operand of bytes minus its zero point, as i32.
+/// Zero points that are constants.
+fn known_zeros(call: &Call<'_, '_>, at: usize) -> Option<Vec<i64>> {
+    let id = call.maybe(at)?;
+    match call.reader.b.constant_data(id)? {
+        Data::Stored(name) => {
+            let stored = call.reader.store.tensors.get(name)?;
+            let is_signed = stored.dtype == Dtype::I8;
+            let number = |byte: &u8| if is_signed { i64::from(byte.cast_signed()) } else { i64::from(*byte) };
+            Some(stored.bytes().iter().map(number).collect())
+        }
+        _ => call.reader.b.numbers(id),
+    }
+}
+
+/// An operand of bytes minus its zero point, as i32. Where what is left is of i8 it is written so: engines
+/// multiply such bytes as they are.
 fn shifted(call: &mut Call<'_, '_>, at: usize, zero: usize, side: Side) -> ImportResult<ValueId> {
     let x = bytes(call, at)?;
+    let dtype = call.reader.b.dtype(x);
+    let middle = if dtype == Dtype::U8 { 128 } else { 0 };
+    let is_middle = known_zeros(call, zero).is_some_and(|zeros| zeros.iter().all(|number| *number == middle));
     let zero = beside(call, zero, x, side)?;
     call.build(|b| {
         let wide = b.convert(x, Dtype::I32)?;
-        let Some(zero) = zero else { return Ok(wide) };
+        let Some(zero) = zero.filter(|_| !is_middle || middle > 0) else { return Ok(wide) };
         let zero = b.convert(zero, Dtype::I32)?;
-        b.sub(wide, zero)
+        let left = b.sub(wide, zero)?;
+        if !is_middle {
+            return Ok(left);
+        }
+        let narrow = b.convert(left, Dtype::I8)?;
+        b.convert(narrow, Dtype::I32)
     })
 }
 

@@ -12,16 +12,22 @@ fn narrowed(x: f32, zero: i64, (least, most): (i64, i64)) -> i64 {
 
 #[test]
 fn a_quantised_convolution_has_groups_pads_zero_points_and_a_scale_for_each_channel() {
+    convolution(131, &counted(3, 6, (-9, 9)));
+    convolution(128, &[0; 6]);
+}
+
+/// Of an image with this zero point, and weights with these.
+fn convolution(zero: i64, w_zero: &[i64]) {
     let (x, w) = (counted(1, 2 * 4 * 5, (0, 255)), counted(2, 6 * 2 * 3, (-128, 127)));
-    let (w_zero, bias) = (counted(3, 6, (-9, 9)), counted(4, 6, (-900, 900)));
+    let bias = counted(4, 6, (-900, 900));
     let w_scale = [0.25_f32, 0.5, 0.125, 1.0, 0.0625, 2.0];
     let operands = [
         ints(Dtype::U8, &[2, 4, 5], &x),
         floats(&[], &[0.5]),
-        ints(Dtype::U8, &[], &[131]).constant(),
+        ints(Dtype::U8, &[], &[zero]).constant(),
         ints(Dtype::I8, &[6, 2, 3], &w),
         floats(&[6], &w_scale),
-        ints(Dtype::I8, &[6], &w_zero).constant(),
+        ints(Dtype::I8, &[6], w_zero).constant(),
         floats(&[], &[40.0]),
         ints(Dtype::I8, &[], &[-5]).constant(),
         ints(Dtype::I32, &[6], &bias),
@@ -39,7 +45,7 @@ fn a_quantised_convolution_has_groups_pads_zero_points_and_a_scale_for_each_chan
                     for k in 0..3 {
                         let at = (place * 2 + k).checked_sub(1).filter(|at| *at < 5);
                         let Some(at) = at else { continue };
-                        let pixel = x[(n * 4 + (m / 3) * 2 + c) * 5 + at] - 131;
+                        let pixel = x[(n * 4 + (m / 3) * 2 + c) * 5 + at] - zero;
                         sum += pixel * (w[(m * 2 + c) * 3 + k] - w_zero[m]);
                     }
                 }
