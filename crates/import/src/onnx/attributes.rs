@@ -20,6 +20,7 @@ const ATTRIBUTES: &[(&[&str], &[&str])] = &[
     (&["Gelu"], &["approximate"]),
     (&["Shrink"], &["bias", "lambd"]),
     (&["BitShift"], &["direction"]),
+    (&["DeformConv"], &["dilations", "group", "kernel_shape", "offset_group", "pads", "strides"]),
     (&["BitCast"], &["to"]),
     (
         &["RoiAlign"],

@@ -72,6 +72,7 @@ pub fn read(file: &str, bytes: &[u8], options: &OnnxOptions<'_>) -> ImportResult
         store: TensorStore::default(),
         values: BTreeMap::new(),
         bodies: bodies::Bodies::default(),
+        computed: 0,
         has_chosen_sizes: !options.known.is_empty()
             || options.axes.values().any(|(least, most)| least == most),
     };
@@ -162,6 +163,8 @@ pub(crate) struct OnnxReader<'r> {
     /// Whether sizes may be those of a request.
     has_chosen_sizes: bool,
     bodies: bodies::Bodies,
+    /// Elements of constants that operators made so far.
+    pub(crate) computed: u64,
 }
 
 impl OnnxReader<'_> {

@@ -47,6 +47,14 @@ fn auto_pad(call: &Call<'_, '_>) -> ImportResult<String> {
 
 /// Attributes of windows with `auto_pad` worked out.
 pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> ImportResult<Attrs> {
+    let (strides, dilations, pads) = window_axes(call, x, sizes)?;
+    Ok(Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads))
+}
+
+/// Strides, dilations, and pads before and then behind all axes.
+type WindowAxes = (Vec<i64>, Vec<i64>, Vec<i64>);
+
+pub(super) fn window_axes(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> ImportResult<WindowAxes> {
     let rank = sizes.len();
     let list = |name: &str| call.ints(name).map_or_else(|| vec![1; rank], <[i64]>::to_vec);
     let (strides, dilations) = (list("strides"), list("dilations"));
@@ -71,7 +79,7 @@ pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> ImportR
                 if auto == "SAME_UPPER" { (small, total - small) } else { (total - small, small) };
         }
     }
-    Ok(Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads))
+    Ok((strides, dilations, pads))
 }
 
 pub(super) fn kernel(call: &Call<'_, '_>, w: ValueId) -> ImportResult<Vec<i64>> {

@@ -7,6 +7,9 @@ use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 
+/// Operands of one product, at most.
+const MOST_OPERANDS: usize = 64;
+
 /// A letter, or an axis of the ellipsis by its number from the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Label {
@@ -28,6 +31,10 @@ pub(super) fn einsum(call: &mut Call<'_, '_>) -> Outputs {
         None => (spec.as_str(), None),
     };
     let terms: Vec<&str> = left.split(',').collect();
+    if terms.len() > MOST_OPERANDS {
+        let what = format!("{} operands", terms.len());
+        return Err(call.refuse(what).allowed(format!("at most {MOST_OPERANDS}")));
+    }
     if terms.len() != call.inputs.len() {
         let what = format!("subscripts `{spec}` with {} operands", call.inputs.len());
         return Err(call.refuse(what).allowed(format!("{} operands", terms.len())));

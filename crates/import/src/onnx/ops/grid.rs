@@ -93,7 +93,7 @@ pub(super) fn sample(call: &mut Call<'_, '_>) -> Outputs {
 
 /// Sums over all axes of an image by their matrices `[batch, places, size]`: over the last by a product, over
 /// the others element by element.
-fn weighed(b: &mut Builder, x: ValueId, matrices: &[ValueId]) -> BuildResult<ValueId> {
+pub(super) fn weighed(b: &mut Builder, x: ValueId, matrices: &[ValueId]) -> BuildResult<ValueId> {
     let Some((last, others)) = matrices.split_last() else { return Ok(x) };
     let dims = b.dims(x).to_vec();
     let rank = dims.len();
@@ -119,6 +119,13 @@ fn weighed(b: &mut Builder, x: ValueId, matrices: &[ValueId]) -> BuildResult<Val
     Ok(sum)
 }
 
+/// `[batch, places, size]`: what each element adds to a sample between two of them at a place, `[batch,
+/// places, 1]`, which is a number of elements; what is outside is zero.
+pub(super) fn beside(b: &mut Builder, at: ValueId, size: i64) -> BuildResult<ValueId> {
+    let sampling = Sampling { mode: Mode::Linear, outside: Outside::Zeros, is_aligned: true };
+    sampling.neighbours(b, at, size)
+}
+
 impl Sampling {
     /// The least and largest place that is within, of an axis.
     #[expect(clippy::cast_precision_loss, reason = "sizes below 2^24")]
@@ -141,6 +148,11 @@ impl Sampling {
         if self.mode == Mode::Nearest {
             return self.hits(b, at, size);
         }
+        self.neighbours(b, at, size)
+    }
+
+    /// The same where `at` is a number of elements.
+    fn neighbours(self, b: &mut Builder, at: ValueId, size: i64) -> BuildResult<ValueId> {
         let first = b.unary(Unary::Floor, at)?;
         let rest = b.sub(at, first)?;
         let neighbours: &[f64] = if self.mode == Mode::Linear { &[0.0, 1.0] } else { &[-1.0, 0.0, 1.0, 2.0] };

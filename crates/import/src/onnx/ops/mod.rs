@@ -6,6 +6,7 @@ mod bits;
 mod blocks;
 mod contract;
 mod control;
+mod deform;
 mod einsum;
 mod elementwise;
 mod grid;
@@ -22,6 +23,7 @@ mod shrink;
 mod signal;
 mod state;
 mod trigonometry;
+mod unrolled;
 
 use tilewright_graph::ValueId;
 
@@ -122,6 +124,7 @@ operators! {
     blocks::col2im: "Col2Im";
     blocks::max_unpool: "MaxUnpool";
     grid::sample: "GridSample";
+    deform::conv: "DeformConv";
     roi::align: "RoiAlign";
     state::causal_conv: "CausalConvWithState";
     state::linear_attention: "LinearAttention";

@@ -7,6 +7,7 @@ use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, Fold, Unary, Va
 use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
+use crate::onnx::ops::unrolled::computed;
 use crate::onnx::tensor;
 
 /// Elements whose places are found while a model is read, at most.
@@ -201,6 +202,8 @@ pub(super) fn non_zero(call: &mut Call<'_, '_>) -> Outputs {
         return Err(call.refuse(what).allowed(format!("at most {MOST_ELEMENTS}")));
     }
     let found: Vec<i64> = (0..count).filter(|at| is_there(*at)).collect();
+    let rank = i64::try_from(dims.len()).unwrap_or(i64::MAX);
+    computed(call, count.saturating_mul(rank))?;
     let mut places = Vec::new();
     for axis in 0..dims.len() {
         let behind: i64 = dims[axis + 1..].iter().product();

@@ -9,12 +9,7 @@ use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
 use crate::onnx::ops::recurrent_function::{ActivationFunction, functions};
-
-/// Steps of a layer, at most.
-const MOST_STEPS: i64 = 1024;
-/// Values of a graph in which layers are unrolled, at most, and those that a step makes, at most.
-const MOST_VALUES: usize = 1 << 20;
-const STEP_VALUES: usize = 64;
+use crate::onnx::ops::unrolled::{MOST_STEPS, steps_fit};
 
 /// What happens between two steps.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,16 +121,7 @@ fn sizes(call: &Call<'_, '_>, dims: &[Dim], gates: i64) -> ImportResult<Sizes> {
             .allowed(format!("1 to {MOST_STEPS} steps, which are written out"))
             .instead("a fixed size for the axis, with --dims")
     })?;
-    let made = call.reader.b.graph().values.len();
-    let all = usize::try_from(steps.saturating_mul(count)).unwrap_or(usize::MAX);
-    if !(1..=MOST_STEPS).contains(&steps)
-        || all.saturating_mul(STEP_VALUES).saturating_add(made) > MOST_VALUES
-    {
-        return Err(call
-            .refuse(format!("{steps} steps in {count} directions, which are written out"))
-            .allowed(format!("1 to {MOST_STEPS} steps of a layer, {MOST_VALUES} values of the graph"))
-            .instead("shorter sequences"));
-    }
+    steps_fit(call, steps, count)?;
     let r = call.reader.b.dims(call.input(2)?);
     let hidden = r.get(2).and_then(Dim::as_fixed).filter(|hidden| (1..1 << 24).contains(hidden));
     let hidden = hidden.ok_or_else(|| {

@@ -6,6 +6,7 @@ use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, StoredTensor, V
 use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
+use crate::onnx::ops::unrolled::computed;
 
 /// One axis of the regions.
 struct Cells {
@@ -85,6 +86,7 @@ pub(super) fn align(call: &mut Call<'_, '_>) -> Outputs {
 impl Cells {
     /// Where each sample stands, in cells.
     fn constant(&self, call: &mut Call<'_, '_>) -> ImportResult<ValueId> {
+        computed(call, self.cells * self.samples)?;
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         let place = |at: i64| (at as f32 + 0.5) / self.samples as f32;
         let places: Vec<f32> = (0..self.cells * self.samples).map(place).collect();

@@ -7,6 +7,7 @@ use tilewright_graph::{BuildResult, Builder, Dim, Dtype, Op, StoredTensor, Value
 use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
+use crate::onnx::ops::unrolled::computed;
 use crate::onnx::tensor;
 
 /// Elements of a constant that is computed here, at most.
@@ -57,6 +58,7 @@ pub(super) fn window(call: &mut Call<'_, '_>) -> Outputs {
     let size = needed(call, 0, "size", (1, MOST_ELEMENTS))?;
     let turn = if call.int("periodic", 1) != 0 { size } else { (size - 1).max(1) };
     let op = call.node.op.clone();
+    computed(call, size)?;
     #[expect(clippy::cast_precision_loss, reason = "at most 2^24")]
     let element = |at: i64| {
         let angle = TAU * at as f64 / turn as f64;
@@ -116,12 +118,13 @@ impl Transform {
     fn apply(&self, call: &mut Call<'_, '_>, x: ValueId) -> ImportResult<ValueId> {
         let dims = [self.from, self.parts.0, self.to, self.parts.1];
         let count = dims.iter().try_fold(1_i64, |count, dim| count.checked_mul(*dim));
-        if count.is_none_or(|count| count > MOST_ELEMENTS) {
+        let Some(count) = count.filter(|count| *count <= MOST_ELEMENTS) else {
             return Err(call
                 .refuse(format!("a transform of {} elements to {}", self.from, self.to))
                 .allowed("a matrix of at most 2^24 elements")
                 .instead("shorter frames"));
-        }
+        };
+        computed(call, count)?;
         let dtype = call.reader.b.dtype(x);
         let matrix = constant(call, &dims, &self.matrix(), dtype)?;
         let own = call.reader.b.dims(x).to_vec();
@@ -282,6 +285,7 @@ pub(super) fn mel_weights(call: &mut Call<'_, '_>) -> Outputs {
             .refuse(format!("edges at {low} and {high} Hz of {bins} bins at {rate} Hz"))
             .allowed("a lower and an upper edge within the bins"));
     }
+    computed(call, bins * bands)?;
     let at = |bin: i64, band: i64| usize::try_from(bin * bands + band).unwrap_or(0);
     let mut weights = vec![0.0; at(bins, 0)];
     for (band, edges) in (0..bands).zip(edges.windows(3)) {

@@ -7,9 +7,7 @@ use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, Unary, ValueId}
 use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
-
-/// Steps that are written out, at most.
-const MOST_STEPS: i64 = 1024;
+use crate::onnx::ops::unrolled::steps_fit;
 
 /// Each channel with its own window over the elements before; the last elements are the next state.
 pub(super) fn causal_conv(call: &mut Call<'_, '_>) -> Outputs {
@@ -120,13 +118,15 @@ pub(super) fn linear_attention(call: &mut Call<'_, '_>) -> Outputs {
     }
     let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (q, k, v) = (headed(call, q, heads)?, headed(call, k, kv_heads)?, headed(call, v, kv_heads)?);
-    let turns = call.reader.b.dims(q)[1].as_fixed().filter(|steps| (1..=MOST_STEPS).contains(steps));
+    let turns = call.reader.b.dims(q)[1].as_fixed();
     let width = call.reader.b.dims(q)[3].as_fixed().filter(|width| *width > 0);
     let (Some(turns), Some(width)) = (turns, width) else {
         return Err(call
-            .refuse("steps or a width that are open, or too many steps")
-            .allowed(format!("1 to {MOST_STEPS} steps, which are written out, and a fixed width")));
+            .refuse("steps or a width that are open")
+            .allowed("fixed sizes: steps are written out")
+            .instead("a fixed size for the axis, with --dims"));
     };
+    steps_fit(call, turns, 1)?;
     let decay = match (call.maybe(4), rule.decays) {
         (Some(decay), true) => Some(headed(call, decay, kv_heads)?),
         _ => None,

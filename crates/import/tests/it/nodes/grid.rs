@@ -2,7 +2,7 @@
 
 use tilewright_graph::Dtype;
 
-use super::{Node, assert_near, drawn, floats, int, ints, word};
+use super::{Node, assert_near, drawn, floats, int, ints, list, word};
 
 const SIZES: [usize; 2] = [3, 5];
 
@@ -94,6 +94,50 @@ fn samples_are_those_of_all_modes_and_borders() {
             }
         }
     }
+}
+
+/// Two groups of channels, each with places of its own, two groups of weights.
+#[test]
+fn windows_see_what_lies_at_places_of_their_own() {
+    let (x, w) = (drawn(3, 4 * 15), drawn(4, 2 * 2 * 6));
+    let (offset, mask) = (drawn(5, 2 * 6 * 2 * 4), drawn(6, 2 * 6 * 4));
+    let sampler = Sampler { mode: "linear", outside: "zeros", is_aligned: true };
+    let mut wanted = vec![0.5, 0.5, 0.5, 0.5, -1.0, -1.0, -1.0, -1.0];
+    for (at, wanted) in wanted.iter_mut().enumerate() {
+        let (m, row, column) = (at / 4, at / 2 % 2, at % 2);
+        for c in 0..2 {
+            let channel = m * 2 + c;
+            for k in 0..6 {
+                let place = (channel / 2 * 6 + k) * 4 + row * 2 + column;
+                let moved = |axis: usize| offset[((channel / 2 * 6 + k) * 2 + axis) * 4 + row * 2 + column];
+                // Windows of 3 by 2 with a row in front, columns two apart.
+                #[expect(clippy::cast_precision_loss, reason = "small sizes")]
+                let (i, j) =
+                    ((k / 2 + row * 2) as f32 - 1.0 + moved(0), (k % 2 + column * 2) as f32 + moved(1));
+                let normal = |x: f32, size: f32| x / (size - 1.0) * 2.0 - 1.0;
+                for (i, a) in sampler.neighbours(normal(i, 3.0), 3) {
+                    for (j, b) in sampler.neighbours(normal(j, 5.0), 5) {
+                        let pixel = x[channel * 15 + usize::try_from(i * 5 + j).expect("inside")];
+                        *wanted += a * b * pixel * mask[place] * w[(m * 2 + c) * 6 + k];
+                    }
+                }
+            }
+        }
+    }
+    let operands = [
+        floats(&[1, 4, 3, 5], &x),
+        floats(&[2, 2, 3, 2], &w),
+        floats(&[1, 24, 2, 2], &offset),
+        floats(&[2], &[0.5, -1.0]),
+        floats(&[1, 12, 2, 2], &mask),
+    ];
+    let node = Node::new("DeformConv", &operands).with(int("group", 2)).with(int("offset_group", 2));
+    let node = node.with(list("pads", &[1, 0, 1, 0])).with(list("strides", &[2, 2]));
+    let found = node.run();
+    assert_eq!(found[0].dims, [1, 2, 2, 2]);
+    assert_near(found[0].as_floats(), &wanted);
+    let text = Node::new("DeformConv", &operands).with(int("offset_group", 0)).refused();
+    assert!(text.contains("1 groups, 0 of offsets\n  = allowed: divisors of the channels"), "{text}");
 }
 
 #[test]

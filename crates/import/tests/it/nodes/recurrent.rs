@@ -213,8 +213,7 @@ fn functions_take_their_factors_in_order() {
 #[test]
 fn layers_that_cannot_be_unrolled_are_refused() {
     let text = plain("LSTM", 4, 1025).refused();
-    let said =
-        "f: node `n` (LSTM): 1025 steps in 1 directions, which are written out\n  = allowed: 1 to 1024";
+    let said = "f: node `n` (LSTM): 1025 steps, which are written out\n  = allowed: 1 to 1024";
     assert!(text.starts_with(said) && text.contains("= instead: shorter sequences"), "{text}");
     let text = plain("GRU", 3, 2).with(words("activations", &["Sigmoid", "Tan"])).refused();
     assert!(text.starts_with("f: node `n` (GRU): activation `Tan`\n  = allowed: Relu, Tanh"), "{text}");
