@@ -305,7 +305,8 @@ impl OnnxReader<'_> {
         }
     }
 
-    /// Joins caches: `past_x` and `present_x`, `past_key_values.0.key` and `present.0.key`.
+    /// Joins caches: `past_x` and `present_x`, `past_key_values.0.key` and `present.0.key`, of one type and as
+    /// many axes.
     fn states(&mut self) {
         let graph = self.b.graph();
         let mut found = Vec::new();
@@ -318,7 +319,13 @@ impl OnnxReader<'_> {
             };
             let outputs =
                 ["present", "present_key_values"].map(|prefix| graph.output(&format!("{prefix}{rest}")));
-            if let Some(output) = outputs.into_iter().flatten().next() {
+            let fits = |output: &usize| {
+                let given = graph.outputs.get(*output).and_then(|output| graph.value(output.value));
+                given.is_some_and(|given| {
+                    given.ty.dtype == value.ty.dtype && given.ty.dims.len() == value.ty.dims.len()
+                })
+            };
+            if let Some(output) = outputs.into_iter().flatten().find(fits) {
                 found.push((*input, output));
             }
         }

@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn halves_are_their_numbers() {
         let all =
-            [(0x3C00, 1.0), (0x0001, 5.960_464_5e-8), (0x83FF, -6.097_555_2e-5), (0x0400, 6.103_515_6e-5)];
+            [(0x3C00, 1.0), (0x0001, 5.960_464_5e-8), (0x83FF, -6.097_555e-5), (0x0400, 6.103_515_6e-5)];
         for (pattern, number) in all.into_iter().chain([(0x7BFF, 65504.0), (0xFC00, f32::NEG_INFINITY)]) {
             assert_eq!(half(pattern).to_bits(), f32::to_bits(number), "{pattern:x}");
         }

@@ -75,7 +75,7 @@ pub(super) fn einsum(call: &mut Call<'_, '_>) -> Outputs {
             }
         }
     }
-    Ok(vec![call.build(|b| contracted(b, operands, &output, &sizes))?])
+    Ok(vec![call.build(|b| contracted(b, &operands, &output, &sizes))?])
 }
 
 /// The labels of an operand's axes.
@@ -171,12 +171,12 @@ fn summed(b: &mut Builder, x: Labelled, needed: &[Label]) -> BuildResult<Labelle
 
 fn contracted(
     b: &mut Builder,
-    operands: Vec<Labelled>,
+    operands: &[Labelled],
     output: &[Label],
     sizes: &[(Label, Dim)],
 ) -> BuildResult<ValueId> {
     let mut rest = Vec::new();
-    for operand in &operands {
+    for operand in operands {
         rest.push(squeezed(b, operand, sizes)?);
     }
     let mut sum: Option<Labelled> = None;

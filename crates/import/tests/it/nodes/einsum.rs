@@ -36,8 +36,8 @@ fn a_letter_that_stands_twice_is_a_diagonal() {
     let diagonal = |i: usize, j: usize| a[i * 6 + j * 3 + i];
     let wanted: Vec<f32> =
         (0..2).flat_map(|j| (0..3).map(move |i| (i, j))).map(|(i, j)| diagonal(i, j)).collect();
-    assert_eq!(einsum("iji->ji", &[x.clone()]).floats(), wanted);
-    assert_near(&einsum("iji->", &[x.clone()]).floats(), &[wanted.iter().sum()]);
+    assert_eq!(einsum("iji->ji", std::slice::from_ref(&x)).floats(), wanted);
+    assert_near(&einsum("iji->", std::slice::from_ref(&x)).floats(), &[wanted.iter().sum()]);
     assert_near(
         &einsum("iji", &[x]).floats(),
         &[diagonal(0, 0) + diagonal(1, 0) + diagonal(2, 0), diagonal(0, 1) + diagonal(1, 1) + diagonal(2, 1)],

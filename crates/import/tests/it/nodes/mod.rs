@@ -1,6 +1,7 @@
 //! Single nodes with operands of any type, run by the interpreter, against what their rules give.
 
 mod control;
+mod drawn;
 mod einsum;
 mod grid;
 mod place;

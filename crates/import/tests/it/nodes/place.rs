@@ -85,6 +85,9 @@ fn blocks_are_added_where_they_lie() {
     assert_eq!(node.floats(), [0.0, 5.0, 6.0, 0.0]);
 }
 
+/// What two integers become.
+type Rule = fn(i64, i64) -> i64;
+
 #[test]
 fn bits_are_those_of_the_integers() {
     for (dtype, bounds) in
@@ -94,7 +97,7 @@ fn bits_are_those_of_the_integers() {
         x.extend([bounds.0, bounds.1, bounds.0, 0]);
         y.extend([bounds.0, bounds.0, bounds.1, bounds.1]);
         let operands = [ints(dtype, &[64], &x), ints(dtype, &[64], &y)];
-        let rules: [(&str, fn(i64, i64) -> i64); 3] =
+        let rules: [(&str, Rule); 3] =
             [("BitwiseAnd", |x, y| x & y), ("BitwiseOr", |x, y| x | y), ("BitwiseXor", |x, y| x ^ y)];
         for (op, rule) in rules {
             let wanted: Vec<i64> = x.iter().zip(&y).map(|(x, y)| rule(*x, *y)).collect();
@@ -113,7 +116,7 @@ fn bits_are_those_of_the_integers() {
 }
 
 #[test]
-fn infinities_of_one_sign_are_told_apart() {
+fn infinities_of_one_sign_are_found_alone() {
     let x = || floats(&[4], &[f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.0]);
     let node = |below: i64, above: i64| {
         let node = Node::new("IsInf", &[x()]);
