@@ -305,8 +305,8 @@ impl OnnxReader<'_> {
         }
     }
 
-    /// Joins caches: `past_x` and `present_x`, `past_key_values.0.key` and `present.0.key`, of one type and as
-    /// many axes.
+    /// Joins caches of one type and as many axes: `past_x` and `present_x`, `past_key_values.0.key` and
+    /// `present.0.key`.
     fn states(&mut self) {
         let graph = self.b.graph();
         let mut found = Vec::new();

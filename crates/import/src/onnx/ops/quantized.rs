@@ -1,12 +1,12 @@
 //! Integers with scales and zero points: quantisation, and products of bytes whose sums are exact in i32.
 
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{Binary, BuildResult, Builder, Data, Dim, Dtype, Unary, ValueId};
+use tilewright_graph::{Binary, BuildResult, Builder, Data, Dim, Dtype, Fold, Unary, ValueId};
 
 use crate::error::ImportResult;
 use crate::onnx::node::Call;
 use crate::onnx::ops::Outputs;
-use crate::onnx::ops::contract::{kernel, windows};
+use crate::onnx::ops::contract::{kernel, window_axes};
 use crate::onnx::tensor;
 
 /// Where an operand stands in a product, and so along which axis a vector of its scales lies.
@@ -37,6 +37,17 @@ fn bytes(call: &Call<'_, '_>, at: usize) -> ImportResult<ValueId> {
             .refuse(format!("operand {at} is of {dtype}"))
             .allowed("u8, i8")
             .instead("`QuantizeLinear` in front of it")),
+    }
+}
+
+/// Refuses a zero point (operand `at`) of another type than operand `x`.
+fn typed_zero(call: &Call<'_, '_>, at: usize, x: ValueId) -> ImportResult<()> {
+    let wanted = call.reader.b.dtype(x);
+    match call.maybe(at).map(|zero| call.reader.b.dtype(zero)) {
+        Some(dtype) if dtype != wanted => {
+            Err(call.refuse(format!("the zero point (operand {at}) is of {dtype}")).allowed(wanted.name()))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -93,6 +104,7 @@ fn known_zeros(call: &Call<'_, '_>, at: usize) -> Option<Vec<i64>> {
 /// multiply such bytes as they are.
 fn shifted(call: &mut Call<'_, '_>, at: usize, zero: usize, side: Side) -> ImportResult<ValueId> {
     let x = bytes(call, at)?;
+    typed_zero(call, zero, x)?;
     let dtype = call.reader.b.dtype(x);
     let middle = if dtype == Dtype::U8 { 128 } else { 0 };
     let is_middle = known_zeros(call, zero).is_some_and(|zeros| zeros.iter().all(|number| *number == middle));
@@ -110,26 +122,141 @@ fn shifted(call: &mut Call<'_, '_>, at: usize, zero: usize, side: Side) -> Impor
     })
 }
 
-/// The convolution of operands that were shifted.
+/// Bytes as i8, and what each of them lacks to the operand minus its zero point.
+struct OffsetBytes {
+    value: ValueId,
+    /// One number, of i32.
+    missing: ValueId,
+}
+
+/// Operand `at` in bytes that lack a number, if operand `weights` is a constant of bytes that lack none:
+/// `(x + missing) w` is `x w` and, for each column of `w`, its sum `missing` times.
+fn offset_bytes(
+    call: &mut Call<'_, '_>,
+    (at, zero): (usize, usize),
+    (weights, weights_zero): (usize, usize),
+) -> ImportResult<Option<OffsetBytes>> {
+    let (x, w) = (bytes(call, at)?, bytes(call, weights)?);
+    typed_zero(call, zero, x)?;
+    typed_zero(call, weights_zero, w)?;
+    let middle = |id: ValueId| if call.reader.b.dtype(id) == Dtype::U8 { 128 } else { 0 };
+    let zeros = |at: usize| match call.maybe(at) {
+        None => Some(vec![0]),
+        Some(_) => known_zeros(call, at),
+    };
+    let is_constant = call.reader.b.constant_data(w).is_some();
+    let lacks_none = zeros(weights_zero).is_some_and(|zeros| zeros.iter().all(|zero| *zero == middle(w)));
+    let lacks_none_too = zeros(zero).is_some_and(|zeros| zeros.iter().all(|zero| *zero == middle(x)));
+    let zero = call.maybe(zero);
+    let is_one = zero.is_none_or(|zero| call.reader.b.dims(zero).iter().all(|dim| dim.is(1)));
+    if !is_constant || !lacks_none || lacks_none_too || !is_one {
+        return Ok(None);
+    }
+    let middle = middle(x);
+    call.build(|b| {
+        let missing = b.number(Dim::fixed(middle), Dtype::I32)?;
+        let missing = match zero {
+            None => missing,
+            Some(zero) => {
+                let zero = b.reshape(zero, &[])?;
+                let zero = b.convert(zero, Dtype::I32)?;
+                b.sub(missing, zero)?
+            }
+        };
+        if middle == 0 {
+            return Ok(Some(OffsetBytes { value: x, missing }));
+        }
+        let wide = b.convert(x, Dtype::I32)?;
+        let left = b.with(Binary::Sub, wide, 128.0)?;
+        Ok(Some(OffsetBytes { value: b.convert(left, Dtype::I8)?, missing }))
+    })
+}
+
+impl OffsetBytes {
+    /// Sums with what was missing in each of them: over `axes` of the weights, which leave these sizes.
+    fn completed(
+        &self,
+        b: &mut Builder,
+        (sums, w): (ValueId, ValueId),
+        axes: &[usize],
+        column: &[Dim],
+    ) -> BuildResult<ValueId> {
+        let of_weights = b.reduce(Fold::Sum, w, axes, false)?;
+        let missing = b.mul(of_weights, self.missing)?;
+        let missing = b.reshape(missing, column)?;
+        b.add(sums, missing)
+    }
+}
+
+/// The product of two matrices, each an operand with its zero point.
+fn multiplied(call: &mut Call<'_, '_>, left: (usize, usize), right: (usize, usize)) -> ImportResult<ValueId> {
+    let (x, y) = (call.input(left.0)?, call.input(right.0)?);
+    let is_plain = call.reader.b.rank(x) >= 2 && call.reader.b.rank(y) == 2;
+    let offset = if is_plain { offset_bytes(call, left, right)? } else { None };
+    let y = shifted(call, right.0, right.1, Side::Columns)?;
+    let x = match &offset {
+        Some(offset) => call.build(|b| b.convert(offset.value, Dtype::I32))?,
+        None => shifted(call, left.0, left.1, Side::Rows)?,
+    };
+    let sums = call.rich_on(RichOp::Matmul, &[Some(x), Some(y)], Attrs::default())?;
+    let sums = sums.first().copied().unwrap_or(x);
+    let Some(offset) = offset else { return Ok(sums) };
+    call.build(|b| {
+        let columns = [b.dim(y, 1)?];
+        offset.completed(b, (sums, y), &[0], &columns)
+    })
+}
+
+/// The convolution of an image with weights, each an operand with its zero point.
 fn convolved(
     call: &mut Call<'_, '_>,
-    (x, w): (ValueId, ValueId),
+    image: (usize, usize),
+    weights: (usize, usize),
     bias: Option<ValueId>,
 ) -> ImportResult<ValueId> {
+    let (x, w) = (call.input(image.0)?, call.input(weights.0)?);
     let sizes = kernel(call, w)?;
-    let attrs = windows(call, x, &sizes)?.int("groups", call.int("group", 1));
-    let y = call.rich_on(RichOp::Conv, &[Some(x), Some(w), bias], attrs)?;
-    Ok(y.first().copied().unwrap_or(x))
+    let (strides, dilations, pads) = window_axes(call, x, &sizes)?;
+    let is_plain = pads.iter().all(|pad| *pad >= 0) && call.reader.b.rank(x) == sizes.len() + 2;
+    let offset = if is_plain { offset_bytes(call, image, weights)? } else { None };
+    let w = shifted(call, weights.0, weights.1, Side::Channels)?;
+    let attrs = Attrs::default().ints("strides", &strides).ints("dilations", &dilations);
+    let attrs = attrs.int("groups", call.int("group", 1));
+    let Some(offset) = offset else {
+        let x = shifted(call, image.0, image.1, Side::Image)?;
+        let y = call.rich_on(RichOp::Conv, &[Some(x), Some(w), bias], attrs.ints("pads", &pads))?;
+        return Ok(y.first().copied().unwrap_or(x));
+    };
+    // Padding is the zero point, which lacks as much as all others.
+    let padded = call.build(|b| {
+        let nothing = b.unary(Unary::Neg, offset.missing)?;
+        let nothing = b.convert(nothing, Dtype::I8)?;
+        let mut x = offset.value;
+        for axis in 0..sizes.len() {
+            let (low, high) = (pads[axis], pads[sizes.len() + axis]);
+            x = b.pad(x, axis + 2, low.into(), high.into(), nothing)?;
+        }
+        b.convert(x, Dtype::I32)
+    })?;
+    let y = call.rich_on(RichOp::Conv, &[Some(padded), Some(w)], attrs)?;
+    let y = y.first().copied().unwrap_or(padded);
+    call.build(|b| {
+        let mut column = vec![Dim::fixed(1); sizes.len() + 1];
+        column[0] = b.dim(w, 0)?;
+        let axes: Vec<usize> = (1..b.rank(w)).collect();
+        let y = offset.completed(b, (y, w), &axes, &column)?;
+        let Some(bias) = bias else { return Ok(y) };
+        let bias = b.reshape(bias, &column)?;
+        b.add(y, bias)
+    })
 }
 
 /// Integers minus their zero points, as i32, then the float operator's rule.
 pub(super) fn integer(call: &mut Call<'_, '_>) -> Outputs {
     if call.node.op == "MatMulInteger" {
-        let (x, y) = (shifted(call, 0, 2, Side::Rows)?, shifted(call, 1, 3, Side::Columns)?);
-        return call.rich_on(RichOp::Matmul, &[Some(x), Some(y)], Attrs::default());
+        return Ok(vec![multiplied(call, (0, 2), (1, 3))?]);
     }
-    let (x, w) = (shifted(call, 0, 2, Side::Image)?, shifted(call, 1, 3, Side::Channels)?);
-    Ok(vec![convolved(call, (x, w), None)?])
+    Ok(vec![convolved(call, (0, 2), (1, 3), None)?])
 }
 
 /// A scale as f32 beside a result.
@@ -167,15 +294,15 @@ fn clamped(b: &mut Builder, x: ValueId, dtype: Dtype) -> BuildResult<ValueId> {
 }
 
 pub(super) fn qlinear_matmul(call: &mut Call<'_, '_>) -> Outputs {
-    let (a, b) = (shifted(call, 0, 2, Side::Rows)?, shifted(call, 3, 5, Side::Columns)?);
+    let (a, b) = (call.input(0)?, call.input(3)?);
     let scales = [scale(call, 1, a, Side::Rows)?, scale(call, 4, b, Side::Columns)?];
-    let sums = call.rich_on(RichOp::Matmul, &[Some(a), Some(b)], Attrs::default())?;
-    requantized(call, sums.first().copied().unwrap_or(a), scales)
+    let sums = multiplied(call, (0, 2), (3, 5))?;
+    requantized(call, sums, scales)
 }
 
 /// The bias (operand 8) is of i32, in steps of both scales.
 pub(super) fn qlinear_conv(call: &mut Call<'_, '_>) -> Outputs {
-    let (x, w) = (shifted(call, 0, 2, Side::Image)?, shifted(call, 3, 5, Side::Channels)?);
+    let (x, w) = (call.input(0)?, call.input(3)?);
     let x_scale = scale(call, 1, x, Side::Image)?;
     let w_scale = scale(call, 4, w, Side::Channels)?;
     // Channels of the weights are axis 0, those of the result axis 1.
@@ -186,8 +313,7 @@ pub(super) fn qlinear_conv(call: &mut Call<'_, '_>) -> Outputs {
             b.reshape(w_scale, &column)
         }
     })?;
-    let bias = call.maybe(8);
-    let sums = convolved(call, (x, w), bias)?;
+    let sums = convolved(call, (0, 2), (3, 5), call.maybe(8))?;
     requantized(call, sums, [x_scale, w_scale])
 }
 

@@ -12,20 +12,24 @@ fn narrowed(x: f32, zero: i64, (least, most): (i64, i64)) -> i64 {
 
 #[test]
 fn a_quantised_convolution_has_groups_pads_zero_points_and_a_scale_for_each_channel() {
-    convolution(131, &counted(3, 6, (-9, 9)));
-    convolution(128, &[0; 6]);
+    let known = |zero: i64| ints(Dtype::U8, &[], &[zero]).constant();
+    convolution(known(131), 131, &counted(3, 6, (-9, 9)));
+    for zero in [128, 131, 0, 255] {
+        convolution(known(zero), zero, &[0; 6]);
+        convolution(ints(Dtype::U8, &[1], &[zero]), zero, &[0; 6]);
+    }
 }
 
 /// Of an image with this zero point, and weights with these.
-fn convolution(zero: i64, w_zero: &[i64]) {
+fn convolution(operand: Operand, zero: i64, w_zero: &[i64]) {
     let (x, w) = (counted(1, 2 * 4 * 5, (0, 255)), counted(2, 6 * 2 * 3, (-128, 127)));
     let bias = counted(4, 6, (-900, 900));
     let w_scale = [0.25_f32, 0.5, 0.125, 1.0, 0.0625, 2.0];
     let operands = [
         ints(Dtype::U8, &[2, 4, 5], &x),
         floats(&[], &[0.5]),
-        ints(Dtype::U8, &[], &[zero]).constant(),
-        ints(Dtype::I8, &[6, 2, 3], &w),
+        operand,
+        ints(Dtype::I8, &[6, 2, 3], &w).constant(),
         floats(&[6], &w_scale),
         ints(Dtype::I8, &[6], w_zero).constant(),
         floats(&[], &[40.0]),
@@ -83,6 +87,33 @@ fn rows_and_columns_of_a_quantised_product_have_scales_of_their_own() {
 }
 
 #[test]
+fn products_with_constant_weights_are_those_of_any_zero_point() {
+    let (x, w) = (counted(7, 12, (0, 255)), counted(8, 8, (0, 255)));
+    for (zero, w_zero) in [(0, 128), (77, 128), (255, 128), (128, 128), (77, 5)] {
+        let mut wanted = Vec::new();
+        for (row, column) in (0..3).flat_map(|row| (0..2).map(move |column| (row, column))) {
+            let term = |k: usize| (x[row * 4 + k] - zero) * (w[k * 2 + column] - w_zero);
+            wanted.push((0..4).map(term).sum::<i64>());
+        }
+        let right = ints(Dtype::U8, &[4, 2], &w).constant();
+        let zeros = [zero, w_zero].map(|zero| ints(Dtype::U8, &[], &[zero]).constant());
+        let left = ints(Dtype::U8, &[3, 4], &x);
+        let mut node = Node::new("MatMulInteger", &[&[left, right][..], &zeros].concat());
+        assert_eq!(node.ints(), wanted);
+        node.operands[2] = Some(ints(Dtype::U8, &[], &[zero]));
+        assert_eq!(node.ints(), wanted);
+        // The same numbers 128 lower.
+        let lower = |numbers: &[i64], dims: &[usize]| {
+            ints(Dtype::I8, dims, &numbers.iter().map(|number| number - 128).collect::<Vec<i64>>())
+        };
+        let left = lower(&x, &[3, 4]);
+        let right = lower(&w, &[4, 2]).constant();
+        let zeros = [zero, w_zero].map(|zero| lower(&[zero], &[1]).constant());
+        assert_eq!(Node::new("MatMulInteger", &[&[left, right][..], &zeros].concat()).ints(), wanted);
+    }
+}
+
+#[test]
 fn scales_that_would_be_within_the_sum_are_refused() {
     let text = product(floats(&[1, 3], &[1.0; 3]), floats(&[], &[1.0])).refused();
     let said =
@@ -91,6 +122,10 @@ fn scales_that_would_be_within_the_sum_are_refused() {
     let mut floats_in = product(floats(&[], &[1.0]), floats(&[], &[1.0]));
     floats_in.operands[3] = Some(floats(&[3, 2], &[1.0; 6]));
     let text = floats_in.refused();
+    let mut zero = product(floats(&[], &[1.0]), floats(&[], &[1.0]));
+    zero.operands[5] = Some(ints(Dtype::I32, &[], &[1]));
+    let said = "f: node `n` (QLinearMatMul): the zero point (operand 5) is of i32\n  = allowed: i8";
+    assert_eq!(zero.refused(), said);
     let said = "f: node `n` (QLinearMatMul): operand 3 is of f32\n  = allowed: u8, i8\n  = instead: `Quant";
     assert!(text.starts_with(said), "{text}");
 }
