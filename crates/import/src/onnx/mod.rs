@@ -1,5 +1,5 @@
-//! ONNX models to graphs: operators of opset 13 to 23 that transformers and convolutional networks use, and
-//! those of 7 to 27 that have the same rules.
+//! ONNX models to graphs: operators of opset 13 to 23 on tensors, and those of 7 to 27 that have the same
+//! rules. Branches, loops and recurrent layers are written out.
 //!
 //! A named size becomes an axis. Integer operators that compute shapes run while the graph is built and fold
 //! away. An operator that is not known is refused with its node and what is near.

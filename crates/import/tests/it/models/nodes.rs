@@ -66,7 +66,7 @@ fn node_tests_of_the_first_target_pass() {
     let passed: usize =
         table.iter().filter(|(group, _)| group.starts_with("first")).map(|(_, row)| row[0]).sum();
     assert!(failed.is_empty(), "wrong results:\n{failed}");
-    assert!(passed >= 700, "{passed} of 753 pass\n{words}{refused}");
+    assert!(passed >= 749, "{passed} of 753 pass\n{words}{refused}");
 }
 
 fn first_target(entry: &Entry) -> bool {
