@@ -89,7 +89,7 @@ fn stacked(
 
 pub(super) fn repeat(call: &mut Call<'_, '_>) -> Outputs {
     let body = body_of(call, "body")?;
-    let wanted = match call.numbers(0, "the number of turns")?.as_deref() {
+    let wanted = match call.numbers(0, "numbers of turns")?.as_deref() {
         None => i64::MAX,
         Some([one]) => *one,
         Some(several) => {

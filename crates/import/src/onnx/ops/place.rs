@@ -15,13 +15,13 @@ const MOST_ELEMENTS: i64 = 1 << 20;
 
 /// Whole numbers; a `depth` of floats is cut.
 fn depth(call: &Call<'_, '_>) -> ImportResult<i64> {
-    let given = call.known_floats(1, "depth")?.unwrap_or_default();
+    let given = call.known_floats(1, "depths")?.unwrap_or_default();
     #[expect(clippy::cast_possible_truncation, reason = "this is the conversion; bounds follow")]
     let depth = given.first().map_or(0, |depth| *depth as i64);
     if given.len() == 1 && (1..1 << 24).contains(&depth) {
         return Ok(depth);
     }
-    Err(call.refuse(format!("depth (operand 1) is {given:?}")).allowed("one number from 1, below 2^24"))
+    Err(call.refuse(format!("depths (operand 1) are {given:?}")).allowed("one number from 1, below 2^24"))
 }
 
 /// A new axis with one value at the place that an index names, and another elsewhere. Negative indices count

@@ -24,7 +24,7 @@ fn number(
     match found[..] {
         [one] if (least..=most).contains(&one) => Ok(Some(one)),
         _ => Err(call
-            .refuse(format!("{what} (operand {at}) is {found:?}"))
+            .refuse(format!("{what} (operand {at}) are {found:?}"))
             .allowed(format!("one number, {least} to {most}"))),
     }
 }
@@ -55,7 +55,7 @@ fn asked_type(call: &Call<'_, '_>, name: &str) -> ImportResult<Dtype> {
 
 /// A window's elements by the part of a turn that each stands at.
 pub(super) fn window(call: &mut Call<'_, '_>) -> Outputs {
-    let size = needed(call, 0, "size", (1, MOST_ELEMENTS))?;
+    let size = needed(call, 0, "sizes", (1, MOST_ELEMENTS))?;
     let turn = if call.int("periodic", 1) != 0 { size } else { (size - 1).max(1) };
     let op = call.node.op.clone();
     computed(call, size)?;
@@ -162,7 +162,7 @@ pub(super) fn dft(call: &mut Call<'_, '_>) -> Outputs {
     let axis = if call.reader.opset < FIRST_AXIS_OPERAND {
         call.int("axis", 1)
     } else {
-        call.numbers(2, "axis")?.and_then(|axes| axes.first().copied()).unwrap_or(-2)
+        call.numbers(2, "axes")?.and_then(|axes| axes.first().copied()).unwrap_or(-2)
     };
     let (axis, last) = (call.axis_of(x, axis)?, call.reader.b.rank(x) - 1);
     if axis == last {
@@ -172,7 +172,7 @@ pub(super) fn dft(call: &mut Call<'_, '_>) -> Outputs {
     let size = size.ok_or_else(|| call.refuse("a transform of an open size").allowed("a fixed size"))?;
     let (is_inverse, is_onesided) = (call.int("inverse", 0) != 0, call.int("onesided", 0) != 0);
     let is_to_real = is_inverse && is_onesided;
-    let given = number(call, 1, "length", (1, MOST_ELEMENTS))?;
+    let given = number(call, 1, "lengths", (1, MOST_ELEMENTS))?;
     let length = given.unwrap_or(if is_to_real { (2 * (size - 1)).max(1) } else { size });
     if is_onesided && !is_inverse && parts == 2 {
         return Err(call
@@ -217,13 +217,13 @@ pub(super) fn stft(call: &mut Call<'_, '_>) -> Outputs {
     if call.reader.b.rank(x) != 3 {
         return Err(call.refuse("a signal of other axes").allowed("[batch, length, 1 or 2]"));
     }
-    let step = needed(call, 1, "step", (1, MOST_ELEMENTS))?;
+    let step = needed(call, 1, "steps", (1, MOST_ELEMENTS))?;
     let window = call.maybe(2);
     let of_window = match window {
         Some(window) => call.reader.b.dims(window).first().and_then(Dim::as_fixed),
         None => None,
     };
-    let length = number(call, 3, "frame length", (1, MOST_ELEMENTS))?.or(of_window).ok_or_else(|| {
+    let length = number(call, 3, "lengths", (1, MOST_ELEMENTS))?.or(of_window).ok_or_else(|| {
         call.refuse("neither a window nor a frame length").allowed("one of the two, of a known size")
     })?;
     if of_window.is_some_and(|of_window| of_window != length) {
@@ -260,9 +260,9 @@ fn hertz(call: &Call<'_, '_>, at: usize, what: &str) -> ImportResult<f64> {
 /// Triangles over the bins of a spectrum, as far apart in mel.
 pub(super) fn mel_weights(call: &mut Call<'_, '_>) -> Outputs {
     let bands = needed(call, 0, "bands", (1, 1 << 12))?;
-    let length = needed(call, 1, "length", (1, 1 << 24))?;
-    let rate = needed(call, 2, "rate", (1, 1 << 40))?;
-    let (low, high) = (hertz(call, 3, "lower edge")?, hertz(call, 4, "upper edge")?);
+    let length = needed(call, 1, "lengths", (1, 1 << 24))?;
+    let rate = needed(call, 2, "rates", (1, 1 << 40))?;
+    let (low, high) = (hertz(call, 3, "lower edges")?, hertz(call, 4, "upper edges")?);
     let bins = length / 2 + 1;
     if bins.saturating_mul(bands) > MOST_ELEMENTS {
         let what = format!("{bins} bins and {bands} bands");

@@ -71,7 +71,7 @@ fn loops_of_a_known_number_of_turns_are_written_out() {
         (&[4, 2][..], &[100, 400, 121, 441][..])
     );
     let text = repeated(ints(Dtype::I64, &[], &[4]), &[1]).refused();
-    assert!(text.contains("the number of turns (operand 0) are known only when the model runs"), "{text}");
+    assert!(text.contains("numbers of turns (operand 0) are known only when the model runs"), "{text}");
     let text = repeated(ints(Dtype::I64, &[], &[1025]).constant(), &[1]).refused();
     assert!(text.contains("more than 1024 turns, which are written out"), "{text}");
     let text = repeated(ints(Dtype::I64, &[], &[0]).constant(), &[1]).refused();

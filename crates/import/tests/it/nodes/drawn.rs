@@ -12,7 +12,7 @@ const EDGES: [i64; 16] =
     [0, 1, 2, 3, -1, -2, 16, 1 << 10, 1025, 1 << 20, 1 << 31, -1 << 31, 1 << 40, 1 << 62, i64::MAX, i64::MIN];
 
 /// Draws of each node.
-const DRAWS: usize = 400;
+const DRAWS: usize = 200;
 
 struct Dice(u64);
 

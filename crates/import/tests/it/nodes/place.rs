@@ -19,7 +19,7 @@ fn one_hot_counts_from_the_end_and_names_nothing_outside() {
     assert!(node(2).refused().contains("axis 2 of 2\n  = allowed: an axis of the result"));
     let mut open = node(0);
     open.operands[1] = Some(ints(Dtype::I64, &[], &[3]));
-    assert!(open.refused().contains("depth (operand 1) are known only when the model runs"));
+    assert!(open.refused().contains("depths (operand 1) are known only when the model runs"));
     open.operands[1] = Some(ints(Dtype::I64, &[], &[1 << 40]).constant());
     assert!(open.refused().contains("= allowed: one number from 1, below 2^24"));
 }

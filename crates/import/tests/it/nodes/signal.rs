@@ -95,7 +95,7 @@ fn windows_are_periodic_or_symmetric() {
     assert_near(&window("HammingWindow", 2, 1), &[4.0 / 46.0, 1.0]);
     assert_near(&window("BlackmanWindow", 2, 1), &[0.0, 1.0]);
     let text = Node::new("HannWindow", &[one(1 << 40)]).refused();
-    assert!(text.contains("size (operand 0) is [1099511627776]\n  = allowed: one number, 1 to"), "{text}");
+    assert!(text.contains("sizes (operand 0) are [1099511627776]\n  = allowed: one number, 1 to"), "{text}");
     let operands =
         [one(8), one(16), one(8192), floats(&[], &[0.0]).constant(), floats(&[], &[9e9]).constant()];
     let text = Node::new("MelWeightMatrix", &operands).refused();
