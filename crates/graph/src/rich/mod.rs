@@ -240,6 +240,8 @@ rich! {
     MaxPool "max_pool" pool::max_pool,
     /// `avg_pool(x)`.
     AvgPool "avg_pool" pool::avg_pool,
+    /// `lp_pool(x)`: the root of the sum of powers in a window.
+    LpPool "lp_pool" pool::lp_pool,
     /// The place of the best element along an axis.
     ArgBest "arg_best" index::arg_best,
     /// The `k` best elements along an axis, and their places.

@@ -114,3 +114,32 @@ pub(super) fn avg_pool(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<
     let count = b.reduce(Fold::Sum, ones, &inside(&windows), false)?;
     Ok(vec![b.div(sum, count)?])
 }
+
+/// `lp_pool(x)`: the root of order `p` of the sum of that power of a window's magnitudes.
+pub(super) fn lp_pool(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
+    let x = call.input(0)?;
+    let (windows, more) = windows(b, call, x)?;
+    let order = call.int("p", 2)?;
+    if !(1..1 << 10).contains(&order) {
+        return call.refuse("of no order, or of too high a one", "p=1 to 1023");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "small orders")]
+    let power = order as f64;
+    let powers = match order {
+        1 => b.unary(Unary::Abs, x)?,
+        2 => b.mul(x, x)?,
+        _ => {
+            let sizes = b.unary(Unary::Abs, x)?;
+            b.with(Binary::Pow, sizes, power)?
+        }
+    };
+    let zero = b.scalar(b.dtype(x), 0.0)?;
+    let padded = windows.padded(b, powers, zero, &with_more(&windows, &more))?;
+    let seen = windows.windows(b, padded)?;
+    let sum = b.reduce(Fold::Sum, seen, &inside(&windows), false)?;
+    Ok(vec![match order {
+        1 => sum,
+        2 => b.unary(Unary::Sqrt, sum)?,
+        _ => b.with(Binary::Pow, sum, 1.0 / power)?,
+    }])
+}

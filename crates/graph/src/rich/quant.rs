@@ -23,11 +23,12 @@ fn range(dtype: Dtype) -> BuildResult<(f64, f64)> {
     match dtype.integer_range() {
         #[expect(clippy::cast_precision_loss, reason = "types of at most 32 bits")]
         Some((least, most)) if dtype.bits() <= 32 && dtype != Dtype::Bool => Ok((least as f64, most as f64)),
-        _ => Err(dtype_error(format!("quantisation to {dtype}"), "i4, u4, i8, u8, i32")),
+        _ => Err(dtype_error(format!("quantisation to {dtype}"), "i4, u4, i8, u8, i32, f8e4m3")),
     }
 }
 
-/// x / scale, rounded to even, plus the zero point, clamped to the type.
+/// x / scale, rounded to even, plus the zero point, clamped to the type. Of f8e4m3 the conversion rounds and
+/// clamps.
 fn quantized(
     b: &mut Builder,
     x: ValueId,
@@ -35,13 +36,19 @@ fn quantized(
     zero: Option<ValueId>,
     dtype: Dtype,
 ) -> BuildResult<ValueId> {
-    let (least, most) = range(dtype)?;
-    let steps = b.div(x, scale)?;
-    let mut steps = b.unary(Unary::Round, steps)?;
+    let is_float = dtype == Dtype::F8E4M3;
+    let mut steps = b.div(x, scale)?;
+    if !is_float {
+        steps = b.unary(Unary::Round, steps)?;
+    }
     if let Some(zero) = zero {
         let zero = b.convert(zero, b.dtype(x))?;
         steps = b.add(steps, zero)?;
     }
+    if is_float {
+        return b.convert(steps, dtype);
+    }
+    let (least, most) = range(dtype)?;
     let steps = b.with(Binary::Max, steps, least)?;
     let steps = b.with(Binary::Min, steps, most)?;
     b.convert(steps, dtype)

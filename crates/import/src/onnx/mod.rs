@@ -1,11 +1,12 @@
-//! ONNX models to graphs: operators of opset 13 to 23 that transformers and convolutional networks use, and
-//! those of 7 to 27 that have the same rules.
+//! ONNX models to graphs: operators of opset 13 to 23 on tensors, and those of 7 to 27 that have the same
+//! rules. Branches, loops and recurrent layers are written out.
 //!
 //! A named size becomes an axis. Integer operators that compute shapes run while the graph is built and fold
 //! away. An operator that is not known is refused with its node and what is near.
 
 mod attributes;
 mod axes;
+mod bodies;
 mod declared;
 mod node;
 mod ops;
@@ -70,6 +71,8 @@ pub fn read(file: &str, bytes: &[u8], options: &OnnxOptions<'_>) -> ImportResult
         b: Builder::new(if graph.name.is_empty() { "onnx" } else { &graph.name }),
         store: TensorStore::default(),
         values: BTreeMap::new(),
+        bodies: bodies::Bodies::default(),
+        computed: 0,
         has_chosen_sizes: !options.known.is_empty()
             || options.axes.values().any(|(least, most)| least == most),
     };
@@ -141,6 +144,11 @@ fn declared(file: &str, input: &proto::ValueInfoProto, names: &AxisNames) -> Imp
     Ok(DeclaredInput { name: input.name.clone(), dtype, sizes })
 }
 
+/// Every operator that is known.
+pub fn operators() -> &'static [&'static str] {
+    ops::NAMES
+}
+
 fn is_onnx(domain: &str) -> bool {
     domain.is_empty() || domain == "ai.onnx"
 }
@@ -154,6 +162,9 @@ pub(crate) struct OnnxReader<'r> {
     values: BTreeMap<String, ValueId>,
     /// Whether sizes may be those of a request.
     has_chosen_sizes: bool,
+    bodies: bodies::Bodies,
+    /// Elements of constants that operators made so far.
+    pub(crate) computed: u64,
 }
 
 impl OnnxReader<'_> {
@@ -212,6 +223,7 @@ impl OnnxReader<'_> {
     /// Gives a value its name, which nothing may have had before.
     fn define(&mut self, item: String, name: &str, id: ValueId) -> ImportResult<()> {
         if self.values.insert(name.to_string(), id).is_none() {
+            self.bodies.defined.push(name.to_string());
             return Ok(());
         }
         Err(ImportError::about(self.file, item, "is there twice").allowed("every name defined once"))
@@ -293,7 +305,8 @@ impl OnnxReader<'_> {
         }
     }
 
-    /// Joins caches: `past_x` and `present_x`, `past_key_values.0.key` and `present.0.key`.
+    /// Joins caches of one type and as many axes: `past_x` and `present_x`, `past_key_values.0.key` and
+    /// `present.0.key`.
     fn states(&mut self) {
         let graph = self.b.graph();
         let mut found = Vec::new();
@@ -306,7 +319,13 @@ impl OnnxReader<'_> {
             };
             let outputs =
                 ["present", "present_key_values"].map(|prefix| graph.output(&format!("{prefix}{rest}")));
-            if let Some(output) = outputs.into_iter().flatten().next() {
+            let fits = |output: &usize| {
+                let given = graph.outputs.get(*output).and_then(|output| graph.value(output.value));
+                given.is_some_and(|given| {
+                    given.ty.dtype == value.ty.dtype && given.ty.dims.len() == value.ty.dims.len()
+                })
+            };
+            if let Some(output) = outputs.into_iter().flatten().find(fits) {
                 found.push((*input, output));
             }
         }

@@ -2,7 +2,7 @@
 
 use tilewright_base::nearest::near;
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{BuildResult, Data, Dtype, StoredTensor, ValueId};
+use tilewright_graph::{BuildResult, Data, StoredTensor, ValueId};
 
 use crate::error::{ImportError, ImportResult};
 use crate::onnx::attributes::attributes;
@@ -96,8 +96,6 @@ const SINCE_FIRST: [&str; 12] =
 /// Families of operators that have no near name, and what to do about them.
 fn replacement(op: &str) -> &'static str {
     match op {
-        "If" | "Loop" | "Scan" => "export the model with the branch or the steps that are taken written out",
-        "LSTM" | "GRU" | "RNN" => "export the model with the steps written out in MatMul, Sigmoid and Tanh",
         _ if op.contains("Sequence") || op.contains("Optional") => {
             "export the model with tensors in place of sequences"
         }
@@ -120,6 +118,11 @@ impl Call<'_, '_> {
     /// A refusal that names the node.
     pub(crate) fn refuse(&self, what: impl Into<String>) -> Box<ImportError> {
         ImportError::about(self.reader.file, self.item.clone(), what)
+    }
+
+    /// The node and its operator, for complaints.
+    pub(crate) fn item(&self) -> &str {
+        &self.item
     }
 
     fn unknown(&self) -> Box<ImportError> {
@@ -166,6 +169,11 @@ impl Call<'_, '_> {
         found.unwrap_or_else(|| default.to_string())
     }
 
+    pub(crate) fn words(&self, name: &str) -> Option<Vec<String>> {
+        let strings = &self.attribute(name)?.strings;
+        Some(strings.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+    }
+
     /// The tensor of an attribute.
     pub(crate) fn tensor(&self, name: &str) -> ImportResult<Option<StoredTensor>> {
         let Some(found) = self.attribute(name).and_then(|attribute| attribute.t.clone()) else {
@@ -199,11 +207,8 @@ impl Call<'_, '_> {
         match self.reader.b.constant_data(id) {
             Some(Data::Floats(patterns)) => Ok(Some(patterns.iter().map(|p| f32::from_bits(*p)).collect())),
             Some(Data::Stored(name)) => {
-                let stored = self.reader.store.tensors.get(name).filter(|stored| stored.dtype == Dtype::F32);
-                let stored = stored.ok_or_else(late)?;
-                Ok(Some(
-                    stored.bytes().as_chunks::<4>().0.iter().map(|word| f32::from_le_bytes(*word)).collect(),
-                ))
+                let stored = self.reader.store.tensors.get(name).and_then(tensor::floats);
+                stored.map(Some).ok_or_else(late)
             }
             _ => Err(late()),
         }

@@ -9,7 +9,7 @@ use crate::error::{ImportError, ImportResult};
 use crate::onnx::proto;
 
 /// Numbers of element types.
-const TYPES: [(i32, Dtype); 10] = [
+const TYPES: [(i32, Dtype); 11] = [
     (1, Dtype::F32),
     (2, Dtype::U8),
     (3, Dtype::I8),
@@ -18,6 +18,7 @@ const TYPES: [(i32, Dtype); 10] = [
     (9, Dtype::Bool),
     (10, Dtype::F16),
     (16, Dtype::Bf16),
+    (17, Dtype::F8E4M3),
     (21, Dtype::U4),
     (22, Dtype::I4),
 ];
@@ -25,6 +26,32 @@ const TYPES: [(i32, Dtype); 10] = [
 /// The element type of a number.
 pub(super) fn dtype(number: i32) -> Option<Dtype> {
     TYPES.iter().find(|(known, _)| *known == number).map(|(_, dtype)| *dtype)
+}
+
+/// Elements of a float type of 16 or 32 bits as f32.
+pub(super) fn floats(stored: &StoredTensor) -> Option<Vec<f32>> {
+    let words = stored.bytes().as_chunks::<2>().0.iter().map(|word| u16::from_le_bytes(*word));
+    match stored.dtype {
+        Dtype::F32 => {
+            Some(stored.bytes().as_chunks::<4>().0.iter().map(|word| f32::from_le_bytes(*word)).collect())
+        }
+        Dtype::Bf16 => Some(words.map(|word| f32::from_bits(u32::from(word) << 16)).collect()),
+        Dtype::F16 => Some(words.map(half).collect()),
+        _ => None,
+    }
+}
+
+/// The number that a pattern of binary16 is.
+fn half(word: u16) -> f32 {
+    let (exponent, fraction) = (u32::from(word >> 10 & 31), u32::from(word & 1023));
+    let size = match exponent {
+        // Without the leading one: a multiple of the least.
+        #[expect(clippy::cast_precision_loss, reason = "ten bits")]
+        0 => fraction as f32 * f32::from_bits(0x3380_0000),
+        31 => f32::from_bits(0x7F80_0000 | fraction << 13),
+        _ => f32::from_bits((exponent + 112) << 23 | fraction << 13),
+    };
+    if word & 0x8000 == 0 { size } else { -size }
 }
 
 /// Gives the bytes of a file beside the model, or says why not.
@@ -124,4 +151,19 @@ fn external(
     let end = start.saturating_add(number("length")?.unwrap_or(rest));
     StoredTensor::new(dtype, dims, &bytes, start, end)
         .ok_or_else(|| about(format!("bytes {start} to {end} of `{location}` are not its elements")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::half;
+
+    #[test]
+    fn halves_are_their_numbers() {
+        let all =
+            [(0x3C00, 1.0), (0x0001, 5.960_464_5e-8), (0x83FF, -6.097_555e-5), (0x0400, 6.103_515_6e-5)];
+        for (pattern, number) in all.into_iter().chain([(0x7BFF, 65504.0), (0xFC00, f32::NEG_INFINITY)]) {
+            assert_eq!(half(pattern).to_bits(), f32::to_bits(number), "{pattern:x}");
+        }
+        assert!(half(0x7E00).is_nan());
+    }
 }

@@ -5,6 +5,7 @@ mod config_json;
 mod hostile;
 mod models;
 mod node_values;
+mod nodes;
 mod post_processors;
 mod resize;
 mod safetensors;

@@ -21,25 +21,6 @@ pub(super) fn gemm(call: &mut Call<'_, '_>) -> Outputs {
     call.rich(RichOp::Gemm, attrs)
 }
 
-pub(super) fn einsum(call: &mut Call<'_, '_>) -> Outputs {
-    let spec: String = call.word("equation", "").chars().filter(|letter| !letter.is_whitespace()).collect();
-    if spec.contains('.') {
-        return Err(call.refuse(format!("subscripts `{spec}`")).allowed("letters without an ellipsis"));
-    }
-    let spec = if spec.contains("->") { spec } else { implicit(&spec) };
-    let inputs: Option<Vec<ValueId>> = call.inputs.iter().copied().collect();
-    let inputs = inputs.ok_or_else(|| call.refuse("an operand is missing"))?;
-    Ok(vec![call.build(|b| b.einsum(&spec, &inputs))?])
-}
-
-/// Without an arrow the result has the labels that stand once, in alphabetical order.
-fn implicit(spec: &str) -> String {
-    let mut once: Vec<char> =
-        spec.chars().filter(|letter| letter.is_alphabetic() && spec.matches(*letter).count() == 1).collect();
-    once.sort_unstable();
-    format!("{spec}->{}", once.into_iter().collect::<String>())
-}
-
 /// Sizes, strides and pads of windows are smaller.
 const MOST_STEP: u64 = 1 << 20;
 
@@ -66,6 +47,14 @@ fn auto_pad(call: &Call<'_, '_>) -> ImportResult<String> {
 
 /// Attributes of windows with `auto_pad` worked out.
 pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> ImportResult<Attrs> {
+    let (strides, dilations, pads) = window_axes(call, x, sizes)?;
+    Ok(Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads))
+}
+
+/// Strides, dilations, and pads before and then behind all axes.
+type WindowAxes = (Vec<i64>, Vec<i64>, Vec<i64>);
+
+pub(super) fn window_axes(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> ImportResult<WindowAxes> {
     let rank = sizes.len();
     let list = |name: &str| call.ints(name).map_or_else(|| vec![1; rank], <[i64]>::to_vec);
     let (strides, dilations) = (list("strides"), list("dilations"));
@@ -90,10 +79,10 @@ pub(super) fn windows(call: &Call<'_, '_>, x: ValueId, sizes: &[i64]) -> ImportR
                 if auto == "SAME_UPPER" { (small, total - small) } else { (total - small, small) };
         }
     }
-    Ok(Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads))
+    Ok((strides, dilations, pads))
 }
 
-fn kernel(call: &Call<'_, '_>, w: ValueId) -> ImportResult<Vec<i64>> {
+pub(super) fn kernel(call: &Call<'_, '_>, w: ValueId) -> ImportResult<Vec<i64>> {
     let sizes: Option<Vec<i64>> = call.reader.b.dims(w).iter().skip(2).map(Dim::as_fixed).collect();
     let sizes = sizes.ok_or_else(|| call.refuse("weights of an open size").allowed("fixed sizes"))?;
     match call.ints("kernel_shape") {
@@ -146,40 +135,6 @@ pub(super) fn conv(call: &mut Call<'_, '_>) -> Outputs {
     }
     let attrs = Attrs::default().ints("strides", &strides).ints("dilations", &dilations).ints("pads", &pads);
     call.rich(RichOp::ConvTranspose, attrs.ints("output_padding", &extra).int("groups", groups))
-}
-
-/// Integers minus their zero points, as i32, then the float operator's rule.
-pub(super) fn integer(call: &mut Call<'_, '_>) -> Outputs {
-    let conv = call.node.op == "ConvInteger";
-    let mut shifted = Vec::new();
-    for at in 0..2 {
-        let (x, zero) = (call.input(at)?, call.maybe(at + 2));
-        shifted.push(Some(call.build(|b| {
-            let wide = b.convert(x, Dtype::I32)?;
-            let Some(zero) = zero else { return Ok(wide) };
-            let zero = b.convert(zero, Dtype::I32)?;
-            // One for each row of the left matrix is a column; one for each output channel stands along axis
-            // 0.
-            let several = b.rank(zero) == 1 && !b.dim(zero, 0)?.is(1);
-            let zero = match (several, at, conv) {
-                (true, 0, false) => b.unsqueeze(zero, 1)?,
-                (true, 1, true) => {
-                    let mut dims = b.dims(zero).to_vec();
-                    dims.resize(b.rank(x), Dim::fixed(1));
-                    b.reshape(zero, &dims)?
-                }
-                _ => zero,
-            };
-            b.sub(wide, zero)
-        })?));
-    }
-    if !conv {
-        return call.rich_on(RichOp::Matmul, &shifted, Attrs::default());
-    }
-    let (x, w) = (call.input(0)?, call.input(1)?);
-    let sizes = kernel(call, w)?;
-    let attrs = windows(call, x, &sizes)?.int("groups", call.int("group", 1));
-    call.rich_on(RichOp::Conv, &shifted, attrs)
 }
 
 /// `[batch, seq, heads * d]` as `[batch, heads, seq, d]`.

@@ -28,11 +28,27 @@ pub(super) fn unary(call: &mut Call<'_, '_>) -> Outputs {
         "IsInf" => Unary::IsInf,
         _ => Unary::Not,
     };
-    if op == Unary::IsInf && (call.int("detect_negative", 1), call.int("detect_positive", 1)) != (1, 1) {
-        return Err(call.refuse("infinities of one sign only").allowed("both"));
+    if op == Unary::IsInf {
+        return infinite(call);
     }
     let x = call.input(0)?;
     Ok(vec![call.build(|b| b.unary(op, x))?])
+}
+
+/// Infinities of either sign, of one, or of none.
+fn infinite(call: &mut Call<'_, '_>) -> Outputs {
+    let x = call.input(0)?;
+    let (below, above) = (call.int("detect_negative", 1) != 0, call.int("detect_positive", 1) != 0);
+    Ok(vec![call.build(|b| {
+        let found = b.unary(Unary::IsInf, x)?;
+        let side = match (below, above) {
+            (true, true) => return Ok(found),
+            (true, false) => b.with(Binary::Lt, x, 0.0)?,
+            (false, true) => b.with(Binary::Gt, x, 0.0)?,
+            (false, false) => b.unary(Unary::Not, found)?,
+        };
+        b.binary(Binary::And, found, side)
+    })?])
 }
 
 pub(super) fn binary(call: &mut Call<'_, '_>) -> Outputs {
@@ -114,40 +130,41 @@ pub(super) fn cast_like(call: &mut Call<'_, '_>) -> Outputs {
     converted(call, x, dtype)
 }
 
+/// The largest number that is rounded to one of f8e4m3.
+const LAST_FLOAT8: f64 = 464.0;
+
+/// What f8e4m3 has no number for becomes its largest, or NaN if `saturate` is 0.
 fn converted(call: &mut Call<'_, '_>, x: ValueId, dtype: Dtype) -> Outputs {
-    Ok(vec![call.build(|b| b.convert(x, dtype))?])
+    let is_cut = call.int("saturate", 1) == 0 && dtype == Dtype::F8E4M3;
+    Ok(vec![call.build(|b| {
+        if !is_cut {
+            return b.convert(x, dtype);
+        }
+        let wide = b.convert(x, Dtype::F32)?;
+        let size = b.unary(Unary::Abs, wide)?;
+        let is_beyond = b.with(Binary::Gt, size, LAST_FLOAT8)?;
+        let nothing = b.scalar(Dtype::F32, f64::NAN)?;
+        let kept = b.select(is_beyond, nothing, wide)?;
+        b.convert(kept, dtype)
+    })?])
 }
 
-pub(super) fn activation(call: &mut Call<'_, '_>) -> Outputs {
-    let (rich, alpha) = match call.node.op.as_str() {
-        "Relu" => (RichOp::Relu, None),
-        "LeakyRelu" => (RichOp::LeakyRelu, Some(0.01)),
-        "PRelu" => (RichOp::Prelu, None),
-        "Elu" => (RichOp::Elu, Some(1.0)),
-        "Selu" => (RichOp::Selu, Some(1.673_263_2)),
-        "HardSigmoid" => (RichOp::HardSigmoid, Some(0.2)),
-        "HardSwish" => (RichOp::HardSwish, None),
-        "Softplus" => (RichOp::Softplus, None),
-        "Mish" => (RichOp::Mish, None),
-        "Swish" => (RichOp::Silu, Some(1.0)),
-        _ => (RichOp::Gelu, None),
-    };
-    let mut attrs = Attrs::default();
-    if let Some(alpha) = alpha {
-        attrs = attrs.float("alpha", call.float("alpha", alpha));
+/// The same bits as another type: of integers of as many bits, and of bool as a byte.
+pub(super) fn bit_cast(call: &mut Call<'_, '_>) -> Outputs {
+    let x = call.input(0)?;
+    let number = i32::try_from(call.int("to", 0)).unwrap_or(0);
+    let to = tensor::dtype(number);
+    let to = to.ok_or_else(|| call.refuse(format!("element type {number} is not known here")))?;
+    let from = call.reader.b.dtype(x);
+    let keeps_bits = from == to || (!from.is_float() && to.is_integer() && from.bits() == to.bits());
+    if !keeps_bits {
+        return Err(call
+            .refuse(format!("the bits of {from} as {to}"))
+            .allowed("integers of as many bits, bool as u8 or i8")
+            .instead("`Cast`, which converts numbers"));
     }
-    if rich == RichOp::Gelu {
-        attrs = attrs.word("approximate", &call.word("approximate", "none"));
-    }
-    if rich == RichOp::Selu {
-        attrs = attrs.float("gamma", call.float("gamma", 1.050_701));
-    }
-    if rich == RichOp::HardSigmoid {
-        attrs = attrs.float("beta", call.float("beta", 0.5));
-    }
-    call.rich(rich, attrs)
+    Ok(vec![call.build(|b| b.convert(x, to))?])
 }
-
 /// Bounds are operands; before opset 11 they were attributes.
 pub(super) fn clip(call: &mut Call<'_, '_>) -> Outputs {
     for (at, name) in [(1, "min"), (2, "max")] {

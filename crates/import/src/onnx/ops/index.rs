@@ -221,7 +221,7 @@ pub(super) fn by_tuples(call: &mut Call<'_, '_>) -> Outputs {
     match call.node.op.as_str() {
         "GatherElements" => call.rich(RichOp::GatherElements, attrs.int("axis", call.int("axis", 0))),
         "GatherND" => call.rich(RichOp::GatherNd, attrs.int("batch", call.int("batch_dims", 0))),
-        "ScatterElements" => {
+        "Scatter" | "ScatterElements" => {
             call.rich(RichOp::ScatterElements, attrs.int("axis", call.int("axis", 0)).word("fold", &fold))
         }
         "ScatterND" => call.rich(RichOp::ScatterNd, attrs.word("fold", &fold)),

@@ -1,12 +1,29 @@
 //! What each operator of ONNX becomes, a file a family. The table says which function converts which
 //! operator.
 
+mod activation;
+mod bits;
+mod blocks;
 mod contract;
+mod control;
+mod deform;
+mod einsum;
 mod elementwise;
+mod grid;
 mod index;
+mod loss;
 mod norm;
+mod place;
+mod quantized;
+mod recurrent;
+mod recurrent_function;
+mod roi;
 mod shape;
 mod shrink;
+mod signal;
+mod state;
+mod trigonometry;
+mod unrolled;
 
 use tilewright_graph::ValueId;
 
@@ -41,20 +58,31 @@ operators! {
     elementwise::variadic: "Max" "Min" "Sum" "Mean";
     elementwise::select: "Where";
     elementwise::cast: "Cast";
+    elementwise::bit_cast: "BitCast";
     elementwise::cast_like: "CastLike";
-    elementwise::activation: "Relu" "LeakyRelu" "PRelu" "Elu" "Selu" "HardSigmoid" "HardSwish" "Softplus"
+    activation::rich: "Relu" "LeakyRelu" "PRelu" "Elu" "Selu" "HardSigmoid" "HardSwish" "Softplus"
         "Mish" "Swish" "Gelu";
+    activation::simple: "Celu" "Shrink" "Softsign" "ThresholdedRelu";
+    activation::hardmax: "Hardmax";
+    trigonometry::function: "Tan" "Sinh" "Cosh" "Asin" "Acos" "Atan" "Asinh" "Acosh" "Atanh";
     elementwise::clip: "Clip";
     norm::softmax: "Softmax" "LogSoftmax";
     norm::rows: "LayerNormalization" "RMSNormalization" "LpNormalization";
     norm::channels: "InstanceNormalization" "GroupNormalization" "LRN";
+    norm::mean_variance: "MeanVarianceNormalization";
     norm::batch: "BatchNormalization";
     norm::dropout: "Dropout";
     contract::matmul: "MatMul";
     contract::gemm: "Gemm";
-    contract::einsum: "Einsum";
+    einsum::einsum: "Einsum";
     contract::conv: "Conv" "ConvTranspose";
-    contract::integer: "MatMulInteger" "ConvInteger";
+    quantized::integer: "MatMulInteger" "ConvInteger";
+    quantized::qlinear_matmul: "QLinearMatMul";
+    quantized::qlinear_conv: "QLinearConv";
+    quantized::quantize: "QuantizeLinear" "DequantizeLinear" "DynamicQuantizeLinear";
+    recurrent::layer: "LSTM" "GRU" "RNN";
+    loss::negative_log: "NegativeLogLikelihoodLoss";
+    loss::cross_entropy: "SoftmaxCrossEntropyLoss";
     contract::rotary: "RotaryEmbedding";
     contract::attention: "Attention";
     shrink::reduce: "ReduceSum" "ReduceMean" "ReduceMax" "ReduceMin" "ReduceProd" "ReduceL1" "ReduceL2"
@@ -62,8 +90,8 @@ operators! {
     shrink::arg: "ArgMax" "ArgMin";
     shrink::topk: "TopK";
     shrink::pool: "MaxPool" "AveragePool";
+    shrink::lp_pool: "LpPool" "GlobalLpPool";
     shrink::global_pool: "GlobalAveragePool" "GlobalMaxPool";
-    shrink::quantize: "QuantizeLinear" "DequantizeLinear" "DynamicQuantizeLinear";
     shape::identity: "Identity";
     shape::constant: "Constant";
     shape::constant_of_shape: "ConstantOfShape";
@@ -83,8 +111,34 @@ operators! {
     index::slice: "Slice";
     index::pad: "Pad";
     index::gather: "Gather";
-    index::by_tuples: "GatherElements" "GatherND" "ScatterElements" "ScatterND" "TensorScatter";
+    index::by_tuples: "GatherElements" "GatherND" "Scatter" "ScatterElements" "ScatterND" "TensorScatter";
     index::cumsum: "CumSum";
+    place::cumulative_product: "CumProd";
+    place::one_hot: "OneHot";
+    place::reverse_sequence: "ReverseSequence";
+    place::eye_like: "EyeLike";
+    place::center_crop_pad: "CenterCropPad";
+    place::compress: "Compress";
+    place::non_zero: "NonZero";
+    place::determinant: "Det";
+    blocks::col2im: "Col2Im";
+    blocks::max_unpool: "MaxUnpool";
+    grid::sample: "GridSample";
+    deform::conv: "DeformConv";
+    roi::align: "RoiAlign";
+    state::causal_conv: "CausalConvWithState";
+    state::linear_attention: "LinearAttention";
+    grid::affine: "AffineGrid";
+    bits::not: "BitwiseNot";
+    bits::pairwise: "BitwiseAnd" "BitwiseOr" "BitwiseXor";
+    bits::shift: "BitShift";
+    signal::window: "HannWindow" "HammingWindow" "BlackmanWindow";
+    signal::mel_weights: "MelWeightMatrix";
+    signal::dft: "DFT";
+    signal::stft: "STFT";
+    control::branch: "If";
+    control::repeat: "Loop";
+    control::scan: "Scan";
     index::trilu: "Trilu";
     index::resize: "Resize" "Upsample";
 }

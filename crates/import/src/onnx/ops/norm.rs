@@ -1,7 +1,7 @@
 //! Softmax, norms and dropout.
 
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{Binary, Data, Dim, Dtype, Type, ValueId};
+use tilewright_graph::{Binary, Data, Dim, Dtype, Type, Unary, ValueId};
 
 use crate::error::ImportResult;
 use crate::onnx::node::Call;
@@ -100,6 +100,22 @@ pub(super) fn channels(call: &mut Call<'_, '_>) -> Outputs {
             call.rich(RichOp::Lrn, attrs)
         }
     }
+}
+
+/// Mean 0 and variance 1 over axes: the batch and an image's where nothing else is said.
+pub(super) fn mean_variance(call: &mut Call<'_, '_>) -> Outputs {
+    let x = call.input(0)?;
+    let given = call.ints("axes").map_or_else(|| vec![0, 2, 3], <[i64]>::to_vec);
+    let axes: Vec<usize> = given.iter().map(|axis| call.axis_of(x, *axis)).collect::<ImportResult<_>>()?;
+    Ok(vec![call.build(|b| {
+        let mean = b.mean(x, &axes, true)?;
+        let centred = b.sub(x, mean)?;
+        let squares = b.mul(centred, centred)?;
+        let variance = b.mean(squares, &axes, true)?;
+        let deviation = b.unary(Unary::Sqrt, variance)?;
+        let deviation = b.with(Binary::Add, deviation, 1e-9)?;
+        b.div(centred, deviation)
+    })?])
 }
 
 pub(super) fn batch(call: &mut Call<'_, '_>) -> Outputs {

@@ -1,7 +1,7 @@
-//! Reductions, the best elements, pooling, quantisation.
+//! Reductions, the best elements, pooling.
 
 use tilewright_graph::rich::{Attrs, RichOp};
-use tilewright_graph::{Fold, Unary, ValueId};
+use tilewright_graph::{Dim, Fold, Unary, ValueId};
 
 use crate::error::ImportResult;
 use crate::onnx::node::Call;
@@ -93,6 +93,20 @@ pub(super) fn pool(call: &mut Call<'_, '_>) -> Outputs {
     call.rich(RichOp::AvgPool, attrs.int("count_pads", call.int("count_include_pad", 0)))
 }
 
+/// Of the whole image if the operator says so.
+pub(super) fn lp_pool(call: &mut Call<'_, '_>) -> Outputs {
+    let x = call.input(0)?;
+    let attrs = if call.node.op == "GlobalLpPool" {
+        let sizes: Option<Vec<i64>> = call.reader.b.dims(x).iter().skip(2).map(Dim::as_fixed).collect();
+        let sizes = sizes.ok_or_else(|| call.refuse("an image of an open size").allowed("fixed sizes"))?;
+        Attrs::default().ints("kernel", &sizes)
+    } else {
+        let sizes = call.ints("kernel_shape").map(<[i64]>::to_vec).unwrap_or_default();
+        windows(call, x, &sizes)?.ints("kernel", &sizes).int("ceil", call.int("ceil_mode", 0))
+    };
+    call.rich(RichOp::LpPool, attrs.int("p", call.int("p", 2)))
+}
+
 pub(super) fn global_pool(call: &mut Call<'_, '_>) -> Outputs {
     let x = call.input(0)?;
     let axes: Vec<usize> = (2..call.reader.b.rank(x)).collect();
@@ -100,21 +114,4 @@ pub(super) fn global_pool(call: &mut Call<'_, '_>) -> Outputs {
     Ok(vec![
         call.build(|b| if largest { b.reduce(Fold::Max, x, &axes, true) } else { b.mean(x, &axes, true) })?,
     ])
-}
-
-pub(super) fn quantize(call: &mut Call<'_, '_>) -> Outputs {
-    let attrs = Attrs::default().int("axis", call.int("axis", 1));
-    if call.int("block_size", 0) != 0 {
-        return Err(call.refuse("quantisation in blocks").allowed("a tensor or an axis"));
-    }
-    match call.node.op.as_str() {
-        "QuantizeLinear" => {
-            let number = i32::try_from(call.int("output_dtype", 2)).unwrap_or(0);
-            let dtype = crate::onnx::tensor::dtype(if number == 0 { 2 } else { number });
-            let name = dtype.ok_or_else(|| call.refuse("an element type that is not known"))?.name();
-            call.rich(RichOp::Quantize, attrs.word("dtype", name))
-        }
-        "DequantizeLinear" => call.rich(RichOp::Dequantize, attrs),
-        _ => call.rich(RichOp::DynamicQuantize, Attrs::default()),
-    }
 }

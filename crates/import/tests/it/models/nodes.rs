@@ -66,7 +66,7 @@ fn node_tests_of_the_first_target_pass() {
     let passed: usize =
         table.iter().filter(|(group, _)| group.starts_with("first")).map(|(_, row)| row[0]).sum();
     assert!(failed.is_empty(), "wrong results:\n{failed}");
-    assert!(passed >= 700, "{passed} of 753 pass\n{words}{refused}");
+    assert!(passed >= 749, "{passed} of 753 pass\n{words}{refused}");
 }
 
 fn first_target(entry: &Entry) -> bool {
@@ -158,8 +158,11 @@ fn compare(
         if (output.dtype, &output.dims) != (wanted.dtype, &wanted.dims) {
             return End::Failed(format!("output {at} is {}, not {}", output.ty(), wanted.ty()));
         }
+        // What should cancel is off by the rounding of what does.
+        let finite = wanted.as_floats().iter().filter(|y| y.is_finite());
+        let rounding = finite.fold(0.0_f32, |most, y| most.max(y.abs())) * f32::EPSILON;
         let close = |(x, y): (&f32, &f32)| {
-            x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-7 + 1e-3 * y.abs()
+            x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-7 + rounding + 1e-3 * y.abs()
         };
         let floats = output.as_floats().iter().zip(wanted.as_floats());
         if let Some((x, y)) = floats.clone().find(|(x, y)| !close((x, y))) {
