@@ -429,7 +429,7 @@ impl Search<'_> {
             let numbers = self.sizes.numbers(operand);
             let unit = unit * numbers;
             Runs {
-                bytes: count * summed * element_bytes / numbers,
+                bytes: count * summed * element_bytes / numbers * estimate.copies[operand],
                 run_bytes: summed_bytes / numbers,
                 aligned: steps.iter().all(|step| (step * element_bytes).is_multiple_of(unit)),
                 written: false,
@@ -466,16 +466,14 @@ impl Search<'_> {
         let beside = (0..estimate.brought).map(|_| wide(WORD_BYTES, false).moved(self.machine));
         let blocks = self.windows.map_or(1, |windows| windows.rows().blocks(tiling.rows.min(rows)));
         let [rows, columns] = [first.moved(self.machine), operand(1, tile_columns).moved(self.machine)];
-        let [row_copies, column_copies] = estimate.copies;
-        let startup_cycles = (blocks - 1) * self.machine.tdma.startup_cycles;
-        let rows = Moved { copies: row_copies, startup_cycles, ..rows };
-        [rows, Moved { copies: column_copies, ..columns }, stored.sum(), beside.sum()]
+        let engine_cycles = rows.engine_cycles + (blocks - 1) * self.machine.tdma.startup_cycles;
+        [Moved { engine_cycles, ..rows }, columns, stored.sum(), beside.sum()]
     }
 
     /// What transfers bring of what windows look at.
     fn patches(&self, estimate: &Estimate, rows: u64) -> Runs {
         let element_bytes = self.sizes.operands.element_bytes();
-        let of = |patch: Patch| (patch.lines_for(rows), patch.brought() * element_bytes);
+        let of = |patch: Patch| (patch.lines_for(rows) * estimate.copies[0], patch.brought() * element_bytes);
         let (lines, run_bytes) = estimate.patch.map_or((0, 1), of);
         let unit = self.machine.hbm.access_bytes / element_bytes;
         let aligned = match (estimate.patch, self.windows) {

@@ -229,7 +229,6 @@ impl std::iter::Sum for Moved {
         all.fold(Moved::default(), |sum, one| Moved {
             engine_cycles: sum.engine_cycles + one.engine_cycles,
             hbm_cycles: sum.hbm_cycles + one.hbm_cycles,
-            ..sum
         })
     }
 }
@@ -262,26 +261,16 @@ pub(super) struct Runs {
 }
 
 /// What moving a tile takes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moved {
-    /// Cycles of the engine, for one copy.
+    /// Cycles of the engine.
     pub(super) engine_cycles: u64,
-    /// Cycles of HBM, for one copy if nobody else asks for anything.
+    /// Cycles of HBM, if nobody else asks for anything.
     pub(super) hbm_cycles: f64,
-    /// Slices that get the same.
-    pub(super) copies: u64,
-    /// Cycles of the engine besides, before it moves anything.
-    pub(super) startup_cycles: u64,
-}
-
-impl Default for Moved {
-    fn default() -> Moved {
-        Moved { engine_cycles: 0, hbm_cycles: 0.0, copies: 1, startup_cycles: 0 }
-    }
 }
 
 impl Moved {
-    /// Cycles if so many PEs move as much, so many of them together: each copy comes from HBM.
+    /// Cycles if so many PEs move as much, so many of them together.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -289,9 +278,9 @@ impl Moved {
         reason = "an estimate"
     )]
     pub(super) fn cycles(&self, machine: &Tcp, sharing: u64, fused: u64) -> u64 {
-        let (engine, startup) = (self.engine_cycles / fused, machine.tdma.startup_cycles);
-        let busy = engine.max((self.hbm_cycles * sharing as f64) as u64) * self.copies;
-        if busy == 0 { 0 } else { busy + self.startup_cycles + startup }
+        let shared = (self.hbm_cycles * sharing as f64) as u64;
+        let busy = (self.engine_cycles / fused).max(shared);
+        if busy == 0 { 0 } else { busy + machine.tdma.startup_cycles }
     }
 }
 
@@ -325,7 +314,6 @@ impl Runs {
             engine_cycles: requests * machine.tdma.request_bytes / machine.tdma.bandwidth_bytes_per_cycle,
             hbm_cycles: (units * unit) as f64 / hbm_bytes_per_cycle(machine)
                 + partial_ns * machine.chip.clock_hz as f64,
-            ..Moved::default()
         }
     }
 }
