@@ -145,11 +145,19 @@ impl Former<'_> {
                 let (low, high) = of(0);
                 (low.round(), high.round())
             }
+            // An integer that does not fit wraps: then nothing is known but the type.
             Op::Convert(_) => match of(0) {
-                // An integer that does not fit wraps: then nothing is known but the type.
                 own if own.0 < low || own.1 > high => return (low, high),
                 own => own,
             },
+            Op::Binary(op @ (Binary::Add | Binary::Sub)) if low.is_finite() => {
+                let (a, b) = (of(0), of(1));
+                let own = if *op == Binary::Add { (a.0 + b.0, a.1 + b.1) } else { (a.0 - b.1, a.1 - b.0) };
+                if own.0 < low || own.1 > high {
+                    return (low, high);
+                }
+                own
+            }
             Op::Reshape(_)
             | Op::Transpose(_)
             | Op::Broadcast(_)
