@@ -27,10 +27,9 @@ pub(super) fn block_sizes(sizes: Sizes) -> Vec<u64> {
     let Sizes { batch, rows, columns, summed, .. } = sizes;
     let mut all = vec![summed];
     if summed >= LONG_SUM && batch * rows * columns * summed >= MANY_PRODUCTS {
-        all.extend(BLOCKS.map(|blocks| summed.div_ceil(blocks).next_multiple_of(GRANULE)));
-        all[1..].sort_unstable_by(|one, other| other.cmp(one));
+        let blocks = BLOCKS.map(|blocks| summed.div_ceil(blocks).next_multiple_of(GRANULE));
+        all.extend(blocks.into_iter().filter(|block| *block < summed));
         all.dedup();
-        all.retain(|block| *block == summed || *block < summed);
     }
     all
 }
