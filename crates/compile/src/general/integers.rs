@@ -26,6 +26,9 @@ const EXACT: i128 = 1 << 24;
 /// Integers up to it are exact as bf16.
 const EXACT_BF16: i128 = 1 << 8;
 
+/// Elements of bf16 that begin and end at access units of HBM.
+const WHOLE: i128 = 128;
+
 /// Parts of a sum at most, each of which is exact as f32.
 const MOST_PARTS: i128 = 64;
 
@@ -131,7 +134,9 @@ impl IntegerRanges<'_> {
         let (letter, size) = shared.max_by_key(|(_, size)| **size)?;
         let others: i128 =
             summed.iter().filter(|one| one.0 != letter).map(|one| i128::from(*one.1)).product();
-        let each = (EXACT / (others * far[0] * far[1]).max(1)).min(i128::from(*size));
+        let each = EXACT / (others * far[0] * far[1]).max(1);
+        // Parts begin at whole granules of the DMA engine, where they are longer than that.
+        let each = if each < WHOLE { each } else { each / WHOLE * WHOLE }.min(i128::from(*size));
         if each == 0 || i128::from(*size) > MOST_PARTS * each {
             return None;
         }
