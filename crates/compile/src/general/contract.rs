@@ -52,6 +52,7 @@ fn is_by_channel(operands: [&Lettered; 2], stored: &[u8], summed: &[u8]) -> bool
 }
 
 /// A view with a letter for each axis.
+#[derive(Clone, Debug)]
 pub(super) struct Lettered {
     pub(super) letters: Vec<u8>,
     pub(super) view: View,

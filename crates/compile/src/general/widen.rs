@@ -18,6 +18,8 @@ const FLIT_BYTES: u64 = 32;
 const MOST_TAPS: u64 = 2;
 /// Sums are padded to whole flits if they get longer by one part of so many.
 const MOST_MORE: u64 = 16;
+/// Elements of a copy at most.
+const MOST_COPIED: u64 = 1 << 26;
 /// Elements of an operand or a result from which on it is padded.
 const LEAST_PADDED: u64 = 1 << 14;
 
@@ -65,7 +67,31 @@ impl Former<'_> {
                 self.widened(&format!("{name}.1"), b, letter, wide)?,
             ]));
         }
-        Ok(None)
+        // Rows that are no whole granules are copied in any case: with zeros behind.
+        let [letter] = summed[..] else { return Ok(None) };
+        let Some(wide) = wider(letter).filter(|_| all > 1) else { return Ok(None) };
+        let Some(a) = self.copied(&format!("{name}.0.copied"), operands[0], letter)? else { return Ok(None) };
+        let Some(b) = self.copied(&format!("{name}.1.copied"), operands[1], letter)? else { return Ok(None) };
+        Ok(Some([
+            self.widened(&format!("{name}.0"), &a, letter, wide)?,
+            self.widened(&format!("{name}.1"), &b, letter, wide)?,
+        ]))
+    }
+
+    /// An operand that has a letter as an axis: itself, or a copy where the letter walks over a part of one;
+    /// `None` for copies of too many elements.
+    fn copied(&mut self, name: &str, one: &Lettered, letter: u8) -> Lowered<Option<Lettered>> {
+        if self.is_axis(one, letter) {
+            return Ok(Some(one.clone()));
+        }
+        let dims = one.view.dims();
+        if dims.iter().try_fold(1_u64, |all, size| all.checked_mul(*size)).is_none_or(|all| all > MOST_COPIED)
+        {
+            return Ok(None);
+        }
+        let value = self.plain(&one.view, name)?;
+        let copy = Lettered { view: View::whole(value, &dims), ..one.clone() };
+        Ok(Some(copy).filter(|copy| self.is_axis(copy, letter)))
     }
 
     /// Windows of few channels in runs of whole flits: more positions of the innermost letter that a window
