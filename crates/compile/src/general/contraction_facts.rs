@@ -6,6 +6,7 @@ use tilewright_machine::tcp::Tcp;
 use super::kernel::{Kernels, Sizes, Work};
 use super::plan::Options;
 use super::tiled::{Room, TileSearches};
+use super::without::Choice;
 
 /// Rows of a contraction as windows of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +66,8 @@ pub(super) fn rooms(
 ) -> Vec<Room> {
     let early = is_early(all, number);
     // What may come long before a contraction begins is not brought block by block.
-    let room = |warm: [bool; 2]| {
-        let room = options.room(warm);
-        Room { blocks: room.blocks && early == [false; 2], ..room }
-    };
+    let blocks = early == [false; 2] && !options.without.has(Choice::Blocks);
+    let room = |warm: [bool; 2]| Room { blocks, ..options.room(warm) };
     let mut rooms = vec![room(is_warm(all, number, options))];
     let other = room(early);
     if searches.both && rooms[0] != other {

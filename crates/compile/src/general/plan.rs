@@ -99,8 +99,7 @@ impl Options {
     /// What a contraction in tiles may use, with columns that are there when it begins or not.
     pub(super) fn room(&self, warm: [bool; 2]) -> Room {
         let fused = if self.without.has(Choice::Fused) { Some(1) } else { self.fused };
-        let has = |choice: Choice| !self.without.has(choice);
-        Room { pes: self.pes, fused, warm, refined: has(Choice::Refine), blocks: has(Choice::Blocks) }
+        Room { pes: self.pes, fused, warm, refined: !self.without.has(Choice::Refine), blocks: true }
     }
 }
 

@@ -99,8 +99,8 @@ fn words(sizes: Sizes, tiling: Tiling, split: Split, windows: Option<&Windows>) 
         None => String::new(),
     };
     format!(
-        "{}x{}x{} {pes}, tiles of {planes}{rows}x{columns}{lines}{stays}{blocks}, slices {by_columns} by columns and \
-         {by_sum} by the sum, rings of {rows_ring} for rows and {columns_ring} for columns",
+        "{}x{}x{} {pes}, tiles of {planes}{rows}x{columns}{lines}{stays}{blocks}, slices {by_columns} by \
+         columns and {by_sum} by the sum, rings of {rows_ring} for rows and {columns_ring} for columns",
         grid.batch, grid.rows, grid.columns
     )
 }
