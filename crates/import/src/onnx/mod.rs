@@ -132,8 +132,9 @@ fn declared(file: &str, input: &proto::ValueInfoProto, names: &AxisNames) -> Imp
     let about = |what: &str| ImportError::about(file, format!("input `{}`", input.name), what);
     let tensor = input.ty.as_ref().and_then(|ty| ty.tensor.as_ref());
     let tensor = tensor.ok_or_else(|| about("is no tensor").allowed("tensors"))?;
-    let dtype = tensor::dtype(tensor.element)
-        .ok_or_else(|| about(&format!("element type {} is not known here", tensor.element)))?;
+    let dtype = tensor::known_type(tensor.element.into()).map_err(|what| {
+        about(&what).allowed(tensor::types_text()).instead("the model exported with one of them")
+    })?;
     let shape =
         tensor.shape.as_ref().ok_or_else(|| about("has no shape").allowed("sizes or names of axes"))?;
     let size = |(at, dim): (usize, &proto::DimensionProto)| match names.of_size(&input.name, at, dim) {

@@ -23,6 +23,39 @@ const TYPES: [(i32, Dtype); 11] = [
     (22, Dtype::I4),
 ];
 
+/// Names of other numbers of element types (onnx.proto, `TensorProto.DataType`), for complaints.
+const OTHER_TYPES: [(i32, &str); 14] = [
+    (4, "uint16"),
+    (5, "int16"),
+    (8, "string"),
+    (11, "double"),
+    (12, "uint32"),
+    (13, "uint64"),
+    (14, "complex64"),
+    (15, "complex128"),
+    (18, "float8e4m3fnuz"),
+    (19, "float8e5m2"),
+    (20, "float8e5m2fnuz"),
+    (23, "float4e2m1"),
+    (24, "float8e8m0"),
+    (25, "uint2"),
+];
+
+/// The element type of a number, or what to say of one that is not read.
+pub(super) fn known_type(number: i64) -> Result<Dtype, String> {
+    let known = i32::try_from(number).ok().and_then(dtype);
+    let other = OTHER_TYPES.iter().find(|(known, _)| i64::from(*known) == number);
+    known.ok_or_else(|| match other {
+        Some((_, name)) => format!("element type {name} is not known here"),
+        None => format!("element type {number} is not known here"),
+    })
+}
+
+/// Types that are read, for complaints.
+pub(super) fn types_text() -> String {
+    TYPES.map(|(_, dtype)| dtype.name()).join(", ")
+}
+
 /// The element type of a number.
 pub(super) fn dtype(number: i32) -> Option<Dtype> {
     TYPES.iter().find(|(known, _)| *known == number).map(|(_, dtype)| *dtype)
@@ -81,10 +114,7 @@ pub(super) fn stored(
     let name =
         if tensor.name.is_empty() { "tensor".to_string() } else { format!("tensor `{}`", tensor.name) };
     let about = |what: String| ImportError::about(file, name.clone(), what);
-    let dtype = dtype(tensor.data_type).ok_or_else(|| {
-        let names: Vec<&str> = TYPES.iter().map(|(_, dtype)| dtype.name()).collect();
-        about(format!("element type {} is not known here", tensor.data_type)).allowed(names.join(", "))
-    })?;
+    let dtype = known_type(tensor.data_type.into()).map_err(|what| about(what).allowed(types_text()))?;
     let dims: Option<Vec<u64>> = tensor.dims.iter().map(|dim| u64::try_from(*dim).ok()).collect();
     let dims = dims.ok_or_else(|| about(format!("sizes {:?}", tensor.dims)).allowed("sizes from 0"))?;
     let count = dims.iter().try_fold(1_u64, |count, dim| count.checked_mul(*dim));

@@ -118,9 +118,8 @@ pub(super) fn select(call: &mut Call<'_, '_>) -> Outputs {
 
 pub(super) fn cast(call: &mut Call<'_, '_>) -> Outputs {
     let x = call.input(0)?;
-    let number = i32::try_from(call.int("to", 1)).unwrap_or(0);
-    let dtype = tensor::dtype(number)
-        .ok_or_else(|| call.refuse(format!("element type {number} is not known here")))?;
+    let dtype = tensor::known_type(call.int("to", 1))
+        .map_err(|what| call.refuse(what).allowed(tensor::types_text()))?;
     converted(call, x, dtype)
 }
 
@@ -152,9 +151,8 @@ fn converted(call: &mut Call<'_, '_>, x: ValueId, dtype: Dtype) -> Outputs {
 /// The same bits as another type: of integers of as many bits, and of bool as a byte.
 pub(super) fn bit_cast(call: &mut Call<'_, '_>) -> Outputs {
     let x = call.input(0)?;
-    let number = i32::try_from(call.int("to", 0)).unwrap_or(0);
-    let to = tensor::dtype(number);
-    let to = to.ok_or_else(|| call.refuse(format!("element type {number} is not known here")))?;
+    let to = tensor::known_type(call.int("to", 0));
+    let to = to.map_err(|what| call.refuse(what).allowed(tensor::types_text()))?;
     let from = call.reader.b.dtype(x);
     let keeps_bits = from == to || (!from.is_float() && to.is_integer() && from.bits() == to.bits());
     if !keeps_bits {

@@ -104,10 +104,9 @@ pub(super) fn eye_like(call: &mut Call<'_, '_>) -> Outputs {
     }
     let dtype = match call.attribute("dtype").map(|attribute| attribute.i) {
         None => call.reader.b.dtype(x),
-        Some(number) => i32::try_from(number)
-            .ok()
-            .and_then(tensor::dtype)
-            .ok_or_else(|| call.refuse(format!("element type {number} is not known here")))?,
+        Some(number) => {
+            tensor::known_type(number).map_err(|what| call.refuse(what).allowed(tensor::types_text()))?
+        }
     };
     let k = call.int("k", 0);
     let in_reach = (-(1 << 24)..1 << 24).contains(&k);

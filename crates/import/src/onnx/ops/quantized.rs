@@ -354,13 +354,12 @@ fn spread(
 
 /// A float type that an attribute asks for by number; 0 asks for none.
 fn asked_type(call: &Call<'_, '_>, name: &str) -> ImportResult<Option<Dtype>> {
-    let number = i32::try_from(call.int(name, 0)).unwrap_or(-1);
+    let number = call.int(name, 0);
     if number == 0 {
         return Ok(None);
     }
-    let dtype = tensor::dtype(number);
-    let unknown = || call.refuse(format!("`{name}` is element type {number}, not known here"));
-    dtype.map(Some).ok_or_else(unknown)
+    let unknown = |what| call.refuse(format!("`{name}`: {what}")).allowed(tensor::types_text());
+    tensor::known_type(number).map(Some).map_err(unknown)
 }
 
 /// Scales and zero points for a tensor, an axis or blocks of one. The quotient is of the type of the scale,

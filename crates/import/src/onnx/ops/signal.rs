@@ -48,9 +48,8 @@ fn constant(call: &mut Call<'_, '_>, dims: &[i64], elements: &[f64], dtype: Dtyp
 
 /// The float type that an attribute names, f32 if there is none.
 fn asked_type(call: &Call<'_, '_>, name: &str) -> ImportResult<Dtype> {
-    let number = call.int(name, 1);
-    let dtype = i32::try_from(number).ok().and_then(tensor::dtype);
-    dtype.ok_or_else(|| call.refuse(format!("`{name}` is element type {number}, not known here")))
+    let dtype = tensor::known_type(call.int(name, 1));
+    dtype.map_err(|what| call.refuse(format!("`{name}`: {what}")).allowed(tensor::types_text()))
 }
 
 /// A window's elements by the part of a turn that each stands at.
