@@ -21,7 +21,7 @@ const MOST_MORE: u64 = 16;
 /// Elements of a copy at most.
 const MOST_COPIED: u64 = 1 << 26;
 /// Elements of an operand or a result from which on it is padded.
-const LEAST_PADDED: u64 = 1 << 14;
+const LEAST_PADDED: u64 = 1 << 12;
 
 impl Former<'_> {
     /// The same operands with more positions of a letter that is summed over, zeros in both, so that rows are
@@ -151,7 +151,9 @@ impl Former<'_> {
         let Some(letter) = columns.last().copied() else { return Ok(None) };
         let all: u64 = columns.iter().map(|letter| operand.size(*letter)).product();
         let (own, others) = (operand.size(letter), all / operand.size(letter).max(1));
-        let is_short = all < 2 || rows.saturating_mul(all.max(FLIT_WORDS)) < LEAST_PADDED;
+        let own_elements: u64 = operand.view.dims().iter().product();
+        let elements = rows.saturating_mul(all.max(FLIT_WORDS)).max(own_elements);
+        let is_short = all < 2 || rows == 0 || elements < LEAST_PADDED;
         // Rows of whole granules are written as they are.
         if (all * WORD_BYTES).is_multiple_of(GRANULE_BYTES) || is_short || !self.is_axis(operand, letter) {
             return Ok(None);
