@@ -1,6 +1,7 @@
 //! Operands of contractions with more positions along an axis, zeros, so that rows are whole granules and
 //! rows of results whole flits.
 
+use tilewright_base::invariant::Exact;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::contract::Lettered;
@@ -152,7 +153,7 @@ impl Former<'_> {
         let all: u64 = columns.iter().map(|letter| operand.size(*letter)).product();
         let (own, others) = (operand.size(letter), all / operand.size(letter).max(1));
         let own_elements: u64 = operand.view.dims().iter().product();
-        let elements = rows.saturating_mul(all.max(FLIT_WORDS)).max(own_elements);
+        let elements = rows.exact_mul(all.max(FLIT_WORDS)).max(own_elements);
         let is_short = all < 2 || rows == 0 || elements < LEAST_PADDED;
         // Rows of whole granules are written as they are.
         if (all * WORD_BYTES).is_multiple_of(GRANULE_BYTES) || is_short || !self.is_axis(operand, letter) {

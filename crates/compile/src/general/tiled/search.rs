@@ -541,7 +541,9 @@ impl Search<'_> {
             }
             clock.load(tiles, at + 1);
         }
-        clock.store(tiles, tiles.len().saturating_sub(1));
+        if let Some(last) = tiles.len().checked_sub(1) {
+            clock.store(tiles, last);
+        }
         // Others need the engine too.
         let shared = if self.warm != [false; 2] { all / ENGINE_SHARE } else { 0 };
         clock.engine.max(clock.unit).max(all) + shared + machine.command.finish_cycles

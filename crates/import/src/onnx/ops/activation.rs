@@ -1,5 +1,6 @@
 //! Activation functions.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, Unary, ValueId};
 
@@ -106,9 +107,9 @@ pub(super) fn hardmax(call: &mut Call<'_, '_>) -> Outputs {
     let mut flat = dims.clone();
     flat.splice(rows, [size.clone()]);
     let x = call.build(|b| b.reshape(x, &flat))?;
-    let at = i64::try_from(axis).unwrap_or(i64::MAX);
+    let at = i64::try_from(axis).or_broken("ranks fit 64 bits");
     let best = call.rich_on(RichOp::ArgBest, &[Some(x)], Attrs::default().int("axis", at).int("keep", 1))?;
-    let best = best.first().copied().unwrap_or(x);
+    let best = best.first().copied().or_broken("an operator has a result");
     Ok(vec![call.build(|b| {
         let mut column = vec![Dim::fixed(1); flat.len()];
         column[axis] = size;

@@ -1,5 +1,6 @@
 //! Bits of integers, by arithmetic: a bit is there if what is left reaches its worth.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::{Binary, BuildResult, Builder, Data, Dtype, Type, ValueId};
 
 use crate::error::ImportResult;
@@ -27,7 +28,7 @@ pub(super) fn not(call: &mut Call<'_, '_>) -> Outputs {
     let x = integer(call, 0)?;
     Ok(vec![call.build(|b| {
         let dtype = b.dtype(x);
-        let (least, most) = dtype.integer_range().unwrap_or((0, 0));
+        let (least, most) = dtype.integer_range().or_broken("operands are integers");
         let all = number(b, dtype, if least < 0 { -1 } else { most })?;
         b.sub(all, x)
     })?])
@@ -61,7 +62,7 @@ pub(super) fn pairwise(call: &mut Call<'_, '_>) -> Outputs {
     };
     Ok(vec![call.build(|b| {
         let dtype = b.dtype(operands[0]);
-        let (least, most) = dtype.integer_range().unwrap_or((0, 0));
+        let (least, most) = dtype.integer_range().or_broken("operands are integers");
         let zero = number(b, dtype, 0)?;
         let mut bits = Bits { left: operands };
         let mut sum = zero;
@@ -77,7 +78,7 @@ pub(super) fn pairwise(call: &mut Call<'_, '_>) -> Outputs {
             let sign = b.binary(logic, signs[0], signs[1])?;
             sum = b.select(sign, lowest, zero)?;
         }
-        let mut worth = i64::try_from(most.unsigned_abs().div_ceil(2)).unwrap_or(1);
+        let mut worth = i64::try_from(most.unsigned_abs().div_ceil(2)).or_broken("half of a number is one");
         while worth > 0 {
             let of = number(b, dtype, worth)?;
             let found = bits.next(b, of)?;
@@ -95,7 +96,7 @@ pub(super) fn pairwise(call: &mut Call<'_, '_>) -> Outputs {
 pub(super) fn shift(call: &mut Call<'_, '_>) -> Outputs {
     let (x, by) = (integer(call, 0)?, integer(call, 1)?);
     let dtype = call.reader.b.dtype(x);
-    let (least, most) = dtype.integer_range().unwrap_or((0, 0));
+    let (least, most) = dtype.integer_range().or_broken("operands are integers");
     if least < 0 {
         return Err(call.refuse(format!("a shift of {dtype}")).allowed("unsigned integers: u8"));
     }

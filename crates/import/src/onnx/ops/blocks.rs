@@ -70,7 +70,8 @@ pub(super) fn col2im(call: &mut Call<'_, '_>) -> Outputs {
     let x = call.input(0)?;
     let axes = axes(call)?;
     let dims = call.reader.b.dims(x).to_vec();
-    let count = Dim::fixed(axes.iter().map(|axis| axis.block).product());
+    let elements: i64 = axes.iter().map(|axis| axis.block).product();
+    let count = Dim::fixed(elements);
     let places = axes.iter().try_fold(1_i64, |count, axis| count.checked_mul(axis.places));
     let channels = match &dims[..] {
         [_, rows, columns] if places.is_some_and(|places| columns.is(places)) => rows.divided(&count),
@@ -79,10 +80,11 @@ pub(super) fn col2im(call: &mut Call<'_, '_>) -> Outputs {
     let Some(channels) = channels else {
         let found: Vec<String> = dims.iter().map(|dim| dim.text(call.reader.b.axes())).collect();
         let what = format!("sizes [{}]", found.join(", "));
-        let places = places.unwrap_or(i64::MAX);
+        let Some(places) = places else {
+            return Err(call.refuse("blocks at more places than 64 bits count").allowed("smaller images"));
+        };
         return Err(call.refuse(what).allowed(format!(
-            "[batch, channels times {}, {places}], for so many elements and places of blocks",
-            count.text(call.reader.b.axes())
+            "[batch, channels times {elements}, {places}], for so many elements and places of blocks"
         )));
     };
     Ok(vec![call.build(|b| {
@@ -90,7 +92,7 @@ pub(super) fn col2im(call: &mut Call<'_, '_>) -> Outputs {
         apart.extend(axes.iter().map(|axis| Dim::fixed(axis.places)));
         let x = b.reshape(x, &apart)?;
         let mut sum: Option<ValueId> = None;
-        for element in 0..count.as_fixed().unwrap_or(0) {
+        for element in 0..elements {
             let part = b.slice(x, 2, element.into(), 1.into(), 1)?;
             apart[2] = Dim::fixed(1);
             let mut kept = apart.clone();
@@ -150,8 +152,12 @@ pub(super) fn max_unpool(call: &mut Call<'_, '_>) -> Outputs {
     }
     let mut inferred = own.clone();
     for axis in 0..rank {
-        let size = own[axis + 2].saturating_sub(1).saturating_mul(strides[axis]);
-        inferred[axis + 2] = size.saturating_add(kernel[axis] - pads[axis] - pads[rank + axis]);
+        let size = (own[axis + 2] - 1).checked_mul(strides[axis]);
+        let size = size.and_then(|size| size.checked_add(kernel[axis] - pads[axis] - pads[rank + axis]));
+        inferred[axis + 2] = size.ok_or_else(|| {
+            call.refuse(format!("{} windows, {} apart", own[axis + 2], strides[axis]))
+                .allowed("sizes of 64 bits")
+        })?;
     }
     let wanted = call.numbers(2, "sizes")?.unwrap_or_else(|| inferred.clone());
     let fits = wanted.len() == inferred.len() && wanted.iter().zip(&inferred).all(|(x, y)| x >= y);
@@ -161,16 +167,15 @@ pub(super) fn max_unpool(call: &mut Call<'_, '_>) -> Outputs {
     Ok(vec![call.build(|b| {
         let fixed = |sizes: &[i64]| sizes.iter().map(|size| Dim::fixed(*size)).collect::<Vec<Dim>>();
         let many = || tilewright_graph::infer::shape_error("too many elements", "64 bits");
-        let (own, inferred) = (fixed(&own), fixed(&inferred));
+        let (own, inferred_dims) = (fixed(&own), fixed(&inferred));
         let count = [Dim::product(&own).ok_or_else(many)?];
         let zero = b.scalar(b.dtype(x), 0.0)?;
-        let nothing = b.broadcast(zero, &[Dim::product(&inferred).ok_or_else(many)?])?;
+        let nothing = b.broadcast(zero, &[Dim::product(&inferred_dims).ok_or_else(many)?])?;
         let (x, places) = (b.reshape(x, &count)?, b.reshape(places, &count)?);
         let y = b.emit(Op::Scatter { fold: None }, &[nothing, places, x])?;
-        let mut y = b.reshape(y, &inferred)?;
+        let mut y = b.reshape(y, &inferred_dims)?;
         for (axis, (wanted, size)) in wanted.iter().zip(&inferred).enumerate() {
-            let more = wanted - size.as_fixed().unwrap_or(0);
-            y = b.pad(y, axis, 0.into(), more.into(), zero)?;
+            y = b.pad(y, axis, 0.into(), (wanted - size).into(), zero)?;
         }
         Ok(y)
     })?])

@@ -1,6 +1,7 @@
 //! Branches and loops: of a condition that is known one branch is read, of another both, and each result is
 //! chosen; loops whose number of turns is known are written out.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::{Data, Dim, Dtype, Type, ValueId};
 
 use crate::error::ImportResult;
@@ -70,7 +71,7 @@ fn stacked(
             .refuse("no turn, of which the type of a result would follow")
             .allowed("one or more"));
     };
-    let rank = i64::try_from(call.reader.b.rank(*first) + 1).unwrap_or(i64::MAX);
+    let rank = i64::try_from(call.reader.b.rank(*first) + 1).or_broken("ranks fit 64 bits");
     let from_front = if axis < 0 { axis + rank } else { axis };
     let at = usize::try_from(from_front).ok().filter(|_| from_front < rank);
     let at = at.ok_or_else(|| call.refuse(format!("axis {axis} of {rank}")))?;
@@ -128,7 +129,7 @@ pub(super) fn repeat(call: &mut Call<'_, '_>) -> Outputs {
         let number = call.build(|b| b.number(Dim::fixed(turn), Dtype::I64))?;
         let inputs = [&[number, condition][..], &state].concat();
         let mut outputs = run(call, body, &inputs)?.into_iter();
-        condition = outputs.next().unwrap_or(condition);
+        condition = outputs.next().or_broken("bodies give what their outputs name");
         state = outputs.by_ref().take(state.len()).collect();
         parts.iter_mut().zip(outputs).for_each(|(parts, part)| parts.push(part));
         turn += 1;
@@ -142,30 +143,43 @@ pub(super) fn repeat(call: &mut Call<'_, '_>) -> Outputs {
 /// Before, a batch axis was scanned too.
 const FIRST_SCAN: i64 = 9;
 
+/// An attribute of a scan with a number for each operand or result; zeros if it is left out.
+fn scan_numbers(call: &Call<'_, '_>, name: &str, count: usize) -> ImportResult<Vec<i64>> {
+    match call.ints(name) {
+        None | Some([]) => Ok(vec![0; count]),
+        Some(all) if all.len() == count => Ok(all.to_vec()),
+        Some(all) => {
+            Err(call.refuse(format!("`{name}` of {} numbers", all.len())).allowed(count.to_string()))
+        }
+    }
+}
+
 pub(super) fn scan(call: &mut Call<'_, '_>) -> Outputs {
     let body = body_of(call, "body")?;
     if call.reader.opset < FIRST_SCAN {
         let what = format!("is of opset {}, whose Scan has other operands", call.reader.opset);
         return Err(call.refuse(what).allowed(format!("Scan from opset {FIRST_SCAN} on")));
     }
-    let count = usize::try_from(call.int("num_scan_inputs", 0)).unwrap_or(0);
-    let states = call.inputs.len().checked_sub(count).filter(|_| count > 0);
+    let said = call.int("num_scan_inputs", 0);
+    let count = usize::try_from(said).ok().filter(|count| *count > 0);
+    let states = count.and_then(|count| call.inputs.len().checked_sub(count));
     let results = states.and_then(|states| body.outputs.len().checked_sub(states));
-    let (Some(states), Some(results)) = (states, results) else {
+    let (Some(count), Some(states), Some(results)) = (count, states, results) else {
         return Err(call
-            .refuse(format!("{} operands, {count} of them scanned", call.inputs.len()))
+            .refuse(format!("{} operands, {said} of them scanned", call.inputs.len()))
             .allowed("states, then at least one that is scanned; a body that gives as many states"));
     };
     let mut state: Vec<ValueId> = Vec::new();
     for at in 0..states {
         state.push(call.input(at)?);
     }
-    let numbers = |name: &str, at: usize| call.ints(name).and_then(|all| all.get(at)).copied().unwrap_or(0);
+    let axes = scan_numbers(call, "scan_input_axes", count)?;
+    let directions = scan_numbers(call, "scan_input_directions", count)?;
     let mut scanned = Vec::new();
     let mut turns = None;
     for at in 0..count {
         let x = call.input(states + at)?;
-        let axis = call.axis_of(x, numbers("scan_input_axes", at))?;
+        let axis = call.axis_of(x, axes[at])?;
         let size = call.built(call.reader.b.dim(x, axis))?.as_fixed();
         let size =
             size.filter(|size| (1..=MOST_TURNS).contains(size) && *turns.get_or_insert(*size) == *size);
@@ -174,12 +188,12 @@ pub(super) fn scan(call: &mut Call<'_, '_>) -> Outputs {
                 .refuse("scanned axes that are open, of different sizes, or too long")
                 .allowed(format!("one size, 1 to {MOST_TURNS}: turns are written out")));
         }
-        scanned.push((x, axis, numbers("scan_input_directions", at) != 0));
+        scanned.push((x, axis, directions[at] != 0));
     }
-    let outputs: Vec<(i64, bool)> = (0..results)
-        .map(|at| (numbers("scan_output_axes", at), numbers("scan_output_directions", at) != 0))
-        .collect();
-    let turns = turns.unwrap_or(0);
+    let axes = scan_numbers(call, "scan_output_axes", results)?;
+    let directions = scan_numbers(call, "scan_output_directions", results)?;
+    let outputs = axes.into_iter().zip(directions.into_iter().map(|direction| direction != 0));
+    let turns = turns.or_broken("one operand is scanned at least");
     let mut parts: Vec<Vec<ValueId>> = vec![Vec::new(); results];
     for turn in 0..turns {
         let mut inputs = state.clone();

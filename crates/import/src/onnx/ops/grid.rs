@@ -3,6 +3,7 @@
 //! A sample is a sum over the elements of each axis, weighed by a matrix that is zero but for the few
 //! neighbours of a place. The matrix is made element by element, so that no index decides what is read.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, Fold, Unary, ValueId};
 
 use crate::error::ImportResult;
@@ -58,10 +59,14 @@ pub(super) fn sample(call: &mut Call<'_, '_>) -> Outputs {
     let (x, grid) = (call.input(0)?, call.input(1)?);
     let sampling = sampling(call)?;
     let (own, places) = (call.reader.b.dims(x).to_vec(), call.reader.b.dims(grid).to_vec());
-    let axes = own.len().saturating_sub(2);
+    let Some(axes) = own.len().checked_sub(2) else {
+        return Err(call
+            .refuse(format!("an image of {} axes", own.len()))
+            .allowed("[batch, channels, ..] of up to three axes"));
+    };
     let sizes: Option<Vec<i64>> = own.iter().skip(2).map(Dim::as_fixed).collect();
     let sizes = sizes.ok_or_else(|| call.refuse("an image of an open size").allowed("fixed sizes"))?;
-    let width = i64::try_from(axes).unwrap_or(0);
+    let width = i64::try_from(axes).or_broken("ranks fit 64 bits");
     let is_there = sizes.iter().all(|size| (1..1 << 24).contains(size));
     let fits = places.len() == own.len() && places.last().is_some_and(|last| last.is(width));
     if !(1..=3).contains(&axes) || !is_there || !fits || own.first() != places.first() {
@@ -80,7 +85,7 @@ pub(super) fn sample(call: &mut Call<'_, '_>) -> Outputs {
         let mut matrices = Vec::new();
         for (axis, size) in sizes.iter().enumerate() {
             // Numbers of a place are those of the axes from the last on.
-            let number = width - 1 - i64::try_from(axis).unwrap_or(0);
+            let number = width - 1 - i64::try_from(axis).or_broken("ranks fit 64 bits");
             let place = b.slice(flat, 2, number.into(), 1.into(), 1)?;
             matrices.push(sampling.weights(b, place, *size)?);
         }
@@ -233,11 +238,14 @@ impl Sampling {
 pub(super) fn affine(call: &mut Call<'_, '_>) -> Outputs {
     let theta = call.input(0)?;
     let sizes = call.numbers(1, "sizes")?.unwrap_or_default();
-    let image = sizes.get(2..).unwrap_or(&[]).to_vec();
+    let (batch, image) = match &sizes[..] {
+        [batch, _, image @ ..] => (*batch, image.to_vec()),
+        _ => return Err(call.refuse(format!("sizes {sizes:?}")).allowed("[n, c, h, w] or [n, c, d, h, w]")),
+    };
     let axes = image.len();
     let is_aligned = call.int("align_corners", 0) != 0;
-    let rows = i64::try_from(axes).unwrap_or(0);
-    let wanted = [Dim::fixed(sizes.first().copied().unwrap_or(0)), Dim::fixed(rows), Dim::fixed(rows + 1)];
+    let rows = i64::try_from(axes).or_broken("ranks fit 64 bits");
+    let wanted = [Dim::fixed(batch), Dim::fixed(rows), Dim::fixed(rows + 1)];
     let is_there = image.iter().all(|size| (1..1 << 24).contains(size));
     if !(2..=3).contains(&axes) || !is_there || call.reader.b.dims(theta) != wanted {
         return Err(call
@@ -266,7 +274,7 @@ pub(super) fn affine(call: &mut Call<'_, '_>) -> Outputs {
             let place = b.with(Binary::Mul, number, step)?;
             let place = b.with(Binary::Add, place, start)?;
             let place = b.convert(place, b.dtype(theta))?;
-            let turned = column(b, rows - 1 - i64::try_from(axis).unwrap_or(0))?;
+            let turned = column(b, rows - 1 - i64::try_from(axis).or_broken("ranks fit 64 bits"))?;
             let part = b.mul(turned, place)?;
             sum = b.add(sum, part)?;
         }

@@ -1,6 +1,7 @@
 //! Elements chosen or put by their places: one-hot vectors, reversed sequences, diagonals, crops, chosen
 //! slices, products of what came before, determinants.
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, Fold, Unary, ValueId};
 
@@ -31,7 +32,7 @@ pub(super) fn one_hot(call: &mut Call<'_, '_>) -> Outputs {
     let depth = depth(call)?;
     let rank = call.reader.b.rank(indices);
     let axis = call.int("axis", -1);
-    let all = i64::try_from(rank + 1).unwrap_or(i64::MAX);
+    let all = i64::try_from(rank + 1).or_broken("ranks fit 64 bits");
     let from_front = if axis < 0 { axis + all } else { axis };
     let at = usize::try_from(from_front).ok().filter(|at| *at <= rank);
     let at = at.ok_or_else(|| {
@@ -190,37 +191,40 @@ pub(super) fn non_zero(call: &mut Call<'_, '_>) -> Outputs {
     } else {
         call.numbers(0, "elements")?.unwrap_or_default().iter().map(|x| *x != 0).collect()
     };
-    let count: i64 = dims.iter().product();
+    let count = dims.iter().try_fold(1_i64, |count, size| count.checked_mul(*size));
+    let count = count.filter(|count| *count <= MOST_ELEMENTS).ok_or_else(|| {
+        call.refuse(format!("places of sizes {dims:?}")).allowed(format!("at most {MOST_ELEMENTS} elements"))
+    })?;
     // One element may stand for all.
     let is_there = |at: i64| {
         let at = if there.len() == 1 { Some(0) } else { usize::try_from(at).ok() };
         at.and_then(|at| there.get(at)).copied().unwrap_or(false)
     };
-    if count > MOST_ELEMENTS {
-        let what = format!("the places of {count} elements");
-        return Err(call.refuse(what).allowed(format!("at most {MOST_ELEMENTS}")));
-    }
     let found: Vec<i64> = (0..count).filter(|at| is_there(*at)).collect();
-    let rank = i64::try_from(dims.len()).unwrap_or(i64::MAX);
-    computed(call, count.saturating_mul(rank))?;
+    let rank = i64::try_from(dims.len()).or_broken("ranks fit 64 bits");
+    computed(call, count.exact_mul(rank))?;
     let mut places = Vec::new();
     for axis in 0..dims.len() {
         let behind: i64 = dims[axis + 1..].iter().product();
         places.extend(found.iter().map(|at| at / behind.max(1) % dims[axis].max(1)));
     }
-    let rows = i64::try_from(dims.len()).unwrap_or(0);
-    let columns = i64::try_from(found.len()).unwrap_or(0);
+    let columns = i64::try_from(found.len()).or_broken("there are few elements");
     Ok(vec![call.build(|b| {
         let flat = b.integers(Dtype::I64, &places)?;
-        b.reshape(flat, &[Dim::fixed(rows), Dim::fixed(columns)])
+        b.reshape(flat, &[Dim::fixed(rank), Dim::fixed(columns)])
     })?])
 }
 
 /// Products of all elements up to each one.
 pub(super) fn cumulative_product(call: &mut Call<'_, '_>) -> Outputs {
     let x = call.input(0)?;
-    let axis = call.numbers(1, "axes")?.and_then(|axes| axes.first().copied()).unwrap_or(0);
-    let axis = call.axis_of(x, axis)?;
+    let axis = match call.numbers(1, "axes")?.as_deref() {
+        Some([axis]) => call.axis_of(x, *axis)?,
+        other => {
+            let count = other.map_or(0, <[i64]>::len);
+            return Err(call.refuse(format!("{count} axes (operand 1)")).allowed("one"));
+        }
+    };
     let counted = match (call.int("exclusive", 0) != 0, call.int("reverse", 0) != 0) {
         (false, false) => Binary::Le,
         (true, false) => Binary::Lt,

@@ -3,6 +3,7 @@
 //! What inputs add to the gates is one product for all steps. Where sequences end earlier, states stay as
 //! they are and results are zero from there on; backwards, states begin where the sequence ends.
 
+use tilewright_base::invariant::Exact;
 use tilewright_graph::{Binary, BuildResult, Builder, Dim, Dtype, ValueId};
 
 use crate::error::ImportResult;
@@ -355,7 +356,7 @@ impl Layer {
     /// One gate's columns.
     fn gate(&self, b: &mut Builder, x: ValueId, number: i64) -> BuildResult<ValueId> {
         let hidden = self.sizes.hidden;
-        let last = b.rank(x).saturating_sub(1);
+        let last = b.rank(x).exact_sub(1);
         b.slice(x, last, (number * hidden).into(), hidden.into(), 1)
     }
 

@@ -1,5 +1,6 @@
 //! Activation functions of recurrent layers, by name, with the factors that some of them take.
 
+use tilewright_base::invariant::OrBroken;
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{Binary, BuildResult, Builder, Unary, ValueId};
 
@@ -36,7 +37,7 @@ pub(super) fn functions(
     defaults: &'static [&'static str],
     directions: i64,
 ) -> ImportResult<Vec<ActivationFunction>> {
-    let count = defaults.len() * usize::try_from(directions).unwrap_or(1);
+    let count = defaults.len() * usize::try_from(directions).or_broken("one direction or two");
     let given = call.words("activations").unwrap_or_default();
     if !given.is_empty() && given.len() != count {
         return Err(call

@@ -2,6 +2,7 @@
 
 use std::f64::consts::TAU;
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_graph::{BuildResult, Builder, Dim, Dtype, Op, StoredTensor, ValueId};
 
 use crate::error::ImportResult;
@@ -225,8 +226,8 @@ pub(super) fn stft(call: &mut Call<'_, '_>) -> Outputs {
     let length = number(call, 3, "lengths", (1, MOST_ELEMENTS))?.or(of_window).ok_or_else(|| {
         call.refuse("neither a window nor a frame length").allowed("one of the two, of a known size")
     })?;
-    if of_window.is_some_and(|of_window| of_window != length) {
-        let what = format!("a window of {} elements for frames of {length}", of_window.unwrap_or(0));
+    if let Some(elements) = of_window.filter(|elements| *elements != length) {
+        let what = format!("a window of {elements} elements for frames of {length}");
         return Err(call.refuse(what).allowed("as many elements as a frame has"));
     }
     let is_onesided = call.int("onesided", 1) != 0;
@@ -263,7 +264,7 @@ pub(super) fn mel_weights(call: &mut Call<'_, '_>) -> Outputs {
     let rate = needed(call, 2, "rates", (1, 1 << 40))?;
     let (low, high) = (hertz(call, 3, "lower edges")?, hertz(call, 4, "upper edges")?);
     let bins = length / 2 + 1;
-    if bins.saturating_mul(bands) > MOST_ELEMENTS {
+    if bins.exact_mul(bands) > MOST_ELEMENTS {
         let what = format!("{bins} bins and {bands} bands");
         return Err(call.refuse(what).allowed("a matrix of at most 2^24 elements"));
     }
@@ -285,7 +286,8 @@ pub(super) fn mel_weights(call: &mut Call<'_, '_>) -> Outputs {
             .allowed("a lower and an upper edge within the bins"));
     }
     computed(call, bins * bands)?;
-    let at = |bin: i64, band: i64| usize::try_from(bin * bands + band).unwrap_or(0);
+    let at =
+        |bin: i64, band: i64| usize::try_from(bin * bands + band).or_broken("bins and bands were counted");
     let mut weights = vec![0.0; at(bins, 0)];
     for (band, edges) in (0..bands).zip(edges.windows(3)) {
         let &[low, centre, high] = edges else { continue };

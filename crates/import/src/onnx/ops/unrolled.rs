@@ -14,9 +14,9 @@ const MOST_COMPUTED: u64 = 1 << 26;
 /// Refuses steps that are too many for a layer, or for the graph with what is in it.
 pub(super) fn steps_fit(call: &Call<'_, '_>, steps: i64, directions: i64) -> ImportResult<()> {
     let made = call.reader.b.graph().values.len();
-    let all = usize::try_from(steps.saturating_mul(directions)).unwrap_or(usize::MAX);
-    let values = all.saturating_mul(STEP_VALUES).saturating_add(made);
-    if (1..=MOST_STEPS).contains(&steps) && values <= MOST_VALUES {
+    let all = steps.checked_mul(directions).and_then(|all| usize::try_from(all).ok());
+    let values = all.and_then(|all| all.checked_mul(STEP_VALUES)?.checked_add(made));
+    if (1..=MOST_STEPS).contains(&steps) && values.is_some_and(|values| values <= MOST_VALUES) {
         return Ok(());
     }
     let count = if directions == 1 { String::new() } else { format!(" in {directions} directions") };
@@ -28,12 +28,12 @@ pub(super) fn steps_fit(call: &Call<'_, '_>, steps: i64, directions: i64) -> Imp
 
 /// Counts elements that are about to be computed.
 pub(super) fn computed(call: &mut Call<'_, '_>, count: i64) -> ImportResult<()> {
-    let all = call.reader.computed.saturating_add(count.unsigned_abs());
-    if all > MOST_COMPUTED {
+    let before = call.reader.computed;
+    let Some(all) = before.checked_add(count.unsigned_abs()).filter(|all| *all <= MOST_COMPUTED) else {
         return Err(call
-            .refuse(format!("{count} elements to compute, {all} with those before"))
+            .refuse(format!("{count} elements to compute, besides {before} before"))
             .allowed(format!("{MOST_COMPUTED} of all constants that operators make")));
-    }
+    };
     call.reader.computed = all;
     Ok(())
 }

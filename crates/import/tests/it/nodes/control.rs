@@ -112,8 +112,11 @@ fn scans_go_along_axes_in_either_direction() {
     let found = scan.run();
     assert_eq!(found[0].as_floats(), [6.0, 60.0]);
     assert_eq!(found[1].as_floats(), [3.0, 30.0, 5.0, 50.0, 6.0, 60.0]);
+    let crooked = scan.clone().with(list("scan_output_axes", &[1, 0]));
     let turned = scan.with(list("scan_output_axes", &[1])).with(list("scan_output_directions", &[1]));
     assert_eq!(turned.run()[1].as_floats(), [6.0, 5.0, 3.0, 60.0, 50.0, 30.0]);
+    let text = crooked.refused();
+    assert!(text.contains("`scan_output_axes` of 2 numbers\n  = allowed: 1"), "{text}");
     let old = Node { opset: 8, ..turned };
     assert!(old.refused().contains("is of opset 8, whose Scan has other operands"));
 }

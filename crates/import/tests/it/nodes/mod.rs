@@ -79,6 +79,7 @@ impl Operand {
 }
 
 /// A model of one node.
+#[derive(Clone)]
 pub(super) struct Node {
     pub(super) op: &'static str,
     pub(super) opset: i64,

@@ -51,6 +51,9 @@ fn diagonals_crops_and_chosen_slices() {
     assert_eq!(compress.with(int("axis", 1)).floats(), [2.0, 3.0, 5.0, 6.0]);
     let product = Node::new("CumProd", &[floats(&[4], &x[..4]), ints(Dtype::I64, &[], &[0]).constant()]);
     assert_eq!(product.floats(), [1.0, 2.0, 6.0, 24.0]);
+    let axes = ints(Dtype::I64, &[2], &[0, 0]).constant();
+    let text = Node::new("CumProd", &[floats(&[4], &x[..4]), axes]).refused();
+    assert!(text.contains("2 axes (operand 1)\n  = allowed: one"), "{text}");
     let rest = product.with(int("reverse", 1)).with(int("exclusive", 1));
     assert_eq!(rest.floats(), [24.0, 12.0, 4.0, 1.0]);
 }
