@@ -6,291 +6,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
-use tilewright_tcp_isa::program::exec::Fetch;
+use tilewright_tcp_isa::program::exec::{Context, Fetch, Stream, Switch};
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
+use tilewright_tcp_isa::program::vector::Word;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 use tilewright_tcp_lower::kernels::chain::chain;
-use tilewright_tcp_lower::kernels::pass::{ElementTarget, fetch_words, pass};
+use tilewright_tcp_lower::kernels::pass::{ElementTarget, commit, exec, fetch_words, pass};
 
 use super::commands_chain::Rooms;
 use super::commands_hulls::{is_entered, walked_pass};
+use super::commands_keep::staged_bytes;
 use super::commands_reduce::reduction;
-use super::cut::{
-    self, Cut, Hull, Operand, Room, ShareBox, WholeRows, block_bytes, boxes, coalesced, shared,
-};
-use super::depthwise::{Share, Taps, sums};
+use super::cut::{Hull, ShareBox, block_bytes, boxes};
 use super::emit::{Block, hbm};
-use super::group::{Group, LEAST_ROWS, axes};
-use super::kernel::{Kernels, Packing, Work};
+use super::group::GRANULE_WORDS;
+use super::group_plan::{GroupPlan, is_copy};
+use super::kernel::{Packing, Work};
 use super::moves::Bytes;
-use super::passes::{Pass, passes, passes_with};
+use super::operands::Operand;
+use super::passes::{Pass, passes_with};
 use super::plan::{Planner, WORD_BYTES};
 use super::refusal::Lowered;
-use super::view::{View, signed, strides};
-
-/// A view of a value that a group brings.
-type Read = (usize, View);
-
-/// A group with its cut: what it brings, and where everything lies in a slice.
-pub(super) struct GroupPlan {
-    pub(super) kernels: Vec<usize>,
-    /// Elements of a row, if there are reductions.
-    pub(super) columns: Option<u64>,
-    pub(super) cut: Cut,
-    /// What is brought: a value, how it is read, and its hull.
-    pub(super) operands: Vec<(usize, Operand, Hull)>,
-    /// Number of what is brought for each input of each kernel, and elements to where the input begins in it.
-    pub(super) reads: BTreeMap<(usize, usize), (usize, i64)>,
-    /// Slot of each value that stays, among those of its size.
-    pub(super) slots: BTreeMap<usize, u64>,
-    /// Slots of whole shares, and of rows.
-    pub(super) wide_slots: u64,
-    /// Bytes of an element of a whole share.
-    pub(super) slot_bytes: u64,
-    pub(super) narrow_slots: u64,
-    /// Words of all temporary streams of a kernel at once.
-    pub(super) temporary: u64,
-    /// Depthwise sums that the contraction engine adds, by the number of their kernel.
-    pub(super) sums: BTreeMap<usize, (Taps, Share)>,
-}
-
-impl GroupPlan {
-    /// What is brought for an input of a kernel.
-    pub(super) fn operand(&self, read: (usize, usize)) -> Option<&(usize, Operand, Hull)> {
-        self.operands.get(self.reads.get(&read)?.0)
-    }
-
-    /// Elements of a row; only values with one element a row ask.
-    pub(super) fn row(&self) -> u64 {
-        self.columns.or_broken("values with one element a row are in groups with rows")
-    }
-}
-
-/// What becomes of values with one element a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RowResults {
-    /// Some are written for others: two of them are a granule.
-    Given,
-    /// They stay in the group.
-    Stay,
-}
-
-/// The plan of a group, or of one chain; `None` if no cut can be brought or data memory is too small.
-pub(super) fn plan_group(
-    machine: &tilewright_machine::tcp::Tcp,
-    all: &Kernels,
-    group: &Group,
-    room: (u64, u64),
-    has_rows: Option<RowResults>,
-) -> Option<GroupPlan> {
-    let kernels: Vec<usize> = group.kernels.clone().collect();
-    let found = if has_rows.is_none() { sums(all, &kernels) } else { BTreeMap::new() };
-    let by_engine = (!found.is_empty()).then(|| plan_with(machine, all, group, room, (has_rows, found)));
-    by_engine.flatten().or_else(|| plan_with(machine, all, group, room, (has_rows, BTreeMap::new())))
-}
-
-/// The same with depthwise sums that the contraction engine is to add.
-fn plan_with(
-    machine: &tilewright_machine::tcp::Tcp,
-    all: &Kernels,
-    group: &Group,
-    (pes, dm_bytes): (u64, u64),
-    (has_rows, found): (Option<RowResults>, BTreeMap<usize, Taps>),
-) -> Option<GroupPlan> {
-    let single = has_rows == Some(RowResults::Stay);
-    let has_rows = has_rows.is_some();
-    let kernels: Vec<usize> = group.kernels.clone().collect();
-    let made: BTreeSet<usize> =
-        kernels.iter().flat_map(|at| all.kernels[*at].results.iter().copied()).collect();
-    let dims = if has_rows { axes(all, group)? } else { first_dims(all, group)? };
-    let reads = brought_in(all, &kernels, &made, &dims)?;
-    let mut views: Vec<View> = reads.iter().map(|(_, (_, view))| view.clone()).collect();
-    let bytes: Vec<u64> = views.iter().map(|view| all.values[view.value].element_bytes()).collect();
-    if has_rows {
-        // Rows are not joined with what is in them.
-        views.push(View { value: 0, first: 0, axes: per_row(&dims, group.columns) });
-    }
-    let (sizes, mut operands) = coalesced(&views, &[bytes, vec![WORD_BYTES]].concat());
-    operands.truncate(reads.len());
-    for (operand, ((number, _), _)) in operands.iter_mut().zip(&reads) {
-        operand.contracted = found.contains_key(number);
-    }
-    let (slots, wide_slots, narrow_slots) = slots(all, &kernels, group, has_rows);
-    let narrows = !has_rows && kernels.iter().all(|at| is_narrowing(all, *at));
-    let slot_bytes = if narrows { result_bytes(all, &kernels) } else { WORD_BYTES };
-    let by_vectors = || kernels.iter().filter(|at| !found.contains_key(at));
-    let temporary = by_vectors().map(|at| temporary(machine, all, *at)).max().filter(|_| !narrows);
-    let temporary = temporary.unwrap_or_default();
-    let commands: u64 = by_vectors().map(|at| commands(machine, all, *at)).sum();
-    let room = Room {
-        pes,
-        stream_bytes: wide_slots * slot_bytes + (temporary + narrow_slots.div_ceil(8)) * WORD_BYTES,
-        passes: commands,
-        result_bytes: result_bytes(all, &kernels),
-        dm_bytes,
-        rows: has_rows.then_some(WholeRows { columns: group.columns, multiple: LEAST_ROWS, single }),
-        taps: found.values().map(|taps| taps.windows.len() as u64).sum(),
-    };
-    let known: Vec<(usize, Operand)> = reads.iter().map(|(_, (value, _))| *value).zip(operands).collect();
-    let (common, places) = shared(&sizes, &known);
-    let alone: Vec<Operand> = common.iter().map(|(_, operand)| operand.clone()).collect();
-    let cut = cut::cut(machine, &sizes, &alone, room)?;
-    let mut brought = Vec::new();
-    for (value, operand) in common {
-        let hull = cut.hull(machine, &operand)?;
-        brought.push((value, operand, hull));
-    }
-    let begins = |(number, taken): &(usize, Vec<i64>)| {
-        let steps = taken.iter().zip(&brought[*number].2.steps);
-        (*number, steps.map(|(count, stride)| count * stride).sum::<i64>())
-    };
-    let reads: BTreeMap<(usize, usize), (usize, i64)> =
-        reads.iter().map(|(read, _)| *read).zip(places.iter().map(begins)).collect();
-    let columns = has_rows.then_some(group.columns);
-    let sums = shares(machine, &brought, &reads, found)?;
-    Some(GroupPlan {
-        kernels,
-        columns,
-        cut,
-        operands: brought,
-        reads,
-        slots,
-        wide_slots,
-        slot_bytes,
-        narrow_slots,
-        temporary,
-        sums,
-    })
-}
-
-/// What kernels read of other values, by kernel and stream, over the axes of their elements.
-fn brought_in(
-    all: &Kernels,
-    kernels: &[usize],
-    made: &BTreeSet<usize>,
-    dims: &[u64],
-) -> Option<Vec<((usize, usize), Read)>> {
-    let mut reads: Vec<((usize, usize), Read)> = Vec::new();
-    for number in kernels {
-        match &all.kernels[*number].work {
-            Work::Chain { inputs, .. } => {
-                for (stream, view) in
-                    inputs.iter().enumerate().filter(|(_, view)| !made.contains(&view.value))
-                {
-                    reads.push(((*number, stream), (view.value, view.reshaped(dims)?)));
-                }
-            }
-            Work::Reduce { from, .. } if !made.contains(from) => {
-                reads.push(((*number, 0), (*from, View::whole(*from, dims))));
-            }
-            _ => {}
-        }
-    }
-    Some(reads)
-}
-
-/// Shares of depthwise sums, where their streams begin in what a slice has.
-fn shares(
-    machine: &tilewright_machine::tcp::Tcp,
-    brought: &[(usize, Operand, Hull)],
-    reads: &BTreeMap<(usize, usize), (usize, i64)>,
-    found: BTreeMap<usize, Taps>,
-) -> Option<BTreeMap<usize, (Taps, Share)>> {
-    let share = |(number, taps): (usize, Taps)| {
-        let begins = |streams: &[usize]| -> Vec<i64> {
-            streams.iter().map(|stream| reads[&(number, *stream)].1).collect()
-        };
-        let walk = &brought[reads[&(number, *taps.windows.first()?)].0].2.walk;
-        let share = Share::new(machine, walk, [&begins(&taps.windows), &begins(&taps.weights)])?;
-        Some((number, (taps, share)))
-    };
-    found.into_iter().map(share).collect()
-}
-
-/// Bytes of an element of the narrowest value that is made.
-fn result_bytes(all: &Kernels, kernels: &[usize]) -> u64 {
-    let made = kernels.iter().flat_map(|at| all.kernels[*at].results.iter());
-    made.map(|value| all.values[*value].element_bytes()).min().unwrap_or(WORD_BYTES)
-}
-
-fn first_dims(all: &Kernels, group: &Group) -> Option<Vec<u64>> {
-    let Work::Chain { inputs, .. } = &all.kernels[group.kernels.start].work else { return None };
-    Some(inputs.first()?.dims())
-}
-
-/// One element for each row.
-fn per_row(dims: &[u64], columns: u64) -> Vec<(u64, i64)> {
-    let (mut behind, mut axes) = (1, Vec::new());
-    for size in dims.iter().rev() {
-        let stride = if behind < columns { 0 } else { signed(behind / columns) };
-        axes.push((*size, stride));
-        behind *= size;
-    }
-    axes.reverse();
-    axes
-}
-
-/// Slots of values by their last reader, and how many there are of each size.
-fn slots(
-    all: &Kernels,
-    kernels: &[usize],
-    group: &Group,
-    has_rows: bool,
-) -> (BTreeMap<usize, u64>, u64, u64) {
-    let wide = |value: usize| !has_rows || all.values[value].count() == group.rows * group.columns;
-    let mut last: BTreeMap<usize, usize> = BTreeMap::new();
-    for number in kernels {
-        let kernel = &all.kernels[*number];
-        last.extend(
-            kernel.reads().into_iter().chain(kernel.results.iter().copied()).map(|value| (value, *number)),
-        );
-    }
-    let mut ended: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (value, number) in last {
-        ended.entry(number).or_default().push(value);
-    }
-    let mut of: BTreeMap<usize, u64> = BTreeMap::new();
-    let mut free: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
-    let mut most = [0_u64; 2];
-    for number in kernels {
-        for value in &all.kernels[*number].results {
-            let kind = usize::from(!wide(*value));
-            let slot = free[kind].pop().unwrap_or_else(|| {
-                most[kind] += 1;
-                most[kind] - 1
-            });
-            of.insert(*value, slot);
-        }
-        for value in ended.remove(number).unwrap_or_default() {
-            if let Some(slot) = of.get(&value) {
-                free[usize::from(!wide(value))].push(*slot);
-            }
-        }
-    }
-    (of, most[0], most[1])
-}
-
-/// Whether a kernel only reads by strides and narrows, which is one command without temporary streams.
-fn is_narrowing(all: &Kernels, number: usize) -> bool {
-    let kernel = &all.kernels[number];
-    let Work::Chain { inputs, lines, streams } = &kernel.work else { return false };
-    inputs.len() == 1
-        && lines.is_empty()
-        && streams[..] == [0]
-        && all.values[kernel.results[0]].packing.is_narrow()
-}
-
-fn temporary(machine: &tilewright_machine::tcp::Tcp, all: &Kernels, number: usize) -> u64 {
-    let Work::Chain { inputs, lines, streams } = &all.kernels[number].work else { return 1 };
-    let made = passes(machine, inputs.len(), lines, streams).unwrap_or_default();
-    Rooms::new(inputs.len(), streams, &made).most
-}
-
-fn commands(machine: &tilewright_machine::tcp::Tcp, all: &Kernels, number: usize) -> u64 {
-    let Work::Chain { inputs, lines, streams } = &all.kernels[number].work else { return 1 };
-    let made = passes(machine, inputs.len(), lines, streams).map_or(0, |made| made.len());
-    (made + streams.len()) as u64
-}
+use super::view::{signed, strides};
 
 /// Where things of one share lie in data memory.
 pub(super) struct Places {
@@ -303,6 +40,10 @@ pub(super) struct Places {
     pub(super) hulls: u64,
     /// Where what several inputs read lies, by its number.
     pub(super) brought: BTreeMap<usize, u64>,
+    /// Where rows are put one behind the other, without what fills them up.
+    pub(super) dense: u64,
+    /// Where short rows of other slices are put together.
+    pub(super) staged: u64,
     /// The register files of the PE have what all shares read alike, from a share before.
     pub(super) holds_vectors: bool,
 }
@@ -337,7 +78,7 @@ impl Planner<'_> {
         (first, end): (u64, u64),
         holds_vectors: bool,
     ) -> Lowered<()> {
-        let words = plan.cut.share();
+        let words = plan.words;
         let rows = plan.columns.map_or(0, |columns| words / columns);
         let narrow_words = rows.next_multiple_of(FLIT_WORDS);
         let slots = plan.wide_slots * words * plan.slot_bytes;
@@ -346,7 +87,10 @@ impl Planner<'_> {
         let block =
             |(_, operand, hull): &(usize, Operand, Hull)| block_bytes(hull.elements * operand.element_bytes);
         let hulls: u64 = plan.operands.iter().map(block).sum();
-        let base = self.emitter.next_region(wide + narrow + hulls);
+        let given = self.longest_given(plan).unwrap_or_default();
+        let dense = if plan.is_pitched() { block_bytes(given) } else { 0 };
+        let staged = staged_bytes(self.machine(), given);
+        let base = self.emitter.next_region(wide + narrow + hulls + dense + staged);
         let temporary = base + slots;
         let mut places = Places {
             base,
@@ -356,6 +100,8 @@ impl Planner<'_> {
             narrow: base + wide,
             hulls: base + wide + narrow,
             brought: BTreeMap::new(),
+            dense: base + wide + narrow + hulls,
+            staged: base + wide + narrow + hulls + dense,
             holds_vectors,
         };
         for number in &plan.kernels {
@@ -398,6 +144,9 @@ impl Planner<'_> {
         if whole {
             return Ok(self.walk(plan, read, range, places)?.base);
         }
+        if plan.is_pitched() {
+            return self.stream(plan, read, range, places.temporary, places);
+        }
         self.bring(plan, read, range, places.temporary)?;
         Ok(places.temporary)
     }
@@ -405,8 +154,7 @@ impl Planner<'_> {
     /// Where a value of the group lies.
     pub(super) fn slot(&self, plan: &GroupPlan, value: usize, places: &Places) -> Option<(u64, bool)> {
         let slot = plan.slots.get(&value)?;
-        let wide =
-            plan.columns.is_none_or(|_| self.value(value).count() == plan.cut.share() * plan.cut.shares());
+        let wide = plan.columns.is_none_or(|_| self.value(value).count() == plan.elements);
         Some(if wide {
             (places.base + slot * places.words * plan.slot_bytes, true)
         } else {
@@ -419,8 +167,9 @@ impl Planner<'_> {
         let Some((dm, wide)) = self.slot(plan, value, places).filter(|_| self.is_given(plan, value)) else {
             return;
         };
-        let elements = if wide { places.words } else { places.words / plan.row() };
+        let elements = if wide { plan.cut.share() } else { places.words / plan.row() };
         let element_bytes = self.value(value).element_bytes();
+        let dm = if wide && plan.is_pitched() { self.dense(plan, value, dm, places) } else { dm };
         if wide && !plan.cut.is_contiguous() {
             return self.give_blocks(plan, value, (first, end), dm);
         }
@@ -436,7 +185,32 @@ impl Planner<'_> {
             hbm_row_bytes: 0,
             dm_row_bytes: 0,
         };
-        self.emitter.keep("keep", &block);
+        if wide {
+            self.emitter.keep_staged("keep", &block, places.staged);
+        } else {
+            self.emitter.keep("keep", &block);
+        }
+    }
+
+    /// Rows of a value without what fills them up: one behind the other.
+    fn dense(&mut self, plan: &GroupPlan, value: usize, from: u64, places: &Places) -> u64 {
+        let (pitch, share) = (plan.row(), plan.cut.share());
+        let rows = plan.words / pitch;
+        let packing = self.value(value).packing;
+        let words = if packing.word() == Word::F32 { Dtype::F32 } else { Dtype::I32 };
+        let dtype = packing.cast().unwrap_or(words);
+        let fetch = fetch_words(dtype, from, &[(rows, signed(pitch)), (share / rows, 1)]);
+        let target = ElementTarget { dtype, base: places.dense };
+        self.emitter.exec(pass("pack", fetch, chain(packing.word(), Vec::new()), share / FLIT_WORDS, target));
+        places.dense
+    }
+
+    /// Bytes of the longest share that is written one behind the other.
+    fn longest_given(&self, plan: &GroupPlan) -> Option<u64> {
+        let given =
+            plan.slots.keys().filter(|value| self.is_given(plan, **value) && plan.cut.is_contiguous());
+        let wide = given.filter(|value| self.value(**value).count() == plan.elements);
+        wide.map(|value| plan.cut.share() * self.value(*value).element_bytes()).max()
     }
 
     /// Writes shares that do not follow each other.
@@ -450,6 +224,7 @@ impl Planner<'_> {
             steps: Vec::new(),
             streams: 1,
             contracted: false,
+            room: u64::MAX,
         };
         let outer = plan.cut.outer(&out);
         let scale = |elements: i64| elements * signed(element_bytes);
@@ -492,6 +267,9 @@ impl Planner<'_> {
         let words = if wide { places.words } else { places.narrow_words };
         if lines.is_empty() && streams[..] == [0] && self.narrowed(plan, number, range, places)? {
             return Ok(());
+        }
+        if plan.kernels.len() == 1 && is_copy(self.kernels, number) {
+            return self.copied(plan, number, range, places);
         }
         let registers = self.registers(plan, number, range, places, wide)?;
         let machine = self.emitter.machine;
@@ -545,6 +323,32 @@ impl Planner<'_> {
                 self.pass(&plain, at[*stream], None, words, (slot, packing.cast()));
             }
         }
+        Ok(())
+    }
+
+    /// Words that are only read by strides: one command from where they are brought to where they leave.
+    fn copied(
+        &mut self,
+        plan: &GroupPlan,
+        number: usize,
+        range: (u64, u64),
+        places: &mut Places,
+    ) -> Lowered<()> {
+        let value = self.kernels.kernels[number].results[0];
+        let (slot, _) = self.slot(plan, value, places).ok_or("a copy without a place")?;
+        let fetch = self.walk(plan, (number, 0), range, places)?;
+        let words = places.words;
+        let packet = if words.is_multiple_of(FLIT_WORDS) { FLIT_WORDS } else { GRANULE_WORDS };
+        let stream = Stream {
+            fetch: Fetch { packet, ..fetch },
+            switch: Switch::default(),
+            contract: None,
+            vector: None,
+            cast: None,
+            transpose: None,
+            commit: commit(slot, words / packet, packet * WORD_BYTES),
+        };
+        self.emitter.exec(exec("walk", Context::Main, stream));
         Ok(())
     }
 

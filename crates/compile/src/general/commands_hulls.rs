@@ -14,12 +14,14 @@ use tilewright_tcp_isa::vector::{FLIT_WORDS, output};
 use tilewright_tcp_lower::kernels::chain::{chain, rows, vrf};
 use tilewright_tcp_lower::kernels::pass::{ElementTarget, exec, fetch_words, load_vrf, pass};
 
-use super::commands_group::{GroupPlan, Places, offset};
-use super::cut::{Hull, Operand, ShareBox, block_bytes, boxes};
+use super::commands_group::{Places, offset};
+use super::cut::{Hull, ShareBox, block_bytes, boxes};
 use super::depthwise::{Share, Taps};
 use super::emit::hbm;
+use super::group_plan::GroupPlan;
 use super::kernel::{Packing, Work};
 use super::moves::Bytes;
+use super::operands::Operand;
 use super::passes::{Pass, Registers, operands_of_units};
 use super::plan::{Planner, WORD_BYTES};
 use super::refusal::Lowered;
@@ -165,7 +167,11 @@ impl Planner<'_> {
     /// would bring a copy to every slice.
     fn is_common(&self, plan: &GroupPlan, read: (usize, usize)) -> bool {
         let Some((_, _, hull)) = plan.operand(read) else { return false };
-        self.is_alike(plan, read) && hull.lead == 0 && hull.levels.len() <= 1 && !self.slot_of(plan, read)
+        self.is_alike(plan, read)
+            && !plan.is_pitched()
+            && hull.lead == 0
+            && hull.levels.len() <= 1
+            && !self.slot_of(plan, read)
     }
 
     /// Whether an input is made in the group.

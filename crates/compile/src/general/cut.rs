@@ -9,154 +9,22 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
+use super::commands_keep::staged_rows;
 use super::depthwise::{self, FLIT_CHANNELS};
-use super::view::{View, signed};
+use super::operands::{Operand, slack};
+
+use super::view::{count, signed};
 
 /// Words of a share, at most.
 const MOST_SHARE: u64 = 131_072;
 /// Elements between two that are needed, at most, where all of them are brought.
 const MOST_BETWEEN: i64 = 32;
+/// Elements for each that is needed, at most, where all between them are brought.
+const MOST_BROUGHT: u64 = 16;
+/// Bytes that go from slice to slice in a cycle, about.
+const STAGED_BYTES_PER_CYCLE: u64 = 64;
 /// Bytes of a word.
 const WORD_BYTES: u64 = 4;
-
-/// A value that enters a chain, by strides over the axes of the chain, and what it takes to fetch it.
-#[derive(Clone, Debug)]
-pub(super) struct Operand {
-    /// First element.
-    pub(super) first: i64,
-    /// Stride of each axis.
-    pub(super) strides: Vec<i64>,
-    /// Bytes of an element.
-    pub(super) element_bytes: u64,
-    /// Stride and size of the steps by which streams that read the same elements are apart; none for one
-    /// stream alone.
-    pub(super) steps: Vec<(i64, u64)>,
-    /// Streams that read it.
-    pub(super) streams: u64,
-    /// The contraction engine reads it, as one stream.
-    pub(super) contracted: bool,
-}
-
-/// Axes that all operands walk alike are one: sizes, and the operands on them.
-pub(super) fn coalesced(inputs: &[View], element_bytes: &[u64]) -> (Vec<u64>, Vec<Operand>) {
-    let mut dims: Vec<u64> = Vec::new();
-    let mut operands: Vec<Operand> = inputs
-        .iter()
-        .zip(element_bytes)
-        .map(|(view, bytes)| Operand {
-            first: view.first,
-            strides: Vec::new(),
-            element_bytes: *bytes,
-            steps: Vec::new(),
-            streams: 1,
-            contracted: false,
-        })
-        .collect();
-    let rank = inputs.first().map_or(0, |view| view.axes.len());
-    for axis in 0..rank {
-        let size = inputs[0].axes[axis].0;
-        if size == 1 {
-            continue;
-        }
-        let next: Vec<i64> = inputs.iter().map(|view| view.axes[axis].1).collect();
-        let follows =
-            |(operand, next): (&Operand, &i64)| operand.strides.last() == Some(&(next * signed(size)));
-        let one = !dims.is_empty() && operands.iter().zip(&next).all(follows);
-        match dims.last_mut().filter(|_| one) {
-            Some(last) => *last *= size,
-            None => dims.push(size),
-        }
-        for (operand, next) in operands.iter_mut().zip(next) {
-            match operand.strides.last_mut().filter(|_| one) {
-                Some(last) => *last = next,
-                None => operand.strides.push(next),
-            }
-        }
-    }
-    if dims.is_empty() {
-        dims.push(1);
-        operands.iter_mut().for_each(|operand| operand.strides.push(0));
-    }
-    (dims, operands)
-}
-
-/// Distance and number of a step.
-type Stride = (i64, u64);
-
-/// How many of each step a stream is from the first.
-type Counts = Vec<i64>;
-
-/// The number of what several streams have in common, and where one begins in it.
-type Member = (usize, Counts);
-
-/// Operands that read the same value by the same strides from other first elements on, as one: what they have
-/// in common, and for each operand the number of the common one and its steps in it. Those that are spread
-/// over an axis stay alone, unless the contraction engine takes them.
-pub(super) fn shared(dims: &[u64], operands: &[(usize, Operand)]) -> (Vec<(usize, Operand)>, Vec<Member>) {
-    let mut common: Vec<(usize, Operand)> = Vec::new();
-    let mut places = vec![(usize::MAX, Vec::new()); operands.len()];
-    for at in 0..operands.len() {
-        if places[at].0 != usize::MAX {
-            continue;
-        }
-        let (value, own) = &operands[at];
-        let spread = own.strides.iter().zip(dims).any(|(stride, size)| *stride == 0 && *size > 1);
-        let same = |other: &usize| {
-            let (its, operand) = &operands[*other];
-            let alike = operand.strides == own.strides && operand.contracted == own.contracted;
-            its == value && alike && places[*other].0 == usize::MAX
-        };
-        let alone = spread && !own.contracted;
-        let members: Vec<usize> = if alone { vec![at] } else { (at..operands.len()).filter(same).collect() };
-        let least = members.iter().map(|other| operands[*other].1.first).min().unwrap_or(own.first);
-        let apart: Vec<i64> = members.iter().map(|other| operands[*other].1.first - least).collect();
-        match steps(&apart) {
-            Some((steps, taken)) if members.len() > 1 => {
-                let one = Operand { first: least, steps, streams: members.len() as u64, ..own.clone() };
-                for (member, taken) in members.iter().zip(taken) {
-                    places[*member] = (common.len(), taken);
-                }
-                common.push((*value, one));
-            }
-            _ => {
-                places[at] = (common.len(), Vec::new());
-                common.push((*value, own.clone()));
-            }
-        }
-    }
-    (common, places)
-}
-
-/// Distances as multiples of at most two steps: stride and size of each, and how many of each a distance is.
-fn steps(apart: &[i64]) -> Option<(Vec<Stride>, Vec<Counts>)> {
-    let Some(short) = apart.iter().copied().filter(|distance| *distance > 0).min() else {
-        return Some((Vec::new(), vec![Vec::new(); apart.len()]));
-    };
-    let row = |distance: i64| (0..).take_while(|at| at * short <= distance).find(|at| at * short == distance);
-    let most = (1..)
-        .take_while(|at| apart.contains(&(at * short)))
-        .last()
-        .or_broken("the shortest distance is one of them");
-    let long = apart.iter().copied().filter(|distance| row(*distance).is_none_or(|at| at > most)).min();
-    let taken = |distance: &i64| {
-        let rows = long.map_or(0, |long| distance / long);
-        let rest = distance - rows * long.unwrap_or(0);
-        let at = row(rest).filter(|at| *at <= most)?;
-        Some(if long.is_some() { vec![rows, at] } else { vec![at] })
-    };
-    let taken = apart.iter().map(taken).collect::<Option<Vec<Vec<i64>>>>()?;
-    let size = |at: usize| {
-        let most = taken.iter().filter_map(|steps| steps.get(at)).copied().max();
-        u64::try_from(most.or_broken("each distance has its steps"))
-            .or_broken("distances are from the first on")
-            + 1
-    };
-    let all = match long {
-        Some(long) => vec![(long, size(0)), (short, size(1))],
-        None => vec![(short, size(0))],
-    };
-    Some((all, taken))
-}
 
 /// What a slice brings of an operand for one share: rows at regular pitches, and how the share walks over
 /// them.
@@ -236,6 +104,35 @@ impl Cut {
         self.inner[..cut].iter().all(|inner| *inner == 1)
     }
 
+    /// The same with rows of whole flits, if each is one axis.
+    #[must_use]
+    pub(super) fn pitched(&self, columns: u64) -> Cut {
+        let mut wide = self.clone();
+        if let Some(last) = wide.inner.last_mut().filter(|last| **last == columns) {
+            *last = columns.next_multiple_of(FLIT_WORDS);
+        }
+        wide
+    }
+
+    /// Whether shares make up all axes and no more.
+    pub(super) fn is_even(&self, dims: &[u64]) -> bool {
+        self.digits.iter().zip(&self.inner).zip(dims).all(|((digits, inner), size)| digits * inner == *size)
+    }
+
+    /// Elements from the first of an operand's value on up to the last that shares touch.
+    pub(super) fn reach(&self, operand: &Operand) -> Option<u64> {
+        let sizes = self.digits.iter().zip(&self.inner).map(|(digits, inner)| signed(digits * inner));
+        let axes = sizes.zip(operand.strides.iter().copied());
+        let steps = operand.steps.iter().map(|(stride, size)| (signed(*size), *stride));
+        let last = axes.chain(steps).map(|(size, stride)| (size - 1) * stride.max(0)).sum::<i64>();
+        u64::try_from(operand.first + last).ok().map(|last| last + 1)
+    }
+
+    /// Whether all that shares touch of an operand lies in its room.
+    fn fits(&self, operand: &Operand) -> bool {
+        self.reach(operand).is_some_and(|reach| reach <= operand.room)
+    }
+
     /// Strides of the digits of shares.
     pub(super) fn outer(&self, operand: &Operand) -> Vec<i64> {
         operand.strides.iter().zip(&self.inner).map(|(stride, size)| stride * signed(*size)).collect()
@@ -282,8 +179,16 @@ impl Cut {
                 levels.push((stride, signed(size)));
             }
         }
-        if levels.len() > 1 && levels[1..].iter().any(|(pitch, _)| !whole(*pitch)) {
-            return None;
+        let needed: i64 = levels.iter().map(|(_, count)| *count).product();
+        if let Some(torn) = levels[1..].iter().rposition(|(pitch, _)| !whole(*pitch)) {
+            // What lies so that no transfer takes its rows is brought with all between them.
+            let behind: i64 = levels[1..torn + 2].iter().map(|(pitch, count)| (count - 1) * pitch).sum();
+            let run = levels[0].1 + behind;
+            levels.splice(..torn + 2, [(1, run)]);
+            let brought: i64 = levels.iter().map(|(_, count)| *count).product();
+            if brought > needed * signed(MOST_BROUGHT) {
+                return None;
+            }
         }
         let lead = u64::try_from(operand.first.rem_euclid(signed(granule))).ok()?;
         let run = (u64::try_from(levels[0].1).ok()? + lead).next_multiple_of(granule);
@@ -336,6 +241,8 @@ pub(super) struct Room {
     pub(super) rows: Option<WholeRows>,
     /// Taps of sums that the contraction engine adds, channels together.
     pub(super) taps: u64,
+    /// Elements that a share has a multiple of: a flit, or a granule if they are only copied.
+    pub(super) unit: u64,
 }
 
 /// Rows of which a share has all elements.
@@ -356,8 +263,8 @@ impl WholeRows {
     }
 }
 
-/// The cut that takes least; `None` if no operand's hull can be brought by any.
-pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room) -> Option<Cut> {
+/// The cut that takes least, and its cycles; `None` if no operand's hull can be brought by any.
+pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room) -> Option<(u64, Cut)> {
     let mut best: Option<(u64, Cut)> = None;
     let strides = super::view::strides(dims);
     let out = Operand {
@@ -367,8 +274,9 @@ pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room)
         steps: Vec::new(),
         streams: 1,
         contracted: false,
+        room: count(dims) + slack(count(dims)),
     };
-    for inner in blocks(dims) {
+    for inner in blocks(dims, room.pes * machine.pe.slices) {
         let share: u64 = inner.iter().product();
         let torn = room.rows.is_some_and(|rows| {
             let behind = inner.iter().zip(dims).rev().take_while(|(inner, size)| inner == size);
@@ -376,11 +284,16 @@ pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room)
             !rows.takes(share) || whole < rows.columns
         });
         let by_channel = inner.last().is_some_and(|channels| channels.is_multiple_of(FLIT_CHANNELS));
-        if room.taps > 0 && !by_channel || share > MOST_SHARE || torn || !share.is_multiple_of(FLIT_WORDS) {
+        if room.taps > 0 && !by_channel || share > MOST_SHARE || torn || !share.is_multiple_of(room.unit) {
             continue;
         }
-        let digits = dims.iter().zip(&inner).map(|(size, inner)| size / inner).collect();
+        let digits = dims.iter().zip(&inner).map(|(size, inner)| size.div_ceil(*inner)).collect();
         let one = Cut { digits, inner };
+        let wide = room.rows.map_or_else(|| one.clone(), |rows| one.pitched(rows.columns));
+        let fits = one.fits(&out) && operands.iter().all(|operand| wide.fits(operand));
+        if !(one.is_even(dims) && wide == one) && (room.taps > 0 || !fits) {
+            continue;
+        }
         if room.rows.is_some() && !one.is_contiguous() {
             continue;
         }
@@ -389,12 +302,23 @@ pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room)
             best = Some((cycles, one));
         }
     }
-    best.map(|(_, cut)| cut)
+    best
 }
 
 /// Blocks of axes: some positions of one axis and all behind it, of which one other axis may have fewer too.
-fn blocks(dims: &[u64]) -> Vec<Vec<u64>> {
+/// Of the first axis the last block may be shorter than others.
+fn blocks(dims: &[u64], slices: u64) -> Vec<Vec<u64>> {
     let mut all = Vec::new();
+    if let Some((first, behind)) = dims.split_first() {
+        let powers = std::iter::successors(Some(2), |size| Some(size * 2)).take_while(|size| size < first);
+        let shares = [1, 2, 4, 8].map(|turns| first.div_ceil(slices * turns));
+        let even = shares.into_iter().flat_map(|share| [2, 8].map(|unit| share.next_multiple_of(unit)));
+        let mut sizes: Vec<u64> = powers.chain(even).filter(|size| *size < *first).collect();
+        sizes.retain(|size| !first.is_multiple_of(*size));
+        sizes.sort_unstable();
+        sizes.dedup();
+        all.extend(sizes.into_iter().map(|size| [&[size], behind].concat()));
+    }
     for axis in 0..dims.len() {
         for factor in divisors(dims[axis]) {
             let mut inner: Vec<u64> = vec![1; axis];
@@ -425,7 +349,9 @@ fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand
     let written = cut.hull_by(out, machine.tdma.alignment_bytes / out.element_bytes)?;
     let hulls = operands.iter().map(|operand| cut.hull(machine, operand)).collect::<Option<Vec<Hull>>>()?;
     let share = cut.share();
-    let bytes = Cut::hull_bytes(&hulls, operands) + room.stream_bytes * share;
+    let columns = room.rows.map_or(1, |rows| rows.columns);
+    let words = share / columns * room.rows.map_or(1, |_| columns.next_multiple_of(FLIT_WORDS));
+    let bytes = Cut::hull_bytes(&hulls, operands) + room.stream_bytes * words;
     if bytes > room.dm_bytes {
         return None;
     }
@@ -445,7 +371,9 @@ fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand
         } else {
             0
         };
-        dma += live * requests(bytes) * (1 + partial);
+        let by_units = staged_rows(machine, bytes)
+            .map_or(u64::MAX, |_| machine.tdma.startup_cycles + live * bytes / STAGED_BYTES_PER_CYCLE);
+        dma += live * requests(bytes) + (live * requests(bytes) * partial).min(by_units);
     } else {
         let run = run_bytes(&written, out);
         let partial = if run.is_multiple_of(machine.hbm.access_bytes) {
@@ -534,6 +462,7 @@ mod tests {
             steps: vec![(row, 3), (32, 3)],
             streams: 9,
             contracted: true,
+            room: u64::MAX,
         };
         let cut = Cut { digits: vec![4, 4, 1], inner: vec![2, 28, 32] };
         let machine = tilewright_testkit::tcp();
@@ -543,6 +472,68 @@ mod tests {
         assert_eq!((at_units.lead, at_units.run()), (0, 960));
         // Rows whose pitch is no whole unit begin elsewhere each time.
         assert_eq!((hull(96, 3872).lead, hull(96, 3872).run()), (0, 960));
+    }
+
+    fn by_strides(strides: &[i64], room: u64) -> Operand {
+        Operand {
+            first: 0,
+            strides: strides.to_vec(),
+            element_bytes: 4,
+            steps: Vec::new(),
+            streams: 1,
+            contracted: false,
+            room,
+        }
+    }
+
+    /// Every other element of odd rows: eight rows are whole flits, and the last share has fewer.
+    #[test]
+    fn shares_of_odd_rows_may_run_over_the_end() {
+        let machine = tilewright_testkit::tcp();
+        let room = |unit| Room {
+            pes: 1,
+            stream_bytes: 4,
+            passes: 1,
+            result_bytes: 4,
+            dm_bytes: 1 << 18,
+            rows: None,
+            taps: 0,
+            unit,
+        };
+        let (count, dims) = (300 * 301, [300, 151]);
+        let cut = |room_of: u64, unit| {
+            cut(&machine, &dims, &[by_strides(&[301, 2], room_of)], room(unit)).map(|(_, cut)| cut)
+        };
+        let found = cut(count + slack(count), FLIT_WORDS).expect("shares of eight rows and more");
+        assert!(found.inner[0].is_multiple_of(8) && !found.is_even(&dims), "{found:?}");
+        // Copies alone go by granules, so that shares of two rows do: 300 of them are even.
+        let even = cut(count, 2).expect("shares of two rows and more");
+        assert!(even.is_even(&dims), "{even:?}");
+        // Nothing behind the last row may be touched.
+        assert_eq!(cut(count, FLIT_WORDS), None);
+    }
+
+    /// Rows of a hull that begin within granules are brought with all between them, unless that is too much.
+    #[test]
+    fn rows_that_no_transfer_takes_come_as_one() {
+        let cut = Cut { digits: vec![24, 1, 1], inner: vec![2, 28, 28] };
+        let hull = cut.hull_by(&by_strides(&[3249, 114, 2], u64::MAX), 2).expect("one run");
+        assert_eq!((hull.levels.len(), hull.run()), (1, 3249 + 27 * 114 + 27 * 2 + 1));
+        assert_eq!(hull.walk, [(2, 3249), (28, 114), (28, 2)]);
+        let far = Cut { digits: vec![1, 1], inner: vec![40, 8] };
+        assert_eq!(far.hull_by(&by_strides(&[23_177, 1], u64::MAX), 2), None);
+    }
+
+    /// Rows are filled up to whole flits, and what that reads must be there.
+    #[test]
+    fn rows_of_whole_flits_reach_further() {
+        let cut = Cut { digits: vec![4, 1], inner: vec![8, 77] };
+        let wide = cut.pitched(77);
+        assert_eq!((wide.inner.as_slice(), wide.share()), (&[8, 80][..], 640));
+        let operand = by_strides(&[77, 1], u64::MAX);
+        assert_eq!((cut.reach(&operand), wide.reach(&operand)), (Some(32 * 77), Some(32 * 77 + 3)));
+        assert_eq!(wide.hull_by(&operand, 2).map(|hull| hull.walk), Some(vec![(8, 77), (80, 1)]));
+        assert_eq!(cut.pitched(11), cut);
     }
 
     proptest! {

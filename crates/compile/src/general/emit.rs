@@ -30,7 +30,7 @@ use super::without::{Choice, Without};
 use crate::tcp::emit::Emitter as Queues;
 
 /// Bytes of each slice at the top of data memory where short rows are gathered before HBM takes them.
-const GATHER_BYTES: u64 = 16_384;
+pub(super) const GATHER_BYTES: u64 = 16_384;
 /// Writes of a command that clears: others of the sub context wait no longer for it.
 const MOST_CLEARED: u64 = 1024;
 /// Elements of a move below which one engine takes all of it.
@@ -167,26 +167,6 @@ impl<'m> Emitter<'m> {
     /// Bytes of each slice's data memory that kernels may use.
     pub(super) fn dm_bytes(&self) -> u64 {
         dm_bytes(self.machine)
-    }
-
-    /// Rows of slices to HBM. HBM takes whole access units: shorter rows that follow each other there are
-    /// gathered in one slice first, where the places above those of kernels are free.
-    pub(super) fn keep(&mut self, name: &str, block: &Block) {
-        let bytes = block.slices * block.row_bytes;
-        let short = !block.row_bytes.is_multiple_of(self.machine.hbm.access_bytes);
-        let apart = block.pitch_bytes != block.row_bytes;
-        if block.slices == 1 || !short || apart || bytes > GATHER_BYTES {
-            return self.slices(name, false, block);
-        }
-        let from = self.dm(block.dm).step(signed(block.first_slice) * SLICE_STRIDE);
-        let gathered = self.dm(self.dm_bytes());
-        let loops = vec![(block.slices, SLICE_STRIDE, signed(block.row_bytes))];
-        let Some(source) = from else { return };
-        self.bytes("gather", &Bytes { source, target: gathered, loops, inside: block.row_bytes });
-        self.bytes(
-            name,
-            &Bytes { source: gathered, target: hbm(block.hbm), loops: Vec::new(), inside: bytes },
-        );
     }
 
     /// Takes room in HBM.
@@ -539,15 +519,17 @@ fn insert(all: &mut BTreeMap<u64, u64>, (mut first, mut last): Range) {
     all.insert(first, last);
 }
 
+/// The loop of which so many PEs each take a part; `None` if one takes all.
+pub(super) fn shared_loop(sizes: impl Iterator<Item = u64> + Clone, pes: u64) -> Option<usize> {
+    let elements: u64 = sizes.clone().product();
+    let mut sizes = sizes;
+    sizes.position(|size| size >= pes).filter(|_| pes > 1 && elements >= LEAST_SHARED)
+}
+
 /// The same bytes in a share for each PE: the outermost loop that gives each of them something is cut, where
 /// access units of so many bytes begin if it can be.
 fn shares(all: &Bytes, pes: u64, unit: u64) -> Vec<Bytes> {
-    let elements: u64 = all.loops.iter().map(|row| row.0).product();
-    let wide = all.loops.iter().position(|row| row.0 >= pes);
-    let at = match wide {
-        Some(at) if pes > 1 && elements >= LEAST_SHARED => at,
-        _ => return vec![all.clone()],
-    };
+    let Some(at) = shared_loop(all.loops.iter().map(|row| row.0), pes) else { return vec![all.clone()] };
     let (size, source, target) = all.loops[at];
     let steps = (1..=unit).find(|steps| (target.unsigned_abs() * steps).is_multiple_of(unit));
     let steps = steps.filter(|steps| size >= steps * pes).unwrap_or(1);

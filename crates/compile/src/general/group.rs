@@ -16,6 +16,12 @@ use super::view::{View, count};
 /// Rows that a slice has a multiple of: two results of a reduction are a granule.
 pub(super) const LEAST_ROWS: u64 = 2;
 
+/// Elements of a row at most that is filled up to whole flits, word by word.
+const MOST_FILLED_UP: u64 = 2048;
+
+/// Words of a granule of transfers between HBM and data memory.
+pub(super) const GRANULE_WORDS: u64 = 2;
+
 /// Kernels that run together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
@@ -106,9 +112,11 @@ pub(super) fn groups(all: &Kernels, alone: &BTreeSet<usize>) -> Vec<Group> {
 fn around(all: &Kernels, alone: &BTreeSet<usize>, from: usize, reduce: usize) -> Option<Group> {
     let Work::Reduce { columns, .. } = all.kernels[reduce].work else { return None };
     let rows = all.values[*all.kernels[reduce].results.first()?].count();
-    if !columns.is_multiple_of(FLIT_WORDS) {
+    if !columns.is_multiple_of(FLIT_WORDS) && columns > MOST_FILLED_UP {
         return None;
     }
+    // Rows that do not begin at granules would be moved apart in HBM first.
+    let is_torn = !columns.is_multiple_of(GRANULE_WORDS);
     let whole = |first: usize| {
         let group = Group { kernels: first..first, rows, columns };
         let mut made = BTreeMap::new();
@@ -120,8 +128,9 @@ fn around(all: &Kernels, alone: &BTreeSet<usize>, from: usize, reduce: usize) ->
         }
         Group { kernels: first..end, ..group }
     };
-    let firsts =
-        (from..=reduce).map(whole).filter(|group| group.kernels.end > reduce && group.kernels.len() > 1);
+    let firsts = (from..=reduce)
+        .map(whole)
+        .filter(|group| group.kernels.end > reduce && (is_torn || group.kernels.len() > 1));
     firsts.max_by_key(|group| group.kernels.len())
 }
 

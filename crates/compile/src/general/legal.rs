@@ -1,17 +1,24 @@
 //! Moves of whole values that strides can say become chains, which join others; what chains read by strides
 //! that no transfer walks is moved first.
 
+use std::collections::BTreeSet;
+
 use tilewright_machine::tcp::Tcp;
 
-use super::commands_group::{GroupPlan, plan_group};
 use super::emit::dm_bytes;
 use super::group::Group;
+use super::group_plan::{GroupPlan, plan_group};
 use super::kernel::{Kernel, Kernels, Origin, Part, Value, Work};
+use super::link;
 use super::repitch::repitched;
 use super::view::{View, count, strides};
 
 /// Bytes of a run below which transfers take longer than two moves of whole rows.
 const LEAST_RUN_BYTES: u64 = 32;
+/// Cycles up to which a chain is not compared with what does the same.
+const LEAST_CYCLES: u64 = 8000;
+/// What a kernel takes besides its commands.
+const KERNEL_CYCLES: u64 = 2000;
 /// Elements of a chain below which that does not matter.
 const LEAST_TORN: u64 = 1 << 14;
 
@@ -30,8 +37,16 @@ pub(super) enum Cutting {
 #[must_use]
 pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
     let mut kernels = Vec::with_capacity(all.kernels.len());
+    let multiplied: BTreeSet<usize> = all.kernels.iter().flat_map(multiplied).collect();
     for mut kernel in std::mem::take(&mut all.kernels) {
         let cutting = cutting(machine, pes, &mut all, &kernel);
+        // A contraction may take what it reads by strides as it lies.
+        if !kernel.results.iter().any(|value| multiplied.contains(value))
+            && let Some(made) = copied(machine, pes, &mut all, (&kernel, cutting))
+        {
+            kernels.extend(made);
+            continue;
+        }
         if cutting == Cutting::Whole {
             kernels.push(kernel);
             continue;
@@ -53,6 +68,52 @@ pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
     }
     all.kernels = kernels;
     all
+}
+
+/// What a contraction reads.
+fn multiplied(kernel: &Kernel) -> Vec<usize> {
+    match kernel.work {
+        Work::Contract { a, b, .. } => vec![a, b],
+        _ => Vec::new(),
+    }
+}
+
+/// A long chain without steps, or what does the same in less: rows moved apart and turned, or a move.
+fn copied(
+    machine: &Tcp,
+    pes: u64,
+    all: &mut Kernels,
+    (kernel, was): (&Kernel, Cutting),
+) -> Option<Vec<Kernel>> {
+    let part = moved(all, kernel)?;
+    let own = cycles(machine, pes, all, kernel).filter(|_| was != Cutting::None);
+    if own.is_some_and(|own| own <= LEAST_CYCLES) && was == Cutting::Whole {
+        return None;
+    }
+    let mut best = own.map(|own| (own, vec![kernel.clone()]));
+    let mut weigh = |all: &mut Kernels, made: Vec<Kernel>| {
+        let each: Option<Vec<u64>> = made.iter().map(|one| cycles(machine, pes, all, one)).collect();
+        let Some(all) = each.map(|each| each.into_iter().sum::<u64>()) else { return };
+        if best.as_ref().is_none_or(|(least, _)| all < *least) {
+            best = Some((all, made));
+        }
+    };
+    if let Some(made) = repitched(machine, pes, all, (kernel, Cutting::None)) {
+        weigh(all, made);
+    }
+    weigh(all, vec![Kernel { work: Work::Move(vec![part]), ..kernel.clone() }]);
+    best.map(|(_, made)| made)
+}
+
+/// What a chain or a move takes, about.
+fn cycles(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> Option<u64> {
+    let bytes = all.values[*kernel.results.first()?].element_bytes();
+    Some(match &kernel.work {
+        Work::Move(parts) => KERNEL_CYCLES + link::shared_cycles(machine, parts, bytes, pes),
+        Work::Chain { inputs, .. } if all.whole_inputs(inputs).is_some() => KERNEL_CYCLES,
+        Work::Chain { .. } => KERNEL_CYCLES + planned(machine, pes, all, kernel)?.cycles,
+        _ => return None,
+    })
 }
 
 /// A chain in the order in which one of its inputs lies, and behind it the rows of its result turned; `None`
@@ -147,13 +208,8 @@ fn is_turned(view: &View) -> bool {
 fn turned(machine: &Tcp, pes: u64, all: &mut Kernels, made: Kernel) -> Vec<Kernel> {
     let chain = walked(all, &made).map(|work| Kernel { work, results: made.results.clone() });
     let Some(chain) = chain else { return vec![made] };
-    match cutting(machine, pes, all, &chain) {
-        Cutting::Whole => vec![chain],
-        was => {
-            let other = if was == Cutting::Torn { chain.clone() } else { made };
-            repitched(machine, pes, all, (&chain, was)).unwrap_or_else(|| vec![other])
-        }
-    }
+    let was = cutting(machine, pes, all, &chain);
+    copied(machine, pes, all, (&chain, was)).unwrap_or_else(|| vec![chain])
 }
 
 /// The same kernels with moves that strides can say as chains without steps, so that they join others.
@@ -168,7 +224,7 @@ pub(super) fn walked_moves(mut all: Kernels) -> Kernels {
 }
 
 /// A chain without steps as a move.
-fn moved(all: &Kernels, kernel: &Kernel) -> Option<Part> {
+pub(super) fn moved(all: &Kernels, kernel: &Kernel) -> Option<Part> {
     let (Work::Chain { inputs, lines, streams }, [to]) = (&kernel.work, &kernel.results[..]) else {
         return None;
     };
@@ -204,11 +260,7 @@ pub(super) fn cutting(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kerne
     if all.whole_inputs(inputs).is_some() {
         return Cutting::Whole;
     }
-    all.kernels.push(kernel.clone());
-    let group = Group { kernels: 0..1, rows: 1, columns: 1 };
-    let plan = plan_group(machine, all, &group, (pes, dm_bytes(machine) / 2), None);
-    all.kernels.clear();
-    let Some(plan) = plan else { return Cutting::None };
+    let Some(plan) = planned(machine, pes, all, kernel) else { return Cutting::None };
     let is_long = kernel.results.first().is_some_and(|to| all.values[*to].count() >= LEAST_TORN);
     let result_bytes = kernel.results.first().map_or(4, |to| all.values[*to].element_bytes());
     if is_long && shortest_run_bytes(&plan, result_bytes) < LEAST_RUN_BYTES {
@@ -216,6 +268,15 @@ pub(super) fn cutting(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kerne
     } else {
         Cutting::Whole
     }
+}
+
+/// How a chain is cut; kernels are empty before and after.
+fn planned(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> Option<GroupPlan> {
+    all.kernels.push(kernel.clone());
+    let group = Group { kernels: 0..1, rows: 1, columns: 1 };
+    let plan = plan_group(machine, all, &group, (pes, dm_bytes(machine) / 2), None);
+    all.kernels.clear();
+    plan
 }
 
 /// Bytes of the shortest run that shares bring or write, of those that have several.

@@ -14,9 +14,9 @@ use tilewright_tcp_cost::cycles::image::transfer_cost;
 
 use super::choose::{Bridge, choose, total};
 use super::contraction_facts::{Inside, LETTERS, Looked, contraction, operand_sizes};
-use super::emit::hbm;
+use super::emit::{hbm, shared_loop};
 use super::kernel::{Kernels, Origin, Part, Sizes, Work};
-use super::moves::{Bytes, transfers};
+use super::moves::{Bytes, hbm_cycles, transfers};
 use super::plan::Options;
 use super::plan::readers;
 use super::tactic::{Tactic, tactics};
@@ -106,17 +106,30 @@ fn makers(all: &Kernels) -> Vec<Option<usize>> {
 
 /// Cycles of moving elements between two places of HBM.
 pub(super) fn cycles(machine: &Tcp, parts: &[Part], element_bytes: u64) -> u64 {
+    costs(machine, parts, element_bytes).0
+}
+
+/// The same where so many PEs each move some of them: HBM is one for all.
+pub(super) fn shared_cycles(machine: &Tcp, parts: &[Part], element_bytes: u64, pes: u64) -> u64 {
+    let shared = |part: &Part| shared_loop(part.loops.iter().map(|row| row.0), pes).is_some();
+    let one = |part: &Part| {
+        let (engine, hbm) = costs(machine, std::slice::from_ref(part), element_bytes);
+        (engine / if shared(part) { pes } else { 1 }).max(hbm)
+    };
+    parts.iter().map(one).sum()
+}
+
+/// Cycles of one engine, and of HBM if nobody else asks it.
+fn costs(machine: &Tcp, parts: &[Part], element_bytes: u64) -> (u64, u64) {
     let scale = |elements: i64| elements.exact_mul(signed(element_bytes));
     let one = |part: &Part| {
         let loops = part.loops.iter().map(|(size, from, to)| (*size, scale(*from), scale(*to))).collect();
         let bytes = Bytes { source: hbm(0), target: hbm(1 << 30), loops, inside: element_bytes };
         let all = transfers(machine, "lay", &bytes);
-        all.iter()
-            .filter_map(|one| transfer_cost(machine, one))
-            .map(|cost| cost.cycles.total_cycles)
-            .sum::<u64>()
+        let costs = all.iter().filter_map(|one| transfer_cost(machine, one));
+        costs.fold((0, 0), |(engine, hbm), cost| (engine + cost.cycles.total_cycles, hbm + hbm_cycles(&cost)))
     };
-    parts.iter().map(one).sum()
+    parts.iter().map(one).fold((0, 0), |all, part| (all.0 + part.0, all.1 + part.1))
 }
 
 struct Weigher<'w> {

@@ -26,7 +26,8 @@
 //! | `share` | contractions of the same rows as one |
 //! | `turned` | contractions whose results are read columns first |
 //! | `group` | reductions with the chains around them, row by row |
-//! | `cut`, `legal` | shares of chains that read by strides; what must be moved first |
+//! | `cut`, `operands`, `legal` | shares of chains that read by strides; what must be moved first |
+//! | `group_plan`, `plan_groups` | how groups are cut, and which kernels run together |
 //! | [`passes`](mod@passes) | steps as commands of the vector engine |
 //! | [`tactic`], [`image`] | contractions by the explorer's tactics; their shapes seen from HBM |
 //! | [`contraction_facts`] | what holds for one contraction whatever is chosen for it |
@@ -81,6 +82,7 @@ mod commands_chain;
 mod commands_contract;
 mod commands_group;
 mod commands_hulls;
+mod commands_keep;
 mod commands_pad;
 mod commands_reduce;
 mod commands_rows;
@@ -97,6 +99,7 @@ mod folds;
 mod form;
 mod fused;
 mod group;
+mod group_plan;
 mod host;
 mod input_order;
 mod integer_ranges;
@@ -104,11 +107,13 @@ mod integers;
 mod legal;
 mod maxima;
 mod merge;
+mod operands;
 mod order;
 mod pad;
 mod padded_first;
 mod pairs;
 mod parts;
+mod plan_groups;
 mod relaid;
 mod repitch;
 mod share;

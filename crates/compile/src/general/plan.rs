@@ -4,7 +4,7 @@
 //! flits, the blocks follow each other, so that the elements of a value follow each other in HBM. What a
 //! contraction hands straight on lies as its tactic leaves it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use tilewright_base::invariant::{OrBroken, broken};
@@ -17,14 +17,12 @@ use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::bound::LeastWork;
-use super::commands_group::{GroupPlan, RowResults, plan_group};
 use super::contraction_facts::is_warm;
-use super::depthwise::sums;
 use super::early::narrowed_first;
 use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
 use super::form::kernels;
-use super::group::{Group, groups};
+use super::group_plan::GroupPlan;
 use super::host::{cropped_results, inputs_by_host};
 use super::integers::word_integers;
 use super::issue_search::OrderSearch;
@@ -37,9 +35,9 @@ use super::padded_first::padded_first;
 use super::pairs::paired_columns;
 use super::parts::{Parts, sums_in_parts};
 use super::passes::passes;
+use super::plan_groups::reach;
 use super::refusal::{Lowered, Refusal};
 use super::share::{compacted, narrowed_early, shared_rows};
-use super::spread::spread;
 use super::strided::strided_operands;
 use super::tactic::Placed;
 use super::tiled::{Room, TileSearches};
@@ -249,6 +247,7 @@ fn copied(
     } else {
         turned_results(searches, options, narrowed)
     };
+    let turned = close(part(Choice::Host, cropped_results, turned));
     let legal = legal(searches.machine, options.pes, turned);
     let legal = close(part(Choice::Host, cropped_results, legal));
     // Values that nobody reads any more take no room: weights in words, inputs without padding.
@@ -341,10 +340,15 @@ fn planned(
         laid: BTreeMap::new(),
         blocks: Vec::new(),
         readers: readers(&kernels),
+        strided: BTreeMap::new(),
     };
-    for value in &kernels.values {
+    let groups = if options.without.has(Choice::Groups) { BTreeMap::new() } else { planner.groups() };
+    planner.strided = planner.strided_chains(&groups);
+    let plans = groups.values().map(|(_, plan)| plan).chain(planner.strided.values());
+    let reach = reach(&kernels, plans);
+    for (value, reach) in kernels.values.iter().zip(reach) {
         let spread = Spread::new(machine, planner.emitter.pes(), value.count());
-        let bytes = spread.elements(machine) * value.element_bytes();
+        let bytes = spread.elements(machine).max(reach) * value.element_bytes();
         let place = planner.emitter.room(bytes);
         planner.places.push(place);
         if let Origin::Filled(word) = value.origin
@@ -355,7 +359,6 @@ fn planned(
         }
     }
     place_parts(&kernels, &mut planner.places);
-    let groups = if options.without.has(Choice::Groups) { BTreeMap::new() } else { planner.groups() };
     let ranges = groups.iter().map(|(start, (end, _))| *start..*end).collect();
     let mut number = 0;
     while number < kernels.kernels.len() {
@@ -481,6 +484,8 @@ pub(super) struct Planner<'p> {
     pub(super) blocks: Vec<Ready>,
     /// Kernels that read each value; the graph's results are read behind the last.
     pub(super) readers: Vec<Vec<usize>>,
+    /// Chains by themselves that read values by strides, by the number of their kernel.
+    pub(super) strided: BTreeMap<usize, GroupPlan>,
 }
 
 impl Planner<'_> {
@@ -490,66 +495,6 @@ impl Planner<'_> {
 
     pub(super) fn machine(&self) -> &Tcp {
         self.emitter.machine
-    }
-
-    /// Groups by their first kernel, with the kernel behind them.
-    fn groups(&self) -> BTreeMap<usize, (usize, GroupPlan)> {
-        let chains = self.chosen.tails.values().chain(self.chosen.epilogues.values().flatten());
-        let tails: BTreeSet<usize> = chains.chain(&self.chosen.unwritten).copied().collect();
-        let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
-        let plan = |group: Group| {
-            let results = Some(self.row_results(&group));
-            let plan = plan_group(self.emitter.machine, self.kernels, &group, room, results)?;
-            Some((group.kernels.start, (group.kernels.end, plan)))
-        };
-        let mut found: BTreeMap<usize, (usize, GroupPlan)> =
-            groups(self.kernels, &tails).into_iter().filter_map(plan).collect();
-        self.depthwise_groups(&tails, &mut found);
-        found
-    }
-
-    /// Depthwise sums with the chain that alone reads them, which then stay in data memory.
-    fn depthwise_groups(&self, tails: &BTreeSet<usize>, found: &mut BTreeMap<usize, (usize, GroupPlan)>) {
-        let mut next = 0;
-        for number in sums(self.kernels, &(0..self.kernels.kernels.len()).collect::<Vec<usize>>()).into_keys()
-        {
-            let sum = self.kernels.kernels[number].results[0];
-            let behind = number + 1;
-            let grouped = found.range(..=behind).any(|(start, (end, _))| (*start..*end).contains(&behind));
-            let chain = self.kernels.kernels.get(behind).filter(|_| !grouped && !tails.contains(&behind));
-            let joins = chain.is_some_and(|kernel| {
-                let Work::Chain { inputs, .. } = &kernel.work else { return false };
-                let reads = inputs.iter().filter(|view| view.value == sum);
-                reads.clone().count() > 0 && reads.into_iter().all(|view| self.kernels.is_whole(view))
-            });
-            if number < next || !joins || self.keep || self.readers[sum] != [behind] {
-                continue;
-            }
-            let group = Group { kernels: number..behind + 1, rows: 1, columns: 1 };
-            let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
-            let plan = plan_group(self.emitter.machine, self.kernels, &group, room, None);
-            if let Some(plan) = plan.filter(|plan| !plan.sums.is_empty()) {
-                next = behind + 1;
-                found.insert(number, (next, plan));
-            }
-        }
-    }
-
-    /// Whether others read values of a group with one element a row.
-    fn row_results(&self, group: &Group) -> RowResults {
-        let made = self.kernels.kernels[group.kernels.clone()].iter().flat_map(|kernel| &kernel.results);
-        let mut narrow = made.filter(|value| self.value(**value).count() == group.rows);
-        let outside = |reader: &usize| !group.kernels.contains(reader);
-        let given = narrow.any(|value| self.keep || self.readers[*value].iter().any(outside));
-        if given { RowResults::Given } else { RowResults::Stay }
-    }
-
-    /// A chain that reads values by strides.
-    fn strided_chain(&mut self, number: usize) -> Lowered<()> {
-        let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
-        let group = Group { kernels: number..number + 1, rows: 1, columns: 1 };
-        let plan = plan_group(self.emitter.machine, self.kernels, &group, room, None);
-        self.group(&plan.ok_or("strides that no transfer walks")?)
     }
 
     fn kernel(&mut self, number: usize) -> Lowered<()> {
@@ -562,12 +507,7 @@ impl Planner<'_> {
                 if self.move_inside(parts, to)? {
                     return Ok(());
                 }
-                let bytes = self.value(to).element_bytes();
-                let machine = self.emitter.machine;
-                for (part, goes_on) in parts.iter().flat_map(|part| spread(machine, part, bytes)) {
-                    let from = if goes_on { to } else { part.from };
-                    self.emitter.part("move", &part, bytes, [self.places[from], self.places[to]]);
-                }
+                self.move_parts(parts, to);
                 Ok(())
             }
             Work::Gather { from, table, around } => {
@@ -590,7 +530,7 @@ impl Planner<'_> {
                 let made = made.ok_or("a step that no unit does")?;
                 match self.kernels.whole_inputs(inputs) {
                     Some(values) => self.chain(&values, streams, &kernel.results, &made),
-                    None => self.strided_chain(number),
+                    None => self.strided_chain(number, to),
                 }
             }
             Work::Contract { .. } => self.contract(number),

@@ -8,7 +8,12 @@ use rayon::prelude::*;
 use tilewright_machine::tcp::Tcp;
 
 use super::contraction_facts::{Inside, Looked, apart_cycles, contraction, rooms};
+use super::emit::dm_bytes;
+use super::group::Group;
+use super::group_plan::plan_group;
 use super::kernel::{Kernels, Origin, Sizes, Work};
+use super::legal::moved;
+use super::link;
 use super::plan::{Options, readers};
 use super::tiled::{Epilogue, Input, Joined, Padding, Room, TileSearches, TiledContraction, Uses, Windows};
 use super::without::Choice;
@@ -119,6 +124,7 @@ impl Asker<'_> {
         let (machine, options, without) = (self.searches.machine, self.options, self.options.without);
         let (_, sizes) = contraction(self.all, number)?;
         let seen = windows(machine, self.all, number).filter(|_| !without.has(Choice::Windows));
+        let written = seen.as_ref().map_or(0, |(looked, _)| self.written(looked.chain, sizes));
         let seen = seen.map(|(_, windows)| windows);
         let joined = if without.has(Choice::Epilogue) { Vec::new() } else { self.uses.epilogues(number) };
         let joined: Vec<Option<Joined>> = joined.into_iter().map(Some).chain([None]).collect();
@@ -130,11 +136,24 @@ impl Asker<'_> {
             epilogue: one.as_ref().map(|one| one.epilogue.clone()),
             joined: count(one),
             apart_cycles: (most - count(one)) as u64 * each,
-            ways: self.ways(number, sizes, seen.as_ref(), one.as_ref()),
+            ways: self.ways(number, sizes, (seen.as_ref(), written), one.as_ref()),
         };
         let variants = joined.iter().map(variant).collect();
         let rooms = rooms(self.searches, self.all, number, options);
         Some((Question { sizes, rooms, keep: options.keep, variants }, joined))
+    }
+
+    /// What it takes that a chain writes windows which the contraction does not take as they lie.
+    fn written(&self, chain: usize, sizes: Sizes) -> u64 {
+        let (machine, pes) = (self.searches.machine, self.options.pes);
+        let bytes = sizes.batch * sizes.rows * sizes.summed * sizes.operands.element_bytes();
+        let group = Group { kernels: chain..chain + 1, rows: 1, columns: 1 };
+        let plan = plan_group(machine, self.all, &group, (pes, dm_bytes(machine) / 2), None);
+        let part = moved(self.all, &self.all.kernels[chain]);
+        let moved =
+            part.map(|part| link::shared_cycles(machine, &[part], sizes.operands.element_bytes(), pes));
+        let least = plan.map(|plan| plan.cycles).into_iter().chain(moved).min();
+        least.unwrap_or_default().max(apart_cycles(machine, bytes, pes))
     }
 
     /// Windows and padding that a contraction may use, and what it takes besides.
@@ -142,14 +161,10 @@ impl Asker<'_> {
         &self,
         number: usize,
         sizes: Sizes,
-        seen: Option<&Windows>,
+        (seen, written): (Option<&Windows>, u64),
         joined: Option<&Joined>,
     ) -> Vec<(Option<Windows>, u64)> {
         let (machine, options) = (self.searches.machine, self.options);
-        let written = seen.map_or(0, |_| {
-            let elements = sizes.batch * sizes.rows * sizes.summed;
-            apart_cycles(machine, elements * sizes.operands.element_bytes(), options.pes)
-        });
         let stays = options.keep || options.without.has(Choice::Inside);
         let pad = padding(self.all, &self.readers, number, joined).filter(|_| !stays);
         // What is moved crosses HBM twice.
