@@ -8,7 +8,6 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Context, Fetch, Stream, Switch};
 use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
-use tilewright_tcp_isa::program::vector::Word;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 use tilewright_tcp_lower::kernels::chain::chain;
 use tilewright_tcp_lower::kernels::pass::{ElementTarget, commit, exec, fetch_words, pass};
@@ -196,13 +195,33 @@ impl Planner<'_> {
     fn dense(&mut self, plan: &GroupPlan, value: usize, from: u64, places: &Places) -> u64 {
         let (pitch, share) = (plan.row(), plan.cut.share());
         let rows = plan.words / pitch;
+        let walk = [(rows, signed(pitch)), (share / rows, 1)];
         let packing = self.value(value).packing;
-        let words = if packing.word() == Word::F32 { Dtype::F32 } else { Dtype::I32 };
-        let dtype = packing.cast().unwrap_or(words);
-        let fetch = fetch_words(dtype, from, &[(rows, signed(pitch)), (share / rows, 1)]);
-        let target = ElementTarget { dtype, base: places.dense };
-        self.emitter.exec(pass("pack", fetch, chain(packing.word(), Vec::new()), share / FLIT_WORDS, target));
+        match packing.cast() {
+            Some(dtype) => {
+                let vector = chain(packing.word(), Vec::new());
+                let target = ElementTarget { dtype, base: places.dense };
+                let fetch = fetch_words(dtype, from, &walk);
+                self.emitter.exec(pass("pack", fetch, vector, share / FLIT_WORDS, target));
+            }
+            None => self.words("pack", fetch_words(Dtype::I32, from, &walk), share, places.dense),
+        }
         places.dense
+    }
+
+    /// So many words from where they are fetched, one behind the other: in whole flits if they make them up.
+    fn words(&mut self, name: &str, fetch: Fetch, words: u64, to: u64) {
+        let packet = if words.is_multiple_of(FLIT_WORDS) { FLIT_WORDS } else { GRANULE_WORDS };
+        let stream = Stream {
+            fetch: Fetch { packet, ..fetch },
+            switch: Switch::default(),
+            contract: None,
+            vector: None,
+            cast: None,
+            transpose: None,
+            commit: commit(to, words / packet, packet * WORD_BYTES),
+        };
+        self.emitter.exec(exec(name, Context::Main, stream));
     }
 
     /// Bytes of the longest share that is written one behind the other.
@@ -337,18 +356,7 @@ impl Planner<'_> {
         let value = self.kernels.kernels[number].results[0];
         let (slot, _) = self.slot(plan, value, places).ok_or("a copy without a place")?;
         let fetch = self.walk(plan, (number, 0), range, places)?;
-        let words = places.words;
-        let packet = if words.is_multiple_of(FLIT_WORDS) { FLIT_WORDS } else { GRANULE_WORDS };
-        let stream = Stream {
-            fetch: Fetch { packet, ..fetch },
-            switch: Switch::default(),
-            contract: None,
-            vector: None,
-            cast: None,
-            transpose: None,
-            commit: commit(slot, words / packet, packet * WORD_BYTES),
-        };
-        self.emitter.exec(exec("walk", Context::Main, stream));
+        self.words("walk", fetch, places.words, slot);
         Ok(())
     }
 

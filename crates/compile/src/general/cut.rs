@@ -12,7 +12,6 @@ use tilewright_tcp_isa::vector::FLIT_WORDS;
 use super::commands_keep::staged_rows;
 use super::depthwise::{self, FLIT_CHANNELS};
 use super::operands::{Operand, slack};
-
 use super::view::{count, signed};
 
 /// Words of a share, at most.
@@ -241,7 +240,7 @@ pub(super) struct Room {
     pub(super) rows: Option<WholeRows>,
     /// Taps of sums that the contraction engine adds, channels together.
     pub(super) taps: u64,
-    /// Elements that a share has a multiple of: a flit, or a granule if they are only copied.
+    /// Elements that a share has a multiple of: a flit, or a granule if they are only copied, or filled up.
     pub(super) unit: u64,
 }
 

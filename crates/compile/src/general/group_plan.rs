@@ -91,6 +91,12 @@ pub(super) fn plan_group(
     by_engine.flatten().or_else(|| plan_with(machine, all, group, room, (has_rows, BTreeMap::new())))
 }
 
+/// Rows that are filled up in a slice are whole flits there, whatever comes and leaves.
+fn fills_up(all: &Kernels, group: &Group, made: &BTreeSet<usize>) -> bool {
+    let is_wide = |value: &usize| !all.values[*value].packing.is_narrow();
+    !group.columns.is_multiple_of(FLIT_WORDS) && made.iter().all(is_wide)
+}
+
 /// The same with depthwise sums that the contraction engine is to add.
 fn plan_with(
     machine: &Tcp,
@@ -121,6 +127,7 @@ fn plan_with(
     let (slots, wide_slots, narrow_slots) = slots(all, &kernels, group, has_rows);
     let narrows = !has_rows && kernels.iter().all(|at| is_narrowing(all, *at));
     let copies = !has_rows && kernels.iter().all(|at| is_copy(all, *at));
+    let by_granules = copies || (has_rows && fills_up(all, group, &made));
     let slot_bytes = if narrows { result_bytes(all, &kernels) } else { WORD_BYTES };
     let by_vectors = || kernels.iter().filter(|at| !found.contains_key(at));
     let temporary = by_vectors().map(|at| temporary(machine, all, *at)).max().filter(|_| !narrows && !copies);
@@ -134,7 +141,7 @@ fn plan_with(
         dm_bytes,
         rows: has_rows.then_some(WholeRows { columns: group.columns, multiple: LEAST_ROWS, single }),
         taps: found.values().map(|taps| taps.windows.len() as u64).sum(),
-        unit: if copies { GRANULE_WORDS } else { FLIT_WORDS },
+        unit: if by_granules { GRANULE_WORDS } else { FLIT_WORDS },
     };
     let known: Vec<(usize, Operand)> = reads.iter().map(|(_, (value, _))| *value).zip(operands).collect();
     // Each row must be one axis for its places to be filled up.
