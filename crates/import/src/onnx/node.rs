@@ -1,5 +1,7 @@
 //! One node: its operands, attributes and results, and how it asks the graph for operators.
 
+use std::collections::BTreeSet;
+
 use tilewright_base::nearest::near;
 use tilewright_graph::rich::{Attrs, RichOp};
 use tilewright_graph::{BuildResult, Data, StoredTensor, ValueId};
@@ -57,8 +59,14 @@ impl OnnxReader<'_> {
         Ok(())
     }
 
-    /// Refuses attributes that a known operator does not have: what they ask for would be passed over.
+    /// Refuses attributes that a known operator does not have, or that come twice: what they ask for would be
+    /// passed over.
     fn known_attributes(&self, node: &proto::NodeProto, item: &str) -> ImportResult<()> {
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = node.attributes.iter().map(|one| &one.name).find(|name| !seen.insert(*name)) {
+            let what = format!("attribute `{twice}` is there more than once");
+            return Err(ImportError::about(self.file, item, what).allowed("each attribute once"));
+        }
         let known = attributes(&node.op);
         let other = node.attributes.iter().find(|attribute| !known.contains(&attribute.name.as_str()));
         let Some(other) = other.filter(|_| NAMES.contains(&node.op.as_str())) else { return Ok(()) };

@@ -324,6 +324,14 @@ fn an_input_with_elements_of_its_own_may_be_given_all_the_same() {
 }
 
 #[test]
+fn attributes_that_are_there_twice_are_refused() {
+    let softmax = |attributes| OneNode { attributes, ..OneNode::new("Softmax", &[3]) };
+    let text = softmax(vec![int("axis", 0), int("axis", 0)]).refused();
+    assert!(text.contains("attribute `axis` is there more than once"), "{text}");
+    softmax(vec![int("axis", 0)]).values(&[1.0, 2.0, 3.0]);
+}
+
+#[test]
 fn attributes_that_an_operator_does_not_have_are_refused() {
     let of = |op, name: &str| OneNode { attributes: vec![int(name, 0)], ..OneNode::new(op, &[3]) }.refused();
     let text = of("Softmax", "axes");
