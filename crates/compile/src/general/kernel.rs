@@ -391,6 +391,15 @@ impl Kernels {
         view.is_plain() && self.values[view.value].count() == super::view::count(&view.dims())
     }
 
+    /// Whether a view of a chain goes on behind the last element of its value.
+    pub(super) fn runs_over(&self, inputs: &[View]) -> bool {
+        let last = |view: &View| {
+            let steps = view.axes.iter().map(|(size, stride)| (signed(*size) - 1) * (*stride).max(0));
+            view.first + steps.sum::<i64>()
+        };
+        inputs.iter().any(|view| last(view) >= signed(self.values[view.value].count()))
+    }
+
     /// The values that enter a chain, if it reads all of them as they are.
     pub fn whole_inputs(&self, inputs: &[View]) -> Option<Vec<usize>> {
         let whole = |view: &View| self.is_whole(view) && !self.values[view.value].packing.is_narrow();

@@ -106,7 +106,7 @@ fn copied(
 }
 
 /// What a chain or a move takes, about.
-fn cycles(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> Option<u64> {
+pub(super) fn cycles(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &Kernel) -> Option<u64> {
     let bytes = all.values[*kernel.results.first()?].element_bytes();
     Some(match &kernel.work {
         Work::Move(parts) => KERNEL_CYCLES + link::shared_cycles(machine, parts, bytes, pes),
@@ -199,7 +199,7 @@ fn untangled(machine: &Tcp, pes: u64, all: &mut Kernels, kernel: &mut Kernel) ->
 }
 
 /// Whether a view walks elements in another order than they lie in; what it spreads does not count.
-fn is_turned(view: &View) -> bool {
+pub(super) fn is_turned(view: &View) -> bool {
     let strides = view.axes.iter().filter(|(size, stride)| *size > 1 && *stride != 0).map(|axis| axis.1);
     !strides.is_sorted_by(|outer, inner| outer >= inner)
 }

@@ -103,8 +103,10 @@ impl Planner<'_> {
             let plan = plan_group(machine, self.kernels, &group, room, None)?;
             let kernel = &self.kernels.kernels[number];
             let bytes = self.value(*kernel.results.first()?).element_bytes();
-            let moves = moved(self.kernels, kernel)
-                .is_some_and(|part| link::shared_cycles(machine, &[part], bytes, room.0) < plan.cycles);
+            let Work::Chain { inputs, .. } = &kernel.work else { return None };
+            let part = moved(self.kernels, kernel).filter(|_| !self.kernels.runs_over(inputs));
+            let moves =
+                part.is_some_and(|part| link::shared_cycles(machine, &[part], bytes, room.0) < plan.cycles);
             (!moves).then_some((number, plan))
         };
         (0..self.kernels.kernels.len()).filter(alone).filter_map(plan).collect()

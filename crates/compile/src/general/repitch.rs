@@ -1,11 +1,12 @@
 //! Permutations whose rows are no whole granules: transfers between HBM and data memory take granules alone
 //! (vISA book, DMA engine), those within HBM any bytes. Rows are moved apart to whole granules first, turned
-//! there by the vector engine, and moved together behind it.
+//! there by the vector engine, and moved together behind it: within HBM, or through data memory if that takes
+//! less.
 
 use tilewright_machine::tcp::Tcp;
 
 use super::kernel::{Kernel, Kernels, Origin, Part, Value, Work};
-use super::legal::{Cutting, cutting};
+use super::legal::{Cutting, cutting, cycles, is_turned};
 use super::view::{View, count, signed, strides};
 
 /// Elements below which a move element by element takes no longer.
@@ -34,18 +35,34 @@ pub(super) fn repitched(
     let (axes, first) = (joined(&view.axes), view.first);
     let rows = Rows::of(&axes)?;
     let known = all.values.len();
-    let made = rows.kernels(all, (view.value, first), *to);
-    let turned = made.iter().find(|kernel| matches!(kernel.work, Work::Chain { .. }));
-    let turned = turned.filter(|turned| match cutting(machine, pes, all, turned) {
-        Cutting::Whole => true,
-        Cutting::Torn => was == Cutting::None,
-        Cutting::None => false,
-    });
-    if turned.is_none() {
+    let mut best: Option<(u64, Way)> = None;
+    for way in [Way::Moves, Way::Chains] {
+        let made = rows.kernels(all, way, (view.value, first), *to);
+        let cycles = weighed(machine, pes, all, (&made, was));
         all.values.truncate(known);
-        return None;
+        best = match (best, cycles) {
+            (Some((least, _)), Some(cycles)) if least <= cycles => best,
+            (_, Some(cycles)) => Some((cycles, way)),
+            _ => best,
+        };
     }
-    Some(made)
+    best.map(|(_, way)| rows.kernels(all, way, (view.value, first), *to))
+}
+
+/// What kernels take together; `None` if a chain cannot be cut, or turned rows no better than before.
+fn weighed(machine: &Tcp, pes: u64, all: &mut Kernels, (made, was): (&[Kernel], Cutting)) -> Option<u64> {
+    let turned = made.iter().find(|kernel| is_turn(kernel))?;
+    match cutting(machine, pes, all, turned) {
+        Cutting::Whole => {}
+        Cutting::Torn if was == Cutting::None => {}
+        _ => return None,
+    }
+    made.iter().map(|kernel| cycles(machine, pes, all, kernel)).sum()
+}
+
+/// Whether a chain reads in another order than values lie in.
+fn is_turn(kernel: &Kernel) -> bool {
+    matches!(&kernel.work, Work::Chain { inputs, .. } if inputs.iter().any(is_turned))
 }
 
 /// Axes without those of one position, neighbours that are walked as one joined.
@@ -58,6 +75,16 @@ fn joined(axes: &[(u64, i64)]) -> Vec<(u64, i64)> {
         }
     }
     all
+}
+
+/// How rows are moved apart, and together again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Within HBM.
+    Moves,
+    /// Through data memory: rows come as they lie and are cut in slices. What fills a row up is what lies
+    /// behind it, which nobody looks at.
+    Chains,
 }
 
 /// A permutation of axes: rows of the source along one of them become rows of the result along another.
@@ -88,13 +115,24 @@ impl Rows {
         Some(Rows { axes: axes.to_vec(), order, source_row, result_row })
     }
 
-    /// The size of an axis where rows lie apart.
+    /// The size of an axis where rows are turned.
     fn padded(&self, axis: usize) -> u64 {
         match axis {
             axis if Some(&axis) == self.order.last() => self.source_row,
             axis if axis + 1 == self.axes.len() => self.result_row,
             axis => self.axes[axis].0,
         }
+    }
+
+    /// Sizes in the order of the source where rows lie apart: what turned rows read beyond an axis is there or
+    /// lies behind it.
+    fn apart(&self, way: Way) -> Vec<u64> {
+        let inner = |axis: usize| Some(&axis) == self.order.last();
+        let size = |axis: usize| match way {
+            Way::Chains if !inner(axis) => self.axes[axis].0,
+            _ => self.padded(axis),
+        };
+        self.order.iter().map(|axis| size(*axis)).collect()
     }
 
     /// Positions along the axes in the order of the source that are moved apart: of rows that lie apart
@@ -112,8 +150,8 @@ impl Rows {
     }
 
     /// Rows moved apart, unless they lie so, turned, and moved together.
-    fn kernels(&self, all: &mut Kernels, (from, first): (usize, i64), to: usize) -> Vec<Kernel> {
-        let apart_dims: Vec<u64> = self.order.iter().map(|axis| self.padded(*axis)).collect();
+    fn kernels(&self, all: &mut Kernels, way: Way, (from, first): (usize, i64), to: usize) -> Vec<Kernel> {
+        let apart_dims = self.apart(way);
         let pitches = strides(&apart_dims);
         let pitch = |axis: usize| {
             let at = self.order.iter().position(|place| *place == axis);
@@ -122,35 +160,58 @@ impl Rows {
         let lies = self.axes.iter().enumerate().all(|(axis, (_, stride))| *stride == pitch(axis));
         let end = first + signed(count(&apart_dims));
         let is_apart = lies && first % signed(SHORT_ROW) == 0 && end <= signed(all.values[from].count());
-        let (apart, begins) = match is_apart {
-            true => (from, first),
-            false => (added(all, from, "apart", &apart_dims, Origin::Filled(0)), 0),
-        };
-        let sizes = self.spread_sizes(first, signed(all.values[from].count()));
-        let spread =
-            self.order.iter().zip(sizes).map(|(axis, size)| (size, self.axes[*axis].1, pitch(*axis)));
-        let spread = Part { from, from_first: first, to_first: 0, loops: spread.collect() };
+        let mut kernels = Vec::new();
+        let (mut apart, mut begins) = (from, first);
+        if !is_apart {
+            let origin = if way == Way::Moves { Origin::Filled(0) } else { Origin::Kernel };
+            (apart, begins) = (added(all, from, "apart", &apart_dims, origin), 0);
+            kernels.push(Kernel { work: self.spread(all, way, (from, first)), results: vec![apart] });
+        }
 
         let turned_dims: Vec<u64> = (0..self.axes.len()).map(|axis| self.padded(axis)).collect();
         let is_whole = count(&turned_dims) == all.values[to].count();
         let turned = if is_whole { to } else { added(all, from, "turned", &turned_dims, Origin::Kernel) };
         let walk = turned_dims.iter().enumerate().map(|(axis, size)| (*size, pitch(axis))).collect();
-        let view = View { value: apart, first: begins, axes: walk };
-        let turn = Work::Chain { inputs: vec![view], lines: Vec::new(), streams: vec![0] };
-
-        let mut kernels = vec![Kernel { work: turn, results: vec![turned] }];
-        if !is_apart {
-            kernels.insert(0, Kernel { work: Work::Move(vec![spread]), results: vec![apart] });
-        }
+        let work = copy(View { value: apart, first: begins, axes: walk });
+        kernels.push(Kernel { work, results: vec![turned] });
         if !is_whole {
             let dims: Vec<u64> = self.axes.iter().map(|axis| axis.0).collect();
-            let loops = dims.iter().zip(strides(&turned_dims)).zip(strides(&dims));
-            let loops = loops.map(|((size, from), to)| (*size, from, to)).collect();
-            let together = Part { from: turned, from_first: 0, to_first: 0, loops };
-            kernels.push(Kernel { work: Work::Move(vec![together]), results: vec![to] });
+            let from = dims.iter().copied().zip(strides(&turned_dims));
+            let view = View { value: turned, first: 0, axes: from.collect() };
+            let work = match way {
+                Way::Moves => moved(&view, &strides(&dims)),
+                Way::Chains => copy(view),
+            };
+            kernels.push(Kernel { work, results: vec![to] });
         }
         kernels
     }
+
+    /// What moves rows of a value apart.
+    fn spread(&self, all: &Kernels, way: Way, (from, first): (usize, i64)) -> Work {
+        let apart_dims = self.apart(way);
+        let sizes = match way {
+            Way::Moves => self.spread_sizes(first, signed(all.values[from].count())),
+            Way::Chains => apart_dims.clone(),
+        };
+        let axes = sizes.into_iter().zip(&self.order).map(|(size, axis)| (size, self.axes[*axis].1));
+        let view = View { value: from, first, axes: axes.collect() };
+        match way {
+            Way::Moves => moved(&view, &strides(&apart_dims)),
+            Way::Chains => copy(view),
+        }
+    }
+}
+
+/// A view as a value of its own.
+fn copy(view: View) -> Work {
+    Work::Chain { inputs: vec![view], lines: Vec::new(), streams: vec![0] }
+}
+
+/// A view to places by strides, within HBM.
+fn moved(view: &View, to: &[i64]) -> Work {
+    let loops = view.axes.iter().zip(to).map(|((size, from), to)| (*size, *from, *to)).collect();
+    Work::Move(vec![Part { from: view.value, from_first: view.first, to_first: 0, loops }])
 }
 
 /// A value like another one, of other sizes.
