@@ -37,8 +37,11 @@ pub fn plan_fault(machine: &Tcp, planned: &Planned) -> Option<String> {
 /// The first transfer that begins to read where no value is and nothing is written.
 fn reads_nothing(planned: &Planned) -> Option<String> {
     let (program, values) = (&planned.program, &planned.kernels.values);
-    let end = |(value, start): (&Value, &u64)| (*start, start + value.count() * value.element_bytes());
-    let mut known: Vec<(u64, u64)> = values.iter().zip(&planned.places).map(end).collect();
+    let end = |((value, start), ahead): ((&Value, &u64), &u64)| {
+        (start.saturating_sub(*ahead), start + value.count() * value.element_bytes())
+    };
+    let mut known: Vec<(u64, u64)> =
+        values.iter().zip(&planned.places).zip(&planned.ahead).map(end).collect();
     let written = program.transfers.iter().filter_map(|transfer| hbm_runs(program, transfer, true));
     known.extend(written.flatten());
     known.extend(planned.blocks.iter().map(|block| {
@@ -64,8 +67,9 @@ fn crossing(planned: &Planned) -> Option<String> {
         _ => Vec::new(),
     };
     let parts: BTreeSet<usize> = planned.kernels.values.iter().flat_map(joined).collect();
-    let places = planned.places.iter().enumerate().filter(|(value, _)| !parts.contains(value));
-    let places = places.map(|(_, place)| *place);
+    let places = planned.places.iter().zip(&planned.ahead).enumerate();
+    let places = places.filter(|(value, _)| !parts.contains(value));
+    let places = places.map(|(_, (place, ahead))| place.saturating_sub(*ahead));
     let starts: BTreeSet<u64> = places.chain(laid).chain(blocks).collect();
     let program = &planned.program;
     let found = program.transfers.iter().find(|transfer| {

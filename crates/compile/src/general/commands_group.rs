@@ -244,6 +244,7 @@ impl Planner<'_> {
             streams: 1,
             contracted: false,
             room: u64::MAX,
+            ahead: 0,
         };
         let outer = plan.cut.outer(&out);
         let scale = |elements: i64| elements * signed(element_bytes);
@@ -381,7 +382,7 @@ impl Planner<'_> {
         let packing = self.value(value).packing;
         let words = if packing == Packing::Byte { Dtype::I32 } else { Dtype::F32 };
         let dtype = self.value(*from_value).packing.cast().unwrap_or(words);
-        let fetch = fetch_words(dtype, from + hull.lead * operand.element_bytes, &hull.walk);
+        let fetch = fetch_words(dtype, from + hull.begins * operand.element_bytes, &hull.walk);
         let target = ElementTarget { dtype: packing.cast().unwrap_or(words), base: slot };
         let vector = chain(packing.word(), Vec::new());
         self.emitter.exec(pass("walk", fetch, vector, places.words / FLIT_WORDS, target));

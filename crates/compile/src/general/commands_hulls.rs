@@ -126,7 +126,7 @@ impl Planner<'_> {
                     let to = places.hulls;
                     places.hulls += bytes;
                     self.bring(plan, (number, stream), range, to)?;
-                    (to, plan.operand((number, stream)).or_broken("what was brought is known").2.lead)
+                    (to, plan.operand((number, stream)).or_broken("what was brought is known").2.begins)
                 }
             };
             self.emitter.exec(load_vrf("load", from, words, next));
@@ -169,7 +169,7 @@ impl Planner<'_> {
         let Some((_, _, hull)) = plan.operand(read) else { return false };
         self.is_alike(plan, read)
             && !plan.is_pitched()
-            && hull.lead == 0
+            && (hull.lead, hull.behind) == (0, 0)
             && hull.levels.len() <= 1
             && !self.slot_of(plan, read)
     }
@@ -257,7 +257,7 @@ impl Planner<'_> {
                 from
             }
         };
-        let skipped = hull.lead + u64::try_from(begins).map_err(|_| "steps back")?;
+        let skipped = hull.begins + u64::try_from(begins).map_err(|_| "steps back")?;
         Ok(from + skipped * operand.element_bytes)
     }
 
@@ -318,7 +318,7 @@ impl Planner<'_> {
         let scale = |elements: i64| elements * signed(operand.element_bytes);
         let place = self.places[*value];
         for (share, slice, loops) in all {
-            let skipped = offset(&plan.cut.digits, &outer, share) + operand.first - signed(hull.lead);
+            let skipped = offset(&plan.cut.digits, &outer, share) + hull.first(operand);
             let mut rows: Vec<(u64, i64, i64)> = loops
                 .into_iter()
                 .map(|(size, stride, slices)| (size, scale(stride), signed(slices) * SLICE_STRIDE))

@@ -31,6 +31,10 @@ const WORD_BYTES: u64 = 4;
 pub(super) struct Hull {
     /// Elements before the first that is needed, so that the run starts on a granule.
     pub(super) lead: u64,
+    /// Elements from the first that is needed to the one that the walk begins at, which goes back from there.
+    pub(super) behind: i64,
+    /// Where the walk begins in data memory.
+    pub(super) begins: u64,
     /// Size, pitch in the value and pitch in data memory of each level, outermost first; the last is
     /// contiguous.
     pub(super) levels: Vec<(u64, i64, u64)>,
@@ -43,6 +47,11 @@ pub(super) struct Hull {
 }
 
 impl Hull {
+    /// The first element that the first share brings.
+    pub(super) fn first(&self, operand: &Operand) -> i64 {
+        operand.first - self.behind - signed(self.lead)
+    }
+
     /// Elements of a contiguous run.
     pub(super) fn run(&self) -> u64 {
         self.levels.last().or_broken("a hull has a run").0
@@ -51,7 +60,7 @@ impl Hull {
     /// Access units of HBM that requests for a row touch.
     fn row_units(&self, machine: &Tcp, operand: &Operand) -> u64 {
         let (unit, step) = (machine.hbm.access_bytes, machine.tdma.request_bytes);
-        let first = (operand.first - signed(self.lead)) * signed(operand.element_bytes);
+        let first = self.first(operand) * signed(operand.element_bytes);
         let inside = first.rem_euclid(signed(unit)).unsigned_abs();
         let bytes = self.run() * operand.element_bytes;
         let touched = |bytes: u64| (inside + bytes).div_ceil(unit);
@@ -127,9 +136,17 @@ impl Cut {
         u64::try_from(operand.first + last).ok().map(|last| last + 1)
     }
 
+    /// Elements before the first of an operand's value that shares touch.
+    pub(super) fn ahead(&self, operand: &Operand) -> u64 {
+        let sizes = self.digits.iter().zip(&self.inner).map(|(digits, inner)| signed(digits * inner));
+        let axes = sizes.zip(operand.strides.iter().copied());
+        let back = axes.map(|(size, stride)| (size - 1) * stride.min(0)).sum::<i64>();
+        (operand.first + back).min(0).unsigned_abs()
+    }
+
     /// Whether all that shares touch of an operand lies in its room.
     fn fits(&self, operand: &Operand) -> bool {
-        self.reach(operand).is_some_and(|reach| reach <= operand.room)
+        self.reach(operand).is_some_and(|reach| reach <= operand.room) && self.ahead(operand) <= operand.ahead
     }
 
     /// Strides of the digits of shares.
@@ -158,13 +175,15 @@ impl Cut {
             return None;
         }
         let strides = &operand.strides;
-        let mut axes: Vec<(i64, u64)> = strides.iter().copied().zip(self.inner.iter().copied()).collect();
+        let own = || strides.iter().copied().zip(self.inner.iter().copied());
+        let mut axes: Vec<(i64, u64)> = own().map(|(stride, size)| (stride.abs(), size)).collect();
         axes.extend(&operand.steps);
         axes.retain(|(stride, size)| *stride != 0 && *size > 1);
         axes.sort_unstable();
         if axes.first().is_some_and(|(stride, _)| *stride < 0) {
             return None;
         }
+        let behind: i64 = own().map(|(stride, size)| (signed(size) - 1) * (-stride).max(0)).sum();
         // Levels from the innermost on: pitch and count. An axis that continues or overlaps a level makes it
         // longer.
         let mut levels: Vec<(i64, i64)> = vec![(1, 1)];
@@ -189,7 +208,7 @@ impl Cut {
                 return None;
             }
         }
-        let lead = u64::try_from(operand.first.rem_euclid(signed(granule))).ok()?;
+        let lead = u64::try_from((operand.first - behind).rem_euclid(signed(granule))).ok()?;
         let run = (u64::try_from(levels[0].1).ok()? + lead).next_multiple_of(granule);
         let mut elements = run;
         let mut all = vec![(run, 1, 1)];
@@ -203,12 +222,14 @@ impl Cut {
         };
         let walk = self.inner.iter().zip(strides).map(|(size, stride)| match stride {
             0 => Some((*size, 0)),
-            stride => Some((*size, if *size == 1 { 0 } else { place(*stride)? })),
+            stride => Some((*size, if *size == 1 { 0 } else { place(stride.abs())? * stride.signum() })),
         });
         let walk = walk.collect::<Option<Vec<_>>>()?;
+        let back = walk.iter().map(|(size, stride)| (signed(*size) - 1) * (-stride).max(0)).sum::<i64>();
+        let begins = lead + u64::try_from(back).ok()?;
         let steps = operand.steps.iter().map(|(stride, _)| place(*stride)).collect::<Option<Vec<_>>>()?;
         all.reverse();
-        Some(Hull { lead, levels: all, elements, walk, steps })
+        Some(Hull { lead, behind, begins, levels: all, elements, walk, steps })
     }
 
     /// Bytes that each slice's data memory must have for operands, besides streams.
@@ -274,6 +295,7 @@ pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room)
         streams: 1,
         contracted: false,
         room: count(dims) + slack(count(dims)),
+        ahead: 0,
     };
     for inner in blocks(dims, room.pes * machine.pe.slices) {
         let share: u64 = inner.iter().product();
@@ -462,6 +484,7 @@ mod tests {
             streams: 9,
             contracted: true,
             room: u64::MAX,
+            ahead: 0,
         };
         let cut = Cut { digits: vec![4, 4, 1], inner: vec![2, 28, 32] };
         let machine = tilewright_testkit::tcp();
@@ -482,6 +505,7 @@ mod tests {
             streams: 1,
             contracted: false,
             room,
+            ahead: 0,
         }
     }
 

@@ -6,6 +6,7 @@ use tilewright_tcp_isa::vector::FLIT_WORDS;
 use super::contract::MOST_TAPS;
 use super::elementwise::{Arg, Writer};
 use super::form::{Former, MOST_ELEMENTS, inverse, memory_order};
+use super::group::GRANULE_WORDS;
 use super::kernel::{Origin, Part, Work};
 use super::refusal::Lowered;
 use super::view::{View, count, signed, strides};
@@ -14,6 +15,10 @@ use super::view::{View, count, signed, strides};
 const MOST_COLUMNS: u64 = 4096;
 /// Columns of a turn below which rows are lengthened instead.
 const LEAST_COLUMNS: u64 = 64;
+/// Blocks of an axis that are folded at once.
+const MOST_BLOCKS: u64 = 16;
+/// Elements of a position of an axis below which rows are folded instead.
+const LEAST_INNER: u64 = 64;
 
 impl Former<'_> {
     /// Folds axes; the result has `dims`.
@@ -44,8 +49,12 @@ impl Former<'_> {
         let numbers = matches!(dtype, Dtype::F32 | Dtype::I32) && fold != Fold::Prod;
         let apart =
             turned.axes.last().is_some_and(|axis| axis.1 != 1) || turned.reshaped(&[rows, columns]).is_none();
-        if numbers && apart && columns > 1 && columns <= MOST_TAPS && rows > columns {
+        let few = columns < FLIT_WORDS || apart && columns <= MOST_TAPS;
+        if numbers && few && columns > 1 && rows > columns {
             return self.folded_taps(name, x, fold, axes, dims);
+        }
+        if numbers && let Some(parts) = self.in_blocks(name, x, fold, axes)? {
+            return self.reduce(name, &parts, fold, axes, dims);
         }
         let flat = match turned.reshaped(&[rows, columns]) {
             Some(view) => view,
@@ -58,6 +67,25 @@ impl Former<'_> {
             self.folded(name, from, fold, (rows, columns))?
         };
         Ok(View::whole(value, dims))
+    }
+
+    /// An axis of which blocks lie one behind the other in memory, folded to one block; `None` if it is short, or
+    /// what lies in one position is no whole granule.
+    fn in_blocks(&mut self, name: &str, x: &View, fold: Fold, axes: &[usize]) -> Lowered<Option<View>> {
+        let [axis] = axes[..] else { return Ok(None) };
+        let (size, stride) = x.axes[axis];
+        let inner = x.axes.iter().filter(|axis| axis.1.abs() < stride).map(|axis| axis.0).product::<u64>();
+        let even = |elements: i64| elements.unsigned_abs().is_multiple_of(GRANULE_WORDS);
+        let around = x.axes.iter().all(|axis| axis.1.abs() < stride || even(axis.1)) && even(x.first);
+        let whole = inner >= LEAST_INNER && stride == signed(inner) && around;
+        let blocks = (2..=MOST_BLOCKS).rev().find(|blocks| size.is_multiple_of(*blocks));
+        let Some(blocks) = blocks.filter(|_| whole && size > MOST_TAPS) else { return Ok(None) };
+        let mut rest = x.clone();
+        rest.axes[axis].0 = size / blocks;
+        let dims = rest.dims();
+        rest.axes.push((blocks, stride * signed(size / blocks)));
+        let taps = [rest.axes.len() - 1];
+        self.folded_taps(&format!("{name}.blocks"), &rest, fold, &taps, &dims).map(Some)
     }
 
     /// Folds of few elements that lie apart, as windows of a pooling have them: each is a view of all

@@ -49,6 +49,8 @@ pub(super) struct GroupPlan {
     pub(super) sums: BTreeMap<usize, (Taps, Share)>,
     /// Elements of values from their first on that shares touch, the short last ones taken as whole.
     pub(super) reach: BTreeMap<usize, u64>,
+    /// Elements before the first of values that shares touch, which masks leave nothing of.
+    pub(super) ahead: BTreeMap<usize, u64>,
 }
 
 impl GroupPlan {
@@ -122,7 +124,8 @@ fn plan_with(
     operands.truncate(reads.len());
     for (operand, ((number, _), (value, _))) in operands.iter_mut().zip(&reads) {
         operand.contracted = found.contains_key(number);
-        operand.room = all.values[*value].count() + slack(all.values[*value].count());
+        let count = all.values[*value].count();
+        (operand.room, operand.ahead) = (count + slack(count), slack(count));
     }
     let (slots, wide_slots, narrow_slots) = slots(all, &kernels, group, has_rows);
     let narrows = !has_rows && kernels.iter().all(|at| is_narrowing(all, *at));
@@ -155,8 +158,11 @@ fn plan_with(
         let each = if has_rows && all.values[*value].count() == group.rows { group.columns } else { 1 };
         reach.insert(*value, cut.shares() * cut.share() / each);
     }
+    let mut ahead: BTreeMap<usize, u64> = BTreeMap::new();
     let mut brought = Vec::new();
     for (value, operand) in common {
+        let before = ahead.entry(value).or_default();
+        *before = wide.ahead(&operand).max(*before);
         let last = reach.entry(value).or_default();
         *last = wide.reach(&operand)?.max(*last);
         let hull = wide.hull(machine, &operand)?;
@@ -186,6 +192,7 @@ fn plan_with(
         temporary,
         sums,
         reach,
+        ahead,
     })
 }
 

@@ -391,13 +391,15 @@ impl Kernels {
         view.is_plain() && self.values[view.value].count() == super::view::count(&view.dims())
     }
 
-    /// Whether a view of a chain goes on behind the last element of its value.
+    /// Whether a view of a chain goes on before the first or behind the last element of its value.
     pub(super) fn runs_over(&self, inputs: &[View]) -> bool {
-        let last = |view: &View| {
-            let steps = view.axes.iter().map(|(size, stride)| (signed(*size) - 1) * (*stride).max(0));
-            view.first + steps.sum::<i64>()
+        let end = |view: &View, of: &dyn Fn(i64) -> i64| {
+            view.first + view.axes.iter().map(|(size, stride)| (signed(*size) - 1) * of(*stride)).sum::<i64>()
         };
-        inputs.iter().any(|view| last(view) >= signed(self.values[view.value].count()))
+        let last = |view: &View| end(view, &|stride| stride.max(0));
+        inputs.iter().any(|view| {
+            last(view) >= signed(self.values[view.value].count()) || end(view, &|stride| stride.min(0)) < 0
+        })
     }
 
     /// The values that enter a chain, if it reads all of them as they are.

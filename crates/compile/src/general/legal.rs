@@ -10,15 +10,16 @@ use super::group::Group;
 use super::group_plan::{GroupPlan, plan_group};
 use super::kernel::{Kernel, Kernels, Origin, Part, Value, Work};
 use super::link;
+use super::masked::masked;
 use super::repitch::repitched;
 use super::view::{View, count, strides};
 
 /// Bytes of a run below which transfers take longer than two moves of whole rows.
 const LEAST_RUN_BYTES: u64 = 32;
 /// Cycles up to which a chain is not compared with what does the same.
-const LEAST_CYCLES: u64 = 8000;
+pub(super) const LEAST_CYCLES: u64 = 8000;
 /// What a kernel takes besides its commands.
-const KERNEL_CYCLES: u64 = 2000;
+pub(super) const KERNEL_CYCLES: u64 = 2000;
 /// Elements of a chain below which that does not matter.
 const LEAST_TORN: u64 = 1 << 14;
 
@@ -39,6 +40,12 @@ pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
     let mut kernels = Vec::with_capacity(all.kernels.len());
     let multiplied: BTreeSet<usize> = all.kernels.iter().flat_map(multiplied).collect();
     for mut kernel in std::mem::take(&mut all.kernels) {
+        if !kernel.results.iter().any(|value| multiplied.contains(value))
+            && let Some(made) = masked(machine, pes, &mut all, &kernel)
+        {
+            kernels.push(made);
+            continue;
+        }
         let cutting = cutting(machine, pes, &mut all, &kernel);
         // A contraction may take what it reads by strides as it lies.
         if !kernel.results.iter().any(|value| multiplied.contains(value))

@@ -105,6 +105,7 @@ mod input_order;
 mod integer_ranges;
 mod integers;
 mod legal;
+mod masked;
 mod maxima;
 mod merge;
 mod operands;

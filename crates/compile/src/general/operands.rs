@@ -29,10 +29,13 @@ pub(super) struct Operand {
     pub(super) contracted: bool,
     /// Elements from the first of its value on that may be read.
     pub(super) room: u64,
+    /// Elements before the first of its value that may be read.
+    pub(super) ahead: u64,
 }
 
-/// Elements behind so many of a value that shares may run over, where positions of an axis do not make up
-/// whole shares: HBM has room for them, and nobody looks at what lies there.
+/// Elements behind or before so many of a value that shares may run over, where positions of an axis do not make
+/// up whole shares, or of which a mask leaves nothing: HBM has room for them, and nobody looks at what lies
+/// there.
 pub(super) fn slack(count: u64) -> u64 {
     (count / SLACK_PART).max(count.min(LEAST_SLACK)).min(MOST_SLACK)
 }
@@ -51,6 +54,7 @@ pub(super) fn coalesced(inputs: &[View], element_bytes: &[u64]) -> (Vec<u64>, Ve
             streams: 1,
             contracted: false,
             room: u64::MAX,
+            ahead: 0,
         })
         .collect();
     let rank = inputs.first().map_or(0, |view| view.axes.len());

@@ -303,8 +303,16 @@ fn rooms(base: &View, around: &[[u64; 2]], order: &[usize], access_unit: u64) ->
         };
         let asked = low + base.axes[axis].0 + high;
         let aligned = room(if aligns && low + high > 0 { access_unit } else { 1 });
+        let most = asked + asked / MOST_MORE;
+        // Rows begin at whole units at least, if not what lies in them.
+        let rows = Room { before: low, all: asked.next_multiple_of(access_unit.max(1)) };
+        let is_row = aligns && inner == 1 && low + high > 0 && rows.all <= most;
         // Few positions are left as they are, and an axis around them begins at whole units.
-        all[axis] = if aligned.all > asked + asked / MOST_MORE { room(1) } else { aligned };
+        all[axis] = match aligned.all <= most {
+            true => aligned,
+            false if is_row => rows,
+            false => room(1),
+        };
         inner *= all[axis].all;
     }
     all

@@ -35,7 +35,7 @@ use super::padded_first::padded_first;
 use super::pairs::paired_columns;
 use super::parts::{Parts, sums_in_parts};
 use super::passes::passes;
-use super::plan_groups::reach;
+use super::plan_groups::{ahead, reach};
 use super::refusal::{Lowered, Refusal};
 use super::share::{compacted, narrowed_early, shared_rows};
 use super::strided::strided_operands;
@@ -108,6 +108,8 @@ pub struct Planned {
     pub kernels: Kernels,
     /// First byte of each value in HBM.
     pub places: Vec<u64>,
+    /// Bytes of HBM before the place of each value that are its own: nobody looks at what lies there.
+    pub ahead: Vec<u64>,
     /// Values that lie as a tactic leaves them, and nowhere else; none if they never leave data memory.
     pub laid: BTreeMap<usize, Option<Laid>>,
     /// Constants that lie as a tactic takes them.
@@ -337,6 +339,7 @@ fn planned(
         chosen: &chosen,
         keep: options.keep,
         places: Vec::new(),
+        ahead: Vec::new(),
         laid: BTreeMap::new(),
         blocks: Vec::new(),
         readers: readers(&kernels),
@@ -345,12 +348,16 @@ fn planned(
     let groups = if options.without.has(Choice::Groups) { BTreeMap::new() } else { planner.groups() };
     planner.strided = planner.strided_chains(&groups);
     let plans = groups.values().map(|(_, plan)| plan).chain(planner.strided.values());
-    let reach = reach(&kernels, plans);
-    for (value, reach) in kernels.values.iter().zip(reach) {
+    let (reach, ahead) = (reach(&kernels, plans.clone()), ahead(&kernels, plans));
+    for ((value, reach), ahead) in kernels.values.iter().zip(reach).zip(ahead) {
         let spread = Spread::new(machine, planner.emitter.pes(), value.count());
         let bytes = spread.elements(machine).max(reach) * value.element_bytes();
-        let place = planner.emitter.room(bytes);
+        let unit = machine.hbm.access_bytes;
+        let before =
+            if ahead == 0 { 0 } else { (ahead * value.element_bytes()).next_multiple_of(unit) + unit };
+        let place = planner.emitter.room(before + bytes) + before;
         planner.places.push(place);
+        planner.ahead.push(before);
         if let Origin::Filled(word) = value.origin
             && word != 0
         {
@@ -371,7 +378,7 @@ fn planned(
             number += 1;
         }
     }
-    let Planner { emitter, places, laid, blocks, .. } = planner;
+    let Planner { emitter, places, ahead, laid, blocks, .. } = planner;
     let hbm_bytes = emitter.taken_bytes();
     let capacity = machine.hbm_capacity_bytes();
     if hbm_bytes > capacity {
@@ -387,6 +394,7 @@ fn planned(
         least: LeastWork::of(&kernels),
         kernels,
         places,
+        ahead,
         laid,
         blocks,
         hbm_bytes,
@@ -480,6 +488,7 @@ pub(super) struct Planner<'p> {
     pub(super) chosen: &'p Chosen,
     pub(super) keep: bool,
     pub(super) places: Vec<u64>,
+    pub(super) ahead: Vec<u64>,
     pub(super) laid: BTreeMap<usize, Option<Laid>>,
     pub(super) blocks: Vec<Ready>,
     /// Kernels that read each value; the graph's results are read behind the last.

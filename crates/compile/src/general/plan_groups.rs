@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::depthwise::sums;
 use super::group::{Group, groups};
-use super::group_plan::{GroupPlan, RowResults, plan_group};
+use super::group_plan::{GroupPlan, RowResults, is_copy, plan_group};
 use super::kernel::{Kernels, Origin, Part, Work};
-use super::legal::moved;
+use super::legal::{is_turned, moved};
 use super::link;
 use super::plan::Planner;
 use super::refusal::Lowered;
@@ -30,21 +30,60 @@ pub(super) fn reach<'p>(kernels: &Kernels, plans: impl Iterator<Item = &'p Group
     reach
 }
 
+/// Elements before the first of each value that groups touch.
+pub(super) fn ahead<'p>(kernels: &Kernels, plans: impl Iterator<Item = &'p GroupPlan>) -> Vec<u64> {
+    let mut ahead = vec![0; kernels.values.len()];
+    for (value, before) in plans.flat_map(|plan| &plan.ahead) {
+        ahead[*value] = ahead[*value].max(*before);
+    }
+    for (number, value) in kernels.values.iter().enumerate() {
+        let Origin::Parts(parts) = &value.origin else { continue };
+        ahead[number] = parts.iter().map(|part| ahead[*part]).fold(ahead[number], u64::max);
+    }
+    ahead
+}
+
 impl Planner<'_> {
     /// Groups by their first kernel, with the kernel behind them.
     pub(super) fn groups(&self) -> BTreeMap<usize, (usize, GroupPlan)> {
         let chains = self.chosen.tails.values().chain(self.chosen.epilogues.values().flatten());
         let tails: BTreeSet<usize> = chains.chain(&self.chosen.unwritten).copied().collect();
-        let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
         let plan = |group: Group| {
-            let results = Some(self.row_results(&group));
-            let plan = plan_group(self.emitter.machine, self.kernels, &group, room, results)?;
+            let whole = self.planned(&group, Some(self.row_results(&group)));
+            let (group, plan) = match self.behind_turned(&group, whole.as_ref()) {
+                Some(rest) => rest?,
+                None => (group, whole?),
+            };
             Some((group.kernels.start, (group.kernels.end, plan)))
         };
         let mut found: BTreeMap<usize, (usize, GroupPlan)> =
             groups(self.kernels, &tails).into_iter().filter_map(plan).collect();
         self.depthwise_groups(&tails, &mut found);
         found
+    }
+
+    /// The plan of a group by itself.
+    fn planned(&self, group: &Group, results: Option<RowResults>) -> Option<GroupPlan> {
+        let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
+        plan_group(self.emitter.machine, self.kernels, group, room, results)
+    }
+
+    /// A group without the copy in another order that it begins with, where that alone and the rest take less
+    /// than both together: rows of a slice may lie far apart where they come from. The rest has no plan if it is
+    /// one kernel.
+    fn behind_turned(&self, group: &Group, whole: Option<&GroupPlan>) -> Option<Option<(Group, GroupPlan)>> {
+        let first = group.kernels.start;
+        let Work::Chain { inputs, .. } = &self.kernels.kernels[first].work else { return None };
+        if group.kernels.len() < 2 || !is_copy(self.kernels, first) || !inputs.iter().any(is_turned) {
+            return None;
+        }
+        let copy = Group { kernels: first..first + 1, rows: 1, columns: 1 };
+        let rest = Group { kernels: first + 1..group.kernels.end, ..group.clone() };
+        let copy = self.planned(&copy, None)?;
+        let plan = self.planned(&rest, Some(self.row_results(&rest)))?;
+        let apart = copy.cycles + plan.cycles;
+        let is_less = whole.is_none_or(|whole| apart < whole.cycles);
+        is_less.then(|| (rest.kernels.len() > 1).then_some((rest, plan)))
     }
 
     /// Depthwise sums with the chain that alone reads them, which then stay in data memory.

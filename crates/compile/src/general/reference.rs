@@ -108,7 +108,7 @@ pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'
         }
         Work::Chain { inputs, lines, .. } if lines.is_empty() && all.runs_over(inputs) => {
             let from = values(inputs[0].value);
-            let word = |at: i64| from.get(index(at)).copied();
+            let word = |at: i64| usize::try_from(at).ok().and_then(|at| from.get(at)).copied();
             vec![Expected::Within(inputs[0].places().into_iter().map(word).collect())]
         }
         Work::Chain { inputs, lines, streams } => {
@@ -151,7 +151,8 @@ pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'
 fn taken(rules: &RuleSet, all: &Kernels, input: &View, values: &Values<'_>) -> Vec<u32> {
     let (packing, from) = (all.values[input.value].packing, values(input.value));
     let wide = |word: u32| packing.widened(rules, word);
-    input.places().into_iter().map(|at| from.get(index(at)).copied().map_or(0, wide)).collect()
+    let word = |at: i64| usize::try_from(at).ok().and_then(|at| from.get(at));
+    input.places().into_iter().map(|at| word(at).copied().map_or(0, wide)).collect()
 }
 
 /// Integers of four bits that lie two to a byte, the first in the low half.

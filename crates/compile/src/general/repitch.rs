@@ -36,7 +36,7 @@ pub(super) fn repitched(
     let rows = Rows::of(&axes)?;
     let known = all.values.len();
     let mut best: Option<(u64, Way)> = None;
-    for way in [Way::Moves, Way::Chains] {
+    for way in [Way::Moves, Way::Chains, Way::Rows] {
         let made = rows.kernels(all, way, (view.value, first), *to);
         let cycles = weighed(machine, pes, all, (&made, was));
         all.values.truncate(known);
@@ -85,6 +85,8 @@ enum Way {
     /// Through data memory: rows come as they lie and are cut in slices. What fills a row up is what lies
     /// behind it, which nobody looks at.
     Chains,
+    /// The same with no more of them turned than there are, so that they follow each other.
+    Rows,
 }
 
 /// A permutation of axes: rows of the source along one of them become rows of the result along another.
@@ -115,7 +117,7 @@ impl Rows {
         Some(Rows { axes: axes.to_vec(), order, source_row, result_row })
     }
 
-    /// The size of an axis where rows are turned.
+    /// The size of an axis where rows lie apart.
     fn padded(&self, axis: usize) -> u64 {
         match axis {
             axis if Some(&axis) == self.order.last() => self.source_row,
@@ -124,12 +126,17 @@ impl Rows {
         }
     }
 
+    /// The size of an axis where rows are turned.
+    fn turned(&self, way: Way, axis: usize) -> u64 {
+        if way == Way::Rows && axis + 1 < self.axes.len() { self.axes[axis].0 } else { self.padded(axis) }
+    }
+
     /// Sizes in the order of the source where rows lie apart: what turned rows read beyond an axis is there or
     /// lies behind it.
     fn apart(&self, way: Way) -> Vec<u64> {
         let inner = |axis: usize| Some(&axis) == self.order.last();
         let size = |axis: usize| match way {
-            Way::Chains if !inner(axis) => self.axes[axis].0,
+            Way::Chains | Way::Rows if !inner(axis) => self.axes[axis].0,
             _ => self.padded(axis),
         };
         self.order.iter().map(|axis| size(*axis)).collect()
@@ -168,7 +175,7 @@ impl Rows {
             kernels.push(Kernel { work: self.spread(all, way, (from, first)), results: vec![apart] });
         }
 
-        let turned_dims: Vec<u64> = (0..self.axes.len()).map(|axis| self.padded(axis)).collect();
+        let turned_dims: Vec<u64> = (0..self.axes.len()).map(|axis| self.turned(way, axis)).collect();
         let is_whole = count(&turned_dims) == all.values[to].count();
         let turned = if is_whole { to } else { added(all, from, "turned", &turned_dims, Origin::Kernel) };
         let walk = turned_dims.iter().enumerate().map(|(axis, size)| (*size, pitch(axis))).collect();
@@ -180,7 +187,7 @@ impl Rows {
             let view = View { value: turned, first: 0, axes: from.collect() };
             let work = match way {
                 Way::Moves => moved(&view, &strides(&dims)),
-                Way::Chains => copy(view),
+                Way::Chains | Way::Rows => copy(view),
             };
             kernels.push(Kernel { work, results: vec![to] });
         }
@@ -192,13 +199,13 @@ impl Rows {
         let apart_dims = self.apart(way);
         let sizes = match way {
             Way::Moves => self.spread_sizes(first, signed(all.values[from].count())),
-            Way::Chains => apart_dims.clone(),
+            Way::Chains | Way::Rows => apart_dims.clone(),
         };
         let axes = sizes.into_iter().zip(&self.order).map(|(size, axis)| (size, self.axes[*axis].1));
         let view = View { value: from, first, axes: axes.collect() };
         match way {
             Way::Moves => moved(&view, &strides(&apart_dims)),
-            Way::Chains => copy(view),
+            Way::Chains | Way::Rows => copy(view),
         }
     }
 }

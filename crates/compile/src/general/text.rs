@@ -47,7 +47,7 @@ fn step(line: &Line) -> String {
 /// Strided access: `x+4[8:12, 12:1]`, the first element, then size and stride of each axis.
 fn view(all: &Kernels, view: &View) -> String {
     let axes: Vec<String> = view.axes.iter().map(|(size, stride)| format!("{size}:{stride}")).collect();
-    let first = if view.first == 0 { String::new() } else { format!("+{}", view.first) };
+    let first = if view.first == 0 { String::new() } else { format!("{:+}", view.first) };
     format!("{}{first}[{}]", all.values[view.value].name, axes.join(", "))
 }
 
