@@ -81,6 +81,8 @@ pub(super) fn gemm(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<Valu
     Ok(vec![sum])
 }
 
+/// Phases of a transposed convolution, each a channel for each of the result, at most.
+const MOST_PHASES: i64 = 64;
 /// Sizes, strides and pads are smaller.
 const MOST_STEP: i64 = 1 << 20;
 
@@ -94,6 +96,15 @@ pub(super) struct Windows {
 }
 
 impl Windows {
+    /// Whether a transposed convolution of these is one of phases: neighbours lie side by side, and results
+    /// are only left out at the ends.
+    fn takes_phases(&self) -> bool {
+        let phases = self.strides.iter().try_fold(1_i64, |all, stride| all.checked_mul(*stride));
+        phases.is_some_and(|phases| (2..=MOST_PHASES).contains(&phases))
+            && self.dilations.iter().all(|dilation| *dilation == 1)
+            && self.pads.iter().all(|(low, high)| *low >= 0 && *high >= 0)
+    }
+
     /// Attributes `strides`, `dilations` and `pads` (all before, then all behind) for windows of these sizes.
     pub(super) fn new(call: &RichCall<'_>, sizes: Vec<i64>) -> BuildResult<Windows> {
         let rank = sizes.len();
@@ -235,6 +246,10 @@ pub(super) fn conv_transpose(b: &mut Builder, call: &RichCall<'_>) -> BuildResul
         return call.refuse("with `output_padding` that is negative or too large", "0 to 2^20");
     }
     let zero = b.scalar(b.dtype(x), 0.0)?;
+    if windows.takes_phases() {
+        let y = by_phases(b, (x, w), &mut windows, (groups, &extra), zero)?;
+        return Ok(vec![biased(b, y, call.maybe(2))?]);
+    }
     let mut spread = x;
     for axis in 0..rank {
         spread = spread_out(b, spread, axis + 2, windows.strides[axis], zero)?;
@@ -260,6 +275,87 @@ pub(super) fn conv_transpose(b: &mut Builder, call: &RichCall<'_>) -> BuildResul
     let flipped = grouped(b, flipped, 0, groups)?;
     let y = product(b, seen, flipped, groups, "gcm", &m)?;
     Ok(vec![biased(b, y, call.maybe(2))?])
+}
+
+/// A transposed convolution by the phases of its strides: results at the same place between two elements of
+/// the input are a convolution of the input with every stride-th weight. Phases are channels of one
+/// convolution, which then go between each other.
+fn by_phases(
+    b: &mut Builder,
+    (x, w): (ValueId, ValueId),
+    windows: &mut Windows,
+    (groups, extra): (i64, &[i64]),
+    zero: ValueId,
+) -> BuildResult<ValueId> {
+    let rank = windows.sizes.len();
+    let (sizes, strides) = (windows.sizes.clone(), windows.strides.clone());
+    let wrong = || shape_error("sizes that are too large", "64 bits");
+    let taps: Vec<i64> = sizes.iter().zip(&strides).map(|(size, stride)| size.div_euclid(*stride)).collect();
+    let rest = sizes.iter().zip(&strides).map(|(size, stride)| i64::from(size % stride > 0));
+    let taps: Vec<i64> = taps.into_iter().zip(rest).map(|(taps, rest)| taps + rest).collect();
+    // How far results go beyond those of the last element of the input.
+    let over = |axis: usize| sizes[axis] - windows.pads[axis].1 + extra.get(axis).copied().unwrap_or(0);
+    let more = |axis: usize| (over(axis) - taps[axis] * strides[axis]).max(0);
+    let pads: Vec<(i64, i64)> = (0..rank)
+        .map(|axis| {
+            let behind = more(axis);
+            let stride = strides[axis];
+            (taps[axis] - 1, taps[axis] - 1 + behind / stride + i64::from(behind % stride > 0))
+        })
+        .collect();
+    let first: Vec<i64> = windows.pads.iter().map(|pad| pad.0).collect();
+    let results: Vec<Dim> = (0..rank)
+        .map(|axis| {
+            let last = b.dim(x, axis + 2)?.minus(&Dim::fixed(1)).ok_or_else(wrong)?;
+            let behind = Dim::fixed(over(axis) - first[axis]);
+            last.times(&Dim::fixed(strides[axis])).and_then(|all| all.plus(&behind)).ok_or_else(wrong)
+        })
+        .collect::<BuildResult<_>>()?;
+
+    let padded = windows.padded(b, x, zero, &pads)?;
+    (windows.sizes, windows.strides) = (taps.clone(), vec![1; rank]);
+    let seen = windows.windows(b, padded)?;
+    let mut phases = w;
+    for axis in 0..rank {
+        let missing = taps[axis] * strides[axis] - sizes[axis];
+        phases = b.pad(phases, axis + 2, 0.into(), missing.into(), zero)?;
+    }
+    let mut dims = b.dims(w)[..2].to_vec();
+    let m = dims[1].times(&Dim::fixed(groups)).ok_or_else(wrong)?;
+    dims.extend(
+        taps.iter().zip(&strides).flat_map(|(taps, stride)| [Dim::fixed(*taps), Dim::fixed(*stride)]),
+    );
+    phases = b.reshape(phases, &dims)?;
+    for (axis, taps) in taps.iter().enumerate() {
+        phases = b.slice(phases, 2 + 2 * axis, (taps - 1).into(), (*taps).into(), -1)?;
+    }
+    let order = [0, 1].into_iter().chain((0..rank).map(|axis| 3 + 2 * axis));
+    let order: Vec<usize> = order.chain((0..rank).map(|axis| 2 + 2 * axis)).collect();
+    phases = b.transpose(phases, &order)?;
+    let count = Dim::fixed(strides.iter().product());
+    let mut dims = vec![dims[0].clone(), dims[1].times(&count).ok_or_else(wrong)?];
+    dims.extend(taps.iter().map(|taps| Dim::fixed(*taps)));
+    phases = b.reshape(phases, &dims)?;
+    let phases = grouped(b, phases, 0, groups)?;
+    let channels = m.times(&count).ok_or_else(wrong)?;
+    let y = product(b, seen, phases, groups, "gcm", &channels)?;
+
+    let places = b.dims(y)[2..].to_vec();
+    let mut dims = vec![b.dim(y, 0)?, m.clone()];
+    dims.extend(strides.iter().map(|stride| Dim::fixed(*stride)));
+    dims.extend(places.iter().cloned());
+    let apart = b.reshape(y, &dims)?;
+    let order = [0, 1].into_iter().chain((0..rank).flat_map(|axis| [2 + rank + axis, 2 + axis]));
+    let apart = b.transpose(apart, &order.collect::<Vec<usize>>())?;
+    let mut dims = vec![b.dim(y, 0)?, m];
+    for (places, stride) in places.iter().zip(&strides) {
+        dims.push(places.times(&Dim::fixed(*stride)).ok_or_else(wrong)?);
+    }
+    let mut all = b.reshape(apart, &dims)?;
+    for (axis, size) in results.into_iter().enumerate() {
+        all = b.slice(all, axis + 2, first[axis].into(), size, 1)?;
+    }
+    Ok(all)
 }
 
 /// Puts `stride - 1` zeros between neighbours of an axis.

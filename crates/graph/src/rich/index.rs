@@ -98,6 +98,12 @@ pub(super) fn topk(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<Valu
     let places = b.iota(Dtype::I32, std::slice::from_ref(&n), 0)?;
     let rank = NanRank { number: f64::INFINITY, is_first: !least };
     let (numbers, ties) = rank_keys(b, row, (places, &n), rank)?;
+    let few = n.as_fixed().is_some_and(|size| count > 0 && count.saturating_mul(FEW_OF) <= size);
+    if few && matches!(b.dtype(x), Dtype::F32 | Dtype::I32) {
+        let (values, places) = best_in_turn(b, row, (numbers, ties, places), (count, least))?;
+        let (values, places) = (b.transpose(values, &back)?, b.transpose(places, &back)?);
+        return Ok(vec![values, b.convert(places, Dtype::I64)?]);
+    }
     let (mine, other) = (b.unsqueeze(numbers, last + 1)?, b.unsqueeze(numbers, last)?);
     let better = b.binary(if least { Binary::Lt } else { Binary::Gt }, other, mine)?;
     let equal = b.binary(Binary::Eq, other, mine)?;
@@ -123,28 +129,109 @@ pub(super) fn topk(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<Valu
     Ok(vec![values, b.convert(places, Dtype::I64)?])
 }
 
+/// Elements of a row for each that is wanted, from which on they are found one after the other.
+const FEW_OF: i64 = 32;
+
+/// The best of each row one after the other, without those before it: elements and places.
+fn best_in_turn(
+    b: &mut Builder,
+    row: ValueId,
+    (numbers, ties, places): (ValueId, ValueId, ValueId),
+    (count, least): (i64, bool),
+) -> BuildResult<(ValueId, ValueId)> {
+    let last = b.rank(row) - 1;
+    let (fold, worst) = if least { (Fold::Min, f64::INFINITY) } else { (Fold::Max, f64::NEG_INFINITY) };
+    let worst = match (b.dtype(row), least) {
+        (Dtype::I32, true) => f64::from(i32::MAX),
+        (Dtype::I32, false) => f64::from(i32::MIN),
+        _ => worst,
+    };
+    let worst = b.scalar(b.dtype(numbers), worst)?;
+    let no_tie = b.scalar(Dtype::I32, f64::from(i32::MAX))?;
+    let zero = [b.scalar(b.dtype(row), 0.0)?, b.scalar(Dtype::I32, 0.0)?];
+    let wanted = b.iota(Dtype::I32, &[Dim::fixed(count)], 0)?;
+    let (mut left, mut keys) = (numbers, ties);
+    let mut found: [Option<ValueId>; 2] = [None; 2];
+    for number in 0..count {
+        let best = b.reduce(fold, left, &[last], true)?;
+        let here = b.binary(Binary::Eq, left, best)?;
+        let candidates = b.select(here, keys, no_tie)?;
+        let key = b.reduce(Fold::Min, candidates, &[last], true)?;
+        let chosen = b.binary(Binary::Eq, keys, key)?;
+        let here = b.with(Binary::Eq, wanted, number as f64)?;
+        for ((from, zero), all) in [row, places].into_iter().zip(zero).zip(&mut found) {
+            let picked = b.select(chosen, from, zero)?;
+            let picked = b.reduce(Fold::Sum, picked, &[last], true)?;
+            *all = Some(b.select(here, picked, all.unwrap_or(zero))?);
+        }
+        // What is found neither is among the best nor breaks a tie again.
+        left = b.select(chosen, worst, left)?;
+        keys = b.select(chosen, no_tie, keys)?;
+    }
+    let [values, places] = found.map(|all| all.or_broken("at least one is wanted"));
+    Ok((values, places))
+}
+
+/// Elements of a row whose sums up to each are taken at once.
+const MOST_SUMMED: i64 = 64;
+/// Elements of a block of longer rows.
+const SUM_BLOCK: i64 = 32;
+
 /// `cumsum(x)` along `axis`; `exclusive=1` leaves out the element itself, `reverse=1` starts at the end.
 pub(super) fn cumsum(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let axis = call.axis(b, x, "axis", 0)?;
     let (order, back) = to_end(b.rank(x), axis);
     let row = b.transpose(x, &order)?;
+    let sums = sums_up_to(b, row, (call.flag("exclusive")?, call.flag("reverse")?))?;
+    Ok(vec![b.transpose(sums, &back)?])
+}
+
+/// Sums of the last axis up to each element: of long rows in blocks, to which those before them are added.
+fn sums_up_to(b: &mut Builder, row: ValueId, (exclusive, reverse): (bool, bool)) -> BuildResult<ValueId> {
+    let last = b.rank(row) - 1;
+    let n = b.dim(row, last)?;
+    let zero = b.scalar(b.dtype(row), 0.0)?;
+    let Some(size) = n.as_fixed().filter(|size| *size > MOST_SUMMED) else {
+        return all_sums_up_to(b, row, (exclusive, reverse), zero);
+    };
+    let blocks = size / SUM_BLOCK + i64::from(size % SUM_BLOCK > 0);
+    let padded = b.pad(row, last, 0.into(), (blocks * SUM_BLOCK - size).into(), zero)?;
+    let mut dims = b.dims(row)[..last].to_vec();
+    let mut cut = dims.clone();
+    cut.extend([Dim::fixed(blocks), Dim::fixed(SUM_BLOCK)]);
+    let cut = b.reshape(padded, &cut)?;
+    let inside = all_sums_up_to(b, cut, (exclusive, reverse), zero)?;
+    let whole = b.reduce(Fold::Sum, cut, &[last + 1], false)?;
+    let before = sums_up_to(b, whole, (true, reverse))?;
+    let before = b.unsqueeze(before, last + 1)?;
+    let all = b.add(inside, before)?;
+    dims.push(Dim::fixed(blocks * SUM_BLOCK));
+    let all = b.reshape(all, &dims)?;
+    b.slice(all, last, 0.into(), n, 1)
+}
+
+/// The same with each element beside all that count for it.
+fn all_sums_up_to(
+    b: &mut Builder,
+    row: ValueId,
+    (exclusive, reverse): (bool, bool),
+    zero: ValueId,
+) -> BuildResult<ValueId> {
     let last = b.rank(row) - 1;
     let n = b.dim(row, last)?;
     let from = b.unsqueeze(row, last)?;
     let square = [n.clone(), n];
     let (to, at) = (b.iota(Dtype::I64, &square, 0)?, b.iota(Dtype::I64, &square, 1)?);
-    let counted = match (call.flag("exclusive")?, call.flag("reverse")?) {
+    let counted = match (exclusive, reverse) {
         (false, false) => Binary::Le,
         (true, false) => Binary::Lt,
         (false, true) => Binary::Ge,
         (true, true) => Binary::Gt,
     };
     let counted = b.binary(counted, at, to)?;
-    let zero = b.scalar(b.dtype(x), 0.0)?;
     let parts = b.select(counted, from, zero)?;
-    let sums = b.reduce(Fold::Sum, parts, &[last + 1], false)?;
-    Ok(vec![b.transpose(sums, &back)?])
+    b.reduce(Fold::Sum, parts, &[last + 1], false)
 }
 
 /// `trilu(x, k)`: zeros above (`upper=1`: below) diagonal `k` of the last two axes.
