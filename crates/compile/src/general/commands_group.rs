@@ -23,9 +23,10 @@ use super::group_plan::{GroupPlan, is_copy};
 use super::kernel::{Packing, Work};
 use super::moves::Bytes;
 use super::operands::Operand;
-use super::passes::{Pass, passes_with};
+use super::passes::{Pass, Registers, passes_with};
 use super::plan::{Planner, WORD_BYTES};
 use super::refusal::Lowered;
+use super::tap_folds::{FoldedShare, TapFold};
 use super::view::{signed, strides};
 
 /// Where things of one share lie in data memory.
@@ -285,6 +286,9 @@ impl Planner<'_> {
             .and_then(|value| self.slot(plan, *value, places))
             .is_none_or(|slot| slot.1);
         let words = if wide { places.words } else { places.narrow_words };
+        if let Some(fold) = &plan.fold {
+            return self.folded(plan, (number, fold), range, places);
+        }
         if lines.is_empty() && streams[..] == [0] && self.narrowed(plan, number, range, places)? {
             return Ok(());
         }
@@ -342,6 +346,43 @@ impl Planner<'_> {
                     Pass { stream: 0, pair: None, vector: chain(packing.word(), Vec::new()), result: 0 };
                 self.pass(&plain, at[*stream], None, words, (slot, packing.cast()));
             }
+        }
+        Ok(())
+    }
+
+    /// A fold in one command, and what is done with it.
+    fn folded(
+        &mut self,
+        plan: &GroupPlan,
+        (number, share): (usize, &FoldedShare),
+        range: (u64, u64),
+        places: &mut Places,
+    ) -> Lowered<()> {
+        let TapFold { lines, streams, .. } = &share.fold;
+        let from = self.brought(plan, (number, 0), range, places)?;
+        let made = passes_with(self.emitter.machine, 1, lines, streams, &Registers::new());
+        let made = made.ok_or("a step that no unit does")?;
+        let rooms = Rooms::new(1, streams, &made);
+        let room = |room: &Option<u64>| places.temporary + room.unwrap_or(0) * places.words * WORD_BYTES;
+        let mut at: Vec<u64> = rooms.of.iter().map(room).collect();
+        let results = &self.kernels.kernels[number].results;
+        for (stream, value) in streams.iter().zip(results) {
+            let slot = self.slot(plan, *value, places).filter(|_| !self.value(*value).packing.is_narrow());
+            at[*stream] = slot.map_or(at[*stream], |slot| slot.0);
+        }
+        self.emitter.exec(share.command(from, places.words, at[0]));
+        for pass in &made {
+            let pair = pass.pair.map(|pair| at[pair]);
+            self.pass(pass, at[pass.stream], pair, places.words, (at[pass.result], None));
+        }
+        for (stream, value) in streams.iter().zip(results) {
+            let Some((slot, _)) = self.slot(plan, *value, places) else { continue };
+            let packing = self.value(*value).packing;
+            if at[*stream] == slot && !packing.is_narrow() {
+                continue;
+            }
+            let plain = Pass { stream: 0, pair: None, vector: chain(packing.word(), Vec::new()), result: 0 };
+            self.pass(&plain, at[*stream], None, places.words, (slot, packing.cast()));
         }
         Ok(())
     }

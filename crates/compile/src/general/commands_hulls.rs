@@ -238,7 +238,7 @@ impl Planner<'_> {
     }
 
     /// Where the first element of an input lies in its hull, which is brought if it is not there.
-    fn brought(
+    pub(super) fn brought(
         &mut self,
         plan: &GroupPlan,
         read: (usize, usize),

@@ -7,11 +7,12 @@
 
 use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
-use tilewright_tcp_isa::vector::FLIT_WORDS;
+use tilewright_tcp_isa::vector::{FLIT_WORDS, HALF_WORDS};
 
 use super::commands_keep::staged_rows;
 use super::depthwise::{self, FLIT_CHANNELS};
 use super::operands::{Operand, slack};
+use super::tap_folds::fold_cycles;
 use super::view::{count, signed};
 
 /// Words of a share, at most.
@@ -261,6 +262,8 @@ pub(super) struct Room {
     pub(super) rows: Option<WholeRows>,
     /// Taps of sums that the contraction engine adds, channels together.
     pub(super) taps: u64,
+    /// Elements of folds that the vector engine takes in one command, of neighbouring places together.
+    pub(super) folded: u64,
     /// Elements that a share has a multiple of: a flit, or a granule if they are only copied, or filled up.
     pub(super) unit: u64,
 }
@@ -305,7 +308,13 @@ pub(super) fn cut(machine: &Tcp, dims: &[u64], operands: &[Operand], room: Room)
             !rows.takes(share) || whole < rows.columns
         });
         let by_channel = inner.last().is_some_and(|channels| channels.is_multiple_of(FLIT_CHANNELS));
-        if room.taps > 0 && !by_channel || share > MOST_SHARE || torn || !share.is_multiple_of(room.unit) {
+        let by_halves = inner.last().is_some_and(|last| last.is_multiple_of(HALF_WORDS));
+        if room.taps > 0 && !by_channel
+            || room.folded > 0 && !by_halves
+            || share > MOST_SHARE
+            || torn
+            || !share.is_multiple_of(room.unit)
+        {
             continue;
         }
         let digits = dims.iter().zip(&inner).map(|(size, inner)| size.div_ceil(*inner)).collect();
@@ -411,8 +420,11 @@ fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand
     }
     for (hull, operand) in hulls.iter().zip(operands) {
         dma += machine.tdma.startup_cycles + live * rows(hull) * requests(run_bytes(hull, operand));
+        let narrow = hull.walk.last().is_some_and(|(size, stride)| *size > 1 && *stride != 1);
+        if room.folded > 0 {
+            unit += machine.command.overhead_cycles + fold_cycles(share, room.folded, narrow);
+        }
         if !operand.contracted && (!hull.is_stream() || operand.element_bytes != WORD_BYTES) {
-            let narrow = hull.walk.last().is_some_and(|(size, stride)| *size > 1 && *stride != 1);
             let words = if narrow { share } else { share / FLIT_WORDS };
             unit += operand.streams * (machine.command.overhead_cycles + words);
         }
@@ -521,6 +533,7 @@ mod tests {
             dm_bytes: 1 << 18,
             rows: None,
             taps: 0,
+            folded: 0,
             unit,
         };
         let (count, dims) = (300 * 301, [300, 151]);

@@ -9,7 +9,7 @@ use super::form::{Former, MOST_ELEMENTS, inverse, memory_order};
 use super::group::GRANULE_WORDS;
 use super::kernel::{Origin, Part, Work};
 use super::refusal::Lowered;
-use super::view::{View, count, signed, strides};
+use super::view::{View, count, joined, signed, strides};
 
 /// Columns that a reduction takes at once; longer rows are reduced in two turns.
 const MOST_COLUMNS: u64 = 4096;
@@ -19,6 +19,31 @@ const LEAST_COLUMNS: u64 = 64;
 const MOST_BLOCKS: u64 = 16;
 /// Elements of a position of an axis below which rows are folded instead.
 const LEAST_INNER: u64 = 64;
+
+/// Elements of which short rows are folded place by place.
+const MANY_ELEMENTS: u64 = 1 << 14;
+/// Elements of a run below which rows are as long as they may be.
+const LEAST_RUN: u64 = 512;
+
+/// Elements from each of some axes on to the last of them.
+fn inner_sizes(x: &View, axes: &[usize]) -> Vec<u64> {
+    let sizes: Vec<u64> = axes.iter().filter_map(|axis| x.axes.get(*axis)).map(|axis| axis.0).collect();
+    (0..sizes.len()).map(|at| sizes[at..].iter().product()).collect()
+}
+
+/// A view with neighbouring axes as one, if elements lie so, and which axis that is.
+fn joined_axes(x: &View, axes: &[usize]) -> Option<(View, usize)> {
+    let first = *axes.first()?;
+    let follow = axes.iter().zip(first..).all(|(axis, place)| *axis == place);
+    let own = x.axes.get(first..first + axes.len())?;
+    let [(size, stride)] = joined(own)[..] else { return None };
+    if axes.len() < 2 || !follow {
+        return None;
+    }
+    let mut together = x.clone();
+    together.axes.splice(first..first + axes.len(), [(size, stride)]);
+    Some((together, first))
+}
 
 impl Former<'_> {
     /// Folds axes; the result has `dims`.
@@ -40,6 +65,21 @@ impl Former<'_> {
             }
             (dtype, fold) => return Err(format!("{} of {dtype} over an axis", fold.name())),
         };
+        if let Some((together, axis)) = joined_axes(x, axes) {
+            return self.reduce_one(name, &together, (fold, dtype), (&[axis], &inner_sizes(x, axes)), dims);
+        }
+        self.reduce_one(name, x, (fold, dtype), (axes, &inner_sizes(x, axes)), dims)
+    }
+
+    /// The same of values and folds that there are units for; so many elements are runs of what is read.
+    fn reduce_one(
+        &mut self,
+        name: &str,
+        x: &View,
+        (fold, dtype): (Fold, Dtype),
+        (axes, runs): (&[usize], &[u64]),
+        dims: &[u64],
+    ) -> Lowered<View> {
         let rank = x.axes.len();
         let order: Vec<usize> =
             (0..rank).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
@@ -49,12 +89,13 @@ impl Former<'_> {
         let numbers = matches!(dtype, Dtype::F32 | Dtype::I32) && fold != Fold::Prod;
         let apart =
             turned.axes.last().is_some_and(|axis| axis.1 != 1) || turned.reshaped(&[rows, columns]).is_none();
-        let few = columns < FLIT_WORDS || apart && columns <= MOST_TAPS;
+        let short = columns < FLIT_WORDS && rows * columns >= MANY_ELEMENTS;
+        let few = short || apart && columns <= MOST_TAPS;
         if numbers && few && columns > 1 && rows > columns {
             return self.folded_taps(name, x, fold, axes, dims);
         }
         if numbers && let Some(parts) = self.in_blocks(name, x, fold, axes)? {
-            return self.reduce(name, &parts, fold, axes, dims);
+            return self.reduce_one(name, &parts, (fold, dtype), (axes, runs), dims);
         }
         let flat = match turned.reshaped(&[rows, columns]) {
             Some(view) => view,
@@ -64,13 +105,13 @@ impl Former<'_> {
             self.product(name, flat)?
         } else {
             let from = self.plain(&flat, &format!("{name}.rows"))?;
-            self.folded(name, from, fold, (rows, columns))?
+            self.folded(name, from, fold, (rows, columns), runs)?
         };
         Ok(View::whole(value, dims))
     }
 
-    /// An axis of which blocks lie one behind the other in memory, folded to one block; `None` if it is short, or
-    /// what lies in one position is no whole granule.
+    /// An axis of which blocks lie one behind the other in memory, folded to one block; `None` if it is
+    /// short, or what lies in one position is no whole granule.
     fn in_blocks(&mut self, name: &str, x: &View, fold: Fold, axes: &[usize]) -> Lowered<Option<View>> {
         let [axis] = axes[..] else { return Ok(None) };
         let (size, stride) = x.axes[axis];
@@ -130,7 +171,14 @@ impl Former<'_> {
         }
     }
 
-    fn folded(&mut self, name: &str, from: usize, fold: Fold, (rows, columns): (u64, u64)) -> Lowered<usize> {
+    fn folded(
+        &mut self,
+        name: &str,
+        from: usize,
+        fold: Fold,
+        (rows, columns): (u64, u64),
+        runs: &[u64],
+    ) -> Lowered<usize> {
         let dtype = self.all.values[from].dtype;
         if columns == 1 {
             return Ok(from);
@@ -138,16 +186,20 @@ impl Former<'_> {
         if columns <= MOST_COLUMNS {
             return Ok(self.made(name, &[rows], dtype, Work::Reduce { from, fold, columns }));
         }
-        let part = (LEAST_COLUMNS..=MOST_COLUMNS).rev().find(|part| columns.is_multiple_of(*part));
+        let fits =
+            |part: &u64| (LEAST_COLUMNS..=MOST_COLUMNS).contains(part) && columns.is_multiple_of(*part);
+        // Runs that others walk over too, so that rows are the same to all.
+        let run = runs.iter().copied().filter(fits).filter(|run| *run >= LEAST_RUN).max();
+        let part = run.or_else(|| (LEAST_COLUMNS..=MOST_COLUMNS).rev().find(fits));
         let Some(part) = part else {
             let parts = columns.div_ceil(MOST_COLUMNS);
             let wide = parts * columns.div_ceil(parts).next_multiple_of(FLIT_WORDS);
             let from = self.lengthened(name, from, fold, (rows, columns, wide))?;
-            return self.folded(name, from, fold, (rows, wide));
+            return self.folded(name, from, fold, (rows, wide), &[]);
         };
         let work = Work::Reduce { from, fold, columns: part };
         let parts = self.made(&format!("{name}.parts"), &[rows * (columns / part)], dtype, work);
-        self.folded(name, parts, fold, (rows, columns / part))
+        self.folded(name, parts, fold, (rows, columns / part), &[])
     }
 
     /// Rows with more columns behind, of which none changes what a fold gives.

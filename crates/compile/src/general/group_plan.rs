@@ -15,6 +15,7 @@ use super::kernel::{Kernels, Work};
 use super::operands::{Operand, coalesced, shared, slack};
 use super::passes::passes;
 use super::plan::WORD_BYTES;
+use super::tap_folds::{FoldedShare, TapFold, tap_fold};
 use super::view::{View, signed};
 
 /// A view of a value that a group brings.
@@ -47,6 +48,8 @@ pub(super) struct GroupPlan {
     pub(super) temporary: u64,
     /// Depthwise sums that the contraction engine adds, by the number of their kernel.
     pub(super) sums: BTreeMap<usize, (Taps, Share)>,
+    /// The fold that its only kernel begins with.
+    pub(super) fold: Option<FoldedShare>,
     /// Elements of values from their first on that shares touch, the short last ones taken as whole.
     pub(super) reach: BTreeMap<usize, u64>,
     /// Elements before the first of values that shares touch, which masks leave nothing of.
@@ -89,8 +92,38 @@ pub(super) fn plan_group(
 ) -> Option<GroupPlan> {
     let kernels: Vec<usize> = group.kernels.clone().collect();
     let found = if has_rows.is_none() { sums(all, &kernels) } else { BTreeMap::new() };
-    let by_engine = (!found.is_empty()).then(|| plan_with(machine, all, group, room, (has_rows, found)));
-    by_engine.flatten().or_else(|| plan_with(machine, all, group, room, (has_rows, BTreeMap::new())))
+    let fold = if let ([number], None) = (&kernels[..], has_rows) { tap_fold(all, *number) } else { None };
+    let plan = |engines: Engines| plan_with(machine, all, group, room, (has_rows, engines));
+    let none = || Engines { sums: BTreeMap::new(), fold: None };
+    let added = (!found.is_empty()).then(|| plan(Engines { sums: found, ..none() })).flatten();
+    let folded = || fold.and_then(|fold| plan(Engines { fold: Some(fold), ..none() }));
+    added.or_else(folded).or_else(|| plan(none()))
+}
+
+/// What is done of a group besides passes over streams.
+struct Engines {
+    /// Depthwise sums that the contraction engine adds.
+    sums: BTreeMap<usize, Taps>,
+    /// The fold that its only kernel begins with, in one command.
+    fold: Option<TapFold>,
+}
+
+impl Engines {
+    /// Words of temporary streams, and commands of the vector engine.
+    fn passes(&self, machine: &Tcp, all: &Kernels, kernels: &[usize]) -> (u64, u64) {
+        if let Some(TapFold { lines, streams, .. }) = &self.fold {
+            let made = passes(machine, 1, lines, streams).unwrap_or_default();
+            return (Rooms::new(1, streams, &made).most, (made.len() + streams.len()) as u64);
+        }
+        let by_vectors = || kernels.iter().filter(|at| !self.sums.contains_key(at));
+        let temporary = by_vectors().map(|at| temporary(machine, all, *at)).max().unwrap_or_default();
+        (temporary, by_vectors().map(|at| commands(machine, all, *at)).sum())
+    }
+
+    /// Whether an input of a kernel is read as part of others.
+    fn takes(&self, number: usize) -> bool {
+        self.fold.is_some() || self.sums.contains_key(&number)
+    }
 }
 
 /// Rows that are filled up in a slice are whole flits there, whatever comes and leaves.
@@ -99,13 +132,13 @@ fn fills_up(all: &Kernels, group: &Group, made: &BTreeSet<usize>) -> bool {
     !group.columns.is_multiple_of(FLIT_WORDS) && made.iter().all(is_wide)
 }
 
-/// The same with depthwise sums that the contraction engine is to add.
+/// The same with what engines are to do.
 fn plan_with(
     machine: &Tcp,
     all: &Kernels,
     group: &Group,
     (pes, dm_bytes): (u64, u64),
-    (has_rows, found): (Option<RowResults>, BTreeMap<usize, Taps>),
+    (has_rows, engines): (Option<RowResults>, Engines),
 ) -> Option<GroupPlan> {
     let single = has_rows == Some(RowResults::Stay);
     let has_rows = has_rows.is_some();
@@ -114,28 +147,15 @@ fn plan_with(
         kernels.iter().flat_map(|at| all.kernels[*at].results.iter().copied()).collect();
     let dims = if has_rows { axes(all, group)? } else { first_dims(all, group)? };
     let reads = brought_in(all, &kernels, &made, &dims)?;
-    let mut views: Vec<View> = reads.iter().map(|(_, (_, view))| view.clone()).collect();
-    let bytes: Vec<u64> = views.iter().map(|view| all.values[view.value].element_bytes()).collect();
-    if has_rows {
-        // Rows are not joined with what is in them.
-        views.push(View { value: 0, first: 0, axes: per_row(&dims, group.columns) });
-    }
-    let (sizes, mut operands) = coalesced(&views, &[bytes, vec![WORD_BYTES]].concat());
-    operands.truncate(reads.len());
-    for (operand, ((number, _), (value, _))) in operands.iter_mut().zip(&reads) {
-        operand.contracted = found.contains_key(number);
-        let count = all.values[*value].count();
-        (operand.room, operand.ahead) = (count + slack(count), slack(count));
-    }
+    let rows = has_rows.then(|| per_row(&dims, group.columns));
+    let (sizes, operands) = entering(all, &reads, rows, &engines);
     let (slots, wide_slots, narrow_slots) = slots(all, &kernels, group, has_rows);
     let narrows = !has_rows && kernels.iter().all(|at| is_narrowing(all, *at));
     let copies = !has_rows && kernels.iter().all(|at| is_copy(all, *at));
     let by_granules = copies || (has_rows && fills_up(all, group, &made));
     let slot_bytes = if narrows { result_bytes(all, &kernels) } else { WORD_BYTES };
-    let by_vectors = || kernels.iter().filter(|at| !found.contains_key(at));
-    let temporary = by_vectors().map(|at| temporary(machine, all, *at)).max().filter(|_| !narrows && !copies);
-    let temporary = temporary.unwrap_or_default();
-    let commands: u64 = by_vectors().map(|at| commands(machine, all, *at)).sum();
+    let (temporary, commands) = engines.passes(machine, all, &kernels);
+    let temporary = if narrows || copies { 0 } else { temporary };
     let room = Room {
         pes,
         stream_bytes: wide_slots * slot_bytes + (temporary + narrow_slots.div_ceil(8)) * WORD_BYTES,
@@ -143,7 +163,8 @@ fn plan_with(
         result_bytes: result_bytes(all, &kernels),
         dm_bytes,
         rows: has_rows.then_some(WholeRows { columns: group.columns, multiple: LEAST_ROWS, single }),
-        taps: found.values().map(|taps| taps.windows.len() as u64).sum(),
+        taps: engines.sums.values().map(|taps| taps.windows.len() as u64).sum(),
+        folded: engines.fold.as_ref().map_or(0, |fold| fold.taps as u64),
         unit: if by_granules { GRANULE_WORDS } else { FLIT_WORDS },
     };
     let known: Vec<(usize, Operand)> = reads.iter().map(|(_, (value, _))| *value).zip(operands).collect();
@@ -175,7 +196,9 @@ fn plan_with(
     let reads: BTreeMap<(usize, usize), (usize, i64)> =
         reads.iter().map(|(read, _)| *read).zip(places.iter().map(begins)).collect();
     let columns = has_rows.then_some(group.columns.next_multiple_of(FLIT_WORDS));
-    let sums = shares(machine, &brought, &reads, found)?;
+    let fold = engines.fold.map(|fold| FoldedShare::new(fold, &brought, &reads, kernels[0]));
+    let fold = if let Some(fold) = fold { Some(fold?) } else { None };
+    let sums = shares(machine, &brought, &reads, engines.sums)?;
     Some(GroupPlan {
         kernels,
         columns,
@@ -191,9 +214,31 @@ fn plan_with(
         narrow_slots,
         temporary,
         sums,
+        fold,
         reach,
         ahead,
     })
+}
+
+/// Axes that all reads of a group and its rows, if it has some, walk alike, and the reads over them.
+fn entering(
+    all: &Kernels,
+    reads: &[((usize, usize), Read)],
+    rows: Option<Vec<(u64, i64)>>,
+    engines: &Engines,
+) -> (Vec<u64>, Vec<Operand>) {
+    let mut views: Vec<View> = reads.iter().map(|(_, (_, view))| view.clone()).collect();
+    let bytes: Vec<u64> = views.iter().map(|view| all.values[view.value].element_bytes()).collect();
+    // Rows are not joined with what is in them.
+    views.extend(rows.map(|axes| View { value: 0, first: 0, axes }));
+    let (sizes, mut operands) = coalesced(&views, &[bytes, vec![WORD_BYTES]].concat());
+    operands.truncate(reads.len());
+    for (operand, ((number, _), (value, _))) in operands.iter_mut().zip(reads) {
+        operand.contracted = engines.takes(*number);
+        let count = all.values[*value].count();
+        (operand.room, operand.ahead) = (count + slack(count), slack(count));
+    }
+    (sizes, operands)
 }
 
 /// A cut with what it takes, and what streams have in common.

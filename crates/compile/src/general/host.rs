@@ -204,7 +204,8 @@ fn crop(all: &Kernels, work: &Work, value: usize) -> Option<(usize, HostBox)> {
     lying.sort_by_key(|axis| std::cmp::Reverse(axis.1));
     let lies = |(one, next): (&(u64, i64), &(u64, i64))| one.1 >= next.1 * signed(next.0);
     let once = lying.iter().zip(lying.iter().skip(1)).all(lies) && lying.last().is_none_or(|axis| axis.1 > 0);
-    if given || !is_made || !once || count != to.count() {
+    // The host takes elements from one place: what it leaves out of a value stays to be left out.
+    if given || !is_made || !once || count != to.count() || to.host.is_some() {
         return None;
     }
     let axes = axes.into_iter().map(|(size, step)| Some((size, u64::try_from(step).ok()?)));

@@ -1,6 +1,6 @@
-//! Moves into padding, and words put between others, as chains: every place reads what lies there or beside it,
-//! and a mask for each axis leaves nothing of what is beside. Within HBM such rows would be written in parts of
-//! access units, or word by word.
+//! Moves into padding, and words put between others, as chains: every place reads what lies there or beside
+//! it, and a mask for each axis leaves nothing of what is beside. Within HBM such rows would be written in
+//! parts of access units, or word by word.
 
 use tilewright_graph::Dtype;
 use tilewright_machine::tcp::Tcp;
@@ -212,7 +212,7 @@ mod tests {
             (Origin::Filled(0), vec![part(0, 9, &[(5, 24, 48), (4, 6, 8), (6, 1, 1)])]),
             (Origin::Filled(0xFF80_0000), vec![part(0, 9, &[(5, 24, 48), (4, 6, 8), (6, 1, 1)])]),
             (Origin::Filled(7), vec![part(3, 1, &[(80, 1, 3)])]),
-            (Origin::Kernel, vec![scalar(edge(0, 2)), main.clone()]),
+            (Origin::Kernel, vec![scalar(edge(0, 2)), main]),
         ];
         for (at, (origin, mut parts)) in cases.into_iter().enumerate() {
             if at == 3 {

@@ -121,6 +121,7 @@ mod share;
 mod signals;
 mod spread;
 mod strided;
+mod tap_folds;
 mod turned;
 mod unread;
 mod widen;

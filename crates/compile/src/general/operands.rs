@@ -33,9 +33,9 @@ pub(super) struct Operand {
     pub(super) ahead: u64,
 }
 
-/// Elements behind or before so many of a value that shares may run over, where positions of an axis do not make
-/// up whole shares, or of which a mask leaves nothing: HBM has room for them, and nobody looks at what lies
-/// there.
+/// Elements behind or before so many of a value that shares may run over, where positions of an axis do not
+/// make up whole shares, or of which a mask leaves nothing: HBM has room for them, and nobody looks at what
+/// lies there.
 pub(super) fn slack(count: u64) -> u64 {
     (count / SLACK_PART).max(count.min(LEAST_SLACK)).min(MOST_SLACK)
 }

@@ -69,8 +69,8 @@ impl Planner<'_> {
     }
 
     /// A group without the copy in another order that it begins with, where that alone and the rest take less
-    /// than both together: rows of a slice may lie far apart where they come from. The rest has no plan if it is
-    /// one kernel.
+    /// than both together: rows of a slice may lie far apart where they come from. The rest has no plan if it
+    /// is one kernel.
     fn behind_turned(&self, group: &Group, whole: Option<&GroupPlan>) -> Option<Option<(Group, GroupPlan)>> {
         let first = group.kernels.start;
         let Work::Chain { inputs, .. } = &self.kernels.kernels[first].work else { return None };

@@ -108,8 +108,7 @@ pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'
         }
         Work::Chain { inputs, lines, .. } if lines.is_empty() && all.runs_over(inputs) => {
             let from = values(inputs[0].value);
-            let word = |at: i64| usize::try_from(at).ok().and_then(|at| from.get(at)).copied();
-            vec![Expected::Within(inputs[0].places().into_iter().map(word).collect())]
+            vec![Expected::Within(inputs[0].places().into_iter().map(|at| word_at(&from, at)).collect())]
         }
         Work::Chain { inputs, lines, streams } => {
             let inputs: Vec<Vec<u32>> = inputs.iter().map(|input| taken(rules, all, input, values)).collect();
@@ -128,12 +127,7 @@ pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'
             outs.into_iter().map(Expected::Exact).collect()
         }
         Work::Contract { a, b, sizes } if sizes.operands == Packing::Byte => {
-            let wide = |value: usize| -> Vec<i64> {
-                let word = |word: &u32| i64::from(Packing::Byte.widened(rules, *word).cast_signed());
-                values(value).iter().map(word).collect()
-            };
-            let held = if sizes.held == Packing::Pairs { unpaired(&values(*b)) } else { wide(*b) };
-            vec![Expected::Exact(whole_products(&wide(*a), &held, *sizes))]
+            vec![Expected::Exact(of_bytes(rules, [&values(*a), &values(*b)], *sizes))]
         }
         Work::Contract { a, b, sizes } => {
             vec![Expected::Near(products(rules, [&values(*a), &values(*b)], *sizes))]
@@ -151,8 +145,20 @@ pub fn expected(rules: &RuleSet, all: &Kernels, number: usize, values: &Values<'
 fn taken(rules: &RuleSet, all: &Kernels, input: &View, values: &Values<'_>) -> Vec<u32> {
     let (packing, from) = (all.values[input.value].packing, values(input.value));
     let wide = |word: u32| packing.widened(rules, word);
-    let word = |at: i64| usize::try_from(at).ok().and_then(|at| from.get(at));
-    input.places().into_iter().map(|at| word(at).copied().map_or(0, wide)).collect()
+    input.places().into_iter().map(|at| word_at(&from, at).map_or(0, wide)).collect()
+}
+
+/// An element of a value; none before the first and behind the last.
+fn word_at(from: &[u32], at: i64) -> Option<u32> {
+    usize::try_from(at).ok().and_then(|at| from.get(at)).copied()
+}
+
+/// A contraction of bytes, or of bytes and integers of four bits.
+fn of_bytes(rules: &RuleSet, [a, b]: [&[u32]; 2], sizes: Sizes) -> Vec<u32> {
+    let word = |word: &u32| i64::from(Packing::Byte.widened(rules, *word).cast_signed());
+    let wide = |words: &[u32]| -> Vec<i64> { words.iter().map(word).collect() };
+    let held = if sizes.held == Packing::Pairs { unpaired(b) } else { wide(b) };
+    whole_products(&wide(a), &held, sizes)
 }
 
 /// Integers of four bits that lie two to a byte, the first in the low half.

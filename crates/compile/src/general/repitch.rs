@@ -131,8 +131,8 @@ impl Rows {
         if way == Way::Rows && axis + 1 < self.axes.len() { self.axes[axis].0 } else { self.padded(axis) }
     }
 
-    /// Sizes in the order of the source where rows lie apart: what turned rows read beyond an axis is there or
-    /// lies behind it.
+    /// Sizes in the order of the source where rows lie apart: what turned rows read beyond an axis is there
+    /// or lies behind it.
     fn apart(&self, way: Way) -> Vec<u64> {
         let inner = |axis: usize| Some(&axis) == self.order.last();
         let size = |axis: usize| match way {
