@@ -116,6 +116,22 @@ impl Lettered {
     }
 }
 
+/// Elements in one position of an axis up to which those of many positions are not gathered one by one.
+const SHORT_ROW: u64 = 16;
+/// Elements that are gathered from which on that pays, and elements of the source for each of them at most.
+const MANY_GATHERED: u64 = 1 << 12;
+const MOST_TURNED: u64 = 64;
+
+/// Whether what a gather takes for an index are short rows, many times.
+fn has_short_rows(own: &[u64], axis: usize, dims: &[u64]) -> bool {
+    let gathered = count(dims);
+    let (before, behind) = (count(&own[..axis]), count(&own[axis + 1..]));
+    before > 1
+        && behind <= SHORT_ROW
+        && gathered >= MANY_GATHERED
+        && count(own) <= gathered.saturating_mul(MOST_TURNED)
+}
+
 impl Former<'_> {
     /// Sums of products.
     pub(super) fn einsum(&mut self, name: &str, spec: &str, ids: &[ValueId], dtype: Dtype) -> Lowered<View> {
@@ -422,6 +438,9 @@ impl Former<'_> {
     ) -> Lowered<View> {
         let view = self.view(x)?;
         let own = view.dims();
+        if axis > 0 && has_short_rows(&own, axis, dims) {
+            return self.gathered_first(name, dims, axis, &view, indices);
+        }
         let from = self.plain(&view, &format!("{name}.from"))?;
         let (before, behind) = (own.get(..axis).ok_or("an axis")?, own.get(axis + 1..).ok_or("an axis")?);
         let around = (count(before), own[axis], count(behind));
@@ -429,6 +448,31 @@ impl Former<'_> {
         let dtype = self.all.values[from].dtype;
         let value = self.made(name, dims, dtype, Work::Gather { from, table, around });
         Ok(View::whole(value, dims))
+    }
+
+    /// The same with the axis in front, where what lies in one position of it is long, and behind it again.
+    fn gathered_first(
+        &mut self,
+        name: &str,
+        dims: &[u64],
+        axis: usize,
+        view: &View,
+        indices: ValueId,
+    ) -> Lowered<View> {
+        let own = view.dims();
+        let others = (0..own.len()).filter(|other| *other != axis);
+        let order: Vec<usize> = std::iter::once(axis).chain(others.clone()).collect();
+        let turned = view.transposed(&order).ok_or("an axis")?;
+        let from = self.plain(&turned, &format!("{name}.from"))?;
+        let inner = others.map(|other| own[other]).product::<u64>();
+        let (table, _) = self.table(&format!("{name}.table"), indices, own[axis], inner * 4)?;
+        let rows = dims.len() + 1 - own.len();
+        let lies: Vec<u64> = [&dims[axis..axis + rows], &dims[..axis], &dims[axis + rows..]].concat();
+        let dtype = self.all.values[from].dtype;
+        let around = (1, own[axis], inner);
+        let value = self.made(name, &lies, dtype, Work::Gather { from, table, around });
+        let back: Vec<usize> = (rows..rows + axis).chain(0..rows).chain(rows + axis..dims.len()).collect();
+        View::whole(value, &lies).transposed(&back).ok_or_else(|| "axes that do not fit".to_string())
     }
 
     /// Rows replaced by others.

@@ -27,6 +27,8 @@
 //! | `turned` | contractions whose results are read columns first |
 //! | `group` | reductions with the chains around them, row by row |
 //! | `cut`, `operands`, `legal` | shares of chains that read by strides; what must be moved first |
+//! | `repitch`, `masked` | permutations of rows that lie apart; padding as chains under masks |
+//! | `tap_folds` | folds of elements at regular distances in one command |
 //! | `group_plan`, `plan_groups` | how groups are cut, and which kernels run together |
 //! | [`passes`](mod@passes) | steps as commands of the vector engine |
 //! | [`tactic`], [`image`] | contractions by the explorer's tactics; their shapes seen from HBM |
