@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright_base::invariant::OrBroken;
 use tilewright_num::Dtype;
 use tilewright_tcp_isa::program::exec::{Context, Fetch, Stream, Switch};
-use tilewright_tcp_isa::program::transfer::SLICE_STRIDE;
+use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE};
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 use tilewright_tcp_lower::kernels::chain::chain;
 use tilewright_tcp_lower::kernels::pass::{ElementTarget, commit, exec, fetch_words, pass};
@@ -50,13 +50,11 @@ pub(super) struct Places {
 
 impl Planner<'_> {
     pub(super) fn group(&mut self, plan: &GroupPlan) -> Lowered<()> {
-        let (slices, pes) = (self.machine().pe.slices, self.emitter.pes());
-        let shares = plan.cut.shares();
-        let step = usize::try_from(slices).map_err(|_| "too many slices")?;
-        for (turn, first) in (0..shares).step_by(step).enumerate() {
-            self.emitter.turn_to(turn as u64 % pes);
-            let again = turn as u64 >= pes && (plan.kernels.len() == 1 || !plan.sums.is_empty());
-            self.group_share(plan, (first, (first + slices).min(shares)), again)?;
+        let pes = self.emitter.pes();
+        for (turn, range) in (0..).zip(self.share_ranges(plan)) {
+            self.emitter.turn_to(turn % pes);
+            let again = turn >= pes && (plan.kernels.len() == 1 || !plan.sums.is_empty());
+            self.group_share(plan, range, again)?;
         }
         let last: BTreeSet<usize> =
             plan.slots.keys().copied().filter(|value| !self.is_given(plan, *value)).collect();
@@ -67,7 +65,7 @@ impl Planner<'_> {
     }
 
     /// Whether somebody outside of a group reads a value.
-    fn is_given(&self, plan: &GroupPlan, value: usize) -> bool {
+    pub(super) fn is_given(&self, plan: &GroupPlan, value: usize) -> bool {
         let outside = |reader: &usize| plan.kernels.binary_search(reader).is_err();
         self.keep || self.readers[value].iter().any(outside)
     }
@@ -234,36 +232,10 @@ impl Planner<'_> {
     }
 
     /// Writes shares that do not follow each other.
-    fn give_blocks(&mut self, plan: &GroupPlan, value: usize, (first, end): (u64, u64), dm: u64) {
-        let element_bytes = self.value(value).element_bytes();
-        let dims: Vec<u64> = plan.cut.digits.iter().zip(&plan.cut.inner).map(|(a, b)| a * b).collect();
-        let out = Operand {
-            first: 0,
-            strides: strides(&dims),
-            element_bytes,
-            steps: Vec::new(),
-            streams: 1,
-            contracted: false,
-            room: u64::MAX,
-            ahead: 0,
-        };
-        let outer = plan.cut.outer(&out);
-        let scale = |elements: i64| elements * signed(element_bytes);
-        for ShareBox { first: share, loops } in boxes(&plan.cut.digits, first, end) {
-            let slices = |(size, digit, step): &(u64, usize, u64)| {
-                (*size, signed(*step) * SLICE_STRIDE, scale(outer[*digit]))
-            };
-            let mut rows: Vec<(u64, i64, i64)> = loops.iter().map(slices).collect();
-            let mut own = strides(&plan.cut.inner).into_iter();
-            let inner = plan.cut.inner.iter().zip(&out.strides);
-            rows.extend(inner.map(|(size, to)| {
-                (*size, scale(own.next().or_broken("a stride for each axis")), scale(*to))
-            }));
-            let source = self.emitter.dm(dm).step(signed(share - first) * SLICE_STRIDE);
-            let target = hbm(self.places[value]).step(scale(offset(&plan.cut.digits, &outer, share)));
-            if let (Some(source), Some(target)) = (source, target) {
-                self.emitter.bytes("keep", &Bytes { source, target, loops: rows, inside: element_bytes });
-            }
+    fn give_blocks(&mut self, plan: &GroupPlan, value: usize, range: (u64, u64), dm: u64) {
+        let place = (self.places[value], self.value(value).element_bytes());
+        for bytes in value_boxes(plan, place, range, self.emitter.dm(dm)) {
+            self.emitter.bytes("keep", &bytes);
         }
     }
 
@@ -429,6 +401,45 @@ impl Planner<'_> {
         self.emitter.exec(pass("walk", fetch, vector, places.words / FLIT_WORDS, target));
         Ok(true)
     }
+}
+
+/// Shares that do not follow each other, from slices to their places in a value: its first byte, and bytes of
+/// an element.
+pub(super) fn value_boxes(
+    plan: &GroupPlan,
+    (place, element_bytes): (u64, u64),
+    (first, end): (u64, u64),
+    dm: Address,
+) -> Vec<Bytes> {
+    let dims: Vec<u64> = plan.cut.digits.iter().zip(&plan.cut.inner).map(|(a, b)| a * b).collect();
+    let out = Operand {
+        first: 0,
+        strides: strides(&dims),
+        element_bytes,
+        steps: Vec::new(),
+        streams: 1,
+        contracted: false,
+        room: u64::MAX,
+        ahead: 0,
+    };
+    let outer = plan.cut.outer(&out);
+    let scale = |elements: i64| elements * signed(element_bytes);
+    let block = |ShareBox { first: share, loops }: ShareBox| {
+        let slices = |(size, digit, step): &(u64, usize, u64)| {
+            (*size, signed(*step) * SLICE_STRIDE, scale(outer[*digit]))
+        };
+        let mut rows: Vec<(u64, i64, i64)> = loops.iter().map(slices).collect();
+        let mut own = strides(&plan.cut.inner).into_iter();
+        let inner = plan.cut.inner.iter().zip(&out.strides);
+        rows.extend(
+            inner
+                .map(|(size, to)| (*size, scale(own.next().or_broken("a stride for each axis")), scale(*to))),
+        );
+        let source = dm.step(signed(share - first) * SLICE_STRIDE)?;
+        let target = hbm(place).step(scale(offset(&plan.cut.digits, &outer, share)))?;
+        Some(Bytes { source, target, loops: rows, inside: element_bytes })
+    };
+    boxes(&plan.cut.digits, first, end).into_iter().filter_map(block).collect()
 }
 
 /// Elements before a share.

@@ -27,6 +27,9 @@ use super::plan::{Planner, WORD_BYTES};
 use super::refusal::Lowered;
 use super::view::signed;
 
+/// Cycles of the sub context that one of a DMA engine is worth: the engine has more to do, and zeros are
+/// written before what comes.
+const ENGINE_WORTH: u64 = 4;
 /// Slices of a ring below which copies take less than the ring.
 const LEAST_RING_LOG2: u32 = 2;
 
@@ -298,26 +301,44 @@ impl Planner<'_> {
         (first, end): (u64, u64),
         to: u64,
     ) -> Lowered<()> {
-        let Some((value, operand, hull)) = plan.operand(read) else {
-            return Err("an input".to_string());
-        };
+        let (number, _) = plan.reads.get(&read).ok_or("an input")?;
+        let (all, cleared_bytes) = self.hull_transfers(plan, *number, (first, end), to)?;
+        let slices = self.machine().pe.slices;
+        if cleared_bytes > 0 {
+            self.emitter.clear_slices("clear", to, cleared_bytes, &[(end - first, slices)]);
+        }
+        let sharing = plan.cut.shares().div_ceil(end - first).min(self.emitter.pes());
+        for bytes in all {
+            self.emitter.bytes_alike("bring", &bytes, sharing);
+        }
+        Ok(())
+    }
+
+    /// Transfers of hulls of shares to a place of the slices, and bytes that are cleared there in slices behind
+    /// the last share, if these do not get the hull of the first.
+    pub(super) fn hull_transfers(
+        &self,
+        plan: &GroupPlan,
+        number: usize,
+        (first, end): (u64, u64),
+        to: u64,
+    ) -> Lowered<(Vec<Bytes>, u64)> {
+        let (value, operand, hull) = plan.operands.get(number).ok_or("an input")?;
         let mut all: Vec<Walk> = Vec::new();
         let outer = plan.cut.outer(operand);
         for ShareBox { first: share, loops } in boxes(&plan.cut.digits, first, end) {
             let loops = loops.iter().map(|(size, digit, step)| (*size, outer[*digit], *step)).collect();
             all.push((share, share - first, loops));
         }
-        let slices = self.machine().pe.slices;
-        let idle = slices.exact_sub(end - first);
-        if idle > 0 && !self.clears(hull, operand, idle) {
+        let idle = self.machine().pe.slices.exact_sub(end - first);
+        let clears = idle > 0 && self.clears(hull, operand, idle);
+        if idle > 0 && !clears {
             all.push((first, end - first, vec![(idle, 0, 1)]));
-        } else if idle > 0 {
-            let bytes = block_bytes(hull.elements * operand.element_bytes);
-            self.emitter.clear_slices("clear", to, bytes, &[(slices - idle, slices)]);
         }
+        let cleared_bytes = if clears { block_bytes(hull.elements * operand.element_bytes) } else { 0 };
         let scale = |elements: i64| elements * signed(operand.element_bytes);
         let place = self.places[*value];
-        for (share, slice, loops) in all {
+        let bytes = |(share, slice, loops): Walk| {
             let skipped = offset(&plan.cut.digits, &outer, share) + hull.first(operand);
             let mut rows: Vec<(u64, i64, i64)> = loops
                 .into_iter()
@@ -326,13 +347,12 @@ impl Planner<'_> {
             let levels = &hull.levels[..hull.levels.len() - 1];
             rows.extend(levels.iter().map(|(size, from, to)| (*size, scale(*from), scale(signed(*to)))));
             let inside = hull.run() * operand.element_bytes;
-            let source = hbm(place).step(scale(skipped));
-            let target = self.emitter.dm(to).step(signed(slice) * SLICE_STRIDE);
-            let (Some(source), Some(target)) = (source, target) else { return Err("a place".to_string()) };
-            let sharing = plan.cut.shares().div_ceil(slices).min(self.emitter.pes());
-            self.emitter.bytes_alike("bring", &Bytes { source, target, loops: rows, inside }, sharing);
-        }
-        Ok(())
+            let source = hbm(place).step(scale(skipped)).ok_or("a place")?;
+            let target = self.emitter.dm(to).step(signed(slice) * SLICE_STRIDE).ok_or("a place")?;
+            Ok(Bytes { source, target, loops: rows, inside })
+        };
+        let all: Lowered<Vec<Bytes>> = all.into_iter().map(bytes).collect();
+        Ok((all?, cleared_bytes))
     }
 
     /// Whether zeros for so many slices without a share take less than copies of what another one has.
@@ -343,7 +363,8 @@ impl Planner<'_> {
         let brought = rows * run_bytes.div_ceil(machine.tdma.request_bytes) * idle;
         let bytes = block_bytes(hull.elements * operand.element_bytes);
         let cleared = bytes / machine.commit.sub_width_bytes;
-        machine.command.overhead_cycles + cleared < machine.tdma.startup_cycles + brought
+        let engine = machine.tdma.startup_cycles + brought;
+        machine.command.overhead_cycles + cleared < engine * ENGINE_WORTH
     }
 }
 

@@ -27,6 +27,7 @@
 //! | `turned` | contractions whose results are read columns first |
 //! | `group` | reductions with the chains around them, row by row |
 //! | `cut`, `operands`, `legal` | shares of chains that read by strides; what must be moved first |
+//! | `share_ranges` | which shares of a group each PE takes at once |
 //! | `repitch`, `masked` | permutations of rows that lie apart; padding as chains under masks |
 //! | `tap_folds` | folds of elements at regular distances in one command |
 //! | `group_plan`, `plan_groups` | how groups are cut, and which kernels run together |
@@ -120,6 +121,7 @@ mod plan_groups;
 mod relaid;
 mod repitch;
 mod share;
+mod share_ranges;
 mod signals;
 mod spread;
 mod strided;
