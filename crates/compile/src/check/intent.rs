@@ -1,7 +1,7 @@
 //! Which kernel a command belongs to, and what that kernel reads: the kernel level as a checker of the
 //! commands below it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_tcp_isa::footprint::{MemoryAccess, MemoryKind};
 use tilewright_tcp_isa::program::{ExecId, TransferId};
@@ -24,6 +24,8 @@ pub struct Intent {
     /// Kernels hand values on in HBM alone: memories of PEs have what a kernel wrote itself, and `reads` says
     /// whose bytes of HBM it reads.
     pub passes_in_hbm: bool,
+    /// Kernels that find what others left in data memory: who reads, and who wrote.
+    pub resident: BTreeSet<(usize, usize)>,
     /// What the host reads behind the run.
     pub results: Vec<HostRead>,
     /// What memories hold before the run, besides the tensors of the program.
@@ -95,7 +97,8 @@ impl Intent {
         }
         match (reader, writer) {
             (Some(reader), Some(writer)) if self.passes_in_hbm && memory != MemoryKind::Hbm => {
-                reader == writer
+                let is_left = memory == MemoryKind::Dm && self.resident.contains(&(reader, writer));
+                reader == writer || is_left
             }
             (Some(reader), Some(writer)) => {
                 reader == writer || self.reads.get(reader).is_some_and(|reads| reads.contains(&writer))

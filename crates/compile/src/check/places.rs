@@ -8,9 +8,9 @@ use tilewright_tcp_isa::footprint::ByteSet;
 
 use super::graph::hbm_runs;
 use super::values::Teams;
-use crate::general::Planned;
 use crate::general::kernel::{Origin, Part, Work};
 use crate::general::view::{View, signed};
+use crate::general::{Planned, Resident};
 
 /// What transfers of a team touch of HBM.
 #[derive(Default)]
@@ -159,6 +159,10 @@ fn not_read(planned: &Planned, teams: &Teams, touched: BTreeMap<usize, TeamBytes
         for view in looks(planned, number) {
             let (value, place) = (kernels.values.get(view.value)?, *planned.places.get(view.value)?);
             let elsewhere = planned.laid.contains_key(&view.value) || made.get(&view.value) == Some(&team);
+            let resident = |one: &Resident| {
+                one.value == view.value && one.readers.iter().any(|reader| teams.of(*reader) == team)
+            };
+            let elsewhere = elsewhere || planned.residents.iter().any(resident);
             let packed = matches!(value.origin, Origin::Constant(_)) && !planned.blocks.is_empty();
             if elsewhere || packed {
                 continue;

@@ -1,14 +1,15 @@
 //! What the kernels of a planned graph say of its commands: which of them work together, whose bytes of HBM
 //! each reads, and what the host has written before a run.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tilewright_tcp_isa::footprint::{ByteSet, MemoryAccess, MemoryKind};
 use tilewright_tcp_isa::program::TransferId;
 
 use super::intent::{HostRead, Intent};
-use crate::general::Planned;
 use crate::general::kernel::{Kernel, Origin, Value, Work};
+use crate::general::{Planned, Resident};
 
 /// Kernels whose commands run together, by a number that each of them has.
 pub(super) struct Teams(Vec<usize>);
@@ -52,12 +53,22 @@ pub(super) fn intent(planned: &Planned) -> Intent {
         image_kernels: planned.kernel_of_exec.iter().map(|kernel| teams.of(*kernel)).collect(),
         passes_in_hbm: true,
         held: vec![held(planned)],
+        resident: resident(planned, &teams),
         indexed: indexed(planned),
         results: results(planned, &teams),
         kept_bytes: Some(0),
         reads_all: true,
         ..Intent::default()
     }
+}
+
+/// Teams that find values in data memory, with those that left them.
+fn resident(planned: &Planned, teams: &Teams) -> BTreeSet<(usize, usize)> {
+    let pairs = |one: &Resident| {
+        let maker = teams.of(one.maker);
+        one.readers.iter().map(|reader| (teams.of(*reader), maker)).collect::<Vec<_>>()
+    };
+    planned.residents.iter().flat_map(pairs).collect()
 }
 
 /// Values whose rows are gathered or scattered by a table.

@@ -11,6 +11,7 @@ use super::kernel::{Origin, Packing, Sizes, Work};
 use super::passes::{Pass, passes};
 use super::plan::{Laid, Planner, Ready, WORD_BYTES};
 use super::refusal::Lowered;
+use super::residents::resident_tiles;
 use super::tactic::{Placed, Tactic};
 use super::tiled::Operands;
 
@@ -35,6 +36,13 @@ impl Planner<'_> {
             let rows = self.chosen.windows.get(&number).map_or(a, |windows| windows.source);
             let operands = self.operands(number, [rows, b], to);
             tiled.emit(&mut self.emitter, &operands)?;
+            let resident: Vec<usize> = self
+                .residents
+                .iter()
+                .filter(|one| one.maker == number && !one.is_stored)
+                .map(|one| one.value)
+                .collect();
+            self.laid.extend(resident.into_iter().map(|value| (value, None)));
             if let Some(inside) = self.chosen.padded.get(&number) {
                 self.laid.insert(inside.value, None);
             }
@@ -92,6 +100,7 @@ impl Planner<'_> {
         };
         let at = |values: &[usize]| values.iter().map(place).collect();
         let early = is_early(self.kernels, number);
+        let resident = resident_tiles(self.kernels, self.chosen, &self.residents, number);
         match self.chosen.joined.get(&number) {
             Some(joined) => {
                 let given = joined.given();
@@ -104,11 +113,12 @@ impl Planner<'_> {
                     results: at(&given),
                     inputs: at(&joined.reads),
                     sums: sums.then(|| self.places[to]),
+                    resident,
                 }
             }
             None => {
                 let (results, inputs) = (at(&[to]), Vec::new());
-                Operands { rows, rows_range, columns, early, results, inputs, sums: None }
+                Operands { rows, rows_range, columns, early, results, inputs, sums: None, resident }
             }
         }
     }

@@ -5,7 +5,7 @@ use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::transfer::{Address, SLICE_STRIDE};
 
-use super::emit::{Block, Emitter, GATHER_BYTES, hbm};
+use super::emit::{Block, Emitter, GATHER_BYTES, dm_bytes, hbm};
 use super::moves::Bytes;
 use super::view::signed;
 
@@ -40,7 +40,7 @@ impl Emitter<'_> {
             return self.slices(name, false, block);
         }
         let source = slice(self.dm(block.dm), block.first_slice);
-        let gathered = self.dm(self.dm_bytes());
+        let gathered = self.dm(dm_bytes(self.machine));
         let loops = vec![(block.slices, SLICE_STRIDE, signed(block.row_bytes))];
         self.bytes("gather", &Bytes { source, target: gathered, loops, inside: block.row_bytes });
         self.bytes(

@@ -83,6 +83,8 @@ pub(super) struct Emitter<'m> {
     kernel: usize,
     /// First byte of HBM that is free.
     next_byte: u64,
+    /// The byte of each slice's data memory from which on values stay between kernels, if some do.
+    resident_from: Option<u64>,
     /// The byte of data memory behind what each PE has taken last.
     pub(super) next_dm: Vec<u64>,
 }
@@ -116,6 +118,7 @@ impl<'m> Emitter<'m> {
             alone: false,
             kernel: 0,
             next_byte: 0,
+            resident_from: None,
             next_dm: vec![0; pes],
         }
     }
@@ -166,7 +169,12 @@ impl<'m> Emitter<'m> {
 
     /// Bytes of each slice's data memory that kernels may use.
     pub(super) fn dm_bytes(&self) -> u64 {
-        dm_bytes(self.machine)
+        self.resident_from.unwrap_or_else(|| dm_bytes(self.machine))
+    }
+
+    /// From this byte of each slice's data memory on values stay between kernels.
+    pub(super) fn keep_free(&mut self, from: Option<u64>) {
+        self.resident_from = from;
     }
 
     /// Takes room in HBM.

@@ -27,6 +27,8 @@
 //! | `turned` | contractions whose results are read columns first |
 //! | `group` | reductions with the chains around them, row by row |
 //! | `cut`, `operands`, `legal` | shares of chains that read by strides; what must be moved first |
+//! | `residents` | values that stay in data memory between two contractions |
+//! | `matched` | tiles that are changed so that values can stay |
 //! | `share_ranges` | which shares of a group each PE takes at once |
 //! | `repitch`, `masked` | permutations of rows that lie apart; padding as chains under masks |
 //! | `tap_folds` | folds of elements at regular distances in one command |
@@ -109,6 +111,7 @@ mod integer_ranges;
 mod integers;
 mod legal;
 mod masked;
+mod matched;
 mod maxima;
 mod merge;
 mod operands;
@@ -120,6 +123,7 @@ mod parts;
 mod plan_groups;
 mod relaid;
 mod repitch;
+mod residents;
 mod share;
 mod share_ranges;
 mod signals;
@@ -136,4 +140,5 @@ pub use pairs::{FourBits, four_bits};
 pub use parts::Parts;
 pub use plan::{Options, Planned, Spread, plan};
 pub use refusal::Refusal;
+pub use residents::Resident;
 pub use without::{Choice, Without};

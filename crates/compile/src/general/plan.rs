@@ -29,6 +29,7 @@ use super::issue_search::OrderSearch;
 use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
 use super::link::{Chosen, MANY_PRODUCTS, chosen};
+use super::matched::match_tiles;
 use super::maxima::narrow_maxima;
 use super::merge::{close, merged};
 use super::padded_first::padded_first;
@@ -37,6 +38,7 @@ use super::parts::{Parts, sums_in_parts};
 use super::passes::passes;
 use super::plan_groups::{ahead, reach};
 use super::refusal::{Lowered, Refusal};
+use super::residents::{Resident, residents};
 use super::share::{compacted, narrowed_early, shared_rows};
 use super::strided::strided_operands;
 use super::tactic::Placed;
@@ -124,6 +126,8 @@ pub struct Planned {
     pub kernel_of_exec: Vec<usize>,
     /// Kernels that run row by row together.
     pub groups: Vec<Range<usize>>,
+    /// Values that stay in data memory between two contractions.
+    pub residents: Vec<Resident>,
     /// All commands.
     pub program: Program,
     /// When the last command ends, by the model that their order is from.
@@ -317,13 +321,17 @@ fn chosen_kernels(
     copied: &Kernels,
     options: &Options,
 ) -> Result<(Kernels, Chosen), Refusal> {
-    if let Some(found) = strided(searches, copied, options) {
-        return Ok(found);
+    let (kernels, mut chosen) = match strided(searches, copied, options) {
+        Some(found) => found,
+        None => match chosen(searches, copied, options) {
+            Ok(chosen) => (copied.clone(), chosen),
+            Err((number, why)) => return Err(refusal(copied, number, why)),
+        },
+    };
+    if !options.without.has(Choice::Resident) {
+        match_tiles(searches, &kernels, options, &mut chosen);
     }
-    match chosen(searches, copied, options) {
-        Ok(chosen) => Ok((copied.clone(), chosen)),
-        Err((number, why)) => Err(refusal(copied, number, why)),
-    }
+    Ok((kernels, chosen))
 }
 
 /// The plan of some kernels; `None` if it surely takes more cycles than a limit.
@@ -344,7 +352,13 @@ fn planned(
         blocks: Vec::new(),
         readers: readers(&kernels),
         strided: BTreeMap::new(),
+        residents: Vec::new(),
     };
+    if !options.without.has(Choice::Resident) {
+        let readers = (&planner.readers[..], options.keep);
+        planner.residents = residents(machine, &kernels, &chosen, readers);
+        planner.emitter.keep_free(planner.residents.iter().map(|one| one.base).min());
+    }
     let groups = if options.without.has(Choice::Groups) { BTreeMap::new() } else { planner.groups() };
     planner.strided = planner.strided_chains(&groups);
     let plans = groups.values().map(|(_, plan)| plan).chain(planner.strided.values());
@@ -378,7 +392,7 @@ fn planned(
             number += 1;
         }
     }
-    let Planner { emitter, places, ahead, laid, blocks, .. } = planner;
+    let Planner { emitter, places, ahead, laid, blocks, residents, .. } = planner;
     let hbm_bytes = emitter.taken_bytes();
     let capacity = machine.hbm_capacity_bytes();
     if hbm_bytes > capacity {
@@ -402,6 +416,7 @@ fn planned(
         kernel_of_transfer: transfers,
         kernel_of_exec: execs,
         groups: ranges,
+        residents,
         program,
         cycles,
         most_integer: None,
@@ -495,6 +510,8 @@ pub(super) struct Planner<'p> {
     pub(super) readers: Vec<Vec<usize>>,
     /// Chains by themselves that read values by strides, by the number of their kernel.
     pub(super) strided: BTreeMap<usize, GroupPlan>,
+    /// Values that stay in data memory between two contractions.
+    pub(super) residents: Vec<Resident>,
 }
 
 impl Planner<'_> {

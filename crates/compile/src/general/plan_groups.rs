@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::depthwise::sums;
+use super::emit::dm_bytes;
 use super::group::{Group, groups};
 use super::group_plan::{GroupPlan, RowResults, is_copy, plan_group};
 use super::kernel::{Kernels, Origin, Part, Work};
@@ -64,7 +65,7 @@ impl Planner<'_> {
 
     /// The plan of a group by itself.
     fn planned(&self, group: &Group, results: Option<RowResults>) -> Option<GroupPlan> {
-        let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
+        let room = (self.emitter.pes(), dm_bytes(self.emitter.machine) / 2);
         plan_group(self.emitter.machine, self.kernels, group, room, results)
     }
 
@@ -104,7 +105,7 @@ impl Planner<'_> {
                 continue;
             }
             let group = Group { kernels: number..behind + 1, rows: 1, columns: 1 };
-            let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
+            let room = (self.emitter.pes(), dm_bytes(self.emitter.machine) / 2);
             let plan = plan_group(self.emitter.machine, self.kernels, &group, room, None);
             if let Some(plan) = plan.filter(|plan| !plan.sums.is_empty()) {
                 next = behind + 1;
@@ -127,7 +128,7 @@ impl Planner<'_> {
         &self,
         groups: &BTreeMap<usize, (usize, GroupPlan)>,
     ) -> BTreeMap<usize, GroupPlan> {
-        let room = (self.emitter.pes(), self.emitter.dm_bytes() / 2);
+        let room = (self.emitter.pes(), dm_bytes(self.emitter.machine) / 2);
         let alone = |number: &usize| {
             let group = groups.range(..=number).next_back();
             let Work::Chain { inputs, .. } = &self.kernels.kernels[*number].work else { return false };

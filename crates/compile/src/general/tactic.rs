@@ -46,7 +46,7 @@ pub struct Tactic {
 }
 
 /// A tensor in data memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// First byte.
     pub base: u64,

@@ -170,6 +170,12 @@ pub fn lowered(machine: &Tcp, planned: &Planned) -> String {
                 let _ = writeln!(text, "  epilogue kernel{plural} {}", kernels.join(", "));
             }
         }
+        for one in planned.residents.iter().filter(|one| one.maker == number) {
+            let readers: Vec<String> = one.readers.iter().map(ToString::to_string).collect();
+            let (name, readers) = (&all.values[one.value].name, readers.join(", "));
+            let besides = if one.is_stored { ", and in HBM" } else { "" };
+            let _ = writeln!(text, "  resident {name} for {readers}{besides}");
+        }
         let transfers: Vec<&Transfer> =
             of_kernel(&planned.program.transfers, &planned.kernel_of_transfer, number).collect();
         let execs: Vec<&Exec> = of_kernel(&planned.program.execs, &planned.kernel_of_exec, number).collect();

@@ -43,6 +43,8 @@ pub enum Choice {
     Inside,
     /// Chains and reductions on the tiles and results of contractions.
     Epilogue,
+    /// Values that stay in data memory between two contractions.
+    Resident,
     /// PEs that work together on a tile.
     Fused,
     /// Tilings compared by what their transfers take.
@@ -61,7 +63,7 @@ pub enum Choice {
 
 impl Choice {
     /// All parts, in the order in which they work.
-    pub const ALL: [Choice; 25] = [
+    pub const ALL: [Choice; 26] = [
         Choice::Padded,
         Choice::Host,
         Choice::Early,
@@ -80,6 +82,7 @@ impl Choice {
         Choice::Windows,
         Choice::Inside,
         Choice::Epilogue,
+        Choice::Resident,
         Choice::Fused,
         Choice::Refine,
         Choice::Bridges,
@@ -110,6 +113,7 @@ impl Choice {
             Choice::Windows => "windows",
             Choice::Inside => "inside",
             Choice::Epilogue => "epilogue",
+            Choice::Resident => "resident",
             Choice::Fused => "fused",
             Choice::Refine => "refine",
             Choice::Bridges => "bridges",
@@ -141,6 +145,7 @@ impl Choice {
             Choice::Windows => "windows that are taken where they lie",
             Choice::Inside => "results that are written inside of padding",
             Choice::Epilogue => "chains and reductions on the tiles of contractions",
+            Choice::Resident => "values that stay in data memory between two contractions",
             Choice::Fused => "PEs that work together on a tile",
             Choice::Refine => "tilings compared by their transfers",
             Choice::Bridges => "tactics chosen together with bridges",

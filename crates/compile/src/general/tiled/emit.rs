@@ -16,7 +16,8 @@ use super::empty::Hole;
 use super::epilogue::Input;
 use super::finish::Slot;
 use super::grid::Tile;
-use super::rooms::{BUFFERS, Rooms};
+use super::resident::ResidentTiles;
+use super::rooms::{BUFFERS, Buffers, Rooms};
 use super::search::TiledContraction;
 use super::tile::{TileProgram, WORD_BYTES};
 use super::traffic::{Place, operand_place, result_place, row_place, vector_place};
@@ -39,6 +40,8 @@ pub(in super::super) struct Operands {
     pub(in super::super) inputs: Vec<u64>,
     /// Where sums are kept besides.
     pub(in super::super) sums: Option<u64>,
+    /// Values that do not pass HBM.
+    pub(in super::super) resident: ResidentTiles,
 }
 
 /// Bytes that hold nothing, and the slices that have them.
@@ -75,6 +78,7 @@ impl TiledContraction {
             emitter.fused = fused;
             let tiles = self.tiling.tiles(self.sizes, group);
             let rooms = self.rooms.clone().moved(emitter.next_region_of(pe, self.rooms.bytes()));
+            let rooms = self.resident_rooms(rooms, &operands.resident);
             let loads = vec![Vec::new(); to_index(fused)];
             let execs = vec![Vec::new(); tiles.len()];
             Worker { emitter, tiled: self, operands, pe, tiles, rooms, loads, execs }.work()?;
@@ -213,7 +217,11 @@ impl Worker<'_, '_> {
             }
         }
         if padded {
-            for buffers in self.rooms.operands.iter().chain(&self.rooms.brought) {
+            let brought = self.rooms.brought.iter().enumerate();
+            let brought = brought.filter(|(number, _)| !self.operands.resident.has(*number));
+            let buffers: Vec<Buffers> =
+                self.rooms.operands.iter().chain(brought.map(|(_, one)| one)).copied().collect();
+            for buffers in buffers {
                 self.emitter.clear("clear", buffers.base, buffers.each * buffers.count);
             }
         }
@@ -285,6 +293,9 @@ impl Worker<'_, '_> {
             }
         }
         for (number, (input, is_plane)) in program.finish.brought.iter().enumerate() {
+            if self.operands.resident.has(number) {
+                continue;
+            }
             let one = if *is_plane {
                 (Sizes { batch: 1, ..sizes }, Tile { batch: 0, ..tile })
             } else {
@@ -330,6 +341,9 @@ impl Worker<'_, '_> {
         let exchanged = program.exchange.ring > 1;
         let slot = |rooms: &Rooms, slot: Slot| rooms.slot(slot, exchanged, at as u64);
         for (number, one) in program.finish.stored.iter().enumerate() {
+            if self.operands.resident.stays(number) {
+                continue;
+            }
             let from = match program.finish.slot(one.stream) {
                 Some(own) if !one.packing.is_narrow() || program.finish.narrows_sums().is_some() => {
                     slot(&self.rooms, own)

@@ -12,6 +12,7 @@ use tilewright_machine::tcp::Tcp;
 use super::super::kernel::{Part, Sizes};
 use super::epilogue::Epilogue;
 use super::lines::Windows;
+use super::resident::like;
 use super::search::{KnownTiles, Room, TiledContraction, candidate};
 use super::tile::Behind;
 
@@ -91,6 +92,18 @@ impl<'m> TileSearches<'m> {
             }
         }
         known(&found, asked).map_or_else(|| Err("no room".to_string()), |at| found[at].1.clone())
+    }
+
+    /// A contraction with the tiles of another, whose results lie like its own.
+    pub(in super::super) fn like(
+        &self,
+        sizes: Sizes,
+        room: Room,
+        behind: Behind<'_>,
+        whole: bool,
+        other: &TiledContraction,
+    ) -> Option<TiledContraction> {
+        like(self.machine, sizes, room, behind, whole, other)
     }
 
     fn searched(&self, sizes: Sizes, (epilogue, windows): Behind<'_>, whole: bool) -> Arc<Searched> {

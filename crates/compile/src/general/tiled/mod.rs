@@ -25,6 +25,7 @@
 //! | `pipeline` | the tiles of a PE in time |
 //! | `memo` | searches of contractions, each made once for all plans of a graph |
 //! | `refine` | what the transfers of a tile take, from the transfers themselves |
+//! | `resident` | results of tiles that stay in data memory for others |
 //! | `emit` | the chosen candidate as queues of commands |
 
 mod blocks;
@@ -41,6 +42,7 @@ mod patch;
 mod pipeline;
 mod programs;
 mod refine;
+mod resident;
 mod rooms;
 mod search;
 mod split;
@@ -53,5 +55,6 @@ pub(super) use epilogue::{Epilogue, Input, Joined, Uses};
 pub use grid::{Grid, Tiling};
 pub(super) use lines::{Padding, Windows};
 pub(super) use memo::TileSearches;
+pub(super) use resident::{FoundBeside, LeftResult, ResidentTiles, TileRoom};
 pub(super) use search::Room;
 pub use search::{ComparedTiling, TiledContraction};

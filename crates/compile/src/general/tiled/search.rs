@@ -163,7 +163,7 @@ pub(in super::super) struct Room {
 pub(super) fn candidate(
     machine: &Tcp,
     sizes: Sizes,
-    Room { pes, fused, warm, refined: is_refined, blocks }: Room,
+    room: Room,
     (epilogue, windows): Behind<'_>,
     whole: bool,
     known: &mut KnownTiles,
@@ -184,36 +184,22 @@ pub(super) fn candidate(
     if !(sizes.columns * WORD_BYTES).is_multiple_of(granule) {
         return Err(format!("results of {} columns are no whole granules of {granule} B", sizes.columns));
     }
-    let limit = u64::MAX;
-    let mut search = Search { machine, sizes, fused, epilogue, windows, whole, known, limit, warm, blocks };
-    let mut all = search.candidates(pes);
+    let mut search = Search::new(machine, sizes, room, (epilogue, windows), whole, known);
+    let mut all = search.candidates(room.pes);
     all.sort_by_key(|candidate| candidate.cycles);
     let mut why = "no tile is legal".to_string();
-    let compared = if is_refined { REFINED } else { 1 };
+    let compared = if room.refined { REFINED } else { 1 };
     let mut best: Option<TiledContraction> = None;
     let mut refined: Vec<ComparedTiling> = Vec::new();
     for candidate in all.into_iter().take(TRIES) {
         if refined.len() == compared {
             break;
         }
-        match search.made(&candidate) {
-            Ok((programs, rooms)) => {
-                let Candidate { tiling, split, .. } = candidate;
-                let cycles = search.refined(&candidate, &programs);
-                refined.push(ComparedTiling { words: words(sizes, tiling, split, windows), cycles });
-                if best.as_ref().is_none_or(|best| cycles < best.cycles) {
-                    let windows = windows.cloned();
-                    let compared = Vec::new();
-                    best = Some(TiledContraction {
-                        sizes,
-                        tiling,
-                        cycles,
-                        split,
-                        rooms,
-                        programs,
-                        windows,
-                        compared,
-                    });
+        match search.tiled(candidate) {
+            Ok((one, compared)) => {
+                refined.push(compared);
+                if best.as_ref().is_none_or(|best| one.cycles < best.cycles) {
+                    best = Some(one);
                 }
             }
             Err(refused) => why = refused,
@@ -232,6 +218,39 @@ fn tile_sizes(shard: u64, least: u64) -> Vec<u64> {
     all.sort_unstable();
     all.dedup();
     all
+}
+
+impl<'m> Search<'m> {
+    pub(super) fn new(
+        machine: &'m Tcp,
+        sizes: Sizes,
+        room: Room,
+        (epilogue, windows): Behind<'m>,
+        whole: bool,
+        known: &'m mut KnownTiles,
+    ) -> Search<'m> {
+        let Room { fused, warm, blocks, .. } = room;
+        let limit = u64::MAX;
+        Search { machine, sizes, fused, epilogue, windows, whole, known, limit, warm, blocks }
+    }
+
+    /// A candidate with its commands, compared by what its transfers take.
+    ///
+    /// # Errors
+    /// Why there are no commands.
+    pub(super) fn tiled(
+        &mut self,
+        candidate: Candidate,
+    ) -> Result<(TiledContraction, ComparedTiling), String> {
+        let (programs, rooms) = self.made(&candidate)?;
+        let Candidate { tiling, split, .. } = candidate;
+        let cycles = self.refined(&candidate, &programs);
+        let sizes = self.sizes;
+        let compared = ComparedTiling { words: words(sizes, tiling, split, self.windows), cycles };
+        let (windows, none) = (self.windows.cloned(), Vec::new());
+        let one = TiledContraction { sizes, tiling, cycles, split, rooms, programs, windows, compared: none };
+        Ok((one, compared))
+    }
 }
 
 impl Search<'_> {
@@ -359,7 +378,7 @@ impl Search<'_> {
     }
 
     /// How a tile may be spread over slices.
-    fn splits(&self, fused: u64) -> Vec<Split> {
+    pub(super) fn splits(&self, fused: u64) -> Vec<Split> {
         let slices = self.machine.pe.slices;
         let looks = self.windows.is_some_and(Windows::looks);
         let mut all = if looks { Split::all_of_patches(slices) } else { Vec::new() };
@@ -392,7 +411,7 @@ impl Search<'_> {
         Sizes { batch: planes, rows: planes * rows, columns, summed, ..self.sizes }
     }
 
-    fn estimated(&mut self, tile: Extent, split: Split) -> Option<Arc<Estimate>> {
+    pub(super) fn estimated(&mut self, tile: Extent, split: Split) -> Option<Arc<Estimate>> {
         let (sizes, key) = (self.of_sizes(tile), (tile, split));
         let blocks = sizes.summed < self.sizes.summed;
         let (machine, behind) = (self.machine, ((self.epilogue, self.windows), blocks));
@@ -485,7 +504,7 @@ impl Search<'_> {
 
     /// Cycles of the PE that has most to do: one engine moves tiles, the tensor unit multiplies, both in
     /// order.
-    fn time(&self, tiling: Tiling, tiles: &[Tile], fused: u64, estimate: &Estimate) -> u64 {
+    pub(super) fn time(&self, tiling: Tiling, tiles: &[Tile], fused: u64, estimate: &Estimate) -> u64 {
         let machine = self.machine;
         let sharing = tiling.grid.pes();
         let cycles = self.moved(tiling, estimate).map(|one| one.cycles(machine, sharing, fused));
@@ -493,12 +512,16 @@ impl Search<'_> {
     }
 
     /// Tiles of the last PE, which has as many as any.
-    fn last_tiles(&self, tiling: Tiling) -> Vec<Tile> {
+    pub(super) fn last_tiles(&self, tiling: Tiling) -> Vec<Tile> {
         tiling.tiles(self.sizes, tiling.grid.pes() - 1)
     }
 
     /// The same with what transfers of candidates that can be had take.
-    fn refined(&mut self, candidate: &Candidate, programs: &BTreeMap<[u64; 3], TileProgram>) -> u64 {
+    pub(super) fn refined(
+        &mut self,
+        candidate: &Candidate,
+        programs: &BTreeMap<[u64; 3], TileProgram>,
+    ) -> u64 {
         let Candidate { tiling, split, cycles } = *candidate;
         let first = tiling.tiles(self.sizes, 0).first().copied();
         let found = first.and_then(|tile| {
