@@ -2,6 +2,8 @@
 //! command of the contraction, the exchange between slices, the other passes of the chain, and the narrowing
 //! to bf16 or bytes.
 
+use std::collections::BTreeSet;
+
 use tilewright_base::invariant::OrBroken;
 use tilewright_graph::Fold;
 use tilewright_machine::tcp::Tcp;
@@ -135,6 +137,8 @@ pub(super) struct Finish {
     pub(super) row_place: Option<Placement>,
     /// Sums stay as the contraction gives them.
     pub(super) whole: bool,
+    /// Commands that run in the main context though the sub context could, by number among all that follow.
+    pub(super) on_main: BTreeSet<usize>,
 }
 
 impl Finish {
@@ -215,7 +219,7 @@ impl Finish {
             let number = self.stored.iter().position(own)?;
             Some((narrow_at(number), self.stored[number].packing.cast()))
         };
-        let mut all = Vec::new();
+        let mut all: Vec<(Exec, bool)> = Vec::new();
         for (number, stage) in self.stages.iter().enumerate() {
             let words = self.stage_words(stage);
             match stage {
@@ -226,15 +230,15 @@ impl Finish {
                         None => (place(pass.result), None),
                     };
                     let pair = pass.pair.map(place);
-                    all.push(beside(machine, command(&pass.vector, place(pass.stream), pair, words, target)));
+                    all.push((command(&pass.vector, place(pass.stream), pair, words, target), true));
                 }
                 Stage::Reduce { from, to, fold, float } => {
                     let columns = self.words / self.rows.max(1);
                     let ends = [place(*from), place(*to)];
-                    all.push(reduction(*fold, *float, (self.rows, columns), ends));
+                    all.push((reduction(*fold, *float, (self.rows, columns), ends), false));
                 }
                 Stage::Hold { stream, at, words } => {
-                    all.push(load_vrf("load", place(*stream), words.next_multiple_of(2), *at));
+                    all.push((load_vrf("load", place(*stream), words.next_multiple_of(2), *at), false));
                 }
             }
         }
@@ -242,9 +246,12 @@ impl Finish {
             let Stored { stream, packing, .. } = self.stored[at];
             let plain = chain(packing.word(), Vec::new());
             let target = (narrow_at(at), packing.cast());
-            all.push(beside(machine, command(&plain, place(stream), None, self.words, target)));
+            all.push((command(&plain, place(stream), None, self.words, target), true));
         }
-        all
+        let placed = |(number, (exec, moves)): (usize, (Exec, bool))| {
+            if moves && !self.on_main.contains(&number) { beside(machine, exec) } else { exec }
+        };
+        all.into_iter().enumerate().map(placed).collect()
     }
 
     /// Loads of the register file for operands that lie at given bytes of data memory.
@@ -256,16 +263,64 @@ impl Finish {
     /// Cycles of the main and of the sub context behind a contraction, on so many PEs together.
     pub(super) fn cycles(&self, machine: &Tcp, exchange: &Exchange, pes: u64) -> [u64; 2] {
         let mut cycles = [0, exchange.cycles(machine, self, pes)];
+        for (context, each) in self.each_cycles(machine, pes) {
+            cycles[usize::from(context == Context::Sub)] += each;
+        }
+        cycles
+    }
+
+    /// Context and cycles of each command behind the exchange.
+    fn each_cycles(&self, machine: &Tcp, pes: u64) -> Vec<(Context, u64)> {
         let apart = |slot: Slot| match slot {
             Slot::Sums => 0,
             Slot::Brought(number) => (1 + number as u64) * self.words * WORD_BYTES,
             Slot::Made(number) => (8 + number as u64) * self.words * WORD_BYTES,
         };
-        for exec in self.execs(machine, &apart, &|_| 0) {
+        let all = self.execs(machine, &apart, &|_| 0).into_iter();
+        let timed = |exec: Exec| {
             let exec = Exec { pes, ..exec };
-            cycles[usize::from(exec.context == Context::Sub)] += exec_cycles(machine, &exec).total_cycles;
+            (exec.context, exec_cycles(machine, &exec).total_cycles)
+        };
+        all.map(timed).collect()
+    }
+
+    /// The same with passes in the main context that the sub context would do, where a tile then takes less: the
+    /// main context writes four times as much in a cycle, but the next contraction waits for it. Beside it runs
+    /// a contraction of so many cycles, or not at all if both need the vector engine.
+    #[must_use]
+    pub(super) fn balanced(
+        self,
+        machine: &Tcp,
+        (exchange, pes): (&Exchange, u64),
+        contract_cycles: u64,
+        serial: bool,
+    ) -> Finish {
+        let none = Finish { on_main: BTreeSet::new(), ..self.clone() };
+        let by_sub = none.each_cycles(machine, pes);
+        let every = Finish { on_main: (0..by_sub.len()).collect(), ..self };
+        let by_main = every.each_cycles(machine, pes);
+        let before = [contract_cycles, exchange.cycles(machine, &none, pes)];
+        let time = |on_main: &BTreeSet<usize>| {
+            let mut cycles = before;
+            for number in 0..by_sub.len() {
+                let (context, each) =
+                    if on_main.contains(&number) { by_main[number] } else { by_sub[number] };
+                cycles[usize::from(context == Context::Sub)] += each;
+            }
+            let [main, sub] = cycles;
+            (if serial { main + sub } else { main.max(sub) }, main + sub)
+        };
+        let (mut best, mut on_main) = (time(&BTreeSet::new()), BTreeSet::new());
+        // One more at a time: each that is moved takes from one context and gives to the other.
+        loop {
+            let movable = (0..by_sub.len())
+                .filter(|at| by_sub[*at].0 == Context::Sub && by_main[*at].0 != by_sub[*at].0);
+            let others = movable.filter(|at| !on_main.contains(at));
+            let moved = others.map(|at| on_main.iter().copied().chain([at]).collect::<BTreeSet<usize>>());
+            let Some(next) = moved.min_by_key(&time).filter(|next| time(next) < best) else { break };
+            (best, on_main) = (time(&next), next);
         }
-        cycles
+        Finish { on_main, ..every }
     }
 
     /// Bytes of each slice for each result that may be narrowed; those in words have room as for bf16.

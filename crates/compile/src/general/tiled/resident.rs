@@ -123,7 +123,7 @@ impl TiledContraction {
     }
 
     /// Whether each tile is computed at once, by one PE.
-    fn is_plain(&self) -> bool {
+    pub(in super::super) fn is_plain(&self) -> bool {
         self.split.fused == 1 && self.tiling.blocks(self.sizes) == 1
     }
 

@@ -146,6 +146,7 @@ impl Finish {
             rows: 0,
             row_place: None,
             whole,
+            on_main: BTreeSet::new(),
         };
         let Some(epilogue) = epilogue else { return Some(plain) };
         let all = |_: usize| true;

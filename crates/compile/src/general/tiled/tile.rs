@@ -344,6 +344,12 @@ impl TileShape {
         }
     }
 
+    /// Whether the contraction and what follows need the vector engine, so that the next contraction waits.
+    fn is_serial(&self, finish: &Finish, exchange: &Exchange) -> bool {
+        self.added(1, &finish.first).is_some()
+            && (exchange.narrows(finish).is_some() || finish.uses_vectors())
+    }
+
     /// Operands as they lie in data memory.
     fn placed(&self) -> Option<[Placed; 2]> {
         let TileShape { rows, columns, summed, over, .. } = *self;
@@ -401,14 +407,16 @@ pub(super) fn estimate(
     if blocks && shape.summed * shape.over.summed != sizes.summed {
         return None;
     }
-    let finish = Finish::new(machine, &shape, epilogue, blocks, known)?;
-    let exchange = Exchange::new(&shape);
+    let (finish, exchange) = (Finish::new(machine, &shape, epilogue, blocks, known)?, Exchange::new(&shape));
+    let serial = shape.is_serial(&finish, &exchange);
     let half = machine.dm.capacity_bytes / 2;
     let contract = shape.contract(machine, &finish, 0, half);
     let cycles = |exec: Exec| exec_cycles(machine, &Exec { pes: split.fused, ..exec }).total_cycles;
+    let contract_cycles = cycles(contract);
+    let finish = finish.balanced(machine, (&exchange, split.fused), contract_cycles, serial);
     Some(Estimate {
         load_cycles: cycles(shape.load(machine, 0)),
-        contract_cycles: cycles(contract),
+        contract_cycles,
         add_cycles: if blocks { cycles(shape.add(machine, [0, half / 2], half)) } else { 0 },
         rooms: Rooms::new(machine, &shape, &finish, blocks),
         copies: [shape.over.row_copies(), shape.over.column_copies()],
@@ -416,8 +424,7 @@ pub(super) fn estimate(
         summed: shape.summed.min(sizes.summed),
         rows_at_once: shape.rows_at_once(),
         finish_cycles: finish.cycles(machine, &exchange, split.fused),
-        serial: shape.added(1, &finish.first).is_some()
-            && (exchange.narrows(&finish).is_some() || finish.uses_vectors()),
+        serial,
         run_columns: exchange.run_columns(),
         run_rows: match windows.map(|windows| windows.rows().live()) {
             _ if exchange.run_columns() != sizes.columns => 1,
@@ -450,6 +457,11 @@ pub(super) fn tile_program(
     let finish = Finish::new(machine, &shape, epilogue, whole, known);
     let finish = finish.ok_or("a chain that no tile takes")?;
     let exchange = Exchange::new(&shape);
+    let contract =
+        Exec { pes: split.fused, ..shape.contract(machine, &finish, 0, machine.dm.capacity_bytes / 2) };
+    let contract_cycles = exec_cycles(machine, &contract).total_cycles;
+    let serial = shape.is_serial(&finish, &exchange);
+    let finish = finish.balanced(machine, (&exchange, split.fused), contract_cycles, serial);
     let operands = shape.placed().ok_or("a shape that is no block")?;
     let results = [4, 2, 1].map(|element_bytes| exchange.placed(element_bytes));
     let [Some(words), Some(halves), Some(bytes)] = results else {
