@@ -104,7 +104,8 @@ impl Planner<'_> {
                 let to = places.hulls;
                 self.bring_once((value, first), words, ring, to)?;
                 let width = self.machine().commit.sub_width_bytes;
-                self.emitter.exec(spread_load(width, to, (ring, words / ring), next));
+                let ring = Ring { slice1: ring, slice0: 1 };
+                self.emitter.exec(spread_load(width, to, (ring, words / ring.slice1), next));
             }
             places.hulls += bytes;
             let common = |(_, operand, _): &&(usize, Operand, Hull)| operand.first;
@@ -368,21 +369,20 @@ impl Planner<'_> {
     }
 }
 
-/// Parts of a vector that the slices of a ring have, to the register file of each of them.
-fn spread_load(sub_width_bytes: u64, from: u64, (ring, words): (u64, u64), to: u64) -> Exec {
+/// Parts of a vector, so many words each, that slices of a ring have, to the register file of each of them.
+pub(super) fn spread_load(sub_width_bytes: u64, from: u64, (ring, words): (Ring, u64), to: u64) -> Exec {
     let flit = FLIT_WORDS * WORD_BYTES;
     let commit = Commit {
         memory: Memory::Vrf,
         base: to,
-        loops: rows(&[(words / FLIT_WORDS, signed(flit)), (ring, signed(words * WORD_BYTES))]),
+        loops: rows(&[(words / FLIT_WORDS, signed(flit)), (ring.slice1, signed(words * WORD_BYTES))]),
         bytes: flit,
         width: sub_width_bytes,
         to_bf16: false,
         relu: false,
         slices: Vec::new(),
     };
-    let switch =
-        Switch { topology: Topology::Broadcast1(Ring { slice1: ring, slice0: 1 }), sources: Vec::new() };
+    let switch = Switch { topology: Topology::Broadcast1(ring), sources: Vec::new() };
     let stream = Stream {
         fetch: fetch_words(Dtype::I32, from, &[(words, 1)]),
         switch,

@@ -398,7 +398,7 @@ impl Worker<'_, '_> {
         for (at_operand, operand) in program.finish.operands.iter().enumerate() {
             if tile.ends && (operand.input == Input::Rows || tile.row_tile == 0) {
                 let from = self.rooms.operands[at_operand].at(turn(operand.input, &tile, at));
-                self.exec(at, program.finish.load(at_operand, from));
+                self.exec(at, program.finish.load(self.emitter.machine, at_operand, from));
             }
         }
         let Rooms { sums, parts, .. } = self.rooms;

@@ -10,11 +10,13 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_cost::cycles::image::exec_cycles;
 use tilewright_tcp_isa::program::exec::{Context, Exec, ExecBody};
 use tilewright_tcp_isa::program::vector::Op;
+use tilewright_tcp_isa::switch::Ring;
 use tilewright_tcp_isa::vector::{FLIT_WORDS, output};
 use tilewright_tcp_lower::kernels::chain::chain;
 use tilewright_tcp_lower::kernels::pass::load_vrf;
 
 use super::super::commands_chain::command;
+use super::super::commands_hulls::spread_load;
 use super::super::commands_reduce::reduction;
 use super::super::kernel::Packing;
 use super::super::passes::Pass;
@@ -34,11 +36,18 @@ pub(super) struct Operand {
     pub(super) words: u64,
     /// First byte of the register file.
     pub(super) at: u64,
-    /// How they lie in data memory.
+    /// How they lie in data memory: in parts, if a ring passes them on.
     pub(super) placed: Placement,
+    /// Slices that have parts.
+    pub(super) ring: Ring,
 }
 
 impl Operand {
+    /// Words of each slice in data memory.
+    pub(super) fn own_words(&self) -> u64 {
+        self.words / self.ring.slice1
+    }
+
     /// How its words lie in data memory.
     pub(super) fn placed(&self) -> Option<Placed> {
         self.placed.shape()
@@ -255,8 +264,12 @@ impl Finish {
     }
 
     /// Loads of the register file for operands that lie at given bytes of data memory.
-    pub(super) fn load(&self, operand: usize, from: u64) -> Exec {
-        let Operand { words, at, .. } = self.operands[operand];
+    pub(super) fn load(&self, machine: &Tcp, operand: usize, from: u64) -> Exec {
+        let Operand { words, at, ring, .. } = self.operands[operand];
+        if ring.slice1 > 1 {
+            let parts = (ring, words / ring.slice1);
+            return spread_load(machine.commit.sub_width_bytes, from, parts, at);
+        }
         load_vrf("load", from, words.next_multiple_of(2), at)
     }
 

@@ -73,7 +73,7 @@ impl Rooms {
             operands: finish
                 .operands
                 .iter()
-                .map(|one| Buffers::new(one.words.next_multiple_of(2) * WORD_BYTES, BUFFERS))
+                .map(|one| Buffers::new(one.own_words().next_multiple_of(2) * WORD_BYTES, BUFFERS))
                 .collect(),
             brought: finish.brought.iter().map(|_| Buffers::new(wide, BUFFERS)).collect(),
             made: finish.stages.iter().enumerate().map(made).collect(),

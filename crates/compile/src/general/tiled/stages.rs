@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::program::vector::{OperandSource, Vector};
+use tilewright_tcp_isa::switch::Ring;
 use tilewright_tcp_isa::vector::{FLIT_WORDS, check};
 use tilewright_tcp_lower::kernels::chain::{chain, vrf};
 
@@ -20,8 +21,8 @@ use super::finish::{Finish, Operand, Placement, Slot, Stage, Stored};
 use super::split::Spread;
 use super::tile::{TileShape, WORD_BYTES};
 
-/// Words of each slice, the walk over them, and how they lie in data memory.
-type Seen = (u64, Vec<(u64, i64)>, Placement);
+/// Words of each slice, the walk over them, how they lie in data memory, and the ring that passes parts on.
+type Seen = (u64, Vec<(u64, i64)>, Placement, Ring);
 
 /// A point at which slices have sums in one layout: rows and columns of each.
 struct Layout {
@@ -30,24 +31,30 @@ struct Layout {
     /// Slices whose blocks of rows pass in turn, a row of each, before they are written in order.
     turns: u64,
     column_text: String,
+    /// Slices that have parts of what there is for columns, and pass them on.
+    column_ring: Ring,
     row_text: String,
     axes: [u64; 2],
 }
 
 impl Layout {
-    fn new(shape: &TileShape, exchanged: bool) -> Layout {
+    fn new(machine: &Tcp, shape: &TileShape, exchanged: bool) -> Layout {
         let Spread { rows: by_rows, columns: by_columns, summed: by_sum, .. } = shape.over;
         let ring = if exchanged { shape.ring } else { 1 };
         let (kept, columns) = (shape.kept_rows(), shape.columns);
         let (part, run) = (kept / ring, columns * ring);
+        let column_ring = column_ring(machine, shape, run);
+        let (members, own) = (column_ring.slice1, run / column_ring.slice1);
         Layout {
             rows: part,
             columns: run,
             turns: if shape.blocks && !exchanged { shape.over.rows_ring } else { 1 },
             column_text: format!(
-                "_[{by_rows}] N^{run}[{}] _[{ring}] _[{by_sum}] | N^1[{run}]",
+                "_[{}] N^{own}[{members}] N^{run}[{}] _[{ring}] _[{by_sum}] | N^1[{own}]",
+                by_rows / members,
                 by_columns / ring
             ),
+            column_ring,
             row_text: format!(
                 "M^{}[{by_rows}] _[{}] M^{part}[{ring}] M^{kept}[{by_sum}] | M^1[{part}]",
                 shape.rows,
@@ -62,16 +69,28 @@ impl Layout {
         match input {
             Input::Columns => {
                 let placed = Placement { axis: "N", size: self.axes[1], text: self.column_text.clone() };
-                Some((self.columns, vec![(self.rows, 0), (self.columns, 1)], placed))
+                Some((self.columns, vec![(self.rows, 0), (self.columns, 1)], placed, self.column_ring))
             }
             Input::Rows => {
                 let placed = Placement { axis: "M", size: self.axes[0], text: self.row_text.clone() };
                 let own = self.rows / self.turns;
-                Some((self.rows, vec![(own, 1), (self.turns, signed(own)), (self.columns, 0)], placed))
+                let walk = vec![(own, 1), (self.turns, signed(own)), (self.columns, 0)];
+                Some((self.rows, walk, placed, Ring { slice1: 1, slice0: 1 }))
             }
             Input::Sum | Input::Wide | Input::Plane => None,
         }
     }
+}
+
+/// Neighbours with other rows that each have a part of what there is for their columns, whole flits of it, and
+/// pass it on: transfers bring it once then, and not to every slice.
+fn column_ring(machine: &Tcp, shape: &TileShape, words: u64) -> Ring {
+    let Spread { rows, columns, summed, .. } = shape.over;
+    let fits = |members: &u64| words.is_multiple_of(members * FLIT_WORDS);
+    let members = (1..=rows.max(1).ilog2()).rev().map(|log2| 1_u64 << log2).find(fits);
+    // Rings that cross PEs would have their parts moved by several.
+    let inside = shape.over.slices() <= machine.pe.slices;
+    Ring { slice1: members.filter(|_| inside).unwrap_or(1), slice0: columns * summed }
 }
 
 /// Operands of the first chain at a point.
@@ -98,10 +117,10 @@ fn registers(
     let used: Vec<bool> = small.iter().map(|stream| is_used(*stream)).collect();
     for (stream, is_used) in small.into_iter().zip(&used) {
         let input = chain.inputs[stream];
-        let (words, walk, placed) = layout.operand(input)?;
+        let (words, walk, placed, ring) = layout.operand(input)?;
         all.insert(stream, vrf(next, &walk));
         if *is_used {
-            operands.push(Operand { number: stream, input, words, at: next, placed });
+            operands.push(Operand { number: stream, input, words, at: next, placed, ring });
             next += register_bytes(words);
         }
     }
@@ -203,8 +222,9 @@ impl<'f> Maker<'f> {
     ) -> Option<Maker<'f>> {
         let inputs = epilogue.inputs.len();
         let sum = epilogue.inputs.iter().position(|input| *input == Input::Sum)?;
-        let before = registers(machine, (epilogue, known), &Layout::new(shape, false), 0, is_used[0])?;
-        let late = Layout::new(shape, true);
+        let before =
+            registers(machine, (epilogue, known), &Layout::new(machine, shape, false), 0, is_used[0])?;
+        let late = Layout::new(machine, shape, true);
         let behind = registers(machine, (epilogue, known), &late, before.next, is_used[1])?;
         let (first, all, next) = (before.passes, behind.passes, behind.next);
         let uses = |at: usize| all.iter().filter(|pass| pass.stream == at || pass.pair == Some(at)).count();
@@ -275,13 +295,13 @@ impl<'f> Maker<'f> {
         let [before, behind] = std::mem::take(&mut self.operands);
         self.made.operands = before.into_iter().chain(behind).collect();
         if self.epilogue.has_rows() {
-            let layout = Layout::new(self.shape, true);
+            let layout = Layout::new(self.machine, self.shape, true);
             let even = layout.rows == 1 || layout.rows.is_multiple_of(LEAST_ROWS);
             if layout.columns != self.shape.live_columns() || !even {
                 return None;
             }
             self.made.rows = layout.rows;
-            self.made.row_place = layout.operand(Input::Rows).map(|(.., placed)| placed);
+            self.made.row_place = layout.operand(Input::Rows).map(|(_, _, placed, _)| placed);
             for member in &self.epilogue.members {
                 self.member(member, &layout)?;
             }
@@ -402,9 +422,9 @@ impl<'f> Maker<'f> {
     /// An input of one word for each row or column in the register file.
     fn operand(&mut self, number: usize, layout: &Layout) -> Option<OperandSource> {
         let input = self.epilogue.more[number];
-        let (words, walk, placed) = layout.operand(input)?;
+        let (words, walk, placed, ring) = layout.operand(input)?;
         let (number, at) = (self.epilogue.inputs.len() + number, self.next);
-        self.made.operands.push(Operand { number, input, words, at, placed });
+        self.made.operands.push(Operand { number, input, words, at, placed, ring });
         self.next += register_bytes(words);
         Some(vrf(at, &walk))
     }
