@@ -8,14 +8,10 @@ use rayon::prelude::*;
 use tilewright_machine::tcp::Tcp;
 
 use super::contraction_facts::{Inside, Looked, apart_cycles, contraction, rooms};
-use super::emit::dm_bytes;
-use super::group::Group;
-use super::group_plan::plan_group;
 use super::kernel::{Kernels, Origin, Sizes, Work};
-use super::legal::moved;
-use super::link;
 use super::plan::{Options, readers};
 use super::tiled::{Epilogue, Input, Joined, Padding, Room, TileSearches, TiledContraction, Uses, Windows};
+use super::turned::copy_cycles;
 use super::without::Choice;
 
 /// Contractions in tiles, by the number of their kernel.
@@ -147,12 +143,7 @@ impl Asker<'_> {
     fn written(&self, chain: usize, sizes: Sizes) -> u64 {
         let (machine, pes) = (self.searches.machine, self.options.pes);
         let bytes = sizes.batch * sizes.rows * sizes.summed * sizes.operands.element_bytes();
-        let group = Group { kernels: chain..chain + 1, rows: 1, columns: 1 };
-        let plan = plan_group(machine, self.all, &group, (pes, dm_bytes(machine) / 2), None);
-        let part = moved(self.all, &self.all.kernels[chain]);
-        let moved =
-            part.map(|part| link::shared_cycles(machine, &[part], sizes.operands.element_bytes(), pes));
-        let least = plan.map(|plan| plan.cycles).into_iter().chain(moved).min();
+        let least = copy_cycles(machine, pes, self.all, chain);
         least.unwrap_or_default().max(apart_cycles(machine, bytes, pes))
     }
 

@@ -3,8 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_machine::tcp::Tcp;
+
 use super::contraction_facts::apart_cycles;
+use super::emit::dm_bytes;
+use super::group::Group;
+use super::group_plan::plan_group;
 use super::kernel::{Kernel, Kernels, Sizes, Work};
+use super::legal::moved;
+use super::link::shared_cycles;
 use super::parts::is_window;
 use super::plan::{Options, readers};
 use super::tiled::TileSearches;
@@ -21,32 +28,60 @@ pub(super) fn turned_results(searches: &TileSearches<'_>, options: &Options, mut
         of_value.dedup();
     }
     for number in 0..all.kernels.len() {
-        if let Some(kernels) = turned(&all, &readers, number)
+        if let Some(change) = turned(&all, &readers, number)
             && let Work::Contract { sizes, .. } = all.kernels[number].work
-            && *known.entry(sizes).or_insert_with(|| pays(searches, options, sizes))
         {
-            for (at, work) in kernels.works {
-                all.kernels[at].work = work;
-            }
-            for value in kernels.values {
-                all.values[value].dims = kernels.dims.to_vec();
+            let read = change.copies.iter().flat_map(|copy| axes(&all.kernels[*copy]));
+            let key = (sizes, read.collect::<Vec<(u64, i64)>>());
+            let pays = || pays(searches, options, sizes, &all, &change);
+            if *known.entry(key).or_insert_with(pays) {
+                change.make(&mut all);
             }
         }
     }
     all
 }
 
-/// Whether operands in each other's place take less than a copy that turns the result.
-fn pays(searches: &TileSearches<'_>, options: &Options, sizes: Sizes) -> bool {
+/// Size and stride of each axis that a chain reads by.
+fn axes(kernel: &Kernel) -> Vec<(u64, i64)> {
+    let Work::Chain { inputs, .. } = &kernel.work else { return Vec::new() };
+    inputs.iter().flat_map(|view| view.axes.iter().copied()).collect()
+}
+
+/// Whether operands in each other's place, with copies that then read rows, take less than copies that read
+/// columns.
+fn pays(
+    searches: &TileSearches<'_>,
+    options: &Options,
+    sizes: Sizes,
+    all: &Kernels,
+    change: &Turned,
+) -> bool {
     let room = options.room([false; 2]);
     let cycles = |sizes: Sizes| {
         let found = searches.candidate(sizes, &[room], (None, None), false);
         found.ok().map(|found| found.cycles)
     };
-    let bytes = 2 * sizes.rows * sizes.columns * sizes.operands.element_bytes();
-    let copy = apart_cycles(searches.machine, bytes, options.pes);
+    let mut changed = all.clone();
+    change.make(&mut changed);
+    let least = apart_cycles(searches.machine, 0, options.pes);
+    let copies = |all: &Kernels| -> u64 {
+        let each = change.copies.iter().map(|copy| copy_cycles(searches.machine, options.pes, all, *copy));
+        each.map(|cycles| cycles.unwrap_or(least)).sum()
+    };
     let Some(turned) = cycles(swapped(sizes)) else { return false };
-    cycles(sizes).is_none_or(|cycles| turned < cycles + copy)
+    cycles(sizes).is_none_or(|cycles| turned + copies(&changed) < cycles + copies(all))
+}
+
+/// What a chain that only reads by strides takes, as shares of slices or as a move; `None` if neither can.
+pub(super) fn copy_cycles(machine: &Tcp, pes: u64, all: &Kernels, chain: usize) -> Option<u64> {
+    let group = Group { kernels: chain..chain + 1, rows: 1, columns: 1 };
+    let plan = plan_group(machine, all, &group, (pes, dm_bytes(machine) / 2), None);
+    let kernel = all.kernels.get(chain)?;
+    let element_bytes = all.values.get(*kernel.results.first()?)?.element_bytes();
+    let part = moved(all, kernel);
+    let moved = part.map(|part| shared_cycles(machine, &[part], element_bytes, pes));
+    plan.map(|plan| plan.cycles).into_iter().chain(moved).min()
 }
 
 /// The same contraction with rows and columns in each other's place.
@@ -62,6 +97,20 @@ struct Turned {
     values: Vec<usize>,
     /// Their sizes.
     dims: [u64; 2],
+    /// Chains that read them otherwise then.
+    copies: Vec<usize>,
+}
+
+impl Turned {
+    /// Changes kernels and values.
+    fn make(&self, all: &mut Kernels) {
+        for (at, work) in &self.works {
+            all.kernels[*at].work = work.clone();
+        }
+        for value in &self.values {
+            all.values[*value].dims = self.dims.to_vec();
+        }
+    }
 }
 
 /// A contraction, the chain behind it and their readers, with rows and columns in each other's place; `None`
@@ -85,6 +134,7 @@ fn turned(all: &Kernels, readers: &[Vec<usize>], number: usize) -> Option<Turned
         works: vec![(number, Work::Contract { a: b, b: a, sizes })],
         values: all.kernels[number].results.clone(),
         dims: [columns, rows],
+        copies: Vec::new(),
     };
     let mut last = all.kernels[number].results[0];
     if let [chain] = readers[last][..]
@@ -101,6 +151,7 @@ fn turned(all: &Kernels, readers: &[Vec<usize>], number: usize) -> Option<Turned
     for copy in copies {
         let work = turned_copy(&all.kernels[*copy], last, [rows, columns])?;
         found.works.push((*copy, work));
+        found.copies.push(*copy);
     }
     Some(found)
 }

@@ -14,6 +14,7 @@ mod general_contractions;
 mod general_conv;
 mod general_float8;
 mod general_four_bits;
+mod general_residents;
 mod general_without;
 mod graph_files;
 mod kinds;
