@@ -60,7 +60,9 @@ fn reads_nothing(planned: &Planned) -> Option<String> {
 /// The first transfer that reaches over the first byte of a value.
 fn crossing(planned: &Planned) -> Option<String> {
     let laid = planned.laid.values().flatten().map(|laid| laid.base);
-    let blocks = planned.blocks.iter().map(|block| block.base);
+    // What the host fills before kernels write some of it is no value beside the one that it fills.
+    let filled = |base: &u64| planned.places.contains(base);
+    let blocks = planned.blocks.iter().map(|block| block.base).filter(|base| !filled(base));
     // Inputs that lie one behind the other are read as one.
     let joined = |value: &Value| match &value.origin {
         Origin::Parts(parts) => parts.clone(),
