@@ -65,8 +65,8 @@ impl<'f> GraphArtifact<'f> {
     }
 }
 
-/// Refuses inputs, results and constants that lie outside of what a program takes, and open sizes that are not
-/// those of inputs and results.
+/// Refuses inputs, results and constants that lie outside of what a program takes, and open sizes that are
+/// not those of inputs and results.
 pub(crate) fn check_places(plan: &GraphPlan) -> Result<(), ArtifactError> {
     let hbm_bytes = plan.interface.hbm_bytes;
     for port in plan.interface.inputs.iter().chain(&plan.interface.results) {

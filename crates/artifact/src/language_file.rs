@@ -144,7 +144,7 @@ pub struct LanguageFile {
     pub bytes: Vec<u8>,
     /// Bytes of constants that it holds.
     pub constants: u64,
-    /// Bytes of constants that programs have in common, and that it holds once.
+    /// Bytes of constants that it does not hold again, since equal ones are there.
     pub shared: u64,
 }
 

@@ -17,10 +17,10 @@
 //! ```
 //!
 //! `dtype` is what its contractions were asked to be in, `peak` the type whose rate they are compared with,
-//! `pes` how many it was compiled for. `context` is the number of tokens that go into one text, `positions` how
-//! many the model could have. `ends`, the tokens that end a text, is there if the model's configuration says
-//! them. Every input of the graph is `tokens`, `positions`, a `mask`, or `state of` a result: what that was in
-//! the run before. `blocks` has a place for each constant in the plan of that program (`plan.decode`,
+//! `pes` how many it was compiled for. `context` is the number of tokens that go into one text, `positions`
+//! how many the model could have. `ends`, the tokens that end a text, is there if the model's configuration
+//! says them. Every input of the graph is `tokens`, `positions`, a `mask`, or `state of` a result: what that
+//! was in the run before. `blocks` has a place for each constant in the plan of that program (`plan.decode`,
 //! `plan.prefill`): where its bytes begin in the section `constants`. A block begins where those before it
 //! end, or is one of them. A release that does not know a statement refuses the file.
 

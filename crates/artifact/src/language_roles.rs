@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use thiserror::Error;
-use tilewright_base::invariant::OrBroken;
 use tilewright_compile::general::interface::{GraphInterface, Port};
 use tilewright_compile::general::sequence::SequenceInput;
 use tilewright_graph::{Dim, InputRole, OpenTensor};
@@ -318,16 +317,22 @@ impl ProgramRoles<'_> {
             NamedRole::State(result) => InputRole::State(self.state(port, result, tokens)?),
         };
         // State begins empty along an axis that can be; of open axes that cannot one stands there.
-        let size = |range: &AxisRange| match range.is_open() {
-            true => usize::from(range.least > 0),
-            false => usize::try_from(range.most).or_broken("sizes within HBM fit"),
+        let size = |range: &AxisRange| match (role, range.is_open()) {
+            (InputRole::State(_), true) => Ok(usize::from(range.least > 0)),
+            (InputRole::State(_), false) => usize::try_from(range.most)
+                .map_err(|_| self.refused(port, "state", "it is too large for this host")),
+            _ => Ok(0),
         };
-        let dims = self.input_ranges(port).iter().map(size).collect();
+        let dims = self.input_ranges(port).iter().map(size).collect::<Result<Vec<_>, _>>()?;
+        let elements = dims.iter().try_fold(1_usize, |product, size| product.checked_mul(*size));
+        if elements.is_none_or(|elements| Vec::<u32>::new().try_reserve_exact(elements).is_err()) {
+            return Err(self.refused(port, "state", "it is too large for this host"));
+        }
         Ok(SequenceInput { name: name.to_string(), role, dtype: port.dtype, dims })
     }
 
     /// The number of the result that state is in the next run: of its type and rank, with the same sizes but
-    /// for tokens that came to an axis that can change.
+    /// for tokens that came to an axis that can change, or that is empty.
     fn state(&self, port: &Port, result: &str, tokens: AxisRange) -> Result<usize, RoleError> {
         let (number, given) = self.result(result)?;
         if given.dtype != port.dtype {
@@ -336,7 +341,7 @@ impl ProgramRoles<'_> {
         let (taken, gives) = (self.input_ranges(port), self.ranges(given, &self.interface().open.outputs));
         let follows = |(taken, gives): (&AxisRange, &AxisRange)| {
             let grown = taken.plus(tokens);
-            *gives == *taken || taken.is_open() && grown == Some(*gives)
+            *gives == *taken || (taken.is_open() || taken.most == 0) && grown == Some(*gives)
         };
         if taken.len() != gives.len() || !taken.iter().zip(&gives).all(follows) {
             return Err(self.refused(port, "state", "the result that it is of has other axes"));

@@ -10,8 +10,8 @@
 //! Sections of a graph that no template takes: the program `tcp/graph`; the array `constants`, one constant
 //! behind the other; the text `plan` ([`graph_plan`]), which says where constants, inputs and results lie.
 //!
-//! Sections of a language model that no template takes: the programs `tcp/decode` and `tcp/prefill`, or one of
-//! them; the array `constants`, with each block once that both programs have; the text `plan`
+//! Sections of a language model that no template takes: the programs `tcp/decode` and `tcp/prefill`, or one
+//! of them; the array `constants`, with each block once that both programs have; the text `plan`
 //! ([`language_plan`]), and `plan.decode` and `plan.prefill`, each the plan of a graph; a tokenizer.
 //! The first line of the plan says which of them a file is, and in which version.
 //!

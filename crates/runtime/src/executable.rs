@@ -31,8 +31,8 @@ impl ExecutableGraph {
     /// Verifies the program; constants are still to be written.
     ///
     /// # Errors
-    /// A program that is refused, more bytes than HBM has or PEs than the chip has, inputs and results outside
-    /// of what it takes.
+    /// A program that is refused, more bytes than HBM has or PEs than the chip has, inputs and results
+    /// outside of what it takes.
     pub fn new(
         machine: &Tcp,
         interface: GraphInterface,

@@ -355,7 +355,7 @@ fn language_graph(
     (model, as_read): &(Model, Graph),
     is_unbound: bool,
 ) -> Result<Option<(Graph, LanguageGraph)>, Outcome> {
-    let is_file = ![".onnx", ".graph"].iter().any(|ending| args.model.ends_with(ending)) && args.model != "-";
+    let is_file = ![".onnx", ".graph"].iter().any(|ending| args.model.ends_with(ending));
     let is_kept = args.program_file().is_some() && args.dims.is_none() && !as_read.states.is_empty();
     let has_option = args.program.is_some() || args.target.context.is_some() || args.tokenizer.is_some();
     let is_asked = is_unbound || is_file && !as_read.axes.is_empty() || has_option || is_kept;

@@ -85,7 +85,7 @@ pub(super) fn compiled(
     host.write(Path::new(path), &file.bytes).map_err(|error| Outcome::unwritten(path, &error))?;
     let [bytes, constants, shared] = [file.bytes.len() as u64, file.constants, file.shared].map(thousands);
     Ok(Some(Outcome::good(format!(
-        "wrote {path} ({bytes} bytes; {constants} B of constants, {shared} B of them used twice)\n"
+        "wrote {path} ({bytes} bytes; {constants} B of constants, {shared} B less than its programs have)\n"
     ))))
 }
 
