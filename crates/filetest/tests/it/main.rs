@@ -17,6 +17,7 @@ mod general_four_bits;
 mod general_without;
 mod graph_files;
 mod kinds;
+mod language_files;
 mod links;
 mod models;
 mod onnx_chip;
