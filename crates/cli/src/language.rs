@@ -2,13 +2,16 @@
 //! something to them, how many tokens their programs take, and the programs, for `run` and `compile` alike.
 
 use tilewright_base::Sources;
+use tilewright_compile::general::sequence::Sequence;
 use tilewright_graph::{AxisChoice, Graph, LanguageGraph, TensorStore, sized};
 use tilewright_machine::Tcp;
+use tilewright_report::columns::counted;
 
+use crate::calibrate::{FindTokenizer, texts};
 use crate::graph::{CompiledGraph, GraphRequest, refuse_given_with};
 use crate::host::Host;
 use crate::outcome::{FAILED, Outcome};
-use crate::quantise;
+use crate::quantise::{self, Calibration};
 use crate::run::positions;
 use crate::target::ModelTarget;
 
@@ -26,6 +29,31 @@ pub(crate) fn check(target: &ModelTarget, others: &[(&str, bool, &str, &str)]) -
     options.extend(others);
     refuse_given_with("a language model whose programs templates do not write", &options)?;
     quantise::check(target)
+}
+
+/// What such a model takes for the texts that scales are found on, if they are asked for.
+pub(crate) fn calibration(
+    target: &ModelTarget,
+    (start, positions): (&Sequence, u64),
+    tokenizer: &FindTokenizer<'_>,
+    host: &mut dyn Host,
+) -> Result<Option<Calibration>, Outcome> {
+    let Some(path) = target.calibrate.as_deref() else { return Ok(None) };
+    let texts = texts(path, tokenizer, host)?;
+    if let Some(long) = texts.iter().find(|text| text.is_empty() || text.len() as u64 > positions) {
+        return Err(Outcome::usage(&format!(
+            "a line of `{path}` has {} tokens\n  = allowed: 1 to {positions}, the positions of the model\n  \
+             = instead: shorter lines",
+            long.len()
+        )));
+    }
+    if texts.is_empty() {
+        return Err(Outcome::usage(&format!(
+            "`{path}` has no line\n  = allowed: a text, a line each\n  = instead: some text"
+        )));
+    }
+    let from = format!("{} of `{path}`", counted(texts.len() as u64, "line"));
+    Ok(Some(Calibration { sets: texts.iter().map(|text| start.arrays(text)).collect(), from }))
 }
 
 /// How many tokens programs take, and how many lie before them.

@@ -26,14 +26,13 @@ use super::args::{CompileArgs, ExecArgs};
 use super::file::{takes_text, tokenizer, tokenizer_file, unreadable};
 use super::general::{self, request};
 use super::graph_file::{mapped_constant, same_machine};
-use crate::calibrate::texts;
 use crate::graph::CompiledGraph;
 use crate::host::{Host, refuse_overwrite};
-use crate::language::{ProgramMaker, SequenceSizes, check};
+use crate::language::{ProgramMaker, SequenceSizes, calibration, check};
 use crate::mapped::Mapped;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
-use crate::quantise::{Calibration, rewritten};
+use crate::quantise::rewritten;
 use crate::run::{RunTarget, check_file, check_prompt, generated, unready};
 use crate::target::{ModelTarget, refused_programs};
 
@@ -50,7 +49,9 @@ pub(super) fn compiled(
     let (machine, fingerprint) = args.target.identified_machine(host)?;
     let sizes = SequenceSizes::compiled(&graph, &language, &args.target)?;
     let store = &loaded.0.store;
-    let calibration = calibration(args, &Sequence::new(&graph, &language), sizes.positions, host)?;
+    let start = Sequence::new(&graph, &language);
+    let own = |host: &dyn Host| model::tokenizer(&args.model, args.tokenizer.as_deref(), host);
+    let calibration = calibration(&args.target, (&start, sizes.positions), &own, host)?;
     let narrow = rewritten(&args.target, (&graph, store), calibration.as_ref(), host)?;
     let maker = ProgramMaker {
         request: request(args)?,
@@ -95,7 +96,7 @@ fn check_options(args: &CompileArgs) -> Result<(), Outcome> {
         &args.target,
         &[
             ("--batch", args.batch.is_some(), "one text at a time", "leave --batch out"),
-            ("--program with -o", args.program.is_some(), "both programs in a file", "leave --program out"),
+            ("--program beside -o", args.program.is_some(), "both programs in a file", "leave --program out"),
         ],
     )?;
     if args.target.context == Some(0) {
@@ -110,27 +111,6 @@ fn check_options(args: &CompileArgs) -> Result<(), Outcome> {
         )));
     }
     Ok(())
-}
-
-/// What the model takes for the texts that scales are found on, if they are asked for.
-fn calibration(
-    args: &CompileArgs,
-    start: &Sequence,
-    positions: u64,
-    host: &mut dyn Host,
-) -> Result<Option<Calibration>, Outcome> {
-    let Some(path) = args.target.calibrate.as_deref() else { return Ok(None) };
-    let tokenizer = |host: &dyn Host| model::tokenizer(&args.model, args.tokenizer.as_deref(), host);
-    let texts = texts(path, &tokenizer, host)?;
-    if let Some(long) = texts.iter().find(|text| text.is_empty() || text.len() as u64 > positions) {
-        return Err(Outcome::usage(&format!(
-            "a line of `{path}` has {} tokens\n  = allowed: 1 to {positions}, the positions of the model\n  \
-             = instead: shorter lines",
-            long.len()
-        )));
-    }
-    let from = format!("{} lines of `{path}`", texts.len());
-    Ok(Some(Calibration { sets: texts.iter().map(|text| start.arrays(text)).collect(), from }))
 }
 
 /// A program that goes into a file.

@@ -30,7 +30,7 @@ use super::{RunTarget, check_prompt};
 use crate::graph::{CompiledGraph, GraphRequest};
 use crate::host::Host;
 use crate::language::{
-    MOST_PROMPT_TOKENS, ProgramMaker, SequenceSizes, check, language_positions, program_words,
+    MOST_PROMPT_TOKENS, ProgramMaker, SequenceSizes, calibration, check, language_positions, program_words,
 };
 use crate::outcome::{FAILED, Outcome};
 use crate::quantise::{Calibration, rewritten};
@@ -43,10 +43,7 @@ pub(super) fn run(
     model: &Model,
     host: &mut dyn Host,
 ) -> Result<Outcome, Outcome> {
-    let calibrate = args.target.calibrate.is_some();
-    let on_prompt =
-        ("--calibrate", calibrate, "the prompt, on which scales are found", "leave --calibrate out");
-    check(&args.target, &[on_prompt, second_prompt(&args.prompting.prompts)])?;
+    check(&args.target, &[second_prompt(&args.prompting.prompts)])?;
     let complained = |complaint: Box<tilewright_base::Diagnostic>, host: &dyn Host| {
         Outcome::refused(FAILED, &Sources::default(), &[*complaint], host.colour())
     };
@@ -55,10 +52,12 @@ pub(super) fn run(
     let job = on.job()?;
     let sizes = sizes_of_run(&graph, &language, &job, args)?;
     let start = Sequence::new(&graph, &language);
-    let calibration = Calibration {
+    let own = |_: &dyn Host| Ok(on.tokenizer.clone());
+    let calibration = calibration(&args.target, (&start, sizes.positions), &own, host)?;
+    let calibration = calibration.unwrap_or_else(|| Calibration {
         sets: vec![start.arrays(&wide(&job.prompt))],
         from: "the prompt of this run alone".to_string(),
-    };
+    });
     let rewritten = rewritten(&args.target, (&graph, &model.store), Some(&calibration), host)?;
     let (narrow, note) = rewritten.map_or((None, None), |(graph, note)| (Some(graph), Some(note)));
     let request = GraphRequest {

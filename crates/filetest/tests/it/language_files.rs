@@ -265,9 +265,11 @@ fn scales_are_found_on_a_text() {
     host.given.insert("text".into(), b"abba\n\n".to_vec());
     let asked = "--prompt abba --max-tokens 5 --json";
     let with = "--dtype int8 --context 16 --tokenizer tokenizer.bin";
-    let run = json(&format!("run plain.graph {with} {asked}"), &mut host);
     good(&format!("compile plain.graph {with} --calibrate text -o m.twb"), &mut host);
     let exec = json(&format!("exec m.twb {asked}"), &mut host);
+    let run = json(&format!("run plain.graph {with} {asked}"), &mut host);
+    let by_text = json(&format!("run plain.graph {with} --calibrate text {asked}"), &mut host);
+    assert_eq!(run, by_text);
     for key in ["tokens", "decode", "dtype", "ms_per_token"] {
         assert_eq!(exec[key], run[key], "{key}");
     }
@@ -279,6 +281,9 @@ fn scales_are_found_on_a_text() {
     host.given.insert("text".into(), "ab".repeat(20).into_bytes());
     let refused = tilewright(&format!("compile plain.graph {with} --calibrate text -o m.twb"), &mut host);
     assert!(refused.stderr.starts_with("error: a line of `text` has 4"), "{}", refused.stderr);
+    host.given.insert("text".into(), b"\n\n".to_vec());
+    let refused = tilewright(&format!("run plain.graph {with} --calibrate text --prompt a"), &mut host);
+    assert!(refused.stderr.starts_with("error: `text` has no line\n"), "{}", refused.stderr);
     assert!(host.written.is_empty());
 }
 
@@ -290,7 +295,7 @@ fn options_that_mean_nothing_are_refused_and_leave_no_file() {
         ("--cache int8", "error: --cache with a language model"),
         ("--solver cbc", "error: --solver with a language model"),
         ("--batch 2", "error: --batch with a language model"),
-        ("--program decode", "error: --program with -o with a language model"),
+        ("--program decode", "error: --program beside -o with a language model"),
         ("--context 0", "error: --context 0\n"),
         ("--context 17", "error: --context 17\n  = allowed: 1 to 16, the positions of the model\n"),
         ("--pes 3", "error: --pes 3\n"),
