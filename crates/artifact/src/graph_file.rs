@@ -12,7 +12,7 @@ use crate::graph_plan::GraphPlan;
 use crate::read::ArtifactError;
 
 /// The section of constants.
-const CONSTANTS: &str = "constants";
+pub(crate) const CONSTANTS: &str = "constants";
 /// The section of the program, behind the name of its chip family.
 const PROGRAM: &str = "graph";
 
@@ -30,17 +30,10 @@ impl<'f> GraphArtifact<'f> {
     /// Takes the sections of a file apart.
     pub(crate) fn of(bundle: Bundle<'f>) -> Result<GraphArtifact<'f>, ArtifactError> {
         let plan = GraphPlan::read(bundle.text(PLAN).ok_or(ArtifactError::Missing("plan"))?)?;
-        let hbm_bytes = plan.interface.hbm_bytes;
-        for port in plan.interface.inputs.iter().chain(&plan.interface.results) {
-            port.check(hbm_bytes)?;
-        }
-        plan.interface.check_open()?;
+        check_places(&plan)?;
         let mut left = bundle.array(CONSTANTS).ok_or(ArtifactError::Missing("constants"))?;
         let mut constants = Vec::new();
         for (base, bytes) in &plan.constants {
-            if base.checked_add(*bytes).is_none_or(|end| end > hbm_bytes) {
-                return Err(ArtifactError::Constants);
-            }
             let taken = usize::try_from(*bytes).ok().and_then(|bytes| left.split_at_checked(bytes));
             let (own, rest) = taken.ok_or(ArtifactError::Constants)?;
             constants.push((*base, own));
@@ -54,6 +47,15 @@ impl<'f> GraphArtifact<'f> {
         Ok(GraphArtifact { plan, constants, program })
     }
 
+    /// A plan whose places were checked, its constants in their order, and the statements of its program.
+    pub(crate) fn of_parts(
+        plan: GraphPlan,
+        constants: Vec<(u64, &'f [u8])>,
+        program: String,
+    ) -> GraphArtifact<'f> {
+        GraphArtifact { plan, constants, program }
+    }
+
     /// The program, which whoever runs it still has to verify.
     ///
     /// # Errors
@@ -61,6 +63,19 @@ impl<'f> GraphArtifact<'f> {
     pub fn program(&self) -> Result<Program, ArtifactError> {
         commands::read(&self.program, SourceId(0)).map_err(|_| ArtifactError::Missing("program that reads"))
     }
+}
+
+/// Refuses inputs, results and constants that lie outside of what a program takes, and open sizes that are
+/// not those of inputs and results.
+pub(crate) fn check_places(plan: &GraphPlan) -> Result<(), ArtifactError> {
+    let hbm_bytes = plan.interface.hbm_bytes;
+    for port in plan.interface.inputs.iter().chain(&plan.interface.results) {
+        port.check(hbm_bytes)?;
+    }
+    plan.interface.check_open()?;
+    let lies_within =
+        |(base, bytes): &(u64, u64)| base.checked_add(*bytes).is_some_and(|end| end <= hbm_bytes);
+    if plan.constants.iter().all(lies_within) { Ok(()) } else { Err(ArtifactError::Constants) }
 }
 
 /// The bytes of a planned graph's file. The plan says all but the constants, which are taken from what was

@@ -129,7 +129,7 @@ impl GraphPlan {
 }
 
 /// The first complaint, with the line that it is about.
-fn unknown(text: &str, log: Log) -> PlanError {
+pub(crate) fn unknown(text: &str, log: Log) -> PlanError {
     let complaints = log.into_complaints();
     let place = complaints.iter().find_map(|complaint| complaint.primary.as_ref());
     let at = place.map_or(0, |label| label.span.start as usize).min(text.len());

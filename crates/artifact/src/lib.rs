@@ -9,15 +9,22 @@
 //!
 //! Sections of a graph that no template takes: the program `tcp/graph`; the array `constants`, one constant
 //! behind the other; the text `plan` ([`graph_plan`]), which says where constants, inputs and results lie.
-//! The first line of the plan says which of the two a file is, and in which version.
 //!
-//! - [`write()`], [`write_graph`]: the bytes of a file;
+//! Sections of a language model that no template takes: the programs `tcp/decode` and `tcp/prefill`, or one
+//! of them; the array `constants`, with each block once that both programs have; the text `plan`
+//! ([`language_plan`]), and `plan.decode` and `plan.prefill`, each the plan of a graph; a tokenizer.
+//! The first line of the plan says which of them a file is, and in which version.
+//!
+//! - [`write()`], [`write_graph`], [`write_language`]: the bytes of a file;
 //! - [`CompiledFile::read`]: any bytes to a file's parts or to what is wrong with them; nothing of it is
 //!   copied;
 //! - [`pack_hbm`]: weights as the chips hold them.
 
 mod graph_file;
 pub mod graph_plan;
+mod language_file;
+pub mod language_plan;
+mod language_roles;
 mod pack;
 pub mod plan;
 mod read;
@@ -29,6 +36,9 @@ use tilewright_tcp_isa::program::Program;
 
 pub use graph_file::{GraphArtifact, write_graph};
 pub use graph_plan::GraphPlan;
+pub use language_file::{LanguageArtifact, LanguageContents, LanguageFile, write_language};
+pub use language_plan::{LanguagePlan, LanguageProgram, NamedRole};
+pub use language_roles::RoleError;
 pub use pack::{PackError, pack_hbm};
 pub use plan::{Plan, PlanError};
 pub use read::{Artifact, ArtifactError, CompiledFile};

@@ -29,7 +29,7 @@ use tilewright_compile::kernel::ValueId;
 use tilewright_compile::{Choices, Compiled};
 use tilewright_num::Dtype;
 
-use crate::graph_plan;
+use crate::{graph_plan, language_plan};
 
 /// The first line: the form of the lines behind it.
 const VERSION: &str = "model 1";
@@ -87,10 +87,12 @@ impl Default for Plan {
 pub enum PlanError {
     /// The first line names another form.
     #[error(
-        "its plan begins with `{found}`, and this release reads `{VERSION}`, `{}`, `{}` and `{}`",
+        "its plan begins with `{found}`, and this release reads `{VERSION}`, `{}`, `{}`, `{}`, `{}` and `{}`",
         graph_plan::VERSION,
         graph_plan::OPEN_VERSION,
-        graph_plan::DIVIDED_VERSION
+        graph_plan::DIVIDED_VERSION,
+        graph_plan::LIMITED_VERSION,
+        language_plan::VERSION
     )]
     Version {
         /// The first line, or its beginning.

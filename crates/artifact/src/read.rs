@@ -11,6 +11,8 @@ use tilewright_tcp_isa::program::binary::{Bundle, UnpackError, unpack_bundle};
 use tilewright_tcp_isa::program::text as commands;
 
 use crate::graph_file::GraphArtifact;
+use crate::language_file::LanguageArtifact;
+use crate::language_roles::RoleError;
 use crate::plan::{Plan, PlanError};
 use crate::{GRAPH, PLAN, TOKENIZERS, hbm_section, programs};
 
@@ -55,13 +57,18 @@ pub enum ArtifactError {
     /// Constants of a graph.
     #[error("its constants are not those that its plan has places for")]
     Constants,
+    /// What inputs and results of a language model's programs are for.
+    #[error(transparent)]
+    Role(#[from] RoleError),
 }
 
 /// A file, by what it is of.
 #[derive(Clone, Debug)]
 pub enum CompiledFile<'f> {
-    /// A model that takes tokens.
+    /// A model that takes tokens, whose programs templates wrote.
     Model(Box<Artifact<'f>>),
+    /// One whose programs were compiled as those of any graph.
+    Language(Box<LanguageArtifact<'f>>),
     /// A graph that takes arrays.
     Graph(Box<GraphArtifact<'f>>),
 }
@@ -78,8 +85,16 @@ impl<'f> CompiledFile<'f> {
         if first.is_some_and(|first| first.starts_with("graph ")) {
             return Ok(CompiledFile::Graph(Box::new(GraphArtifact::of(bundle)?)));
         }
+        if first.is_some_and(|first| first.starts_with("language ")) {
+            return Ok(CompiledFile::Language(Box::new(LanguageArtifact::of(bundle)?)));
+        }
         Ok(CompiledFile::Model(Box::new(Artifact::of(bundle)?)))
     }
+}
+
+/// The section of a tokenizer, and its file.
+pub(crate) fn tokenizer<'f>(bundle: &Bundle<'f>) -> Option<(&'static str, &'f [u8])> {
+    TOKENIZERS.into_iter().find_map(|name| Some((name, bundle.array(name)?)))
 }
 
 impl<'f> Artifact<'f> {
@@ -98,7 +113,7 @@ impl<'f> Artifact<'f> {
             .map_err(|_| ArtifactError::Missing("graph that reads"))?;
         let hbm: Option<Vec<&[u8]>> = (0..plan.chips).map(|chip| bundle.array(&hbm_section(chip))).collect();
         let hbm = hbm.ok_or(ArtifactError::Missing("weights"))?;
-        let tokenizer = TOKENIZERS.into_iter().find_map(|name| Some((name, bundle.array(name)?)));
+        let tokenizer = tokenizer(&bundle);
         Ok(Artifact { plan, graph, hbm, tokenizer, bundle })
     }
 

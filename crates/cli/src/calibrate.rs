@@ -39,6 +39,19 @@ pub(crate) fn calibrated(
     host: &mut dyn Host,
 ) -> Result<Kernels, Outcome> {
     let Some(path) = &target.calibrate else { return Ok(kernels) };
+    let texts = texts(path, tokenizer, host)?;
+    let longest = texts.iter().map(Vec::len).max().unwrap_or(0) as u64;
+    let options = target.options(machine, longest.max(1))?;
+    let constant = |name: &str| weights::constant(&model.graph, &model.store, name);
+    reference::calibrated(machine, &kernels, options, &constant, &texts).map_err(|error| refused(&error))
+}
+
+/// Tokens of the lines of a text.
+pub(crate) fn texts(
+    path: &str,
+    tokenizer: &FindTokenizer<'_>,
+    host: &mut dyn Host,
+) -> Result<Vec<Vec<u64>>, Outcome> {
     let bytes = read_bytes(host, path).map_err(|why| Outcome::usage(&why))?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Outcome::usage(&format!("`{path}`: not UTF-8\n  = allowed: a text, a line each")))?;
@@ -46,9 +59,5 @@ pub(crate) fn calibrated(
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let ids = |line| tokenizer.encode(line).map(|ids| ids.into_iter().map(u64::from).collect());
     let texts: Result<Vec<Vec<u64>>, _> = lines.map(ids).collect();
-    let texts = texts.map_err(|error| Outcome::usage(&error.to_string()))?;
-    let longest = texts.iter().map(Vec::len).max().unwrap_or(0) as u64;
-    let options = target.options(machine, longest.max(1))?;
-    let constant = |name: &str| weights::constant(&model.graph, &model.store, name);
-    reference::calibrated(machine, &kernels, options, &constant, &texts).map_err(|error| refused(&error))
+    texts.map_err(|error| Outcome::usage(&error.to_string()))
 }

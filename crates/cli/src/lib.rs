@@ -16,6 +16,7 @@ mod goal;
 mod graph;
 mod guard;
 mod host;
+mod language;
 mod machine;
 mod manual;
 mod mapped;

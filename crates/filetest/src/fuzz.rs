@@ -8,9 +8,9 @@
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
-use tilewright_artifact::{CompiledFile, GraphPlan, Plan};
+use tilewright_artifact::{CompiledFile, GraphPlan, LanguagePlan, Plan};
 use tilewright_base::{SourceId, Sources, render};
-use tilewright_ir::binary::{container, tokens};
+use tilewright_ir::binary::{Section, container, tokens};
 use tilewright_machine::{LoadedMachine, Tcp, builtin, load};
 use tilewright_neuron_isa::{self as neuron, Chip};
 use tilewright_notation::algebra::{ElementPlace, PlaceMap, RadixMap};
@@ -190,10 +190,38 @@ fn through_binary(printed: &str) -> tilewright_tcp_isa::program::Program {
     text::read(&text, SourceId(0)).expect("and reads as a program")
 }
 
+/// The file of a small language model: other texts take the place of its plans.
+const LANGUAGE_FILE: &[u8] = include_bytes!("../../../fuzz/corpus/artifact_file/language.twb");
+
+/// A text as the plan of a language model, and as that of one of its programs, with checksums that are right.
+fn language_plan(text: &str) {
+    let sections = container::read(LANGUAGE_FILE).unwrap_or_default();
+    for name in ["plan", "plan.decode"] {
+        let edited: Vec<Section<'_>> = sections
+            .iter()
+            .map(|section| match section.name == name {
+                true => Section { bytes: text.as_bytes(), ..*section },
+                false => *section,
+            })
+            .collect();
+        match CompiledFile::read(&container::write(&edited)) {
+            Ok(_) => note("a file with this plan"),
+            Err(error) => note(&error.to_string()),
+        }
+    }
+}
+
 /// Any bytes as the file of a compiled model or graph, and as the plan in it.
 pub fn artifact_file(bytes: &[u8]) {
     match CompiledFile::read(bytes) {
         Ok(CompiledFile::Model(_)) => note("model"),
+        Ok(CompiledFile::Language(model)) => {
+            note("language");
+            for graph in model.token.iter().chain(&model.prompt) {
+                note_size(graph.constants.len());
+            }
+            note_size(usize::try_from(model.prompt_tokens()).unwrap_or(usize::MAX));
+        }
         Ok(CompiledFile::Graph(graph)) => {
             note("graph");
             note_size(graph.constants.len());
@@ -206,6 +234,16 @@ pub fn artifact_file(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(plan) = Plan::read(text) {
         assert_eq!(Plan::read(&plan.to_string()), Ok(plan));
+    }
+    if ["language ", "graph "].iter().any(|first| text.starts_with(first)) {
+        language_plan(text);
+    }
+    match LanguagePlan::read(text) {
+        Ok(plan) => {
+            note_size(plan.roles.len());
+            assert_eq!(LanguagePlan::read(&plan.to_string()), Ok(plan));
+        }
+        Err(error) => note(&error.to_string()),
     }
     match GraphPlan::read(text) {
         Ok(plan) => {

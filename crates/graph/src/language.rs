@@ -29,6 +29,19 @@ pub enum InputRole {
     State(usize),
 }
 
+impl InputRole {
+    /// What an input is for by its name alone, unless it is state.
+    pub fn of_name(name: &str) -> Option<InputRole> {
+        let is = |names: &[&str]| names.contains(&name);
+        match name {
+            _ if is(&TOKENS) => Some(InputRole::Tokens),
+            _ if is(&POSITIONS) => Some(InputRole::Positions),
+            _ if is(&MASKS) => Some(InputRole::Mask),
+            _ => None,
+        }
+    }
+}
+
 /// A graph that takes tokens and gives logits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LanguageGraph {
@@ -180,11 +193,5 @@ fn role(graph: &Graph, id: ValueId) -> Result<InputRole, NoLanguage> {
     if let Some(state) = graph.states.iter().find(|state| state.input == id) {
         return Ok(InputRole::State(state.output));
     }
-    let is = |names: &[&str]| names.contains(&name);
-    match name {
-        _ if is(&TOKENS) => Ok(InputRole::Tokens),
-        _ if is(&POSITIONS) => Ok(InputRole::Positions),
-        _ if is(&MASKS) => Ok(InputRole::Mask),
-        other => Err(NoLanguage::Input(other.to_string())),
-    }
+    InputRole::of_name(name).ok_or_else(|| NoLanguage::Input(name.to_string()))
 }

@@ -31,7 +31,8 @@ impl ExecutableGraph {
     /// Verifies the program; constants are still to be written.
     ///
     /// # Errors
-    /// A program that is refused, more bytes than HBM has, inputs and results outside of what it takes.
+    /// A program that is refused, more bytes than HBM has or PEs than the chip has, inputs and results
+    /// outside of what it takes.
     pub fn new(
         machine: &Tcp,
         interface: GraphInterface,
@@ -40,6 +41,10 @@ impl ExecutableGraph {
         let (asked, there) = (interface.hbm_bytes, machine.hbm_capacity_bytes());
         if asked > there {
             return Err(ReadingError::Unfit(format!("{asked} B of HBM, which has {there} B")));
+        }
+        let (asked_pes, pes) = (interface.pes, machine.pes());
+        if asked_pes > pes {
+            return Err(ReadingError::Unfit(format!("{asked_pes} PEs of a chip that has {pes}")));
         }
         for port in interface.inputs.iter().chain(&interface.results) {
             port.check(asked).map_err(|why| ReadingError::Unfit(why.to_string()))?;

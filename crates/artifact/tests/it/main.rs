@@ -3,4 +3,5 @@
 
 mod files;
 mod graph_plans;
+mod language_plans;
 mod plans;

@@ -34,6 +34,8 @@ Examples:
   tilewright exec digits.twb --input image=seven.npy
   tilewright compile encoder.onnx --dims batch=..8,seq=..128 -o encoder.twb   once for all sizes up to these
   tilewright exec encoder.twb --input tokens=short.npy   arrays of any such size
+  tilewright compile gpt.onnx --context 512 -o gpt.twb    a language model that no template takes
+  tilewright exec gpt.twb --prompt 'Once upon a time'
   tilewright compile digits.onnx --explain 3              what bounds kernel 3 of it, and what would have to \
   change
   tilewright compile llama2-7b --pes 8 --html llama.html  its graph with the time of each operator, on a page

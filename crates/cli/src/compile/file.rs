@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tilewright_artifact::{
-    Artifact, ArtifactError, CompiledFile, Contents, PackError, Plan, pack_hbm, tokenizer_section, write,
+    ArtifactError, CompiledFile, Contents, PackError, Plan, pack_hbm, tokenizer_section, write,
 };
 use tilewright_compile::{Compiled, Options, compile_chosen, weights};
 use tilewright_import::Model;
@@ -12,7 +12,7 @@ use tilewright_num::Dtype;
 use tilewright_tcp_exec::state::SharedBytes;
 
 use super::args::{CompileArgs, ExecArgs};
-use super::graph_file;
+use super::{graph_file, language_file};
 use crate::host::{Host, map_bytes, refuse_overwrite};
 use crate::mapped::Mapped;
 use crate::model;
@@ -40,10 +40,10 @@ pub(super) fn bytes(
 }
 
 /// A section's name and the file that goes there.
-type NamedSection = (&'static str, Arc<Vec<u8>>);
+pub(super) type NamedSection = (&'static str, Arc<Vec<u8>>);
 
 /// The tokenizer's file, if it is one of its own: one that is named must be there, one beside the model may.
-fn tokenizer_file(args: &CompileArgs, host: &dyn Host) -> Result<Option<NamedSection>, Outcome> {
+pub(super) fn tokenizer_file(args: &CompileArgs, host: &dyn Host) -> Result<Option<NamedSection>, Outcome> {
     let Some(path) = model::tokenizer_path(&args.model, args.tokenizer.as_deref(), host) else {
         return Ok(None);
     };
@@ -60,6 +60,7 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     let file = Arc::new(map_bytes(host, path).map_err(|why| Outcome::usage(&why))?);
     let artifact = match CompiledFile::read(&file).map_err(|error| unreadable(path, &error))? {
         CompiledFile::Model(artifact) => *artifact,
+        CompiledFile::Language(artifact) => return language_file::exec(args, &artifact, &file, host),
         CompiledFile::Graph(artifact) => return graph_file::exec(args, &artifact, &file, host),
     };
     takes_text(args)?;
@@ -77,11 +78,7 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
     }
     let compiled = compile_chosen(&machine, &kernels, options, choices).map_err(|error| refused(&error))?;
     artifact.check_programs(&compiled).map_err(|error| unreadable(path, &error))?;
-    let tokenizer = tokenizer(args, &artifact, host)?;
-    let tokenizer = match artifact.plan.ends {
-        Some(ends) => tokenizer.with_ends(ends),
-        None => tokenizer,
-    };
+    let tokenizer = tokenizer(args, artifact.tokenizer, artifact.plan.ends.clone(), host)?;
     refuse_overwrite(host, args.prompting.trace.as_deref())?;
     let on = RunTarget {
         machine: &machine,
@@ -94,7 +91,7 @@ pub(super) fn exec(args: &ExecArgs, host: &mut dyn Host) -> Result<Outcome, Outc
 }
 
 /// Refuses what only arrays have.
-fn takes_text(args: &ExecArgs) -> Result<(), Outcome> {
+pub(super) fn takes_text(args: &ExecArgs) -> Result<(), Outcome> {
     let tensors = &args.tensors;
     let given = [
         ("--input", !tensors.inputs.is_empty()),
@@ -119,6 +116,7 @@ pub(super) fn unreadable(path: &str, error: &ArtifactError) -> Outcome {
         ArtifactError::Missing(_)
         | ArtifactError::Plan(_)
         | ArtifactError::Port(_)
+        | ArtifactError::Role(_)
         | ArtifactError::Constants => Outcome::usage(&format!(
             "`{path}` is no compiled model or graph: {error}\n  = instead: tilewright compile MODEL -o FILE"
         )),
@@ -143,15 +141,25 @@ fn target(plan: &Plan) -> ModelTarget {
     }
 }
 
-fn tokenizer(args: &ExecArgs, artifact: &Artifact<'_>, host: &dyn Host) -> Result<Tokenizer, Outcome> {
-    if let Some(path) = &args.prompting.tokenizer {
-        return model::tokenizer(path, Some(path), host);
-    }
-    let Some((name, bytes)) = artifact.tokenizer else {
-        return Err(Outcome::usage(&format!(
-            "`{}` holds no tokenizer\n  = instead: --tokenizer FILE, which may be the model's .gguf",
-            args.file
-        )));
+/// The tokenizer that is named, or else that of a file, with the tokens that end a text.
+pub(super) fn tokenizer(
+    args: &ExecArgs,
+    section: Option<(&'static str, &[u8])>,
+    ends: Option<Vec<u32>>,
+    host: &dyn Host,
+) -> Result<Tokenizer, Outcome> {
+    let tokenizer = match (&args.prompting.tokenizer, section) {
+        (Some(path), _) => model::tokenizer(path, Some(path), host)?,
+        (None, Some((name, bytes))) => model::read_tokenizer(name, &Arc::new(bytes.to_vec()))?,
+        (None, None) => {
+            return Err(Outcome::usage(&format!(
+                "`{}` holds no tokenizer\n  = instead: --tokenizer FILE, which may be the model's .gguf",
+                args.file
+            )));
+        }
     };
-    model::read_tokenizer(name, &Arc::new(bytes.to_vec()))
+    Ok(match ends {
+        Some(ends) => tokenizer.with_ends(ends),
+        None => tokenizer,
+    })
 }

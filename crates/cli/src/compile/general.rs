@@ -26,10 +26,10 @@ use super::batch;
 use crate::goal::goal;
 use crate::graph::{CompiledGraph, GraphRequest, at_bounds, check_target, refuse_given};
 use crate::host::Host;
+use crate::language::SequenceSizes;
 use crate::model;
 use crate::outcome::{FAILED, Outcome};
 use crate::quantise::{self, Calibration, QuantisedNote, rewritten};
-use crate::run::SequenceSizes;
 use crate::target::{ModelTarget, refused_programs};
 use crate::without::worth_text;
 
@@ -299,7 +299,8 @@ fn graph_target(
         Err(error) => Some(error),
     };
     let unbound = first_unbounded(args, as_read, host)?;
-    if let Some(graph) = language_program(args, loaded, unbound.is_some())? {
+    if let Some((graph, language)) = language_graph(args, loaded, unbound.is_some())? {
+        let graph = language_program(args, &graph, &language)?;
         return language_target(args, graph, host).map(Some);
     }
     if !as_read.axes.is_empty() && !takes_arrays(args, loaded) {
@@ -333,30 +334,44 @@ fn graph_target(
     Ok(Some(GraphTarget { machine, fingerprint, calibration, graph: as_read.clone() }))
 }
 
-/// The program of a language model that no template takes, or none is to take, as a graph at its sizes;
-/// `None` for all others. Graphs whose axes all have a bound are taken as they are.
-fn language_program(
+/// A language model that no template takes, or none is to take, in primitives; `None` for all others.
+pub(super) fn language(
+    args: &CompileArgs,
+    loaded: &(Model, Graph),
+    host: &dyn Host,
+) -> Result<Option<(Graph, LanguageGraph)>, Outcome> {
+    args.target.without()?;
+    if cluster(&loaded.0.graph).is_ok() && !args.target.leaves_out_templates() {
+        return Ok(None);
+    }
+    let unbound = first_unbounded(args, &loaded.1, host)?;
+    language_graph(args, loaded, unbound.is_some())
+}
+
+/// The same for a graph that no template takes. Graphs whose axes all have a bound are taken as they are,
+/// unless something is asked for that only language models have, or a file of one with state.
+fn language_graph(
     args: &CompileArgs,
     (model, as_read): &(Model, Graph),
     is_unbound: bool,
-) -> Result<Option<Graph>, Outcome> {
+) -> Result<Option<(Graph, LanguageGraph)>, Outcome> {
     let is_file = ![".onnx", ".graph"].iter().any(|ending| args.model.ends_with(ending));
-    let is_asked = is_unbound || is_file || args.program.is_some();
-    if as_read.axes.is_empty() || !is_asked || !has_weights(model, as_read) {
+    let is_kept = args.program_file().is_some() && args.dims.is_none() && !as_read.states.is_empty();
+    let has_option = args.program.is_some() || args.target.context.is_some() || args.tokenizer.is_some();
+    let is_asked = is_unbound || is_file && !as_read.axes.is_empty() || has_option || is_kept;
+    if !is_asked || !has_weights(model, as_read) {
         return Ok(None);
     }
-    let name = args.program.unwrap_or(ProgramName::Decode);
     let refused = |complaint: Box<Diagnostic>| Outcome { code: FAILED, ..Outcome::usage(&complaint.message) };
     let graph = primitives(as_read).map_err(refused)?;
-    let Ok(language) = LanguageGraph::of(&graph) else { return Ok(None) };
-    if args.program_file().is_some() {
-        return Err(Outcome::usage(
-            "-o FILE with a language model whose programs templates do not write\n  \
-             = allowed: --emit STAGE -o FILE, or a model of the Llama family\n  \
-             = instead: tilewright run MODEL --prompt TEXT, which compiles it",
-        ));
-    }
-    let sizes = SequenceSizes::compiled(&graph, &language, &args.target)?;
+    let language = LanguageGraph::of(&graph);
+    Ok(language.ok().map(|language| (graph, language)))
+}
+
+/// One program of such a model, as a graph at its sizes.
+fn language_program(args: &CompileArgs, graph: &Graph, language: &LanguageGraph) -> Result<Graph, Outcome> {
+    let name = args.program.unwrap_or(ProgramName::Decode);
+    let sizes = SequenceSizes::compiled(graph, language, &args.target)?;
     let chosen = match name {
         ProgramName::Decode => sizes.token,
         ProgramName::Prefill => sizes.prompt,
@@ -369,7 +384,8 @@ fn language_program(
             name.name()
         ))
     })?;
-    sized(&graph, &language.axes(&seq, &past)).map(Some).map_err(refused)
+    sized(graph, &language.axes(&seq, &past))
+        .map_err(|complaint| Outcome { code: FAILED, ..Outcome::usage(&complaint.message) })
 }
 
 /// What such a program is compiled for.
@@ -380,7 +396,8 @@ fn language_target(args: &CompileArgs, graph: Graph, host: &mut dyn Host) -> Res
     Ok(GraphTarget { machine, fingerprint, calibration: None, graph })
 }
 
-fn request(args: &CompileArgs) -> Result<GraphRequest<'_>, Outcome> {
+/// How graphs are compiled.
+pub(super) fn request(args: &CompileArgs) -> Result<GraphRequest<'_>, Outcome> {
     Ok(GraphRequest {
         target: &args.target,
         effort: args.effort,

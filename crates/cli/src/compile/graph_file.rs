@@ -6,6 +6,7 @@ use tilewright_artifact::{ArtifactError, GraphArtifact, GraphPlan, write_graph};
 use tilewright_base::invariant::OrBroken;
 use tilewright_compile::general::interface::{GraphInterface, Port, interface};
 use tilewright_import::onnx::{DeclaredInput, DeclaredSize};
+use tilewright_machine::Tcp;
 use tilewright_reference::index_inputs;
 use tilewright_runtime::executable::ExecutableGraph;
 use tilewright_tcp_exec::state::SharedBytes;
@@ -51,10 +52,7 @@ pub(super) fn exec(
     args.prompting.check_arrays(&args.file)?;
     let plan = &artifact.plan;
     let target = ModelTarget { chip: plan.chip.clone(), set: plan.set.clone(), ..ModelTarget::default() };
-    let (machine, fingerprint) = target.identified_machine(host)?;
-    if fingerprint != plan.machine {
-        return Err(other_machine(&args.file, plan, fingerprint));
-    }
+    let machine = same_machine(&args.file, plan, &target, host)?;
     let program = artifact.program().map_err(|error| unreadable(&args.file, &error))?;
     let declared = declared_inputs(&plan.interface);
     let asked = model::axes(args.dims.as_deref().unwrap_or(""))?;
@@ -74,13 +72,31 @@ pub(super) fn exec(
     let mut graph = ExecutableGraph::new(&machine, plan.interface.clone(), program)
         .map_err(|error| job.failed(&error))?;
     for (base, bytes) in &artifact.constants {
-        // Constants are read where the file is mapped: whoever runs them holds it.
-        let shared = file.range(bytes).and_then(|range| SharedBytes::new(Arc::<Mapped>::clone(file), range));
-        let shared = shared.ok_or_else(|| unreadable(&args.file, &ArtifactError::Constants))?;
+        let shared = mapped_constant(&args.file, bytes, file)?;
         graph.lend_constant(*base, &shared).map_err(|error| job.failed(&error))?;
     }
     let outcome = job.run(graph, &given, host)?;
     Ok(Outcome { stderr: given.notes + &outcome.stderr, ..outcome })
+}
+
+/// A constant of a file, which is read where the file is mapped: whoever runs it holds it.
+pub(super) fn mapped_constant(path: &str, bytes: &[u8], file: &Arc<Mapped>) -> Result<SharedBytes, Outcome> {
+    let shared = file.range(bytes).and_then(|range| SharedBytes::new(Arc::<Mapped>::clone(file), range));
+    shared.ok_or_else(|| unreadable(path, &ArtifactError::Constants))
+}
+
+/// The machine that a file was compiled for, which must have the figures that it had.
+pub(super) fn same_machine(
+    path: &str,
+    plan: &GraphPlan,
+    target: &ModelTarget,
+    host: &mut dyn Host,
+) -> Result<Tcp, Outcome> {
+    let (machine, fingerprint) = target.identified_machine(host)?;
+    if fingerprint != plan.machine {
+        return Err(other_machine(path, plan, fingerprint));
+    }
+    Ok(machine)
 }
 
 /// What a graph asks for, as a model file would declare it: arrays, and no run-time sizes.

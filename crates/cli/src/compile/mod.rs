@@ -6,6 +6,7 @@ mod batch;
 mod file;
 mod general;
 mod graph_file;
+mod language_file;
 pub(crate) mod page;
 mod ready;
 mod schedule;
@@ -81,6 +82,11 @@ fn compile(args: &CompileArgs, host: &mut dyn Host) -> Result<Outcome, Outcome> 
                     "--worth with a language model\n  = allowed: graphs that take arrays\n  \
                      = instead: --effort 0, for what its choices are worth beside the rule",
                 ));
+            }
+            if let CompileInput::Model(model) = &loaded
+                && let Some(written) = language_file::compiled(args, model, host)?
+            {
+                return Ok(written);
             }
             if let CompileInput::Model(model) = &loaded
                 && let Some(graph) = general::planned(args, model, host)?

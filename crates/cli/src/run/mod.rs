@@ -22,7 +22,7 @@ use tilewright_machine::Tcp;
 use tilewright_schedule::tune::{TuneError, TuneGoal, tune, watts};
 
 pub(crate) use device::{ModelJob, WeightSource};
-pub(crate) use language::SequenceSizes;
+pub(crate) use language::{check_file, generated, unready};
 pub(crate) use reference::positions;
 pub(crate) use tensors::{GivenSizes, GraphJob, InputArrays};
 
@@ -169,6 +169,16 @@ fn check_room(prompt: &[u32], context: u64, positions: u64) -> Result<(), Outcom
     Err(Outcome::usage(&format!(
         "the prompt has {found} tokens\n  = allowed: 1 to {most}, {named}\n  = instead: {instead}"
     )))
+}
+
+/// The same, and one with tokens that the model does not have.
+pub(crate) fn check_prompt(
+    prompt: &[u32],
+    (context, positions): (u64, u64),
+    vocabulary: u64,
+) -> Result<(), Outcome> {
+    check_room(prompt, context, positions)?;
+    vocabulary::check(prompt, vocabulary)
 }
 
 /// Kernels compiled for a target; without `--context` all positions, halved until they fit.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tilewright_base::invariant::OrBroken;
-use tilewright_graph::{BuildResult, Dim, Graph, InputRole, LanguageGraph};
+use tilewright_graph::{BuildResult, Dim, Dtype, Graph, InputRole, LanguageGraph};
 use tilewright_reference::Tensor;
 
 use super::interface::{GraphInterface, Port};
@@ -14,15 +14,29 @@ use super::tensors;
 /// A text as far as it was computed.
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    language: LanguageGraph,
-    inputs: Vec<SequenceInput>,
+    inputs: Vec<InputState>,
+    /// The number of the result with logits.
+    logits: usize,
     /// Tokens so far.
     tokens: Vec<u64>,
 }
 
+/// An input of a language model before any token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SequenceInput {
+    /// The name that its programs have for it.
+    pub name: String,
+    /// What it is for.
+    pub role: InputRole,
+    /// Its type.
+    pub dtype: Dtype,
+    /// The sizes that it begins with, if it is state; of others as many as it has axes.
+    pub dims: Vec<usize>,
+}
+
 /// An input of the model, by the name that its programs have for it.
 #[derive(Clone, Debug)]
-struct SequenceInput {
+struct InputState {
     name: String,
     rank: usize,
     role: InputRole,
@@ -48,16 +62,29 @@ impl Sequence {
                 Some(size) => usize::try_from(size).or_broken("sizes of inputs are not negative"),
                 None => usize::from(dim.range(&graph.axes).0 > 0),
             };
-            let dims: Vec<usize> = value.ty.dims.iter().map(size).collect();
-            let elements = dims.iter().product();
-            let dtype = value.ty.dtype;
-            let now = match dtype.is_float() {
-                true => Tensor::floats(dtype, &dims, vec![0.0; elements]),
-                false => Tensor::ints(dtype, &dims, vec![0; elements]),
-            };
-            SequenceInput { name: value.name.clone(), rank: dims.len(), role: *role, now }
+            let dims = value.ty.dims.iter().map(size).collect();
+            SequenceInput { name: value.name.clone(), role: *role, dtype: value.ty.dtype, dims }
         });
-        Sequence { language: language.clone(), inputs: inputs.collect(), tokens: Vec::new() }
+        Sequence::of_inputs(&inputs.collect::<Vec<_>>(), language.logits)
+    }
+
+    /// The same for inputs that are known without their graph, and the number of the result with logits.
+    pub fn of_inputs(inputs: &[SequenceInput], logits: usize) -> Sequence {
+        let state = |input: &SequenceInput| {
+            let SequenceInput { name, role, dtype, dims } = input;
+            let elements = dims.iter().product();
+            let now = match dtype.is_float() {
+                true => Tensor::floats(*dtype, dims, vec![0.0; elements]),
+                false => Tensor::ints(*dtype, dims, vec![0; elements]),
+            };
+            InputState { name: name.clone(), rank: dims.len(), role: *role, now }
+        };
+        Sequence { inputs: inputs.iter().map(state).collect(), logits, tokens: Vec::new() }
+    }
+
+    /// Whether something goes from run to run.
+    pub fn has_state(&self) -> bool {
+        self.inputs.iter().any(|input| matches!(input.role, InputRole::State(_)))
     }
 
     /// How many tokens there were so far.
@@ -69,10 +96,10 @@ impl Sequence {
     /// without state that is all of them.
     pub fn arrays(&self, fresh: &[u64]) -> Vec<Tensor> {
         let all = self.tokens.len() + fresh.len();
-        let seen = if self.language.has_state() { self.tokens.len() } else { 0 };
+        let seen = if self.has_state() { self.tokens.len() } else { 0 };
         let whole = |number: u64| i64::try_from(number).or_broken("tokens and positions fit 63 bits");
         let tokens = self.tokens.iter().chain(fresh).skip(seen).copied().map(whole);
-        let array = |input: &SequenceInput| {
+        let array = |input: &InputState| {
             let row = |numbers: Vec<i64>| {
                 let mut dims = vec![1; input.rank];
                 dims.last_mut().into_iter().for_each(|last| *last = numbers.len());
@@ -128,7 +155,7 @@ impl Sequence {
             }
         }
         self.tokens.clone_from(&run.tokens);
-        let logits = result(self.language.logits);
+        let logits = result(self.logits);
         let width = logits.as_ref().and_then(|logits| logits.dims.last().copied()).unwrap_or(0);
         logits.map_or_else(Vec::new, |logits| {
             let all = logits.as_floats();

@@ -18,6 +18,7 @@ mod general_residents;
 mod general_without;
 mod graph_files;
 mod kinds;
+mod language_files;
 mod links;
 mod models;
 mod onnx_chip;
