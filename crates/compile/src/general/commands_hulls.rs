@@ -315,8 +315,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Transfers of hulls of shares to a place of the slices, and bytes that are cleared there in slices behind
-    /// the last share, if these do not get the hull of the first.
+    /// Transfers of hulls of shares to a place of the slices, and bytes that are cleared there in slices
+    /// behind the last share, if these do not get the hull of the first.
     pub(super) fn hull_transfers(
         &self,
         plan: &GroupPlan,

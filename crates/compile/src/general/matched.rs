@@ -1,6 +1,6 @@
 //! Tiles of contractions that are changed to those of others whose results they find, or that find theirs: a
-//! value between them then stays in data memory ([`super::residents`]), which may save more than the best tiles
-//! of each alone.
+//! value between them then stays in data memory ([`super::residents`]), which may save more than the best
+//! tiles of each alone.
 
 use std::collections::BTreeMap;
 
@@ -73,8 +73,8 @@ impl Matcher<'_> {
         pairs
     }
 
-    /// A contraction of a pair whose tiles are computed by several PEs or in parts, with tiles that are not, if
-    /// that costs less than what its values save.
+    /// A contraction of a pair whose tiles are computed by several PEs or in parts, with tiles that are not,
+    /// if that costs less than what its values save.
     fn plain(&self, chosen: &Chosen, number: usize, saved: u64) -> Option<TiledContraction> {
         let (_, sizes) = contraction(self.all, number)?;
         let own = chosen.tiled.get(&number).filter(|own| !own.is_plain())?;

@@ -1,6 +1,6 @@
 //! Values that stay in data memory between two contractions instead of passing HBM: the tiles of one leave
-//! them where the tiles of others find them beside their sums. They have the top of data memory, each from the
-//! kernel that makes it to the last that reads it there.
+//! them where the tiles of others find them beside their sums. They have the top of data memory, each from
+//! the kernel that makes it to the last that reads it there.
 
 use tilewright_machine::tcp::Tcp;
 
@@ -105,7 +105,8 @@ fn most_bytes(machine: &Tcp, chosen: &Chosen) -> u64 {
     (all - tiles.min(all)).min(all / MOST_PART)
 }
 
-/// Values that stay, with their places; what others read is written besides, and everything if values are kept.
+/// Values that stay, with their places; what others read is written besides, and everything if values are
+/// kept.
 pub(super) fn residents(
     machine: &Tcp,
     all: &Kernels,

@@ -59,8 +59,8 @@ impl Planner<'_> {
         ranges(shares, step).collect()
     }
 
-    /// Cycles of the PE that moves most, or of HBM, if each takes so many shares at once; `None` if a place is
-    /// beyond memory.
+    /// Cycles of the PE that moves most, or of HBM, if each takes so many shares at once; `None` if a place
+    /// is beyond memory.
     fn range_cycles(&self, plan: &GroupPlan, step: u64) -> Option<u64> {
         let machine = self.machine();
         let pes = self.emitter.pes();

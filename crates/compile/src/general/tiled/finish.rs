@@ -297,9 +297,9 @@ impl Finish {
         all.map(timed).collect()
     }
 
-    /// The same with passes in the main context that the sub context would do, where a tile then takes less: the
-    /// main context writes four times as much in a cycle, but the next contraction waits for it. Beside it runs
-    /// a contraction of so many cycles, or not at all if both need the vector engine.
+    /// The same with passes in the main context that the sub context would do, where a tile then takes less:
+    /// the main context writes four times as much in a cycle, but the next contraction waits for it. Beside
+    /// it runs a contraction of so many cycles, or not at all if both need the vector engine.
     #[must_use]
     pub(super) fn balanced(
         self,

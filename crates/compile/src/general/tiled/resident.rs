@@ -65,8 +65,8 @@ impl ResidentTiles {
     }
 }
 
-/// A contraction with the tiles of another and results that lie alike, with what runs on them; `None` if it has
-/// none.
+/// A contraction with the tiles of another and results that lie alike, with what runs on them; `None` if it
+/// has none.
 pub(super) fn like(
     machine: &Tcp,
     sizes: Sizes,
@@ -147,8 +147,8 @@ impl TiledContraction {
         Some(TileRoom { tile_bytes: buffers.each, tiles })
     }
 
-    /// The number of an input among those that are brought beside the sums; `None` if it is not, or if tiles do
-    /// not agree.
+    /// The number of an input among those that are brought beside the sums; `None` if it is not, or if tiles
+    /// do not agree.
     pub(in super::super) fn brings(&self, input: usize) -> Option<usize> {
         let place = |program: &TileProgram| {
             let at = program.finish.brought.iter().position(|one| one.0 == input)?;

@@ -82,8 +82,8 @@ impl Layout {
     }
 }
 
-/// Neighbours with other rows that each have a part of what there is for their columns, whole flits of it, and
-/// pass it on: transfers bring it once then, and not to every slice.
+/// Neighbours with other rows that each have a part of what there is for their columns, whole flits of it,
+/// and pass it on: transfers bring it once then, and not to every slice.
 fn column_ring(machine: &Tcp, shape: &TileShape, words: u64) -> Ring {
     let Spread { rows, columns, summed, .. } = shape.over;
     let fits = |members: &u64| words.is_multiple_of(members * FLIT_WORDS);
