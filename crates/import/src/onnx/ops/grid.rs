@@ -131,6 +131,13 @@ pub(super) fn beside(b: &mut Builder, at: ValueId, size: i64) -> BuildResult<Val
     sampling.neighbours(b, at, size)
 }
 
+/// A place within so many elements.
+#[expect(clippy::cast_precision_loss, reason = "sizes below 2^24")]
+fn clamped(b: &mut Builder, at: ValueId, (least, most): (i64, i64)) -> BuildResult<ValueId> {
+    let at = b.with(Binary::Max, at, least as f64)?;
+    b.with(Binary::Min, at, most as f64)
+}
+
 impl Sampling {
     /// The least and largest place that is within, of an axis.
     #[expect(clippy::cast_precision_loss, reason = "sizes below 2^24")]
@@ -147,9 +154,13 @@ impl Sampling {
         if self.mode == Mode::Nearest {
             at = b.unary(Unary::Round, at)?;
         }
-        if self.outside != Outside::Zeros {
-            at = self.inside(b, at, size)?;
-        }
+        at = match self.outside {
+            Outside::Zeros => at,
+            // Cubic samples beyond the outer elements are none of them: each neighbour is clamped on its own.
+            // Farther than two away, all neighbours are the outer element.
+            Outside::Border if self.mode == Mode::Cubic => clamped(b, at, (-2, size + 1))?,
+            _ => self.inside(b, at, size)?,
+        };
         if self.mode == Mode::Nearest {
             return self.hits(b, at, size);
         }
@@ -214,10 +225,7 @@ impl Sampling {
     fn inside(self, b: &mut Builder, at: ValueId, size: i64) -> BuildResult<ValueId> {
         let (least, most) = self.edges(size);
         if self.outside == Outside::Border || most <= least {
-            #[expect(clippy::cast_precision_loss, reason = "sizes below 2^24")]
-            let last = (size - 1) as f64;
-            let at = b.with(Binary::Max, at, 0.0)?;
-            return b.with(Binary::Min, at, last);
+            return clamped(b, at, (0, size - 1));
         }
         // There and back is a period.
         let from = b.with(Binary::Sub, at, least)?;

@@ -42,7 +42,9 @@ impl Sampler {
         if self.mode == "nearest" {
             x = x.round_ties_even();
         }
-        let x = self.inside(x, size);
+        // Cubic samples clamp each neighbour, not the place between them.
+        let is_between = self.mode == "cubic" && self.outside == "border";
+        let x = if is_between { x } else { self.inside(x, size) };
         let (first, t) = (x.floor(), x - x.floor());
         let near = |d: f32| (1.25 * d - 2.25) * d * d + 1.0;
         let far = |d: f32| ((-0.75 * d + 3.75) * d - 6.0) * d + 3.0;
