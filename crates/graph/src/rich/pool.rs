@@ -3,7 +3,7 @@
 use crate::build::Builder;
 use crate::dim::Dim;
 use crate::dtype::Dtype;
-use crate::graph::ValueId;
+use crate::graph::{Data, Type, ValueId};
 use crate::infer::{BuildResult, shape_error};
 use crate::op::{Binary, Fold, Unary};
 use crate::rich::RichCall;
@@ -47,16 +47,14 @@ fn with_more(windows: &Windows, more: &[i64]) -> Vec<(i64, i64)> {
 }
 
 /// `max_pool(x)`; the second result is the place of each maximum in the whole tensor, row-major, or with the
-/// last two axes exchanged if `columns=1`. The maximum of a window with NaN is NaN, its place that of the
+/// axes of windows in reverse if `columns=1`. The maximum of a window with NaN is NaN, its place that of the
 /// first.
 pub(super) fn max_pool(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<ValueId>> {
     let x = call.input(0)?;
     let (windows, more) = windows(b, call, x)?;
     let pads = with_more(&windows, &more);
     let least = match b.dtype(x).integer_range() {
-        Some((least, _)) => {
-            b.constant(crate::graph::Type::new(b.dtype(x), []), crate::graph::Data::Ints(vec![least]))?
-        }
+        Some((least, _)) => b.constant(Type::new(b.dtype(x), []), Data::Ints(vec![least]))?,
         None => b.scalar(b.dtype(x), f64::NEG_INFINITY)?,
     };
     let padded = windows.padded(b, x, least, &pads)?;
@@ -64,7 +62,7 @@ pub(super) fn max_pool(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<
     let largest = b.reduce(Fold::Max, seen, &inside(&windows), true)?;
     let y = b.reduce(Fold::Max, seen, &inside(&windows), false)?;
     let places = places(b, x, call.flag("columns")?)?;
-    let none = b.scalar(Dtype::I64, 9e18)?;
+    let none = behind_all(b, x)?;
     let places = windows.padded(b, places, none, &pads)?;
     let places = windows.windows(b, places)?;
     let mut here = b.binary(Binary::Eq, seen, largest)?;
@@ -76,21 +74,26 @@ pub(super) fn max_pool(b: &mut Builder, call: &RichCall<'_>) -> BuildResult<Vec<
     Ok(vec![y, b.reduce(Fold::Min, places, &inside(&windows), false)?])
 }
 
-/// The number of each element of a tensor.
+/// An index behind all elements of a tensor, whatever sizes of open axes are.
+fn behind_all(b: &mut Builder, x: ValueId) -> BuildResult<ValueId> {
+    let too_many = || shape_error("too many elements", "64 bits");
+    let count = Dim::product(b.dims(x)).ok_or_else(too_many)?;
+    let most = i64::try_from(count.range(b.axes()).1).map_err(|_| too_many())?;
+    b.constant(Type::new(Dtype::I64, []), Data::Ints(vec![most]))
+}
+
+/// The number of each element of a tensor; with the axes behind the first two in reverse if `columns`.
 fn places(b: &mut Builder, x: ValueId, columns: bool) -> BuildResult<ValueId> {
     let mut dims = b.dims(x).to_vec();
-    let rank = dims.len();
-    if columns && rank >= 2 {
-        dims.swap(rank - 1, rank - 2);
-    }
     let count = Dim::product(&dims).ok_or_else(|| shape_error("too many elements", "64 bits"))?;
     let flat = b.iota(Dtype::I64, &[count], 0)?;
-    let numbers = b.reshape(flat, &dims)?;
-    if !columns || rank < 2 {
-        return Ok(numbers);
+    if !columns {
+        return b.reshape(flat, &dims);
     }
-    let mut order: Vec<usize> = (0..rank).collect();
-    order.swap(rank - 1, rank - 2);
+    let mut order: Vec<usize> = (0..dims.len()).collect();
+    order[2..].reverse();
+    dims[2..].reverse();
+    let numbers = b.reshape(flat, &dims)?;
     b.transpose(numbers, &order)
 }
 

@@ -2,7 +2,7 @@
 
 use tilewright_graph::Dtype;
 
-use super::{Node, assert_near, drawn, float, floats, int, ints, word};
+use super::{Node, assert_near, drawn, float, floats, int, ints, list, word};
 
 /// What one element becomes.
 type Rule = fn(f64) -> f64;
@@ -77,4 +77,28 @@ fn losses_leave_out_targets_that_are_ignored() {
     assert!(text.contains("`reduction` is `max`\n  = allowed: none, sum, mean"), "{text}");
     let flat = Node::new("SoftmaxCrossEntropyLoss", &[scores(), floats(&[3], &[0.0; 3])]).refused();
     assert!(flat.contains("targets (operand 1) are of f32\n  = allowed: i32, i64"), "{flat}");
+}
+
+/// Places along the axes of an image in reverse, which of one axis are those that they are anyway.
+#[test]
+fn places_of_maxima_count_from_the_other_end_of_the_axes_if_asked() {
+    for sizes in [&[6][..], &[4, 6], &[4, 2, 6]] {
+        let dims: Vec<usize> = [2, 2].iter().chain(sizes).copied().collect();
+        let inner: usize = sizes.iter().product();
+        let x = drawn(13, 4 * inner);
+        let kernel: Vec<i64> = sizes.iter().map(|_| 2).collect();
+        let node = Node::new("MaxPool", &[floats(&dims, &x)]).with(list("kernel_shape", &kernel));
+        let node = node.with(list("strides", &kernel)).with(int("storage_order", 1));
+        let found = Node { results: 2, ..node }.run();
+        for (value, place) in found[0].as_floats().iter().zip(found[1].as_ints()) {
+            let row_major = x.iter().position(|x| x.to_bits() == value.to_bits()).expect("an element");
+            let (image, mut rest) = (row_major / inner, row_major % inner);
+            let mut wanted = 0;
+            for size in sizes.iter().rev() {
+                wanted = wanted * size + rest % size;
+                rest /= size;
+            }
+            assert_eq!(usize::try_from(*place), Ok(image * inner + wanted), "{sizes:?}");
+        }
+    }
 }
