@@ -156,7 +156,8 @@ impl Former<'_> {
             },
             Err(mut one) if one.len() == 1 => {
                 let one = one.remove(0);
-                self.summed(name, one, &parsed.output)?.ordered(&parsed.output).ok_or("letters".to_string())
+                let sums = self.summed(name, one, &parsed.output, dtype)?;
+                sums.ordered(&parsed.output).ok_or("letters".to_string())
             }
             Err(more) => Err(format!("an einsum of {} operands; allowed are one and two", more.len())),
         }
@@ -168,8 +169,8 @@ impl Former<'_> {
         Ok(Lettered { view, ..operand })
     }
 
-    /// Sums over the axes that are not kept.
-    fn summed(&mut self, name: &str, one: Lettered, kept: &[u8]) -> Lowered<Lettered> {
+    /// Sums over the axes that are not kept, of elements of a type.
+    fn summed(&mut self, name: &str, one: Lettered, kept: &[u8], dtype: Dtype) -> Lowered<Lettered> {
         let (stay, go): (Vec<u8>, Vec<u8>) = one.letters.iter().partition(|letter| kept.contains(letter));
         if go.is_empty() {
             return Ok(one);
@@ -177,7 +178,7 @@ impl Former<'_> {
         let axes: Vec<usize> =
             one.letters.iter().enumerate().filter(|(_, l)| go.contains(l)).map(|(at, _)| at).collect();
         let dims: Vec<u64> = stay.iter().map(|letter| one.size(*letter)).collect();
-        let view = self.reduce(&format!("{name}.sum"), &one.view, Fold::Sum, &axes, &dims)?;
+        let view = self.reduce(&format!("{name}.sum"), &one.view, (Fold::Sum, dtype), &axes, &dims)?;
         Ok(Lettered { letters: stay, view, four_bits: false })
     }
 
@@ -190,7 +191,8 @@ impl Former<'_> {
     ) -> Lowered<View> {
         let kept = |other: &Lettered| [out, &other.letters[..]].concat();
         let (of_a, of_b) = (kept(&b), kept(&a));
-        let (a, b) = (self.summed(name, a, &of_a)?, self.summed(name, b, &of_b)?);
+        let dtype = if packing == Packing::Byte { Dtype::I32 } else { Dtype::F32 };
+        let (a, b) = (self.summed(name, a, &of_a, dtype)?, self.summed(name, b, &of_b, dtype)?);
         let shared: Vec<u8> =
             a.letters.iter().copied().filter(|letter| b.has(*letter) && !out.contains(letter)).collect();
         let counted: u64 = shared.iter().map(|letter| a.size(*letter)).product();
@@ -230,7 +232,6 @@ impl Former<'_> {
         let sizes =
             Sizes::new(size(&a, &batch), size(&a, &rows), size(&b, &columns), size(&a, &summed), packing);
         let sizes = Sizes { counted, runs, ..sizes };
-        let dtype = if packing == Packing::Byte { Dtype::I32 } else { Dtype::F32 };
         let (a, b) = if packing == Packing::Float8 && is_vector_work(sizes) {
             (self.lettered_float8(name, a)?, self.lettered_float8(name, b)?)
         } else {
@@ -395,7 +396,7 @@ impl Former<'_> {
         let products = self.made(&format!("{name}.products"), &dims, dtype, work);
         let one = Lettered { letters: order, view: View::whole(products, &dims), four_bits: false };
         let ones: Vec<u8> = out.iter().copied().filter(|letter| !batch.contains(letter)).collect();
-        let mut sums = self.summed(name, one, batch)?;
+        let mut sums = self.summed(name, one, batch, dtype)?;
         sums.view.axes.extend(ones.iter().map(|_| (1, 0)));
         sums.letters.extend(ones);
         sums.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())

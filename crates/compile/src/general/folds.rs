@@ -46,16 +46,16 @@ fn joined_axes(x: &View, axes: &[usize]) -> Option<(View, usize)> {
 }
 
 impl Former<'_> {
-    /// Folds axes; the result has `dims`.
+    /// Folds axes of elements of a type; the result has `dims`. What is looked at may be of another type with
+    /// the same words: an input that is converted.
     pub(super) fn reduce(
         &mut self,
         name: &str,
         x: &View,
-        fold: Fold,
+        (fold, dtype): (Fold, Dtype),
         axes: &[usize],
         dims: &[u64],
     ) -> Lowered<View> {
-        let dtype = self.all.values[x.value].dtype;
         let fold = match (dtype, fold) {
             // Truth is all ones, which is the least integer but one: any is the least, all the greatest.
             (Dtype::Bool, Fold::Max) => Fold::Min,
@@ -92,9 +92,9 @@ impl Former<'_> {
         let short = columns < FLIT_WORDS && rows * columns >= MANY_ELEMENTS;
         let few = short || apart && columns <= MOST_TAPS;
         if numbers && few && columns > 1 && rows > columns {
-            return self.folded_taps(name, x, fold, axes, dims);
+            return self.folded_taps(name, x, (fold, dtype), axes, dims);
         }
-        if numbers && let Some(parts) = self.in_blocks(name, x, fold, axes)? {
+        if numbers && let Some(parts) = self.in_blocks(name, x, (fold, dtype), axes)? {
             return self.reduce_one(name, &parts, (fold, dtype), (axes, runs), dims);
         }
         let flat = match turned.reshaped(&[rows, columns]) {
@@ -102,17 +102,23 @@ impl Former<'_> {
             None => View::whole(self.plain(&turned, &format!("{name}.rows"))?, &[rows, columns]),
         };
         let value = if fold == Fold::Prod {
-            self.product(name, flat)?
+            self.product(name, flat, dtype)?
         } else {
             let from = self.plain(&flat, &format!("{name}.rows"))?;
-            self.folded(name, from, fold, (rows, columns), runs)?
+            self.folded(name, from, (fold, dtype), (rows, columns), runs)?
         };
         Ok(View::whole(value, dims))
     }
 
     /// An axis of which blocks lie one behind the other in memory, folded to one block; `None` if it is
     /// short, or what lies in one position is no whole granule.
-    fn in_blocks(&mut self, name: &str, x: &View, fold: Fold, axes: &[usize]) -> Lowered<Option<View>> {
+    fn in_blocks(
+        &mut self,
+        name: &str,
+        x: &View,
+        of: (Fold, Dtype),
+        axes: &[usize],
+    ) -> Lowered<Option<View>> {
         let [axis] = axes[..] else { return Ok(None) };
         let (size, stride) = x.axes[axis];
         let inner = x.axes.iter().filter(|axis| axis.1.abs() < stride).map(|axis| axis.0).product::<u64>();
@@ -126,7 +132,7 @@ impl Former<'_> {
         let dims = rest.dims();
         rest.axes.push((blocks, stride * signed(size / blocks)));
         let taps = [rest.axes.len() - 1];
-        self.folded_taps(&format!("{name}.blocks"), &rest, fold, &taps, &dims).map(Some)
+        self.folded_taps(&format!("{name}.blocks"), &rest, of, &taps, &dims).map(Some)
     }
 
     /// Folds of few elements that lie apart, as windows of a pooling have them: each is a view of all
@@ -135,11 +141,10 @@ impl Former<'_> {
         &mut self,
         name: &str,
         x: &View,
-        fold: Fold,
+        (fold, dtype): (Fold, Dtype),
         axes: &[usize],
         dims: &[u64],
     ) -> Lowered<View> {
-        let dtype = self.all.values[x.value].dtype;
         let mut taps = vec![x.first];
         for (size, stride) in axes.iter().filter_map(|axis| x.axes.get(*axis)) {
             let more = |first: i64| (0..signed(*size)).map(move |at| first + at * stride);
@@ -175,11 +180,10 @@ impl Former<'_> {
         &mut self,
         name: &str,
         from: usize,
-        fold: Fold,
+        (fold, dtype): (Fold, Dtype),
         (rows, columns): (u64, u64),
         runs: &[u64],
     ) -> Lowered<usize> {
-        let dtype = self.all.values[from].dtype;
         if columns == 1 {
             return Ok(from);
         }
@@ -194,12 +198,12 @@ impl Former<'_> {
         let Some(part) = part else {
             let parts = columns.div_ceil(MOST_COLUMNS);
             let wide = parts * columns.div_ceil(parts).next_multiple_of(FLIT_WORDS);
-            let from = self.lengthened(name, from, fold, (rows, columns, wide))?;
-            return self.folded(name, from, fold, (rows, wide), &[]);
+            let from = self.lengthened(name, from, (fold, dtype), (rows, columns, wide))?;
+            return self.folded(name, from, (fold, dtype), (rows, wide), &[]);
         };
         let work = Work::Reduce { from, fold, columns: part };
         let parts = self.made(&format!("{name}.parts"), &[rows * (columns / part)], dtype, work);
-        self.folded(name, parts, fold, (rows, columns / part), &[])
+        self.folded(name, parts, (fold, dtype), (rows, columns / part), &[])
     }
 
     /// Rows with more columns behind, of which none changes what a fold gives.
@@ -207,10 +211,9 @@ impl Former<'_> {
         &mut self,
         name: &str,
         from: usize,
-        fold: Fold,
+        (fold, dtype): (Fold, Dtype),
         (rows, columns, wide): (u64, u64, u64),
     ) -> Lowered<usize> {
-        let dtype = self.all.values[from].dtype;
         if rows.saturating_mul(wide) > MOST_ELEMENTS {
             return Err(format!("{rows} rows of {columns}; at most {MOST_ELEMENTS} elements"));
         }
@@ -230,8 +233,7 @@ impl Former<'_> {
 
     /// Products of rows: the vector engine multiplies streams, so that halves of rows are multiplied until
     /// one column is left.
-    fn product(&mut self, name: &str, mut x: View) -> Lowered<usize> {
-        let dtype = self.all.values[x.value].dtype;
+    fn product(&mut self, name: &str, mut x: View, dtype: Dtype) -> Lowered<usize> {
         loop {
             let (rows, columns) = (x.axes[0].0, x.axes[1].0);
             if columns == 1 {

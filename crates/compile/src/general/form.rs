@@ -328,7 +328,8 @@ impl<'g> Former<'g> {
             }
             Op::Reduce { fold, axes, .. } => {
                 let x = self.view(input(0)?)?;
-                self.reduce(name, &x, *fold, axes, dims)
+                let of = self.graph.value(input(0)?).map(|value| value.ty.dtype).ok_or("no operand")?;
+                self.reduce(name, &x, (*fold, of), axes, dims)
             }
             Op::Einsum(spec) => {
                 let ids: Vec<ValueId> = node.inputs.iter().copied().flatten().collect();
