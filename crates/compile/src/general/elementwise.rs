@@ -39,6 +39,9 @@ const WHOLE_FROM: f32 = 4_194_304.0;
 const FACTORS_IN_TURN: f32 = 8.0;
 /// Factors beyond which a power comes by way of its logarithm.
 const MOST_FACTORS: f32 = 64.0;
+/// What is said of integers of 64 bits.
+pub(super) const LONG_INTEGERS: &str =
+    "arithmetic of i64: the vector engine has words of 32 bits, and nothing says that results fit them";
 /// Truth.
 pub const TRUE: u32 = u32::MAX;
 
@@ -303,7 +306,7 @@ impl Writer {
             Binary::Add => Arith::Add,
             Binary::Sub => Arith::Sub,
             Binary::Mul => Arith::Mul,
-            _ => return Err(format!("`{}` of integers: the vector engine divides floats only", op.name())),
+            _ => return Err(divided(op.name())),
         };
         let result = self.pair(arith, x, y);
         Ok(self.wrapped(result, dtype))
@@ -356,28 +359,46 @@ impl Writer {
 
     /// A power of two streams: of negative numbers by whole exponents only.
     fn any_power(&mut self, x: usize, y: usize) -> usize {
+        let one = 1.0_f32.to_bits();
         let size = self.word(x, Arith::And, MAGNITUDE);
         let log = self.apply(size, Function::Log);
-        let more = self.both(Arith::FMul, log, y);
+        // The logarithm of one is zero, which times infinity is no number: the largest float will do.
+        let near = self.float(y, Arith::FMin, f32::MAX);
+        let near = self.float(near, Arith::FMax, f32::MIN);
+        let more = self.both(Arith::FMul, log, near);
         let power = self.apply(more, Function::Exp);
-        let negative = self.pick(x, Word::F32, Relation::Lt, 0, (TRUE, 0));
+        // Infinity less itself is not above zero: infinities are even.
         let broken = |writer: &mut Writer, y: usize| {
             let whole = writer.floor(y);
             let rest = writer.both(Arith::FSub, y, whole);
-            writer.pick(rest, Word::F32, Relation::Ne, 0, (TRUE, 0))
+            writer.pick(rest, Word::F32, Relation::Gt, 0, (TRUE, 0))
         };
         let half = self.float(y, Arith::FMul, 0.5);
-        let odd = broken(self, half);
-        let turned = self.both(Arith::And, odd, negative);
+        let (part, rest) = (broken(self, y), broken(self, half));
+        // Half of an odd number is none, and half of what is none is none either.
+        let odd = self.both(Arith::Xor, rest, part);
+        let turned = self.both(Arith::And, odd, x);
         let sign = self.word(turned, Arith::And, SIGN);
         let signed = self.both(Arith::Xor, power, sign);
-        let part = broken(self, y);
-        let none = self.both(Arith::And, part, negative);
+        let below = self.is_negative_number(x);
+        let none = self.both(Arith::And, part, below);
+        // Of a number and NaN the engine takes the number, so that the bounds of `near` hide it.
+        let unknown = self.is_nan(y, TRUE);
+        let none = self.both(Arith::Or, none, unknown);
         let none = self.word(none, Arith::And, f32::NAN.to_bits());
         let signed = self.both(Arith::Or, signed, none);
         let zero = self.pick(y, Word::F32, Relation::Eq, 0, (TRUE, 0));
-        let one = self.stream(Arg::Word(1.0_f32.to_bits()), x);
-        self.blend(zero, one, signed)
+        let same = self.pick(x, Word::F32, Relation::Eq, one, (TRUE, 0));
+        let ones = self.both(Arith::Or, zero, same);
+        let one = self.stream(Arg::Word(one), x);
+        self.blend(ones, one, signed)
+    }
+
+    /// Where a float is below zero and not infinite.
+    fn is_negative_number(&mut self, x: usize) -> usize {
+        let compare = |relation, word: f32| Comparison { relation, word: word.to_bits() };
+        let when = vec![compare(Relation::Lt, 0.0), compare(Relation::Gt, f32::NEG_INFINITY)];
+        self.push(x, Step::Pick { word: Word::F32, when, mask: 3, value: 3, yes: TRUE, no: 0 })
     }
 
     fn compared(&mut self, op: Binary, dtype: Dtype, x: Arg, y: Arg) -> usize {
@@ -472,13 +493,14 @@ fn computes(dtype: Dtype) -> Result<(), Refused> {
         Dtype::F16 | Dtype::Bf16 | Dtype::F8E4M3 => {
             Err(format!("arithmetic of {dtype}: the vector engine computes in f32"))
         }
-        Dtype::I64 => {
-            Err("arithmetic of i64: the vector engine has words of 32 bits, and nothing says that \
-                           results fit them"
-                .to_string())
-        }
+        Dtype::I64 => Err(LONG_INTEGERS.to_string()),
         _ => Ok(()),
     }
+}
+
+/// What is said of a quotient of integers.
+pub(super) fn divided(op: &str) -> String {
+    format!("`{op}` of integers: the vector engine divides floats only")
 }
 
 fn relation(op: Binary) -> Relation {
