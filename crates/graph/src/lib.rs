@@ -40,7 +40,7 @@ pub mod text;
 pub mod verify;
 mod wide_floats;
 
-pub use bounded::{AxisSizes, BoundedGraph, OpenSizes, OpenTensor, SizeInput, bounded};
+pub use bounded::{AxisSizes, BoundedGraph, OpenSizes, OpenTensor, SizeInput, bounded, out_of_bounds};
 pub use build::Builder;
 pub use dim::{Axis, AxisId, Dim};
 pub use dtype::Dtype;

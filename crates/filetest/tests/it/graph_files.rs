@@ -276,6 +276,21 @@ fn arrays_that_share_an_axis_must_agree() {
 }
 
 #[test]
+fn sizes_out_of_bounds_are_refused_whatever_computes() {
+    let mut host = host();
+    host.given.insert("open.onnx".into(), long_chain(3, Some("batch")));
+    host.given.insert("x.npy".into(), ones(&[7, 4]));
+    for how in ["", " --interp", " --dtype int8"] {
+        for given in ["--dims batch=2..6 --input v0=x.npy", "--dims batch=2..6 --input v0=x.npy --seed 1"] {
+            let refused = tilewright(&format!("run open.onnx {given}{how}"), &mut host);
+            assert_eq!(refused.code, BAD_INPUT, "{how}: {}", refused.stderr);
+            let said = "error[graph/bounds]: input `v0` has 7 along `batch`";
+            assert!(refused.stderr.starts_with(said), "{how}: {}", refused.stderr);
+        }
+    }
+}
+
+#[test]
 fn a_changed_byte_is_refused() {
     let mut host = host();
     good(&format!("compile {GRAPH} -o g.twb"), &mut host);

@@ -26,7 +26,7 @@ use crate::graph::{Graph, Node, Type, ValueId};
 use crate::infer::{BuildResult, size_error};
 use layout::{Digit, Padding, plain};
 
-pub use open_sizes::{AxisSizes, OpenSizes, OpenTensor, SizeInput};
+pub use open_sizes::{AxisSizes, OpenSizes, OpenTensor, SizeInput, out_of_bounds};
 
 /// A graph at the bounds of its axes, and what whoever runs it must know of them.
 #[derive(Clone, Debug, PartialEq, Eq)]

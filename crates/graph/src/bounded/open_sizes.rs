@@ -41,6 +41,20 @@ pub struct SizeInput {
 /// Sizes of the axes in one run, in their order; of those that no input has, none.
 pub type AxisSizes = Vec<Option<u64>>;
 
+/// What is said of an input whose size along an axis is out of the bounds of that; `None` if it is within.
+pub fn out_of_bounds(input: &str, axis: &Axis, size: u64) -> Option<Diagnostic> {
+    let Axis { name, least, most } = axis;
+    if (*least..=*most).contains(&size) {
+        return None;
+    }
+    let what = format!("input `{input}` has {size} along `{name}`");
+    let complaint = Diagnostic::error("graph/bounds", what).allowed(format!("{least} to {most}"));
+    Some(match size > *most {
+        true => complaint.instead(format!("a graph compiled with a larger bound of `{name}`")),
+        false => complaint.instead(format!("an array with {least} or more along `{name}`")),
+    })
+}
+
 impl OpenSizes {
     /// Whether every size is a number.
     pub fn is_empty(&self) -> bool {
@@ -86,19 +100,14 @@ impl OpenSizes {
         size: u64,
         input: &'i str,
     ) -> BuildResult<()> {
-        let (Some(slot), Some(Axis { name, least, most })) = (found.get_mut(axis), self.axes.get(axis))
-        else {
+        let (Some(slot), Some(bounded)) = (found.get_mut(axis), self.axes.get(axis)) else {
             return Ok(());
         };
+        if let Some(complaint) = out_of_bounds(input, bounded, size) {
+            return Err(Box::new(complaint));
+        }
+        let name = &bounded.name;
         let complaint = match slot {
-            _ if size < *least || size > *most => {
-                let what = format!("input `{input}` has {size} along `{name}`");
-                let complaint = Diagnostic::error("graph/bounds", what).allowed(format!("{least} to {most}"));
-                match size > *most {
-                    true => complaint.instead(format!("a graph compiled with a larger bound of `{name}`")),
-                    false => complaint.instead(format!("an array with {least} or more along `{name}`")),
-                }
-            }
             Some((known, first)) if *known != size => {
                 let what = format!("input `{input}` has {size} along `{name}`, and input `{first}` {known}");
                 Diagnostic::error("graph/bounds", what)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tilewright_base::{Diagnostic, Sources};
-use tilewright_graph::{Axis, Dtype, Graph, StoredTensor};
+use tilewright_graph::{Axis, Dtype, Graph, StoredTensor, out_of_bounds};
 use tilewright_import::Model;
 use tilewright_import::onnx::{AxisNames, DeclaredInput, DeclaredSize};
 use tilewright_num::{Dtype as Pattern, RuleSet, int_value};
@@ -187,7 +187,24 @@ impl InputArrays {
             }
         }
         given.draw(args, inputs)?;
+        given.stay_within(inputs, host.colour())?;
         Ok(given)
+    }
+
+    /// Refuses sizes out of the bounds of axes that stay open.
+    fn stay_within(&self, inputs: &[DeclaredInput], colour: bool) -> Result<(), Outcome> {
+        for input in inputs {
+            let Some(tensor) = self.tensors.get(&input.name) else { continue };
+            for (size, found) in input.sizes.iter().zip(&tensor.dims) {
+                let DeclaredSize::Named(name) = size else { continue };
+                let Some((least, most)) = self.bounds.get(name).copied() else { continue };
+                let axis = Axis { name: name.clone(), least, most };
+                if let Some(complaint) = out_of_bounds(&input.name, &axis, *found as u64) {
+                    return Err(Outcome::refused(BAD_INPUT, &Sources::default(), &[complaint], colour));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What is left: drawn, or asked for.
