@@ -14,7 +14,9 @@ use tilewright_graph::{
 use tilewright_reference::Tensor;
 
 use super::constants::folded;
+use super::elementwise::{LONG_INTEGERS, divided};
 use super::integer_ranges::{IntegerRanges, WORDS};
+use super::refusal::{Refusal, find};
 
 /// Bits of the limits of inputs that are tried, the largest first: inputs of 15 bits are not worth a program.
 const LIMIT_BITS: std::ops::RangeInclusive<u32> = 16..=31;
@@ -147,17 +149,50 @@ impl IntegerRanges<'_> {
 
 /// Whether words hold all that is computed, if elements of inputs are at most `most` away from zero.
 fn fits(graph: &Graph, known: &[Option<Tensor>], live: &[&Node], most: i128) -> bool {
+    first_unfit(graph, known, live, most).is_none()
+}
+
+/// The first node whose operands or results words do not hold for sure.
+fn first_unfit<'g>(
+    graph: &Graph,
+    known: &[Option<Tensor>],
+    live: &[&'g Node],
+    most: i128,
+) -> Option<&'g Node> {
     let ranges = IntegerRanges::new(graph, known, most);
     let within = |id: Option<ValueId>, (low, high): (i128, i128)| {
         id.is_some_and(|id| ranges.of(id).0 >= low && ranges.of(id).1 <= high)
     };
     let wide = |id: &Option<ValueId>| dtype(graph, *id) == Some(Dtype::I64);
-    live.iter().all(|node| {
+    let is_unfit = |node: &&&Node| {
         let holds = node.inputs.iter().filter(|id| wide(id)).all(|id| within(*id, WORDS))
             && (!is_wide(graph, node) || within(node.outputs.first().copied(), WORDS));
         let exact = (1 - EXACT, EXACT - 1);
-        holds && (!is_division(graph, node) || node.inputs.iter().all(|id| within(*id, exact)))
-    })
+        !holds || is_division(graph, node) && !node.inputs.iter().all(|id| within(*id, exact))
+    };
+    live.iter().find(is_unfit).copied()
+}
+
+/// A refusal of integers of 64 bits as one of the node that makes them too large for words, which leaves all
+/// others as they are; any other refusal as it is.
+pub(super) fn named_unfit(graph: &Graph, store: &TensorStore, refused: Refusal) -> Refusal {
+    let unfit = find(graph, &refused.node).filter(|node| needs(graph, node)).and_then(|_| {
+        let (known, decided) = folded(graph, store).ok()?;
+        let is_live = |node: &&Node| node.outputs.iter().any(|id| !decided.contains(id));
+        let live: Vec<&Node> = graph.nodes.iter().filter(is_live).collect();
+        let node = first_unfit(graph, &known, &live, (1 << LIMIT_BITS.start()) - 1)?;
+        Some((node, graph.value(node.outputs.first().copied()?)?.name.clone()))
+    });
+    let Some((node, name)) = unfit.filter(|(_, name)| *name != refused.node) else { return refused };
+    let op = node.op.name();
+    let why = if is_division(graph, node) {
+        divided(op)
+    } else if is_wide(graph, node) {
+        LONG_INTEGERS.to_string()
+    } else {
+        "an integer beyond 32 bits".to_string()
+    };
+    Refusal { node: name, op: op.to_string(), why }
 }
 
 /// The graph with words for integers of 64 bits.

@@ -24,7 +24,7 @@ use super::entry::entry_layouts;
 use super::form::kernels;
 use super::group_plan::GroupPlan;
 use super::host::{cropped_results, inputs_by_host};
-use super::integers::word_integers;
+use super::integers::{WordGraph, named_unfit, word_integers};
 use super::issue_search::OrderSearch;
 use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
@@ -202,8 +202,21 @@ pub fn plan(
     options: &Options,
 ) -> Result<Planned, Refusal> {
     let words = word_integers(graph, store);
-    let (graph, most_integer) =
-        words.as_ref().map_or((graph, None), |words| (&words.graph, Some(words.most)));
+    let Some(WordGraph { graph, most }) = words else {
+        return plan_words(machine, graph, store, options)
+            .map_err(|refused| named_unfit(graph, store, refused));
+    };
+    let planned = plan_words(machine, &graph, store, options)?;
+    Ok(Planned { most_integer: Some(most), ..planned })
+}
+
+/// The same where words hold all integers.
+fn plan_words(
+    machine: &Tcp,
+    graph: &Graph,
+    store: &TensorStore,
+    options: &Options,
+) -> Result<Planned, Refusal> {
     let planned = best_plan(machine, graph, store, options).or_else(|refused| {
         // Windows of few channels in whole flits are for tiles alone.
         if options.without.has(Choice::Runs) || refused.op != "contract" {
@@ -215,7 +228,7 @@ pub fn plan(
     if options.check {
         check(machine, &planned);
     }
-    Ok(Planned { most_integer, ..planned })
+    Ok(planned)
 }
 
 /// Ends the run if a program is wrong, which no graph can make it.

@@ -107,7 +107,7 @@ pub fn refused_node(graph: &Graph, refusal: &Refusal) -> RefusedNode {
 }
 
 /// The node that gives a value of a name; kernels call a copy of it in another type by a longer one.
-fn find<'g>(graph: &'g Graph, name: &str) -> Option<&'g Node> {
+pub(super) fn find<'g>(graph: &'g Graph, name: &str) -> Option<&'g Node> {
     let gives = |name: &str| {
         let is = |id: &ValueId| graph.value(*id).is_some_and(|value| value.name == name);
         graph.nodes.iter().find(|node| node.outputs.iter().any(is))
