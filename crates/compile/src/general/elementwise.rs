@@ -1,7 +1,7 @@
 //! Elementwise primitives of the graph as steps on words.
 //!
 //! What the vector engine has no unit for is put together from what it has: rounding by adding and taking
-//! away 1.5 * 2^23, comparisons of two streams by the saturated difference of integers in the same order, a
+//! away 2^23, comparisons of two streams by the saturated difference of integers in the same order, a
 //! choice by the bits of a mask. Truth is all ones or all zeros.
 
 use tilewright_graph::{Binary, Dtype, Unary};
@@ -31,10 +31,9 @@ pub struct Known {
 /// Why a primitive has no steps.
 pub type Refused = String;
 
-/// Adding and taking it away rounds floats below [`WHOLE_FROM`] to the nearest whole number, ties to even.
-const ROUNDER: f32 = 12_582_912.0;
-/// Floats that are whole anyway, as far as the rounder goes.
-const WHOLE_FROM: f32 = 4_194_304.0;
+/// Adding it to a size and taking it away rounds one below it to the nearest whole number, ties to even;
+/// floats from it on are whole anyway.
+const ROUNDER: f32 = 8_388_608.0;
 /// Factors of a power that are multiplied one by one.
 const FACTORS_IN_TURN: f32 = 8.0;
 /// Factors beyond which a power comes by way of its logarithm.
@@ -154,17 +153,31 @@ impl Writer {
         }
     }
 
-    /// The nearest whole number, ties to even, where a float is not too large to be one.
-    fn rounded(&mut self, x: usize) -> (usize, usize) {
-        let moved = self.float(x, Arith::FAdd, ROUNDER);
+    /// The nearest whole number, ties to even, of a float that is not below zero; and where the two may
+    /// differ.
+    fn rounded_size(&mut self, size: usize) -> (usize, usize) {
+        let moved = self.float(size, Arith::FAdd, ROUNDER);
         let near = self.float(moved, Arith::FAdd, -ROUNDER);
-        let size = self.word(x, Arith::And, MAGNITUDE);
-        let small = self.pick(size, Word::F32, Relation::Lt, WHOLE_FROM.to_bits(), (TRUE, 0));
+        let small = self.pick(size, Word::F32, Relation::Lt, ROUNDER.to_bits(), (TRUE, 0));
         (near, small)
     }
 
+    /// The same of any float.
+    fn rounded(&mut self, x: usize) -> (usize, usize) {
+        let sign = self.word(x, Arith::And, SIGN);
+        let rounder = self.word(sign, Arith::Or, ROUNDER.to_bits());
+        let moved = self.both(Arith::FAdd, x, rounder);
+        let near = self.both(Arith::FSub, moved, rounder);
+        (near, self.is_between(x, (-ROUNDER, ROUNDER)))
+    }
+
     fn floor(&mut self, x: usize) -> usize {
-        let (near, small) = self.rounded(x);
+        let rounded = self.rounded(x);
+        self.floor_of(x, rounded)
+    }
+
+    /// The whole number below a float that has been rounded.
+    fn floor_of(&mut self, x: usize, (near, small): (usize, usize)) -> usize {
         let over = self.both(Arith::FSub, near, x);
         let one = self.pick(over, Word::F32, Relation::Gt, 0, (1.0_f32.to_bits(), 0));
         let below = self.both(Arith::FSub, near, one);
@@ -174,7 +187,8 @@ impl Writer {
     /// Cut towards zero.
     fn cut(&mut self, x: usize) -> usize {
         let size = self.word(x, Arith::And, MAGNITUDE);
-        let whole = self.floor(size);
+        let rounded = self.rounded_size(size);
+        let whole = self.floor_of(size, rounded);
         let sign = self.word(x, Arith::And, SIGN);
         self.both(Arith::Or, whole, sign)
     }
@@ -251,8 +265,7 @@ impl Writer {
             Unary::RoundAway => {
                 let whole = self.push(x, Step::ToInt);
                 let near = self.push(whole, Step::ToFloat);
-                let size = self.word(x, Arith::And, MAGNITUDE);
-                let small = self.pick(size, Word::F32, Relation::Lt, WHOLE_FROM.to_bits(), (TRUE, 0));
+                let small = self.is_between(x, (-ROUNDER, ROUNDER));
                 self.blend(small, near, x)
             }
             Unary::Sign => {
@@ -380,7 +393,7 @@ impl Writer {
         let turned = self.both(Arith::And, odd, x);
         let sign = self.word(turned, Arith::And, SIGN);
         let signed = self.both(Arith::Xor, power, sign);
-        let below = self.is_negative_number(x);
+        let below = self.is_between(x, (f32::NEG_INFINITY, 0.0));
         let none = self.both(Arith::And, part, below);
         // Of a number and NaN the engine takes the number, so that the bounds of `near` hide it.
         let unknown = self.is_nan(y, TRUE);
@@ -394,10 +407,10 @@ impl Writer {
         self.blend(ones, one, signed)
     }
 
-    /// Where a float is below zero and not infinite.
-    fn is_negative_number(&mut self, x: usize) -> usize {
+    /// Where a float lies between two others.
+    fn is_between(&mut self, x: usize, (low, high): (f32, f32)) -> usize {
         let compare = |relation, word: f32| Comparison { relation, word: word.to_bits() };
-        let when = vec![compare(Relation::Lt, 0.0), compare(Relation::Gt, f32::NEG_INFINITY)];
+        let when = vec![compare(Relation::Gt, low), compare(Relation::Lt, high)];
         self.push(x, Step::Pick { word: Word::F32, when, mask: 3, value: 3, yes: TRUE, no: 0 })
     }
 
