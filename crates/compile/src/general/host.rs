@@ -93,7 +93,15 @@ fn order(all: &Kernels, kernel: &Kernel, input: usize) -> Option<(HostBox, usize
     let begins = view.first == 0 && from.host.as_ref().is_none_or(|host| host.first == 0);
     let is_result = all.results.iter().any(|result| result.value == *ordered);
     let is_part = all.values.iter().any(|value| is_part_of(value, input));
-    if from.origin != Origin::Input || to.origin != Origin::Kernel || !begins || is_result || is_part {
+    // What is narrow and read as words is rounded, which the host would not do.
+    let widens = from.packing.is_narrow() && from.packing != to.packing;
+    if from.origin != Origin::Input
+        || to.origin != Origin::Kernel
+        || !begins
+        || is_result
+        || is_part
+        || widens
+    {
         return None;
     }
     let sizes: Vec<u64> = view.axes.iter().map(|axis| axis.0).collect();
