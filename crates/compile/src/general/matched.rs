@@ -83,7 +83,7 @@ impl Matcher<'_> {
         let room = Room { fused: Some(1), blocks: false, ..room };
         let whole = self.options.keep && epilogue.is_some();
         let found = self.searches.candidate(sizes, &[room], (epilogue, own.windows.as_ref()), whole).ok()?;
-        let more = found.cycles.saturating_sub(own.cycles);
+        let more = found.cycles.max(own.cycles) - own.cycles;
         (more * MOST_LOST.1 < saved * MOST_LOST.0).then_some(found)
     }
 
@@ -95,7 +95,7 @@ impl Matcher<'_> {
         let room = *rooms(self.searches, self.all, number, self.options).first()?;
         let whole = self.options.keep && epilogue.is_some();
         let found = self.searches.like(sizes, room, (epilogue, own.windows.as_ref()), whole, other)?;
-        Some((found.cycles.saturating_sub(own.cycles), found))
+        Some((found.cycles.max(own.cycles) - own.cycles, found))
     }
 }
 

@@ -374,24 +374,7 @@ fn planned(
     }
     let groups = if options.without.has(Choice::Groups) { BTreeMap::new() } else { planner.groups() };
     planner.strided = planner.strided_chains(&groups);
-    let plans = groups.values().map(|(_, plan)| plan).chain(planner.strided.values());
-    let (reach, ahead) = (reach(&kernels, plans.clone()), ahead(&kernels, plans));
-    for ((value, reach), ahead) in kernels.values.iter().zip(reach).zip(ahead) {
-        let spread = Spread::new(machine, planner.emitter.pes(), value.count());
-        let bytes = spread.elements(machine).max(reach) * value.element_bytes();
-        let unit = machine.hbm.access_bytes;
-        let before =
-            if ahead == 0 { 0 } else { (ahead * value.element_bytes()).next_multiple_of(unit) + unit };
-        let place = planner.emitter.room(before + bytes) + before;
-        planner.places.push(place);
-        planner.ahead.push(before);
-        if let Origin::Filled(word) = value.origin
-            && word != 0
-        {
-            let count = usize::try_from(value.count()).map_err(|_| too_large(&kernels, value))?;
-            planner.blocks.push(Ready { base: place, packing: value.packing, patterns: vec![word; count] });
-        }
-    }
+    planner.place_values(&groups)?;
     place_parts(&kernels, &mut planner.places);
     let ranges = groups.iter().map(|(start, (end, _))| *start..*end).collect();
     let mut number = 0;
@@ -534,6 +517,30 @@ impl Planner<'_> {
 
     pub(super) fn machine(&self) -> &Tcp {
         self.emitter.machine
+    }
+
+    /// Room in HBM for every value, with what groups and chains that read by strides touch around it.
+    fn place_values(&mut self, groups: &BTreeMap<usize, (usize, GroupPlan)>) -> Result<(), Refusal> {
+        let (machine, kernels) = (self.emitter.machine, self.kernels);
+        let plans = groups.values().map(|(_, plan)| plan).chain(self.strided.values());
+        let (reach, ahead) = (reach(kernels, plans.clone()), ahead(kernels, plans));
+        for ((value, reach), ahead) in kernels.values.iter().zip(reach).zip(ahead) {
+            let spread = Spread::new(machine, self.emitter.pes(), value.count());
+            let bytes = spread.elements(machine).max(reach) * value.element_bytes();
+            let unit = machine.hbm.access_bytes;
+            let before =
+                if ahead == 0 { 0 } else { (ahead * value.element_bytes()).next_multiple_of(unit) + unit };
+            let place = self.emitter.room(before + bytes) + before;
+            self.places.push(place);
+            self.ahead.push(before);
+            if let Origin::Filled(word) = value.origin
+                && word != 0
+            {
+                let count = usize::try_from(value.count()).map_err(|_| too_large(kernels, value))?;
+                self.blocks.push(Ready { base: place, packing: value.packing, patterns: vec![word; count] });
+            }
+        }
+        Ok(())
     }
 
     fn kernel(&mut self, number: usize) -> Lowered<()> {

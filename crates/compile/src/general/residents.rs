@@ -100,7 +100,7 @@ fn candidate(
 
 /// Bytes of data memory that are left where the largest contraction has its own.
 fn most_bytes(machine: &Tcp, chosen: &Chosen) -> u64 {
-    let tiles = chosen.tiled.values().map(TiledContraction::room_bytes).max().unwrap_or_default();
+    let tiles = chosen.tiled.values().map(TiledContraction::room_bytes).fold(0, u64::max);
     let all = dm_bytes(machine);
     (all - tiles.min(all)).min(all / MOST_PART)
 }

@@ -44,16 +44,15 @@ impl Planner<'_> {
         let (slices, pes, shares) = (self.machine().pe.slices, self.emitter.pes(), plan.cut.shares());
         let times = |step: u64| shares.div_ceil(step).div_ceil(pes);
         let full = times(slices);
-        let known = |step: u64| self.range_cycles(plan, step).unwrap_or(u64::MAX);
         if pes == 1 || shares <= slices || full > MOST_TIMES {
             return ranges(shares, slices).collect();
         }
         let steps = whole_steps(&plan.cut, slices).into_iter().rev();
         let others = steps.filter(|step| *step < slices && times(*step) == full);
-        let best = others.map(|step| (known(step), step)).min_by_key(|(cycles, _)| *cycles);
-        let whole = known(slices);
-        let step = match best {
-            Some((cycles, step)) if cycles < whole - whole / LEAST_SAVED => step,
+        let known = others.filter_map(|step| Some((self.range_cycles(plan, step)?, step)));
+        let best = known.min_by_key(|(cycles, _)| *cycles);
+        let step = match (best, self.range_cycles(plan, slices)) {
+            (Some((cycles, step)), Some(whole)) if cycles < whole - whole / LEAST_SAVED => step,
             _ => slices,
         };
         ranges(shares, step).collect()
