@@ -258,7 +258,7 @@ impl<'m> Emitter<'m> {
 
     /// Records a transfer.
     pub(super) fn transfer(&mut self, transfer: Transfer) {
-        let [read, write] = [touched(&transfer, true), touched(&transfer, false)];
+        let [read, write] = [touched(&transfer, true), self.signals.written(&transfer)];
         let number = self.push_transfer(self.pe, [read, write], transfer);
         self.pending.extend(write.map(|range| (self.pe, range, number)));
     }
@@ -410,7 +410,7 @@ impl<'m> Emitter<'m> {
         let at_work: Vec<u64> =
             (0_u64..).zip(&self.ops).filter(|(_, ops)| busy(ops)).map(|(pe, _)| pe).collect();
         let machine = self.machine;
-        let known = Written::new(&self.ops);
+        let known = Written::new(&self.ops, &self.signals);
         let all = self.signals.given(self.ops);
         let jobs = |(pe, ops): (u64, &Vec<(Op, Vec<usize>)>)| -> Vec<Job> {
             // A PE without work meets nobody.
@@ -494,11 +494,11 @@ fn job(machine: &Tcp, pe: u64, op: &Op, written: &Written) -> Job {
 struct Written(BTreeMap<u64, u64>);
 
 impl Written {
-    fn new(ops: &[Vec<Op>]) -> Written {
+    fn new(ops: &[Vec<Op>], signals: &Signals) -> Written {
         let mut all = BTreeMap::new();
         for op in ops.iter().flatten() {
             if let Op::Transfer(_, transfer) = op
-                && let Some(range) = touched(transfer, false)
+                && let Some(range) = signals.written(transfer)
             {
                 insert(&mut all, range);
             }

@@ -102,6 +102,17 @@ impl Signals {
         std::iter::once(before).chain(inside)
     }
 
+    /// Bytes of HBM that a transfer may write: any of the value if rows are scattered there.
+    pub(super) fn written(&self, transfer: &Transfer) -> Option<Range> {
+        let range = touched(transfer, false)?;
+        if !transfer.index.is_some_and(|index| index.scatter) {
+            return Some(range);
+        }
+        let first = self.places.range(..=range.0).next_back().copied().unwrap_or_default();
+        let behind = self.places.range(range.0.saturating_add(1)..).next().copied();
+        Some((first, behind.unwrap_or(u64::MAX)))
+    }
+
     /// A command of a PE writes bytes.
     pub(super) fn wrote(&mut self, pe: usize, range: Range, command: usize) {
         for place in self.places(range).collect::<Vec<u64>>() {
