@@ -224,28 +224,21 @@ impl Former<'_> {
         summed.sort_by_key(|letter| std::cmp::Reverse(decides.stride(*letter)));
         let size = |from: &Lettered, letters: &[u8]| letters.iter().map(|l| from.size(*l)).product::<u64>();
         let sum = size(&a, &summed);
+        let sizes = |a: &Lettered, b: &Lettered| {
+            let sizes =
+                Sizes::new(size(a, &batch), size(a, &rows), size(b, &columns), size(a, &summed), packing);
+            Sizes { counted, runs, ..sizes }
+        };
+        let exact = sizes(&a, &b);
+        if is_vector_work(exact) || self.has_few_taps(&a, exact, &rows, &summed) {
+            return self.vector_work(name, [a, b], ([&batch, &summed], exact), (out, dtype));
+        }
         let mut a = a;
         let fewer = if sum > 1 { self.extended_rows(&mut a, &rows, sum) } else { None };
         let shorter = columns.last().map(|letter| (*letter, b.size(*letter)));
-        let above = if size(&a, &summed) > 1 { size(&a, &batch) * size(&a, &rows) } else { 0 };
+        let above = if sum > 1 { size(&a, &batch) * size(&a, &rows) } else { 0 };
         let b = self.padded_columns(name, &b, &columns, above)?.unwrap_or(b);
-        let sizes =
-            Sizes::new(size(&a, &batch), size(&a, &rows), size(&b, &columns), size(&a, &summed), packing);
-        let sizes = Sizes { counted, runs, ..sizes };
-        let (a, b) = if packing == Packing::Float8 && is_vector_work(sizes) {
-            (self.lettered_float8(name, a)?, self.lettered_float8(name, b)?)
-        } else {
-            (a, b)
-        };
-        if sizes.summed == 1 {
-            return self.products(name, [&a, &b], out, dtype);
-        }
-        if sizes.rows == 1 && sizes.columns == 1 {
-            return self.dots(name, [&a, &b], (&batch, &summed), (out, dtype));
-        }
-        if is_vector_work(sizes) || self.has_few_taps(&a, sizes, &rows, &summed) {
-            return self.taps(name, [&a, &b], &summed, (out, dtype));
-        }
+        let sizes = sizes(&a, &b);
         let mut values = [0; 2];
         for (at, (from, own)) in [(&a, &rows), (&b, &columns)].into_iter().enumerate() {
             let order = [&batch[..], own, &summed].concat();
@@ -262,6 +255,26 @@ impl Former<'_> {
         let mut whole = Lettered { letters: made, view: View::whole(value, &dims), four_bits: false };
         shorter.into_iter().chain(fewer).for_each(|(letter, size)| whole.cut(letter, size));
         whole.ordered(out).ok_or_else(|| "a letter of the result that no operand has".to_string())
+    }
+
+    /// What the vector engine takes of contractions: products, sums of all, or sums of few.
+    fn vector_work(
+        &mut self,
+        name: &str,
+        [a, b]: [Lettered; 2],
+        ([batch, summed], sizes): ([&[u8]; 2], Sizes),
+        result: (&[u8], Dtype),
+    ) -> Lowered<View> {
+        let (a, b) = if sizes.operands == Packing::Float8 && is_vector_work(sizes) {
+            (self.lettered_float8(name, a)?, self.lettered_float8(name, b)?)
+        } else {
+            (a, b)
+        };
+        match sizes {
+            Sizes { summed: 1, .. } => self.products(name, [&a, &b], result.0, result.1),
+            Sizes { rows: 1, columns: 1, .. } => self.dots(name, [&a, &b], (batch, summed), result),
+            _ => self.taps(name, [&a, &b], summed, result),
+        }
     }
 
     /// Whether sums are over overlapping windows of each position of a batch: as rows of a contraction every
