@@ -36,12 +36,10 @@ pub fn plan_fault(machine: &Tcp, planned: &Planned) -> Option<String> {
 
 /// The first transfer that begins to read where no value is and nothing is written.
 fn reads_nothing(planned: &Planned) -> Option<String> {
-    let (program, values) = (&planned.program, &planned.kernels.values);
-    let end = |((value, start), ahead): ((&Value, &u64), &u64)| {
-        (start.saturating_sub(*ahead), start + value.count() * value.element_bytes())
-    };
-    let mut known: Vec<(u64, u64)> =
-        values.iter().zip(&planned.places).zip(&planned.ahead).map(end).collect();
+    let program = &planned.program;
+    let room = |((start, ahead), room): ((&u64, &u64), &u64)| (start.saturating_sub(*ahead), start + room);
+    let places = planned.places.iter().zip(&planned.ahead).zip(&planned.rooms);
+    let mut known: Vec<(u64, u64)> = places.map(room).collect();
     let written = program.transfers.iter().filter_map(|transfer| hbm_runs(program, transfer, true));
     known.extend(written.flatten());
     known.extend(planned.blocks.iter().map(|block| {

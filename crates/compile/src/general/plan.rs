@@ -60,6 +60,8 @@ pub struct Options {
     /// compared.
     pub keep: bool,
     /// PEs that may be used: a power of two.
+    /// Bytes of HBM from the place of each value on that are its own: shares may run over its end.
+    pub rooms: Vec<u64>,
     pub pes: u64,
     /// PEs that contractions in tiles fuse, where the chip can; `None` leaves it to cost.
     pub fused: Option<u64>,
@@ -314,6 +316,7 @@ fn plan_of(
     let warm = Options { warm: Some(true), ..*options };
     let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm) != [false; 2]);
     let first = chosen_kernels(&searches, &copied, &cold)?;
+        rooms: Vec::new(),
     if alone || !differs {
         return Ok((planned(machine, first, &cold, limit)?, least));
     }
@@ -358,6 +361,7 @@ fn planned(
         emitter: Emitter::new(machine, options.pes, options.without),
         kernels: &kernels,
         chosen: &chosen,
+        rooms,
         keep: options.keep,
         places: Vec::new(),
         ahead: Vec::new(),
@@ -388,7 +392,7 @@ fn planned(
             number += 1;
         }
     }
-    let Planner { emitter, places, ahead, laid, blocks, residents, .. } = planner;
+    let Planner { emitter, places, ahead, rooms, laid, blocks, residents, .. } = planner;
     let hbm_bytes = emitter.taken_bytes();
     let capacity = machine.hbm_capacity_bytes();
     if hbm_bytes > capacity {
@@ -453,6 +457,7 @@ fn place_parts(kernels: &Kernels, places: &mut [u64]) {
     }
 }
 
+    pub(super) rooms: Vec<u64>,
 /// All of HBM that is used, which the host clears and fills before a run.
 fn memory(bytes: u64) -> Option<Tensor> {
     let words = bytes.div_ceil(WORD_BYTES).max(1);
@@ -486,6 +491,7 @@ fn too_large(kernels: &Kernels, value: &Value) -> Refusal {
     Refusal { node: kernels.name.clone(), op: "graph".to_string(), why }
 }
 
+            self.rooms.push(bytes);
 fn refusal(kernels: &Kernels, number: usize, why: String) -> Refusal {
     let kernel = &kernels.kernels[number];
     let node = kernel.results.first().map_or_else(String::new, |value| kernels.values[*value].name.clone());
