@@ -1,5 +1,5 @@
-//! Resizing, axis by axis: a gather for the nearest element, otherwise an einsum with a matrix of weights.
-//! Rules are those of ONNX's Resize.
+//! Resizing, axis by axis: a gather for the nearest element, otherwise an einsum with a matrix of weights; for
+//! long axes with those of neighbours alone, which are gathered. Rules are those of ONNX's Resize.
 
 use crate::build::Builder;
 use crate::dim::Dim;
@@ -49,6 +49,8 @@ fn scales_of(call: &RichCall<'_>) -> BuildResult<Vec<Scale>> {
 }
 
 const LONGEST_AXIS: i64 = 1 << 16;
+/// Elements of a matrix of weights at most: it grows with both sizes, neighbours with one.
+const LARGEST_MATRIX: i64 = 1 << 22;
 
 fn floats(call: &RichCall<'_>, name: &str) -> Vec<f64> {
     match call.attrs.0.get(name) {
@@ -113,15 +115,11 @@ fn resized(
             a: call.float("cubic", -0.75)?,
             exclude: call.flag("exclude_outside")?,
         };
-        let mut matrix = Vec::new();
-        for origin in &origins {
-            matrix.extend(kernel.weights(origin.value(), axis).into_iter().map(f32::to_bits));
+        if axis.from.saturating_mul(axis.to) > LARGEST_MATRIX {
+            by_neighbours(b, x, (at, axis), (&kernel, &origins))?
+        } else {
+            by_matrix(b, x, (at, axis), (&kernel, &origins))?
         }
-        let ty = Type::new(Dtype::F32, [Dim::fixed(axis.to), Dim::fixed(axis.from)]);
-        let matrix = b.constant(ty, Data::Floats(matrix))?;
-        let labels: String = ('a'..='t').take(b.rank(x)).collect();
-        let old = labels.chars().nth(at).unwrap_or('a').to_string();
-        b.einsum(&format!("{labels},z{old}->{}", labels.replace(&old, "z")), &[x, matrix])?
     };
     if axis.places != "tf_crop_and_resize" {
         return Ok(y);
@@ -135,6 +133,58 @@ fn resized(
     let inside = b.reshape(inside, &dims)?;
     let outside = b.scalar(b.dtype(y), call.float("extrapolation", 0.0)?)?;
     b.select(inside, y, outside)
+}
+
+/// An axis of `x` times a matrix with a row of weights for each place of the result.
+fn by_matrix(
+    b: &mut Builder,
+    x: ValueId,
+    (at, axis): (usize, &ResizeAxis<'_>),
+    (kernel, origins): (&ResizeKernel, &[Origin]),
+) -> BuildResult<ValueId> {
+    let mut matrix = Vec::new();
+    for origin in origins {
+        let mut row = vec![0.0_f64; usize::try_from(axis.from).unwrap_or(0)];
+        for (place, weight) in kernel.neighbours(origin.value(), axis) {
+            if let Some(slot) = usize::try_from(place).ok().and_then(|place| row.get_mut(place)) {
+                *slot += weight;
+            }
+        }
+        matrix.extend(row.into_iter().map(pattern));
+    }
+    let ty = Type::new(Dtype::F32, [Dim::fixed(axis.to), Dim::fixed(axis.from)]);
+    let matrix = b.constant(ty, Data::Floats(matrix))?;
+    let labels: String = ('a'..='t').take(b.rank(x)).collect();
+    let old = labels.chars().nth(at).unwrap_or('a').to_string();
+    b.einsum(&format!("{labels},z{old}->{}", labels.replace(&old, "z")), &[x, matrix])
+}
+
+/// Neighbours of each place of the result, gathered, times their weights.
+fn by_neighbours(
+    b: &mut Builder,
+    x: ValueId,
+    (at, axis): (usize, &ResizeAxis<'_>),
+    (kernel, origins): (&ResizeKernel, &[Origin]),
+) -> BuildResult<ValueId> {
+    let all = origins.iter().flat_map(|origin| kernel.neighbours(origin.value(), axis));
+    let (places, weights): (Vec<i64>, Vec<u32>) = all.map(|(place, weight)| (place, pattern(weight))).unzip();
+    let each = Dim::fixed(i64::try_from(kernel.steps(axis).count()).unwrap_or(i64::MAX));
+    let places = b.integers(Dtype::I64, &places)?;
+    let gathered = b.gather(x, at, places)?;
+    let mut dims = b.dims(gathered).to_vec();
+    dims.splice(at..=at, [Dim::fixed(axis.to), each.clone()]);
+    let gathered = b.reshape(gathered, &dims)?;
+    let weights = b.constant(Type::new(Dtype::F32, [Dim::fixed(axis.to), each]), Data::Floats(weights))?;
+    let labels: Vec<char> = ('a'..='u').take(dims.len()).collect();
+    let text = |labels: &[char]| labels.iter().collect::<String>();
+    let kept = [&labels[..=at], &labels[at + 2..]].concat();
+    let spec = format!("{},{}->{}", text(&labels), text(&labels[at..at + 2]), text(&kept));
+    b.einsum(&spec, &[gathered, weights])
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "weights are in f32")]
+fn pattern(weight: f64) -> u32 {
+    (weight as f32).to_bits()
 }
 
 /// Where a place of the result lies in the input.
@@ -248,24 +298,34 @@ struct ResizeKernel {
 }
 
 impl ResizeKernel {
-    /// Weights of all elements of an axis for one place.
+    /// Weights shrink with the axis, so that every element counts.
+    fn scale(&self, axis: &ResizeAxis<'_>) -> f64 {
+        if self.smooth { axis.scale.value().min(1.0) } else { 1.0 }
+    }
+
+    /// Steps from the element at or before a place to those that count there.
+    #[expect(clippy::cast_possible_truncation, reason = "axes are short")]
+    fn steps(&self, axis: &ResizeAxis<'_>) -> std::ops::Range<i64> {
+        let reach = if self.cubic { 2.0 } else { 1.0 };
+        let start = (-reach / self.scale(axis)).floor() as i64 + 1;
+        start..2 - start
+    }
+
+    /// Elements that count at one place, the outermost for those beyond the ends, and their weights.
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "axes are short")]
-    fn weights(&self, origin: f64, axis: &ResizeAxis<'_>) -> Vec<f32> {
+    fn neighbours(&self, origin: f64, axis: &ResizeAxis<'_>) -> Vec<(i64, f64)> {
         let floor = origin.floor();
         // A place on an element counts as one step behind the element before.
         let (base, ratio) =
             if floor == origin { (floor as i64 - 1, 1.0) } else { (floor as i64, origin - floor) };
-        let scale = if self.smooth { axis.scale.value().min(1.0) } else { 1.0 };
-        let reach = if self.cubic { 2.0 } else { 1.0 };
-        let start = (-reach / scale).floor() as i64 + 1;
-        let steps = start..2 - start;
+        let (scale, steps) = (self.scale(axis), self.steps(axis));
         let mut weights: Vec<f64> =
             steps.clone().map(|step| self.weight((step as f64 - ratio) * scale)).collect();
         if self.smooth {
             let sum: f64 = weights.iter().sum();
             weights.iter_mut().for_each(|weight| *weight /= sum);
         }
-        let places: Vec<i64> = steps.map(|step| base + step).collect();
+        let places: Vec<i64> = steps.map(|step| base.saturating_add(step)).collect();
         if self.exclude {
             for (place, weight) in places.iter().zip(&mut weights) {
                 if *place < 0 || *place >= axis.from {
@@ -275,14 +335,8 @@ impl ResizeKernel {
             let sum: f64 = weights.iter().sum();
             weights.iter_mut().for_each(|weight| *weight /= sum);
         }
-        let mut row = vec![0.0_f64; usize::try_from(axis.from).unwrap_or(0)];
-        for (place, weight) in places.iter().zip(weights) {
-            let inside = usize::try_from((*place).clamp(0, (axis.from - 1).max(0))).unwrap_or(0);
-            if let Some(slot) = row.get_mut(inside) {
-                *slot += weight;
-            }
-        }
-        row.into_iter().map(|weight| weight as f32).collect()
+        let inside = places.into_iter().map(|place| place.clamp(0, (axis.from - 1).max(0)));
+        inside.zip(weights).collect()
     }
 
     fn weight(&self, x: f64) -> f64 {

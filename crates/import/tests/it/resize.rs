@@ -1,4 +1,5 @@
-//! The nearest elements of ONNX's Resize to given sizes, against its formulas in fractions.
+//! ONNX's Resize to given sizes: nearest elements against its formulas in fractions, long axes against what a
+//! straight line becomes.
 
 #![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "sizes are small")]
 
@@ -21,8 +22,13 @@ fn info(name: &str, size: i64) -> proto::ValueInfoProto {
     proto::ValueInfoProto { name: name.into(), ty: Some(proto::TypeProto { tensor: Some(tensor) }) }
 }
 
-/// The elements that a vector 0, 1, 2 ... becomes.
+/// The elements that a vector 0, 1, 2 ... becomes by its nearest ones.
 fn resized(from: i64, to: i64, places: &str, rounding: &str) -> Vec<i64> {
+    values("nearest", (from, to), places, rounding).iter().map(|place| *place as i64).collect()
+}
+
+/// What a vector 0, 1, 2 ... becomes.
+fn values(mode: &str, (from, to): (i64, i64), places: &str, rounding: &str) -> Vec<f64> {
     let sizes = proto::TensorProto {
         dims: vec![1],
         data_type: 7,
@@ -35,7 +41,7 @@ fn resized(from: i64, to: i64, places: &str, rounding: &str) -> Vec<i64> {
         inputs: ["x", "", "", "sizes"].map(String::from).to_vec(),
         outputs: vec!["y".into()],
         attributes: vec![
-            word("mode", "nearest"),
+            word("mode", mode),
             word("coordinate_transformation_mode", places),
             word("nearest_mode", rounding),
         ],
@@ -57,7 +63,7 @@ fn resized(from: i64, to: i64, places: &str, rounding: &str) -> Vec<i64> {
     let x = Tensor::floats(Dtype::F32, &[from as usize], (0..from).map(|at| at as f32).collect());
     let y = interpreter.run(&[x]).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((y[0].dtype, &y[0].dims[..]), (Dtype::F32, &[to as usize][..]));
-    y[0].as_floats().iter().map(|place| *place as i64).collect()
+    y[0].as_floats().iter().map(|value| f64::from(*value)).collect()
 }
 
 /// A fraction; the part below is more than 0.
@@ -136,5 +142,21 @@ fn the_nearest_elements_are_those_of_exact_places() {
             let (found, wanted) = (resized(from, to, places, rounding), expected(from, to, places, rounding));
             assert_eq!(found, wanted, "{places} {rounding} {from} to {to}");
         }
+    }
+}
+
+/// A line stays one; the ends hold still. Both ways to weigh neighbours are asked: the first axis is short
+/// enough for a matrix, the others are not, and would take gigabytes.
+#[test]
+fn long_axes_are_resized_by_neighbours_alone() {
+    for size in [500, 5735, 32_768] {
+        let found = values("linear", (size, 2 * size), "half_pixel", "floor");
+        #[expect(clippy::cast_precision_loss, reason = "short vectors")]
+        let place = |at: i64| ((at as f64 + 0.5) / 2.0 - 0.5).clamp(0.0, (size - 1) as f64);
+        assert_eq!(found, (0..2 * size).map(place).collect::<Vec<f64>>(), "{size}");
+        let cubic = values("cubic", (size, 2 * size), "half_pixel", "floor");
+        let inside = 8..2 * size as usize - 8;
+        let near = |at: usize| (cubic[at] - found[at]).abs() < 0.1;
+        assert!(inside.into_iter().all(near), "{size}");
     }
 }
