@@ -51,10 +51,15 @@ pub use real::{RealHost, run_guarded, run_here};
 use args::{Cli, Command, NkiCommand};
 use guard::GuardedHost;
 
+/// Whether a command line asks for data.
+fn wants_data(arguments: &[OsString]) -> bool {
+    arguments.iter().any(|argument| argument == "--json")
+}
+
 /// Runs one command line.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, host: &mut dyn Host) -> Outcome {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let wants_data = arguments.iter().any(|argument| argument == "--json");
+    let wants_data = wants_data(&arguments);
     let outcome = match parsed(arguments) {
         Ok(cli) => command(cli, &mut GuardedHost::new(host)),
         Err(error) => usage(&error, host.colour()),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::mapped::Mapped;
 use crate::progress::ProgressState;
-use crate::{Draft, Host, OUR_FAULT, Outcome, draft, run, serve_page};
+use crate::{Draft, Host, OUR_FAULT, Outcome, Refusal, draft, run, serve_page, wants_data};
 
 /// This machine.
 #[derive(Debug)]
@@ -121,6 +121,7 @@ impl Host for RealHost {
 /// Runs one command line; if an invariant breaks on the way, gives no result but exit code 3 and a report
 /// that says which.
 pub fn run_guarded(arguments: Vec<OsString>, mut host: impl Host) -> Outcome {
+    let wants_data = wants_data(&arguments);
     let ended = std::panic::catch_unwind(AssertUnwindSafe(|| run(arguments, &mut host)));
     ended.unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str);
@@ -129,7 +130,14 @@ pub fn run_guarded(arguments: Vec<OsString>, mut host: impl Host) -> Outcome {
             "tilewright: {words}\n\
              tilewright: this is a defect of tilewright, not of your input; please report the command\n"
         );
-        Outcome { code: OUR_FAULT, stderr, ..Outcome::default() }
+        let refusal = Some(Box::new(Refusal {
+            code: "cli/defect".to_string(),
+            asked: words.to_string(),
+            instead: Some("report the command".to_string()),
+            ..Refusal::default()
+        }));
+        let outcome = Outcome { code: OUR_FAULT, stderr, refusal, ..Outcome::default() };
+        if wants_data { outcome.into_data() } else { outcome }
     })
 }
 
@@ -184,5 +192,14 @@ mod tests {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (OUR_FAULT, ""));
         assert!(outcome.stderr.contains(&format!("{BROKEN}a file has two lengths")), "{}", outcome.stderr);
         assert!(outcome.stderr.contains("please report the command"), "{}", outcome.stderr);
+    }
+
+    #[test]
+    fn a_broken_invariant_is_data_for_whoever_asks_for_data() {
+        let words = ["tilewright", "sim", "some.tcp", "--json"].map(OsString::from);
+        let outcome = run_guarded(words.to_vec(), BreaksOnRead);
+        let data: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("data");
+        assert_eq!((outcome.code, &data["error"]["code"]), (OUR_FAULT, &"cli/defect".into()));
+        assert_eq!(data["error"]["asked"], format!("{BROKEN}a file has two lengths"));
     }
 }
