@@ -12,7 +12,7 @@ use crate::check;
 use crate::document::raw_value;
 use crate::keys::{KeySpec, SectionSpec};
 use crate::load::{LoadedMachine, build};
-use crate::nearest::nearest;
+use crate::nearest::near;
 use crate::provenance::{Provenance, SourceKind};
 use crate::resolve::ResolvedFigure;
 
@@ -106,10 +106,10 @@ fn unknown(given: &str, machine: &str, all: &[KeyPair]) -> Diagnostic {
     let paths: Vec<String> = all.iter().map(path_of).collect();
     let bare = all.iter().map(|(_, key)| key.name);
     let dotted = paths.iter().map(String::as_str);
-    let near = if given.contains('.') { nearest(given, dotted) } else { nearest(given, bare) };
+    let close = if given.contains('.') { near(given, dotted) } else { near(given, bare) };
     Diagnostic::error("machine/unknown-key", format!("`{given}` is no key of {machine}"))
         .allowed("section.key as `machine show` lists them")
-        .instead(near)
+        .instead(close.unwrap_or("`machine show`, for all keys"))
 }
 
 fn ambiguous(given: &str, found: &[KeyPair]) -> Diagnostic {
