@@ -4,7 +4,7 @@
 use tilewright_machine::tcp::Tcp;
 
 use super::kernel::{Kernels, Sizes, Work};
-use super::plan::Options;
+use super::options::{Options, Weighing};
 use super::tiled::{Room, TileSearches};
 use super::without::Choice;
 
@@ -54,7 +54,7 @@ pub(super) fn is_early(all: &Kernels, number: usize) -> [bool; 2] {
 
 /// Whether rows and columns are taken to be there when a contraction begins.
 pub(super) fn is_warm(all: &Kernels, number: usize, options: &Options) -> [bool; 2] {
-    is_early(all, number).map(|early| early && options.warm.unwrap_or_default())
+    is_early(all, number).map(|early| early && options.weighing.is_some_and(Weighing::is_warm))
 }
 
 /// What a contraction of a plan may use, and behind that what it may use in other plans.
@@ -67,11 +67,16 @@ pub(super) fn rooms(
     let early = is_early(all, number);
     // What may come long before a contraction begins is not brought block by block.
     let blocks = early == [false; 2] && !options.without.has(Choice::Blocks);
-    let room = |warm: [bool; 2]| Room { blocks, ..options.room(warm) };
-    let mut rooms = vec![room(is_warm(all, number, options))];
-    let other = room(early);
-    if searches.both && rooms[0] != other {
-        rooms.push(other);
+    let room = |warm: [bool; 2], scarce: Option<u64>| Room { blocks, ..options.room(warm, scarce) };
+    let scarce = options.weighing.and_then(Weighing::scarce);
+    let mut rooms = vec![room(is_warm(all, number, options), scarce)];
+    if searches.both {
+        for weighing in Weighing::ALL {
+            let other = room(early.map(|early| early && weighing.is_warm()), weighing.scarce());
+            if !rooms.contains(&other) {
+                rooms.push(other);
+            }
+        }
     }
     rooms
 }

@@ -17,7 +17,7 @@ use super::contraction_facts::{Inside, LETTERS, Looked, contraction, operand_siz
 use super::emit::{hbm, shared_loop};
 use super::kernel::{Kernels, Origin, Part, Sizes, Work};
 use super::moves::{Bytes, hbm_cycles, transfers};
-use super::plan::Options;
+use super::options::Options;
 use super::plan::readers;
 use super::tactic::{Tactic, tactics};
 use super::tiled::{Joined, TileSearches, TiledContraction, Windows};

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use super::contraction_facts::{apart_cycles, contraction, rooms};
 use super::kernel::Kernels;
 use super::link::Chosen;
-use super::plan::{Options, WORD_BYTES, readers};
+use super::options::Options;
+use super::plan::{WORD_BYTES, readers};
 use super::residents::{brought_by, given, issuer};
 use super::tiled::{Room, TileSearches, TiledContraction};
 

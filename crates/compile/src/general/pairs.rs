@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tilewright_graph::Dtype;
 
 use super::kernel::{Kernels, Origin, Packing, Sizes, Value, Work};
-use super::plan::{Options, readers};
+use super::options::Options;
+use super::plan::readers;
 use super::tiled::TileSearches;
 use super::without::Choice;
 
@@ -56,7 +57,7 @@ pub(super) fn paired_columns(searches: &TileSearches<'_>, options: &Options, mut
             readers.iter().map(|reader| Some((*reader, paired(&all, *reader, value)?))).collect();
         let Some(paired) = paired.filter(|all| !all.is_empty()) else { continue };
         let mut is_tiled = |sizes: Sizes| {
-            let room = options.room([false; 2]);
+            let room = options.room([false; 2], None);
             *known
                 .entry(sizes)
                 .or_insert_with(|| searches.candidate(sizes, &[room], (None, None), false).is_ok())

@@ -7,7 +7,7 @@
 
 use super::contraction_facts::{apart_cycles, rooms};
 use super::kernel::{Kernel, Kernels, Origin, Packing, Sizes, Strides, Value, Work};
-use super::plan::Options;
+use super::options::Options;
 use super::tiled::{Room, TileSearches};
 use super::view::{View, signed};
 use super::words::{Arith, Line, Other, Step};

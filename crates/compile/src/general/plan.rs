@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use rayon::prelude::*;
 use tilewright_base::invariant::{OrBroken, broken};
 use tilewright_graph::{AxisUnits, Graph, TensorStore, padded_axes, simplified};
 use tilewright_machine::tcp::Tcp;
@@ -17,7 +18,6 @@ use tilewright_tcp_isa::program::text::lowered_shape;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::bound::LeastWork;
-use super::contraction_facts::is_warm;
 use super::early::narrowed_first;
 use super::emit::{Emitted, Emitter};
 use super::entry::entry_layouts;
@@ -25,16 +25,16 @@ use super::form::kernels;
 use super::group_plan::GroupPlan;
 use super::host::{cropped_results, inputs_by_host};
 use super::integers::{WordGraph, named_unfit, word_integers};
-use super::issue_search::OrderSearch;
 use super::kernel::{Kernels, Origin, Packing, Value, Work};
 use super::legal::{legal, walked_moves};
-use super::link::{Chosen, MANY_PRODUCTS, chosen};
+use super::link::{Chosen, chosen};
 use super::matched::match_tiles;
 use super::maxima::narrow_maxima;
 use super::merge::{close, merged};
+use super::options::{Options, Weighing};
 use super::padded_first::padded_first;
 use super::pairs::paired_columns;
-use super::parts::{Parts, sums_in_parts};
+use super::parts::sums_in_parts;
 use super::passes::passes;
 use super::plan_groups::{ahead, reach};
 use super::refusal::{Lowered, Refusal};
@@ -42,68 +42,14 @@ use super::residents::{Resident, residents};
 use super::share::{compacted, narrowed_early, shared_rows};
 use super::strided::strided_operands;
 use super::tactic::Placed;
-use super::tiled::{Room, TileSearches};
+use super::tiled::TileSearches;
 use super::turned::turned_results;
 use super::unread::without_unread;
-use super::without::{Choice, Without};
+use super::without::Choice;
 use crate::check::{check_plan, plan_fault};
 
 /// Bytes of a word.
 pub(super) const WORD_BYTES: u64 = 4;
-
-/// How to plan.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Tactics that are weighed for each contraction.
-    pub tactics: usize,
-    /// Whether results of contractions that are read in data memory are also written, so that they can be
-    /// compared.
-    pub keep: bool,
-    /// PEs that may be used: a power of two.
-    /// Bytes of HBM from the place of each value on that are its own: shares may run over its end.
-    pub rooms: Vec<u64>,
-    pub pes: u64,
-    /// PEs that contractions in tiles fuse, where the chip can; `None` leaves it to cost.
-    pub fused: Option<u64>,
-    /// Whether tiles are weighed as if what the host gives is brought before it is needed; `None` leaves it
-    /// to cost.
-    pub warm: Option<bool>,
-    /// Products from which on contractions read operands by strides.
-    pub least_products: u64,
-    /// Parts that sums are cut into; `None` leaves it to cost.
-    pub parts: Option<Parts>,
-    /// Parts of the compiler that are left out.
-    pub without: Without,
-    /// How hard the order of commands is looked for.
-    pub search: OrderSearch,
-    /// Whether the program is checked before it is given away.
-    pub check: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            tactics: 12,
-            keep: false,
-            pes: 1,
-            fused: None,
-            warm: None,
-            least_products: MANY_PRODUCTS,
-            parts: None,
-            without: Without::default(),
-            search: OrderSearch::default(),
-            check: true,
-        }
-    }
-}
-
-impl Options {
-    /// What a contraction in tiles may use, with columns that are there when it begins or not.
-    pub(super) fn room(&self, warm: [bool; 2]) -> Room {
-        let fused = if self.without.has(Choice::Fused) { Some(1) } else { self.fused };
-        Room { pes: self.pes, fused, warm, refined: !self.without.has(Choice::Refine), blocks: true }
-    }
-}
 
 /// A graph that is ready to run on a chip.
 #[derive(Clone, Debug)]
@@ -114,6 +60,8 @@ pub struct Planned {
     pub places: Vec<u64>,
     /// Bytes of HBM before the place of each value that are its own: nobody looks at what lies there.
     pub ahead: Vec<u64>,
+    /// Bytes of HBM from the place of each value on that are its own: shares may run over its end.
+    pub rooms: Vec<u64>,
     /// Values that lie as a tactic leaves them, and nowhere else; none if they never leave data memory.
     pub laid: BTreeMap<usize, Option<Laid>>,
     /// Constants that lie as a tactic takes them.
@@ -308,27 +256,31 @@ fn plan_of(
     options: &Options,
     limit: u64,
 ) -> Result<(Option<Planned>, LeastWork), Refusal> {
-    let alone = options.warm.is_some() || options.without.has(Choice::Warm) || options.pes == 1;
+    let alone = options.weighing.is_some() || options.without.has(Choice::Warm) || options.pes == 1;
     let searches = TileSearches::new(machine, !alone);
     let copied = copied(&searches, graph, store, options)?;
     let least = LeastWork::of(&copied);
-    let cold = Options { warm: Some(options.warm.unwrap_or_default()), ..*options };
-    let warm = Options { warm: Some(true), ..*options };
-    let differs = (0..copied.kernels.len()).any(|number| is_warm(&copied, number, &warm) != [false; 2]);
-    let first = chosen_kernels(&searches, &copied, &cold)?;
-        rooms: Vec::new(),
-    if alone || !differs {
-        return Ok((planned(machine, first, &cold, limit)?, least));
+    let weighed = |weighing: Weighing| Options { weighing: Some(weighing), ..*options };
+    let first = weighed(options.weighing.unwrap_or(Weighing::Cold));
+    let own = chosen_kernels(&searches, &copied, &first)?;
+    // Of one contraction what it takes is what the plan takes.
+    let contractions = copied.kernels.iter().filter(|kernel| matches!(kernel.work, Work::Contract { .. }));
+    if alone || contractions.count() < 2 {
+        return Ok((planned(machine, own, &first, limit)?, least));
     }
-    let second = chosen_kernels(&searches, &copied, &warm).ok();
+    let others = Weighing::ALL.into_iter().map(weighed).filter(|other| other.weighing != first.weighing);
+    let others = others.filter_map(|other| Some((chosen_kernels(&searches, &copied, &other).ok()?, other)));
+    let all: Vec<((Kernels, Chosen), Options)> = others.collect();
     drop(searches);
-    let (cold, warm) = rayon::join(
-        || planned(machine, first, &cold, limit),
-        || second.and_then(|second| planned(machine, second, &warm, limit).ok()).flatten(),
+    let (own, others) = rayon::join(
+        || planned(machine, own, &first, limit),
+        || -> Vec<Planned> {
+            // Tiles that are weighed for another plan may have no place in data memory.
+            let made = all.into_par_iter().map(|(chosen, other)| planned(machine, chosen, &other, limit));
+            made.filter_map(Result::ok).flatten().collect()
+        },
     );
-    // A plan for tiles that begin warm may have more to bring than the engines can.
-    let both = cold?.into_iter().chain(warm);
-    Ok((both.min_by_key(|planned| planned.cycles), least))
+    Ok((own?.into_iter().chain(others).min_by_key(|planned| planned.cycles), least))
 }
 
 /// Kernels with what was chosen for their contractions.
@@ -361,10 +313,10 @@ fn planned(
         emitter: Emitter::new(machine, options.pes, options.without),
         kernels: &kernels,
         chosen: &chosen,
-        rooms,
         keep: options.keep,
         places: Vec::new(),
         ahead: Vec::new(),
+        rooms: Vec::new(),
         laid: BTreeMap::new(),
         blocks: Vec::new(),
         readers: readers(&kernels),
@@ -409,6 +361,7 @@ fn planned(
         kernels,
         places,
         ahead,
+        rooms,
         laid,
         blocks,
         hbm_bytes,
@@ -457,7 +410,6 @@ fn place_parts(kernels: &Kernels, places: &mut [u64]) {
     }
 }
 
-    pub(super) rooms: Vec<u64>,
 /// All of HBM that is used, which the host clears and fills before a run.
 fn memory(bytes: u64) -> Option<Tensor> {
     let words = bytes.div_ceil(WORD_BYTES).max(1);
@@ -491,7 +443,6 @@ fn too_large(kernels: &Kernels, value: &Value) -> Refusal {
     Refusal { node: kernels.name.clone(), op: "graph".to_string(), why }
 }
 
-            self.rooms.push(bytes);
 fn refusal(kernels: &Kernels, number: usize, why: String) -> Refusal {
     let kernel = &kernels.kernels[number];
     let node = kernel.results.first().map_or_else(String::new, |value| kernels.values[*value].name.clone());
@@ -506,6 +457,7 @@ pub(super) struct Planner<'p> {
     pub(super) keep: bool,
     pub(super) places: Vec<u64>,
     pub(super) ahead: Vec<u64>,
+    pub(super) rooms: Vec<u64>,
     pub(super) laid: BTreeMap<usize, Option<Laid>>,
     pub(super) blocks: Vec<Ready>,
     /// Kernels that read each value; the graph's results are read behind the last.
@@ -539,6 +491,7 @@ impl Planner<'_> {
             let place = self.emitter.room(before + bytes) + before;
             self.places.push(place);
             self.ahead.push(before);
+            self.rooms.push(bytes);
             if let Origin::Filled(word) = value.origin
                 && word != 0
             {

@@ -9,7 +9,8 @@ use tilewright_machine::tcp::Tcp;
 
 use super::contraction_facts::{Inside, Looked, apart_cycles, contraction, rooms};
 use super::kernel::{Kernels, Origin, Sizes, Work};
-use super::plan::{Options, readers};
+use super::options::Options;
+use super::plan::readers;
 use super::tiled::{Epilogue, Input, Joined, Padding, Room, TileSearches, TiledContraction, Uses, Windows};
 use super::turned::copy_cycles;
 use super::without::Choice;

@@ -12,8 +12,9 @@ use super::group_plan::plan_group;
 use super::kernel::{Kernel, Kernels, Sizes, Work};
 use super::legal::moved;
 use super::link::shared_cycles;
+use super::options::Options;
 use super::parts::is_window;
-use super::plan::{Options, readers};
+use super::plan::readers;
 use super::tiled::TileSearches;
 use super::view::{View, signed};
 
@@ -57,7 +58,7 @@ fn pays(
     all: &Kernels,
     change: &Turned,
 ) -> bool {
-    let room = options.room([false; 2]);
+    let room = options.room([false; 2], None);
     let cycles = |sizes: Sizes| {
         let found = searches.candidate(sizes, &[room], (None, None), false);
         found.ok().map(|found| found.cycles)

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tilewright_artifact::{CompiledFile, GraphPlan, write_graph};
 use tilewright_compile::general::interface::interface;
 use tilewright_compile::general::reference::expected;
-use tilewright_compile::general::{Choice, Options, Parts, Without, plan, tensors};
+use tilewright_compile::general::{Choice, Options, Parts, Weighing, Without, plan, tensors};
 use tilewright_graph::{
     Binary, Builder, Dim, Dtype, Fold, Graph, Op, TensorStore, Type, Unary, ValueId, primitives,
 };
@@ -123,7 +123,7 @@ fn spread([pes, fused, how]: [u32; 3]) -> Options {
     Options {
         pes: 1 << pes,
         fused: (fused > 0).then_some(1 << fused.min(pes)),
-        warm: [None, Some(true), Some(false)][how as usize % 3],
+        weighing: [None, Some(Weighing::Warm), Some(Weighing::Scarce(1))][how as usize % 3],
         least_products: if how % 2 == 0 { cost.least_products } else { 0 },
         parts: [None, Some(Parts::InTurn(2)), Some(Parts::Beside(2)), Some(Parts::Beside(4))]
             [how as usize % 4],

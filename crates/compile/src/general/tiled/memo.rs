@@ -136,7 +136,8 @@ mod tests {
         let shared = TileSearches::new(&machine, true);
         let text = |found: Found| found.map_or_else(|why| why, |found| found.to_string());
         let rooms = [[false, false], [false, true], [true, true]];
-        let rooms = rooms.map(|warm| Room { pes: 4, fused: None, warm, refined: true, blocks: true });
+        let rooms =
+            rooms.map(|warm| Room { pes: 4, fused: None, warm, scarce: None, refined: true, blocks: true });
         for [batch, rows, columns, summed] in [[1, 64, 128, 256], [4, 96, 64, 64], [1, 7, 5, 64]] {
             let sizes = Sizes::new(batch, rows, columns, summed, Packing::Half);
             for (at, room) in rooms.iter().enumerate() {

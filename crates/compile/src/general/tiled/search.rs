@@ -126,6 +126,8 @@ pub(super) struct Search<'m> {
     limit: u64,
     /// Rows or columns are there when the contraction begins.
     warm: [bool; 2],
+    /// One in so many cycles of the engine counts besides.
+    scarce: Option<u64>,
     /// Sums may be cut into blocks.
     blocks: bool,
 }
@@ -149,6 +151,8 @@ pub(in super::super) struct Room {
     pub(in super::super) fused: Option<u64>,
     /// Rows or columns are brought while others compute.
     pub(in super::super) warm: [bool; 2],
+    /// One in so many cycles of the engine counts besides, since all wait for it.
+    pub(in super::super) scarce: Option<u64>,
     /// The best are compared by what their transfers take.
     pub(in super::super) refined: bool,
     /// Sums may be cut into blocks, which are brought one ahead.
@@ -229,9 +233,9 @@ impl<'m> Search<'m> {
         whole: bool,
         known: &'m mut KnownTiles,
     ) -> Search<'m> {
-        let Room { fused, warm, blocks, .. } = room;
+        let Room { fused, warm, scarce, blocks, .. } = room;
         let limit = u64::MAX;
-        Search { machine, sizes, fused, epilogue, windows, whole, known, limit, warm, blocks }
+        Search { machine, sizes, fused, epilogue, windows, whole, known, limit, warm, scarce, blocks }
     }
 
     /// A candidate with its commands, compared by what its transfers take.
@@ -568,7 +572,11 @@ impl Search<'_> {
             clock.store(tiles, last);
         }
         // Others need the engine too.
-        let shared = if self.warm != [false; 2] { all / ENGINE_SHARE } else { 0 };
+        let shared = match (self.scarce, self.warm) {
+            (Some(each), _) => all / each,
+            (None, [false, false]) => 0,
+            (None, _) => all / ENGINE_SHARE,
+        };
         clock.engine.max(clock.unit).max(all) + shared + machine.command.finish_cycles
     }
 
