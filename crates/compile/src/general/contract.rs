@@ -94,7 +94,7 @@ impl Lettered {
         }
     }
 
-    fn has(&self, letter: u8) -> bool {
+    pub(super) fn has(&self, letter: u8) -> bool {
         self.letters.contains(&letter)
     }
 
@@ -110,7 +110,7 @@ impl Lettered {
     }
 
     /// Axes in the order of letters.
-    fn ordered(&self, letters: &[u8]) -> Option<View> {
+    pub(super) fn ordered(&self, letters: &[u8]) -> Option<View> {
         let order: Option<Vec<usize>> =
             letters.iter().map(|letter| self.letters.iter().position(|known| known == letter)).collect();
         self.view.transposed(&order?)
@@ -239,7 +239,7 @@ impl Former<'_> {
         let mut a = a;
         let fewer = if sum > 1 { self.extended_rows(&mut a, &rows, sum) } else { None };
         let shorter = columns.last().map(|letter| (*letter, b.size(*letter)));
-        let above = if size(&a, &summed) > 1 { size(&a, &batch) * size(&a, &rows) } else { 0 };
+        let above = [size(&a, &batch), if size(&a, &summed) > 1 { size(&a, &rows) } else { 0 }];
         let b = self.padded_columns(name, &b, &columns, above)?.unwrap_or(b);
         let sizes =
             Sizes::new(size(&a, &batch), size(&a, &rows), size(&b, &columns), size(&a, &summed), packing);
