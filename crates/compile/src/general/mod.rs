@@ -26,7 +26,7 @@
 //! | `share` | contractions of the same rows as one |
 //! | `turned` | contractions whose results are read columns first |
 //! | `group` | reductions with the chains around them, row by row |
-//! | `cut`, `operands`, `legal` | shares of chains that read by strides; what must be moved first |
+//! | `cut`, `hull`, `operands`, `legal` | shares of chains that read by strides; what must be moved first |
 //! | `residents` | values that stay in data memory between two contractions |
 //! | `matched` | tiles that are changed so that values can stay |
 //! | `share_ranges` | which shares of a group each PE takes at once |
@@ -106,6 +106,7 @@ mod fused;
 mod group;
 mod group_plan;
 mod host;
+mod hull;
 mod input_order;
 mod integer_ranges;
 mod integers;
