@@ -131,6 +131,16 @@ pub(super) struct Rooms {
 
 impl Rooms {
     pub(super) fn new(inputs: usize, kept: &[usize], passes: &[Pass]) -> Rooms {
+        Rooms::with_late(inputs, kept, passes, &|_| false)
+    }
+
+    /// The same, with inputs that come as late as the first pass that reads them.
+    pub(super) fn with_late(
+        inputs: usize,
+        kept: &[usize],
+        passes: &[Pass],
+        is_late: &dyn Fn(usize) -> bool,
+    ) -> Rooms {
         let streams = passes.iter().map(|pass| pass.result + 1).max().unwrap_or(0).max(inputs);
         let mut last = vec![None; streams];
         for (at, pass) in passes.iter().enumerate() {
@@ -142,10 +152,16 @@ impl Rooms {
         kept.iter().for_each(|stream| last[*stream] = Some(passes.len()));
         let mut rooms = Rooms { of: vec![None; streams], most: 0 };
         let mut free: Vec<u64> = Vec::new();
-        for stream in (0..inputs).filter(|stream| last[*stream].is_some()) {
+        let is_late = |stream: usize| is_late(stream) && !kept.contains(&stream);
+        for stream in (0..inputs).filter(|stream| last[*stream].is_some() && !is_late(*stream)) {
             rooms.take(stream, &mut free);
         }
         for (at, pass) in passes.iter().enumerate() {
+            for stream in [Some(pass.stream), pass.pair].into_iter().flatten() {
+                if stream < inputs && rooms.of[stream].is_none() {
+                    rooms.take(stream, &mut free);
+                }
+            }
             rooms.take(pass.result, &mut free);
             let ended = (0..streams).filter(|stream| last[*stream] == Some(at));
             free.extend(ended.filter_map(|stream| rooms.of[stream]));

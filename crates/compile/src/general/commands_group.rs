@@ -16,10 +16,11 @@ use super::commands_chain::Rooms;
 use super::commands_hulls::{is_entered, walked_pass};
 use super::commands_keep::staged_bytes;
 use super::commands_reduce::reduction;
-use super::cut::{Hull, ShareBox, block_bytes, boxes};
+use super::cut::{ShareBox, block_bytes, boxes};
 use super::emit::{Block, hbm};
 use super::group::GRANULE_WORDS;
-use super::group_plan::{GroupPlan, is_copy};
+use super::group_plan::{GroupPlan, comes_late, is_copy};
+use super::hull::Hull;
 use super::kernel::{Packing, Work};
 use super::moves::Bytes;
 use super::operands::Operand;
@@ -271,27 +272,35 @@ impl Planner<'_> {
         let machine = self.emitter.machine;
         let made = passes_with(machine, inputs.len(), lines, streams, &registers);
         let made = made.ok_or("a step that no unit does")?;
-        let rooms = Rooms::new(inputs.len(), streams, &made);
+        let late = |stream: usize| plan.late && comes_late(inputs, stream);
+        let rooms = Rooms::with_late(inputs.len(), streams, &made, &late);
         let mut at: Vec<u64> = rooms
             .of
             .iter()
             .map(|room| places.temporary + room.unwrap_or(0) * places.words * WORD_BYTES)
             .collect();
         let mut walks: BTreeMap<usize, Fetch> = BTreeMap::new();
-        for (stream, view) in inputs.iter().enumerate() {
-            if registers.contains_key(&stream) || rooms.of[stream].is_none() {
-                continue;
-            }
+        let mut entered = BTreeSet::new();
+        let enters = |stream: usize| !registers.contains_key(&stream) && rooms.of[stream].is_some();
+        for stream in (0..inputs.len()).filter(|stream| enters(*stream)) {
+            let view = &inputs[stream];
             match self.slot(plan, view.value, places) {
                 Some((slot, own)) if own == wide => at[stream] = slot,
-                Some((slot, _)) => self.spread(plan, slot, at[stream], words),
                 None if plan.is_walked((number, stream))
                     && is_entered(stream, &made, streams, self.value(view.value).packing) =>
                 {
                     walks.insert(stream, self.walk(plan, (number, stream), range, places)?);
                 }
-                None => at[stream] = self.stream(plan, (number, stream), range, at[stream], places)?,
+                slot if late(stream) && !streams.contains(&stream) => {
+                    // What is walked over is there before the first pass.
+                    if slot.is_none() && plan.is_walked((number, stream)) {
+                        self.brought(plan, (number, stream), range, places)?;
+                    }
+                    continue;
+                }
+                _ => at[stream] = self.entered(plan, (number, stream), range, (at[stream], words), places)?,
             }
+            entered.insert(stream);
         }
         for (stream, value) in streams.iter().zip(&kernel.results) {
             if let Some((slot, _)) = self.slot(plan, *value, places)
@@ -302,6 +311,11 @@ impl Planner<'_> {
             }
         }
         for pass in &made {
+            for stream in [Some(pass.stream), pass.pair].into_iter().flatten() {
+                if stream < inputs.len() && enters(stream) && entered.insert(stream) {
+                    at[stream] = self.entered(plan, (number, stream), range, (at[stream], words), places)?;
+                }
+            }
             match walks.get(&pass.stream) {
                 Some(fetch) => self.emitter.exec(walked_pass(fetch.clone(), pass, words, at[pass.result])),
                 None => {
@@ -310,6 +324,20 @@ impl Planner<'_> {
                 }
             }
         }
+        self.results_to_slots(plan, number, (&at, words), places);
+        Ok(())
+    }
+
+    /// Results of a chain from where its streams lie to their slots, unless they are there.
+    fn results_to_slots(
+        &mut self,
+        plan: &GroupPlan,
+        number: usize,
+        (at, words): (&[u64], u64),
+        places: &Places,
+    ) {
+        let kernel = &self.kernels.kernels[number];
+        let Work::Chain { streams, .. } = &kernel.work else { return };
         for (stream, value) in streams.iter().zip(&kernel.results) {
             let Some((slot, _)) = self.slot(plan, *value, places) else { continue };
             let packing = self.value(*value).packing;
@@ -319,7 +347,26 @@ impl Planner<'_> {
                 self.pass(&plain, at[*stream], None, words, (slot, packing.cast()));
             }
         }
-        Ok(())
+    }
+
+    /// An input as a stream of so many words: from another kernel of the group with one element a row, or
+    /// from HBM; gives where it lies.
+    fn entered(
+        &mut self,
+        plan: &GroupPlan,
+        (number, stream): (usize, usize),
+        range: (u64, u64),
+        (to, words): (u64, u64),
+        places: &mut Places,
+    ) -> Lowered<u64> {
+        let Work::Chain { inputs, .. } = &self.kernels.kernels[number].work else { return Ok(to) };
+        match self.slot(plan, inputs[stream].value, places) {
+            Some((slot, _)) => {
+                self.spread(plan, slot, to, words);
+                Ok(to)
+            }
+            None => self.stream(plan, (number, stream), range, to, places),
+        }
     }
 
     /// A fold in one command, and what is done with it.

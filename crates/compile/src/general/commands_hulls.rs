@@ -15,10 +15,11 @@ use tilewright_tcp_lower::kernels::chain::{chain, rows, vrf};
 use tilewright_tcp_lower::kernels::pass::{ElementTarget, exec, fetch_words, load_vrf, pass};
 
 use super::commands_group::{Places, offset};
-use super::cut::{Hull, ShareBox, block_bytes, boxes};
+use super::cut::{ShareBox, block_bytes, boxes};
 use super::depthwise::{Share, Taps};
 use super::emit::hbm;
 use super::group_plan::GroupPlan;
+use super::hull::Hull;
 use super::kernel::{Packing, Work};
 use super::moves::Bytes;
 use super::operands::Operand;

@@ -6,9 +6,10 @@ use super::depthwise::{FLIT_CHANNELS, LEAST_TAPS, tap_lines};
 use super::elementwise::{Arg, Writer};
 use super::float8::sums_alone;
 use super::form::{Former, Held};
+use super::group::GRANULE_WORDS;
 use super::kernel::{Origin, Packing, Sizes, Work};
 use super::refusal::{Lowered, outside};
-use super::view::{View, count, signed};
+use super::view::{View, count, signed, strides};
 
 /// Products that the vector engine adds one after the other, at most.
 pub(super) const MOST_TAPS: u64 = 64;
@@ -93,7 +94,7 @@ impl Lettered {
         }
     }
 
-    fn has(&self, letter: u8) -> bool {
+    pub(super) fn has(&self, letter: u8) -> bool {
         self.letters.contains(&letter)
     }
 
@@ -109,7 +110,7 @@ impl Lettered {
     }
 
     /// Axes in the order of letters.
-    fn ordered(&self, letters: &[u8]) -> Option<View> {
+    pub(super) fn ordered(&self, letters: &[u8]) -> Option<View> {
         let order: Option<Vec<usize>> =
             letters.iter().map(|letter| self.letters.iter().position(|known| known == letter)).collect();
         self.view.transposed(&order?)
@@ -122,6 +123,9 @@ const SHORT_ROW: u64 = 16;
 const MANY_GATHERED: u64 = 1 << 12;
 const MOST_TURNED: u64 = 64;
 
+/// Rows that are gathered from which on their source may be copied for that.
+const MANY_ROWS: u64 = 1 << 9;
+
 /// Whether what a gather takes for an index are short rows, many times.
 fn has_short_rows(own: &[u64], axis: usize, dims: &[u64]) -> bool {
     let gathered = count(dims);
@@ -130,6 +134,14 @@ fn has_short_rows(own: &[u64], axis: usize, dims: &[u64]) -> bool {
         && behind <= SHORT_ROW
         && gathered >= MANY_GATHERED
         && count(own) <= gathered.saturating_mul(MOST_TURNED)
+}
+
+/// Whether many rows are gathered that are no whole granules, of a source that is not much larger.
+fn is_odd_and_many((before, size, inner): (u64, u64, u64), dims: &[u64]) -> bool {
+    let gathered = count(dims);
+    !inner.is_multiple_of(GRANULE_WORDS)
+        && gathered / inner.max(1) >= MANY_ROWS
+        && before.saturating_mul(size).saturating_mul(inner + 1) <= gathered.saturating_mul(MOST_TURNED)
 }
 
 impl Former<'_> {
@@ -236,7 +248,7 @@ impl Former<'_> {
         let mut a = a;
         let fewer = if sum > 1 { self.extended_rows(&mut a, &rows, sum) } else { None };
         let shorter = columns.last().map(|letter| (*letter, b.size(*letter)));
-        let above = if sum > 1 { size(&a, &batch) * size(&a, &rows) } else { 0 };
+        let above = [size(&a, &batch), size(&a, &rows)];
         let b = self.padded_columns(name, &b, &columns, above)?.unwrap_or(b);
         let sizes = sizes(&a, &b);
         let mut values = [0; 2];
@@ -458,10 +470,35 @@ impl Former<'_> {
         let from = self.plain(&view, &format!("{name}.from"))?;
         let (before, behind) = (own.get(..axis).ok_or("an axis")?, own.get(axis + 1..).ok_or("an axis")?);
         let around = (count(before), own[axis], count(behind));
+        if is_odd_and_many(around, dims) {
+            return self.gathered_even(name, (dims, dims.len() - behind.len()), (from, around), indices);
+        }
         let (table, _) = self.table(&format!("{name}.table"), indices, own[axis], count(behind) * 4)?;
         let dtype = self.all.values[from].dtype;
         let value = self.made(name, dims, dtype, Work::Gather { from, table, around });
         Ok(View::whole(value, dims))
+    }
+
+    /// The same of rows that are no whole granules, and of which many are taken: each with the element behind
+    /// it, so that they come through data memory. Axes of the result from `behind` on are those of a row.
+    fn gathered_even(
+        &mut self,
+        name: &str,
+        (dims, behind): (&[u64], usize),
+        (from, (before, size, inner)): (usize, (u64, u64, u64)),
+        indices: ValueId,
+    ) -> Lowered<View> {
+        let (even, dtype) = (inner + 1, self.all.values[from].dtype);
+        let view = View { value: from, first: 0, axes: vec![(before * size, signed(inner)), (even, 1)] };
+        let work = Work::Chain { inputs: vec![view], lines: Vec::new(), streams: vec![0] };
+        let from = self.made(&format!("{name}.even"), &[before * size, even], dtype, work);
+        let (table, taken) = self.table(&format!("{name}.table"), indices, size, even * 4)?;
+        let lies = [before, taken, even];
+        let around = (before, size, even);
+        let value = self.made(name, &lies, dtype, Work::Gather { from, table, around });
+        let outer = strides(&dims[..behind]).into_iter().map(|stride| stride * signed(even));
+        let axes = outer.chain(strides(&dims[behind..]));
+        Ok(View { value, first: 0, axes: dims.iter().copied().zip(axes).collect() })
     }
 
     /// The same with the axis in front, where what lies in one position of it is long, and behind it again.

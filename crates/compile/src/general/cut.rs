@@ -5,12 +5,12 @@
 //! turns and overlaps them on the way to the vector engine (vISA book, fetch engine), so that broadcasts,
 //! transposes and windows are no copies in HBM.
 
-use tilewright_base::invariant::OrBroken;
 use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::vector::{FLIT_WORDS, HALF_WORDS};
 
 use super::commands_keep::staged_rows;
 use super::depthwise::{self, FLIT_CHANNELS};
+use super::hull::Hull;
 use super::operands::{Operand, slack};
 use super::tap_folds::fold_cycles;
 use super::view::{count, signed};
@@ -25,66 +25,6 @@ const MOST_BROUGHT: u64 = 16;
 const STAGED_BYTES_PER_CYCLE: u64 = 64;
 /// Bytes of a word.
 const WORD_BYTES: u64 = 4;
-
-/// What a slice brings of an operand for one share: rows at regular pitches, and how the share walks over
-/// them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hull {
-    /// Elements before the first that is needed, so that the run starts on a granule.
-    pub(super) lead: u64,
-    /// Elements from the first that is needed to the one that the walk begins at, which goes back from there.
-    pub(super) behind: i64,
-    /// Where the walk begins in data memory.
-    pub(super) begins: u64,
-    /// Size, pitch in the value and pitch in data memory of each level, outermost first; the last is
-    /// contiguous.
-    pub(super) levels: Vec<(u64, i64, u64)>,
-    /// Elements that it takes in data memory.
-    pub(super) elements: u64,
-    /// Size and stride in data memory of each axis of the share.
-    pub(super) walk: Vec<(u64, i64)>,
-    /// Distance in data memory of each step from stream to stream.
-    pub(super) steps: Vec<i64>,
-}
-
-impl Hull {
-    /// The first element that the first share brings.
-    pub(super) fn first(&self, operand: &Operand) -> i64 {
-        operand.first - self.behind - signed(self.lead)
-    }
-
-    /// Elements of a contiguous run.
-    pub(super) fn run(&self) -> u64 {
-        self.levels.last().or_broken("a hull has a run").0
-    }
-
-    /// Access units of HBM that requests for a row touch.
-    fn row_units(&self, machine: &Tcp, operand: &Operand) -> u64 {
-        let (unit, step) = (machine.hbm.access_bytes, machine.tdma.request_bytes);
-        let first = self.first(operand) * signed(operand.element_bytes);
-        let inside = first.rem_euclid(signed(unit)).unsigned_abs();
-        let bytes = self.run() * operand.element_bytes;
-        let touched = |bytes: u64| (inside + bytes).div_ceil(unit);
-        let rest = bytes % step;
-        bytes / step * touched(step) + if rest > 0 { touched(rest) } else { 0 }
-    }
-
-    /// Whether the share is what was brought, in its order.
-    pub(super) fn is_stream(&self) -> bool {
-        self.lead == 0 && self.stream_elements() == Some(self.elements)
-    }
-
-    /// Elements of the share, if they lie one after the other where they were brought.
-    pub(super) fn stream_elements(&self) -> Option<u64> {
-        let mut next = 1;
-        let order = self.walk.iter().rev().filter(|(size, _)| *size != 1).all(|(size, stride)| {
-            let fits = *stride == signed(next);
-            next *= *size;
-            fits
-        });
-        order.then_some(next)
-    }
-}
 
 /// A cut of a chain's axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -425,8 +365,8 @@ fn cycles(machine: &Tcp, cut: &Cut, operands: &[Operand], (out, room): (&Operand
             unit += machine.command.overhead_cycles + fold_cycles(share, room.folded, narrow);
         }
         if !operand.contracted && (!hull.is_stream() || operand.element_bytes != WORD_BYTES) {
-            let words = if narrow { share } else { share / FLIT_WORDS };
-            unit += operand.streams * (machine.command.overhead_cycles + words);
+            unit +=
+                operand.streams * (machine.command.overhead_cycles + share / hull.words_per_cycle(narrow));
         }
     }
     Some(turns * dma.max(unit) + dma.min(unit))

@@ -22,6 +22,8 @@ const LEAST_INNER: u64 = 64;
 
 /// Elements of which short rows are folded place by place.
 const MANY_ELEMENTS: u64 = 1 << 14;
+/// Elements of a window up to which they are folded at once.
+const FEW_WINDOW_TAPS: u64 = 25;
 /// Elements of a run below which rows are as long as they may be.
 const LEAST_RUN: u64 = 512;
 
@@ -29,6 +31,31 @@ const LEAST_RUN: u64 = 512;
 fn inner_sizes(x: &View, axes: &[usize]) -> Vec<u64> {
     let sizes: Vec<u64> = axes.iter().filter_map(|axis| x.axes.get(*axis)).map(|axis| axis.0).collect();
     (0..sizes.len()).map(|at| sizes[at..].iter().product()).collect()
+}
+
+/// Windows along an axis that share elements.
+struct Overlap {
+    /// The axis of their places.
+    places: usize,
+    /// Elements that they look at, and from one window to the next.
+    positions: u64,
+    step: i64,
+}
+
+impl Overlap {
+    /// Those of an axis that is folded; `None` if no axis that stays walks over the same elements.
+    fn of(x: &View, folded: &[usize], axis: usize) -> Option<Overlap> {
+        let (size, stride) = x.axes[axis];
+        let shares = |places: &usize| {
+            let (windows, by) = x.axes[*places];
+            let apart = stride > 0 && by > 0 && by % stride == 0 && by / stride < signed(size);
+            !folded.contains(places) && windows > 1 && apart
+        };
+        let places = (0..x.axes.len()).find(shares)?;
+        let step = x.axes[places].1 / stride;
+        let positions = (x.axes[places].0 - 1) * step.unsigned_abs() + size;
+        Some(Overlap { places, positions, step })
+    }
 }
 
 /// A view with neighbouring axes as one, if elements lie so, and which axis that is.
@@ -87,6 +114,9 @@ impl Former<'_> {
         let columns = axes.iter().filter_map(|axis| x.axes.get(*axis)).map(|axis| axis.0).product::<u64>();
         let rows = count(dims);
         let numbers = matches!(dtype, Dtype::F32 | Dtype::I32) && fold != Fold::Prod;
+        if numbers && let Some(view) = self.folded_in_turns(name, x, (fold, dtype), axes, dims)? {
+            return Ok(view);
+        }
         let apart =
             turned.axes.last().is_some_and(|axis| axis.1 != 1) || turned.reshaped(&[rows, columns]).is_none();
         let short = columns < FLIT_WORDS && rows * columns >= MANY_ELEMENTS;
@@ -133,6 +163,52 @@ impl Former<'_> {
         rest.axes.push((blocks, stride * signed(size / blocks)));
         let taps = [rest.axes.len() - 1];
         self.folded_taps(&format!("{name}.blocks"), &rest, of, &taps, &dims).map(Some)
+    }
+
+    /// Windows along several axes, folded along the innermost of them first, at all places that windows along
+    /// the others look at: each place is folded once for all windows that share it. `None` if that is not
+    /// less.
+    fn folded_in_turns(
+        &mut self,
+        name: &str,
+        x: &View,
+        of: (Fold, Dtype),
+        axes: &[usize],
+        dims: &[u64],
+    ) -> Lowered<Option<View>> {
+        let size = |axis: &usize| x.axes[*axis].0;
+        let live: Vec<usize> = axes.iter().copied().filter(|axis| size(axis) > 1).collect();
+        let (taps, turns) = (live.iter().map(size).product::<u64>(), live.iter().map(size).sum::<u64>());
+        let first = live.iter().copied().min_by_key(|axis| x.axes[*axis].1.abs());
+        let Some(first) =
+            first.filter(|first| taps > FEW_WINDOW_TAPS && taps >= 2 * turns && size(first) <= MOST_TAPS)
+        else {
+            return Ok(None);
+        };
+        let overlaps: Vec<(usize, Overlap)> = live
+            .iter()
+            .filter(|axis| **axis != first)
+            .filter_map(|axis| Some((*axis, Overlap::of(x, axes, *axis)?)))
+            .collect();
+        if overlaps.is_empty() {
+            return Ok(None);
+        }
+        let mut rest = x.clone();
+        for (axis, overlap) in &overlaps {
+            (rest.axes[*axis], rest.axes[overlap.places]) = ((1, 0), (overlap.positions, x.axes[*axis].1));
+        }
+        let taken = std::mem::replace(&mut rest.axes[first], (1, 0));
+        let sizes = rest.dims();
+        rest.axes.push(taken);
+        let last = [rest.axes.len() - 1];
+        let mut folded = self.folded_taps(&format!("{name}.turn"), &rest, of, &last, &sizes)?;
+        for (axis, overlap) in &overlaps {
+            let stride = folded.axes[overlap.places].1;
+            folded.axes[*axis] = (size(axis), stride);
+            folded.axes[overlap.places] = (x.axes[overlap.places].0, stride * overlap.step);
+        }
+        let runs = inner_sizes(&folded, axes);
+        self.reduce_one(name, &folded, of, (axes, &runs), dims).map(Some)
     }
 
     /// Folds of few elements that lie apart, as windows of a pooling have them: each is a view of all

@@ -8,15 +8,21 @@ use tilewright_machine::tcp::Tcp;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::commands_chain::Rooms;
-use super::cut::{self, Cut, Hull, Room, WholeRows};
+use super::cut::{self, Cut, Room, WholeRows};
 use super::depthwise::{Share, Taps, sums};
 use super::group::{GRANULE_WORDS, Group, LEAST_ROWS, axes};
+use super::hull::Hull;
 use super::kernel::{Kernels, Work};
 use super::operands::{Operand, coalesced, shared, slack};
 use super::passes::passes;
 use super::plan::WORD_BYTES;
 use super::tap_folds::{FoldedShare, TapFold, tap_fold};
 use super::view::{View, signed};
+
+/// Inputs of a chain that can come late from which on that is tried, and what it must be worth: one part of
+/// so many.
+const LEAST_LATE: usize = 4;
+const LATE_PARTS: u64 = 8;
 
 /// A view of a value that a group brings.
 type Read = (usize, View);
@@ -50,6 +56,8 @@ pub(super) struct GroupPlan {
     pub(super) sums: BTreeMap<usize, (Taps, Share)>,
     /// The fold that its only kernel begins with.
     pub(super) fold: Option<FoldedShare>,
+    /// Inputs that can come late do.
+    pub(super) late: bool,
     /// Elements of values from their first on that shares touch, the short last ones taken as whole.
     pub(super) reach: BTreeMap<usize, u64>,
     /// Elements before the first of values that shares touch, which masks leave nothing of.
@@ -94,10 +102,27 @@ pub(super) fn plan_group(
     let found = if has_rows.is_none() { sums(all, &kernels) } else { BTreeMap::new() };
     let fold = if let ([number], None) = (&kernels[..], has_rows) { tap_fold(all, *number) } else { None };
     let plan = |engines: Engines| plan_with(machine, all, group, room, (has_rows, engines));
-    let none = || Engines { sums: BTreeMap::new(), fold: None };
+    let none = || Engines { sums: BTreeMap::new(), fold: None, late: false };
     let added = (!found.is_empty()).then(|| plan(Engines { sums: found, ..none() })).flatten();
     let folded = || fold.and_then(|fold| plan(Engines { fold: Some(fold), ..none() }));
-    added.or_else(folded).or_else(|| plan(none()))
+    added.or_else(folded).or_else(|| {
+        let early = plan(none());
+        let late = has_many_late(all, &kernels).then(|| plan(Engines { late: true, ..none() })).flatten();
+        // Streams that are made one by one wait for each other: that must be worth it.
+        let is_less = |late: &GroupPlan| {
+            early.as_ref().is_none_or(|early| late.cycles * LATE_PARTS < early.cycles * (LATE_PARTS - 1))
+        };
+        late.filter(is_less).or(early)
+    })
+}
+
+/// Whether a chain has many inputs that can come late.
+fn has_many_late(all: &Kernels, kernels: &[usize]) -> bool {
+    let late = |number: &usize| match &all.kernels[*number].work {
+        Work::Chain { inputs, .. } => (0..inputs.len()).filter(|stream| comes_late(inputs, *stream)).count(),
+        _ => 0,
+    };
+    kernels.iter().any(|number| late(number) >= LEAST_LATE)
 }
 
 /// What is done of a group besides passes over streams.
@@ -106,6 +131,8 @@ struct Engines {
     sums: BTreeMap<usize, Taps>,
     /// The fold that its only kernel begins with, in one command.
     fold: Option<TapFold>,
+    /// Inputs that can come late do.
+    late: bool,
 }
 
 impl Engines {
@@ -116,7 +143,8 @@ impl Engines {
             return (Rooms::new(1, streams, &made).most, (made.len() + streams.len()) as u64);
         }
         let by_vectors = || kernels.iter().filter(|at| !self.sums.contains_key(at));
-        let temporary = by_vectors().map(|at| temporary(machine, all, *at)).max().unwrap_or_default();
+        let temporary =
+            by_vectors().map(|at| temporary(machine, all, *at, self.late)).max().unwrap_or_default();
         (temporary, by_vectors().map(|at| commands(machine, all, *at)).sum())
     }
 
@@ -196,6 +224,7 @@ fn plan_with(
     let reads: BTreeMap<(usize, usize), (usize, i64)> =
         reads.iter().map(|(read, _)| *read).zip(places.iter().map(begins)).collect();
     let columns = has_rows.then_some(group.columns.next_multiple_of(FLIT_WORDS));
+    let late = engines.late;
     let fold = engines.fold.map(|fold| FoldedShare::new(fold, &brought, &reads, kernels[0]));
     let fold = if let Some(fold) = fold { Some(fold?) } else { None };
     let sums = shares(machine, &brought, &reads, engines.sums)?;
@@ -215,6 +244,7 @@ fn plan_with(
         temporary,
         sums,
         fold,
+        late,
         reach,
         ahead,
     })
@@ -391,10 +421,20 @@ pub(super) fn is_copy(all: &Kernels, number: usize) -> bool {
     lines.is_empty() && streams[..] == [0] && words(view.value) && words(kernel.results[0])
 }
 
-fn temporary(machine: &Tcp, all: &Kernels, number: usize) -> u64 {
+fn temporary(machine: &Tcp, all: &Kernels, number: usize, late: bool) -> u64 {
     let Work::Chain { inputs, lines, streams } = &all.kernels[number].work else { return 1 };
     let made = passes(machine, inputs.len(), lines, streams).unwrap_or_default();
-    Rooms::new(inputs.len(), streams, &made).most
+    Rooms::with_late(inputs.len(), streams, &made, &|stream| late && comes_late(inputs, stream)).most
+}
+
+/// Whether an input of a chain that reads by strides is a walk over what was brought for several, or is
+/// spread: such a stream is made when it is read.
+pub(super) fn comes_late(inputs: &[View], stream: usize) -> bool {
+    let view = &inputs[stream];
+    let spread = view.axes.iter().any(|(size, stride)| *size > 1 && *stride == 0);
+    let beside =
+        |(at, other): (usize, &View)| at != stream && (other.value, &other.axes) == (view.value, &view.axes);
+    spread || inputs.iter().enumerate().any(beside)
 }
 
 fn commands(machine: &Tcp, all: &Kernels, number: usize) -> u64 {

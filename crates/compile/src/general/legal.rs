@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use tilewright_base::invariant::{Exact, OrBroken};
 use tilewright_machine::tcp::Tcp;
 
 use super::emit::dm_bytes;
+use super::even_pitch::{Apart, even_pitch, has_odd_pitches};
 use super::group::Group;
 use super::group_plan::{GroupPlan, plan_group};
 use super::kernel::{Kernel, Kernels, Origin, Part, Value, Work};
@@ -20,6 +22,10 @@ const LEAST_RUN_BYTES: u64 = 32;
 pub(super) const LEAST_CYCLES: u64 = 8000;
 /// What a kernel takes besides its commands.
 pub(super) const KERNEL_CYCLES: u64 = 2000;
+/// The part of what a chain takes, or a copy, that rows at even pitches must stay below: estimates are no
+/// nearer.
+const MUCH_LESS: [u64; 2] = [3, 4];
+const SURELY_LESS: [u64; 2] = [7, 8];
 /// Elements of a chain below which that does not matter.
 const LEAST_TORN: u64 = 1 << 14;
 
@@ -38,8 +44,9 @@ pub(super) enum Cutting {
 #[must_use]
 pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
     let mut kernels = Vec::with_capacity(all.kernels.len());
+    let mut apart = Apart::default();
     let multiplied: BTreeSet<usize> = all.kernels.iter().flat_map(multiplied).collect();
-    for mut kernel in std::mem::take(&mut all.kernels) {
+    for kernel in std::mem::take(&mut all.kernels) {
         if !kernel.results.iter().any(|value| multiplied.contains(value))
             && let Some(made) = masked(machine, pes, &mut all, &kernel)
         {
@@ -49,32 +56,86 @@ pub(super) fn legal(machine: &Tcp, pes: u64, mut all: Kernels) -> Kernels {
         let cutting = cutting(machine, pes, &mut all, &kernel);
         // A contraction may take what it reads by strides as it lies.
         if !kernel.results.iter().any(|value| multiplied.contains(value))
-            && let Some(made) = copied(machine, pes, &mut all, (&kernel, cutting))
+            && let Some(made) = copied(machine, pes, &mut all, (&kernel, cutting), &mut apart)
         {
             kernels.extend(made);
             continue;
         }
         if cutting == Cutting::Whole {
-            kernels.push(kernel);
+            let even = even_for_less(machine, pes, &mut all, &kernel, &mut apart);
+            kernels.extend(even.unwrap_or_else(|| vec![kernel]));
             continue;
         }
-        if let Some(made) = repitched(machine, pes, &mut all, (&kernel, cutting)) {
-            kernels.extend(made);
-            continue;
-        }
-        if let Some(made) = reordered(machine, pes, &mut all, &kernel) {
-            kernels.extend(made);
-            continue;
-        }
-        match moved(&all, &kernel) {
-            _ if cutting == Cutting::Torn => kernels.extend(mended(machine, pes, &mut all, &mut kernel)),
-            Some(part) => kernel.work = Work::Move(vec![part]),
-            None => kernels.extend(untangled(machine, pes, &mut all, &mut kernel)),
-        }
-        kernels.push(kernel);
+        kernels.extend(mended_chain(machine, pes, &mut all, (kernel, cutting), &mut apart));
     }
     all.kernels = kernels;
     all
+}
+
+/// A chain that no cut takes, or one in short runs alone, or kernels that do the same in less: rows at even
+/// pitches, or what the chain reads moved beforehand.
+fn mended_chain(
+    machine: &Tcp,
+    pes: u64,
+    all: &mut Kernels,
+    (kernel, was): (Kernel, Cutting),
+    apart: &mut Apart,
+) -> Vec<Kernel> {
+    let known = all.values.len();
+    let even = even_pitch(machine, pes, all, (&kernel, was), apart);
+    let made = moved_before(machine, pes, all, (kernel.clone(), was));
+    let Some((least, way)) = even else { return made };
+    let each: Option<Vec<u64>> = made.iter().map(|one| cycles(machine, pes, all, one)).collect();
+    if each.is_some_and(|each| each.into_iter().sum::<u64>() <= least) {
+        return made;
+    }
+    all.values.truncate(known);
+    way.kernels(all, &kernel, apart).or_broken("a way that was weighed is there")
+}
+
+/// A chain over rows of odd pitch that can be cut, though perhaps in few shares: at even pitches, if that
+/// takes much less.
+fn even_for_less(
+    machine: &Tcp,
+    pes: u64,
+    all: &mut Kernels,
+    kernel: &Kernel,
+    apart: &mut Apart,
+) -> Option<Vec<Kernel>> {
+    if !has_odd_pitches(all, kernel) {
+        return None;
+    }
+    let own = cycles(machine, pes, all, kernel).filter(|own| *own > LEAST_CYCLES)?;
+    let (least, way) = even_pitch(machine, pes, all, (kernel, Cutting::Whole), apart)?;
+    if is_less(least, own, MUCH_LESS) { way.kernels(all, kernel, apart) } else { None }
+}
+
+/// Whether one way takes less than a part of another.
+fn is_less(one: u64, other: u64, [part, of]: [u64; 2]) -> bool {
+    one.exact_mul(of) <= other.exact_mul(part)
+}
+
+/// The same, with what such a chain reads moved beforehand.
+fn moved_before(
+    machine: &Tcp,
+    pes: u64,
+    all: &mut Kernels,
+    (mut kernel, was): (Kernel, Cutting),
+) -> Vec<Kernel> {
+    if let Some(made) = repitched(machine, pes, all, (&kernel, was)) {
+        return made;
+    }
+    if let Some(made) = reordered(machine, pes, all, &kernel) {
+        return made;
+    }
+    let mut made = Vec::new();
+    match moved(all, &kernel) {
+        _ if was == Cutting::Torn => made = mended(machine, pes, all, &mut kernel),
+        Some(part) => kernel.work = Work::Move(vec![part]),
+        None => made = untangled(machine, pes, all, &mut kernel),
+    }
+    made.push(kernel);
+    made
 }
 
 /// What a contraction reads.
@@ -91,6 +152,7 @@ fn copied(
     pes: u64,
     all: &mut Kernels,
     (kernel, was): (&Kernel, Cutting),
+    apart: &mut Apart,
 ) -> Option<Vec<Kernel>> {
     let part = moved(all, kernel)?;
     let own = cycles(machine, pes, all, kernel).filter(|_| was != Cutting::None);
@@ -109,6 +171,12 @@ fn copied(
         weigh(all, made);
     }
     weigh(all, vec![Kernel { work: Work::Move(vec![part]), ..kernel.clone() }]);
+    let even = even_pitch(machine, pes, all, (kernel, was), apart);
+    if let Some((cycles, way)) = even
+        && best.as_ref().is_none_or(|(least, _)| is_less(cycles, *least, SURELY_LESS))
+    {
+        return way.kernels(all, kernel, apart);
+    }
     best.map(|(_, made)| made)
 }
 
@@ -216,7 +284,7 @@ fn turned(machine: &Tcp, pes: u64, all: &mut Kernels, made: Kernel) -> Vec<Kerne
     let chain = walked(all, &made).map(|work| Kernel { work, results: made.results.clone() });
     let Some(chain) = chain else { return vec![made] };
     let was = cutting(machine, pes, all, &chain);
-    copied(machine, pes, all, (&chain, was)).unwrap_or_else(|| vec![chain])
+    copied(machine, pes, all, (&chain, was), &mut Apart::default()).unwrap_or_else(|| vec![chain])
 }
 
 /// The same kernels with moves that strides can say as chains without steps, so that they join others.

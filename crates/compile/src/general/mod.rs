@@ -26,10 +26,11 @@
 //! | `share` | contractions of the same rows as one |
 //! | `turned` | contractions whose results are read columns first |
 //! | `group` | reductions with the chains around them, row by row |
-//! | `cut`, `operands`, `legal` | shares of chains that read by strides; what must be moved first |
+//! | `cut`, `hull`, `operands`, `legal` | shares of chains that read by strides; what must be moved first |
 //! | `residents` | values that stay in data memory between two contractions |
 //! | `matched` | tiles that are changed so that values can stay |
 //! | `share_ranges` | which shares of a group each PE takes at once |
+//! | `even_pitch` | chains over rows of odd pitch, filled up |
 //! | `repitch`, `masked` | permutations of rows that lie apart; padding as chains under masks |
 //! | `tap_folds` | folds of elements at regular distances in one command |
 //! | `group_plan`, `plan_groups` | how groups are cut, and which kernels run together |
@@ -98,6 +99,7 @@ mod depthwise;
 mod early;
 mod emit;
 mod entry;
+mod even_pitch;
 mod facts;
 mod float8;
 mod folds;
@@ -106,6 +108,7 @@ mod fused;
 mod group;
 mod group_plan;
 mod host;
+mod hull;
 mod input_order;
 mod integer_ranges;
 mod integers;

@@ -12,7 +12,7 @@ use tilewright_tcp_isa::vector::{FLIT_WORDS, HALF_WORDS};
 use tilewright_tcp_lower::kernels::chain::chain;
 use tilewright_tcp_lower::kernels::pass::{commit, exec, fetch_words};
 
-use super::cut::Hull;
+use super::hull::Hull;
 use super::kernel::{Kernels, Packing, Work};
 use super::operands::Operand;
 use super::plan::WORD_BYTES;

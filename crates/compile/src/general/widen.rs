@@ -1,15 +1,17 @@
 //! Operands of contractions with more positions along an axis, zeros, so that rows are whole granules and
 //! rows of results whole flits.
 
-use tilewright_base::invariant::Exact;
+use tilewright_base::invariant::{Exact, OrBroken};
+use tilewright_graph::Dtype;
 use tilewright_tcp_isa::vector::FLIT_WORDS;
 
 use super::contract::Lettered;
 use super::form::Former;
-use super::kernel::{Origin, Packing, Runs};
+use super::kernel::{Origin, Packing, Runs, Work};
 use super::plan::WORD_BYTES;
 use super::refusal::Lowered;
-use super::view::{View, signed};
+use super::view::{View, signed, strides};
+use super::words::{Arith, Line, Other, Step};
 
 /// Bytes of a sum's positions that transfers move whole.
 const GRANULE_BYTES: u64 = 8;
@@ -21,6 +23,10 @@ const MOST_TAPS: u64 = 2;
 const MOST_MORE: u64 = 16;
 /// Elements of a copy at most.
 const MOST_COPIED: u64 = 1 << 26;
+/// Elements of which rows of windows that get longer have a multiple.
+const ROW_ELEMENTS: u64 = 4;
+/// Sizes of letters that are tried, at most.
+const MOST_WAYS: usize = 1 << 12;
 /// Elements of an operand or a result from which on it is padded.
 const LEAST_PADDED: u64 = 1 << 12;
 
@@ -69,7 +75,7 @@ impl Former<'_> {
             ]));
         }
         // Rows that are no whole granules are copied in any case: with zeros behind.
-        let [letter] = summed[..] else { return Ok(None) };
+        let [letter] = summed[..] else { return self.padded_windows(name, operands, summed) };
         let Some(wide) = wider(letter).filter(|_| all > 1) else { return Ok(None) };
         let Some(a) = self.copied(&format!("{name}.0.copied"), operands[0], letter)? else { return Ok(None) };
         let Some(b) = self.copied(&format!("{name}.1.copied"), operands[1], letter)? else { return Ok(None) };
@@ -77,6 +83,126 @@ impl Former<'_> {
             self.widened(&format!("{name}.0"), &a, letter, wide)?,
             self.widened(&format!("{name}.1"), &b, letter, wide)?,
         ]))
+    }
+
+    /// Operands whose sums are over several letters, with more positions of some of them, so that rows are
+    /// whole flits: zeros where a letter is an axis, and a copy of windows under a mask. `None` if that is
+    /// too much.
+    fn padded_windows(
+        &mut self,
+        name: &str,
+        operands: [&Lettered; 2],
+        summed: &[u8],
+    ) -> Lowered<Option<[Lettered; 2]>> {
+        let wider = |letters: Vec<u64>, letter: &u8| {
+            let own = operands[0].size(*letter);
+            (own..own + FLIT_WORDS).map(move |size| [&letters[..], &[size]].concat())
+        };
+        let mut ways: Vec<Vec<u64>> = vec![Vec::new()];
+        for letter in summed {
+            ways = ways.into_iter().flat_map(|letters| wider(letters, letter)).collect();
+            if ways.len() > MOST_WAYS {
+                return Ok(None);
+            }
+        }
+        let whole = |sizes: &Vec<u64>| sizes.iter().product::<u64>().is_multiple_of(FLIT_WORDS);
+        let least = ways.into_iter().filter(whole).min_by_key(|sizes| sizes.iter().product::<u64>());
+        let Some(least) = least else { return Ok(None) };
+        let grown: Vec<(u8, u64)> = summed.iter().copied().zip(least).collect();
+        let [a, b] = operands;
+        let alone =
+            |one: &Lettered, other: &Lettered| one.letters.iter().all(|l| other.has(*l) || one.size(*l) == 1);
+        if alone(a, b) || alone(b, a) {
+            // The vector engine takes sums of which one operand is spread over nothing.
+            return Ok(None);
+        }
+        let Some(a) = self.grown(&format!("{name}.0"), (a, b), &grown)? else { return Ok(None) };
+        let Some(b) = self.grown(&format!("{name}.1"), (b, operands[0]), &grown)? else { return Ok(None) };
+        Ok(Some([a, b]))
+    }
+
+    /// An operand with so many positions of letters, zeros where it had none.
+    fn grown(
+        &mut self,
+        name: &str,
+        (one, other): (&Lettered, &Lettered),
+        letters: &[(u8, u64)],
+    ) -> Lowered<Option<Lettered>> {
+        let longer: Vec<(u8, u64)> =
+            letters.iter().copied().filter(|(letter, wide)| one.size(*letter) < *wide).collect();
+        if longer.iter().all(|(letter, _)| self.is_axis(one, *letter)) {
+            let mut wide = one.clone();
+            for (letter, size) in longer {
+                wide = self.widened(name, &wide, letter, size)?;
+            }
+            return Ok(Some(wide));
+        }
+        if self.all.values[one.view.value].packing != Packing::Words {
+            return Ok(None);
+        }
+        // Windows that get longer stay within their rows.
+        let mut roomy = one.clone();
+        for (letter, size) in &longer {
+            let source = self.source(roomy.view.value);
+            let Some(axis) =
+                walked(&source, roomy.stride(*letter)).filter(|_| roomy.view.first == source.first)
+            else {
+                continue;
+            };
+            let step = u64::try_from(roomy.stride(*letter) / source.axes[axis].1).or_broken("steps go on");
+            let more = step * (size - one.size(*letter));
+            // What gets longer at all keeps rows that transfers take.
+            let long = source.axes[axis].0 + more;
+            let more = if source.axes[axis].1 == 1 {
+                long.next_multiple_of(ROW_ELEMENTS) - source.axes[axis].0
+            } else {
+                more
+            };
+            roomy = self.widened_axis(&format!("{name}.rows"), &roomy, (&source, axis), more)?;
+        }
+        // Sums come last, those that both have first, all as they lie.
+        let is_summed = |letter: u8| letters.iter().any(|known| known.0 == letter);
+        let mut order = one.letters.clone();
+        order.sort_by_key(|letter| {
+            (is_summed(*letter), !other.has(*letter), std::cmp::Reverse(roomy.stride(*letter)))
+        });
+        let mut wide =
+            Lettered { view: roomy.ordered(&order).ok_or("letters")?, letters: order, ..one.clone() };
+        longer.iter().for_each(|(letter, size)| wide.resize(*letter, *size));
+        let dims = wide.view.dims();
+        if dims.iter().try_fold(1_u64, |all, size| all.checked_mul(*size)).is_none_or(|all| all > MOST_COPIED)
+        {
+            return Ok(None);
+        }
+        let mask = self.mask(&wide, one, &longer)?;
+        let and = Step::With { arith: Arith::And, other: Other::Stream(1), reversed: false };
+        let lines = vec![Line { input: 0, step: and }];
+        let work = Work::Chain { inputs: vec![wide.view, mask], lines, streams: vec![2] };
+        let dtype = self.all.values[one.view.value].dtype;
+        let value = self.made(name, &dims, dtype, work);
+        Ok(Some(Lettered { view: View::whole(value, &dims), letters: wide.letters, ..*one }))
+    }
+
+    /// All ones at positions of letters that an operand had, zeros behind, over the letters that it has.
+    fn mask(&mut self, wide: &Lettered, had: &Lettered, letters: &[(u8, u64)]) -> Lowered<View> {
+        let mut words = vec![-1_i64];
+        for (letter, size) in letters {
+            let live = |at: u64| if at < had.size(*letter) { -1 } else { 0 };
+            words = words.iter().flat_map(|word| (0..*size).map(move |at| word & live(at))).collect();
+        }
+        let sizes: Vec<u64> = letters.iter().map(|letter| letter.1).collect();
+        let dims: Vec<usize> =
+            sizes.iter().map(|size| usize::try_from(*size).or_broken("few positions")).collect();
+        let mask = self.constant("mask", &tilewright_reference::Tensor::ints(Dtype::I32, &dims, words))?;
+        let stride = |letter: &u8| {
+            letters
+                .iter()
+                .zip(strides(&sizes))
+                .find(|(known, _)| known.0 == *letter)
+                .map_or(0, |(_, own)| own)
+        };
+        let axes = wide.letters.iter().map(|letter| (wide.size(*letter), stride(letter))).collect();
+        Ok(View { axes, ..mask })
     }
 
     /// An operand that has a letter as an axis: itself, or a copy where the letter walks over a part of one;
@@ -147,16 +273,20 @@ impl Former<'_> {
         name: &str,
         operand: &Lettered,
         columns: &[u8],
-        rows: u64,
+        [batch, rows]: [u64; 2],
     ) -> Lowered<Option<Lettered>> {
         let Some(letter) = columns.last().copied() else { return Ok(None) };
         let all: u64 = columns.iter().map(|letter| operand.size(*letter)).product();
         let (own, others) = (operand.size(letter), all / operand.size(letter).max(1));
         let own_elements: u64 = operand.view.dims().iter().product();
-        let elements = rows.exact_mul(all.max(FLIT_WORDS)).max(own_elements);
+        let elements = batch.exact_mul(rows).exact_mul(all.max(FLIT_WORDS)).max(own_elements);
         let is_short = all < 2 || rows == 0 || elements < LEAST_PADDED;
-        // Rows of whole granules are written as they are.
-        if (all * WORD_BYTES).is_multiple_of(GRANULE_BYTES) || is_short || !self.is_axis(operand, letter) {
+        // Rows of whole granules are written as they are, short ones of a batch each by itself.
+        let in_parts = batch > 1 && all < FLIT_WORDS;
+        if (all * WORD_BYTES).is_multiple_of(GRANULE_BYTES) && !in_parts
+            || is_short
+            || !self.is_axis(operand, letter)
+        {
             return Ok(None);
         }
         let wide = (own..own + FLIT_WORDS).find(|size| (size * others).is_multiple_of(FLIT_WORDS));

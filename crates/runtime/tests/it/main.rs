@@ -11,6 +11,7 @@ mod kernels;
 mod lowered_findings;
 mod models;
 mod norms;
+mod odd_planes;
 mod odd_sizes;
 mod random;
 mod reference;

@@ -12,25 +12,25 @@ use tilewright_runtime::ReadingOptions;
 use tilewright_runtime::graph::GraphDevice;
 use tilewright_testkit::tcp;
 
-fn ty(dims: &[u64]) -> Type {
+pub(crate) fn ty(dims: &[u64]) -> Type {
     let dims: Vec<Dim> = dims.iter().map(|size| Dim::fixed(i64::try_from(*size).unwrap())).collect();
     Type::new(Dtype::F32, dims)
 }
 
 /// Small whole numbers: products and sums of them are exact in every type and order.
-fn numbers(dims: &[u64], salt: u64) -> Tensor {
+pub(crate) fn numbers(dims: &[u64], salt: u64) -> Tensor {
     let own: Vec<usize> = dims.iter().map(|size| usize::try_from(*size).unwrap()).collect();
     let count = dims.iter().product::<u64>();
     Tensor::floats(Dtype::F32, &own, (0..count).map(|at| ((at * 7 + at / salt) % 5) as f32 - 2.0).collect())
 }
 
 /// Runs a graph on the chip and by the interpreter; cycles, if both give the same.
-fn cycles(graph: &Graph, inputs: &[Tensor], pes: u64) -> u64 {
+pub(crate) fn cycles(graph: &Graph, inputs: &[Tensor], pes: u64) -> u64 {
     near_cycles(graph, inputs, pes, 0.0)
 }
 
 /// The same if what both give differs by no more than a tolerance.
-fn near_cycles(graph: &Graph, inputs: &[Tensor], pes: u64, tolerance: f32) -> u64 {
+pub(crate) fn near_cycles(graph: &Graph, inputs: &[Tensor], pes: u64, tolerance: f32) -> u64 {
     let (machine, graph) = (tcp(), primitives(graph).unwrap());
     let options = Options { pes, check: true, ..Options::default() };
     let planned = plan(&machine, &graph, &TensorStore::default(), &options).unwrap();

@@ -3,8 +3,8 @@
 //!
 //! From the vISA book: a DMA request that waits longer than the network's time-out resets the cluster; the
 //! machine derives the 64 from its time-out (`starvation_accesses`). Computed exactly here: accesses are
-//! followed bank by bank through the loop nest, and loops fold by the period of their addresses, so that the
-//! cost does not depend on their sizes.
+//! followed through the loop nest from every phase of the banks at once, and loops fold by powers of two, so
+//! that the cost depends on their sizes by a logarithm.
 
 use tilewright_base::invariant::{OrBroken, to_index};
 use tilewright_machine::tcp::Tcp;
@@ -24,8 +24,9 @@ pub fn longest_hold(machine: &Tcp, loops_bytes: &[AccessLoop], width_bytes: u64)
     if accesses < machine.starvation_accesses() {
         return walked_hold(loops_bytes, width_bytes, banks, bank_bytes, accesses);
     }
-    let holds = (0..banks).map(|bank| hold_of_bank(loops_bytes, width_bytes, bank, bank_bytes, sweep));
-    holds.max().or_broken("data memory has banks")
+    let held = runs_by_phase(loops_bytes, width_bytes, bank_bytes, sweep);
+    let banks = held.iter().step_by(to_index(bank_bytes));
+    banks.map(|runs| runs.best).max().or_broken("data memory has banks")
 }
 
 /// Few accesses, one by one.
@@ -87,56 +88,37 @@ impl BankRuns {
             best: self.best.max(next.best).max(self.suffix.capped_add(next.prefix)),
         }
     }
-
-    fn times(self, mut count: u64) -> BankRuns {
-        let (mut result, mut power) = (BankRuns::NONE, self);
-        while count > 0 {
-            if count & 1 == 1 {
-                result = result.then(power);
-            }
-            power = power.then(power);
-            count >>= 1;
-        }
-        result
-    }
 }
 
-fn hold_of_bank(loops_bytes: &[AccessLoop], width_bytes: u64, bank: u64, bank_bytes: u64, sweep: u64) -> u64 {
-    let size = to_index(sweep);
-    // held[phase]: the loops handled so far, started at an address equal to phase modulo one sweep.
-    let touches = |phase: u64| {
-        let first = phase / bank_bytes;
-        let last = (phase + width_bytes - 1) / bank_bytes;
-        (first..=last).any(|touched| touched % (sweep / bank_bytes) == bank)
-    };
-    let mut held: Vec<BankRuns> = (0..sweep).map(|phase| BankRuns::one(touches(phase))).collect();
-    for access in loops_bytes.iter().rev() {
+/// What accesses of loops hold of the first bank, by the phase of the address that they start at, modulo one
+/// sweep. Another bank is held as the first is from so many bytes earlier on.
+fn runs_by_phase(loops_bytes: &[AccessLoop], width_bytes: u64, bank_bytes: u64, sweep: u64) -> Vec<BankRuns> {
+    let touches = |phase: u64| phase < bank_bytes || phase + width_bytes > sweep;
+    let single = (0..sweep).map(|phase| BankRuns::one(touches(phase))).collect();
+    loops_bytes.iter().rev().fold(single, |held, access| {
         let step = to_index(access.stride % sweep);
-        held = (0..size).map(|phase| repeat(&held, phase, step, access.size)).collect();
-    }
-    held.first().map_or(0, |held| held.best)
+        repeated(held, step, access.size)
+    })
 }
 
-/// `count` runs of a body that starts `step` later each time, modulo the length of `held`.
-fn repeat(held: &[BankRuns], phase: usize, step: usize, count: u64) -> BankRuns {
+/// `count` runs of a body that starts `step` later each time, modulo the number of phases: by powers of two.
+fn repeated(held: Vec<BankRuns>, step: usize, count: u64) -> Vec<BankRuns> {
     let size = held.len();
-    let mut period = BankRuns::NONE;
-    let mut length = 0_u64;
-    let mut at = phase;
+    let (mut power, mut covered) = (held, step);
+    let (mut all, mut done) = (vec![BankRuns::NONE; size], 0);
+    let mut left = count;
     loop {
-        period = period.then(held[at]);
-        length += 1;
-        at = (at + step) % size;
-        if at == phase || length == count {
-            break;
+        if left & 1 == 1 {
+            all = (0..size).map(|phase| all[phase].then(power[(phase + done) % size])).collect();
+            done = (done + covered) % size;
         }
+        left >>= 1;
+        if left == 0 {
+            return all;
+        }
+        power = (0..size).map(|phase| power[phase].then(power[(phase + covered) % size])).collect();
+        covered = 2 * covered % size;
     }
-    let mut result = period.times(count / length);
-    for _ in 0..count % length {
-        result = result.then(held[at]);
-        at = (at + step) % size;
-    }
-    result
 }
 
 #[cfg(test)]
@@ -177,7 +159,8 @@ mod tests {
                         AccessLoop::new(7, 64),
                         AccessLoop::new(sizes[j % sizes.len()], inner),
                     ];
-                    let folded = (0..16).map(|bank| hold_of_bank(&loops, width, bank, 8, 128)).max();
+                    let held = runs_by_phase(&loops, width, 8, 128);
+                    let folded = held.iter().step_by(8).map(|runs| runs.best).max();
                     let walked = walk(&loops, width, 16, 8);
                     assert_eq!(folded, Some(walked), "{loops:?} width {width}");
                     let accesses = loops.iter().map(|row| row.size).product();
