@@ -14,6 +14,7 @@ use tilewright_tcp_isa::program::{ExecId, TransferId};
 
 use super::kernel::{Kernels, Packing, Work};
 use super::link::Chosen;
+use super::options::Weighing;
 use super::plan::Planned;
 use super::tactic::multiplied;
 use super::text::kernel_line;
@@ -78,6 +79,8 @@ pub struct Explanation {
     pub within: Option<usize>,
     /// What was weighed for it, the chosen one first and the others by their estimates; of contractions.
     pub candidates: Vec<WeighedCandidate>,
+    /// How they were weighed.
+    pub weighing: Weighing,
 }
 
 /// A way to run a contraction.
@@ -174,6 +177,7 @@ pub fn explain(machine: &Tcp, planned: &Planned, number: usize) -> Option<Explan
         access_bytes: machine.hbm.access_bytes,
         within: tail_of,
         candidates: candidates(&planned.chosen, number),
+        weighing: planned.weighing,
     })
 }
 
@@ -409,7 +413,7 @@ impl fmt::Display for Explanation {
         let mut before = None;
         for WeighedCandidate { words, cycles } in self.candidates.iter().take(SHOWN_CANDIDATES) {
             match before {
-                None => writeln!(f, "  chosen   {words}: {cycles} cycles, estimated")?,
+                None => writeln!(f, "  chosen   {words}: {cycles} cycles, {}", self.weighing.words())?,
                 Some(chosen) => writeln!(f, "  next     {words}: {cycles}, {}", difference(chosen, *cycles))?,
             }
             before.get_or_insert(*cycles);

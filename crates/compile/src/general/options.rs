@@ -27,6 +27,18 @@ impl Weighing {
         self != Weighing::Cold
     }
 
+    /// What its figures are.
+    pub fn words(self) -> String {
+        match self {
+            Weighing::Cold => "estimated".to_string(),
+            Weighing::Warm => "estimated with what the host gives there before".to_string(),
+            Weighing::Scarce(1) => "estimated, with those of the DMA engine counted twice".to_string(),
+            Weighing::Scarce(each) => {
+                format!("estimated, with one in {each} of the DMA engine counted twice")
+            }
+        }
+    }
+
     /// One in how many cycles of the engine counts besides, if it is what all wait for.
     pub(super) fn scarce(self) -> Option<u64> {
         match self {

@@ -70,6 +70,8 @@ pub struct Planned {
     pub hbm_bytes: u64,
     /// What was chosen for contractions.
     pub chosen: Chosen,
+    /// How their tiles were weighed.
+    pub weighing: Weighing,
     /// The kernel of each transfer of the program.
     pub kernel_of_transfer: Vec<usize>,
     /// The kernel of each execution of the program.
@@ -366,6 +368,7 @@ fn planned(
         blocks,
         hbm_bytes,
         chosen,
+        weighing: options.weighing.unwrap_or(Weighing::Cold),
         kernel_of_transfer: transfers,
         kernel_of_exec: execs,
         groups: ranges,

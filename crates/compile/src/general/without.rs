@@ -51,7 +51,7 @@ pub enum Choice {
     Refine,
     /// Tactics chosen together with the bridges between them.
     Bridges,
-    /// A plan whose tiles are weighed as if weights were there.
+    /// Plans whose tiles are weighed as if weights were there, and the DMA engine scarce.
     Warm,
     /// PEs that wait for those that wrote what they read, not for all.
     Signals,
@@ -149,7 +149,7 @@ impl Choice {
             Choice::Fused => "PEs that work together on a tile",
             Choice::Refine => "tilings compared by their transfers",
             Choice::Bridges => "tactics chosen together with bridges",
-            Choice::Warm => "a second plan, as if weights were there",
+            Choice::Warm => "plans as if weights were there, and the engine scarce",
             Choice::Signals => "PEs that wait for who wrote what they read, not for all",
             Choice::Order => "list scheduling instead of program order",
             Choice::Rules => "several rules of list scheduling",

@@ -1,5 +1,5 @@
-//! Resizing, axis by axis: a gather for the nearest element, otherwise an einsum with a matrix of weights; for
-//! long axes with those of neighbours alone, which are gathered. Rules are those of ONNX's Resize.
+//! Resizing, axis by axis: a gather for the nearest element, otherwise an einsum with a matrix of weights, or
+//! for long axes with those of neighbours, which are gathered. Rules are those of ONNX's Resize.
 
 use crate::build::Builder;
 use crate::dim::Dim;
