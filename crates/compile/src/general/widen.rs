@@ -144,6 +144,9 @@ impl Former<'_> {
         let mut roomy = one.clone();
         for (letter, size) in &longer {
             let source = self.source(roomy.view.value);
+            if !stays_inside(&source, &roomy.view) {
+                return Ok(None);
+            }
             let Some(axis) =
                 walked(&source, roomy.stride(*letter)).filter(|_| roomy.view.first == source.first)
             else {
@@ -263,7 +266,8 @@ impl Former<'_> {
         let has_room = self.pads.contains_key(&value) || self.all.values[value].origin == Origin::Input;
         let (source, stride) = (self.source(value), one.stride(letter));
         let axis = source.axes.iter().position(|(size, own)| *size > 1 && *own == stride)?;
-        (has_room && one.view.first == source.first).then_some((source, axis))
+        let begins = one.view.first == source.first && stays_inside(&source, &one.view);
+        (has_room && begins).then_some((source, axis))
     }
 
     /// The operand that gives columns with more of them, zeros, so that rows of the result are whole flits;
@@ -339,7 +343,8 @@ impl Former<'_> {
             let (size, stride) = (one.size(*known), one.stride(*known));
             size == 1 || stride == 0 || walked(&source, stride).is_some_and(|own| own != axis)
         };
-        (one.view.first == source.first && others.into_iter().all(apart)).then_some(axis)
+        let begins = one.view.first == source.first && stays_inside(&source, &one.view);
+        (begins && others.into_iter().all(apart)).then_some(axis)
     }
 
     fn is_axis(&self, one: &Lettered, letter: u8) -> bool {
@@ -385,6 +390,17 @@ impl Former<'_> {
         let view = View { axes, ..padded };
         Ok(Lettered { letters: one.letters.clone(), view, four_bits: one.four_bits })
     }
+}
+
+/// Whether a view from the first element on walks over axes of a source each by itself: where letters go from
+/// the end of one axis on to the next position of another, nothing may come between them.
+fn stays_inside(source: &View, view: &View) -> bool {
+    let mut reached = vec![0_i64; source.axes.len()];
+    for (size, stride) in view.axes.iter().filter(|(size, stride)| *size > 1 && *stride != 0) {
+        let Some(axis) = walked(source, *stride) else { return false };
+        reached[axis] += (signed(*size) - 1) * (stride / source.axes[axis].1);
+    }
+    reached.iter().zip(&source.axes).all(|(reached, (size, _))| *reached < signed((*size).max(1)))
 }
 
 /// The axis of a view of which a stride is some positions.
