@@ -240,6 +240,33 @@ impl Planner<'_> {
         }
     }
 
+    /// A chain that takes one command of its own instead of passes over streams; whether it is one.
+    fn chain_by_engine(
+        &mut self,
+        plan: &GroupPlan,
+        number: usize,
+        range: (u64, u64),
+        places: &mut Places,
+    ) -> Lowered<bool> {
+        let Work::Chain { lines, streams, .. } = &self.kernels.kernels[number].work else { return Ok(false) };
+        if let Some((taps, share)) = plan.sums.get(&number) {
+            self.depthwise(plan, (number, taps, share), range, places)?;
+            return Ok(true);
+        }
+        if let Some(fold) = &plan.fold {
+            self.folded(plan, (number, fold), range, places)?;
+            return Ok(true);
+        }
+        if lines.is_empty() && streams[..] == [0] && self.narrowed(plan, number, range, places)? {
+            return Ok(true);
+        }
+        let copies = plan.kernels.len() == 1 && is_copy(self.kernels, number);
+        if copies {
+            self.copied(plan, number, range, places)?;
+        }
+        Ok(copies)
+    }
+
     /// A chain of the group: inputs from where they are, results to their slots.
     fn group_chain(
         &mut self,
@@ -250,8 +277,8 @@ impl Planner<'_> {
     ) -> Lowered<()> {
         let kernel = &self.kernels.kernels[number];
         let Work::Chain { inputs, lines, streams } = &kernel.work else { return Ok(()) };
-        if let Some((taps, share)) = plan.sums.get(&number) {
-            return self.depthwise(plan, (number, taps, share), range, places);
+        if self.chain_by_engine(plan, number, range, places)? {
+            return Ok(());
         }
         let wide = kernel
             .results
@@ -259,15 +286,6 @@ impl Planner<'_> {
             .and_then(|value| self.slot(plan, *value, places))
             .is_none_or(|slot| slot.1);
         let words = if wide { places.words } else { places.narrow_words };
-        if let Some(fold) = &plan.fold {
-            return self.folded(plan, (number, fold), range, places);
-        }
-        if lines.is_empty() && streams[..] == [0] && self.narrowed(plan, number, range, places)? {
-            return Ok(());
-        }
-        if plan.kernels.len() == 1 && is_copy(self.kernels, number) {
-            return self.copied(plan, number, range, places);
-        }
         let registers = self.registers(plan, number, range, places, wide)?;
         let machine = self.emitter.machine;
         let made = passes_with(machine, inputs.len(), lines, streams, &registers);

@@ -160,6 +160,30 @@ fn fills_up(all: &Kernels, group: &Group, made: &BTreeSet<usize>) -> bool {
     !group.columns.is_multiple_of(FLIT_WORDS) && made.iter().all(is_wide)
 }
 
+/// What is brought, with its hull.
+type Brought = Vec<(usize, Operand, Hull)>;
+
+/// What shares bring of operands, how far that reaches into values, and how far before them; `None` if no
+/// transfer can.
+fn brought(
+    machine: &Tcp,
+    wide: &Cut,
+    common: Vec<(usize, Operand)>,
+    reach: &mut BTreeMap<usize, u64>,
+) -> Option<(Brought, BTreeMap<usize, u64>)> {
+    let mut ahead: BTreeMap<usize, u64> = BTreeMap::new();
+    let mut brought = Brought::new();
+    for (value, operand) in common {
+        let before = ahead.entry(value).or_default();
+        *before = wide.ahead(&operand).max(*before);
+        let last = reach.entry(value).or_default();
+        *last = wide.reach(&operand)?.max(*last);
+        let hull = wide.hull(machine, &operand)?;
+        brought.push((value, operand, hull));
+    }
+    Some((brought, ahead))
+}
+
 /// The same with what engines are to do.
 fn plan_with(
     machine: &Tcp,
@@ -207,16 +231,7 @@ fn plan_with(
         let each = if has_rows && all.values[*value].count() == group.rows { group.columns } else { 1 };
         reach.insert(*value, cut.shares() * cut.share() / each);
     }
-    let mut ahead: BTreeMap<usize, u64> = BTreeMap::new();
-    let mut brought = Vec::new();
-    for (value, operand) in common {
-        let before = ahead.entry(value).or_default();
-        *before = wide.ahead(&operand).max(*before);
-        let last = reach.entry(value).or_default();
-        *last = wide.reach(&operand)?.max(*last);
-        let hull = wide.hull(machine, &operand)?;
-        brought.push((value, operand, hull));
-    }
+    let (brought, ahead) = brought(machine, &wide, common, &mut reach)?;
     let begins = |(number, taken): &(usize, Vec<i64>)| {
         let steps = taken.iter().zip(&brought[*number].2.steps);
         (*number, steps.map(|(count, stride)| count * stride).sum::<i64>())
